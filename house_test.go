@@ -86,6 +86,7 @@ var packageOrder = []string{
 	"internal/importer",
 	"internal/live",
 	"internal/watch",
+	"internal/admit",
 	"internal/proxy",
 	"internal/control/filewatch",
 	"internal/control/merge",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/console"
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/calls"
@@ -269,7 +270,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	requests.SetLog(g.log)
 	requests.CommentAfter(options.KeepAlive)
 	api := v1.New(requests, g.Current, v1.Options{
-		Keys: g.credentials, Attempts: g.attempts,
+		Keys:           admit.Keys{Credentials: g.credentials, Attempts: g.attempts},
 		TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Uploads: g.Uploads,
 		Answers: g.answers.Store, Recorder: g.Recorder, Log: g.log,
 	})

@@ -32,13 +32,13 @@ type attempt struct {
 func (a *attempt) begin(i *backend.Instance, now time.Time) error {
 	previous := a.instance
 	a.instance, a.held = i, true
-	a.record.Begin(i.ID, i.Kind.Name, now)
+	a.Record.Begin(i.ID, i.Kind.Name, now)
 	target := i.Target
-	if a.isRenamed() {
+	if a.IsRenamed() {
 		target = i.NamedTarget
 	}
-	target, a.adapter = target.ForDoor(a.req.Door, a.client)
-	err := a.adapter.Call(a.req, target, &a.out)
+	target, a.adapter = target.ForDoor(a.Asks.Door, a.Client)
+	err := a.adapter.Call(a.Asks, target, &a.out)
 	if err != nil {
 		a.returnUnused()
 		a.instance = previous
@@ -49,7 +49,7 @@ func (a *attempt) begin(i *backend.Instance, now time.Time) error {
 // returnUnused gives back an instance that was acquired and is not called after all.
 func (a *attempt) returnUnused() {
 	a.instance.Return(a.permit, time.Now())
-	a.record.Forget()
+	a.Record.Forget()
 	a.instance, a.held = nil, false
 }
 
@@ -63,7 +63,7 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		ctx, a.cancel = context.WithTimeoutCause(ctx, limits.Total.Std(), errTotal)
 	}
 	firstByte, firstToken := limits.FirstByte.Std(), cmp.Or(limits.FirstToken, limits.FirstByte).Std()
-	if a.req.Stream {
+	if a.Asks.Stream {
 		// Many backends send the head together with the first event.
 		firstByte = min(firstByte, firstToken)
 	}
@@ -99,7 +99,7 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 	return nil
 }
 
-func (a *attempt) classifier() classifier { return classifier{a.instance, a.req} }
+func (a *attempt) classifier() classifier { return classifier{a.instance, a.Asks} }
 
 // errTotal is the cause with which a call ends that exceeds its total timeout.
 var errTotal = fmt.Errorf("%w: the whole answer took too long", transport.ErrTimeout)
@@ -107,19 +107,19 @@ var errTotal = fmt.Errorf("%w: the whole answer took too long", transport.ErrTim
 // noteFailure tells the instance and the record that the call failed. It changes the
 // outcome of the fault where the failure must not count against the instance.
 func (a *attempt) noteFailure(ctx context.Context, failed *fault) {
-	a.record.Fail(failed.err.Code, failed.err.Cause, failed.err.Message)
+	a.Record.Fail(failed.err.Code, failed.err.Cause, failed.err.Message)
 	if ctx.Err() != nil {
 		failed.outcome = breaker.Cancelled // the client left or the gateway stops
 		return
 	}
-	if failed.outcome.Failed() && a.instance.FailedBefore(a.req.Digest(a.proxy.seed), time.Now()) && a.caller.Retry {
+	if failed.outcome.Failed() && a.instance.FailedBefore(a.Asks.Digest(a.proxy.seed), time.Now()) && a.Caller.Retry {
 		failed.outcome = breaker.Cancelled // it was counted the first time
 	}
 	if failed.failover {
 		a.instance.Troubled()
 	}
 	if failed.outcome.Failed() {
-		a.instance.NoteFailure(failed.err.Code, a.record.Try().Text, time.Now())
+		a.instance.NoteFailure(failed.err.Code, a.Record.Try().Text, time.Now())
 	}
 	if failed.overload > 0 {
 		a.instance.Overloaded(time.Now().Add(failed.overload))

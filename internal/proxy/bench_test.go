@@ -43,11 +43,13 @@ func benchProxy(tb testing.TB) *Proxy {
 
 // route does all that happens to a request here but the call itself: find,
 // limit, pick, acquire, write the call, settle.
-func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *access.Caller, record *calls.Call) {
+func (p *Proxy) route(tb testing.TB, req *Request) {
+	asks, caller, record := req.Asks, req.Caller, req.Record
 	record.Reset()
 	record.Started = time.Now()
-	r := p.begin(Lend(req, nil), caller, record)
-	if err := r.admit(context.Background()); err != nil {
+	*req = Request{Asks: asks, Caller: caller, Record: record}
+	r := p.begin(req)
+	if err := r.let(context.Background()); err != nil {
 		tb.Fatal(err)
 	}
 	if !r.choice.acquire(&r.attempt) {
@@ -56,19 +58,20 @@ func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *access.Caller,
 	r.choice.noteCall(r.attempt.instance)
 	r.reply.firstByte = r.choice.last.now
 	r.end(false)
+	req.Asks = asks
 }
 
 func BenchmarkRouteAndSettle(b *testing.B) {
 	p := benchProxy(b)
-	caller, record := &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
-	req := new(schema.Request)
+	req, record := new(schema.Request), new(calls.Call)
+	way := &Request{Asks: req, Caller: &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, Record: record}
 	if err := req.ParseChat([]byte(benchBody)); err != nil {
 		b.Fatal(err)
 	}
 	b.Run("without scan", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			p.route(b, req, caller, record)
+			p.route(b, way)
 		}
 	})
 	b.Run("with scan", func(b *testing.B) {
@@ -80,7 +83,7 @@ func BenchmarkRouteAndSettle(b *testing.B) {
 			if err := req.ParseChat(body); err != nil {
 				b.Fatal(err)
 			}
-			p.route(b, req, caller, record)
+			p.route(b, way)
 		}
 	})
 }
@@ -90,15 +93,15 @@ func TestRoutingDoesNotAllocate(t *testing.T) {
 		t.Skip("instrumented builds allocate on their own")
 	}
 	p := benchProxy(t)
-	caller, record := &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
-	req := new(schema.Request)
+	req, record := new(schema.Request), new(calls.Call)
+	way := &Request{Asks: req, Caller: &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, Record: record}
 	body := []byte(benchBody)
 	if n := testing.AllocsPerRun(200, func() {
 		req.Reset()
 		if err := req.ParseChat(body); err != nil {
 			t.Fatal(err)
 		}
-		p.route(t, req, caller, record)
+		p.route(t, way)
 	}); n > 0 {
 		t.Errorf("%v allocations per request, want none", n)
 	}

@@ -3,12 +3,14 @@ package proxy
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
-	"github.com/patchbay-ai/patchbay/internal/prices"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -18,8 +20,6 @@ type choice struct {
 	*request
 	table    *routing.Table
 	pool     *routing.Pool
-	limits   limits
-	taken    taken
 	excluded exclusions
 	last     survey
 	stale    bool // the pool or its instances have changed since the last survey
@@ -34,27 +34,34 @@ type choice struct {
 	// calledHere counts the attempts at instances of the model, and reached those of all
 	// models that reached an instance.
 	calledHere, reached int
-	limited             bool // the request was counted in the limits
 }
 
 // refreshPool takes the pool of the model from the table that is in force now. It is
-// the only place in routing that loads the table: when a request begins, after every wait
-// and before every further attempt, so that it sees new instances and new limits and
-// does not go to an instance that was removed.
+// called after every wait and before every further attempt, so that the request sees new
+// instances and new limits and does not go to an instance that was removed.
 func (c *choice) refreshPool() error {
 	c.table = c.proxy.current.Load()
-	service := c.table.Service(c.req.Service)
+	service := c.table.Service(c.Asks.Service)
 	var pool *routing.Pool
 	if c.fallback == "" {
-		pool = service.FindBytes(c.req.Model)
+		pool = service.FindBytes(c.Asks.Model)
 	} else {
 		pool = service.Find(c.fallback)
 	}
 	if pool == nil {
-		return unknownModel(service, c.req.Service, string(c.req.Model))
+		return c.unknownModel()
 	}
-	c.model, c.pool, c.stale = pool.Model, pool, true
+	c.use(pool)
 	return nil
+}
+
+// use makes a pool the one that serves the request.
+func (c *choice) use(pool *routing.Pool) {
+	c.pool, c.Model, c.Price, c.stale = pool, pool.Model, pool.Price, true
+}
+
+func (c *choice) unknownModel() *schema.Error {
+	return admit.UnknownModel(c.table.Service(c.Asks.Service), c.Asks.Service, string(c.Asks.Model))
 }
 
 // survey returns a survey of the pool: the last one unless it is stale.
@@ -66,30 +73,24 @@ func (c *choice) survey() *survey {
 	return &c.last
 }
 
-// admit returns an error unless an instance can take the request now or soon, a
-// dialect can express it, and it is within the rate limits. The limits come last,
-// because a request that is refused for another reason must not count for them. A
-// fallback takes over from a model that cannot take the request now.
-func (c *choice) admit(ctx context.Context) error {
+// start begins with the pool of a request that was admitted. It returns an error unless an
+// instance can take the request now or soon and a dialect can express it. A fallback takes
+// over from a model that cannot take the request now.
+func (c *choice) start() error {
+	c.table = c.Table
+	if c.Pool != nil {
+		c.use(c.Pool)
+	} else if unknown := c.unknownModel(); !c.fallBack(unknown) {
+		return unknown
+	}
 	err := c.refuse()
 	if c.mayFallBack() && (err != nil || c.wouldWait()) && c.fallBack(err) {
-		err = nil
-	}
-	if err != nil {
-		return err
-	}
-	if c.req.Uncounted {
 		return nil
 	}
-	if err := c.takeAllowance(ctx, c.last.now); err != nil {
-		return err
+	if err == nil && c.fallback == "" {
+		err = c.RefuseAsked()
 	}
-	if err := c.limits.take(c.pool, c.caller.Addr, c.last.now); err != nil {
-		return err
-	}
-	c.limited = true
-	c.record.Limited = c.record.At(c.last.now)
-	return nil
+	return err
 }
 
 // refuse returns an error if no instance can take the request now or soon, or if no dialect
@@ -121,7 +122,7 @@ func (c *choice) refuseAtOnce() error {
 // and writes no call.
 func (c *choice) refuseUntranslatable() error {
 	for ready := c.survey().ready; len(ready) > 0; ready = c.survey().ready {
-		likely := c.pool.Balancer.Peek(ready, c.caller.Addr)
+		likely := c.pool.Balancer.Peek(ready, c.Caller.Addr)
 		if likely == nil { // the strategy picks at random
 			likely = ready[0]
 		}
@@ -147,13 +148,13 @@ func (c *choice) canTranslate(i *backend.Instance) bool {
 	if c.translates == i {
 		return true
 	}
-	if bound, ok := c.client.(dialect.InstanceBound); ok {
+	if bound, ok := c.Client.(dialect.InstanceBound); ok {
 		if err := bound.RefuseInstance(i.ID); err != nil {
 			c.exclude(i, err)
 			return false
 		}
 	}
-	if err := i.Target.RefuseRequest(c.req, c.client); err != nil {
+	if err := i.Target.RefuseRequest(c.Asks, c.Client); err != nil {
 		c.exclude(i, err)
 		return false
 	}
@@ -244,7 +245,7 @@ func (c *choice) acquire(a *attempt) bool {
 		if len(s.ready) == 0 {
 			return false
 		}
-		i := c.pool.Balancer.Pick(s.ready, c.caller.Addr)
+		i := c.pool.Balancer.Pick(s.ready, c.Caller.Addr)
 		if !c.canTranslate(i) {
 			continue
 		}
@@ -293,11 +294,18 @@ func (c *choice) reset() {
 	*c = choice{excluded: c.excluded, last: c.last}
 }
 
-// price returns what the model costs that the request was sent to, nil where that has no
-// price.
-func (c *choice) price() *prices.Price {
-	if c.pool == nil {
-		return nil
+// limitDecision returns the state of the limit that applies to the request: that of its
+// service type or model, or else that of the instance that was called.
+// The time is zero where it is not known.
+func (c *choice) limitDecision(called *backend.Instance, now time.Time) ratelimit.Decision {
+	switch limit := c.Limit(); {
+	case limit.Limited:
+		return limit
+	case called != nil:
+		if now.IsZero() {
+			now = time.Now()
+		}
+		return called.Limiter.Peek(netip.Addr{}, now)
 	}
-	return c.pool.Price
+	return admit.PeekLimit(c.Table.Service(c.Record.Service), c.Asks.Model, c.Caller.Addr)
 }

@@ -39,10 +39,10 @@ type eventWriter struct {
 }
 
 // newEventWriter returns a writer that sends a comment after a silence, once it is
-// started.
-func newEventWriter(to Sink, framed dialect.FramedEvents, silence time.Duration, buffers *sync.Pool) *eventWriter {
-	e := &eventWriter{to: to, framed: framed != nil, silence: silence, buffers: buffers, ping: keepAlive}
-	if e.client, _ = framed.(dialect.ClientEvents); e.client != nil {
+// started. The client, which may be nil, knows how errors and pings look.
+func newEventWriter(to Sink, framed bool, client dialect.FramedEvents, silence time.Duration, buffers *sync.Pool) *eventWriter {
+	e := &eventWriter{to: to, framed: framed, silence: silence, buffers: buffers, ping: keepAlive}
+	if e.client, _ = client.(dialect.ClientEvents); e.client != nil {
 		if ping := e.client.Ping(); ping != nil {
 			e.ping = ping
 		}

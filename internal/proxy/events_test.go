@@ -74,7 +74,7 @@ func (w *clientConn) got() []sending {
 
 // startEventWriter returns a writer whose head has been sent.
 func startEventWriter(to Sink, silence time.Duration) *eventWriter {
-	e := newEventWriter(to, nil, silence, &sync.Pool{New: newEventBuffer})
+	e := newEventWriter(to, false, nil, silence, &sync.Pool{New: newEventBuffer})
 	e.start()
 	return e
 }

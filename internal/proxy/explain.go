@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -95,7 +96,7 @@ func ExplainModel(table *routing.Table, door schema.Door, model string, client n
 	var x Explanation
 	x.Pool = service.Find(model)
 	if x.Pool == nil {
-		x.Refusal = unknownModel(service, door.Service(), model)
+		x.Refusal = admit.UnknownModel(service, door.Service(), model)
 		return x
 	}
 	x.Waiting = x.Pool.Queue.Len()
@@ -118,15 +119,12 @@ func ExplainModel(table *routing.Table, door schema.Door, model string, client n
 // refusal returns the first reason for which the request would be refused, in the
 // order in which Do checks them.
 func (x *Explanation) refusal(s *survey, excluded *exclusions) *schema.Error {
-	if err := s.refusal(excluded, x.Waiting); err != nil {
-		return err
-	}
 	for _, limit := range []ratelimit.Decision{x.ServiceLimit, x.ModelLimit} {
 		if !limit.Allowed {
-			return overLimit(limit)
+			return admit.OverLimit(limit)
 		}
 	}
-	return nil
+	return s.refusal(excluded, x.Waiting)
 }
 
 // withoutDoor excludes the instances that have nothing to answer the requests of a door

@@ -16,17 +16,18 @@ type savedChoice struct {
 	fallback string
 	pool     *routing.Pool
 	model    string
+	price    *prices.Price
 	// reason is that of the exclusions.
 	reason     *schema.Error
 	calledHere int
 }
 
 func (c *choice) save() savedChoice {
-	return savedChoice{c.fallback, c.pool, c.model, c.excluded.reason, c.calledHere}
+	return savedChoice{c.fallback, c.pool, c.Model, c.Price, c.excluded.reason, c.calledHere}
 }
 
 func (c *choice) restore(s savedChoice) {
-	c.fallback, c.pool, c.model, c.excluded.reason = s.fallback, s.pool, s.model, s.reason
+	c.fallback, c.pool, c.Model, c.Price, c.excluded.reason = s.fallback, s.pool, s.model, s.price, s.reason
 	c.calledHere, c.stale = s.calledHere, true
 }
 
@@ -80,83 +81,33 @@ func (c *choice) fallBackAfter(failed *fault, a *attempt) bool {
 // fallbacks returns the models that take over for a reason from the one that the caller
 // asked for.
 func (c *choice) fallbacks(why naming.Reason) []routing.Fallback {
-	return c.table.Service(c.req.Service).Fallbacks(string(c.req.Model), why)
+	return c.table.Service(c.Asks.Service).Fallbacks(string(c.Asks.Model), why)
 }
 
 // mayFallBack tells whether the model that the caller asked for has fallbacks.
 func (c *choice) mayFallBack() bool { return c.fallback != "" || c.pool.HasFallbacks }
 
 // hasMoreFallbacks tells whether another model may yet take over.
-func (c *choice) hasMoreFallbacks() bool { return len(c.moreFallbacks()) > 0 }
-
-// moreFallbacks returns the models that may yet take over, whatever the reason.
-func (c *choice) moreFallbacks() []routing.Fallback {
-	if !c.mayFallBack() {
-		return nil
-	}
-	for _, why := range naming.Reasons() {
-		if list := c.fallbacks(why); len(list) > c.nextFallback { // it is the same for all reasons in force
-			return list[c.nextFallback:]
-		}
-	}
-	return nil
-}
-
-// mayUse tells whether the caller may use a fallback.
-func (c *choice) mayUse(to routing.Fallback) bool {
-	return c.caller.MayUse(c.req.Service, to.Name) || c.caller.MayUse(c.req.Service, to.Model)
-}
-
-// priceOf returns the price of a fallback, nil where it has none or cannot serve the
-// request.
-func (c *choice) priceOf(to routing.Fallback) *prices.Price {
-	pool := c.table.Service(c.req.Service).Find(to.Model)
-	if pool == nil || !c.mayUse(to) {
-		return nil
-	}
-	return pool.Price
-}
-
-// mayCost tells whether the model, or one that may take over from it, has a price.
-func (c *choice) mayCost() bool {
-	if c.pool.Price != nil {
-		return true
-	}
-	for _, to := range c.moreFallbacks() {
-		if c.priceOf(to) != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// costs returns what the request may cost at its model, and at the dearest one that may
-// serve it.
-func (c *choice) costs() (own, dearest prices.Amount) {
-	own = c.pool.Price.Cost(c.taken.most.Quantity)
-	dearest = own
-	for _, to := range c.moreFallbacks() {
-		dearest = max(dearest, c.priceOf(to).Cost(c.taken.most.Quantity))
-	}
-	return own, dearest
+func (c *choice) hasMoreFallbacks() bool {
+	return c.mayFallBack() && len(c.table.Service(c.Asks.Service).Takeovers(string(c.Asks.Model))) > c.nextFallback
 }
 
 // noteFallback notes that the model at an index of the fallbacks took over.
 func (c *choice) noteFallback(n int, why naming.Reason) {
 	c.nextFallback = n + 1
-	c.record.Fallbacks++
-	c.proxy.recorder.FellBack(c.record.Service, why)
+	c.Record.Fallbacks++
+	c.proxy.recorder.FellBack(c.Record.Service, why)
 }
 
 // moveTo moves the request to a model if the caller may use it, an instance can take the
 // request at once, or later if the request may wait, its limit allows it, and it costs no
 // more than what was reserved. The caller of moveTo restores what was before if it did not.
 func (c *choice) moveTo(to routing.Fallback, mayWait bool) bool {
-	if !c.mayUse(to) {
+	if !c.MayUse(to) {
 		return false
 	}
 	c.fallback, c.excluded.reason, c.calledHere = to.Model, nil, 0
-	if c.refreshPool() != nil || !c.taken.allows(c.pool.Price) {
+	if c.refreshPool() != nil || !c.Allows(c.pool.Price) {
 		return false
 	}
 	s := c.survey()
@@ -167,7 +118,7 @@ func (c *choice) moveTo(to routing.Fallback, mayWait bool) bool {
 	if c.refuseUntranslatable() != nil {
 		return false
 	}
-	return !c.limited || c.limits.move(c.pool, c.caller.Addr, s.now)
+	return c.Move(c.pool, s.now)
 }
 
 // wouldWait tells whether the request would wait for a slot.

@@ -3,14 +3,12 @@ package proxy
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/shares"
@@ -152,33 +150,6 @@ func noMemoryForReply(verdict shares.Verdict, size, most int64) *schema.Error {
 	return known
 }
 
-// unknownModel says that no instance serves the model, and which configured names
-// are similar.
-func unknownModel(service *routing.Service, serviceType schema.ServiceType, name string) *schema.Error {
-	known := service.Names()
-	err := &schema.Error{
-		Message: fmt.Sprintf("No instance serves the model %q for %s.", name, serviceType),
-		Type:    schema.TypeServiceUnavailable,
-		Code:    schema.CodeServiceUnavailable,
-		NoRetry: true,
-	}
-	const shown = 5
-	near := schema.Nearest(name, known, shown)
-	switch {
-	case len(known) == 0 && service.Discovers():
-		err.Message += fmt.Sprintf(" The instances of %s find their models by asking their backends and have found none; the gateway's log says why.", serviceType)
-	case len(known) == 0:
-		err.Message += fmt.Sprintf(" No instances are configured for %s.", serviceType)
-	case len(near) > 0:
-		err.Message += " Did you mean " + quotedList(near) + "?"
-	default:
-		near = known[:min(shown, len(known))]
-		err.Message += " Configured are, for example, " + quotedList(near) + "."
-	}
-	err.Details = map[string]any{"model": name, "nearest": near}
-	return err
-}
-
 // defaultRetryAfter is the wait that callers are told where the real one is not
 // known, such as until a slot becomes free.
 const defaultRetryAfter = 800 * time.Millisecond
@@ -193,23 +164,4 @@ func noSlot(pool *routing.Pool) *schema.Error {
 		RetryAfter: defaultRetryAfter,
 		Spread:     true,
 	}
-}
-
-// overLimit says that a rate limit is reached.
-func overLimit(d ratelimit.Decision) *schema.Error {
-	return &schema.Error{
-		Message:    fmt.Sprintf("The rate limit of %d requests is reached; the next one is allowed in %s.", d.Limit, d.RetryAfter.Round(time.Millisecond)),
-		Type:       schema.TypeRateLimit,
-		Code:       schema.CodeRateLimitExceeded,
-		RetryAfter: max(d.RetryAfter, time.Millisecond),
-		Spread:     true,
-	}
-}
-
-func quotedList(names []string) string {
-	quoted := make([]string, len(names))
-	for i, name := range names {
-		quoted[i] = strconv.Quote(name)
-	}
-	return strings.Join(quoted, ", ")
 }

@@ -13,9 +13,9 @@ import (
 // for the instance win over them, and no header is sent twice.
 func (a *attempt) addHeaders() {
 	a.addHops()
-	a.addHeader("X-Request-Id", a.caller.RequestID)
+	a.addHeader("X-Request-Id", a.Caller.RequestID)
 	if a.instance.Target.ForwardAuthorization {
-		if credential, given := a.instance.Kind.Forwarded(a.caller.Authorization, a.caller.APIKey); given {
+		if credential, given := a.instance.Kind.Forwarded(a.Caller.Authorization, a.Caller.APIKey); given {
 			a.removeCredential()
 			a.addHeader(credential.Name, credential.Value)
 		}
@@ -49,17 +49,17 @@ func (a *attempt) removeCredential() {
 // addTrace adds the headers of a distributed trace: the span of this attempt where the
 // gateway traces the request, else the caller's own headers unchanged.
 func (a *attempt) addTrace() {
-	parent := a.caller.Traceparent
-	if a.record.Traced() {
-		try := a.record.Try()
+	parent := a.Caller.Traceparent
+	if a.Record.Traced() {
+		try := a.Record.Try()
 		try.Span = calls.NewSpanID()
-		parent = calls.Traceparent(a.record.Trace.ID, try.Span)
+		parent = calls.Traceparent(a.Record.Trace.ID, try.Span)
 	}
 	if parent == "" {
 		return
 	}
 	a.addHeader("Traceparent", parent)
-	if state := a.caller.Tracestate; state != "" {
+	if state := a.Caller.Tracestate; state != "" {
 		a.addHeader("Tracestate", state)
 	}
 }

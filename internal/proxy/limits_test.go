@@ -95,7 +95,7 @@ func TestWaitThatFailedDoesNotCountForLimits(t *testing.T) {
 							ctx, cancel := context.WithTimeout(context.Background(), patience)
 							defer cancel()
 							client := newClientConn()
-							err := d.Do(ctx, Lend(chatRequest(t), nil), &access.Caller{}, newRecord(), client)
+							err := d.Do(ctx, &Request{Asks: chatRequest(t), Caller: &access.Caller{}, Record: newRecord()}, client)
 							if err == nil || client.route.Attempts != 0 {
 								t.Error("it was served")
 							}
@@ -310,7 +310,7 @@ func TestRetryBudgetUnderContention(t *testing.T) {
 func TestBudgetsOfServiceTypesAreSeparate(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, 1, func(*config.Service) {})
-	chat, other := d.request(1), d.begin(Lend(&schema.Request{Service: schema.Embedding}, nil), &access.Caller{}, newRecord())
+	chat, other := d.request(1), d.begin(&Request{Asks: &schema.Request{Service: schema.Embedding}, Caller: &access.Caller{}, Record: newRecord()})
 	for chat.retryBudget().beginRetry() {
 	}
 	if chat.retryBudget() == other.retryBudget() || !other.retryBudget().beginRetry() {

@@ -65,8 +65,8 @@ func isLoop(f *dialect.Failure) bool {
 // an instance cannot replace it.
 func (a *attempt) addHops() {
 	value := a.proxy.hop
-	if a.caller.Hops != "" {
-		value = a.caller.Hops + ", " + value
+	if a.Caller.Hops != "" {
+		value = a.Caller.Hops + ", " + value
 	}
 	for i := range a.out.Header {
 		if strings.EqualFold(a.out.Header[i].Name, loopHeader) {

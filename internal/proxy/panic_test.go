@@ -17,7 +17,7 @@ import (
 // doAndPanic sends a request that panics on the way and returns the panic.
 func (d *desk) doAndPanic(ctx context.Context) (value any) {
 	defer func() { value = recover() }()
-	err := d.Do(ctx, Lend(chatRequest(d.t), nil), &access.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, 1})}, newRecord(), newClientConn())
+	err := d.Do(ctx, &Request{Asks: chatRequest(d.t), Caller: &access.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, 1})}, Record: newRecord()}, newClientConn())
 	d.t.Errorf("no panic: %v", err)
 	return nil
 }

@@ -61,7 +61,7 @@ func BenchmarkPolicyUnderContention(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				r := d.request(1)
 				for pb.Next() {
-					if r.choice.admit(context.Background()) != nil {
+					if r.let(context.Background()) != nil {
 						b.Error("refused")
 						return
 					}
@@ -82,7 +82,7 @@ func BenchmarkPolicyByPoolSize(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					r.choice.stale = true
-					if r.choice.admit(context.Background()) != nil {
+					if r.let(context.Background()) != nil {
 						b.Fatal("refused")
 					}
 					r.pickAndSettle(b)
@@ -100,7 +100,7 @@ func TestPolicyDoesNotAllocate(t *testing.T) {
 	for _, strategy := range benchStrategies() {
 		r := newDesk(t, 8, everyPolicy(strategy)).request(1)
 		if n := testing.AllocsPerRun(200, func() {
-			if r.choice.admit(context.Background()) != nil {
+			if r.let(context.Background()) != nil {
 				t.Fatal("refused")
 			}
 			r.pickAndSettle(t)

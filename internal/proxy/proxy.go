@@ -1,8 +1,9 @@
-// Package proxy handles one unified request from its routing to its end: it chooses
-// an instance, calls it, tries another one if the call failed in a way that allows
-// it, sends the answer to the client through a Sink, and settles exactly once.
+// Package proxy handles one unified request from its admission to its end: it lets it in
+// (package admit), takes it through the steps, chooses an instance, calls it, tries another
+// one if the call failed in a way that allows it, sends the answer to the client through a
+// Sink, and settles exactly once.
 //
-// Do in proxy.go is the way of a request. Its steps are a choice (which instance), an
+// Do in proxy.go is the way of a request. Routing is a choice (which instance), an
 // attempt (one call) and a reply (the answer as it is read), which a run holds.
 package proxy
 
@@ -14,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/quota"
@@ -42,6 +42,8 @@ type Proxy struct {
 	bodies *shares.Pool
 	// log tells the steps of requests at DEBUG; nil tells nothing.
 	log *slog.Logger
+	// steps stand between admission and routing.
+	steps []Step
 }
 
 // defaultSilence is the silence in a stream after which a comment is sent. It is long
@@ -52,7 +54,7 @@ const defaultSilence = 15 * time.Second
 func New(current *routing.Current, client *transport.Client) *Proxy {
 	return &Proxy{
 		hop: newHop(), current: current, client: client, seed: maphash.MakeSeed(), silence: defaultSilence,
-		runs:    sync.Pool{New: func() any { return new(run) }},
+		runs:    sync.Pool{New: newRun},
 		buffers: sync.Pool{New: newEventBuffer},
 	}
 }
@@ -74,23 +76,30 @@ func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger = ledger }
 // must be called before the first request.
 func (p *Proxy) SetBodies(bodies *shares.Pool) { p.bodies = bodies }
 
-// Do answers a request through a sink. It returns nil if the sink was given an
-// answer, even one that ends with an error event. It returns ErrBrokenOff if the
-// answer broke off in a form that cannot carry an error: then the caller must end the
+// Use puts steps between admission and routing, in the order of their calls. It must be
+// called before the first request.
+func (p *Proxy) Use(steps ...Step) { p.steps = append(p.steps, steps...) }
+
+// Do admits a request, answers it through a sink, and settles. It returns nil if the sink
+// was given an answer, even one that ends with an error event. It returns ErrBrokenOff if
+// the answer broke off in a form that cannot carry an error: then the caller must end the
 // connection. With any other error the sink was given no answer, and the caller tells
 // the client; that error is a *schema.Error or the cause with which ctx ended.
 //
-// Do returns the loan, at its end or earlier. It fills in the record, in which the
-// caller has set when the request started.
-func (p *Proxy) Do(ctx context.Context, loan Loan, caller *access.Caller, record *calls.Call, to Sink) error {
-	r := p.begin(loan, caller, record)
+// Do returns to its owner what the request asks for, at its end or earlier. It fills in the
+// record, in which the caller has set when the request started.
+func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
+	r := p.begin(req)
 	panicked := true
 	defer func() { r.end(panicked) }()
-	err := r.admit(ctx)
+	err := p.checkHops(r.Caller.Hops)
 	if err == nil {
-		err = r.callInstances(ctx)
+		err = r.Admit(ctx)
 	}
-	r.returnLimits() // before the caller is told what remains
+	if err == nil {
+		err = r.takeSteps(ctx)
+	}
+	r.giveBackUnanswered() // before the caller is told what remains
 	r.tellRoute(to)
 	if err == nil {
 		err = r.send(ctx, to)
@@ -98,29 +107,45 @@ func (p *Proxy) Do(ctx context.Context, loan Loan, caller *access.Caller, record
 		r.noteEnd(err)
 		r.countShed()
 		// No attempt answered, so that none has a cost, unless the client did not wait.
-		r.settleWith(schema.Usage{}, false, r.record.Gone && r.choice.reached > 0)
+		r.Settle(schema.Usage{}, false, r.Record.Gone && r.choice.reached > 0)
 	}
 	panicked = false
 	return err
 }
 
-// admit finds the pool of the model and decides whether the request is let in. A
-// request that goes round in a loop is refused first, whether or not there is a pool.
-func (r *run) admit(ctx context.Context) error {
-	found := r.choice.refreshPool()
-	if err := r.proxy.checkHops(r.caller.Hops); err != nil {
-		return err
+// takeSteps takes the request through the steps until one of them answers, or an instance
+// does after the last one. What a step answers is counted here.
+func (r *run) takeSteps(ctx context.Context) error {
+	answer, err := r.next(ctx)
+	if err == nil && r.reply.firstByte.IsZero() {
+		if err = r.Count(r.proxy.ledger); err == nil {
+			r.reply.firstByte = time.Now()
+		}
 	}
-	if found != nil && !r.choice.fallBack(found) {
-		return found
+	if err == nil {
+		r.answer = answer
 	}
-	return r.choice.admit(ctx)
+	return err
 }
 
-// callInstances calls one instance after the other until one answers. Nothing was
-// sent to the client yet, so a failure that another instance may not have leads to
-// the next one.
-func (r *run) callInstances(ctx context.Context) error {
+// takeStep calls the step that comes next, and routes the request after the last one.
+func (r *run) takeStep(ctx context.Context) (Answer, error) {
+	if r.step < len(r.proxy.steps) {
+		r.step++
+		return r.proxy.steps[r.step-1](ctx, r.Request, r.next)
+	}
+	if err := r.route(ctx); err != nil {
+		return nil, err
+	}
+	return &r.reply, nil
+}
+
+// route calls one instance after the other until one answers. Nothing was sent to the
+// client yet, so a failure that another instance may not have leads to the next one.
+func (r *run) route(ctx context.Context) error {
+	if err := r.choice.start(); err != nil {
+		return err
+	}
 	defer r.choice.endRetry()
 	err := r.choice.pick(ctx, &r.attempt)
 	for err != nil && ctx.Err() == nil && r.choice.mayFallBack() && r.choice.fallBack(err) {
@@ -135,7 +160,7 @@ func (r *run) callInstances(ctx context.Context) error {
 	// back: where another model may take over, it is counted when the answer has begun.
 	countLater := r.choice.hasMoreFallbacks()
 	if !countLater {
-		if err := r.count(); err != nil {
+		if err := r.Count(r.proxy.ledger); err != nil {
 			r.attempt.returnUnused()
 			r.choice.pool.Queue.Wake()
 			return err
@@ -143,7 +168,7 @@ func (r *run) callInstances(ctx context.Context) error {
 	}
 	failed := r.callUntilAnswered(ctx)
 	if countLater {
-		if err := r.count(); err != nil && failed == nil {
+		if err := r.Count(r.proxy.ledger); err != nil && failed == nil {
 			r.release(breaker.Success)
 			return err
 		}

@@ -5,17 +5,16 @@ import (
 	"errors"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // startRecord begins to fill in the record of the request.
-func (r *request) startRecord(c *calls.Call) {
-	r.record = c
-	c.Client = r.caller.Addr
-	c.Routed, c.Service = true, r.req.Service
+func (r *request) startRecord() {
+	c := r.Record
+	c.Client = r.Caller.Addr
+	c.Routed, c.Service = true, r.Asks.Service
 	if r.proxy.recorder.Tracing() {
-		c.Trace = r.proxy.recorder.StartTrace(r.caller.Traceparent)
+		c.Trace = r.proxy.recorder.StartTrace(r.Caller.Traceparent)
 	}
 }
 
@@ -28,31 +27,31 @@ func (c *choice) noteFailover() {
 
 // noteChoice notes how the first instance was chosen, or why none was.
 func (c *choice) noteChoice() {
-	c.record.Strategy = c.pool.Service.Policy.LoadBalancer.String()
+	c.Record.Strategy = c.pool.Service.Policy.LoadBalancer.String()
 	if len(c.last.obstacles) > 0 && &c.last.obstacles[0] == &c.pool.Barriers[0] {
-		c.record.Candidates = c.pool.Barred // all are well, and were counted when the table was made
+		c.Record.Candidates = c.pool.Barred // all are well, and were counted when the table was made
 		return
 	}
 	for _, o := range c.last.obstacles {
-		c.record.Candidates[o]++
+		c.Record.Candidates[o]++
 	}
 }
 
 // noteWait adds the time from sending the call until then to what the request spent
 // waiting for backends.
 func (a *attempt) noteWait(until time.Time) {
-	a.record.Upstream += until.Sub(a.sent)
-	try := a.record.Try()
-	try.Sent = a.record.At(a.sent)
+	a.Record.Upstream += until.Sub(a.sent)
+	try := a.Record.Try()
+	try.Sent = a.Record.At(a.sent)
 	if a.response != nil {
-		try.FirstByte, try.Reused, try.Status = a.record.At(until), a.response.Reused, a.response.Status
+		try.FirstByte, try.Reused, try.Status = a.Record.At(until), a.response.Reused, a.response.Status
 	}
 }
 
 // noteRelease notes in the record when the attempt ended.
 func (a *attempt) noteRelease(now time.Time) {
-	try := a.record.Try()
-	try.Ended = a.record.At(now)
+	try := a.Record.Try()
+	try.Ended = a.Record.At(now)
 	a.instance.Took(try.Ended - try.Began)
 }
 
@@ -62,18 +61,18 @@ func (r *request) noteEnd(err error) {
 	switch {
 	case err == nil:
 	case errors.As(err, &known):
-		r.record.Code = known.Code
+		r.Record.Code = known.Code
 	case errors.Is(err, context.Canceled):
-		r.record.Gone, r.record.Code = true, schema.CodeCancelled
+		r.Record.Gone, r.Record.Code = true, schema.CodeCancelled
 	default: // the gateway stops
-		r.record.Code = schema.CodeServiceUnavailable
+		r.Record.Code = schema.CodeServiceUnavailable
 	}
 }
 
 // endRecord adds to the record what is known only at the end of the request.
 func (r *run) endRecord() {
-	c := r.record
-	c.Model, c.Usage, c.Streamed = r.model, r.reply.usage(), r.reply.isStreamed()
+	c := r.Record
+	c.Model, c.Usage = r.Model, r.usage()
 	if !r.reply.firstByte.IsZero() {
 		c.FirstByte = c.At(r.reply.firstByte)
 	}

@@ -12,8 +12,8 @@ import (
 
 // BenchmarkRecorded is BenchmarkRouteAndSettle with everything recorded.
 func BenchmarkRecorded(b *testing.B) {
-	caller, record := &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
-	req := new(schema.Request)
+	req, record := new(schema.Request), new(calls.Call)
+	way := &Request{Asks: req, Caller: &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, Record: record}
 	if err := req.ParseChat([]byte(benchBody)); err != nil {
 		b.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func BenchmarkRecorded(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				p.route(b, req, caller, record)
+				p.route(b, way)
 				recorder.Finish(record)
 			}
 		})

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -34,7 +35,7 @@ type reply struct {
 	events dialect.Events
 	framed dialect.FramedEvents // events, if it returns them as server-sent events
 	first  []byte               // the first event, which open read
-	sent   int                  // how many segments of plain next has returned
+	sent   int                  // how many segments of plain Next has returned
 
 	firstByte time.Time // when the answer began
 	// arrived is when an answer that is read whole was complete. The time from then
@@ -57,8 +58,8 @@ func (r *reply) open(req *request, adapter dialect.Adapter, from *transport.Resp
 	// The deadline holds until the first event or byte, not only for the head.
 	from.SetDeadline(deadline)
 	var opening dialect.Opening
-	err := opening.Open(adapter, req.req, &dialect.Incoming{
-		ContentType: contentType, From: from, Buffer: r.body[:0], Model: req.asked(),
+	err := opening.Open(adapter, req.Asks, &dialect.Incoming{
+		ContentType: contentType, From: from, Buffer: r.body[:0], Model: req.Asked(),
 	})
 	from.SetDeadline(time.Time{})
 	r.body = opening.Read
@@ -66,7 +67,7 @@ func (r *reply) open(req *request, adapter dialect.Adapter, from *transport.Resp
 		return err
 	}
 	if opening.Delivery == dialect.Whole {
-		return r.readWhole(req.req, adapter, contentType)
+		return r.readWhole(req.Asks, adapter, contentType)
 	}
 	r.plain.ContentType = opening.ContentType
 	r.events, r.first, r.binary = opening.Events, opening.First, opening.Delivery == dialect.Binary
@@ -162,9 +163,8 @@ func (r *reply) growBody(limit int) error {
 	return nil
 }
 
-// next returns the next part, which is valid until the following call, and io.EOF
-// after the last part of a complete answer.
-func (r *reply) next() ([]byte, error) {
+// Next implements Answer.
+func (r *reply) Next() ([]byte, error) {
 	switch {
 	case r.first != nil:
 		first := r.first
@@ -195,9 +195,8 @@ func readChunk(from io.Reader, into []byte) ([]byte, error) {
 	return nil, err
 }
 
-// isComplete tells whether the part that next returned last completes the answer in
-// the eyes of the client.
-func (r *reply) isComplete() bool {
+// IsComplete implements Answer.
+func (r *reply) IsComplete() bool {
 	if r.framed != nil {
 		return r.whole || r.framed.IsComplete()
 	}
@@ -207,21 +206,27 @@ func (r *reply) isComplete() bool {
 // isStreamed tells whether the answer is sent while it arrives from the backend.
 func (r *reply) isStreamed() bool { return r.events != nil || r.binary }
 
-// usage returns the token counts that the backend has reported so far.
-func (r *reply) usage() schema.Usage {
+// Usage returns the token counts that the backend has reported so far.
+func (r *reply) Usage() schema.Usage {
 	if r.events != nil {
 		return r.events.Usage()
 	}
 	return r.plain.Usage
 }
 
-// length returns the length of an answer that is not streamed.
-func (r *reply) length() int {
+// Form implements Answer.
+func (r *reply) Form() Form {
+	switch {
+	case r.events != nil:
+		return Form{ContentType: cmp.Or(r.plain.ContentType, TypeEvents), Length: -1, Events: true, Framed: r.framed != nil}
+	case r.binary:
+		return Form{ContentType: r.plain.ContentType, Length: -1}
+	}
 	length := 0
 	for _, s := range r.plain.Segments {
 		length += len(s)
 	}
-	return length
+	return Form{ContentType: cmp.Or(r.plain.ContentType, TypeJSON), Length: length}
 }
 
 // keepBody is the largest buffer that is kept for the next request.

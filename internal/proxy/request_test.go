@@ -19,15 +19,15 @@ func TestRequestIsReturnedOnceAndNotReadAfterThat(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, 1, func(*config.Service) {})
 	var owner lender
-	r := d.begin(Lend(chatRequest(t), &owner), &access.Caller{}, newRecord())
+	r := d.begin(&Request{Asks: chatRequest(t), Owner: &owner, Caller: &access.Caller{}, Record: newRecord()})
 	if err := r.choice.refreshPool(); err != nil {
 		t.Fatal(err)
 	}
-	if owner != 0 || r.req == nil {
+	if owner != 0 || r.Asks == nil {
 		t.Errorf("returned %d times while it is read", owner)
 	}
 	r.Return()
-	if owner != 1 || r.req != nil || r.choice.req != nil || r.attempt.req != nil {
+	if owner != 1 || r.Asks != nil || r.choice.Asks != nil || r.attempt.Asks != nil {
 		t.Errorf("returned %d times, and a step can still read it", owner)
 	}
 	r.end(false)

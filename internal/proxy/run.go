@@ -3,41 +3,50 @@ package proxy
 import (
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
-	"github.com/patchbay-ai/patchbay/internal/calls"
-	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // run is the handling of one request: an instance is chosen, it is called, its reply
 // is sent. Its steps come in this order:
 //
-//	begin         takes the run from the pool; the request is in flight
-//	count         counts the request in the ledger, when an instance was acquired
-//	answered      the answer has begun; release at once where it is already complete
-//	release       ends an attempt (attempt.end) and gives its slot back; once for each
-//	returnLimits  gives the limits back where no backend was reached
-//	settle        ends the accounts with the usage of the answer, or settleWith with
-//	              another one; only the first call has an effect
-//	end           always comes last, and does whatever of these was not done
+//	begin               takes the run from the pool; the request is in flight
+//	Admit               takes from the limits and reserves of the budgets (package admit)
+//	Count               counts the request in the ledger, when an instance was acquired
+//	answered            the answer has begun; release at once where it is already complete
+//	release             ends an attempt (attempt.end) and gives its slot back; once for each
+//	giveBackUnanswered  gives the limits back where no backend was reached
+//	settle              ends the accounts with the usage of the answer; only the first
+//	                    call has an effect
+//	end                 always comes last, and does whatever of these was not done
 type run struct {
 	request
 	choice  choice
 	attempt attempt
-	reply   reply
-	raw     rawBody      // the body of an answer that is not a stream of events
-	ticket  quota.Ticket // the request in the quota ledger
-	settled bool         // see settleWith
+	reply   reply   // of an instance
+	answer  Answer  // what is sent: the reply, or what a step made of it or in its place
+	raw     rawBody // the body of an answer that is not a stream of events
+	step    int     // how many steps were taken
+	next    Next    // takeStep, made once for all requests of the run
+}
+
+func newRun() any {
+	r := new(run)
+	r.next = r.takeStep
+	return r
 }
 
 // begin returns a run for a request, from the pool of runs.
-func (p *Proxy) begin(loan Loan, caller *access.Caller, record *calls.Call) *run {
+func (p *Proxy) begin(req *Request) *run {
 	r := p.runs.Get().(*run)
-	r.proxy, r.Loan, r.caller = p, loan, caller
-	r.reply.memory = p.bodies.Lease(caller.KeyID, caller.Addr)
+	r.proxy, r.Request = p, req
+	if r.Table == nil {
+		r.Table = p.current.Load()
+	}
+	r.Find()
+	r.reply.memory = p.bodies.Lease(r.Caller.KeyID, r.Caller.Addr)
 	r.choice.request, r.attempt.request = &r.request, &r.request
-	r.startRecord(record)
+	r.startRecord()
 	r.retryBudget().enter()
 	return r
 }
@@ -63,55 +72,18 @@ func (r *run) releaseAt(outcome breaker.Outcome, now time.Time) {
 	}
 }
 
-// count counts the request in the quota ledger, once for all its attempts, in the
-// windows in which it arrived. It is called when an instance was acquired, so that a
-// request that is refused before is not counted.
-func (r *run) count() error {
-	if r.req.Uncounted || !r.proxy.ledger.On() {
-		return nil
-	}
-	err := r.proxy.ledger.Admit(&r.ticket, quota.Subject{
-		Tenant: r.caller.Tenant, APIKey: r.caller.KeyID, User: r.req.User, Service: r.req.Service, Model: r.model,
-	}, r.record.Started)
-	if err != nil {
-		return ledgerUnavailable()
-	}
-	return nil
-}
-
-// ledgerUnavailable says that a request cannot be counted and must not pass uncounted.
-func ledgerUnavailable() *schema.Error {
-	return &schema.Error{
-		Message:    "The quota ledger cannot count this request now, and requests must not pass uncounted.",
-		Type:       schema.TypeServiceUnavailable,
-		Code:       schema.CodeLedgerUnavailable,
-		RetryAfter: time.Second,
-	}
-}
-
 // settle ends the accounts of the request with what the backend has reported; only the
 // first call has an effect.
 func (r *run) settle(complete bool) {
-	r.settleWith(r.reply.usage(), complete, !r.reply.firstByte.IsZero() || r.record.Gone)
+	r.Settle(r.usage(), complete, !r.reply.firstByte.IsZero() || r.Record.Gone)
 }
 
-// settleWith ends the accounts of the request; only the first call has an effect. The
-// ledger gets what was reported: a complete answer of a service type that reports no
-// tokens uses none, and of an incomplete one it is what was reported so far. A request that
-// no backend answered cost nothing.
-func (r *run) settleWith(reported schema.Usage, complete, answered bool) {
-	a, counted := &r.choice.taken, reported
-	counted.Known = counted.Known || complete && !r.record.Service.ReportsTokens()
-	if r.settled || !a.counted {
-		r.ticket.Settle(counted)
-		return
+// usage returns the tokens that the answer, or the backend before there is one, has reported.
+func (r *run) usage() schema.Usage {
+	if r.answer != nil {
+		return r.answer.Usage()
 	}
-	r.settled = true
-	spent := a.spent(reported, complete, answered)
-	r.record.Cost = a.costOf(r.choice.price(), spent, answered)
-	r.ticket.SettleCost(counted, int64(r.record.Cost))
-	a.use.Settle(spent.Total, time.Now())
-	a.charge.Settle(spent, int64(r.record.Cost))
+	return r.reply.Usage()
 }
 
 // end gives back everything that the request holds. After a panic the run is not
@@ -120,13 +92,12 @@ func (r *run) end(panicked bool) {
 	if panicked {
 		r.notePanic()
 	}
-	r.returnLimits()
+	r.giveBackUnanswered()
 	r.settle(false)
-	r.choice.taken.use.End()
 	r.release(r.reply.outcome)
 	r.retryBudget().leave()
 	r.endRecord()
-	r.Return()
+	r.End()
 	r.reply.memory.Close()
 	if p := r.proxy; !panicked {
 		r.reset()
@@ -134,14 +105,11 @@ func (r *run) end(panicked bool) {
 	}
 }
 
-// returnLimits gives back what the request took from the rate limits if it reached
-// no backend. Further calls have no effect.
-func (r *run) returnLimits() {
-	if r.choice.reached == 0 {
-		now := time.Now()
-		r.choice.limits.giveBack(now)
-		r.choice.taken.use.GiveBack(now)
-		r.choice.taken.charge.GiveBack()
+// giveBackUnanswered gives back what the request took from limits and budgets if it reached
+// no backend and no step answered it. Further calls have no effect.
+func (r *run) giveBackUnanswered() {
+	if r.choice.reached == 0 && r.answer == nil {
+		r.GiveBack()
 	}
 }
 
@@ -149,14 +117,14 @@ func (r *run) returnLimits() {
 // against the instance, unless it had failed before.
 func (r *run) notePanic() {
 	if r.reply.firstByte.IsZero() {
-		r.settleWith(schema.Usage{}, false, false)
+		r.Settle(schema.Usage{}, false, false)
 		r.reply.reset()
 	}
 	if !r.reply.outcome.Failed() {
 		r.reply.outcome = breaker.Cancelled
 	}
-	if r.record.Code == "" {
-		r.record.Code = schema.CodeInternal
+	if r.Record.Code == "" {
+		r.Record.Code = schema.CodeInternal
 	}
 }
 
@@ -169,18 +137,19 @@ func (r *run) reset() {
 	r.attempt.reset()
 	r.reply.reset()
 	// One by one: the larger members above are not copied.
-	r.request, r.raw, r.ticket, r.settled = request{}, rawBody{}, quota.Ticket{}, false
+	r.request, r.answer, r.raw, r.step = request{}, nil, rawBody{}, 0
 }
 
 // tellRoute tells a sink where the request went. The route is on the stack of this
 // function, not of Do, because the stack of Do is there for as long as a stream lasts.
 func (r *run) tellRoute(to Sink) {
 	route := Route{
-		Model: r.model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called),
-		Limit: r.choice.limitDecision(r.attempt.instance, r.reply.firstByte), KeyRequests: r.choice.taken.use.Requests, KeyTokens: r.choice.taken.use.Tokens,
+		Model: r.Model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called),
+		Limit: r.choice.limitDecision(r.attempt.instance, r.reply.firstByte),
 	}
-	if r.isRenamed() {
-		route.Asked = string(r.req.Model)
+	route.KeyRequests, route.KeyTokens = r.KeyLimits()
+	if r.IsRenamed() {
+		route.Asked = string(r.Asks.Model)
 	}
 	to.Route(route)
 }

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -32,12 +31,12 @@ func (r *run) send(ctx context.Context, to Sink) error {
 	defer out.close()
 	for {
 		r.forward(out)
-		part, err := r.reply.next()
+		part, err := r.answer.Next()
 		complete := errors.Is(err, io.EOF)
-		if err == nil && r.choice.taken.counted {
+		if err == nil && r.IsMeasured() {
 			r.measure(part)
 		}
-		if complete || err == nil && r.reply.isComplete() {
+		if complete || err == nil && r.answer.IsComplete() {
 			r.settle(true)
 		}
 		switch {
@@ -58,7 +57,7 @@ func (r *run) send(ctx context.Context, to Sink) error {
 }
 
 // forward passes on the events that need not be read one by one, for as long as no others
-// come. It does nothing where each event must be seen.
+// come. It does nothing where each event must be seen, such as by a step.
 func (r *run) forward(out body) {
 	events, ok := out.(*eventWriter)
 	if !ok || events.forwarder == nil || r.reply.first != nil || !events.forwarder.MayForward() {
@@ -70,13 +69,13 @@ func (r *run) forward(out body) {
 // measure estimates the tokens of a part of the answer. An answer that was read whole is
 // settled with its first part, so all its parts are measured then.
 func (r *run) measure(part []byte) {
-	taken := &r.choice.taken
 	switch {
-	case r.reply.events != nil:
-		taken.answer.Add(taken.door, part)
-	case r.reply.whole && r.reply.sent <= 1:
+	case r.reply.binary:
+	case !r.reply.whole || r.reply.events != nil:
+		r.Measure(part)
+	case r.reply.sent <= 1:
 		for _, segment := range r.reply.plain.Segments {
-			taken.answer.Add(taken.door, segment)
+			r.Measure(segment)
 		}
 	}
 }
@@ -88,21 +87,20 @@ func (r *run) beginBody(to Sink) body {
 	if r.reply.isStreamed() && r.attempt.dropCall() {
 		r.Return()
 	}
-	head := Head{ContentType: r.reply.plain.ContentType, Length: -1}
-	switch {
-	case r.reply.events != nil:
-		out := newEventWriter(to, r.reply.framed, r.proxy.silence, &r.proxy.buffers)
-		out.requestID = r.caller.RequestID
-		if r.attempt.response != nil && !r.choice.taken.counted {
+	form := r.answer.Form()
+	r.Record.Streamed = form.Length < 0
+	head := Head{ContentType: form.ContentType, Length: form.Length, Events: form.Events}
+	if form.Events {
+		out := newEventWriter(to, form.Framed, r.reply.framed, r.proxy.silence, &r.proxy.buffers)
+		out.requestID = r.Caller.RequestID
+		if r.attempt.response != nil && !r.IsMeasured() && r.answer == Answer(&r.reply) {
 			out.forwarder, _ = r.reply.events.(dialect.Forwarder)
 		}
-		head.ContentType, head.Events, head.Probe = cmp.Or(head.ContentType, TypeEvents), true, out.probe
+		head.Probe = out.probe
 		to.Head(head)
 		r.attempt.beforeWait(out.flush)
 		out.start()
 		return out
-	case !r.reply.binary:
-		head.ContentType, head.Length = cmp.Or(head.ContentType, TypeJSON), r.reply.length()
 	}
 	to.Head(head)
 	r.raw = rawBody{to, r.reply.binary}
@@ -122,9 +120,9 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 	} else {
 		failed := r.attempt.classifier().classify(err, true)
 		r.reply.outcome = failed.outcome
-		r.record.Fail(failed.err.Code, failed.err.Cause, failed.err.Message)
+		r.Record.Fail(failed.err.Code, failed.err.Cause, failed.err.Message)
 		if failed.outcome.Failed() {
-			r.attempt.instance.NoteFailure(failed.err.Code, r.record.Try().Text, time.Now())
+			r.attempt.instance.NoteFailure(failed.err.Code, r.Record.Try().Text, time.Now())
 		}
 		known = failed.err
 	}

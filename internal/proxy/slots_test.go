@@ -83,17 +83,25 @@ func newRecord() *calls.Call { return &calls.Call{Started: time.Now()} }
 // request returns a request that has found its pool.
 func (d *desk) request(caller int) *run {
 	req := &schema.Request{Service: schema.Chat, Model: []byte("m")}
-	r := d.begin(Lend(req, nil), &access.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(caller)})}, newRecord())
+	r := d.begin(&Request{Asks: req, Caller: &access.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(caller)})}, Record: newRecord()})
 	if err := r.choice.refreshPool(); err != nil {
 		d.t.Fatal(err)
 	}
 	return r
 }
 
+// let admits a request and begins to route it.
+func (r *run) let(ctx context.Context) error {
+	if err := r.Admit(ctx); err != nil {
+		return err
+	}
+	return r.choice.start()
+}
+
 // ask brings a request as far as its instance: limits, slots, queue.
 func (d *desk) ask(ctx context.Context, caller int) (*run, error) {
 	r := d.request(caller)
-	if err := r.admit(ctx); err != nil {
+	if err := r.let(ctx); err != nil {
 		return r, err
 	}
 	if err := r.choice.pick(ctx, &r.attempt); err != nil {

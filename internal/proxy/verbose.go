@@ -22,7 +22,7 @@ func (r *request) isVerbose(ctx context.Context) bool {
 }
 
 func (r *request) debug(ctx context.Context, message string, attrs ...slog.Attr) {
-	r.proxy.log.LogAttrs(ctx, slog.LevelDebug, message, append([]slog.Attr{slog.String("request_id", r.record.RequestID)}, attrs...)...)
+	r.proxy.log.LogAttrs(ctx, slog.LevelDebug, message, append([]slog.Attr{slog.String("request_id", r.Record.RequestID)}, attrs...)...)
 }
 
 // tellChoice writes which instance a request goes to first, or why it goes to none.
@@ -30,14 +30,14 @@ func (r *run) tellChoice(ctx context.Context, refused error) {
 	if !r.isVerbose(ctx) {
 		return
 	}
-	ready, total := int(r.record.Candidates[0]), 0
-	for _, n := range r.record.Candidates {
+	ready, total := int(r.Record.Candidates[0]), 0
+	for _, n := range r.Record.Candidates {
 		total += int(n)
 	}
 	attrs := []slog.Attr{
-		slog.String("service", r.record.Service.String()), slog.String("door", r.record.Door.String()), slog.String("model", r.model), slog.String("asked", r.asked()),
-		slog.Bool("stream", r.req.Stream), slog.String("strategy", r.record.Strategy), slog.Int("ready", ready), slog.Int("instances", total),
-		slog.Float64("waited_ms", float64(r.record.Queued.Microseconds())/1000),
+		slog.String("service", r.Record.Service.String()), slog.String("door", r.Record.Door.String()), slog.String("model", r.Model), slog.String("asked", r.Asked()),
+		slog.Bool("stream", r.Asks.Stream), slog.String("strategy", r.Record.Strategy), slog.Int("ready", ready), slog.Int("instances", total),
+		slog.Float64("waited_ms", float64(r.Record.Queued.Microseconds())/1000),
 	}
 	if refused != nil {
 		r.debug(ctx, "no instance takes the request", append(attrs, slog.String("reason", refused.Error()))...)
@@ -51,9 +51,9 @@ func (r *run) tellCall(ctx context.Context) {
 	if !r.isVerbose(ctx) {
 		return
 	}
-	try := r.record.Try()
-	r.debug(ctx, "calling", slog.Int("attempt", r.record.Attempts), slog.String("instance", try.Instance), slog.String("adapter", try.Adapter),
-		slog.String("model", r.model))
+	try := r.Record.Try()
+	r.debug(ctx, "calling", slog.Int("attempt", r.Record.Attempts), slog.String("instance", try.Instance), slog.String("adapter", try.Adapter),
+		slog.String("model", r.Model))
 }
 
 // tellAnswer writes how a call went: its answer began, or it failed. What the backend said
@@ -62,10 +62,10 @@ func (r *run) tellAnswer(ctx context.Context, failed *fault) {
 	if !r.isVerbose(ctx) {
 		return
 	}
-	try := r.record.Try()
+	try := r.Record.Try()
 	attrs := []slog.Attr{
-		slog.Int("attempt", r.record.Attempts), slog.String("instance", try.Instance), slog.Int("status", try.Status), slog.Bool("reused", try.Reused),
-		slog.Float64("backend_ms", float64(r.record.Upstream.Microseconds())/1000),
+		slog.Int("attempt", r.Record.Attempts), slog.String("instance", try.Instance), slog.Int("status", try.Status), slog.Bool("reused", try.Reused),
+		slog.Float64("backend_ms", float64(r.Record.Upstream.Microseconds())/1000),
 	}
 	if failed == nil {
 		r.debug(ctx, "the answer begins", attrs...)

@@ -13,17 +13,17 @@ import (
 // wait waits in the queue of the pool for a slot, then acquires an instance.
 func (c *choice) wait(ctx context.Context, a *attempt) error {
 	began := time.Now()
-	c.limits.hold()
+	c.Hold()
 	defer func() {
 		now := time.Now()
-		c.record.Queued += now.Sub(began)
-		c.limits.use(now)
+		c.Record.Queued += now.Sub(began)
+		c.Resume(now)
 	}()
 	turn := turn{queue: c.pool.Queue, due: c.isTurnDue}
 	defer turn.abandon()
 	settings := c.pool.Service.Policy.Queue
 	for {
-		err := turn.wait(ctx, c.caller.Key(), settings, began.Add(settings.Timeout.Std()))
+		err := turn.wait(ctx, c.Caller.Key(), settings, began.Add(settings.Timeout.Std()))
 		switch {
 		case errors.Is(err, queue.ErrFull):
 			c.shed(metrics.ShedQueueFull)

@@ -49,7 +49,8 @@ type Service struct {
 	Changes *backend.Changes
 
 	byModel map[string]*Pool // aliases included
-	// fallbacks are those of each model, and fallsBackOn the reasons for them.
+	// fallbacks are those of each model, none where there is no reason for them in
+	// fallsBackOn.
 	fallbacks   map[string][]Fallback
 	fallsBackOn [naming.ReasonCount]bool
 	byID        map[string]*backend.Instance
@@ -275,6 +276,9 @@ func (s *Service) add(settings backend.Settings, shared backend.Policy, old *Ser
 type Fallback struct{ Name, Model string }
 
 func (s *Service) listFallbacks() {
+	if len(s.Policy.FallbackOn) == 0 {
+		return
+	}
 	s.fallbacks = make(map[string][]Fallback, len(s.Policy.Fallbacks))
 	for name, list := range s.Policy.Fallbacks {
 		model := s.modelOf(name)
@@ -293,6 +297,15 @@ func (s *Service) listFallbacks() {
 // Fallbacks returns the models that take over from the model with a name, for a reason.
 func (s *Service) Fallbacks(name string, why naming.Reason) []Fallback {
 	if s == nil || !s.fallsBackOn[why] {
+		return nil
+	}
+	return s.Takeovers(name)
+}
+
+// Takeovers returns the models that take over from the model with a name, for whichever
+// reasons are in force; a nil Service has none.
+func (s *Service) Takeovers(name string) []Fallback {
+	if s == nil || len(s.fallbacks) == 0 {
 		return nil
 	}
 	return s.fallbacks[s.modelOf(name)]

@@ -53,7 +53,7 @@ func Call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 	started := time.Now()
 	record := calls.Call{Started: started, Service: serviceType}
 	answer := new(answerStart)
-	err = through.Do(ctx, proxy.Lend(request, nil), &access.Caller{RequestID: "test"}, &record, answer)
+	err = through.Do(ctx, &proxy.Request{Asks: request, Caller: &access.Caller{RequestID: "test"}, Record: &record}, answer)
 	result := Result{DurationMs: inMilliseconds(time.Since(started))}
 	var try calls.Try
 	if record.Attempts > 0 {

@@ -11,12 +11,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/calls"
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -43,10 +42,8 @@ type API struct {
 type Options struct {
 	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
-	// Keys are the API keys that callers need; nil leaves the API open.
-	Keys *access.Credentials
-	// Attempts slows down clients that present wrong keys; nil does not.
-	Attempts *access.Attempts
+	// Keys decides who may ask.
+	Keys admit.Keys
 	// Memory tells whether there is memory for more requests, and has the budget
 	// for their bodies; nil means that there is no bound.
 	Memory *memory.Watch
@@ -75,41 +72,16 @@ func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
 
 // identify checks the caller's key.
 func (a *API) identify(x *exchange) error {
-	guard := a.options.Keys.Guard()
-	if guard == nil {
-		x.caller.Tenant = web.FirstOf(x.r.Header, "X-Tenant-Id")
-		return nil
-	}
-	grant, err := a.grantOf(guard, x.r.Header, x.caller.Addr)
+	grant, err := a.options.Keys.Identify(x.r.Header, x.caller.Addr)
 	if err != nil {
 		return err
 	}
+	if grant == nil {
+		x.caller.Tenant = web.FirstOf(x.r.Header, "X-Tenant-Id")
+		return nil
+	}
 	x.caller.Grant, x.caller.KeyID, x.caller.Tenant, x.call.KeyID = grant, grant.ID, grant.Tenant, grant.ID
 	return nil
-}
-
-// grantOf returns what the key of a request allows. Callers who present many wrong keys are
-// told to wait.
-func (a *API) grantOf(guard *access.Guard, header http.Header, from netip.Addr) (*access.Grant, *schema.Error) {
-	now := time.Now()
-	grant, err := guard.Identify(header, now)
-	if err == nil {
-		grant.Note(now)
-		return grant, grant.RefuseAddress(from)
-	}
-	if !access.Presents(header) {
-		return nil, err
-	}
-	if wait := a.options.Attempts.Wrong(from, now); wait > 0 {
-		return nil, &schema.Error{
-			Message:    "Too many wrong API keys came from this address; a right one is accepted at once.",
-			Type:       schema.TypeRateLimit,
-			Code:       schema.CodeTooManyAttempts,
-			RetryAfter: wait,
-			NoRetry:    true,
-		}
-	}
-	return nil, err
 }
 
 // answer gives the proxy a request that was read without an error. It answers with any
@@ -125,30 +97,24 @@ func (a *API) answer(x *exchange, err error) {
 
 // route gives the proxy a request that is complete and valid.
 func (a *API) route(x *exchange) error {
-	if err := x.refuseModel(); err != nil {
+	x.table = a.current.Load() // the body may have taken minutes
+	way := &x.way
+	way.Asks, way.Owner, way.Caller, way.Record, way.Table = &x.request, x, &x.caller, x.call, x.table
+	if err := way.RefuseModel(); err != nil {
 		return err
 	}
-	client := x.door.client
+	way.Client = x.door.client
 	if x.door.open != nil {
 		var err error
-		if client, err = x.door.open(a, x); err != nil {
+		if way.Client, err = x.door.open(a, x); err != nil {
 			return err
 		}
 	}
-	if x.door.estimate != nil {
-		return a.routeOrEstimate(x, client)
-	}
-	return a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x).For(client), &x.caller, x.call, x)
-}
-
-// routeOrEstimate is route for requests that the gateway answers with an estimate of its
-// own where no backend answers.
-func (a *API) routeOrEstimate(x *exchange, client dialect.Client) error {
 	var estimate []byte
-	if x.table.Service(x.request.Service).FindBytes(x.request.Model) != nil {
+	if x.door.estimate != nil && x.table.Service(x.request.Service).FindBytes(x.request.Model) != nil {
 		estimate = x.door.estimate(&x.request) // the request is gone when the proxy returns
 	}
-	err := a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x).For(client), &x.caller, x.call, x)
+	err := a.proxy.Do(x.r.Context(), way, x)
 	if estimate != nil && errors.As(err, new(*schema.Error)) {
 		x.answerEstimate(estimate)
 		return nil
@@ -162,20 +128,6 @@ func (x *exchange) answerEstimate(body []byte) {
 	x.w.Header()["X-Router-Estimated"] = []string{"true"}
 	x.Head(proxy.Head{ContentType: proxy.TypeJSON, Length: len(body)})
 	_, _ = x.w.Write(body) // a client that left does not need it
-}
-
-// refuseModel returns an error unless the caller's key is good for the name that the
-// request asks for or, if that is an alias, for the model that it stands for.
-func (x *exchange) refuseModel() error {
-	err := x.caller.Grant.RefuseModel(x.request.Service, x.request.Model)
-	if err == nil {
-		return nil
-	}
-	pool := x.table.Service(x.request.Service).FindBytes(x.request.Model)
-	if pool != nil && x.caller.MayUse(x.request.Service, pool.Model) {
-		return nil
-	}
-	return err
 }
 
 // begin returns an exchange for a request, with what its head says.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
@@ -30,8 +31,9 @@ type exchange struct {
 	call    *calls.Call // the record of the request
 	door    *door
 	caller  access.Caller
-	table   *routing.Table // for limits of bodies; the proxy loads the table itself
+	table   *routing.Table // in force when the head came, and then when the body had come
 	request schema.Request
+	way     admit.Request // the request on its way through the proxy
 	body    []byte
 	input   *input
 	inputs  *sync.Pool
@@ -160,7 +162,7 @@ func (x *exchange) fail(err error) {
 	}
 	x.call.Code = known.Code
 	if !x.call.Routed {
-		showLimit(x.w.Header(), proxy.PeekLimit(x.table.Service(x.call.Service), x.request.Model, x.caller.Addr))
+		showLimit(x.w.Header(), admit.PeekLimit(x.table.Service(x.call.Service), x.request.Model, x.caller.Addr))
 	}
 	if errors.As(err, new(unread)) {
 		x.w.Header().Set("Connection", "close")

@@ -88,11 +88,11 @@ func (a *API) indexOf(models []model, name string) int {
 func (a *API) models(r *http.Request) ([]model, *schema.Error) {
 	table := a.current.Load()
 	usable := func(routing.Model) bool { return true }
-	if guard := a.options.Keys.Guard(); guard != nil {
-		grant, err := a.grantOf(guard, r.Header, web.ClientAddr(r, a.options.TrustedProxies))
-		if err != nil {
-			return nil, err
-		}
+	grant, err := a.options.Keys.Identify(r.Header, web.ClientAddr(r, a.options.TrustedProxies))
+	if err != nil {
+		return nil, err
+	}
+	if grant != nil {
 		good := make(map[string]bool)
 		for _, m := range table.Entries() {
 			good[m.ID] = good[m.ID] || grant.MayUse(m.Service, m.ID) || m.Target != "" && grant.MayUse(m.Service, m.Target)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
@@ -107,15 +108,13 @@ func (a *API) findAnswer(w http.ResponseWriter, r *http.Request) (found *answers
 // visit returns whose responses a request may ask for. It counts in the limits like a
 // request for a model, because it may be passed on to a backend, and reads from a store
 // that others use too.
-func (a *API) visit(w http.ResponseWriter, r *http.Request) (visit proxy.Visit, owner answers.Owner, err *schema.Error) {
+func (a *API) visit(w http.ResponseWriter, r *http.Request) (visit admit.Visit, owner answers.Owner, err *schema.Error) {
 	if a.options.Memory != nil && a.options.Memory.Short() {
 		return visit, owner, overloaded("The gateway is overloaded; try again shortly.")
 	}
 	caller := access.Caller{Addr: web.ClientAddr(r, a.options.TrustedProxies)}
-	if guard := a.options.Keys.Guard(); guard != nil {
-		if caller.Grant, err = a.grantOf(guard, r.Header, caller.Addr); err != nil {
-			return visit, owner, err
-		}
+	if caller.Grant, err = a.options.Keys.Identify(r.Header, caller.Addr); err != nil {
+		return visit, owner, err
 	}
 	err = visit.Begin(a.current.Load().Service(schema.DoorResponses.Service()), &caller)
 	showLimits(w.Header(), &proxy.Route{Limit: visit.Limit, KeyRequests: visit.Use.Requests, KeyTokens: visit.Use.Tokens})

@@ -1,6 +1,8 @@
-package proxy
+package admit
 
 import (
+	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
@@ -9,6 +11,42 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
+
+// Keys decides who may ask, by the key of a request.
+type Keys struct {
+	// Credentials are the API keys that callers need; nil lets everybody in.
+	Credentials *access.Credentials
+	// Attempts slows down clients that present wrong keys; nil does not.
+	Attempts *access.Attempts
+}
+
+// Identify returns what the key of a request allows, nil where callers need none. Callers
+// who present many wrong keys are told to wait.
+func (k Keys) Identify(header http.Header, from netip.Addr) (*access.Grant, *schema.Error) {
+	guard := k.Credentials.Guard()
+	if guard == nil {
+		return nil, nil
+	}
+	now := time.Now()
+	grant, err := guard.Identify(header, now)
+	if err == nil {
+		grant.Note(now)
+		return grant, grant.RefuseAddress(from)
+	}
+	if !access.Presents(header) {
+		return nil, err
+	}
+	if wait := k.Attempts.Wrong(from, now); wait > 0 {
+		return nil, &schema.Error{
+			Message:    "Too many wrong API keys came from this address; a right one is accepted at once.",
+			Type:       schema.TypeRateLimit,
+			Code:       schema.CodeTooManyAttempts,
+			RetryAfter: wait,
+			NoRetry:    true,
+		}
+	}
+	return nil, err
+}
 
 // Visit is a request that asks for something that is kept, such as a response that was
 // made before. It counts as a request in the limits of its key, its tenant and its service
@@ -34,7 +72,7 @@ func (v *Visit) Begin(service *routing.Service, caller *access.Caller) *schema.E
 	}
 	if v.Limit, _ = service.Limiter.Take(caller.Addr, now); !v.Limit.Allowed {
 		v.Use.GiveBack(now)
-		return overLimit(v.Limit)
+		return OverLimit(v.Limit)
 	}
 	return nil
 }

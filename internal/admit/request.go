@@ -1,0 +1,214 @@
+// Package admit decides whether a request is let in: who asks, whether the limits of the
+// key, the tenant, the service type and the model allow it, whether the budgets have room,
+// and what is counted in the end. It reads the compiled table and looks at no instance:
+// package proxy routes what was admitted.
+//
+// A request that is refused later, before a backend or a step answers it, gives everything
+// back and costs nothing.
+package admit
+
+import (
+	"context"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/allowance"
+	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/prices"
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Lender owns the memory of a request.
+type Lender interface {
+	// TakeBack is called once, when the request is not read any more.
+	TakeBack()
+}
+
+// Request is one request on its way through the gateway, with what it took when it was
+// let in. Every step of its way shares it. It must not be used concurrently.
+type Request struct {
+	// Asks is what the client asks for. It is lent: its owner neither changes it nor uses
+	// its memory again until Return, after which it is nil.
+	Asks  *schema.Request
+	Owner Lender
+	// Client is the dialect of a client that does not speak the unified one, nil where the
+	// request is unified or cannot be translated.
+	Client dialect.Client
+	Caller *access.Caller
+	Record *calls.Call
+	// Table is the configuration in force when the request had been read.
+	Table *routing.Table
+
+	// Pool is that of the model that was asked for, nil where no instance serves it. Model
+	// is the configured name of the model that serves the request, empty until it is known,
+	// and Price is what it costs, nil for nothing. A model that takes over replaces both.
+	Pool  *routing.Pool
+	Model string
+	Price *prices.Price
+
+	limits  limits
+	limited bool // the limits have counted the request
+	taken   taken
+	// barred is why the model that was asked for may not serve the request, although one
+	// that takes over from it may.
+	barred  func() error
+	ticket  quota.Ticket // the request in the quota ledger
+	settled bool         // see Settle
+}
+
+// Find looks up the model that the request asks for. It is called once, before Admit.
+func (r *Request) Find() {
+	if r.Pool = r.service().FindBytes(r.Asks.Model); r.Pool != nil {
+		r.Model = r.Pool.Model
+	}
+}
+
+// RefuseModel returns an error unless the caller's key is good for the name that the
+// request asks for or, if that is an alias, for the model that it stands for.
+func (r *Request) RefuseModel() error {
+	err := r.Caller.Grant.RefuseModel(r.Asks.Service, r.Asks.Model)
+	if err == nil {
+		return nil
+	}
+	if pool := r.service().FindBytes(r.Asks.Model); pool != nil && r.Caller.MayUse(r.Asks.Service, pool.Model) {
+		return nil
+	}
+	return err
+}
+
+// Admit counts the request in all limits and reserves what it may use of the budgets. If
+// it returns an error, GiveBack gives back what was taken before the refusal.
+func (r *Request) Admit(ctx context.Context) error {
+	if r.Pool == nil && len(r.takeovers()) == 0 {
+		return UnknownModel(r.service(), r.Asks.Service, string(r.Asks.Model))
+	}
+	if r.Asks.Uncounted {
+		return nil
+	}
+	now := time.Now()
+	if err := r.takeAllowance(ctx, now); err != nil {
+		return err
+	}
+	if err := r.takeLimits(now); err != nil {
+		return err
+	}
+	r.limited = true
+	r.Record.Limited = r.Record.At(now)
+	return nil
+}
+
+// RefuseAsked returns an error if the model that was asked for may not serve the request,
+// although one that takes over from it may: its own limit is reached, or the budgets have
+// room only for a cheaper one.
+func (r *Request) RefuseAsked() error {
+	if r.barred == nil {
+		return nil
+	}
+	return r.barred()
+}
+
+// IsRenamed reports whether the model is another one than the caller names: the name is an
+// alias, or a fallback took over.
+func (r *Request) IsRenamed() bool { return string(r.Asks.Model) != r.Model }
+
+// Asked returns the name of the model that the caller gave.
+func (r *Request) Asked() string {
+	if !r.IsRenamed() {
+		return r.Model
+	}
+	return string(r.Asks.Model)
+}
+
+// MayUse reports whether the caller may use a fallback.
+func (r *Request) MayUse(to routing.Fallback) bool {
+	return r.Caller.MayUse(r.Asks.Service, to.Name) || r.Caller.MayUse(r.Asks.Service, to.Model)
+}
+
+// Count counts the request in the quota ledger for the model that serves it, in the windows
+// in which it arrived. It is called once, when it is certain that the request is answered
+// or reaches an instance.
+func (r *Request) Count(ledger *quota.Ledger) error {
+	if r.Asks.Uncounted || !ledger.On() {
+		return nil
+	}
+	err := ledger.Admit(&r.ticket, quota.Subject{
+		Tenant: r.Caller.Tenant, APIKey: r.Caller.KeyID, User: r.Asks.User, Service: r.Asks.Service, Model: r.Model,
+	}, r.Record.Started)
+	if err != nil {
+		return ledgerUnavailable()
+	}
+	return nil
+}
+
+// Settle ends the accounts of the request; only the first call has an effect. The
+// ledger gets what was reported: a complete answer of a service type that reports no
+// tokens uses none, and of an incomplete one it is what was reported so far. A request that
+// nobody answered cost nothing.
+func (r *Request) Settle(reported schema.Usage, complete, answered bool) {
+	counted := reported
+	counted.Known = counted.Known || complete && !r.Record.Service.ReportsTokens()
+	if r.settled || !r.taken.counted {
+		r.ticket.Settle(counted)
+		return
+	}
+	r.settled = true
+	spent := r.taken.spent(reported, complete, answered)
+	r.Record.Cost = r.taken.costOf(r.Price, spent, answered)
+	r.ticket.SettleCost(counted, int64(r.Record.Cost))
+	r.taken.use.Settle(spent.Total, time.Now())
+	r.taken.charge.Settle(spent, int64(r.Record.Cost))
+}
+
+// GiveBack gives back what the request took from limits and budgets, because nobody
+// answers it. Further calls have no effect.
+func (r *Request) GiveBack() {
+	now := time.Now()
+	r.limits.giveBack(now)
+	r.taken.use.GiveBack(now)
+	r.taken.charge.GiveBack()
+}
+
+// End ends the request, which was settled or given back, and returns what was lent.
+func (r *Request) End() {
+	r.taken.use.End()
+	r.Return()
+}
+
+// Return returns what the client asks for to its owner. Only the first call has an effect.
+func (r *Request) Return() {
+	owner := r.Owner
+	r.Asks, r.Client, r.Owner = nil, nil, nil
+	if owner != nil {
+		owner.TakeBack()
+	}
+}
+
+// IsMeasured reports whether the length of the answer matters to a limit or has a price.
+func (r *Request) IsMeasured() bool { return r.taken.counted }
+
+// Measure adds a part of the answer to what it is estimated to have used.
+func (r *Request) Measure(part []byte) { r.taken.answer.Add(r.taken.door, part) }
+
+// KeyLimits returns the states of the limits of the key and its tenant that have the least
+// left.
+func (r *Request) KeyLimits() (requests, tokens allowance.State) {
+	return r.taken.use.Requests, r.taken.use.Tokens
+}
+
+// Limit returns the state of the limit of the service type or the model, if one applies.
+func (r *Request) Limit() ratelimit.Decision { return r.limits.decision }
+
+// service returns the service type of the request, nil where it is not configured.
+func (r *Request) service() *routing.Service { return r.Table.Service(r.Asks.Service) }
+
+// takeovers returns the models that may take over from the one that was asked for.
+func (r *Request) takeovers() []routing.Fallback {
+	if r.Pool != nil && !r.Pool.HasFallbacks {
+		return nil
+	}
+	return r.service().Takeovers(string(r.Asks.Model))
+}
