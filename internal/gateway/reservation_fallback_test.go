@@ -121,3 +121,16 @@ func TestAFallbackOfAFreeModelHasItsCost(t *testing.T) {
 		t.Errorf("counted %+v", got)
 	}
 }
+
+// A model that cannot take a request now is passed over also where there is no money for it:
+// what takes over from it is free.
+func TestAFreeFallbackServesWithoutMoney(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.StartBackend(t)
+	yaml := strings.Replace(gatewaytest.ChatYAML(gatewaytest.Instance("dear", backend.URL(), "enabled: false"), gatewaytest.Instance("free", backend.URL())), "chat: {", "chat: {fallbacks: {dear: [free]}, ", 1)
+	yaml += "prices: {models: [{model: dear, output: 100}]}\n"
+	r := gatewaytest.Start(t, budgeted(yaml, map[string]string{"k": ", budgets: {total: {cost: 0.0001}}"}))
+	if got := r.Chat(thousandTokens("dear"), bearer("k")...).Succeeds(t).Header.Get("X-Router-Model"); got != "free" {
+		t.Errorf("served by %q", got)
+	}
+}

@@ -119,12 +119,15 @@ func ExplainModel(table *routing.Table, door schema.Door, model string, client n
 // refusal returns the first reason for which the request would be refused, in the
 // order in which Do checks them.
 func (x *Explanation) refusal(s *survey, excluded *exclusions) *schema.Error {
+	if err := s.refusal(excluded, x.Waiting); err != nil {
+		return err
+	}
 	for _, limit := range []ratelimit.Decision{x.ServiceLimit, x.ModelLimit} {
 		if !limit.Allowed {
 			return admit.OverLimit(limit)
 		}
 	}
-	return s.refusal(excluded, x.Waiting)
+	return nil
 }
 
 // withoutDoor excludes the instances that have nothing to answer the requests of a door

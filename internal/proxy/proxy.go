@@ -10,6 +10,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"hash/maphash"
 	"log/slog"
 	"sync"
@@ -94,10 +95,11 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	defer func() { r.end(panicked) }()
 	err := p.checkHops(r.Caller.Hops)
 	if err == nil {
-		err = r.Admit(ctx)
-	}
-	if err == nil {
-		err = r.takeSteps(ctx)
+		if err = r.Admit(ctx); err == nil {
+			err = r.takeSteps(ctx)
+		} else if unavailable := r.refusedAlso(err); unavailable != nil {
+			err = unavailable
+		}
 	}
 	r.giveBackUnanswered() // before the caller is told what remains
 	r.tellRoute(to)
@@ -111,6 +113,16 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	}
 	panicked = false
 	return err
+}
+
+// refusedAlso returns the error with which routing refuses a request that was not admitted,
+// nil where it would take it: that no instance can serve a request weighs more than that a
+// limit is reached, which passes.
+func (r *run) refusedAlso(refusal error) error {
+	if !errors.As(refusal, new(*schema.Error)) {
+		return nil
+	}
+	return r.choice.start()
 }
 
 // takeSteps takes the request through the steps until one of them answers, or an instance
