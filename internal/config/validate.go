@@ -8,8 +8,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/listen"
-	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
+	"github.com/patchbay-ai/patchbay/internal/redis"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -210,7 +210,7 @@ func (s Store) check(report func(path, message string)) {
 }
 
 func (r Redis) check(report func(path, message string)) {
-	if err := redisstore.Check(r.URL); err != nil {
+	if err := redis.Check(r.URL); err != nil {
 		report("url", err.Error())
 	}
 	const longest = 128

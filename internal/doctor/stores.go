@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
+	"github.com/patchbay-ai/patchbay/internal/redis"
 )
 
 // redis asks the server of the shared counters, where they are in use.
@@ -24,7 +24,7 @@ func (e *examination) redis(ctx context.Context) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	start := time.Now()
-	client, err := redisstore.Connect(ctx, e.Document.Redis.URL)
+	client, err := redis.Connect(ctx, e.Document.Redis.URL)
 	if err == nil {
 		defer client.Close()
 		start = time.Now()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/budget"
+	"github.com/patchbay-ai/patchbay/internal/budget/redisbudget"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/quota"
@@ -60,7 +61,7 @@ func newBook(doc *config.Document, data *durable.Dir, log *slog.Logger) (*budget
 	}
 	if doc.Quota.Distributed.Enabled {
 		options.OpenStore = func(ctx context.Context) (budget.Store, error) {
-			store, err := redisstore.OpenBudgets(ctx, doc.Redis.URL, doc.Quota.Distributed.KeyPrefix)
+			store, err := redisbudget.Open(ctx, doc.Redis.URL, doc.Quota.Distributed.KeyPrefix)
 			if err != nil {
 				return nil, err
 			}

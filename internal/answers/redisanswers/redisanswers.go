@@ -15,7 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/patchbay-ai/patchbay/internal/answers"
-	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
+	"github.com/patchbay-ai/patchbay/internal/redis"
 )
 
 // Store keeps responses in Redis, which removes them when their time has come. What one key
@@ -66,7 +66,7 @@ func (s *Store) connect(ctx context.Context) (rueidis.Client, error) {
 	case time.Since(s.tried) < pause:
 		return nil, errNotConnected
 	}
-	client, err := redisstore.Connect(ctx, s.address)
+	client, err := redis.Connect(ctx, s.address)
 	if err != nil {
 		s.tried = time.Now()
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/patchbay-ai/patchbay/internal/cluster"
-	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
+	"github.com/patchbay-ai/patchbay/internal/redis"
 )
 
 // Redis is the list of gateways that share no configuration, but Redis.
@@ -50,7 +50,7 @@ return reply
 // OpenRedis connects to the list in the Redis at an address. Errors never contain the
 // address, which may hold a password.
 func OpenRedis(ctx context.Context, address, prefix string) (*Redis, error) {
-	client, err := redisstore.Connect(ctx, address)
+	client, err := redis.Connect(ctx, address)
 	if err != nil {
 		return nil, err
 	}

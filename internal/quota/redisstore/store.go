@@ -23,6 +23,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/redis"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -36,8 +37,6 @@ type Store struct {
 const (
 	// groups is how many parts of a cluster the rows are spread over.
 	groups = 8
-	// connectTime bounds dialling and writing where no context does.
-	connectTime = time.Second
 	// markTime is how long a mark is kept; a new mark makes gateways push everything.
 	markTime = 7 * 24 * time.Hour
 	// separator stands between the parts of a field; none of them can hold it.
@@ -97,7 +96,7 @@ return {ARGV[1], lost}
 // Open connects to the store at an address, until the context ends. Errors never
 // contain the address, which may hold a password.
 func Open(ctx context.Context, address, prefix string) (*Store, error) {
-	client, err := Connect(ctx, address)
+	client, err := redis.Connect(ctx, address)
 	if err != nil {
 		return nil, err
 	}

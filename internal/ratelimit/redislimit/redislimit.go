@@ -22,8 +22,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/redis"
 )
 
 // groups is how many parts of a cluster the limits are spread over.
@@ -59,7 +59,7 @@ type Store struct {
 // member is the gateway's id. Errors never contain the address, which may hold a
 // password.
 func Open(ctx context.Context, address, prefix, member string) (*Store, error) {
-	client, err := redisstore.Connect(ctx, address)
+	client, err := redis.Connect(ctx, address)
 	if err != nil {
 		return nil, err
 	}

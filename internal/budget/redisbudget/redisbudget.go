@@ -1,4 +1,5 @@
-package redisstore
+// Package redisbudget is the store in Redis through which gateways share budgets.
+package redisbudget
 
 import (
 	"context"
@@ -11,11 +12,12 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/redis"
 )
 
-// Budgets is the store of budgets that several gateways share. What each gateway has
-// committed is a field of one hash for each account and window.
-type Budgets struct {
+// Store is a connection to the budgets in Redis. What each gateway has committed is a field
+// of one hash for each account and window.
+type Store struct {
 	client       rueidis.Client
 	prefix       string
 	commit, meet *rueidis.Lua
@@ -55,28 +57,28 @@ return redis.call('ZCARD', KEYS[1])
 	keepBudget = time.Hour
 )
 
-// OpenBudgets connects to the store at an address, until the context ends.
-func OpenBudgets(ctx context.Context, address, prefix string) (*Budgets, error) {
-	client, err := Connect(ctx, address)
+// Open connects to the store at an address, until the context ends.
+func Open(ctx context.Context, address, prefix string) (*Store, error) {
+	client, err := redis.Connect(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	return &Budgets{client, prefix + ":budget", rueidis.NewLuaScript(commitScript), rueidis.NewLuaScript(meetScript)}, nil
+	return &Store{client, prefix + ":budget", rueidis.NewLuaScript(commitScript), rueidis.NewLuaScript(meetScript)}, nil
 }
 
 // Close closes the connection.
-func (b *Budgets) Close() { b.client.Close() }
+func (s *Store) Close() { s.client.Close() }
 
 // Commit stores what a gateway has committed and returns what all have.
-func (b *Budgets) Commit(ctx context.Context, gateway string, own []budget.Commitment) ([]map[string]budget.Committed, error) {
+func (s *Store) Commit(ctx context.Context, gateway string, own []budget.Commitment) ([]map[string]budget.Committed, error) {
 	calls := make([]rueidis.LuaExec, len(own))
 	for i, c := range own {
-		calls[i] = rueidis.LuaExec{Keys: []string{b.hash(&c)}, Args: []string{
+		calls[i] = rueidis.LuaExec{Keys: []string{s.hash(&c)}, Args: []string{
 			gateway, number(c.Order), writeAmounts(c.Amounts), number(c.Window.End(c.Start).Add(keepBudget).Unix()), writeReserved(c.Reserved),
 		}}
 	}
 	all := make([]map[string]budget.Committed, len(own))
-	for i, reply := range b.commit.ExecMulti(ctx, b.client, calls...) {
+	for i, reply := range s.commit.ExecMulti(ctx, s.client, calls...) {
 		fields, err := reply.AsStrMap()
 		if err != nil {
 			return nil, err
@@ -93,17 +95,17 @@ func (b *Budgets) Commit(ctx context.Context, gateway string, own []budget.Commi
 }
 
 // Meet says that a gateway is there and returns how many are.
-func (b *Budgets) Meet(ctx context.Context, gateway string) (int, error) {
-	n, err := b.meet.Exec(ctx, b.client, []string{b.prefix + ":gateways"}, []string{gateway, number(int64(presence / time.Second))}).AsInt64()
+func (s *Store) Meet(ctx context.Context, gateway string) (int, error) {
+	n, err := s.meet.Exec(ctx, s.client, []string{s.prefix + ":gateways"}, []string{gateway, number(int64(presence / time.Second))}).AsInt64()
 	return int(n), err
 }
 
-func (b *Budgets) hash(c *budget.Commitment) string {
+func (s *Store) hash(c *budget.Commitment) string {
 	start := c.Start.UTC().Format("20060102")
 	if c.Window == quota.BudgetTotal {
 		start = "all"
 	}
-	return fmt.Sprintf("%s:{%s}:%s:%s", b.prefix, c.Account, c.Window, start)
+	return fmt.Sprintf("%s:{%s}:%s:%s", s.prefix, c.Account, c.Window, start)
 }
 
 // reservedSuffix is what the field of reservations has behind the name of the gateway, and
@@ -150,3 +152,5 @@ func readCommitted(value string) (c budget.Committed, ok bool) {
 	copy(c.Amounts[:], numbers[1:])
 	return c, true
 }
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }

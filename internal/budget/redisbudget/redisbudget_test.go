@@ -1,4 +1,4 @@
-package redisstore
+package redisbudget
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ import (
 // the release before reads and writes only the latter, which counts as spent then.
 func TestBudgetsInRedis(t *testing.T) {
 	t.Parallel()
-	store, err := OpenBudgets(t.Context(), storetest.Redis(t).URL, "p")
+	store, err := Open(t.Context(), storetest.Redis(t).URL, "p")
 	if err != nil {
 		t.Fatal(err)
 	}

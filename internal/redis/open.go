@@ -1,4 +1,4 @@
-package redisstore
+package redis
 
 import (
 	"context"
@@ -9,8 +9,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Connect returns a client that is connected to the Redis at an address, for packages
-// that keep something else there. Errors never contain the address, which may hold a
+// Connect returns a client that is connected to the Redis at an address. Errors never contain the address, which may hold a
 // password.
 func Connect(ctx context.Context, address string) (rueidis.Client, error) {
 	option, err := parse(address)

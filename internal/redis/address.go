@@ -1,4 +1,6 @@
-package redisstore
+// Package redis connects to Redis, or to anything that speaks its protocol: alone, behind
+// sentinels or as a cluster.
+package redis
 
 import (
 	"errors"
@@ -27,9 +29,13 @@ var (
 	errMaster  = errors.New("needs the name of the master that the sentinels watch: redis+sentinel://host1:26379,host2:26379/master-name")
 )
 
-// masterCheck is how often the sentinels are asked for the master, in addition to
-// the changes that they announce.
-const masterCheck = 2 * time.Second
+const (
+	// connectTime bounds dialling and writing where no context does.
+	connectTime = time.Second
+	// masterCheck is how often the sentinels are asked for the master, in addition to
+	// the changes that they announce.
+	masterCheck = 2 * time.Second
+)
 
 // parse reads an address: the form of the client library, and where there is
 // more than one host, these separated by commas. Sentinels are followed by the
