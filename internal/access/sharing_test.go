@@ -3,6 +3,7 @@ package access_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,10 @@ func (l *fakeLog) Change(_ context.Context, edit func() (string, []byte, error))
 	name, value, err := edit()
 	if err != nil {
 		return err
+	}
+	if value == nil {
+		delete(l.values, name)
+		return nil
 	}
 	l.values[name] = value
 	for _, c := range l.followers {
@@ -54,6 +59,38 @@ func (l *fakeLog) join(c *access.Credentials) *access.Credentials {
 	c.Take("log", true, trusted(l.values))
 	l.followers = append(l.followers, c)
 	return c
+}
+
+// TestThePlainKeyOfSessionsGivesWay: with a master key, the plain key of sessions that a log
+// has is replaced by one that is encrypted. A log without values would get it back from
+// gateways that know it.
+func TestThePlainKeyOfSessionsGivesWay(t *testing.T) {
+	log := &fakeLog{values: map[string][]byte{}}
+	old := log.join(openKeys(t, t.TempDir(), tokenSettings("")))
+	beginSession(t, old)
+	if len(log.values) != 1 || log.values["session/key"] == nil {
+		t.Fatalf("an earlier release stores %q", log.values)
+	}
+	log.followers = nil
+	c := log.join(openKeys(t, t.TempDir(), tokenSettings(strings.Repeat("k", seal.MinKeyLength))))
+	if err := c.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(log.values) != 1 || log.values["sealed/session"] == nil {
+		t.Errorf("the log has %q", log.values)
+	}
+	beginSession(t, c)
+}
+
+func tokenSettings(master string) access.Settings {
+	return access.Settings{Enabled: true, MasterKey: master, Tokens: []access.Token{{Name: "t", Role: access.Admin, TokenSHA256: access.HashOf("t")}}}
+}
+
+func beginSession(t *testing.T, c *access.Credentials) {
+	t.Helper()
+	if _, _, err := c.BeginSession(t.Context(), http.Header{"Authorization": {"Bearer t"}}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestSharedCredentialsAreTheSameEverywhere(t *testing.T) {

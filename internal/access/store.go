@@ -163,15 +163,17 @@ func (c *Credentials) Renew(ctx context.Context) error {
 		return c.save(c.values)
 	}
 	c.mu.Unlock()
-	if state.isPlain {
-		if err := log.Change(ctx, func() (string, []byte, error) { return sessionKeyName, nil, nil }); err != nil {
+	if state.isPlain || state.isStale {
+		// Before the plain one is removed: a log that has no values gets those back that
+		// other gateways know.
+		if err := c.makeSessionKey(ctx); err != nil {
 			return err
 		}
 	}
-	if state.isStale {
-		return c.makeSessionKey(ctx)
+	if !state.isPlain {
+		return nil
 	}
-	return nil
+	return log.Change(ctx, func() (string, []byte, error) { return sessionKeyName, nil, nil })
 }
 
 // warnOfUnsigned names the tokens that nobody signed.

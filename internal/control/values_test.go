@@ -126,6 +126,35 @@ func TestValuesAreSharedAndSurviveTheirDatabase(t *testing.T) {
 	}
 }
 
+// A value that was removed stays so, although other gateways know it, and what they change
+// next is noticed: the number of the last change never goes back.
+func TestAValueThatIsRemovedStaysSo(t *testing.T) {
+	db := storetest.Postgres(t)
+	one, _ := join(t, db.URL, t.TempDir(), config.Default())
+	two, _ := join(t, db.URL, t.TempDir(), config.Default())
+	at1, at2 := followValues(t, one, nil), followValues(t, two, nil)
+	change := func(b *bench, edit func() (string, []byte, error)) {
+		t.Helper()
+		if err := b.Values().Change(t.Context(), edit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(one, value("key/a", "1"))
+	change(one, value("session/key", "2"))
+	soon(t, "the other gateway has it", at2.is(map[string]string{"key/a": "1", "session/key": "2"}))
+	change(one, func() (string, []byte, error) { return "session/key", nil, nil })
+	change(two, value("key/b", "3"))
+	soon(t, "the change of the other gateway is noticed", func() bool {
+		at1.mu.Lock()
+		defer at1.mu.Unlock()
+		return at1.values["key/b"] == "3"
+	})
+	three, _ := join(t, db.URL, t.TempDir(), config.Default())
+	if at := followValues(t, three, nil); !at.is(map[string]string{"key/a": "1", "key/b": "3"})() {
+		t.Errorf("what is stored: %v", at.values)
+	}
+}
+
 // A database of an earlier release has versions and no table of values.
 func TestValuesJoinALogThatHasNone(t *testing.T) {
 	db := storetest.Postgres(t)

@@ -159,12 +159,19 @@ func (t *transaction) PutValue(name string, revision int64, value []byte) error 
 	return err
 }
 
-// RemoveValue removes a value and its signature.
+// RemoveValue removes a value and its signature. Another value becomes the last change: if
+// the number of that went back, other gateways would take the log for another one and store
+// again what they know, or miss the change that gets the same number.
 func (t *transaction) RemoveValue(name string) error {
 	if err := t.SetValueSignature(name, ""); err != nil {
 		return err
 	}
-	_, err := t.exec("DELETE FROM patchbay_config_values WHERE name = $1", name)
+	_, err := t.exec(`UPDATE patchbay_config_values SET revision = (SELECT max(revision) + 1 FROM patchbay_config_values)
+		WHERE name = (SELECT min(name) FROM patchbay_config_values WHERE name <> $1)`, name)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec("DELETE FROM patchbay_config_values WHERE name = $1", name)
 	return err
 }
 
