@@ -333,7 +333,7 @@ func testUnknownPaths(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	for _, path := range []string{
 		"/v1", "/v1/", "/index.html", "/v1/files", "/v1/chat", "/v1/chat/completions/x", "/V1/models", "/v2/chat/completions",
-		"/v1/../v1/models", "/v1/%2e%2e/v1/models", "/v1/./models", "/%2e%2e/%2e%2e/etc/passwd", "/actuators", "/v1/" + strings.Repeat("x", 5000),
+		"/v1/../v1/models", "/v1/%2e%2e/v1/models", "/v1/models/..", "/v1/models/%2e", "/v1/models/../", "/v1/./models", "/%2e%2e/%2e%2e/etc/passwd", "/actuators", "/v1/" + strings.Repeat("x", 5000),
 	} {
 		conn := r.DialRaw() // a client would clean the path
 		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {

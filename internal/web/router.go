@@ -152,7 +152,7 @@ func cutName(path, before string) (name string, found bool) {
 		path = rest
 	}
 	name = strings.TrimSuffix(path[1:], "/")
-	return name, name != ""
+	return name, name != "" && name != "." && name != ".." // which mux would take for segments
 }
 
 // CollapseSlashes returns a path in which one slash stands for each run of slashes, and
