@@ -129,7 +129,9 @@ func TestQuotaSurvivesKill(t *testing.T) {
 	c := serving(t, args...)
 	answered := int64(0)
 	for _, k := range all {
-		requests, tokens := gatewaytest.Counted(t, c.ask(http.MethodGet, gatewaytest.LongAgo+"&userId="+url.QueryEscape(k.user), ""))
+		requests, tokens := gatewaytest.Counted(t, func() gatewaytest.Reply {
+			return c.ask(http.MethodGet, gatewaytest.LongAgo+"&userId="+url.QueryEscape(k.user), "")
+		})
 		answered += k.whole.Load()
 		if !k.counts(requests, tokens) {
 			t.Errorf("%d requests and %d tokens are counted; %v", requests, tokens, k)
@@ -184,7 +186,7 @@ func TestQuotaSurvivesDamageToItsJournal(t *testing.T) {
 	c.kill()
 	clients.Wait()
 	c = serving(t, args...)
-	requests, tokens := gatewaytest.Counted(t, c.ask(http.MethodGet, gatewaytest.LongAgo, ""))
+	requests, tokens := gatewaytest.Counted(t, func() gatewaytest.Reply { return c.ask(http.MethodGet, gatewaytest.LongAgo, "") })
 	if !k.counts(requests, tokens) {
 		t.Errorf("%d requests and %d tokens are counted; %v", requests, tokens, k)
 	}
@@ -229,10 +231,10 @@ func TestQuotaSurvivesKillWithSharedStores(t *testing.T) {
 	survivor = start(dirs[0])
 	for i, c := range []*child{survivor, last} {
 		gatewaytest.Eventually(t, fmt.Sprintf("gateway %d has it all", i), func() bool {
-			requests, tokens := gatewaytest.Counted(t, c.ask(http.MethodGet, gatewaytest.LongAgo, ""))
+			requests, tokens := gatewaytest.Counted(t, func() gatewaytest.Reply { return c.ask(http.MethodGet, gatewaytest.LongAgo, "") })
 			return k.counts(requests, tokens)
 		})
-		requests, tokens := gatewaytest.Counted(t, c.ask(http.MethodGet, gatewaytest.LongAgo, ""))
+		requests, tokens := gatewaytest.Counted(t, func() gatewaytest.Reply { return c.ask(http.MethodGet, gatewaytest.LongAgo, "") })
 		t.Logf("gateway %d has %d requests and %d tokens; %v", i, requests, tokens, k)
 	}
 }

@@ -142,7 +142,7 @@ func TestQuotaDimensions(t *testing.T) {
 		"": 4, "&tenantId=acme": 3, "&userId=ann": 2, "&userId=bob&tenantId=acme": 1, "&serviceType=chat": 4, "&serviceType=embedding": 0,
 		"&model=m": 4, "&model=%25": 0, "&apiKeyId=k": 0, "&tenantId=": 4,
 	} {
-		if requests, _ := gatewaytest.Counted(t, r.Do(http.MethodGet, gatewaytest.LongAgo+query, "")); requests != want {
+		if requests, _ := gatewaytest.Counted(t, func() gatewaytest.Reply { return r.Do(http.MethodGet, gatewaytest.LongAgo+query, "") }); requests != want {
 			t.Errorf("%s: %d, want %d", query, requests, want)
 		}
 	}
@@ -166,7 +166,7 @@ func TestUsageOfARangeThatEndsBeforeItBeginsIsEmpty(t *testing.T) {
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	const path = "/api/monitoring/quota/usage?window=DAY&from=%s&to=%s"
 	early, late := "2000-01-01T00:00:00Z", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	if requests, _ := gatewaytest.Counted(t, r.Do(http.MethodGet, fmt.Sprintf(path, early, late), "").Succeeds(t)); requests != 1 {
+	if requests, _ := gatewaytest.Counted(t, func() gatewaytest.Reply { return r.Do(http.MethodGet, fmt.Sprintf(path, early, late), "") }); requests != 1 {
 		t.Errorf("%d requests in the range", requests)
 	}
 	if body := r.Do(http.MethodGet, fmt.Sprintf(path, late, early), "").Succeeds(t).Body; !strings.Contains(body, `"data":[]`) {
@@ -243,8 +243,12 @@ func TestQuotaCountsByTheKeyWhereKeysAreRequired(t *testing.T) {
 			t.Errorf("%q writes: %d", token, got.Status)
 		}
 	}
-	requests, tokens := gatewaytest.Counted(t, r.Do(http.MethodGet, gatewaytest.LongAgo+"&tenantId=acme&apiKeyId=team-a", "", "Authorization", "Bearer viewer"))
-	all, _ := gatewaytest.Counted(t, r.Do(http.MethodGet, gatewaytest.LongAgo, "", "Authorization", "Bearer viewer"))
+	requests, tokens := gatewaytest.Counted(t, func() gatewaytest.Reply {
+		return r.Do(http.MethodGet, gatewaytest.LongAgo+"&tenantId=acme&apiKeyId=team-a", "", "Authorization", "Bearer viewer")
+	})
+	all, _ := gatewaytest.Counted(t, func() gatewaytest.Reply {
+		return r.Do(http.MethodGet, gatewaytest.LongAgo, "", "Authorization", "Bearer viewer")
+	})
 	if requests != 1 || tokens == 0 || all != 1 {
 		t.Errorf("%d requests, %d tokens, %d in all", requests, tokens, all)
 	}
@@ -340,7 +344,7 @@ func TestQuotaLedgerThatFailsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	gatewaytest.Eventually(t, "the journal is repaired", func() bool { return r.Chat(gatewaytest.PlainHi).Status == http.StatusOK })
-	if requests, _ := gatewaytest.Counted(t, r.Do(http.MethodGet, gatewaytest.LongAgo, "")); requests != 2 {
+	if requests, _ := gatewaytest.Counted(t, func() gatewaytest.Reply { return r.Do(http.MethodGet, gatewaytest.LongAgo, "") }); requests != 2 {
 		t.Errorf("%d requests are counted", requests)
 	}
 }
@@ -428,7 +432,7 @@ func TestQuotaOfEventsIsSettledBeforeTheLastOne(t *testing.T) {
 }
 
 func tokensCounted(r *gatewaytest.Gateway) int64 {
-	_, tokens := gatewaytest.Counted(r.T, r.Do(http.MethodGet, gatewaytest.LongAgo, ""))
+	_, tokens := gatewaytest.Counted(r.T, func() gatewaytest.Reply { return r.Do(http.MethodGet, gatewaytest.LongAgo, "") })
 	return tokens
 }
 
@@ -439,7 +443,7 @@ func TestQuotaSurvivesAStop(t *testing.T) {
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: yaml, DataDir: dir})
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	r.Chat(gatewaytest.StreamHi).Succeeds(t)
-	_, tokens := gatewaytest.Counted(t, r.Do(http.MethodGet, gatewaytest.LongAgo, ""))
+	_, tokens := gatewaytest.Counted(t, func() gatewaytest.Reply { return r.Do(http.MethodGet, gatewaytest.LongAgo, "") })
 	r.Halt()
 	left, _ := filepath.Glob(filepath.Join(dir, "quota", "*"))
 	if len(left) != 0 {

@@ -171,7 +171,9 @@ func TestSharedSecretsAreEncrypted(t *testing.T) {
 	if strings.Contains(a.Logs.String(), warning) {
 		t.Error("there is a warning")
 	}
-	a.API(http.MethodPut, "/api/config/instance/update/chat", `{"instanceId": "m@`+b.URL()+`", "instance": {"apiKey": "sk-another-literal"}}`).Is(t, http.StatusOK)
+	gatewaytest.Eventually(t, "the database takes a change in time", func() bool {
+		return a.API(http.MethodPut, "/api/config/instance/update/chat", `{"instanceId": "m@`+b.URL()+`", "instance": {"apiKey": "sk-another-literal"}}`).Status == http.StatusOK
+	})
 	gatewaytest.Eventually(t, "the other gateway uses the new key", func() bool {
 		other.Chat(gatewaytest.PlainHi).Succeeds(t)
 		return lastAuthorization(b) == "Bearer sk-another-literal"

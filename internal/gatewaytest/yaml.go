@@ -146,12 +146,17 @@ func HashOf(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ShortTimeouts is the section of limits for a backend that takes a step: timeouts that
-// end soon if it falls silent, and nothing for any other, because a slow machine must
+// ShortTimeouts is the section of limits for a backend that takes a step: the timeouts that
+// end the silence of the step are short, and all others are long, because a slow machine must
 // not be taken for a silent backend.
 func ShortTimeouts(step simulator.Step) string {
-	if step.Hang || step.Stop == simulator.StopStall || max(step.HeaderDelay, step.FirstDelay) >= Never {
-		return "limits: {first-byte-timeout: 300ms, idle-timeout: 300ms}\n"
+	switch {
+	case step.Hang, max(step.HeaderDelay, step.FirstDelay) >= Never:
+		return "limits: {first-byte-timeout: 300ms}\n"
+	case step.Stop == simulator.StopStall && step.After > 0:
+		return "limits: {idle-timeout: 1s}\n" // the events before the silence may come slowly
+	case step.Stop == simulator.StopStall:
+		return "limits: {first-byte-timeout: 1s, idle-timeout: 1s}\n"
 	}
 	return ""
 }

@@ -45,7 +45,7 @@ func TestAliasIsServedByItsModel(t *testing.T) {
 	}
 	// The ledger and the counts know only models.
 	for model, want := range map[string]int64{"m": 4, "gpt-4o": 0, "default": 0, "named": 2} {
-		if got, _ := gatewaytest.Counted(t, r.Do(http.MethodGet, gatewaytest.LongAgo+"&model="+model, "")); got != want {
+		if got, _ := gatewaytest.Counted(t, func() gatewaytest.Reply { return r.Do(http.MethodGet, gatewaytest.LongAgo+"&model="+model, "") }); got != want {
 			t.Errorf("the ledger has %d requests of %s, want %d", got, model, want)
 		}
 	}

@@ -54,7 +54,7 @@ func TestFallbackTakesOverWhenEveryInstanceFails(t *testing.T) {
 		t.Errorf("a stream: %v %v", events, err)
 	}
 	for model, want := range map[string]int64{"m": 1, "n": 2} {
-		if got, _ := gatewaytest.Counted(t, r.Do(http.MethodGet, gatewaytest.LongAgo+"&model="+model, "")); got != want {
+		if got, _ := gatewaytest.Counted(t, func() gatewaytest.Reply { return r.Do(http.MethodGet, gatewaytest.LongAgo+"&model="+model, "") }); got != want {
 			t.Errorf("the ledger has %d requests of %s, want %d", got, model, want)
 		}
 	}
@@ -74,7 +74,7 @@ func TestFallbackTakesOverWhenEveryInstanceFails(t *testing.T) {
 	if reply.Header.Get("X-Router-Model") != "n" {
 		t.Errorf("headers %v", reply.Header)
 	}
-	if all, _ := gatewaytest.Counted(t, r.Do(http.MethodGet, gatewaytest.LongAgo, "")); all != 4 {
+	if all, _ := gatewaytest.Counted(t, func() gatewaytest.Reply { return r.Do(http.MethodGet, gatewaytest.LongAgo, "") }); all != 4 {
 		t.Errorf("the ledger has %d requests, want 4", all)
 	}
 }

@@ -62,7 +62,7 @@ func TestPassedDoorsKeepWhatEndpointsPromise(t *testing.T) {
 				return gatewaytest.Sum(r.Scrape(), "model_router_door_requests_total", `service="`+d.service+`"`, `door="`+d.name+`"`, `status="success"`) == 2
 			})
 			gatewaytest.Eventually(t, "the ledger has the requests", func() bool {
-				requests, tokens := gatewaytest.Counted(t, r.Do(http.MethodGet, gatewaytest.LongAgo, ""))
+				requests, tokens := gatewaytest.Counted(t, func() gatewaytest.Reply { return r.Do(http.MethodGet, gatewaytest.LongAgo, "") })
 				return requests == 2 && (tokens > 0) == d.tokens
 			})
 			call := r.GetObject("/api/monitoring/calls?status=success&limit=1")
