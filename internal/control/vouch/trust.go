@@ -74,7 +74,7 @@ func eachSecret(s *backend.Settings, visit func(setting string, secret backend.S
 }
 
 // Judge returns the services of a version that is not signed with the doubts about its
-// instances. Stored are the services as they are stored. More makes further instances
+// instances. Stored are the services as they are stored, in the same order. More makes further instances
 // known, and returns false when there are no more; it is called as long as there are
 // doubts.
 func (t *Trust) Judge(services, stored Services, more func(*Trust) bool) Services {
@@ -87,10 +87,11 @@ func (t *Trust) Judge(services, stored Services, more func(*Trust) bool) Service
 }
 
 func (t *Trust) judge(services, stored Services) (judged Services, hasDoubts bool) {
-	as := map[string]*backend.Settings{}
-	each(stored, func(serviceType schema.ServiceType, s *backend.Settings) { as[keyOf(serviceType, s)] = s })
+	// By their places: instances of a version that was not checked may have the same id.
+	next := map[schema.ServiceType]int{}
 	judged, _ = mapInstances(services, func(serviceType schema.ServiceType, s backend.Settings) (backend.Settings, error) {
-		is := as[keyOf(serviceType, &s)]
+		is := &stored[serviceType].Instances[next[serviceType]]
+		next[serviceType]++
 		switch {
 		case t.has(&s, is):
 			s.Doubt = ""

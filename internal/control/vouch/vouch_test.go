@@ -127,6 +127,19 @@ func TestWhatASignedVersionVouchesFor(t *testing.T) {
 	if got := trust.Judge(plain, plain, none)[schema.Chat].Instances[0].Doubt; got != backend.DoubtForeign {
 		t.Errorf("a plain header: %q", got)
 	}
+	twins := services(func(s *backend.Settings) {
+		s.Name, s.BaseURL, s.APIKey, s.Headers = "", "https://b.example", backend.Reference("${KEY}"), nil
+	})
+	chat := twins[schema.Chat]
+	bare := chat.Instances[0]
+	bare.APIKey = backend.Secret{}
+	chat.Instances = append(chat.Instances, bare)
+	twins[schema.Chat] = chat
+	for i, want := range []backend.Doubt{backend.DoubtForeign, backend.DoubtBare} {
+		if got := trust.Judge(twins, twins, none)[schema.Chat].Instances[i].Doubt; got != want {
+			t.Errorf("instance %d of two with the same id: %q, want %q", i, got, want)
+		}
+	}
 	doubted := new(vouch.Trust)
 	doubted.Add(trust.Judge(plain, plain, none))
 	if got := doubted.Judge(plain, plain, none)[schema.Chat].Instances[0].Doubt; got != backend.DoubtForeign {
