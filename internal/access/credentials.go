@@ -317,8 +317,10 @@ func (c *Credentials) change(ctx context.Context, edit func() (name string, reco
 	}
 	next := maps.Clone(c.values)
 	next[name] = value
+	origin := c.origin
 	c.origin = ""
 	if err := c.save(next, name); err != nil {
+		c.origin = origin
 		return fmt.Errorf("%w: %w", ErrSave, err)
 	}
 	if err := c.setValue(name, seal.Value{Data: value, IsTrusted: true}); err != nil {

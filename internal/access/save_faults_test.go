@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/durable"
+	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
 // A change of credentials whose file cannot be written is told and changes nothing: not
@@ -73,5 +75,30 @@ func TestCredentialsThatCannotBeSavedStayAsTheyAre(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Credentials that are a copy of a shared log stay one when a change of them cannot be
+// saved. Else they would be kept aside as those of this gateway when the log is back.
+func TestAChangeThatFailsLeavesACopyOfTheSharedLog(t *testing.T) {
+	path := t.TempDir()
+	dir, err := durable.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := access.OpenCredentials(dir, access.Settings{Enabled: true}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := []byte(`{"id":"theirs","keySha256":"` + access.HashOf("secret") + `"}`)
+	c.Take("log", true, map[string]seal.Value{"key/theirs": {Data: record, IsTrusted: true}})
+	dir.Before = func(durable.Step) error { return errors.New("fault on purpose") }
+	if _, _, err := c.Keys.Issue(t.Context(), access.IssuedKey{Key: access.Key{ID: "new"}}, access.Change{At: time.Now()}); !errors.Is(err, access.ErrSave) {
+		t.Errorf("error %v", err)
+	}
+	dir.Before = nil
+	c.Take("log", true, nil)
+	if copies, _ := filepath.Glob(filepath.Join(path, "keys-before-sharing-*.json")); len(copies) != 0 {
+		t.Errorf("the credentials of the log were kept aside as this gateway's own: %v", copies)
 	}
 }
