@@ -66,10 +66,17 @@ func (t *Target) Clean(text string) string { return truncate(t.redact(text), max
 // Reason is Clean for the message of an error, which is shorter.
 func (t *Target) Reason(text string) string { return truncate(t.redact(text), maxReason) }
 
+// longestRead is how many bytes of a text are searched for what looks like a secret,
+// which takes long. Callers see the beginning of the result only.
+const longestRead = 8 << 10
+
 func (t *Target) redact(text string) string {
 	text = oneLine(stripMarkup(text))
 	for _, secret := range t.secrets {
 		text = strings.ReplaceAll(text, secret, redacted)
+	}
+	if len(text) > longestRead { // cut between words, because a part of a secret is not recognised
+		text = text[:strings.LastIndexByte(text[:longestRead], ' ')+1] + "…"
 	}
 	return redactHosts(secretPattern.ReplaceAllString(text, redacted))
 }
