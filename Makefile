@@ -28,8 +28,7 @@ SLOWEST  := ./internal/gateway ./internal/proxy ./internal/control ./internal/qu
 # once. Without debugging information, which no test reads, they are linked in half of
 # the time; what they print on a failure has its file names and lines all the same.
 TEST_FLAGS := -vet=off -ldflags=-w -parallel 8
-# The race detector's packages are compiled for tests only, and so without it, too.
-RACE       := -race -gcflags=all=-dwarf=false
+RACE       := -race
 # The official clients are two packages of a hundred thousand generated lines, which
 # take half of the time to compile where nothing is inlined.
 CLIENTS_FLAGS := $(foreach sdk,github.com/openai/openai-go/... github.com/anthropics/anthropic-sdk-go/...,-gcflags='$(sdk)=-l -dwarf=false')
@@ -41,11 +40,12 @@ NO_MUTANTS := /|^(disk|flush|journal|ledger|recovery|session|shared|stats|status
 
 # Everything but the race detector's run compiles with the same settings, so that
 # each package is compiled twice from cold and not four times. The tag
-# grpcnotrace keeps html/template out, and with it half of the binary.
+# grpcnotrace keeps html/template out, and with it half of the binary. No step reads the
+# debugging information, for which the compiler takes a tenth of its time.
 export CGO_ENABLED := 0
 # The client of Redis has a package of 50,000 generated lines, which compiles in half of the
 # time where nothing is inlined; only calls that leave the process use it.
-export GOFLAGS := $(GOFLAGS) -trimpath -tags=grpcnotrace '-gcflags=github.com/redis/rueidis/internal/cmds=-l -dwarf=false'
+export GOFLAGS := $(GOFLAGS) -trimpath -tags=grpcnotrace -gcflags=all=-dwarf=false '-gcflags=github.com/redis/rueidis/internal/cmds=-l -dwarf=false'
 
 # Without git, or outside a clone, the binary says that it does not know.
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -55,7 +55,9 @@ DATE    = $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 BRANCH  = $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null | tr -cd 'A-Za-z0-9._/+-')
 STAMP   = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE) -X main.branch=$(BRANCH)
 
-BUILD   = go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "-s -w $(STAMP)"
+# The compiler collects its garbage less often, which takes a fifth less time for the large
+# packages and up to 1 GB of memory.
+BUILD   = GOGC=400 go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "-s -w $(STAMP)"
 SOURCES = find . -name '*.go' -not -path '*/node_modules/*' -not -path './bin/*'
 
 # A step that cannot run says why. In `make test` that is all; asked for by name
