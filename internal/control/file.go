@@ -76,7 +76,7 @@ func (c *Control) withFile(t transfer, now *state, doc *config.Document, edited 
 	shared, isShared := t.sharedHead()
 	isTaken := isShared && isSource(shared.Source, doc) // by another gateway, which has read the same file
 	if edited != nil && !isTaken {
-		next.Services = merge.Services(c.file.applied.services, edited.services, now.doc.Services)
+		next.Services = versions.Entrusted(merge.Services(c.file.applied.services, edited.services, now.doc.Services), now.doc.Services)
 	}
 	next.Services = versions.LiftDoubts(next.Services, doc.Services, doc.Security.References)
 	return next

@@ -225,6 +225,29 @@ func TestUnsignedVersionsSendNoSecretsElsewhere(t *testing.T) {
 	}
 }
 
+// TestAKeyOfTheFileIsNotSentWhereAnUnsignedVersionLeads: who takes the key from an instance
+// and adds a proxy does not get the next key that the configuration file gives it.
+func TestAKeyOfTheFileIsNotSentWhereAnUnsignedVersionLeads(t *testing.T) {
+	t.Parallel()
+	signedStores(t, func(t *testing.T, s *stored) {
+		record := s.by.record(t, 2)
+		instance := instanceOf(t, record, "of-file")
+		instance["proxy"], instance["apiKey"] = s.spy.URL, ""
+		record["version"] = 3
+		s.by.put(t, 3, record)
+		s.by.setCurrent(t, 3)
+		s.setup.YAML = strings.Replace(s.setup.YAML, "${OWN_KEY}", "${OWN_KEY:rotated}", 1)
+		for range 2 {
+			r := s.start(t)
+			if version := r.Control.Version(); version != 4 {
+				t.Fatalf("version %d is in force", version)
+			}
+			s.keepsSecrets(t, r)
+			r.Halt()
+		}
+	})
+}
+
 // forget gives a gateway an empty data directory, as a container without a volume has.
 // Where the configuration is not shared it has nothing else, and keeps it.
 func (s *stored) forget(t *testing.T) {

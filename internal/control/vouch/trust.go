@@ -1,6 +1,7 @@
 package vouch
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -123,6 +124,21 @@ func (t *Trust) Lift(services Services, listed []string, more func(*Trust) bool)
 			return lifted
 		}
 	}
+}
+
+// Entrusted returns services with other doubts where instances in doubt have got secrets
+// that they did not have before: what leads elsewhere may keep what it had, and no more.
+func Entrusted(services, before Services) Services {
+	had := map[string]*backend.Settings{}
+	each(before, func(serviceType schema.ServiceType, s *backend.Settings) { had[keyOf(serviceType, s)] = s })
+	entrusted, _ := mapInstances(services, func(serviceType schema.ServiceType, s backend.Settings) (backend.Settings, error) {
+		if is := had[keyOf(serviceType, &s)]; s.Doubt == backend.DoubtBare && (is == nil || s.APIKey != is.APIKey || s.Proxy != is.Proxy ||
+			s.ForwardAuthorization != is.ForwardAuthorization || !maps.Equal(s.Headers, is.Headers)) {
+			s.Doubt = backend.DoubtForeign
+		}
+		return s, nil
+	})
+	return entrusted
 }
 
 // Find returns the services of a version that was stored before versions were signed,
