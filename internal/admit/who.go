@@ -63,7 +63,7 @@ type Visit struct {
 func (v *Visit) Begin(service *routing.Service, caller *access.Caller) *schema.Error {
 	now := time.Now()
 	if caller.Grant != nil {
-		if refusal := v.Use.Take(caller.Grant.Accounts, 0, now); refusal != nil {
+		if refusal := v.Use.Take(caller.Grant.Accounts, allowance.NoTokens, now); refusal != nil {
 			return keyLimited(refusal)
 		}
 	}

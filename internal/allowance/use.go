@@ -33,16 +33,19 @@ type Refusal struct {
 	State   State
 }
 
+// NoTokens are the tokens of a request that uses none, which no limit of tokens refuses.
+const NoTokens = -1
+
 // Take takes a request and its tokens, as far as they are known before, from accounts;
 // or from none of them if a limit is reached, which it returns. Nil accounts set no
 // limit. A concurrent request and one a minute are taken first, because they are certain.
 func (u *Use) Take(accounts [maxAccounts]*Account, tokens int64, now time.Time) *Refusal {
-	u.tokens, u.at = tokens, now
+	u.tokens, u.at = max(tokens, 0), now
 	for n, account := range accounts {
 		if account == nil {
 			continue
 		}
-		if refused := u.take(account); refused != nil {
+		if refused := u.take(account, tokens != NoTokens); refused != nil {
 			u.GiveBack(now)
 			u.note(refused)
 			return refused
@@ -52,7 +55,7 @@ func (u *Use) Take(accounts [maxAccounts]*Account, tokens int64, now time.Time) 
 	return nil
 }
 
-func (u *Use) take(a *Account) *Refusal {
+func (u *Use) take(a *Account, usesTokens bool) *Refusal {
 	limits := &a.Limits
 	if most := limits.ConcurrentRequests; a.running.Add(1) > most && most > 0 {
 		a.running.Add(-1)
@@ -66,7 +69,7 @@ func (u *Use) take(a *Account) *Refusal {
 		}
 		least(&u.Requests, state)
 	}
-	if limits.TokensPerMinute > 0 {
+	if limits.TokensPerMinute > 0 && usesTokens {
 		state := a.tokens.Take(u.tokens, u.at)
 		if !state.Allowed {
 			a.running.Add(-1)

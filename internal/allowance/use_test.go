@@ -59,6 +59,27 @@ func TestARequestCountsForAllItsAccountsOrForNone(t *testing.T) {
 	check("refused by the tenant", 0, 7, 93, 0, 993)
 }
 
+func TestARequestWithoutTokensIsNotRefusedForThem(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	key := NewAccounts(NewMeter).Open("key/k", Limits{RequestsPerMinute: 10, TokensPerMinute: 100}, now)
+	var first, second Use
+	if r := first.Take([2]*Account{key}, 50, now); r != nil {
+		t.Fatalf("%+v", r)
+	}
+	first.Settle(500, now)
+	first.End()
+	if r := second.Take([2]*Account{key}, 0, now); r == nil || r.Unit != Tokens {
+		t.Errorf("a request whose tokens are not known: %+v", r)
+	}
+	if r := second.Take([2]*Account{key}, NoTokens, now); r != nil || second.Requests.Remaining != 8 {
+		t.Errorf("%+v %+v", r, second)
+	}
+	second.GiveBack(now)
+	if got := key.tokens.Peek(now.Add(61 * time.Second)); got.Remaining != 100 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestAccountsKeepTheirCountsWhenLimitsChange(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	accounts := NewAccounts(NewMeter)

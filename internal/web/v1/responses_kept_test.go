@@ -148,6 +148,21 @@ func TestRequestsForKeptResponsesAreLimited(t *testing.T) {
 	}
 }
 
+// TestTokensAMinuteDoNotHideKeptResponses: what a response has used does not keep its owner
+// from reading it, which uses no tokens.
+func TestTokensAMinuteDoNotHideKeptResponses(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL()))+
+		fmt.Sprintf("security: {enabled: true, keys: [{id: k, key-sha256: %s, limits: {tokens-per-minute: 1}}]}\n", gatewaytest.HashOf("key")))
+	bearer := []string{"Authorization", "Bearer key"}
+	made := decodeResponse(t, r.Do("POST", responsesPath, `{"model":"m","input":"a"}`, bearer...).Succeeds(t).Body)
+	r.Do("POST", responsesPath, `{"model":"m","input":"a"}`, bearer...).FailsWith(t, http.StatusTooManyRequests, "rate_limit_exceeded", "key_rate_limited", "")
+	for _, request := range keptRequests {
+		r.Do(request.method, responsesPath+"/"+made.ID+request.path, "", bearer...).Succeeds(t)
+	}
+}
+
 // A request for what is kept runs until it has its answer, and not longer.
 func TestRequestsForKeptResponsesCountAsRunning(t *testing.T) {
 	t.Parallel()
