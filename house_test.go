@@ -472,9 +472,9 @@ func embedded(doc *ast.CommentGroup) bool {
 // as it is: an error, a pattern, or a table of literals.
 func settled(f goFile, declared, value ast.Expr) bool {
 	switch v := value.(type) {
-	case *ast.UnaryExpr: // var ErrX error = &class{...}
+	case *ast.UnaryExpr: // var ErrX error = &class{...}, or a dialect as a struct of functions
 		id, ok := declared.(*ast.Ident)
-		return ok && id.Name == "error" && literal(v.X)
+		return ok && id.Name == "error" && literal(v.X) || isDialect(v.X) && literal(v.X)
 	case *ast.CallExpr:
 		return maker(v)
 	case *ast.CompositeLit:
@@ -484,6 +484,19 @@ func settled(f goFile, declared, value ast.Expr) bool {
 		return literal(v)
 	}
 	return false
+}
+
+// isDialect reports whether an expression is a struct of the functions of a dialect.
+func isDialect(e ast.Expr) bool {
+	made, ok := e.(*ast.CompositeLit)
+	if !ok {
+		return false
+	}
+	name, ok := made.Type.(*ast.Ident)
+	if sel, imported := made.Type.(*ast.SelectorExpr); imported {
+		name, ok = sel.Sel, true
+	}
+	return ok && (name.Name == "Adapter" || name.Name == "Client")
 }
 
 // maker reports whether a call makes one of the few values that never change.

@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/budget"
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/estimate"
 	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -57,8 +56,8 @@ func (r *Request) takeAllowance(ctx context.Context, now time.Time) error {
 
 // recalled returns what the gateway itself adds to the conversation.
 func (r *Request) recalled() [][]byte {
-	if client, ok := r.Client.(dialect.Recaller); ok {
-		return client.Recalled(r.Asks)
+	if r.Client != nil && r.Client.Recalled != nil {
+		return r.Client.Recalled(r.Asks)
 	}
 	return nil
 }

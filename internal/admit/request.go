@@ -37,7 +37,7 @@ type Request struct {
 	Owner Lender
 	// Client is the dialect of a client that does not speak the unified one, nil where the
 	// request is unified or cannot be translated.
-	Client dialect.Client
+	Client *dialect.Client
 	Caller *access.Caller
 	Record *calls.Call
 	// Table is the configuration in force when the request had been read.

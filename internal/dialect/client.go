@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"fmt"
 	"io"
 	"slices"
 
@@ -9,77 +8,62 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// Client speaks one dialect towards clients, for a door that is not unified. It
-// translates between that dialect and the unified one, so that every such door
-// reaches every backend. Where a backend speaks the dialect of the door itself (see
-// Kind.Native), the request and the answer are passed on and a Client is not asked.
-type Client interface {
+// Client is how one dialect is spoken towards clients, for a door that is not unified. It
+// translates between that dialect and the unified one, so that every such door reaches
+// every backend. Where a backend speaks the dialect of the door itself (see Kind.Native),
+// the request and the answer are passed on and a Client is not asked. Functions that say so
+// may be nil.
+type Client struct {
 	// Unify returns the body of a request, which is in req.Source, in the unified
 	// shape. It writes it into the memory that it is given, which is empty, if that is
 	// large enough. An error is a *schema.Error where the unified shape cannot express
 	// the request.
-	Unify(req *schema.Request, into []byte) ([]byte, error)
+	Unify func(req *schema.Request, into []byte) ([]byte, error)
 	// Reply turns a whole unified answer into one for the client.
-	Reply(req *schema.Request, reply *Reply) error
+	Reply func(req *schema.Request, reply *Reply) error
 	// Events turns unified chunks into events for the client. The stream must not
 	// read the request later, because its memory is used again.
-	Events(req *schema.Request, from Events) FramedEvents
-}
+	Events func(req *schema.Request, from Events) *Stream
 
-// ForcedTranslator is a Client that may insist on a translation although the backend speaks
-// the dialect of the door: the request may name what only this gateway knows.
-type ForcedTranslator interface {
-	Client
-	// MustTranslate reports whether the request must not be passed on.
-	MustTranslate() bool
-}
-
-// InstanceBound is a Client whose request can be answered only by the instances that it does not
-// refuse.
-type InstanceBound interface {
-	Client
-	// RefuseInstance returns an error if an instance cannot answer the request.
-	RefuseInstance(id string) error
-}
-
-// Recaller is a Client that adds to its request what the gateway keeps of the conversation.
-type Recaller interface {
-	Client
-	// Recalled returns what is added, as JSON texts that nobody may change. It is for
+	// MustTranslate insists on a translation although the backend speaks the dialect of the
+	// door: the request names what only this gateway knows.
+	MustTranslate bool
+	// RefuseInstance returns an error if an instance cannot answer the request; nil if all
+	// can.
+	RefuseInstance func(id string) error
+	// Recalled returns what the gateway adds to the request because it keeps the
+	// conversation, as JSON texts that nobody may change; nil if it adds nothing. It is for
 	// estimates: what cannot be read is left out, and Unify returns the error.
-	Recalled(req *schema.Request) [][]byte
+	Recalled func(req *schema.Request) [][]byte
 }
 
-// ClientEvents are FramedEvents of a dialect that has its own events for errors and
-// for keeping the connection alive.
-type ClientEvents interface {
-	FramedEvents
-	// Ping returns the event that is sent after a silence; nil means a comment. It
-	// is asked once, before the first event is sent.
-	Ping() []byte
-	// Failure returns the events that end an answer which is not complete. Nothing
-	// is sent after them.
-	Failure(known *schema.Error, requestID string) []byte
+// Speaker puts the requests of one door to a backend and reads the answers: with the
+// functions of the backend's dialect alone where the door has that dialect, and else by
+// translating into and out of the unified shape.
+type Speaker struct {
+	*Adapter
+	client *Client // nil where nothing is translated
 }
 
 // ForDoor returns how the requests of a door are put to the backend: the target of
-// the calls, and the adapter that writes them and reads their answers. This is where
-// the dialect of a client and that of a backend meet. The client is nil for unified
-// doors and for doors that have no translation.
-func (t *Target) ForDoor(door schema.Door, client Client) (*Target, Adapter) {
+// the calls, and what writes them and reads their answers. This is where the dialect of a
+// client and that of a backend meet. The client is nil for unified doors and for doors
+// that have no translation.
+func (t *Target) ForDoor(door schema.Door, client *Client) (*Target, Speaker) {
 	if door.IsUnified() {
-		return t, t.Adapter
+		return t, t.Unified()
 	}
-	if own := t.native[door]; own != nil {
-		if forced, ok := client.(ForcedTranslator); !ok || !forced.MustTranslate() {
-			return own, own.Adapter
-		}
+	if own := t.native[door]; own != nil && (client == nil || !client.MustTranslate) {
+		return own, Speaker{Adapter: own.Adapter}
 	}
 	if client == nil {
-		return t, unsupported{door}
+		return t, Speaker{Adapter: unsupported}
 	}
-	return t, translation{client, t.Adapter}
+	return t, Speaker{t.Adapter, client}
 }
+
+// Unified returns how the requests of unified doors are put to the backend.
+func (t *Target) Unified() Speaker { return Speaker{Adapter: t.Adapter} }
 
 // Native returns the target of a door that the backend has itself, nil if it has not.
 func (t *Target) Native(door schema.Door) *Target { return t.native[door] }
@@ -90,63 +74,70 @@ func (t *Target) RefuseDoor(door schema.Door) error {
 	if t == nil || door.IsUnified() || door.IsTranslated() || t.native[door] != nil {
 		return nil
 	}
-	return unsupported{door}.Refuse(nil)
+	return refuseDoor(door)
 }
 
-// RefuseRequest is Refuse for the requests of any door.
-func (t *Target) RefuseRequest(req *schema.Request, client Client) error {
-	if req.Door.IsUnified() {
-		return t.Refuse(req)
+// RefuseRequest returns an error if the backend's dialect cannot express the request, as
+// far as that can be decided without writing the call. For a request that is translated
+// that is found out by Call, because translating costs too much for a request that has not
+// been admitted.
+func (t *Target) RefuseRequest(req *schema.Request, client *Client) error {
+	_, speaker := t.ForDoor(req.Door, client)
+	if speaker.client != nil {
+		return nil
 	}
-	if _, adapter := t.ForDoor(req.Door, client); adapter != nil {
-		if refuser, ok := adapter.(Refuser); ok {
-			return refuser.Refuse(req)
+	return speaker.Adapter.refuse(req)
+}
+
+// refuse returns an error if the dialect cannot express the request.
+func (a *Adapter) refuse(req *schema.Request) error {
+	if a.Refuse == nil {
+		return nil
+	}
+	return a.Refuse(req)
+}
+
+// Call writes a request in the backend's dialect. One that is translated is so once for
+// all its attempts.
+func (s Speaker) Call(req *schema.Request, to *Target, call *wire.Call) error {
+	if s.client != nil {
+		if err := req.Unify(s.client.Unify); err != nil {
+			return err
+		}
+		if err := s.Adapter.refuse(req); err != nil {
+			return err
 		}
 	}
-	return nil
+	return s.Adapter.Call(req, to, call)
 }
 
-// translation speaks a backend's dialect for a client that speaks another one. Both
-// are translated into and out of the unified shape. Whether the backend's dialect can
-// express a request is found out by Call, not by Refuse, because translating costs
-// too much for a request that has not been admitted.
-type translation struct {
-	client  Client
-	backend Adapter
-}
-
-// Call translates the request, once for all its attempts, and writes it in the
-// backend's dialect.
-func (t translation) Call(req *schema.Request, to *Target, call *wire.Call) error {
-	if err := req.Unify(t.client.Unify); err != nil {
+// Reply reads a whole answer. One that is translated and becomes a stream is left unified
+// for Split.
+func (s Speaker) Reply(req *schema.Request, answer Answer, reply *Reply) error {
+	if err := s.Adapter.Reply(req, answer, reply); err != nil || s.client == nil || req.Stream {
 		return err
 	}
-	if err := to.Refuse(req); err != nil {
-		return err
-	}
-	return t.backend.Call(req, to, call)
+	return s.client.Reply(req, reply)
 }
 
-// Reply translates a whole answer. One that becomes a stream is left unified for
-// Split.
-func (t translation) Reply(req *schema.Request, answer Answer, reply *Reply) error {
-	if err := t.backend.Reply(req, answer, reply); err != nil || req.Stream {
-		return err
+// Events reads a streamed answer, nil where the backend gives none.
+func (s Speaker) Events(req *schema.Request, body io.Reader) *Stream {
+	if s.Adapter.Events == nil {
+		return nil
 	}
-	return t.client.Reply(req, reply)
+	stream := s.Adapter.Events(req, body)
+	if s.client != nil {
+		return s.client.Events(req, stream.Events)
+	}
+	return stream
 }
 
-// Events translates a streamed answer.
-func (t translation) Events(req *schema.Request, body io.Reader) Events {
-	streamer, ok := t.backend.(Streamer)
-	if !ok {
-		return failedEvents{fmt.Errorf("%w: it is a stream, which this kind of backend does not give", ErrInvalid)}
+// Split makes a stream of a whole answer where the client asked for events and the backend
+// answered at once. It returns nil where the client gets the answer as it is.
+func (s Speaker) Split(req *schema.Request, reply *Reply) (*Stream, error) {
+	if s.client == nil && s.Adapter.Split != nil {
+		return s.Adapter.Split(req, reply)
 	}
-	return t.client.Events(req, streamer.Events(req, body))
-}
-
-// Split makes events of a whole answer for a client that asked for a stream.
-func (t translation) Split(req *schema.Request, reply *Reply) (Events, error) {
 	if !req.Stream {
 		return nil, nil
 	}
@@ -154,31 +145,22 @@ func (t translation) Split(req *schema.Request, reply *Reply) (Events, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.client.Events(req, chunks), nil
+	if s.client != nil {
+		return s.client.Events(req, chunks), nil
+	}
+	return &Stream{Events: chunks}, nil
 }
-
-// failedEvents is a stream that cannot be read.
-type failedEvents struct{ err error }
-
-// Next returns the error.
-func (e failedEvents) Next() ([]byte, error) { return nil, e.err }
-
-// Usage returns nothing.
-func (failedEvents) Usage() schema.Usage { return schema.Usage{} }
 
 // unsupported refuses the requests of a door that a backend does not have.
-type unsupported struct{ door schema.Door }
-
-// Refuse says that the backend does not have the door.
-func (u unsupported) Refuse(*schema.Request) error {
-	return schema.NewError(schema.CodeInvalidValue, "The backends of this model do not serve "+u.door.String()+" requests.")
+var unsupported = &Adapter{
+	Refuse: func(req *schema.Request) error { return refuseDoor(req.Door) },
+	Call:   func(req *schema.Request, _ *Target, _ *wire.Call) error { return refuseDoor(req.Door) },
 }
 
-// Call is not reached, because Refuse comes first.
-func (u unsupported) Call(req *schema.Request, _ *Target, _ *wire.Call) error { return u.Refuse(req) }
-
-// Reply is not reached.
-func (u unsupported) Reply(req *schema.Request, _ Answer, _ *Reply) error { return u.Refuse(req) }
+// refuseDoor says that the backend does not have the door.
+func refuseDoor(door schema.Door) error {
+	return schema.NewError(schema.CodeInvalidValue, "The backends of this model do not serve "+door.String()+" requests.")
+}
 
 // ReserveUnified reserves the memory for a request in the unified shape, which is kept
 // beside the client's own body.

@@ -27,8 +27,12 @@ func (upper) Reply(_ *schema.Request, reply *dialect.Reply) error {
 	return nil
 }
 
-func (upper) Events(_ *schema.Request, from dialect.Events) dialect.FramedEvents {
-	return upperEvents{from}
+func (upper) Events(_ *schema.Request, from dialect.Events) *dialect.Stream {
+	return &dialect.Stream{Events: upperEvents{from}, IsComplete: func() bool { return false }}
+}
+
+func (u upper) client() *dialect.Client {
+	return &dialect.Client{Unify: u.Unify, Reply: u.Reply, Events: u.Events}
 }
 
 type upperEvents struct{ dialect.Events }
@@ -38,30 +42,28 @@ func (e upperEvents) Next() ([]byte, error) {
 	return []byte(strings.ToUpper(string(chunk))), err
 }
 
-func (upperEvents) IsComplete() bool { return false }
-
 // echo is a toy dialect of backends: the call is the unified body.
-type echo struct{}
+var echo = &dialect.Adapter{Call: echoCall, Reply: echoReply, Events: echoEvents}
 
-func (echo) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+func echoCall(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	to.Begin(call, to.Path, "application/json", "application/json")
 	call.Body = [][]byte{req.Body.Data()}
 	return nil
 }
 
-func (echo) Reply(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+func echoReply(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	reply.Segments = [][]byte{answer.Body}
 	return nil
 }
 
-func (echo) Events(_ *schema.Request, _ io.Reader) dialect.Events {
+func echoEvents(_ *schema.Request, _ io.Reader) *dialect.Stream {
 	return dialect.StoredEvents(schema.Usage{}, []byte("chunk"))
 }
 
 // passed is a dialect that backends and clients share.
-type passed struct{ echo }
+var passed = &dialect.Adapter{Call: passedCall, Reply: echoReply, Events: echoEvents}
 
-func (passed) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+func passedCall(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	to.Begin(call, to.Path, "application/json", "application/json")
 	call.Body = [][]byte{req.Source.Body.Data()}
 	return nil
@@ -86,9 +88,9 @@ func doorTarget(t *testing.T, kind *dialect.Kind, path string) *dialect.Target {
 }
 
 func TestDoorIsTranslatedForBackendsOfAnotherDialect(t *testing.T) {
-	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo{}}}}, "")
+	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo}}}, "")
 	req, unified := doorRequest(t), 0
-	client := upper{&unified}
+	client := upper{&unified}.client()
 	if err := target.RefuseRequest(req, client); err != nil || unified != 0 {
 		t.Fatalf("refused with %v after %d translations; translating is for requests that were admitted", err, unified)
 	}
@@ -106,7 +108,7 @@ func TestDoorIsTranslatedForBackendsOfAnotherDialect(t *testing.T) {
 	if err := adapter.Reply(req, dialect.Answer{Body: []byte("answer")}, &reply); err != nil || string(reply.Segments[0]) != "ANSWER" {
 		t.Errorf("%s, %v", reply.Segments, err)
 	}
-	events := adapter.(dialect.Streamer).Events(req, nil)
+	events := adapter.Events(req, nil)
 	if chunk, err := events.Next(); err != nil || string(chunk) != "CHUNK" {
 		t.Errorf("%s, %v", chunk, err)
 	}
@@ -115,20 +117,20 @@ func TestDoorIsTranslatedForBackendsOfAnotherDialect(t *testing.T) {
 // A backend that answers at once although a stream was asked for is streamed to the
 // client in its own dialect.
 func TestWholeAnswerBecomesTheDoorsEvents(t *testing.T) {
-	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo{}}}}, "")
+	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo}}}, "")
 	req, unified := doorRequest(t), 0
 	req.Stream = true
-	_, adapter := target.ForDoor(req.Door, upper{&unified})
+	_, adapter := target.ForDoor(req.Door, upper{&unified}.client())
 	var reply dialect.Reply
 	whole := `{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`
 	if err := adapter.Reply(req, dialect.Answer{Body: []byte(whole)}, &reply); err != nil {
 		t.Fatal(err)
 	}
-	events, err := dialect.EventsOf(adapter, req, &reply)
+	events, err := adapter.Split(req, &reply)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, framed := events.(dialect.FramedEvents); !framed {
+	if events.IsComplete == nil {
 		t.Error("the events are not the client's")
 	}
 	if chunk, err := events.Next(); err != nil || !strings.Contains(string(chunk), `"CONTENT":"HI"`) {
@@ -143,12 +145,12 @@ func TestDoorPassesToBackendsOfItsDialect(t *testing.T) {
 		"/elsewhere":           "/v1/door",
 	} {
 		target := doorTarget(t, &dialect.Kind{
-			Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat/all", Adapter: echo{}}},
-			Native: map[schema.Door]dialect.Route{schema.DoorMessages: {Path: "/v1/door", Adapter: passed{}}},
+			Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat/all", Adapter: echo}},
+			Native: map[schema.Door]dialect.Route{schema.DoorMessages: {Path: "/v1/door", Adapter: passed}},
 		}, own)
 		unified := 0
 		req := doorRequest(t)
-		to, adapter := target.ForDoor(req.Door, upper{&unified})
+		to, adapter := target.ForDoor(req.Door, upper{&unified}.client())
 		var call wire.Call
 		if err := adapter.Call(req, to, &call); err != nil {
 			t.Fatal(err)
@@ -160,7 +162,7 @@ func TestDoorPassesToBackendsOfItsDialect(t *testing.T) {
 }
 
 func TestDoorWithoutTranslationIsRefusedByOtherBackends(t *testing.T) {
-	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo{}}}}, "")
+	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo}}}, "")
 	var known *schema.Error
 	if err := target.RefuseRequest(doorRequest(t), nil); !errors.As(err, &known) || known.HTTPStatus() != 400 || !strings.Contains(known.Message, "messages") {
 		t.Errorf("%v", err)

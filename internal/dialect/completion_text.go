@@ -11,7 +11,7 @@ import (
 
 // SplitText makes a stream of whole completions of texts: all of them in one chunk, and
 // their usage in another one. It returns nil if the client did not ask for a stream.
-func SplitText(req *schema.Request, reply *Reply) (Events, error) {
+func SplitText(req *schema.Request, reply *Reply) (*Stream, error) {
 	if !req.Stream {
 		return nil, nil
 	}

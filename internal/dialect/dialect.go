@@ -1,5 +1,5 @@
-// Package dialect holds what the dialects of backends share: the interfaces that a
-// dialect implements, the target of its calls, readers of event streams, failures,
+// Package dialect holds what the dialects of backends share: the functions that a
+// dialect consists of, the target of its calls, readers of event streams, failures,
 // vectors, and the unified answer. A dialect turns a unified request into a call
 // and a backend's answer into a unified one. Nothing here opens a socket.
 //
@@ -21,85 +21,48 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// Adapter speaks one dialect towards backends, for one service type. It writes
-// requests and reads answers.
-type Adapter interface {
-	// Call describes the call that puts a request to a backend. The call may
-	// share memory with the request.
-	Call(req *schema.Request, to *Target, call *wire.Call) error
-	// Reply turns a whole answer into a unified one. The reply may share memory
-	// with the answer.
-	Reply(req *schema.Request, answer Answer, reply *Reply) error
+// Adapter is how one dialect is spoken towards backends, for one service type: functions
+// that write requests and read answers. Those that say so may be nil.
+type Adapter struct {
+	// Refuse returns an error if the dialect cannot express the request; nil if it can
+	// express all. It reads the fields of the request and writes nothing, so that it can be
+	// called before the request is admitted. Call may still refuse nested values, such as
+	// a part of a message.
+	Refuse func(req *schema.Request) error
+	// Call describes the call that puts a request to a backend. The call may share memory
+	// with the request.
+	Call func(req *schema.Request, to *Target, call *wire.Call) error
+	// Reply turns a whole answer into a unified one. The reply may share memory with the
+	// answer. Where BinaryType is set, only an answer that is no bytes is read by it.
+	Reply func(req *schema.Request, answer Answer, reply *Reply) error
+	// Events reads a streamed answer; nil where answers are no streams of chunks.
+	Events func(req *schema.Request, body io.Reader) *Stream
+	// PassEvents reads a stream whose events are passed on as they are, because no two
+	// service types have the same, and AsksForEvents reports whether the client wants
+	// them; both are nil where there are none. Events name the model as given.
+	PassEvents    func(model string, body io.Reader) *Stream
+	AsksForEvents func(req *schema.Request) bool
+	// Split makes events of a whole answer for a client that asked for events, and returns
+	// nil if it did not; where it is nil itself, the answer is a completion.
+	Split func(req *schema.Request, reply *Reply) (*Stream, error)
+	// BinaryType returns the content type that the client is told of bytes that are passed
+	// on as they come, given what the backend said, what was asked for, and how the answer
+	// begins; nil where answers are no bytes.
+	BinaryType func(said string, req *schema.Request, first []byte) string
 }
 
-// Refuser is an Adapter whose dialect cannot express every request.
-type Refuser interface {
-	Adapter
-	// Refuse returns an error if the dialect cannot express the request. It reads the
-	// fields of the request and writes nothing, so that it can be called before the
-	// request is admitted. Call may still refuse nested values, such as a part of a
-	// message.
-	Refuse(req *schema.Request) error
-}
-
-// Streamer is an Adapter for a service type whose answers can be streams of
-// events.
-type Streamer interface {
-	Adapter
-	// Events reads a streamed answer.
-	Events(req *schema.Request, body io.Reader) Events
-}
-
-// EventPasser is an Adapter for a service type whose events are passed on as they
-// are, because no two service types have the same.
-type EventPasser interface {
-	Adapter
-	// AsksForEvents reports whether the client wants the answer as events.
-	AsksForEvents(req *schema.Request) bool
-	// PassEvents reads a streamed answer. Events name the model as given.
-	PassEvents(model string, body io.Reader) FramedEvents
-}
-
-// FramedEvents are events in the frames in which they are sent, with their names
-// and with the backend's own mark of the end.
-type FramedEvents interface {
+// Stream is a streamed answer, and how its events are sent. Functions may be nil.
+type Stream struct {
 	Events
-	// IsComplete reports whether a client may take the answer for complete when it
-	// has the event that Next returned last.
-	IsComplete() bool
-}
-
-// Forwarder is a stream of Events that knows some of its events by their look.
-type Forwarder interface {
-	Events
-	// MayForward reports whether Forward may know the events that follow. The event
-	// that Next returned last is not needed any more.
-	MayForward() bool
-	// Forward adds to out, as server-sent events, what the client gets of the events at
-	// the beginning of came, which is what follows in the body of the answer. It stops
-	// at the first event that has to be read with Next, or is not whole, and returns
-	// how much of came it has used.
-	Forward(out, came []byte) (extended []byte, used int)
-	// Rest is called before a wait for more events to forward. It gives up memory that
-	// only events which have to be read need: thousands of streams may wait.
-	Rest()
-}
-
-// Splitter is an Adapter that makes events of a whole answer for a client that
-// asked for events.
-type Splitter interface {
-	Adapter
-	// Split returns nil if the client did not ask for events.
-	Split(req *schema.Request, reply *Reply) (Events, error)
-}
-
-// BinaryTyper is an Adapter whose answers are bytes that are passed on as they
-// come. Its Reply is asked only for an answer that is something else.
-type BinaryTyper interface {
-	Adapter
-	// BinaryType returns the content type that the client is told: given what the
-	// backend said, what was asked for, and how the answer begins.
-	BinaryType(said string, req *schema.Request, first []byte) string
+	// IsComplete reports whether a client may take the answer for complete when it has
+	// the event that Next returned last. It is set where events come in the frames in
+	// which they are sent, with their names and with their own mark of the end.
+	IsComplete func() bool
+	// Ping is the event that is sent after a silence; nil means a comment.
+	Ping []byte
+	// Failure returns the events that end an answer which is not complete. Nothing is sent
+	// after them.
+	Failure func(known *schema.Error, requestID string) []byte
 }
 
 // ReserveTranslation reserves the memory for writing a request in another dialect:

@@ -62,7 +62,7 @@ type Kind struct {
 type Route struct {
 	// Path is where calls go unless the instance says otherwise.
 	Path    string
-	Adapter Adapter
+	Adapter *Adapter
 	// Hosts are where a native door is used unless the instance says otherwise; empty
 	// means everywhere. A host stands for the domains below it, too.
 	Hosts []string
@@ -120,7 +120,7 @@ func (e Endpoint) has(door schema.Door, native Route, host string) bool {
 // Target is an Endpoint prepared for calls: everything that can be computed before
 // a request comes.
 type Target struct {
-	Adapter              Adapter
+	Adapter              *Adapter
 	Path                 string
 	Header               []wire.Header
 	ForwardAuthorization bool
@@ -130,8 +130,7 @@ type Target struct {
 	ModelJSON []byte
 	Quirks    Quirks
 
-	refuser     Refuser // Adapter, if it is a Refuser
-	modelInPath bool    // Path holds modelMark
+	modelInPath bool // Path holds modelMark
 	secrets     []string
 	// native are the targets of the doors that the backend has itself.
 	native map[schema.Door]*Target
@@ -173,15 +172,6 @@ func (t *Target) ForModel(model string) *Target {
 	return &named
 }
 
-// Refuse returns an error if the dialect cannot express the request, as far as that
-// can be decided without writing the call.
-func (t *Target) Refuse(req *schema.Request) error {
-	if t.refuser == nil {
-		return nil
-	}
-	return t.refuser.Refuse(req)
-}
-
 // Target prepares the calls of one service type to an endpoint.
 func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	base, err := url.Parse(e.BaseURL)
@@ -197,7 +187,6 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 		Quirks:               k.Quirks,
 		secrets:              secretsOf(base, e),
 	}
-	t.refuser, _ = route.Adapter.(Refuser)
 	t.modelInPath = strings.Contains(t.Path, modelMark)
 	if e.Model != "" {
 		t.ModelJSON = jsonwrite.AppendText(nil, e.Model)
@@ -215,7 +204,6 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 			under = withoutVersion(under) // it is beside the API and not in it
 		}
 		own.Adapter, own.Path = native.Adapter, k.path(under, at, native.Path)
-		own.refuser, _ = native.Adapter.(Refuser)
 		own.modelInPath = strings.Contains(own.Path, modelMark)
 		if t.native == nil {
 			t.native = make(map[schema.Door]*Target)

@@ -20,8 +20,8 @@ type Delivery uint8
 const (
 	// Whole means that all of the answer is read before it is passed on.
 	Whole Delivery = iota
-	// Stream means that events are passed on as they come.
-	Stream
+	// Streamed means that events are passed on as they come.
+	Streamed
 	// Binary means that bytes are passed on as they come.
 	Binary
 )
@@ -31,7 +31,7 @@ const (
 type Opening struct {
 	Delivery Delivery
 	// Events is the answer if it is a stream, and First its first event.
-	Events Events
+	Events *Stream
 	First  []byte
 	// ContentType is the type that the client is told; empty means that of the
 	// unified answer.
@@ -54,26 +54,22 @@ type Incoming struct {
 // enough, by its first bytes. It reads the first event of a stream or the first
 // bytes of a binary answer, and nothing of any other answer. What it finds it adds to the
 // opening, which must be empty.
-func (o *Opening) Open(adapter Adapter, req *schema.Request, in *Incoming) error {
+func (o *Opening) Open(speaker Speaker, req *schema.Request, in *Incoming) error {
 	o.Read = in.Buffer
 	switch bodyType := bodyTypeOf(in.ContentType); {
 	case req.Stream && bodyType != document:
-		streamer, ok := adapter.(Streamer)
-		if !ok {
+		if speaker.Adapter.Events == nil {
 			return nil
 		}
-		return o.openStream(streamer, req, in.From, bodyType == events || bodyType == lines)
+		return o.openStream(speaker, req, in.From, bodyType == events || bodyType == lines)
 	case bodyType == events:
-		passer, ok := adapter.(EventPasser)
-		if !ok || !passer.AsksForEvents(req) {
+		if speaker.PassEvents == nil || !speaker.AsksForEvents(req) {
 			return fmt.Errorf("%w: it is a stream, which was not asked for", ErrInvalid)
 		}
 		o.ContentType = "text/event-stream"
-		return o.first(passer.PassEvents(in.Model, in.From))
-	case bodyType == unknown:
-		if typer, ok := adapter.(BinaryTyper); ok {
-			return o.openBinary(typer, req, in)
-		}
+		return o.first(speaker.PassEvents(in.Model, in.From))
+	case bodyType == unknown && speaker.BinaryType != nil:
+		return o.openBinary(speaker.BinaryType, req, in)
 	}
 	return nil
 }
@@ -105,7 +101,7 @@ func bodyTypeOf(contentType string) bodyType {
 
 // openStream opens the answer to a request for a stream. If its type does not say
 // that it is one, it may as well be a whole completion.
-func (o *Opening) openStream(streamer Streamer, req *schema.Request, from io.Reader, typed bool) error {
+func (o *Opening) openStream(speaker Speaker, req *schema.Request, from io.Reader, typed bool) error {
 	if !typed {
 		err := o.readSome(from)
 		for err == nil && len(o.Read) < maxSniffed && isUndecided(o.Read) {
@@ -121,14 +117,14 @@ func (o *Opening) openStream(streamer Streamer, req *schema.Request, from io.Rea
 	if len(o.Read) > 0 {
 		from = io.MultiReader(bytes.NewReader(bytes.Clone(o.Read)), from)
 	}
-	return o.first(streamer.Events(req, from))
+	return o.first(speaker.Events(req, from))
 }
 
 // first waits for the first event of a stream.
-func (o *Opening) first(from Events) error {
+func (o *Opening) first(from *Stream) error {
 	var err error
 	o.First, err = from.Next()
-	o.Delivery, o.Events = Stream, from
+	o.Delivery, o.Events = Streamed, from
 	return err
 }
 
@@ -136,7 +132,7 @@ func (o *Opening) first(from Events) error {
 // A backend may give an error in its place, under any type or none: what begins
 // like JSON or a page, and is text to its end, is no audio. Audio soon has a byte
 // that no text has, and what is larger than an error may be is audio.
-func (o *Opening) openBinary(typer BinaryTyper, req *schema.Request, in *Incoming) error {
+func (o *Opening) openBinary(binaryType func(string, *schema.Request, []byte) string, req *schema.Request, in *Incoming) error {
 	err := o.readSome(in.From)
 	read, isText := scanText(o.Read, 0)
 	for err == nil && isText && beginsDocument(o.Read) && len(o.Read) < maxSniffed {
@@ -151,7 +147,7 @@ func (o *Opening) openBinary(typer BinaryTyper, req *schema.Request, in *Incomin
 	case err != nil && isText && read == len(o.Read) && beginsDocument(o.Read):
 		return nil // all of it was read, and Adapter.Reply says what it is
 	}
-	o.Delivery, o.ContentType = Binary, typer.BinaryType(in.ContentType, req, o.Read)
+	o.Delivery, o.ContentType = Binary, binaryType(in.ContentType, req, o.Read)
 	return nil
 }
 
@@ -208,17 +204,4 @@ func scanText(b []byte, at int) (read int, isText bool) {
 		}
 	}
 	return at, true
-}
-
-// EventsOf makes a stream of a whole answer where the client asked for events and
-// the backend answered at once. It returns nil where the client gets the answer as
-// it is.
-func EventsOf(adapter Adapter, req *schema.Request, reply *Reply) (Events, error) {
-	if splitter, ok := adapter.(Splitter); ok {
-		return splitter.Split(req, reply)
-	}
-	if req.Stream {
-		return CompletionEvents(req, slices.Concat(reply.Segments...), reply.Usage)
-	}
-	return nil, nil
 }

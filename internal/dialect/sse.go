@@ -135,33 +135,6 @@ func (s *SSE) Next() (Event, error) {
 	}
 }
 
-// EndEvent reports whether what was read ends with a whole event, so that the next event
-// begins with the next byte. If so, the memory of the last event is given up.
-func (s *SSE) EndEvent() bool {
-	if s.base+s.line != s.end || s.skipLF || s.fresh || s.err != nil {
-		return false
-	}
-	if s.lender != nil {
-		s.giveBack()
-		s.base, s.end, s.line, s.seen = 0, 0, 0, 0
-	}
-	return true
-}
-
-// PlainEvent returns the data of the event at the beginning of a text, and the length of
-// the whole event, if it is whole and has one line of data and nothing else; else nil.
-func PlainEvent(text []byte) (data []byte, length int) {
-	const before, behind = len("data: "), len("\n\n")
-	if len(text) < before+behind || string(text[:before]) != "data: " {
-		return nil, 0
-	}
-	end := before + bytes.IndexByte(text[before:], '\n')
-	if end < before || end+1 >= len(text) || text[end+1] != '\n' {
-		return nil, 0
-	}
-	return text[before:end], end + behind
-}
-
 // takeLine returns the next whole line and moves behind its end.
 func (s *SSE) takeLine() (span, bool) {
 	if s.skipLF && s.base+s.line < s.end {

@@ -7,8 +7,8 @@ import (
 )
 
 // StoredEvents returns a stream whose chunks are all there.
-func StoredEvents(usage schema.Usage, chunks ...[]byte) Events {
-	return &storedEvents{usage: usage, chunks: chunks}
+func StoredEvents(usage schema.Usage, chunks ...[]byte) *Stream {
+	return &Stream{Events: &storedEvents{usage: usage, chunks: chunks}}
 }
 
 // storedEvents is a stream whose chunks are all there.

@@ -19,7 +19,7 @@ type attempt struct {
 	instance *backend.Instance // nil before the first attempt
 	permit   backend.Permit
 	held     bool // the permit has not been given back
-	adapter  dialect.Adapter
+	speaker  dialect.Speaker
 	out      wire.Call
 	response *transport.Response
 	cancel   context.CancelFunc // releases the timer of the total timeout
@@ -37,8 +37,8 @@ func (a *attempt) begin(i *backend.Instance, now time.Time) error {
 	if a.IsRenamed() {
 		target = i.NamedTarget
 	}
-	target, a.adapter = target.ForDoor(a.Asks.Door, a.Client)
-	err := a.adapter.Call(a.Asks, target, &a.out)
+	target, a.speaker = target.ForDoor(a.Asks.Door, a.Client)
+	err := a.speaker.Call(a.Asks, target, &a.out)
 	if err != nil {
 		a.returnUnused()
 		a.instance = previous
@@ -85,7 +85,7 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		return failed
 	}
 	a.response = response
-	err = reply.open(a.request, a.adapter, response, a.sent.Add(firstToken))
+	err = reply.open(a.request, a.speaker, response, a.sent.Add(firstToken))
 	now := time.Now()
 	if reply.arrived.After(a.sent) {
 		a.noteWait(reply.arrived)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/backend"
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -148,8 +147,8 @@ func (c *choice) canTranslate(i *backend.Instance) bool {
 	if c.translates == i {
 		return true
 	}
-	if bound, ok := c.Client.(dialect.InstanceBound); ok {
-		if err := bound.RefuseInstance(i.ID); err != nil {
+	if c.Client != nil && c.Client.RefuseInstance != nil {
+		if err := c.Client.RefuseInstance(i.ID); err != nil {
 			c.exclude(i, err)
 			return false
 		}

@@ -19,11 +19,9 @@ type eventWriter struct {
 	framed  bool // parts are server-sent events, the backend's last mark included
 	silence time.Duration
 	buffers *sync.Pool // of *[]byte
-	// client are the events themselves where their dialect has its own event for
-	// errors, ping is what is sent after a silence, and requestID is what clients
-	// are told with an error.
-	client    dialect.ClientEvents
-	forwarder dialect.Forwarder // the events, if they can be passed on by their look
+	// failure writes the events of an error where the dialect has its own, ping is what
+	// is sent after a silence, and requestID is what clients are told with an error.
+	failure   func(known *schema.Error, requestID string) []byte
 	ping      []byte
 	requestID string
 
@@ -39,12 +37,13 @@ type eventWriter struct {
 }
 
 // newEventWriter returns a writer that sends a comment after a silence, once it is
-// started. The client, which may be nil, knows how errors and pings look.
-func newEventWriter(to Sink, framed bool, client dialect.FramedEvents, silence time.Duration, buffers *sync.Pool) *eventWriter {
+// started. The stream, which may be nil, knows how errors and pings look.
+func newEventWriter(to Sink, framed bool, from *dialect.Stream, silence time.Duration, buffers *sync.Pool) *eventWriter {
 	e := &eventWriter{to: to, framed: framed, silence: silence, buffers: buffers, ping: keepAlive}
-	if e.client, _ = client.(dialect.ClientEvents); e.client != nil {
-		if ping := e.client.Ping(); ping != nil {
-			e.ping = ping
+	if from != nil {
+		e.failure = from.Failure
+		if from.Ping != nil {
+			e.ping = from.Ping
 		}
 	}
 	return e
@@ -101,24 +100,6 @@ func (e *eventWriter) part(event []byte) error {
 	return e.err
 }
 
-// Pass adds events that need not be read one by one, and returns how much of came it has
-// used. With Flush it makes the writer a transport.Outlet.
-func (e *eventWriter) Pass(came []byte) (used int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.err != nil {
-		return 0
-	}
-	e.borrow()
-	e.buf, used = e.forwarder.Forward(e.buf, came)
-	if len(e.buf) == 0 {
-		e.giveBack()
-	} else if len(e.buf) >= maxBuffered {
-		e.send()
-	}
-	return used
-}
-
 // frame adds data as one server-sent event.
 func (e *eventWriter) frame(data []byte) {
 	e.borrow()
@@ -149,9 +130,9 @@ func (e *eventWriter) end() error {
 func (e *eventWriter) fail(known *schema.Error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.client != nil {
+	if e.failure != nil {
 		e.borrow()
-		e.buf = append(e.buf, e.client.Failure(known, e.requestID)...)
+		e.buf = append(e.buf, e.failure(known, e.requestID)...)
 	} else {
 		e.frame(known.Body())
 	}
@@ -164,19 +145,6 @@ func (e *eventWriter) flush() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.send()
-}
-
-// Flush ends a series of calls of Pass: it sends what is in the buffer, and returns the
-// time after that.
-func (e *eventWriter) Flush() time.Time {
-	e.forwarder.Rest()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.buf) == 0 || e.err != nil {
-		return time.Now()
-	}
-	e.send()
-	return e.last
 }
 
 // send writes the buffer to the client and flushes.

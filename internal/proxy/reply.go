@@ -32,10 +32,9 @@ type reply struct {
 	body   []byte // what was read of the response
 	// memory is what a large body has of the memory for bodies.
 	memory shares.Lease
-	events dialect.Events
-	framed dialect.FramedEvents // events, if it returns them as server-sent events
-	first  []byte               // the first event, which open read
-	sent   int                  // how many segments of plain Next has returned
+	events *dialect.Stream
+	first  []byte // the first event, which open read
+	sent   int    // how many segments of plain Next has returned
 
 	firstByte time.Time // when the answer began
 	// arrived is when an answer that is read whole was complete. The time from then
@@ -46,7 +45,7 @@ type reply struct {
 
 // open reads as much of a response as is needed before the client is told that the
 // request succeeded.
-func (r *reply) open(req *request, adapter dialect.Adapter, from *transport.Response, deadline time.Time) error {
+func (r *reply) open(req *request, speaker dialect.Speaker, from *transport.Response, deadline time.Time) error {
 	r.from = from
 	if err := r.checkHead(); err != nil {
 		return err
@@ -58,7 +57,7 @@ func (r *reply) open(req *request, adapter dialect.Adapter, from *transport.Resp
 	// The deadline holds until the first event or byte, not only for the head.
 	from.SetDeadline(deadline)
 	var opening dialect.Opening
-	err := opening.Open(adapter, req.Asks, &dialect.Incoming{
+	err := opening.Open(speaker, req.Asks, &dialect.Incoming{
 		ContentType: contentType, From: from, Buffer: r.body[:0], Model: req.Asked(),
 	})
 	from.SetDeadline(time.Time{})
@@ -67,11 +66,10 @@ func (r *reply) open(req *request, adapter dialect.Adapter, from *transport.Resp
 		return err
 	}
 	if opening.Delivery == dialect.Whole {
-		return r.readWhole(req.Asks, adapter, contentType)
+		return r.readWhole(req.Asks, speaker, contentType)
 	}
 	r.plain.ContentType = opening.ContentType
 	r.events, r.first, r.binary = opening.Events, opening.First, opening.Delivery == dialect.Binary
-	r.framed, _ = opening.Events.(dialect.FramedEvents)
 	return nil
 }
 
@@ -99,7 +97,7 @@ func (r *reply) readUnchecked() error {
 }
 
 // readWhole reads an answer that is sent only when all of it was read and checked.
-func (r *reply) readWhole(req *schema.Request, adapter dialect.Adapter, contentType string) error {
+func (r *reply) readWhole(req *schema.Request, speaker dialect.Speaker, contentType string) error {
 	if r.from.Length > maxReply {
 		return errReplyTooLarge
 	}
@@ -107,12 +105,11 @@ func (r *reply) readWhole(req *schema.Request, adapter dialect.Adapter, contentT
 		return err
 	}
 	r.arrived = time.Now()
-	if err := adapter.Reply(req, dialect.Answer{ContentType: contentType, Body: r.body}, &r.plain); err != nil {
+	if err := speaker.Reply(req, dialect.Answer{ContentType: contentType, Body: r.body}, &r.plain); err != nil {
 		return err
 	}
 	var err error
-	r.events, err = dialect.EventsOf(adapter, req, &r.plain)
-	r.framed, _ = r.events.(dialect.FramedEvents)
+	r.events, err = speaker.Split(req, &r.plain)
 	r.whole = err == nil
 	return err
 }
@@ -195,10 +192,13 @@ func readChunk(from io.Reader, into []byte) ([]byte, error) {
 	return nil, err
 }
 
+// isFramed reports whether the answer is events in the frames in which they are sent.
+func (r *reply) isFramed() bool { return r.events != nil && r.events.IsComplete != nil }
+
 // IsComplete implements Answer.
 func (r *reply) IsComplete() bool {
-	if r.framed != nil {
-		return r.whole || r.framed.IsComplete()
+	if r.isFramed() {
+		return r.whole || r.events.IsComplete()
 	}
 	return r.events == nil && r.whole
 }
@@ -218,7 +218,7 @@ func (r *reply) Usage() schema.Usage {
 func (r *reply) Form() Form {
 	switch {
 	case r.events != nil:
-		return Form{ContentType: cmp.Or(r.plain.ContentType, TypeEvents), Length: -1, Events: true, Framed: r.framed != nil}
+		return Form{ContentType: cmp.Or(r.plain.ContentType, TypeEvents), Length: -1, Events: true, Framed: r.isFramed()}
 	case r.binary:
 		return Form{ContentType: r.plain.ContentType, Length: -1}
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -30,7 +29,6 @@ func (r *run) send(ctx context.Context, to Sink) error {
 	out := r.beginBody(to)
 	defer out.close()
 	for {
-		r.forward(out)
 		part, err := r.answer.Next()
 		complete := errors.Is(err, io.EOF)
 		if err == nil && r.IsMeasured() {
@@ -54,16 +52,6 @@ func (r *run) send(ctx context.Context, to Sink) error {
 		}
 		return nil
 	}
-}
-
-// forward passes on the events that need not be read one by one, for as long as no others
-// come. It does nothing where each event must be seen, such as by a step.
-func (r *run) forward(out body) {
-	events, ok := out.(*eventWriter)
-	if !ok || events.forwarder == nil || r.reply.first != nil || !events.forwarder.MayForward() {
-		return
-	}
-	r.attempt.response.Forward(events)
 }
 
 // measure estimates the tokens of a part of the answer. An answer that was read whole is
@@ -91,11 +79,8 @@ func (r *run) beginBody(to Sink) body {
 	r.Record.Streamed = form.Length < 0
 	head := Head{ContentType: form.ContentType, Length: form.Length, Events: form.Events}
 	if form.Events {
-		out := newEventWriter(to, form.Framed, r.reply.framed, r.proxy.silence, &r.proxy.buffers)
+		out := newEventWriter(to, form.Framed, r.reply.events, r.proxy.silence, &r.proxy.buffers)
 		out.requestID = r.Caller.RequestID
-		if r.attempt.response != nil && !r.IsMeasured() && r.answer == Answer(&r.reply) {
-			out.forwarder, _ = r.reply.events.(dialect.Forwarder)
-		}
 		head.Probe = out.probe
 		to.Head(head)
 		r.attempt.beforeWait(out.flush)

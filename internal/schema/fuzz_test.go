@@ -55,7 +55,7 @@ func FuzzParseChat(f *testing.F) {
 			return
 		}
 		var call wire.Call
-		if err := target.Adapter.Call(&req, target, &call); err != nil {
+		if err := target.Unified().Call(&req, target, &call); err != nil {
 			t.Fatalf("%q: %v", body, err)
 		}
 		sent := bytes.Join(call.Body, nil)

@@ -118,18 +118,13 @@ func (r *Response) readDue() time.Time {
 	if r.limits.Idle <= 0 {
 		return time.Time{}
 	}
-	since := r.waited
-	if since.IsZero() {
-		since = time.Now()
-	}
-	r.waited = time.Time{}
-	return since.Add(r.limits.Idle)
+	return time.Now().Add(r.limits.Idle)
 }
 
 // Await waits until something of the body has come, or until Read returns an error, so
 // that a caller needs no memory for what it reads while there is nothing.
 func (r *Response) Await() {
-	if r.err != nil || r.body.done || r.conn.r < r.conn.w || len(r.plain) > 0 {
+	if r.err != nil || r.body.done || r.conn.r < r.conn.w {
 		return
 	}
 	// Who reads is told why nothing came.
@@ -145,12 +140,3 @@ func (r *Response) Lend() *[]byte { return r.client.lent.Get().(*[]byte) }
 
 // TakeBack takes back what Lend has lent.
 func (r *Response) TakeBack(b *[]byte) { r.client.lent.Put(b) }
-
-// Outlet takes what Response.Forward passes on.
-type Outlet interface {
-	// Pass uses bytes of the body that have come, which are good until it returns, and
-	// returns how many. It must not read from the Response.
-	Pass(came []byte) (used int)
-	// Flush is called before more is waited for. It returns the time.
-	Flush() time.Time
-}

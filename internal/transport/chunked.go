@@ -26,11 +26,6 @@ const (
 // nextChunked delivers as many chunks as have come and fit, so that a burst of
 // events costs one call; it waits only when it has nothing to deliver.
 func (r *Response) nextChunked(p []byte) (n int, err error) {
-	if len(r.plain) > 0 {
-		n = copy(p, r.plain)
-		r.plain = r.plain[n:]
-		return n, nil
-	}
 	b := &r.body
 	for {
 		if b.left > 0 {
@@ -60,37 +55,6 @@ func (r *Response) nextChunked(p []byte) (n int, err error) {
 		}
 		if err := r.fill(); err != nil {
 			return 0, unexpectedEOF(err)
-		}
-	}
-}
-
-// unframe takes the framing out of what is in the buffer, which does not leave it: the
-// data of all chunks that have come is moved together. An error of the framing, or its
-// end, is found again by the next read.
-func (r *Response) unframe() []byte {
-	c, b := r.conn, &r.body
-	from, to := c.r, c.r
-	for {
-		if b.left == 0 {
-			if moved, err := r.step(); err != nil || !moved {
-				return c.buf[from:to]
-			}
-			continue
-		}
-		if from == to {
-			from, to = c.r, c.r
-		}
-		n := int(min(b.left, int64(c.w-c.r)))
-		if n == 0 {
-			return c.buf[from:to]
-		}
-		if to < c.r {
-			copy(c.buf[to:], c.buf[c.r:c.r+n])
-		}
-		to += n
-		c.r += n
-		if b.left -= int64(n); b.left == 0 {
-			b.chunk = chunkEnd
 		}
 	}
 }

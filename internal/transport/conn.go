@@ -48,10 +48,6 @@ type conn struct {
 	// makes it as a value, made once.
 	turn  turn
 	visit func(fd uintptr) bool
-	// forwarding is the state of the present Forward, and forward the method that
-	// visits the socket for it as a value, made once.
-	forwarding forwarding
-	forward    func(fd uintptr) bool
 	// failed is an error that was met before anyone asked for what has come.
 	failed error
 
@@ -75,7 +71,7 @@ func newConn(client *Client, to target, nc, socket net.Conn) *conn {
 	c.reads.set = nc.SetReadDeadline
 	c.writes.set = nc.SetWriteDeadline
 	c.abortFn = c.abort
-	c.lend, c.idle, c.visit, c.forward = c.room, c.beforeWait, c.visitSocket, c.forwardFrom
+	c.lend, c.idle, c.visit = c.room, c.beforeWait, c.visitSocket
 	return c
 }
 

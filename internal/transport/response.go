@@ -52,10 +52,6 @@ type Response struct {
 	sentAt   time.Time // when writing in line ended; before that, when it began
 
 	body bodyState
-	// plain is what Forward has left of the body, in the connection's buffer, and
-	// waited since when it waited in vain.
-	plain  []byte
-	waited time.Time
 
 	keep  bool          // the connection may serve again after this reply
 	lasts time.Duration // for how long the backend keeps it; below zero: it did not say

@@ -10,13 +10,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// panicking is an adapter that panics when it reads an answer.
-type panicking struct{ dialect.Adapter }
-
-func (panicking) Reply(*schema.Request, dialect.Answer, *dialect.Reply) error {
-	panic("a fault of ours")
-}
-
 // A panic while an answer is read is a 500 for one client and nothing to the
 // others: neither slot nor trial is lost, and it is no failure of the instance.
 func TestPanicInTheProxyLosesNothing(t *testing.T) {
@@ -33,7 +26,9 @@ func testPanicInTheProxyLosesNothing(t *testing.T) {
 	i.Release(permit, breaker.Failure, time.Now())
 	gatewaytest.Eventually(t, "the breaker allows a trial", func() bool { return i.Breaker.Ready(time.Now()) })
 	sound := i.Target.Adapter
-	i.Target.Adapter = panicking{sound}
+	panicking := *sound
+	panicking.Reply = func(*schema.Request, dialect.Answer, *dialect.Reply) error { panic("a fault of ours") }
+	i.Target.Adapter = &panicking
 	for range 3 {
 		r.Chat(gatewaytest.PlainHi).FailsWith(t, 500, "internal_error", "internal_error", "")
 	}

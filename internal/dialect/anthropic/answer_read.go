@@ -11,8 +11,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Reply translates a whole message into a completion.
-func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+// ReplyChat translates a whole message into a completion.
+func ReplyChat(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	doc := &reply.Doc
 	doc.AllowDuplicateKeys = true
 	if err := doc.Parse(answer.Body); err != nil {

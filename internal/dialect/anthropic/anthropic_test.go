@@ -30,7 +30,7 @@ func anthropicRequest(t testing.TB, body string) *schema.Request {
 // What cannot be said in the dialect is the caller's fault and names the field.
 func chatTarget(t testing.TB) *dialect.Target {
 	t.Helper()
-	kind := dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Adapter: Chat{}}}}
+	kind := dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Adapter: Chat}}}
 	target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: "http://backend.test:8000"})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestAnthropicRefusesByField(t *testing.T) {
 			}
 			req := anthropicRequest(t, `{"model":"m",`+body+`}`)
 			var mistake *schema.Error
-			err := target.Adapter.Call(req, target, new(wire.Call))
+			err := target.Unified().Call(req, target, new(wire.Call))
 			if !errors.As(err, &mistake) {
 				t.Fatalf("not refused: %v", err)
 			}
@@ -121,7 +121,7 @@ func FuzzAnthropicCall(f *testing.F) {
 		}
 		target := chatTarget(t)
 		var call wire.Call
-		if err := target.Adapter.Call(req, target, &call); err != nil {
+		if err := target.Unified().Call(req, target, &call); err != nil {
 			var mistake *schema.Error
 			if !errors.As(err, &mistake) {
 				t.Fatalf("refused for another reason than the request: %v", err)
@@ -153,7 +153,7 @@ func anthropicStream(events int) string {
 }
 
 func readAnthropicEvents(t testing.TB, req *schema.Request, body io.Reader) (chunks []string, end error) {
-	events := Chat{}.Events(req, body)
+	events := Chat.Events(req, body)
 	for {
 		chunk, err := events.Next()
 		if err != nil {
@@ -254,7 +254,7 @@ func BenchmarkAnthropicEvents(b *testing.B) {
 	text := anthropicStream(count)
 	b.ReportAllocs()
 	for b.Loop() {
-		events := Chat{}.Events(req, strings.NewReader(text))
+		events := Chat.Events(req, strings.NewReader(text))
 		for {
 			if _, err := events.Next(); errors.Is(err, io.EOF) {
 				break

@@ -12,10 +12,10 @@ import (
 )
 
 // Chat speaks the Messages API.
-type Chat struct{}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Reply: ReplyChat, Events: eventsChat}
 
-// Call translates the request.
-func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// callChat translates the request.
+func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	accept := "application/json"
 	if req.Stream {
 		accept = "text/event-stream"
@@ -41,9 +41,9 @@ func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error
 	return nil
 }
 
-// Refuse returns an error for fields that the dialect cannot express and whose
+// refuseChat returns an error for fields that the dialect cannot express and whose
 // omission would change the answer.
-func (Chat) Refuse(req *schema.Request) error {
+func refuseChat(req *schema.Request) error {
 	if n, ok := req.Field("n").Int(); ok && n > 1 {
 		return schema.InvalidValue("n", "'n' must be 1: this backend gives one answer.")
 	}
@@ -66,12 +66,12 @@ func (Chat) Refuse(req *schema.Request) error {
 	return nil
 }
 
-// Events reads the events of a streamed message.
-func (Chat) Events(req *schema.Request, body io.Reader) dialect.Events {
-	return &events{
+// eventsChat reads the events of a streamed message.
+func eventsChat(req *schema.Request, body io.Reader) *dialect.Stream {
+	return &dialect.Stream{Events: &events{
 		sse:          dialect.NewSSE(body),
 		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
 		includeUsage: req.IncludeUsage,
 		thinkingAt:   -1,
-	}
+	}}
 }

@@ -27,7 +27,7 @@ type requestWriter struct {
 
 // write writes everything but the model.
 func (w *requestWriter) write() error {
-	if err := (Chat{}).Refuse(w.req); err != nil {
+	if err := refuseChat(w.req); err != nil {
 		return err
 	}
 	for _, step := range []func() *schema.Error{

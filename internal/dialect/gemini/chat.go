@@ -3,7 +3,6 @@
 package gemini
 
 import (
-	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -15,11 +14,11 @@ import (
 )
 
 // Chat speaks Google's generateContent dialect.
-type Chat struct{}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Reply: replyChat, Events: newEvents}
 
-// Call translates the request. The model and whether the answer streams are in
+// callChat translates the request. The model and whether the answer streams are in
 // the address, everything else is in the body.
-func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	model := modelOf(req, to)
 	body, err := writeBody(req, model)
 	if err != nil {
@@ -34,18 +33,13 @@ func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error
 	return nil
 }
 
-// Reply turns a whole answer into a completion.
-func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+// replyChat turns a whole answer into a completion.
+func replyChat(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	a := partialAnswer{model: req.Body.Root().Get("model").Raw(), object: dialect.CompletionObject}
 	if err := a.take(answer.Body); err != nil {
 		return err
 	}
 	return a.complete(reply, len(answer.Body))
-}
-
-// Events reads server-sent events of partial answers.
-func (Chat) Events(req *schema.Request, body io.Reader) dialect.Events {
-	return newEvents(req, body)
 }
 
 // modelOf returns the backend's name for the model, without the word that
@@ -93,9 +87,9 @@ func generationOf(model string) int {
 	return int(version * 10)
 }
 
-// Refuse returns an error for fields that the dialect cannot express and whose
+// refuseChat returns an error for fields that the dialect cannot express and whose
 // omission would change the answer.
-func (Chat) Refuse(req *schema.Request) error {
+func refuseChat(req *schema.Request) error {
 	if v := req.Field("functions"); v.Given() {
 		return schema.InvalidValue("functions", "'functions' cannot be sent to this backend; use 'tools'.")
 	}

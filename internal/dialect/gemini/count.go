@@ -9,13 +9,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// CountTokens asks how many tokens a chat request has; the answer has them as
-// totalTokens.
-type CountTokens struct{ Chat }
-
-// Call puts the whole request into the question, so that instructions and tools are
-// counted.
-func (CountTokens) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// CountTokens asks how many tokens a chat request has; the answer has them as totalTokens.
+// The whole request is in the question, so that instructions and tools are counted.
+func CountTokens(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	model := modelOf(req, to)
 	body, err := writeBody(req, model)
 	if err != nil {

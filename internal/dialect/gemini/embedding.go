@@ -11,10 +11,10 @@ import (
 )
 
 // Embedding asks for the vectors of all inputs at once.
-type Embedding struct{}
+var Embedding = &dialect.Adapter{Refuse: refuseEmbedding, Call: callEmbedding, Reply: replyEmbedding}
 
-// Call translates the request: one inner request for each input.
-func (Embedding) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// callEmbedding translates the request: one inner request for each input.
+func callEmbedding(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if err := dialect.ReserveTranslation(req); err != nil {
 		return err
 	}
@@ -43,8 +43,8 @@ func (Embedding) Call(req *schema.Request, to *dialect.Target, call *wire.Call) 
 	return nil
 }
 
-// Refuse tells that the backend takes texts only.
-func (Embedding) Refuse(req *schema.Request) error {
+// refuseEmbedding tells that the backend takes texts only.
+func refuseEmbedding(req *schema.Request) error {
 	return eachInput(req, func(jsonscan.Value) {})
 }
 
@@ -64,8 +64,8 @@ func eachInput(req *schema.Request, do func(text jsonscan.Value)) error {
 	return nil
 }
 
-// Reply gives every vector the form that was asked for.
-func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+// replyEmbedding gives every vector the form that was asked for.
+func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	doc := &reply.Doc
 	doc.AllowDuplicateKeys = true
 	if err := doc.Parse(answer.Body); err != nil {

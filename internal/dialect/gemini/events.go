@@ -24,12 +24,13 @@ type events struct {
 	err       error // what ended the stream for good
 }
 
-func newEvents(req *schema.Request, body io.Reader) *events {
-	return &events{
+// newEvents reads server-sent events of partial answers.
+func newEvents(req *schema.Request, body io.Reader) *dialect.Stream {
+	return &dialect.Stream{Events: &events{
 		sse:          dialect.NewSSE(body),
 		answer:       partialAnswer{model: bytes.Clone(req.Body.Root().Get("model").Raw()), object: dialect.ChunkObject},
 		includeUsage: req.IncludeUsage,
-	}
+	}}
 }
 
 // Usage returns the last report.

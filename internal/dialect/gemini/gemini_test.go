@@ -69,14 +69,14 @@ func TestGeminiCallLeavesTheRequestAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := bytes.Clone(body)
-	kind := dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1beta/models/{model}:generateContent", Adapter: Chat{}}}}
+	kind := dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1beta/models/{model}:generateContent", Adapter: Chat}}}
 	target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: "https://backend.test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var first, second wire.Call
 	for _, call := range []*wire.Call{&first, &second} {
-		if err := target.Adapter.Call(req, target, call); err != nil {
+		if err := target.Unified().Call(req, target, call); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,7 +98,7 @@ func BenchmarkGeminiEvents(b *testing.B) {
 	req := geminiRequest(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		e := Chat{}.Events(req, bytes.NewReader(stream))
+		e := Chat.Events(req, bytes.NewReader(stream))
 		for {
 			if _, err := e.Next(); err != nil {
 				if !errors.Is(err, io.EOF) {
@@ -117,7 +117,7 @@ func TestGeminiEventAllocations(t *testing.T) {
 	drain := func(events int) float64 {
 		stream := []byte(strings.Repeat(geminiEvent, events-1) + geminiLastEvent)
 		return testing.AllocsPerRun(20, func() {
-			e := Chat{}.Events(req, bytes.NewReader(stream))
+			e := Chat.Events(req, bytes.NewReader(stream))
 			for {
 				if _, err := e.Next(); err != nil {
 					return

@@ -11,7 +11,7 @@ import (
 
 // writeBody writes the body of a call.
 func writeBody(req *schema.Request, model string) ([]byte, error) {
-	if err := (Chat{}).Refuse(req); err != nil {
+	if err := refuseChat(req); err != nil {
 		return nil, err
 	}
 	if err := dialect.ReserveTranslation(req); err != nil {

@@ -128,7 +128,7 @@ func TestCompletionBecomesTheStreamThatItsReaderTakes(t *testing.T) {
 		}
 		stream.WriteString("data: " + string(chunk) + "\n\n")
 	}
-	events := openai.Chat{}.Events(req, strings.NewReader(stream.String()))
+	events := openai.Chat.Events(req, strings.NewReader(stream.String()))
 	chunks := 0
 	for {
 		if _, err = events.Next(); err != nil {

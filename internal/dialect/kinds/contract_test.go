@@ -90,7 +90,7 @@ func callOf(t testing.TB, kind *dialect.Kind, service schema.ServiceType, endpoi
 		t.Fatal(err)
 	}
 	call := new(wire.Call)
-	if err := target.Adapter.Call(requestOf(t, service, stream), target, call); err != nil {
+	if err := target.Unified().Call(requestOf(t, service, stream), target, call); err != nil {
 		t.Fatal(err)
 	}
 	return call
@@ -194,7 +194,7 @@ func TestEveryKindPutsTheKeyInItsHeader(t *testing.T) {
 
 func TestEveryKindCallsTheModelByTheBackendsName(t *testing.T) {
 	forEveryRoute(t, func(t *testing.T, kind *dialect.Kind, service schema.ServiceType) {
-		if _, ok := kind.Routes[service].Adapter.(rerank.TEI); ok {
+		if kind.Routes[service].Adapter == rerank.TEI {
 			return // it serves one model and wants no name
 		}
 		sent := func(model string) string {
@@ -247,7 +247,7 @@ func TestEveryKindFindsItsPath(t *testing.T) {
 func TestOpenAIShapedKindsKeepUnknownFields(t *testing.T) {
 	tried := 0
 	forEveryRoute(t, func(t *testing.T, kind *dialect.Kind, service schema.ServiceType) {
-		switch kind.Routes[service].Adapter.(type) {
+		switch kind.Routes[service].Adapter {
 		case openai.Chat, openai.Embedding, openai.Image, openai.Speech, openai.Transcription, rerank.Rerank:
 		default:
 			return // a dialect of its own
@@ -280,7 +280,7 @@ func TestEveryCallCanBeUsedAgain(t *testing.T) {
 		var call wire.Call
 		var first string
 		for i := range 3 {
-			if err := target.Adapter.Call(req, target, &call); err != nil {
+			if err := target.Unified().Call(req, target, &call); err != nil {
 				t.Fatal(err)
 			}
 			got := boundary.ReplaceAllString(fmt.Sprint(call.Method, call.Path, call.Header, bodyOf(t, &call)), "B")
@@ -371,10 +371,10 @@ func TestNoAnswerMakesAnAdapterPanic(t *testing.T) {
 		}
 		for _, body := range garbage(t, kind, service) {
 			for _, contentType := range []string{"application/json", "text/plain", ""} {
-				checkReply(t, target.Adapter, requestOf(t, service, false), dialect.Answer{ContentType: contentType, Body: []byte(body)})
+				checkReply(t, target.Unified(), requestOf(t, service, false), dialect.Answer{ContentType: contentType, Body: []byte(body)})
 			}
-			if streamer, ok := target.Adapter.(dialect.Streamer); ok {
-				checkStream(t, streamer.Events(requestOf(t, service, true), strings.NewReader(body)), body)
+			if target.Adapter.Events != nil {
+				checkStream(t, target.Unified().Events(requestOf(t, service, true), strings.NewReader(body)), body)
 			}
 		}
 	})
@@ -388,7 +388,7 @@ func isJSON(text []byte) bool {
 
 // checkReply wants a whole answer to end in a reply that is JSON, or text if it
 // says so, or in an error whose consequences are settled.
-func checkReply(t *testing.T, adapter dialect.Adapter, req *schema.Request, answer dialect.Answer) {
+func checkReply(t *testing.T, adapter dialect.Speaker, req *schema.Request, answer dialect.Answer) {
 	t.Helper()
 	var reply dialect.Reply
 	if err := adapter.Reply(req, answer, &reply); err != nil {
@@ -465,22 +465,31 @@ func FuzzAnswers(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		done := map[string]bool{}
+		done := map[*dialect.Adapter]bool{}
 		for _, kind := range table {
 			for service, route := range kind.Routes {
-				// Kinds of one dialect share their adapters.
-				if name := fmt.Sprintf("%T %s", route.Adapter, service); done[name] {
-					continue
-				} else {
-					done[name] = true
+				if done[route.Adapter] {
+					continue // kinds of one dialect share their adapters
 				}
-				checkReply(t, route.Adapter, requestOf(t, service, false), dialect.Answer{ContentType: "application/json", Body: body})
-				if streamer, ok := route.Adapter.(dialect.Streamer); ok {
-					checkStream(t, streamer.Events(requestOf(t, service, true), bytes.NewReader(body)), string(body))
+				done[route.Adapter] = true
+				speaker := unifiedSpeaker(t, kind, service)
+				checkReply(t, speaker, requestOf(t, service, false), dialect.Answer{ContentType: "application/json", Body: body})
+				if route.Adapter.Events != nil {
+					checkStream(t, speaker.Events(requestOf(t, service, true), bytes.NewReader(body)), string(body))
 				}
 			}
 		}
 	})
+}
+
+// unifiedSpeaker returns how unified requests are put to a kind.
+func unifiedSpeaker(t *testing.T, kind *dialect.Kind, service schema.ServiceType) dialect.Speaker {
+	t.Helper()
+	target, err := kind.Target(service, dialect.Endpoint{BaseURL: "http://backend.test:8000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target.Unified()
 }
 
 // invented matches what an adapter makes up anew for every stream.
@@ -499,10 +508,10 @@ func tellAll(events dialect.Events) (lines []string, end error) {
 
 func TestEverySplitOfAStreamGivesTheSameEvents(t *testing.T) {
 	forEveryRoute(t, func(t *testing.T, kind *dialect.Kind, service schema.ServiceType) {
-		streamer, ok := kind.Routes[service].Adapter.(dialect.Streamer)
-		if !ok {
+		if kind.Routes[service].Adapter.Events == nil {
 			return // no streams
 		}
+		streamer := unifiedSpeaker(t, kind, service)
 		tried := 0
 		random := rand.New(rand.NewPCG(9, 9))
 		for _, g := range answers(t, kind, service) {
@@ -539,10 +548,10 @@ func TestEverySplitOfAStreamGivesTheSameEvents(t *testing.T) {
 func TestABrokenConnectionIsNoEnd(t *testing.T) {
 	broken := errors.New("connection reset by peer")
 	forEveryRoute(t, func(t *testing.T, kind *dialect.Kind, service schema.ServiceType) {
-		streamer, ok := kind.Routes[service].Adapter.(dialect.Streamer)
-		if !ok {
+		if kind.Routes[service].Adapter.Events == nil {
 			return // no streams
 		}
+		streamer := unifiedSpeaker(t, kind, service)
 		for _, g := range answers(t, kind, service) {
 			if !g.has("events") || !strings.HasSuffix(g.section("events"), "[DONE]") {
 				continue

@@ -61,7 +61,7 @@ func TestCostOfAMessageGrowsWithItsSizeOnly(t *testing.T) {
 					if err := messages.ReadRequest(req, body); err != nil {
 						t.Fatal(err)
 					}
-					to, adapter := target.ForDoor(req.Door, messages.Client{})
+					to, adapter := target.ForDoor(req.Door, messages.Client)
 					_ = adapter.Call(req, to, new(wire.Call)) // a refusal has its cost, too
 					_ = messages.Estimate(req)
 				})

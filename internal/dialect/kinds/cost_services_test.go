@@ -122,7 +122,7 @@ func TestCostOfAnAnswerOfOtherServicesGrowsWithItsSizeOnly(t *testing.T) {
 				if err := c.parse(req, []byte(c.request)); err != nil {
 					t.Fatal(err)
 				}
-				_ = target.Adapter.Reply(req, dialect.Answer{ContentType: "application/json", Body: body}, new(dialect.Reply)) // a fault has its cost, too
+				_ = target.Unified().Reply(req, dialect.Answer{ContentType: "application/json", Body: body}, new(dialect.Reply)) // a fault has its cost, too
 			})
 		})
 	}
@@ -139,10 +139,10 @@ func TestCostOfAnAnswerThatIsSplitGrowsWithItsSizeOnly(t *testing.T) {
 					t.Fatal(err)
 				}
 				var reply dialect.Reply
-				if target.Adapter.Reply(req, dialect.Answer{ContentType: "application/json", Body: body}, &reply) != nil {
+				if target.Unified().Reply(req, dialect.Answer{ContentType: "application/json", Body: body}, &reply) != nil {
 					return // a fault has its cost, too
 				}
-				events, err := dialect.EventsOf(target.Adapter, req, &reply)
+				events, err := target.Unified().Split(req, &reply)
 				for err == nil && events != nil {
 					_, err = events.Next()
 				}
@@ -187,7 +187,7 @@ func TestCostOfAStreamInSmallPiecesGrowsWithItsSizeOnly(t *testing.T) {
 				if err := req.ParseChat([]byte(askFor(schema.DoorChat, true))); err != nil {
 					t.Fatal(err)
 				}
-				events := target.Adapter.(dialect.Streamer).Events(req, &fewBytes{body})
+				events := target.Unified().Events(req, &fewBytes{body})
 				var err error
 				for err == nil {
 					_, err = events.Next()

@@ -237,7 +237,7 @@ func TestCostOfARequestGrowsWithItsSizeOnly(t *testing.T) {
 					t.Run(kind.Name+"/"+service.String()+"/"+shape, func(t *testing.T) {
 						growsLinearly(t, make, func(body []byte) {
 							if req := new(schema.Request); read[service](req, body) == nil {
-								_ = target.Adapter.Call(req, target, new(wire.Call)) // a refusal has its cost, too
+								_ = target.Unified().Call(req, target, new(wire.Call)) // a refusal has its cost, too
 							}
 						})
 					})

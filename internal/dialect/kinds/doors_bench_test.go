@@ -174,7 +174,7 @@ func (e *exchange) run(stream bool) error {
 		return adapter.Reply(&e.req, dialect.Answer{ContentType: "application/json", Body: e.body}, &e.reply)
 	}
 	e.reader.Reset(e.body)
-	events := adapter.(dialect.Streamer).Events(&e.req, &e.reader)
+	events := adapter.Events(&e.req, &e.reader)
 	for err == nil {
 		_, err = events.Next()
 	}
@@ -213,15 +213,15 @@ func TestTranslatingTwiceAllocatesLittleMoreThanTranslatingOnce(t *testing.T) {
 }
 
 // openDoor reads a request of a door and returns the translation of its clients.
-func openDoor(door schema.Door, req *schema.Request, body []byte) (dialect.Client, error) {
+func openDoor(door schema.Door, req *schema.Request, body []byte) (*dialect.Client, error) {
 	switch door {
 	case schema.DoorMessages:
-		return messages.Client{}, messages.ReadRequest(req, body)
+		return messages.Client, messages.ReadRequest(req, body)
 	case schema.DoorResponses:
 		if err := responses.Parse(req, body); err != nil {
 			return nil, err
 		}
-		return &responses.Client{Translate: responses.NamesTranslated(req.Source.Body.Root())}, nil
+		return responses.NewClient(responses.Conversation{Translate: responses.NamesTranslated(req.Source.Body.Root())}), nil
 	case schema.DoorCompletions:
 		return nil, req.ParseCompletion(body)
 	}

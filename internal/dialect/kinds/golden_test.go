@@ -108,12 +108,6 @@ func (g golden) target(t *testing.T, service schema.ServiceType) *dialect.Target
 	if err != nil {
 		t.Fatal(err)
 	}
-	if door, passes := doors[g.settings["door"]]; passes {
-		through, adapter := target.ForDoor(door, nil)
-		own := *through
-		own.Adapter = adapter
-		return &own
-	}
 	return target
 }
 
@@ -137,13 +131,13 @@ func parseAtDoor(req *schema.Request, door, text string) error {
 // what translates for their clients.
 var doorsUnderTest = map[string]struct {
 	read   func(*schema.Request, []byte) error
-	client dialect.Client
+	client *dialect.Client
 }{
-	"messages": {messages.ReadRequest, messages.Client{}},
+	"messages": {messages.ReadRequest, messages.Client},
 }
 
 // doorRequest reads the request that is sent to a door.
-func (g golden) doorRequest(t *testing.T) (*schema.Request, dialect.Client) {
+func (g golden) doorRequest(t *testing.T) (*schema.Request, *dialect.Client) {
 	t.Helper()
 	door := doorsUnderTest[g.settings["door"]]
 	req := &schema.Request{Source: &schema.Source{Header: http.Header{}, Query: g.settings["query"]}}
@@ -239,9 +233,12 @@ func (g golden) run(t *testing.T) {
 	}
 	target := g.target(t, service)
 	var req *schema.Request
-	adapter := target.Adapter
+	adapter := target.Unified()
+	if door, passes := doors[g.settings["door"]]; passes {
+		target, adapter = target.ForDoor(door, nil)
+	}
 	if _, translated := doorsUnderTest[g.settings["door"]]; translated {
-		var client dialect.Client
+		var client *dialect.Client
 		req, client = g.doorRequest(t)
 		target, adapter = target.ForDoor(req.Door, client)
 	} else {
@@ -281,7 +278,7 @@ func (g golden) run(t *testing.T) {
 			"halves":       func(s string) io.Reader { return iotest.HalfReader(strings.NewReader(s)) },
 		} {
 			t.Run(name, func(t *testing.T) {
-				g.checkEvents(t, adapter.(dialect.Streamer).Events(req, reader(body)))
+				g.checkEvents(t, adapter.Events(req, reader(body)))
 			})
 		}
 		return
@@ -361,10 +358,11 @@ func headerOf(call *wire.Call, name string) string {
 	return ""
 }
 
-func (g golden) checkEvents(t *testing.T, events dialect.Events) {
+func (g golden) checkEvents(t *testing.T, stream *dialect.Stream) {
 	t.Helper()
 	want := strings.Split(g.section("events"), "\n")
-	if _, isFramed := events.(dialect.FramedEvents); isFramed {
+	events := stream.Events
+	if stream.IsComplete != nil {
 		events = &unframed{Events: events, t: t}
 	}
 	for i := 0; ; i++ {

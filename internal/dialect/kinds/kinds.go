@@ -16,24 +16,37 @@ import (
 
 // The routes of backends that serve a service type as the unified API itself does.
 var (
-	chatRoute          = dialect.Route{Path: "/v1/chat/completions", Adapter: openai.Chat{}}
-	embeddingRoute     = dialect.Route{Path: "/v1/embeddings", Adapter: openai.Embedding{}}
-	rerankRoute        = dialect.Route{Path: "/v1/rerank", Adapter: rerank.Rerank{}}
-	speechRoute        = dialect.Route{Path: "/v1/audio/speech", Adapter: openai.Speech{}}
-	transcriptionRoute = dialect.Route{Path: "/v1/audio/transcriptions", Adapter: openai.Transcription{}}
-	imageRoute         = dialect.Route{Path: "/v1/images/generations", Adapter: openai.Image{}}
-	countRoute         = dialect.Route{Path: "/v1/messages/count_tokens", Adapter: messages.CountTokens{}}
-	imageEditRoute     = dialect.Route{Path: "/v1/images/edits", Adapter: openai.Image{}}
+	chatRoute          = dialect.Route{Path: "/v1/chat/completions", Adapter: openai.Chat}
+	embeddingRoute     = dialect.Route{Path: "/v1/embeddings", Adapter: openai.Embedding}
+	rerankRoute        = dialect.Route{Path: "/v1/rerank", Adapter: rerank.Rerank}
+	speechRoute        = dialect.Route{Path: "/v1/audio/speech", Adapter: openai.Speech}
+	transcriptionRoute = dialect.Route{Path: "/v1/audio/transcriptions", Adapter: openai.Transcription}
+	imageRoute         = dialect.Route{Path: "/v1/images/generations", Adapter: openai.Image}
+	countRoute         = dialect.Route{Path: "/v1/messages/count_tokens", Adapter: messages.CountTokens}
+	imageEditRoute     = dialect.Route{Path: "/v1/images/edits", Adapter: openai.Image}
 )
 
 // The routes of doors that pass on what OpenAI has beside the unified API.
 var (
-	completionRoute  = dialect.Route{Path: "/v1/completions", Adapter: openai.Completion{}}
-	moderationRoute  = dialect.Route{Path: "/v1/moderations", Adapter: openai.Moderation{}}
-	translationRoute = dialect.Route{Path: "/v1/audio/translations", Adapter: openai.Transcription{}}
+	completionRoute  = dialect.Route{Path: "/v1/completions", Adapter: openai.Completion}
+	moderationRoute  = dialect.Route{Path: "/v1/moderations", Adapter: openai.Moderation}
+	translationRoute = dialect.Route{Path: "/v1/audio/translations", Adapter: openai.Transcription}
 	// Those of OpenAI speak the Responses API; for any other the instance must say so.
-	responsesRoute = dialect.Route{Path: "/v1/responses", Adapter: openai.Responses{}, Hosts: []string{"openai.com"}}
+	responsesRoute = dialect.Route{Path: "/v1/responses", Adapter: openai.Responses, Hosts: []string{"openai.com"}}
 )
+
+// geminiCount asks how many tokens a request of the Messages API has for Gemini.
+var geminiCount = &dialect.Adapter{
+	Call: func(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+		if err := messages.Unify(req); err != nil {
+			return err
+		}
+		return gemini.CountTokens(req, to, call)
+	},
+	Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+		return messages.WriteCount(answer, reply, "totalTokens")
+	},
+}
 
 // table is the table of everything that can stand behind an instance.
 var table = []*dialect.Kind{
@@ -91,7 +104,7 @@ var table = []*dialect.Kind{
 			schema.DoorResponses:    responsesRoute,
 			schema.DoorCompletions:  completionRoute,
 			schema.DoorTranslations: translationRoute,
-			schema.DoorCountTokens:  {Path: "/tokenize", Adapter: messages.Tokenize{}},
+			schema.DoorCountTokens:  {Path: "/tokenize", Adapter: messages.Tokenize},
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
@@ -188,15 +201,15 @@ var table = []*dialect.Kind{
 		Health:      "/health",
 		NoKeepAlive: true, // it has the HTTP server of llama.cpp
 		Native: map[schema.Door]dialect.Route{
-			schema.DoorTranslations: {Path: "/inference", Adapter: openai.WhisperTranslation{}},
+			schema.DoorTranslations: {Path: "/inference", Adapter: openai.WhisperTranslation},
 		},
-		Routes:        map[schema.ServiceType]dialect.Route{schema.STT: {Path: "/inference", Adapter: openai.Transcription{}}},
+		Routes:        map[schema.ServiceType]dialect.Route{schema.STT: {Path: "/inference", Adapter: openai.Transcription}},
 		ErrorPatterns: [][]dialect.ErrorPattern{whisperErrors},
 	},
 	{
 		Name:     "cohere",
 		TypeName: "CohereAdapter",
-		Routes:   map[schema.ServiceType]dialect.Route{schema.Rerank: {Path: "/v2/rerank", Adapter: rerank.Rerank{}}},
+		Routes:   map[schema.ServiceType]dialect.Route{schema.Rerank: {Path: "/v2/rerank", Adapter: rerank.Rerank}},
 		Quirks:   dialect.Quirks{TextDocuments: true},
 	},
 	{
@@ -212,7 +225,7 @@ var table = []*dialect.Kind{
 		TypeName: "TEIAdapter",
 		Health:   "/health",
 		Routes: map[schema.ServiceType]dialect.Route{
-			schema.Rerank:    {Path: "/rerank", Adapter: rerank.TEI{}},
+			schema.Rerank:    {Path: "/rerank", Adapter: rerank.TEI},
 			schema.Embedding: embeddingRoute,
 		},
 	},
@@ -222,11 +235,11 @@ var table = []*dialect.Kind{
 		OpenAIBeside: true,
 		Health:       "/api/version",
 		Native: map[schema.Door]dialect.Route{
-			schema.DoorCompletions: {Path: "/api/generate", Adapter: ollama.Generate{}},
+			schema.DoorCompletions: {Path: "/api/generate", Adapter: ollama.Generate},
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
-			schema.Chat:      {Path: "/api/chat", Adapter: ollama.Chat{}},
-			schema.Embedding: {Path: "/api/embed", Adapter: ollama.Embedding{}},
+			schema.Chat:      {Path: "/api/chat", Adapter: ollama.Chat},
+			schema.Embedding: {Path: "/api/embed", Adapter: ollama.Embedding},
 		},
 		ErrorPatterns: [][]dialect.ErrorPattern{ollamaErrors},
 	},
@@ -234,9 +247,9 @@ var table = []*dialect.Kind{
 		Name:     "anthropic",
 		Aliases:  []string{"claude"},
 		TypeName: "AnthropicAdapter",
-		Routes:   map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Adapter: anthropic.Chat{}}},
+		Routes:   map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Adapter: anthropic.Chat}},
 		Native: map[schema.Door]dialect.Route{
-			schema.DoorMessages:    {Path: "/v1/messages", Adapter: messages.Pass{}},
+			schema.DoorMessages:    {Path: "/v1/messages", Adapter: messages.Pass},
 			schema.DoorCountTokens: countRoute,
 		},
 		KeyHeader: "x-api-key",
@@ -250,11 +263,11 @@ var table = []*dialect.Kind{
 		KeyHeader: "x-goog-api-key",
 		Tokens:    []string{"ya29."},
 		Native: map[schema.Door]dialect.Route{
-			schema.DoorCountTokens: {Path: "/v1beta/models/{model}:countTokens", Adapter: messages.Counter{Adapter: gemini.CountTokens{}, Name: "totalTokens"}},
+			schema.DoorCountTokens: {Path: "/v1beta/models/{model}:countTokens", Adapter: geminiCount},
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
-			schema.Chat:      {Path: "/v1beta/models/{model}:generateContent", Adapter: gemini.Chat{}},
-			schema.Embedding: {Path: "/v1beta/models/{model}:batchEmbedContents", Adapter: gemini.Embedding{}},
+			schema.Chat:      {Path: "/v1beta/models/{model}:generateContent", Adapter: gemini.Chat},
+			schema.Embedding: {Path: "/v1beta/models/{model}:batchEmbedContents", Adapter: gemini.Embedding},
 		},
 	},
 }

@@ -19,36 +19,36 @@ import (
 func TestALargeEventIsNotKept(t *testing.T) {
 	picture := strings.Repeat("iVBORw0K", 1<<20)
 	cases := map[string]struct {
-		adapter      dialect.Streamer
+		adapter      *dialect.Adapter
 		large, small string
 	}{
 		"openai": {
-			openai.Chat{},
+			openai.Chat,
 			`data: {"model":"other","choices":[{"index":0,"delta":{"content":"` + picture + `"},"finish_reason":null}]}` + "\n\n",
 			`data: {"model":"other","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n",
 		},
 		"openai in several lines": {
-			openai.Chat{},
+			openai.Chat,
 			`data: {"model":"other","choices":[{"index":0,"delta":{"content":"` + picture + `"},` + "\ndata: " + `"finish_reason":null}]}` + "\n\n",
 			`data: {"model":"other","choices":[{"index":0,"delta":{"content":"x"},` + "\ndata: " + `"finish_reason":null}]}` + "\n\n",
 		},
 		"gemini": {
-			gemini.Chat{},
+			gemini.Chat,
 			`data: {"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"image/png","data":"` + picture + `"}}]}}]}` + "\n\n",
 			`data: {"candidates":[{"content":{"parts":[{"text":"x"}]}}]}` + "\n\n",
 		},
 		"anthropic": {
-			anthropic.Chat{},
+			anthropic.Chat,
 			`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + picture + `"}}` + "\n\n",
 			`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}` + "\n\n",
 		},
 		"ollama": {
-			ollama.Chat{},
+			ollama.Chat,
 			`{"message":{"content":"` + picture + `"},"done":false}` + "\n",
 			`{"message":{"content":"x"},"done":false}` + "\n",
 		},
 	}
-	tested := map[dialect.Adapter]bool{}
+	tested := map[*dialect.Adapter]bool{}
 	for name, c := range cases {
 		tested[c.adapter] = true
 		t.Run(name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func passedTarget(t *testing.T, kind *dialect.Kind, door schema.Door, endpoint d
 		t.Fatal(err)
 	}
 	own, adapter := target.ForDoor(door, nil)
-	if own.Adapter != adapter {
+	if own.Adapter != adapter.Adapter {
 		t.Fatalf("%s has no target of its own", door)
 	}
 	return own
@@ -71,7 +71,7 @@ func TestCallsOfPassedDoorsAreCompleteAndCanBeUsedAgain(t *testing.T) {
 		var call wire.Call
 		var first string
 		for i := range 3 {
-			if err := target.Adapter.Call(passedRequest(t, door, false), target, &call); err != nil {
+			if err := target.Unified().Call(passedRequest(t, door, false), target, &call); err != nil {
 				t.Fatal(err)
 			}
 			sent := boundary.ReplaceAllString(fmt.Sprint(call.Method, call.Path, call.Header, bodyOf(t, &call)), "B")
@@ -99,10 +99,10 @@ func TestNoAnswerMakesThePassedDoorsPanic(t *testing.T) {
 			`{"response":"a","done":false}`+"\n"+`{"response":"b","done":true,"logprobs":{}}`)
 		for _, body := range answers {
 			for _, contentType := range []string{"application/json", "text/plain", ""} {
-				checkReply(t, target.Adapter, passedRequest(t, door, false), dialect.Answer{ContentType: contentType, Body: []byte(body)})
+				checkReply(t, target.Unified(), passedRequest(t, door, false), dialect.Answer{ContentType: contentType, Body: []byte(body)})
 			}
-			if streamer, ok := target.Adapter.(dialect.Streamer); ok {
-				checkStream(t, streamer.Events(passedRequest(t, door, true), strings.NewReader(body)), body)
+			if target.Adapter.Events != nil {
+				checkStream(t, target.Unified().Events(passedRequest(t, door, true), strings.NewReader(body)), body)
 			}
 		}
 	})

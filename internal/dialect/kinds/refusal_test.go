@@ -28,9 +28,9 @@ func TestRefusedRequestsNameThePlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		target, req := g.target(t, service), g.request(t, service)
-		refusal := target.Refuse(req)
+		refusal := target.RefuseRequest(req, nil)
 		if refusal == nil {
-			refusal = target.Adapter.Call(req, target, new(wire.Call))
+			refusal = target.Unified().Call(req, target, new(wire.Call))
 		}
 		var known *schema.Error
 		if !errors.As(refusal, &known) || known.Param == nil || known.Type != schema.TypeInvalidRequest {

@@ -55,7 +55,7 @@ func runResponses(t *testing.T, g golden, reader func(io.Reader) io.Reader) {
 	if err := responses.Parse(req, []byte(g.section("request"))); err != nil {
 		t.Fatal(err)
 	}
-	target, adapter := target.ForDoor(schema.DoorResponses, new(responses.Client))
+	target, adapter := target.ForDoor(schema.DoorResponses, responses.NewClient(responses.Conversation{}))
 	var call wire.Call
 	if err := adapter.Call(req, target, &call); err != nil {
 		g.checkError(t, err)
@@ -71,8 +71,8 @@ func runResponses(t *testing.T, g golden, reader func(io.Reader) io.Reader) {
 		}
 		g.checkError(t, dialect.ReadFailure(status, []byte(body)))
 	case g.has("events"):
-		events := adapter.(dialect.Streamer).Events(req, reader(strings.NewReader(body))).(dialect.ClientEvents)
-		g.checkEvents(t, &eventData{from: events})
+		events := adapter.Events(req, reader(strings.NewReader(body)))
+		g.checkEvents(t, &dialect.Stream{Events: &eventData{from: events}})
 		if strings.Contains(g.section("events"), "\nerror: ") {
 			failure := string(events.Failure(schema.NewError(schema.CodeUpstreamError, "boom"), ""))
 			if events.IsComplete() || !strings.HasPrefix(failure, "event: response.failed\ndata: {") || strings.Contains(failure, "response.completed") {

@@ -10,8 +10,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Reply turns a completion into a message.
-func (Client) Reply(req *schema.Request, reply *dialect.Reply) error {
+// replyMessage turns a completion into a message.
+func replyMessage(req *schema.Request, reply *dialect.Reply) error {
 	root, err := reply.Unified()
 	if err != nil {
 		return err

@@ -23,20 +23,20 @@ func ReadCountRequest(req *schema.Request, body []byte) error {
 
 // CountTokens passes requests for the number of tokens to backends that count them
 // in the same dialect.
-type CountTokens struct{}
+var CountTokens = &dialect.Adapter{Call: callCount, Reply: replyCount}
 
-// Call passes the client's body on.
-func (CountTokens) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// callCount passes the client's body on.
+func callCount(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	return passSource(req, to, call, "application/json")
 }
 
-// Reply passes the count on.
-func (CountTokens) Reply(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	return writeCount(answer, reply, "input_tokens")
+// replyCount passes the count on.
+func replyCount(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	return WriteCount(answer, reply, "input_tokens")
 }
 
-// writeCount replies with the count that an answer has under a name.
-func writeCount(answer dialect.Answer, reply *dialect.Reply, name string) error {
+// WriteCount replies with the count that an answer has under a name.
+func WriteCount(answer dialect.Answer, reply *dialect.Reply, name string) error {
 	root, err := reply.Scan(answer.Body)
 	if err != nil {
 		return err
@@ -64,11 +64,11 @@ func CountBody(n int64, estimated bool) []byte {
 }
 
 // Tokenize asks a backend that splits chats into tokens, as vLLM does.
-type Tokenize struct{}
+var Tokenize = &dialect.Adapter{Call: callTokenize, Reply: replyTokenize}
 
-// Call asks for the tokens of the chat.
-func (Tokenize) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	if err := unify(req); err != nil {
+// callTokenize asks for the tokens of the chat.
+func callTokenize(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	if err := Unify(req); err != nil {
 		return err
 	}
 	model := req.Body.Root().Get("model").Raw()
@@ -87,34 +87,14 @@ func (Tokenize) Call(req *schema.Request, to *dialect.Target, call *wire.Call) e
 	return nil
 }
 
-// Reply reads how many tokens there are.
-func (Tokenize) Reply(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	return writeCount(answer, reply, "count")
+// replyTokenize reads how many tokens there are.
+func replyTokenize(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	return WriteCount(answer, reply, "count")
 }
 
-// Counter asks a backend that counts the tokens of requests in its own dialect.
-type Counter struct {
-	// Adapter writes a unified request, and reads the count under Name.
-	dialect.Adapter
-	Name string
-}
-
-// Call asks for the count.
-func (c Counter) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	if err := unify(req); err != nil {
-		return err
-	}
-	return c.Adapter.Call(req, to, call)
-}
-
-// Reply reads the count.
-func (c Counter) Reply(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	return writeCount(answer, reply, c.Name)
-}
-
-func unify(req *schema.Request) error {
-	return req.Unify(Client{}.Unify)
-}
+// Unify writes a request of the Messages API in the unified shape, for backends that count
+// its tokens in another dialect.
+func Unify(req *schema.Request) error { return req.Unify(unifyMessage) }
 
 const (
 	// imageTokens is about what an image of usual size costs, messageTokens what

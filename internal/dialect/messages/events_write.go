@@ -12,9 +12,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Events turns chunks of a completion into the events of a message.
-func (Client) Events(req *schema.Request, from dialect.Events) dialect.FramedEvents {
-	return &clientEvents{from: from, ask: readWishes(req), doc: jsonscan.Document{Deep: true, AllowDuplicateKeys: true}}
+// eventsMessage turns chunks of a completion into the events of a message.
+func eventsMessage(req *schema.Request, from dialect.Events) *dialect.Stream {
+	e := &clientEvents{from: from, ask: readWishes(req), doc: jsonscan.Document{Deep: true, AllowDuplicateKeys: true}}
+	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: failureEvent}
 }
 
 // clientEvents writes the events of a message: its start, its blocks one after the
@@ -84,19 +85,13 @@ func (f *frameWriter) finish() { f.Close("}\n\n") }
 // Usage returns what the backend has reported so far.
 func (e *clientEvents) Usage() schema.Usage { return e.from.Usage() }
 
-// IsComplete reports whether the last event was sent.
-func (e *clientEvents) IsComplete() bool { return e.complete }
+// isComplete reports whether the last event was sent.
+func (e *clientEvents) isComplete() bool { return e.complete }
 
-// Ping returns the event that keeps a silent connection alive.
-func (e *clientEvents) Ping() []byte { return pingEvent }
-
+// pingEvent keeps a silent connection alive.
 var pingEvent = []byte("event: ping\ndata: {\"type\":\"ping\"}\n\n")
 
-// Failure returns the event that ends an answer which is not complete.
-func (e *clientEvents) Failure(known *schema.Error, requestID string) []byte {
-	return failureEvent(known, requestID)
-}
-
+// failureEvent returns the event that ends an answer which is not complete.
 func failureEvent(known *schema.Error, requestID string) []byte {
 	return append(append([]byte("event: error\ndata: "), Error(known, requestID)...), "\n\n"...)
 }

@@ -196,12 +196,12 @@ func TestAnswersLoseNothingOnTheWay(t *testing.T) {
 	for range 300 {
 		want := someCompletion(r)
 		reply := dialect.Reply{Segments: [][]byte{[]byte(want.whole())}}
-		if err := (Client{}).Reply(req, &reply); err != nil {
+		if err := Client.Reply(req, &reply); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		message := bytes.Join(reply.Segments, nil)
 		var back dialect.Reply
-		if err := (anthropic.Chat{}).Reply(unifiedModel(req), dialect.Answer{Body: message}, &back); err != nil {
+		if err := (anthropic.Chat).Reply(unifiedModel(req), dialect.Answer{Body: message}, &back); err != nil {
 			t.Fatalf("seed %d: %v in %s", seed, err, message)
 		}
 		whole := decode[struct {
@@ -218,9 +218,9 @@ func TestAnswersLoseNothingOnTheWay(t *testing.T) {
 			t.Fatalf("seed %d, whole (-want +got):\n%s\n%s", seed, diff, message)
 		}
 
-		frames := allFrames(t, Client{}.Events(stream, dialect.StoredEvents(schema.Usage{}, want.chunks(r)...)))
+		frames := allFrames(t, Client.Events(stream, dialect.StoredEvents(schema.Usage{}, want.chunks(r)...)))
 		got = completion{}
-		events := anthropic.Chat{}.Events(unified, bytes.NewReader(frames))
+		events := anthropic.Chat.Events(unified, bytes.NewReader(frames))
 		for {
 			chunk, err := events.Next()
 			if errors.Is(err, io.EOF) {
@@ -250,7 +250,7 @@ func TestAnswersLoseNothingOnTheWay(t *testing.T) {
 	}
 }
 
-func allFrames(t *testing.T, events dialect.FramedEvents) (frames []byte) {
+func allFrames(t *testing.T, events *dialect.Stream) (frames []byte) {
 	t.Helper()
 	for {
 		frame, err := events.Next()
@@ -279,11 +279,11 @@ func TestRequestsLoseNothingOnTheWay(t *testing.T) {
 			t.Fatalf("seed %d: %v: %s", seed, err, body)
 		}
 		var sent wire.Call
-		if err := (anthropic.Chat{}).Call(&req, &dialect.Target{Path: "/v1/messages"}, &sent); err != nil {
+		if err := (anthropic.Chat).Call(&req, &dialect.Target{Path: "/v1/messages"}, &sent); err != nil {
 			t.Fatalf("seed %d: %v: %s", seed, err, body)
 		}
 		message := bytes.Join(sent.Body, nil)
-		back, err := Client{}.Unify(read(t, string(message)), nil)
+		back, err := Client.Unify(read(t, string(message)), nil)
 		if err != nil {
 			t.Fatalf("seed %d: %v: %s", seed, err, message)
 		}
@@ -392,7 +392,7 @@ func FuzzUnify(f *testing.F) {
 		err := ReadRequest(req, body)
 		var unified []byte
 		if err == nil {
-			unified, err = Client{}.Unify(req, nil)
+			unified, err = Client.Unify(req, nil)
 		}
 		if err != nil {
 			var refusal *schema.Error
@@ -419,7 +419,7 @@ func TestChunksAreRecognizedOnlyWithOtherTexts(t *testing.T) {
 		`"a"`: true, `""`: true, `"a\"b"`: true, `"a\\"`: true, `"\\\""`: true, `"a\\","refusal":"b"`: false, `"a","refusal":"b"`: false, `"a","b":{"c":"d"},"e":"f"`: false,
 	} {
 		req := read(t, `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`)
-		events := Client{}.Events(req, dialect.StoredEvents(schema.Usage{}, chunk(`"first"`))).(*clientEvents)
+		events := Client.Events(req, dialect.StoredEvents(schema.Usage{}, chunk(`"first"`))).Events.(*clientEvents)
 		if _, err := events.Next(); err != nil {
 			t.Fatal(err)
 		}
@@ -447,7 +447,7 @@ func TestPassedPiecesDoNotDependOnThoseBefore(t *testing.T) {
 		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"first\"}}\n\n",
 	} {
 		read := func(anew bool) (out string, failure string) {
-			events := Pass{}.Events(read(t, `{"model":"m","max_tokens":1,"stream":true,"messages":[{"role":"user","content":"hi"}]}`), strings.NewReader(start+piece+piece+end)).(*passedEvents)
+			events := Pass.Events(read(t, `{"model":"m","max_tokens":1,"stream":true,"messages":[{"role":"user","content":"hi"}]}`), strings.NewReader(start+piece+piece+end)).Events.(*passedEvents)
 			for {
 				if anew {
 					events.pattern = dialect.TextPattern{}
@@ -474,7 +474,7 @@ func TestEstimatesOfAnotherGatewayAreMarked(t *testing.T) {
 		`{"input_tokens":7,"estimated":true}`: `{"input_tokens":7,"estimated":true}`,
 	} {
 		reply := new(dialect.Reply)
-		if err := (CountTokens{}).Reply(nil, dialect.Answer{Body: []byte(answer)}, reply); err != nil || string(reply.Segments[0]) != want {
+		if err := CountTokens.Reply(nil, dialect.Answer{Body: []byte(answer)}, reply); err != nil || string(reply.Segments[0]) != want {
 			t.Errorf("%s became %s, %v", answer, reply.Segments, err)
 		}
 	}

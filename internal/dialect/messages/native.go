@@ -19,11 +19,11 @@ import (
 
 // Pass passes requests of the Messages API to backends that speak it themselves,
 // and their answers to the client. Only the name of the model is changed.
-type Pass struct{}
+var Pass = &dialect.Adapter{Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass}
 
-// Call passes the client's body on, with the headers and the query that belong to the
+// callPass passes the client's body on, with the headers and the query that belong to the
 // dialect.
-func (Pass) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+func callPass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	accept := "application/json"
 	if req.Stream {
 		accept = "text/event-stream"
@@ -115,10 +115,10 @@ func withoutMarkedThinking(edits []jsonscan.Edit, messages jsonscan.Value) []jso
 	return edits
 }
 
-// Reply passes a message on under the model name that the client used.
-func (Pass) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+// replyPass passes a message on under the model name that the client used.
+func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	if req.Stream {
-		return anthropic.Chat{}.Reply(unifiedModel(req), answer, reply) // see Split
+		return anthropic.ReplyChat(unifiedModel(req), answer, reply) // see Split
 	}
 	reply.Doc.AllowDuplicateKeys = true
 	if err := reply.Doc.Parse(answer.Body); err != nil {
@@ -139,9 +139,9 @@ func (Pass) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Rep
 	return nil
 }
 
-// Split makes events of a message that was given whole although a stream was asked
+// splitPass makes events of a message that was given whole although a stream was asked
 // for.
-func (Pass) Split(req *schema.Request, reply *dialect.Reply) (dialect.Events, error) {
+func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, error) {
 	if !req.Stream {
 		return nil, nil
 	}
@@ -149,7 +149,7 @@ func (Pass) Split(req *schema.Request, reply *dialect.Reply) (dialect.Events, er
 	if err != nil {
 		return nil, err
 	}
-	return Client{}.Events(req, chunks), nil
+	return eventsMessage(req, chunks), nil
 }
 
 // unifiedModel returns a request of which a unified answer takes the name of the
@@ -164,9 +164,10 @@ func unifiedModel(req *schema.Request) *schema.Request {
 	return unified
 }
 
-// Events passes the events of a streamed message on.
-func (Pass) Events(req *schema.Request, body io.Reader) dialect.Events {
-	return &passedEvents{sse: dialect.NewSSE(body), model: bytes.Clone(req.Source.Body.Root().Get("model").Raw())}
+// eventsPass passes the events of a streamed message on.
+func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
+	e := &passedEvents{sse: dialect.NewSSE(body), model: bytes.Clone(req.Source.Body.Root().Get("model").Raw())}
+	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: failureEvent}
 }
 
 // passedEvents passes events on. It reads from them what the gateway must know, and
@@ -192,16 +193,8 @@ type passedEvents struct {
 // Usage returns what was reported so far.
 func (e *passedEvents) Usage() schema.Usage { return e.usage.Report() }
 
-// IsComplete reports whether the last event was sent.
-func (e *passedEvents) IsComplete() bool { return e.complete }
-
-// Ping returns the event that keeps a silent connection alive.
-func (*passedEvents) Ping() []byte { return pingEvent }
-
-// Failure returns the event that ends an answer which is not complete.
-func (*passedEvents) Failure(known *schema.Error, requestID string) []byte {
-	return failureEvent(known, requestID)
-}
+// isComplete reports whether the last event was sent.
+func (e *passedEvents) isComplete() bool { return e.complete }
 
 // Next returns the next events.
 func (e *passedEvents) Next() ([]byte, error) {

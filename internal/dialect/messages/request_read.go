@@ -15,7 +15,7 @@ import (
 )
 
 // Client speaks the Messages API towards clients.
-type Client struct{}
+var Client = &dialect.Client{Unify: unifyMessage, Reply: replyMessage, Events: eventsMessage}
 
 // ReadRequest reads a request of the Messages API. It checks what the gateway itself
 // uses, and the numbers by the rules of the API; a backend of this dialect gets the body
@@ -117,10 +117,10 @@ type unifier struct {
 // longestUser is the longest name of a user that all backends take.
 const longestUser = 64
 
-// Unify writes a request in the unified shape. Hints that only a backend of this
+// unifyMessage writes a request in the unified shape. Hints that only a backend of this
 // dialect understands, such as cache_control, are left out. What changes the answer
 // and has no equal is an error.
-func (Client) Unify(req *schema.Request, into []byte) ([]byte, error) {
+func unifyMessage(req *schema.Request, into []byte) ([]byte, error) {
 	if err := dialect.ReserveUnified(req); err != nil {
 		return nil, err
 	}

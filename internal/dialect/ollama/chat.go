@@ -14,11 +14,11 @@ import (
 
 // Chat speaks Ollama's own chat dialect rather than the one it imitates,
 // which takes neither the size of the context nor most of the options.
-type Chat struct{}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Reply: replyChat, Events: eventsChat}
 
-// Call translates a chat request.
-func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	if err := (Chat{}).Refuse(req); err != nil {
+// callChat translates a chat request.
+func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	if err := refuseChat(req); err != nil {
 		return err
 	}
 	if err := dialect.ReserveTranslation(req); err != nil {
@@ -42,9 +42,9 @@ func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error
 	return nil
 }
 
-// Refuse returns an error for fields that the dialect cannot express and whose
+// refuseChat returns an error for fields that the dialect cannot express and whose
 // omission would change the answer.
-func (Chat) Refuse(req *schema.Request) error {
+func refuseChat(req *schema.Request) error {
 	if v := req.Field("n"); v.Given() {
 		if n, ok := v.Int(); !ok || n != 1 {
 			return schema.InvalidValue("n", "'n' must be 1: the backend of this model gives one answer per request.")

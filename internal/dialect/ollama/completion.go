@@ -14,9 +14,9 @@ type wholeAnswer struct {
 	calls, logprobs jsonwrite.Writer
 }
 
-// Reply makes a completion of an answer, which may be one object or the lines
+// replyChat makes a completion of an answer, which may be one object or the lines
 // of a stream that ended.
-func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+func replyChat(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	w := wholeAnswer{answer: newAnswer(), model: req.Body.Root().Get("model").Raw()}
 	return readReply(answer.Body, &w, reply)
 }

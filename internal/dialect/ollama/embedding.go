@@ -12,11 +12,11 @@ import (
 
 // Embedding speaks Ollama's own embeddings dialect, which takes many texts
 // at once.
-type Embedding struct{}
+var Embedding = &dialect.Adapter{Refuse: refuseEmbedding, Call: callEmbedding, Reply: replyEmbedding}
 
-// Call translates an embeddings request.
-func (Embedding) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	if err := (Embedding{}).Refuse(req); err != nil {
+// callEmbedding translates an embeddings request.
+func callEmbedding(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	if err := refuseEmbedding(req); err != nil {
 		return err
 	}
 	body := newRequestWriter(req, to)
@@ -38,8 +38,8 @@ func (Embedding) Call(req *schema.Request, to *dialect.Target, call *wire.Call) 
 	return nil
 }
 
-// Refuse tells that the backend takes texts only, and none that is empty.
-func (Embedding) Refuse(req *schema.Request) error {
+// refuseEmbedding tells that the backend takes texts only, and none that is empty.
+func refuseEmbedding(req *schema.Request) error {
 	input := req.Field("input")
 	switch {
 	case input.Kind() == jsonscan.String:
@@ -53,8 +53,8 @@ func (Embedding) Refuse(req *schema.Request) error {
 	return nil
 }
 
-// Reply gives every vector the form that was asked for.
-func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+// replyEmbedding gives every vector the form that was asked for.
+func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	reply.Doc.AllowDuplicateKeys = true
 	if err := reply.Doc.Parse(answer.Body); err != nil {
 		return fmt.Errorf("%w: no embeddings: %w", dialect.ErrInvalid, err)

@@ -17,8 +17,8 @@ type chatChunks struct {
 	logprobs jsonwrite.Writer
 }
 
-// Events reads a stream of lines.
-func (Chat) Events(req *schema.Request, body io.Reader) dialect.Events {
+// eventsChat reads a stream of lines.
+func eventsChat(req *schema.Request, body io.Reader) *dialect.Stream {
 	return newEvents(req, body, &chatChunks{
 		answer: newAnswer(),
 		model:  bytes.Clone(req.Body.Root().Get("model").Raw()),

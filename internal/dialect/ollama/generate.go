@@ -12,11 +12,13 @@ import (
 
 // Generate completes texts with Ollama's generate call. As in the API that Ollama
 // imitates, the template of the model is around the prompt, unless raw is true.
-type Generate struct{}
+var Generate = &dialect.Adapter{
+	Refuse: refuseGenerate, Call: callGenerate, Reply: replyGenerate, Events: eventsGenerate, Split: dialect.SplitText,
+}
 
-// Call translates a request for the completion of a text.
-func (Generate) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	if err := (Generate{}).Refuse(req); err != nil {
+// callGenerate translates a request for the completion of a text.
+func callGenerate(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	if err := refuseGenerate(req); err != nil {
 		return err
 	}
 	if err := dialect.ReserveTranslation(req); err != nil {
@@ -55,8 +57,8 @@ func placeOfGenerated(name string) place {
 	return amongOptions
 }
 
-// Refuse returns an error for what the dialect cannot express.
-func (Generate) Refuse(req *schema.Request) error {
+// refuseGenerate returns an error for what the dialect cannot express.
+func refuseGenerate(req *schema.Request) error {
 	prompt := req.Field("prompt")
 	if prompt.Kind() == jsonscan.Array {
 		switch {
@@ -99,20 +101,15 @@ func promptOf(req *schema.Request) jsonscan.Value {
 // repeat it, so that it is put there.
 func echoes(req *schema.Request) bool { return req.Field("echo").Kind() == jsonscan.True }
 
-// Reply makes a completion of an answer, which may be one object or the lines of a
+// replyGenerate makes a completion of an answer, which may be one object or the lines of a
 // stream that ended.
-func (Generate) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+func replyGenerate(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	w := newTextWriter(req)
 	return readReply(answer.Body, &w, reply)
 }
 
-// Split makes a stream of a whole completion.
-func (Generate) Split(req *schema.Request, reply *dialect.Reply) (dialect.Events, error) {
-	return dialect.SplitText(req, reply)
-}
-
-// Events reads a stream of lines.
-func (Generate) Events(req *schema.Request, body io.Reader) dialect.Events {
+// eventsGenerate reads a stream of lines.
+func eventsGenerate(req *schema.Request, body io.Reader) *dialect.Stream {
 	w := newTextWriter(req)
 	return newEvents(req, body, &w)
 }

@@ -93,8 +93,8 @@ type events struct {
 	err       error // how the stream ended
 }
 
-func newEvents(req *schema.Request, body io.Reader, w chunkWriter) *events {
-	return &events{chunkWriter: w, lines: dialect.NewNDJSON(body), includeUsage: req.IncludeUsage}
+func newEvents(req *schema.Request, body io.Reader, w chunkWriter) *dialect.Stream {
+	return &dialect.Stream{Events: &events{chunkWriter: w, lines: dialect.NewNDJSON(body), includeUsage: req.IncludeUsage}}
 }
 
 // Usage returns the report of the last line.

@@ -27,7 +27,7 @@ func ollamaRequest(t testing.TB, body string) *schema.Request {
 const ollamaStreamRequest = `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`
 
 func ollamaEventsOf(t testing.TB, from io.Reader) dialect.Events {
-	return Chat{}.Events(ollamaRequest(t, ollamaStreamRequest), from)
+	return Chat.Events(ollamaRequest(t, ollamaStreamRequest), from)
 }
 
 func readChunks(t testing.TB, events dialect.Events) (chunks []string, err error) {
@@ -123,7 +123,7 @@ func TestOllamaRefusalsNameTheParameter(t *testing.T) {
 		`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":1}`: "tool_choice",
 	} {
 		var refusal *schema.Error
-		err := Chat{}.Call(ollamaRequest(t, body), target, new(wire.Call))
+		err := Chat.Call(ollamaRequest(t, body), target, new(wire.Call))
 		if !errors.As(err, &refusal) || refusal.Code != schema.CodeInvalidValue || refusal.Param == nil || *refusal.Param != param {
 			t.Errorf("%s: %#v, want a refusal of %s", body, err, param)
 		}
@@ -133,7 +133,7 @@ func TestOllamaRefusalsNameTheParameter(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refusal *schema.Error
-	if err := (Embedding{}).Call(embedding, target, new(wire.Call)); !errors.As(err, &refusal) || *refusal.Param != "input" {
+	if err := Embedding.Call(embedding, target, new(wire.Call)); !errors.As(err, &refusal) || *refusal.Param != "input" {
 		t.Errorf("token ids: %#v", err)
 	}
 }
@@ -142,7 +142,7 @@ func TestOllamaRefusalsNameTheParameter(t *testing.T) {
 func TestOllamaKeepsDigits(t *testing.T) {
 	req := ollamaRequest(t, `{"model":"m","messages":[{"role":"user","content":"x"}],"seed":12345678901234567890,"extra_body":{"x":0.10000000000000000001}}`)
 	var call wire.Call
-	if err := (Chat{}).Call(req, &dialect.Target{Path: "/api/chat"}, &call); err != nil {
+	if err := Chat.Call(req, &dialect.Target{Path: "/api/chat"}, &call); err != nil {
 		t.Fatal(err)
 	}
 	body := string(bytes.Join(call.Body, nil))
@@ -208,7 +208,7 @@ func BenchmarkOllamaEvents(b *testing.B) {
 	req := ollamaRequest(b, ollamaStreamRequest)
 	b.ReportAllocs()
 	for b.Loop() {
-		events := Chat{}.Events(req, bytes.NewReader(stream.Bytes()))
+		events := Chat.Events(req, bytes.NewReader(stream.Bytes()))
 		n := 0
 		for ; ; n++ {
 			if _, err := events.Next(); err != nil {
@@ -236,7 +236,7 @@ func BenchmarkOllamaEmbeddingBase64(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var reply dialect.Reply
-		if err := (Embedding{}).Reply(req, dialect.Answer{Body: body}, &reply); err != nil {
+		if err := Embedding.Reply(req, dialect.Answer{Body: body}, &reply); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -64,7 +64,7 @@ func BenchmarkOpenAIEvents(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				from.Reset(stream)
-				drain(b, Chat{}.Events(req, from))
+				drain(b, Chat.Events(req, from))
 			}
 		})
 	}
@@ -74,13 +74,13 @@ func TestAStreamOfAHundredEventsCostsFewAllocations(t *testing.T) {
 	req := streamRequest(t)
 	for name, model := range modelsOfStreams {
 		stream := streamOf(100, model)
-		if chunks := drain(t, Chat{}.Events(req, strings.NewReader(stream))); chunks != 100 {
+		if chunks := drain(t, Chat.Events(req, strings.NewReader(stream))); chunks != 100 {
 			t.Fatalf("%s: %d chunks, want 100", name, chunks)
 		}
 		from := strings.NewReader(stream)
 		allocations := testing.AllocsPerRun(20, func() {
 			from.Reset(stream)
-			drain(t, Chat{}.Events(req, from))
+			drain(t, Chat.Events(req, from))
 		})
 		if allocations >= 20 {
 			t.Errorf("%s: %v allocations, want fewer than 20", name, allocations)
@@ -92,7 +92,7 @@ func TestAStreamOfAHundredEventsCostsFewAllocations(t *testing.T) {
 // and the target it goes to.
 func callRequest(t testing.TB) (*schema.Request, *dialect.Target) {
 	t.Helper()
-	kind := dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat/completions", Adapter: Chat{}}}}
+	kind := dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat/completions", Adapter: Chat}}}
 	target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: "http://backend.test:8000/v1", APIKey: "sk-test", Model: "org/model"})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func BenchmarkCall(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		call.Reset()
-		if err := target.Adapter.Call(req, target, &call); err != nil {
+		if err := target.Unified().Call(req, target, &call); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestACallCostsNoAllocation(t *testing.T) {
 	var call wire.Call
 	allocations := testing.AllocsPerRun(100, func() {
 		call.Reset()
-		if err := target.Adapter.Call(req, target, &call); err != nil {
+		if err := target.Unified().Call(req, target, &call); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -144,7 +144,7 @@ func BenchmarkReply(b *testing.B) {
 	var reply dialect.Reply
 	for b.Loop() {
 		reply.Reset()
-		if err := (Chat{}).Reply(req, dialect.Answer{Body: answer}, &reply); err != nil {
+		if err := Chat.Reply(req, dialect.Answer{Body: answer}, &reply); err != nil {
 			b.Fatal(err)
 		}
 	}

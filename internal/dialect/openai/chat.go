@@ -19,7 +19,7 @@ import (
 
 // Chat speaks the dialect that the unified API has itself, so bodies pass
 // through both ways and only a few places in them are touched.
-type Chat struct{}
+var Chat = &dialect.Adapter{Call: callChat, Reply: replyChat, Events: eventsChat}
 
 // The pieces that are spliced into bodies. Nobody writes to them.
 var (
@@ -35,9 +35,9 @@ var (
 	textObject       = []byte(`"object":"text_completion"`)
 )
 
-// Call passes the body on with the backend's model name, with the members of
+// callChat passes the body on with the backend's model name, with the members of
 // extra_body at the top level, and with usage asked for in every stream.
-func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	accept := "application/json"
 	edits := call.Edits[:0]
 	var set dialect.Field
@@ -121,8 +121,8 @@ func withUsageOption(options jsonscan.Value) []byte {
 	return w.Out
 }
 
-// Reply passes a completion on under the model name that the caller used.
-func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+// replyChat passes a completion on under the model name that the caller used.
+func replyChat(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	return passCompletion(req, answer, reply, expected{
 		said: "message", kind: jsonscan.Object, choices: dialect.WantedChoices(req),
 		object: completionObject, idPrefix: chatIDPrefix, fingerprint: true,
@@ -245,14 +245,14 @@ func renameOnly(edits []jsonscan.Edit, root jsonscan.Value, req *schema.Request)
 	return edits
 }
 
-// Events reads server-sent events of completion chunks.
-func (Chat) Events(req *schema.Request, body io.Reader) dialect.Events {
-	return &events{
+// eventsChat reads server-sent events of completion chunks.
+func eventsChat(req *schema.Request, body io.Reader) *dialect.Stream {
+	return newEvents(&events{
 		sse:          dialect.NewSSE(body),
 		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
 		includeUsage: req.IncludeUsage,
 		wanted:       dialect.WantedChoices(req),
 		object:       chunkObject,
 		idPrefix:     chatIDPrefix,
-	}
+	})
 }

@@ -16,17 +16,17 @@ import (
 // Embedding passes embeddings requests on. Backends are always asked for
 // numbers; what the caller wants is made here, so that it never depends on what
 // a backend understands.
-type Embedding struct{}
+var Embedding = &dialect.Adapter{Call: callEmbedding, Reply: replyEmbedding}
 
 var asFloats = []byte(`"float"`)
 
-// Call passes the body on.
-func (Embedding) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// callEmbedding passes the body on.
+func callEmbedding(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	return dialect.PassJSON(req, to, call, "application/json", call.Edits[:0], dialect.Field{Name: "encoding_format", Value: asFloats})
 }
 
-// Reply gives every vector the form that was asked for.
-func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+// replyEmbedding gives every vector the form that was asked for.
+func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	root, err := reply.Scan(answer.Body)
 	if err != nil {
 		return err

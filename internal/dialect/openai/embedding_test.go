@@ -30,7 +30,7 @@ func BenchmarkEmbeddingBase64(b *testing.B) {
 			var reply dialect.Reply
 			for b.Loop() {
 				reply.Reset()
-				if err := (Embedding{}).Reply(req, dialect.Answer{Body: answer}, &reply); err != nil {
+				if err := Embedding.Reply(req, dialect.Answer{Body: answer}, &reply); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -46,13 +46,16 @@ type events struct {
 	done      bool // nothing more is read
 	usageSent bool
 	large     bool // the last event was large, and memory that it needed is held
-	rested    bool // nothing was scanned since Rest
+	rested    bool // nothing was scanned since rest
 }
 
 var (
 	chunkObject = []byte(`"object":"chat.completion.chunk"`)
 	emptyDelta  = []byte(`"delta":{}`)
 )
+
+// newEvents returns the stream of chunks that events reads.
+func newEvents(e *events) *dialect.Stream { return &dialect.Stream{Events: e} }
 
 // Usage returns the last report; backends that repeat it send running totals.
 func (e *events) Usage() schema.Usage { return e.usage }
@@ -103,37 +106,15 @@ func (e *events) Next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// MayForward reports whether there is a template, and nothing before what it would match.
-func (e *events) MayForward() bool {
-	return len(e.template.in) > 0 && !e.done && !e.large && e.sse.EndEvent()
-}
-
-// Forward adds chunks that differ from an earlier one in nothing but their text.
-func (e *events) Forward(out, came []byte) (extended []byte, used int) {
-	for {
-		data, length := dialect.PlainEvent(came[used:])
-		if length == 0 || !e.template.matches(data) {
-			return out, used
-		}
-		if len(e.template.out) == 0 {
-			out = append(out, came[used:used+length]...)
-		} else {
-			out = append(out, "data: "...)
-			out = e.template.append(out, data)
-			out = append(out, "\n\n"...)
-		}
-		used += length
-	}
-}
-
-// Rest gives up what scanning and editing a chunk needs.
-func (e *events) Rest() {
+// rest gives up what scanning a chunk needs: while chunks match the template it is not
+// needed, and thousands of streams may wait.
+func (e *events) rest() {
 	if e.rested {
 		return
 	}
 	e.rested = true
 	e.doc, e.template.delta, e.numbers.delta = jsonscan.Document{}, jsonscan.Document{}, jsonscan.Document{}
-	e.out, e.segments, e.edits, e.mended = nil, nil, nil, nil
+	e.segments, e.edits, e.mended = nil, nil, nil
 }
 
 // dropLarge gives back the memory of a large event, now that its chunk was used.
@@ -154,11 +135,8 @@ func (e *events) chunk(event dialect.Event) ([]byte, error) {
 		return nil, err
 	}
 	if e.template.matches(event.Data) {
-		out := e.template.apply(e.out, event.Data)
-		if len(e.template.out) > 0 {
-			e.out, e.rested = out, false
-		}
-		return out, nil
+		e.rest()
+		return e.template.apply(&e.out, event.Data), nil
 	}
 	e.rested = false
 	e.large = len(event.Data) > dialect.MaxKept

@@ -35,12 +35,12 @@ func TestACharacterMayBeCutBetweenChunks(t *testing.T) {
 		head + `{},"finish_reason":"stop"}]}`,
 	}
 	stream := "data: " + strings.Join(chunks, "\n\ndata: ") + "\n\n"
-	got, end := tellRaw(Chat{}.Events(chatRequest(t), strings.NewReader(stream)))
+	got, end := tellRaw(Chat.Events(chatRequest(t), strings.NewReader(stream)))
 	if !errors.Is(end, io.EOF) || !slices.Equal(got, chunks) {
 		t.Errorf("chunks %q (%v), want %q", got, end, chunks)
 	}
 	lines := `{"message":{"content":"\ud83d"},"done":false}` + "\n" + `{"message":{"content":"\ude00"},"done":false}` + "\n" + `{"done":true}` + "\n"
-	got, end = tellRaw(ollama.Chat{}.Events(chatRequest(t), strings.NewReader(lines)))
+	got, end = tellRaw(ollama.Chat.Events(chatRequest(t), strings.NewReader(lines)))
 	if all := strings.Join(got, ""); !errors.Is(end, io.EOF) || !strings.Contains(all, `"\ud83d"`) || !strings.Contains(all, `"\ude00"`) {
 		t.Errorf("of lines came %q (%v)", got, end)
 	}
@@ -59,7 +59,7 @@ func tellRaw(events dialect.Events) (chunks []string, end error) {
 func TestHalfACharacterInAReplyIsPassedOn(t *testing.T) {
 	body := `{"id":"c1","object":"chat.completion","created":7,"model":"m","system_fingerprint":null,"choices":[{"index":0,"message":{"role":"assistant","content":"a\ud83d"},"finish_reason":"stop"}]}`
 	var reply dialect.Reply
-	if err := (Chat{}).Reply(chatRequest(t), dialect.Answer{Body: []byte(body)}, &reply); err != nil {
+	if err := Chat.Reply(chatRequest(t), dialect.Answer{Body: []byte(body)}, &reply); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(slices.Concat(reply.Segments...)); got != body {
@@ -79,7 +79,7 @@ func TestAStreamHasOneIDAndOneTime(t *testing.T) {
 	const chunk = `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"
 	ids := map[string]bool{}
 	for range 2 {
-		chunks, _ := tellRaw(Chat{}.Events(chatRequest(t), strings.NewReader(strings.Repeat(chunk, 5))))
+		chunks, _ := tellRaw(Chat.Events(chatRequest(t), strings.NewReader(strings.Repeat(chunk, 5))))
 		seen := map[string]bool{}
 		for _, text := range chunks {
 			var c struct {
@@ -121,21 +121,21 @@ func TestOtherFormsSayNothingAgainstTheBackend(t *testing.T) {
 		return req
 	}
 	for _, c := range []struct {
-		speak      dialect.Adapter
+		speak      *dialect.Adapter
 		req        *schema.Request
 		body       string
 		otherForms bool
 	}{
-		{Image{}, image, `{"data":[{"url":"http://10.0.0.1/a.png"}]}`, true},
-		{Image{}, image, `{"data":[{"url":"data:image/png,x"}]}`, true},
-		{Image{}, image, `{"data":[{}]}`, false},
-		{Image{}, image, `{"data":[]}`, false},
-		{Image{}, image, `no`, false},
-		{Transcription{}, transcript("vtt"), `{"text":"hi"}`, true},
-		{Transcription{}, transcript("srt"), `{"text":"hi"}`, true},
-		{Transcription{}, transcript("verbose_json"), `hi`, true},
-		{Transcription{}, transcript("vtt"), `{"nothing":1}`, false},
-		{Transcription{}, transcript("vtt"), "\xff", false},
+		{Image, image, `{"data":[{"url":"http://10.0.0.1/a.png"}]}`, true},
+		{Image, image, `{"data":[{"url":"data:image/png,x"}]}`, true},
+		{Image, image, `{"data":[{}]}`, false},
+		{Image, image, `{"data":[]}`, false},
+		{Image, image, `no`, false},
+		{Transcription, transcript("vtt"), `{"text":"hi"}`, true},
+		{Transcription, transcript("srt"), `{"text":"hi"}`, true},
+		{Transcription, transcript("verbose_json"), `hi`, true},
+		{Transcription, transcript("vtt"), `{"nothing":1}`, false},
+		{Transcription, transcript("vtt"), "\xff", false},
 	} {
 		err := c.speak.Reply(c.req, dialect.Answer{Body: []byte(c.body)}, new(dialect.Reply))
 		if !errors.Is(err, dialect.ErrInvalid) || errors.Is(err, dialect.ErrFormat) != c.otherForms {
@@ -178,7 +178,7 @@ func TestUsageLeavesOnce(t *testing.T) {
 			stream += "data: " + head + event + "}\n\n"
 		}
 		for want, req := range []*schema.Request{chatRequest(t), streamRequest(t)} {
-			reading := Chat{}.Events(req, strings.NewReader(stream+"data: [DONE]\n\n"))
+			reading := Chat.Events(req, strings.NewReader(stream+"data: [DONE]\n\n"))
 			chunks, end := tellRaw(reading)
 			seen := 0
 			for i, chunk := range chunks {

@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -15,10 +14,12 @@ import (
 )
 
 // Image passes image requests on: generations as JSON, edits as forms.
-type Image struct{}
+var Image = &dialect.Adapter{
+	Call: callImage, Reply: replyImage, AsksForEvents: asksForEventsImage, PassEvents: newPassedEvents, Split: splitImage,
+}
 
-// Call passes the request on.
-func (Image) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// callImage passes the request on.
+func callImage(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if req.Form != nil {
 		passForm(req, to, call)
 		return nil
@@ -26,11 +27,11 @@ func (Image) Call(req *schema.Request, to *dialect.Target, call *wire.Call) erro
 	return dialect.PassJSON(req, to, call, "application/json", call.Edits[:0], dialect.Field{})
 }
 
-// Reply passes images on. A caller that asked for one form never gets the other
+// replyImage passes images on. A caller that asked for one form never gets the other
 // in its place: bytes can be given as an address that contains them and taken out
 // of one, but an address that only the gateway may reach is no substitute for
 // bytes.
-func (Image) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+func replyImage(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	root, err := reply.Scan(answer.Body)
 	if err != nil {
 		return err
@@ -65,24 +66,19 @@ func (Image) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Re
 	return nil
 }
 
-// AsksForEvents reports whether the client wants images while they are made.
-func (Image) AsksForEvents(req *schema.Request) bool {
+// asksForEventsImage reports whether the client wants images while they are made.
+func asksForEventsImage(req *schema.Request) bool {
 	if req.Form != nil {
 		return formAsksForEvents(req.Form)
 	}
 	return req.Field("stream").Kind() == jsonscan.True
 }
 
-// PassEvents reads a stream of partial images.
-func (Image) PassEvents(model string, body io.Reader) dialect.FramedEvents {
-	return newPassedEvents(model, body)
-}
-
-// Split makes a stream of images that were given whole: one event for each, as for an
+// splitImage makes a stream of images that were given whole: one event for each, as for an
 // image that is complete. Clients that read events would take any other answer for a
 // stream without images.
-func (i Image) Split(req *schema.Request, reply *dialect.Reply) (dialect.Events, error) {
-	if !i.AsksForEvents(req) {
+func splitImage(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, error) {
+	if !asksForEventsImage(req) {
 		return nil, nil
 	}
 	var doc jsonscan.Document

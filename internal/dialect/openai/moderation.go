@@ -10,15 +10,15 @@ import (
 )
 
 // Moderation passes on the question whether texts or images are harmful.
-type Moderation struct{}
+var Moderation = &dialect.Adapter{Call: callModeration, Reply: replyModeration}
 
-// Call passes the body on.
-func (Moderation) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// callModeration passes the body on.
+func callModeration(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	return dialect.PassJSON(req, to, call, "application/json", call.Edits[:0], dialect.Field{})
 }
 
-// Reply passes the verdicts on under the model name that the caller used.
-func (Moderation) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+// replyModeration passes the verdicts on under the model name that the caller used.
+func replyModeration(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	root, err := reply.Scan(answer.Body)
 	if err != nil {
 		return err

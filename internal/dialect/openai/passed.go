@@ -13,8 +13,9 @@ import (
 )
 
 // newPassedEvents reads a stream whose events are passed on.
-func newPassedEvents(model string, body io.Reader) *passedEvents {
-	return &passedEvents{sse: dialect.NewSSE(body), model: model}
+func newPassedEvents(model string, body io.Reader) *dialect.Stream {
+	e := &passedEvents{sse: dialect.NewSSE(body), model: model}
+	return &dialect.Stream{Events: e, IsComplete: e.isComplete}
 }
 
 // passedEvents passes events on with their names. It reads what the gateway must
@@ -38,10 +39,10 @@ type passedEvents struct {
 // Usage returns the last report.
 func (e *passedEvents) Usage() schema.Usage { return e.usage }
 
-// IsComplete reports whether a client may take the answer for complete when it has
+// isComplete reports whether a client may take the answer for complete when it has
 // the last event that Next returned. An event that ends the answer and reports no
 // usage may be followed by one that does.
-func (e *passedEvents) IsComplete() bool { return e.done || e.ended && e.usage.Known }
+func (e *passedEvents) isComplete() bool { return e.done || e.ended && e.usage.Known }
 
 // Next returns the next event in the frame in which it is sent.
 func (e *passedEvents) Next() ([]byte, error) {

@@ -16,14 +16,14 @@ import (
 
 // Responses speaks the Responses API towards backends that speak it themselves: requests
 // and answers pass as they are, apart from the name of the model.
-type Responses struct{}
+var Responses = &dialect.Adapter{Refuse: refuseResponses, Call: callResponses, Reply: replyResponses, Events: eventsResponses}
 
-// Refuse refuses what is refused of every request: the gateway neither counts nor follows
+// refuseResponses refuses what is refused of every request: the gateway neither counts nor follows
 // what is done in the background, and does not know whose a conversation is.
-func (Responses) Refuse(req *schema.Request) error { return responses.Refuse(req.Source.Body.Root()) }
+func refuseResponses(req *schema.Request) error { return responses.Refuse(req.Source.Body.Root()) }
 
-// Call passes the body on with the backend's name of the model.
-func (Responses) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// callResponses passes the body on with the backend's name of the model.
+func callResponses(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	accept := "application/json"
 	if req.Stream {
 		accept = "text/event-stream"
@@ -38,8 +38,8 @@ func (Responses) Call(req *schema.Request, to *dialect.Target, call *wire.Call) 
 	return nil
 }
 
-// Reply passes a response on under the model name that the client used.
-func (Responses) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+// replyResponses passes a response on under the model name that the client used.
+func replyResponses(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	root, err := reply.Scan(answer.Body)
 	if err != nil {
 		return err
@@ -61,9 +61,10 @@ func noteResponse(note func(id string), response jsonscan.Value) {
 	}
 }
 
-// Events passes the events of a response on.
-func (Responses) Events(req *schema.Request, body io.Reader) dialect.Events {
-	return &responseEvents{sse: dialect.NewSSE(body), model: jsonwrite.AppendText(nil, req.Model), note: req.Source.Passed}
+// eventsResponses passes the events of a response on.
+func eventsResponses(req *schema.Request, body io.Reader) *dialect.Stream {
+	e := &responseEvents{sse: dialect.NewSSE(body), model: jsonwrite.AppendText(nil, req.Model), note: req.Source.Passed}
+	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Failure: e.failure}
 }
 
 // responseEvents passes the events of a backend on. Only those that have a response in
@@ -85,14 +86,11 @@ type responseEvents struct {
 // Usage returns what the last event reported.
 func (e *responseEvents) Usage() schema.Usage { return e.usage }
 
-// IsComplete reports whether the last event was returned.
-func (e *responseEvents) IsComplete() bool { return e.ended }
+// isComplete reports whether the last event was returned.
+func (e *responseEvents) isComplete() bool { return e.ended }
 
-// Ping returns nothing: a comment keeps the connection alive.
-func (e *responseEvents) Ping() []byte { return nil }
-
-// Failure returns the event that ends a response which broke off.
-func (e *responseEvents) Failure(known *schema.Error, _ string) []byte {
+// failure returns the event that ends a response which broke off.
+func (e *responseEvents) failure(known *schema.Error, _ string) []byte {
 	return responses.ErrorEvent(known, e.count)
 }
 

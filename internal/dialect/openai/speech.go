@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -13,15 +12,17 @@ import (
 )
 
 // Speech passes speech requests on; the audio comes back as it is.
-type Speech struct{}
+var Speech = &dialect.Adapter{
+	Call: callSpeech, Reply: replySpeech, AsksForEvents: asksForEventsSpeech, PassEvents: newPassedEvents, BinaryType: binaryTypeSpeech,
+}
 
-// Call passes the body on.
-func (Speech) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// callSpeech passes the body on.
+func callSpeech(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	return dialect.PassJSON(req, to, call, "*/*", call.Edits[:0], dialect.Field{})
 }
 
-// Reply is asked only for an answer that is no audio, and so never a good one.
-func (Speech) Reply(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+// replySpeech is asked only for an answer that is no audio, and so never a good one.
+func replySpeech(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	reply.Doc.AllowDuplicateKeys = true
 	if reply.Doc.Parse(answer.Body) == nil {
 		if err := dialect.FailureIn(reply.Doc.Root()); err != nil {
@@ -31,18 +32,13 @@ func (Speech) Reply(_ *schema.Request, answer dialect.Answer, reply *dialect.Rep
 	return fmt.Errorf("%w: no audio", dialect.ErrInvalid)
 }
 
-// AsksForEvents reports whether the client wants the audio as events.
-func (Speech) AsksForEvents(req *schema.Request) bool {
+// asksForEventsSpeech reports whether the client wants the audio as events.
+func asksForEventsSpeech(req *schema.Request) bool {
 	return string(req.Field("stream_format").Text()) == "sse"
 }
 
-// PassEvents reads a stream of pieces of audio.
-func (Speech) PassEvents(model string, body io.Reader) dialect.FramedEvents {
-	return newPassedEvents(model, body)
-}
-
-// BinaryType returns the content type of audio.
-func (Speech) BinaryType(said string, req *schema.Request, first []byte) string {
+// binaryTypeSpeech returns the content type of audio.
+func binaryTypeSpeech(said string, req *schema.Request, first []byte) string {
 	asked := ""
 	if req.Field("response_format").Given() {
 		asked = req.AudioFormat()

@@ -81,17 +81,14 @@ func (m *chunkTemplate) matches(chunk []byte) bool {
 	return bytes.Equal(chunk[end:], after) && bytes.Equal(chunk[:m.from], before) && jsonscan.StringEnds(chunk, m.from, end)
 }
 
-// apply returns a chunk that matches as the client gets it.
-func (m *chunkTemplate) apply(buf, chunk []byte) []byte {
+// apply returns a chunk that matches as the client gets it: as it came, or written into a
+// buffer.
+func (m *chunkTemplate) apply(into *[]byte, chunk []byte) []byte {
 	if len(m.out) == 0 {
 		return chunk
 	}
-	return m.append(buf[:0], chunk)
-}
-
-// append adds a chunk that matches as the client gets it, if that is not as it came.
-func (m *chunkTemplate) append(buf, chunk []byte) []byte {
-	buf = append(buf, m.out[:m.outFrom]...)
-	buf = append(buf, chunk[m.from:len(chunk)-(len(m.in)-m.to)]...)
-	return append(buf, m.out[m.outTo:]...)
+	out := append((*into)[:0], m.out[:m.outFrom]...)
+	out = append(out, chunk[m.from:len(chunk)-(len(m.in)-m.to)]...)
+	*into = append(out, m.out[m.outTo:]...)
+	return *into
 }

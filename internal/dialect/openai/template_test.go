@@ -14,7 +14,7 @@ import (
 // chunksOf reads a stream to its end, with every chunk read anew or not.
 func chunksOf(t testing.TB, stream string, anew bool) (chunks []string, usage string, err error) {
 	t.Helper()
-	events := Chat{}.Events(streamRequest(t), strings.NewReader(stream)).(*events)
+	events := Chat.Events(streamRequest(t), strings.NewReader(stream)).Events.(*events)
 	for {
 		if anew {
 			events.template = chunkTemplate{}
@@ -48,7 +48,7 @@ func TestChunksThatMatchATemplateAreNotScanned(t *testing.T) {
 
 func TestTemplatesAreExact(t *testing.T) {
 	var m chunkTemplate
-	events := Chat{}.Events(streamRequest(t), strings.NewReader("data: "+fmt.Sprintf(templateChunk, "m", "text", "")+"\n\n")).(*events)
+	events := Chat.Events(streamRequest(t), strings.NewReader("data: "+fmt.Sprintf(templateChunk, "m", "text", "")+"\n\n")).Events.(*events)
 	if _, err := events.Next(); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestChunksOfCompletionsAreRecognizedByTheirTemplate(t *testing.T) {
 		for i := range 2 {
 			fmt.Fprintf(&stream, "data: "+chunk+"\n\n", i, "", `"stop"`)
 		}
-		events := Completion{}.Events(req, strings.NewReader(stream.String()+"data: [DONE]\n\n")).(*events)
+		events := Completion.Events(req, strings.NewReader(stream.String()+"data: [DONE]\n\n")).Events.(*events)
 		for {
 			if anew {
 				events.template = chunkTemplate{}
@@ -134,88 +134,18 @@ func TestChunksOfCompletionsAreRecognizedByTheirTemplate(t *testing.T) {
 	}
 }
 
-// What Forward adds for events that it knows is what Next returns for them, and what it
-// does not know or has not whole it leaves.
-func TestForwardedChunksAreThoseThatNextReturns(t *testing.T) {
-	for _, model := range []string{"m", "another name"} {
-		known := "data: " + fmt.Sprintf(templateChunk, model, "text", "") + "\n\n"
-		more := known + "data: " + fmt.Sprintf(templateChunk, model, `wörld \"`, "") + "\n\n"
-		for rest, used := range map[string]int{
-			"":                                     0,
-			more:                                   len(more),
-			more + known[:20]:                      len(more),
-			more + known[:len(known)-1]:            len(more),
-			more + ": comment\n\n":                 len(more),
-			more + "data: [DONE]\n\n":              len(more),
-			more + "data: {}\ndata:\n\n":           len(more),
-			strings.ReplaceAll(more, "\n", "\r\n"): 0,
-			"data:" + more[len("data: "):]:         0,
-			"data: " + fmt.Sprintf(templateChunk, model, "x", `,"usage":{}`) + "\n\n": 0,
-		} {
-			events := Chat{}.Events(streamRequest(t), strings.NewReader(known)).(*events)
-			if events.MayForward() {
-				t.Error("nothing was read, and events may be forwarded")
-			}
-			if _, err := events.Next(); err != nil {
-				t.Fatal(err)
-			}
-			if !events.MayForward() {
-				t.Fatal("the template was not learnt")
-			}
-			want := "before "
-			if used > 0 {
-				chunks, _, _ := chunksOf(t, rest[:used], true)
-				want += "data: " + strings.Join(chunks, "\n\ndata: ") + "\n\n"
-			}
-			out, got := events.Forward([]byte("before "), []byte(rest))
-			if got != used || string(out) != want {
-				t.Errorf("%q: used %d of %d\n%s\n%s", rest, got, used, out, want)
-			}
-		}
-	}
-}
-
-// While a part of an event is there, the next one cannot be taken for it.
-func TestNothingIsForwardedBehindHalfAnEvent(t *testing.T) {
-	chunk := "data: " + fmt.Sprintf(templateChunk, "m", "text", "") + "\n\n"
-	events := Chat{}.Events(streamRequest(t), strings.NewReader(chunk+chunk[:30])).(*events)
-	if _, err := events.Next(); err != nil {
-		t.Fatal(err)
-	}
-	if events.MayForward() {
-		t.Error("half an event was forgotten")
-	}
-}
-
-func TestForwardAllocatesNothing(t *testing.T) {
-	chunk := "data: " + fmt.Sprintf(templateChunk, "m", "text", "") + "\n\n"
-	events := Chat{}.Events(streamRequest(t), strings.NewReader(chunk)).(*events)
-	if _, err := events.Next(); err != nil {
-		t.Fatal(err)
-	}
-	came, out := []byte(chunk+chunk+chunk), make([]byte, 0, 4<<10)
-	if n := testing.AllocsPerRun(100, func() {
-		if _, used := events.Forward(out, came); used != len(came) {
-			t.Fatal(used)
-		}
-	}); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 // A stream that rests holds nothing that scanning needs, and goes on as before.
 func TestAStreamThatRestsHoldsNoMemoryForScanning(t *testing.T) {
 	chunk := "data: " + fmt.Sprintf(templateChunk, "another name", "text", "") + "\n\n"
 	last := strings.ReplaceAll(chunk, `"finish_reason":null`, `"finish_reason":"stop"`)
-	events := Chat{}.Events(streamRequest(t), strings.NewReader(chunk+chunk+last+"data: [DONE]\n\n")).(*events)
+	events := Chat.Events(streamRequest(t), strings.NewReader(chunk+chunk+last+"data: [DONE]\n\n")).Events.(*events)
 	want, _, _ := chunksOf(t, chunk+chunk+last+"data: [DONE]\n\n", true)
 	for n := range want {
 		got, err := events.Next()
 		if err != nil || string(got) != want[n] {
 			t.Fatalf("%q, %v, want %q", got, err, want[n])
 		}
-		events.Rest()
-		if events.out != nil || events.segments != nil || len(events.doc.Data()) > 0 {
+		if n == 1 && (events.segments != nil || len(events.doc.Data()) > 0) { // it matched the template
 			t.Error("memory is held")
 		}
 	}

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,20 +15,26 @@ import (
 
 // Transcription passes recordings on and gives the transcript the form
 // that was asked for.
-type Transcription struct{}
+var Transcription = &dialect.Adapter{
+	Call: callTranscription, Reply: replyTranscription,
+	AsksForEvents: asksForEventsTranscription, PassEvents: newPassedEvents, Split: splitTranscription,
+}
 
-// Call passes the form on.
-func (Transcription) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// callTranscription passes the form on.
+func callTranscription(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	passForm(req, to, call)
 	return nil
 }
 
 // WhisperTranslation asks whisper.cpp, which has one address for transcripts in any
 // language, for a transcript in English.
-type WhisperTranslation struct{ Transcription }
+var WhisperTranslation = &dialect.Adapter{
+	Call: callWhisperTranslation, Reply: replyTranscription,
+	AsksForEvents: asksForEventsTranscription, PassEvents: newPassedEvents, Split: splitTranscription,
+}
 
-// Call passes the form on with the field that asks for English.
-func (WhisperTranslation) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// callWhisperTranslation passes the form on with the field that asks for English.
+func callWhisperTranslation(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if _, given := req.Form.Value("translate"); given {
 		return schema.InvalidValue("translate", "'translate' is not a field of this endpoint, which always translates.")
 	}
@@ -37,9 +42,9 @@ func (WhisperTranslation) Call(req *schema.Request, to *dialect.Target, call *wi
 	return nil
 }
 
-// Reply passes the transcript on: as JSON, or as plain text for the formats
+// replyTranscription passes the transcript on: as JSON, or as plain text for the formats
 // that are text. Backends that answer in the other of the two are corrected.
-func (Transcription) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+func replyTranscription(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	format := req.TranscriptFormat()
 	doc := &reply.Doc
 	doc.AllowDuplicateKeys = true
@@ -94,18 +99,13 @@ func transcriptObject(req *schema.Request, root jsonscan.Value, format string, r
 	return nil
 }
 
-// AsksForEvents reports whether the client wants the transcript as events.
-func (Transcription) AsksForEvents(req *schema.Request) bool { return formAsksForEvents(req.Form) }
+// asksForEventsTranscription reports whether the client wants the transcript as events.
+func asksForEventsTranscription(req *schema.Request) bool { return formAsksForEvents(req.Form) }
 
-// PassEvents reads a stream of pieces of a transcript.
-func (Transcription) PassEvents(model string, body io.Reader) dialect.FramedEvents {
-	return newPassedEvents(model, body)
-}
-
-// Split makes a stream of a whole transcript: all of the text in one piece, then
+// splitTranscription makes a stream of a whole transcript: all of the text in one piece, then
 // the transcript with whatever else is known of it.
-func (t Transcription) Split(req *schema.Request, reply *dialect.Reply) (dialect.Events, error) {
-	if !t.AsksForEvents(req) {
+func splitTranscription(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, error) {
+	if !asksForEventsTranscription(req) {
 		return nil, nil
 	}
 	body := slices.Concat(reply.Segments...)

@@ -17,10 +17,10 @@ import (
 
 // Rerank speaks the shape that backends for ranking share: a query and
 // documents in, results with an index and a score out.
-type Rerank struct{}
+var Rerank = &dialect.Adapter{Call: callRerank, Reply: replyRerank}
 
-// Call passes the body on.
-func (Rerank) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// callRerank passes the body on.
+func callRerank(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	var set dialect.Field
 	if documents := req.Field("documents"); (to.Quirks.TextDocuments || to.Quirks.UnwrapDocuments) && hasObjects(documents) {
 		if err := dialect.ReserveTranslation(req); err != nil {
@@ -31,9 +31,9 @@ func (Rerank) Call(req *schema.Request, to *dialect.Target, call *wire.Call) err
 	return dialect.PassJSON(req, to, call, "application/json", call.Edits[:0], set)
 }
 
-// Reply makes the unified reply of the results. It sorts and cuts them and adds the
+// replyRerank makes the unified reply of the results. It sorts and cuts them and adds the
 // documents, whether the backend did or not.
-func (Rerank) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+func replyRerank(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	root, err := reply.Scan(answer.Body)
 	if err != nil {
 		return err

@@ -11,11 +11,11 @@ import (
 )
 
 // TEI speaks the shape of Text Embeddings Inference.
-type TEI struct{}
+var TEI = &dialect.Adapter{Call: callTEI, Reply: replyTEI}
 
-// Call puts query and texts into a body of its own; the rest of the caller's
+// callTEI puts query and texts into a body of its own; the rest of the caller's
 // fields means nothing there.
-func (TEI) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+func callTEI(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if err := dialect.ReserveTranslation(req); err != nil {
 		return err
 	}
@@ -32,8 +32,8 @@ func (TEI) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error 
 	return nil
 }
 
-// Reply makes the unified reply of a bare list of scores.
-func (TEI) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+// replyTEI makes the unified reply of a bare list of scores.
+func replyTEI(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	root, err := reply.Scan(answer.Body)
 	if err != nil {
 		return err

@@ -110,7 +110,7 @@ func TestAnswersLoseNothingOnTheirWayToTheClientAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole := dialect.Reply{Segments: [][]byte{[]byte(`{"choices":[{"index":0,"message":` + string(encoded) + `,"finish_reason":"stop"}]}`)}}
-		if err := (&Client{req: req}).Reply(nil, &whole); err != nil {
+		if err := (&translator{req: req}).reply(nil, &whole); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, givenBack(t, whole.Segments[0])); diff != "" {

@@ -88,12 +88,11 @@ func checkKinds(f *fields) error {
 // mostLogprobs is for how many tokens at a place a request may ask for the probability.
 const mostLogprobs = 20
 
-// Client translates one request and its answer. It is a dialect.Client for that request
-// only, because what the answer looks like depends on it.
-type Client struct {
+// Conversation is what a request of the API belongs to, beside what is in its body.
+type Conversation struct {
 	// Past is what the caller's earlier responses left behind; nil where nothing is kept.
 	Past Past
-	// Recall returns what Past adds to this input; see dialect.Recaller. It may be nil.
+	// Recall returns what Past adds to this input; see dialect.Client. It may be nil.
 	Recall func(input jsonscan.Value) [][]byte
 	// Keep is called with the response when it is complete and the request wants it to be
 	// kept, before the client has all of it. It may be nil.
@@ -104,17 +103,31 @@ type Client struct {
 	// Instance is the id of the instance that keeps the response which the request
 	// continues; empty if it may go anywhere. Previous is the id of that response.
 	Instance, Previous string
+}
 
+// translator translates one request and its answer.
+type translator struct {
+	Conversation
 	req *Request
 	err error
 }
 
-// MustTranslate reports whether the request must not be passed on.
-func (c *Client) MustTranslate() bool { return c.Translate }
+// NewClient returns what translates one request, on which the form of its answer depends.
+func NewClient(c Conversation) *dialect.Client {
+	t := &translator{Conversation: c}
+	client := &dialect.Client{Unify: t.unify, Reply: t.reply, Events: t.events, MustTranslate: c.Translate}
+	if c.Instance != "" {
+		client.RefuseInstance = t.refuseInstance
+	}
+	if c.Recall != nil && c.Translate {
+		client.Recalled = func(req *schema.Request) [][]byte { return c.Recall(req.Source.Body.Root().Get("input")) }
+	}
+	return client
+}
 
-// RefuseInstance refuses instances that do not know the response which is continued.
-func (c *Client) RefuseInstance(id string) error {
-	if c.Instance == "" || c.Instance == id {
+// refuseInstance refuses instances that do not know the response which is continued.
+func (c *translator) refuseInstance(id string) error {
+	if c.Instance == id {
 		return nil
 	}
 	return keptElsewhere(c.Previous, modelOf(c.Instance), modelOf(id))
@@ -140,16 +153,8 @@ func NamesTranslated(root jsonscan.Value) bool {
 	return false
 }
 
-// Recalled returns what the gateway keeps of the conversation, unless a backend does.
-func (c *Client) Recalled(req *schema.Request) [][]byte {
-	if c.Recall == nil || !c.Translate {
-		return nil
-	}
-	return c.Recall(req.Source.Body.Root().Get("input"))
-}
-
-// Unify returns the body of the request in the unified form.
-func (c *Client) Unify(req *schema.Request, into []byte) ([]byte, error) {
+// unify returns the body of the request in the unified form.
+func (c *translator) unify(req *schema.Request, into []byte) ([]byte, error) {
 	if c.req == nil && c.err == nil {
 		if reserve := req.Body.Reserve; reserve != nil {
 			// The unified body, the input that is kept, and what the response repeats.
@@ -165,8 +170,8 @@ func (c *Client) Unify(req *schema.Request, into []byte) ([]byte, error) {
 	return c.req.Chat, nil
 }
 
-// Reply turns a whole unified answer into a response.
-func (c *Client) Reply(_ *schema.Request, reply *dialect.Reply) error {
+// reply turns a whole unified answer into a response.
+func (c *translator) reply(_ *schema.Request, reply *dialect.Reply) error {
 	root, err := reply.Unified()
 	if err != nil {
 		return err
@@ -174,24 +179,27 @@ func (c *Client) Reply(_ *schema.Request, reply *dialect.Reply) error {
 	if err := c.req.answer(root, reply); err != nil {
 		return err
 	}
-	if c.keeps() {
-		c.Keep(c.req, bytes.Clone(reply.Segments[0]))
-	}
+	c.keep(reply.Segments[0])
 	return nil
 }
 
-// keeps reports whether the response is to be kept.
-func (c *Client) keeps() bool { return c.Keep != nil && c.req.Store }
+// keep keeps the response if that is wanted.
+func (c *translator) keep(response []byte) {
+	if c.Keep != nil && c.req.Store {
+		c.Keep(c.req, bytes.Clone(response))
+	}
+}
 
-// Events turns unified chunks into the events of a response.
-func (c *Client) Events(_ *schema.Request, from dialect.Events) dialect.FramedEvents {
-	return &events{from: from, client: c, stream: c.req.NewStream()}
+// events turns unified chunks into the events of a response.
+func (c *translator) events(_ *schema.Request, from dialect.Events) *dialect.Stream {
+	e := &events{from: from, client: c, stream: c.req.NewStream()}
+	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Failure: e.failure}
 }
 
 // events are the events of a response that is made of chunks.
 type events struct {
 	from   dialect.Events
-	client *Client
+	client *translator
 	stream *Stream
 	ended  bool
 }
@@ -203,9 +211,7 @@ func (e *events) Next() ([]byte, error) {
 		if errors.Is(err, io.EOF) {
 			e.ended = true
 			out, response := e.stream.End()
-			if e.client.keeps() {
-				e.client.Keep(e.client.req, bytes.Clone(response))
-			}
+			e.client.keep(response)
 			return out, nil
 		}
 		if err != nil {
@@ -221,11 +227,8 @@ func (e *events) Next() ([]byte, error) {
 // Usage returns what the backend has reported so far.
 func (e *events) Usage() schema.Usage { return e.from.Usage() }
 
-// IsComplete reports whether the last event was returned.
-func (e *events) IsComplete() bool { return e.ended }
+// isComplete reports whether the last event was returned.
+func (e *events) isComplete() bool { return e.ended }
 
-// Ping returns nothing: a comment keeps the connection alive.
-func (e *events) Ping() []byte { return nil }
-
-// Failure returns the event that ends a response which broke off.
-func (e *events) Failure(known *schema.Error, _ string) []byte { return e.stream.Fail(known) }
+// failure returns the event that ends a response which broke off.
+func (e *events) failure(known *schema.Error, _ string) []byte { return e.stream.Fail(known) }

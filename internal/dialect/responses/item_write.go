@@ -56,12 +56,7 @@ func writeTextPart(w *jsonwrite.Writer, text, logprobs, annotations []byte) {
 		w.Raw(annotations)
 	}
 	w.EndArray()
-	w.Name("logprobs")
-	w.Array()
-	if len(logprobs) > 0 {
-		w.Raw(logprobs)
-	}
-	w.EndArray()
+	writeLogprobs(w, logprobs)
 	w.Name("text")
 	w.Escaped(text)
 	w.EndObject()

@@ -25,10 +25,10 @@ type door struct {
 	// client translates for clients that do not speak the unified dialect; nil for
 	// unified doors, and for doors whose requests only pass to backends that have
 	// them too.
-	client dialect.Client
+	client *dialect.Client
 	// open makes the client of one request, for doors whose answers depend on more than
 	// the request itself.
-	open func(*API, *exchange) (dialect.Client, error)
+	open func(*API, *exchange) (*dialect.Client, error)
 	// estimate returns the reply to a request that no backend has answered, for doors
 	// whose requests the gateway can answer itself, if not as well.
 	estimate func(*schema.Request) []byte
@@ -120,7 +120,7 @@ var doors = []*door{
 	},
 	{
 		id: schema.DoorMessages, path: "/v1/messages", aliases: []string{"/messages"},
-		json: messages.ReadRequest, client: messages.Client{}, errors: messages.Error,
+		json: messages.ReadRequest, client: messages.Client, errors: messages.Error,
 		operation: web.Operation{
 			Summary: "Chat in the shape of Anthropic's Messages API; with stream true the reply is a stream of events",
 			Body:    messageRequest{}, Reply: messageReply{}, Media: mediaEvents, Error: messages.ErrorBody{},

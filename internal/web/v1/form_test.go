@@ -246,7 +246,7 @@ func checkPassedOn(t *testing.T, form *schema.Form) {
 		t.Fatal(err)
 	}
 	var call wire.Call
-	if err := target.Adapter.Call(&schema.Request{Service: schema.STT, Form: form}, target, &call); err != nil {
+	if err := target.Unified().Call(&schema.Request{Service: schema.STT, Form: form}, target, &call); err != nil {
 		t.Fatal(err)
 	}
 	sent, err := io.ReadAll(call.Upload.Open())

@@ -17,11 +17,11 @@ import (
 
 // openResponses returns the client of one request of the Responses API: what the request
 // continues is found in the store, and what it makes is kept there.
-func (a *API) openResponses(x *exchange) (dialect.Client, error) {
+func (a *API) openResponses(x *exchange) (*dialect.Client, error) {
 	root := x.request.Source.Body.Root()
-	client := &responses.Client{Translate: responses.NamesTranslated(root)}
+	client := responses.Conversation{Translate: responses.NamesTranslated(root)}
 	if a.options.Answers == nil {
-		return client, nil
+		return responses.NewClient(client), nil
 	}
 	past := &pastAnswers{
 		ctx: x.r.Context(), store: a.options.Answers, owner: ownerOf(x.caller.Grant),
@@ -41,7 +41,7 @@ func (a *API) openResponses(x *exchange) (dialect.Client, error) {
 	}
 	previous := root.Get("previous_response_id")
 	if previous.Kind() != jsonscan.String {
-		return client, nil
+		return responses.NewClient(client), nil
 	}
 	client.Previous = string(previous.Text())
 	if err := past.find(client.Previous); err != nil {
@@ -49,7 +49,7 @@ func (a *API) openResponses(x *exchange) (dialect.Client, error) {
 	}
 	client.Instance = past.instance
 	client.Translate = client.Instance == ""
-	return client, nil
+	return responses.NewClient(client), nil
 }
 
 // passedAnswer is a response that a backend keeps. Requests that continue it go to the
