@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/patchbay-ai/patchbay/internal/watch"
+	"github.com/patchbay-ai/patchbay/internal/terminal"
 )
 
 func newTail(env []string, stdout, stderr io.Writer) *cobra.Command {
@@ -34,9 +34,9 @@ left out, which is told.
   patchbay tail --json --url https://gateway.example --token "$TOKEN"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			style := watch.Style{Colour: isColourful(stdout, env)}
+			style := terminal.Style{Colour: isColourful(stdout, env)}
 			shown := 0
-			return followGateway(cmd.Context(), flags, "call", stderr, func(e watch.Event) error {
+			return followGateway(cmd.Context(), flags, "call", stderr, func(e terminal.Event) error {
 				if e.Dropped != nil {
 					fmt.Fprintf(stderr, "%d calls were left out\n", e.Dropped.Count)
 					return nil
@@ -52,7 +52,7 @@ left out, which is told.
 					return err
 				}
 				if shown++; shown == count {
-					return watch.ErrStop
+					return terminal.ErrStop
 				}
 				return nil
 			})
@@ -74,7 +74,7 @@ type callFilter struct {
 	errors              bool
 }
 
-func (f *callFilter) matches(c *watch.Call) bool {
+func (f *callFilter) matches(c *terminal.Call) bool {
 	return (f.service == "" || strings.EqualFold(f.service, c.Service)) && (f.model == "" || f.model == c.Model) &&
 		(f.key == "" || f.key == c.KeyID) && (!f.errors || c.Failed())
 }
@@ -99,19 +99,19 @@ each second until Ctrl-C. Where standard output is no terminal, it is shown once
 			if err != nil {
 				return err
 			}
-			screen := &watch.Screen{Style: watch.Style{Colour: isColourful(stdout, env)}, Name: at.shown}
-			terminal, isTerminal := terminalOf(stdout)
+			screen := &terminal.Screen{Style: terminal.Style{Colour: isColourful(stdout, env)}, Name: at.shown}
+			tty, isTerminal := terminalOf(stdout)
 			if once || !isTerminal {
-				return followGateway(cmd.Context(), flags, "snapshot", stderr, func(e watch.Event) error {
+				return followGateway(cmd.Context(), flags, "snapshot", stderr, func(e terminal.Event) error {
 					screen.Take(e)
 					if !screen.Known() {
 						return nil
 					}
 					fmt.Fprintln(stdout, strings.Join(screen.Lines(0, 0), "\n"))
-					return watch.ErrStop
+					return terminal.ErrStop
 				})
 			}
-			return drawScreen(cmd.Context(), flags, screen, terminal)
+			return drawScreen(cmd.Context(), flags, screen, tty)
 		},
 	}
 	flags.register(cmd)
@@ -121,16 +121,16 @@ each second until Ctrl-C. Where standard output is no terminal, it is shown once
 
 // drawScreen draws the screen at each snapshot, on the terminal's second page, so that
 // what was there comes back.
-func drawScreen(ctx context.Context, flags *remoteFlags, screen *watch.Screen, terminal *os.File) error {
+func drawScreen(ctx context.Context, flags *remoteFlags, screen *terminal.Screen, tty *os.File) error {
 	const open, home, closed = "\x1b[?1049h\x1b[?25l", "\x1b[H", "\x1b[?25h\x1b[?1049l"
 	opened := false
 	defer func() {
 		if opened {
-			_, _ = io.WriteString(terminal, closed)
+			_, _ = io.WriteString(tty, closed)
 		}
 	}()
 	draw := func(notice string) {
-		width, height, err := term.GetSize(int(terminal.Fd()))
+		width, height, err := term.GetSize(int(tty.Fd()))
 		if err != nil {
 			width, height = 80, 24
 		}
@@ -148,9 +148,9 @@ func drawScreen(ctx context.Context, flags *remoteFlags, screen *watch.Screen, t
 			page.WriteString(line + "\x1b[K\r\n")
 		}
 		page.WriteString("\x1b[J")
-		_, _ = io.WriteString(terminal, page.String())
+		_, _ = io.WriteString(tty, page.String())
 	}
-	return follow(ctx, flags, "snapshot,change,call", func(e watch.Event) error {
+	return follow(ctx, flags, "snapshot,change,call", func(e terminal.Event) error {
 		screen.Take(e)
 		if e.Snapshot != nil {
 			draw("")
@@ -161,11 +161,11 @@ func drawScreen(ctx context.Context, flags *remoteFlags, screen *watch.Screen, t
 
 // followGateway passes on the events of topics of the live feed, and tells on stderr
 // when the feed is interrupted.
-func followGateway(ctx context.Context, flags *remoteFlags, topics string, stderr io.Writer, on func(watch.Event) error) error {
+func followGateway(ctx context.Context, flags *remoteFlags, topics string, stderr io.Writer, on func(terminal.Event) error) error {
 	return follow(ctx, flags, topics, on, func(err error) { fmt.Fprintf(stderr, "%v; trying again\n", err) })
 }
 
-func follow(ctx context.Context, flags *remoteFlags, topics string, on func(watch.Event) error, lost func(error)) error {
+func follow(ctx context.Context, flags *remoteFlags, topics string, on func(terminal.Event) error, lost func(error)) error {
 	at, err := flags.remote()
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func follow(ctx context.Context, flags *remoteFlags, topics string, on func(watc
 		}
 		return response.Body, nil
 	}
-	err = watch.Follow(ctx, open, on, lost)
+	err = terminal.Follow(ctx, open, on, lost)
 	if errors.Is(err, context.Canceled) {
 		return nil // a signal is how it ends
 	}

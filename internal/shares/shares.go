@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// share is how many times that which is left free a holder may hold: a holder who
+	// share is how many times the free rest a holder may hold: a holder who
 	// is alone gets two thirds of the whole, and there is always something left for one
 	// who comes later, however many hold their shares already.
 	share = 2

@@ -127,7 +127,7 @@ func (r *Response) Await() {
 	if r.err != nil || r.body.done || r.conn.r < r.conn.w {
 		return
 	}
-	// Who reads is told why nothing came.
+	// The next read returns why nothing came.
 	r.conn.failed = r.fill()
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // hold binds a socket to an address of IPv4 without listening, and returns the address.
-// Whoever connects there is refused, and the system gives the port to nobody else.
+// A client that connects there is refused, and the system gives the port to nobody else.
 func hold(t testing.TB, address string) string {
 	t.Helper()
 	at, err := netip.ParseAddrPort(address)

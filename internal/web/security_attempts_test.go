@@ -9,7 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 )
 
-// Who tries credentials is told to wait; who has a right one is not, wherever it
+// A caller that tries credentials is told to wait; one with a right credential is not, wherever it
 // comes from.
 func TestManyWrongCredentialsAreSlowedDown(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/explain"
-	"github.com/patchbay-ai/patchbay/internal/web/trial"
+	"github.com/patchbay-ai/patchbay/internal/web/tryout"
 )
 
 // routeTable collects the routes of one heading of the document.
@@ -112,7 +112,7 @@ func (t *routeTable) addInstances() {
 		Summary: "Delete an instance", Query: instanceQuery{},
 	})
 	t.unversioned("POST /api/config/instance/test/{serviceType}", access.WriteInstances, a.TestInstance, web.Operation{
-		Summary: "Make one small real call to an instance, stored (instanceId) or as typed (instance); nothing is stored or counted", Body: testRequest{}, Reply: trial.Result{}, NoDryRun: true,
+		Summary: "Make one small real call to an instance, stored (instanceId) or as typed (instance); nothing is stored or counted", Body: testRequest{}, Reply: tryout.Result{}, NoDryRun: true,
 	})
 	t.unversioned("POST /api/config/discover", access.WriteInstances, a.Discover, web.Operation{
 		Summary: "Ask a backend which models it has; a stored key is never sent", Body: discoverRequest{}, Reply: discovery{}, NoDryRun: true,

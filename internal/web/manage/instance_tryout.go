@@ -11,7 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/web/trial"
+	"github.com/patchbay-ai/patchbay/internal/web/tryout"
 )
 
 // testRequest is the body of the test of an instance: a stored one, one as it is
@@ -29,13 +29,13 @@ func (a *API) TestInstance(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	table, model, err := a.trialTable(q, serviceType)
+	table, model, err := a.tryoutTable(q, serviceType)
 	if err != nil {
 		return Reply{}, err
 	}
-	result, err := trial.Call(q.Context(), proxy.New(table, a.options.Client), serviceType, model)
+	result, err := tryout.Call(q.Context(), proxy.New(table, a.options.Client), serviceType, model)
 	switch {
-	case errors.Is(err, trial.ErrModel):
+	case errors.Is(err, tryout.ErrModel):
 		return Reply{}, invalidField("instance.name", "%v", err)
 	case err != nil:
 		return Reply{}, err
@@ -47,10 +47,10 @@ func (a *API) TestInstance(q *Request) (Reply, error) {
 	return Reply{message: message, data: result, change: fmt.Sprintf("tested an instance of %s: ok=%t", serviceType, result.OK)}, nil
 }
 
-// trialTable returns a table with the one instance that the body describes, and
+// tryoutTable returns a table with the one instance that the body describes, and
 // the name of its model.
-func (a *API) trialTable(q *Request, serviceType schema.ServiceType) (*routing.Current, string, error) {
-	settings, service, err := a.trialSettings(q, serviceType)
+func (a *API) tryoutTable(q *Request, serviceType schema.ServiceType) (*routing.Current, string, error) {
+	settings, service, err := a.tryoutSettings(q, serviceType)
 	if err != nil {
 		return nil, "", err
 	}
@@ -88,10 +88,10 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 	return current, nil
 }
 
-// trialSettings returns the instance that the body describes, and its service. A
+// tryoutSettings returns the instance that the body describes, and its service. A
 // stored secret is sent to the address that it was stored for, and to no other
 // one, whoever asks.
-func (a *API) trialSettings(q *Request, serviceType schema.ServiceType) (backend.Settings, config.Service, error) {
+func (a *API) tryoutSettings(q *Request, serviceType schema.ServiceType) (backend.Settings, config.Service, error) {
 	var body update
 	given, err := config.DecodeJSON(q.body, &body, readOnly()...)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package watch shows on a terminal what a running gateway does: the calls as they end,
+// Package terminal shows on a terminal what a running gateway does: the calls as they end,
 // and a screen with traffic, instances and breakers. It reads the live feed.
-package watch
+package terminal
 
 import (
 	"bufio"

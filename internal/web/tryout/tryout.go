@@ -1,5 +1,5 @@
-// Package trial finds out whether a model answers, by one small real call.
-package trial
+// Package tryout finds out whether a model answers, by one small real call.
+package tryout
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package watch_test
+package terminal_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/patchbay-ai/patchbay/internal/watch"
+	"github.com/patchbay-ai/patchbay/internal/terminal"
 )
 
 const (
@@ -44,10 +44,10 @@ func TestAFeedThatEndsIsOpenedAgainWhereItEnded(t *testing.T) {
 		from := &feeds{texts: []string{"retry: 1000\n\n: hello\n\n" + callEvent + "event: new\nid: 9\ndata: {}\n\n", failedEvent}}
 		var seen []string
 		lost := 0
-		err := watch.Follow(t.Context(), from.open, func(e watch.Event) error {
+		err := terminal.Follow(t.Context(), from.open, func(e terminal.Event) error {
 			seen = append(seen, e.Call.RequestID)
 			if len(seen) == 2 {
-				return watch.ErrStop
+				return terminal.ErrStop
 			}
 			return nil
 		}, func(error) { lost++ })
@@ -61,7 +61,7 @@ func TestAFeedThatEndsIsOpenedAgainWhereItEnded(t *testing.T) {
 }
 
 func TestAGatewayThatNeverAnsweredIsAnError(t *testing.T) {
-	err := watch.Follow(t.Context(), new(feeds).open, nil, func(error) { t.Error("tried again") })
+	err := terminal.Follow(t.Context(), new(feeds).open, nil, func(error) { t.Error("tried again") })
 	if err == nil || err.Error() != "nobody listens" {
 		t.Error(err)
 	}
@@ -72,7 +72,7 @@ func TestFollowingEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		tries := 0
-		err := watch.Follow(ctx, (&feeds{texts: []string{callEvent}}).open, func(watch.Event) error { return nil }, func(error) { tries++ })
+		err := terminal.Follow(ctx, (&feeds{texts: []string{callEvent}}).open, func(terminal.Event) error { return nil }, func(error) { tries++ })
 		if !errors.Is(err, context.DeadlineExceeded) || tries < 50 {
 			t.Errorf("%v after %d tries", err, tries)
 		}
@@ -80,14 +80,14 @@ func TestFollowingEndsWithItsContext(t *testing.T) {
 }
 
 // screenOf returns a screen that has seen a feed.
-func screenOf(t *testing.T, style watch.Style, events ...string) *watch.Screen {
+func screenOf(t *testing.T, style terminal.Style, events ...string) *terminal.Screen {
 	t.Helper()
-	screen := &watch.Screen{Style: style, Name: "gw"}
+	screen := &terminal.Screen{Style: style, Name: "gw"}
 	count := 0
-	if err := watch.Follow(t.Context(), (&feeds{texts: []string{strings.Join(events, "")}}).open, func(e watch.Event) error {
+	if err := terminal.Follow(t.Context(), (&feeds{texts: []string{strings.Join(events, "")}}).open, func(e terminal.Event) error {
 		screen.Take(e)
 		if count++; count == len(events) {
-			return watch.ErrStop
+			return terminal.ErrStop
 		}
 		return nil
 	}, func(err error) { t.Error(err) }); err != nil {
@@ -97,7 +97,7 @@ func screenOf(t *testing.T, style watch.Style, events ...string) *watch.Screen {
 }
 
 func TestScreenShowsWhatNeedsAttentionFirst(t *testing.T) {
-	screen := screenOf(t, watch.Style{}, snapshotEvent, changeEvent, callEvent, failedEvent)
+	screen := screenOf(t, terminal.Style{}, snapshotEvent, changeEvent, callEvent, failedEvent)
 	page := strings.Join(screen.Lines(0, 0), "\n")
 	for _, part := range []string{
 		"up 1m0s  version 3", "requests/s 7", "in flight 4", "queued 1", "last minute: 90 requests, 2 errors, latency p50 12ms p95 1.23s, first token -",
@@ -119,7 +119,7 @@ func TestScreenShowsWhatNeedsAttentionFirst(t *testing.T) {
 
 func TestScreenFitsTheTerminal(t *testing.T) {
 	for _, colour := range []bool{false, true} {
-		screen := screenOf(t, watch.Style{Colour: colour}, snapshotEvent, changeEvent, callEvent, failedEvent)
+		screen := screenOf(t, terminal.Style{Colour: colour}, snapshotEvent, changeEvent, callEvent, failedEvent)
 		lines := screen.Lines(40, 7)
 		if len(lines) != 7 {
 			t.Errorf("%d lines", len(lines))
@@ -148,7 +148,7 @@ func TestManyInstancesLeaveRoomForCalls(t *testing.T) {
 	start, end, _ := strings.Cut(snapshotEvent, "data: {\"service\":\"chat\",\"model\":\"m\",\"id\":\"bad")
 	one := "data: {\"service\":\"chat\",\"id\":\"more@http://c\",\"health\":\"HEALTHY\",\"enabled\":true,\"breaker\":{\"state\":\"CLOSED\"}},\n"
 	many := start + strings.Repeat(one, 50) + "data: {\"service\":\"chat\",\"model\":\"m\",\"id\":\"bad" + end
-	lines := screenOf(t, watch.Style{}, many, callEvent).Lines(120, 24)
+	lines := screenOf(t, terminal.Style{}, many, callEvent).Lines(120, 24)
 	page := strings.Join(lines, "\n")
 	if !strings.Contains(page, "chat      bad@") || !strings.Contains(page, "… and 41 more\n") || !strings.Contains(page, "req_1") {
 		t.Errorf("%s", page)
