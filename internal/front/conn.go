@@ -73,7 +73,6 @@ type conn struct {
 	wait    func(fd uintptr) bool
 	waitErr error
 
-	head head
 	// body and response are those of the present request, nil between requests, as is the
 	// context of the request.
 	body     *body
@@ -81,13 +80,16 @@ type conn struct {
 	request  atomic.Pointer[requestContext]
 	// gone says that the client has reset the connection, perhaps before its request
 	// was known.
-	gone atomic.Bool
-	peer peer
+	gone  atomic.Bool
+	peer  peer
+	ahead ahead
 
 	writing  sync.Mutex // an interim reply is not written into another
 	deadline time.Time  // of writes
-	vector   net.Buffers
-	pieces   [3][]byte // of vector
+	// bounds says who sets deadline.
+	bounds atomic.Uint32
+	vector net.Buffers
+	pieces [3][]byte // of vector
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -97,11 +99,29 @@ func newConn(s *Server, nc net.Conn) *conn {
 		state := encrypted.ConnectionState()
 		c.tls = &state
 	} else {
-		c.plain = c.raw != nil
+		c.plain = canTryRead && c.raw != nil
 	}
 	c.reads.set = nc.SetReadDeadline
 	c.wait = c.tryRead
 	return c
+}
+
+// Who sets the deadline of writes.
+const (
+	byServer uint32 = iota
+	byHandler
+	givenBack // by the handler to the server
+)
+
+// socketOf returns the socket of a connection, which may be encrypted.
+func socketOf(nc net.Conn) (syscall.RawConn, error) {
+	if encrypted, ok := nc.(*tls.Conn); ok {
+		nc = encrypted.NetConn()
+	}
+	if socket, ok := nc.(syscall.Conn); ok {
+		return socket.SyscallConn()
+	}
+	return nil, syscall.EINVAL
 }
 
 // move goes on to another step. False means that the connection was closed.
@@ -124,64 +144,41 @@ func (c *conn) abort() {
 	_ = c.nc.Close()
 }
 
-// serve answers the requests of the connection, until it ends or goes to net/http.
+// serve answers the requests of the connection until it ends.
 func (c *conn) serve() {
 	defer c.server.remove(c)
-	if watcher := c.server.watcher; watcher != nil && watcher.add(c) != nil {
-		c.handOver() // net/http watches it by itself
-		return
-	}
-	stop := context.AfterFunc(c.server.base, c.endRequest)
+	watcher := c.server.watcher
+	isWatched := watcher != nil && c.raw != nil && watcher.add(c) == nil
+	stop := context.AfterFunc(c.server.options.Base, c.endRequest)
 	defer stop()
-	for c.readHead() {
-		verdict, refusal := c.head.parse(c.head.text)
-		if verdict == refuse {
+	for {
+		length := c.readHead()
+		if length == 0 {
+			break
+		}
+		x, refusal := c.newExchange(c.buf[c.r : c.r+length])
+		if x == nil {
 			c.refuse(refusal)
 			break
 		}
-		if verdict == pass || c.server.unwatched.Load() || !c.server.options.Serves(c.head.method, c.head.path) {
-			c.handOver()
-			return
-		}
-		c.r += len(c.head.text)
-		if !c.move(busy) || !c.answer() {
-			break
-		}
-		if c.server.closing.Load() {
+		c.r += length
+		c.ahead.allow(!isWatched || c.server.unwatched.Load())
+		if !c.move(busy) || !c.answer(x) || c.server.closing.Load() {
 			break
 		}
 	}
-	c.close()
-}
-
-// close ends the connection.
-func (c *conn) close() {
-	if c.server.watcher != nil {
-		c.server.watcher.forget(c)
+	if watcher != nil {
+		watcher.forget(c)
 	}
 	c.giveBack()
 	_ = c.nc.Close()
 }
 
-// handOver passes the connection to net/http.
-func (c *conn) handOver() {
-	if c.server.watcher != nil {
-		c.server.watcher.remove(c)
-	}
-	c.reads.clear()
-	if !c.deadline.IsZero() {
-		_ = c.nc.SetWriteDeadline(time.Time{})
-	}
-	came := bytes.Clone(c.buf[c.r:c.w])
-	c.giveBack()
-	c.server.rest.give(&begun{Conn: c.nc, came: came})
-}
-
-// readHead reads until the buffer starts with the head of a request. False means
-// that the connection ends. One empty line before the head is ignored (RFC 9112,
-// 2.2): some clients send one after a body.
-func (c *conn) readHead() bool {
-	limit := c.server.options.HTTP.MaxHeaderBytes + headSlop
+// readHead reads until the buffer starts with the head of a request, and returns its
+// length; 0 means that the connection ends. One empty line before the head is ignored
+// (RFC 9112, 2.2): some clients send one after a body.
+func (c *conn) readHead() int {
+	limit := c.server.options.MaxHead + headSlop
 	line, from := 0, 0 // where the present line starts, where to search on
 	skipped := false
 	for {
@@ -207,14 +204,13 @@ func (c *conn) readHead() bool {
 		}
 		switch {
 		case length > limit, length == 0 && len(came) > limit:
-			c.refuse(Refusal{Status: http.StatusRequestHeaderFieldsTooLarge})
-			return false
+			c.refuse(Refusal{Status: http.StatusRequestHeaderFieldsTooLarge, Message: "The head of the request is too long."})
+			return 0
 		case length > 0:
-			c.head.text = string(came[:length])
-			return true
+			return length
 		}
 		if !c.moveToWait(len(came)) || !c.fillHead() {
-			return false
+			return 0
 		}
 	}
 }
@@ -235,36 +231,34 @@ func (c *conn) moveToWait(has int) bool {
 // fillHead reads once. False means that the connection ends.
 func (c *conn) fillHead() bool {
 	for {
-		err := c.fill()
-		if err == nil {
+		n, err := c.fill()
+		if n > 0 || err == nil {
 			return true
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false
 		}
-		c.reads.clear() // it was that of an earlier body
+		c.reads.reset(time.Time{}) // it was that of an earlier body
 	}
 }
 
-// fill reads once into the buffer. While nothing comes, an empty buffer is given
-// back, so that idle connections have none.
-func (c *conn) fill() error {
+// fill reads once into the buffer, and returns how many bytes have come. While nothing
+// comes, an empty buffer is given back, so that idle connections have none.
+func (c *conn) fill() (int, error) {
 	c.makeRoom()
-	if c.plain {
-		err := c.raw.Read(c.wait)
-		if err == nil {
-			err = c.waitErr
-		}
-		c.waitErr = nil
-		return err
+	if !c.plain {
+		c.borrow()
+		n, err := c.nc.Read(c.buf[c.w:])
+		c.w += n
+		return n, err
 	}
-	c.borrow()
-	n, err := c.nc.Read(c.buf[c.w:])
-	c.w += n
-	if n > 0 {
-		return nil
+	before := c.w
+	err := c.raw.Read(c.wait)
+	if err == nil {
+		err = c.waitErr
 	}
-	return err
+	c.waitErr = nil
+	return c.w - before, err
 }
 
 // makeRoom makes sure that there is room behind what has come.
@@ -317,38 +311,40 @@ func (c *conn) refuse(refusal Refusal) {
 }
 
 // answer answers one request. False means that the connection ends.
-func (c *conn) answer() (goesOn bool) {
-	request := c.begin()
+func (c *conn) answer(x *exchange) (goesOn bool) {
+	c.begin(x)
 	defer func() {
 		if !c.end(recover()) {
 			goesOn = false
 		}
 	}()
-	c.server.options.HTTP.Handler.ServeHTTP(c.response, request)
-	return c.response.finish() && c.discardBody()
+	if x.request.RequestURI == "*" && x.request.Method == http.MethodOptions {
+		x.response.WriteHeader(http.StatusOK) // the server as a whole has no options
+	} else {
+		c.server.options.Handler.ServeHTTP(&x.response, x.request)
+	}
+	c.ahead.end(c)
+	return x.response.finish() && c.discardBody()
 }
 
-// begin prepares for the answer to the request that was read.
-func (c *conn) begin() *http.Request {
-	if c.head.length == 0 {
-		c.giveBackIfEmpty()
-	}
-	x := c.newExchange()
-	ctx := &x.ctx
+// begin prepares for the answer to a request.
+func (c *conn) begin(x *exchange) {
 	c.body, c.response = &x.body, &x.response
-	request := c.newRequest(x)
-	c.head.reset()
+	ctx := &x.ctx
 	c.request.Store(ctx)
 	if c.gone.Load() || ctx.Context.Err() != nil {
 		ctx.cancel() // that happened before the context was known
 	}
-	c.peer.begin(c, ctx)
-	return request
+	c.peer.begin(c, ctx, x.response.isHTTP10)
+	if x.body.ended {
+		_ = x.body.end()
+	}
 }
 
-// end ends the request. It tells whether the connection can have another one, which is
+// end ends the request. It reports whether the connection can have another one, which is
 // not so after a panic of the handler.
 func (c *conn) end(panicked any) bool {
+	c.ahead.end(c)
 	c.peer.end()
 	c.request.Swap(nil).cancel()
 	c.response.end()
@@ -378,7 +374,7 @@ func (c *conn) endRequest() {
 // discardBody reads what the handler left of the body, so that the next request can
 // be found. False means that it is too much.
 func (c *conn) discardBody() bool {
-	if c.body.left == 0 {
+	if c.body.ended {
 		return true
 	}
 	if c.body.isAbandoned() {

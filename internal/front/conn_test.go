@@ -11,30 +11,20 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// newServer returns a server with this handler, and net/http behind it that answers
-// everything with 501.
+// newServer returns a server with this handler.
 func newServer(handler http.HandlerFunc) *Server {
-	served := func(w http.ResponseWriter, r *http.Request) {
-		if _, here := w.(*response); !here {
-			w.WriteHeader(http.StatusNotImplemented)
-			return
-		}
-		handler(w, r)
-	}
 	return New(Options{
-		HTTP:   &http.Server{Handler: http.HandlerFunc(served), ReadHeaderTimeout: 15 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10},
-		Serves: func(_, path string) bool { return strings.HasPrefix(path, "/v1/") },
+		Handler: handler, HeadTime: 15 * time.Second, IdleTime: 2 * time.Minute, MaxHead: 64 << 10,
 		Refuse: func(r Refusal) []byte {
 			return fmt.Appendf(nil, "HTTP/1.1 %d Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", r.Status)
 		},
-		Log: slog.New(slog.DiscardHandler),
+		Base: context.Background(), Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -43,7 +33,6 @@ func newServer(handler http.HandlerFunc) *Server {
 func talk(t *testing.T, handler http.HandlerFunc) net.Conn {
 	t.Helper()
 	s := newServer(handler)
-	s.base = context.Background()
 	s.serving.Go(s.expire)
 	client, served := net.Pipe()
 	c := newConn(s, halfClosing{served})
@@ -167,26 +156,27 @@ func TestRequestsFollowEachOther(t *testing.T) {
 	}
 }
 
-// What is not served here goes to net/http with its connection, and with all that
-// has come behind it.
-func TestUnusualRequestsGoToNetHTTP(t *testing.T) {
+// Whatever a request looks like, the next one of its connection is found.
+func TestRequestsOfAllKindsFollowEachOther(t *testing.T) {
 	t.Parallel()
-	for name, unusual := range map[string]string{
-		"another path":                      "GET /elsewhere HTTP/1.1\r\nHost: h\r\n\r\n",
-		"an empty line before another path": "\r\nGET /elsewhere HTTP/1.1\r\nHost: h\r\n\r\n",
-		"chunks":                            "POST /v1/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
-		"an escape":                         "POST /v1/%78 HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n",
+	for name, test := range map[string]struct{ request, want string }{
+		"another path":         {"GET /elsewhere HTTP/1.1\r\nHost: h\r\n\r\n", ""},
+		"an empty line before": {"\r\nGET /elsewhere HTTP/1.1\r\nHost: h\r\n\r\n", ""},
+		"chunks":               {"POST /v1/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "abc"},
+		"extensions, trailers": {"POST /v1/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n3;a=b\r\nabc\r\n2 \r\nde\r\n00\r\nX: y\r\n\r\n", "abcde"},
+		"an escape":            {"POST /v1/%78 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc", "abc"},
+		"an absolute target":   {"POST http://h/v1/x HTTP/1.1\r\nHost: g\r\nContent-Length: 3\r\n\r\nabc", "abc"},
+		"HTTP/1.0":             {"POST /v1/x HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nabc", "abc"},
+		"an early expectation": {"POST /v1/x HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc", "abc"},
+		"options of all":       {"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, c := listen(t, echo)
-			say(t, c, post("here")+unusual+post("there"))
+			say(t, c, post("here")+test.request+post("there"))
 			replies := bufio.NewReader(c)
-			if _, got := hear(t, replies); got != "here" {
-				t.Errorf("%q", got)
-			}
-			for range 2 {
-				if response, _ := hear(t, replies); response.StatusCode != http.StatusNotImplemented {
-					t.Errorf("%d is not from net/http", response.StatusCode)
+			for _, want := range []string{"here", test.want, "there"} {
+				if response, got := hear(t, replies); got != want || response.StatusCode != http.StatusOK {
+					t.Errorf("%d %q, want %q", response.StatusCode, got, want)
 				}
 			}
 		})
@@ -398,46 +388,6 @@ func TestWaitingConnectionsAreClosed(t *testing.T) {
 	}
 }
 
-func TestBodiesThatDoNotCome(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		then func(c net.Conn)
-		want time.Duration
-	}{
-		"nothing": {nil, 30 * time.Second},
-		"a drop every ten seconds": {func(c net.Conn) {
-			for range 3 {
-				<-time.After(9 * time.Second)
-				_, _ = io.WriteString(c, "x")
-			}
-		}, 30 * time.Second},
-		"a slow link": {func(c net.Conn) {
-			for range 100 { // a megabyte each ten seconds
-				<-time.After(10 * time.Second)
-				_, _ = io.WriteString(c, strings.Repeat("x", 1<<20))
-			}
-		}, 30*time.Second + (100<<20)/BytesPerSecond*time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ended := make(chan error, 1)
-				c := talk(t, func(_ http.ResponseWriter, r *http.Request) {
-					_, err := io.Copy(io.Discard, r.Body)
-					ended <- err
-				})
-				began := time.Now()
-				say(t, c, "POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n")
-				if test.then != nil {
-					test.then(c)
-				}
-				if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != test.want {
-					t.Errorf("%v after %v, want it after %v", err, time.Since(began), test.want)
-				}
-			})
-		})
-	}
-}
-
 // A client that sends all of a large body before it reads gets the reply that did not
 // wait for the body, and is told that the connection ends with it.
 func TestClientsThatStillSendGetTheReply(t *testing.T) {
@@ -488,36 +438,6 @@ func TestLaterRequestsHaveTheirOwnTime(t *testing.T) {
 	})
 }
 
-// A reader that stalls is cut off on every request of a connection.
-func TestRepliesThatNobodyReads(t *testing.T) {
-	t.Parallel()
-	for _, pause := range []time.Duration{0, time.Second, 10 * time.Second, time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			ended := make(chan error, 1)
-			c := talk(t, func(w http.ResponseWriter, r *http.Request) {
-				_, err := w.Write(make([]byte, 10+r.ContentLength*20_000))
-				ended <- err
-			})
-			replies := bufio.NewReader(c)
-			for range 3 {
-				say(t, c, post(""))
-				hear(t, replies)
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
-				<-time.After(pause)
-			}
-			began := time.Now()
-			say(t, c, post("stall"))
-			if err, took := <-ended, time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took > 2*BaseAllowance {
-				t.Errorf("%v after %v", err, took)
-			}
-		})
-	}
-}
-
-// Encrypted connections are served here, too, and go to net/http with what was read
-// from them.
 func TestEncryptedConnections(t *testing.T) {
 	t.Parallel()
 	// The key and certificate of httptest, for any client that does not look.
@@ -555,7 +475,7 @@ func TestEncryptedConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		body, _ := io.ReadAll(response.Body)
-		if here := strings.HasPrefix(path, "/v1"); here && string(body) != "hi over TLS true" || !here && response.StatusCode != http.StatusNotImplemented {
+		if string(body) != "hi over TLS true" {
 			t.Errorf("%s: %d %q", path, response.StatusCode, body)
 		}
 	}

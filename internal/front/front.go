@@ -1,13 +1,11 @@
-// Package front is the HTTP/1.1 server that stands before net/http. It owns the
-// connections of the listener and answers the ordinary requests of the unified API
-// itself: on one goroutine per connection, with one read and one write for most
-// requests, and without memory while it waits. Whatever is unusual it hands to
-// net/http, together with the connection and the bytes that it has read.
+// Package front is the HTTP/1.1 server of the gateway. It answers requests on one
+// goroutine per connection, with one read and one write for most requests, and without
+// memory while it waits. It reads what net/http would read, or refuses it; HTTP/2 is not
+// served here.
 package front
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,38 +16,26 @@ import (
 
 // Options are the settings of a Server.
 type Options struct {
-	// HTTP serves what is not served here. Its handler, its limits and its context
-	// hold here, too.
-	HTTP *http.Server
-	// Wrap returns the listener for HTTP around the one from which it gets its
-	// connections; nil leaves it as it is.
-	Wrap func(net.Listener) net.Listener
-	// Serves tells whether requests with this method and path are served here; nil
-	// leaves everything to HTTP.
-	Serves func(method, path string) bool
+	Handler http.Handler
+	// HeadTime is how long the head of a request may take, and IdleTime how long a
+	// connection may wait for the next request; 0 means for ever.
+	HeadTime, IdleTime time.Duration
+	// MaxHead is the largest head of a request in bytes.
+	MaxHead int
 	// Refuse returns the whole reply to a request that is not valid.
 	Refuse func(Refusal) []byte
-	Log    *slog.Logger
-}
-
-// Refusal says why a request is not served by anybody.
-type Refusal struct {
-	Status int
-	// Framing says that the request could be taken for another one by another
-	// server, so that it is refused although net/http could read it.
-	Framing bool
-	Message string
+	// Base is the context of all requests.
+	Base context.Context
+	Log  *slog.Logger
 }
 
 // Server serves the connections of one listener.
 type Server struct {
 	options Options
-	base    context.Context // of all requests
 
 	listener net.Listener
-	rest     *handoff
-	watcher  *watcher // nil where clients that leave cannot be watched for
-	// unwatched says that the watcher has failed: net/http serves all further requests.
+	watcher  *watcher // nil where there is no poller; see ahead
+	// unwatched says that the watcher has failed.
 	unwatched atomic.Bool
 
 	mu      sync.Mutex
@@ -70,7 +56,6 @@ type Server struct {
 func New(options Options) *Server {
 	return &Server{
 		options: options,
-		rest:    newHandoff(),
 		conns:   make(map[*conn]struct{}),
 		woken:   make(chan struct{}, 1),
 		none:    make(chan struct{}, 1),
@@ -92,7 +77,7 @@ func (s *Server) Serve() error {
 			}
 			return err
 		}
-		s.accept(nc)
+		s.add(newConn(s, nc))
 	}
 }
 
@@ -100,44 +85,25 @@ func (s *Server) Serve() error {
 // before Serve.
 func (s *Server) Start(listener net.Listener) {
 	s.listener = listener
-	s.rest.addr = listener.Addr()
-	s.base = context.Background()
-	if base := s.options.HTTP.BaseContext; base != nil {
-		s.base = base(listener)
-	}
 	watcher, err := newWatcher()
 	if err != nil {
-		// net/http watches with a goroutine per request.
-		s.options.Log.Warn("clients that leave cannot be watched for; all requests are served by net/http", "error", err)
+		s.options.Log.Debug("clients that leave are noticed by a goroutine for each request", "reason", err)
 	}
 	if s.watcher = watcher; watcher != nil {
 		s.serving.Go(s.watch)
 	}
 	s.serving.Go(s.expire)
-	s.serving.Go(s.serveRest)
 }
 
 // watch watches for clients that leave. If that fails before the server is closed, those
-// whose requests run are noticed only when something is sent to them, and all further
-// requests are served by net/http.
+// whose requests run are noticed only when something is sent to them.
 func (s *Server) watch() {
 	err := s.watcher.run()
 	if s.closing.Load() {
 		return
 	}
 	s.unwatched.Store(true)
-	s.options.Log.Error("clients that leave cannot be watched for any more; from now on all requests are served by net/http", "error", err)
-}
-
-// serveRest lets net/http serve what is handed to it.
-func (s *Server) serveRest() {
-	rest := net.Listener(s.rest)
-	if s.options.Wrap != nil {
-		rest = s.options.Wrap(rest)
-	}
-	if err := s.options.HTTP.Serve(rest); !errors.Is(err, http.ErrServerClosed) {
-		s.options.Log.Error("net/http serves no more", "error", err)
-	}
+	s.options.Log.Error("clients that leave cannot be watched for any more; from now on a goroutine for each request does that", "error", err)
 }
 
 // pause waits until it is likely that another connection can be accepted: mostly
@@ -155,17 +121,6 @@ func (s *Server) pause() {
 func isTemporary(err error) bool {
 	temporary, ok := err.(interface{ Temporary() bool })
 	return ok && temporary.Temporary()
-}
-
-// accept serves a connection, or passes it on where a client that leaves would not
-// be noticed.
-func (s *Server) accept(nc net.Conn) {
-	c := newConn(s, nc)
-	if c.raw == nil || s.watcher == nil || s.unwatched.Load() || s.options.Serves == nil {
-		s.rest.give(nc)
-		return
-	}
-	s.add(c)
 }
 
 // add begins to serve a connection, unless the server has been closed.
@@ -214,9 +169,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			c.closeIn(state)
 		}
 	})
-	if err := s.options.HTTP.Shutdown(ctx); err != nil {
-		return err
-	}
 	for s.isServing() {
 		select {
 		case <-s.none:
@@ -231,7 +183,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // is served any more.
 func (s *Server) Close() {
 	s.halt((*conn).abort)
-	_ = s.options.HTTP.Close()
 	s.serving.Wait()
 }
 
@@ -255,7 +206,7 @@ func (s *Server) halt(end func(*conn)) {
 // then costs less.
 func (s *Server) expire() {
 	every := time.Second
-	for _, timeout := range []time.Duration{s.options.HTTP.ReadHeaderTimeout, s.options.HTTP.IdleTimeout} {
+	for _, timeout := range []time.Duration{s.options.HeadTime, s.options.IdleTime} {
 		if timeout > 0 {
 			every = min(every, timeout/4)
 		}
@@ -295,9 +246,9 @@ func (s *Server) expireNow(now time.Time) int {
 		var allowed time.Duration
 		switch stepOf(state) {
 		case idle:
-			allowed = s.options.HTTP.IdleTimeout
+			allowed = s.options.IdleTime
 		case fresh, reading:
-			allowed = s.options.HTTP.ReadHeaderTimeout
+			allowed = s.options.HeadTime
 		}
 		if allowed > 0 && now.Sub(c.since) >= allowed {
 			c.closeIn(state)

@@ -14,15 +14,15 @@ type peer struct {
 	mu      sync.Mutex
 	request *requestContext // that is being answered, nil between requests
 	probe   func()          // see response.ProbeWith
-	replied bool            // the reply has begun
+	replied bool            // the reply has begun, or an interim one is not possible
 	ended   bool            // the client has ended its side
 	probing *time.Timer
 }
 
 // begin begins a request.
-func (p *peer) begin(c *conn, request *requestContext) {
+func (p *peer) begin(c *conn, request *requestContext, isHTTP10 bool) {
 	p.mu.Lock()
-	p.request = request
+	p.request, p.replied = request, isHTTP10
 	ended := p.ended
 	p.mu.Unlock()
 	if ended {
@@ -53,6 +53,14 @@ func (p *peer) probeWith(probe func()) {
 	p.probe = probe
 }
 
+// leave ends what is known: the handler has the connection, and nothing more is sent by
+// the server.
+func (p *peer) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.request, p.probe = nil, nil
+}
+
 // halfClosed is called when the client has ended its side of the connection.
 func (c *conn) halfClosed() {
 	c.peer.mu.Lock()
@@ -74,7 +82,7 @@ func (c *conn) probeClient(request *requestContext) {
 	c.peer.mu.Lock()
 	defer c.peer.mu.Unlock()
 	if c.peer.request == request && c.peer.probing == nil {
-		c.peer.probing = time.AfterFunc(ProbeAgain, func() { c.probeOnce(request) })
+		c.peer.probing = time.AfterFunc(probeAgain, func() { c.probeOnce(request) })
 	}
 }
 
@@ -97,10 +105,20 @@ func (c *conn) probeOnce(request *requestContext) bool {
 		}
 		return probe != nil
 	}
-	err := c.write([]byte(Interim))
+	err := c.write([]byte(interim))
 	c.writing.Unlock()
 	if err != nil {
 		request.cancel() // the client has left
 	}
 	return true
+}
+
+// writeInterim tells the client to go on, unless the reply has begun.
+func (c *conn) writeInterim() error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if c.response.sent {
+		return nil
+	}
+	return c.write([]byte(interim))
 }

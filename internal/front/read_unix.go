@@ -7,6 +7,9 @@ import (
 	"syscall"
 )
 
+// canTryRead says that a socket can be asked for what has come without waiting.
+const canTryRead = true
+
 // tryRead reads without waiting into a buffer that it gives back if nothing has
 // come. False means that it is to be called again when something has.
 func (c *conn) tryRead(fd uintptr) bool {

@@ -9,6 +9,7 @@ import (
 // exchange is what a handler is given for one request, beside the request itself and the
 // headers. It is made in one piece and never used again.
 type exchange struct {
+	request  *http.Request
 	ctx      requestContext
 	body     body
 	response response
@@ -16,48 +17,26 @@ type exchange struct {
 	values   [16]string // of most headers
 }
 
-// newExchange returns the exchange of the request whose head was read.
-func (c *conn) newExchange() *exchange {
-	return &exchange{
-		ctx:      requestContext{Context: c.server.base, calling: &c.server.serving},
-		body:     body{conn: c, left: c.head.length},
-		response: response{conn: c, header: make(http.Header), close: c.head.close},
-	}
-}
-
-// newRequest returns the request whose head was read, as net/http would have read it.
-// Each of its texts is a copy, or well known: an id or a name that is kept for longer than
-// the request must not keep the whole head in memory.
-func (c *conn) newRequest(x *exchange) *http.Request {
-	h, known := &c.head, &c.server.known
-	target := known.value(h.target)
-	x.url.Path, x.url.RawQuery, _ = strings.Cut(target, "?")
+// newExchange returns what the handler gets for the request whose head has come, or why
+// the request is refused.
+func (c *conn) newExchange(text []byte) (*exchange, Refusal) {
+	x := &exchange{ctx: requestContext{Context: c.server.options.Base, calling: &c.server.serving}}
 	r := c.server.blank.WithContext(&x.ctx) // which copies it
-	r.Method, r.URL, r.RequestURI, r.Host = known.value(h.method), &x.url, target, known.value(h.host)
-	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
-	r.Header, r.ContentLength, r.Body, r.Close = h.header(known, x.values[:0]), h.length, &x.body, h.close
-	r.RemoteAddr, r.TLS = c.remote, c.tls
-	return r
-}
-
-// header returns the fields of a head. Their values are appended to the given ones.
-func (h *head) header(known *knownTexts, values []string) http.Header {
-	header := make(http.Header, len(h.fields))
-	for _, f := range h.fields {
-		name := known.name(f.name)
-		if name == "Host" {
-			continue
-		}
-		value := known.value(f.value)
-		if given := header[name]; given != nil {
-			header[name] = append(given, value)
-			continue
-		}
-		n := len(values)
-		values = append(values, value)
-		header[name] = values[n : n+1 : n+1]
+	x.request, r.URL = r, &x.url
+	h := head{known: &c.server.known, request: r, values: x.values[:0]}
+	if !h.parse(text) {
+		return nil, h.refusal
 	}
-	return header
+	r.RemoteAddr, r.TLS = c.remote, c.tls
+	x.body = body{conn: c, left: max(0, r.ContentLength), isChunked: r.ContentLength < 0, ended: r.ContentLength == 0, continues: h.continues}
+	r.Body = http.NoBody
+	if !x.body.ended {
+		r.Body = &x.body
+	}
+	x.response = response{
+		conn: c, header: make(http.Header), isHTTP10: r.ProtoMinor == 0, isHead: r.Method == http.MethodHead, close: r.Close,
+	}
+	return x, Refusal{}
 }
 
 // knownTexts are texts that are in many heads, so that they need not be copied.
@@ -89,20 +68,20 @@ func newKnownTexts() knownTexts {
 }
 
 // name returns the name of a field as net/http writes it, without memory of the head.
-func (k *knownTexts) name(text string) string {
-	if name, ok := k.names[text]; ok {
+func (k *knownTexts) name(text []byte) string {
+	if name, ok := k.names[string(text)]; ok {
 		return name
 	}
-	return strings.Clone(http.CanonicalHeaderKey(text))
+	return http.CanonicalHeaderKey(string(text))
 }
 
 // value returns a text without memory of the head.
-func (k *knownTexts) value(text string) string {
+func (k *knownTexts) value(text []byte) string {
 	const longest = 40 // of those that are known
 	if len(text) <= longest {
-		if value, ok := k.values[text]; ok {
+		if value, ok := k.values[string(text)]; ok {
 			return value
 		}
 	}
-	return strings.Clone(text)
+	return string(text)
 }

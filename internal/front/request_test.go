@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"slices"
@@ -141,6 +142,42 @@ func TestValuesDoNotKeepTheHeadInMemory(t *testing.T) {
 		t.Errorf("the heap has grown by %d bytes", grown)
 	}
 	runtime.KeepAlive(kept)
+}
+
+// A server keeps nothing of the requests that it has answered, and connections that wait
+// have no buffer, however large the heads were.
+func TestMemoryKeptAfterManyRequestsWithLargeHeads(t *testing.T) {
+	const clients, requests, padding = 20, 10_000, 60 << 10
+	s, first := listen(t, echo)
+	head := "POST /v1/x HTTP/1.1\r\nHost: h\r\nX-Padding: " + strings.Repeat("x", padding) + "\r\n" + strings.Repeat("X: y\r\n", 100)
+	bodies := []string{"Content-Length: 2\r\n\r\n{}", "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"}
+	conns := make([]net.Conn, clients)
+	readers := make([]*bufio.Reader, clients)
+	for i := range conns {
+		c, err := net.Dial("tcp", first.RemoteAddr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		conns[i], readers[i] = c, bufio.NewReader(c)
+	}
+	send := func(n int) {
+		say(t, conns[n%clients], head+bodies[n%len(bodies)])
+		if response, got := hear(t, readers[n%clients]); response.StatusCode != http.StatusOK || got != "{}" {
+			t.Fatalf("%d %q", response.StatusCode, got)
+		}
+	}
+	for n := range clients {
+		send(n)
+	}
+	before := heap()
+	for n := range requests {
+		send(n)
+	}
+	if grown := heap() - before; grown > 1<<20 {
+		t.Errorf("the heap has grown by %d bytes", grown)
+	}
+	runtime.KeepAlive(s)
 }
 
 // heap returns how many bytes are in use.

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/wire"
@@ -27,7 +26,10 @@ type response struct {
 	hasHead   bool  // the head is in out, or was sent
 	sent      bool  // something of the reply was sent
 	left      int64 // of the announced length; -1 if none was announced
+	skipped   int64 // bytes of a body that is not sent: that of a reply to HEAD
 	chunked   bool
+	isHTTP10  bool // the request is HTTP/1.0, which knows no chunks
+	isHead    bool // the reply to HEAD has no body
 	close     bool // the connection ends with this reply
 	err       error
 }
@@ -36,6 +38,8 @@ type response struct {
 func (r *response) end() {
 	r.giveBack()
 	r.err = errEnded
+	r.conn.bounds.CompareAndSwap(byHandler, givenBack)
+	_ = r.conn.reads.bound(time.Time{})
 }
 
 // Header returns the header of the reply, which is sent with its first bytes.
@@ -47,7 +51,7 @@ func (r *response) AnnounceLength(length int64) { r.announced, r.left = true, le
 
 // WriteHeader decides the status. Interim replies are not sent.
 func (r *response) WriteHeader(status int) {
-	if r.status == 0 && status >= http.StatusOK {
+	if r.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		r.status = status
 	}
 }
@@ -60,6 +64,13 @@ func (r *response) Write(p []byte) (int, error) {
 	}
 	if len(p) == 0 {
 		return 0, nil
+	}
+	if !r.hasBody() {
+		if r.isHead {
+			r.skipped += int64(len(p))
+			return len(p), nil
+		}
+		return 0, http.ErrBodyNotAllowed
 	}
 	if !r.hasHead {
 		r.writeHead(-1)
@@ -136,10 +147,13 @@ func (r *response) ProbeWith(probe func()) {
 
 // finish ends a reply. False means that the connection ends with it.
 func (r *response) finish() bool {
+	if r.isHandedOver() {
+		return false
+	}
 	r.WriteHeader(http.StatusOK)
 	switch {
 	case !r.hasHead:
-		r.writeHead(0)
+		r.writeHead(r.skipped)
 	case r.chunked:
 		r.borrow()
 		r.out = append(r.out, "0\r\n\r\n"...)
@@ -148,60 +162,103 @@ func (r *response) finish() bool {
 	if r.err != nil || r.left > 0 {
 		return false // the client sees that it is not complete
 	}
-	if r.close && r.conn.body.left > 0 {
+	if r.close && !r.conn.body.ended {
 		r.conn.linger()
 	}
 	return !r.close
 }
 
-// writeHead writes the head of the reply. A body that has a length which the
-// handler does not announce is chunked; whole is that of one that is complete.
+// hasBody reports whether the reply can have a body.
+func (r *response) hasBody() bool {
+	return !r.isHead && r.status != http.StatusNoContent && r.status != http.StatusNotModified && r.status != http.StatusSwitchingProtocols
+}
+
+// writeHead writes the head of the reply; whole is the length of a body that is complete,
+// and -1 of one that is not.
 func (r *response) writeHead(whole int64) {
 	r.hasHead = true
 	r.borrow()
-	if given := r.header["Content-Length"]; len(given) == 1 {
-		r.left, _ = strconv.ParseInt(given[0], 10, 64)
-		r.announced = false // the header is sent with the others
-	} else if !r.announced {
-		r.left = -1
-	}
+	r.decideLength(whole)
 	out := r.out
-	if r.status == http.StatusOK {
-		out = append(out, "HTTP/1.1 200 OK\r\nDate: "...)
+	if r.status == http.StatusOK && !r.isHTTP10 {
+		out = append(out, "HTTP/1.1 200 OK"...)
 	} else {
-		out = append(out, "HTTP/1.1 "...)
+		out = append(out, "HTTP/1."...)
+		out = append(out, '1', ' ')
+		if r.isHTTP10 {
+			out[len(out)-2] = '0'
+		}
 		out = strconv.AppendInt(out, int64(r.status), 10)
 		out = append(out, ' ')
 		out = append(out, http.StatusText(r.status)...)
-		out = append(out, "\r\nDate: "...)
 	}
-	out = append(out, r.conn.server.dateAt(time.Now())...)
+	hasDate, isSwitch := false, r.status == http.StatusSwitchingProtocols
 	for name, values := range r.header {
+		switch name {
+		case "Content-Length", "Transfer-Encoding":
+			continue // see decideLength
+		case "Connection":
+			if !isSwitch {
+				r.close = r.close || len(values) > 0 && hasElement(values[0], "close")
+				continue
+			}
+		case "Date":
+			hasDate = true
+		}
 		for _, value := range values {
-			out = append(out, "\r\n"...)
-			out = append(out, name...)
-			out = append(out, ": "...)
-			out = appendValue(out, value)
+			out = appendField(out, name, value)
 		}
 	}
-	if given := r.header["Connection"]; len(given) > 0 && strings.EqualFold(given[0], "close") {
+	if !hasDate {
+		out = appendField(out, "Date", r.conn.server.dateAt(time.Now()))
+	}
+	switch {
+	case isSwitch:
+	case r.close || r.conn.body.isAbandoned():
 		r.close = true
-	} else if r.close = r.close || r.conn.body.isAbandoned(); r.close {
-		out = append(out, "\r\nConnection: close"...)
+		out = appendField(out, "Connection", "close")
+	case r.isHTTP10:
+		out = appendField(out, "Connection", "keep-alive")
 	}
 	if r.announced {
-		whole = r.left
-	}
-	if bodyless := r.status == http.StatusNoContent || r.status == http.StatusNotModified; !bodyless && (r.left < 0 || r.announced) {
-		if whole >= 0 {
-			out = append(out, "\r\nContent-Length: "...)
-			out = strconv.AppendInt(out, whole, 10)
-		} else {
-			r.chunked = true
-			out = append(out, "\r\nTransfer-Encoding: chunked"...)
-		}
+		out = append(out, "\r\nContent-Length: "...)
+		out = strconv.AppendInt(out, r.left, 10)
+	} else if r.chunked {
+		out = append(out, "\r\nTransfer-Encoding: chunked"...)
 	}
 	r.out = append(out, "\r\n\r\n"...)
+	if r.isHead {
+		r.left = 0
+	}
+}
+
+// decideLength decides how the client finds the end of the body: by a length, by chunks,
+// or by the end of the connection.
+func (r *response) decideLength(whole int64) {
+	if given := r.header["Content-Length"]; len(given) == 1 {
+		r.left, r.announced = wire.ParseLength(given[0])
+	}
+	switch {
+	case !r.hasBody() && !r.isHead:
+		r.left, r.announced = 0, false
+	case r.announced:
+	case r.isHead && r.skipped == 0: // whatever it is
+		r.left = 0
+	case whole >= 0:
+		r.left, r.announced = whole, true
+	case r.isHTTP10:
+		r.left, r.close = -1, true
+	default:
+		r.left, r.chunked = -1, !r.isHead
+	}
+}
+
+// appendField adds a field.
+func appendField(out []byte, name, value string) []byte {
+	out = append(out, "\r\n"...)
+	out = append(out, name...)
+	out = append(out, ": "...)
+	return appendValue(out, value)
 }
 
 // appendValue adds the value of a field. Line breaks, which would begin another
@@ -296,6 +353,13 @@ func (c *conn) writePieces(first, second, third []byte) error {
 // boundWrite bounds a write. Setting a deadline costs more than most writes, so it
 // is renewed only when a second of it is gone.
 func (c *conn) boundWrite(length int) {
+	switch c.bounds.Load() {
+	case byHandler:
+		return
+	case givenBack:
+		c.bounds.CompareAndSwap(givenBack, byServer)
+		c.deadline = time.Time{}
+	}
 	now, allowed := time.Now(), Allowance(int64(length))
 	if c.deadline.Sub(now) < allowed-time.Second {
 		c.deadline = now.Add(allowed)

@@ -71,11 +71,18 @@ func TestResetsBeforeTheConnectionIsAccepted(t *testing.T) {
 	<-served
 }
 
-// A poller that fails is reported, and from then on net/http watches for clients.
+// A poller that fails is reported, and from then on each request watches for its client.
 func TestWatchersThatFail(t *testing.T) {
 	t.Parallel()
 	log := make(logged, 1)
-	s, c := listenWith(t, log.logger(), echo)
+	ended := make(chan struct{}, 2)
+	s, c := listenWith(t, log.logger(), func(w http.ResponseWriter, r *http.Request) {
+		echo(w, r)
+		if r.URL.Path == "/wait" {
+			<-r.Context().Done()
+			ended <- struct{}{}
+		}
+	})
 	replies := bufio.NewReader(c)
 	say(t, c, post("here"))
 	if _, got := hear(t, replies); got != "here" {
@@ -91,12 +98,16 @@ func TestWatchersThatFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Close()
 	say(t, other, post("there"))
 	say(t, c, post("there"))
 	for _, from := range []io.Reader{replies, other} {
-		if response, _ := hear(t, bufio.NewReader(from)); response.StatusCode != http.StatusNotImplemented {
-			t.Errorf("%d is not from net/http", response.StatusCode)
+		if _, got := hear(t, bufio.NewReader(from)); got != "there" {
+			t.Errorf("%q", got)
 		}
+	}
+	for _, client := range []net.Conn{c, other} {
+		say(t, client, strings.Replace(post("x"), "/v1/x", "/wait", 1))
+		_ = client.Close()
+		<-ended
 	}
 }

@@ -117,9 +117,6 @@ type Options struct {
 	// KeepAlive is the time between two comments in a stream in which nothing
 	// happens; 0 means the default of the unified API.
 	KeepAlive time.Duration
-	// NetHTTP lets net/http serve everything, which otherwise serves what the front
-	// does not. Clients see no difference.
-	NetHTTP bool
 }
 
 // New assembles a gateway from a configuration and opens its listener. It
@@ -292,9 +289,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	})
 	g.base, g.abort = context.WithCancelCause(context.Background())
 	for _, port := range g.Ports {
-		port.silent = new(web.Silent)
-		port.Server = g.newServer(g.shell.With(g.newRouterOf(port)), port.silent)
-		port.front = g.newFront(port.Server, options.NetHTTP || port.serves == onlyManagement)
+		port.prepare(g.base, g.shell.With(g.newRouterOf(port)), g.log)
 	}
 	return nil
 }

@@ -61,10 +61,6 @@ func heap() int64 {
 // the ledger, captured headers and so on) keeps nothing else of it in memory: neither its
 // head nor its body. It is not parallel, because other tests have memory, too.
 func TestMemoryKeptAfterRequests(t *testing.T) {
-	gatewaytest.BothWays(t, testMemoryKeptAfterRequests)
-}
-
-func testMemoryKeptAfterRequests(t *testing.T) {
 	const requests, padding = 120, 60 << 10
 	pad := strings.Repeat("x", padding)
 	var services []string

@@ -22,12 +22,14 @@ import (
 type Port struct {
 	Address  string // as it was configured
 	Listener net.Listener
-	Server   *http.Server // serves what the front does not
-	silent   *web.Silent  // what the server has that nothing has come on
+	Options  front.Options // of the server of HTTP/1.1, until it is started
 	serves   portion
-	front    *front.Server
-	secure   *listen.Secure // nil without encryption
-	http2    sync.WaitGroup // serves the connections with HTTP/2
+	server   *front.Server
+
+	secure  *listen.Secure // nil without encryption
+	http2   *http.Server   // serves the connections with HTTP/2, which need encryption
+	silent  web.Silent     // those on which nothing has come
+	serving sync.WaitGroup // runs http2
 }
 
 // portion is the part of the routes that a port serves.
@@ -70,24 +72,22 @@ func noTLS() []byte {
 	return web.RefusalOf("400 Bad Request", schema.NewError(schema.CodeInvalidHTTP, "This address speaks TLS only; use https:// in place of http://."))
 }
 
-// newServer returns an HTTP server, with the limits that are off by default.
-func (g *Gateway) newServer(handler http.Handler, silent *web.Silent) *http.Server {
-	return &http.Server{
-		Handler: handler,
-		// A head that takes longer is an attack or a dead connection.
-		ReadHeaderTimeout: 15 * time.Second,
-		// No ReadTimeout and no WriteTimeout: both count from the start of a
-		// request and would cut long streams. web.Conn waits for bodies and for
-		// readers, and not for ever.
-		IdleTimeout:    120 * time.Second,
-		MaxHeaderBytes: web.MaxHeaderBytes,
-		ErrorLog:       slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
-		BaseContext:    func(net.Listener) context.Context { return g.base },
-		ConnContext:    web.ConnContext,
-		ConnState: func(c net.Conn, state http.ConnState) {
-			web.ConnState(c, state)
-			silent.ConnState(c, state)
-		},
+// headTime is how long the head of a request may take; what takes longer is an attack or a
+// dead connection. idleTime is how long a connection may wait for the next request.
+const headTime, idleTime = 15 * time.Second, 120 * time.Second
+
+// prepare sets up the servers of the port. They bound the time for which a client may send
+// no body or read no reply by themselves: a bound for the whole of a request would cut
+// long streams.
+func (p *Port) prepare(base context.Context, handler http.Handler, log *slog.Logger) {
+	p.Options = front.Options{
+		Handler: handler, HeadTime: headTime, IdleTime: idleTime, MaxHead: web.MaxHeaderBytes, Refuse: web.RefusalTo, Base: base, Log: log,
+	}
+	p.http2 = &http.Server{
+		Handler: handler, ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: web.MaxHeaderBytes,
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return base },
+		ConnState:   p.silent.ConnState,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 250,
 			// A client that is gone without a word is noticed even while nothing is
@@ -101,11 +101,12 @@ func (g *Gateway) newServer(handler http.Handler, silent *web.Silent) *http.Serv
 
 // start starts what serves the connections of the port, beside serve.
 func (p *Port) start(log *slog.Logger) {
-	p.front.Start(p.Listener)
+	p.server = front.New(p.Options)
+	p.server.Start(p.Listener)
 	if p.secure != nil {
-		p.http2.Go(func() {
+		p.serving.Go(func() {
 			// It ends with the listener or the server, whose errors are reported elsewhere.
-			err := p.Server.Serve(p.secure.HTTP2())
+			err := p.http2.Serve(p.secure.HTTP2())
 			log.Debug("HTTP/2 is served no more", "address", p.Address, "error", err)
 		})
 	}
@@ -113,13 +114,16 @@ func (p *Port) start(log *slog.Logger) {
 
 // serve serves the connections of the port until its listener fails or is closed,
 // and returns why.
-func (p *Port) serve() error { return p.front.Serve() }
+func (p *Port) serve() error { return p.server.Serve() }
 
 // shutdown lets running requests end until the context ends, and then ends them.
 func (p *Port) shutdown(ctx context.Context) {
 	_ = p.Listener.Close()
 	p.silent.Close()
-	_ = p.front.Shutdown(ctx)
-	p.front.Close()
-	p.http2.Wait()
+	if p.http2.Shutdown(ctx) == nil {
+		_ = p.server.Shutdown(ctx)
+	}
+	_ = p.http2.Close()
+	p.server.Close()
+	p.serving.Wait()
 }

@@ -395,7 +395,7 @@ func TestQuotaIsSettledBeforeTheLastByte(t *testing.T) {
 	for body, last := range map[string]string{gatewaytest.PlainHi: `"total_tokens"`, gatewaytest.StreamHi: "data: [DONE]"} {
 		before := tokensCounted(r)
 		w := &watcher{header: http.Header{}, seen: map[string]int64{}, tokens: func() int64 { return tokensCounted(r) }}
-		r.Ports[0].Server.Handler.ServeHTTP(w, r.Request(gatewaytest.Deadline(t), http.MethodPost, "/v1/chat/completions", body))
+		r.Ports[0].Options.Handler.ServeHTTP(w, r.Request(gatewaytest.Deadline(t), http.MethodPost, "/v1/chat/completions", body))
 		found := false
 		for piece, tokens := range w.seen {
 			if strings.Contains(piece, last) {

@@ -65,10 +65,6 @@ func (b *endless) hold(_ http.ResponseWriter, r *http.Request) {
 // let go of within five seconds.
 func TestRequestsThatAreResetAreLetGo(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testRequestsThatAreResetAreLetGo)
-}
-
-func testRequestsThatAreResetAreLetGo(t *testing.T) {
 	clients := 300
 	if text := os.Getenv("PATCHBAY_RESETS"); text != "" {
 		var err error

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,19 +63,6 @@ type Setup struct {
 	Routes    []web.Route   // what is served beside the usual routes
 }
 
-// netHTTP is the name of tests in which net/http serves everything.
-const netHTTP = "net-http"
-
-// BothWays runs a test twice: as the gateway serves requests, and, unless only quick
-// tests run, with all of them served by net/http.
-func BothWays(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Run("front", test)
-	if !testing.Short() {
-		t.Run(netHTTP, test)
-	}
-}
-
 // Start starts a gateway with this configuration on a port of its own.
 func Start(t *testing.T, yaml string) *Gateway {
 	t.Helper()
@@ -93,13 +79,12 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	log := logs.New(out, logs.JSON, slog.LevelDebug)
 	g, err := gateway.New(LoadDocumentWith(t, s.YAML, s.DataDir, s.Env...), log, gateway.Options{
 		Build: actuator.Build{Version: Version}, KeepAlive: s.KeepAlive, FromFile: s.FromFile, Demo: s.Demo, Routes: s.Routes,
-		NetHTTP: slices.Contains(strings.Split(t.Name(), "/"), netHTTP),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.HeadTime > 0 {
-		g.Ports[0].Server.ReadHeaderTimeout = s.HeadTime
+		g.Ports[0].Options.HeadTime = s.HeadTime
 	}
 	g.Start()
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000, TLSClientConfig: s.TLS, ForceAttemptHTTP2: s.HTTP2}

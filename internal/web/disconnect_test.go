@@ -22,10 +22,6 @@ import (
 // late in all of them.
 func TestClientThatLeavesCancelsTheBackend(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testClientThatLeavesCancelsTheBackend)
-}
-
-func testClientThatLeavesCancelsTheBackend(t *testing.T) {
 	const tries, limit = 20, 100 * time.Millisecond
 	for name, test := range map[string]struct {
 		step     simulator.Step
@@ -97,10 +93,6 @@ func leave(t *testing.T, r *gatewaytest.Gateway, b *simulator.Backend, body stri
 
 func TestClientThatLeavesIsLoggedAsGone(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testClientThatLeavesIsLoggedAsGone)
-}
-
-func testClientThatLeavesIsLoggedAsGone(t *testing.T) {
 	r, b := gatewaytest.StartOne(t, simulator.Step{Hang: true})
 	leave(t, r, b, gatewaytest.PlainHi, -1, 1)
 	gatewaytest.Eventually(t, "the log says so", func() bool {
@@ -111,10 +103,6 @@ func testClientThatLeavesIsLoggedAsGone(t *testing.T) {
 // Leaving between two attempts starts no second one.
 func TestClientThatLeavesIsNotFailedOver(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testClientThatLeavesIsNotFailedOver)
-}
-
-func testClientThatLeavesIsNotFailedOver(t *testing.T) {
 	a, b := gatewaytest.StartBackend(t, simulator.Step{Hang: true}), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(a, b))
 	leave(t, r, a, gatewaytest.PlainHi, -1, 1)
@@ -129,10 +117,6 @@ func testClientThatLeavesIsNotFailedOver(t *testing.T) {
 // reply and gets all of it.
 func TestHalfClosedClientGetsItsReply(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testHalfClosedClientGetsItsReply)
-}
-
-func testHalfClosedClientGetsItsReply(t *testing.T) {
 	for name, test := range map[string]struct {
 		step simulator.Step
 		body string

@@ -12,10 +12,6 @@ import (
 // path, its method and its headers.
 func TestLogLinesAreShortWhateverIsSent(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testLogLinesAreShortWhateverIsSent)
-}
-
-func testLogLinesAreShortWhateverIsSent(t *testing.T) {
 	long := strings.Repeat("long", 14_000)
 	secured, open := gatewaytest.Start(t, gatewaytest.SecuredYAML()), gatewaytest.Start(t, "security: {allow-open: true}\n")
 	requests := []string{

@@ -20,10 +20,6 @@ func chunked(body string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", l
 
 func TestMalformedHTTPGetsAnErrorBody(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testMalformedHTTPGetsAnErrorBody)
-}
-
-func testMalformedHTTPGetsAnErrorBody(t *testing.T) {
 	r, b := gatewaytest.StartOne(t)
 	for name, test := range map[string]struct {
 		request string
@@ -66,10 +62,6 @@ func testMalformedHTTPGetsAnErrorBody(t *testing.T) {
 
 func TestHeadersUpTo60KiBAreAccepted(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testHeadersUpTo60KiBAreAccepted)
-}
-
-func testHeadersUpTo60KiBAreAccepted(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	r.Chat(gatewaytest.PlainHi, "X-Long", strings.Repeat("x", 60<<10)).Succeeds(t)
 }
@@ -77,10 +69,6 @@ func testHeadersUpTo60KiBAreAccepted(t *testing.T) {
 // Two lengths for one body are how requests are smuggled past a proxy.
 func TestContentLengthBesideTransferEncodingIsRefused(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testContentLengthBesideTransferEncodingIsRefused)
-}
-
-func testContentLengthBesideTransferEncodingIsRefused(t *testing.T) {
 	both := chunked(gatewaytest.PlainHi)
 	length := fmt.Sprintf("Content-Length: %d\r\n", len(both))
 	for name, request := range map[string]string{
@@ -122,10 +110,6 @@ func testContentLengthBesideTransferEncodingIsRefused(t *testing.T) {
 // that went before may blind the gateway.
 func TestContentLengthBesideTransferEncodingIsRefusedLater(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testContentLengthBesideTransferEncodingIsRefusedLater)
-}
-
-func testContentLengthBesideTransferEncodingIsRefusedLater(t *testing.T) {
 	smuggled := gatewaytest.PostHead + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(gatewaytest.PlainHi)
 	blind := strings.Repeat("a\r\n\r\n", 2000)
 	for name, first := range map[string]string{
@@ -163,10 +147,6 @@ func testContentLengthBesideTransferEncodingIsRefusedLater(t *testing.T) {
 // taken for a head.
 func TestTwoLengthsBehindAPipelinedRequestAreRefused(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testTwoLengthsBehindAPipelinedRequestAreRefused)
-}
-
-func testTwoLengthsBehindAPipelinedRequestAreRefused(t *testing.T) {
 	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\nX-A: "
 	for name, second := range map[string]string{
 		"like a request line": "P\r\n\r\n",
@@ -201,10 +181,6 @@ func testTwoLengthsBehindAPipelinedRequestAreRefused(t *testing.T) {
 // A body is no head, whatever it looks like.
 func TestBodyThatLooksLikeAHeadIsNotReadAsOne(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testBodyThatLooksLikeAHeadIsNotReadAsOne)
-}
-
-func testBodyThatLooksLikeAHeadIsNotReadAsOne(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	body := strings.Repeat("\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n", 400)
 	conn := r.DialRaw()
@@ -226,10 +202,6 @@ func testBodyThatLooksLikeAHeadIsNotReadAsOne(t *testing.T) {
 
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testPipelinedRequestsAreAnsweredInOrder)
-}
-
-func testPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	conn := r.DialRaw()
 	var requests strings.Builder
@@ -248,10 +220,8 @@ func testPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-func TestSlowHeadIsClosed(t *testing.T) { gatewaytest.BothWays(t, testSlowHeadIsClosed) }
-
-func testSlowHeadIsClosed(t *testing.T) {
-	if got := gatewaytest.Start(t, "").Ports[0].Server.ReadHeaderTimeout; got != 15*time.Second {
+func TestSlowHeadIsClosed(t *testing.T) {
+	if got := gatewaytest.Start(t, "").Ports[0].Options.HeadTime; got != 15*time.Second {
 		t.Errorf("a head may take %s, want 15s", got)
 	}
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{HeadTime: 100 * time.Millisecond})
@@ -270,10 +240,6 @@ func testSlowHeadIsClosed(t *testing.T) {
 
 func TestExpectContinueIsAnswered(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testExpectContinueIsAnswered)
-}
-
-func testExpectContinueIsAnswered(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	conn := r.DialRaw()
 	if _, err := fmt.Fprintf(conn, "%sExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", gatewaytest.PostHead, len(gatewaytest.PlainHi)); err != nil {
@@ -292,9 +258,7 @@ func testExpectContinueIsAnswered(t *testing.T) {
 	gatewaytest.ReadRaw(t, replies, http.MethodPost).Succeeds(t)
 }
 
-func TestMethods(t *testing.T) { gatewaytest.BothWays(t, testMethods) }
-
-func testMethods(t *testing.T) {
+func TestMethods(t *testing.T) {
 	r, b := gatewaytest.StartOne(t)
 	for _, test := range []struct{ method, path, allow string }{
 		{http.MethodGet, "/v1/chat/completions", "POST, OPTIONS"},
@@ -327,9 +291,7 @@ func testMethods(t *testing.T) {
 	}
 }
 
-func TestUnknownPaths(t *testing.T) { gatewaytest.BothWays(t, testUnknownPaths) }
-
-func testUnknownPaths(t *testing.T) {
+func TestUnknownPaths(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	for _, path := range []string{
 		"/v1", "/v1/", "/index.html", "/v1/files", "/v1/chat", "/v1/chat/completions/x", "/V1/models", "/v2/chat/completions",
@@ -348,10 +310,6 @@ func testUnknownPaths(t *testing.T) {
 
 func TestSuperfluousSlashesDoNotRedirect(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testSuperfluousSlashesDoNotRedirect)
-}
-
-func testSuperfluousSlashesDoNotRedirect(t *testing.T) {
 	r, b := gatewaytest.StartOne(t)
 	paths := []string{"//v1//chat/completions/", "/v1/chat/completions/", "/v1///chat//completions", "//chat/completions//"}
 	for _, path := range paths {
@@ -369,9 +327,7 @@ func testSuperfluousSlashesDoNotRedirect(t *testing.T) {
 	}
 }
 
-func TestCORS(t *testing.T) { gatewaytest.BothWays(t, testCORS) }
-
-func testCORS(t *testing.T) {
+func TestCORS(t *testing.T) {
 	r, b := gatewaytest.StartOne(t)
 	t.Run("preflight", func(t *testing.T) {
 		answer := r.Do(http.MethodOptions, "/v1/chat/completions", "", "Origin", "https://page.example",
@@ -427,9 +383,7 @@ func testCORS(t *testing.T) {
 	}
 }
 
-func TestModels(t *testing.T) { gatewaytest.BothWays(t, testModels) }
-
-func testModels(t *testing.T) {
+func TestModels(t *testing.T) {
 	b := gatewaytest.StartBackend(t)
 	names := []string{"org/model:7b", "qwen2:7b", "plain", "with space", "日本語", "a/b/c", "100%", "/srv/models/q4.gguf", "./models/q8.gguf", "../q2.gguf"}
 	var instances []string
@@ -497,9 +451,7 @@ func testModels(t *testing.T) {
 }
 
 // Clients of the last century know no chunks: their stream ends with the connection.
-func TestHTTP10(t *testing.T) { gatewaytest.BothWays(t, testHTTP10) }
-
-func testHTTP10(t *testing.T) {
+func TestHTTP10(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t, simulator.Step{Text: "one two"}, simulator.Step{Text: "one two"})
 	for _, body := range []string{gatewaytest.PlainHi, gatewaytest.StreamHi} {
 		conn := r.DialRaw()
@@ -528,10 +480,6 @@ func testHTTP10(t *testing.T) {
 // too: refused where it is ambiguous, and only there.
 func TestChunkedRequestDuringAnAnswer(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testChunkedRequestDuringAnAnswer)
-}
-
-func testChunkedRequestDuringAnAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		head   string
 		status int

@@ -14,10 +14,6 @@ import (
 // others: neither slot nor trial is lost, and it is no failure of the instance.
 func TestPanicInTheProxyLosesNothing(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testPanicInTheProxyLosesNothing)
-}
-
-func testPanicInTheProxyLosesNothing(t *testing.T) {
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("circuit-breaker: {failure-threshold: 1, recovery-timeout: 1ms, success-threshold: 1}, queue: {size: 0}, "+gatewaytest.NoChecks,
 		gatewaytest.Instance("m", b.URL(), "max-concurrency: 1")))

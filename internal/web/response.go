@@ -1,7 +1,6 @@
-// Package web is what every HTTP surface of the gateway shares: the handling of
-// connections, request ids, the client's address, CORS, panics, the access log, routing
-// to handlers, and access to the management API. A request passes Conn, Shell, Router,
-// Gate and then its handler.
+// Package web is what every HTTP surface of the gateway shares: request ids, the client's
+// address, CORS, panics, the access log, routing to handlers, and access to the management
+// API. A request passes Shell, Router, Gate and then its handler.
 package web
 
 import (
@@ -20,7 +19,6 @@ type Response struct {
 	id     [1]string // the value of its header X-Request-Id
 	change Change
 
-	conn   *Conn
 	stream *stream // nil unless it is HTTP/2
 	// admission says whether the caller may still have the reply; nil means yes.
 	admission *admission
@@ -58,7 +56,7 @@ func (w *Response) WriteHeader(status int) {
 	if w.admission.isWithdrawn() {
 		return
 	}
-	if w.call.Status == 0 && status >= 200 {
+	if w.call.Status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -73,7 +71,7 @@ func (w *Response) begin(status int) {
 		// take the connection away from the other requests on it.
 		w.Header().Del("Connection")
 	}
-	if w.closing != nil && w.closing.Load() {
+	if w.closing != nil && w.closing.Load() && status != http.StatusSwitchingProtocols {
 		w.Header().Set("Connection", "close")
 	}
 }
@@ -149,3 +147,15 @@ func AnnounceLength(w http.ResponseWriter, length int) {
 
 // Begun reports whether the head of the reply was written.
 func (w *Response) Begun() bool { return w.call.Status != 0 }
+
+// ProbeWith sets the function that sends the client something harmless after the head of
+// the reply was sent; nil means that the body has no room for that. A client may close its
+// sending side after its request and wait for the reply, and looks like one that has left
+// until something is sent to it.
+func ProbeWith(w http.ResponseWriter, probe func()) {
+	if response, ok := w.(*Response); ok {
+		if to, ok := response.ResponseWriter.(interface{ ProbeWith(probe func()) }); ok {
+			to.ProbeWith(probe)
+		}
+	}
+}

@@ -11,9 +11,7 @@ import (
 
 // Pages of other sites may read health, info, the scrape and what is not management, on
 // every path, known or not, and with every method; and management if they are named.
-func TestPagesOfOtherSites(t *testing.T) { gatewaytest.BothWays(t, testPagesOfOtherSites) }
-
-func testPagesOfOtherSites(t *testing.T) {
+func TestPagesOfOtherSites(t *testing.T) {
 	const evil, named = "https://evil.example", "https://dashboard.example"
 	open := gatewaytest.Start(t, "")
 	naming := gatewaytest.Start(t, "server: {cors-origins: ['*', '"+named+"']}\n")

@@ -62,7 +62,7 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 {
 		response.stream = newStream(w)
 		defer response.stream.end()
-		r.Body = &streamBody{r.Body, response.stream}
+		r.Body = &streamBody{ReadCloser: r.Body, stream: response.stream}
 	}
 	s.serve(response, r)
 }
@@ -71,7 +71,7 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // have.
 func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
 	id := requestID(r.Header)
-	response := &Response{ResponseWriter: w, call: calls.Call{Started: time.Now(), RequestID: id}, id: [...]string{id}, conn: connOf(r.Context())}
+	response := &Response{ResponseWriter: w, call: calls.Call{Started: time.Now(), RequestID: id}, id: [...]string{id}}
 	header := w.Header()
 	header["X-Request-Id"] = response.id[:]
 	header["X-Content-Type-Options"] = noSniff
@@ -83,31 +83,14 @@ func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
 	return response
 }
 
-// serve runs the handler of a request, unless the request can be read in two ways.
+// serve runs the handler of a request.
 func (s *Shell) serve(w *Response, r *http.Request) {
 	if !isProbe(r.URL.Path) {
 		defer s.running.leave(s.running.enter())
 	}
-	if w.conn != nil {
-		defer w.conn.noteHandled()
-	}
 	defer s.finish(w, r)
 	s.logArrival(&w.call, r)
-	if w.conn == nil || !s.refuseAmbiguous(w, r) {
-		s.next.ServeHTTP(w, r)
-	}
-}
-
-// refuseAmbiguous refuses a request that can be read in two ways, which can hide another
-// request from a proxy (request smuggling).
-func (s *Shell) refuseAmbiguous(w *Response, r *http.Request) bool {
-	refusal := w.conn.begin(r)
-	if refusal == nil {
-		return false
-	}
-	w.Header().Set("Connection", "close")
-	s.options.Fail(w, r, ErrorOf(*refusal))
-	return true
+	s.next.ServeHTTP(w, r)
 }
 
 // finish ends a request: it catches a panic of the handler, counts and records the

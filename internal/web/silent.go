@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// Silent are the connections of an http.Server on which nothing has come. A shutdown of
-// the server waits for them, because a request may be on its way; Close does not.
+// Silent are the connections of an http.Server on which nothing has come, not even the
+// beginning of HTTP/2. A shutdown of the server waits for them, because a request may be
+// on its way; Close does not.
 type Silent struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{}
@@ -22,7 +23,6 @@ func (s *Silent) ConnState(c net.Conn, state http.ConnState) {
 	switch {
 	case state != http.StateNew:
 		delete(s.conns, c)
-	case hasBegun(c):
 	case s.closed:
 		_ = c.Close()
 	default:
@@ -41,14 +41,4 @@ func (s *Silent) Close() {
 	for c := range s.conns {
 		_ = c.Close()
 	}
-}
-
-// hasBegun tells whether a new connection comes from the front, which has read from it.
-func hasBegun(c net.Conn) bool {
-	conn, ok := c.(*Conn)
-	if !ok {
-		return false
-	}
-	begun, ok := conn.Conn.(interface{ HasBegun() bool })
-	return ok && begun.HasBegun()
 }

@@ -8,12 +8,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/front"
 )
 
-// stream bounds for a request of HTTP/2 what Conn bounds for one of HTTP/1.1: the time
-// for which a client may send no body or read no reply.
+// stream bounds for a request of HTTP/2 what package front bounds for one of HTTP/1.1: the
+// time for which a client may send no body or read no reply.
 type stream struct {
-	control   *http.ResponseController
-	deadlines deadlines
-	stalled   *time.Timer
+	control *http.ResponseController
+	stalled *time.Timer
 }
 
 func newStream(w http.ResponseWriter) *stream {
@@ -41,12 +40,17 @@ func (s *stream) end() { _ = s.control.SetWriteDeadline(time.Now().Add(front.Bas
 type streamBody struct {
 	io.ReadCloser
 	stream *stream
+	since  time.Time // when the body was first waited for
+	came   int64     // how many of its bytes have come
 }
 
 // Read reads a part of the body.
 func (b *streamBody) Read(p []byte) (int, error) {
-	b.stream.deadlines.boundBodyRead(b.stream.control)
+	if b.since.IsZero() {
+		b.since = time.Now()
+	}
+	_ = b.stream.control.SetReadDeadline(b.since.Add(front.Allowance(b.came))) // fails on a closed connection, as the read will
 	n, err := b.ReadCloser.Read(p)
-	b.stream.deadlines.received(n)
+	b.came += int64(n)
 	return n, err
 }

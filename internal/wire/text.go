@@ -3,13 +3,13 @@ package wire
 import "encoding/binary"
 
 // IsToken tells whether s can be a method or the name of a field.
-func IsToken(s string) bool {
+func IsToken[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if !isTokenByte(s[i]) {
 			return false
 		}
 	}
-	return s != ""
+	return len(s) > 0
 }
 
 // isTokenByte looks a byte up in a set of bits: digits, letters and !#$%&'*+-.^_`|~.
@@ -38,7 +38,7 @@ func IsVisible(s string) bool {
 }
 
 // IsText tells whether s has no control characters but tabs.
-func IsText(s string) bool {
+func IsText[T string | []byte](s T) bool {
 	for len(s) >= 8 {
 		if mayHaveControl(binary.LittleEndian.Uint64([]byte(s[:8]))) && !isTextSlowly(s[:8]) {
 			return false
@@ -48,7 +48,7 @@ func IsText(s string) bool {
 	return isTextSlowly(s)
 }
 
-func isTextSlowly(s string) bool {
+func isTextSlowly[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
 			return false

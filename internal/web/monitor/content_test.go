@@ -26,64 +26,62 @@ func capture(t *testing.T, r *gatewaytest.Gateway, what string) {
 
 func TestHeadersAndContentsAreKeptOnlyWhileAskedFor(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, func(t *testing.T) {
-		b := gatewaytest.StartBackend(t)
-		r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+gatewaytest.SecuredYAML())
-		const prompt = "the-prompt-of-somebody"
-		chat := func(id, more string) {
-			r.Chat(`{"model":"m","messages":[{"role":"user","content":"`+prompt+`"}]`+more+`}`, "X-Request-Id", id,
-				"X-Api-Key", "sk-0123456789", "Cookie", "session=0123456789", "X-Team-Token", "0123456789", "X-Echo", "got sk-0123456789", "X-Plain", "shown").Succeeds(t)
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+gatewaytest.SecuredYAML())
+	const prompt = "the-prompt-of-somebody"
+	chat := func(id, more string) {
+		r.Chat(`{"model":"m","messages":[{"role":"user","content":"`+prompt+`"}]`+more+`}`, "X-Request-Id", id,
+			"X-Api-Key", "sk-0123456789", "Cookie", "session=0123456789", "X-Team-Token", "0123456789", "X-Echo", "got sk-0123456789", "X-Plain", "shown").Succeeds(t)
+	}
+	chat("before", "")
+	if got := contentOf(t, r, "before"); got["kept"] != "none" || len(got) != 2 {
+		t.Errorf("by default %v is kept", got)
+	}
+	capture(t, r, "headers")
+	chat("headers", "")
+	headers := contentOf(t, r, "headers")
+	if headers["kept"] != "headers" || headers["request"] != nil || headers["answer"] != nil {
+		t.Errorf("%v", headers)
+	}
+	shown := map[string]any{}
+	for _, h := range headers["headers"].([]any) {
+		shown[gatewaytest.At(t, h, "name").(string)] = gatewaytest.At(t, h, "value")
+	}
+	for name, want := range map[string]string{"X-Api-Key": "****6789", "Cookie": "****6789", "X-Team-Token": "****6789", "X-Echo": "****6789", "X-Plain": "shown", "Content-Type": "application/json"} {
+		if shown[name] != want {
+			t.Errorf("%s is shown as %v, want %s", name, shown[name], want)
 		}
-		chat("before", "")
-		if got := contentOf(t, r, "before"); got["kept"] != "none" || len(got) != 2 {
-			t.Errorf("by default %v is kept", got)
+	}
+	capture(t, r, "content")
+	chat("plain", "")
+	chat("streamed", `,"stream":true`)
+	for id, sign := range map[string]string{"plain": `"chat.completion"`, "streamed": "data: [DONE]"} {
+		got := contentOf(t, r, id)
+		if request := fmt.Sprint(gatewaytest.At(t, got, "request/text")); got["kept"] != "content" || !strings.Contains(request, prompt) {
+			t.Errorf("%s: request %s", id, request)
 		}
-		capture(t, r, "headers")
-		chat("headers", "")
-		headers := contentOf(t, r, "headers")
-		if headers["kept"] != "headers" || headers["request"] != nil || headers["answer"] != nil {
-			t.Errorf("%v", headers)
+		answer := fmt.Sprint(gatewaytest.At(t, got, "answer/text"))
+		if !strings.Contains(answer, sign) || gatewaytest.At(t, got, "answer/bytes") != float64(len(answer)) {
+			t.Errorf("%s: answer %s", id, answer)
 		}
-		shown := map[string]any{}
-		for _, h := range headers["headers"].([]any) {
-			shown[gatewaytest.At(t, h, "name").(string)] = gatewaytest.At(t, h, "value")
-		}
-		for name, want := range map[string]string{"X-Api-Key": "****6789", "Cookie": "****6789", "X-Team-Token": "****6789", "X-Echo": "****6789", "X-Plain": "shown", "Content-Type": "application/json"} {
-			if shown[name] != want {
-				t.Errorf("%s is shown as %v, want %s", name, shown[name], want)
-			}
-		}
-		capture(t, r, "content")
-		chat("plain", "")
-		chat("streamed", `,"stream":true`)
-		for id, sign := range map[string]string{"plain": `"chat.completion"`, "streamed": "data: [DONE]"} {
-			got := contentOf(t, r, id)
-			if request := fmt.Sprint(gatewaytest.At(t, got, "request/text")); got["kept"] != "content" || !strings.Contains(request, prompt) {
-				t.Errorf("%s: request %s", id, request)
-			}
-			answer := fmt.Sprint(gatewaytest.At(t, got, "answer/text"))
-			if !strings.Contains(answer, sign) || gatewaytest.At(t, got, "answer/bytes") != float64(len(answer)) {
-				t.Errorf("%s: answer %s", id, answer)
-			}
-		}
-		if got := contentOf(t, r, "headers"); got["kept"] != "headers" {
-			t.Errorf("keeping more forgot %v", got)
-		}
-		r.Chat(`{"model":"unknown","messages":[]}`, "X-Request-Id", "refused")
-		if got := contentOf(t, r, "refused"); !strings.Contains(fmt.Sprint(gatewaytest.At(t, got, "answer/text")), `"error"`) {
-			t.Errorf("of a refusal %v is kept", got)
-		}
-		capture(t, r, "none")
-		if got := contentOf(t, r, "plain"); got["kept"] != "none" || len(got) != 2 {
-			t.Errorf("after it was switched off %v is kept", got)
-		}
-		if list := r.Do(http.MethodGet, "/api/monitoring/calls", "", "Authorization", asAdmin).Succeeds(t); strings.Contains(list.Body, prompt) {
-			t.Error("the list of calls has contents")
-		}
-		if logged := r.Logs.String(); strings.Contains(logged, prompt) || strings.Contains(logged, "0123456789") {
-			t.Error("the log has contents")
-		}
-	})
+	}
+	if got := contentOf(t, r, "headers"); got["kept"] != "headers" {
+		t.Errorf("keeping more forgot %v", got)
+	}
+	r.Chat(`{"model":"unknown","messages":[]}`, "X-Request-Id", "refused")
+	if got := contentOf(t, r, "refused"); !strings.Contains(fmt.Sprint(gatewaytest.At(t, got, "answer/text")), `"error"`) {
+		t.Errorf("of a refusal %v is kept", got)
+	}
+	capture(t, r, "none")
+	if got := contentOf(t, r, "plain"); got["kept"] != "none" || len(got) != 2 {
+		t.Errorf("after it was switched off %v is kept", got)
+	}
+	if list := r.Do(http.MethodGet, "/api/monitoring/calls", "", "Authorization", asAdmin).Succeeds(t); strings.Contains(list.Body, prompt) {
+		t.Error("the list of calls has contents")
+	}
+	if logged := r.Logs.String(); strings.Contains(logged, prompt) || strings.Contains(logged, "0123456789") {
+		t.Error("the log has contents")
+	}
 }
 
 func TestFormsAndSoundsAreKeptAsTheirSizes(t *testing.T) {

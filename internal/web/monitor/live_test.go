@@ -226,9 +226,7 @@ func TestLiveFeedIsForThoseWhoMayReadIt(t *testing.T) {
 
 // Every feed of the management API ends when its token is revoked, also with its session,
 // and the others go on.
-func TestFeedsEndWithTheirToken(t *testing.T) { gatewaytest.BothWays(t, testFeedsEndWithTheirToken) }
-
-func testFeedsEndWithTheirToken(t *testing.T) {
+func TestFeedsEndWithTheirToken(t *testing.T) {
 	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	admin := []string{"Authorization", "Bearer admin-token"}
 	issued := r.API(http.MethodPost, "/api/auth/tokens", `{"name":"page","role":"VIEWER"}`, admin...).Is(t, 201)

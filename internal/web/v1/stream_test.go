@@ -18,11 +18,6 @@ const streamUsage = `{"model":"m","stream":true,"stream_options":{"include_usage
 
 func TestStreamIsWhatTheBackendSaid(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testStreamIsWhatTheBackendSaid)
-}
-
-func testStreamIsWhatTheBackendSaid(t *testing.T) {
-	t.Parallel()
 	r, _ := gatewaytest.StartOne(t, simulator.Step{Text: "one two three"})
 	answer := r.Chat(gatewaytest.StreamHi).Succeeds(t)
 	for name, want := range map[string]string{
@@ -104,10 +99,6 @@ func TestFailureBeforeTheFirstEventIsAStatus(t *testing.T) {
 // What fails after the first event is an event, and [DONE] never follows it.
 func TestFailureAfterTheFirstEventIsAnErrorEvent(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testFailureAfterTheFirstEventIsAnErrorEvent)
-}
-
-func testFailureAfterTheFirstEventIsAnErrorEvent(t *testing.T) {
 	const long = "one two three four five"
 	for name, test := range map[string]struct {
 		step simulator.Step
@@ -373,9 +364,7 @@ func TestFramingAndSlicesMakeNoDifference(t *testing.T) {
 	}
 }
 
-func TestEventsArriveOneByOne(t *testing.T) { gatewaytest.BothWays(t, testEventsArriveOneByOne) }
-
-func testEventsArriveOneByOne(t *testing.T) {
+func TestEventsArriveOneByOne(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.StartHeldBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", g.URL)))
@@ -392,11 +381,6 @@ func testEventsArriveOneByOne(t *testing.T) {
 }
 
 func TestSilenceIsFilledWithComments(t *testing.T) {
-	t.Parallel()
-	gatewaytest.BothWays(t, testSilenceIsFilledWithComments)
-}
-
-func testSilenceIsFilledWithComments(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.StartHeldBackend(t)
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: gatewaytest.ChatYAML(gatewaytest.Instance("m", g.URL)), KeepAlive: 20 * time.Millisecond})
@@ -420,20 +404,13 @@ func testSilenceIsFilledWithComments(t *testing.T) {
 
 func TestNothingIsSentBeforeTheFirstEvent(t *testing.T) {
 	t.Parallel()
-	gatewaytest.BothWays(t, testNothingIsSentBeforeTheFirstEvent)
-}
-
-func testNothingIsSentBeforeTheFirstEvent(t *testing.T) {
-	t.Parallel()
 	// With comments every millisecond a head that is sent too early would be seen.
 	b := gatewaytest.StartBackend(t, simulator.Step{FirstDelay: gatewaytest.Never})
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: gatewaytest.PoolYAML(b) + "limits: {first-byte-timeout: 300ms}\n", KeepAlive: time.Millisecond})
 	r.Chat(gatewaytest.StreamHi).FailsWith(t, http.StatusGatewayTimeout, "api_error", "upstream_timeout", "")
 }
 
-func TestLargeEvents(t *testing.T) { gatewaytest.BothWays(t, testLargeEvents) }
-
-func testLargeEvents(t *testing.T) {
+func TestLargeEvents(t *testing.T) {
 	t.Parallel()
 	event := func(size int) string {
 		const head, tail = `{"id":"x","object":"chat.completion.chunk","created":1,"choices":[{"delta":{"content":"`, `"},"finish_reason":"stop"}],"model":"m"}`

@@ -1,0 +1,143 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+const (
+	// maxChunkLine bounds the line before a chunk.
+	maxChunkLine = 2 << 10
+	// maxTrailers bounds the trailers of a body together. They are read and not used.
+	maxTrailers = 2 << 10
+	// maxExcess bounds extensions of chunks, which are read and not used either, beside
+	// what freeChunk and the size of the chunk allow.
+	maxExcess = 16 << 10
+	freeChunk = 16
+)
+
+// Chunks finds the data in a body that comes in chunks. It is strict: whatever two
+// programs could read in two ways is an error. The zero value is before the first chunk.
+type Chunks struct {
+	// Left is how many bytes of data come next. Whoever takes some subtracts them.
+	Left int64
+
+	inside   bool // a chunk has begun, so that its end comes when nothing is left of it
+	trailing bool // the last chunk has come
+	ended    bool
+	excess   int64 // bytes of extensions that are not made up for by data
+	trailers int   // bytes of them
+}
+
+// Ended reports whether the body has ended.
+func (c *Chunks) Ended() bool { return c.ended }
+
+// Step reads the framing at the beginning of what has come, while nothing is left of a
+// chunk, and returns how many bytes it took; 0 without an error means that more must come.
+// It is to be called until something is left. The error is io.EOF at the end of the body,
+// together with the last bytes that belong to it.
+func (c *Chunks) Step(came []byte) (int, error) {
+	if c.ended {
+		return 0, io.EOF
+	}
+	if c.inside {
+		return c.endChunk(came)
+	}
+	line, err := chunkLine(came)
+	if line == nil || err != nil {
+		return 0, err
+	}
+	taken := len(line) + len("\r\n")
+	switch {
+	case !c.trailing:
+		err = c.beginChunk(line)
+	case len(line) == 0:
+		c.ended = true
+		err = io.EOF
+	default:
+		err = c.trailer(line)
+	}
+	return taken, err
+}
+
+// beginChunk reads the line before a chunk.
+func (c *Chunks) beginChunk(line []byte) error {
+	digits, _, _ := bytes.Cut(bytes.TrimRight(line, " \t"), []byte(";"))
+	size, ok := parseChunkSize(digits)
+	if !ok {
+		return errors.New("malformed size of a chunk")
+	}
+	if c.excess = max(0, c.excess+int64(len(line))+2-freeChunk-2*size); c.excess > maxExcess {
+		return errors.New("too many extensions of chunks")
+	}
+	c.Left, c.inside, c.trailing = size, size > 0, size == 0
+	return nil
+}
+
+// endChunk reads the end of a line behind the data of a chunk. It looks at each byte as
+// soon as it has come: waiting for the rest of a chunk that is longer than announced could
+// take for ever.
+func (c *Chunks) endChunk(came []byte) (int, error) {
+	const end = "\r\n"
+	got := came[:min(len(came), len(end))]
+	if string(got) != end[:len(got)] {
+		return 0, errors.New("a chunk that is longer than announced")
+	}
+	if len(got) < len(end) {
+		return 0, nil
+	}
+	c.inside = false
+	return len(end), nil
+}
+
+// trailer reads a field behind the last chunk.
+func (c *Chunks) trailer(line []byte) error {
+	name, value, ok := bytes.Cut(line, []byte(":"))
+	if !ok || !IsToken(name) || !IsText(value) {
+		return errors.New("malformed trailer")
+	}
+	if c.trailers += len(line) + 2; c.trailers > maxTrailers {
+		return errors.New("too many trailers")
+	}
+	return nil
+}
+
+// chunkLine returns the first line of b without its end, nil if that has not come. Only
+// a carriage return with a line feed ends it.
+func chunkLine(b []byte) ([]byte, error) {
+	end := bytes.IndexByte(b, '\r')
+	switch {
+	case end < 0:
+		end = len(b)
+	case end < len(b)-1 && b[end+1] != '\n':
+		return nil, errors.New("a carriage return without a line feed")
+	}
+	if bytes.IndexByte(b[:end], '\n') >= 0 {
+		return nil, errors.New("a line feed without a carriage return")
+	}
+	if end > maxChunkLine {
+		return nil, errors.New("a line between chunks is too long")
+	}
+	if end >= len(b)-1 {
+		return nil, nil
+	}
+	return b[:end:end], nil
+}
+
+// parseChunkSize parses a hexadecimal number of at most 60 bits.
+func parseChunkSize(digits []byte) (size int64, ok bool) {
+	const most = 15
+	for _, c := range digits {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		size = size<<4 | int64(c)
+	}
+	return size, 0 < len(digits) && len(digits) <= most
+}
