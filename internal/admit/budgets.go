@@ -40,7 +40,7 @@ func (r *Request) takeAllowance(ctx context.Context, now time.Time) error {
 		if grant != nil {
 			unbounded = grant.ReserveTokens
 		}
-		a.door, a.most = r.Asks.Door, estimate.Most(r.Asks, r.recalled(), unbounded)
+		a.door, a.most = r.Asks.Door, estimate.Most(r.Asks, r.Recalled(), unbounded)
 	}
 	if grant == nil {
 		return nil
@@ -54,8 +54,8 @@ func (r *Request) takeAllowance(ctx context.Context, now time.Time) error {
 	return r.reserve(ctx, grant, now)
 }
 
-// recalled returns what the gateway itself adds to the conversation.
-func (r *Request) recalled() [][]byte {
+// Recalled returns what the gateway itself adds to the conversation.
+func (r *Request) Recalled() [][]byte {
 	if r.Client != nil && r.Client.Recalled != nil {
 		return r.Client.Recalled(r.Asks)
 	}

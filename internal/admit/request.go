@@ -39,7 +39,9 @@ type Request struct {
 	// request is unified or cannot be translated.
 	Client *dialect.Client
 	Caller *access.Caller
-	Record *calls.Call
+	// NoStore says that the client wants nothing of the answer to be kept.
+	NoStore bool
+	Record  *calls.Call
 	// Table is the configuration in force when the request had been read.
 	Table *routing.Table
 
@@ -100,6 +102,9 @@ func (r *Request) Admit(ctx context.Context) error {
 	r.Record.Limited = r.Record.At(now)
 	return nil
 }
+
+// IsBarred reports whether RefuseAsked returns an error.
+func (r *Request) IsBarred() bool { return r.barred != nil }
 
 // RefuseAsked returns an error if the model that was asked for may not serve the request,
 // although one that takes over from it may: its own limit is reached, or the budgets have

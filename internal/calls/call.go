@@ -77,6 +77,9 @@ type Call struct {
 	// Queued is how long it waited for a slot, Upstream how long for backends.
 	Queued, Upstream time.Duration
 
+	// Cache is what the cache of answers did for the request.
+	Cache metrics.Cached
+
 	// Fallbacks counts how often another model took over.
 	Fallbacks int
 	// Attempts counts all of them; Described returns the latest. Most requests have
@@ -234,7 +237,7 @@ func (c *Call) result() schema.Result {
 // counted returns what is counted of the call.
 func (c *Call) counted() metrics.Request {
 	r := metrics.Request{
-		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage, Cost: int64(c.Cost),
+		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage, Cost: int64(c.Cost), Cache: c.Cache,
 		Duration: c.Ended, Queued: c.Queued, Overhead: -1,
 	}
 	if c.Streamed {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/answercache"
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
@@ -29,19 +30,20 @@ import (
 
 // Document is everything that can be configured.
 type Document struct {
-	Format     int                            `json:"format"` // what the file was written in
-	Server     Server                         `json:"server"`
-	Limits     Limits                         `json:"limits"`
-	Services   map[schema.ServiceType]Service `json:"services"`
-	Monitoring metrics.Settings               `json:"monitoring"`
-	Quota      quota.Settings                 `json:"quota"`
-	Responses  answers.Settings               `json:"responses"`
-	Store      Store                          `json:"store"`
-	Redis      Redis                          `json:"redis"`
-	Security   access.Settings                `json:"security"`
-	Log        logs.Settings                  `json:"log"`
-	Telemetry  telemetry.Settings             `json:"telemetry"`
-	Prices     prices.Settings                `json:"prices"`
+	Format      int                            `json:"format"` // what the file was written in
+	Server      Server                         `json:"server"`
+	Limits      Limits                         `json:"limits"`
+	Services    map[schema.ServiceType]Service `json:"services"`
+	Monitoring  metrics.Settings               `json:"monitoring"`
+	Quota       quota.Settings                 `json:"quota"`
+	Responses   answers.Settings               `json:"responses"`
+	AnswerCache answercache.Settings           `json:"answerCache"`
+	Store       Store                          `json:"store"`
+	Redis       Redis                          `json:"redis"`
+	Security    access.Settings                `json:"security"`
+	Log         logs.Settings                  `json:"log"`
+	Telemetry   telemetry.Settings             `json:"telemetry"`
+	Prices      prices.Settings                `json:"prices"`
 	// Written identifies the services as they were written, apart from defaults.
 	// It is empty where they were not read, or changed since.
 	Written string `json:"-"`
@@ -199,16 +201,17 @@ func Default() *Document {
 			MaxDiscovered:    200,
 			MaxInFlight:      10_000,
 		},
-		Services:   services,
-		Monitoring: metrics.DefaultSettings(),
-		Quota:      quota.DefaultSettings(),
-		Responses:  answers.DefaultSettings(),
-		Store:      Store{URL: "sqlite:quota.db", KeepVersions: 500},
-		Redis:      Redis{URL: "redis://127.0.0.1:6379/0", KeyPrefix: "patchbay"},
-		Security:   access.DefaultSettings(),
-		Log:        logs.DefaultSettings(),
-		Telemetry:  telemetry.DefaultSettings(),
-		Prices:     prices.DefaultSettings(),
+		Services:    services,
+		Monitoring:  metrics.DefaultSettings(),
+		Quota:       quota.DefaultSettings(),
+		Responses:   answers.DefaultSettings(),
+		AnswerCache: answercache.DefaultSettings(),
+		Store:       Store{URL: "sqlite:quota.db", KeepVersions: 500},
+		Redis:       Redis{URL: "redis://127.0.0.1:6379/0", KeyPrefix: "patchbay"},
+		Security:    access.DefaultSettings(),
+		Log:         logs.DefaultSettings(),
+		Telemetry:   telemetry.DefaultSettings(),
+		Prices:      prices.DefaultSettings(),
 	}
 }
 
@@ -237,6 +240,7 @@ func (d *Document) Clone() *Document {
 	copied.Server.CORSOrigins = slices.Clone(d.Server.CORSOrigins)
 	copied.Monitoring = d.Monitoring.Clone()
 	copied.Quota = d.Quota.Clone()
+	copied.AnswerCache = d.AnswerCache.Clone()
 	copied.Security = d.Security.Clone()
 	copied.Telemetry = d.Telemetry.Clone()
 	copied.Prices = d.Prices.Clone()
@@ -301,6 +305,7 @@ func (d *Document) Differences(other *Document) []string {
 	note("monitoring", d.Monitoring.Equal(other.Monitoring))
 	note("quota", d.Quota.Equal(other.Quota))
 	note("responses", d.Responses == other.Responses)
+	note("answer-cache", d.AnswerCache.Equal(other.AnswerCache))
 	note("store", d.Store == other.Store)
 	note("redis", d.Redis == other.Redis)
 	note("security", d.Security.Equal(other.Security))

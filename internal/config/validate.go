@@ -32,6 +32,7 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 	d.Monitoring.Check(problems.under("monitoring"))
 	d.Quota.Check(problems.under("quota"))
 	d.Responses.Check(problems.under("responses"))
+	d.AnswerCache.Check(problems.under("answer-cache"))
 	d.Store.check(problems.under("store"))
 	d.Redis.check(problems.under("redis"))
 	d.Security.Check(problems.under("security"))

@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"log/slog"
 	"sync/atomic"
 
+	"github.com/patchbay-ai/patchbay/internal/answercache"
+	"github.com/patchbay-ai/patchbay/internal/answercache/cachestep"
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/answers/redisanswers"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -36,4 +39,10 @@ func (s *answerStore) set(settings answers.Settings) {
 	if memory, ok := s.Store.(*answers.Memory); ok {
 		memory.Set(settings)
 	}
+}
+
+// newAnswerCache returns the cache of answers that the configuration describes.
+func newAnswerCache(doc *config.Document, _ *slog.Logger) *cachestep.Cache {
+	settings := doc.AnswerCache
+	return cachestep.New(answercache.NewMemory(settings), settings, nil)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/console"
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/admit"
+	"github.com/patchbay-ai/patchbay/internal/answercache/cachestep"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/calls"
@@ -83,6 +84,7 @@ type Gateway struct {
 	feed       *live.Feed // what people who watch the gateway see
 	close      sync.Once
 	answers    *answerStore // of the Responses API
+	cache      *cachestep.Cache
 }
 
 // Parts are what a gateway consists of. New sets them, and nothing replaces them.
@@ -260,7 +262,10 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	opened.add(g.closeLedger)
 	g.answers = newAnswerStore(g.Document)
 	opened.add(g.answers.close)
+	g.cache = newAnswerCache(g.Document, g.log)
+	g.Current.Observe(g.cache.Keep)
 	requests := proxy.New(g.Current, g.Transport)
+	requests.Use(g.cache.Step)
 	requests.SetRecorder(g.Recorder)
 	requests.SetLedger(g.Ledger)
 	requests.SetBodies(g.Memory.Bodies())
@@ -272,7 +277,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		Answers: g.answers.Store, Recorder: g.Recorder, Log: g.log,
 	})
 	management := manage.New(manage.Options{
-		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
+		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, Cache: g.cache, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
 	consolePages, err := g.newPages()
 	if err != nil {

@@ -45,6 +45,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 	g.file.read("")
 	g.Ledger.Reload(doc.Quota)
 	g.answers.set(doc.Responses)
+	g.cache.Set(doc.AnswerCache)
 	g.Memory.SetLimit(int64(doc.Limits.Memory))
 	g.Uploads.SetLimit(doc.Limits.UploadSpace())
 	if parts := needRestart(g.Document, doc); len(parts) > 0 {
@@ -57,7 +58,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 func needRestart(running, next *config.Document) []string {
 	return slices.DeleteFunc(running.Differences(next), func(section string) bool {
 		switch section {
-		case "services", "limits", "prices":
+		case "services", "limits", "prices", "answer-cache":
 			return true
 		case "security": // the terms of keys, and what may be referred to, are in force at once
 			security := running.Security.WithTerms(next.Security.TermSet())

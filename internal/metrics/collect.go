@@ -61,6 +61,9 @@ func (s *scrape) service(service schema.ServiceType) {
 	for _, result := range [...]schema.Result{schema.ResultFailed, schema.ResultBreakerOpen} {
 		s.value(famRequests, float64(series.none.Requests(result)), name, none, result.String())
 	}
+	if n := series.none.Requests(schema.ResultSuccess); n > 0 { // answered without an instance
+		s.value(famRequests, float64(n), name, none, schema.ResultSuccess.String())
+	}
 	duration := series.none.duration.Snapshot()
 	s.histogram(famDuration, &duration, name, none)
 	s.value(famDurationMax, duration.Max.Seconds(), name, none)
@@ -73,6 +76,11 @@ func (s *scrape) service(service schema.ServiceType) {
 	}
 	for _, why := range naming.Reasons() {
 		s.value(famFallbacks, float64(series.fallbacks[why].Value()), name, why.String())
+	}
+	for _, what := range [...]Cached{CacheHit, CacheMiss, CacheBypass} {
+		if n := series.cached[what].Value(); n > 0 {
+			s.value(famCached, float64(n), name, what.String())
+		}
 	}
 	wait, overhead := series.queueWait.Snapshot(), series.overhead.Snapshot()
 	s.histogram(famQueueWait, &wait, name)

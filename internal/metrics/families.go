@@ -47,6 +47,7 @@ const (
 	famCancelled
 	famRejected
 	famShed
+	famCached
 	famFallbacks
 	famQueueWait
 	famQueueWaitMax
@@ -139,6 +140,7 @@ var families = [familyCount]Family{
 	famCancelled:         {"model_router_cancelled_requests_total", "model.router.cancelled.requests.total", "Requests whose client left before it had the whole answer; they are in requests_total too.", "requests", CategoryRequest, onInstance, counter},
 	famRejected:          {"model_router_rejected_requests_total", "model.router.rejected.requests.total", "Requests that were refused before a backend saw them: faults of the request and limits.", "requests", CategoryRequest, onReason, counter},
 	famShed:              {"model_router_shed_requests_total", "model.router.shed.requests.total", "Requests that were given up for want of room.", "requests", CategoryRequest, onReason, counter},
+	famCached:            {"model_router_answer_cache_requests_total", "model.router.answer.cache.requests.total", "Requests for which the cache of answers is on, by what it did: hit, miss or bypass.", "requests", CategoryRequest, []string{"service", "result"}, counter},
 	famFallbacks:         {"model_router_fallbacks_total", "model.router.fallbacks.total", "Requests that another model took over, by the reason why the one before could not serve them.", "requests", CategoryRequest, onReason, counter},
 	famQueueWait:         {"model_router_queue_wait_seconds", "model.router.queue.wait", "Time that requests waited for a slot, of those that had to, whether or not they got one.", "seconds", CategoryRequest, onService, histogram},
 	famQueueWaitMax:      {"model_router_queue_wait_seconds_max", "model.router.queue.wait.max", "Longest wait for a slot since the start.", "seconds", CategoryRequest, onService, gauge},

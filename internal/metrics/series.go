@@ -207,6 +207,7 @@ type Service struct {
 	rejected  [schema.ResultCount]Counter
 	shed      [shedCount]Counter
 	fallbacks [naming.ReasonCount]Counter
+	cached    [cachedCount]Counter
 	queueWait Histogram
 	overhead  Histogram
 }
@@ -216,6 +217,23 @@ func (s *Service) setBounds() {
 	s.queueWait.bounds, s.overhead.bounds = requestBounds, overheadBounds
 }
 
+// Cached is what the cache of answers did for a request.
+type Cached uint8
+
+// What the cache of answers does.
+const (
+	CacheOff    Cached = iota // it is not on for the request
+	CacheHit                  // the answer came from it
+	CacheMiss                 // it did not have the answer
+	CacheBypass               // it was not asked, or does not keep the answer
+	cachedCount
+)
+
+var cachedNames = [cachedCount]string{"", "hit", "miss", "bypass"}
+
+// String returns the word that clients see, empty for CacheOff.
+func (c Cached) String() string { return cachedNames[c] }
+
 // Request is what is counted of a request that has ended.
 type Request struct {
 	Service schema.ServiceType
@@ -224,6 +242,7 @@ type Request struct {
 	// Cancelled says that the client left before it had the whole answer.
 	Cancelled bool
 	Usage     schema.Usage
+	Cache     Cached
 	// Cost is in 10^-12 of the currency's unit.
 	Cost int64
 	// Duration is the time from the arrival of the request to the end of its
@@ -248,6 +267,7 @@ func (s *Service) count(i *Instance, r *Request) {
 		s.rejected[r.Result].Add(1)
 		return
 	}
+	s.cached[r.Cache].Add(1)
 	if i == nil {
 		i = &s.none
 	}

@@ -144,7 +144,7 @@ func (r *run) reset() {
 // function, not of Do, because the stack of Do is there for as long as a stream lasts.
 func (r *run) tellRoute(to Sink) {
 	route := Route{
-		Model: r.Model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called),
+		Model: r.Model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called), Cache: r.Record.Cache,
 		Limit: r.choice.limitDecision(r.attempt.instance, r.reply.firstByte),
 	}
 	route.KeyRequests, route.KeyTokens = r.KeyLimits()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 )
 
@@ -35,6 +36,8 @@ type Route struct {
 	Instance *backend.Instance
 	// Attempts is how many instances were called.
 	Attempts int
+	// Cache is what the cache of answers did.
+	Cache metrics.Cached
 	// Limit is the state of the rate limit that applies to the request, if any does.
 	Limit ratelimit.Decision
 	// KeyRequests and KeyTokens are the states of the limits of the key and its tenant

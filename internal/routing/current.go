@@ -9,8 +9,8 @@ import (
 
 // Current is the table in force. Requests load it once; one writer stores it.
 type Current struct {
-	table    atomic.Pointer[Table]
-	observer atomic.Pointer[func(*Table)]
+	table     atomic.Pointer[Table]
+	observers atomic.Pointer[[]func(*Table)]
 	// shared is where the limits are that this gateway shares with others; nil means
 	// that it shares none.
 	shared *ratelimit.Pool
@@ -30,11 +30,21 @@ func (c *Current) Store(t *Table) {
 	c.table.Store(t)
 	t.activate(time.Now())
 	before.withdrawLimits(t)
-	if observe := c.observer.Load(); observe != nil {
-		(*observe)(t)
+	if observers := c.observers.Load(); observers != nil {
+		for _, observe := range *observers {
+			observe(t)
+		}
 	}
 }
 
 // Observe makes f be called with every table that comes into force from now on.
-// It runs in the writer's goroutine and must not wait.
-func (c *Current) Observe(f func(*Table)) { c.observer.Store(&f) }
+// It runs in the writer's goroutine and must not wait. Observe must not be called
+// concurrently.
+func (c *Current) Observe(f func(*Table)) {
+	var all []func(*Table)
+	if before := c.observers.Load(); before != nil {
+		all = append(all, *before...)
+	}
+	all = append(all, f)
+	c.observers.Store(&all)
+}

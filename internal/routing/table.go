@@ -5,11 +5,16 @@ package routing
 
 import (
 	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
@@ -83,10 +88,39 @@ type Pool struct {
 	Eligible []*backend.Instance
 	Barriers []backend.Obstacle
 	// Barred counts the instances by their Barriers, NoObstacle included.
-	Barred [backend.Obstacles]uint16
+	Barred      [backend.Obstacles]uint16
+	fingerprint func() [sha256.Size]byte
 	// readyAt is one more than the count of changes at which all eligible instances
 	// were found ready; 0 where that is not known.
 	readyAt atomic.Uint64
+}
+
+// Fingerprint identifies the settings of the pool: service type, model, instances. It is the
+// same in all gateways that have the same settings.
+func (p *Pool) Fingerprint() [sha256.Size]byte { return p.fingerprint() }
+
+func (p *Pool) makeFingerprint() [sha256.Size]byte {
+	list := make([]any, 0, 2*len(p.Instances)+2)
+	list = append(list, p.Service.Type.String(), p.Model)
+	for _, i := range p.Instances {
+		list = append(list, i.Kind.Name, i.Settings)
+	}
+	text, err := json.Marshal(list, json.Deterministic(true))
+	if err != nil {
+		text = []byte(rand.Text()) // settings that cannot be written are like no others
+	}
+	return sha256.Sum256(text)
+}
+
+// Pools returns every pool of the table.
+func (t *Table) Pools() []*Pool {
+	var all []*Pool
+	for _, s := range t.services {
+		if s != nil {
+			all = append(all, s.Pools...)
+		}
+	}
+	return all
 }
 
 // AllReady tells whether all eligible instances were found ready and nothing has
@@ -262,6 +296,7 @@ func (s *Service) add(settings backend.Settings, shared backend.Policy, old *Ser
 	pool := s.byModel[settings.Name]
 	if pool == nil {
 		pool = &Pool{Service: s, Model: settings.Name}
+		pool.fingerprint = sync.OnceValue(pool.makeFingerprint)
 		s.byModel[settings.Name] = pool
 		s.Pools = append(s.Pools, pool)
 	}

@@ -41,6 +41,8 @@ type Explanation struct {
 	Queue   queueView    `json:"queue"`
 	Quota   Ledger       `json:"quota"`
 	Refusal *refusalView `json:"refusal"`
+	// AnswerCache says that answers of the service type are kept for all callers.
+	AnswerCache bool `json:"answerCache" doc:"Whether the answers to deterministic requests of the service type are kept, so that no instance is called for the next one."`
 }
 
 type passedModel struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/answercache/cachestep"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -30,6 +31,8 @@ type Options struct {
 	// Credentials are the API keys and management tokens.
 	Credentials *access.Credentials
 	Ledger      *quota.Ledger
+	// Cache is the cache of answers.
+	Cache *cachestep.Cache
 	// Client reaches the backends.
 	Client *transport.Client
 	// TrustedProxies may name the client's address.

@@ -89,5 +89,6 @@ func (a *API) Explain(q *Request) (Reply, error) {
 	view := explain.View(x, door, query.Get("model"), client)
 	ledger := a.options.Ledger.Status(q.Context())
 	view.Quota = explain.Ledger{Enabled: ledger.Settings.Enabled, Degraded: ledger.Reason != "", DegradedReason: ledger.Reason, FailOpen: ledger.Settings.FailOpen}
+	view.AnswerCache = a.options.Cache.IsOn(serviceType)
 	return Reply{message: "What would happen to a request now.", data: view}, nil
 }

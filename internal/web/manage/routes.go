@@ -85,6 +85,12 @@ func (t *routeTable) addServices() {
 	t.unversioned("GET /api/models", access.ReadModels, a.Models, web.Operation{
 		Summary: "The models of all service types", Query: pageQuery{}, Reply: modelEntries{},
 	})
+	t.unversioned("GET /api/answer-cache", access.ReadRoutes, a.AnswerCache, web.Operation{
+		Summary: "What the cache of answers keeps", Reply: answerCacheView{},
+	})
+	t.unversioned("DELETE /api/answer-cache", access.WriteTypes, a.ClearAnswerCache, web.Operation{
+		Summary: "Remove all answers from the cache, in all gateways that share it", Reply: answerCacheView{},
+	})
 	t.unversioned("GET /api/route/explain", access.ReadRoutes, a.Explain, web.Operation{
 		Summary: "What would happen to a request now, and why", Query: explainQuery{}, Reply: explain.Explanation{},
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -35,6 +36,7 @@ type callView struct {
 	FirstMs    float64            `json:"timeToFirstTokenMs,omitzero"`
 	Usage      *callUsage         `json:"usage,omitzero"`
 	Cost       int64              `json:"cost,omitzero" doc:"In millionths of the unit of prices.currency."`
+	Cache      cacheWord          `json:"cache,omitzero" doc:"What the cache of answers did, where it is on."`
 	Attempts   int                `json:"attempts"`
 	Timeline   callTimeline       `json:"timeline"`
 	Tries      []callTry          `json:"tries"`
@@ -111,6 +113,14 @@ type callTry struct {
 	ErrorText   string  `json:"errorText,omitzero" doc:"At most 300 characters, without secrets and addresses."`
 }
 
+// cacheWord is what the cache of answers did.
+type cacheWord string
+
+// Names returns every word.
+func (cacheWord) Names() []string {
+	return []string{metrics.CacheHit.String(), metrics.CacheMiss.String(), metrics.CacheBypass.String()}
+}
+
 // callStatus is how a call ended.
 type callStatus string
 
@@ -140,7 +150,7 @@ func viewOfCall(c *calls.Call) callView {
 	view := callView{
 		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: asked(c), Instance: c.Instance, KeyID: c.KeyID,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
-		DurationMs: inMilliseconds(c.Ended), Attempts: c.Attempts, Tries: make([]callTry, 0, len(c.Described())),
+		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
 			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
 			EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),

@@ -103,7 +103,7 @@ func (a *API) route(x *exchange) error {
 	if err := way.RefuseModel(); err != nil {
 		return err
 	}
-	way.Client = x.door.client
+	way.Client, way.NoStore = x.door.client, saysNoStore(x.r.Header)
 	if x.door.open != nil {
 		var err error
 		if way.Client, err = x.door.open(a, x); err != nil {
@@ -160,6 +160,16 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 		x.caller.Hops = strings.Join(hops, ", ")
 	}
 	return x
+}
+
+// saysNoStore reports whether a client wants nothing of the answer to be kept.
+func saysNoStore(header http.Header) bool {
+	for _, value := range header["Cache-Control"] {
+		if strings.Contains(strings.ToLower(value), "no-store") {
+			return true
+		}
+	}
+	return false
 }
 
 // isRetry tells whether a client says that it sent the request before. OpenAI's client

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -35,6 +36,9 @@ func (x *exchange) Route(route proxy.Route) {
 		x.passed.stick(route.Instance.ID)
 	}
 	header["X-Router-Attempts"] = attemptsText(route.Attempts)
+	if route.Cache != metrics.CacheOff {
+		header["X-Router-Cache"] = []string{route.Cache.String()}
+	}
 	showLimits(header, &route)
 }
 

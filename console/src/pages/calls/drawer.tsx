@@ -129,6 +129,12 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
               {call.service} · <code>{call.model === '' ? '–' : call.model}</code>
               {call.streamed && ` · ${t('calls.streamed')}`}
             </dd>
+            {call.cache !== undefined && (
+              <>
+                <dt>{t('calls.cache')}</dt>
+                <dd>{t(`calls.cache.${call.cache}`)}</dd>
+              </>
+            )}
             <dt>{t('calls.status')}</dt>
             <dd>
               {call.httpStatus} {call.errorCode !== undefined && <code className="bad">{call.errorCode}</code>}

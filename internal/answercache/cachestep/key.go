@@ -1,0 +1,172 @@
+package cachestep
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/answercache"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// bodyOf returns the body of a request as its client wrote it.
+func bodyOf(req *schema.Request) jsonscan.Value {
+	if req.Source != nil {
+		return req.Source.Body.Root()
+	}
+	return req.Body.Root()
+}
+
+// isDeterministic reports whether a backend gives the same answer each time, as far as a
+// request can tell.
+func isDeterministic(r *proxy.Request) bool {
+	switch r.Asks.Door {
+	case schema.DoorEmbeddings, schema.DoorRerank:
+		return true
+	case schema.DoorChat, schema.DoorCompletions, schema.DoorMessages, schema.DoorResponses:
+		temperature, given := bodyOf(r.Asks).Get("temperature").Float()
+		return given && temperature == 0
+	}
+	return false
+}
+
+// isSelfContained reports whether the answer depends on nothing but the request, and leaves
+// nothing behind: not on what is kept of earlier ones, nor on the caller's own credential.
+func isSelfContained(r *proxy.Request) bool {
+	if r.Pool == nil || r.IsBarred() {
+		return false // another model takes over
+	}
+	for _, i := range r.Pool.Instances {
+		if i.Target.ForwardAuthorization {
+			return false
+		}
+	}
+	body := bodyOf(r.Asks)
+	store := body.Get("store").Kind()
+	switch r.Asks.Door {
+	case schema.DoorResponses: // they are stored unless the client says no
+		if store != jsonscan.False {
+			return false
+		}
+		for _, name := range [...]string{"previous_response_id", "conversation", "background"} {
+			if value := body.Get(name); value.Given() && value.Kind() != jsonscan.False {
+				return false
+			}
+		}
+	case schema.DoorChat:
+		if store == jsonscan.True {
+			return false
+		}
+	}
+	return len(r.Recalled()) == 0
+}
+
+// passedHeaders are the headers of clients that dialects pass on to backends.
+var passedHeaders = [...]string{"Anthropic-Version", "Anthropic-Beta"}
+
+// keyOf returns the SHA-256 of everything that the answer to a request depends on, and of
+// whose it is.
+func (c *Cache) keyOf(r *proxy.Request) (key answercache.Key) {
+	w := c.writers.Get().(*keyWriter)
+	defer c.writers.Put(w)
+	w.hash.Reset()
+	if r.Caller.Tenant != "" {
+		w.head('t', len(r.Caller.Tenant))
+		w.buf = append(w.buf, r.Caller.Tenant...)
+	} else {
+		w.head('k', len(r.Caller.KeyID))
+		w.buf = append(w.buf, r.Caller.KeyID...)
+	}
+	w.head(byte(r.Asks.Door), len(r.Model))
+	w.buf = append(w.buf, r.Model...)
+	pool := r.Pool.Fingerprint()
+	w.buf = append(w.buf, pool[:]...)
+	if source := r.Asks.Source; source != nil {
+		for _, name := range passedHeaders {
+			for _, value := range source.Header[name] {
+				w.head(name[len(name)-1], len(value))
+				w.bytes([]byte(value))
+			}
+		}
+		w.head('q', len(source.Query))
+		w.bytes([]byte(source.Query))
+	}
+	w.value(bodyOf(r.Asks))
+	w.flush()
+	w.hash.Sum(key[:0])
+	return key
+}
+
+// keyBuffer is how much is hashed at a time.
+const keyBuffer = 2 << 10
+
+func newKeyWriter() any { return &keyWriter{hash: sha256.New(), buf: make([]byte, 0, 2*keyBuffer)} }
+
+// keyWriter writes what is hashed.
+type keyWriter struct {
+	hash hash.Hash
+	buf  []byte
+}
+
+func (w *keyWriter) flush() {
+	_, _ = w.hash.Write(w.buf) // it never fails
+	w.buf = w.buf[:0]
+}
+
+func (w *keyWriter) bytes(p []byte) {
+	if len(p) > keyBuffer {
+		w.flush()
+		_, _ = w.hash.Write(p)
+		return
+	}
+	w.buf = append(w.buf, p...)
+	if len(w.buf) > keyBuffer {
+		w.flush()
+	}
+}
+
+// head writes the kind and the length of what follows, so that where it ends is known
+// whatever it contains.
+func (w *keyWriter) head(kind byte, length int) {
+	w.buf = append(w.buf, kind)
+	w.buf = binary.BigEndian.AppendUint64(w.buf, uint64(length))
+}
+
+// value writes a JSON value in canonical form: without spaces between its parts, and the
+// members of objects in the order of their names. Texts and numbers stay as they are, so
+// that those which differ in more than their spelling never get the same key.
+func (w *keyWriter) value(v jsonscan.Value) {
+	if len(w.buf) > keyBuffer {
+		w.flush()
+	}
+	switch v.Kind() {
+	case jsonscan.Object:
+		var few [16]jsonscan.Value
+		members := few[:0]
+		for m := v.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+			members = append(members, m)
+		}
+		slices.SortFunc(members, func(a, b jsonscan.Value) int { return bytes.Compare(a.Key(), b.Key()) })
+		w.head('{', len(members))
+		for _, m := range members {
+			key := m.Key()
+			w.head('n', len(key))
+			w.bytes(key)
+			w.value(m)
+		}
+	case jsonscan.Array:
+		w.buf = append(w.buf, '[')
+		for e := v.First(); e.Kind() != jsonscan.Absent; e = e.Next() {
+			w.value(e)
+		}
+		w.buf = append(w.buf, ']')
+	default:
+		raw := v.Raw()
+		w.head('v', len(raw))
+		w.bytes(raw)
+	}
+}

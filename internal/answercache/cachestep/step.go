@@ -1,0 +1,213 @@
+// Package cachestep is the step that answers requests from the cache of answers, and fills
+// it.
+package cachestep
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/patchbay-ai/patchbay/internal/answercache"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Cache is the cache of answers.
+type Cache struct {
+	store   answercache.Store
+	policy  atomic.Pointer[policy]
+	writers sync.Pool // of *keyWriter
+	// failed is told that the store did not work; nil for nobody.
+	failed func(error)
+}
+
+// policy is the settings, compiled.
+type policy struct {
+	answercache.Settings
+	services [schema.ServiceTypeCount]bool
+	keys     map[string]bool
+}
+
+// New returns a cache in front of a store. The function, which may be nil, is told of each
+// failure of the store; requests go on without it.
+func New(store answercache.Store, settings answercache.Settings, failed func(error)) *Cache {
+	if failed == nil {
+		failed = func(error) {}
+	}
+	c := &Cache{store: store, failed: failed, writers: sync.Pool{New: newKeyWriter}}
+	c.Set(settings)
+	return c
+}
+
+// Set changes for whom answers are kept.
+func (c *Cache) Set(settings answercache.Settings) {
+	p := &policy{Settings: settings, keys: make(map[string]bool, len(settings.Keys))}
+	for _, service := range settings.Services {
+		p.services[service] = true
+	}
+	for _, key := range settings.Keys {
+		p.keys[key] = true
+	}
+	c.policy.Store(p)
+	if memory, ok := c.store.(*answercache.Memory); ok {
+		memory.Set(settings)
+	}
+}
+
+// IsOn reports whether answers of a service type are kept for all callers.
+func (c *Cache) IsOn(service schema.ServiceType) bool { return c.policy.Load().services[service] }
+
+// Status is how much is kept.
+type Status struct {
+	Enabled bool
+	// Answers is how many are in memory, Bytes what they take, and Evicted how many gave
+	// way to others since the start.
+	Answers        int
+	Bytes, Evicted int64
+}
+
+// Status returns how much is kept.
+func (c *Cache) Status() Status {
+	p := c.policy.Load()
+	s := Status{Enabled: p.On()}
+	if memory, ok := c.store.(*answercache.Memory); ok {
+		s.Answers, s.Bytes, s.Evicted = memory.Size()
+	}
+	return s
+}
+
+// Clear removes all answers.
+func (c *Cache) Clear(ctx context.Context) error { return c.store.Clear(ctx) }
+
+// Keep removes what is kept of pools that a new table does not have, or that have other
+// settings in it. A shared store keeps these answers until they expire, but nobody finds
+// them.
+func (c *Cache) Keep(table *routing.Table) {
+	memory, ok := c.store.(*answercache.Memory)
+	if !ok || !c.policy.Load().On() {
+		return
+	}
+	pools := map[answercache.Key]bool{}
+	for _, pool := range table.Pools() {
+		if answercache.Cacheable(pool.Service.Type) {
+			pools[pool.Fingerprint()] = true
+		}
+	}
+	memory.KeepOnly(pools)
+}
+
+// Step answers a request with what is kept of the same request, or keeps its answer.
+func (c *Cache) Step(ctx context.Context, r *proxy.Request, next proxy.Next) (proxy.Answer, error) {
+	p := c.policy.Load()
+	service := r.Asks.Service
+	if !p.services[service] && !(p.keys[r.Caller.KeyID] && answercache.Cacheable(service)) || r.Asks.Uncounted {
+		return next(ctx)
+	}
+	if r.NoStore || !isDeterministic(r) || !isSelfContained(r) {
+		r.Record.Cache = metrics.CacheBypass
+		return next(ctx)
+	}
+	key := c.keyOf(r)
+	kept, err := c.store.Get(ctx, key)
+	if err != nil && ctx.Err() == nil {
+		c.failed(err)
+	}
+	if kept != nil {
+		r.Record.Cache = metrics.CacheHit
+		answer := &hit{Answer: kept, usage: kept.Usage}
+		answer.usage.Cached = answer.usage.Prompt
+		if p.ChargeHits {
+			r.Price, answer.usage = r.Pool.Price, kept.Usage
+		}
+		return answer, nil
+	}
+	r.Record.Cache = metrics.CacheMiss
+	pool := r.Pool.Fingerprint()
+	answer, err := next(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Record.Fallbacks > 0:
+		r.Record.Cache = metrics.CacheBypass
+		return answer, nil
+	}
+	form := answer.Form()
+	return &recording{Answer: answer, cache: c, ctx: ctx, key: key, most: int(p.MaxAnswer), kept: &answercache.Answer{
+		ContentType: form.ContentType, Events: form.Events, Framed: form.Framed, Pool: pool,
+	}}, nil
+}
+
+// hit is an answer from the cache.
+type hit struct {
+	*answercache.Answer
+	usage schema.Usage
+	at    int // how many parts were read
+}
+
+// Form implements proxy.Answer.
+func (h *hit) Form() proxy.Form {
+	form := proxy.Form{ContentType: h.ContentType, Length: len(h.Data), Events: h.Events, Framed: h.Framed}
+	if h.Events {
+		form.Length = -1
+	}
+	return form
+}
+
+// Next implements proxy.Answer.
+func (h *hit) Next() ([]byte, error) {
+	if h.at == len(h.Ends) {
+		return nil, io.EOF
+	}
+	from := 0
+	if h.at > 0 {
+		from = h.Ends[h.at-1]
+	}
+	h.at++
+	return h.Data[from:h.Ends[h.at-1]:h.Ends[h.at-1]], nil
+}
+
+// IsComplete implements proxy.Answer.
+func (h *hit) IsComplete() bool { return h.at == len(h.Ends) }
+
+// Usage implements proxy.Answer.
+func (h *hit) Usage() schema.Usage { return h.usage }
+
+// recording is an answer that is kept when it is complete.
+type recording struct {
+	proxy.Answer
+	cache *Cache
+	ctx   context.Context //nolint:containedctx // it lives as long as the request
+	key   answercache.Key
+	most  int
+	kept  *answercache.Answer // nil if it is not kept
+}
+
+// Next implements proxy.Answer.
+func (r *recording) Next() ([]byte, error) {
+	part, err := r.Answer.Next()
+	switch {
+	case r.kept == nil:
+	case errors.Is(err, io.EOF):
+		r.keep()
+	case err != nil, len(r.kept.Data)+len(part) > r.most:
+		r.kept = nil
+	default:
+		r.kept.Data = append(r.kept.Data, part...)
+		r.kept.Ends = append(r.kept.Ends, len(r.kept.Data))
+	}
+	return part, err
+}
+
+func (r *recording) keep() {
+	kept := r.kept
+	r.kept = nil
+	kept.Data, kept.Ends, kept.Usage = slices.Clone(kept.Data), slices.Clone(kept.Ends), r.Usage()
+	if err := r.cache.store.Put(r.ctx, r.key, kept); err != nil && r.ctx.Err() == nil {
+		r.cache.failed(err)
+	}
+}
