@@ -24,21 +24,29 @@ type workload struct {
 	// memory is a workload that is run once, for what it takes rather than for its
 	// processor time.
 	memory bool
+	// refused says that the answer may be 429.
+	refused bool
 }
 
 // workloads returns all of them; the one for memory has so many streams.
 func workloads(streams int) []workload {
 	const chat, embeddings = "/v1/chat/completions", "/v1/embeddings"
 	return []workload{ // memory first, because memory that was used once stays
-		{"mem", fmt.Sprintf("%d slow streams, KiB each", streams), chat, chatBody("drip", true, 1<<10), streams, 0, true},
-		{"w1", "chat, 1 KB, 32 connections", chat, chatBody("chat", false, 1<<10), 32, 0, false},
-		{"w1c", "chat, 1 KB, 1,024 connections", chat, chatBody("chat", false, 1<<10), 1024, 0, false},
-		{"w2", "stream of 64 events at once, 64 connections", chat, chatBody("stream", true, 1<<10), 64, 0, false},
-		{"w2d", "stream of 64 events 5 ms apart, 64 connections", chat, chatBody("paced", true, 1<<10), 64, 0, false},
-		{"w3", "chat, 1,000 a second, backend takes 20 ms", chat, chatBody("wait", false, 1<<10), 64, 1000, false},
-		{"w4", "chat, 100 KB, 32 connections", chat, chatBody("chat", false, 100<<10), 32, 0, false},
-		{"w5", "embedding of 1,536 numbers, 32 connections", embeddings, `{"model":"embed","input":"` + strings.Repeat(sentence, 4) + `","encoding_format":"float"}`, 32, 0, false},
+		{"mem", fmt.Sprintf("%d slow streams, KiB each", streams), chat, chatBody("drip", true, 1<<10), streams, 0, true, false},
+		{"w1", "chat, 1 KB, 32 connections", chat, chatBody("chat", false, 1<<10), 32, 0, false, false},
+		{"w1c", "chat, 1 KB, 1,024 connections", chat, chatBody("chat", false, 1<<10), 1024, 0, false, false},
+		{"w2", "stream of 64 events at once, 64 connections", chat, chatBody("stream", true, 1<<10), 64, 0, false, false},
+		{"w2d", "stream of 64 events 5 ms apart, 64 connections", chat, chatBody("paced", true, 1<<10), 64, 0, false, false},
+		{"w3", "chat, 1,000 a second, backend takes 20 ms", chat, chatBody("wait", false, 1<<10), 64, 1000, false, false},
+		{"w4", "chat, 100 KB, 32 connections", chat, chatBody("chat", false, 100<<10), 32, 0, false, false},
+		{"w5", "embedding of 1,536 numbers, 32 connections", embeddings, `{"model":"embed","input":"` + strings.Repeat(sentence, 4) + `","encoding_format":"float"}`, 32, 0, false, false},
 	}
+}
+
+// coldWorkload is w1 with an answer that can be kept.
+func coldWorkload() workload {
+	body := strings.Replace(chatBody("chat", false, 1<<10), `"temperature":0.7`, `"temperature":0`, 1)
+	return workload{name: "w1k", title: "chat, 1 KB, temperature 0, 32 connections", path: "/v1/chat/completions", body: body, connections: 32, refused: true}
 }
 
 func chatBody(model string, stream bool, size int) string {
@@ -111,7 +119,8 @@ func send(address string, request []byte, w workload, began, end time.Time, numb
 		if err != nil {
 			return err
 		}
-		if !bytes.HasPrefix(answer.head, []byte("HTTP/1.1 200 ")) {
+		isRefused := w.refused && bytes.HasPrefix(answer.head, []byte("HTTP/1.1 429 "))
+		if !isRefused && !bytes.HasPrefix(answer.head, []byte("HTTP/1.1 200 ")) {
 			return fmt.Errorf("%s: %s", address, bytes.TrimSpace(answer.head))
 		}
 		if err := relay(io.Discard, reader, answer); err != nil {

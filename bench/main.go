@@ -48,6 +48,7 @@ func run(args []string) error {
 	flags.IntVar(&o.streams, "streams", defaultStreams, "how many slow streams the workload mem has; all must run to their end")
 	flags.BoolVar(&o.scale, "scale", false, "also measure Patchbay with 200 instances of the model, 500 models and 10,000 API keys; only w1 and w1c unless workloads are given")
 	flags.BoolVar(&o.doors, "doors", false, "measure the endpoints for Messages, Responses and completions beside chat, and nothing else")
+	flags.BoolVar(&o.cache, "cache", false, "measure w1 with temperature 0, also answered from the cache, and refused with 429")
 	only := flags.String("workloads", "", "the workloads to run, separated by commas; all if empty")
 	if err := flags.Parse(args); err != nil {
 		return err

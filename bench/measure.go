@@ -19,6 +19,7 @@ type options struct {
 	streams           int
 	json              bool
 	ledger, scale     bool // more variants of Patchbay
+	cache             bool // answers from the cache beside refusals, with w1 alone
 	doors             bool // only the endpoints beside chat
 	workloads         []string
 }
@@ -51,8 +52,11 @@ func measure(o options) error {
 	var results []result
 	var chosen []workload
 	all := workloads(o.streams)
-	if o.doors {
+	switch {
+	case o.doors:
 		all = workloadsOf(doorWorkloads())
+	case o.cache:
+		all = []workload{coldWorkload()}
 	}
 	for _, w := range all {
 		if len(o.workloads) == 0 || slices.Contains(o.workloads, w.name) {

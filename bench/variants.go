@@ -13,6 +13,7 @@ type variant struct {
 	models       int // beside those that are asked for
 	keys         int // API keys, one of which every request must have
 	strategy     string
+	limit        string // the rate limit
 	more         string
 }
 
@@ -24,6 +25,11 @@ func variants(o options) []variant {
 	}
 	if o.ledger {
 		all = append(all, variant{name: "with ledger", binary: o.patchbay, instances: 1, more: "quota: {enabled: true}\n"})
+	}
+	if o.cache {
+		all = append(all,
+			variant{name: "from the cache", binary: o.patchbay, instances: 1, more: "answer-cache: {services: [chat]}\n"},
+			variant{name: "at its limit", binary: o.patchbay, instances: 1, limit: "{enabled: true, capacity: 1, refill-rate: 1}"})
 	}
 	if o.scale {
 		all = append(all,
@@ -43,6 +49,9 @@ func (v variant) config(backend string) string {
 	yaml.WriteString("services:\n  chat:\n")
 	if v.strategy != "" {
 		fmt.Fprintf(&yaml, "    load-balancer: %s\n", v.strategy)
+	}
+	if v.limit != "" {
+		fmt.Fprintf(&yaml, "    rate-limit: %s\n", v.limit)
 	}
 	yaml.WriteString("    instances:\n")
 	instance := func(model, path string) {

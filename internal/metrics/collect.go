@@ -78,8 +78,8 @@ func (s *scrape) service(service schema.ServiceType) {
 		s.value(famFallbacks, float64(series.fallbacks[why].Value()), name, why.String())
 	}
 	for _, what := range [...]Cached{CacheHit, CacheMiss, CacheBypass} {
-		if n := series.cached[what].Value(); n > 0 {
-			s.value(famCached, float64(n), name, what.String())
+		if service == schema.Chat || service == schema.Embedding || service == schema.Rerank {
+			s.value(famCached, float64(series.cached[what].Value()), name, what.String())
 		}
 	}
 	wait, overhead := series.queueWait.Snapshot(), series.overhead.Snapshot()
