@@ -176,7 +176,7 @@ func (w *checkerRun) member(i *Instance) *member {
 // differs from what was probed before.
 func (m *member) retarget(w *checkerRun, i *Instance) bool {
 	at := targetOf(i)
-	key := joinHeaders(i.Target.Header)
+	key := joinHeaders(i.Target.Header) + i.key
 	same := m.group != nil && m.group.target == at && m.key == key
 	m.instance, m.key = i, key
 	if same {
@@ -240,11 +240,11 @@ func (w *checkerRun) start(ctx context.Context, g *group) {
 		w.slow++
 	}
 	r := result{group: g, slow: g.silent}
-	to, path, header := g.origin, g.path, g.members[0].instance.Target.Header
+	to, path, instance := g.origin, g.path, g.members[0].instance
 	w.probes.Go(func() {
 		defer cancel()
 		began := time.Now()
-		r.probeResult = w.prober.probe(bounded, to, path, header)
+		r.probeResult = w.prober.probe(bounded, to, path, instance.Target)
 		r.ended = time.Now()
 		r.took = r.ended.Sub(began)
 		w.results <- r

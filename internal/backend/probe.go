@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,11 +43,15 @@ type prober struct {
 }
 
 // probe checks a backend until ctx ends. With an empty path it only connects.
-func (p *prober) probe(ctx context.Context, to transport.Origin, path string, header []wire.Header) probeResult {
+func (p *prober) probe(ctx context.Context, to transport.Origin, path string, as *dialect.Target) probeResult {
 	if path == "" {
 		return classify(p.connect(ctx, to))
 	}
-	response, err := p.client.Send(ctx, &to, &wire.Call{Method: "GET", Path: path, Header: header}, transport.Timeouts{})
+	call := &wire.Call{Method: "GET", Path: path, Header: slices.Clone(as.Header)}
+	if as.Authorize(ctx, call) != nil {
+		return classify(p.connect(ctx, to)) // calls will report why
+	}
+	response, err := p.client.Send(ctx, &to, call, transport.Timeouts{})
 	if errors.Is(err, transport.ErrInvalidCall) {
 		// The configuration is wrong, which calls will report; the backend may be
 		// healthy.

@@ -97,7 +97,7 @@ func probeOnce(t *testing.T, i *Instance, options transport.Options, timeout tim
 	p := prober{client, client.Connect}
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	return p.probe(ctx, i.Origin, healthPath(i), i.Target.Header)
+	return p.probe(ctx, i.Origin, healthPath(i), i.Target)
 }
 
 func TestStatusOfAProbeDecidesItsResult(t *testing.T) {
@@ -232,7 +232,7 @@ func TestCausesHoldNoAddress(t *testing.T) {
 		client := transport.New(transport.Options{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, err }})
 		p := prober{client, client.Connect}
 		i := makeInstance(t, "vllm", "m", "http://10.0.0.9", nil, nil)
-		got := p.probe(t.Context(), i.Origin, "/health", nil)
+		got := p.probe(t.Context(), i.Origin, "/health", new(dialect.Target))
 		client.Close()
 		if got != (probeResult{dead, want}) {
 			t.Errorf("%v: %+v, want %q", err, got, want)

@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // A literal that looks like a reference stays one, in JSON too.
@@ -72,8 +73,9 @@ func TestInstanceWithoutItsSecretGetsNoTraffic(t *testing.T) {
 		if (obstacle == backend.Faulty) != (want != "") || strings.Contains(i.ObstacleText(obstacle, time.Now()), "KEY") {
 			t.Errorf("want %q: obstacle %d, %s", want, obstacle, i.ObstacleText(obstacle, time.Now()))
 		}
-		if want == "" && i.Target.Header[len(i.Target.Header)-1].Value != "Bearer sk of ${KEY}" {
-			t.Errorf("sent: %v", i.Target.Header)
+		var call wire.Call
+		if err := i.Target.Authorize(t.Context(), &call); err != nil || want == "" && call.Header[0].Value != "Bearer sk of ${KEY}" {
+			t.Errorf("sent: %v, %v", call.Header, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	calls "github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // openLogged is open with a log that can be read.
@@ -212,7 +214,12 @@ func referring(words, key string) *config.Document {
 }
 
 func sent(b *bench, name string) string {
-	return serving(b, name).Target.Header[0].Value + ", " + serving(b, name).Target.Header[len(serving(b, name).Target.Header)-1].Value
+	target := serving(b, name).Target
+	call := calls.Call{Header: slices.Clone(target.Header)}
+	if err := target.Authorize(context.Background(), &call); err != nil {
+		return err.Error()
+	}
+	return call.Header[0].Value + ", " + call.Header[len(call.Header)-1].Value
 }
 
 func serving(b *bench, name string) *backend.Instance {

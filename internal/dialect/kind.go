@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"net/url"
@@ -27,9 +28,12 @@ type Kind struct {
 	// Native holds the doors that are not unified and whose dialect the kind speaks
 	// itself: their requests and answers are passed on, not translated.
 	Native map[schema.Door]Route
-	// KeyHeader is the header that carries the credential, and KeyPrefix what
-	// stands before it; empty means Authorization with a bearer token.
-	KeyHeader, KeyPrefix string
+	// KeyHeader is the header that carries the key; empty means Authorization with a bearer
+	// token.
+	KeyHeader string
+	// Sign returns the credential of an endpoint for backends that want another proof than
+	// a key in a header, such as a signature of the call; nil for all others.
+	Sign func(e Endpoint) Credential
 	// Tokens are how credentials begin that are no keys: they are bearer tokens also
 	// where keys have a header of their own. Signed tokens (JWT) always are.
 	Tokens []string
@@ -79,6 +83,10 @@ func (r Route) isUsual(host string) bool {
 	return len(r.Hosts) == 0
 }
 
+// Credential proves to a backend who sends a call, which is complete otherwise: it adds a
+// header, a signature of the call, or a token that it has fetched and keeps.
+type Credential func(ctx context.Context, call *wire.Call) error
+
 // Quirks are departures of a kind from its dialect.
 type Quirks struct {
 	// TextDocuments means that documents to rank must be texts, not objects.
@@ -122,7 +130,7 @@ func (e Endpoint) has(door schema.Door, native Route, host string) bool {
 type Target struct {
 	Adapter              *Adapter
 	Path                 string
-	Header               []wire.Header
+	Header               []wire.Header // without the credential; see Authorize
 	ForwardAuthorization bool
 	// Model is the backend's name for the model, empty for the caller's, and
 	// ModelJSON the same as a JSON text.
@@ -132,6 +140,7 @@ type Target struct {
 
 	modelInPath bool // Path holds modelMark
 	secrets     []string
+	credential  Credential // nil where there is none
 	// native are the targets of the doors that the backend has itself.
 	native map[schema.Door]*Target
 }
@@ -213,8 +222,8 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	return t, nil
 }
 
-// addHeaders sets the headers of every call: those of the instance, those of its
-// kind, and its credential.
+// addHeaders sets the headers of every call, those of the instance and those of its kind,
+// and its credential.
 func (t *Target) addHeaders(k *Kind, e Endpoint) {
 	own := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
@@ -226,12 +235,25 @@ func (t *Target) addHeaders(k *Kind, e Endpoint) {
 			t.Header = append(t.Header, h)
 		}
 	}
-	if e.APIKey != "" {
-		key := k.Credential(e.APIKey)
-		if !own[strings.ToLower(key.Name)] {
-			t.Header = append(t.Header, key)
+	switch {
+	case k.Sign != nil:
+		t.credential = k.Sign(e)
+	case e.APIKey != "":
+		key := k.Key(e.APIKey)
+		t.credential = func(_ context.Context, call *wire.Call) error {
+			call.AddHeader(key.Name, key.Value)
+			return nil
 		}
 	}
+}
+
+// Authorize adds the credential of the endpoint to a call that is complete otherwise. A
+// header that is configured for the instance wins over it.
+func (t *Target) Authorize(ctx context.Context, call *wire.Call) error {
+	if t.credential == nil {
+		return nil
+	}
+	return t.credential(ctx, call)
 }
 
 // Begin fills in a call except for its body.
@@ -241,10 +263,10 @@ func (t *Target) Begin(call *wire.Call, path, contentType, accept string) {
 		wire.Header{Name: "Content-Type", Value: contentType}, wire.Header{Name: "Accept", Value: accept})
 }
 
-// Credential returns the header that carries a key.
-func (k *Kind) Credential(key string) wire.Header {
+// Key returns the header that carries a key.
+func (k *Kind) Key(key string) wire.Header {
 	if k.KeyHeader != "" {
-		return wire.Header{Name: k.KeyHeader, Value: k.KeyPrefix + key}
+		return wire.Header{Name: k.KeyHeader, Value: key}
 	}
 	return wire.Header{Name: "Authorization", Value: "Bearer " + key}
 }
@@ -254,13 +276,13 @@ func (k *Kind) Credential(key string) wire.Header {
 // whatever the client's was. It returns false where the caller sent none.
 func (k *Kind) Forwarded(authorization, key string) (wire.Header, bool) {
 	if authorization == "" {
-		return k.Credential(key), key != ""
+		return k.Key(key), key != ""
 	}
 	scheme, token, _ := strings.Cut(authorization, " ")
 	if k.KeyHeader == "" || !strings.EqualFold(scheme, "bearer") || k.isToken(token) {
 		return wire.Header{Name: "Authorization", Value: authorization}, true
 	}
-	return k.Credential(strings.TrimSpace(token)), true
+	return k.Key(strings.TrimSpace(token)), true
 }
 
 // isToken reports whether a credential is a token and no key.

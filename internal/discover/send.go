@@ -19,21 +19,25 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// CallOf returns the call of a Send: of the path of an instance, with its headers.
-func CallOf(instance *backend.Instance, post string) *wire.Call {
-	call := &wire.Call{Method: http.MethodGet, Path: instance.Target.Path, Header: instance.Target.Header}
+// CallOf returns the call of a Send: of the path of an instance, with its headers and its
+// credential.
+func CallOf(ctx context.Context, instance *backend.Instance, post string) (*wire.Call, error) {
+	call := &wire.Call{Method: http.MethodGet, Path: instance.Target.Path, Header: slices.Clone(instance.Target.Header)}
 	if post != "" {
 		call.Method = http.MethodPost
-		call.Header = append(slices.Clone(call.Header), wire.Header{Name: "Content-Type", Value: "application/json"})
+		call.AddHeader("Content-Type", "application/json")
 		call.Body = [][]byte{[]byte(post)}
 	}
-	return call
+	return call, instance.Target.Authorize(ctx, call)
 }
 
 // SendTo calls the path of an instance as a Send does. The error says why the backend could
 // not be asked, without its address.
 func SendTo(ctx context.Context, client *transport.Client, instance *backend.Instance, post string) (status int, body []byte, err error) {
-	call := CallOf(instance, post)
+	call, err := CallOf(ctx, instance, post)
+	if err != nil {
+		return 0, nil, err
+	}
 	response, err := client.Send(ctx, &instance.Origin, call,
 		transport.Timeouts{Connect: 5 * time.Second, FirstByte: 10 * time.Second, Idle: 10 * time.Second})
 	if err != nil {

@@ -133,8 +133,12 @@ func (e *examination) sender(g *group, reached *attempt) discover.Send {
 		if instance.Fault != "" {
 			return 0, nil, fmt.Errorf("%w: %s", discover.ErrRefused, instance.Fault)
 		}
+		call, err := discover.CallOf(ctx, instance, post)
+		if err != nil {
+			return 0, nil, fmt.Errorf("%w: %w", discover.ErrRefused, err)
+		}
 		start := time.Now()
-		response, err := e.client.Send(ctx, &instance.Origin, discover.CallOf(instance, post),
+		response, err := e.client.Send(ctx, &instance.Origin, call,
 			transport.Timeouts{Connect: 5 * time.Second, FirstByte: 10 * time.Second, Idle: 10 * time.Second})
 		if err != nil {
 			reached.cause = cmp.Or(transport.CauseOf(err), transport.CauseNoConnection)

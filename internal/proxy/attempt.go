@@ -57,7 +57,9 @@ func (a *attempt) returnUnused() {
 // an answer that is read whole is complete, or until the first event or byte of one
 // that is streamed.
 func (a *attempt) call(ctx context.Context, reply *reply) *fault {
-	a.addHeaders()
+	if err := a.addHeaders(ctx); err != nil {
+		return a.classifier().classify(err, false)
+	}
 	limits := &a.instance.Timeouts
 	if limits.Total > 0 {
 		ctx, a.cancel = context.WithTimeoutCause(ctx, limits.Total.Std(), errTotal)

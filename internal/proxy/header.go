@@ -1,49 +1,25 @@
 package proxy
 
 import (
-	"cmp"
-	"slices"
-	"strings"
+	"context"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
-	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// addHeaders adds the gateway's own headers to the call. Headers that are configured
-// for the instance win over them, and no header is sent twice.
-func (a *attempt) addHeaders() {
+// addHeaders adds the gateway's own headers to the call, and at last the credential, which
+// may be a signature of all the rest. Headers that are configured for the instance win over
+// them, and no header is sent twice.
+func (a *attempt) addHeaders(ctx context.Context) error {
 	a.addHops()
-	a.addHeader("X-Request-Id", a.Caller.RequestID)
+	a.out.AddHeader("X-Request-Id", a.Caller.RequestID)
+	a.addTrace()
 	if a.instance.Target.ForwardAuthorization {
 		if credential, given := a.instance.Kind.Forwarded(a.Caller.Authorization, a.Caller.APIKey); given {
-			a.removeCredential()
-			a.addHeader(credential.Name, credential.Value)
+			a.out.AddHeader(credential.Name, credential.Value)
+			return nil
 		}
 	}
-	a.addTrace()
-}
-
-// addHeader adds a header to the call unless it has one of that name.
-func (a *attempt) addHeader(name, value string) {
-	for i := range a.out.Header {
-		if strings.EqualFold(a.out.Header[i].Name, name) {
-			return
-		}
-	}
-	a.out.Header = append(a.out.Header, wire.Header{Name: name, Value: value})
-}
-
-// removeCredential removes the instance's key from the call, in whichever header its
-// kind has it, because the caller's own credential replaces it. A header that is
-// configured for the instance stays.
-func (a *attempt) removeCredential() {
-	key := cmp.Or(a.instance.Kind.KeyHeader, "Authorization")
-	for name := range a.instance.Settings.Headers {
-		if strings.EqualFold(name, key) {
-			return
-		}
-	}
-	a.out.Header = slices.DeleteFunc(a.out.Header, func(h wire.Header) bool { return strings.EqualFold(h.Name, key) })
+	return a.instance.Target.Authorize(ctx, &a.out)
 }
 
 // addTrace adds the headers of a distributed trace: the span of this attempt where the
@@ -58,8 +34,8 @@ func (a *attempt) addTrace() {
 	if parent == "" {
 		return
 	}
-	a.addHeader("Traceparent", parent)
+	a.out.AddHeader("Traceparent", parent)
 	if state := a.Caller.Tracestate; state != "" {
-		a.addHeader("Tracestate", state)
+		a.out.AddHeader("Tracestate", state)
 	}
 }

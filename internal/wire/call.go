@@ -4,6 +4,7 @@ package wire
 
 import (
 	"io"
+	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
@@ -45,6 +46,16 @@ func (c *Call) Length() int {
 		n += len(segment)
 	}
 	return n
+}
+
+// AddHeader adds a header unless the call has one of that name.
+func (c *Call) AddHeader(name, value string) {
+	for i := range c.Header {
+		if strings.EqualFold(c.Header[i].Name, name) {
+			return
+		}
+	}
+	c.Header = append(c.Header, Header{Name: name, Value: value})
 }
 
 // Reset drops what the call shares with a request.

@@ -93,6 +93,9 @@ func callOf(t testing.TB, kind *dialect.Kind, service schema.ServiceType, endpoi
 	if err := target.Unified().Call(requestOf(t, service, stream), target, call); err != nil {
 		t.Fatal(err)
 	}
+	if err := target.Authorize(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
 	return call
 }
 
@@ -172,7 +175,7 @@ func TestEveryKindPutsTheKeyInItsHeader(t *testing.T) {
 	forEveryRoute(t, func(t *testing.T, kind *dialect.Kind, service schema.ServiceType) {
 		name, value := "Authorization", "Bearer "+key
 		if kind.KeyHeader != "" {
-			name, value = kind.KeyHeader, kind.KeyPrefix+key
+			name, value = kind.KeyHeader, key
 		}
 		call := callOf(t, kind, service, dialect.Endpoint{BaseURL: "http://backend.test:8000", APIKey: key, Headers: map[string]string{"X-Own": "own"}}, false)
 		carriers := slices.DeleteFunc(slices.Clone(call.Header), func(h wire.Header) bool { return !strings.Contains(h.Value, key) })

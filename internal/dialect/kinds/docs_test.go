@@ -25,7 +25,7 @@ func routeRows(t *testing.T) []string {
 	t.Helper()
 	var rows []string
 	for _, kind := range table {
-		key := kind.Credential("<key>")
+		key := kind.Key("<key>")
 		for _, service := range schema.ServiceTypes() {
 			if _, ok := kind.Routes[service]; !ok {
 				continue

@@ -249,6 +249,9 @@ func (g golden) run(t *testing.T) {
 		g.checkError(t, err)
 		return
 	}
+	if err := target.Authorize(t.Context(), &call); err != nil {
+		t.Fatal(err)
+	}
 	if g.has("sent") {
 		g.checkSent(t, &call)
 	}

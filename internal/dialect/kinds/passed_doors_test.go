@@ -74,6 +74,9 @@ func TestCallsOfPassedDoorsAreCompleteAndCanBeUsedAgain(t *testing.T) {
 			if err := target.Unified().Call(passedRequest(t, door, false), target, &call); err != nil {
 				t.Fatal(err)
 			}
+			if err := target.Authorize(t.Context(), &call); err != nil {
+				t.Fatal(err)
+			}
 			sent := boundary.ReplaceAllString(fmt.Sprint(call.Method, call.Path, call.Header, bodyOf(t, &call)), "B")
 			if i == 0 {
 				first = sent
@@ -82,7 +85,7 @@ func TestCallsOfPassedDoorsAreCompleteAndCanBeUsedAgain(t *testing.T) {
 				t.Errorf("used again, the call is %s, was %s", sent, first)
 			}
 		}
-		key := kind.Credential("planted-key")
+		key := kind.Key("planted-key")
 		plain := strings.ReplaceAll(strings.ReplaceAll(first, "%2F", "/"), "%3A", ":")
 		if headerOf(&call, key.Name) != key.Value || !strings.Contains(plain, backendsName) || strings.Contains(first, callersName) {
 			t.Errorf("call %s", first)
