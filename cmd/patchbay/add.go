@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,18 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
-
-// knownBackend is a backend that can be named instead of its address.
-type knownBackend struct{ name, url, adapter, keyVariable string }
-
-var knownBackends = []knownBackend{
-	{"ollama", "http://127.0.0.1:11434", "ollama", ""},
-	{"openai", "https://api.openai.com", "openai", "OPENAI_API_KEY"},
-	{"anthropic", "https://api.anthropic.com", "anthropic", "ANTHROPIC_API_KEY"},
-	{"gemini", "https://generativelanguage.googleapis.com", "gemini", "GEMINI_API_KEY"},
-}
 
 // addFlags say which models of which backend are added.
 type addFlags struct {
@@ -135,15 +127,11 @@ func (f *addFlags) run(ctx context.Context, ask *questions, stdout io.Writer) er
 
 // complete fills in what the name of a known backend says, and checks the flags.
 func (f *addFlags) complete() error {
-	for _, known := range knownBackends {
-		if strings.EqualFold(f.backend, known.name) {
-			f.backend = known.url
-			if f.adapter == "" {
-				f.adapter = known.adapter
-			}
-			if f.keyVariable == "" {
-				f.keyVariable = known.keyVariable
-			}
+	for _, known := range kinds.All() {
+		if known.Guide.URL != "" && strings.EqualFold(f.backend, known.Name) {
+			f.backend = known.Guide.URL
+			f.adapter = cmp.Or(f.adapter, known.Name)
+			f.keyVariable = cmp.Or(f.keyVariable, known.Guide.KeyVariable)
 		}
 	}
 	if f.serviceType != "" {

@@ -101,6 +101,8 @@ type Call struct {
 // Try is one attempt of a call.
 type Try struct {
 	Instance, Adapter string
+	// Provider is the name of the adapter in the conventions of OpenTelemetry.
+	Provider string
 	// Began is when the instance was picked, Sent when the backend's connection
 	// was asked for, FirstByte when its answer began, Ended when it was over: all
 	// counted from the start of the call.

@@ -219,7 +219,7 @@ func Default() *Document {
 func DefaultService() Service {
 	return Service{
 		LoadBalancer:   balance.RoundRobin,
-		Adapter:        "openai",
+		Adapter:        kinds.Default,
 		RateLimit:      ratelimit.DefaultSettings(),
 		CircuitBreaker: breaker.DefaultSettings(),
 		HealthCheck:    backend.DefaultHealthSettings(),

@@ -1,8 +1,13 @@
 package dialect_test
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,5 +219,39 @@ func TestAnAnswerThatIsMadeOfAnotherIsInOtherMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// A kind may sign its calls: the credential is made last, of the call as it is sent.
+func TestACredentialMayBeASignatureOfTheCall(t *testing.T) {
+	kind := &dialect.Kind{
+		Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo}},
+		Sign: func(e dialect.Endpoint) dialect.Credential {
+			return func(_ context.Context, call *wire.Call) error {
+				sum := sha256.Sum256(bytes.Join(call.Body, nil))
+				call.AddHeader("X-Signature", e.APIKey+" "+call.Method+" "+call.Path+" "+hex.EncodeToString(sum[:4]))
+				return nil
+			}
+		},
+	}
+	target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: "http://backend.test", APIKey: "id"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var req schema.Request
+	if err := req.ParseChat([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	var call wire.Call
+	if err := target.Unified().Call(&req, target, &call); err != nil {
+		t.Fatal(err)
+	}
+	if err := target.Authorize(t.Context(), &call); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(req.Body.Data())
+	want := wire.Header{Name: "X-Signature", Value: "id POST /v1/chat " + hex.EncodeToString(sum[:4])}
+	if !slices.Contains(call.Header, want) || slices.ContainsFunc(call.Header, func(h wire.Header) bool { return h.Name == "Authorization" }) {
+		t.Errorf("%v, want %v and no key", call.Header, want)
 	}
 }

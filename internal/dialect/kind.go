@@ -55,6 +55,8 @@ type Kind struct {
 	// NoKeepAlive means that a connection serves one call, unless the instance says
 	// otherwise, because idle connections occupy workers of the server.
 	NoKeepAlive bool
+	// Guide is what it is known by.
+	Guide Guide
 	// Quirks are the ways in which the kind departs from its dialect.
 	Quirks Quirks
 	// ErrorPatterns match errors that are not a fault of the backend; see

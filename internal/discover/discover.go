@@ -3,6 +3,7 @@
 package discover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -81,12 +83,15 @@ type listing struct {
 	hosts []string
 }
 
-// listings are tried in this order where the adapter is not known.
-var listings = []listing{
-	{"gemini", "/v1beta/models", []string{"generativelanguage.googleapis.com"}},
-	{"anthropic", "/v1/models", []string{"api.anthropic.com"}},
-	{"ollama", "/api/tags", nil},
-	{"openai", "/v1/models", nil},
+// listings returns what is tried where the adapter is not known, in this order.
+func listings() []listing {
+	var list []listing
+	for _, kind := range kinds.All() {
+		if kind.Guide.ModelsPath != "" {
+			list = append(list, listing{kind.Name, kind.Guide.ModelsPath, kind.Guide.ModelsHosts})
+		}
+	}
+	return list
 }
 
 // Ask asks a backend in the ways that are likely, until one succeeds. The error is a
@@ -124,19 +129,14 @@ func listingsFor(b Backend) ([]listing, error) {
 		if kind.Deployments != "" {
 			return nil, &BackendError{"adapter", errors.New("lists the models that could be deployed, not the deployments that calls name; write down the deployments")}
 		}
-		for _, way := range listings {
-			if way.adapter == kind.Name {
-				return []listing{way}, nil
-			}
-		}
-		return []listing{{adapter: kind.Name, path: "/v1/models"}}, nil
+		return []listing{{adapter: kind.Name, path: cmp.Or(kind.Guide.ModelsPath, kinds.GuideTo(kinds.Default).ModelsPath)}}, nil
 	}
 	address, err := url.Parse(b.BaseURL)
 	if err != nil {
 		return nil, &BackendError{"baseUrl", errors.New("is not a valid URL")}
 	}
 	var general []listing
-	for _, way := range listings {
+	for _, way := range listings() {
 		if slices.Contains(way.hosts, strings.ToLower(address.Hostname())) {
 			return []listing{way}, nil
 		}
@@ -216,11 +216,12 @@ func read(body []byte, adapter string, mayRefine bool) (Found, error) {
 		byName[model.Name] = model
 	}
 	for _, model := range list.Data {
-		if mayRefine && adapter == "openai" && slices.Contains([]string{"vllm", llamaOwner, "xinference"}, model.OwnedBy) {
-			found.Adapter = model.OwnedBy
+		owner := ownerOf(model.OwnedBy)
+		if mayRefine && adapter == kinds.Default && owner.Name != "" {
+			found.Adapter = owner.Name
 		}
 		details := byName[model.ID]
-		if model.OwnedBy == llamaOwner {
+		if owner.Guide.AllListedAsChat {
 			found.isLlama = true
 			details.Capabilities = nil // it says completion of every model
 		}
@@ -237,6 +238,16 @@ func read(body []byte, adapter string, mayRefine bool) (Found, error) {
 		found.serve(&found.Models[i], found.Models[i].ServiceType)
 	}
 	return found, nil
+}
+
+// ownerOf returns the kind that an owner of models tells, an empty one if it tells none.
+func ownerOf(owner string) dialect.Kind {
+	for _, kind := range kinds.All() {
+		if owner != "" && kind.Guide.Owner == owner {
+			return *kind
+		}
+	}
+	return dialect.Kind{}
 }
 
 // serve sets what a model is for, which is chat where the kind of backend does not serve

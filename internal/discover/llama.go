@@ -10,9 +10,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// llamaOwner is the owner that llama.cpp names of its models, and its kind.
-const llamaOwner = "llamacpp"
-
 // askLlama finds out what the one model of a llama.cpp server is for. Its list calls every
 // model a chat model, and its name may say nothing. What the server was started for shows
 // in how it refuses requests without content, which cost it nothing. A server with several

@@ -16,6 +16,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/discover"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -167,8 +168,8 @@ func missingModels(area string, g *group, models []discover.Model) []Finding {
 			continue
 		}
 		fix := "correct name or upstream-model"
-		if g.adapter == "ollama" {
-			fix = "ollama pull " + name + ", or correct name or upstream-model"
+		if pull := kinds.GuideTo(g.adapter).Pull; pull != "" {
+			fix = pull + name + ", or correct name or upstream-model"
 		}
 		message := fmt.Sprintf("does not list the model %q", name)
 		if near := schema.Nearest(name, names, 1); len(near) > 0 {
@@ -183,8 +184,8 @@ func missingModels(area string, g *group, models []discover.Model) []Finding {
 func fixOf(cause transport.Cause, adapter string) string {
 	switch cause {
 	case transport.CauseRefused:
-		if adapter == "ollama" {
-			return "start Ollama (ollama serve), or correct base-url"
+		if start := kinds.GuideTo(adapter).Start; start != "" {
+			return start + ", or correct base-url"
 		}
 		return "start the backend, or correct host and port of base-url"
 	case transport.CauseUnknownHost, transport.CauseNameResolution:

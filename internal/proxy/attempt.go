@@ -33,6 +33,7 @@ func (a *attempt) begin(i *backend.Instance, now time.Time) error {
 	previous := a.instance
 	a.instance, a.held = i, true
 	a.Record.Begin(i.ID, i.Kind.Name, now)
+	a.Record.Try().Provider = cmp.Or(i.Kind.Guide.Provider, i.Kind.Name)
 	target := i.Target
 	if a.IsRenamed() {
 		target = i.NamedTarget

@@ -68,25 +68,24 @@ func (t *Table) instancesOf(source *Source) []backend.Settings {
 	return list
 }
 
-// latestTag is the tag that a model of Ollama has where its name has none. Ollama lists it
-// and takes both names; the model is served under the shorter one.
-const latestTag = ":latest"
-
-// hasLatestTag tells whether a model that the source has found may also be called by its
-// name with latestTag.
-func (s *Source) hasLatestTag(model string) bool {
-	kind, err := kinds.Lookup(s.Adapter())
-	tagged := strings.Contains(model[strings.LastIndexByte(model, '/')+1:], ":")
-	return err == nil && kind.Name == "ollama" && !tagged
+// latestTag returns the tag under which a model that the source has found may be called as
+// well; empty if there is none. The backend lists it and takes both names; the model is
+// served under the shorter one.
+func (s *Source) latestTag(model string) string {
+	if strings.Contains(model[strings.LastIndexByte(model, '/')+1:], ":") {
+		return ""
+	}
+	return kinds.GuideTo(s.Adapter()).LatestTag
 }
 
-// findTagged returns the pool of a model that was found, given its name with latestTag.
+// findTagged returns the pool of a model that was found, given its name with the tag that
+// the model has where its name has none.
 func (s *Service) findTagged(name string) *Pool {
-	model, isTagged := strings.CutSuffix(name, latestTag)
-	if !isTagged || s.byModel[name] != nil {
+	at := strings.LastIndexByte(name, ':')
+	if at < 0 || s.byModel[name] != nil {
 		return nil
 	}
-	if pool := s.byModel[model]; pool != nil && pool.Model == model && pool.hasLatestTag {
+	if pool := s.byModel[name[:at]]; pool != nil && pool.Model == name[:at] && pool.latestTag == name[at:] {
 		return pool
 	}
 	return nil

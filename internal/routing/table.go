@@ -74,8 +74,8 @@ type Pool struct {
 	// Queue is where requests wait while all slots of the pool are taken.
 	Queue *queue.Queue
 
-	// hasLatestTag tells that callers may write latestTag behind the name.
-	hasLatestTag bool
+	// latestTag is what callers may write behind the name; empty if nothing.
+	latestTag string
 	// HasFallbacks tells that other models may take over from this one.
 	HasFallbacks bool
 	// Tiered tells that the instances are not all of the same tier.
@@ -260,8 +260,8 @@ func (t *Table) compileService(serviceType schema.ServiceType, doc *config.Docum
 			if err := s.add(settings, shared, old, now); err != nil {
 				return nil, fmt.Errorf("instances[%d]: %w", n, err)
 			}
-			if pool := s.byModel[settings.Name]; source != nil && source.hasLatestTag(pool.Model) {
-				pool.hasLatestTag = true
+			if pool := s.byModel[settings.Name]; source != nil && source.latestTag(pool.Model) != "" {
+				pool.latestTag = source.latestTag(pool.Model)
 			}
 		}
 	}

@@ -1,12 +1,14 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/discover"
 )
 
@@ -55,19 +57,5 @@ func Ask(ctx context.Context, send discover.Send, b discover.Backend) (Backend, 
 }
 
 func titleOf(adapter string) string {
-	switch adapter {
-	case "ollama":
-		return "Ollama"
-	case "vllm":
-		return "vLLM"
-	case "llamacpp":
-		return "llama.cpp"
-	case "xinference":
-		return "Xinference"
-	case "anthropic":
-		return "Anthropic"
-	case "gemini":
-		return "Gemini"
-	}
-	return "OpenAI-compatible server"
+	return cmp.Or(kinds.GuideTo(adapter).Title, "OpenAI-compatible server")
 }

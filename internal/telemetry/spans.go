@@ -78,7 +78,7 @@ func clientSpan(c *calls.Call, try *calls.Try, number int) *tracepb.Span {
 	span := newSpan(c, try.Span, c.Trace.Span, name, tracepb.Span_SPAN_KIND_CLIENT, try.Began, try.Ended)
 	span.Attributes = []*commonpb.KeyValue{
 		text("gen_ai.operation.name", operationOf(c.Service)), text("gen_ai.request.model", c.Model),
-		text("gen_ai.provider.name", providerOf(try.Adapter)), whole("patchbay.attempt", int64(number)),
+		text("gen_ai.provider.name", try.Provider), whole("patchbay.attempt", int64(number)),
 		flag("patchbay.connection.reused", try.Reused),
 	}
 	if host, port := addressOf(try.Instance); host != "" {
@@ -190,14 +190,6 @@ func routeOf(s schema.ServiceType) string {
 		return "/v1/images/edits"
 	}
 	return "/v1"
-}
-
-// providerOf returns the name that the semantic conventions have for a dialect.
-func providerOf(adapter string) string {
-	if adapter == "gemini" {
-		return "gcp.gemini"
-	}
-	return adapter
 }
 
 func text(key, value string) *commonpb.KeyValue {

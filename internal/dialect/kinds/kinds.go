@@ -54,6 +54,7 @@ var table = []*dialect.Kind{
 		Name:     "openai",
 		Aliases:  []string{"normal"},
 		TypeName: "OpenAIAdapter",
+		Guide:    dialect.Guide{URL: "https://api.openai.com", KeyVariable: "OPENAI_API_KEY", ModelsPath: "/v1/models"},
 		Health:   "/v1/models",
 		// Whatever serves this dialect may stand behind it.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors, localAIErrors, ollamaErrors},
@@ -98,6 +99,7 @@ var table = []*dialect.Kind{
 	{
 		Name:     "vllm",
 		TypeName: "VLLMAdapter",
+		Guide:    dialect.Guide{Title: "vLLM", Owner: "vllm"},
 		Health:   "/health",
 		Quirks:   dialect.Quirks{UnwrapDocuments: true},
 		Native: map[schema.Door]dialect.Route{
@@ -137,6 +139,7 @@ var table = []*dialect.Kind{
 	{
 		Name:     "xinference",
 		TypeName: "XinferenceAdapter",
+		Guide:    dialect.Guide{Title: "Xinference", Owner: "xinference"},
 		Health:   "/v1/models",
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:    responsesRoute,
@@ -176,6 +179,7 @@ var table = []*dialect.Kind{
 		Name:     "llamacpp",
 		Aliases:  []string{"llama.cpp", "llama-server"},
 		TypeName: "LlamaCppAdapter",
+		Guide:    dialect.Guide{Title: "llama.cpp", Owner: "llamacpp", AllListedAsChat: true},
 		Health:   "/health",
 		// Its HTTP server has a worker for each connection, kept ones included, and
 		// by default no more than eight or so.
@@ -230,8 +234,12 @@ var table = []*dialect.Kind{
 		},
 	},
 	{
-		Name:         "ollama",
-		TypeName:     "OllamaAdapter",
+		Name:     "ollama",
+		TypeName: "OllamaAdapter",
+		Guide: dialect.Guide{
+			Title: "Ollama", URL: "http://127.0.0.1:11434", ModelsPath: "/api/tags", LatestTag: ":latest",
+			Pull: "ollama pull ", Start: "start Ollama (ollama serve)",
+		},
 		OpenAIBeside: true,
 		Health:       "/api/version",
 		Native: map[schema.Door]dialect.Route{
@@ -247,7 +255,11 @@ var table = []*dialect.Kind{
 		Name:     "anthropic",
 		Aliases:  []string{"claude"},
 		TypeName: "AnthropicAdapter",
-		Routes:   map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Adapter: anthropic.Chat}},
+		Guide: dialect.Guide{
+			Title: "Anthropic", URL: "https://api.anthropic.com", KeyVariable: "ANTHROPIC_API_KEY",
+			ModelsPath: "/v1/models", ModelsHosts: []string{"api.anthropic.com"},
+		},
+		Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Adapter: anthropic.Chat}},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorMessages:    {Path: "/v1/messages", Adapter: messages.Pass},
 			schema.DoorCountTokens: countRoute,
@@ -257,9 +269,13 @@ var table = []*dialect.Kind{
 		Headers:   []wire.Header{{Name: "anthropic-version", Value: "2023-06-01"}},
 	},
 	{
-		Name:      "gemini",
-		Aliases:   []string{"google"},
-		TypeName:  "GeminiAdapter",
+		Name:     "gemini",
+		Aliases:  []string{"google"},
+		TypeName: "GeminiAdapter",
+		Guide: dialect.Guide{
+			Title: "Gemini", Provider: "gcp.gemini", URL: "https://generativelanguage.googleapis.com", KeyVariable: "GEMINI_API_KEY",
+			ModelsPath: "/v1beta/models", ModelsHosts: []string{"generativelanguage.googleapis.com"},
+		},
 		KeyHeader: "x-goog-api-key",
 		Tokens:    []string{"ya29."},
 		Native: map[schema.Door]dialect.Route{

@@ -2,12 +2,35 @@ package kinds
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
+
+// Default is the kind of backends of which nothing is said: most servers speak OpenAI's
+// dialect.
+const Default = "openai"
+
+// GuideTo returns what a kind is known by, given its name or an alias; of an unknown one
+// nothing.
+func GuideTo(name string) dialect.Guide {
+	kind, err := Lookup(name)
+	if err != nil {
+		return dialect.Guide{}
+	}
+	return kind.Guide
+}
+
+// All returns the kinds in the order in which an unknown backend is asked what it is: those
+// with a dialect of their own before Default.
+func All() []*dialect.Kind {
+	all := slices.Clone(table)
+	slices.Reverse(all)
+	return all
+}
 
 // Lookup finds a kind by its name or an alias, in any spelling.
 func Lookup(name string) (*dialect.Kind, error) {
