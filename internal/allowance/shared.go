@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // SharedMeters returns a function that makes meters which all gateways of a pool have
 // together, for NewAccounts.
-func SharedMeters(pool *ratelimit.Pool) func(name string, now time.Time) Meter {
+func SharedMeters(pool *tally.Pool) func(name string, now time.Time) Meter {
 	return func(name string, _ time.Time) Meter { return &sharedMeter{pool: pool, name: "allowance/" + name} }
 }
 
 // sharedMeter is the part that this gateway has in a limit of several gateways. It takes
 // part when it has a limit.
 type sharedMeter struct {
-	pool *ratelimit.Pool
+	pool *tally.Pool
 	name string
 
 	mu    sync.Mutex
@@ -29,7 +30,7 @@ func (m *sharedMeter) SetLimit(limit int64) {
 	defer m.mu.Unlock()
 	m.limit = limit
 	if m.lease == nil {
-		m.lease = m.pool.WindowLease(m.name, limit, minute*time.Second)
+		m.lease = ratelimit.NewWindowLease(m.pool, m.name, limit, minute*time.Second)
 	} else {
 		m.lease.Resize(limit)
 	}

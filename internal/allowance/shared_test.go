@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit/limittest"
+	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/tally/tallytest"
 )
 
 // TestSharedMetersKeepTheLimitTogether: three gateways with a limit of tokens a minute
@@ -20,14 +20,14 @@ import (
 func TestSharedMetersKeepTheLimitTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 20_000
-		store := limittest.New()
+		store := tallytest.New()
 		ctx, stop := context.WithCancel(context.Background())
 		var meters []allowance.Meter
 		var running []chan struct{}
 		for n := range 3 {
 			member := store.Member(fmt.Sprint("g", n))
-			pool := ratelimit.NewPool(ratelimit.PoolOptions{
-				Open:    func(context.Context) (ratelimit.Central, error) { return member, nil },
+			pool := tally.NewPool(tally.Options{
+				Open:    func(context.Context) (tally.Store, error) { return member, nil },
 				Timeout: 50 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 			})
 			meter := allowance.SharedMeters(pool)("key/team-a/tokens", time.Now())
@@ -43,7 +43,7 @@ func TestSharedMetersKeepTheLimitTogether(t *testing.T) {
 				close(done)
 			}()
 		}
-		<-time.After(2 * ratelimit.ProbationTime)
+		<-time.After(2 * tally.ProbationTime)
 		type use struct {
 			at     time.Duration
 			amount int64

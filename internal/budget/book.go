@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,8 +31,6 @@ type Store interface {
 	// Commit stores what one gateway has committed in windows, unless it stored something
 	// newer, and returns what every gateway has committed there, in the same order.
 	Commit(ctx context.Context, gateway string, own []Commitment) (all []map[string]Committed, err error)
-	// Meet says that a gateway is there, and returns how many were within some seconds.
-	Meet(ctx context.Context, gateway string) (gateways int, err error)
 	// Close closes the connection to the store.
 	Close()
 }
@@ -41,6 +40,8 @@ type Commitment struct {
 	Account string
 	Window  quota.Window
 	Start   time.Time
+	// IsNew says that the store has not confirmed it yet.
+	IsNew bool
 	Committed
 }
 
@@ -62,7 +63,7 @@ type Book struct {
 
 	mu       sync.Mutex
 	accounts map[string]*state
-	started  bool
+	started  atomic.Bool
 	// ended are the earlier processes of this gateway. It is set before the first account
 	// exists.
 	ended map[string]bool
@@ -78,6 +79,8 @@ type Book struct {
 	// membersAt is when there were last so many; only the exchange uses it.
 	membersAt time.Time
 	backAt    atomic.Int64 // when the store came back, in nanoseconds; 0 where it was never away
+	// rest says how long the exchange may rest; only that uses it.
+	rest rest
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -99,6 +102,10 @@ type Options struct {
 	// one call of it for a request.
 	OpenStore func(context.Context) (Store, error)
 	Timeout   time.Duration
+	// Members tells how many gateways are there. Changes returns a text that is another one
+	// when one of them has told the store something, and empty where that is not known.
+	Members func() int
+	Changes func() string
 	// ReadEvery is the time between two reads of what others have written to the
 	// database.
 	ReadEvery time.Duration
@@ -145,7 +152,7 @@ func (b *Book) Open(name string, subject quota.Subject, budgets Budgets) *Accoun
 		}
 		return nil
 	}
-	if !b.started {
+	if !b.started.Load() {
 		b.begin()
 	}
 	found := b.accounts[name]
@@ -178,7 +185,7 @@ func (b *Book) Keep(inUse func(name string) bool) {
 
 // begin turns the ledger on and reads what was spent before; mu is held.
 func (b *Book) begin() {
-	b.started = true
+	b.started.Store(true)
 	on := true
 	b.options.Ledger.Edit(quota.Edit{Enabled: &on})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -207,7 +214,11 @@ func (b *Book) join(ctx context.Context) {
 	}
 	ctx, cancel := b.exchangeContext(ctx)
 	defer cancel()
-	b.setAway(b.meet(ctx))
+	err := b.connect(ctx)
+	b.setAway(err)
+	if err == nil {
+		b.noteMembers(int64(max(1, b.options.Members())))
+	}
 }
 
 // exchangeContext returns a context that bounds an exchange with the store.
@@ -322,16 +333,10 @@ func (b *Book) exchange(ctx context.Context) {
 	}
 	ctx, cancel := b.exchangeContext(ctx)
 	defer cancel()
-	err := b.meet(ctx)
+	err := b.connect(ctx)
 	if err == nil {
-		for _, s := range b.states() {
-			// A gateway without requests of an account must know it too.
-			s.lockSpans(b.options.Now())
-			s.mu.Unlock()
-			if err = s.commit(ctx); err != nil {
-				break
-			}
-		}
+		b.noteMembers(int64(max(1, b.options.Members())))
+		err = b.commitAll(ctx)
 	}
 	b.setAway(err)
 	if err != nil {
@@ -339,6 +344,43 @@ func (b *Book) exchange(ctx context.Context) {
 			s.lose()
 		}
 	}
+}
+
+// commitAll commits what every account has, unless nobody has told anything new since the
+// last time.
+func (b *Book) commitAll(ctx context.Context) error {
+	states := b.states()
+	for _, s := range states {
+		// A gateway without requests of an account must know it too.
+		s.lockSpans(b.options.Now())
+		s.mu.Unlock()
+	}
+	changes, now := b.options.Changes(), b.options.Now()
+	if b.rest.may(changes, now) && !b.isAway() && !slices.ContainsFunc(states, (*state).hasNews) {
+		return nil
+	}
+	for _, s := range states {
+		if err := s.commit(ctx); err != nil {
+			return err
+		}
+	}
+	b.rest = rest{changes, b.rest.changes, now}
+	return nil
+}
+
+// rest is what was known of changes at the last exchanges.
+type rest struct {
+	changes, before string
+	at              time.Time
+}
+
+// longestRest is how long an exchange may rest in any case.
+const longestRest = time.Minute
+
+// may reports whether the exchange may rest. It happens once more after the one that found
+// a change, because the change may be counted before it is stored.
+func (r *rest) may(changes string, now time.Time) bool {
+	return changes != "" && changes == r.changes && changes == r.before && now.Sub(r.at) < longestRest
 }
 
 func (b *Book) states() (all []*state) {
@@ -350,23 +392,19 @@ func (b *Book) states() (all []*state) {
 	return all
 }
 
-func (b *Book) meet(ctx context.Context) error {
-	if b.store.Load() == nil {
-		store, err := b.options.OpenStore(ctx)
-		if err != nil {
-			return err
-		}
+// connect opens the store if it is not open.
+func (b *Book) connect(ctx context.Context) error {
+	if b.store.Load() != nil {
+		return nil
+	}
+	store, err := b.options.OpenStore(ctx)
+	if err == nil {
 		b.store.Store(&store)
 	}
-	gateways, err := (*b.store.Load()).Meet(ctx, b.writer)
-	if err != nil {
-		return err
-	}
-	b.noteMembers(int64(max(gateways, 1)))
-	return nil
+	return err
 }
 
-// presence is how long a gateway counts as there after it was, as in the store.
+// presence is how long a gateway counts as there after it was.
 const presence = 10 * time.Second
 
 // noteMembers takes over how many gateways there are. A store that was away, or lost its
@@ -421,10 +459,7 @@ func (b *Book) Sharing() Sharing {
 	if b == nil {
 		return Sharing{}
 	}
-	b.mu.Lock()
-	started := b.started
-	b.mu.Unlock()
-	return Sharing{On: started && b.options.OpenStore != nil, Failure: b.sharing.Failure(), Failures: b.sharing.Failures()}
+	return Sharing{On: b.started.Load() && b.options.OpenStore != nil, Failure: b.sharing.Failure(), Failures: b.sharing.Failures()}
 }
 
 // grace is how long a gateway keeps to its part after the store is back: until then all
@@ -441,7 +476,7 @@ func (b *Book) isSettled() bool {
 // Close tells the other gateways what was spent at last, and ends.
 func (b *Book) Close(ctx context.Context) {
 	b.mu.Lock()
-	started, stop := b.started, b.stop
+	started, stop := b.started.Load(), b.stop
 	b.mu.Unlock()
 	if !started {
 		return

@@ -93,15 +93,22 @@ func (m *memoryStore) Commit(_ context.Context, gateway string, own []Commitment
 	return all, nil
 }
 
-func (m *memoryStore) Meet(_ context.Context, gateway string) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.down {
-		return 0, errFault
+// members returns how many gateways are there, as one of them knows it.
+func (m *memoryStore) members(gateway string) func() int {
+	known := 1
+	return func() int {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.down {
+			m.met[gateway] = true
+			known = len(m.met)
+		}
+		return known
 	}
-	m.met[gateway] = true
-	return len(m.met), nil
 }
+
+// unknown is a count of changes that is not known.
+func unknown() string { return "" }
 
 func (m *memoryStore) Close() {}
 
@@ -147,6 +154,7 @@ func (w *world) start(n *node) {
 	options := Options{Ledger: n.ledger, FailOpen: true, Degrade: true, Timeout: time.Minute, Now: func() time.Time { return w.now }, manual: true, pause: noPause}
 	if w.store != nil {
 		options.OpenStore = func(context.Context) (Store, error) { return w.store, nil }
+		options.Members, options.Changes = w.store.members(fmt.Sprintf("%p", n)), unknown
 	}
 	n.book = New(options)
 	n.account = n.book.Open("key/k", subject, w.budgets)
@@ -465,7 +473,7 @@ func TestRequestsThatWaitWhenTheStoreGoesAwayAreInTheShare(t *testing.T) {
 	store.missing.Store(waiting)
 	book := New(Options{
 		Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, Degrade: true, Timeout: time.Hour,
-		OpenStore: func(context.Context) (Store, error) { return store, nil }, manual: true,
+		OpenStore: func(context.Context) (Store, error) { return store, nil }, manual: true, Members: func() int { return gateways }, Changes: unknown,
 	})
 	account := book.Open("key/k", KeySubject("k"), Budgets{Total: Budget{Requests: gateways * share}})
 	var opened Store = store
@@ -493,6 +501,7 @@ func TestTheFirstRequestFindsTheStoreOpen(t *testing.T) {
 		store := &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{"another gateway": true}}
 		book := New(Options{
 			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, Timeout: 50 * time.Millisecond, ReadEvery: time.Minute,
+			Members: store.members("w"), Changes: unknown,
 			OpenStore: func(context.Context) (Store, error) {
 				<-time.After(500 * time.Millisecond)
 				return store, nil
@@ -517,7 +526,7 @@ func TestReservationsOfAKilledProcessAreFree(t *testing.T) {
 	start := func(writer string, data *durable.Dir) *Account {
 		book := New(Options{
 			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: writer}, FailOpen: true, Timeout: time.Minute, Now: func() time.Time { return now },
-			OpenStore: func(context.Context) (Store, error) { return store, nil }, Data: data, manual: true, pause: noPause,
+			OpenStore: func(context.Context) (Store, error) { return store, nil }, Data: data, manual: true, pause: noPause, Members: store.members(writer), Changes: unknown,
 		})
 		account := book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
 		book.exchange(t.Context())
@@ -558,6 +567,7 @@ func TestProcessThatCannotBeRememberedIsTold(t *testing.T) {
 	var log bytes.Buffer
 	book := New(Options{
 		Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "second"}, Timeout: time.Minute, Data: data, manual: true, pause: noPause,
+		Members: func() int { return 1 }, Changes: unknown,
 		OpenStore: func(context.Context) (Store, error) {
 			return &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}, nil
 		},
@@ -584,7 +594,7 @@ func TestReservationsOfAGatewayThatIsGoneAreUsed(t *testing.T) {
 	start := func(writer string) *Account {
 		book := New(Options{
 			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: writer}, FailOpen: true, Timeout: time.Minute, Now: func() time.Time { return now },
-			OpenStore: func(context.Context) (Store, error) { return store, nil }, manual: true, pause: noPause,
+			OpenStore: func(context.Context) (Store, error) { return store, nil }, manual: true, pause: noPause, Members: store.members(writer), Changes: unknown,
 		})
 		return book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
 	}
@@ -603,4 +613,68 @@ func TestReservationsOfAGatewayThatIsGoneAreUsed(t *testing.T) {
 		now = now.Add(presence)
 		here.book.exchange(t.Context())
 	}
+}
+
+// While nobody tells anything new, gateways leave the store alone; what one of them tells is
+// known to the others with their next exchange.
+func TestGatewaysWithoutNewsLeaveTheStoreAlone(t *testing.T) {
+	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	store := &countingStore{memoryStore: &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}}
+	var accounts []*Account
+	for _, writer := range []string{"a", "b"} {
+		book := New(Options{
+			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: writer}, FailOpen: true, Timeout: time.Minute, Now: func() time.Time { return now },
+			OpenStore: func(context.Context) (Store, error) { return store, nil }, manual: true, pause: noPause, Members: store.members(writer),
+			Changes: func() string { return fmt.Sprint("epoch ", store.changes) },
+		})
+		accounts = append(accounts, book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}}))
+	}
+	beats := func(count int) int {
+		before := store.commits
+		for range count {
+			now = now.Add(beat)
+			for _, account := range accounts {
+				account.book.exchange(t.Context())
+			}
+		}
+		return store.commits - before
+	}
+	beats(4)
+	if n := beats(30); n != 0 {
+		t.Errorf("%d commitments without news", n)
+	}
+	var charge Charge
+	if refused, err := charge.Reserve(t.Context(), [2]*Account{accounts[0]}, Amounts{1, 40, 0}, now); refused != nil || err != nil {
+		t.Fatal(refused, err)
+	}
+	charge.Settle(schema.Usage{Total: 30}, 0)
+	if n := beats(1); n == 0 || accounts[1].book.Uses()[0].Used != 30 {
+		t.Errorf("%d commitments, and %+v is known", n, accounts[1].book.Uses()[0])
+	}
+	beats(3)
+	if n := beats(30); n != 0 {
+		t.Errorf("%d commitments after the news", n)
+	}
+	clear(store.fields)
+	store.changes = -1 // the store has lost its data
+	if n := beats(1); n == 0 || len(store.fields) == 0 {
+		t.Errorf("%d commitments after the data were lost", n)
+	}
+}
+
+// countingStore is a memoryStore that counts commitments, and those with news.
+type countingStore struct {
+	*memoryStore
+	commits, changes int
+}
+
+func (c *countingStore) Commit(ctx context.Context, gateway string, own []Commitment) ([]map[string]Committed, error) {
+	c.commits++
+	for _, one := range own {
+		if one.IsNew {
+			c.changes++
+			break
+		}
+	}
+	return c.memoryStore.Commit(ctx, gateway, own)
 }

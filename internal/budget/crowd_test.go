@@ -38,6 +38,7 @@ func TestManyRequestsAtOnceUseTheRoomThatThereIs(t *testing.T) {
 				for i := range accounts {
 					book := New(Options{
 						Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: fmt.Sprint(i)}, Timeout: time.Minute, ReadEvery: time.Minute,
+						Members: store.members(fmt.Sprint(i)), Changes: unknown,
 						OpenStore: func(context.Context) (Store, error) { return store, nil },
 					})
 					defer book.Close(t.Context()) //nolint:gocritic // three, and they are used until the end

@@ -20,6 +20,7 @@ func TestASpentBudgetLetsPassWhatTakesNothingOfIt(t *testing.T) {
 			options := Options{Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, FailOpen: true, Degrade: true, Timeout: time.Hour, manual: true}
 			if isShared {
 				options.OpenStore = func(context.Context) (Store, error) { return store, nil }
+				options.Members, options.Changes = store.members("w"), unknown
 			}
 			book := New(options)
 			account := book.Open("key/k", KeySubject("k"), Budgets{Day: Budget{Cost: 10}, Total: Budget{Cost: 10}})

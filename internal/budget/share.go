@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -17,7 +18,7 @@ func (s *state) commit(ctx context.Context) error {
 	own := make([]Commitment, len(spans))
 	order := s.book.order.Add(1)
 	for i, one := range spans {
-		own[i] = Commitment{s.name, one.window, time.Unix(one.start, 0).UTC(), Committed{order, one.own(), one.reserved}}
+		own[i] = Commitment{s.name, one.window, time.Unix(one.start, 0).UTC(), one.hasNews(), Committed{order, one.own(), one.reserved}}
 	}
 	s.mu.Unlock()
 	if len(own) == 0 {
@@ -35,6 +36,13 @@ func (s *state) commit(ctx context.Context) error {
 	return nil
 }
 
+// hasNews reports whether this process has something that the store did not confirm.
+func (s *state) hasNews() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.spans, (*span).hasNews)
+}
+
 // take takes over what the store has of other processes, and returns what it lacks.
 func (s *state) take(spans []*span, own []Commitment, all []map[string]Committed) (lacking []lack) {
 	s.mu.Lock()
@@ -48,8 +56,8 @@ func (s *state) take(spans []*span, own []Commitment, all []map[string]Committed
 				one.committed[writer] = peer{committed, now}
 			}
 		}
-		if own[i].Order > one.confirmedOrder {
-			one.confirmed, one.confirmedOrder = own[i].Amounts, own[i].Order
+		if own[i].Order > one.confirmed.Order {
+			one.confirmed = own[i].Committed
 		}
 		if s.book.isSettled() {
 			one.isOut = false

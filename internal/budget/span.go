@@ -19,8 +19,7 @@ type span struct {
 	settled   map[string]Amounts
 	committed map[string]peer
 	// confirmed is what the store has confirmed of this process, in its last reply.
-	confirmed      Amounts
-	confirmedOrder int64
+	confirmed Committed
 	// While the store is away, outUsed is what was used and outOwn what this process had
 	// of it when that began.
 	isOut           bool
@@ -50,8 +49,13 @@ func (s *span) beginOutage(b *Book) {
 	if s.isOut {
 		return
 	}
-	s.isOut, s.outOwn = true, s.own().lesser(s.confirmed)
+	s.isOut, s.outOwn = true, s.own().lesser(s.confirmed.Amounts)
 	s.outUsed = s.used(b).minus(s.own()).plus(s.outOwn)
+}
+
+// hasNews reports whether the store has not confirmed what this process has.
+func (s *span) hasNews() bool {
+	return s.confirmed.Order == 0 || s.confirmed.Amounts != s.own() || s.confirmed.Reserved != s.reserved
 }
 
 // own is what this process has spent and reserved.
@@ -109,13 +113,13 @@ func (s *span) lacking(b *Book, like Commitment, reply map[string]Committed) (al
 		amounts, counted := s.settled[writer]
 		known, there := reply[writer]
 		if b.hasEnded(writer) && (counted || there) && known.Order < lastOrder {
-			like.Committed = Committed{Order: lastOrder, Amounts: amounts}
+			like.IsNew, like.Committed = true, Committed{Order: lastOrder, Amounts: amounts}
 			all = append(all, lack{writer, like})
 		}
 	}
 	for writer, committed := range s.committed {
 		if _, there := reply[writer]; !there && !b.hasEnded(writer) {
-			like.Committed = committed.Committed
+			like.IsNew, like.Committed = true, committed.Committed
 			all = append(all, lack{writer, like})
 		}
 	}

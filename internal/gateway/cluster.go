@@ -23,11 +23,11 @@ func (g *Gateway) newCluster(started time.Time) *cluster.Watch {
 	return cluster.New(cluster.Options{
 		Self:   func() cluster.Member { return g.member(started) },
 		Source: g.clusterSource,
-		Open: func(ctx context.Context, source string) (cluster.Registry, error) {
+		Open: func(_ context.Context, source string) (cluster.Registry, error) {
 			if source == inPostgres {
 				return registry.NewPostgres(doc.Store.Config)
 			}
-			return registry.OpenRedis(ctx, doc.Redis.URL, doc.Redis.KeyPrefix)
+			return registry.NewRedis(g.Shared), nil
 		},
 		Log: g.log,
 	})
@@ -39,13 +39,20 @@ func (g *Gateway) clusterSource() string {
 	switch {
 	case g.Document.Store.Config != "":
 		return inPostgres
-	case g.Shared.Stats().Limits > 0, g.Ledger != nil && g.ledgerIsDistributed(), g.book.Sharing().On:
+	case g.Shared.Stats().Limits > 0, g.sharesCounts():
 		return inRedis
 	}
 	return ""
 }
 
-func (g *Gateway) ledgerIsDistributed() bool {
+// sharesCounts reports whether gateways share the ledger or the budgets.
+func (g *Gateway) sharesCounts() bool {
+	if g.book.Sharing().On {
+		return true
+	}
+	if g.Ledger == nil {
+		return false
+	}
 	s := g.Ledger.Stats()
 	return s.Enabled && s.Distributed
 }

@@ -30,9 +30,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/quota"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/shares"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -95,7 +95,7 @@ type Parts struct {
 	Current   *routing.Current  // holds the table in force
 	Transport *transport.Client // reaches the backends
 	Ledger    *quota.Ledger
-	Shared    *ratelimit.Pool // the rate limits that gateways share
+	Shared    *tally.Pool     // the rate limits that gateways share
 	Cluster   *cluster.Watch  // the gateways that share something
 	Recorder  *calls.Recorder // counts requests and keeps the latest calls
 	Memory    *memory.Watch
@@ -210,7 +210,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	opened.add(g.Control.Close)
 	g.Control.FollowTerms(g.credentials.SetTerms)
 	if g.Document.Security.Enabled {
-		g.book, g.spending = newBook(g.Document, g.Store.Data(), g.log)
+		g.book, g.spending = newBook(g.Document, g.Store.Data(), g.Shared, g.log)
 		g.closeBook = sync.OnceFunc(func() { closeBook(g.book, g.spending, g.log) })
 		opened.add(g.closeBook)
 		g.credentials.SetBook(g.book)

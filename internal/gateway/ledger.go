@@ -13,6 +13,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
+	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/tally/redistally"
 )
 
 // newLedger returns the quota ledger with its journal and its stores, none of
@@ -45,7 +47,7 @@ func snapshotsOf(doc *config.Document) func(context.Context) (quota.Snapshots, e
 
 // newBook returns the budgets of keys and tenants, with a ledger of their own beside that
 // of usage: it has the same stores, and a journal of its own.
-func newBook(doc *config.Document, data *durable.Dir, log *slog.Logger) (*budget.Book, *quota.Ledger) {
+func newBook(doc *config.Document, data *durable.Dir, pool *tally.Pool, log *slog.Logger) (*budget.Book, *quota.Ledger) {
 	settings := doc.Quota.Clone()
 	settings.Enabled, settings.Distributed.Enabled = false, false
 	settings.FailOpen = true // the book refuses requests, and what was spent is counted in any case
@@ -60,8 +62,9 @@ func newBook(doc *config.Document, data *durable.Dir, log *slog.Logger) (*budget
 		Timeout: doc.Quota.Distributed.Timeout.Std(), ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Data: data, Log: log,
 	}
 	if doc.Quota.Distributed.Enabled {
+		options.Members, options.Changes = pool.Members, pool.Changes
 		options.OpenStore = func(ctx context.Context) (budget.Store, error) {
-			store, err := redisbudget.Open(ctx, doc.Redis.URL, doc.Quota.Distributed.KeyPrefix)
+			store, err := redisbudget.Open(ctx, doc.Redis.URL, doc.Quota.Distributed.KeyPrefix, redistally.ChangesKey(doc.Redis.KeyPrefix))
 			if err != nil {
 				return nil, err
 			}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/durable"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit/redislimit"
+	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/tally/redistally"
 )
 
 // idFile is the file in the data directory that has the id of the gateway.
@@ -34,21 +34,22 @@ func gatewayID(data *durable.Dir) (string, error) {
 	return id, data.Write(idFile, []byte(id+"\n"))
 }
 
-// newSharedLimits returns this gateway's side of the rate limits that gateways share.
-// It connects to Redis when there is one.
-func (g *Gateway) newSharedLimits() *ratelimit.Pool {
+// newSharedLimits returns this gateway's side of what gateways share in Redis. It connects
+// when there is something.
+func (g *Gateway) newSharedLimits() *tally.Pool {
 	doc := g.Document
-	return ratelimit.NewPool(ratelimit.PoolOptions{
-		Open: func(ctx context.Context) (ratelimit.Central, error) {
-			store, err := redislimit.Open(ctx, doc.Redis.URL, doc.Redis.KeyPrefix+":limits", g.id)
+	return tally.NewPool(tally.Options{
+		Open: func(ctx context.Context) (tally.Store, error) {
+			store, err := redistally.Open(ctx, doc.Redis.URL, doc.Redis.KeyPrefix, g.id)
 			if err != nil {
 				return nil, err
 			}
 			return store, nil
 		},
-		Timeout: doc.Quota.Distributed.Timeout.Std(),
-		Members: g.Cluster.Present,
-		Log:     g.log,
+		Timeout:    doc.Quota.Distributed.Timeout.Std(),
+		Members:    g.Cluster.Present,
+		SharesMore: g.sharesCounts,
+		Log:        g.log,
 	})
 }
 

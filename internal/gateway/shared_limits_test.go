@@ -9,8 +9,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // sharedLimitYAML is a gateway with a chat limit that it shares in a Redis.
@@ -39,7 +39,7 @@ func TestSharedLimitOverThreeGateways(t *testing.T) {
 			gatewaytest.Eventually(t, "the gateways know each other", func() bool {
 				return all[0].Shared.Stats().Gateways == 3 && all[1].Shared.Stats().Gateways == 3
 			})
-			<-time.After(ratelimit.ProbationTime) // the store is new
+			<-time.After(tally.ProbationTime) // the store is new
 			began, allowed := time.Now(), 0
 			for n := range 25 {
 				reply := all[n%3].Chat(gatewaytest.PlainHi)
@@ -141,7 +141,7 @@ security:
 	gatewaytest.Eventually(t, "the gateways know each other", func() bool {
 		return all[0].Shared.Stats().Gateways == 3 && all[1].Shared.Stats().Gateways == 3 && all[2].Shared.Stats().Gateways == 3
 	})
-	<-time.After(ratelimit.ProbationTime) // the store is new
+	<-time.After(tally.ProbationTime) // the store is new
 	allowed := 0
 	for n := range 25 {
 		reply := all[n%3].Chat(gatewaytest.PlainHi, "Authorization", "Bearer key-a")
@@ -155,4 +155,30 @@ security:
 		t.Errorf("%d of 25 were let in", allowed)
 	}
 	all[0].Chat(gatewaytest.PlainHi, "Authorization", "Bearer key-b").Succeeds(t)
+}
+
+// TestIdleGatewaySendsThreeCommandsASecond to Redis at most, whatever it shares: limits,
+// limits of keys, budgets, the ledger and the list of gateways.
+func TestIdleGatewaySendsThreeCommandsASecond(t *testing.T) {
+	t.Parallel()
+	redis := storetest.Redis(t)
+	b := gatewaytest.StartBackend(t)
+	yaml := sharedLimitYAML(gatewaytest.Instance("m", b.URL()), redis.URL, "capacity: 100, refill-rate: 100") +
+		fmt.Sprintf("security: {enabled: true, shared-limits: true, keys: [{id: k, key-sha256: %s, limits: {tokens-per-minute: 10000}, budgets: {day: {tokens: 1000000}}}]}\n",
+			gatewaytest.HashOf("secret"))
+	yaml = strings.Replace(yaml, "quota: {distributed: {timeout: 5s}}", "quota: {enabled: true, distributed: {enabled: true, timeout: 5s}}", 1)
+	all := []*gatewaytest.Gateway{gatewaytest.Start(t, yaml), gatewaytest.Start(t, yaml)}
+	for _, g := range all {
+		g.Chat(gatewaytest.PlainHi, bearer("secret")...).Succeeds(t)
+	}
+	const long = 10 * time.Second
+	most := len(all) * 3 * int(long.Seconds())
+	gatewaytest.Eventually(t, "the gateways rest", func() bool {
+		count := 0
+		for name, n := range storetest.RedisCommands(t, redis, long) {
+			count += n
+			t.Logf("%.1f %s a second of each gateway", float64(n)/long.Seconds()/float64(len(all)), name)
+		}
+		return count > 0 && count <= most
+	})
 }

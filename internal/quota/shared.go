@@ -50,10 +50,11 @@ const (
 	// maxTimeouts is how many timeouts in a row make the counter count as unavailable. Any
 	// other error does so at once.
 	maxTimeouts = 3
-	// pushEvery is how long tokens wait before they are pushed, and probeEvery the
-	// time between two probes of the counter.
+	// pushEvery is how long tokens wait before they are pushed, probeEvery the time between
+	// two probes of the counter, and retryEvery that while it is unavailable.
 	pushEvery  = 250 * time.Millisecond
-	probeEvery = time.Second
+	probeEvery = 3 * time.Second
+	retryEvery = time.Second
 	// backgroundTime bounds calls for which no request waits.
 	backgroundTime = 2 * time.Second
 	pushBatch      = 1024
@@ -91,7 +92,11 @@ func (h *shared) pushLoop(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if time.Since(probed) >= jitter(probeEvery) {
+		wait := probeEvery
+		if h.isUnavailable() {
+			wait = retryEvery
+		}
+		if time.Since(probed) >= jitter(wait) {
 			h.probe(ctx)
 			probed = time.Now()
 		}

@@ -21,7 +21,7 @@ const (
 	evictionChoice = 8
 )
 
-// clientTable holds a tally for each client, in shards of limited size. When a shard
+// clientTable holds a spending for each client, in shards of limited size. When a shard
 // is full, a new client replaces one of the least recent clients.
 type clientTable struct {
 	// seed is secret, so that nobody can choose addresses that crowd one shard.
@@ -43,7 +43,7 @@ type client struct {
 	prev, next *client
 	key        netip.Addr
 	seen       int64
-	tally      tally
+	spending   spending
 }
 
 func newClientTable(r *rules, places int) *clientTable {
@@ -73,22 +73,22 @@ func (t *clientTable) decide(addr netip.Addr, now int64, spend bool, d *Decision
 	s := &t.shards[maphash.Comparable(t.seed, key)%clientShards]
 	s.mu.Lock()
 	if spend {
-		s.find(key, now).tally.decide(s.rules, now, true, d)
+		s.find(key, now).spending.decide(s.rules, now, true, d)
 	} else {
 		s.peek(key, now, d)
 	}
 	s.mu.Unlock()
 }
 
-// revise changes the tally of a client that was counted at a time and is still
+// revise changes the spending of a client that was counted at a time and is still
 // known from then.
-func (t *clientTable) revise(addr netip.Addr, at, now int64, change func(t *tally, r *rules, at, now int64)) {
+func (t *clientTable) revise(addr netip.Addr, at, now int64, change func(t *spending, r *rules, at, now int64)) {
 	key := clientKey(addr)
 	s := &t.shards[maphash.Comparable(t.seed, key)%clientShards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.byKey[key]; c != nil && at >= c.tally.began {
-		change(&c.tally, s.rules, at, now)
+	if c := s.byKey[key]; c != nil && at >= c.spending.began {
+		change(&c.spending, s.rules, at, now)
 	}
 }
 
@@ -103,7 +103,7 @@ func (s *clientShard) update(settings Settings, now int64) {
 	defer s.mu.Unlock()
 	next := newRules(settings, s.rules.warmStart, clientMarks)
 	for c := s.ring.next; c != &s.ring; c = c.next {
-		c.tally.adapt(s.rules, next, now)
+		c.spending.adapt(s.rules, next, now)
 	}
 	s.rules = next
 }
@@ -126,15 +126,15 @@ func (s *clientShard) find(key netip.Addr, now int64) *client {
 // does not become more recent.
 func (s *clientShard) peek(key netip.Addr, now int64, d *Decision) {
 	if c := s.byKey[key]; c != nil {
-		c.tally.decide(s.rules, now, false, d)
+		c.spending.decide(s.rules, now, false, d)
 		return
 	}
-	var fresh tally
+	var fresh spending
 	fresh.begin(s.rules, now)
 	fresh.decide(s.rules, now, false, d)
 }
 
-// admit gives a new client a place and a fresh tally.
+// admit gives a new client a place and a fresh spending.
 func (s *clientShard) admit(key netip.Addr, now int64) *client {
 	s.forgetIdle(now)
 	var c *client
@@ -145,7 +145,7 @@ func (s *clientShard) admit(key netip.Addr, now int64) *client {
 		c = &client{}
 	}
 	c.key, c.seen = key, now
-	c.tally.begin(s.rules, now)
+	c.spending.begin(s.rules, now)
 	s.byKey[key] = c
 	s.pushFront(c)
 	return c
@@ -156,7 +156,7 @@ func (s *clientShard) admit(key netip.Addr, now int64) *client {
 func (s *clientShard) forgetIdle(now int64) {
 	for range 2 {
 		c := s.ring.prev
-		if c == &s.ring || now-c.seen < idleAfter || c.tally.peek(s.rules, now).ResetAfter > 0 {
+		if c == &s.ring || now-c.seen < idleAfter || c.spending.peek(s.rules, now).ResetAfter > 0 {
 			return
 		}
 		s.remove(c)
@@ -174,7 +174,7 @@ func (s *clientShard) chooseEviction(now int64) *client {
 		if c == &s.ring || most == s.rules.capacity {
 			break
 		}
-		if remaining := c.tally.peek(s.rules, now).Remaining; remaining > most {
+		if remaining := c.spending.peek(s.rules, now).Remaining; remaining > most {
 			chosen, most = c, remaining
 		}
 		c = c.prev

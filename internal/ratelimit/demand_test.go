@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // TestDemandIsMeasuredOverFifthsOfASecond: what the gateway wants in advance follows the
 // requests of the last fifth of a second or more, by halves.
 func TestDemandIsMeasuredOverFifthsOfASecond(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(1000, 1))
-		none := ratelimit.Grant{}
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(1000, 1))
+		none := tally.Grant{}
 		wants := func(when string, want int64) {
 			t.Helper()
 			if a := g.report(); a.Want != want {
@@ -45,7 +46,7 @@ func TestDemandIsMeasuredOverFifthsOfASecond(t *testing.T) {
 // however often it looks.
 func TestWaitingDoesNotRaiseTheDemand(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(1000, 1))
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(1000, 1))
 		g.mustTake(l, 2)
 		if a := g.report(); a.Want != 2 || a.Outstanding != 8 {
 			t.Errorf("%+v: want 10 in advance, as a second of requests at 2 in a fifth of it", a)

@@ -2,14 +2,17 @@ package ratelimit
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // Lease is a limit that this gateway shares with others, and the permits that it has
 // of it. All methods may be called at the same time.
 type Lease struct {
-	pool *Pool
+	pool *tally.Pool
 	name string
 
 	mu       sync.Mutex
@@ -30,16 +33,21 @@ type Lease struct {
 	// left, capacity and rate are what the central store had at a time.
 	left, capacity, rate float64
 	at                   time.Time
+	isShort              bool      // the store did not have all that was wanted
 	deniedUntil          time.Time // it makes no sense to ask before
 	retryAt              time.Time // the central store expects to have a permit then
 
-	asked     bool  // an exchange is due
-	waiting   int64 // permits that requests wait for
-	done      chan struct{}
-	demand    demand
-	own       window // what this gateway spent, for sliding windows
-	ownRules  rules
-	spent     int64 // of that, what the central store has not heard of
+	asked    bool  // an exchange is due
+	waiting  int64 // permits that requests wait for
+	done     chan struct{}
+	demand   demand
+	own      window // what this gateway spent, for sliding windows
+	ownRules rules
+	spent    int64 // of that, what the store has not heard of
+	// unheard is when that was spent, the latest last. The first told of it are in an
+	// exchange that is under way.
+	unheard   []mark
+	told      int
 	share     share
 	grown     time.Time // until when the share has grown, in any outage
 	isNoted   bool
@@ -50,9 +58,12 @@ const (
 	// leaseParts is which part of its share of the capacity a gateway takes in advance:
 	// the others can use the rest.
 	leaseParts = 2
+	// shortParts divides that once more while a sliding window is used up, because permits
+	// that wait here cannot be used elsewhere.
+	shortParts = 4
 	// aheadTime is for how long the permits that are taken in advance should last, so
 	// that a store that does not answer is not noticed before the share grows.
-	aheadTime = SilentAfter
+	aheadTime = tally.SilentAfter
 	// idleTime is when a limit that is not used gives its permits back.
 	idleTime = time.Second
 	// The time between two asks of a limit that is used up is an eighth of what it takes
@@ -64,20 +75,20 @@ const (
 	maxDenial = 100 * time.Millisecond
 )
 
-// Lease returns this gateway's part in the limit with this name, for settings that
+// NewLease returns this gateway's part in the limit with this name, for settings that
 // passed Check. Gateways that use the same name share the limit.
-func (p *Pool) Lease(name string, settings Settings) *Lease {
+func NewLease(p *tally.Pool, name string, settings Settings) *Lease {
 	l := &Lease{pool: p, name: name, done: make(chan struct{})}
 	l.set(settings)
-	p.joined.Add(1)
+	p.Join()
 	return l
 }
 
-// WindowLease is Lease for a limit of a capacity in any window of this length.
-func (p *Pool) WindowLease(name string, capacity int64, window time.Duration) *Lease {
+// NewWindowLease is NewLease for a limit of a capacity in any window of this length.
+func NewWindowLease(p *tally.Pool, name string, capacity int64, window time.Duration) *Lease {
 	l := &Lease{pool: p, name: name, done: make(chan struct{}), fixed: window}
 	l.set(windowSettings(capacity))
-	p.joined.Add(1)
+	p.Join()
 	return l
 }
 
@@ -85,7 +96,7 @@ func windowSettings(capacity int64) Settings {
 	return Settings{Enabled: true, Shared: true, Algorithm: SlidingWindow, Capacity: int(capacity), RefillRate: 1}
 }
 
-// Resize changes the capacity of a WindowLease.
+// Resize changes the capacity of what NewWindowLease returned.
 func (l *Lease) Resize(capacity int64) { l.Update(windowSettings(capacity)) }
 
 // Remove says that the limit is not used any more. Permits that are left are given back
@@ -95,7 +106,7 @@ func (l *Lease) Remove() {
 	defer l.mu.Unlock()
 	if !l.isRemoved {
 		l.isRemoved = true
-		l.pool.joined.Add(-1)
+		l.pool.Part()
 	}
 }
 
@@ -117,7 +128,7 @@ func (l *Lease) set(settings Settings) {
 		l.window = newRules(settings, 0, ownMarks).window
 	}
 	if l.window == 0 {
-		l.own, l.spent = window{}, 0 // of a window that the limit had before
+		l.own, l.spent, l.unheard, l.told = window{}, 0, nil, 0 // of a window that the limit had before
 	}
 	l.ownRules = rules{algorithm: SlidingWindow, capacity: math.MaxInt, window: l.window, marks: ownMarks, grain: grainOf(l.window, ownMarks)}
 	l.capacity, l.rate = float64(settings.Capacity), float64(settings.RefillRate)
@@ -151,7 +162,7 @@ func (l *Lease) Take(permits int, now time.Time) (Decision, Receipt) {
 		l.ensureAsked()
 		l.mu.Unlock()
 		if timer == nil {
-			timer = time.NewTimer(l.pool.options.Timeout + minPace)
+			timer = time.NewTimer(l.pool.Timeout() + minPace)
 		}
 		select {
 		case <-done:
@@ -169,8 +180,8 @@ func (l *Lease) Take(permits int, now time.Time) (Decision, Receipt) {
 // decide answers a request, unless the central store must be asked for it.
 func (l *Lease) decide(n int64, now time.Time, isLate bool) (d Decision, isDecided bool) {
 	switch {
-	case l.pool.away.Load():
-		l.pool.divided.Add(1)
+	case l.pool.IsAway():
+		l.pool.CountDivided()
 		return l.takeShare(n, now), true
 	case l.take(n, now):
 		return l.decision(true, now), true
@@ -187,7 +198,7 @@ func (l *Lease) take(n int64, now time.Time) bool {
 	}
 	l.permits -= n
 	l.spend(n, now)
-	if 2*l.permits < l.target(l.pool.knownMembers(), now) && !now.Before(l.deniedUntil) {
+	if 2*l.permits < l.target(l.pool.Members(), now) && !now.Before(l.deniedUntil) {
 		l.ensureAsked()
 	}
 	return true
@@ -196,23 +207,49 @@ func (l *Lease) take(n int64, now time.Time) bool {
 // spend counts what was taken.
 func (l *Lease) spend(n int64, now time.Time) {
 	if l.window > 0 {
-		l.own.addMany(&l.ownRules, l.own.forget(&l.ownRules, now.UnixNano()), int(n))
+		at := l.own.forget(&l.ownRules, now.UnixNano())
+		l.own.addMany(&l.ownRules, at, int(n))
 		l.spent += n
+		l.noteTime(at, int(n))
 	}
 	l.noteOnce()
+}
+
+// noteTime notes when permits were spent. Those that were within a grain of time share its
+// end, so that nothing is forgotten too early.
+func (l *Lease) noteTime(at int64, n int) {
+	last := len(l.unheard) - 1
+	if last >= l.told && (at-l.unheard[last].latest <= l.ownRules.grain || last+1 >= l.ownRules.marks) {
+		l.unheard[last].latest = at
+		l.unheard[last].count += n
+		return
+	}
+	l.unheard = append(l.unheard, mark{at, n})
+}
+
+// times returns when the permits were spent that the store has not heard of. What was taken
+// back meanwhile is taken from the oldest.
+func (l *Lease) times(now int64) (times []tally.Time) {
+	left := l.spent
+	for i := len(l.unheard) - 1; i >= 0 && left > 0; i-- {
+		permits := min(left, int64(l.unheard[i].count))
+		left -= permits
+		times = append(times, tally.Time{Ago: time.Duration(max(0, now-l.unheard[i].latest)), Permits: permits})
+	}
+	return times
 }
 
 func (l *Lease) noteOnce() {
 	if !l.isNoted {
 		l.isNoted = true
-		l.pool.note(l)
+		l.pool.Note(holder{l})
 	}
 }
 
 func (l *Lease) ensureAsked() {
 	if !l.asked {
 		l.asked = true
-		l.pool.request(l)
+		l.pool.Request(holder{l})
 	}
 }
 
@@ -230,12 +267,16 @@ func (l *Lease) wakeLocked() {
 
 // target is how many permits this gateway wants to have in advance.
 func (l *Lease) target(members int, now time.Time) int64 {
-	most := max(1, int64(l.capacity)/int64(leaseParts*members))
+	parts := leaseParts * members
+	if l.window > 0 && l.isShort {
+		parts *= shortParts
+	}
+	most := max(1, int64(l.capacity)/int64(parts))
 	return min(most, max(1, int64(math.Ceil(l.demand.perSecond(now)*aheadTime.Seconds()))))
 }
 
 // ask prepares an exchange.
-func (l *Lease) ask(now time.Time, members int) Ask {
+func (l *Lease) ask(now time.Time, members int) tally.Ask {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.demand.next(now)
@@ -246,7 +287,7 @@ func (l *Lease) ask(now time.Time, members int) Ask {
 	l.payDebt()
 	l.number++
 	s := l.settings
-	a := Ask{
+	a := tally.Ask{
 		Name: l.name, Capacity: s.Capacity, Rate: s.RefillRate, Window: time.Duration(l.window),
 		Epoch: l.epoch, Granted: l.granted, Number: l.number, Spent: l.spent,
 	}
@@ -254,7 +295,8 @@ func (l *Lease) ask(now time.Time, members int) Ask {
 		a.WarmUp = s.WarmUpPeriod.Std()
 	}
 	l.own.forget(&l.ownRules, now.UnixNano())
-	a.Own = int64(l.own.total)
+	a.Own, a.Times = int64(l.own.total), l.times(now.UnixNano())
+	l.told = len(l.unheard)
 	target := l.target(members, now)
 	if l.isRemoved || now.Sub(l.demand.last) >= idleTime {
 		target = 0
@@ -269,6 +311,15 @@ func (l *Lease) ask(now time.Time, members int) Ask {
 	return a
 }
 
+// holder is a Lease as its pool sees it.
+type holder struct{ *Lease }
+
+func (h holder) Prepare(now time.Time, members int) tally.Ask            { return h.ask(now, members) }
+func (h holder) Take(ask *tally.Ask, grant *tally.Grant, sent time.Time) { h.apply(ask, grant, sent) }
+func (h holder) Unanswered(ask *tally.Ask)                               { h.unanswered(ask) }
+func (h holder) Wake()                                                   { h.wakeWaiters() }
+func (h holder) GiveUp() tally.Ask                                       { return h.giveUp() }
+
 // payDebt takes a debt from the permits that are here, as far as they suffice. Only
 // the rest is reported, so that nothing is both kept and returned.
 func (l *Lease) payDebt() {
@@ -279,17 +330,18 @@ func (l *Lease) payDebt() {
 
 // unanswered notes that it is not known what became of an ask. What was returned or taken
 // back with it is lost, because it must not be returned twice.
-func (l *Lease) unanswered(a *Ask) {
+func (l *Lease) unanswered(a *tally.Ask) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answers++
+	l.told = 0
 	l.spent -= min(0, a.Spent)
 	l.wakeLocked()
 }
 
 // apply takes over the answer to an ask. A limit that has nothing more to report takes
 // no part in the next beats.
-func (l *Lease) apply(a *Ask, g *Grant, sent time.Time) {
+func (l *Lease) apply(a *tally.Ask, g *tally.Grant, sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.Epoch != "" && g.Epoch != a.Epoch {
@@ -297,26 +349,34 @@ func (l *Lease) apply(a *Ask, g *Grant, sent time.Time) {
 		l.permits = 0
 	}
 	l.permits += g.Permits
-	l.valid = sent.Add(leaseValid)
+	l.valid = sent.Add(tally.LeaseValid)
 	l.epoch, l.granted = g.Epoch, g.Granted
 	l.spent -= a.Spent
+	l.unheard, l.told = slices.Delete(l.unheard, 0, l.told), 0
 	l.debt = max(0, l.debt+min(0, a.Returned))
 	l.left, l.at, l.capacity, l.rate = max(0, g.Left), sent, max(1, g.Capacity), g.Rate
 	l.deniedUntil, l.retryAt = time.Time{}, time.Time{}
+	l.isShort = g.Permits < a.Want || l.isShort && l.left < l.capacity/8
 	if g.Permits < a.Want {
 		now, wait := time.Now(), max(g.Retry, l.pace())
 		l.deniedUntil, l.retryAt = now.Add(min(wait, maxDenial)), now.Add(wait)
 	}
 	l.answers++
 	l.wakeLocked()
-	l.isNoted = l.permits > 0 || l.held > 0 || l.spent != 0 || l.debt > 0 || l.own.total > 0
-	if !l.isNoted {
-		l.pool.forget(l) // with l.mu, so that a note that comes now is not lost
+	l.isNoted = l.permits > 0 || l.held > 0 || l.spent != 0 || l.debt > 0
+	if l.isNoted {
+		return
+	}
+	// With l.mu, so that a note that comes now is not lost.
+	if l.own.total > 0 {
+		l.pool.Rest(holder{l}, sent.Add(time.Duration(l.window)))
+	} else {
+		l.pool.Forget(holder{l})
 	}
 }
 
 // giveUp prepares the last exchange.
-func (l *Lease) giveUp() Ask {
+func (l *Lease) giveUp() tally.Ask {
 	a := l.ask(time.Now(), 1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -338,7 +398,7 @@ func (l *Lease) pace() time.Duration {
 func (l *Lease) Peek(now time.Time) Decision {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pool.away.Load() {
+	if l.pool.IsAway() {
 		l.beginShare(now)
 		return l.shareDecision(l.hasShare(1, now), 1, now)
 	}
@@ -384,7 +444,7 @@ func (l *Lease) Settle(more int, now time.Time) {
 		l.unspend(-n, now)
 		return
 	}
-	if l.pool.away.Load() {
+	if l.pool.IsAway() {
 		l.beginShare(now)
 		l.share.level -= float64(n)
 		l.spend(n, now)

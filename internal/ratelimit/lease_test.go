@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // TestFirstAskDescribesTheLimit: the store learns all that it must know of a limit, and
@@ -16,27 +17,27 @@ func TestFirstAskDescribesTheLimit(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		gateways int
-		lease    func(p *ratelimit.Pool) *ratelimit.Lease
-		want     ratelimit.Ask
+		lease    func(p *tally.Pool) *ratelimit.Lease
+		want     tally.Ask
 	}{
-		{"bucket", 1, func(p *ratelimit.Pool) *ratelimit.Lease { return p.Lease("a", bucketOf(100, 10)) },
-			ratelimit.Ask{Name: "a", Capacity: 100, Rate: 10, Number: 1, Want: 5}},
-		{"window", 1, func(p *ratelimit.Pool) *ratelimit.Lease {
-			return p.Lease("a", sharedLimit(ratelimit.SlidingWindow, 100, 10))
-		}, ratelimit.Ask{Name: "a", Capacity: 100, Rate: 10, Number: 1, Want: 5, Window: 10 * time.Second}},
-		{"short window", 1, func(p *ratelimit.Pool) *ratelimit.Lease {
-			return p.Lease("a", sharedLimit(ratelimit.SlidingWindow, 10, 100))
-		}, ratelimit.Ask{Name: "a", Capacity: 10, Rate: 100, Number: 1, Want: 5, Window: time.Second}},
-		{"window of a given length", 1, func(p *ratelimit.Pool) *ratelimit.Lease { return p.WindowLease("b", 1000, time.Minute) },
-			ratelimit.Ask{Name: "b", Capacity: 1000, Rate: 1, Number: 1, Want: 5, Window: time.Minute}},
-		{"warm-up", 1, func(p *ratelimit.Pool) *ratelimit.Lease { return p.Lease("a", warmUpOf(60, 10)) },
-			ratelimit.Ask{Name: "a", Capacity: 60, Rate: 10, Number: 1, Want: 5, WarmUp: 20 * time.Second}},
-		{"cold warm-up of a small capacity", 1, func(p *ratelimit.Pool) *ratelimit.Lease { return p.Lease("a", warmUpOf(12, 10)) },
-			ratelimit.Ask{Name: "a", Capacity: 12, Rate: 10, Number: 1, Want: 2, WarmUp: 20 * time.Second}},
-		{"a small part of many gateways", 4, func(p *ratelimit.Pool) *ratelimit.Lease { return p.Lease("a", bucketOf(16, 10)) },
-			ratelimit.Ask{Name: "a", Capacity: 16, Rate: 10, Number: 1, Want: 2}},
-		{"one of more gateways than permits", 40, func(p *ratelimit.Pool) *ratelimit.Lease { return p.Lease("a", bucketOf(16, 10)) },
-			ratelimit.Ask{Name: "a", Capacity: 16, Rate: 10, Number: 1, Want: 1}},
+		{"bucket", 1, func(p *tally.Pool) *ratelimit.Lease { return ratelimit.NewLease(p, "a", bucketOf(100, 10)) },
+			tally.Ask{Name: "a", Capacity: 100, Rate: 10, Number: 1, Want: 5}},
+		{"window", 1, func(p *tally.Pool) *ratelimit.Lease {
+			return ratelimit.NewLease(p, "a", sharedLimit(ratelimit.SlidingWindow, 100, 10))
+		}, tally.Ask{Name: "a", Capacity: 100, Rate: 10, Number: 1, Want: 5, Window: 10 * time.Second}},
+		{"short window", 1, func(p *tally.Pool) *ratelimit.Lease {
+			return ratelimit.NewLease(p, "a", sharedLimit(ratelimit.SlidingWindow, 10, 100))
+		}, tally.Ask{Name: "a", Capacity: 10, Rate: 100, Number: 1, Want: 5, Window: time.Second}},
+		{"window of a given length", 1, func(p *tally.Pool) *ratelimit.Lease { return ratelimit.NewWindowLease(p, "b", 1000, time.Minute) },
+			tally.Ask{Name: "b", Capacity: 1000, Rate: 1, Number: 1, Want: 5, Window: time.Minute}},
+		{"warm-up", 1, func(p *tally.Pool) *ratelimit.Lease { return ratelimit.NewLease(p, "a", warmUpOf(60, 10)) },
+			tally.Ask{Name: "a", Capacity: 60, Rate: 10, Number: 1, Want: 5, WarmUp: 20 * time.Second}},
+		{"cold warm-up of a small capacity", 1, func(p *tally.Pool) *ratelimit.Lease { return ratelimit.NewLease(p, "a", warmUpOf(12, 10)) },
+			tally.Ask{Name: "a", Capacity: 12, Rate: 10, Number: 1, Want: 2, WarmUp: 20 * time.Second}},
+		{"a small part of many gateways", 4, func(p *tally.Pool) *ratelimit.Lease { return ratelimit.NewLease(p, "a", bucketOf(16, 10)) },
+			tally.Ask{Name: "a", Capacity: 16, Rate: 10, Number: 1, Want: 2}},
+		{"one of more gateways than permits", 40, func(p *tally.Pool) *ratelimit.Lease { return ratelimit.NewLease(p, "a", bucketOf(16, 10)) },
+			tally.Ask{Name: "a", Capacity: 16, Rate: 10, Number: 1, Want: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			alone(t, c.gateways, func(t *testing.T, g *lone) {
@@ -44,7 +45,7 @@ func TestFirstAskDescribesTheLimit(t *testing.T) {
 				if done := g.mustTake(l, 1); !done.hasAsked {
 					t.Error("the store was not asked")
 				}
-				if diff := cmp.Diff([]ratelimit.Ask{c.want}, g.store.told().asks); diff != "" {
+				if diff := cmp.Diff([]tally.Ask{c.want}, g.store.told().asks); diff != "" {
 					t.Error(diff)
 				}
 				if g.store.told().members != c.gateways {
@@ -60,7 +61,7 @@ func TestFirstAskDescribesTheLimit(t *testing.T) {
 func TestWantFollowsWhatRequestsCost(t *testing.T) {
 	for cost, want := range map[int]int64{1: 5, 3: 15, 9: 45, 10: 50, 11: 50, 50: 50, 60: 60} {
 		alone(t, 1, func(t *testing.T, g *lone) {
-			g.mustTake(g.pool.Lease("a", bucketOf(100, 10)), cost)
+			g.mustTake(ratelimit.NewLease(g.pool, "a", bucketOf(100, 10)), cost)
 			if got := g.store.told().asks[0].Want; got != want {
 				t.Errorf("a request that costs %d made the gateway want %d, not %d", cost, got, want)
 			}
@@ -71,10 +72,10 @@ func TestWantFollowsWhatRequestsCost(t *testing.T) {
 // TestRequestThatNeedsMoreThanIsHereWantsTheRest: permits that are here count for it.
 func TestRequestThatNeedsMoreThanIsHereWantsTheRest(t *testing.T) {
 	alone(t, 5, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(20, 10)) // 2 in advance
-		g.store.grantOnce(4, ratelimit.Grant{})
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(20, 10)) // 2 in advance
+		g.store.grantOnce(4, tally.Grant{})
 		g.mustTake(l, 1)
-		g.store.grant(ratelimit.Grant{Permits: 2})
+		g.store.grant(tally.Grant{Permits: 2})
 		g.mustTake(l, 5)
 		if a := g.store.told().asks[0]; a.Want != 2 || a.Outstanding != 3 || a.Returned != 0 {
 			t.Errorf("%+v", a)
@@ -87,7 +88,7 @@ func TestRequestThatNeedsMoreThanIsHereWantsTheRest(t *testing.T) {
 func TestHalfOfTheLeaseIsSpentBeforeMoreIsTaken(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
 		defer g.run()()
-		l := g.pool.Lease("a", bucketOf(20, 10)) // 10 in advance
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(20, 10)) // 10 in advance
 		l.Take(10, time.Now())
 		synctest.Wait()
 		before := g.store.count()
@@ -111,8 +112,8 @@ func TestHalfOfTheLeaseIsSpentBeforeMoreIsTaken(t *testing.T) {
 func TestNothingIsAskedWhileTheStoreHasNothing(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
 		defer g.run()()
-		l := g.pool.Lease("a", bucketOf(20, 1000))
-		g.store.grantOnce(3, ratelimit.Grant{Retry: 40 * time.Millisecond})
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(20, 1000))
+		g.store.grantOnce(3, tally.Grant{Retry: 40 * time.Millisecond})
 		l.Take(1, time.Now()) // 3 of 5 are granted
 		before := g.store.count()
 		for _, want := range []bool{true, true, false, false} {
@@ -135,10 +136,10 @@ func TestNothingIsAskedWhileTheStoreHasNothing(t *testing.T) {
 // TestAllThatWasWantedIsNoDenial: a store that granted all of it may have more.
 func TestAllThatWasWantedIsNoDenial(t *testing.T) {
 	alone(t, 1, func(_ *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(20, 10))
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(20, 10))
 		g.store.script(func() {
-			g.store.answer = func(a ratelimit.Ask) ratelimit.Grant {
-				return ratelimit.Grant{Permits: a.Want, Retry: time.Hour}
+			g.store.answer = func(a tally.Ask) tally.Grant {
+				return tally.Grant{Permits: a.Want, Retry: time.Hour}
 			}
 		})
 		g.mustTake(l, 5)
@@ -153,7 +154,7 @@ func TestAllThatWasWantedIsNoDenial(t *testing.T) {
 func TestPermitsExpire(t *testing.T) {
 	for wait, hasAsked := range map[time.Duration]bool{0: false, 1190*time.Millisecond - 1: false, 1190 * time.Millisecond: true} {
 		alone(t, 1, func(t *testing.T, g *lone) {
-			l := g.pool.Lease("a", bucketOf(100, 10))
+			l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
 			g.store.script(func() { g.store.during = func() { pass(10 * time.Millisecond) } })
 			g.mustTake(l, 1)
 			pass(wait)
@@ -183,8 +184,8 @@ func TestPermitsThatAreNotNeededGoBack(t *testing.T) {
 		{0, time.Second, 0, 0},
 	} {
 		alone(t, 1, func(t *testing.T, g *lone) {
-			l := g.pool.Lease("a", bucketOf(100, 10))
-			g.store.grantOnce(c.kept+1, ratelimit.Grant{})
+			l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
+			g.store.grantOnce(c.kept+1, tally.Grant{})
 			g.mustTake(l, 1)
 			pass(c.after)
 			if a := g.report(); a.Returned != c.returned || a.Outstanding != c.outstanding || a.Want != 0 && c.kept > 0 {
@@ -197,8 +198,8 @@ func TestPermitsThatAreNotNeededGoBack(t *testing.T) {
 // TestRemovedLimitGivesBackItsPermits, and is not one of the shared limits any more.
 func TestRemovedLimitGivesBackItsPermits(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
-		g.pool.Lease("other", bucketOf(100, 10))
-		l := g.pool.Lease("a", bucketOf(100, 10))
+		ratelimit.NewLease(g.pool, "other", bucketOf(100, 10))
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
 		g.mustTake(l, 1) // of 5
 		if n := g.pool.Stats().Limits; n != 2 {
 			t.Errorf("%d limits", n)
@@ -221,8 +222,8 @@ func TestRemovedLimitGivesBackItsPermits(t *testing.T) {
 func TestNewSettingsEndADenial(t *testing.T) {
 	for rate, hasAsked := range map[int]bool{10: false, 20: true} {
 		alone(t, 1, func(t *testing.T, g *lone) {
-			l := g.pool.Lease("a", bucketOf(100, 10))
-			g.store.grant(ratelimit.Grant{Retry: time.Second})
+			l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
+			g.store.grant(tally.Grant{Retry: time.Second})
 			g.take(l, 1)
 			l.Update(bucketOf(100, rate))
 			if done := g.take(l, 1); done.Allowed || done.hasAsked != hasAsked {
@@ -237,14 +238,14 @@ func TestNewSettingsEndADenial(t *testing.T) {
 func TestStoreThatLostItsDataTakesThePermits(t *testing.T) {
 	for epoch, outstanding := range map[string]int64{"life": 7 + 2, "next life": 2} {
 		alone(t, 1, func(t *testing.T, g *lone) {
-			l := g.pool.Lease("a", bucketOf(100, 10))
-			g.store.grant(ratelimit.Grant{Permits: 8, Granted: 10})
+			l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
+			g.store.grant(tally.Grant{Permits: 8, Granted: 10})
 			g.mustTake(l, 1)
-			g.store.grant(ratelimit.Grant{Epoch: epoch, Permits: 2, Granted: 12})
+			g.store.grant(tally.Grant{Epoch: epoch, Permits: 2, Granted: 12})
 			if a := g.report(); a.Epoch != "life" || a.Granted != 10 || a.Number != 2 || a.Outstanding != 7 {
 				t.Errorf("%+v", a)
 			}
-			g.store.grant(ratelimit.Grant{Epoch: epoch})
+			g.store.grant(tally.Grant{Epoch: epoch})
 			if a := g.report(); a.Outstanding != outstanding || a.Epoch != epoch || a.Granted != 12 {
 				t.Errorf("%+v in %q", a, epoch)
 			}
@@ -271,8 +272,8 @@ func TestRefusedRequestsLearnWhenToComeBack(t *testing.T) {
 		{sharedLimit(ratelimit.SlidingWindow, 600, 10), 0, 100 * ms, 100 * ms, time.Minute},
 	} {
 		alone(t, 1, func(t *testing.T, g *lone) {
-			l := g.pool.Lease("a", c.settings)
-			g.store.grant(ratelimit.Grant{Retry: c.retry})
+			l := ratelimit.NewLease(g.pool, "a", c.settings)
+			g.store.grant(tally.Grant{Retry: c.retry})
 			d := g.take(l, 1).Decision
 			want := ratelimit.Decision{Limited: true, Limit: c.settings.Capacity, ResetAfter: c.reset, RetryAfter: c.told}
 			if d != want {
@@ -312,8 +313,8 @@ func TestDecisionsTellWhatIsLeft(t *testing.T) {
 		{window, 40, 2 * time.Second, 44, 10 * time.Second},
 	} {
 		alone(t, 1, func(t *testing.T, g *lone) {
-			l := g.pool.Lease("a", c.settings)
-			g.store.grant(ratelimit.Grant{Permits: 5, Left: c.left})
+			l := ratelimit.NewLease(g.pool, "a", c.settings)
+			g.store.grant(tally.Grant{Permits: 5, Left: c.left})
 			g.mustTake(l, 1)
 			pass(c.after)
 			want := ratelimit.Decision{Limited: true, Allowed: true, Limit: 100, Remaining: c.remaining, ResetAfter: c.reset}
@@ -335,7 +336,7 @@ func TestPeekBeforeTheFirstContact(t *testing.T) {
 		{warmUpOf(2, 3), ratelimit.Decision{Limited: true, Allowed: true, Limit: 2, Remaining: 1, ResetAfter: time.Second}},
 	} {
 		alone(t, 1, func(t *testing.T, g *lone) {
-			if d := g.pool.Lease("a", c.settings).Peek(time.Now()); d != c.want {
+			if d := ratelimit.NewLease(g.pool, "a", c.settings).Peek(time.Now()); d != c.want {
 				t.Errorf("%+v, want %+v", d, c.want)
 			}
 		})
@@ -358,8 +359,8 @@ func TestPeekForetellsADenial(t *testing.T) {
 		{0, 0, 50 * time.Millisecond, true},
 	} {
 		alone(t, 1, func(t *testing.T, g *lone) {
-			l := g.pool.Lease("a", bucketOf(100, 1000))
-			g.store.grantOnce(c.kept+1, ratelimit.Grant{Left: c.left, Retry: 50 * time.Millisecond})
+			l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 1000))
+			g.store.grantOnce(c.kept+1, tally.Grant{Left: c.left, Retry: 50 * time.Millisecond})
 			if !g.take(l, 1).Allowed {
 				t.Fatal("refused")
 			}

@@ -5,11 +5,13 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // leaseTable is a limit that gateways share: one lease, or one for each client.
 type leaseTable struct {
-	pool        *Pool
+	pool        *tally.Pool
 	name        string
 	isPerClient bool
 	whole       *Lease // nil where every client has one
@@ -25,13 +27,13 @@ type clientLease struct {
 	seen  time.Time
 }
 
-func newLeaseTable(pool *Pool, name string, settings Settings) *leaseTable {
+func newLeaseTable(pool *tally.Pool, name string, settings Settings) *leaseTable {
 	t := &leaseTable{pool: pool, name: name, settings: settings, isPerClient: settings.ClientIPEnable}
 	if t.isPerClient {
 		t.clients = map[netip.Addr]*clientLease{}
-		pool.joined.Add(1) // so that the pool is ready before the first client comes
+		pool.Join() // so that the pool is ready before the first client comes
 	} else {
-		t.whole = pool.Lease(name, settings)
+		t.whole = NewLease(pool, name, settings)
 	}
 	return t
 }
@@ -67,7 +69,7 @@ func (t *leaseTable) of(client netip.Addr, now time.Time) *Lease {
 		if len(t.clients) >= maxClients {
 			t.evict()
 		}
-		known = &clientLease{lease: t.pool.Lease(t.name+"/"+ClientName(clientPrefix(key)), t.settings)}
+		known = &clientLease{lease: NewLease(t.pool, t.name+"/"+ClientName(clientPrefix(key)), t.settings)}
 		t.clients[key] = known
 	}
 	known.seen = now
@@ -114,7 +116,7 @@ func (t *leaseTable) remove() {
 		t.whole.Remove()
 		return
 	}
-	t.pool.joined.Add(-1)
+	t.pool.Part()
 	for _, c := range t.clients {
 		c.lease.Remove()
 	}

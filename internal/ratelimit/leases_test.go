@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // clientNumber returns the address of one of many clients.
@@ -82,7 +83,7 @@ func TestPeekAtSharedLimits(t *testing.T) {
 		if n := g.pool.Stats().Limits; n != 1 {
 			t.Errorf("%d limits", n)
 		}
-		g.store.grantOnce(1, ratelimit.Grant{})
+		g.store.grantOnce(1, tally.Grant{})
 		g.allow(l, clientNumber(1))
 		if d := l.Peek(clientNumber(1), time.Now()); d.Allowed || d.Remaining != 0 {
 			t.Errorf("%+v", d)
@@ -99,7 +100,7 @@ func TestSnapshotOfSharedLimits(t *testing.T) {
 		l := g.shared(perClientLimit(100, 1000))
 		began := time.Now()
 		for n := range 4 {
-			g.store.grantOnce(3, ratelimit.Grant{Left: float64(10 * n)})
+			g.store.grantOnce(3, tally.Grant{Left: float64(10 * n)})
 			g.allow(l, clientNumber(n))
 			pass(10 * time.Minute)
 		}
@@ -123,7 +124,7 @@ func TestSnapshotOfSharedLimits(t *testing.T) {
 	})
 	alone(t, 1, func(t *testing.T, g *lone) {
 		l := g.shared(bucketOf(100, 10))
-		g.store.grantOnce(1, ratelimit.Grant{Retry: 5 * time.Second})
+		g.store.grantOnce(1, tally.Grant{Retry: 5 * time.Second})
 		g.allow(l, netip.Addr{})
 		s := l.Snapshot(time.Now(), 9)
 		if !s.Shared || s.PerClient || s.Remaining != 0 || s.Clients != nil || !s.NextRefill.Equal(time.Now().Add(5*time.Second)) {
@@ -219,7 +220,7 @@ func TestLimitsThatAreNotSharedAnyMore(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				alone(t, 1, func(t *testing.T, g *lone) {
-					g.pool.Lease("other", bucketOf(1, 1))
+					ratelimit.NewLease(g.pool, "other", bucketOf(1, 1))
 					l := g.shared(settings)
 					g.allow(l, clientNumber(1))
 					g.allow(l, clientNumber(2))
@@ -265,7 +266,7 @@ func TestSpentOfASharedLimit(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
 		l := g.shared(bucketOf(100, 10))
 		defer g.run()()
-		g.store.grantOnce(3, ratelimit.Grant{Retry: time.Hour})
+		g.store.grantOnce(3, tally.Grant{Retry: time.Hour})
 		d, spent := l.Take(netip.Addr{}, time.Now())
 		if !d.Allowed {
 			t.Fatalf("%+v", d)
@@ -282,7 +283,7 @@ func TestSpentOfASharedLimit(t *testing.T) {
 		if d := spent.Return(time.Now()); d.Limited {
 			t.Errorf("given back twice: %+v", d)
 		}
-		g.store.grant(ratelimit.Grant{})
+		g.store.grant(tally.Grant{})
 		pass(2 * time.Second)
 		if d, spent := l.Take(netip.Addr{}, time.Now()); d.Allowed || spent != (ratelimit.Spent{}) {
 			t.Errorf("%+v %+v", d, spent)

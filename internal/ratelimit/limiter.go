@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // Limiter counts the requests of one service, as a whole or client by client.
@@ -16,7 +18,7 @@ type Limiter struct {
 	plan  atomic.Pointer[plan]
 	mu    sync.Mutex // one Update at a time
 	// pool and name are where the limit is shared with other gateways, if it is.
-	pool *Pool
+	pool *tally.Pool
 	name string
 }
 
@@ -41,7 +43,7 @@ type Decision struct {
 type plan struct {
 	settings Settings
 	// whole counts all clients together, clients each of them; the settings say which.
-	whole   *wholeTally
+	whole   *wholeSpending
 	clients *clientTable
 	// leases are in use where the limit is shared with other gateways, nil elsewhere.
 	leases *leaseTable
@@ -58,7 +60,7 @@ func New(settings Settings, start time.Time) *Limiter {
 func (l *Limiter) newPlan(settings Settings, now int64) *plan {
 	return &plan{
 		settings: settings,
-		whole:    newWholeTally(newRules(settings, now, wholeMarks), now),
+		whole:    newWholeSpending(newRules(settings, now, wholeMarks), now),
 		clients:  newClientTable(newRules(settings, now, clientMarks), maxClients),
 	}
 }
@@ -125,7 +127,7 @@ func (l *Limiter) Update(settings Settings, now time.Time) {
 // Share makes a limit whose settings say so one that this gateway has together with
 // all others that use the same name in the same store. It is called before the limiter
 // is used.
-func (l *Limiter) Share(pool *Pool, name string) {
+func (l *Limiter) Share(pool *tally.Pool, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pool != nil || pool == nil {

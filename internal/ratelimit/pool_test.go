@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // TestPoolWithoutLimitsLeavesTheStoreAlone: there is nothing to share.
@@ -25,18 +26,25 @@ func TestPoolWithoutLimitsLeavesTheStoreAlone(t *testing.T) {
 	})
 }
 
-// TestStoreHearsOfTheGatewayFourTimesASecond, so that it does not count as cut off, even
-// if nobody asks.
-func TestStoreHearsOfTheGatewayFourTimesASecond(t *testing.T) {
+// TestStoreHearsOfTheGatewayTwiceASecond, so that it does not count as cut off, even if
+// nobody asks, and four times while the gateway has permits.
+func TestStoreHearsOfTheGatewayTwiceASecond(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
-		g.pool.Lease("a", bucketOf(100, 10))
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
 		defer g.run()()
 		pass(10*time.Second + time.Millisecond)
-		if n := g.store.count(); n != 40 || g.store.told().opens != 1 {
+		if n := g.store.count(); n != 20 || g.store.told().opens != 1 {
 			t.Errorf("%d exchanges in 10 s, by %d connections", n, g.store.told().opens)
 		}
-		if n := g.pool.Stats().Exchanges; n != 40 {
+		if n := g.pool.Stats().Exchanges; n != 20 {
 			t.Errorf("%d exchanges are counted", n)
+		}
+		receipt := g.mustTake(l, 1).receipt
+		receipt.Hold()
+		before := g.store.count()
+		pass(10 * time.Second)
+		if n := g.store.count() - before; n != 40 {
+			t.Errorf("%d exchanges in 10 s with permits", n)
 		}
 	})
 }
@@ -45,7 +53,7 @@ func TestStoreHearsOfTheGatewayFourTimesASecond(t *testing.T) {
 func TestPoolWhoseLimitsAreGoneLeaves(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
 		defer g.run()()
-		l := g.pool.Lease("a", bucketOf(100, 10))
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
 		l.Take(1, time.Now())
 		l.Remove()
 		pass(time.Second)
@@ -60,7 +68,7 @@ func TestPoolWhoseLimitsAreGoneLeaves(t *testing.T) {
 		if n := g.store.count(); n != before {
 			t.Errorf("%d exchanges after it left", n-before)
 		}
-		g.pool.Lease("b", bucketOf(100, 10))
+		ratelimit.NewLease(g.pool, "b", bucketOf(100, 10))
 		pass(time.Second)
 		if n := g.store.count(); g.store.told().opens != 2 || n == before {
 			t.Errorf("%d connections, %d exchanges after it came back", g.store.told().opens, n-before)
@@ -81,7 +89,7 @@ func TestGatewayThatStopsGivesEverythingBack(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			alone(t, 1, func(t *testing.T, g *lone) {
-				l := g.pool.Lease("a", bucketOf(100, 10))
+				l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
 				g.mustTake(l, 1)
 				if c.before != nil {
 					g.cutOff()
@@ -108,7 +116,7 @@ func TestGatewayThatStopsGivesEverythingBack(t *testing.T) {
 // TestStoreThatIsAwayIsProbedWithTheBeats, not by requests.
 func TestStoreThatIsAwayIsProbedWithTheBeats(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(100, 10))
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
 		defer g.run()()
 		g.store.fail(errScripted)
 		for range 20 {
@@ -137,12 +145,12 @@ func TestStoreThatIsAwayIsProbedWithTheBeats(t *testing.T) {
 func TestOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		store := &scripted{presence: ratelimit.Presence{Members: 3}}
-		pool := ratelimit.NewPool(ratelimit.PoolOptions{
-			Open:    func(context.Context) (ratelimit.Central, error) { return store, nil },
+		store := &scripted{presence: tally.Presence{Members: 3}}
+		pool := tally.NewPool(tally.Options{
+			Open:    func(context.Context) (tally.Store, error) { return store, nil },
 			Timeout: storeTimeout, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		})
-		pool.Lease("a", bucketOf(100, 10))
+		ratelimit.NewLease(pool, "a", bucketOf(100, 10))
 		for _, err := range []error{nil, errScripted, errScripted, nil, nil} {
 			store.fail(err)
 			pool.Begin(t.Context())
@@ -159,8 +167,8 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 func TestStoreThatCannotBeOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, opens := &scripted{}, 0
-		pool := ratelimit.NewPool(ratelimit.PoolOptions{
-			Open: func(ctx context.Context) (ratelimit.Central, error) {
+		pool := tally.NewPool(tally.Options{
+			Open: func(ctx context.Context) (tally.Store, error) {
 				if opens++; opens == 1 {
 					<-ctx.Done() // within a second
 					return nil, ctx.Err()
@@ -169,7 +177,7 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 			},
 			Timeout: storeTimeout, Log: slog.New(slog.DiscardHandler),
 		})
-		l := pool.Lease("a", bucketOf(100, 10))
+		l := ratelimit.NewLease(pool, "a", bucketOf(100, 10))
 		began := time.Now()
 		pool.Begin(t.Context())
 		if took := time.Since(began); took != time.Second || pool.Stats().Failure == nil {
@@ -189,7 +197,7 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 // about the store.
 func TestStoppingIsNoFailure(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
-		g.pool.Lease("a", bucketOf(100, 10))
+		ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
 		ctx, cancel := context.WithCancel(t.Context())
 		g.ctx = ctx
 		g.store.script(func() {
@@ -208,8 +216,8 @@ func TestStoppingIsNoFailure(t *testing.T) {
 func TestGatewaysThatAreKnown(t *testing.T) {
 	for _, c := range []struct{ store, elsewhere, want int }{{0, 0, 1}, {3, 0, 3}, {3, 5, 5}, {5, 3, 5}, {1, 1, 1}} {
 		alone(t, c.elsewhere, func(t *testing.T, g *lone) {
-			g.store.presence = ratelimit.Presence{Members: c.store}
-			g.pool.Lease("a", bucketOf(100, 10))
+			g.store.presence = tally.Presence{Members: c.store}
+			ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
 			g.beat()
 			if n := g.pool.Stats().Gateways; n != c.want {
 				t.Errorf("%d gateways, want %d of %+v", n, c.want, c)
@@ -221,7 +229,7 @@ func TestGatewaysThatAreKnown(t *testing.T) {
 // TestRequestsDoNotWaitLongerThanTheTimeout, also if nobody exchanges.
 func TestRequestsDoNotWaitLongerThanTheTimeout(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(100, 10))
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
 		began := time.Now()
 		d, _ := l.Take(1, began)
 		if took := time.Since(began); d.Allowed || took != storeTimeout+time.Millisecond {

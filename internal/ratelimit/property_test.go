@@ -24,10 +24,10 @@ func arrivals(t *rapid.T, window int64) []int64 {
 	return times
 }
 
-// admitted runs arrivals through a fresh tally, each moment several times, and
+// admitted runs arrivals through a fresh spending, each moment several times, and
 // returns when requests were allowed, on a clock that never steps back.
 func admitted(t *rapid.T, r *rules, times []int64) []int64 {
-	var sum tally
+	var sum spending
 	sum.begin(r, 0)
 	var allowed []int64
 	latest := int64(0)
@@ -48,7 +48,7 @@ func admitted(t *rapid.T, r *rules, times []int64) []int64 {
 // checkDecision proves that a decision keeps its word: after exactly the times it
 // tells a retry is allowed and nothing counts as spent any more, one nanosecond
 // earlier that is not so.
-func checkDecision(t *rapid.T, r *rules, sum *tally, now int64, d Decision) {
+func checkDecision(t *rapid.T, r *rules, sum *spending, now int64, d Decision) {
 	if d.Remaining < 0 || d.Remaining > r.capacity || d.RetryAfter < 0 || d.ResetAfter < d.RetryAfter {
 		t.Fatalf("%+v", d)
 	}
@@ -139,7 +139,7 @@ func TestWindowWithEnoughMarksIsExact(t *testing.T) {
 		s := anyLimit(t, SlidingWindow)
 		marks := rapid.SampledFrom([]int{s.Capacity, s.Capacity + 1, wholeMarks}).Draw(t, "marks")
 		r := newRules(s, 0, marks)
-		var sum tally
+		var sum spending
 		sum.begin(r, 0)
 		var log []int64
 		latest := int64(0)
@@ -213,7 +213,7 @@ func TestSaturationUsesTheAllowance(t *testing.T) {
 
 // saturate asks again as soon as it may, give or take a jitter, and counts.
 func saturate(r *rules, duration, jitter int64) (allowed int) {
-	var sum tally
+	var sum spending
 	sum.begin(r, 0)
 	for now := int64(0); now <= duration; {
 		var d Decision

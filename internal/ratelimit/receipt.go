@@ -56,7 +56,7 @@ func (r *Receipt) Return(now time.Time) {
 		l.own.forget(&l.ownRules, now.UnixNano())
 		l.own.dropOldest(int(r.permits))
 	}
-	if l.pool.away.Load() {
+	if l.pool.IsAway() {
 		l.share.level += float64(r.permits)
 	} else {
 		l.permits += r.permits

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // TestReceiptOfARequestThatTookNothing can be used like any other.
@@ -22,8 +23,8 @@ func TestReceiptOfARequestThatTookNothing(t *testing.T) {
 // as taken and not as spent, for as long as it waits.
 func TestWaitingRequestsKeepTheirPermits(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(100, 10))
-		g.store.grantOnce(2, ratelimit.Grant{})
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
+		g.store.grantOnce(2, tally.Grant{})
 		first := g.mustTake(l, 2).receipt
 		first.Hold()
 		first.Hold()
@@ -52,8 +53,8 @@ func TestWaitingRequestsKeepTheirPermits(t *testing.T) {
 // heard of the limit.
 func TestHoldIsReportedThoughNothingElseIs(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(100, 10))
-		g.store.grantOnce(1, ratelimit.Grant{})
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
+		g.store.grantOnce(1, tally.Grant{})
 		r := g.mustTake(l, 1).receipt
 		g.report()
 		if asks := g.beat(); len(asks) != 0 {
@@ -69,8 +70,8 @@ func TestHoldIsReportedThoughNothingElseIs(t *testing.T) {
 // TestWindowsForgetWaitingRequestsByWhenTheyCame.
 func TestWindowsForgetWaitingRequestsByWhenTheyCame(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
-		l := g.pool.WindowLease("a", 100, time.Minute)
-		g.store.grantOnce(1, ratelimit.Grant{})
+		l := ratelimit.NewWindowLease(g.pool, "a", 100, time.Minute)
+		g.store.grantOnce(1, tally.Grant{})
 		r := g.mustTake(l, 1).receipt
 		r.Hold()
 		if a := g.report(); a.Outstanding != 0 || a.Spent != 1 {
@@ -99,11 +100,11 @@ func TestWhatIsReturnedCanBeTakenAgain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			alone(t, 1, func(t *testing.T, g *lone) {
-				l := g.pool.Lease("a", bucketOf(100, 10))
+				l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
 				if c.isWindow {
-					l = g.pool.WindowLease("a", 100, time.Minute)
+					l = ratelimit.NewWindowLease(g.pool, "a", 100, time.Minute)
 				}
-				g.store.grantOnce(5, ratelimit.Grant{})
+				g.store.grantOnce(5, tally.Grant{})
 				r := g.mustTake(l, 1).receipt
 				if c.isHeld {
 					r.Hold()
@@ -128,8 +129,8 @@ func TestWhatIsReturnedCanBeTakenAgain(t *testing.T) {
 // TestLastPermitThatIsReturnedIsReported, though the limit had nothing to report.
 func TestLastPermitThatIsReturnedIsReported(t *testing.T) {
 	alone(t, 1, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(100, 10))
-		g.store.grantOnce(1, ratelimit.Grant{})
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(100, 10))
+		g.store.grantOnce(1, tally.Grant{})
 		r := g.mustTake(l, 1).receipt
 		r.Hold()
 		g.report()

@@ -12,24 +12,25 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // scripted is a central store that answers as a test says, and remembers what it was
 // told. The zero value grants everything that is wanted.
 type scripted struct {
 	mu       sync.Mutex
-	answer   func(ratelimit.Ask) ratelimit.Grant // nil grants what is wanted
-	during   func()                              // happens while an exchange is under way
-	err      error                               // of every call
-	presence ratelimit.Presence
+	answer   func(tally.Ask) tally.Grant // nil grants what is wanted
+	during   func()                      // happens while an exchange is under way
+	err      error                       // of every call
+	presence tally.Presence
 
 	heard heard
 }
 
 // heard is what a store was told and asked.
 type heard struct {
-	asks                    []ratelimit.Ask // of the last exchange
-	members                 int             // that it was told of
+	asks                    []tally.Ask // of the last exchange
+	members                 int         // that it was told of
 	opens, exchanges, pings int
 	leaves, closes          int
 	returned, granted       int64 // in all exchanges
@@ -37,21 +38,21 @@ type heard struct {
 
 var errScripted = errors.New("the store fails")
 
-func (s *scripted) Exchange(_ context.Context, members int, asks []ratelimit.Ask) (ratelimit.Presence, []ratelimit.Grant, error) {
+func (s *scripted) Exchange(_ context.Context, hello tally.Hello, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard.exchanges++
-	s.heard.asks, s.heard.members = slices.Clone(asks), members
+	s.heard.asks, s.heard.members = slices.Clone(asks), hello.Members
 	if during := s.during; during != nil {
 		s.during = nil
 		during()
 	}
 	if s.err != nil {
-		return ratelimit.Presence{}, nil, s.err
+		return tally.Presence{}, nil, s.err
 	}
-	var grants []ratelimit.Grant
+	var grants []tally.Grant
 	for _, a := range asks {
-		g := ratelimit.Grant{Permits: a.Want, Left: float64(a.Capacity)}
+		g := tally.Grant{Permits: a.Want, Left: float64(a.Capacity)}
 		if s.answer != nil {
 			g = s.answer(a)
 		}
@@ -96,14 +97,14 @@ func (s *scripted) script(change func()) {
 }
 
 // grant makes the store grant the same with each exchange.
-func (s *scripted) grant(g ratelimit.Grant) {
-	s.script(func() { s.answer = func(ratelimit.Ask) ratelimit.Grant { return g } })
+func (s *scripted) grant(g tally.Grant) {
+	s.script(func() { s.answer = func(tally.Ask) tally.Grant { return g } })
 }
 
 // grantOnce makes the store grant some permits with the next exchange and none later.
-func (s *scripted) grantOnce(permits int64, g ratelimit.Grant) {
+func (s *scripted) grantOnce(permits int64, g tally.Grant) {
 	s.script(func() {
-		s.answer = func(ratelimit.Ask) ratelimit.Grant {
+		s.answer = func(tally.Ask) tally.Grant {
 			g.Permits, permits = permits, 0
 			return g
 		}
@@ -132,7 +133,7 @@ func (s *scripted) count() int {
 type lone struct {
 	t     *testing.T
 	store *scripted
-	pool  *ratelimit.Pool
+	pool  *tally.Pool
 	ctx   context.Context
 }
 
@@ -141,8 +142,8 @@ func alone(t *testing.T, gateways int, test func(t *testing.T, g *lone)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := &lone{t: t, store: &scripted{}, ctx: t.Context()}
-		g.pool = ratelimit.NewPool(ratelimit.PoolOptions{
-			Open: func(context.Context) (ratelimit.Central, error) {
+		g.pool = tally.NewPool(tally.Options{
+			Open: func(context.Context) (tally.Store, error) {
 				g.store.script(func() { g.store.heard.opens++ })
 				return g.store, nil
 			},
@@ -155,15 +156,20 @@ func alone(t *testing.T, gateways int, test func(t *testing.T, g *lone)) {
 
 // beat makes one exchange of everything that there is to report, and returns what the
 // store was asked.
-func (g *lone) beat() []ratelimit.Ask {
+func (g *lone) beat() []tally.Ask {
 	g.pool.Begin(g.ctx)
 	return g.store.told().asks
 }
 
-// report is beat where one limit has something to report.
-func (g *lone) report() ratelimit.Ask {
+// report is beat where one limit has something to report, or has it if the store loses its
+// data.
+func (g *lone) report() tally.Ask {
 	g.t.Helper()
 	asks := g.beat()
+	for lives := 0; len(asks) == 0 && lives < 3; lives++ {
+		g.store.script(func() { g.store.presence.Epoch += "'" })
+		asks = g.beat()
+	}
 	if len(asks) != 1 {
 		g.t.Fatalf("%d limits were reported, want 1", len(asks))
 	}
@@ -224,7 +230,7 @@ func (g *lone) mustTake(l *ratelimit.Lease, n int) took {
 // store has heard.
 func (g *lone) kept(l *ratelimit.Lease, permits int64) {
 	g.t.Helper()
-	g.store.grantOnce(permits+1, ratelimit.Grant{})
+	g.store.grantOnce(permits+1, tally.Grant{})
 	g.mustTake(l, 1)
 	g.report()
 }

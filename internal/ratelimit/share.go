@@ -1,6 +1,10 @@
 package ratelimit
 
-import "time"
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/tally"
+)
 
 // share is what one gateway may use of a limit while the central store does not answer.
 // It begins with the permits that the gateway has, and grows after the others have
@@ -21,21 +25,21 @@ type share struct {
 
 // beginShare begins the share of the present outage.
 func (l *Lease) beginShare(now time.Time) {
-	outage := l.pool.outage.Load()
+	outage := l.pool.Outage()
 	if l.share.outage == outage {
 		return
 	}
 	if !now.Before(l.valid) {
 		l.permits = 0
 	}
-	at := l.pool.silentFrom()
-	if !l.pool.isHeard.Load() {
-		at = now.Add(shareDelay)
+	at := l.pool.SilentFrom()
+	if !l.pool.IsHeard() {
+		at = now.Add(tally.ShareDelay)
 	}
 	if at.Before(l.grown) {
 		at = l.grown
 	}
-	l.share = share{outage: outage, level: float64(l.permits - l.debt), at: at, members: float64(l.pool.knownMembers())}
+	l.share = share{outage: outage, level: float64(l.permits - l.debt), at: at, members: float64(l.pool.Members())}
 	l.share.mostTill = at.Add(time.Duration(l.window))
 	l.permits, l.debt = 0, 0
 }
@@ -48,7 +52,7 @@ func (l *Lease) endShare(now time.Time, members int) {
 	if l.window == 0 {
 		level := int64(l.growShare(now))
 		l.permits, l.debt = min(max(0, level), max(1, int64(l.capacity)/int64(leaseParts*members))), max(0, -level)
-		l.valid = now.Add(leaseValid)
+		l.valid = now.Add(tally.LeaseValid)
 	}
 	l.share = share{}
 }
@@ -56,7 +60,7 @@ func (l *Lease) endShare(now time.Time, members int) {
 // growShare returns the permits of the share at a time.
 func (l *Lease) growShare(now time.Time) float64 {
 	s := &l.share
-	if from := l.pool.silentFrom(); s.at.Before(from) {
+	if from := l.pool.SilentFrom(); s.at.Before(from) {
 		s.at = from // an exchange in the outage was not answered
 	}
 	if elapsed := now.Sub(s.at); elapsed > 0 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // shareAfter is when the share of a gateway begins to grow after its last exchange.
@@ -23,8 +24,8 @@ func (g *lone) cutOff() {
 // and 1.25 s after the last exchange, which was not answered, a third of the rate, up to a third of the capacity.
 func TestShareOfABucket(t *testing.T) {
 	alone(t, 3, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(60, 6))
-		g.store.grantOnce(5, ratelimit.Grant{})
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(60, 6))
+		g.store.grantOnce(5, tally.Grant{})
 		g.mustTake(l, 1)
 		pass(100 * time.Millisecond)
 		g.cutOff()
@@ -73,7 +74,7 @@ func TestShareTellsWhenToRetry(t *testing.T) {
 	for _, debt := range []int{0, 3, 30} {
 		for _, cost := range []int{1, 7} {
 			alone(t, 3, func(t *testing.T, g *lone) {
-				l := g.pool.Lease("a", bucketOf(60, 6))
+				l := ratelimit.NewLease(g.pool, "a", bucketOf(60, 6))
 				g.kept(l, 0)
 				l.Settle(debt, time.Now())
 				g.cutOff()
@@ -98,7 +99,7 @@ func TestShareTellsWhenToRetry(t *testing.T) {
 // TestShareWithoutAnyContact begins empty, 1.25 s after the first request.
 func TestShareWithoutAnyContact(t *testing.T) {
 	alone(t, 3, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(60, 6))
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(60, 6))
 		g.cutOff()
 		pass(time.Hour)
 		if d := g.take(l, 1); d.Allowed || d.RetryAfter != shareAfter+time.Second/2+1 {
@@ -114,8 +115,8 @@ func TestShareWithoutAnyContact(t *testing.T) {
 // TestSmallestShareIsOnePermit, if there are more gateways than permits.
 func TestSmallestShareIsOnePermit(t *testing.T) {
 	alone(t, 8, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(4, 8))
-		window := g.pool.WindowLease("b", 4, time.Second)
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(4, 8))
+		window := ratelimit.NewWindowLease(g.pool, "b", 4, time.Second)
 		g.cutOff()
 		g.take(l, 1)
 		g.take(window, 1)
@@ -137,8 +138,8 @@ func TestSmallestShareIsOnePermit(t *testing.T) {
 func TestExpiredPermitsAreNotPartOfTheShare(t *testing.T) {
 	for wait, want := range map[time.Duration]int{1200*time.Millisecond - 1: 10, 1200 * time.Millisecond: 0} {
 		alone(t, 3, func(t *testing.T, g *lone) {
-			l := g.pool.Lease("a", bucketOf(600, 6))
-			g.store.grantOnce(30, ratelimit.Grant{})
+			l := ratelimit.NewLease(g.pool, "a", bucketOf(600, 6))
+			g.store.grantOnce(30, tally.Grant{})
 			g.mustTake(l, 10)
 			pass(900 * time.Millisecond)
 			g.mustTake(l, 10) // so that the rest does not go back
@@ -168,7 +169,7 @@ func TestShareIsGivenBackWhenTheStoreAnswers(t *testing.T) {
 		{2 * time.Second, 7, -3},
 	} {
 		alone(t, 3, func(t *testing.T, g *lone) {
-			l := g.pool.Lease("a", bucketOf(60, 6))
+			l := ratelimit.NewLease(g.pool, "a", bucketOf(60, 6))
 			g.kept(l, 0)
 			g.cutOff()
 			l.Settle(1, time.Now()) // begins the share
@@ -176,7 +177,7 @@ func TestShareIsGivenBackWhenTheStoreAnswers(t *testing.T) {
 			pass(shareAfter + c.after)
 			l.Settle(c.more, time.Now())
 			g.store.fail(nil)
-			g.store.grant(ratelimit.Grant{})
+			g.store.grant(tally.Grant{})
 			if a := g.report(); a.Returned+a.Outstanding != c.accountable {
 				t.Errorf("%v: %+v, want %d in sum", c.after, a, c.accountable)
 			}
@@ -191,13 +192,13 @@ func TestShareIsGivenBackWhenTheStoreAnswers(t *testing.T) {
 // answered is not due again if the store fails at once.
 func TestSlowExchangeDoesNotLetTheShareGrowTwice(t *testing.T) {
 	alone(t, 3, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(60, 6))
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(60, 6))
 		g.kept(l, 0)
 		g.cutOff()
 		pass(shareAfter)
 		g.take(l, 1)
 		began, taken := time.Now(), 0
-		g.store.grant(ratelimit.Grant{})
+		g.store.grant(tally.Grant{})
 		g.store.script(func() {
 			g.store.err = nil
 			g.store.during = func() {
@@ -219,7 +220,7 @@ func TestSlowExchangeDoesNotLetTheShareGrowTwice(t *testing.T) {
 // TestReturnDuringAnOutageGoesToTheShare.
 func TestReturnDuringAnOutageGoesToTheShare(t *testing.T) {
 	alone(t, 3, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(60, 6))
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(60, 6))
 		g.kept(l, 3)
 		g.cutOff()
 		r := g.mustTake(l, 2).receipt
@@ -238,8 +239,8 @@ func TestReturnDuringAnOutageGoesToTheShare(t *testing.T) {
 // the others may have used all the rest, and one window later its third of the limit.
 func TestShareOfAWindow(t *testing.T) {
 	alone(t, 3, func(t *testing.T, g *lone) {
-		l := g.pool.WindowLease("a", 60, time.Minute)
-		g.store.grantOnce(10, ratelimit.Grant{})
+		l := ratelimit.NewWindowLease(g.pool, "a", 60, time.Minute)
+		g.store.grantOnce(10, tally.Grant{})
 		g.mustTake(l, 6)
 		start := time.Now()
 		g.cutOff()
@@ -278,7 +279,7 @@ func TestShareOfAWindow(t *testing.T) {
 // TestShareOfAWindowThatWasNotUsed is nothing for the length of the window.
 func TestShareOfAWindowThatWasNotUsed(t *testing.T) {
 	alone(t, 3, func(t *testing.T, g *lone) {
-		l := g.pool.WindowLease("a", 60, time.Minute)
+		l := ratelimit.NewWindowLease(g.pool, "a", 60, time.Minute)
 		g.cutOff()
 		g.take(l, 1)
 		pass(shareAfter + time.Second)
@@ -301,7 +302,7 @@ func TestShareOfAWindowThatWasNotUsed(t *testing.T) {
 // until it is below.
 func TestShareOfAWindowOfWhichMoreWasUsed(t *testing.T) {
 	alone(t, 3, func(t *testing.T, g *lone) {
-		l := g.pool.WindowLease("a", 60, time.Minute)
+		l := ratelimit.NewWindowLease(g.pool, "a", 60, time.Minute)
 		l.Settle(15, time.Now())
 		pass(10 * time.Second)
 		g.beat()
@@ -326,7 +327,7 @@ func TestShareOfAWindowLeavesOutWhatTheOthersMayHaveForgotten(t *testing.T) {
 	last := window - shareAfter - time.Second // contact when a request is a step from being forgotten
 	for contact, want := range map[time.Duration]int{last - 1: 5, last: 0} {
 		alone(t, 3, func(t *testing.T, g *lone) {
-			l := g.pool.WindowLease("a", 60, window)
+			l := ratelimit.NewWindowLease(g.pool, "a", 60, window)
 			l.Settle(5, time.Now())
 			start := time.Now()
 			pass(contact)
@@ -349,7 +350,7 @@ func TestShareOfAWindowLeavesOutWhatTheOthersMayHaveForgotten(t *testing.T) {
 // a window also from what the gateway may use later, and the store hears of it.
 func TestCostThatIsKnownDuringAnOutage(t *testing.T) {
 	alone(t, 3, func(t *testing.T, g *lone) {
-		l := g.pool.Lease("a", bucketOf(60, 6))
+		l := ratelimit.NewLease(g.pool, "a", bucketOf(60, 6))
 		g.kept(l, 4)
 		g.cutOff()
 		l.Settle(3, time.Now())
@@ -362,7 +363,7 @@ func TestCostThatIsKnownDuringAnOutage(t *testing.T) {
 		}
 	})
 	alone(t, 3, func(t *testing.T, g *lone) {
-		l := g.pool.WindowLease("a", 60, time.Minute)
+		l := ratelimit.NewWindowLease(g.pool, "a", 60, time.Minute)
 		g.kept(l, 4)
 		g.cutOff()
 		l.Settle(3, time.Now())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // TestSharedLimitBelowItsRateIsNotNoticed: while requests come more slowly than the
@@ -84,7 +85,7 @@ func history(t *testing.T, random *rand.Rand, settings ratelimit.Settings) {
 		var wg sync.WaitGroup
 		long := time.Duration(1+random.IntN(8)) * time.Second
 		if random.IntN(8) == 0 {
-			long += ratelimit.ForgetAfter
+			long += tally.ForgetAfter
 		}
 		wg.Go(func() { c.load(uint64(step), long+time.Second, loads...) })
 		<-time.After(time.Duration(random.IntN(900)) * time.Millisecond)
@@ -100,22 +101,22 @@ func history(t *testing.T, random *rand.Rand, settings ratelimit.Settings) {
 			lose()
 		case 2:
 			n := random.IntN(3)
-			<-time.After(ratelimit.SilentAfter) // the store hears of it after an earlier outage
+			<-time.After(tally.SilentAfter) // the store hears of it after an earlier outage
 			c.gateway(n).SetCutOff(true)
-			<-time.After(min(time.Duration(random.Int64N(int64(long))), ratelimit.ForgetAfter-2*time.Second))
+			<-time.After(min(time.Duration(random.Int64N(int64(long))), tally.ForgetAfter-2*time.Second))
 			c.gateway(n).SetCutOff(false)
 		case 3:
 			for n := range c.gateways { // slow, but in time
 				c.gateway(n).SetDelay(time.Duration(random.IntN(40)) * time.Millisecond)
 			}
 		case 4:
-			<-time.After(ratelimit.SilentAfter) // the store hears what it used in an earlier outage
+			<-time.After(tally.SilentAfter) // the store hears what it used in an earlier outage
 			c.restart(random.IntN(3), settings)
 			known = time.Now().Add(windowOf(settings))
 		case 5:
 			n := random.IntN(3)
 			c.gateway(n).SetDeaf(true)
-			<-time.After(min(time.Duration(random.Int64N(int64(long))), ratelimit.ForgetAfter-2*time.Second))
+			<-time.After(min(time.Duration(random.Int64N(int64(long))), tally.ForgetAfter-2*time.Second))
 			c.gateway(n).SetDeaf(false)
 		}
 		wg.Wait()

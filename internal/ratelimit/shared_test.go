@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit/limittest"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/tally/tallytest"
 )
 
 // cluster is three gateways that share a limit through a model of the central store, in
 // a bubble of synctest.
 type cluster struct {
 	t        *testing.T
-	store    *limittest.Model
+	store    *tallytest.Model
 	gateways []*member
 	began    time.Time
 
@@ -28,8 +29,8 @@ type cluster struct {
 }
 
 type member struct {
-	*limittest.Member
-	pool  *ratelimit.Pool
+	*tallytest.Member
+	pool  *tally.Pool
 	lease *ratelimit.Lease
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -38,22 +39,22 @@ type member struct {
 const storeTimeout = 50 * time.Millisecond
 
 func newCluster(t *testing.T, settings ratelimit.Settings) *cluster {
-	c := &cluster{t: t, store: limittest.New(), began: time.Now()}
+	c := &cluster{t: t, store: tallytest.New(), began: time.Now()}
 	for n := range 3 {
 		c.gateways = append(c.gateways, c.join(fmt.Sprint("g", n), settings))
 	}
-	<-time.After(2 * ratelimit.ProbationTime)
+	<-time.After(2 * tally.ProbationTime)
 	return c
 }
 
 func (c *cluster) join(id string, settings ratelimit.Settings) *member {
 	m := &member{Member: c.store.Member(id), done: make(chan struct{})}
 	m.SetDelay(200 * time.Microsecond)
-	m.pool = ratelimit.NewPool(ratelimit.PoolOptions{
-		Open:    func(context.Context) (ratelimit.Central, error) { return m.Member, nil },
+	m.pool = tally.NewPool(tally.Options{
+		Open:    func(context.Context) (tally.Store, error) { return m.Member, nil },
 		Timeout: storeTimeout, Log: slog.New(slog.DiscardHandler),
 	})
-	m.lease = m.pool.Lease("chat", settings)
+	m.lease = ratelimit.NewLease(m.pool, "chat", settings)
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = cancel
 	m.pool.Begin(ctx)
@@ -202,6 +203,66 @@ func TestSharedLimitIsKeptAndUsed(t *testing.T) {
 						t.Errorf("%.2f too many", n)
 					}
 					t.Logf("%d of %d, %d exchanges, %.1f %%", allowed, asked, calls, 100*float64(allowed)/possible)
+				})
+			})
+		}
+	}
+}
+
+// TestSharedWindowUnderALoadAboveItsRate: a load a fifth above the limit gets at least 90 % of
+// it in every 1.5 s, once the first window is over: what was spent is forgotten when it is
+// time, not when the store has heard of it.
+func TestSharedWindowUnderALoadAboveItsRate(t *testing.T) {
+	for _, settings := range []ratelimit.Settings{
+		sharedLimit(ratelimit.SlidingWindow, 100, 100), sharedLimit(ratelimit.SlidingWindow, 1000, 1000), sharedLimit(ratelimit.SlidingWindow, 300, 200),
+	} {
+		for _, spread := range [][]float64{{1, 1, 1}, {3, 0, 0}, {2.8, 0.1, 0.1}} {
+			t.Run(fmt.Sprint(settings.Capacity, "/", settings.RefillRate, spread), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newCluster(t, settings)
+					defer c.close()
+					rate := 1.2 * float64(settings.RefillRate) / 3
+					c.load(1, 3*time.Second, rate*spread[0], rate*spread[1], rate*spread[2])
+					const parts = 16
+					_, allowed := c.load(2, parts*1500*time.Millisecond, rate*spread[0], rate*spread[1], rate*spread[2])
+					share := float64(allowed) / parts / 1.5 / float64(settings.RefillRate)
+					if share < 0.9 {
+						t.Errorf("%.1f %% of the limit were let in", 100*share)
+					}
+					if n := c.excessInWindow(settings.Capacity, windowOf(settings)); n > 0 {
+						t.Errorf("%d too many in a window", n)
+					}
+					t.Logf("%.1f %%", 100*share)
+				})
+			})
+		}
+	}
+}
+
+// TestSharedWindowIsGivenOutWithinASecondAndAHalf: under a steady load that is too high, at
+// least 90 % of a sliding window are used 1.5 s after the load has begun, however it is
+// spread and whatever gateways had taken in advance.
+func TestSharedWindowIsGivenOutWithinASecondAndAHalf(t *testing.T) {
+	for _, settings := range []ratelimit.Settings{
+		sharedLimit(ratelimit.SlidingWindow, 100, 10), sharedLimit(ratelimit.SlidingWindow, 100, 100),
+		sharedLimit(ratelimit.SlidingWindow, 30, 1), sharedLimit(ratelimit.SlidingWindow, 1000, 100),
+	} {
+		for _, spread := range [][]float64{{1, 1, 1}, {2, 0.1, 0.1}, {2, 0, 0}, {1, 1, 0}, {3, 0.02, 0.02}} {
+			t.Run(fmt.Sprint(settings.Capacity, "/", settings.RefillRate, spread), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newCluster(t, settings)
+					defer c.close()
+					capacity := float64(settings.Capacity)
+					c.load(1, 500*time.Millisecond, capacity/10, capacity/10, capacity/10) // all take some in advance
+					<-time.After(windowOf(settings))
+					_, allowed := c.load(2, 1500*time.Millisecond, 2*capacity*spread[0], 2*capacity*spread[1], 2*capacity*spread[2])
+					if float64(allowed) < 0.9*capacity {
+						t.Errorf("%d were let in, which is %.0f %% of the limit", allowed, 100*float64(allowed)/capacity)
+					}
+					if n := c.excessInWindow(settings.Capacity, windowOf(settings)); n > 0 {
+						t.Errorf("%d too many in a window", n)
+					}
+					t.Logf("%.0f %%", 100*float64(allowed)/capacity)
 				})
 			})
 		}

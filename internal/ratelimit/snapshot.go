@@ -88,7 +88,7 @@ func (s *clientShard) appendLatest(all []ClientSnapshot, now time.Time, at int64
 		}
 		all = append(all, ClientSnapshot{
 			Client:      clientPrefix(c.key),
-			Remaining:   c.tally.peek(s.rules, at).Remaining,
+			Remaining:   c.spending.peek(s.rules, at).Remaining,
 			Capacity:    s.rules.capacity,
 			LastRequest: now.Add(-time.Duration(at - c.seen)),
 		})

@@ -43,7 +43,7 @@ func (s *Spent) Hold() {
 	}
 	if s.limiter != nil && !s.held {
 		s.held = true
-		s.revise(s.at, (*tally).hold)
+		s.revise(s.at, (*spending).hold)
 	}
 }
 
@@ -52,7 +52,7 @@ func (s *Spent) Use(now time.Time) {
 	s.receipt.Use()
 	if s.held {
 		s.held = false
-		s.revise(s.limiter.sinceStart(now), (*tally).use)
+		s.revise(s.limiter.sinceStart(now), (*spending).use)
 	}
 }
 
@@ -70,14 +70,14 @@ func (s *Spent) Return(now time.Time) Decision {
 		return l.Peek(s.client, now)
 	}
 	s.Use(now)
-	s.revise(l.sinceStart(now), (*tally).giveBack)
+	s.revise(l.sinceStart(now), (*spending).giveBack)
 	s.limiter = nil
 	return l.Peek(s.client, now)
 }
 
-// revise changes the tally in which the request was counted. If another tally has
+// revise changes the spending in which the request was counted. If another spending has
 // replaced it meanwhile, changing the old one has no effect.
-func (s *Spent) revise(now int64, change func(t *tally, r *rules, at, now int64)) {
+func (s *Spent) revise(now int64, change func(t *spending, r *rules, at, now int64)) {
 	if s.plan.settings.ClientIPEnable {
 		s.plan.clients.revise(s.client, s.at, now, change)
 	} else {

@@ -32,6 +32,9 @@ var (
 const (
 	// connectTime bounds dialling and writing where no context does.
 	connectTime = time.Second
+	// pingEvery is how often a connection that is not used is checked. One that does not
+	// answer is closed after connectTime.
+	pingEvery = 3 * time.Second
 	// masterCheck is how often the sentinels are asked for the master, in addition to
 	// the changes that they announce.
 	masterCheck = 2 * time.Second
@@ -88,7 +91,9 @@ func parse(address string) (rueidis.ClientOption, error) {
 	option.DisableRetry = true
 	// With pipelining, a call that times out does not close the connection.
 	option.AlwaysPipelining = true
+	option.PipelineMultiplex = -1 // one connection to each server
 	option.Dialer.Timeout = connectTime
+	option.Dialer.KeepAlive = pingEvery
 	option.ConnWriteTimeout = connectTime
 	option.Sentinel.Dialer.Timeout = connectTime
 	option.Sentinel.TLSConfig = option.TLSConfig

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // Current is the table in force. Requests load it once; one writer stores it.
@@ -13,12 +13,12 @@ type Current struct {
 	observers atomic.Pointer[[]func(*Table)]
 	// shared is where the limits are that this gateway shares with others; nil means
 	// that it shares none.
-	shared *ratelimit.Pool
+	shared *tally.Pool
 }
 
 // Share makes rate limits whose settings say so common to all gateways of a pool. It
 // is called before the first table is stored.
-func (c *Current) Share(pool *ratelimit.Pool) { c.shared = pool }
+func (c *Current) Share(pool *tally.Pool) { c.shared = pool }
 
 // Load returns the table in force.
 func (c *Current) Load() *Table { return c.table.Load() }

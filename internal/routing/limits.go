@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // limiters returns all rate limiters of the table, with the names under which gateways
@@ -33,7 +34,7 @@ func (t *Table) limiters() iter.Seq2[string, *ratelimit.Limiter] {
 }
 
 // shareLimits connects the limiters with those of other gateways.
-func (t *Table) shareLimits(pool *ratelimit.Pool) {
+func (t *Table) shareLimits(pool *tally.Pool) {
 	if pool == nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
@@ -72,6 +74,31 @@ func redisCommand(ctx context.Context, address, command string) (string, error) 
 		return "", fmt.Errorf("%s: %s", command, text)
 	}
 	return text, nil
+}
+
+// RedisCommands returns which commands clients send to a Redis within a time, and how many
+// of each. Those that scripts call are not among them.
+func RedisCommands(t testing.TB, s *Server, long time.Duration) map[string]int {
+	t.Helper()
+	count := map[string]int{}
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(long)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprint(conn, "MONITOR\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		if _, command, found := strings.Cut(lines.Text(), `] "`); found && !strings.Contains(lines.Text(), " lua] ") {
+			count[command[:strings.IndexByte(command, '"')]]++
+		}
+	}
+	return count
 }
 
 // awaitState waits until what a Redis says about itself has the given text.

@@ -23,7 +23,7 @@ import (
 type Store struct {
 	address  string
 	settings func() answers.Settings
-	share    *rueidis.Lua
+	share    *redis.Script
 
 	mu     sync.Mutex
 	client rueidis.Client // nil until it is connected
@@ -42,7 +42,7 @@ const (
 // New returns the store at an address, to which it connects when it is used. Settings
 // returns those that are in force.
 func New(address string, settings func() answers.Settings) *Store {
-	return &Store{address: address, settings: settings, share: rueidis.NewLuaScript(shareSource)}
+	return &Store{address: address, settings: settings, share: redis.NewScript(shareSource)}
 }
 
 //go:embed share.lua
@@ -117,10 +117,10 @@ func (s *Store) note(ctx context.Context, client rueidis.Client, owner answers.O
 	}
 	settings := s.settings()
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	gone, err := s.share.Exec(ctx, client, shareOf(owner), []string{
+	gone, err := s.share.Run(ctx, client, redis.Call{Keys: shareOf(owner), Args: []string{
 		number(time.Now().UnixMilli()), number(settings.TTL.Std().Milliseconds()), id, strconv.Itoa(bytes),
 		number(int64(settings.MaxBytes)), strconv.Itoa(settings.MaxResponses),
-	}).AsStrSlice()
+	}})[0].AsStrSlice()
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,10 @@ package redisbudget
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -18,9 +20,10 @@ import (
 // Store is a connection to the budgets in Redis. What each gateway has committed is a field
 // of one hash for each account and window.
 type Store struct {
-	client       rueidis.Client
-	prefix       string
-	commit, meet *rueidis.Lua
+	client  rueidis.Client
+	prefix  string
+	changes string // the key that counts what was told
+	commit  *redis.Script
 }
 
 const (
@@ -42,28 +45,18 @@ if tonumber(ARGV[2]) > order then
 end
 return redis.call('HGETALL', KEYS[1])
 `
-	// meetScript notes the time of a gateway, forgets those that have not been there for
-	// long, and returns how many are left.
-	meetScript = `
-local now = tonumber(redis.call('TIME')[1])
-redis.call('ZADD', KEYS[1], now, ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[2]))
-redis.call('EXPIRE', KEYS[1], 3600)
-return redis.call('ZCARD', KEYS[1])
-`
-	// presence is how long a gateway counts as there after it was.
-	presence = 10 * time.Second
 	// keepBudget is how long commitments are kept after the end of their window.
 	keepBudget = time.Hour
 )
 
-// Open connects to the store at an address, until the context ends.
-func Open(ctx context.Context, address, prefix string) (*Store, error) {
+// Open connects to the store at an address, until the context ends. Changes is the key that
+// is incremented when a gateway has told something new.
+func Open(ctx context.Context, address, prefix, changes string) (*Store, error) {
 	client, err := redis.Connect(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{client, prefix + ":budget", rueidis.NewLuaScript(commitScript), rueidis.NewLuaScript(meetScript)}, nil
+	return &Store{client, prefix + ":budget", changes, redis.NewScript(commitScript)}, nil
 }
 
 // Close closes the connection.
@@ -71,14 +64,25 @@ func (s *Store) Close() { s.client.Close() }
 
 // Commit stores what a gateway has committed and returns what all have.
 func (s *Store) Commit(ctx context.Context, gateway string, own []budget.Commitment) ([]map[string]budget.Committed, error) {
-	calls := make([]rueidis.LuaExec, len(own))
+	calls := make([]redis.Call, len(own))
 	for i, c := range own {
-		calls[i] = rueidis.LuaExec{Keys: []string{s.hash(&c)}, Args: []string{
+		calls[i] = redis.Call{Keys: []string{s.hash(&c)}, Args: []string{
 			gateway, number(c.Order), writeAmounts(c.Amounts), number(c.Window.End(c.Start).Add(keepBudget).Unix()), writeReserved(c.Reserved),
 		}}
 	}
+	// Both at once: the client sends them together. Readers read twice, so that the order
+	// does not matter.
+	var counting sync.WaitGroup
+	var counted error
+	if slices.ContainsFunc(own, func(c budget.Commitment) bool { return c.IsNew }) {
+		counting.Go(func() { counted = s.client.Do(ctx, s.client.B().Incr().Key(s.changes).Build()).Error() })
+	}
+	replies := s.commit.Run(ctx, s.client, calls...)
+	if counting.Wait(); counted != nil {
+		return nil, counted
+	}
 	all := make([]map[string]budget.Committed, len(own))
-	for i, reply := range s.commit.ExecMulti(ctx, s.client, calls...) {
+	for i, reply := range replies {
 		fields, err := reply.AsStrMap()
 		if err != nil {
 			return nil, err
@@ -92,12 +96,6 @@ func (s *Store) Commit(ctx context.Context, gateway string, own []budget.Commitm
 		}
 	}
 	return all, nil
-}
-
-// Meet says that a gateway is there and returns how many are.
-func (s *Store) Meet(ctx context.Context, gateway string) (int, error) {
-	n, err := s.meet.Exec(ctx, s.client, []string{s.prefix + ":gateways"}, []string{gateway, number(int64(presence / time.Second))}).AsInt64()
-	return int(n), err
 }
 
 func (s *Store) hash(c *budget.Commitment) string {

@@ -14,7 +14,7 @@ import (
 // the release before reads and writes only the latter, which counts as spent then.
 func TestBudgetsInRedis(t *testing.T) {
 	t.Parallel()
-	store, err := Open(t.Context(), storetest.Redis(t).URL, "p")
+	store, err := Open(t.Context(), storetest.Redis(t).URL, "p", "changes")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ import (
 type Store struct {
 	client rueidis.Client
 	prefix string
-	script *rueidis.Lua
+	script *redis.Script
 }
 
 const (
@@ -100,7 +100,7 @@ func Open(ctx context.Context, address, prefix string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{client: client, prefix: prefix, script: rueidis.NewLuaScript(pushScript)}, nil
+	return &Store{client: client, prefix: prefix, script: redis.NewScript(pushScript)}, nil
 }
 
 // Close closes the connection.
@@ -141,7 +141,7 @@ func (s *Store) Push(ctx context.Context, rows []quota.Push) (lost bool, err err
 
 // run calls the script for one group.
 func (s *Store) run(ctx context.Context, keys, args []string) (lost bool, err error) {
-	reply, err := s.script.Exec(ctx, s.client, keys, args).ToArray()
+	reply, err := s.script.Run(ctx, s.client, redis.Call{Keys: keys, Args: args})[0].ToArray()
 	if err != nil {
 		return false, err
 	}
@@ -188,24 +188,38 @@ func (s *Store) Read(ctx context.Context, windows []quota.CalendarWindow) ([]quo
 	return rows, nil
 }
 
-// Mark stores a mark in every group that has none, and returns the marks of all.
+// markScript stores a mark under every key that has none, and returns the marks of all.
+const markScript = `
+local marks = {}
+for i, key in ipairs(KEYS) do
+  redis.call('SET', key, ARGV[1], 'NX', 'EX', ARGV[2])
+  marks[i] = redis.call('GET', key)
+end
+return marks
+`
+
+// Mark stores a mark in every group that has none, and returns the marks of all. That is one
+// command, or one for each group where they may be in several parts of a cluster.
 func (s *Store) Mark(ctx context.Context, mark string) (string, error) {
-	// All at once: this takes one round trip, as a request does.
-	var commands rueidis.Commands
+	// With its text, so that it takes one round trip, as a request does.
+	var keys [][]string
 	for g := range groups {
-		commands = append(commands, s.client.B().Set().Key(s.mark(g)).Value(mark).Nx().Ex(markTime).Build(),
-			s.client.B().Get().Key(s.mark(g)).Build())
+		if g == 0 || s.client.Mode() == rueidis.ClientModeCluster {
+			keys = append(keys, nil)
+		}
+		keys[len(keys)-1] = append(keys[len(keys)-1], s.mark(g))
 	}
-	replies := s.client.DoMulti(ctx, commands...)
-	marks := make([]string, groups)
-	for g := range marks {
-		if err := replies[2*g].Error(); err != nil && !rueidis.IsRedisNil(err) { // nil: there was one
+	commands := make(rueidis.Commands, len(keys))
+	for i, some := range keys {
+		commands[i] = s.client.B().Eval().Script(markScript).Numkeys(int64(len(some))).Key(some...).Arg(mark, number(int64(markTime/time.Second))).Build()
+	}
+	var marks []string
+	for _, reply := range s.client.DoMulti(ctx, commands...) {
+		some, err := reply.AsStrSlice()
+		if err != nil {
 			return "", err
 		}
-		var err error
-		if marks[g], err = replies[2*g+1].ToString(); err != nil {
-			return "", err
-		}
+		marks = append(marks, some...)
 	}
 	return strings.Join(marks, "."), nil
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/quota"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -53,7 +53,7 @@ type Options struct {
 	BudgetSharing func() budget.Sharing
 	// Shared returns the state of the rate limits that gateways share; nil means that
 	// there are none.
-	Shared func() ratelimit.PoolStats
+	Shared func() tally.Stats
 	// Cluster returns what is known of the gateways that share something; nil means that
 	// nothing is shared.
 	Cluster func() cluster.View

@@ -1,4 +1,4 @@
-package redislimit
+package redistally
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit/limittest"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/tally/tallytest"
 )
 
 // TestScriptDoesWhatTheModelDoes lets three gateways exchange at random with Redis and
@@ -36,18 +36,18 @@ type duel struct {
 	random *rand.Rand
 	seed   uint64
 	now    time.Time
-	model  *limittest.Model
+	model  *tallytest.Model
 	stores []*Store
-	plain  []*limittest.Member
+	plain  []*tallytest.Member
 	// asks are the last of each gateway, and epochs the model's names for those of Redis.
-	asks   [3]ratelimit.Ask
-	mine   [3]ratelimit.Ask // the same for Redis, whose epochs have other names
+	asks   [3]tally.Ask
+	mine   [3]tally.Ask // the same for Redis, whose epochs have other names
 	window time.Duration
 	warmUp time.Duration
 }
 
 func newDuel(t *testing.T, redis *storetest.Server, seed uint64) *duel {
-	d := &duel{t: t, redis: redis, random: rand.New(rand.NewPCG(seed, 1)), seed: seed, now: time.UnixMicro(1_800_000_000_000_000), model: limittest.New()}
+	d := &duel{t: t, redis: redis, random: rand.New(rand.NewPCG(seed, 1)), seed: seed, now: time.UnixMicro(1_800_000_000_000_000), model: tallytest.New()}
 	d.model.Now = func() time.Time { return d.now }
 	switch seed % 3 {
 	case 1:
@@ -96,6 +96,12 @@ func (d *duel) step() {
 	if d.random.IntN(6) == 0 {
 		a.Spent = -d.random.Int64N(5)
 	}
+	a.Times = nil
+	for left := a.Spent; left > 0 && d.random.IntN(4) > 0; {
+		some := 1 + d.random.Int64N(left)
+		left -= some
+		a.Times = append(a.Times, tally.Time{Ago: time.Duration(d.random.IntN(3_000_000)) * time.Microsecond, Permits: some})
+	}
 	a.Returned = 0
 	if a.Outstanding > 0 && d.random.IntN(3) == 0 {
 		a.Returned = d.random.Int64N(a.Outstanding + 1)
@@ -107,13 +113,13 @@ func (d *duel) step() {
 	}
 	theirs := a
 	theirs.Epoch, theirs.Granted = d.mine[n].Epoch, a.Granted
-	wantPresence, want, err1 := d.plain[n].Exchange(context.Background(), members, []ratelimit.Ask{a})
-	gotPresence, got, err2 := d.stores[n].Exchange(d.t.Context(), members, []ratelimit.Ask{theirs})
+	wantPresence, want, err1 := d.plain[n].Exchange(context.Background(), tally.Hello{Members: members}, []tally.Ask{a})
+	gotPresence, got, err2 := d.stores[n].Exchange(d.t.Context(), tally.Hello{Members: members}, []tally.Ask{theirs})
 	if err1 != nil || err2 != nil {
 		d.t.Fatalf("seed %d: %v, %v", d.seed, err1, err2)
 	}
 	d.compare(n, a, want[0], got[0])
-	if wantPresence != gotPresence {
+	if wantPresence.Members != gotPresence.Members || wantPresence.Silent != gotPresence.Silent {
 		d.t.Fatalf("seed %d: presence %+v, the model says %+v", d.seed, gotPresence, wantPresence)
 	}
 	theirs.Epoch = got[0].Epoch
@@ -123,11 +129,54 @@ func (d *duel) step() {
 	d.asks[n] = a
 }
 
-func (d *duel) compare(n int, a ratelimit.Ask, want, got ratelimit.Grant) {
+func (d *duel) compare(n int, a tally.Ask, want, got tally.Grant) {
 	d.t.Helper()
 	const close = 1e-4
 	if got.Permits != want.Permits || got.Granted != want.Granted || math.Abs(got.Left-want.Left) > close || math.Abs(got.Capacity-want.Capacity) > close ||
 		math.Abs(got.Rate-want.Rate) > close || (got.Retry-want.Retry).Abs() > 100*time.Microsecond || (d.mine[n].Epoch == got.Epoch) != (a.Epoch == want.Epoch) {
 		d.t.Fatalf("seed %d, gateway %d, at %v: %+v\n  Redis %+v\n  model %+v", d.seed, n, d.now.UnixMicro(), a, got, want)
+	}
+}
+
+// TestListIsBounded: the list has the gateways that described themselves last, and forgets
+// those that leave and those that are gone for long.
+func TestListIsBounded(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), storetest.Redis(t).URL, "test", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	now := time.UnixMicro(1_800_000_000_000_000)
+	s.clock = func() string { return strconv.FormatInt(now.UnixMicro(), 10) }
+	announce := func(id string) []tally.Listed {
+		t.Helper()
+		s.member = id
+		now = now.Add(time.Millisecond)
+		presence, _, err := s.Exchange(t.Context(), tally.Hello{Members: 1, Record: "record of " + id}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return presence.Listed
+	}
+	for n := range tally.MaxListed + 5 {
+		announce(fmt.Sprint("crowd", n))
+	}
+	if listed := announce("a"); len(listed) != tally.MaxListed || listed[0] != (tally.Listed{Record: "record of a"}) || listed[1].Ago != time.Millisecond {
+		t.Errorf("%d gateways, the first %+v", len(listed), listed[:2])
+	}
+	if presence, _, err := s.Exchange(t.Context(), tally.Hello{Members: 1}, nil); err != nil || len(presence.Listed) != 0 {
+		t.Errorf("%d gateways are listed to one that says nothing, %v", len(presence.Listed), err)
+	}
+	now = now.Add(tally.ListTime + time.Second)
+	if listed := announce("b"); len(listed) != 1 {
+		t.Errorf("%d gateways after a long time", len(listed))
+	}
+	announce("a")
+	if err := s.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if listed := announce("b"); len(listed) != 1 {
+		t.Errorf("%d gateways after one has left", len(listed))
 	}
 }

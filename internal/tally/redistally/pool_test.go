@@ -1,4 +1,4 @@
-package redislimit_test
+package redistally_test
 
 import (
 	"cmp"
@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit/redislimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/tally/redistally"
 )
 
 // gateway is one of several gateways that share a limit.
 type gateway struct {
-	pool  *ratelimit.Pool
+	pool  *tally.Pool
 	lease *ratelimit.Lease
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -30,13 +31,13 @@ const patient = 20 * time.Second
 func start(t *testing.T, url, id string, timeout time.Duration, settings ratelimit.Settings) *gateway {
 	t.Helper()
 	g := &gateway{done: make(chan struct{})}
-	g.pool = ratelimit.NewPool(ratelimit.PoolOptions{
-		Open: func(ctx context.Context) (ratelimit.Central, error) {
-			return redislimit.Open(ctx, url, "test", id)
+	g.pool = tally.NewPool(tally.Options{
+		Open: func(ctx context.Context) (tally.Store, error) {
+			return redistally.Open(ctx, url, "test", id)
 		},
 		Timeout: timeout, Log: slog.New(slog.DiscardHandler),
 	})
-	g.lease = g.pool.Lease("chat", settings)
+	g.lease = ratelimit.NewLease(g.pool, "chat", settings)
 	ctx, cancel := context.WithCancel(context.Background())
 	g.stop = cancel
 	g.pool.Begin(ctx)
@@ -139,7 +140,7 @@ func TestBurstIsOneOverAllGateways(t *testing.T) {
 				settings := limit(algorithm, 10, 1)
 				all = append(all, start(t, redis.URL, fmt.Sprint("g", n), patient, settings))
 			}
-			<-time.After(ratelimit.ProbationTime) // the store is new
+			<-time.After(tally.ProbationTime) // the store is new
 			began := time.Now()
 			allowed := 0
 			for n := range 25 {

@@ -1,9 +1,12 @@
--- One exchange of a gateway with the central store; see ratelimit.Central.
+-- One exchange of a gateway with the store; see tally.Store.
 --
--- KEYS: the mark of the group, its members, and the limit, if there is an ask.
+-- KEYS: the mark, the members, their records, the count of changes, and the limit, if there
+-- is an ask.
 -- ARGV: the time in microseconds or '' for the time of the server, member, known epoch,
--- epoch to begin if one must be, members that the gateway knows; then the ask.
+-- epoch to begin if one must be, members that the gateway knows, its record or ''; then the
+-- ask.
 local SILENT, FORGET, SETTLE, PROBATION, LEASE, KEEP = SILENT_US, FORGET_US, SETTLE_US, PROBATION_US, LEASE_US, 604800000
+local LIST, LISTED = LIST_US, MAX_LISTED
 
 local function number(text) return tonumber(text) or 0 end
 
@@ -68,19 +71,42 @@ redis.call('HSET', KEYS[1], 'id', id, 'since', string.format('%.0f', since), 'ne
   'seen', string.format('%.0f', math.max(now, last)), 'to', string.format('%.0f', to), 'expected', wanted,
   'shared', string.format('%.17g', shared))
 redis.call('PEXPIRE', KEYS[1], KEEP)
-if #KEYS < 3 then return {id, count, silent} end
+local changes = number(redis.call('GET', KEYS[4]))
+
+-- The list of gateways, for one that describes itself.
+local list = {}
+if ARGV[6] ~= '' then
+  redis.call('HSET', KEYS[3], member, string.format('%.0f', now) .. ' ' .. ARGV[6])
+  redis.call('PEXPIRE', KEYS[3], KEEP)
+  local all = {}
+  local flat = redis.call('HGETALL', KEYS[3])
+  for i = 1, #flat, 2 do
+    local at, record = string.match(flat[i + 1], '^(%d+) (.*)$')
+    all[#all + 1] = {flat[i], now - number(at), record or ''}
+  end
+  table.sort(all, function(a, b) return a[2] < b[2] end)
+  for i, one in ipairs(all) do
+    if one[2] > LIST or i > LISTED then
+      redis.call('HDEL', KEYS[3], one[1])
+    else
+      list[#list + 1] = string.format('%.0f', one[2])
+      list[#list + 1] = one[3]
+    end
+  end
+end
+if #KEYS < 5 then return {id, count, silent, changes, list} end
 
 -- The ask.
-local capacity, rate, window, warmUp = number(ARGV[6]), number(ARGV[7]), number(ARGV[8]), number(ARGV[9])
-local epoch, granted, serial = ARGV[10], number(ARGV[11]), number(ARGV[12])
-local returned, spent, used, outstanding, want = number(ARGV[13]), number(ARGV[14]), number(ARGV[15]), number(ARGV[16]), number(ARGV[17])
+local capacity, rate, window, warmUp = number(ARGV[7]), number(ARGV[8]), number(ARGV[9]), number(ARGV[10])
+local epoch, granted, serial = ARGV[11], number(ARGV[12]), number(ARGV[13])
+local returned, spent, used, outstanding, want = number(ARGV[14]), number(ARGV[15]), number(ARGV[16]), number(ARGV[17]), number(ARGV[18])
 
 local stored = {}
-local flat = redis.call('HGETALL', KEYS[3])
+local flat = redis.call('HGETALL', KEYS[5])
 for i = 1, #flat, 2 do stored[flat[i]] = flat[i + 1] end
 local begins = stored.epoch ~= id
 if begins then
-  redis.call('DEL', KEYS[3])
+  redis.call('DEL', KEYS[5])
   stored = {born = string.format('%.0f', now)}
 end
 local born = number(stored.born)
@@ -126,13 +152,18 @@ if epoch ~= id then
   mine = nil
 else
   local total, _, _, turn = lease(mine)
-  if mine and serial <= turn then return {id, count, silent, -1, '0', '0', '0', 0, 0} end
+  if mine and serial <= turn then return {id, count, silent, changes, list, -1, '0', '0', '0', 0, 0} end
   if mine and granted > total then
     level = level - (granted - total)
     spend(now, granted - total)
   end
   granted = math.max(granted, total)
-  spend(now, spent)
+  local unknown = spent
+  for ago, permits in string.gmatch(ARGV[19], '(%d+):(%d+)') do
+    spend(now - number(ago), number(permits))
+    unknown = unknown - number(permits)
+  end
+  spend(now, unknown)
   -- What was not used after all is taken from the oldest, so that nothing is forgotten
   -- too early.
   table.sort(order)
@@ -152,9 +183,9 @@ for field, text in pairs(stored) do
     if theirs > 0 and ends <= now then
       spend(ends, theirs)
       theirs = 0
-      redis.call('HSET', KEYS[3], field, string.format('%.0f 0 0 %.0f', total, turn))
+      redis.call('HSET', KEYS[5], field, string.format('%.0f 0 0 %.0f', total, turn))
     end
-    if theirs == 0 and not present[name] then redis.call('HDEL', KEYS[3], field) end
+    if theirs == 0 and not present[name] then redis.call('HDEL', KEYS[5], field) end
     open = open + theirs
   end
 end
@@ -191,9 +222,9 @@ local text = {}
 for _, key in ipairs(order) do
   if marks[key] > 0 then text[#text + 1] = string.format('%.0f:%.0f', key, marks[key]) end
 end
-redis.call('HSET', KEYS[3], 'epoch', id, 'born', string.format('%.0f', born), 'level', string.format('%.9f', level),
+redis.call('HSET', KEYS[5], 'epoch', id, 'born', string.format('%.0f', born), 'level', string.format('%.9f', level),
   'at', string.format('%.0f', now), 'shared', string.format('%.17g', shared), 'marks', table.concat(text, ','),
   'm:' .. member, string.format('%.0f %.0f %.0f %.0f', granted + grant, outstanding + grant, now + LEASE, serial))
-redis.call('PEXPIRE', KEYS[3], KEEP)
-return {id, count, silent, grant, string.format('%.6f', left), string.format('%.6f', capacity * warmth(now)),
+redis.call('PEXPIRE', KEYS[5], KEEP)
+return {id, count, silent, changes, list, grant, string.format('%.6f', left), string.format('%.6f', capacity * warmth(now)),
   string.format('%.6f', rate * warmth(now)), math.floor(retry), granted + grant}

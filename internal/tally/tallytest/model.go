@@ -1,6 +1,6 @@
-// Package limittest has, for tests, a central store of shared rate limits that is a
-// plain value: what redislimit does in Redis, written down once more in Go.
-package limittest
+// Package tallytest has, for tests, a store of what gateways share that is a
+// plain value: what redistally does in Redis, written down once more in Go.
+package tallytest
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // Model is a central store.
@@ -160,16 +160,16 @@ func (c *Member) Leave(ctx context.Context) error {
 	return nil
 }
 
-// Exchange does what the script of redislimit does.
-func (c *Member) Exchange(ctx context.Context, members int, asks []ratelimit.Ask) (ratelimit.Presence, []ratelimit.Grant, error) {
+// Exchange does what the script of redistally does.
+func (c *Member) Exchange(ctx context.Context, hello tally.Hello, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
 	if err := c.reach(ctx); err != nil {
-		return ratelimit.Presence{}, nil, err
+		return tally.Presence{}, nil, err
 	}
-	presence, grants, err := c.model.exchange(c, members, asks)
+	presence, grants, err := c.model.exchange(c, hello, asks)
 	return presence, grants, errors.Join(err, c.hear(ctx))
 }
 
-func (m *Model) exchange(c *Member, members int, asks []ratelimit.Ask) (ratelimit.Presence, []ratelimit.Grant, error) {
+func (m *Model) exchange(c *Member, hello tally.Hello, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls++
@@ -178,9 +178,9 @@ func (m *Model) exchange(c *Member, members int, asks []ratelimit.Ask) (ratelimi
 		read = m.Now
 	}
 	now := read().UnixMicro()
-	presence, before, part := m.beat(c, now, members)
-	c.epoch = m.mark.id
-	var grants []ratelimit.Grant
+	presence, before, part := m.beat(c, now, hello.Members)
+	c.epoch, presence.Epoch = m.mark.id, m.mark.id
+	var grants []tally.Grant
 	for i := range asks {
 		grant, ok := m.ask(c.id, now, before, part, &asks[i])
 		if !ok {
@@ -195,22 +195,22 @@ func micro(d time.Duration) int64 { return d.Microseconds() }
 
 // beat notes that a gateway is there, and returns which part of the limits was for
 // gateways that are not cut off until now, and which part is from now on.
-func (m *Model) beat(c *Member, now int64, expected int) (p ratelimit.Presence, before, part float64) {
-	var own ratelimit.Presence
+func (m *Model) beat(c *Member, now int64, expected int) (p tally.Presence, before, part float64) {
+	var own tally.Presence
 	had := len(m.seen) > 0
 	for id, at := range m.seen {
 		age := now - at
 		switch {
-		case age > micro(ratelimit.ForgetAfter):
+		case age > micro(tally.ForgetAfter):
 			delete(m.seen, id)
 		case id == c.id:
 			own.Members = 1
-			if age > micro(ratelimit.SilentAfter) {
+			if age > micro(tally.SilentAfter) {
 				own.Silent = 1
 			}
 		default:
 			p.Members++
-			if age > micro(ratelimit.SilentAfter) {
+			if age > micro(tally.SilentAfter) {
 				p.Silent++
 			}
 		}
@@ -226,10 +226,10 @@ func (m *Model) beat(c *Member, now int64, expected int) (p ratelimit.Presence, 
 		}
 		m.mark = k
 	}
-	if had && now-k.last > micro(ratelimit.SilentAfter) {
+	if had && now-k.last > micro(tally.SilentAfter) {
 		k.to, k.expected, before = now, expected, 1
 	} else {
-		_, before = k.divide(ratelimit.Presence{Members: p.Members + own.Members, Silent: p.Silent + own.Silent}, now)
+		_, before = k.divide(tally.Presence{Members: p.Members + own.Members, Silent: p.Silent + own.Silent}, now)
 		k.shared += before * float64(max(0, now-k.last))
 	}
 	k.last = max(k.last, now)
@@ -239,8 +239,8 @@ func (m *Model) beat(c *Member, now int64, expected int) (p ratelimit.Presence, 
 }
 
 // divide returns which part of the limits is for gateways that are not cut off.
-func (k *mark) divide(p ratelimit.Presence, now int64) (ratelimit.Presence, float64) {
-	if k.expected > p.Members && now-max(k.since, k.to) < micro(ratelimit.SettleTime) {
+func (k *mark) divide(p tally.Presence, now int64) (tally.Presence, float64) {
+	if k.expected > p.Members && now-max(k.since, k.to) < micro(tally.SettleTime) {
 		p.Silent += k.expected - p.Members
 		p.Members = k.expected
 	}
@@ -250,7 +250,7 @@ func (k *mark) divide(p ratelimit.Presence, now int64) (ratelimit.Presence, floa
 	return p, float64(p.Members-p.Silent) / float64(p.Members)
 }
 
-func (m *Model) ask(member string, now int64, before, part float64, a *ratelimit.Ask) (ratelimit.Grant, bool) {
+func (m *Model) ask(member string, now int64, before, part float64, a *tally.Ask) (tally.Grant, bool) {
 	const second = 1e6
 	k := m.mark
 	capacity, rate, window := float64(a.Capacity), float64(a.Rate), micro(a.Window)
@@ -295,14 +295,19 @@ func (m *Model) ask(member string, now int64, before, part float64, a *ratelimit
 		spend(now, a.Own+mine.open)
 	} else {
 		if known && a.Number <= mine.number {
-			return ratelimit.Grant{}, false
+			return tally.Grant{}, false
 		}
 		if known && granted > mine.granted {
 			l.level -= float64(granted - mine.granted)
 			spend(now, granted-mine.granted)
 		}
 		granted = max(granted, mine.granted)
-		spend(now, a.Spent)
+		unknown := a.Spent
+		for _, one := range a.Times {
+			spend(now-micro(one.Ago), one.Permits)
+			unknown -= one.Permits
+		}
+		spend(now, unknown)
 		l.takeBack(-a.Spent)
 	}
 	open := m.openOfOthers(l, member, now, spend)
@@ -313,7 +318,7 @@ func (m *Model) ask(member string, now int64, before, part float64, a *ratelimit
 			used += permits
 		}
 		left = math.Floor(full) - float64(used+open+a.Outstanding)
-		if !k.isNew && now-k.since < micro(ratelimit.SettleTime) {
+		if !k.isNew && now-k.since < micro(tally.SettleTime) {
 			left = min(left, 0)
 		}
 		retry = 20000
@@ -328,8 +333,8 @@ func (m *Model) ask(member string, now int64, before, part float64, a *ratelimit
 		left = l.level
 	}
 	grant := int64(max(0, min(float64(a.Want), math.Floor(left+1e-6))))
-	if k.isNew && now-k.since < micro(ratelimit.ProbationTime) && known {
-		grant, retry = 0, float64(k.since+micro(ratelimit.ProbationTime)-now)
+	if k.isNew && now-k.since < micro(tally.ProbationTime) && known {
+		grant, retry = 0, float64(k.since+micro(tally.ProbationTime)-now)
 	}
 	left -= float64(grant)
 	if window <= 0 {
@@ -337,8 +342,8 @@ func (m *Model) ask(member string, now int64, before, part float64, a *ratelimit
 		retry = max(retry, max(0, 1-l.level)*second/max(0.001, rate*warmth(now)*part))
 	}
 	l.at, l.shared = now, k.shared
-	l.leases[member] = lease{granted + grant, a.Outstanding + grant, now + micro(ratelimit.LeaseTime), a.Number}
-	return ratelimit.Grant{
+	l.leases[member] = lease{granted + grant, a.Outstanding + grant, now + micro(tally.LeaseTime), a.Number}
+	return tally.Grant{
 		Epoch: k.id, Granted: granted + grant, Permits: grant, Left: left, Capacity: capacity * warmth(now), Rate: rate * warmth(now),
 		Retry: time.Duration(retry) * time.Microsecond,
 	}, true

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// tally is what one party has spent: a window for the algorithm that slides, a
+// spending is what one party has spent: a window for the algorithm that slides, a
 // bucket for the others.
-type tally struct {
+type spending struct {
 	began  int64
 	bucket bucket
 	window window
 }
 
-func (t *tally) begin(r *rules, now int64) {
+func (t *spending) begin(r *rules, now int64) {
 	t.began = now
 	t.bucket.fill(r, now)
 	t.window.clear()
@@ -21,7 +21,7 @@ func (t *tally) begin(r *rules, now int64) {
 
 // decide answers one request, into a decision that is zero. Without spend it
 // tells what the answer would be.
-func (t *tally) decide(r *rules, now int64, spend bool, d *Decision) {
+func (t *spending) decide(r *rules, now int64, spend bool, d *Decision) {
 	if r.algorithm == SlidingWindow {
 		t.window.decide(r, now, spend, d)
 	} else {
@@ -32,19 +32,19 @@ func (t *tally) decide(r *rules, now int64, spend bool, d *Decision) {
 // hold and use begin and end the wait of a request that was counted at a time,
 // and giveBack takes it out of the count. A window needs no more than the last: it
 // forgets requests by when they came, however long they wait.
-func (t *tally) hold(r *rules, _, now int64) {
+func (t *spending) hold(r *rules, _, now int64) {
 	if r.algorithm != SlidingWindow {
 		t.bucket.hold(r, now)
 	}
 }
 
-func (t *tally) use(r *rules, _, now int64) {
+func (t *spending) use(r *rules, _, now int64) {
 	if r.algorithm != SlidingWindow {
 		t.bucket.use(r, now)
 	}
 }
 
-func (t *tally) giveBack(r *rules, at, now int64) {
+func (t *spending) giveBack(r *rules, at, now int64) {
 	if r.algorithm == SlidingWindow {
 		t.window.giveBack(r, at, now)
 	} else {
@@ -52,13 +52,13 @@ func (t *tally) giveBack(r *rules, at, now int64) {
 	}
 }
 
-func (t *tally) peek(r *rules, now int64) Decision {
+func (t *spending) peek(r *rules, now int64) Decision {
 	var d Decision
 	t.decide(r, now, false, &d)
 	return d
 }
 
-func (t *tally) untilNext(r *rules, now int64) time.Duration {
+func (t *spending) untilNext(r *rules, now int64) time.Duration {
 	if r.algorithm == SlidingWindow {
 		return t.window.untilNext(r, now)
 	}
@@ -67,7 +67,7 @@ func (t *tally) untilNext(r *rules, now int64) time.Duration {
 
 // adapt follows new rules of the same algorithm. A window needs nothing: it
 // remembers requests, not what they cost.
-func (t *tally) adapt(old, new *rules, now int64) {
+func (t *spending) adapt(old, new *rules, now int64) {
 	if new.algorithm != SlidingWindow {
 		t.bucket.adapt(old, new, now)
 	}
@@ -76,41 +76,41 @@ func (t *tally) adapt(old, new *rules, now int64) {
 // wholeMarks bounds the memory of the window of all clients together to 64 KiB.
 const wholeMarks = 4096
 
-// wholeTally is the one of all clients together.
-type wholeTally struct {
-	mu    sync.Mutex
-	rules *rules
-	tally tally
+// wholeSpending is the one of all clients together.
+type wholeSpending struct {
+	mu       sync.Mutex
+	rules    *rules
+	spending spending
 }
 
-func newWholeTally(r *rules, now int64) *wholeTally {
-	s := &wholeTally{rules: r}
-	s.tally.begin(r, now)
+func newWholeSpending(r *rules, now int64) *wholeSpending {
+	s := &wholeSpending{rules: r}
+	s.spending.begin(r, now)
 	return s
 }
 
-func (s *wholeTally) decide(now int64, spend bool, d *Decision) {
+func (s *wholeSpending) decide(now int64, spend bool, d *Decision) {
 	s.mu.Lock()
-	s.tally.decide(s.rules, now, spend, d)
+	s.spending.decide(s.rules, now, spend, d)
 	s.mu.Unlock()
 }
 
-func (s *wholeTally) revise(at, now int64, change func(t *tally, r *rules, at, now int64)) {
+func (s *wholeSpending) revise(at, now int64, change func(t *spending, r *rules, at, now int64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	change(&s.tally, s.rules, at, now)
+	change(&s.spending, s.rules, at, now)
 }
 
-func (s *wholeTally) peekNext(now int64) (Decision, time.Duration) {
+func (s *wholeSpending) peekNext(now int64) (Decision, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tally.peek(s.rules, now), s.tally.untilNext(s.rules, now)
+	return s.spending.peek(s.rules, now), s.spending.untilNext(s.rules, now)
 }
 
-func (s *wholeTally) update(settings Settings, now int64) {
+func (s *wholeSpending) update(settings Settings, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := newRules(settings, s.rules.warmStart, wholeMarks)
-	s.tally.adapt(s.rules, next, now)
+	s.spending.adapt(s.rules, next, now)
 	s.rules = next
 }

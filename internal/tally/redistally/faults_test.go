@@ -1,4 +1,4 @@
-package redislimit_test
+package redistally_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
@@ -24,7 +25,7 @@ func three(t *testing.T, timeout time.Duration, urls ...string) []*gateway {
 	for n := range 3 {
 		all = append(all, start(t, urls[n%len(urls)], fmt.Sprint("g", n), timeout, limit(ratelimit.TokenBucket, faultCapacity, faultRate)))
 	}
-	<-time.After(ratelimit.ProbationTime) // the store is new
+	<-time.After(tally.ProbationTime) // the store is new
 	return all
 }
 

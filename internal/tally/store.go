@@ -1,0 +1,124 @@
+// Package tally is what gateways have in common that share a Redis: which of them are
+// there, how long the store has had its data, and permits of numbers that they share.
+//
+// A gateway tells the store twice a second that it is there. The store knows then by how
+// many a number is divided, and whose part is to be kept because that gateway is cut off.
+// Everything that gateways share takes these facts from here: rate limits and the limits of
+// keys, which take permits with the same exchange, the budgets, and the list of gateways.
+//
+// The store has an epoch, which changes when it has lost its data. Gateways then say what
+// they know, and nothing is given out before all had the time to do so.
+//
+// While the store does not answer, each gateway takes its part of what is left.
+package tally
+
+import (
+	"context"
+	"time"
+)
+
+// Store is what gateways share. One goroutine of a Pool uses it. What it decides for each
+// number is described in docs/scaling.md; the test of redistally compares it with a plain
+// model.
+type Store interface {
+	// Exchange says that this gateway is there, reports what became of the permits that it
+	// had, and takes more. The grants are in the order of the asks.
+	Exchange(ctx context.Context, hello Hello, asks []Ask) (Presence, []Grant, error)
+	// Ping tells whether the store answers, and changes nothing in it.
+	Ping(ctx context.Context) error
+	// Leave says that this gateway takes no part any more.
+	Leave(ctx context.Context) error
+	// Close closes the connection.
+	Close()
+}
+
+// Times that all gateways and the store agree on.
+const (
+	// SilentAfter is when a gateway that was not heard of counts as cut off: its
+	// share of each limit is then kept for it.
+	SilentAfter = time.Second
+	// ForgetAfter is when a gateway that is cut off loses its share.
+	ForgetAfter = 30 * time.Second
+	// SettleTime is how long gateways have after the store has lost its data to report
+	// what they know.
+	SettleTime = 1500 * time.Millisecond
+	// ProbationTime is how long a store that looks new gives each gateway no more than
+	// one lease, because a gateway may know that it is not new.
+	ProbationTime = time.Second
+	// LeaseTime is how long the store remembers permits that are not spent.
+	LeaseTime = 1500 * time.Millisecond
+	// ListTime is how long a gateway that is gone is listed, and MaxListed how many are.
+	ListTime  = 10 * time.Minute
+	MaxListed = 256
+)
+
+// Hello is what a gateway says about itself.
+type Hello struct {
+	// Members is how many gateways it knows.
+	Members int
+	// Record describes it to the others. Empty leaves the last one in force, and lists
+	// nobody.
+	Record string
+}
+
+// Presence is which gateways the store knows.
+type Presence struct {
+	// Members is how many there are, and Silent how many of them are cut off.
+	Members, Silent int
+	// Epoch is the life of the store, and Changes counts what gateways have told each other
+	// in it through other keys.
+	Epoch   string
+	Changes int64
+	// Listed are the gateways with a record, in answer to a Hello with one.
+	Listed []Listed
+}
+
+// Listed is a gateway as it described itself.
+type Listed struct {
+	Record string
+	Ago    time.Duration // since it said so
+}
+
+// Ask is what a gateway tells the store about one number.
+type Ask struct {
+	Name string
+	// Capacity and Rate are those of the limit. Window is the length of a sliding
+	// window, 0 for the other algorithms, and WarmUp that of a warm-up.
+	Capacity, Rate int
+	Window, WarmUp time.Duration
+	// Epoch is the life of the store in which Granted permits were granted in total.
+	Epoch   string
+	Granted int64
+	// Number rises with each ask of a limit, so that one that was delayed is not
+	// taken for the latest.
+	Number int64
+	// Returned permits were not used and can be given to others. Below 0 it is what
+	// requests cost beyond what they had taken.
+	Returned int64
+	// Spent permits of a sliding window were used since the last report; below 0 it is
+	// what turned out not to be used. Own are all that were used within the window.
+	Spent, Own int64
+	// Times are when the spent permits were, as far as it is known; others count as spent
+	// when the store hears of them.
+	Times []Time
+	// Outstanding permits are still here, and Want more are wanted.
+	Outstanding, Want int64
+}
+
+// Time is how long ago permits were spent.
+type Time struct {
+	Ago     time.Duration
+	Permits int64
+}
+
+// Grant is the answer to an Ask.
+type Grant struct {
+	Epoch   string
+	Granted int64 // in total
+	Permits int64
+	// Left is what the store could still grant, and Capacity and Rate what is in force
+	// now, which is less during a warm-up.
+	Left, Capacity, Rate float64
+	// Retry is the time until another permit can be granted.
+	Retry time.Duration
+}
