@@ -27,8 +27,15 @@ type state struct {
 	// more; the book's mutex guards it.
 	latest *Account
 
-	mu    sync.Mutex
-	spans []*span
+	// latestLimits are those of the account that was opened last.
+	latestLimits atomic.Pointer[[windowCount]Amounts]
+
+	mu       sync.Mutex
+	spans    []*span
+	demand   demand
+	answered atomic.Int64 // when the store answered last, in nanoseconds
+	// refilling says that more is committed ahead right now.
+	refilling atomic.Bool
 
 	// refused counts the requests for which a budget was used up, and deferred those for
 	// which what was left of it was reserved.

@@ -165,6 +165,7 @@ func (b *Book) Open(name string, subject quota.Subject, budgets Budgets) *Accoun
 		a.limits[i] = budget.limits()
 	}
 	found.latest = a
+	found.latestLimits.Store(&a.limits)
 	return a
 }
 
@@ -353,6 +354,8 @@ func (b *Book) commitAll(ctx context.Context) error {
 	for _, s := range states {
 		// A gateway without requests of an account must know it too.
 		s.lockSpans(b.options.Now())
+		s.demand.next()
+		s.lookAhead()
 		s.mu.Unlock()
 	}
 	changes, now := b.options.Changes(), b.options.Now()

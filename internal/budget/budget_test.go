@@ -166,7 +166,8 @@ func (w *world) pick(rt *rapid.T) *node { return rapid.SampledFrom(w.nodes).Draw
 
 func (w *world) reserve(rt *rapid.T) {
 	n := w.pick(rt)
-	want := Amounts{1, rapid.Int64Range(0, 300).Draw(rt, "tokens"), rapid.Int64Range(0, 300).Draw(rt, "cost")}
+	most := rapid.SampledFrom([]int64{3, 20, 300}).Draw(rt, "most")
+	want := Amounts{1, rapid.Int64Range(0, most).Draw(rt, "tokens"), rapid.Int64Range(0, most).Draw(rt, "cost")}
 	r := &request{charge: new(Charge), at: w.now, want: want}
 	refused, err := r.charge.Reserve(context.Background(), [2]*Account{n.account}, want, w.now)
 	if err != nil {
@@ -677,4 +678,33 @@ func (c *countingStore) Commit(ctx context.Context, gateway string, own []Commit
 		}
 	}
 	return c.memoryStore.Commit(ctx, gateway, own)
+}
+
+// A gateway asks before it says that a budget is used up, if it has not heard of the store
+// for a beat: what another one had spent may be known better meanwhile.
+func TestUsedUpIsAskedOnceMore(t *testing.T) {
+	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	store := &countingStore{memoryStore: &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}}
+	book := New(Options{
+		Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, FailOpen: true, Timeout: time.Minute, Now: func() time.Time { return now },
+		OpenStore: func(context.Context) (Store, error) { return store, nil }, manual: true, pause: noPause, Members: func() int { return 1 }, Changes: unknown,
+	})
+	account := [2]*Account{book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})}
+	book.exchange(t.Context())
+	var charge Charge
+	if refused, err := charge.Reserve(t.Context(), account, Amounts{1, 100, 0}, now); refused != nil || err != nil {
+		t.Fatal(refused, err)
+	}
+	charge.Settle(schema.Usage{Total: 100}, 0)
+	for _, wait := range []time.Duration{0, beat, 0, beat} {
+		now = now.Add(wait)
+		before := store.commits
+		refused, err := new(Charge).Reserve(t.Context(), account, Amounts{1, 1, 0}, now)
+		if err != nil || refused == nil || refused.Held {
+			t.Errorf("%+v, %v", refused, err)
+		}
+		if asked := store.commits > before; asked != (wait > 0) {
+			t.Errorf("asked %t, %v after the last answer", asked, wait)
+		}
+	}
 }

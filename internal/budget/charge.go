@@ -44,6 +44,9 @@ func (c *Charge) Reserve(ctx context.Context, accounts [maxAccounts]*Account, wa
 		if err != nil || refused == nil {
 			return nil, err
 		}
+		if !refused.Held && isRefreshed(accounts, refused) {
+			continue
+		}
 		book := tell(accounts, refused)
 		if book == nil || try == retries {
 			return refused, nil
@@ -52,6 +55,17 @@ func (c *Charge) Reserve(ctx context.Context, accounts [maxAccounts]*Account, wa
 			return nil, err
 		}
 	}
+}
+
+// isRefreshed reports whether the store was asked once more about a budget that is used up:
+// nobody is refused for good by an answer that is older than a beat.
+func isRefreshed(accounts [maxAccounts]*Account, refused *Refusal) bool {
+	for _, account := range accounts {
+		if account != nil && account.state == refused.state {
+			return account.refresh()
+		}
+	}
+	return false
 }
 
 // pause waits, or returns the cause with which ctx ended.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // distant is a memoryStore that takes some time to reach.
@@ -74,4 +75,65 @@ func TestManyRequestsAtOnceUseTheRoomThatThereIs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While requests come steadily, what a gateway has committed ahead covers them: they do not
+// wait for the store, and all gateways together keep the budget all the same.
+func TestSteadyRequestsDoNotWaitForTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const gateways, seconds, perSecond, tokens = 3, 20, 50, 10
+		const limit = gateways*seconds*perSecond*tokens + 200_000
+		store := &distant{&memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}, 10 * time.Millisecond}
+		var accounts [gateways]*Account
+		for i := range accounts {
+			book := New(Options{
+				Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: fmt.Sprint(i)}, Timeout: time.Minute, ReadEvery: time.Hour,
+				Members: store.members(fmt.Sprint(i)), Changes: unknown,
+				OpenStore: func(context.Context) (Store, error) { return store, nil },
+			})
+			defer book.Close(t.Context()) //nolint:gocritic // three, and they are used until the end
+			accounts[i] = book.Open("key/k", subject, Budgets{Day: Budget{Tokens: limit}, Total: Budget{Tokens: limit, Requests: 1_000_000}})
+		}
+		<-time.After(10 * time.Second)
+		var asked, waited, refusals atomic.Int64
+		run := func(seconds int, reserve int64) {
+			var all sync.WaitGroup
+			for i := range gateways * seconds * perSecond {
+				<-time.After(time.Second / gateways / perSecond)
+				all.Go(func() {
+					charge, began := new(Charge), time.Now()
+					refused, err := charge.Reserve(t.Context(), [2]*Account{accounts[i%gateways]}, Amounts{1, reserve, 0}, began)
+					asked.Add(1)
+					if time.Since(began) > 0 {
+						waited.Add(1)
+					}
+					if err != nil || refused != nil {
+						refusals.Add(1)
+						return
+					}
+					<-time.After(100 * time.Millisecond)
+					charge.Settle(schema.Usage{Total: reserve}, 0)
+				})
+			}
+			all.Wait()
+		}
+		run(2, tokens) // until the demand is known
+		asked.Store(0)
+		waited.Store(0)
+		run(seconds-2, tokens)
+		t.Logf("%d of %d requests waited", waited.Load(), asked.Load())
+		if waited.Load()*50 > asked.Load() || refusals.Load() > 0 {
+			t.Errorf("%d of %d requests waited for the store, %d were refused", waited.Load(), asked.Load(), refusals.Load())
+		}
+		run(10, 500) // more than there is
+		<-time.After(5 * time.Second)
+		use := accounts[0].book.Uses()[0]
+		t.Logf("%d of %d are spent, %d reserved", use.Used, use.Limit, use.Reserved)
+		if use.Used > limit || use.Used < limit-2*500*gateways || refusals.Load() == 0 {
+			t.Errorf("%d of %d are spent, and %d requests were refused", use.Used, limit, refusals.Load())
+		}
+		if use.Reserved != 0 {
+			t.Errorf("%d are reserved although nothing runs", use.Reserved)
+		}
+	})
 }

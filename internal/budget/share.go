@@ -14,11 +14,12 @@ func (s *state) commit(ctx context.Context) error {
 		return ErrUnavailable
 	}
 	s.mu.Lock()
+	s.lookAhead()
 	spans := append([]*span(nil), s.spans...)
 	own := make([]Commitment, len(spans))
 	order := s.book.order.Add(1)
 	for i, one := range spans {
-		own[i] = Commitment{s.name, one.window, time.Unix(one.start, 0).UTC(), one.hasNews(), Committed{order, one.own(), one.reserved}}
+		own[i] = Commitment{s.name, one.window, time.Unix(one.start, 0).UTC(), one.hasNews(), one.commitment(order)}
 	}
 	s.mu.Unlock()
 	if len(own) == 0 {
@@ -36,6 +37,13 @@ func (s *state) commit(ctx context.Context) error {
 	return nil
 }
 
+// lookAhead sets what the spans commit ahead; mu is held.
+func (s *state) lookAhead() {
+	for _, one := range s.spans {
+		one.lookAhead(s.book, s.latestLimits.Load(), s.demand.target(), s.book.members.Load())
+	}
+}
+
 // hasNews reports whether this process has something that the store did not confirm.
 func (s *state) hasNews() bool {
 	s.mu.Lock()
@@ -48,6 +56,7 @@ func (s *state) take(spans []*span, own []Commitment, all []map[string]Committed
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.book.options.Now()
+	s.answered.Store(now.UnixNano())
 	for i, one := range spans {
 		for writer, committed := range all[i] {
 			known, there := one.committed[writer]
@@ -56,9 +65,7 @@ func (s *state) take(spans []*span, own []Commitment, all []map[string]Committed
 				one.committed[writer] = peer{committed, now}
 			}
 		}
-		if own[i].Order > one.confirmed.Order {
-			one.confirmed = own[i].Committed
-		}
+		one.confirm(own[i].Committed)
 		if s.book.isSettled() {
 			one.isOut = false
 		}
@@ -83,6 +90,9 @@ func (s *state) lose() {
 func (a *Account) agree(spans *[windowCount]*span, reserved Amounts) (*Refusal, error) {
 	if a.book.options.OpenStore == nil {
 		return nil, nil //nolint:nilnil // neither refused nor failed
+	}
+	if a.isCovered(spans, reserved) {
+		return nil, nil //nolint:nilnil // as above
 	}
 	err := ErrUnavailable
 	if !a.book.isAway() {
@@ -110,12 +120,61 @@ func (a *Account) agree(spans *[windowCount]*span, reserved Amounts) (*Refusal, 
 	return refused, nil
 }
 
+// isCovered reports whether what the store has confirmed of this process covers a reservation
+// that was made, and takes it from what was committed ahead. It begins to commit more when
+// half of that is used.
+func (a *Account) isCovered(spans *[windowCount]*span, reserved Amounts) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.demand.count(reserved)
+	if a.book.isAway() {
+		return false
+	}
+	isLow := false
+	for i, one := range spans {
+		if one.isOut {
+			return false
+		}
+		for unit, limit := range a.limits[i] {
+			if limit <= 0 || reserved[unit] <= 0 {
+				continue
+			}
+			left := one.confirmed.Amounts[unit] - one.own()[unit]
+			if left < 0 {
+				return false
+			}
+			isLow = isLow || 2*left < one.leased[unit]
+		}
+	}
+	for _, one := range spans {
+		one.ahead = one.ahead.minus(reserved).greater(Amounts{})
+	}
+	if isLow && a.refilling.CompareAndSwap(false, true) {
+		a.book.running.Go(func() {
+			defer a.refilling.Store(false)
+			a.book.setAway(a.ask())
+		})
+	}
+	return true
+}
+
 // exchange tells the store what this process has committed after it gave something back,
 // and reports whether others may have given something back as well: there are others, and
 // the store knows of them.
 func (a *Account) exchange() bool {
 	b := a.book
 	if b.options.OpenStore == nil || b.members.Load() <= 1 || !b.isSettled() {
+		return false
+	}
+	err := a.ask()
+	b.setAway(err)
+	return err == nil
+}
+
+// refresh asks the store if its last answer is older than a beat, and reports whether it did.
+func (a *Account) refresh() bool {
+	b := a.book
+	if b.options.OpenStore == nil || b.isAway() || b.options.Now().Sub(time.Unix(0, a.answered.Load())) < beat {
 		return false
 	}
 	err := a.ask()

@@ -18,8 +18,13 @@ type span struct {
 	// while the window is open, so that a store which loses its data costs nothing.
 	settled   map[string]Amounts
 	committed map[string]peer
-	// confirmed is what the store has confirmed of this process, in its last reply.
-	confirmed Committed
+	// ahead is what this process commits beyond what it has, so that the next requests need
+	// not ask, and leased how much that was when it was last set.
+	ahead, leased Amounts
+	// confirmed is what the store has confirmed of this process: what others leave to it
+	// until it commits less. Replies to what was sent before firstOrder say no more.
+	firstOrder int64
+	confirmed  Committed
 	// While the store is away, outUsed is what was used and outOwn what this process had
 	// of it when that began.
 	isOut           bool
@@ -44,18 +49,37 @@ func (p peer) spent(now time.Time) Amounts {
 
 // beginOutage notes what was used when the store was last there. Reservations of this
 // process that the store did not confirm are not part of that: those of requests that run
-// at once belong to the share of this process, as later ones do.
+// at once belong to the share of this process, as later ones do. Nor is what it committed
+// ahead, which the others count as used: so they have room for what this process does not
+// know of theirs.
 func (s *span) beginOutage(b *Book) {
 	if s.isOut {
 		return
 	}
-	s.isOut, s.outOwn = true, s.own().lesser(s.confirmed.Amounts)
+	s.isOut, s.outOwn, s.ahead = true, s.own().lesser(s.confirmed.Amounts), Amounts{}
 	s.outUsed = s.used(b).minus(s.own()).plus(s.outOwn)
 }
 
 // hasNews reports whether the store has not confirmed what this process has.
 func (s *span) hasNews() bool {
-	return s.confirmed.Order == 0 || s.confirmed.Amounts != s.own() || s.confirmed.Reserved != s.reserved
+	return s.confirmed.Order == 0 || s.confirmed.Amounts != s.own().plus(s.ahead) || s.confirmed.Reserved != s.reserved.plus(s.ahead)
+}
+
+// commitment returns what to tell the store. From now on this process has no more than that
+// without asking.
+func (s *span) commitment(order int64) Committed {
+	c := Committed{order, s.own().plus(s.ahead), s.reserved.plus(s.ahead)}
+	if least := s.confirmed.Amounts.lesser(c.Amounts); least != s.confirmed.Amounts {
+		s.confirmed.Amounts, s.firstOrder = least, order
+	}
+	return c
+}
+
+// confirm takes over that the store has a commitment.
+func (s *span) confirm(c Committed) {
+	if c.Order > s.confirmed.Order && c.Order >= s.firstOrder {
+		s.confirmed = c
+	}
 }
 
 // own is what this process has spent and reserved.

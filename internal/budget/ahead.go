@@ -1,0 +1,58 @@
+package budget
+
+// demand is how much the requests of an account reserve.
+type demand struct {
+	// now is what they reserved since the last beat, and before what they did in the beat
+	// before it; requests counts them.
+	now, before             Amounts
+	requests, requestBefore int
+}
+
+// steady is how many requests in a beat make it worth to commit something ahead.
+const steady = 2
+
+func (d *demand) count(reserved Amounts) {
+	d.now = d.now.plus(reserved)
+	d.requests++
+}
+
+// next begins a new beat.
+func (d *demand) next() {
+	d.now, d.before = Amounts{}, d.now
+	d.requests, d.requestBefore = 0, d.requests
+}
+
+// target is what should be committed ahead: what requests reserve within a beat.
+func (d *demand) target() Amounts {
+	if max(d.requests, d.requestBefore) < steady {
+		return Amounts{}
+	}
+	return d.now.greater(d.before)
+}
+
+// aheadParts is which part of what is left of a budget all gateways together commit ahead at
+// most: the rest is there for whoever asks.
+const aheadParts = 4
+
+// lookAhead sets what is committed ahead: the target, within the part of this gateway of what
+// is left of each budget; mu is held.
+func (s *span) lookAhead(b *Book, limits *[windowCount]Amounts, target Amounts, members int64) {
+	if limits == nil || s.isOut || b.isAway() {
+		s.ahead, s.leased = Amounts{}, Amounts{}
+		return
+	}
+	used := s.used(b)
+	for i, w := range windows {
+		if w != s.window {
+			continue
+		}
+		for unit, limit := range limits[i] {
+			if limit > 0 {
+				target[unit] = max(0, min(target[unit], (limit-used[unit])/(aheadParts*members)))
+			} else {
+				target[unit] = 0
+			}
+		}
+	}
+	s.ahead, s.leased = target, target
+}
