@@ -1,7 +1,6 @@
 package access
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -26,12 +25,7 @@ var metricsAccessNames = [metricsAccessCount]string{"open", "token"}
 func (MetricsAccess) Names() []string { return slices.Clone(metricsAccessNames[:]) }
 
 // String returns the name of the value.
-func (m MetricsAccess) String() string {
-	if int(m) >= metricsAccessCount {
-		return fmt.Sprintf("MetricsAccess(%d)", uint8(m))
-	}
-	return metricsAccessNames[m]
-}
+func (m MetricsAccess) String() string { return schema.NameOf(m, metricsAccessNames[:]) }
 
 // MarshalText writes the name of the value.
 func (m MetricsAccess) MarshalText() ([]byte, error) { return []byte(m.String()), nil }

@@ -1,12 +1,12 @@
 package backend
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -30,12 +30,7 @@ var statusNames = [statusCount]string{"UNKNOWN", "HEALTHY", "UNHEALTHY", "WARMIN
 func (Status) Names() []string { return slices.Clone(statusNames[:]) }
 
 // String returns the name in capitals.
-func (s Status) String() string {
-	if int(s) >= statusCount {
-		return fmt.Sprintf("Status(%d)", uint8(s))
-	}
-	return statusNames[s]
-}
+func (s Status) String() string { return schema.NameOf(s, statusNames[:]) }
 
 // MarshalText writes the name in capitals.
 func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -1,7 +1,6 @@
 package breaker
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -25,12 +24,7 @@ var stateNames = [stateCount]string{"CLOSED", "OPEN", "HALF_OPEN"}
 func (State) Names() []string { return slices.Clone(stateNames[:]) }
 
 // String returns the name in capitals.
-func (s State) String() string {
-	if int(s) >= stateCount {
-		return fmt.Sprintf("State(%d)", uint8(s))
-	}
-	return stateNames[s]
-}
+func (s State) String() string { return schema.NameOf(s, stateNames[:]) }
 
 // MarshalText writes the name in capitals.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
@@ -69,12 +63,7 @@ const (
 var modeNames = [modeCount]string{"AUTO", "OPEN", "CLOSED"}
 
 // String returns the name by which operators ask for the mode.
-func (m Mode) String() string {
-	if int(m) >= modeCount {
-		return fmt.Sprintf("Mode(%d)", uint8(m))
-	}
-	return modeNames[m]
-}
+func (m Mode) String() string { return schema.NameOf(m, modeNames[:]) }
 
 // MarshalText writes the name by which operators ask for the mode.
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }

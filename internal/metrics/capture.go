@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -27,12 +26,7 @@ var captureNames = [captureCount]string{"none", "headers", "content"}
 func (Capture) Names() []string { return slices.Clone(captureNames[:]) }
 
 // String returns the name of the value.
-func (c Capture) String() string {
-	if int(c) >= captureCount {
-		return fmt.Sprintf("Capture(%d)", uint8(c))
-	}
-	return captureNames[c]
-}
+func (c Capture) String() string { return schema.NameOf(c, captureNames[:]) }
 
 // MarshalText writes the name of the value.
 func (c Capture) MarshalText() ([]byte, error) { return []byte(c.String()), nil }

@@ -33,12 +33,7 @@ func Categories() []Category { return []Category{CategoryRequest, CategorySystem
 func (Category) Names() []string { return append([]string(nil), categoryNames[:]...) }
 
 // String returns the name of the category.
-func (c Category) String() string {
-	if int(c) >= categoryCount {
-		return fmt.Sprintf("Category(%d)", uint8(c))
-	}
-	return categoryNames[c]
-}
+func (c Category) String() string { return schema.NameOf(c, categoryNames[:]) }
 
 // MarshalText writes the name of the category.
 func (c Category) MarshalText() ([]byte, error) { return []byte(c.String()), nil }

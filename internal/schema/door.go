@@ -52,12 +52,7 @@ func Doors() []Door {
 }
 
 // String returns the name of the door in records and metrics.
-func (d Door) String() string {
-	if int(d) >= DoorCount {
-		return fmt.Sprintf("Door(%d)", d)
-	}
-	return doorNames[d]
-}
+func (d Door) String() string { return NameOf(d, doorNames[:]) }
 
 // MarshalText writes the name of the door.
 func (d Door) MarshalText() ([]byte, error) { return []byte(d.String()), nil }

@@ -5,6 +5,7 @@ package schema
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -37,12 +38,7 @@ func ServiceTypes() []ServiceType {
 }
 
 // String returns the name that the configuration and the API use.
-func (t ServiceType) String() string {
-	if int(t) >= ServiceTypeCount {
-		return fmt.Sprintf("ServiceType(%d)", t)
-	}
-	return serviceNames[t]
-}
+func (t ServiceType) String() string { return NameOf(t, serviceNames[:]) }
 
 // ReportsTokens tells whether answers of the type normally say how many tokens
 // they cost. The others are counted in other things, if in any.
@@ -61,6 +57,15 @@ func (t *ServiceType) UnmarshalText(text []byte) error {
 func ParseServiceType(name string) (t ServiceType, err error) {
 	err = t.UnmarshalText([]byte(name))
 	return t, err
+}
+
+// NameOf returns the name of a value, for types whose values are the indexes of their
+// names. A value without a name is shown as a number behind its type.
+func NameOf[T ~uint8](value T, names []string) string {
+	if int(value) < len(names) {
+		return names[value]
+	}
+	return fmt.Sprintf("%s(%d)", reflect.TypeFor[T]().Name(), uint8(value))
 }
 
 // ReadName reads the name of a value into it, for types whose values are the indexes of

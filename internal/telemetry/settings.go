@@ -6,7 +6,6 @@
 package telemetry
 
 import (
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -32,12 +31,7 @@ var protocolNames = [protocolCount]string{"http", "grpc"}
 func (Protocol) Names() []string { return slices.Clone(protocolNames[:]) }
 
 // String returns the name of the protocol.
-func (p Protocol) String() string {
-	if int(p) >= protocolCount {
-		return fmt.Sprintf("Protocol(%d)", uint8(p))
-	}
-	return protocolNames[p]
-}
+func (p Protocol) String() string { return schema.NameOf(p, protocolNames[:]) }
 
 // MarshalText writes the name of the protocol.
 func (p Protocol) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
