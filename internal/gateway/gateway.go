@@ -465,7 +465,7 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.abort(web.ErrStopping)
 		g.quit()
 		g.background.Wait()
-		g.closeTelemetry(last)
+		g.closeTelemetry()
 		g.Transport.Close()
 		g.closeBook()
 		g.closeLedger()
