@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +80,10 @@ type repeating struct {
 }
 
 func (r *repeating) Read(p []byte) (int, error) {
-	if r.left == 0 {
+	switch {
+	case len(p) == 1: // nothing comes ahead of the next request
+		return 0, os.ErrDeadlineExceeded
+	case r.left == 0:
 		return 0, io.EOF
 	}
 	r.left--

@@ -165,5 +165,46 @@ func TestMemoryKeptAfterRequests(t *testing.T) {
 	}
 }
 
+// The servers of HTTP/1.1 and of HTTP/2 keep nothing of the requests that they have
+// answered, however large their heads were. It is not parallel, either.
+func TestMemoryAllocatedForLargeHeadsIsGivenBack(t *testing.T) {
+	const requests, padding = 2_000, 16 << 10
+	authority := gatewaytest.NewAuthority(t)
+	certificate, key := authority.Pair(t, "gateway.test")
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			config := authority.Client()
+			config.ServerName = "gateway.test"
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: serverTLS(certificate, key, "") + "log: {access: false}\n", TLS: config, HTTP2: http2})
+			r.Post("/actuator/loggers/ROOT", `{"configuredLevel":"INFO"}`) // the test keeps what is logged
+			pad := strings.Repeat("x", padding)
+			ctx := gatewaytest.Deadline(t)
+			send := func(n int) {
+				request := r.Request(ctx, http.MethodGet, "/v1/models", "")
+				request.Header.Set("X-Padding", fmt.Sprint(n, pad))
+				response, err := r.Client.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				_ = response.Body.Close()
+				if response.StatusCode != http.StatusOK || (response.ProtoMajor == 2) != http2 {
+					t.Fatalf("status %d of %s", response.StatusCode, response.Proto)
+				}
+			}
+			for n := range 100 {
+				send(n)
+			}
+			before := heap()
+			for n := range requests {
+				send(n)
+			}
+			if grown := heap() - before; grown > requests*padding/20 {
+				t.Errorf("the heap has grown by %d bytes", grown)
+			}
+		})
+	}
+}
+
 // request is what a test sends beside the usual headers.
 type request struct{ method, path, header, body string }

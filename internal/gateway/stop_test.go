@@ -33,10 +33,9 @@ func TestSilentConnectionsDoNotDelayAStop(t *testing.T) {
 		yaml    string
 		connect func(*testing.T, net.Conn) net.Conn
 	}{
-		"front":    {"", nil},
-		"net-http": {"", nil},
-		"TLS":      {serverTLS(certificate, key, ""), encrypted("http/1.1")},
-		"HTTP/2":   {serverTLS(certificate, key, ""), encrypted("h2")},
+		"plain":  {"", nil},
+		"TLS":    {serverTLS(certificate, key, ""), encrypted("http/1.1")},
+		"HTTP/2": {serverTLS(certificate, key, ""), encrypted("h2")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const tries, limit = 10, 500 * time.Millisecond

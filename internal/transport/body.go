@@ -3,6 +3,8 @@ package transport
 import (
 	"io"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // framing is how the end of a body is found.
@@ -18,11 +20,10 @@ const (
 // bodyState is how far the reading of a body has come.
 type bodyState struct {
 	framing  framing
-	chunk    chunkStep
-	left     int64 // bytes to come: of a fixed body, or of the current chunk
-	overhead int   // bytes of extensions and trailers seen in a chunked body
-	done     bool  // every byte of the message was consumed
-	draining bool  // take only what has already come
+	left     int64       // bytes to come of a fixed body
+	chunks   wire.Chunks // of a chunked body
+	done     bool        // every byte of the message was consumed
+	draining bool        // take only what has already come
 }
 
 func (b *bodyState) begin(h head, method string) {
@@ -30,7 +31,7 @@ func (b *bodyState) begin(h head, method string) {
 	case method == "HEAD", h.status == 204, h.status == 304:
 		b.framing = empty
 	case h.chunked:
-		b.framing = chunked
+		b.framing, b.chunks.AllowBlanks = chunked, true
 	case h.length > 0:
 		b.framing, b.left = fixed, h.length
 	case h.length == 0:

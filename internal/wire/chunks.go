@@ -22,6 +22,9 @@ const (
 type Chunks struct {
 	// Left is how many bytes of data come next. Whoever takes some subtracts them.
 	Left int64
+	// AllowBlanks permits blanks before an extension, as RFC 9112 does for senders of long
+	// ago.
+	AllowBlanks bool
 
 	inside   bool // a chunk has begun, so that its end comes when nothing is left of it
 	trailing bool // the last chunk has come
@@ -64,6 +67,9 @@ func (c *Chunks) Step(came []byte) (int, error) {
 // beginChunk reads the line before a chunk.
 func (c *Chunks) beginChunk(line []byte) error {
 	digits, _, _ := bytes.Cut(bytes.TrimRight(line, " \t"), []byte(";"))
+	if c.AllowBlanks {
+		digits = bytes.TrimRight(digits, " \t")
+	}
 	size, ok := parseChunkSize(digits)
 	if !ok {
 		return errors.New("malformed size of a chunk")
