@@ -57,6 +57,7 @@ var packageOrder = []string{
 	"internal/budget",
 	"internal/budget/redisbudget",
 	"internal/answercache",
+	"internal/answercache/rediscache",
 	"internal/answers",
 	"internal/answers/redisanswers",
 	"internal/cluster/registry",

@@ -23,6 +23,8 @@ type Settings struct {
 	// time gives way. MaxAnswer is the size of the largest answer that is kept.
 	MaxBytes  schema.Bytes `json:"maxBytes"`
 	MaxAnswer schema.Bytes `json:"maxAnswer"`
+	// Shared keeps answers in Redis, where all gateways find them.
+	Shared bool `json:"shared"`
 	// ChargeHits makes an answer from the cache cost what the model costs.
 	ChargeHits bool `json:"chargeHits"`
 }
@@ -81,5 +83,5 @@ func (s Settings) Clone() Settings {
 // Equal reports whether both settings are the same.
 func (s Settings) Equal(other Settings) bool {
 	return slices.Equal(s.Services, other.Services) && slices.Equal(s.Keys, other.Keys) && s.TTL == other.TTL &&
-		s.MaxBytes == other.MaxBytes && s.MaxAnswer == other.MaxAnswer && s.ChargeHits == other.ChargeHits
+		s.MaxBytes == other.MaxBytes && s.MaxAnswer == other.MaxAnswer && s.Shared == other.Shared && s.ChargeHits == other.ChargeHits
 }

@@ -1,14 +1,16 @@
 package gateway
 
 import (
-	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/answercache"
 	"github.com/patchbay-ai/patchbay/internal/answercache/cachestep"
+	"github.com/patchbay-ai/patchbay/internal/answercache/rediscache"
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/answers/redisanswers"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
 // answerStore is where the responses of the Responses API are kept, with the settings
@@ -41,8 +43,27 @@ func (s *answerStore) set(settings answers.Settings) {
 	}
 }
 
-// newAnswerCache returns the cache of answers that the configuration describes.
-func newAnswerCache(doc *config.Document, _ *slog.Logger) *cachestep.Cache {
-	settings := doc.AnswerCache
-	return cachestep.New(answercache.NewMemory(settings), settings, nil)
+// openAnswerCache opens the cache of answers that the configuration describes.
+func (g *Gateway) openAnswerCache() error {
+	doc := g.Document
+	g.closeCache = func() {}
+	if !doc.AnswerCache.Shared {
+		g.cache = cachestep.New(answercache.NewMemory(doc.AnswerCache), doc.AnswerCache, nil)
+		return nil
+	}
+	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	if err != nil {
+		return err
+	}
+	store := rediscache.New(doc.Redis.URL, doc.Redis.KeyPrefix, keys, func() answercache.Settings { return g.cache.Settings() })
+	var warned atomic.Int64
+	g.cache = cachestep.New(store, doc.AnswerCache, func(err error) {
+		const every = 10 // seconds
+		now := time.Now().Unix()
+		if last := warned.Load(); now-last >= every && warned.CompareAndSwap(last, now) {
+			g.log.Warn("the cache of answers does not work: requests go to the backends", "error", err)
+		}
+	})
+	g.closeCache = store.Close
+	return nil
 }

@@ -85,6 +85,7 @@ type Gateway struct {
 	close      sync.Once
 	answers    *answerStore // of the Responses API
 	cache      *cachestep.Cache
+	closeCache func()
 }
 
 // Parts are what a gateway consists of. New sets them, and nothing replaces them.
@@ -262,7 +263,10 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	opened.add(g.closeLedger)
 	g.answers = newAnswerStore(g.Document)
 	opened.add(g.answers.close)
-	g.cache = newAnswerCache(g.Document, g.log)
+	if err := g.openAnswerCache(); err != nil {
+		return err
+	}
+	opened.add(g.closeCache)
 	g.Current.Observe(g.cache.Keep)
 	requests := proxy.New(g.Current, g.Transport)
 	requests.Use(g.cache.Step)
@@ -470,6 +474,7 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.closeBook()
 		g.closeLedger()
 		g.answers.close()
+		g.closeCache()
 		if err := g.Store.Close(); err != nil {
 			g.log.Error("closing the store", "error", err)
 		}

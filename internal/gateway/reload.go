@@ -58,8 +58,10 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 func needRestart(running, next *config.Document) []string {
 	return slices.DeleteFunc(running.Differences(next), func(section string) bool {
 		switch section {
-		case "services", "limits", "prices", "answer-cache":
+		case "services", "limits", "prices":
 			return true
+		case "answer-cache":
+			return running.AnswerCache.Shared == next.AnswerCache.Shared
 		case "security": // the terms of keys, and what may be referred to, are in force at once
 			security := running.Security.WithTerms(next.Security.TermSet())
 			security.References = next.Security.References

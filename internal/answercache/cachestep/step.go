@@ -54,19 +54,28 @@ func (c *Cache) Set(settings answercache.Settings) {
 		p.keys[key] = true
 	}
 	c.policy.Store(p)
-	if memory, ok := c.store.(*answercache.Memory); ok {
+	if memory := c.memory(); memory != nil {
 		memory.Set(settings)
 	}
 }
+
+// memory returns the store if it is that of this process, else nil.
+func (c *Cache) memory() *answercache.Memory {
+	memory, _ := c.store.(*answercache.Memory)
+	return memory
+}
+
+// Settings returns those that are in force.
+func (c *Cache) Settings() answercache.Settings { return c.policy.Load().Settings }
 
 // IsOn reports whether answers of a service type are kept for all callers.
 func (c *Cache) IsOn(service schema.ServiceType) bool { return c.policy.Load().services[service] }
 
 // Status is how much is kept.
 type Status struct {
-	Enabled bool
+	Enabled, Shared bool
 	// Answers is how many are in memory, Bytes what they take, and Evicted how many gave
-	// way to others since the start.
+	// way to others since the start; all are 0 for a shared store.
 	Answers        int
 	Bytes, Evicted int64
 }
@@ -74,8 +83,8 @@ type Status struct {
 // Status returns how much is kept.
 func (c *Cache) Status() Status {
 	p := c.policy.Load()
-	s := Status{Enabled: p.On()}
-	if memory, ok := c.store.(*answercache.Memory); ok {
+	s := Status{Enabled: p.On(), Shared: c.memory() == nil}
+	if memory := c.memory(); memory != nil {
 		s.Answers, s.Bytes, s.Evicted = memory.Size()
 	}
 	return s
@@ -88,8 +97,8 @@ func (c *Cache) Clear(ctx context.Context) error { return c.store.Clear(ctx) }
 // settings in it. A shared store keeps these answers until they expire, but nobody finds
 // them.
 func (c *Cache) Keep(table *routing.Table) {
-	memory, ok := c.store.(*answercache.Memory)
-	if !ok || !c.policy.Load().On() {
+	memory := c.memory()
+	if memory == nil || !c.policy.Load().On() {
 		return
 	}
 	pools := map[answercache.Key]bool{}

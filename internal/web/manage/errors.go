@@ -45,7 +45,7 @@ func statusOf(err error) int {
 		return http.StatusForbidden
 	case errors.Is(err, control.ErrMoved):
 		return http.StatusConflict
-	case errors.Is(err, control.ErrUnavailable):
+	case errors.Is(err, control.ErrUnavailable), errors.Is(err, errCacheAway):
 		return http.StatusServiceUnavailable
 	}
 	if status, ok := web.BodyStatus(err); ok {

@@ -89,7 +89,7 @@ func (t *routeTable) addServices() {
 		Summary: "What the cache of answers keeps", Reply: answerCacheView{},
 	})
 	t.unversioned("DELETE /api/answer-cache", access.WriteTypes, a.ClearAnswerCache, web.Operation{
-		Summary: "Remove all answers from the cache, in all gateways that share it", Reply: answerCacheView{},
+		Summary: "Remove all answers from the cache, in all gateways that share it", Reply: answerCacheView{}, Errors: []int{http.StatusServiceUnavailable},
 	})
 	t.unversioned("GET /api/route/explain", access.ReadRoutes, a.Explain, web.Operation{
 		Summary: "What would happen to a request now, and why", Query: explainQuery{}, Reply: explain.Explanation{},
