@@ -1,8 +1,14 @@
 package proxy
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -164,4 +170,231 @@ func noSlot(pool *routing.Pool) *schema.Error {
 		RetryAfter: defaultRetryAfter,
 		Spread:     true,
 	}
+}
+
+// statusError is a response with an error status.
+type statusError struct {
+	*dialect.Failure
+	retryAfter time.Duration
+}
+
+// maxErrorBody is how much of an error response is read; error texts are short.
+const maxErrorBody = 64 << 10
+
+// readErrorStatus returns the error that a response with another status than 2xx
+// stands for.
+func (r *reply) readErrorStatus() error {
+	status := r.from.Status
+	if status < 400 || status > 599 {
+		// Redirects are not followed: the instance's key must not be sent to an
+		// address that a backend chooses.
+		if status >= 300 && status < 400 {
+			return unusableStatus(status, "and redirects are not followed")
+		}
+		return unusableStatus(status, "which is not the status of an answer")
+	}
+	retryAfter := parseRetryAfter(r.from.Header, time.Now())
+	// A body that cannot be read whole still leaves the status to report.
+	r.body = r.body[:0]
+	_ = r.readBody(maxErrorBody)
+	text := decompressText(r.body, encodingOf(r.from.Header("Content-Encoding")))
+	return &statusError{Failure: dialect.ReadFailure(status, text), retryAfter: retryAfter}
+}
+
+// unusableError is a response whose head alone rules it out. The gateway wrote its text,
+// and its details contain nothing that the backend chose freely, so that callers see both.
+type unusableError struct {
+	reason  string
+	details map[string]any
+}
+
+func (e *unusableError) Error() string { return dialect.ErrInvalid.Error() + ": " + e.reason }
+func (e *unusableError) Unwrap() error { return dialect.ErrInvalid }
+
+func unusableStatus(status int, why string) error {
+	reason := fmt.Sprintf("its status is %d, %s", status, why)
+	return &unusableError{reason, map[string]any{"upstream_status": status, "reason": reason}}
+}
+
+func unusableEncoding(encoding string) error {
+	switch encoding {
+	case "gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress":
+	default:
+		encoding = "unknown"
+	}
+	reason := "it is compressed (" + encoding + "), which was not asked for"
+	return &unusableError{reason, map[string]any{"upstream_encoding": encoding, "reason": reason}}
+}
+
+// encodingOf returns the compression that a Content-Encoding field names, in lower
+// case; empty means that the body is not compressed.
+func encodingOf(field string) string {
+	if strings.EqualFold(field, "identity") {
+		return ""
+	}
+	return strings.ToLower(field)
+}
+
+// decompressText returns the text of an error that a backend sent compressed,
+// though the gateway did not ask for that. Errors while decompressing are ignored,
+// because only people read the text.
+func decompressText(body []byte, encoding string) []byte {
+	switch encoding {
+	case "":
+		return body
+	case "gzip", "x-gzip":
+		from, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return body // Content-Encoding is wrong
+		}
+		text, _ := io.ReadAll(io.LimitReader(from, maxErrorBody))
+		return text
+	}
+	return []byte("(a compressed text)")
+}
+
+// classifyStatus decides what an error status means.
+func (c classifier) classifyStatus(answer *statusError) *fault {
+	status := answer.Status
+	err := c.upstreamError(fmt.Sprintf("The backend answered with status %d", status), answer.Failure)
+	switch {
+	case isLoop(answer.Failure):
+		err.Code, err.NoRetry = schema.CodeLoopDetected, true
+		return neutralFault(err)
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		// The refused credential is the gateway's: the caller can neither see nor
+		// change it.
+		err.Message = "The backend refused the gateway's credentials."
+		err.Code = schema.CodeUpstreamAuth
+		return neutralFault(err)
+	case status == http.StatusTooManyRequests:
+		err.Message = c.withReason("The backend's own rate limit was reached", answer.Failure)
+		err.Type, err.Code = schema.TypeRateLimit, schema.CodeUpstreamRateLimit
+		err.RetryAfter = max(answer.retryAfter, time.Second)
+		return &fault{err: err, outcome: breaker.Cancelled, failover: true}
+	case status < 500:
+		err.Type, err.Status = schema.TypeInvalidRequest, status
+		c.addTokenIDHint(err)
+		return neutralFault(err)
+	}
+	err.Status = status
+	err.RetryAfter = answer.retryAfter
+	if status == http.StatusServiceUnavailable {
+		err.RetryAfter = max(answer.retryAfter, time.Second)
+	}
+	switch c.instance.Kind.Meaning(answer.Failure) {
+	case dialect.RequestFault:
+		return requestFault(err)
+	case dialect.Overload:
+		return overloaded(err, answer.retryAfter)
+	}
+	return &fault{err: err, outcome: breaker.Failure, failover: failsOver(status)}
+}
+
+// classifyReported decides what an error means that a backend reported inside an
+// answer with a successful status.
+func (c classifier) classifyReported(failure *dialect.Failure) *fault {
+	err := c.upstreamError("The backend reported an error in its answer", failure)
+	switch c.instance.Kind.Meaning(failure) {
+	case dialect.RequestFault:
+		return requestFault(err)
+	case dialect.Overload:
+		return overloaded(err, 0)
+	}
+	return backendFault(err)
+}
+
+// requestFault is an error that the request itself caused, whichever status the
+// backend chose for it: another instance would answer the same.
+func requestFault(err *schema.Error) *fault {
+	err.Type, err.Status, err.RetryAfter = schema.TypeInvalidRequest, http.StatusBadRequest, 0
+	return neutralFault(err)
+}
+
+// An overloaded instance is avoided for as long as its Retry-After asks, within
+// these bounds.
+const (
+	shortestOverload = time.Second
+	longestOverload  = 30 * time.Second
+)
+
+// overloaded is the fault of a backend that works and is overloaded. Like a rate
+// limit, it counts neither for nor against the instance.
+func overloaded(err *schema.Error, asked time.Duration) *fault {
+	wait := min(max(asked, shortestOverload), longestOverload)
+	err.RetryAfter = max(err.RetryAfter, wait)
+	return &fault{err: err, outcome: breaker.Cancelled, failover: true, overload: wait}
+}
+
+// wrongCount is the fault of an answer with another number of results than were
+// asked for.
+func wrongCount(count *dialect.CountError) *fault {
+	text := count.Error()
+	err := apiError(schema.CodeUpstreamError, strings.ToUpper(text[:1])+text[1:]+".")
+	if count.Harmless {
+		return neutralFault(err)
+	}
+	return backendFault(err)
+}
+
+// failsOver tells whether a request that was answered with the status is tried at
+// another instance.
+func failsOver(status int) bool {
+	switch status {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// upstreamError returns the error that passes on what a backend said. The message
+// is given without its full stop.
+func (c classifier) upstreamError(message string, f *dialect.Failure) *schema.Error {
+	err := apiError(schema.CodeUpstreamError, c.withReason(message, f))
+	details := map[string]any{}
+	if f.Status != http.StatusOK {
+		details["upstream_status"] = f.Status
+	}
+	if text := c.instance.Target.Clean(f.Message); text != "" {
+		details["upstream_message"] = text
+	}
+	if f.DetailCode != "" {
+		details["error_code"] = f.DetailCode
+	}
+	err.Details = details
+	return err
+}
+
+// withReason adds the backend's own reason to a message, because many clients show
+// only the message of an error.
+func (c classifier) withReason(message string, f *dialect.Failure) string {
+	if reason := c.instance.Target.Reason(f.Message); reason != "" {
+		return message + ": " + reason
+	}
+	return message + "."
+}
+
+// addTokenIDHint tells a caller who sent token ids to a backend that refused the
+// request how to send text instead. Some client libraries send token ids by default.
+func (c classifier) addTokenIDHint(err *schema.Error) {
+	if c.req.Service == schema.Embedding && c.req.HasTokenIDs() {
+		err.Message = strings.TrimSuffix(err.Message, ".") + ". The input is token ids, which this backend may not take. " + dialect.TokenIDsHint
+	}
+}
+
+// parseRetryAfter returns the wait that a backend asks for: in milliseconds, which
+// some send, in seconds, or as a date. It returns 0 where the backend asks for none.
+func parseRetryAfter(header func(string) string, now time.Time) time.Duration {
+	const longest = 1e9 // seconds, which a time.Duration can hold; callers are told much less
+	if ms, err := strconv.ParseFloat(header("Retry-After-Ms"), 64); err == nil && ms > 0 && !math.IsInf(ms, 0) {
+		return time.Duration(min(ms/1000, longest) * float64(time.Second))
+	}
+	value := strings.TrimSpace(header("Retry-After"))
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 && !math.IsInf(seconds, 0) {
+		return time.Duration(min(seconds, longest) * float64(time.Second))
+	}
+	if at, err := http.ParseTime(value); err == nil && at.After(now) {
+		return at.Sub(now)
+	}
+	return 0
 }

@@ -2,9 +2,13 @@ package proxy
 
 import (
 	"context"
+	"errors"
 
 	"github.com/patchbay-ai/patchbay/internal/admit"
+	"github.com/patchbay-ai/patchbay/internal/allowance"
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -68,3 +72,64 @@ func (r *request) countShed() {
 		r.proxy.recorder.Shed(r.Record.Service, r.shedAs)
 	}
 }
+
+// Sink is the client's side of a request, to which the proxy sends the answer. Its
+// methods are called in the order in which they stand here: Route once, Head at most
+// once, then Write and Send any number of times. Calls never overlap, but they may
+// come from different goroutines. An error means that the client has left.
+type Sink interface {
+	// Route tells where the request went. It is called before the head of an
+	// answer, or before Do returns an error in place of an answer.
+	Route(route Route)
+	// Head begins a successful answer.
+	Head(head Head)
+	// Write adds to the body. What is written may be buffered until Send, or until
+	// Do returns. Write must not keep p.
+	Write(p []byte) (int, error)
+	// Send adds to the body and sends it, with what was buffered. The proxy calls it
+	// before it waits for the backend. Send must not keep p.
+	Send(p []byte) error
+}
+
+// Route is where a request went.
+type Route struct {
+	// Model is the configured name of the model. It is empty where no model has the
+	// name that the client asked for. Asked is that name if it is not that of Model.
+	Model, Asked string
+	// Instance is the one that was called last, nil where none was.
+	Instance *backend.Instance
+	// Attempts is how many instances were called.
+	Attempts int
+	// Cache is what the cache of answers did.
+	Cache metrics.Cached
+	// Limit is the state of the rate limit that applies to the request, if any does.
+	Limit ratelimit.Decision
+	// KeyRequests and KeyTokens are the states of the limits of the key and its tenant
+	// that have the least left; their Limit is 0 where there are none.
+	KeyRequests, KeyTokens allowance.State
+}
+
+// Head is what a client is told before the body of an answer.
+type Head struct {
+	ContentType string
+	// Length is the length of the body, -1 where it is not known because the
+	// answer is streamed.
+	Length int
+	// Events says that the body is a stream of events, which proxies between the
+	// gateway and the client should neither buffer nor cache.
+	Events bool
+	// Probe sends the client a comment, to find out whether it is still there; nil
+	// where the form of the body has no comments. Any goroutine may call it at any
+	// time.
+	Probe func()
+}
+
+// The content types of replies of the unified API.
+const (
+	TypeJSON   = "application/json"
+	TypeEvents = "text/event-stream; charset=utf-8"
+)
+
+// ErrBrokenOff means that an answer broke off whose form cannot carry an error. The
+// client can be told only by closing the connection before the body is complete.
+var ErrBrokenOff = errors.New("the answer broke off")

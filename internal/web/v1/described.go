@@ -279,3 +279,211 @@ type image struct {
 	RevisedPrompt string `json:"revised_prompt,omitzero"`
 	more
 }
+
+// completionRequest describes requests for the completion of texts.
+type completionRequest struct {
+	requestBase
+	Model            modelName       `json:"model" required:"true" example:"demo-chat"`
+	Prompt           completedPrompt `json:"prompt" required:"true"`
+	Suffix           string          `json:"suffix" doc:"What stands behind the text that is completed."`
+	Echo             bool            `json:"echo" doc:"The prompt stands before the completion."`
+	Logprobs         int64           `json:"logprobs" minimum:"0" maximum:"5"`
+	N                int64           `json:"n" minimum:"1" maximum:"128" doc:"Completions of each prompt."`
+	BestOf           int64           `json:"best_of" minimum:"1" maximum:"20"`
+	Stream           bool            `json:"stream"`
+	StreamOptions    streamOptions   `json:"stream_options"`
+	MaxTokens        int64           `json:"max_tokens" minimum:"1" doc:"Few backends take less than 1."`
+	Temperature      float64         `json:"temperature" minimum:"0" maximum:"2"`
+	TopP             float64         `json:"top_p" minimum:"0" maximum:"1"`
+	TopK             int64           `json:"top_k"`
+	FrequencyPenalty float64         `json:"frequency_penalty" minimum:"-2" maximum:"2"`
+	PresencePenalty  float64         `json:"presence_penalty" minimum:"-2" maximum:"2"`
+	Stop             textOrTexts     `json:"stop"`
+}
+
+type completedPrompt struct{}
+
+// Alternatives are a text, texts, and token ids in the two forms that clients send.
+func (completedPrompt) Alternatives() []any { return embeddingInput{}.Alternatives() }
+
+type textCompletion struct {
+	ID      string       `json:"id"`
+	Object  string       `json:"object"`
+	Created int64        `json:"created"`
+	Model   string       `json:"model"`
+	Choices []textChoice `json:"choices"`
+	Usage   *tokenUsage  `json:"usage,omitzero"`
+	more
+}
+
+type textChoice struct {
+	Index        int64   `json:"index,omitzero"`
+	Text         string  `json:"text,omitzero"`
+	FinishReason *string `json:"finish_reason,omitzero"`
+	more
+}
+
+type moderationRequest struct {
+	requestBase
+	Model modelName      `json:"model" required:"true" example:"demo-chat"`
+	Input moderatedInput `json:"input" required:"true"`
+}
+
+type moderatedInput struct{}
+
+// Alternatives are a text, texts, and parts that are texts or images. An empty list
+// would match two of them, and is not allowed.
+func (moderatedInput) Alternatives() []any { return []any{text(""), []text{}, []contentPart{}} }
+
+type moderation struct {
+	ID      string    `json:"id,omitzero"`
+	Model   string    `json:"model,omitzero"`
+	Results []verdict `json:"results"`
+	more
+}
+
+type verdict struct {
+	Flagged bool `json:"flagged,omitzero"`
+	more
+}
+
+type translationRequest struct {
+	File           string    `json:"file" required:"true" format:"binary"`
+	Model          modelName `json:"model" required:"true" example:"demo-stt"`
+	Prompt         string    `json:"prompt"`
+	ResponseFormat string    `json:"response_format" enum:"json,verbose_json,text,srt,vtt"`
+	Temperature    float64   `json:"temperature"`
+	more
+}
+
+// messageRequest describes requests to the Messages API.
+type messageRequest struct {
+	messageInput
+	MaxTokens int64 `json:"max_tokens" required:"true" minimum:"0" doc:"How many tokens the answer may have; 0 only fills the cache of prompts, at backends of the same API."`
+	more
+}
+
+// countRequest describes requests for the number of tokens of a message.
+type countRequest struct {
+	messageInput
+	MaxTokens int64 `json:"max_tokens"`
+	more
+}
+
+// messageInput is what both have in common.
+type messageInput struct {
+	Model         modelName        `json:"model" required:"true" example:"demo-chat"`
+	Messages      []messageTurn    `json:"messages" required:"true" minItems:"1"`
+	System        systemPrompt     `json:"system"`
+	Stream        bool             `json:"stream"`
+	Temperature   float64          `json:"temperature"`
+	TopP          float64          `json:"top_p"`
+	TopK          int64            `json:"top_k"`
+	StopSequences []string         `json:"stop_sequences"`
+	Tools         []extra          `json:"tools"`
+	ToolChoice    extra            `json:"tool_choice"`
+	Thinking      extra            `json:"thinking"`
+	Metadata      *messageMetadata `json:"metadata"`
+}
+
+type systemPrompt struct{}
+
+// Alternatives are a text and blocks of text.
+func (systemPrompt) Alternatives() []any { return []any{"", []textBlock{}} }
+
+type textBlock struct {
+	Type string `json:"type" required:"true" const:"text"`
+	Text string `json:"text" required:"true"`
+	more
+}
+
+type messageMetadata struct {
+	UserID string `json:"user_id" doc:"Who the request is made for; the quota ledger counts by it."`
+	more
+}
+
+type messageTurn struct {
+	Role    string      `json:"role" required:"true" enum:"user,assistant,system"`
+	Content textOrParts `json:"content" required:"true"`
+	more
+}
+
+type messageReply struct {
+	ID           string        `json:"id"`
+	Type         string        `json:"type"`
+	Role         string        `json:"role"`
+	Model        string        `json:"model"`
+	Content      []contentPart `json:"content"`
+	StopReason   *string       `json:"stop_reason"`
+	StopSequence *string       `json:"stop_sequence,omitzero"`
+	Usage        messageUsage  `json:"usage"`
+	more
+}
+
+type messageUsage struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	more
+}
+
+// responseRequest describes requests to the Responses API.
+type responseRequest struct {
+	requestBase
+	Model              modelName          `json:"model" required:"true" example:"demo-chat"`
+	Input              responseInput      `json:"input" requiredWithout:"previous_response_id" doc:"Required unless previous_response_id is given."`
+	Instructions       string             `json:"instructions"`
+	PreviousResponseID string             `json:"previous_response_id" doc:"The response that this one continues."`
+	Store              bool               `json:"store" doc:"Whether the response is kept, so that it can be continued; true if it is left out."`
+	Stream             bool               `json:"stream"`
+	MaxOutputTokens    int64              `json:"max_output_tokens" minimum:"1"`
+	Temperature        float64            `json:"temperature" minimum:"0" maximum:"2"`
+	TopP               float64            `json:"top_p" minimum:"0" maximum:"1"`
+	Tools              []responseTool     `json:"tools"`
+	ParallelToolCalls  bool               `json:"parallel_tool_calls"`
+	Reasoning          *responseReasoning `json:"reasoning"`
+}
+
+type responseInput struct{}
+
+// Alternatives are a text and items.
+func (responseInput) Alternatives() []any { return []any{"", []responseItem{}} }
+
+type responseItem struct {
+	Type string `json:"type" doc:"message, reasoning, function_call, function_call_output, custom_tool_call, custom_tool_call_output, item_reference or additional_tools; message if it is left out."`
+	more
+}
+
+type responseTool struct {
+	Type string `json:"type" required:"true" doc:"function, custom or namespace; hosted tools that clients offer by habit, such as web_search, are left out."`
+	Name string `json:"name"`
+	more
+}
+
+type responseReasoning struct {
+	Effort string `json:"effort"`
+	more
+}
+
+type response struct {
+	ID        string           `json:"id"`
+	Object    string           `json:"object"`
+	CreatedAt int64            `json:"created_at"`
+	Status    string           `json:"status"`
+	Model     string           `json:"model"`
+	Output    []jsontext.Value `json:"output"`
+	Usage     *responseUsage   `json:"usage,omitzero"`
+	more
+}
+
+type responseUsage struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	TotalTokens  int64 `json:"total_tokens"`
+	more
+}
+
+type itemQuery struct {
+	Limit int64  `json:"limit" minimum:"1" maximum:"100" doc:"How many items are listed; 20 if it is left out."`
+	Order string `json:"order" enum:"asc,desc" doc:"desc, the last item first, if it is left out."`
+	After string `json:"after" doc:"The id of the item after which the list begins."`
+}

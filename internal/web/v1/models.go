@@ -2,9 +2,13 @@ package v1
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -106,4 +110,103 @@ func (a *API) models(r *http.Request) ([]model, *schema.Error) {
 		}
 	}
 	return models, nil
+}
+
+// speaksMessages tells whether the caller of an endpoint that several APIs have speaks
+// Anthropic's: its clients always say which version of it they speak.
+func speaksMessages(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
+
+// messagesModel is a model as Anthropic's API shows it.
+type messagesModel struct {
+	Type        string `json:"type" const:"model"`
+	ID          string `json:"id"`
+	DisplayName string `json:"display_name"`
+	CreatedAt   string `json:"created_at" format:"date-time"`
+}
+
+func messagesModelOf(m model) messagesModel {
+	return messagesModel{"model", m.ID, m.ID, time.Unix(m.Created, 0).UTC().Format(time.RFC3339)}
+}
+
+// messagesModelPage is a page of the list of models.
+type messagesModelPage struct {
+	Data    []messagesModel `json:"data"`
+	HasMore bool            `json:"has_more"`
+	FirstID *string         `json:"first_id"`
+	LastID  *string         `json:"last_id"`
+}
+
+// modelsQuery selects a page of the list, in the shape of either API.
+type modelsQuery struct {
+	Limit    int64  `json:"limit" minimum:"1" maximum:"1000" doc:"How many models; all if it is left out."`
+	AfterID  string `json:"after_id" doc:"Those after this model."`
+	BeforeID string `json:"before_id" doc:"Those before this model."`
+}
+
+// selectModels returns the models that a query selects, and whether there are more in
+// the direction in which the query goes.
+func selectModels(models []model, query url.Values) (selected []model, hasMore bool, failed *schema.Error) {
+	const most = 1000
+	limit := len(models)
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
+			return nil, false, schema.InvalidValue("limit", "'limit' must be between 1 and 1000.")
+		}
+		limit = n
+	}
+	at := func(id string) int { return slices.IndexFunc(models, func(m model) bool { return m.ID == id }) }
+	from, to := 0, len(models)
+	if n := at(query.Get("after_id")); n >= 0 {
+		from = n + 1
+	}
+	if n := at(query.Get("before_id")); n >= 0 {
+		to = max(from, n)
+		from = max(from, to-limit)
+	}
+	hasMore = from+limit < to
+	if query.Has("before_id") {
+		hasMore = from > 0
+	}
+	return models[from:min(to, from+limit)], hasMore, nil
+}
+
+// messagesPage returns models as a page of Anthropic's API.
+func messagesPage(models []model, hasMore bool) messagesModelPage {
+	page := messagesModelPage{Data: []messagesModel{}, HasMore: hasMore}
+	for _, m := range models {
+		page.Data = append(page.Data, messagesModelOf(m))
+	}
+	if n := len(page.Data); n > 0 {
+		page.FirstID, page.LastID = &page.Data[0].ID, &page.Data[n-1].ID
+	}
+	return page
+}
+
+// estimateTokens returns the reply to a request for the number of tokens that no
+// backend has answered.
+func estimateTokens(req *schema.Request) []byte {
+	return messages.CountBody(messages.Estimate(req), true)
+}
+
+// Replies that have the shape of the API that the caller speaks.
+type (
+	anyModelList struct{}
+	anyModel     struct{}
+	anyError     struct{}
+)
+
+// Alternatives are the lists of both APIs.
+func (anyModelList) Alternatives() []any { return []any{modelList{}, messagesModelPage{}} }
+
+// Alternatives are the models of both APIs.
+func (anyModel) Alternatives() []any { return []any{model{}, messagesModel{}} }
+
+// Alternatives are the errors of both APIs.
+func (anyError) Alternatives() []any { return []any{errorBody{}, messages.ErrorBody{}} }
+
+// tokenCount is the reply to a request for the number of tokens.
+type tokenCount struct {
+	InputTokens int64 `json:"input_tokens"`
+	Estimated   bool  `json:"estimated,omitzero" doc:"No backend counted them; the header X-Router-Estimated says so, too."`
 }
