@@ -469,7 +469,7 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.abort(web.ErrStopping)
 		g.quit()
 		g.background.Wait()
-		g.closeTelemetry()
+		g.closeTelemetry(last)
 		g.Transport.Close()
 		g.closeBook()
 		g.closeLedger()

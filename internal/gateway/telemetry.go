@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
@@ -25,20 +26,23 @@ func (g *Gateway) openTelemetry(opened *cleanups) error {
 	if !settings.Enabled {
 		return nil
 	}
-	exporter, err := telemetry.Open(settings, g.build.Version)
+	exporter, err := telemetry.Open(context.Background(), settings, g.build.Version)
 	if err != nil {
 		return err
 	}
 	g.traces = exporter
-	opened.add(exporter.Close)
+	opened.add(func() { g.closeTelemetry(context.Background()) })
 	g.Recorder.Export(exporter.Export)
 	g.Recorder.TraceNew(settings.Sample)
 	return nil
 }
 
 // closeTelemetry ends it, after the last trace was sent.
-func (g *Gateway) closeTelemetry() {
-	if g.traces != nil {
-		g.traces.Close()
+func (g *Gateway) closeTelemetry(ctx context.Context) {
+	if g.traces == nil {
+		return
+	}
+	if err := g.traces.Close(ctx); err != nil {
+		g.log.Warn("closing the connection to the collector of traces", "error", err)
 	}
 }

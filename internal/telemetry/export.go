@@ -2,32 +2,91 @@ package telemetry
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
 
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
 )
 
+// exportTime is how long one export may take.
+const exportTime = 10 * time.Second
+
+// The errors of exports. They are shown to operators, so they hold neither an
+// address nor a credential.
+var (
+	errTimeout     = errors.New("the collector did not answer in time")
+	errUnreachable = errors.New("the collector could not be reached or refused the traces")
+)
+
 // Exporter sends traces to a collector.
 type Exporter struct {
-	collector *collector
-	settings  Settings
-	version   string
+	client   otlptrace.Client
+	settings Settings
+	version  string
 }
 
 // Open returns an exporter to the collector of the settings. Whether it can be
 // reached turns out with the first export.
-func Open(settings Settings, version string) (*Exporter, error) {
-	to, err := newCollector(settings, traceSignal)
-	return &Exporter{to, settings, version}, err
+func Open(ctx context.Context, settings Settings, version string) (*Exporter, error) {
+	e := &Exporter{settings: settings, version: version, client: newClient(settings)}
+	if err := e.client.Start(ctx); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	return e, nil
+}
+
+// newClient leaves retries to the pipeline, which knows when to stop.
+func newClient(s Settings) otlptrace.Client {
+	if s.Protocol == GRPC {
+		options := []otlptracegrpc.Option{
+			otlptracegrpc.WithTimeout(exportTime), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}),
+		}
+		if s.Endpoint != "" {
+			options = append(options, otlptracegrpc.WithEndpointURL(s.Endpoint))
+		}
+		if len(s.Headers) > 0 {
+			options = append(options, otlptracegrpc.WithHeaders(s.Headers))
+		}
+		return otlptracegrpc.NewClient(options...)
+	}
+	options := []otlptracehttp.Option{
+		otlptracehttp.WithTimeout(exportTime), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}),
+	}
+	if s.Endpoint != "" {
+		options = append(options, otlptracehttp.WithEndpointURL(tracesURL(s.Endpoint)))
+	}
+	if len(s.Headers) > 0 {
+		options = append(options, otlptracehttp.WithHeaders(s.Headers))
+	}
+	return otlptracehttp.NewClient(options...)
+}
+
+// tracesURL is where a collector with this base URL takes traces.
+func tracesURL(endpoint string) string {
+	const path = "/v1/traces"
+	return strings.TrimSuffix(strings.TrimSuffix(endpoint, "/"), path) + path
 }
 
 // Export sends the traces of a batch of calls.
 func (e *Exporter) Export(ctx context.Context, batch []calls.Call) error {
-	export := &collectorpb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{e.spansOf(batch)}}
-	return e.collector.export(ctx, export, new(collectorpb.ExportTraceServiceResponse))
+	ctx, cancel := context.WithTimeout(ctx, exportTime)
+	defer cancel()
+	err := e.client.UploadTraces(ctx, []*tracepb.ResourceSpans{e.spansOf(batch)})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return errTimeout
+	}
+	return errUnreachable
 }
 
 // Close ends the connection to the collector.
-func (e *Exporter) Close() { e.collector.close() }
+func (e *Exporter) Close(ctx context.Context) error { return e.client.Stop(ctx) }

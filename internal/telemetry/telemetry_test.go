@@ -1,10 +1,8 @@
 package telemetry
 
 import (
-	"maps"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -54,33 +52,8 @@ func TestTracesURL(t *testing.T) {
 		"http://h:4318": "http://h:4318/v1/traces", "http://h:4318/": "http://h:4318/v1/traces", "http://h/otlp": "http://h/otlp/v1/traces",
 		"http://h/v1/traces": "http://h/v1/traces",
 	} {
-		if got := traceSignal.address(given); got != want {
+		if got := tracesURL(given); got != want {
 			t.Errorf("%s: %s", given, got)
 		}
-	}
-}
-
-// The variables of the environment that other exporters of OTLP read, too.
-func TestVariablesOfTheEnvironment(t *testing.T) {
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all:4318")
-	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics/otlp")
-	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "a=1, b=two%20words,broken")
-	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "/nowhere/ca.pem")
-	for got, want := range map[string]string{
-		traceSignal.address(""): "http://all:4318/v1/traces", traceSignal.address("http://set"): "http://set/v1/traces",
-		metricSignal.address(""): "http://metrics/otlp",
-	} {
-		if got != want {
-			t.Errorf("address %s, want %s", got, want)
-		}
-	}
-	if got := traceSignal.headers(Settings{}); !maps.Equal(got, map[string]string{"a": "1", "b": "two words"}) {
-		t.Errorf("headers %v", got)
-	}
-	if got := traceSignal.headers(Settings{Headers: map[string]string{"c": "3"}}); !maps.Equal(got, map[string]string{"c": "3"}) {
-		t.Errorf("headers %v beside those of the settings", got)
-	}
-	if _, err := Open(Settings{}, "test"); err == nil || !strings.Contains(err.Error(), "/nowhere/ca.pem") {
-		t.Errorf("a certificate that is not there: %v", err)
 	}
 }
