@@ -158,7 +158,7 @@ func TestMemoryAllocatedForLargeHeadsIsGivenBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		t.Cleanup(func() { _ = c.Close() })
 		conns[i], readers[i] = c, bufio.NewReader(c)
 	}
 	send := func(n int) {

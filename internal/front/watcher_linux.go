@@ -45,7 +45,7 @@ func newWatcher() (*watcher, error) {
 	return w, nil
 }
 
-// add watches a connection until it is closed or removed. It tells, too, what happened
+// add watches a connection until it is closed or forgotten. It tells, too, what happened
 // to the connection before.
 func (w *watcher) add(c *conn) error {
 	w.mu.Lock()
@@ -57,19 +57,12 @@ func (w *watcher) add(c *conn) error {
 	return w.control(c, syscall.EPOLL_CTL_ADD, &event)
 }
 
-// forget forgets a connection that is about to be closed; the kernel does by itself.
+// forget forgets a connection that is closed or somebody else's. The kernel forgets it when
+// it is closed; what it tells of one before is dropped.
 func (w *watcher) forget(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.conns, c.id)
-}
-
-// remove ends what add began, for a connection that goes on elsewhere. That fails only
-// where there is nothing to end: add failed, or the connection is closed, which the kernel
-// has forgotten by itself.
-func (w *watcher) remove(c *conn) {
-	w.forget(c)
-	_ = w.control(c, syscall.EPOLL_CTL_DEL, new(syscall.EpollEvent))
 }
 
 // control changes what is polled for a connection.

@@ -13,6 +13,5 @@ func newWatcher() (*watcher, error) {
 
 func (*watcher) add(*conn) error { return nil }
 func (*watcher) forget(*conn)    {}
-func (*watcher) remove(*conn)    {}
 func (*watcher) run() error      { return nil }
 func (*watcher) close()          {}

@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // Redis names scripts so
+	"crypto/sha1"
 	"encoding/hex"
 
 	"github.com/redis/rueidis"
