@@ -20,10 +20,12 @@ import (
 )
 
 const (
-	costSmall, costLarge = 64 << 10, 1 << 20
+	costSmall, costLarge = 64 << 10, 2 << 20
 	// mostGrowth is how many times the cost of a small request the large one, which
-	// is 16 times its size, may cost. Quadratic work costs 256 times as much.
-	mostGrowth = 24
+	// is 32 times its size, may cost. Quadratic work costs 1,024 times as much, so one
+	// that is a thirtieth of a small request's cost shows; what large pieces of memory
+	// cost more than small ones does not.
+	mostGrowth = 64
 	costRounds = 40
 )
 
