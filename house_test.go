@@ -55,7 +55,6 @@ var packageOrder = []string{
 	"internal/quota/redisstore",
 	"internal/quota/sqlstore",
 	"internal/budget",
-	"internal/budget/redisbudget",
 	"internal/answercache",
 	"internal/answercache/rediscache",
 	"internal/answers",

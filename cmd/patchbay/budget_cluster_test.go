@@ -70,7 +70,7 @@ func (b *teamBudget) meet() {
 		gatewaytest.Eventually(b.t, "all know each other", func() bool {
 			lines := strings.Split(b.gateway(n).stderr.String(), "\n")
 			for n := len(lines) - 1; n >= 0; n-- {
-				if strings.Contains(lines[n], "the number of gateways that share budgets has changed") {
+				if strings.Contains(lines[n], "the number of gateways that share Redis has changed") {
 					return !strings.Contains(lines[n], `"gateways":1,`) && !strings.Contains(lines[n], `"gateways":2,`) &&
 						!strings.Contains(lines[n], `"gateways":1}`) && !strings.Contains(lines[n], `"gateways":2}`)
 				}
@@ -167,7 +167,7 @@ func (b *teamBudget) loseRedis() {
 // supposes that these moments are less than three seconds apart; on a machine that was too
 // busy for that the budget is not checked.
 func (b *teamBudget) back() {
-	const away, shared = "the budgets cannot be shared", "the budgets are shared again"
+	const away, shared = "what gateways share cannot be reached", "what gateways share is exact again"
 	var first, last time.Time
 	for n := range b.gateways {
 		gatewaytest.Eventually(b.t, "Redis is there again", func() bool {

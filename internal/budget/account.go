@@ -144,8 +144,11 @@ func (a *Account) isShort(one *span, unit int, limit, used, more int64) bool {
 	if more > limit-used {
 		return true
 	}
-	share := (limit - one.outUsed[unit]) / a.book.members.Load()
-	return one.isOut && one.own()[unit]-one.outOwn[unit]+more > share
+	if !one.isOut {
+		return false
+	}
+	share := (limit - one.outUsed[unit]) / int64(a.book.options.Shared.Members())
+	return one.own()[unit]-one.outOwn[unit]+more > share
 }
 
 // isUsedUp returns the budget that has no room for more, whatever is given back.

@@ -37,7 +37,7 @@ const aheadParts = 4
 // lookAhead sets what is committed ahead: the target, within the part of this gateway of what
 // is left of each budget; mu is held.
 func (s *span) lookAhead(b *Book, limits *[windowCount]Amounts, target Amounts, members int64) {
-	if limits == nil || s.isOut || b.isAway() {
+	if limits == nil || s.isOut || b.options.Shared.IsAway() {
 		s.ahead, s.leased = Amounts{}, Amounts{}
 		return
 	}

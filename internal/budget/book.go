@@ -3,7 +3,6 @@ package budget
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // Ledger counts what was spent; *quota.Ledger is one.
@@ -26,32 +26,22 @@ type Ledger interface {
 	RecoveredWriters() []string
 }
 
-// Store is where gateways tell each other what they have spent and reserved.
-type Store interface {
-	// Commit stores what one gateway has committed in windows, unless it stored something
-	// newer, and returns what every gateway has committed there, in the same order.
-	Commit(ctx context.Context, gateway string, own []Commitment) (all []map[string]Committed, err error)
-	// Close closes the connection to the store.
-	Close()
-}
-
-// Commitment is what one gateway has spent and reserved in a window of an account.
-type Commitment struct {
-	Account string
-	Window  quota.Window
-	Start   time.Time
-	// IsNew says that the store has not confirmed it yet.
-	IsNew bool
-	Committed
-}
-
-// Committed is what a store has of one gateway.
-type Committed struct {
-	// Order is greater for what is newer.
-	Order int64
-	// Amounts are what was spent and is reserved, and Reserved what of them is reserved;
-	// that of a gateway of the release before is not known and counts as spent.
-	Amounts, Reserved Amounts
+// Shared is what gateways share; *tally.Pool is it.
+type Shared interface {
+	// Meet makes the first contact with the store.
+	Meet(ctx context.Context)
+	// Tell stores totals and returns what all writers told.
+	Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error)
+	// IsAway reports whether the store does not answer, and IsSettled whether it has been
+	// there for so long that all gateways have told what they know.
+	IsAway() bool
+	IsSettled() bool
+	// Members is how many gateways there are, and Changes a text that is another one when
+	// one of them has told news; it is empty where that is not known.
+	Members() int
+	Changes() string
+	// Stats has the failures of the store.
+	Stats() tally.Stats
 }
 
 // Book keeps the accounts that have budgets. While there are none it has no file, no
@@ -73,12 +63,6 @@ type Book struct {
 	// isKnown says that the journal and the database were read.
 	isKnown atomic.Bool
 
-	store   atomic.Pointer[Store]
-	sharing condition.Condition // whether the store answers
-	members atomic.Int64
-	// membersAt is when there were last so many; only the exchange uses it.
-	membersAt time.Time
-	backAt    atomic.Int64 // when the store came back, in nanoseconds; 0 where it was never away
 	// rest says how long the exchange may rest; only that uses it.
 	rest rest
 
@@ -98,14 +82,11 @@ type Options struct {
 	// FailOpen lets requests pass when the ledger fails, and Degrade when the store of
 	// all gateways does, within this gateway's share of what was left.
 	FailOpen, Degrade bool
-	// OpenStore connects to that store; nil where gateways share nothing. Timeout bounds
-	// one call of it for a request.
-	OpenStore func(context.Context) (Store, error)
-	Timeout   time.Duration
-	// Members tells how many gateways are there. Changes returns a text that is another one
-	// when one of them has told the store something, and empty where that is not known.
-	Members func() int
-	Changes func() string
+	// Shared is that store; nil where gateways share nothing. Its places have names with
+	// this prefix. Timeout bounds one call of it for a request.
+	Shared  Shared
+	Prefix  string
+	Timeout time.Duration
 	// ReadEvery is the time between two reads of what others have written to the
 	// database.
 	ReadEvery time.Duration
@@ -130,9 +111,7 @@ func New(options Options) *Book {
 	if options.pause == nil {
 		options.pause = pause
 	}
-	b := &Book{options: options, writer: rand.Text()[:13], accounts: map[string]*state{}, known: map[place]map[string]Amounts{}}
-	b.members.Store(1)
-	return b
+	return &Book{options: options, writer: rand.Text()[:13], accounts: map[string]*state{}, known: map[place]map[string]Amounts{}}
 }
 
 // beat is the time between two exchanges with the other gateways.
@@ -203,23 +182,10 @@ func (b *Book) begin() {
 	if b.options.manual {
 		return
 	}
-	b.join(ctx)
+	if b.options.Shared != nil { // so that the first request finds it
+		b.options.Shared.Meet(ctx)
+	}
 	b.running.Go(func() { b.loop(ctx) })
-}
-
-// join connects to the store that gateways share, so that the first request finds it
-// open. Where that fails, the exchange tries again.
-func (b *Book) join(ctx context.Context) {
-	if b.options.OpenStore == nil {
-		return
-	}
-	ctx, cancel := b.exchangeContext(ctx)
-	defer cancel()
-	err := b.connect(ctx)
-	b.setAway(err)
-	if err == nil {
-		b.noteMembers(int64(max(1, b.options.Members())))
-	}
 }
 
 // exchangeContext returns a context that bounds an exchange with the store.
@@ -329,21 +295,16 @@ func TenantSubject(name string) quota.Subject {
 // exchange tells the other gateways what this one has committed, and learns what they
 // have. Idle gateways learn it too, for the time when the store is away.
 func (b *Book) exchange(ctx context.Context) {
-	if b.options.OpenStore == nil {
+	if b.options.Shared == nil {
 		return
 	}
 	ctx, cancel := b.exchangeContext(ctx)
 	defer cancel()
-	err := b.connect(ctx)
-	if err == nil {
-		b.noteMembers(int64(max(1, b.options.Members())))
-		err = b.commitAll(ctx)
+	if b.commitAll(ctx) == nil {
+		return
 	}
-	b.setAway(err)
-	if err != nil {
-		for _, s := range b.states() {
-			s.lose()
-		}
+	for _, s := range b.states() {
+		s.lose()
 	}
 }
 
@@ -358,8 +319,8 @@ func (b *Book) commitAll(ctx context.Context) error {
 		s.lookAhead()
 		s.mu.Unlock()
 	}
-	changes, now := b.options.Changes(), b.options.Now()
-	if b.rest.may(changes, now) && !b.isAway() && !slices.ContainsFunc(states, (*state).hasNews) {
+	changes, now := b.options.Shared.Changes(), b.options.Now()
+	if b.rest.may(changes, now) && !slices.ContainsFunc(states, (*state).hasNews) {
 		return nil
 	}
 	for _, s := range states {
@@ -395,57 +356,8 @@ func (b *Book) states() (all []*state) {
 	return all
 }
 
-// connect opens the store if it is not open.
-func (b *Book) connect(ctx context.Context) error {
-	if b.store.Load() != nil {
-		return nil
-	}
-	store, err := b.options.OpenStore(ctx)
-	if err == nil {
-		b.store.Store(&store)
-	}
-	return err
-}
-
 // presence is how long a gateway counts as there after it was.
 const presence = 10 * time.Second
-
-// noteMembers takes over how many gateways there are. A store that was away, or lost its
-// data, knows the others again when they have met it: until then the number does not fall,
-// because it divides what each may use while the store is away.
-func (b *Book) noteMembers(count int64) {
-	known, now := b.members.Load(), b.options.Now()
-	if count < known && (b.isAway() || now.Sub(b.membersAt) < presence || now.Sub(time.Unix(0, b.backAt.Load())) < presence) {
-		return
-	}
-	b.membersAt = now
-	if count != known {
-		b.members.Store(count)
-		b.options.Log.Info("the number of gateways that share budgets has changed", "gateways", count)
-	}
-}
-
-// setAway notes whether the store answers, and logs when that changes.
-func (b *Book) setAway(err error) {
-	if errors.Is(err, context.Canceled) {
-		return
-	}
-	if err != nil {
-		if b.sharing.Fail(err.Error()) {
-			b.options.Log.Warn("the budgets cannot be shared: each gateway keeps to its part of what was left", "gateways", b.members.Load(), "error", err)
-		}
-		return
-	}
-	if b.isAway() {
-		b.backAt.Store(b.options.Now().UnixNano()) // before others see that it is back
-	}
-	if b.sharing.Recover() {
-		b.options.Log.Info("the budgets are shared again")
-	}
-}
-
-// isAway reports whether the store did not answer the last time.
-func (b *Book) isAway() bool { return b.sharing.Failure() != nil }
 
 // Sharing is the state of the store in which gateways tell each other what they spend.
 type Sharing struct {
@@ -462,18 +374,11 @@ func (b *Book) Sharing() Sharing {
 	if b == nil {
 		return Sharing{}
 	}
-	return Sharing{On: b.started.Load() && b.options.OpenStore != nil, Failure: b.sharing.Failure(), Failures: b.sharing.Failures()}
-}
-
-// grace is how long a gateway keeps to its part after the store is back: until then all
-// others have told what they spent meanwhile.
-const grace = 3 * beat
-
-// isSettled tells whether the store has been there for so long that all gateways have told
-// it what they committed. The exchange that finds the store again is the first one of the
-// grace.
-func (b *Book) isSettled() bool {
-	return !b.isAway() && b.options.Now().Sub(time.Unix(0, b.backAt.Load())) >= grace
+	if b.options.Shared == nil {
+		return Sharing{}
+	}
+	stats := b.options.Shared.Stats()
+	return Sharing{On: b.started.Load(), Failure: stats.Failure, Failures: stats.Failures}
 }
 
 // Close tells the other gateways what was spent at last, and ends.
@@ -486,8 +391,10 @@ func (b *Book) Close(ctx context.Context) {
 	}
 	stop()
 	b.running.Wait()
-	b.exchange(ctx)
-	if store := b.store.Load(); store != nil {
-		(*store).Close()
+	for _, s := range b.states() { // nothing comes any more
+		s.mu.Lock()
+		s.demand = demand{}
+		s.mu.Unlock()
 	}
+	b.exchange(ctx)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/tally/tallytest"
 )
 
 var errFault = errors.New("fault")
@@ -65,59 +66,118 @@ func (l *ledger) Totals(_ context.Context, open []quota.CalendarWindow) ([]quota
 	return rows, l.writer, nil
 }
 
-// memoryStore is a Store that can be away, and can lose its data.
-type memoryStore struct {
-	mu     sync.Mutex
-	down   bool
-	fields map[string]map[string]Committed
-	met    map[string]bool
+// team is what gateways share, as a plain value that can be away and can lose its data.
+type team struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	down  bool
+	store *tallytest.Model
+	lives int
+	met   map[string]bool
 }
 
-func (m *memoryStore) Commit(_ context.Context, gateway string, own []Commitment) ([]map[string]Committed, error) {
+func newTeam(now func() time.Time) *team {
+	return &team{now: now, store: tallytest.New(), met: map[string]bool{}}
+}
+
+// lose makes the store lose its data.
+func (m *team) lose() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.down {
+	m.store.Flush()
+	m.lives++
+}
+
+func (m *team) setDown(isDown bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.down = isDown
+}
+
+// member returns the side of one gateway, which has met the store if that answers.
+func (m *team) member(id string) *member {
+	c := &member{team: m, id: id, known: 1, life: m.lives}
+	c.beat()
+	c.settled = time.Time{}
+	return c
+}
+
+// member is a tally.Pool whose beats a test makes.
+type member struct {
+	*team
+	id      string
+	known   int
+	away    bool
+	life    int
+	settled time.Time
+	changes func() string
+}
+
+// settleTime is how long gateways have to tell again what they know.
+const settleTime = 2 * tally.SettleTime
+
+// beat does what the pool does by itself, several times a second.
+func (c *member) beat() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		c.away = true
+		return
+	}
+	if c.away || c.life != c.lives {
+		c.settled = c.now().Add(settleTime)
+	}
+	c.away, c.life = false, c.lives
+	c.met[c.id] = true
+	c.known = max(c.known, len(c.met))
+}
+
+func (c *member) Meet(context.Context) { c.beat() }
+
+func (c *member) Tell(_ context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away = c.away || c.down; c.away {
 		return nil, errFault
 	}
-	var all []map[string]Committed
-	for _, c := range own {
-		name := fmt.Sprint(c.Account, c.Window, c.Start.Unix())
-		if m.fields[name] == nil {
-			m.fields[name] = map[string]Committed{}
-		}
-		if known, there := m.fields[name][gateway]; !there || c.Order > known.Order {
-			m.fields[name][gateway] = c.Committed
-		}
-		all = append(all, maps.Clone(m.fields[name]))
-	}
-	return all, nil
+	return c.store.Tell(sheets, isNews), nil
 }
 
-// members returns how many gateways are there, as one of them knows it.
-func (m *memoryStore) members(gateway string) func() int {
-	known := 1
-	return func() int {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if !m.down {
-			m.met[gateway] = true
-			known = len(m.met)
-		}
-		return known
-	}
+func (c *member) IsAway() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.away
 }
 
-// unknown is a count of changes that is not known.
-func unknown() string { return "" }
+func (c *member) IsSettled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.away && !c.now().Before(c.settled)
+}
 
-func (m *memoryStore) Close() {}
+func (c *member) Members() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known = max(c.known, len(c.met))
+	return c.known
+}
+
+func (c *member) Changes() string {
+	if c.changes == nil {
+		return "" // not known
+	}
+	return c.changes()
+}
+
+func (c *member) Stats() tally.Stats { return tally.Stats{} }
 
 // world is some gateways, what they share, and the truth.
 type world struct {
 	t       *rapid.T
 	now     time.Time
 	data    *database
-	store   *memoryStore // nil where the gateways share nothing
+	store   *team // nil where the gateways share nothing
 	budgets Budgets
 	nodes   []*node
 	away    bool // the store does not answer
@@ -130,6 +190,7 @@ type world struct {
 
 type node struct {
 	book      *Book
+	shared    *member
 	account   *Account
 	ledger    *ledger
 	processes []string
@@ -153,12 +214,20 @@ func (w *world) start(n *node) {
 	n.processes = append(n.processes, n.ledger.writer)
 	options := Options{Ledger: n.ledger, FailOpen: true, Degrade: true, Timeout: time.Minute, Now: func() time.Time { return w.now }, manual: true, pause: noPause}
 	if w.store != nil {
-		options.OpenStore = func(context.Context) (Store, error) { return w.store, nil }
-		options.Members, options.Changes = w.store.members(fmt.Sprintf("%p", n)), unknown
+		n.shared = w.store.member(fmt.Sprintf("%p", n))
+		options.Shared = n.shared
 	}
 	n.book = New(options)
 	n.account = n.book.Open("key/k", subject, w.budgets)
 	n.open = nil
+	n.exchange()
+}
+
+// exchange makes the beat of a second.
+func (n *node) exchange() {
+	if n.shared != nil {
+		n.shared.beat()
+	}
 	n.book.exchange(context.Background())
 }
 
@@ -278,7 +347,7 @@ func TestBudgetsHoldInRandomHistories(t *testing.T) {
 		}
 		gateways := rapid.IntRange(1, 3).Draw(rt, "gateways")
 		if gateways > 1 {
-			w.store = &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}
+			w.store = newTeam(func() time.Time { return w.now })
 		}
 		for range gateways {
 			w.nodes = append(w.nodes, new(node))
@@ -288,13 +357,13 @@ func TestBudgetsHoldInRandomHistories(t *testing.T) {
 				if n.book == nil {
 					w.start(n)
 				}
-				n.book.exchange(context.Background())
+				n.exchange()
 			}
 		}
 		exchange := func() { // twice, so that the first one learns what the last one tells
 			for range 2 {
 				for _, n := range w.nodes {
-					n.book.exchange(context.Background())
+					n.exchange()
 				}
 			}
 		}
@@ -324,17 +393,17 @@ func TestBudgetsHoldInRandomHistories(t *testing.T) {
 					exchange() // the last second before it
 				}
 				w.away = !w.away
-				w.store.down = w.away
+				w.store.setDown(w.away)
 				exchange()
 				if !w.away {
-					w.now = w.now.Add(grace)
+					w.now = w.now.Add(settleTime)
 					exchange()
 				}
 			},
 			"wipe": func(*rapid.T) {
 				if w.store != nil && !w.away {
 					exchange() // the second before it, and the one after it
-					clear(w.store.fields)
+					w.store.lose()
 					exchange()
 				}
 			},
@@ -401,12 +470,13 @@ func TestAGatewayKeepsToItsPartUntilAllHaveTold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{
 			t: rt, now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), data: &database{map[string]quota.Row{}}, budgets: Budgets{Total: Budget{Tokens: 1000}},
-			store: &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}, nodes: []*node{new(node), new(node)},
+			nodes: []*node{new(node), new(node)},
 		}
+		w.store = newTeam(func() time.Time { return w.now })
 		first, second := w.nodes[0], w.nodes[1]
 		w.start(first)
 		w.start(second)
-		exchange := func(n *node) { n.book.exchange(context.Background()) }
+		exchange := (*node).exchange
 		takes := func(n *node, tokens int64) bool {
 			refused, err := new(Charge).Reserve(context.Background(), [2]*Account{n.account}, Amounts{1, tokens, 0}, w.now)
 			return refused == nil && err == nil
@@ -416,21 +486,20 @@ func TestAGatewayKeepsToItsPartUntilAllHaveTold(t *testing.T) {
 			exchange(second)
 			exchange(first)
 			used := int64(0)
-			for _, one := range w.store.fields[fmt.Sprint("key/k", quota.BudgetTotal, quota.BudgetTotal.Start(w.now).Unix())] {
+			for _, one := range readTotals(w.store.store.Tell([]tally.Sheet{{Name: ":budget:{key/k}:BUDGET_TOTAL:all", IsRead: true}}, false)[0]) {
 				used += one.Amounts[Tokens]
 			}
 			part := (1000 - used) / 2
-			w.store.down = true
+			w.store.setDown(true)
 			exchange(first)
 			exchange(second)
 			if part > 1 && (!takes(second, part) || takes(second, 1)) {
 				rt.Fatalf("the second gateway does not keep to its part of %d", part)
 			}
 			if rapid.Bool().Draw(rt, "data are lost") {
-				clear(w.store.fields)
-				clear(w.store.met)
+				w.store.lose()
 			}
-			w.store.down = false
+			w.store.setDown(false)
 			for range rapid.IntRange(1, 3).Draw(rt, "exchanges") {
 				exchange(first)
 				w.now = w.now.Add(beat / 2)
@@ -439,7 +508,7 @@ func TestAGatewayKeepsToItsPartUntilAllHaveTold(t *testing.T) {
 				rt.Fatalf("the first gateway takes more than its part of %d before the second has told", part)
 			}
 			exchange(second)
-			w.now = w.now.Add(grace)
+			w.now = w.now.Add(settleTime)
 			exchange(second)
 			exchange(first)
 			if part > 1 && !takes(first, min(3, part)) {
@@ -449,14 +518,14 @@ func TestAGatewayKeepsToItsPartUntilAllHaveTold(t *testing.T) {
 	})
 }
 
-// gathering is a Store that fails all commitments at once when so many wait for an answer.
+// gathering fails all that is told at once when so many wait for an answer.
 type gathering struct {
-	*memoryStore
+	*member
 	missing atomic.Int64
 	all     chan struct{}
 }
 
-func (g *gathering) Commit(context.Context, string, []Commitment) ([]map[string]Committed, error) {
+func (g *gathering) Tell(context.Context, []tally.Sheet, bool) ([]map[string]string, error) {
 	if g.missing.Add(-1) == 0 {
 		close(g.all)
 	}
@@ -470,16 +539,13 @@ func (g *gathering) Commit(context.Context, string, []Commitment) ([]map[string]
 func TestRequestsThatWaitWhenTheStoreGoesAwayAreInTheShare(t *testing.T) {
 	t.Parallel()
 	const waiting, gateways, share = 12, 3, 4
-	store := &gathering{memoryStore: &memoryStore{}, all: make(chan struct{})}
+	store := &gathering{member: newTeam(time.Now).member("w"), all: make(chan struct{})}
 	store.missing.Store(waiting)
+	store.known = gateways
 	book := New(Options{
-		Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, Degrade: true, Timeout: time.Hour,
-		OpenStore: func(context.Context) (Store, error) { return store, nil }, manual: true, Members: func() int { return gateways }, Changes: unknown,
+		Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, Degrade: true, Timeout: time.Hour, Shared: store, manual: true,
 	})
 	account := book.Open("key/k", KeySubject("k"), Budgets{Total: Budget{Requests: gateways * share}})
-	var opened Store = store
-	book.store.Store(&opened)
-	book.members.Store(gateways)
 	var passed atomic.Int64
 	var running sync.WaitGroup
 	for range waiting {
@@ -499,35 +565,40 @@ func TestRequestsThatWaitWhenTheStoreGoesAwayAreInTheShare(t *testing.T) {
 // neither refused nor counted as if the gateway were alone.
 func TestTheFirstRequestFindsTheStoreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{"another gateway": true}}
+		store := &late{newTeam(time.Now).member("w")}
+		store.team.member("another gateway")
+		store.away = true
 		book := New(Options{
-			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, Timeout: 50 * time.Millisecond, ReadEvery: time.Minute,
-			Members: store.members("w"), Changes: unknown,
-			OpenStore: func(context.Context) (Store, error) {
-				<-time.After(500 * time.Millisecond)
-				return store, nil
-			},
+			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, Timeout: 50 * time.Millisecond, ReadEvery: time.Minute, Shared: store,
 		})
 		defer book.Close(t.Context())
 		account := book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
 		if refused, err := new(Charge).Reserve(context.Background(), [2]*Account{account}, Amounts{1, 10, 0}, time.Now()); refused != nil || err != nil {
 			t.Errorf("refused with %+v, %v", refused, err)
 		}
-		if book.isAway() || book.members.Load() != 2 {
-			t.Errorf("the store is away: %v, gateways: %d", book.isAway(), book.members.Load())
+		if store.IsAway() || store.Members() != 2 {
+			t.Errorf("the store is away: %v, gateways: %d", store.IsAway(), store.Members())
 		}
 	})
+}
+
+// late takes its time to be met.
+type late struct{ *member }
+
+func (l *late) Meet(context.Context) {
+	<-time.After(500 * time.Millisecond)
+	l.beat()
 }
 
 // What a process had reserved that was killed before it counted anything is free when the
 // next one of the gateway is there, for the other gateways as well.
 func TestReservationsOfAKilledProcessAreFree(t *testing.T) {
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	store := &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}
+	store := newTeam(func() time.Time { return now })
 	start := func(writer string, data *durable.Dir) *Account {
 		book := New(Options{
-			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: writer}, FailOpen: true, Timeout: time.Minute, Now: func() time.Time { return now },
-			OpenStore: func(context.Context) (Store, error) { return store, nil }, Data: data, manual: true, pause: noPause, Members: store.members(writer), Changes: unknown,
+			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: writer}, FailOpen: true, Timeout: time.Minute, Now: store.now,
+			Shared: store.member(writer), Data: data, manual: true, pause: noPause,
 		})
 		account := book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
 		book.exchange(t.Context())
@@ -568,11 +639,8 @@ func TestProcessThatCannotBeRememberedIsTold(t *testing.T) {
 	var log bytes.Buffer
 	book := New(Options{
 		Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "second"}, Timeout: time.Minute, Data: data, manual: true, pause: noPause,
-		Members: func() int { return 1 }, Changes: unknown,
-		OpenStore: func(context.Context) (Store, error) {
-			return &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}, nil
-		},
-		Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Shared: newTeam(time.Now).member("second"),
+		Log:    slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	account := book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
 	book.exchange(t.Context())
@@ -591,11 +659,11 @@ func TestProcessThatCannotBeRememberedIsTold(t *testing.T) {
 // count as used, so that nobody waits for them.
 func TestReservationsOfAGatewayThatIsGoneAreUsed(t *testing.T) {
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	store := &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}
+	store := newTeam(func() time.Time { return now })
 	start := func(writer string) *Account {
 		book := New(Options{
-			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: writer}, FailOpen: true, Timeout: time.Minute, Now: func() time.Time { return now },
-			OpenStore: func(context.Context) (Store, error) { return store, nil }, manual: true, pause: noPause, Members: store.members(writer), Changes: unknown,
+			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: writer}, FailOpen: true, Timeout: time.Minute, Now: store.now,
+			Shared: store.member(writer), manual: true, pause: noPause,
 		})
 		return book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
 	}
@@ -620,25 +688,26 @@ func TestReservationsOfAGatewayThatIsGoneAreUsed(t *testing.T) {
 // known to the others with their next exchange.
 func TestGatewaysWithoutNewsLeaveTheStoreAlone(t *testing.T) {
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	store := &countingStore{memoryStore: &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}}
+	store := newTeam(func() time.Time { return now })
 	var accounts []*Account
 	for _, writer := range []string{"a", "b"} {
+		shared := store.member(writer)
+		shared.changes = func() string { return fmt.Sprint("epoch ", store.lives, store.store.News()) }
 		book := New(Options{
-			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: writer}, FailOpen: true, Timeout: time.Minute, Now: func() time.Time { return now },
-			OpenStore: func(context.Context) (Store, error) { return store, nil }, manual: true, pause: noPause, Members: store.members(writer),
-			Changes: func() string { return fmt.Sprint("epoch ", store.changes) },
+			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: writer}, FailOpen: true, Timeout: time.Minute, Now: store.now,
+			Shared: shared, manual: true, pause: noPause,
 		})
 		accounts = append(accounts, book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}}))
 	}
 	beats := func(count int) int {
-		before := store.commits
+		before := store.store.Told()
 		for range count {
 			now = now.Add(beat)
 			for _, account := range accounts {
 				account.book.exchange(t.Context())
 			}
 		}
-		return store.commits - before
+		return store.store.Told() - before
 	}
 	beats(4)
 	if n := beats(30); n != 0 {
@@ -656,38 +725,20 @@ func TestGatewaysWithoutNewsLeaveTheStoreAlone(t *testing.T) {
 	if n := beats(30); n != 0 {
 		t.Errorf("%d commitments after the news", n)
 	}
-	clear(store.fields)
-	store.changes = -1 // the store has lost its data
-	if n := beats(1); n == 0 || len(store.fields) == 0 {
+	store.lose()
+	if n := beats(1); n == 0 {
 		t.Errorf("%d commitments after the data were lost", n)
 	}
-}
-
-// countingStore is a memoryStore that counts commitments, and those with news.
-type countingStore struct {
-	*memoryStore
-	commits, changes int
-}
-
-func (c *countingStore) Commit(ctx context.Context, gateway string, own []Commitment) ([]map[string]Committed, error) {
-	c.commits++
-	for _, one := range own {
-		if one.IsNew {
-			c.changes++
-			break
-		}
-	}
-	return c.memoryStore.Commit(ctx, gateway, own)
 }
 
 // A gateway asks before it says that a budget is used up, if it has not heard of the store
 // for a beat: what another one had spent may be known better meanwhile.
 func TestUsedUpIsAskedOnceMore(t *testing.T) {
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	store := &countingStore{memoryStore: &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}}
+	store := newTeam(func() time.Time { return now })
 	book := New(Options{
-		Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, FailOpen: true, Timeout: time.Minute, Now: func() time.Time { return now },
-		OpenStore: func(context.Context) (Store, error) { return store, nil }, manual: true, pause: noPause, Members: func() int { return 1 }, Changes: unknown,
+		Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, FailOpen: true, Timeout: time.Minute, Now: store.now,
+		Shared: store.member("w"), manual: true, pause: noPause,
 	})
 	account := [2]*Account{book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})}
 	book.exchange(t.Context())
@@ -698,12 +749,12 @@ func TestUsedUpIsAskedOnceMore(t *testing.T) {
 	charge.Settle(schema.Usage{Total: 100}, 0)
 	for _, wait := range []time.Duration{0, beat, 0, beat} {
 		now = now.Add(wait)
-		before := store.commits
+		before := store.store.Told()
 		refused, err := new(Charge).Reserve(t.Context(), account, Amounts{1, 1, 0}, now)
 		if err != nil || refused == nil || refused.Held {
 			t.Errorf("%+v, %v", refused, err)
 		}
-		if asked := store.commits > before; asked != (wait > 0) {
+		if asked := store.store.Told() > before; asked != (wait > 0) {
 			t.Errorf("asked %t, %v after the last answer", asked, wait)
 		}
 	}

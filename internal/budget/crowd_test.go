@@ -11,18 +11,19 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
-// distant is a memoryStore that takes some time to reach.
+// distant is a member of a team that takes some time to reach.
 type distant struct {
-	*memoryStore
-	away time.Duration // one way
+	*member
+	way time.Duration // one way
 }
 
-func (d *distant) Commit(ctx context.Context, gateway string, own []Commitment) ([]map[string]Committed, error) {
-	<-time.After(d.away)
-	all, err := d.memoryStore.Commit(ctx, gateway, own)
-	<-time.After(d.away)
+func (d *distant) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error) {
+	<-time.After(d.way)
+	all, err := d.member.Tell(ctx, sheets, isNews)
+	<-time.After(d.way)
 	return all, err
 }
 
@@ -34,13 +35,12 @@ func TestManyRequestsAtOnceUseTheRoomThatThereIs(t *testing.T) {
 		t.Run(away.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const gateways, requests, room = 3, 60, 19
-				store := &distant{&memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}, away}
+				store := newTeam(time.Now)
 				var accounts [gateways]*Account
 				for i := range accounts {
 					book := New(Options{
 						Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: fmt.Sprint(i)}, Timeout: time.Minute, ReadEvery: time.Minute,
-						Members: store.members(fmt.Sprint(i)), Changes: unknown,
-						OpenStore: func(context.Context) (Store, error) { return store, nil },
+						Shared: &distant{store.member(fmt.Sprint(i)), away},
 					})
 					defer book.Close(t.Context()) //nolint:gocritic // three, and they are used until the end
 					accounts[i] = book.Open("key/k", subject, Budgets{Total: Budget{Requests: room}})
@@ -83,13 +83,12 @@ func TestSteadyRequestsDoNotWaitForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const gateways, seconds, perSecond, tokens = 3, 20, 50, 10
 		const limit = gateways*seconds*perSecond*tokens + 200_000
-		store := &distant{&memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}, 10 * time.Millisecond}
+		store := newTeam(time.Now)
 		var accounts [gateways]*Account
 		for i := range accounts {
 			book := New(Options{
 				Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: fmt.Sprint(i)}, Timeout: time.Minute, ReadEvery: time.Hour,
-				Members: store.members(fmt.Sprint(i)), Changes: unknown,
-				OpenStore: func(context.Context) (Store, error) { return store, nil },
+				Shared: &distant{store.member(fmt.Sprint(i)), 10 * time.Millisecond},
 			})
 			defer book.Close(t.Context()) //nolint:gocritic // three, and they are used until the end
 			accounts[i] = book.Open("key/k", subject, Budgets{Day: Budget{Tokens: limit}, Total: Budget{Tokens: limit, Requests: 1_000_000}})

@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -16,11 +15,10 @@ func TestASpentBudgetLetsPassWhatTakesNothingOfIt(t *testing.T) {
 	for name, isShared := range map[string]bool{"alone": false, "shared": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}
+			store := newTeam(time.Now)
 			options := Options{Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, FailOpen: true, Degrade: true, Timeout: time.Hour, manual: true}
 			if isShared {
-				options.OpenStore = func(context.Context) (Store, error) { return store, nil }
-				options.Members, options.Changes = store.members("w"), unknown
+				options.Shared = store.member("w")
 			}
 			book := New(options)
 			account := book.Open("key/k", KeySubject("k"), Budgets{Day: Budget{Cost: 10}, Total: Budget{Cost: 10}})
@@ -36,7 +34,7 @@ func TestASpentBudgetLetsPassWhatTakesNothingOfIt(t *testing.T) {
 			}
 			first.Settle(schema.Usage{Total: 100}, 15) // more than it had reserved
 			for _, away := range []bool{false, true} {
-				if store.down = away; away && isShared {
+				if store.setDown(away); away && isShared {
 					book.exchange(t.Context())
 				}
 				for range 3 {

@@ -19,7 +19,7 @@ const maxProcesses = 100
 // rememberProcess adds the name of this process to the file, and returns the names of the
 // earlier ones.
 func (b *Book) rememberProcess() (earlier []string) {
-	if b.options.Data == nil || b.options.OpenStore == nil {
+	if b.options.Data == nil || b.options.Shared == nil {
 		return nil
 	}
 	text, err := b.options.Data.Read(processesFile)

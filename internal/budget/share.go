@@ -4,72 +4,82 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // commit tells the store what this process has committed in the spans of the account, and
 // takes over what the others have.
 func (s *state) commit(ctx context.Context) error {
-	store := s.book.store.Load()
-	if store == nil {
-		return ErrUnavailable
-	}
 	s.mu.Lock()
 	s.lookAhead()
-	spans := append([]*span(nil), s.spans...)
-	own := make([]Commitment, len(spans))
-	order := s.book.order.Add(1)
+	spans := slices.Clone(s.spans)
+	own, sheets := make([]Committed, len(spans)), make([]tally.Sheet, len(spans))
+	isNews, order := s.isNews(), s.book.order.Add(1)
 	for i, one := range spans {
-		own[i] = Commitment{s.name, one.window, time.Unix(one.start, 0).UTC(), one.hasNews(), one.commitment(order)}
+		own[i] = one.commitment(order)
+		sheets[i] = s.sheet(one, s.book.writer, own[i])
 	}
 	s.mu.Unlock()
 	if len(own) == 0 {
 		return nil
 	}
-	all, err := (*store).Commit(ctx, s.book.writer, own)
+	all, err := s.book.options.Shared.Tell(ctx, sheets, isNews)
 	if err != nil {
 		return err
 	}
-	for _, missing := range s.take(spans, own, all) {
-		if _, err := (*store).Commit(ctx, missing.writer, []Commitment{missing.last}); err != nil {
-			return err
-		}
+	lacking := s.take(spans, own, all)
+	if len(lacking) > 0 {
+		_, err = s.book.options.Shared.Tell(ctx, lacking, true)
 	}
-	return nil
+	return err
 }
 
 // lookAhead sets what the spans commit ahead; mu is held.
 func (s *state) lookAhead() {
 	for _, one := range s.spans {
-		one.lookAhead(s.book, s.latestLimits.Load(), s.demand.target(), s.book.members.Load())
+		one.lookAhead(s.book, s.latestLimits.Load(), s.demand.target(), int64(s.book.options.Shared.Members()))
 	}
 }
 
-// hasNews reports whether this process has something that the store did not confirm.
+// hasNews reports whether the others have to hear of this process.
 func (s *state) hasNews() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.spans, (*span).hasNews)
+	return s.isNews()
+}
+
+// isNews is hasNews where mu is held: the store did not confirm what the process has, or
+// the others would soon take what it has reserved for that of a process which is gone.
+func (s *state) isNews() bool {
+	isLong := s.book.options.Now().Sub(time.Unix(0, s.answered.Load())) >= presence/2
+	return slices.ContainsFunc(s.spans, func(one *span) bool {
+		return one.hasNews() || isLong && one.reserved != (Amounts{})
+	})
 }
 
 // take takes over what the store has of other processes, and returns what it lacks.
-func (s *state) take(spans []*span, own []Commitment, all []map[string]Committed) (lacking []lack) {
+func (s *state) take(spans []*span, own []Committed, all []map[string]string) (lacking []tally.Sheet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.book.options.Now()
 	s.answered.Store(now.UnixNano())
 	for i, one := range spans {
-		for writer, committed := range all[i] {
+		told := readTotals(all[i])
+		for writer, committed := range told {
 			known, there := one.committed[writer]
 			// Replies may overtake each other.
 			if writer != s.book.writer && (!there || committed.Order > known.Order) {
 				one.committed[writer] = peer{committed, now}
 			}
 		}
-		one.confirm(own[i].Committed)
-		if s.book.isSettled() {
+		one.confirm(own[i])
+		if s.book.options.Shared.IsSettled() {
 			one.isOut = false
 		}
-		lacking = append(lacking, one.lacking(s.book, own[i], all[i])...)
+		for writer, last := range one.lacking(s.book, told) {
+			lacking = append(lacking, s.sheet(one, writer, last))
+		}
 	}
 	return lacking
 }
@@ -88,17 +98,10 @@ func (s *state) lose() {
 // A reservation that is refused is given back at once, so that those of other requests that
 // wait for the same answer have its room.
 func (a *Account) agree(spans *[windowCount]*span, reserved Amounts) (*Refusal, error) {
-	if a.book.options.OpenStore == nil {
+	if a.book.options.Shared == nil || a.isCovered(spans, reserved) {
 		return nil, nil //nolint:nilnil // neither refused nor failed
 	}
-	if a.isCovered(spans, reserved) {
-		return nil, nil //nolint:nilnil // as above
-	}
-	err := ErrUnavailable
-	if !a.book.isAway() {
-		err = a.ask()
-		a.book.setAway(err)
-	}
+	err := a.ask()
 	if err != nil && !a.book.options.Degrade && !a.book.options.FailOpen {
 		return nil, ErrUnavailable
 	}
@@ -127,7 +130,10 @@ func (a *Account) isCovered(spans *[windowCount]*span, reserved Amounts) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.demand.count(reserved)
-	if a.book.isAway() {
+	if !a.book.options.Shared.IsSettled() {
+		for _, one := range spans {
+			one.beginOutage(a.book)
+		}
 		return false
 	}
 	isLow := false
@@ -152,7 +158,7 @@ func (a *Account) isCovered(spans *[windowCount]*span, reserved Amounts) bool {
 	if isLow && a.refilling.CompareAndSwap(false, true) {
 		a.book.running.Go(func() {
 			defer a.refilling.Store(false)
-			a.book.setAway(a.ask())
+			_ = a.ask() // the requests that need it ask once more
 		})
 	}
 	return true
@@ -163,35 +169,24 @@ func (a *Account) isCovered(spans *[windowCount]*span, reserved Amounts) bool {
 // the store knows of them.
 func (a *Account) exchange() bool {
 	b := a.book
-	if b.options.OpenStore == nil || b.members.Load() <= 1 || !b.isSettled() {
+	if b.options.Shared == nil || b.options.Shared.Members() <= 1 || !b.options.Shared.IsSettled() {
 		return false
 	}
-	err := a.ask()
-	b.setAway(err)
-	return err == nil
+	return a.ask() == nil
 }
 
 // refresh asks the store if its last answer is older than a beat, and reports whether it did.
 func (a *Account) refresh() bool {
 	b := a.book
-	if b.options.OpenStore == nil || b.isAway() || b.options.Now().Sub(time.Unix(0, a.answered.Load())) < beat {
+	if b.options.Shared == nil || b.options.Now().Sub(time.Unix(0, a.answered.Load())) < beat {
 		return false
 	}
-	err := a.ask()
-	b.setAway(err)
-	return err == nil
+	return a.ask() == nil
 }
 
-// ask commits with the timeout of a request. The client library may return later.
+// ask commits with the timeout of a request.
 func (a *Account) ask() error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.book.options.Timeout)
 	defer cancel()
-	answered := make(chan error, 1)
-	a.book.running.Go(func() { answered <- a.commit(ctx) })
-	select {
-	case err := <-answered:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return a.commit(ctx)
 }

@@ -120,31 +120,24 @@ func (s *span) figures(b *Book) (spent, reserved Amounts) {
 	return spent, s.used(b).minus(spent)
 }
 
-// lack is a commitment of another process that the store does not have.
-type lack struct {
-	writer string
-	last   Commitment
-}
-
 // lastOrder is after every order of a process that runs.
 const lastOrder = 1 << 52
 
-// lacking returns what the store should know of other processes: what those of them that
-// ended had spent, without what they had reserved, and after it lost its data what was
-// known of all. mu is held.
-func (s *span) lacking(b *Book, like Commitment, reply map[string]Committed) (all []lack) {
+// lacking returns what the store should know of other processes, by their names: what those
+// of them that ended had spent, without what they had reserved, and after it lost its data
+// what was known of all. mu is held.
+func (s *span) lacking(b *Book, told map[string]Committed) map[string]Committed {
+	all := map[string]Committed{}
 	for writer := range b.ended {
 		amounts, counted := s.settled[writer]
-		known, there := reply[writer]
+		known, there := told[writer]
 		if b.hasEnded(writer) && (counted || there) && known.Order < lastOrder {
-			like.IsNew, like.Committed = true, Committed{Order: lastOrder, Amounts: amounts}
-			all = append(all, lack{writer, like})
+			all[writer] = Committed{Order: lastOrder, Amounts: amounts}
 		}
 	}
 	for writer, committed := range s.committed {
-		if _, there := reply[writer]; !there && !b.hasEnded(writer) {
-			like.IsNew, like.Committed = true, committed.Committed
-			all = append(all, lack{writer, like})
+		if _, there := told[writer]; !there && !b.hasEnded(writer) {
+			all[writer] = committed.Committed
 		}
 	}
 	return all

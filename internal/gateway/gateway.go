@@ -79,6 +79,9 @@ type Gateway struct {
 	// background is what runs beside the requests until quit.
 	background sync.WaitGroup
 	quit       context.CancelFunc
+	// sharing exchanges with other gateways until endSharing, after everything else.
+	sharing    sync.WaitGroup
+	endSharing context.CancelFunc
 	checker    *backend.Checker
 	finder     *discover.Finder
 	feed       *live.Feed // what people who watch the gateway see
@@ -96,7 +99,7 @@ type Parts struct {
 	Current   *routing.Current  // holds the table in force
 	Transport *transport.Client // reaches the backends
 	Ledger    *quota.Ledger
-	Shared    *tally.Pool     // the rate limits that gateways share
+	Shared    *tally.Pool     // what gateways share in Redis
 	Cluster   *cluster.Watch  // the gateways that share something
 	Recorder  *calls.Recorder // counts requests and keeps the latest calls
 	Memory    *memory.Watch
@@ -200,7 +203,8 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		return err
 	}
 	g.Cluster = g.newCluster(time.Now())
-	g.Shared = g.newSharedLimits()
+	g.Shared = g.newShared()
+	opened.add(g.Shared.Close)
 	g.Current.Share(g.Shared)
 	if g.credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.newMeter()); err != nil {
 		return err
@@ -391,7 +395,9 @@ func (g *Gateway) Start() {
 	g.background.Go(func() { g.checker.Run(ctx) })
 	g.background.Go(func() { g.Memory.Run(ctx) })
 	g.Shared.Begin(ctx)
-	g.background.Go(func() { g.Shared.Run(ctx) })
+	sharing, endSharing := context.WithCancel(context.Background())
+	g.endSharing = endSharing
+	g.sharing.Go(func() { g.Shared.Run(sharing) })
 	g.background.Go(func() { g.Cluster.Run(ctx) })
 	g.background.Go(func() { g.Control.Follow(ctx) })
 	g.background.Go(func() { g.Recorder.Run(ctx) })
@@ -473,6 +479,8 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.Transport.Close()
 		g.closeBook()
 		g.closeLedger()
+		g.endSharing() // both have told the others what they counted at last
+		g.sharing.Wait()
 		g.answers.close()
 		g.closeCache()
 		if err := g.Store.Close(); err != nil {

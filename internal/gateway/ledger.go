@@ -7,14 +7,12 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/budget"
-	"github.com/patchbay-ai/patchbay/internal/budget/redisbudget"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/tally"
-	"github.com/patchbay-ai/patchbay/internal/tally/redistally"
 )
 
 // newLedger returns the quota ledger with its journal and its stores, none of
@@ -62,14 +60,7 @@ func newBook(doc *config.Document, data *durable.Dir, pool *tally.Pool, log *slo
 		Timeout: doc.Quota.Distributed.Timeout.Std(), ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Data: data, Log: log,
 	}
 	if doc.Quota.Distributed.Enabled {
-		options.Members, options.Changes = pool.Members, pool.Changes
-		options.OpenStore = func(ctx context.Context) (budget.Store, error) {
-			store, err := redisbudget.Open(ctx, doc.Redis.URL, doc.Quota.Distributed.KeyPrefix, redistally.ChangesKey(doc.Redis.KeyPrefix))
-			if err != nil {
-				return nil, err
-			}
-			return store, nil
-		}
+		options.Shared, options.Prefix = pool, doc.Quota.Distributed.KeyPrefix
 	}
 	return budget.New(options), ledger
 }

@@ -34,9 +34,9 @@ func gatewayID(data *durable.Dir) (string, error) {
 	return id, data.Write(idFile, []byte(id+"\n"))
 }
 
-// newSharedLimits returns this gateway's side of what gateways share in Redis. It connects
-// when there is something.
-func (g *Gateway) newSharedLimits() *tally.Pool {
+// newShared returns this gateway's side of what gateways share in Redis. It connects when
+// there is something.
+func (g *Gateway) newShared() *tally.Pool {
 	doc := g.Document
 	return tally.NewPool(tally.Options{
 		Open: func(ctx context.Context) (tally.Store, error) {

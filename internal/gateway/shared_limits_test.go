@@ -86,7 +86,7 @@ func TestSharedLimitWithoutRedisIsDivided(t *testing.T) {
 	r.Do(http.MethodGet, "/actuator/health/readiness", "").Succeeds(t)
 	redis.Start()
 	gatewaytest.Eventually(t, "the limit is exact again", func() bool { return strings.Contains(component(), `"UP"`) })
-	for _, line := range []string{"the shared rate limits cannot be reached; this gateway takes its share of each", "the shared rate limits are exact again"} {
+	for _, line := range []string{"what gateways share cannot be reached; this gateway takes its part of what is left", "what gateways share is exact again"} {
 		if n := strings.Count(r.Logs.String(), line); n != 1 {
 			t.Errorf("%d lines say %q", n, line)
 		}

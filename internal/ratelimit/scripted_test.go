@@ -69,6 +69,12 @@ func (s *scripted) Exchange(_ context.Context, hello tally.Hello, asks []tally.A
 	return s.presence, grants, nil
 }
 
+func (s *scripted) Tell(context.Context, []tally.Sheet, bool) ([]map[string]string, error) {
+	return nil, nil
+}
+
+func (s *scripted) IsSpread() bool { return false }
+
 func (s *scripted) Ping(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,9 +41,11 @@ type Pool struct {
 	swept   time.Time
 	wake    chan struct{}
 
-	// store is used by the goroutine that exchanges, one at a time.
+	// exchanging is held by the one that exchanges. Whoever tells something uses the store
+	// as well; opened is nil while there is none.
 	exchanging sync.Mutex
-	store      Store
+	opened     atomic.Pointer[Store]
+	telling    sync.WaitGroup // begun with mu
 
 	// away says that the store does not answer. It and outage, which counts how often
 	// that began, are changed with mu.
@@ -56,6 +58,10 @@ type Pool struct {
 	epoch   string      // of the last answer; for those who exchange
 	members atomic.Int64
 	changes atomic.Pointer[string]
+	// settled is when all gateways have told again what they know, after the store was away
+	// or had lost its data, in nanoseconds.
+	settled atomic.Int64
+	failure atomic.Pointer[error] // why the store is away
 	state   condition.Condition
 
 	joined    atomic.Int64 // limits that are shared
@@ -74,6 +80,8 @@ type Options struct {
 	// SharesMore, if it is set, reports whether gateways share something else than limits.
 	SharesMore func() bool
 	Log        *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 }
 
 const (
@@ -90,10 +98,18 @@ const (
 	// openTime bounds connecting, and probeTime how long a probe waits for the answer.
 	openTime  = time.Second
 	probeTime = time.Second / 2
+	// toldTime is how long gateways have after the store was away, or lost its data, to find
+	// it again and to tell what they know; membersTime is how long their number does not
+	// fall then.
+	toldTime    = 2 * SettleTime
+	membersTime = 10 * time.Second
 )
 
 // NewPool returns a pool that does nothing before something is shared.
 func NewPool(options Options) *Pool {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
 	return &Pool{options: options, busy: map[Holder]struct{}{}, resting: map[Holder]time.Time{}, wake: make(chan struct{}, 1)}
 }
 
@@ -172,7 +188,7 @@ func (p *Pool) contact(ctx context.Context, isBeat bool, record string) ([]Liste
 	err := p.connect(ctx)
 	if err == nil && p.away.Load() {
 		probe, cancel := context.WithTimeout(ctx, max(p.options.Timeout, probeTime))
-		err = p.store.Ping(probe)
+		err = (*p.opened.Load()).Ping(probe)
 		cancel()
 	}
 	var listed []Listed
@@ -187,14 +203,14 @@ func (p *Pool) contact(ctx context.Context, isBeat bool, record string) ([]Liste
 
 // connect opens the store if it is not open.
 func (p *Pool) connect(ctx context.Context) error {
-	if p.store != nil {
+	if p.opened.Load() != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
 	store, err := p.options.Open(ctx)
 	if err == nil {
-		p.store = store
+		p.opened.Store(&store)
 	}
 	return err
 }
@@ -232,7 +248,7 @@ func (p *Pool) exchange(ctx context.Context, holders []Holder, isBeat bool, reco
 	defer cancel()
 	p.exchanges.Add(1)
 	p.sent.Store(&sent)
-	presence, grants, err := p.store.Exchange(bounded, Hello{members, record}, asks)
+	presence, grants, err := (*p.opened.Load()).Exchange(bounded, Hello{members, record}, asks)
 	if err != nil {
 		for i, h := range holders {
 			h.Unanswered(&asks[i])
@@ -240,16 +256,7 @@ func (p *Pool) exchange(ctx context.Context, holders []Holder, isBeat bool, reco
 		return nil, err
 	}
 	p.isHeard.Store(true)
-	p.members.Store(int64(presence.Members))
-	changes := presence.Epoch + " " + strconv.FormatInt(presence.Changes, 10)
-	p.changes.Store(&changes)
-	if p.epoch != "" && p.epoch != presence.Epoch {
-		p.rouse()
-	}
-	p.epoch = presence.Epoch
-	if p.state.Recover() {
-		p.options.Log.Info("the shared rate limits are exact again", "gateways", presence.Members)
-	}
+	p.noteStore(&presence)
 	p.mu.Lock()
 	p.away.Store(false)
 	p.mu.Unlock()
@@ -259,10 +266,37 @@ func (p *Pool) exchange(ctx context.Context, holders []Holder, isBeat bool, reco
 	return presence.Listed, nil
 }
 
-// fail divides the limits until the store answers again.
+// noteStore takes over what an answer says of the store and the gateways.
+func (p *Pool) noteStore(presence *Presence) {
+	now := p.options.Now()
+	hasLost := p.epoch != "" && p.epoch != presence.Epoch
+	if hasLost {
+		p.rouse()
+	}
+	p.epoch = presence.Epoch
+	changes := presence.Epoch + " " + strconv.FormatInt(presence.Changes, 10)
+	p.changes.Store(&changes)
+	if hasLost || p.away.Load() {
+		p.settled.Store(now.Add(toldTime).UnixNano())
+	}
+	// A store that was away or lost its data knows the others again when they have met it.
+	if known := p.members.Load(); int64(presence.Members) >= known || now.Sub(time.Unix(0, p.settled.Load())) >= membersTime-toldTime {
+		p.members.Store(int64(presence.Members))
+		if int64(presence.Members) != known {
+			p.options.Log.Info("the number of gateways that share Redis has changed", "gateways", presence.Members)
+		}
+	}
+	p.failure.Store(nil)
+	if p.state.Recover() {
+		p.options.Log.Info("what gateways share is exact again", "gateways", presence.Members)
+	}
+}
+
+// fail divides what gateways share until the store answers again.
 func (p *Pool) fail(err error) {
+	p.failure.Store(&err)
 	if p.state.Fail(err.Error()) {
-		p.options.Log.Warn("the shared rate limits cannot be reached; this gateway takes its share of each", "gateways", p.Members(), "error", err)
+		p.options.Log.Warn("what gateways share cannot be reached; this gateway takes its part of what is left", "gateways", p.Members(), "error", err)
 	}
 	p.mu.Lock()
 	if !p.away.Load() {
@@ -280,11 +314,15 @@ func (p *Pool) fail(err error) {
 	}
 }
 
+// Close ends what was begun without Run.
+func (p *Pool) Close() { p.leave() }
+
 // leave gives back all permits and says good-bye.
 func (p *Pool) leave() {
 	p.exchanging.Lock()
 	defer p.exchanging.Unlock()
-	if p.store == nil {
+	store := p.opened.Load()
+	if store == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(p.options.Timeout, probeTime))
@@ -295,10 +333,13 @@ func (p *Pool) leave() {
 		for i, h := range holders {
 			asks[i] = h.GiveUp()
 		}
-		if _, _, err := p.store.Exchange(ctx, Hello{Members: p.Members()}, asks); err == nil {
-			_ = p.store.Leave(ctx) // the others forget this gateway by themselves
+		if _, _, err := (*store).Exchange(ctx, Hello{Members: p.Members()}, asks); err == nil {
+			_ = (*store).Leave(ctx) // the others forget this gateway by themselves
 		}
 	}
-	p.store.Close()
-	p.store = nil
+	p.mu.Lock()
+	p.opened.Store(nil)
+	p.mu.Unlock()
+	(*store).Close()
+	p.telling.Wait()
 }

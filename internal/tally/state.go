@@ -1,6 +1,8 @@
 package tally
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/condition"
@@ -78,18 +80,41 @@ func (p *Pool) Outage() int64 { return p.outage.Load() }
 // IsHeard reports whether the store has answered once.
 func (p *Pool) IsHeard() bool { return p.isHeard.Load() }
 
+// Err returns why the store does not answer; nil means that it does.
+func (p *Pool) Err() error {
+	if err := p.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// IsSettled reports whether the store has been there for so long that all gateways have
+// told it what they know.
+func (p *Pool) IsSettled() bool {
+	return !p.away.Load() && p.options.Now().UnixNano() >= p.settled.Load()
+}
+
 // CountDivided counts a request that was decided by the share of this gateway.
 func (p *Pool) CountDivided() { p.divided.Add(1) }
 
 // Changes returns a text that is another one when the store has lost its data, or when a
-// gateway has told others something through other keys of the store. It is that of the last
-// exchange, or empty if that failed.
+// gateway has told news. It is that of the last exchange, or empty if that failed.
 func (p *Pool) Changes() string {
 	changes := p.changes.Load()
 	if changes == nil || p.away.Load() {
 		return ""
 	}
 	return *changes
+}
+
+// Life returns a text that is another one when the store may lack what it was told, because
+// it was away or has lost its data. It is empty while the store does not answer.
+func (p *Pool) Life() string {
+	epoch, _, _ := strings.Cut(p.Changes(), " ")
+	if epoch == "" {
+		return ""
+	}
+	return epoch + " " + strconv.FormatInt(p.Outage(), 10)
 }
 
 // Members returns among how many gateways a limit is divided.

@@ -1,10 +1,16 @@
 // Package tally is what gateways have in common that share a Redis: which of them are
-// there, how long the store has had its data, and permits of numbers that they share.
+// there, how long the store has had its data, permits of numbers that they share, and
+// totals of writers.
 //
 // A gateway tells the store twice a second that it is there. The store knows then by how
 // many a number is divided, and whose part is to be kept because that gateway is cut off.
 // Everything that gateways share takes these facts from here: rate limits and the limits of
-// keys, which take permits with the same exchange, the budgets, and the list of gateways.
+// keys, which take permits with the same exchange, the budgets and the ledger, which tell
+// totals, and the list of gateways.
+//
+// A permit is granted by the store, for numbers that recover within seconds. A total is
+// what one writer says of itself; everybody adds the writers up, so that a total which is
+// told late or twice does no harm, and one that the store lost is told again.
 //
 // The store has an epoch, which changes when it has lost its data. Gateways then say what
 // they know, and nothing is given out before all had the time to do so.
@@ -17,13 +23,19 @@ import (
 	"time"
 )
 
-// Store is what gateways share. One goroutine of a Pool uses it. What it decides for each
+// Store is what gateways share. One goroutine of a Pool uses it, except for Tell. What it decides for each
 // number is described in docs/scaling.md; the test of redistally compares it with a plain
 // model.
 type Store interface {
 	// Exchange says that this gateway is there, reports what became of the permits that it
 	// had, and takes more. The grants are in the order of the asks.
 	Exchange(ctx context.Context, hello Hello, asks []Ask) (Presence, []Grant, error)
+	// Tell stores totals, and returns what each sheet has then: totals by writer, or nil
+	// where it is not read. News makes other gateways see that there are some. It may be
+	// called at any time, by any goroutine.
+	Tell(ctx context.Context, sheets []Sheet, isNews bool) ([]map[string]string, error)
+	// IsSpread reports whether parts of the store can lose their data alone.
+	IsSpread() bool
 	// Ping tells whether the store answers, and changes nothing in it.
 	Ping(ctx context.Context) error
 	// Leave says that this gateway takes no part any more.
@@ -65,8 +77,7 @@ type Hello struct {
 type Presence struct {
 	// Members is how many there are, and Silent how many of them are cut off.
 	Members, Silent int
-	// Epoch is the life of the store, and Changes counts what gateways have told each other
-	// in it through other keys.
+	// Epoch is the life of the store, and Changes counts the news that gateways told in it.
 	Epoch   string
 	Changes int64
 	// Listed are the gateways with a record, in answer to a Hello with one.
@@ -122,3 +133,21 @@ type Grant struct {
 	// Retry is the time until another permit can be granted.
 	Retry time.Duration
 }
+
+// Sheet is one place of the store with the totals of writers.
+type Sheet struct {
+	// Name is that of the place, and Expire when it is not needed any more.
+	Name   string
+	Expire time.Time
+	// Totals are stored, in place of older ones of the same writers: of a sheet whose
+	// totals only grow, the greater of each two numbers; of one that IsOrdered, the total
+	// whose first number is greater.
+	Totals    []Total
+	IsOrdered bool
+	// IsRead makes Tell return what the place has.
+	IsRead bool
+}
+
+// Total is what one writer says of itself: whole numbers from 0 on, with a space between
+// two of them.
+type Total struct{ Writer, Numbers string }

@@ -3,7 +3,8 @@
 //
 // A limit is a hash. A mark tells how long the store has had its data, and a hash lists the
 // gateways that were heard of. One script does everything that an exchange does to a limit,
-// the mark and the list, so all of them are in the same part of a cluster.
+// the mark and the list, so all of them are in the same part of a cluster. A sheet of totals
+// is a hash in any part of it, with a script of its own.
 package redistally
 
 import (
@@ -13,6 +14,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -23,6 +25,9 @@ import (
 
 //go:embed exchange.lua
 var exchangeSource string
+
+//go:embed totals.lua
+var totalsSource string
 
 // script returns the script with the times that tally defines.
 func script() string {
@@ -36,19 +41,17 @@ func script() string {
 	return strings.Replace(text, "MAX_LISTED", strconv.Itoa(tally.MaxListed), 1)
 }
 
-// Store is a connection to what gateways share in Redis. One goroutine uses it.
+// Store is a connection to what gateways share in Redis. One goroutine uses it, except for
+// Tell.
 type Store struct {
 	client rueidis.Client
 	prefix string
 	member string
 	script *redis.Script
+	totals *redis.Script
 	epoch  string        // as it was seen last
 	clock  func() string // returns the time of an exchange; empty means that of Redis
 }
-
-// ChangesKey returns the name of the key that gateways increment when they have told each
-// other something through other keys of the store: see tally.Presence.
-func ChangesKey(prefix string) string { return prefix + ":{tally}:changes" }
 
 // Open connects a gateway to the store at an address, until the context ends. The
 // member is the gateway's id. Errors never contain the address, which may hold a
@@ -58,7 +61,7 @@ func Open(ctx context.Context, address, prefix, member string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{client: client, prefix: prefix, member: member, script: redis.NewScript(script()), clock: func() string { return "" }}, nil
+	return &Store{client: client, prefix: prefix, member: member, script: redis.NewScript(script()), totals: redis.NewScript(totalsSource), clock: func() string { return "" }}, nil
 }
 
 // Close closes the connection.
@@ -86,7 +89,7 @@ func (s *Store) Exchange(ctx context.Context, hello tally.Hello, asks []tally.As
 	calls := make([]redis.Call, max(1, len(asks)))
 	for i := range calls {
 		calls[i] = redis.Call{
-			Keys: []string{s.key("mark"), s.key("members"), s.key("records"), ChangesKey(s.prefix)},
+			Keys: []string{s.key("mark"), s.key("members"), s.key("records"), s.key("changes")},
 			Args: []string{s.clock(), s.member, s.epoch, rand.Text(), strconv.Itoa(hello.Members), ""},
 		}
 		if i < len(asks) {
@@ -113,6 +116,69 @@ func (s *Store) Exchange(ctx context.Context, hello tally.Hello, asks []tally.As
 		}
 	}
 	return presence, grants, nil
+}
+
+// Tell stores totals, each sheet with one command, all of which are sent together, and then
+// the news. A sheet that is only read takes no script, which would have to copy all of it.
+func (s *Store) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error) {
+	var calls []redis.Call
+	var reads rueidis.Commands
+	for i := range sheets {
+		sheet := &sheets[i]
+		if len(sheet.Totals) == 0 && sheet.IsRead {
+			reads = append(reads, s.client.B().Hgetall().Key(sheet.Name).Build())
+			continue
+		}
+		args := []string{integer(sheet.Expire.Unix()), flag(sheet.IsOrdered), flag(sheet.IsRead)}
+		for _, total := range sheet.Totals {
+			args = append(args, total.Writer, total.Numbers)
+		}
+		calls = append(calls, redis.Call{Keys: []string{sheet.Name}, Args: args})
+	}
+	// At once: the client sends them together. Readers of news read twice, so that the order
+	// does not matter.
+	var others sync.WaitGroup
+	var counted error
+	var read []rueidis.RedisResult
+	if isNews {
+		others.Go(func() { counted = s.client.Do(ctx, s.client.B().Incr().Key(s.key("changes")).Build()).Error() })
+	}
+	if len(reads) > 0 {
+		others.Go(func() { read = s.client.DoMulti(ctx, reads...) })
+	}
+	var stored []rueidis.RedisResult
+	if len(calls) > 0 {
+		stored = s.totals.Run(ctx, s.client, calls...)
+	}
+	if others.Wait(); counted != nil {
+		return nil, counted
+	}
+	told := make([]map[string]string, len(sheets))
+	for i := range sheets {
+		from := &stored
+		if len(sheets[i].Totals) == 0 && sheets[i].IsRead {
+			from = &read
+		}
+		all, err := (*from)[0].AsStrMap()
+		if err != nil {
+			return nil, err
+		}
+		*from = (*from)[1:]
+		if sheets[i].IsRead {
+			told[i] = all
+		}
+	}
+	return told, nil
+}
+
+// IsSpread reports whether the store is a cluster.
+func (s *Store) IsSpread() bool { return s.client.Mode() == rueidis.ClientModeCluster }
+
+func flag(isSet bool) string {
+	if isSet {
+		return "1"
+	}
+	return ""
 }
 
 func arguments(a *tally.Ask) []string {

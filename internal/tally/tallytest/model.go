@@ -23,9 +23,12 @@ type Model struct {
 	mark   *mark
 	seen   map[string]int64
 	limits map[string]*limit
+	sheets map[string]map[string]string
 	epochs int
+	news   int64
 	down   bool
 	calls  int
+	told   int
 }
 
 type mark struct {
@@ -48,13 +51,16 @@ type limit struct {
 type lease struct{ granted, open, ends, number int64 }
 
 // New returns an empty store.
-func New() *Model { return &Model{seen: map[string]int64{}, limits: map[string]*limit{}} }
+func New() *Model {
+	return &Model{seen: map[string]int64{}, limits: map[string]*limit{}, sheets: map[string]map[string]string{}}
+}
 
 // Flush makes the store forget everything.
 func (m *Model) Flush() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mark, m.seen, m.limits = nil, map[string]int64{}, map[string]*limit{}
+	m.mark, m.seen, m.limits, m.news = nil, map[string]int64{}, map[string]*limit{}, 0
+	m.sheets = map[string]map[string]string{}
 }
 
 // SetDown makes the store answer nobody, or everybody again.
@@ -179,7 +185,7 @@ func (m *Model) exchange(c *Member, hello tally.Hello, asks []tally.Ask) (tally.
 	}
 	now := read().UnixMicro()
 	presence, before, part := m.beat(c, now, hello.Members)
-	c.epoch, presence.Epoch = m.mark.id, m.mark.id
+	c.epoch, presence.Epoch, presence.Changes = m.mark.id, m.mark.id, m.news
 	var grants []tally.Grant
 	for i := range asks {
 		grant, ok := m.ask(c.id, now, before, part, &asks[i])

@@ -1,0 +1,33 @@
+-- Stores totals of writers in one place; see tally.Sheet.
+--
+-- KEYS: a hash.
+-- ARGV: when it expires, in seconds; '1' if totals are ordered; '1' to return all; then a
+-- writer and its numbers for each total. Numbers are compared as texts, because those of
+-- Lua are exact up to 2^53 only.
+local function less(a, b)
+  if #a ~= #b then return #a < #b end
+  return a < b
+end
+
+local changed = false
+for i = 4, #ARGV, 2 do
+  local writer, numbers = ARGV[i], ARGV[i + 1]
+  local known = redis.call('HGET', KEYS[1], writer)
+  if known and ARGV[2] == '1' then
+    if not less(string.match(known, '^%d+') or '', string.match(numbers, '^%d+')) then numbers = known end
+  elseif known then
+    local greater, before = {}, string.gmatch(known, '%d+')
+    for given in string.gmatch(numbers, '%d+') do
+      local had = before() or ''
+      greater[#greater + 1] = less(given, had) and had or given
+    end
+    numbers = table.concat(greater, ' ')
+  end
+  if numbers ~= known then
+    redis.call('HSET', KEYS[1], writer, numbers)
+    changed = true
+  end
+end
+if changed then redis.call('EXPIREAT', KEYS[1], ARGV[1]) end
+if ARGV[3] == '1' then return redis.call('HGETALL', KEYS[1]) end
+return {}
