@@ -103,6 +103,10 @@ func TestWhatAnAnswerDependsOn(t *testing.T) {
 		`{"model":"m","temperature":0,"stop":["1","2"],"messages":[{"role":"user","content":"1"}]}`,
 		`{"model":"m","temperature":0,"stop":["2","1"],"messages":[{"role":"user","content":"1"}]}`,
 		`{"model":"n","temperature":0,"messages":[{"role":"user","content":"1"}]}`,
+		`{"model":"m","temperature":0,"messages":[{"role":"user","content":[{"type":"text","text":"1"}]}]}`,
+		`{"model":"m","temperature":0,"messages":[{"role":"user","content":[{"type":"text","text":"2"}]}]}`,
+		`{"model":"m","temperature":0,"messages":[{"role":"user","content":"1"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"a":{"b":1}}}}]}`,
+		`{"model":"m","temperature":0,"messages":[{"role":"user","content":"1"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"a":{"b":2}}}}]}`,
 	} {
 		cacheIs(t, r.Chat(other), "miss")
 		reply := cacheIs(t, r.Chat(other), "hit")

@@ -138,10 +138,17 @@ func (w *keyWriter) head(kind byte, length int) {
 
 // value writes a JSON value in canonical form: without spaces between its parts, and the
 // members of objects in the order of their names. Texts and numbers stay as they are, so
-// that those which differ in more than their spelling never get the same key.
+// that those which differ in more than their spelling never get the same key. What lies
+// deeper than a request is recorded, such as the parts of a message, is scanned again.
 func (w *keyWriter) value(v jsonscan.Value) {
 	if len(w.buf) > keyBuffer {
 		w.flush()
+	}
+	if k := v.Kind(); (k == jsonscan.Object || k == jsonscan.Array) && v.First().Kind() == jsonscan.Absent && !v.Empty() {
+		deep := jsonscan.Document{Deep: true}
+		if deep.Parse(v.Raw()) == nil { // it was scanned before, so that it has no faults
+			v = deep.Root()
+		}
 	}
 	switch v.Kind() {
 	case jsonscan.Object:
