@@ -62,7 +62,7 @@ func (o *origins) allow(h http.Header, r *http.Request) {
 // isManaged reports whether a path belongs to management: all below /api and /actuator
 // but for health, info and the scrape, which pages of all origins may read.
 func isManaged(path string) bool {
-	path = strings.TrimLeft(path, "/")
+	path = strings.TrimPrefix(CollapseSlashes(path), "/") // as the router reads it
 	switch path {
 	case "actuator/health", "actuator/health/liveness", "actuator/health/readiness", "actuator/info", "actuator/prometheus":
 		return false

@@ -15,7 +15,7 @@ func TestPagesOfOtherSites(t *testing.T) {
 	const evil, named = "https://evil.example", "https://dashboard.example"
 	open := gatewaytest.Start(t, "")
 	naming := gatewaytest.Start(t, "server: {cors-origins: ['*', '"+named+"']}\n")
-	paths := map[string]bool{"/api/nothing": false, "/actuator/nothing": false, "/api": false, "//api//nothing": false, "/apiary": true, "/v1/nothing": true}
+	paths := map[string]bool{"/api/nothing": false, "/actuator/nothing": false, "/api": false, "//api//nothing": false, "/apiary": true, "/actuator/health/": true, "//actuator//info": true, "/actuator/metrics/": false, "/v1/nothing": true}
 	for _, route := range open.Routes {
 		if method, path, _ := strings.Cut(route.Pattern, " "); method == http.MethodGet {
 			paths[gatewaytest.PathParameter.ReplaceAllString(path, "none")] = route.Permission == access.Anyone || route.Permission == access.ByKey
