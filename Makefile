@@ -145,6 +145,10 @@ test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too l
 	@PATCHBAY_RESETS=100000 go test -count=1 -timeout 60m ./internal/gateway -run RequestsThatAreReset
 	@PATCHBAY_KILL_ROUNDS=200 go test -count=1 -timeout 60m ./cmd/patchbay -run QuotaSurvivesKill
 
+.PHONY: way
+way: ## Count the packages and files that one request runs through, with a binary that counts
+	@PATCHBAY_WAY=1 go test -count=1 -v $(TEST_FLAGS) ./cmd/patchbay -run RequestCrossesFewPackages
+
 .PHONY: test-agents
 test-agents: build $(AGENTS)/node_modules/.package-lock.json ## Run Claude Code and Codex (800 MB, from npm) against the binary, on a scripted backend in each dialect
 	@cd $(AGENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,11 +53,12 @@ func TestBinaryIsBuiltAsItShips(t *testing.T) {
 	t.Error("the Makefile has no BUILD")
 }
 
-func build(to string) error {
+// build builds the program with these flags beside those of shipping.
+func build(to string, more ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	flags := append([]string{"build"}, shippingFlags...)
-	command := exec.CommandContext(ctx, "go", append(flags, "-o", to, ".")...)
+	flags := slices.Concat([]string{"build"}, shippingFlags, more, []string{"-o", to, "."})
+	command := exec.CommandContext(ctx, "go", flags...)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("building patchbay: %w\n%s", err, output)
