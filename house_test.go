@@ -29,6 +29,7 @@ var packageOrder = []string{
 	"internal/waittest",
 	"internal/jsonscan",
 	"internal/jsonwrite",
+	"internal/settings",
 	"internal/schema",
 	"internal/naming",
 	"internal/prices",

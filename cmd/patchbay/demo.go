@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 	"github.com/patchbay-ai/patchbay/internal/web/demo"
 )
@@ -63,7 +64,7 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 	}
 	flags.extend = func(doc *config.Document) {
 		for serviceType, service := range doc.Services {
-			service.Instances = append(service.Instances, simulated.Services[serviceType].Clone().Instances...)
+			service.Instances = append(service.Instances, settings.Clone(simulated.Services[serviceType].Instances)...)
 			if service.CircuitBreaker == config.DefaultService().CircuitBreaker {
 				service.CircuitBreaker.RecoveryTimeout = demoRecovery
 			}

@@ -3,6 +3,8 @@ package access
 import (
 	"context"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // Keys are the API keys of the unified API.
@@ -10,7 +12,7 @@ type Keys struct{ kind[IssuedKey, *IssuedKey] }
 
 func newKeys(owner *Credentials) Keys {
 	k := Keys{kind[IssuedKey, *IssuedKey]{owner: owner, word: "key", prefix: keyPrefix}}
-	for _, key := range owner.settings.Clone().Keys {
+	for _, key := range settings.Clone(owner.settings.Keys) {
 		k.static = append(k.static, IssuedKey{Key: key, Life: Life{Source: FromFile}})
 	}
 	return k

@@ -4,7 +4,6 @@ package access
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/seal"
@@ -103,33 +102,6 @@ type Key struct {
 
 // DefaultSettings returns what holds where nothing is configured: an open gateway.
 func DefaultSettings() Settings { return Settings{SignExisting: true, ReserveTokens: 1024} }
-
-// Equal tells whether both settings are the same.
-func (s Settings) Equal(other Settings) bool {
-	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen && s.Metrics == other.Metrics && s.SharedLimits == other.SharedLimits && s.MasterKey == other.MasterKey && s.PreviousMasterKey == other.PreviousMasterKey && s.SignExisting == other.SignExisting &&
-		slices.Equal(s.AllowedHosts, other.AllowedHosts) && slices.Equal(s.References, other.References) && slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal) &&
-		s.TermSet().Equal(other.TermSet()) && s.ReserveTokens == other.ReserveTokens
-}
-
-// Equal tells whether both keys are the same.
-func (k Key) Equal(other Key) bool {
-	return k.ID == other.ID && k.Tenant == other.Tenant && k.KeySHA256 == other.KeySHA256 && k.Terms.Equal(other.Terms)
-}
-
-// Equal tells whether both tenants are the same.
-func (t Tenant) Equal(other Tenant) bool { return t.Name == other.Name && t.Terms.Equal(other.Terms) }
-
-// Clone returns a copy that shares nothing with s.
-func (s Settings) Clone() Settings {
-	s.AllowedHosts = slices.Clone(s.AllowedHosts)
-	s.References = slices.Clone(s.References)
-	s.Tokens = slices.Clone(s.Tokens)
-	s.Keys = slices.Clone(s.Keys)
-	for i := range s.Keys {
-		s.Keys[i].Terms = s.Keys[i].Terms.Clone()
-	}
-	return s.WithTerms(s.TermSet())
-}
 
 // Check reports every field that has a value it may not have. Its messages never
 // repeat a hash.

@@ -37,18 +37,6 @@ type Tenant struct {
 // maxEntries bounds the lists of terms, which requests are compared with one by one.
 const maxEntries = 1000
 
-// Equal tells whether both terms are the same.
-func (t Terms) Equal(other Terms) bool {
-	return slices.Equal(t.Services, other.Services) && slices.Equal(t.Models, other.Models) &&
-		slices.Equal(t.Addresses, other.Addresses) && t.ExpiresAt == other.ExpiresAt && t.Limits == other.Limits && t.Budgets == other.Budgets
-}
-
-// Clone returns a copy that shares nothing with t.
-func (t Terms) Clone() Terms {
-	t.Services, t.Models, t.Addresses = slices.Clone(t.Services), slices.Clone(t.Models), slices.Clone(t.Addresses)
-	return t
-}
-
 // or returns the terms with those of the wider settings where t says nothing.
 func (t Terms) or(wider Terms) Terms {
 	if len(t.Services) == 0 {

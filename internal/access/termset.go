@@ -3,6 +3,8 @@ package access
 import (
 	"fmt"
 	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // TermSet are the terms of all keys: those of tenants, and the defaults. They belong to
@@ -16,27 +18,13 @@ type TermSet struct {
 const maxTenants = 10_000
 
 // TermSet returns the terms of the settings, which shares nothing with them.
-func (s Settings) TermSet() TermSet { return TermSet{s.Defaults, s.Tenants}.Clone() }
+func (s Settings) TermSet() TermSet { return settings.Clone(TermSet{s.Defaults, s.Tenants}) }
 
 // WithTerms returns the settings with other terms.
 func (s Settings) WithTerms(t TermSet) Settings {
-	t = t.Clone()
+	t = settings.Clone(t)
 	s.Defaults, s.Tenants = t.Defaults, t.Tenants
 	return s
-}
-
-// Equal tells whether both are the same.
-func (t TermSet) Equal(other TermSet) bool {
-	return t.Defaults.Equal(other.Defaults) && slices.EqualFunc(t.Tenants, other.Tenants, Tenant.Equal)
-}
-
-// Clone returns a copy that shares nothing with t.
-func (t TermSet) Clone() TermSet {
-	t.Defaults, t.Tenants = t.Defaults.Clone(), slices.Clone(t.Tenants)
-	for i := range t.Tenants {
-		t.Tenants[i].Terms = t.Tenants[i].Terms.Clone()
-	}
-	return t
 }
 
 // Tenant returns the place of a tenant in the list, -1 where it is not there.
@@ -64,7 +52,7 @@ func (t TermSet) Check(report func(path, message string)) {
 func (c *Credentials) SetTerms(terms TermSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.settings.TermSet().Equal(terms) {
+	if settings.Equal(c.settings.TermSet(), terms) {
 		return
 	}
 	c.settings = c.settings.WithTerms(terms)

@@ -73,15 +73,3 @@ func (s Settings) Check(report func(path, message string)) {
 
 // On reports whether any answers are kept.
 func (s Settings) On() bool { return len(s.Services) > 0 || len(s.Keys) > 0 }
-
-// Clone returns a copy that shares nothing with s.
-func (s Settings) Clone() Settings {
-	s.Services, s.Keys = slices.Clone(s.Services), slices.Clone(s.Keys)
-	return s
-}
-
-// Equal reports whether both settings are the same.
-func (s Settings) Equal(other Settings) bool {
-	return slices.Equal(s.Services, other.Services) && slices.Equal(s.Keys, other.Keys) && s.TTL == other.TTL &&
-		s.MaxBytes == other.MaxBytes && s.MaxAnswer == other.MaxAnswer && s.Shared == other.Shared && s.ChargeHits == other.ChargeHits
-}

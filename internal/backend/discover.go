@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/patchbay-ai/patchbay/internal/naming"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // Discover is the word that stands for all models of a backend.
@@ -50,7 +51,7 @@ func (m Models) check(report func(path, message string)) {
 // Found returns the settings of the instance that serves one of the models that were
 // found.
 func (s Settings) Found(model string) Settings {
-	found := s.Clone()
+	found := settings.Clone(s)
 	found.Name, found.Models = model, nil
 	return found
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/seal"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // Secret is a text that only few may see, such as the key of a backend. It is a
@@ -45,7 +46,7 @@ func (s Secret) IsReference() bool { return s.isReference }
 // IsEmpty tells whether the secret is the empty literal: there is none.
 func (s Secret) IsEmpty() bool { return s == Secret{} }
 
-// Equal is ==, for those who compare settings by reflection.
+// Equal is ==, for tests that compare settings by reflection.
 func (s Secret) Equal(other Secret) bool { return s == other }
 
 // Reveal returns the secret as it is stored, for those who may see it: the
@@ -178,7 +179,7 @@ func (s Settings) References() []string {
 
 // mapSecrets returns a copy of the settings with each secret replaced.
 func (s Settings) mapSecrets(place string, replace func(at string, secret Secret) (Secret, error)) (Settings, error) {
-	s = s.Clone()
+	s = settings.Clone(s)
 	place += "/" + s.ID() + "/"
 	var err error
 	if s.APIKey, err = replace(place+"api-key", s.APIKey); err != nil {
@@ -220,7 +221,7 @@ func proxySecret(address string) (Secret, bool) {
 // by the text that it stands for. The error names the setting and never repeats
 // a secret.
 func (s Settings) Resolved(with Resolver) (Settings, error) {
-	s = s.Clone()
+	s = settings.Clone(s)
 	key, err := s.APIKey.resolve(with)
 	if err != nil {
 		return s, fmt.Errorf("api-key: %w", err)

@@ -125,40 +125,6 @@ func (s Settings) ID() string {
 	return s.Name + "@" + s.BaseURL
 }
 
-// Equal tells whether both settings describe the same instance alike.
-func (s Settings) Equal(other Settings) bool {
-	return s.Name == other.Name && slices.Equal(s.Models, other.Models) && s.BaseURL == other.BaseURL && s.Path == other.Path &&
-		s.APIVersion == other.APIVersion && s.HealthPath == other.HealthPath &&
-		s.APIKey == other.APIKey && s.Weight == other.Weight && s.Tier == other.Tier && s.Enabled == other.Enabled &&
-		s.Adapter == other.Adapter && s.UpstreamModel == other.UpstreamModel &&
-		s.ForwardAuthorization == other.ForwardAuthorization && s.MaxConcurrency == other.MaxConcurrency &&
-		sameSwitch(s.KeepAlive, other.KeepAlive) && sameSwitch(s.Responses, other.Responses) && s.IdleConnections == other.IdleConnections &&
-		s.Proxy == other.Proxy && s.TLS == other.TLS &&
-		s.Timeouts == other.Timeouts && s.Doubt == other.Doubt && maps.Equal(s.Headers, other.Headers)
-}
-
-// Clone returns a copy that shares nothing with s.
-func (s Settings) Clone() Settings {
-	s.Headers, s.Models = maps.Clone(s.Headers), slices.Clone(s.Models)
-	s.KeepAlive, s.Responses = cloneSwitch(s.KeepAlive), cloneSwitch(s.Responses)
-	return s
-}
-
-func cloneSwitch(s *bool) *bool {
-	if s == nil {
-		return nil
-	}
-	value := *s
-	return &value
-}
-
-func sameSwitch(a, b *bool) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
-}
-
 // Check reports every field that has a value it may not have. Its messages never
 // repeat the base URL, the key or a header: any of them may hold a secret.
 func (s Settings) Check(report func(path, message string)) {

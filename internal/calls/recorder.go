@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // Recorder counts and records requests. A nil Recorder does neither.
@@ -39,12 +40,12 @@ type Recorder struct {
 
 // NewRecorder returns a recorder with settings that passed Check. It counts at
 // once; Run moves its records on.
-func NewRecorder(settings metrics.Settings) *Recorder {
-	settings = settings.Clone()
-	r := &Recorder{counts: metrics.NewRegistry(&settings)}
-	r.pipe = newPipeline(settings.Calls, r.levelChanged)
+func NewRecorder(configured metrics.Settings) *Recorder {
+	configured = settings.Clone(configured)
+	r := &Recorder{counts: metrics.NewRegistry(&configured)}
+	r.pipe = newPipeline(configured.Calls, r.levelChanged)
 	r.pipe.level.changed = r.counts.Started()
-	r.apply(settings)
+	r.apply(configured)
 	return r
 }
 
@@ -130,14 +131,14 @@ func (r *Recorder) Update(change func(*metrics.Settings)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.counts.Settings()
-	next := before.Clone()
+	next := settings.Clone(*before)
 	change(&next)
 	var broken []string
 	next.Check(func(path, message string) { broken = append(broken, path+" "+message) })
 	if len(broken) > 0 {
 		return errors.New(strings.Join(broken, "; "))
 	}
-	if !next.Equal(*before) {
+	if !settings.Equal(next, *before) {
 		r.apply(next)
 	}
 	return nil

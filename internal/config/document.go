@@ -4,9 +4,8 @@
 package config
 
 import (
-	"maps"
 	"net/netip"
-	"slices"
+	"reflect"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
@@ -25,6 +24,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
 )
 
@@ -232,94 +232,19 @@ func DefaultService() Service {
 func (s *Service) SetDefaults() { *s = DefaultService() }
 
 // Clone returns a copy that shares nothing with d.
-func (d *Document) Clone() *Document {
-	copied := *d
-	copied.Server.Listen = slices.Clone(d.Server.Listen)
-	copied.Server.ManagementListen = slices.Clone(d.Server.ManagementListen)
-	copied.Server.TrustedProxies = slices.Clone(d.Server.TrustedProxies)
-	copied.Server.CORSOrigins = slices.Clone(d.Server.CORSOrigins)
-	copied.Monitoring = d.Monitoring.Clone()
-	copied.Quota, copied.AnswerCache = d.Quota.Clone(), d.AnswerCache.Clone()
-	copied.Security = d.Security.Clone()
-	copied.Telemetry = d.Telemetry.Clone()
-	copied.Prices = d.Prices.Clone()
-	if d.Services != nil {
-		copied.Services = make(map[schema.ServiceType]Service, len(d.Services))
-		for serviceType, service := range d.Services {
-			copied.Services[serviceType] = service.Clone()
-		}
-	}
-	return &copied
-}
-
-// Clone returns a copy that shares nothing with s.
-func (s Service) Clone() Service {
-	s.Aliases, s.Fallbacks, s.FallbackOn = maps.Clone(s.Aliases), s.Fallbacks.Clone(), slices.Clone(s.FallbackOn)
-	s.Instances = slices.Clone(s.Instances)
-	for i := range s.Instances {
-		s.Instances[i] = s.Instances[i].Clone()
-	}
-	return s
-}
-
-// Equal tells whether both services have the same policy and the same instances
-// in the same order.
-func (s Service) Equal(other Service) bool {
-	return s.SamePolicy(other) && slices.EqualFunc(s.Instances, other.Instances, backend.Settings.Equal)
-}
-
-// SamePolicy tells whether both services are alike apart from their instances.
-func (s Service) SamePolicy(other Service) bool {
-	return s.LoadBalancer == other.LoadBalancer && s.Adapter == other.Adapter &&
-		s.RateLimit == other.RateLimit && s.CircuitBreaker == other.CircuitBreaker &&
-		s.HealthCheck == other.HealthCheck && s.Queue == other.Queue && s.Timeouts == other.Timeouts &&
-		maps.Equal(s.Aliases, other.Aliases) && s.Fallbacks.Equal(other.Fallbacks) && slices.Equal(s.FallbackOn, other.FallbackOn)
-}
-
-// EqualServices tells whether both sets of services are the same.
-func EqualServices(a, b map[schema.ServiceType]Service) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for serviceType, service := range a {
-		other, configured := b[serviceType]
-		if !configured || !service.Equal(other) {
-			return false
-		}
-	}
-	return true
-}
+func (d *Document) Clone() *Document { return settings.Clone(d) }
 
 // Differences names the sections in which both documents differ.
 func (d *Document) Differences(other *Document) []string {
 	var names []string
-	note := func(name string, same bool) {
-		if !same {
-			names = append(names, name)
+	a, b := reflect.ValueOf(*d), reflect.ValueOf(*other)
+	for _, f := range fieldsOf(a.Type()) {
+		if !settings.Equal(a.FieldByIndex(f.index).Interface(), b.FieldByIndex(f.index).Interface()) {
+			names = append(names, f.name)
 		}
 	}
-	note("server", d.Server.equal(other.Server))
-	note("limits", d.Limits == other.Limits)
-	note("services", EqualServices(d.Services, other.Services))
-	note("monitoring", d.Monitoring.Equal(other.Monitoring))
-	note("quota", d.Quota.Equal(other.Quota))
-	note("responses", d.Responses == other.Responses)
-	note("answer-cache", d.AnswerCache.Equal(other.AnswerCache))
-	note("store", d.Store == other.Store)
-	note("redis", d.Redis == other.Redis)
-	note("security", d.Security.Equal(other.Security))
-	note("log", d.Log == other.Log)
-	note("telemetry", d.Telemetry.Equal(other.Telemetry))
-	note("prices", d.Prices.Equal(other.Prices))
 	return names
 }
 
 // Equal tells whether both documents say the same.
 func (d *Document) Equal(other *Document) bool { return len(d.Differences(other)) == 0 }
-
-func (s Server) equal(other Server) bool {
-	return slices.Equal(s.Listen, other.Listen) && slices.Equal(s.ManagementListen, other.ManagementListen) && s.DataDir == other.DataDir &&
-		s.ShutdownDelay == other.ShutdownDelay && s.ShutdownGrace == other.ShutdownGrace &&
-		slices.Equal(s.TrustedProxies, other.TrustedProxies) && slices.Equal(s.CORSOrigins, other.CORSOrigins) &&
-		s.TLS == other.TLS
-}

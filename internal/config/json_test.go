@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 func TestJSONGoesOnTopOfWhatIsThere(t *testing.T) {
@@ -83,7 +84,7 @@ func TestOverlayIsDecodingOnTopOfTheTarget(t *testing.T) {
 		`{"rate_limit":{"Refill-Rate":3},"timeouts":{"firstByte":5}}`, `{"instances":[]}`, `{"instances":[{"name":"a","keepAlive":false,"headers":{"X-A":"b"}}]}`,
 		`{"loadBalancer":"random","queue":{"timeout":100},"healthCheck":{"interval":1}}`,
 	} {
-		onTop, overlaid := stored.Clone(), stored.Clone()
+		onTop, overlaid := settings.Clone(stored), settings.Clone(stored)
 		if _, err := config.DecodeJSON([]byte(body), &onTop); err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}

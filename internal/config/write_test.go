@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // What is written of services reads as the same services.
@@ -32,7 +33,7 @@ func TestWrittenServicesAreReadAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			source.Content = text
-			if after := mustLoad(t, source).Services; !config.EqualServices(after, before) {
+			if after := mustLoad(t, source).Services; !settings.Equal(after, before) {
 				t.Errorf("%s\nreads as %+v, want %+v", text, after, before)
 			}
 		})

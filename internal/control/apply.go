@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // Why a change is refused, apart from what is wrong with the configuration.
@@ -60,8 +61,7 @@ func (c *Control) Apply(ctx context.Context, change Change, edit func(*config.Do
 func (c *Control) Reset(ctx context.Context, change Change) (Result, error) {
 	return c.change(ctx, change, func(now *state) (*proposal, Result, error) {
 		doc := now.doc.Clone()
-		static := config.Document{Services: c.file.services}
-		doc.Services, doc.Security = static.Clone().Services, doc.Security.WithTerms(*c.file.terms.Load())
+		doc.Services, doc.Security = settings.Clone(c.file.services), doc.Security.WithTerms(*c.file.terms.Load())
 		if doc.Equal(now.doc) && now.terms == nil {
 			return nil, Result{}, nil
 		}

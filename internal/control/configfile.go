@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control/stored"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // configFile is what this gateway knows about its configuration file. Control.mu guards
@@ -31,7 +32,7 @@ type configFile struct {
 
 // setRead remembers the file as it was read.
 func (f *configFile) setRead(doc *config.Document) {
-	f.services, f.references = doc.Clone().Services, doc.Security.References
+	f.services, f.references = settings.Clone(Services(doc.Services)), doc.Security.References
 	terms := doc.Security.TermSet()
 	f.terms.Store(&terms)
 }
@@ -60,7 +61,7 @@ type appliedFile struct {
 }
 
 func appliedFileOf(doc *config.Document) appliedFile {
-	services := doc.Clone().Services
+	services := settings.Clone(Services(doc.Services))
 	return appliedFile{source: sourceOf(doc), services: services, stored: stored.WithoutDefaults(services)}
 }
 

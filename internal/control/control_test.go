@@ -23,6 +23,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // bench is a control with its store and the table that it fills.
@@ -191,10 +192,10 @@ func TestResetTakesTheStaticConfiguration(t *testing.T) {
 
 func TestSummariesAndDifferencesSayWhatChangedWithoutSecrets(t *testing.T) {
 	before := Services{schema.Chat: config.DefaultService(), schema.TTS: config.DefaultService()}
-	chat := before[schema.Chat].Clone()
+	chat := settings.Clone(before[schema.Chat])
 	chat.Instances = []backend.Settings{instanceOf("llama3", 1), instanceOf("old@name", 1)}
 	before[schema.Chat] = chat
-	after := Services{schema.Chat: chat.Clone(), schema.STT: config.DefaultService()}
+	after := Services{schema.Chat: settings.Clone(chat), schema.STT: config.DefaultService()}
 	next := after[schema.Chat]
 	next.RateLimit.Capacity = 7
 	next.Instances[0].Weight, next.Instances[0].APIKey = 3, backend.Literal("another-secret")
@@ -217,7 +218,7 @@ func TestSummariesAndDifferencesSayWhatChangedWithoutSecrets(t *testing.T) {
 	if found := Compare(after, after); len(found) != 0 {
 		t.Errorf("no difference is %v", found)
 	}
-	turned := next.Clone()
+	turned := settings.Clone(next)
 	slices.Reverse(turned.Instances)
 	if got := Summarize(Compare(after, Services{schema.Chat: turned, schema.STT: after[schema.STT]})); got != "chat: order of the instances" {
 		t.Errorf("another order is %q", got)

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control/stored"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -59,9 +60,9 @@ func Compare(from, to Services) []Difference {
 
 func compareService(serviceType schema.ServiceType, before, after config.Service) []Difference {
 	var found []Difference
-	if !before.SamePolicy(after) {
-		b, a := before, after
-		b.Instances, a.Instances = nil, nil
+	b, a := before, after
+	b.Instances, a.Instances = nil, nil
+	if !settings.Equal(b, a) {
 		found = compareFields(Difference{Service: serviceType.String()}, fieldsOf(b), fieldsOf(a))
 	}
 	return append(found, compareInstances(serviceType, before.Instances, after.Instances)...)
@@ -84,7 +85,7 @@ func compareInstances(serviceType schema.ServiceType, before, after []backend.Se
 			at.Kind = Added
 			found = append(found, at)
 			continue
-		case !previous.Equal(instance):
+		case !settings.Equal(previous, instance):
 			found = append(found, compareFields(at, fieldsOf(withoutSecrets(previous)), fieldsOf(withoutSecrets(instance)))...)
 			found = append(found, compareSecrets(at, previous, instance)...)
 		}

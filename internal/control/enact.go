@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // proposal is a configuration that is to be put into force.
@@ -48,7 +49,7 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Ch
 		next:  &state{doc: doc, version: now.version, since: versions.AddedTimes(doc.Services, now.since, at), terms: terms, activations: now.activations},
 		check: validate, dryRun: change.DryRun, author: change.Author,
 	}
-	isNew := now.version == 0 || !config.EqualServices(doc.Services, now.doc.Services) || !sameTerms(terms, now.terms)
+	isNew := now.version == 0 || !settings.Equal(doc.Services, now.doc.Services) || !settings.Equal(terms, now.terms)
 	if isNew && now.version != 0 {
 		result.Differences = now.compare(p.next)
 	}
@@ -154,7 +155,7 @@ func (c *Control) swap(p *proposal, table *routing.Table) {
 	c.holds.apply(table)
 	before := c.state.Swap(p.next)
 	c.current.Store(table)
-	if terms := p.next.doc.Security.TermSet(); c.termsChanged != nil && !terms.Equal(before.doc.Security.TermSet()) {
+	if terms := p.next.doc.Security.TermSet(); c.termsChanged != nil && !settings.Equal(terms, before.doc.Security.TermSet()) {
 		c.termsChanged(terms)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control/merge"
 	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // Reload applies a document that was read from the configuration file again: its limits,
@@ -71,7 +72,7 @@ func (c *Control) takeFile(t transfer, doc *config.Document, origin string) (cha
 // edits of its services are merged, because others may have been made by management.
 func (c *Control) withFile(t transfer, now *state, doc *config.Document, edited *appliedFile) *config.Document {
 	next := now.doc.Clone()
-	next.Limits, next.Prices, next.Resolve = doc.Limits, doc.Prices.Clone(), doc.Resolve
+	next.Limits, next.Prices, next.Resolve = doc.Limits, settings.Clone(doc.Prices), doc.Resolve
 	c.takeFileTerms(now, next, doc)
 	shared, isShared := t.sharedHead()
 	isTaken := isShared && isSource(shared.Source, doc) // by another gateway, which has read the same file

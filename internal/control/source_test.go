@@ -15,6 +15,7 @@ import (
 	. "github.com/patchbay-ai/patchbay/internal/control" //nolint:revive // the tests stood in the package, and left it for its two logs
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 
@@ -115,7 +116,7 @@ func TestChangesThatCannotBeStoredAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 	doc, _ := b.Document()
-	if stored, err := b.Load(2); err != nil || !config.EqualServices(doc.Services, stored.Services) {
+	if stored, err := b.Load(2); err != nil || !settings.Equal(doc.Services, stored.Services) {
 		t.Errorf("in force is not what is stored: %v", err)
 	}
 }

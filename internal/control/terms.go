@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // FollowTerms calls a function with the terms of keys and tenants that are in force, now
@@ -40,18 +41,10 @@ func (c *Control) DropTerms(ctx context.Context, change Change) (Result, error) 
 // the edit changed them, else those of the version before.
 func (s *state) editedTerms(doc *config.Document) *access.TermSet {
 	edited := doc.Security.TermSet()
-	if edited.Equal(s.doc.Security.TermSet()) {
+	if settings.Equal(edited, s.doc.Security.TermSet()) {
 		return s.terms
 	}
 	return &edited
-}
-
-// sameTerms tells whether two versions have the same terms.
-func sameTerms(a, b *access.TermSet) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Equal(*b)
 }
 
 // takeFileTerms puts the terms of a configuration file into a document, unless the version
@@ -62,7 +55,7 @@ func (c *Control) takeFileTerms(now *state, next, file *config.Document) {
 		next.Security = next.Security.WithTerms(terms)
 		return
 	}
-	if !terms.Equal(*c.file.terms.Load()) {
+	if !settings.Equal(terms, *c.file.terms.Load()) {
 		c.log.Warn("security.tenants and security.defaults of the configuration file changed and are not in force, because others were set by management; DELETE /api/config/terms ends that")
 	}
 }

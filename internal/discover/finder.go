@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -112,8 +113,8 @@ func (f *Finder) launch(ctx context.Context, now time.Time) {
 			p = new(progress)
 			f.progress[key] = p
 		}
-		if !p.settings.Equal(source.Settings) {
-			p.settings, p.due, p.pause = source.Settings.Clone(), now, 0
+		if !settings.Equal(p.settings, source.Settings) {
+			p.settings, p.due, p.pause = settings.Clone(source.Settings), now, 0
 		}
 		if !source.Settings.Enabled || p.running || p.due.IsZero() || p.due.After(now) {
 			continue

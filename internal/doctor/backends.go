@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/discover"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -120,10 +121,10 @@ type attempt struct {
 // certificates.
 func (e *examination) sender(g *group, reached *attempt) discover.Send {
 	return func(ctx context.Context, serviceType schema.ServiceType, asked backend.Settings, post string) (int, []byte, error) {
-		settings := g.settings.Clone()
-		settings.Name, settings.BaseURL, settings.Adapter, settings.Path = asked.Name, asked.BaseURL, asked.Adapter, asked.Path
+		described := settings.Clone(g.settings)
+		described.Name, described.BaseURL, described.Adapter, described.Path = asked.Name, asked.BaseURL, asked.Adapter, asked.Path
 		service := config.DefaultService()
-		service.Instances = []backend.Settings{settings}
+		service.Instances = []backend.Settings{described}
 		doc := e.Document.Clone()
 		doc.Services = map[schema.ServiceType]config.Service{serviceType: service}
 		table, err := routing.Compile(doc, nil, nil)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // ErrEmptyFile says that the configuration file is empty. Most likely somebody
@@ -65,7 +66,7 @@ func needRestart(running, next *config.Document) []string {
 		case "security": // the terms of keys, and what may be referred to, are in force at once
 			security := running.Security.WithTerms(next.Security.TermSet())
 			security.References = next.Security.References
-			return security.Equal(next.Security)
+			return settings.Equal(security, next.Security)
 		case "quota":
 			return running.Quota.SameUntilRestart(next.Quota)
 		case "responses":

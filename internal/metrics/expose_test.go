@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // someState is a state of so many instances.
@@ -37,7 +38,7 @@ func newRegistry() *Registry {
 
 // update changes the settings of a registry unless that breaks a rule.
 func update(r *Registry, change func(*Settings)) (err error) {
-	next := r.Settings().Clone()
+	next := settings.Clone(*r.Settings())
 	change(&next)
 	next.Check(func(path, message string) { err = errors.Join(err, errors.New(path+" "+message)) })
 	if err == nil {

@@ -97,22 +97,6 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Equal tells whether both settings are the same.
-func (s Settings) Equal(other Settings) bool {
-	return s.Enabled == other.Enabled && s.Prefix == other.Prefix &&
-		s.CollectionInterval == other.CollectionInterval &&
-		slices.Equal(s.EnabledCategories, other.EnabledCategories) &&
-		maps.Equal(s.CustomTags, other.CustomTags) &&
-		s.Sampling == other.Sampling && s.Performance == other.Performance && s.Calls == other.Calls && s.Capture == other.Capture
-}
-
-// Clone returns a copy that shares nothing with s.
-func (s Settings) Clone() Settings {
-	s.EnabledCategories = slices.Clone(s.EnabledCategories)
-	s.CustomTags = maps.Clone(s.CustomTags)
-	return s
-}
-
 // Check reports every field that has a value it may not have.
 func (s Settings) Check(report func(path, message string)) {
 	if !isMetricName(s.Prefix) || len(s.Prefix) > maxPrefixLength {

@@ -15,20 +15,6 @@ const maxFallbacks = 10
 // the order in which they are tried.
 type Fallbacks map[string][]string
 
-// Clone returns a copy that shares nothing with f.
-func (f Fallbacks) Clone() Fallbacks {
-	copied := maps.Clone(f)
-	for name, list := range copied {
-		copied[name] = slices.Clone(list)
-	}
-	return copied
-}
-
-// Equal tells whether both have the same fallbacks.
-func (f Fallbacks) Equal(other Fallbacks) bool {
-	return maps.EqualFunc(f, other, slices.Equal[[]string])
-}
-
 // Check reports the fallbacks that could not be used as they are written. The paths are
 // those below the setting.
 func (f Fallbacks) Check(aliases Aliases, models Models, report func(path, message string)) {

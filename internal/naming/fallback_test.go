@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/naming"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 func TestFallbacksThatCannotWorkAreRefused(t *testing.T) {
@@ -58,12 +59,12 @@ func TestReasonsAreReadByName(t *testing.T) {
 
 func TestCopiesOfFallbacksShareNothing(t *testing.T) {
 	f := naming.Fallbacks{"a": {"b", "c"}}
-	copied := f.Clone()
-	if !copied.Equal(f) || !naming.Fallbacks(nil).Equal(naming.Fallbacks{}) {
+	copied := settings.Clone(f)
+	if !settings.Equal(copied, f) || !settings.Equal(naming.Fallbacks(nil), naming.Fallbacks{}) {
 		t.Error("a copy differs")
 	}
 	copied["a"][0] = "x"
-	if f["a"][0] != "b" || copied.Equal(f) {
+	if f["a"][0] != "b" || settings.Equal(copied, f) {
 		t.Error("a copy shares its lists")
 	}
 }

@@ -44,17 +44,6 @@ const (
 // DefaultSettings returns what holds where nothing is configured: nothing has a price.
 func DefaultSettings() Settings { return Settings{Currency: "USD"} }
 
-// Equal tells whether both settings are the same.
-func (s Settings) Equal(other Settings) bool {
-	return s.Currency == other.Currency && slices.Equal(s.Models, other.Models)
-}
-
-// Clone returns a copy that shares nothing with s.
-func (s Settings) Clone() Settings {
-	s.Models = slices.Clone(s.Models)
-	return s
-}
-
 // Check reports every field that has a value it may not have.
 func (s Settings) Check(report func(path, message string)) {
 	if s.Currency == "" || len(s.Currency) > maxCurrency || strings.ContainsFunc(s.Currency, func(r rune) bool { return r <= ' ' || r > '~' }) {

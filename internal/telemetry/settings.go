@@ -6,7 +6,6 @@
 package telemetry
 
 import (
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -61,18 +60,6 @@ type Settings struct {
 
 // DefaultSettings returns what holds where nothing is configured: no traces.
 func DefaultSettings() Settings { return Settings{Sample: 1, ServiceName: "patchbay"} }
-
-// Equal tells whether both settings are the same.
-func (s Settings) Equal(other Settings) bool {
-	return s.Enabled == other.Enabled && s.Protocol == other.Protocol && s.Endpoint == other.Endpoint &&
-		s.Sample == other.Sample && s.ServiceName == other.ServiceName && s.Metrics == other.Metrics && maps.Equal(s.Headers, other.Headers)
-}
-
-// Clone returns a copy that shares nothing with s.
-func (s Settings) Clone() Settings {
-	s.Headers = maps.Clone(s.Headers)
-	return s
-}
 
 // Check reports every field that has a value it may not have. Its messages
 // repeat neither the endpoint nor a header: both may hold a secret.

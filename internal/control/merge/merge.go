@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // Services applies an edit of the configuration file to the services in force: the
@@ -26,17 +27,17 @@ func Services(before, after, inForce map[schema.ServiceType]config.Service) map[
 		case hadBase && inFile && isInForce:
 			result[serviceType] = mergeService(base, file, current)
 		case hadBase && !inFile: // the file removed it
-		case inFile && (!hadBase || !base.Equal(file)): // the file added it, or changed what was removed
-			result[serviceType] = file.Clone()
+		case inFile && (!hadBase || !settings.Equal(base, file)): // the file added it, or changed what was removed
+			result[serviceType] = settings.Clone(file)
 		case isInForce && !hadBase && !inFile:
-			result[serviceType] = current.Clone()
+			result[serviceType] = settings.Clone(current)
 		}
 	}
 	return result
 }
 
 func mergeService(base, file, current config.Service) config.Service {
-	merged := current.Clone()
+	merged := settings.Clone(current)
 	mergeFields(reflect.ValueOf(&base).Elem(), reflect.ValueOf(&file).Elem(), reflect.ValueOf(&merged).Elem())
 	merged.Instances = mergeInstances(base.Instances, file.Instances, current.Instances)
 	return merged
@@ -82,9 +83,9 @@ func mergeInstances(base, file, current []backend.Settings) []backend.Settings {
 		case hadBase && isInFile:
 			kept = append(kept, mergeInstance(before, after, instance))
 		case isInFile: // both sides added it
-			kept = append(kept, after.Clone())
+			kept = append(kept, settings.Clone(after))
 		case !hadBase:
-			kept = append(kept, instance.Clone())
+			kept = append(kept, settings.Clone(instance))
 		}
 	}
 	for _, instance := range file {
@@ -92,8 +93,8 @@ func mergeInstances(base, file, current []backend.Settings) []backend.Settings {
 		if _, there := inForce[id]; there {
 			continue
 		}
-		if before, hadBase := inBase[id]; !hadBase || !before.Equal(instance) {
-			added = append(added, instance.Clone())
+		if before, hadBase := inBase[id]; !hadBase || !settings.Equal(before, instance) {
+			added = append(added, settings.Clone(instance))
 		}
 	}
 	return orderInstances(base, file, kept, added)
@@ -154,7 +155,7 @@ func insertInstances(into, from, added []backend.Settings) []backend.Settings {
 }
 
 func mergeInstance(base, file, current backend.Settings) backend.Settings {
-	merged := current.Clone()
+	merged := settings.Clone(current)
 	mergeFields(reflect.ValueOf(&base).Elem(), reflect.ValueOf(&file).Elem(), reflect.ValueOf(&merged).Elem())
 	merged.Headers = mergeHeaders(base.Headers, file.Headers, merged.Headers)
 	return merged

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
@@ -98,7 +99,7 @@ func TestMergeAppliesEditsOfTheFile(t *testing.T) {
 		},
 	} {
 		got := Services(test.before, test.after, test.inForce)
-		if diff := cmp.Diff(test.want, got); diff != "" {
+		if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -134,7 +135,7 @@ func drawInstance(t *rapid.T, name string) backend.Settings {
 func TestPropertyAnEditOfAnUntouchedBaseGivesTheFile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := drawServices(t, "before"), drawServices(t, "after")
-		if diff := cmp.Diff(after, Services(before, after, before)); diff != "" {
+		if diff := cmp.Diff(after, Services(before, after, before), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -143,7 +144,7 @@ func TestPropertyAnEditOfAnUntouchedBaseGivesTheFile(t *testing.T) {
 func TestPropertyAFileThatDidNotChangeChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		file, inForce := drawServices(t, "file"), drawServices(t, "in force")
-		if diff := cmp.Diff(inForce, Services(file, file, inForce)); diff != "" {
+		if diff := cmp.Diff(inForce, Services(file, file, inForce), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -166,7 +167,7 @@ func TestPropertyAdditionsOfTheAPISurviveEditsOfTheFile(t *testing.T) {
 		for serviceType, service := range inForce {
 			isOwn := func(s backend.Settings) bool { return strings.Contains("xyz", s.Name) }
 			own, left := byID(only(service.Instances, isOwn)), byID(only(merged[serviceType].Instances, isOwn))
-			if diff := cmp.Diff(own, left); diff != "" {
+			if diff := cmp.Diff(own, left, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatal(diff)
 			}
 			was, is, got := byID(before[serviceType].Instances), byID(after[serviceType].Instances), byID(merged[serviceType].Instances)

@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/seal"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // Services are the service types of a version.
@@ -69,7 +70,7 @@ func mapInstances(services Services, change func(schema.ServiceType, backend.Set
 	}
 	mapped := make(Services, len(services))
 	for serviceType, service := range services {
-		service = service.Clone()
+		service = settings.Clone(service)
 		for i := range service.Instances {
 			changed, err := change(serviceType, service.Instances[i])
 			if err != nil {

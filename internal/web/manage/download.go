@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -51,7 +52,7 @@ func asFile(services map[schema.ServiceType]config.Service, who access.Identity)
 	for serviceType, service := range services {
 		instances := make([]backend.Settings, len(service.Instances))
 		for i := range service.Instances {
-			instances[i] = service.Instances[i].Clone()
+			instances[i] = settings.Clone(service.Instances[i])
 			if !who.SeesSecrets {
 				maskLiterals(&instances[i])
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
@@ -31,7 +32,7 @@ func TestServicesAsAConfigurationFile(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", path, err, whole.Body)
 		}
-		if !config.EqualServices(doc.Document.Services, r.Document.Services) {
+		if !settings.Equal(doc.Document.Services, r.Document.Services) {
 			t.Errorf("%s shows\n%s", path, whole.Body)
 		}
 		masked := r.Do("GET", path, "", append(operator(), "Accept", "application/yaml")...).Succeeds(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/web/tryout"
 )
 
@@ -111,7 +112,7 @@ func (a *API) tryoutSettings(q *Request, serviceType schema.ServiceType) (backen
 			return backend.Settings{}, config.Service{}, err
 		}
 		stored = &service.Instances[n]
-		next.Instance = stored.Clone()
+		next.Instance = settings.Clone(*stored)
 	case !given.Has("instance"):
 		return backend.Settings{}, config.Service{}, invalidField("instanceId, instance", "one of them is required")
 	}

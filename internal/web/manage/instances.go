@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/explain"
 )
@@ -140,7 +141,7 @@ func (a *API) UpdateInstance(q *Request) (Reply, error) {
 			return err
 		}
 		stored := &service.Instances[n]
-		next := update{Instance: stored.Clone()}
+		next := update{Instance: settings.Clone(*stored)}
 		given.Overlay(&body, &next)
 		if err := keepSecrets(&next.Instance, stored, given, "instance.", q.who); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // keyView is an API key as JSON. The key itself is shown once, when it is issued; the
@@ -90,7 +91,7 @@ func (t *termFields) terms() access.Terms {
 }
 
 func fieldsOfTerms(t access.Terms) termFields {
-	t = t.Clone()
+	t = settings.Clone(t)
 	return termFields{
 		Services: notNil(t.Services), Models: notNil(t.Models), Addresses: notNil(t.Addresses), ExpiresAt: t.ExpiresAt, Limits: keyLimits(t.Limits), Budgets: t.Budgets,
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web/explain"
 )
@@ -77,7 +78,7 @@ func viewInstances(service config.Service, who access.Identity) []instanceView {
 // may not see them. An instance without an adapter is shown with that of its service
 // type, which is in force.
 func viewInstance(service config.Service, n int, who access.Identity) instanceView {
-	s := service.Instances[n].Clone()
+	s := settings.Clone(service.Instances[n])
 	s.Adapter = cmp.Or(s.Adapter, service.Adapter)
 	if s.Headers == nil {
 		s.Headers = map[string]backend.Secret{}
