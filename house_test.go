@@ -31,6 +31,7 @@ var packageOrder = []string{
 	"internal/jsonwrite",
 	"internal/settings",
 	"internal/schema",
+	"internal/chat",
 	"internal/naming",
 	"internal/prices",
 	"internal/estimate",

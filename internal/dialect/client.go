@@ -2,8 +2,8 @@ package dialect
 
 import (
 	"io"
-	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -19,11 +19,11 @@ type Client struct {
 	// large enough. An error is a *schema.Error where the unified shape cannot express
 	// the request.
 	Unify func(req *schema.Request, into []byte) ([]byte, error)
-	// Reply turns a whole unified answer into one for the client.
-	Reply func(req *schema.Request, reply *Reply) error
-	// Events turns unified chunks into events for the client. The stream must not
-	// read the request later, because its memory is used again.
-	Events func(req *schema.Request, from Events) *Stream
+	// Reply writes a whole answer for the client.
+	Reply func(req *schema.Request, answer *chat.Answer, reply *Reply) error
+	// Events writes a streamed answer for the client. The stream must not read the request
+	// later, because its memory is used again.
+	Events func(req *schema.Request, from Deltas) *Stream
 
 	// MustTranslate insists on a translation although the backend speaks the dialect of the
 	// door: the request names what only this gateway knows.
@@ -111,44 +111,69 @@ func (s Speaker) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	return s.Adapter.Call(req, to, call)
 }
 
-// Reply reads a whole answer. One that is translated and becomes a stream is left unified
-// for Split.
+// writer returns what writes answers for the client, nil if they are passed on.
+func (s Speaker) writer() *Client {
+	if s.client == nil && s.Adapter.Decode != nil && s.Adapter.Reply == nil {
+		return unified
+	}
+	return s.client
+}
+
+// Reply reads a whole answer. One that is translated and becomes a stream is left to
+// Split.
 func (s Speaker) Reply(req *schema.Request, answer Answer, reply *Reply) error {
-	if err := s.Adapter.Reply(req, answer, reply); err != nil || s.client == nil || req.Stream {
+	writer := s.writer()
+	if writer == nil {
+		return s.Adapter.Reply(req, answer, reply)
+	}
+	body := answer.Body
+	if req.Stream {
+		body = CompactCopy(body) // of which the stream is made when the body may be gone
+	}
+	reply.answer.Reset()
+	reply.answer.ID, reply.answer.Created = nil, 0
+	if err := s.Decode(req, body, &reply.Doc, &reply.answer); err != nil {
 		return err
 	}
-	return s.client.Reply(req, reply)
+	reply.Usage = reply.answer.Usage.Usage
+	if req.Stream {
+		return nil
+	}
+	return writer.Reply(req, &reply.answer, reply)
 }
+
+// Streams reports whether the backend gives streamed answers.
+func (s Speaker) Streams() bool { return s.Adapter.Events != nil || s.DecodeStream != nil }
 
 // Events reads a streamed answer, nil where the backend gives none.
 func (s Speaker) Events(req *schema.Request, body io.Reader) *Stream {
+	if writer := s.writer(); writer != nil {
+		return writer.Events(req, s.DecodeStream(req, body))
+	}
 	if s.Adapter.Events == nil {
 		return nil
 	}
-	stream := s.Adapter.Events(req, body)
-	if s.client != nil {
-		return s.client.Events(req, stream.Events)
-	}
-	return stream
+	return s.Adapter.Events(req, body)
 }
 
 // Split makes a stream of a whole answer where the client asked for events and the backend
 // answered at once. It returns nil where the client gets the answer as it is.
 func (s Speaker) Split(req *schema.Request, reply *Reply) (*Stream, error) {
-	if s.client == nil && s.Adapter.Split != nil {
+	writer := s.writer()
+	if writer == nil {
+		if s.Adapter.Split == nil {
+			return nil, nil
+		}
 		return s.Adapter.Split(req, reply)
 	}
 	if !req.Stream {
 		return nil, nil
 	}
-	chunks, err := CompletionEvents(req, slices.Concat(reply.Segments...), reply.Usage)
+	deltas, err := SplitAnswer(&reply.answer)
 	if err != nil {
 		return nil, err
 	}
-	if s.client != nil {
-		return s.client.Events(req, chunks), nil
-	}
-	return &Stream{Events: chunks}, nil
+	return writer.Events(req, deltas), nil
 }
 
 // unsupported refuses the requests of a door that a backend does not have.

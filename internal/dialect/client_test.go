@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -25,14 +26,12 @@ func (u upper) Unify(req *schema.Request, _ []byte) ([]byte, error) {
 	return []byte(strings.ToLower(string(req.Source.Body.Data()))), nil
 }
 
-func (upper) Reply(_ *schema.Request, reply *dialect.Reply) error {
-	for i, s := range reply.Segments {
-		reply.Segments[i] = []byte(strings.ToUpper(string(s)))
-	}
+func (upper) Reply(_ *schema.Request, answer *chat.Answer, reply *dialect.Reply) error {
+	reply.Set(append(reply.Room(0), strings.ToUpper(string(answer.Choices[0].Text))...))
 	return nil
 }
 
-func (upper) Events(_ *schema.Request, from dialect.Events) *dialect.Stream {
+func (upper) Events(_ *schema.Request, from dialect.Deltas) *dialect.Stream {
 	return &dialect.Stream{Events: upperEvents{from}, IsComplete: func() bool { return false }}
 }
 
@@ -40,15 +39,30 @@ func (u upper) client() *dialect.Client {
 	return &dialect.Client{Unify: u.Unify, Reply: u.Reply, Events: u.Events}
 }
 
-type upperEvents struct{ dialect.Events }
+type upperEvents struct{ dialect.Deltas }
 
 func (e upperEvents) Next() ([]byte, error) {
-	chunk, err := e.Events.Next()
-	return []byte(strings.ToUpper(string(chunk))), err
+	delta, err := e.Deltas.Next()
+	if err != nil {
+		return nil, err
+	}
+	return []byte(strings.ToUpper(string(delta.Choices[0].Text))), nil
 }
 
-// echo is a toy dialect of backends: the call is the unified body.
-var echo = &dialect.Adapter{Call: echoCall, Reply: echoReply, Events: echoEvents}
+// echo is a toy dialect of backends: the call is the unified body, and the answer is what
+// the model says.
+var echo = &dialect.Adapter{Call: echoCall, Decode: echoDecode, DecodeStream: echoDecodeStream}
+
+func echoDecode(_ *schema.Request, body []byte, _ *jsonscan.Document, to *chat.Answer) error {
+	c := to.Add(0)
+	c.Text, c.Finish = body, chat.Stop
+	return nil
+}
+
+func echoDecodeStream(*schema.Request, io.Reader) dialect.Deltas {
+	deltas, _ := dialect.SplitAnswer(&chat.Answer{Choices: []chat.Choice{{Text: []byte("chunk"), Finish: chat.Stop}}})
+	return deltas
+}
 
 func echoCall(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	to.Begin(call, to.Path, "application/json", "application/json")
@@ -127,10 +141,11 @@ func TestWholeAnswerBecomesTheDoorsEvents(t *testing.T) {
 	req.Stream = true
 	_, adapter := target.ForDoor(req.Door, upper{&unified}.client())
 	var reply dialect.Reply
-	whole := `{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`
-	if err := adapter.Reply(req, dialect.Answer{Body: []byte(whole)}, &reply); err != nil {
+	body := []byte("hi")
+	if err := adapter.Reply(req, dialect.Answer{Body: body}, &reply); err != nil {
 		t.Fatal(err)
 	}
+	clear(body) // the memory of an answer is used again when it was read
 	events, err := adapter.Split(req, &reply)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +153,7 @@ func TestWholeAnswerBecomesTheDoorsEvents(t *testing.T) {
 	if events.IsComplete == nil {
 		t.Error("the events are not the client's")
 	}
-	if chunk, err := events.Next(); err != nil || !strings.Contains(string(chunk), `"CONTENT":"HI"`) {
+	if chunk, err := events.Next(); err != nil || string(chunk) != "HI" {
 		t.Errorf("%s, %v", chunk, err)
 	}
 }
@@ -189,35 +204,6 @@ func TestTargetsOfDoorsHaveNoDoorsOfTheirOwn(t *testing.T) {
 	for door := range kind.Native {
 		if own, _ := target.ForModel("other").ForDoor(door, nil); own.Model != "other" {
 			t.Errorf("%s: %+v", door, own)
-		}
-	}
-}
-
-func TestAnAnswerThatIsMadeOfAnotherIsInOtherMemory(t *testing.T) {
-	var reply dialect.Reply
-	for _, segments := range [][]string{{`{"a":`, `1}`}, {`{"a":1}`}} {
-		reply.Reset()
-		for _, s := range segments {
-			reply.Segments = append(reply.Segments, []byte(s))
-		}
-		unified, err := reply.Unified()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 3 {
-			out := append(reply.Room(3), "of "...)
-			out = append(out, unified.Raw()...)
-			reply.Set(out)
-			if got := string(reply.Segments[0]); len(reply.Segments) != 1 || got != `of {"a":1}` {
-				t.Fatalf("%q", reply.Segments)
-			}
-			if _, err := reply.Unified(); err == nil {
-				t.Fatal("the text was scanned again and is JSON")
-			}
-			reply.Set(append(reply.Room(0), `{"a":1}`...))
-			if unified, err = reply.Unified(); err != nil {
-				t.Fatal(err)
-			}
 		}
 	}
 }

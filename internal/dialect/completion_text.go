@@ -17,7 +17,7 @@ func SplitText(req *schema.Request, reply *Reply) (*Stream, error) {
 	}
 	var doc jsonscan.Document
 	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(slices.Concat(reply.Segments...)); err != nil {
+	if err := doc.Parse(CompactCopy(slices.Concat(reply.Segments...))); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	var chunk, last jsonwrite.Writer
@@ -39,19 +39,9 @@ func SplitText(req *schema.Request, reply *Reply) (*Stream, error) {
 	}
 	chunk.EndObject()
 	last.EndObject()
-	chunks := [][]byte{compactText(chunk.Out)}
+	chunks := [][]byte{chunk.Out}
 	if req.IncludeUsage && reply.Usage.Known {
-		chunks = append(chunks, compactText(last.Out))
+		chunks = append(chunks, last.Out)
 	}
 	return StoredEvents(reply.Usage, chunks...), nil
-}
-
-// compactText returns an object that was written here without spaces, in one line.
-func compactText(object []byte) []byte {
-	var doc jsonscan.Document
-	doc.AllowDuplicateKeys = true
-	if doc.Parse(object) != nil {
-		return object // its parts were scanned before
-	}
-	return CompactObject(doc.Root())
 }

@@ -1,13 +1,14 @@
 // Package dialect holds what the dialects of backends share: the functions that a
 // dialect consists of, the target of its calls, readers of event streams, failures,
 // vectors, and the unified answer. A dialect turns a unified request into a call
-// and a backend's answer into a unified one. Nothing here opens a socket.
+// and a backend's answer into a chat.Answer, or passes it on. Nothing here opens a socket.
 //
 // Each dialect is a package below this one, and Anthropic's is two: anthropic towards
 // backends, messages towards clients. The files of a dialect that is translated are
 // request_write.go and answer_read.go, which speak it towards backends, and
 // request_read.go and answer_write.go, which speak it towards clients. The unified API has
-// OpenAI's shape, in which Completion writes; openai and rerank pass most of it on.
+// OpenAI's shape, of which the reader and the writer are here; openai and rerank pass most of
+// it on.
 package dialect
 
 import (
@@ -16,6 +17,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
@@ -32,18 +34,25 @@ type Adapter struct {
 	// Call describes the call that puts a request to a backend. The call may share memory
 	// with the request.
 	Call func(req *schema.Request, to *Target, call *wire.Call) error
-	// Reply turns a whole answer into a unified one. The reply may share memory with the
-	// answer. Where BinaryType is set, only an answer that is no bytes is read by it.
+	// Reply passes a whole answer on to clients of the same dialect. The reply may share
+	// memory with the answer. Where BinaryType is set, only an answer that is no bytes is
+	// read by it. It is nil for a chat whose dialect no client speaks.
 	Reply func(req *schema.Request, answer Answer, reply *Reply) error
-	// Events reads a streamed answer; nil where answers are no streams of chunks.
+	// Events passes a streamed answer on to such clients; nil where there are none, or
+	// answers are no streams of chunks.
 	Events func(req *schema.Request, body io.Reader) *Stream
+	// Decode and DecodeStream read the answers of a chat for clients of other dialects;
+	// nil for anything else. The document is memory to scan the answer in, and what is read
+	// shares memory with the answer.
+	Decode       func(req *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Answer) error
+	DecodeStream func(req *schema.Request, body io.Reader) Deltas
 	// PassEvents reads a stream whose events are passed on as they are, because no two
 	// service types have the same, and AsksForEvents reports whether the client wants
 	// them; both are nil where there are none. Events name the model as given.
 	PassEvents    func(model string, body io.Reader) *Stream
 	AsksForEvents func(req *schema.Request) bool
-	// Split makes events of a whole answer for a client that asked for events, and returns
-	// nil if it did not; where it is nil itself, the answer is a completion.
+	// Split makes events of a whole answer that is passed on for a client that asked for
+	// events, and returns nil if it did not; nil where no answer becomes events.
 	Split func(req *schema.Request, reply *Reply) (*Stream, error)
 	// BinaryType returns the content type that the client is told of bytes that are passed
 	// on as they come, given what the backend said, what was asked for, and how the answer
@@ -90,7 +99,16 @@ type Answer struct {
 	Body        []byte
 }
 
-// Events is a streamed answer in the unified shape.
+// Deltas is a streamed answer of a chat.
+type Deltas interface {
+	// Next returns what came next, good until the following call. The errors are those
+	// of Events.
+	Next() (*chat.Delta, error)
+	// Usage returns what the backend has reported so far.
+	Usage() schema.Usage
+}
+
+// Events is a streamed answer as the client gets it.
 type Events interface {
 	// Next returns the next chunk as compact JSON, good until the following
 	// call. The error is io.EOF when the answer is complete, ErrTruncated when
@@ -101,7 +119,7 @@ type Events interface {
 	Usage() schema.Usage
 }
 
-// Reply is a whole answer in the unified shape. The zero value is ready; reuse
+// Reply is a whole answer as the client gets it. The zero value is ready; reuse
 // it to keep its memory.
 type Reply struct {
 	Segments    [][]byte
@@ -112,9 +130,8 @@ type Reply struct {
 	Doc   jsonscan.Document
 	Edits []jsonscan.Edit
 
-	// rooms are what Room returns in turn, and room is the one that it returned last.
-	rooms [2][]byte
-	room  int
+	answer chat.Answer // that is translated
+	room   []byte      // what Room returns
 }
 
 // keepRoom is the largest memory for the text of an answer that is kept for the next one.
@@ -125,27 +142,25 @@ func (r *Reply) Reset() {
 	r.Segments, r.Edits, r.Usage = wire.Empty(r.Segments), wire.Empty(r.Edits), schema.Usage{}
 	r.ContentType = ""
 	r.Doc.Reset()
-	for i, room := range r.rooms {
-		if cap(room) > keepRoom {
-			r.rooms[i] = nil
-		}
+	r.answer.Reset()
+	r.answer.ID = nil
+	if cap(r.room) > keepRoom {
+		r.room = nil
 	}
 }
 
 // Room returns empty memory for a text of about size bytes that is to be the answer; see
-// Set. It is other memory than that of the answer before, of which the new one may be
-// made.
+// Set.
 func (r *Reply) Room(size int) []byte {
-	r.room = 1 - r.room
-	if cap(r.rooms[r.room]) < size {
-		r.rooms[r.room] = make([]byte, 0, size)
+	if cap(r.room) < size {
+		r.room = make([]byte, 0, size)
 	}
-	return r.rooms[r.room][:0]
+	return r.room[:0]
 }
 
 // Set makes a text the answer. It was written into what Room returned last.
 func (r *Reply) Set(text []byte) {
-	r.rooms[r.room] = text
+	r.room = text
 	r.Segments = append(r.Segments[:0], text)
 }
 
@@ -157,29 +172,6 @@ func (r *Reply) Scan(body []byte) (jsonscan.Value, error) {
 		return jsonscan.Value{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return r.Doc.Root(), FailureIn(r.Doc.Root())
-}
-
-// Unified scans the unified answer that the reply has, for a Client that turns it into
-// another one. It uses the memory of the scan that the answer was made from.
-func (r *Reply) Unified() (jsonscan.Value, error) {
-	if len(r.Segments) != 1 {
-		size := 0
-		for _, segment := range r.Segments {
-			size += len(segment)
-		}
-		text := r.Room(size)
-		for _, segment := range r.Segments {
-			text = append(text, segment...)
-		}
-		r.Set(text)
-	}
-	r.Doc.AllowDuplicateKeys, r.Doc.Deep = true, true
-	err := r.Doc.Parse(r.Segments[0])
-	r.Doc.Deep = false // it is used again for answers that need no depth
-	if err != nil {
-		return jsonscan.Value{}, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return r.Doc.Root(), nil
 }
 
 // What can be wrong with an answer besides a failure that the backend reports.

@@ -58,7 +58,7 @@ func (o *Opening) Open(speaker Speaker, req *schema.Request, in *Incoming) error
 	o.Read = in.Buffer
 	switch bodyType := bodyTypeOf(in.ContentType); {
 	case req.Stream && bodyType != document:
-		if speaker.Adapter.Events == nil {
+		if !speaker.Streams() {
 			return nil
 		}
 		return o.openStream(speaker, req, in.From, bodyType == events || bodyType == lines)

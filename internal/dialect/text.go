@@ -40,45 +40,6 @@ func Rescan(doc *jsonscan.Document, v jsonscan.Value) jsonscan.Value {
 	return doc.Root()
 }
 
-// ThinkingIn returns what a unified message or delta has of the model's thinking, as the
-// content of a JSON string. Backends have two names for it, or give it as parts of the
-// content, as Mistral's API does.
-func ThinkingIn(v jsonscan.Value) []byte {
-	for _, name := range [...]string{"reasoning_content", "reasoning"} {
-		if text := RawText(v.Get(name)); len(text) > 0 {
-			return text
-		}
-	}
-	return joinParts(nil, v.Get("content"), "thinking")
-}
-
-// ContentIn returns the text of a unified message or delta, as the content of a JSON
-// string. Some backends give it in parts.
-func ContentIn(v jsonscan.Value) []byte {
-	content := v.Get("content")
-	if content.Kind() == jsonscan.Array {
-		return joinParts(nil, content, "text")
-	}
-	return RawText(content)
-}
-
-// joinParts appends the texts of the parts of a type. A part has its text in a member of
-// that name, which may have parts itself.
-func joinParts(dst []byte, parts jsonscan.Value, kind string) []byte {
-	if parts.Kind() != jsonscan.Array {
-		return dst
-	}
-	for p := parts.First(); p.Kind() != jsonscan.Absent; p = p.Next() {
-		if string(p.Get("type").Text()) != kind {
-			continue
-		}
-		inner := p.Get(kind)
-		dst = append(dst, RawText(inner)...)
-		dst = joinParts(dst, inner, "text")
-	}
-	return dst
-}
-
 // IsFinishReason reports whether a finish_reason is one: some backends write an empty
 // text where others write null.
 func IsFinishReason(v jsonscan.Value) bool {

@@ -35,11 +35,3 @@ func (p *TextPattern) Text(event []byte) ([]byte, bool) {
 	}
 	return event[len(p.before):end], true
 }
-
-// SaysOnlyText reports whether a chunk of a completion brings a text and nothing else, so
-// that those which differ from it only in the text need not be scanned.
-func SaysOnlyText(choice, delta jsonscan.Value) bool {
-	content := delta.First()
-	return content.Kind() == jsonscan.String && string(content.Key()) == "content" && content.Next().Kind() == jsonscan.Absent &&
-		!choice.Get("finish_reason").Given() && !choice.Get("logprobs").Given()
-}

@@ -31,34 +31,17 @@ func InOneLine(v jsonscan.Value) []byte {
 	return compact
 }
 
-// ArgumentsIn returns the arguments of a call as the content of a JSON string. Some
-// backends give an object where others give its text.
-func ArgumentsIn(v jsonscan.Value) []byte {
-	if v.Kind() == jsonscan.Object {
-		quoted := jsonwrite.AppendText(nil, v.Raw())
-		return quoted[1 : len(quoted)-1]
+// BeginCall begins a tool call up to its arguments, which are a JSON string that
+// holds an object. The id and the name of the function are JSON. Calls of a stream
+// are numbered; an index below 0 means that the call is part of a whole message.
+func BeginCall(w *jsonwrite.Writer, index int, id, name []byte) {
+	w.Object()
+	if index >= 0 {
+		w.Name("index")
+		w.Int(int64(index))
 	}
-	return RawText(v)
-}
-
-// ImageData returns the content of an image, in base64, nil if there is none.
-func ImageData(image jsonscan.Value) []byte {
-	address := image.Get("image_url")
-	if address.Kind() == jsonscan.Object {
-		address = address.Get("url")
-	}
-	_, data, found := bytes.Cut(RawText(address), []byte(";base64,"))
-	if !found {
-		return nil
-	}
-	return data
-}
-
-// ElementsOf returns the elements of an array without its brackets.
-func ElementsOf(v jsonscan.Value) []byte {
-	if v.Kind() != jsonscan.Array {
-		return nil
-	}
-	raw := v.Raw()
-	return bytes.TrimSpace(raw[1 : len(raw)-1])
+	w.Member("id", id)
+	w.Open(`"type":"function","function":{`)
+	w.Member("name", name)
+	w.Name("arguments")
 }

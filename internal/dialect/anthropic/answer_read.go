@@ -3,19 +3,17 @@ package anthropic
 import (
 	"crypto/rand"
 	"fmt"
-	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// ReplyChat translates a whole message into a completion.
-func ReplyChat(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	doc := &reply.Doc
+// Decode reads a whole message.
+func Decode(_ *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Answer) error {
 	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(answer.Body); err != nil {
+	if err := doc.Parse(body); err != nil {
 		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
 	root := doc.Root()
@@ -26,22 +24,27 @@ func ReplyChat(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 	if content.Kind() != jsonscan.Array || content.Empty() && !dialect.IsFinishReason(reason) {
 		return fmt.Errorf("%w: no content", dialect.ErrInvalid)
 	}
-	var parts answerParts
+	choice := to.Add(0)
 	for block := content.First(); block.Kind() != jsonscan.Absent; block = block.Next() {
-		parts.add(block)
+		addBlock(choice, block)
 	}
+	to.ID = idOf(root)
+	choice.Refusal = dialect.RawText(root.Get("stop_details").Get("explanation"))
+	choice.Finish = finishReason(reason.Text(), len(choice.Calls) > 0)
+	choice.StopSequence = root.Get("stop_sequence").Text()
 	var usage TokenCounts
 	usage.Read(root.Get("usage"))
-
-	var out dialect.Completion
-	out.Identify(dialect.CompletionObject, dialect.RawText(root.Get("id")), time.Now().Unix(), req.Body.Root().Get("model").Raw())
-	out.BeginWhole(reply, len(answer.Body)+512)
-	out.Choice(0, "message")
-	parts.write(&out, root.Get("stop_details").Get("explanation"))
-	out.EndChoice(nil, finishReason(reason.Text(), len(parts.calls.Out) > 0))
-	reply.Set(out.EndWithUsage(usage.detailed()))
-	reply.Usage = usage.Report()
+	to.Usage = usage.detailed()
 	return nil
+}
+
+// idOf returns the id of the answer that a message is, nil if the message has none.
+func idOf(message jsonscan.Value) []byte {
+	id := dialect.RawText(message.Get("id"))
+	if len(id) == 0 {
+		return nil
+	}
+	return append([]byte(dialect.ChatID), id...)
 }
 
 // FailureIn returns the error that an answer or event is, or nil.
@@ -55,86 +58,55 @@ func FailureIn(root jsonscan.Value) error {
 	return dialect.FailureIn(root)
 }
 
-// answerParts collects the blocks of an answer by what they become. Texts
-// stay escaped, as they are going to be written again.
-type answerParts struct {
-	text, thinking []byte
-	blocks         jsonwrite.Writer // thinking as it came, for the caller to send back
-	calls          jsonwrite.Writer
-}
-
-// add adds one block. What the backend did with tools of its own has no
-// place in a completion.
-func (p *answerParts) add(block jsonscan.Value) {
+// addBlock adds a block of a message to what the model says. What the backend did with
+// tools of its own has no place in an answer.
+func addBlock(choice *chat.Choice, block jsonscan.Value) {
 	switch string(block.Get("type").Text()) {
 	case "text":
-		p.text = append(p.text, dialect.RawText(block.Get("text"))...)
+		choice.Text = chat.Join(choice.Text, dialect.RawText(block.Get("text")))
 	case "thinking":
-		p.thinking = append(p.thinking, dialect.RawText(block.Get("thinking"))...)
+		choice.Thinking = chat.Join(choice.Thinking, dialect.RawText(block.Get("thinking")))
 		if len(dialect.RawText(block.Get("signature"))) > 0 {
-			p.blocks.Raw(block.Raw())
+			choice.Blocks = append(choice.Blocks, block.Raw()) // for the caller to send back
 		}
 	case "redacted_thinking":
-		p.blocks.Raw(block.Raw())
+		choice.Blocks = append(choice.Blocks, block.Raw())
 	case "tool_use":
-		beginCall(&p.calls, -1, block)
+		call := beginCall(block, int64(len(choice.Calls)))
 		if input := block.Get("input"); input.Given() {
-			p.calls.Text(input.Raw())
+			call.Arguments = dialect.EscapeText(input.Raw())
 		} else {
-			p.calls.Plain("{}")
+			call.Arguments = []byte("{}")
 		}
-		dialect.EndCall(&p.calls)
+		choice.Calls = append(choice.Calls, call)
 	}
 }
 
-// write writes the members of the completion's message.
-func (p *answerParts) write(out *dialect.Completion, refusal jsonscan.Value) {
-	refused := refusal.Kind() == jsonscan.String
-	out.Role()
-	if p.text == nil && (len(p.calls.Out) > 0 || refused) {
-		out.NoContent()
-	} else {
-		out.Content(p.text)
+// beginCall returns the tool call that a block is, without its arguments. Some servers of
+// this dialect give no ids.
+func beginCall(block jsonscan.Value, index int64) chat.ToolCall {
+	call := chat.ToolCall{Index: index, ID: dialect.RawText(block.Get("id")), Name: dialect.RawText(block.Get("name"))}
+	if len(call.ID) == 0 {
+		call.ID = []byte("call_" + rand.Text())
 	}
-	out.Name("refusal")
-	if refused {
-		out.Raw(refusal.Raw())
-	} else {
-		out.Literal("null")
-	}
-	out.Thinking(p.thinking)
-	out.List("thinking_blocks", p.blocks.Out)
-	out.List("tool_calls", p.calls.Out)
-}
-
-// beginCall begins the tool call that a block is. Some servers of this dialect
-// give no ids, and a name that is no string is empty.
-func beginCall(w *jsonwrite.Writer, index int, block jsonscan.Value) {
-	id, name := block.Get("id").Raw(), block.Get("name").Raw()
-	if len(dialect.RawText(block.Get("id"))) == 0 {
-		id = []byte(`"call_` + rand.Text() + `"`)
-	}
-	if block.Get("name").Kind() != jsonscan.String {
-		name = []byte(`""`)
-	}
-	dialect.BeginCall(w, index, id, name)
+	return call
 }
 
 // finishReason translates the reason why the answer ended. A caller looks
 // for calls only when the reason says so; a call that the limit cut off is none.
-func finishReason(reason []byte, called bool) string {
+func finishReason(reason []byte, called bool) chat.FinishReason {
 	switch string(reason) {
 	case "max_tokens", "model_context_window_exceeded":
-		return "length"
+		return chat.Length
 	case "refusal":
-		return "content_filter"
+		return chat.ContentFilter
 	case "tool_use":
-		return "tool_calls"
+		return chat.ToolCalls
 	}
 	if called {
-		return "tool_calls"
+		return chat.ToolCalls
 	}
-	return "stop"
+	return chat.Stop
 }
 
 // TokenCounts is what was reported about the tokens of one answer.
@@ -174,8 +146,8 @@ func (u *TokenCounts) Report() schema.Usage {
 }
 
 // detailed returns the totals with what is known of their parts.
-func (u *TokenCounts) detailed() dialect.Usage {
-	usage := dialect.Usage{Usage: u.Report(), Cached: u.cacheRead, Reasoning: -1}
+func (u *TokenCounts) detailed() chat.Usage {
+	usage := chat.Usage{Usage: u.Report(), Cached: u.cacheRead, Reasoning: -1}
 	if u.thinking > 0 {
 		usage.Reasoning = u.thinking
 	}

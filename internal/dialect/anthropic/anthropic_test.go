@@ -153,7 +153,7 @@ func anthropicStream(events int) string {
 }
 
 func readAnthropicEvents(t testing.TB, req *schema.Request, body io.Reader) (chunks []string, end error) {
-	events := Chat.Events(req, body)
+	events := dialect.Speaker{Adapter: Chat}.Events(req, body)
 	for {
 		chunk, err := events.Next()
 		if err != nil {
@@ -254,7 +254,7 @@ func BenchmarkAnthropicEvents(b *testing.B) {
 	text := anthropicStream(count)
 	b.ReportAllocs()
 	for b.Loop() {
-		events := Chat.Events(req, strings.NewReader(text))
+		events := dialect.Speaker{Adapter: Chat}.Events(req, strings.NewReader(text))
 		for {
 			if _, err := events.Next(); errors.Is(err, io.EOF) {
 				break

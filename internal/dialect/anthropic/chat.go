@@ -3,16 +3,13 @@
 package anthropic
 
 import (
-	"bytes"
-	"io"
-
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Chat speaks the Messages API.
-var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Reply: ReplyChat, Events: eventsChat}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Decode: Decode, DecodeStream: decodeStream}
 
 // callChat translates the request.
 func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
@@ -64,14 +61,4 @@ func refuseChat(req *schema.Request) error {
 		}
 	}
 	return nil
-}
-
-// eventsChat reads the events of a streamed message.
-func eventsChat(req *schema.Request, body io.Reader) *dialect.Stream {
-	return &dialect.Stream{Events: &events{
-		sse:          dialect.NewSSE(body),
-		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
-		includeUsage: req.IncludeUsage,
-		thinkingAt:   -1,
-	}}
 }

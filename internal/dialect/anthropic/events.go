@@ -4,22 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// events turns the events of a message into completion chunks.
-type events struct {
-	sse          *dialect.SSE
-	doc          jsonscan.Document
-	model        []byte // the caller's name of the model, as JSON
-	includeUsage bool
-
-	usage  TokenCounts
-	chunks dialect.Completion
+// deltas reads the events of a message.
+type deltas struct {
+	sse   *dialect.SSE
+	doc   jsonscan.Document
+	delta chat.Delta
+	usage TokenCounts
 	// tools are the tool calls, which are numbered by themselves, and blocks says which
 	// of them an index of a block stands for: blocks are numbered all together.
 	tools  []toolCall
@@ -30,8 +28,8 @@ type events struct {
 	thinkingAt          int64
 	thinking, signature []byte
 
-	begun    bool  // a chunk went out
-	finished bool  // a finish_reason went out
+	begun    bool  // a delta went out
+	finished bool  // a finish reason went out
 	stopped  bool  // nothing more is read
 	end      error // what every further call returns
 }
@@ -41,19 +39,25 @@ type toolCall struct {
 	arguments bool // some were sent
 }
 
-// Usage returns what was reported so far.
-func (e *events) Usage() schema.Usage { return e.usage.Report() }
+// decodeStream reads the events of a streamed message.
+func decodeStream(_ *schema.Request, body io.Reader) dialect.Deltas {
+	return &deltas{sse: dialect.NewSSE(body), thinkingAt: -1}
+}
 
-// Next returns the next chunk for the caller.
-func (e *events) Next() ([]byte, error) {
+// Usage returns what was reported so far.
+func (e *deltas) Usage() schema.Usage { return e.usage.Report() }
+
+// Next returns what the next event brings.
+func (e *deltas) Next() (*chat.Delta, error) {
 	for e.end == nil && !e.stopped {
+		e.delta.Reset()
 		dialect.DropLarge(&e.doc)
 		event, err := e.sse.Next()
 		if err != nil {
 			e.endOfInput(err)
 			break
 		}
-		chunk, err := e.chunk(event)
+		err = e.take(event)
 		if (e.sse.Cut() || e.finished) && errors.Is(err, dialect.ErrInvalid) {
 			e.endOfInput(io.EOF) // the stream ended in the middle of this event, or before it
 			break
@@ -62,25 +66,26 @@ func (e *events) Next() ([]byte, error) {
 			e.end = err
 			break
 		}
-		if chunk != nil {
+		if len(e.delta.Choices) > 0 {
 			e.begun = true
-			return chunk, nil
+			return &e.delta, nil
 		}
 	}
 	if e.end != nil {
 		return nil, e.end
 	}
 	e.end = io.EOF
-	if e.includeUsage && e.usage.known {
-		e.chunks.Begin()
-		return e.chunks.EndWithUsage(e.usage.detailed()), nil
+	if !e.usage.known {
+		return nil, e.end
 	}
-	return nil, e.end
+	e.delta.Reset()
+	e.delta.Usage = e.usage.detailed()
+	return &e.delta, nil
 }
 
 // endOfInput ends a stream whose reader returned an error. An answer that gave its
 // stop reason is complete, whatever happens to the connection afterwards.
-func (e *events) endOfInput(err error) {
+func (e *deltas) endOfInput(err error) {
 	switch {
 	case e.finished:
 		e.stopped = true
@@ -91,17 +96,18 @@ func (e *events) endOfInput(err error) {
 	}
 }
 
-// chunk reads one event; it returns nil for one that the caller does not get.
-func (e *events) chunk(event dialect.Event) ([]byte, error) {
+// take reads one event into the delta, which stays empty for one that the caller does not
+// get.
+func (e *deltas) take(event dialect.Event) error {
 	if dialect.IsDone(event.Data) {
-		return nil, nil // not of this dialect; some gateways add it
+		return nil // not of this dialect; some gateways add it
 	}
 	if err := event.Failure(); err != nil {
-		return nil, err
+		return err
 	}
 	e.doc.AllowDuplicateKeys = true
 	if err := e.doc.Parse(event.Data); err != nil {
-		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
 	root := e.doc.Root()
 	kind := root.Get("type").Text()
@@ -110,84 +116,73 @@ func (e *events) chunk(event dialect.Event) ([]byte, error) {
 	}
 	switch string(kind) {
 	case "content_block_delta":
-		return e.delta(root), nil
+		e.piece(root)
 	case "content_block_start":
 		return e.blockStart(root)
 	case "content_block_stop":
-		return e.blockStop(root), nil
+		e.blockStop(root)
 	case "message_start":
+		// The first delta waits for content: until then another instance may still take over.
 		message := root.Get("message")
 		e.usage.Read(message.Get("usage"))
-		e.begin(message.Get("id"))
-		return nil, nil
+		if e.delta.ID == nil {
+			e.delta.ID = idOf(message)
+		}
 	case "message_delta":
 		e.usage.Read(root.Get("usage"))
-		return e.finish(root.Get("delta")), nil
+		e.finish(root.Get("delta"))
 	case "message_stop":
 		return e.stop()
+	default:
+		// Pings, and kinds that are yet to come, unless they are errors.
+		return FailureIn(root)
 	}
-	// Pings, and kinds that are yet to come, unless they are errors.
-	return nil, FailureIn(root)
+	return nil
 }
 
-// begin prepares what all chunks share. The first chunk waits for content:
-// until then another instance may still take over.
-func (e *events) begin(id jsonscan.Value) {
-	if !e.chunks.Identified() {
-		e.chunks.Identify(dialect.ChunkObject, dialect.RawText(id), time.Now().Unix(), e.model)
-	}
+// tell begins what the caller gets of an event.
+func (e *deltas) tell() *chat.Choice {
+	choice := e.delta.Add(0)
+	choice.Begins = !e.begun
+	return choice
 }
 
-// open begins a chunk, up to the members of its delta. The first one names the
-// role.
-func (e *events) open() {
-	e.begin(jsonscan.Value{})
-	e.chunks.Begin()
-	e.chunks.Choice(0, "delta")
-	if !e.begun {
-		e.chunks.Role()
-	}
-}
-
-// close ends a chunk.
-func (e *events) close() []byte {
-	e.chunks.EndChoice(nil, "")
-	return e.chunks.End()
-}
-
-// text makes a chunk of a text, between its quotes; an empty one matters only as
-// the first chunk.
-func (e *events) text(text []byte) []byte {
+// text tells a text; an empty one matters only as the first delta.
+func (e *deltas) text(text []byte) {
 	if len(text) == 0 && e.begun {
-		return nil
+		return
 	}
-	e.open()
-	e.chunks.Content(text)
-	return e.close()
+	if text == nil {
+		text = []byte{}
+	}
+	e.tell().Text = text
 }
 
-// delta reads a piece of a block.
-func (e *events) delta(root jsonscan.Value) []byte {
+// piece reads a piece of a block.
+func (e *deltas) piece(root jsonscan.Value) {
 	delta := root.Get("delta")
 	switch string(delta.Get("type").Text()) {
 	case "text_delta":
-		return e.text(dialect.RawText(delta.Get("text")))
+		e.text(dialect.RawText(delta.Get("text")))
 	case "thinking_delta":
-		return e.thought(root, dialect.RawText(delta.Get("thinking")))
+		e.thought(root, dialect.RawText(delta.Get("thinking")))
 	case "signature_delta":
 		if e.inOpenThinking(root) {
 			e.signature = append(e.signature, dialect.RawText(delta.Get("signature"))...)
 		}
 	case "input_json_delta":
-		return e.arguments(root, delta.Get("partial_json"))
+		if call := e.call(root); call >= 0 {
+			if text := dialect.RawText(delta.Get("partial_json")); len(text) > 0 {
+				e.arguments(call, text)
+			}
+		}
 	}
-	return nil
 }
 
-// thought makes a chunk of a piece of thinking.
-func (e *events) thought(root jsonscan.Value, text []byte) []byte {
+// thought tells a piece of thinking.
+func (e *deltas) thought(root jsonscan.Value, text []byte) {
 	if len(text) == 0 {
-		return nil
+		return
 	}
 	if e.inOpenThinking(root) {
 		e.thinking = append(e.thinking, text...)
@@ -195,9 +190,7 @@ func (e *events) thought(root jsonscan.Value, text []byte) []byte {
 			e.thinkingAt, e.thinking = -1, nil // too much to keep
 		}
 	}
-	e.open()
-	e.chunks.Thinking(text)
-	return e.close()
+	e.tell().Thinking = text
 }
 
 // maxThinking is how much of a thinking block is kept to be given once more as a
@@ -205,13 +198,13 @@ func (e *events) thought(root jsonscan.Value, text []byte) []byte {
 const maxThinking = 4 << 20
 
 // inOpenThinking reports whether an event belongs to the thinking block that is open.
-func (e *events) inOpenThinking(root jsonscan.Value) bool {
+func (e *deltas) inOpenThinking(root jsonscan.Value) bool {
 	index, ok := root.Get("index").Int()
 	return ok && index == e.thinkingAt
 }
 
 // blockStart reads the beginning of a block.
-func (e *events) blockStart(root jsonscan.Value) ([]byte, error) {
+func (e *deltas) blockStart(root jsonscan.Value) error {
 	block := root.Get("content_block")
 	index, ok := root.Get("index").Int()
 	if !ok {
@@ -219,57 +212,49 @@ func (e *events) blockStart(root jsonscan.Value) ([]byte, error) {
 	}
 	switch string(block.Get("type").Text()) {
 	case "text":
-		return e.text(dialect.RawText(block.Get("text"))), nil
+		e.text(dialect.RawText(block.Get("text")))
 	case "thinking":
 		e.thinkingAt = index
 		e.thinking = dialect.Reuse(e.thinking)
 		e.signature = append(dialect.Reuse(e.signature), dialect.RawText(block.Get("signature"))...)
 		if text := dialect.RawText(block.Get("thinking")); len(text) > 0 {
-			return e.thought(root, text), nil
+			e.thought(root, text)
+		} else {
+			e.text(nil) // thinking may take long: the caller learns that it began
 		}
-		return e.text(nil), nil // thinking may take long: the caller learns that it began
 	case "redacted_thinking":
-		e.open()
-		e.chunks.List("thinking_blocks", block.Raw())
-		return e.close(), nil
+		choice := e.tell()
+		choice.Blocks = append(choice.Blocks, block.Raw())
 	case "tool_use":
 		return e.callStart(block, index)
 	}
-	return nil, nil
+	return nil
 }
 
-// callStart makes the chunk that begins a tool call.
-func (e *events) callStart(block jsonscan.Value, index int64) ([]byte, error) {
+// callStart tells the beginning of a tool call.
+func (e *deltas) callStart(block jsonscan.Value, index int64) error {
 	if len(e.tools) == dialect.MaxCalls {
-		return nil, dialect.ErrTooManyCalls
+		return dialect.ErrTooManyCalls
 	}
-	e.open()
-	if !e.begun {
-		e.chunks.NoContent()
-	}
-	w := &e.chunks.Writer
-	w.Name("tool_calls")
-	w.Array()
-	beginCall(w, len(e.tools), block)
+	choice := e.tell()
+	choice.HasNoText = !e.begun
+	call := beginCall(block, int64(len(e.tools)))
 	input := block.Get("input")
 	whole := input.Kind() == jsonscan.Object && !input.Empty()
 	if whole {
-		w.Text(input.Raw())
-	} else {
-		w.Plain("")
+		call.Arguments = dialect.EscapeText(input.Raw())
 	}
-	dialect.EndCall(w)
-	w.EndArray()
+	choice.Calls = append(choice.Calls, call)
 	if e.blocks == nil {
 		e.blocks = map[int64]int{}
 	}
 	e.blocks[index] = len(e.tools)
 	e.tools = append(e.tools, toolCall{arguments: whole})
-	return e.close(), nil
+	return nil
 }
 
 // call finds the tool call that an event belongs to, -1 if it is none.
-func (e *events) call(root jsonscan.Value) int {
+func (e *deltas) call(root jsonscan.Value) int {
 	if index, ok := root.Get("index").Int(); ok {
 		if call, known := e.blocks[index]; known {
 			return call
@@ -278,91 +263,63 @@ func (e *events) call(root jsonscan.Value) int {
 	return -1
 }
 
-// arguments makes a chunk of a piece of a call's arguments.
-func (e *events) arguments(root, text jsonscan.Value) []byte {
-	call := e.call(root)
-	if call < 0 || len(dialect.RawText(text)) == 0 {
-		return nil
-	}
-	return e.argumentsChunk(call, text.Raw())
-}
-
-func (e *events) argumentsChunk(call int, quoted []byte) []byte {
+// arguments tells a piece of a call's arguments.
+func (e *deltas) arguments(call int, text []byte) {
 	e.tools[call].arguments = true
-	e.open()
-	w := &e.chunks.Writer
-	w.Name("tool_calls")
-	w.Array()
-	w.Object()
-	w.Name("index")
-	w.Int(int64(call))
-	w.Name("function")
-	w.Object()
-	w.Member("arguments", quoted)
-	dialect.EndCall(w)
-	w.EndArray()
-	return e.close()
+	choice := e.tell()
+	choice.Calls = append(choice.Calls, chat.ToolCall{Index: int64(call), Arguments: text})
 }
 
 // blockStop reads the end of a block: a call without arguments gets empty ones,
 // and thinking that was signed goes out as a whole.
-func (e *events) blockStop(root jsonscan.Value) []byte {
+func (e *deltas) blockStop(root jsonscan.Value) {
 	if call := e.call(root); call >= 0 && !e.tools[call].arguments {
-		return e.argumentsChunk(call, []byte(`"{}"`))
+		e.arguments(call, []byte("{}"))
+		return
 	}
 	if !e.inOpenThinking(root) {
-		return nil
+		return
 	}
 	e.thinkingAt = -1
 	if len(e.signature) == 0 {
-		return nil
+		return
 	}
-	e.open()
-	w := &e.chunks.Writer
-	w.Name("thinking_blocks")
-	w.Array()
-	w.Object()
-	w.Name("type")
-	w.Plain("thinking")
-	w.Name("thinking")
+	var w jsonwrite.Writer
+	w.Open(`{"type":"thinking","thinking":`)
 	w.Escaped(e.thinking)
 	w.Name("signature")
 	w.Escaped(e.signature)
 	w.EndObject()
-	w.EndArray()
-	return e.close()
+	choice := e.tell()
+	choice.Blocks = append(choice.Blocks, w.Out)
 }
 
-// finish makes the chunk that says why the answer ended.
-func (e *events) finish(delta jsonscan.Value) []byte {
+// finish tells why the answer ended.
+func (e *deltas) finish(delta jsonscan.Value) {
 	reason := delta.Get("stop_reason")
 	if !dialect.IsFinishReason(reason) || e.finished {
-		return nil
+		return
 	}
 	e.finished = true
-	e.open()
+	choice := e.tell()
 	if !e.begun {
-		e.chunks.Content(nil)
+		choice.Text = []byte{}
 	}
-	if refusal := delta.Get("stop_details").Get("explanation"); refusal.Kind() == jsonscan.String {
-		e.chunks.Member("refusal", refusal.Raw())
-	}
-	e.chunks.EndChoice(nil, finishReason(reason.Text(), len(e.tools) > 0))
-	return e.chunks.End()
+	choice.Refusal = dialect.RawText(delta.Get("stop_details").Get("explanation"))
+	choice.Finish = finishReason(reason.Text(), len(e.tools) > 0)
+	choice.StopSequence = delta.Get("stop_sequence").Text()
 }
 
 // stop ends the answer. One that did not say why it ended but has content gets
 // the usual reason.
-func (e *events) stop() ([]byte, error) {
+func (e *deltas) stop() error {
 	if !e.finished && !e.begun {
-		return nil, dialect.ErrTruncated
+		return dialect.ErrTruncated
 	}
 	e.stopped = true
-	if e.finished {
-		return nil, nil
+	if !e.finished {
+		e.finished = true
+		e.tell().Finish = finishReason(nil, len(e.tools) > 0)
 	}
-	e.finished = true
-	e.open()
-	e.chunks.EndChoice(nil, finishReason(nil, len(e.tools) > 0))
-	return e.chunks.End(), nil
+	return nil
 }

@@ -3,44 +3,38 @@ package gemini
 import (
 	"crypto/rand"
 	"fmt"
-	"time"
+	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
 
 // maxCandidates bounds the number of a candidate, whether the answer gives it or the
 // candidate's place.
 const maxCandidates = 128
 
-// partialAnswer is an answer as far as it was read: all of a plain one, or the
-// part of a stream that came since the last chunk.
+// partialAnswer is an answer as far as it was read.
 type partialAnswer struct {
-	model  []byte // the caller's name of the model, as JSON
-	object string // what is made of it: a completion or its chunks
-	out    dialect.Completion
+	// to is what was read: all of a plain answer, or the part of a stream that came with
+	// the last event.
+	to *chat.Answer
 
-	choices []choice
-	usage   tokenCounts
-	blocked string // why the prompt was refused
+	candidates []candidate
+	usage      tokenCounts
+	blocked    string // why the prompt was refused
 
 	doc, content, inner jsonscan.Document
 }
 
-// choice is one candidate. Its texts are contents of JSON strings, its
-// lists elements of JSON arrays.
-type choice struct {
+// candidate is what is known of a candidate besides what it says.
+type candidate struct {
 	index  int64
-	calls  int    // so far
-	finish string // the unified reason, empty while there is none
-	reason string // the backend's reason for withholding content
-	begun  bool   // a chunk went out
-	filled bool   // there was content of any kind
-
-	text, reasoning             []byte
-	toolCalls, images, logprobs jsonwrite.Writer
-	signature                   []byte // as JSON
+	calls  int64             // so far
+	finish chat.FinishReason // empty while there is none
+	reason string            // the backend's reason for withholding content
+	begun  bool              // a delta of it went out
+	filled bool              // there was content of any kind
 }
 
 // take reads an answer or an event of a stream. A stream that was not asked to
@@ -94,12 +88,12 @@ func (a *partialAnswer) takeObject(root jsonscan.Value) error {
 			}
 		}
 	}
-	if !a.out.Identified() {
-		a.out.Identify(a.object, dialect.RawText(id), time.Now().Unix(), a.model)
+	if text := dialect.RawText(id); a.to.ID == nil && len(text) > 0 {
+		a.to.ID = append([]byte(dialect.ChatID), text...)
 	}
 	position := int64(0)
 	for c := candidates.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
-		if err := a.candidate(c, position); err != nil {
+		if err := a.takeCandidate(c, position); err != nil {
 			return err
 		}
 		position++
@@ -107,7 +101,7 @@ func (a *partialAnswer) takeObject(root jsonscan.Value) error {
 	return nil
 }
 
-func (a *partialAnswer) candidate(c jsonscan.Value, position int64) error {
+func (a *partialAnswer) takeCandidate(c jsonscan.Value, position int64) error {
 	index := position
 	var content, logprobs, reason, message jsonscan.Value
 	for m := c.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
@@ -130,9 +124,9 @@ func (a *partialAnswer) candidate(c jsonscan.Value, position int64) error {
 	if index < 0 || index >= maxCandidates {
 		return fmt.Errorf("%w: a candidate without a proper index", dialect.ErrInvalid)
 	}
-	choice := a.choice(index)
+	candidate, choice := a.candidate(index), a.choice(index)
 	if content.Kind() == jsonscan.Object {
-		if err := a.parts(choice, content); err != nil {
+		if err := a.parts(candidate, choice, content); err != nil {
 			return err
 		}
 	}
@@ -144,36 +138,45 @@ func (a *partialAnswer) candidate(c jsonscan.Value, position int64) error {
 	if !reason.Given() {
 		return nil
 	}
-	return choice.end(reason.Text(), message.Text())
+	return candidate.end(reason.Text(), message.Text())
 }
 
-func (a *partialAnswer) choice(index int64) *choice {
-	for i := range a.choices {
-		if a.choices[i].index == index {
-			return &a.choices[i]
+func (a *partialAnswer) candidate(index int64) *candidate {
+	for i := range a.candidates {
+		if a.candidates[i].index == index {
+			return &a.candidates[i]
 		}
 	}
-	a.choices = append(a.choices, choice{index: index})
-	return &a.choices[len(a.choices)-1]
+	a.candidates = append(a.candidates, candidate{index: index})
+	return &a.candidates[len(a.candidates)-1]
+}
+
+func (a *partialAnswer) choice(index int64) *chat.Choice {
+	for i := range a.to.Choices {
+		if a.to.Choices[i].Index == index {
+			return &a.to.Choices[i]
+		}
+	}
+	return a.to.Add(index)
 }
 
 // parts reads the parts of a candidate, which lie deeper than a whole answer is
 // recorded.
-func (a *partialAnswer) parts(choice *choice, content jsonscan.Value) error {
+func (a *partialAnswer) parts(candidate *candidate, choice *chat.Choice, content jsonscan.Value) error {
 	a.content.AllowDuplicateKeys = true
 	if err := a.content.Parse(content.Raw()); err != nil {
 		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
 	for part := a.content.Root().Get("parts").First(); part.Kind() != jsonscan.Absent; part = part.Next() {
-		if err := a.part(choice, part); err != nil {
+		if err := a.part(candidate, choice, part); err != nil {
 			return err
 		}
 	}
-	choice.filled = choice.filled || len(choice.text)+len(choice.reasoning)+len(choice.toolCalls.Out)+len(choice.images.Out) > 0
+	candidate.filled = candidate.filled || len(choice.Text)+len(choice.Thinking)+len(choice.Calls)+len(choice.Images) > 0
 	return nil
 }
 
-func (a *partialAnswer) part(choice *choice, part jsonscan.Value) error {
+func (a *partialAnswer) part(candidate *candidate, choice *chat.Choice, part jsonscan.Value) error {
 	var text, thought, call, data, signature jsonscan.Value
 	for m := part.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 		switch string(m.Key()) {
@@ -191,85 +194,56 @@ func (a *partialAnswer) part(choice *choice, part jsonscan.Value) error {
 	}
 	switch {
 	case call.Given():
-		return a.call(choice, call, signature)
+		return a.call(candidate, choice, call, signature)
 	case data.Given():
-		if err := a.image(choice, data); err != nil {
-			return err
-		}
+		image := dialect.Rescan(&a.inner, data)
+		choice.Images = append(choice.Images, slices.Concat([]byte("data:"), dialect.RawText(image.Get("mimeType")), []byte(";base64,"), dialect.RawText(image.Get("data"))))
 	case thought.Kind() == jsonscan.True:
-		choice.reasoning = append(choice.reasoning, dialect.RawText(text)...)
+		choice.Thinking = chat.Join(choice.Thinking, dialect.RawText(text))
 	default:
-		choice.text = append(choice.text, dialect.RawText(text)...)
+		choice.Text = chat.Join(choice.Text, dialect.RawText(text))
 	}
 	if len(dialect.RawText(signature)) > 0 {
-		choice.signature = append(choice.signature[:0], signature.Raw()...)
+		choice.Extra = signed(signature)
 	}
 	return nil
 }
 
 // call reads a function call. The signature is the call's own and goes with it.
-func (a *partialAnswer) call(choice *choice, call, signature jsonscan.Value) error {
-	a.inner.AllowDuplicateKeys = true
-	if err := a.inner.Parse(call.Raw()); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
-	}
-	call = a.inner.Root()
-	name := call.Get("name")
-	if len(dialect.RawText(name)) == 0 {
+func (a *partialAnswer) call(candidate *candidate, choice *chat.Choice, v, signature jsonscan.Value) error {
+	v = dialect.Rescan(&a.inner, v)
+	call := chat.ToolCall{Index: candidate.calls, ID: dialect.RawText(v.Get("id")), Name: dialect.RawText(v.Get("name"))}
+	if len(call.Name) == 0 {
 		return fmt.Errorf("%w: a function call without a name", dialect.ErrInvalid)
 	}
-	index, id := choice.calls, call.Get("id").Raw()
-	if a.object == dialect.CompletionObject {
-		index = -1
+	if len(call.ID) == 0 {
+		call.ID = []byte(inventedCall + rand.Text())
 	}
-	if len(dialect.RawText(call.Get("id"))) == 0 {
-		id = []byte(`"` + inventedCall + rand.Text() + `"`)
-	}
-	out := &choice.toolCalls
-	dialect.BeginCall(out, index, id, name.Raw())
-	out.Text(dialect.CompactObject(call.Get("args")))
-	out.EndObject()
+	call.Arguments = dialect.EscapeText(dialect.CompactObject(v.Get("args")))
 	if len(dialect.RawText(signature)) > 0 {
-		writeSignature(out, signature.Raw())
+		call.Extra = signed(signature)
 	}
-	out.EndObject()
-	choice.calls++
+	choice.Calls = append(choice.Calls, call)
+	candidate.calls++
 	return nil
 }
 
-// writeSignature writes the member in which callers get a signature and are to
-// give it back, the one of Google's own OpenAI surface.
-func writeSignature(w *jsonwrite.Writer, signature []byte) {
-	w.Open(`"extra_content":{"google":{`)
-	w.Member("thought_signature", signature)
-	w.Close("}}")
-}
-
-// image reads a picture that the model made.
-func (a *partialAnswer) image(choice *choice, data jsonscan.Value) error {
-	a.inner.AllowDuplicateKeys = true
-	if err := a.inner.Parse(data.Raw()); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
-	}
-	out := &choice.images
-	out.Open(`{"type":"image_url","image_url":{"url":"data:`)
-	out.Out = append(out.Out, dialect.RawText(a.inner.Root().Get("mimeType"))...)
-	out.Out = append(out.Out, `;base64,`...)
-	out.Out = append(out.Out, dialect.RawText(a.inner.Root().Get("data"))...)
-	out.Close(`"}}`)
-	return nil
+// signed returns the object in which callers get a signature and are to give it back, the
+// one of Google's own OpenAI surface.
+func signed(signature jsonscan.Value) []byte {
+	return slices.Concat([]byte(`{"google":{"thought_signature":`), signature.Raw(), []byte("}}"))
 }
 
 // end reads the reason why a candidate ended.
-func (c *choice) end(reason, message []byte) error {
+func (c *candidate) end(reason, message []byte) error {
 	switch string(reason) {
 	case "STOP", "OTHER":
-		c.finish = "stop"
+		c.finish = chat.Stop
 	case "MAX_TOKENS":
-		c.finish = "length"
+		c.finish = chat.Length
 	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "MODEL_ARMOR",
 		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION":
-		c.finish, c.reason = "content_filter", plainReason(reason)
+		c.finish, c.reason = chat.ContentFilter, plainReason(reason)
 	case "", "FINISH_REASON_UNSPECIFIED":
 	case "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS",
 		"MISSING_THOUGHT_SIGNATURE", "NO_IMAGE", "IMAGE_OTHER":
@@ -279,16 +253,16 @@ func (c *choice) end(reason, message []byte) error {
 		return &dialect.Failure{Status: 200, Message: string(message)}
 	default:
 		// Reasons are added over time; an answer with content is one.
-		c.finish = "stop"
+		c.finish = chat.Stop
 	}
 	return nil
 }
 
 // finishReason returns the unified reason, for clients that look there first to
 // learn that there are calls.
-func (c *choice) finishReason() string {
-	if c.calls > 0 && c.finish != "content_filter" {
-		return "tool_calls"
+func (c *candidate) finishReason() chat.FinishReason {
+	if c.calls > 0 && c.finish != chat.ContentFilter {
+		return chat.ToolCalls
 	}
 	return c.finish
 }

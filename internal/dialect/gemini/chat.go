@@ -14,7 +14,7 @@ import (
 )
 
 // Chat speaks Google's generateContent dialect.
-var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Reply: replyChat, Events: newEvents}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Decode: decode, DecodeStream: decodeStream}
 
 // callChat translates the request. The model and whether the answer streams are in
 // the address, everything else is in the body.
@@ -31,15 +31,6 @@ func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	to.Begin(call, pathOf(to.Path, model, req.Stream), "application/json", accept)
 	call.Body = append(call.Body[:0], body)
 	return nil
-}
-
-// replyChat turns a whole answer into a completion.
-func replyChat(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	a := partialAnswer{model: req.Body.Root().Get("model").Raw(), object: dialect.CompletionObject}
-	if err := a.take(answer.Body); err != nil {
-		return err
-	}
-	return a.complete(reply, len(answer.Body))
 }
 
 // modelOf returns the backend's name for the model, without the word that

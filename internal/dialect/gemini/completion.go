@@ -3,35 +3,62 @@ package gemini
 import (
 	"fmt"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
+// decode reads a whole answer.
+func decode(_ *schema.Request, body []byte, _ *jsonscan.Document, to *chat.Answer) error {
+	a := partialAnswer{to: to}
+	if err := a.take(body); err != nil {
+		return err
+	}
+	for i := range a.candidates {
+		if c := &a.candidates[i]; c.finish == "" && c.filled && a.blocked == "" {
+			c.finish = chat.Stop // a plain answer is whole, whatever it says of it
+		}
+	}
+	if err := a.settle(fmt.Errorf("%w: no candidates", dialect.ErrInvalid)); err != nil {
+		return err
+	}
+	to.Usage = a.usage.Usage
+	for i := range a.candidates {
+		c := &a.candidates[i]
+		choice := a.choice(c.index)
+		choice.Finish = c.finishReason()
+		if c.refused() {
+			choice.Refusal = c.refusal()
+		}
+	}
+	return nil
+}
+
 // settle checks a complete answer and returns its error, if any. missing is the
 // error for a candidate that did not end.
 func (a *partialAnswer) settle(missing error) error {
 	if a.blocked != "" {
-		if len(a.choices) == 0 {
-			a.choice(0)
+		if len(a.candidates) == 0 {
+			a.candidate(0)
 		}
-		for i := range a.choices {
-			if c := &a.choices[i]; c.finish == "" {
-				c.finish, c.reason = "content_filter", a.blocked
+		for i := range a.candidates {
+			if c := &a.candidates[i]; c.finish == "" {
+				c.finish, c.reason = chat.ContentFilter, a.blocked
 			}
 		}
 	}
-	if len(a.choices) == 0 {
+	if len(a.candidates) == 0 {
 		return missing
 	}
 	empty := true
-	for i := range a.choices {
-		c := &a.choices[i]
+	for i := range a.candidates {
+		c := &a.candidates[i]
 		if c.finish == "" {
 			return missing
 		}
-		empty = empty && !c.filled && c.finish == "stop"
+		empty = empty && !c.filled && c.finish == chat.Stop
 	}
 	if empty {
 		return fmt.Errorf("%w: nothing is in it", dialect.ErrInvalid)
@@ -39,72 +66,23 @@ func (a *partialAnswer) settle(missing error) error {
 	return nil
 }
 
-// complete writes a whole answer, which will have about size bytes.
-func (a *partialAnswer) complete(reply *dialect.Reply, size int) error {
-	for i := range a.choices {
-		if c := &a.choices[i]; c.finish == "" && c.filled && a.blocked == "" {
-			c.finish = "stop" // a plain answer is whole, whatever it says of it
-		}
-	}
-	if err := a.settle(fmt.Errorf("%w: no candidates", dialect.ErrInvalid)); err != nil {
-		return err
-	}
-	a.out.BeginWhole(reply, size)
-	for i := range a.choices {
-		c := &a.choices[i]
-		a.out.Choice(c.index, "message")
-		c.writeMessage(&a.out)
-		a.out.EndChoice(c.logprobs.Out, c.finishReason())
-	}
-	reply.Set(a.out.EndWithUsage(a.usage.Usage))
-	reply.Usage = a.usage.Usage.Usage
-	return nil
-}
-
-// writeMessage writes what a candidate said as the members of a message.
-func (c *choice) writeMessage(out *dialect.Completion) {
-	out.Role()
-	if len(c.text) == 0 && (c.calls > 0 || c.refused()) {
-		out.NoContent()
-	} else {
-		out.Content(c.text)
-	}
-	out.Name("refusal")
-	if c.refused() {
-		c.writeRefusal(out)
-	} else {
-		out.Literal("null")
-	}
-	c.writeExtras(out)
-}
-
 // refused reports whether everything was withheld.
-func (c *choice) refused() bool { return c.finish == "content_filter" && !c.filled }
+func (c *candidate) refused() bool { return c.finish == chat.ContentFilter && !c.filled }
 
-func (c *choice) writeRefusal(out *dialect.Completion) {
-	out.Plain("The backend withheld the answer: " + c.reason + ".")
-}
-
-// writeExtras writes what a candidate has besides text.
-func (c *choice) writeExtras(out *dialect.Completion) {
-	out.Thinking(c.reasoning)
-	out.List("tool_calls", c.toolCalls.Out)
-	out.List("images", c.images.Out)
-	if len(c.signature) > 0 {
-		writeSignature(&out.Writer, c.signature)
-	}
+func (c *candidate) refusal() []byte {
+	return []byte("The backend withheld the answer: " + c.reason + ".")
 }
 
 // tokens reads the probabilities of the tokens of a candidate.
-func (a *partialAnswer) tokens(choice *choice, result jsonscan.Value) error {
-	a.inner.AllowDuplicateKeys = true
-	if err := a.inner.Parse(result.Raw()); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
-	}
+func (a *partialAnswer) tokens(choice *chat.Choice, result jsonscan.Value) error {
+	dialect.Rescan(&a.inner, result)
 	tops := a.inner.Root().Get("topCandidates").First()
 	for chosen := a.inner.Root().Get("chosenCandidates").First(); chosen.Kind() != jsonscan.Absent; chosen = chosen.Next() {
-		w := &choice.logprobs
-		beginToken(w, chosen)
+		w := jsonwrite.Writer{Out: choice.Logprobs}
+		if len(w.Out) > 0 {
+			w.Out = append(w.Out, ',')
+		}
+		beginToken(&w, chosen)
 		w.Name("top_logprobs")
 		w.Array()
 		if list := tops.Get("candidates"); list.Kind() == jsonscan.Array {
@@ -113,11 +91,12 @@ func (a *partialAnswer) tokens(choice *choice, result jsonscan.Value) error {
 				return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 			}
 			for one := doc.Root().First(); one.Kind() != jsonscan.Absent; one = one.Next() {
-				beginToken(w, one)
+				beginToken(&w, one)
 				w.EndObject()
 			}
 		}
 		w.Close("]}")
+		choice.Logprobs = w.Out
 		tops = tops.Next()
 	}
 	return nil
@@ -140,7 +119,7 @@ func beginToken(w *jsonwrite.Writer, token jsonscan.Value) {
 
 // tokenCounts is the last report of an answer; a stream repeats it with running
 // totals.
-type tokenCounts struct{ dialect.Usage }
+type tokenCounts struct{ chat.Usage }
 
 func (u *tokenCounts) read(v jsonscan.Value) {
 	if v.Kind() != jsonscan.Object || v.Empty() {
@@ -183,7 +162,7 @@ func (u *tokenCounts) read(v jsonscan.Value) {
 	case !counted && total > prompt+thoughts:
 		completion = total - prompt
 	}
-	u.Usage = dialect.Usage{
+	u.Usage = chat.Usage{
 		Usage:  schema.Usage{Prompt: prompt, Completion: completion, Total: total, Known: true},
 		Cached: cached, Reasoning: thoughts,
 	}

@@ -1,180 +1,152 @@
 package gemini
 
 import (
-	"bytes"
 	"errors"
 	"io"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// events turns a stream of partial answers into chunks. How a candidate
-// ended is told last of all: some servers go on after they said it, and calls
-// may still come.
-type events struct {
-	sse          *dialect.SSE
-	answer       partialAnswer
-	includeUsage bool
+// deltas reads a stream of partial answers. How a candidate ended is told last of all:
+// some servers go on after they said it, and calls may still come.
+type deltas struct {
+	sse    *dialect.SSE
+	answer partialAnswer
+	delta  chat.Delta
 
 	done      bool // nothing more is read
-	ended     bool // the last chunk of the choices went out
+	ended     bool // the last delta of the choices went out
 	usageSent bool
 	err       error // what ended the stream for good
 }
 
-// newEvents reads server-sent events of partial answers.
-func newEvents(req *schema.Request, body io.Reader) *dialect.Stream {
-	return &dialect.Stream{Events: &events{
-		sse:          dialect.NewSSE(body),
-		answer:       partialAnswer{model: bytes.Clone(req.Body.Root().Get("model").Raw()), object: dialect.ChunkObject},
-		includeUsage: req.IncludeUsage,
-	}}
+// decodeStream reads server-sent events of partial answers.
+func decodeStream(_ *schema.Request, body io.Reader) dialect.Deltas {
+	d := &deltas{sse: dialect.NewSSE(body)}
+	d.answer.to = &d.delta
+	return d
 }
 
 // Usage returns the last report.
-func (e *events) Usage() schema.Usage { return e.answer.usage.Usage.Usage }
+func (d *deltas) Usage() schema.Usage { return d.answer.usage.Usage.Usage }
 
-// Next returns the next chunk for the caller.
-func (e *events) Next() ([]byte, error) {
-	if e.err != nil {
-		return nil, e.err
+// Next returns what the next event brings.
+func (d *deltas) Next() (*chat.Delta, error) {
+	if d.err == nil {
+		d.err = d.next()
 	}
-	chunk, err := e.next()
-	e.err = err
-	return chunk, err
+	if d.err != nil {
+		return nil, d.err
+	}
+	return &d.delta, nil
 }
 
-func (e *events) next() ([]byte, error) {
-	for !e.done {
-		dialect.DropLarge(&e.answer.doc, &e.answer.content, &e.answer.inner)
-		event, err := e.sse.Next()
+func (d *deltas) next() error {
+	for !d.done {
+		d.delta.Reset()
+		dialect.DropLarge(&d.answer.doc, &d.answer.content, &d.answer.inner)
+		event, err := d.sse.Next()
 		switch {
 		case err != nil:
-			if !errors.Is(err, io.EOF) && !e.complete() {
-				return nil, err
+			if !errors.Is(err, io.EOF) && !d.complete() {
+				return err
 			}
 			// An unclean end takes nothing from an answer that was complete.
-			e.done = true
+			d.done = true
 		case dialect.IsDone(event.Data): // the dialect has none, but proxies add it
-			e.done = true
+			d.done = true
 		default:
 			if err := event.Failure(); err != nil {
-				return nil, err
+				return err
 			}
-			err := e.answer.take(event.Data)
-			if (e.sse.Cut() || e.complete()) && errors.Is(err, dialect.ErrInvalid) {
-				e.done = true // half an event, or noise: the stream ended there
+			err := d.answer.take(event.Data)
+			if (d.sse.Cut() || d.complete()) && errors.Is(err, dialect.ErrInvalid) {
+				d.done = true // half an event, or noise: the stream ended there
 				continue
 			}
 			if err != nil {
-				return nil, err
+				return err
 			}
-			if chunk := e.chunk(); chunk != nil {
-				return chunk, nil
+			if d.tellPending(); len(d.delta.Choices) > 0 {
+				return nil
 			}
 		}
 	}
-	if !e.ended {
-		if err := e.answer.settle(dialect.ErrTruncated); err != nil {
-			return nil, err
+	d.delta.Reset()
+	if !d.ended {
+		d.ended = true
+		if err := d.answer.settle(dialect.ErrTruncated); err != nil {
+			return err
 		}
-		e.ended = true
-		return e.lastChunk(), nil
+		d.tellEnds()
+		return nil
 	}
-	if e.includeUsage && !e.usageSent && e.answer.usage.Known {
-		e.usageSent = true
-		e.answer.out.Begin()
-		return e.answer.out.EndWithUsage(e.answer.usage.Usage), nil
+	if !d.usageSent && d.answer.usage.Known {
+		d.usageSent = true
+		d.delta.Usage = d.answer.usage.Usage
+		return nil
 	}
-	return nil, io.EOF
+	return io.EOF
 }
 
 // complete reports whether every candidate has ended.
-func (e *events) complete() bool {
-	if len(e.answer.choices) == 0 {
-		return e.answer.blocked != ""
+func (d *deltas) complete() bool {
+	if len(d.answer.candidates) == 0 {
+		return d.answer.blocked != ""
 	}
-	for i := range e.answer.choices {
-		if e.answer.choices[i].finish == "" {
-			return e.answer.blocked != ""
+	for i := range d.answer.candidates {
+		if d.answer.candidates[i].finish == "" {
+			return d.answer.blocked != ""
 		}
 	}
 	return true
 }
 
-// chunk writes what an event brought, nil if that was nothing for the caller.
-func (e *events) chunk() []byte {
-	written := false
-	out := &e.answer.out
-	for i := range e.answer.choices {
-		c := &e.answer.choices[i]
-		if !c.pending() {
+// tellPending leaves the choices in the delta that have something to tell.
+func (d *deltas) tellPending() {
+	told := 0
+	for i := range d.delta.Choices {
+		c := &d.delta.Choices[i]
+		if len(c.Text)+len(c.Thinking)+len(c.Calls)+len(c.Images)+len(c.Extra)+len(c.Logprobs) == 0 {
 			continue
 		}
-		if !written {
-			out.Begin()
+		d.answer.candidate(c.Index).begin(c)
+		if told != i { // what was there is told nowhere
+			d.delta.Choices[told], d.delta.Choices[i] = *c, d.delta.Choices[told]
 		}
-		written = true
-		out.Choice(c.index, "delta")
-		c.writeDelta(out)
-		out.EndChoice(c.logprobs.Out, "")
-		c.reset()
+		told++
 	}
-	if !written {
-		return nil
-	}
-	return out.End()
+	d.delta.Choices = d.delta.Choices[:told]
 }
 
-// lastChunk tells how every candidate ended.
-func (e *events) lastChunk() []byte {
-	out := &e.answer.out
-	out.Begin()
-	for i := range e.answer.choices {
-		c := &e.answer.choices[i]
-		out.Choice(c.index, "delta")
-		if !c.begun {
-			c.writeDelta(out)
-		}
-		out.EndChoice(c.logprobs.Out, c.finishReason())
-	}
-	return out.End()
-}
-
-// pending reports whether a choice has something to send.
-func (c *choice) pending() bool {
-	return len(c.text)+len(c.reasoning)+len(c.toolCalls.Out)+len(c.images.Out)+len(c.signature)+len(c.logprobs.Out) > 0
-}
-
-// reset forgets what was sent.
-func (c *choice) reset() {
-	c.text, c.reasoning, c.signature = dialect.Reuse(c.text), dialect.Reuse(c.reasoning), dialect.Reuse(c.signature)
-	for _, w := range [...]*jsonwrite.Writer{&c.toolCalls, &c.images, &c.logprobs} {
-		w.Begin(dialect.Reuse(w.Out), nil)
+// tellEnds tells how every candidate ended.
+func (d *deltas) tellEnds() {
+	for i := range d.answer.candidates {
+		c := &d.answer.candidates[i]
+		choice := d.delta.Add(c.index)
+		c.begin(choice)
+		choice.Finish = c.finishReason()
 	}
 }
 
-// writeDelta writes the members of a delta: what the choice has to send. The first
-// delta of a choice names the role and has a content in any case.
-func (c *choice) writeDelta(out *dialect.Completion) {
-	if !c.begun {
-		out.Role()
+// begin completes the first delta of a candidate, which has a text in any case.
+func (c *candidate) begin(choice *chat.Choice) {
+	if len(choice.Text) == 0 {
+		choice.Text = nil
 	}
+	if c.begun {
+		return
+	}
+	c.begun, choice.Begins = true, true
 	switch {
-	case len(c.text) > 0:
-		out.Content(c.text)
-	case c.begun:
+	case len(choice.Text) > 0:
 	case c.refused():
-		out.NoContent()
-		out.Name("refusal")
-		c.writeRefusal(out)
+		choice.HasNoText, choice.Refusal = true, c.refusal()
 	case c.filled:
-		out.NoContent()
+		choice.HasNoText = true
 	default:
-		out.Content(nil)
+		choice.Text = []byte{}
 	}
-	c.writeExtras(out)
-	c.begun = true
 }

@@ -98,7 +98,7 @@ func BenchmarkGeminiEvents(b *testing.B) {
 	req := geminiRequest(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		e := Chat.Events(req, bytes.NewReader(stream))
+		e := dialect.Speaker{Adapter: Chat}.Events(req, bytes.NewReader(stream))
 		for {
 			if _, err := e.Next(); err != nil {
 				if !errors.Is(err, io.EOF) {
@@ -117,7 +117,7 @@ func TestGeminiEventAllocations(t *testing.T) {
 	drain := func(events int) float64 {
 		stream := []byte(strings.Repeat(geminiEvent, events-1) + geminiLastEvent)
 		return testing.AllocsPerRun(20, func() {
-			e := Chat.Events(req, bytes.NewReader(stream))
+			e := dialect.Speaker{Adapter: Chat}.Events(req, bytes.NewReader(stream))
 			for {
 				if _, err := e.Next(); err != nil {
 					return
@@ -133,7 +133,7 @@ func TestGeminiEventAllocations(t *testing.T) {
 // readGemini reads a stream to its end. Ids that are made at random and the head
 // are taken out, so that two readings can be compared.
 func readGemini(t *testing.T, req *schema.Request, body io.Reader) (chunks []string, err error) {
-	events := newEvents(req, body)
+	events := dialect.Speaker{Adapter: Chat}.Events(req, body)
 	for range 10000 {
 		chunk, err := events.Next()
 		if err != nil {

@@ -82,7 +82,7 @@ func TestCompletionBecomesAStream(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reported := schema.Usage{Prompt: 3, Completion: 2, Total: 5, Known: true}
-			events, err := dialect.CompletionEvents(&schema.Request{IncludeUsage: c.asked}, []byte(c.body), reported)
+			events, err := openai.Chat.Split(&schema.Request{Stream: true, IncludeUsage: c.asked}, &dialect.Reply{Segments: [][]byte{[]byte(c.body)}, Usage: reported})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestCompletionBecomesTheStreamThatItsReaderTakes(t *testing.T) {
 	if err := req.ParseChat([]byte(`{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`)); err != nil {
 		t.Fatal(err)
 	}
-	made, err := dialect.CompletionEvents(req, []byte(body), schema.Usage{})
+	made, err := openai.Chat.Split(req, &dialect.Reply{Segments: [][]byte{[]byte(body)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestInvalidCompletionBecomesNoStream(t *testing.T) {
 		`{"choices":[{"message":{"content":"x","tool_calls":[null]},"finish_reason":"stop"}]}`,
 		`{"choices":[{"message":{"content":"x","tool_calls":["x"]},"finish_reason":"stop"}]}`,
 	} {
-		if events, err := dialect.CompletionEvents(new(schema.Request), []byte(body), schema.Usage{}); !errors.Is(err, dialect.ErrInvalid) {
+		if events, err := openai.Chat.Split(&schema.Request{Stream: true}, &dialect.Reply{Segments: [][]byte{[]byte(body)}}); !errors.Is(err, dialect.ErrInvalid) {
 			t.Errorf("%s: %v (%v), want %v", body, events, err, dialect.ErrInvalid)
 		}
 	}

@@ -376,7 +376,7 @@ func TestNoAnswerMakesAnAdapterPanic(t *testing.T) {
 			for _, contentType := range []string{"application/json", "text/plain", ""} {
 				checkReply(t, target.Unified(), requestOf(t, service, false), dialect.Answer{ContentType: contentType, Body: []byte(body)})
 			}
-			if target.Adapter.Events != nil {
+			if target.Unified().Streams() {
 				checkStream(t, target.Unified().Events(requestOf(t, service, true), strings.NewReader(body)), body)
 			}
 		}
@@ -405,10 +405,16 @@ func checkReply(t *testing.T, adapter dialect.Speaker, req *schema.Request, answ
 		t.Errorf("%q became %q, which is no JSON", answer.Body, text)
 	}
 	if req.Service == schema.Chat {
-		events, err := dialect.CompletionEvents(req, text, reply.Usage)
+		var again dialect.Reply
+		req.Stream = true
+		err := adapter.Reply(req, answer, &again)
+		var events *dialect.Stream
 		if err == nil {
+			events, err = adapter.Split(req, &again)
+		}
+		if err == nil && events != nil {
 			checkStream(t, events, string(answer.Body))
-		} else if !allowed(err) {
+		} else if err != nil && !allowed(err) {
 			t.Errorf("%q as a stream: %v", answer.Body, err)
 		}
 	}
@@ -477,7 +483,7 @@ func FuzzAnswers(f *testing.F) {
 				done[route.Adapter] = true
 				speaker := unifiedSpeaker(t, kind, service)
 				checkReply(t, speaker, requestOf(t, service, false), dialect.Answer{ContentType: "application/json", Body: body})
-				if route.Adapter.Events != nil {
+				if speaker.Streams() {
 					checkStream(t, speaker.Events(requestOf(t, service, true), bytes.NewReader(body)), string(body))
 				}
 			}
@@ -511,10 +517,10 @@ func tellAll(events dialect.Events) (lines []string, end error) {
 
 func TestEverySplitOfAStreamGivesTheSameEvents(t *testing.T) {
 	forEveryRoute(t, func(t *testing.T, kind *dialect.Kind, service schema.ServiceType) {
-		if kind.Routes[service].Adapter.Events == nil {
+		streamer := unifiedSpeaker(t, kind, service)
+		if !streamer.Streams() {
 			return // no streams
 		}
-		streamer := unifiedSpeaker(t, kind, service)
 		tried := 0
 		random := rand.New(rand.NewPCG(9, 9))
 		for _, g := range answers(t, kind, service) {
@@ -551,10 +557,10 @@ func TestEverySplitOfAStreamGivesTheSameEvents(t *testing.T) {
 func TestABrokenConnectionIsNoEnd(t *testing.T) {
 	broken := errors.New("connection reset by peer")
 	forEveryRoute(t, func(t *testing.T, kind *dialect.Kind, service schema.ServiceType) {
-		if kind.Routes[service].Adapter.Events == nil {
+		streamer := unifiedSpeaker(t, kind, service)
+		if !streamer.Streams() {
 			return // no streams
 		}
-		streamer := unifiedSpeaker(t, kind, service)
 		for _, g := range answers(t, kind, service) {
 			if !g.has("events") || !strings.HasSuffix(g.section("events"), "[DONE]") {
 				continue

@@ -58,7 +58,7 @@ func TestALargeEventIsNotKept(t *testing.T) {
 			}
 			body := io.MultiReader(pieces...)
 			before := heap()
-			events := c.adapter.Events(requestOf(t, schema.Chat, true), body)
+			events := dialect.Speaker{Adapter: c.adapter}.Events(requestOf(t, schema.Chat, true), body)
 			for i, want := range []int{len(picture), 1, len(picture), 1, 1} {
 				chunk, err := events.Next()
 				if err != nil || len(chunk) < want || want == 1 && len(chunk) > 500 {

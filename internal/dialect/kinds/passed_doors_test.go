@@ -104,7 +104,7 @@ func TestNoAnswerMakesThePassedDoorsPanic(t *testing.T) {
 			for _, contentType := range []string{"application/json", "text/plain", ""} {
 				checkReply(t, target.Unified(), passedRequest(t, door, false), dialect.Answer{ContentType: contentType, Body: []byte(body)})
 			}
-			if target.Adapter.Events != nil {
+			if target.Unified().Streams() {
 				checkStream(t, target.Unified().Events(passedRequest(t, door, true), strings.NewReader(body)), body)
 			}
 		}

@@ -3,52 +3,51 @@ package messages
 import (
 	"bytes"
 	"crypto/rand"
+	"fmt"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// replyMessage turns a completion into a message.
-func replyMessage(req *schema.Request, reply *dialect.Reply) error {
-	root, err := reply.Unified()
-	if err != nil {
-		return err
+// replyMessage writes an answer as a message.
+func replyMessage(req *schema.Request, answer *chat.Answer, reply *dialect.Reply) error {
+	choice := answer.First()
+	if choice == nil {
+		return fmt.Errorf("%w: no choice", dialect.ErrInvalid)
 	}
-	choice := root.Get("choices").First()
-	message := choice.Get("message")
 	ask := readWishes(req)
-
-	w := jsonwrite.Writer{Out: reply.Room(len(root.Raw()) + 512)}
-	beginMessage(&w, root.Get("id"), ask.model)
+	size := 512 + len(choice.Thinking) + len(choice.Text)
+	for i := range choice.Calls {
+		size += 64 + len(choice.Calls[i].Name) + len(choice.Calls[i].Arguments)
+	}
+	w := jsonwrite.Writer{Out: reply.Room(size)}
+	beginMessage(&w, answer.ID, ask.model)
 	w.Name("content")
 	w.Array()
-	writeThinkingBlock(&w, ask, dialect.ThinkingIn(message), signatureText(message))
-	if text := dialect.ContentIn(message); len(text) > 0 {
-		dialect.WriteTextPart(&w, text)
+	writeThinkingBlock(&w, ask, choice.Thinking, signatureIn(choice.Extra))
+	if len(choice.Text) > 0 {
+		dialect.WriteTextPart(&w, choice.Text)
 	}
-	called := false
-	for call := message.Get("tool_calls").First(); call.Kind() != jsonscan.Absent; call = call.Next() {
-		called = true
-		writeCallBlock(&w, call)
+	for i := range choice.Calls {
+		writeCallBlock(&w, &choice.Calls[i])
 	}
 	w.EndArray()
-	refusal := message.Get("refusal")
-	end := ask.ending(choice, called, len(dialect.RawText(refusal)) > 0)
-	end.write(&w, dialect.RawText(refusal))
+	end := ask.ending(choice, len(choice.Calls) > 0, len(choice.Refusal) > 0)
+	end.write(&w, choice.Refusal)
 	w.Name("usage")
-	readCounts(root.Get("usage")).write(&w)
+	writeUsage(&w, &answer.Usage)
 	w.EndObject()
 	reply.Set(w.Out)
-	reply.ContentType = ""
 	return nil
 }
 
 // beginMessage writes the beginning of a message.
-func beginMessage(w *jsonwrite.Writer, id jsonscan.Value, model []byte) {
+func beginMessage(w *jsonwrite.Writer, id, model []byte) {
 	w.Open(`{"id":"msg_`)
-	text := bytes.TrimPrefix(bytes.TrimPrefix(dialect.RawText(id), []byte("chatcmpl-")), []byte("msg_"))
+	text := bytes.TrimPrefix(bytes.TrimPrefix(id, []byte(dialect.ChatID)), []byte("msg_"))
 	if len(text) == 0 {
 		text = []byte(rand.Text())
 	}
@@ -75,39 +74,42 @@ func writeThinkingBlock(w *jsonwrite.Writer, ask *wishes, thought, signature []b
 }
 
 // writeCallBlock writes a tool call.
-func writeCallBlock(w *jsonwrite.Writer, call jsonscan.Value) {
-	function := call.Get("function")
+func writeCallBlock(w *jsonwrite.Writer, call *chat.ToolCall) {
 	w.Open(`{"type":"tool_use","id":`)
 	w.Text(callID(call))
 	w.Name("name")
-	w.Escaped(dialect.RawText(function.Get("name")))
+	w.Escaped(call.Name)
 	w.Name("input")
-	w.Raw(inputOf(function.Get("arguments")))
+	w.Raw(inputOf(call))
 	w.EndObject()
 }
 
 // callID returns the id under which the client gets a call.
-func callID(call jsonscan.Value) []byte {
-	id := call.Get("id").Text()
+func callID(call *chat.ToolCall) []byte {
+	id := chat.Unescape(call.ID)
 	if len(id) == 0 {
 		id = []byte("toolu_" + rand.Text())
 	}
-	return markCall(id, signatureText(call))
+	return markCall(id, signatureIn(call.Extra))
 }
 
-// signatureText returns the signature of a message, delta or call that must come back.
-func signatureText(v jsonscan.Value) []byte {
-	return v.Get("extra_content").Get("google").Get("thought_signature").Text()
+// signatureIn returns the signature of a message, delta or call that must come back.
+func signatureIn(extra []byte) []byte {
+	if extra == nil {
+		return nil
+	}
+	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	if doc.Parse(extra) != nil {
+		return nil // the whole was scanned before: a part has no faults
+	}
+	return doc.Root().Get("google").Get("thought_signature").Text()
 }
 
 // inputOf returns the input of a call, which is an object here. A text that is none,
 // such as one that a limit has cut, is kept under the name that the provider's
 // documentation recommends.
-func inputOf(arguments jsonscan.Value) []byte {
-	text := bytes.TrimSpace(arguments.Text())
-	if arguments.Kind() == jsonscan.Object {
-		text = arguments.Raw()
-	}
+func inputOf(call *chat.ToolCall) []byte {
+	text := bytes.TrimSpace(chat.Unescape(call.Arguments))
 	if len(text) == 0 || string(text) == "null" {
 		return []byte("{}")
 	}
@@ -153,23 +155,19 @@ type ending struct {
 	refused bool
 }
 
-// ending reads why a choice ended. Some backends tell which of the stop sequences it
-// was.
-func (ask *wishes) ending(choice jsonscan.Value, called, refused bool) ending {
-	switch reason := string(choice.Get("finish_reason").Text()); {
-	case reason == "length":
+// ending returns why a choice ended.
+func (ask *wishes) ending(choice *chat.Choice, called, refused bool) ending {
+	switch reason := choice.Finish; {
+	case reason == chat.Length:
 		return ending{reason: "max_tokens"}
-	case reason == "content_filter" || refused:
+	case reason == chat.ContentFilter || refused:
 		return ending{reason: "refusal", refused: true}
-	case called, reason == "tool_calls", reason == "function_call":
+	case called, reason == chat.ToolCalls, reason == chat.FunctionCall:
 		return ending{reason: "tool_use"}
 	}
-	for _, name := range []string{"stop_reason", "matched_stop"} {
-		text := choice.Get(name).Text()
-		for _, stop := range ask.stops {
-			if len(text) > 0 && bytes.Equal(stop, text) {
-				return ending{reason: "stop_sequence", stop: stop}
-			}
+	for _, stop := range ask.stops {
+		if len(choice.StopSequence) > 0 && bytes.Equal(stop, choice.StopSequence) {
+			return ending{reason: "stop_sequence", stop: stop}
 		}
 	}
 	return ending{reason: "end_turn"}
@@ -196,26 +194,19 @@ func (e ending) write(w *jsonwrite.Writer, explanation []byte) {
 	}
 }
 
-// counts are the tokens of an answer as this dialect counts them: those of the prompt
-// that came from a cache are apart.
-type counts struct{ input, cached, output, thinking int64 }
-
-// readCounts reads the usage of a completion.
-func readCounts(usage jsonscan.Value) counts {
-	u := dialect.ReadUsage(usage)
-	return counts{input: u.Prompt - u.Cached, cached: u.Cached, output: u.Completion, thinking: u.Reasoning}
-}
-
-func (c counts) write(w *jsonwrite.Writer) {
+// writeUsage writes the usage of a message, in which the tokens of the prompt that came
+// from a cache are counted apart.
+func writeUsage(w *jsonwrite.Writer, u *chat.Usage) {
+	cached, thinking := u.Parts()
 	w.Open(`{"input_tokens":`)
-	w.Int(c.input)
+	w.Int(u.Prompt - cached)
 	w.Open(`"cache_creation_input_tokens":0,"cache_read_input_tokens":`)
-	w.Int(c.cached)
+	w.Int(cached)
 	w.Name("output_tokens")
-	w.Int(c.output)
-	if c.thinking > 0 {
+	w.Int(u.Completion)
+	if thinking > 0 {
 		w.Open(`"output_tokens_details":{"thinking_tokens":`)
-		w.Int(c.thinking)
+		w.Int(thinking)
 		w.EndObject()
 	}
 	w.EndObject()

@@ -3,18 +3,17 @@ package messages
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// eventsMessage turns chunks of a completion into the events of a message.
-func eventsMessage(req *schema.Request, from dialect.Events) *dialect.Stream {
-	e := &clientEvents{from: from, ask: readWishes(req), doc: jsonscan.Document{Deep: true, AllowDuplicateKeys: true}}
+// eventsMessage writes deltas as the events of a message.
+func eventsMessage(req *schema.Request, from dialect.Deltas) *dialect.Stream {
+	e := &clientEvents{from: from, ask: readWishes(req)}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: failureEvent}
 }
 
@@ -22,19 +21,17 @@ func eventsMessage(req *schema.Request, from dialect.Events) *dialect.Stream {
 // other, each with start, pieces and stop, and at the end why it ended, with the
 // usage, and its stop.
 type clientEvents struct {
-	from dialect.Events
+	from dialect.Deltas
 	ask  *wishes
-	doc  jsonscan.Document
 	frameWriter
 
-	pattern  dialect.TextPattern // of chunks that bring nothing but text
 	started  bool
 	complete bool
 	open     blockKind
 	index    int64 // of the block that is open or will be next
 
 	calls   []streamedCall
-	numbers map[int64]int // the latest call of each index among the calls in the chunks
+	numbers map[int64]int // where the calls are, by their numbers
 	ended   int           // the calls before this one are done
 	// call is the call whose block is open. Calls that began behind it wait, because
 	// a block must stop before the next one starts.
@@ -47,7 +44,7 @@ type clientEvents struct {
 	// taken for the end of the answer by clients that read the last block. Calls have
 	// signatures of their own, and only those are required.
 	signature []byte
-	counts    counts
+	usage     chat.Usage
 	end       error
 }
 
@@ -96,15 +93,14 @@ func failureEvent(known *schema.Error, requestID string) []byte {
 	return append(append([]byte("event: error\ndata: "), Error(known, requestID)...), "\n\n"...)
 }
 
-// Next returns the events for the next chunk that says anything.
+// Next returns the events for the next delta that says anything.
 func (e *clientEvents) Next() ([]byte, error) {
 	if e.end != nil {
 		return nil, e.end
 	}
 	for {
-		dialect.DropLarge(&e.doc)
 		e.Begin(dialect.Reuse(e.Out), nil)
-		chunk, err := e.from.Next()
+		delta, err := e.from.Next()
 		if errors.Is(err, io.EOF) {
 			e.stop()
 			e.complete, e.end = true, io.EOF
@@ -114,15 +110,7 @@ func (e *clientEvents) Next() ([]byte, error) {
 			e.end = err
 			return nil, err
 		}
-		if text, ok := e.pattern.Text(chunk); ok && e.open == textBlock && len(text) > 0 {
-			e.piece("text_delta", "text", text)
-			return e.Out, nil
-		}
-		if err := e.doc.Parse(chunk); err != nil {
-			e.end = fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
-			return nil, e.end
-		}
-		if err := e.chunk(e.doc.Root()); err != nil {
+		if err := e.add(delta); err != nil {
 			e.end = err
 			return nil, err
 		}
@@ -133,7 +121,7 @@ func (e *clientEvents) Next() ([]byte, error) {
 }
 
 // start writes the start of the message. The usage is not known yet.
-func (e *clientEvents) start(id jsonscan.Value) {
+func (e *clientEvents) start(id []byte) {
 	if e.started {
 		return
 	}
@@ -145,43 +133,38 @@ func (e *clientEvents) start(id jsonscan.Value) {
 	e.Literal(`"stop_reason":null`)
 	e.Literal(`"stop_sequence":null`)
 	e.Name("usage")
-	counts{}.write(&e.Writer)
+	writeUsage(&e.Writer, new(chat.Usage))
 	e.EndObject()
 	e.finish()
 }
 
-// chunk reads one chunk.
-func (e *clientEvents) chunk(root jsonscan.Value) error {
-	e.start(root.Get("id"))
-	if usage := root.Get("usage"); usage.Given() {
-		e.counts = readCounts(usage)
+// add writes what a delta brings.
+func (e *clientEvents) add(delta *chat.Delta) error {
+	e.start(delta.ID)
+	if delta.Usage.Known {
+		e.usage = delta.Usage
 	}
-	choice := root.Get("choices").First()
-	if index, ok := choice.Get("index").Int(); ok && index > 0 {
-		return nil // one answer was asked for
+	choice := delta.First()
+	if choice == nil {
+		return nil
 	}
-	delta := choice.Get("delta")
-	if thought := dialect.ThinkingIn(delta); len(thought) > 0 && !e.ask.hidesThinking {
-		e.thought(thought)
+	if len(choice.Thinking) > 0 && !e.ask.hidesThinking {
+		e.thought(choice.Thinking)
 	}
-	if text := dialect.ContentIn(delta); len(text) > 0 {
+	if len(choice.Text) > 0 {
 		e.openBlock(textBlock)
-		e.piece("text_delta", "text", text)
-		if !root.Get("usage").Given() && dialect.SaysOnlyText(choice, delta) {
-			start, end := delta.Get("content").Span()
-			e.pattern.Learn(e.doc.Data(), start, end)
-		}
+		e.piece("text_delta", "text", choice.Text)
 	}
-	e.refusal = append(e.refusal, dialect.RawText(delta.Get("refusal"))...)
-	for call := delta.Get("tool_calls").First(); call.Kind() != jsonscan.Absent; call = call.Next() {
-		if err := e.toolCall(call); err != nil {
+	e.refusal = append(e.refusal, choice.Refusal...)
+	for i := range choice.Calls {
+		if err := e.toolCall(&choice.Calls[i]); err != nil {
 			return err
 		}
 	}
-	if signature := signatureText(delta); len(signature) > 0 {
+	if signature := signatureIn(choice.Extra); len(signature) > 0 {
 		e.signature = bytes.Clone(signature)
 	}
-	if dialect.IsFinishReason(choice.Get("finish_reason")) {
+	if choice.Finish != "" {
 		e.ending = e.ask.ending(choice, len(e.calls) > 0, len(e.refusal) > 0)
 		e.endBlocks()
 	}
@@ -237,7 +220,7 @@ func (e *clientEvents) closeBlock() {
 	case noBlock:
 		return
 	case thinkingBlock:
-		e.piece("signature_delta", "signature", escape(markThinking(e.signature)))
+		e.piece("signature_delta", "signature", dialect.EscapeText(markThinking(e.signature)))
 		e.signature = nil
 	case callBlock:
 		e.calls[e.call] = streamedCall{done: true} // nothing else of it is needed
@@ -250,35 +233,27 @@ func (e *clientEvents) closeBlock() {
 	e.index++
 }
 
-// escape returns the content of the JSON string that a text is.
-func escape(text []byte) []byte {
-	quoted := jsonwrite.AppendText(nil, text)
-	return quoted[1 : len(quoted)-1]
-}
-
-// toolCall reads a piece of a tool call.
-func (e *clientEvents) toolCall(piece jsonscan.Value) error {
-	function := piece.Get("function")
-	at := e.findCall(piece)
-	if at < 0 {
+// toolCall writes a piece of a tool call.
+func (e *clientEvents) toolCall(piece *chat.ToolCall) error {
+	at, known := e.numbers[piece.Index]
+	if !known {
 		if len(e.calls) == dialect.MaxCalls {
 			return dialect.ErrTooManyCalls
 		}
-		at = e.addCall(piece, function)
+		if e.numbers == nil {
+			e.numbers = map[int64]int{}
+		}
+		at = len(e.calls)
+		e.numbers[piece.Index] = at
+		e.calls = append(e.calls, streamedCall{id: bytes.Clone(callID(piece)), name: bytes.Clone(piece.Name)})
 	}
 	call := &e.calls[at]
 	if call.done {
 		return nil // the backend goes on with arguments that were complete
 	}
-	arguments := function.Get("arguments")
-	text := dialect.RawText(arguments)
-	call.scan.take(arguments.Text())
-	if arguments.Kind() == jsonscan.Object { // not what the dialect says, and unmistakable
-		text = escape(arguments.Raw())
-		call.scan.take(arguments.Raw())
-	}
+	call.scan.take(chat.Unescape(piece.Arguments))
 	if e.open == callBlock && at != e.call {
-		call.waiting = append(call.waiting, text...)
+		call.waiting = append(call.waiting, piece.Arguments...)
 		e.nextCalls()
 		return nil
 	}
@@ -286,43 +261,11 @@ func (e *clientEvents) toolCall(piece jsonscan.Value) error {
 		e.closeBlock()
 		e.openCall(at)
 	}
-	if len(text) > 0 {
-		e.piece("input_json_delta", "partial_json", text)
+	if len(piece.Arguments) > 0 {
+		e.piece("input_json_delta", "partial_json", piece.Arguments)
 	}
 	e.nextCalls()
 	return nil
-}
-
-// addCall adds the call that a piece begins, and returns where it is among the calls.
-func (e *clientEvents) addCall(piece, function jsonscan.Value) int {
-	at := len(e.calls)
-	number, ok := piece.Get("index").Int()
-	if !ok {
-		number = int64(at)
-	}
-	if e.numbers == nil {
-		e.numbers = map[int64]int{}
-	}
-	e.numbers[number] = at
-	e.calls = append(e.calls, streamedCall{id: bytes.Clone(callID(piece)), name: bytes.Clone(dialect.RawText(function.Get("name")))})
-	return at
-}
-
-// findCall returns the call that a piece belongs to, -1 for a new one. A piece
-// without an index that has an id or a name begins a call, another one goes on with
-// the last.
-func (e *clientEvents) findCall(piece jsonscan.Value) int {
-	number, ok := piece.Get("index").Int()
-	if !ok {
-		if len(piece.Get("id").Text()) > 0 || len(piece.Get("function").Get("name").Text()) > 0 {
-			return -1
-		}
-		return len(e.calls) - 1
-	}
-	if at, known := e.numbers[number]; known {
-		return at
-	}
-	return -1
 }
 
 // openCall starts the block of a call and writes the arguments that have waited.
@@ -371,13 +314,10 @@ func (e *clientEvents) endBlocks() {
 
 // stop writes the end of the message.
 func (e *clientEvents) stop() {
-	e.start(jsonscan.Value{})
+	e.start(nil)
 	e.endBlocks()
 	if e.ending.reason == "" {
 		e.ending.reason = "end_turn"
-	}
-	if total := e.from.Usage(); e.counts == (counts{}) && total.Known {
-		e.counts = counts{input: total.Prompt, output: total.Completion}
 	}
 	e.begin("message_delta")
 	e.Name("delta")
@@ -385,7 +325,7 @@ func (e *clientEvents) stop() {
 	e.ending.write(&e.Writer, e.refusal)
 	e.EndObject()
 	e.Name("usage")
-	e.counts.write(&e.Writer)
+	writeUsage(&e.Writer, &e.usage)
 	e.finish()
 	e.begin("message_stop")
 	e.finish()

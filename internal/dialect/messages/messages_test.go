@@ -14,8 +14,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic"
+	"github.com/patchbay-ai/patchbay/internal/dialect/openai"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -111,9 +113,9 @@ func (c completion) whole() string {
 }
 
 // chunks writes the completion as a stream, cut at random.
-func (c completion) chunks(r *rand.Rand) (chunks [][]byte) {
+func (c completion) chunks(r *rand.Rand) (stream []byte) {
 	add := func(delta, finish string) {
-		chunks = append(chunks, []byte(`{"id":"c","choices":[{"index":0,"delta":{`+delta+`},"finish_reason":`+finish+`}]}`))
+		stream = append(stream, `data: {"id":"c","choices":[{"index":0,"delta":{`+delta+`},"finish_reason":`+finish+"}]}\n\n"...)
 	}
 	add(`"role":"assistant","content":""`, "null")
 	pieces := func(text string, write func(piece string)) {
@@ -134,7 +136,7 @@ func (c completion) chunks(r *rand.Rand) (chunks [][]byte) {
 		})
 	}
 	add("", quoted(c.Finish))
-	return append(chunks, []byte(`{"id":"c","choices":[],"usage":`+c.usage()+`}`))
+	return append(stream, `data: {"id":"c","choices":[],"usage":`+c.usage()+"}\n\n"...)
 }
 
 // unifiedMessage is a message or delta.
@@ -192,16 +194,24 @@ func TestAnswersLoseNothingOnTheWay(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	req := read(t, `{"model":"m","max_tokens":9,"stream":false,"messages":[{"role":"user","content":"hi"}]}`)
 	stream := read(t, `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`)
-	unified := unifiedModel(stream)
+	unified := new(schema.Request)
+	if err := unified.ParseChat([]byte(`{"model":"m","stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	backend := dialect.Speaker{Adapter: anthropic.Chat}
 	for range 300 {
 		want := someCompletion(r)
-		reply := dialect.Reply{Segments: [][]byte{[]byte(want.whole())}}
-		if err := Client.Reply(req, &reply); err != nil {
+		var reply dialect.Reply
+		var answer chat.Answer
+		if err := openai.Chat.Decode(req, []byte(want.whole()), &reply.Doc, &answer); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if err := Client.Reply(req, &answer, &reply); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		message := bytes.Join(reply.Segments, nil)
 		var back dialect.Reply
-		if err := (anthropic.Chat).Reply(unifiedModel(req), dialect.Answer{Body: message}, &back); err != nil {
+		if err := backend.Reply(unified, dialect.Answer{Body: message}, &back); err != nil {
 			t.Fatalf("seed %d: %v in %s", seed, err, message)
 		}
 		whole := decode[struct {
@@ -218,9 +228,9 @@ func TestAnswersLoseNothingOnTheWay(t *testing.T) {
 			t.Fatalf("seed %d, whole (-want +got):\n%s\n%s", seed, diff, message)
 		}
 
-		frames := allFrames(t, Client.Events(stream, dialect.StoredEvents(schema.Usage{}, want.chunks(r)...)))
+		frames := allFrames(t, Client.Events(stream, openai.Chat.DecodeStream(stream, bytes.NewReader(want.chunks(r)))))
 		got = completion{}
-		events := anthropic.Chat.Events(unified, bytes.NewReader(frames))
+		events := backend.Events(unified, bytes.NewReader(frames))
 		for {
 			chunk, err := events.Next()
 			if errors.Is(err, io.EOF) {
@@ -408,26 +418,6 @@ func FuzzUnify(f *testing.F) {
 			t.Fatalf("the client's body was changed: %q, was %q", body, original)
 		}
 	})
-}
-
-// A chunk is taken for one that has only another text if it is one.
-func TestChunksAreRecognizedOnlyWithOtherTexts(t *testing.T) {
-	chunk := func(delta string) []byte {
-		return []byte(`{"id":"c","choices":[{"index":0,"delta":{"content":` + delta + `},"finish_reason":null}]}`)
-	}
-	for delta, want := range map[string]bool{
-		`"a"`: true, `""`: true, `"a\"b"`: true, `"a\\"`: true, `"\\\""`: true, `"a\\","refusal":"b"`: false, `"a","refusal":"b"`: false, `"a","b":{"c":"d"},"e":"f"`: false,
-	} {
-		req := read(t, `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`)
-		events := Client.Events(req, dialect.StoredEvents(schema.Usage{}, chunk(`"first"`))).Events.(*clientEvents)
-		if _, err := events.Next(); err != nil {
-			t.Fatal(err)
-		}
-		text, matches := events.pattern.Text(chunk(delta))
-		if matches != want || matches && `"`+string(text)+`"` != delta {
-			t.Errorf("%s: %q, %v", delta, text, matches)
-		}
-	}
 }
 
 // Pieces of a block that are recognized by their likeness to an earlier one pass as those

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -117,9 +118,6 @@ func withoutMarkedThinking(edits []jsonscan.Edit, messages jsonscan.Value) []jso
 
 // replyPass passes a message on under the model name that the client used.
 func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	if req.Stream {
-		return anthropic.ReplyChat(unifiedModel(req), answer, reply) // see Split
-	}
 	reply.Doc.AllowDuplicateKeys = true
 	if err := reply.Doc.Parse(answer.Body); err != nil {
 		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
@@ -145,23 +143,16 @@ func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, erro
 	if !req.Stream {
 		return nil, nil
 	}
-	chunks, err := dialect.CompletionEvents(req, slices.Concat(reply.Segments...), reply.Usage)
+	var doc jsonscan.Document
+	var answer chat.Answer
+	if err := anthropic.Decode(req, slices.Concat(reply.Segments...), &doc, &answer); err != nil {
+		return nil, err
+	}
+	deltas, err := dialect.SplitAnswer(&answer)
 	if err != nil {
 		return nil, err
 	}
-	return eventsMessage(req, chunks), nil
-}
-
-// unifiedModel returns a request of which a unified answer takes the name of the
-// model.
-func unifiedModel(req *schema.Request) *schema.Request {
-	unified := &schema.Request{Stream: req.Stream, IncludeUsage: req.IncludeUsage}
-	var w jsonwrite.Writer
-	w.Object()
-	w.Member("model", req.Source.Body.Root().Get("model").Raw())
-	w.EndObject()
-	_ = unified.Body.Parse(w.Out) // it was just written
-	return unified
+	return eventsMessage(req, deltas), nil
 }
 
 // eventsPass passes the events of a streamed message on.

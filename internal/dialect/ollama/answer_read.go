@@ -1,47 +1,102 @@
 package ollama
 
 import (
+	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// answerLine is one line of an answer: a piece of it, or all of it. Texts are
-// as they came, without their quotes. It is good until the next scan.
-type answerLine struct {
-	text, thinking  []byte
-	calls, logprobs jsonscan.Value
-	created         jsonscan.Value
-	prompt, eval    jsonscan.Value
-	reason          []byte
-	done            bool
+// answerReader reads the lines of an answer, each of which is a piece of it, or all of it.
+type answerReader struct {
+	id    string // of which the ids of calls are made
+	calls int64  // so far
+	inner jsonscan.Document
+	// something says that the model said anything.
+	something bool
+	logprobs  jsonwrite.Writer
 }
 
-// scan scans a line of an answer into an answerLine that is empty.
-func (l *answerLine) scan(doc *jsonscan.Document, data []byte) error {
+// answerLine are the members of a line.
+type answerLine struct {
+	message, response, thinking, calls, logprobs, created, prompt, eval jsonscan.Value
+
+	reason []byte
+	done   bool // it is the last one
+}
+
+// isText reports whether the line is one of a generated text.
+func (l *answerLine) isText() bool {
+	return l.message.Kind() == jsonscan.Absent && l.response.Kind() == jsonscan.String
+}
+
+// add adds what a line says to an answer.
+func (r *answerReader) add(line *answerLine, to *chat.Answer) error {
+	if len(to.Choices) == 0 {
+		to.Add(0)
+	}
+	choice := &to.Choices[0]
+	if line.isText() {
+		choice.Text = chat.Join(choice.Text, dialect.RawText(line.response))
+		choice.Thinking = chat.Join(choice.Thinking, dialect.RawText(line.thinking))
+	} else if err := line.readMessage(choice); err != nil {
+		return err
+	}
+	if err := r.readCalls(line.calls, choice); err != nil {
+		return err
+	}
+	if line.logprobs.First().Kind() == jsonscan.Object {
+		writeLogprobs(&r.logprobs, line.logprobs)
+		choice.Logprobs = r.logprobs.Out
+	}
+	if r.id == "" {
+		r.id = rand.Text()
+	}
+	if to.Created == 0 {
+		to.ID, to.Created = []byte(dialect.ChatID+r.id), createdAt(line.created)
+	}
+	generated, _ := dialect.TokenCount(line.eval)
+	r.something = r.something || len(choice.Text) > 0 || len(choice.Thinking) > 0 || generated > 0 || len(choice.Calls) > 0
+	if !line.done {
+		return nil
+	}
+	if !r.something {
+		// Also what Ollama says when it only loaded or unloaded the model.
+		return fmt.Errorf("%w: an empty answer", dialect.ErrInvalid)
+	}
+	choice.Finish = r.finishReason(line.reason)
+	to.Usage = line.usage()
+	return nil
+}
+
+// scanLine scans a line. Its members are gone through once rather than looked up one by
+// one: this is what every line of every stream costs.
+func scanLine(doc *jsonscan.Document, data []byte) (l answerLine, err error) {
 	doc.AllowDuplicateKeys = true
 	if err := doc.Parse(data); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+		return l, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
 	root := doc.Root()
 	if err := dialect.FailureIn(root); err != nil {
-		return err
+		return l, err
 	}
-	var message, response, thinking jsonscan.Value
 	for v := root.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
 		switch string(v.RawKey()) {
 		case "message":
-			message = v
+			l.message = v
 		case "response": // of a generated text
-			response = v
+			l.response = v
 		case "thinking":
-			thinking = v
+			l.thinking = v
 		case "created_at":
 			l.created = v
 		case "done":
@@ -56,19 +111,15 @@ func (l *answerLine) scan(doc *jsonscan.Document, data []byte) error {
 			l.logprobs = v
 		}
 	}
-	switch {
-	case root.Kind() == jsonscan.Object && message.Kind() == jsonscan.Absent && response.Kind() == jsonscan.String:
-		l.text, l.thinking = dialect.RawText(response), dialect.RawText(thinking)
-		return nil
-	case root.Kind() != jsonscan.Object || message.Kind() != jsonscan.Object && !l.done:
-		return fmt.Errorf("%w: no message", dialect.ErrInvalid)
+	if root.Kind() != jsonscan.Object || !l.isText() && l.message.Kind() != jsonscan.Object && !l.done {
+		return l, fmt.Errorf("%w: no message", dialect.ErrInvalid)
 	}
-	return l.read(message)
+	return l, nil
 }
 
-// read reads the message of a line.
-func (l *answerLine) read(message jsonscan.Value) error {
-	for v := message.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+// readMessage reads the message of a line.
+func (l *answerLine) readMessage(choice *chat.Choice) error {
+	for v := l.message.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
 		want := jsonscan.String
 		switch string(v.RawKey()) {
 		case "content", "thinking":
@@ -85,9 +136,9 @@ func (l *answerLine) read(message jsonscan.Value) error {
 		}
 		switch string(v.RawKey()) {
 		case "content":
-			l.text = dialect.RawText(v)
+			choice.Text = chat.Join(choice.Text, dialect.RawText(v))
 		case "thinking":
-			l.thinking = dialect.RawText(v)
+			choice.Thinking = chat.Join(choice.Thinking, dialect.RawText(v))
 		case "tool_calls":
 			l.calls = v
 		}
@@ -95,33 +146,16 @@ func (l *answerLine) read(message jsonscan.Value) error {
 	return nil
 }
 
-// usage returns what the last line reports. A count that is zero is left out,
-// and so is that of a prompt that was found in the cache.
-func (l *answerLine) usage() schema.Usage {
+// usage returns what the last line reports. A count that is zero is left out, and so is
+// that of a prompt that was found in the cache. No parts are told.
+func (l *answerLine) usage() chat.Usage {
+	u := chat.Usage{Cached: -1, Reasoning: -1}
 	prompt, ok := dialect.TokenCount(l.prompt)
 	completion, ok2 := dialect.TokenCount(l.eval)
-	total := prompt + completion
-	if !ok || !ok2 || total == 0 {
-		return schema.Usage{}
+	if total := prompt + completion; ok && ok2 && total > 0 {
+		u.Usage = schema.Usage{Prompt: prompt, Completion: completion, Total: total, Known: true}
 	}
-	return schema.Usage{Prompt: prompt, Completion: completion, Total: total, Known: true}
-}
-
-// answer is what all lines of an answer have in common.
-type answer struct {
-	id    string
-	count int // tool calls so far
-	inner jsonscan.Document
-	out   dialect.Completion
-	// something says that the model said anything.
-	something bool
-}
-
-func newAnswer() answer { return answer{id: rand.Text()} }
-
-// identify gives the completion or its chunks the time of the first line.
-func (a *answer) identify(object string, created jsonscan.Value, model []byte) {
-	a.out.Identify(object, []byte(a.id), createdAt(created), model)
+	return u
 }
 
 // createdAt returns the time of a line, in seconds.
@@ -132,79 +166,59 @@ func createdAt(created jsonscan.Value) int64 {
 	return time.Now().Unix()
 }
 
-// saw takes a line into account.
-func (a *answer) saw(line *answerLine) error {
-	generated, _ := dialect.TokenCount(line.eval)
-	a.something = a.something || len(line.text) > 0 || len(line.thinking) > 0 || generated > 0 ||
-		line.calls.Kind() == jsonscan.Array && !line.calls.Empty()
-	if line.done && !a.something {
-		// Also what Ollama says when it only loaded or unloaded the model.
-		return fmt.Errorf("%w: an empty answer", dialect.ErrInvalid)
-	}
-	return nil
-}
-
 // finishReason returns why the answer ended. Ollama has no word for an end in calls.
-func (a *answer) finishReason(reason []byte) string {
+func (r *answerReader) finishReason(reason []byte) chat.FinishReason {
 	switch {
-	case a.count > 0:
-		return "tool_calls"
+	case r.calls > 0:
+		return chat.ToolCalls
 	case string(reason) == "length":
-		return "length"
+		return chat.Length
 	case string(reason) == "content_filter":
-		return "content_filter"
+		return chat.ContentFilter
 	}
-	return "stop"
+	return chat.Stop
 }
 
-// writeCalls writes the tool calls of a line; numbered adds the index that chunks
-// have.
-func (a *answer) writeCalls(w *jsonwrite.Writer, calls jsonscan.Value, numbered bool) error {
+// readCalls reads the tool calls of a line.
+func (r *answerReader) readCalls(calls jsonscan.Value, choice *chat.Choice) error {
 	if calls.Kind() != jsonscan.Array {
 		return nil
 	}
-	for call := dialect.Rescan(&a.inner, calls).First(); call.Kind() != jsonscan.Absent; call = call.Next() {
-		function := call.Get("function")
-		name := function.Get("name")
-		if len(name.Text()) == 0 {
+	for c := dialect.Rescan(&r.inner, calls).First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		function := c.Get("function")
+		call := chat.ToolCall{Index: r.calls, ID: dialect.RawText(c.Get("id")), Name: dialect.RawText(function.Get("name"))}
+		if len(call.Name) == 0 {
 			return fmt.Errorf("%w: a tool call without a name", dialect.ErrInvalid)
 		}
-		index := -1
-		if numbered {
-			index = a.count
+		if len(call.ID) == 0 {
+			// It is made of the answer's own, so that no other turn of the conversation has
+			// the same.
+			if r.id == "" {
+				r.id = rand.Text()
+			}
+			call.ID = strconv.AppendInt([]byte("call_"+r.id+"_"), r.calls, 10)
 		}
-		dialect.BeginCall(w, index, a.callID(call.Get("id")), name.Raw())
-		if err := writeArguments(w, function.Get("arguments")); err != nil {
+		var err error
+		if call.Arguments, err = readArguments(function.Get("arguments")); err != nil {
 			return err
 		}
-		dialect.EndCall(w)
-		a.count++
+		choice.Calls = append(choice.Calls, call)
+		r.calls++
 	}
 	return nil
 }
 
-// callID returns the id of a call as JSON. One that is missing is made of the
-// answer's own, so that no other turn of the conversation has the same.
-func (a *answer) callID(id jsonscan.Value) []byte {
-	if len(id.Text()) > 0 {
-		return id.Raw()
-	}
-	return []byte(`"call_` + a.id + "_" + strconv.Itoa(a.count) + `"`)
-}
-
-// writeArguments writes the arguments of a call as a text of JSON.
-func writeArguments(w *jsonwrite.Writer, arguments jsonscan.Value) error {
+// readArguments reads the arguments of a call.
+func readArguments(arguments jsonscan.Value) ([]byte, error) {
 	switch kind := arguments.Kind(); {
-	case !arguments.Given(), kind == jsonscan.String && len(arguments.Text()) == 0:
-		w.Plain("{}")
+	case !arguments.Given(), kind == jsonscan.String && len(dialect.RawText(arguments)) == 0:
+		return []byte("{}"), nil
 	case kind == jsonscan.String: // some servers that imitate Ollama
-		w.Raw(arguments.Raw())
+		return dialect.RawText(arguments), nil
 	case kind == jsonscan.Object:
-		w.Text(arguments.Raw())
-	default:
-		return fmt.Errorf("%w: a tool call whose arguments are no object", dialect.ErrInvalid)
+		return dialect.EscapeText(arguments.Raw()), nil
 	}
-	return nil
+	return nil, fmt.Errorf("%w: a tool call whose arguments are no object", dialect.ErrInvalid)
 }
 
 // writeLogprobs writes the probabilities of a line's tokens. What Ollama leaves out
@@ -216,16 +230,124 @@ func writeLogprobs(w *jsonwrite.Writer, logprobs jsonscan.Value) {
 			w.Copy(m)
 		}
 		if token.Get("bytes").Kind() == jsonscan.Absent {
-			w.Member("bytes", []byte("null"))
+			w.Literal(`"bytes":null`)
 		}
 		if token.Get("top_logprobs").Kind() == jsonscan.Absent {
-			w.Member("top_logprobs", []byte("[]"))
+			w.Literal(`"top_logprobs":[]`)
 		}
 		w.EndObject()
 	}
 }
 
-// unified returns the usage as completions have it; no parts of it are told.
-func unified(u schema.Usage) dialect.Usage {
-	return dialect.Usage{Usage: u, Cached: -1, Reasoning: -1}
+// decode reads an answer, which may be one object or the lines of a stream that ended.
+func decode(_ *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Answer) error {
+	body = bytes.TrimPrefix(body, []byte(jsonscan.ByteOrderMark))
+	var r answerReader
+	line, err := scanLine(doc, body)
+	if first, rest := nextLine(body); errors.Is(err, dialect.ErrInvalid) && len(rest) > 0 && isObject(first) {
+		for line, err = scanLine(doc, first); err == nil && !line.done && len(rest) > 0; line, err = scanLine(doc, first) {
+			if err := r.add(&line, to); err != nil {
+				return err
+			}
+			first, rest = nextLine(rest)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if !line.done {
+		return dialect.ErrTruncated
+	}
+	return r.add(&line, to)
+}
+
+// nextLine returns the first line of a body that is not empty, and what
+// follows it.
+func nextLine(body []byte) (line, rest []byte) {
+	body = bytes.TrimLeft(body, " \t\r\n")
+	line, rest, _ = bytes.Cut(body, []byte("\n"))
+	return bytes.TrimRight(line, " \t\r"), bytes.TrimSpace(rest)
+}
+
+// isObject reports whether a line may be an object rather than a piece of one.
+func isObject(line []byte) bool {
+	return len(line) > 1 && line[0] == '{' && line[len(line)-1] == '}'
+}
+
+// decodeStream reads a stream of lines.
+func decodeStream(_ *schema.Request, body io.Reader) dialect.Deltas {
+	return &deltas{lines: dialect.NewNDJSON(body)}
+}
+
+// deltas reads the lines of a stream.
+type deltas struct {
+	answerReader
+	lines *dialect.NDJSON
+	doc   jsonscan.Document
+	delta chat.Delta
+	begun bool // a delta was returned
+
+	usage chat.Usage // the report of the last line
+	done  bool       // the last line was read
+	err   error      // how the stream ended
+}
+
+// Usage returns the report of the last line.
+func (d *deltas) Usage() schema.Usage { return d.usage.Usage }
+
+// Next returns what the next line that says anything brings.
+func (d *deltas) Next() (*chat.Delta, error) {
+	for d.err == nil && !d.done {
+		// Nothing of a large line is kept while the stream waits.
+		d.delta.Reset()
+		dialect.DropLarge(&d.doc, &d.inner)
+		d.logprobs.Begin(dialect.Reuse(d.logprobs.Out), nil)
+		d.err = d.read()
+		if choice := d.delta.First(); d.err == nil && d.says(choice) {
+			choice.Begins = !d.begun
+			if len(choice.Text) == 0 && d.begun {
+				choice.Text = nil
+			} else if choice.Text == nil {
+				choice.Text = []byte{}
+			}
+			d.begun = true
+			return &d.delta, nil
+		}
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	d.err = io.EOF
+	if !d.usage.Known {
+		return nil, d.err
+	}
+	d.delta.Reset()
+	d.delta.Usage = d.usage
+	return &d.delta, nil
+}
+
+// says reports whether a line brings anything.
+func (d *deltas) says(c *chat.Choice) bool {
+	return d.done || len(c.Text) > 0 || len(c.Thinking) > 0 || len(c.Calls) > 0 || len(c.Logprobs) > 0
+}
+
+// read reads the next line.
+func (d *deltas) read() error {
+	data, err := d.lines.Next()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return dialect.ErrTruncated
+		}
+		return err
+	}
+	line, err := scanLine(&d.doc, data)
+	if d.lines.Open() && errors.Is(err, dialect.ErrInvalid) {
+		return dialect.ErrTruncated // the line was cut off
+	}
+	if err == nil {
+		err = d.add(&line, &d.delta)
+	}
+	d.done = line.done
+	d.usage, d.delta.Usage = d.delta.Usage, chat.Usage{}
+	return err
 }

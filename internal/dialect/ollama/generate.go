@@ -1,7 +1,6 @@
 package ollama
 
 import (
-	"io"
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -100,16 +99,3 @@ func promptOf(req *schema.Request) jsonscan.Value {
 // echoes tells whether the prompt shall stand before the completion. Ollama does not
 // repeat it, so that it is put there.
 func echoes(req *schema.Request) bool { return req.Field("echo").Kind() == jsonscan.True }
-
-// replyGenerate makes a completion of an answer, which may be one object or the lines of a
-// stream that ended.
-func replyGenerate(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	w := newTextWriter(req)
-	return readReply(answer.Body, &w, reply)
-}
-
-// eventsGenerate reads a stream of lines.
-func eventsGenerate(req *schema.Request, body io.Reader) *dialect.Stream {
-	w := newTextWriter(req)
-	return newEvents(req, body, &w)
-}

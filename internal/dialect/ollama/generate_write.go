@@ -2,112 +2,123 @@ package ollama
 
 import (
 	"bytes"
+	"io"
+	"slices"
 	"unicode/utf8"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// textWriter writes the completion of a text, or chunks of it, in the shape that
-// OpenAI gives them.
-type textWriter struct {
-	answer
-	model []byte // the caller's name of the model, as JSON
-	head  []byte // what the completion and its chunks begin with
-	buf   jsonwrite.Writer
+// replyGenerate writes an answer as the completion of a text, in the shape that OpenAI
+// gives it.
+func replyGenerate(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	var whole chat.Answer
+	if err := decode(req, answer.Body, &reply.Doc, &whole); err != nil {
+		return err
+	}
+	w := newTextWriter(req)
+	w.Out = reply.Room(len(answer.Body) + len(w.before) + 256)
+	reply.Set(w.write(&whole, true))
+	reply.Usage = whole.Usage.Usage
+	return nil
+}
 
-	text          []byte // what was read and not written, as the content of a JSON string
+// eventsGenerate writes the chunks of such a completion.
+func eventsGenerate(req *schema.Request, body io.Reader) *dialect.Stream {
+	return &dialect.Stream{Events: &textEvents{Deltas: decodeStream(req, body), textWriter: newTextWriter(req), includeUsage: req.IncludeUsage}}
+}
+
+// textEvents writes the chunks of the completion of a text.
+type textEvents struct {
+	dialect.Deltas
+	textWriter
+	includeUsage bool
+}
+
+// Next returns the next chunk for the caller.
+func (e *textEvents) Next() ([]byte, error) {
+	for {
+		e.Out = dialect.Reuse(e.Out)
+		delta, err := e.Deltas.Next()
+		if err != nil {
+			return nil, err
+		}
+		said := delta.First()
+		switch {
+		case said == nil && !e.includeUsage:
+		case said != nil && len(e.before)+len(said.Text)+len(said.Logprobs) == 0 && said.Finish == "":
+			// The model thinks, of which completions tell nothing.
+		default:
+			return e.write(delta, e.includeUsage), nil
+		}
+	}
+}
+
+// textWriter writes the completion of a text, or chunks of it.
+type textWriter struct {
+	jsonwrite.Writer
+	model         []byte // the caller's name of the model, as JSON
+	head          []byte // what the completion and its chunks begin with
+	before        []byte // what stands before the text
 	probabilities probabilities
 }
 
 func newTextWriter(req *schema.Request) textWriter {
-	w := textWriter{answer: newAnswer(), model: bytes.Clone(req.Body.Root().Get("model").Raw())}
+	w := textWriter{model: bytes.Clone(req.Body.Root().Get("model").Raw())}
 	if echoes(req) {
-		w.text = bytes.Clone(dialect.RawText(promptOf(req)))
+		w.before = bytes.Clone(dialect.RawText(promptOf(req)))
 	}
 	return w
 }
 
-// add adds what a line says.
-func (w *textWriter) add(line *answerLine) error {
-	if err := w.saw(line); err != nil {
-		return err
-	}
-	if w.head == nil {
-		w.begin(line.created)
-	}
-	w.text = addText(w.text, line.text)
-	w.probabilities.add(line.logprobs)
-	return nil
-}
-
-// finish writes the completion.
-func (w *textWriter) finish(line *answerLine, reply *dialect.Reply) {
-	reply.Usage = line.usage()
-	w.buf.Out = reply.Room(len(w.head) + len(w.text) + w.probabilities.size() + 256)
-	reply.Set(w.write(w.finishReason(line.reason), reply.Usage, false))
-}
-
-func (w *textWriter) usageChunk(usage schema.Usage) []byte { return w.write("", usage, true) }
-
-func (w *textWriter) chunk(line *answerLine) ([]byte, error) {
-	if err := w.add(line); err != nil {
-		return nil, err
-	}
-	reason := ""
-	if line.done {
-		reason = w.finishReason(line.reason)
-	} else if len(w.text) == 0 && w.probabilities.empty() {
-		return nil, nil // the model thinks, of which completions tell nothing
-	}
-	return w.write(reason, schema.Usage{}, false), nil
-}
-
-// begin writes the head, with the time of the first line.
-func (w *textWriter) begin(created jsonscan.Value) {
+// begin writes the head.
+func (w *textWriter) begin(answer *chat.Answer) {
 	head := jsonwrite.Writer{Out: make([]byte, 0, 128+len(w.model))}
 	head.Object()
 	head.Name("id")
-	head.Plain("cmpl-" + w.id)
+	head.Plain("cmpl-" + string(answer.ID[len(dialect.ChatID):]))
 	head.Literal(`"object":"text_completion"`)
 	head.Name("created")
-	head.Int(createdAt(created))
+	head.Int(answer.Created)
 	head.Member("model", w.model)
 	head.Name("choices")
 	head.Array()
 	w.head = head.Out
 }
 
-// write returns what was taken as a completion or a chunk, with usage if that is
-// known. An empty reason means that the completion has not ended. The last chunk may
-// have nothing but usage.
-func (w *textWriter) write(reason string, usage schema.Usage, usageOnly bool) []byte {
-	w.buf.Begin(dialect.Reuse(w.buf.Out), w.head)
-	if !usageOnly {
-		w.buf.Object()
-		w.buf.Literal(`"index":0`)
-		w.buf.Name("text")
-		w.buf.Escaped(w.text)
-		w.buf.Name("logprobs")
-		w.probabilities.write(&w.buf)
-		w.buf.Name("finish_reason")
-		if reason == "" {
-			w.buf.Literal("null")
+// write returns an answer as a completion, or a delta as a chunk.
+func (w *textWriter) write(answer *chat.Answer, withUsage bool) []byte {
+	if w.head == nil {
+		w.begin(answer)
+	}
+	w.Begin(w.Out, w.head)
+	if c := answer.First(); c != nil {
+		w.Object()
+		w.Literal(`"index":0`)
+		w.Name("text")
+		w.Escaped(chat.Join(w.before, c.Text))
+		w.before = nil
+		w.Name("logprobs")
+		w.probabilities.write(&w.Writer, c.Logprobs)
+		w.Name("finish_reason")
+		if c.Finish == "" {
+			w.Literal("null")
 		} else {
-			w.buf.Plain(reason)
+			w.Plain(string(c.Finish))
 		}
-		w.buf.EndObject()
+		w.EndObject()
 	}
-	w.buf.EndArray()
-	if usage.Known {
-		w.buf.Name("usage")
-		unified(usage).Write(&w.buf)
+	w.EndArray()
+	if answer.Usage.Known && withUsage {
+		w.Name("usage")
+		dialect.WriteUsage(&w.Writer, &answer.Usage)
 	}
-	w.buf.EndObject()
-	w.text = dialect.Reuse(w.text)
-	return w.buf.Out
+	w.EndObject()
+	return w.Out
 }
 
 // probabilities are those of the tokens of a completion, in the four lists that
@@ -117,16 +128,13 @@ type probabilities struct {
 	offset                          int64 // where the next token begins in the text, in characters
 }
 
-// size returns about how long the lists are.
-func (p *probabilities) size() int {
-	return len(p.tokens.Out) + len(p.logprobs.Out) + len(p.tops.Out) + len(p.offsets.Out)
-}
-
-func (p *probabilities) empty() bool { return len(p.tokens.Out) == 0 }
-
-// add adds the tokens of a line.
-func (p *probabilities) add(list jsonscan.Value) {
-	for token := list.First(); token.Kind() == jsonscan.Object; token = token.Next() {
+// add adds tokens, which are elements of a JSON array.
+func (p *probabilities) add(elements []byte) {
+	doc := jsonscan.Document{AllowDuplicateKeys: true, Deep: true}
+	if doc.Parse(slices.Concat([]byte{'['}, elements, []byte{']'})) != nil {
+		return // they were written from what was scanned
+	}
+	for token := doc.Root().First(); token.Kind() == jsonscan.Object; token = token.Next() {
 		text, logprob := token.Get("token"), token.Get("logprob")
 		if text.Kind() != jsonscan.String || logprob.Kind() != jsonscan.Number {
 			continue
@@ -136,8 +144,7 @@ func (p *probabilities) add(list jsonscan.Value) {
 		p.offsets.Int(p.offset)
 		p.offset += int64(utf8.RuneCount(text.Text()))
 		p.tops.Object()
-		var doc jsonscan.Document
-		for top := dialect.Rescan(&doc, token.Get("top_logprobs")).First(); top.Kind() == jsonscan.Object; top = top.Next() {
+		for top := token.Get("top_logprobs").First(); top.Kind() == jsonscan.Object; top = top.Next() {
 			if name := top.Get("token"); name.Kind() == jsonscan.String && top.Get("logprob").Kind() == jsonscan.Number {
 				p.tops.TextName(string(name.Text()))
 				p.tops.Raw(top.Get("logprob").Raw())
@@ -147,9 +154,12 @@ func (p *probabilities) add(list jsonscan.Value) {
 	}
 }
 
-// write writes the lists, or null where there is nothing in them, and empties them.
-func (p *probabilities) write(w *jsonwrite.Writer) {
-	if p.empty() {
+// write writes the lists of some tokens, or null where there is nothing in them.
+func (p *probabilities) write(w *jsonwrite.Writer, elements []byte) {
+	if len(elements) > 0 {
+		p.add(elements)
+	}
+	if len(p.tokens.Out) == 0 {
 		w.Literal("null")
 		return
 	}

@@ -27,7 +27,7 @@ func ollamaRequest(t testing.TB, body string) *schema.Request {
 const ollamaStreamRequest = `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`
 
 func ollamaEventsOf(t testing.TB, from io.Reader) dialect.Events {
-	return Chat.Events(ollamaRequest(t, ollamaStreamRequest), from)
+	return dialect.Speaker{Adapter: Chat}.Events(ollamaRequest(t, ollamaStreamRequest), from)
 }
 
 func readChunks(t testing.TB, events dialect.Events) (chunks []string, err error) {
@@ -208,7 +208,7 @@ func BenchmarkOllamaEvents(b *testing.B) {
 	req := ollamaRequest(b, ollamaStreamRequest)
 	b.ReportAllocs()
 	for b.Loop() {
-		events := Chat.Events(req, bytes.NewReader(stream.Bytes()))
+		events := dialect.Speaker{Adapter: Chat}.Events(req, bytes.NewReader(stream.Bytes()))
 		n := 0
 		for ; ; n++ {
 			if _, err := events.Next(); err != nil {

@@ -61,7 +61,7 @@ func (n *callNumbers) mend(edits []jsonscan.Edit, choice jsonscan.Value) (mended
 		if !isGiven {
 			given = -1
 		}
-		number, err := n.numberOf(which, given, piece)
+		number, err := n.numberOf(which, given, piece.Get("id").Text(), len(piece.Get("function").Get("name").Text()) > 0)
 		if err != nil {
 			return edits, true, err
 		}
@@ -76,9 +76,9 @@ func (n *callNumbers) mend(edits []jsonscan.Edit, choice jsonscan.Value) (mended
 	return edits, hasCalls, nil
 }
 
-// numberOf returns the number of the call that a piece belongs to.
-func (n *callNumbers) numberOf(choice, given int64, piece jsonscan.Value) (int64, error) {
-	id := piece.Get("id").Text()
+// numberOf returns the number of the call that a piece belongs to. Given is the number that
+// the backend gives it, -1 if none.
+func (n *callNumbers) numberOf(choice, given int64, id []byte, isNamed bool) (int64, error) {
 	calls := n.choices[choice]
 	if calls == nil {
 		calls = &choiceCalls{taken: map[int64]bool{}, latest: map[int64]*numberedCall{}, byID: map[givenID]int64{}}
@@ -92,7 +92,6 @@ func (n *callNumbers) numberOf(choice, given int64, piece jsonscan.Value) (int64
 			return number, nil
 		}
 	}
-	isNamed := len(piece.Get("function").Get("name").Text()) > 0
 	if latest := calls.latest[given]; latest != nil && !latest.isFollowed(len(id) > 0, isNamed) {
 		return latest.number, nil
 	}

@@ -19,7 +19,9 @@ import (
 
 // Chat speaks the dialect that the unified API has itself, so bodies pass
 // through both ways and only a few places in them are touched.
-var Chat = &dialect.Adapter{Call: callChat, Reply: replyChat, Events: eventsChat}
+var Chat = &dialect.Adapter{
+	Call: callChat, Reply: replyChat, Events: eventsChat, Split: splitCompletion, Decode: decodeChat, DecodeStream: decodeStream,
+}
 
 // The pieces that are spliced into bodies. Nobody writes to them.
 var (
@@ -209,6 +211,8 @@ func addMissingMember(edits []jsonscan.Edit, object, there jsonscan.Value, membe
 // members are those of a completion, chunk or list that matter here.
 type members struct {
 	id, object, created, model, choices, usage, fault, kind, fingerprint jsonscan.Value
+
+	reports bool // the usage is known
 }
 
 // memberNames are the names of the members.
@@ -219,7 +223,12 @@ var memberNames = jsonscan.NewNames("id", "object", "created", "model", "choices
 func (m *members) read(root jsonscan.Value) {
 	var v [9]jsonscan.Value
 	root.Find(memberNames, v[:])
-	*m = members{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]}
+	*m = members{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], false}
+}
+
+// hasOnlyUsage reports whether an object that has usage has nothing else that matters.
+func (m *members) hasOnlyUsage() bool {
+	return m.usage.Given() && (!m.choices.Given() || m.choices.Kind() == jsonscan.Array && m.choices.Empty())
 }
 
 // renameModel gives a reply or chunk the caller's name of the model, and takes
@@ -248,10 +257,9 @@ func renameOnly(edits []jsonscan.Edit, root jsonscan.Value, req *schema.Request)
 // eventsChat reads server-sent events of completion chunks.
 func eventsChat(req *schema.Request, body io.Reader) *dialect.Stream {
 	return newEvents(&events{
-		sse:          dialect.NewSSE(body),
+		reader:       reader{sse: dialect.NewSSE(body), wanted: dialect.WantedChoices(req)},
 		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
 		includeUsage: req.IncludeUsage,
-		wanted:       dialect.WantedChoices(req),
 		object:       chunkObject,
 		idPrefix:     chatIDPrefix,
 	})

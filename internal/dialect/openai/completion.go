@@ -23,10 +23,9 @@ func replyCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.
 // eventsCompletion reads server-sent events of completions.
 func eventsCompletion(req *schema.Request, body io.Reader) *dialect.Stream {
 	return newEvents(&events{
-		sse:          dialect.NewSSE(body),
+		reader:       reader{sse: dialect.NewSSE(body), wanted: wantedTexts(req)},
 		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
 		includeUsage: req.IncludeUsage,
-		wanted:       wantedTexts(req),
 		object:       textObject,
 		idPrefix:     textIDPrefix,
 	})

@@ -7,30 +7,154 @@ import (
 	"io"
 	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// events passes completion chunks on. It reads from them whether the answer is
-// complete and what it cost.
+// reader reads chunks of a completion. It finds out whether the answer is complete and
+// what it cost.
+type reader struct {
+	sse     *dialect.SSE
+	doc     jsonscan.Document
+	wanted  int // choices that were asked for
+	usage   chat.Usage
+	numbers callNumbers
+
+	choices  int  // choices of which something was seen
+	begun    bool // a chunk was there
+	finished bool // a finish_reason was seen
+	done     bool // nothing more is read
+	large    bool // the last event was large, and memory that it needed is held
+	rested   bool // nothing was scanned since rest
+}
+
+// Usage returns the last report; backends that repeat it send running totals.
+func (r *reader) Usage() schema.Usage { return r.usage.Usage }
+
+// next reads events until take reports that the client gets one. The error is io.EOF when
+// the answer is complete.
+func (r *reader) next(take func(dialect.Event) (bool, error)) error {
+	for !r.done {
+		r.dropLarge()
+		event, err := r.sse.Next()
+		switch {
+		case err != nil:
+			if !r.finished {
+				if errors.Is(err, io.EOF) {
+					err = dialect.ErrTruncated
+				}
+				return err
+			}
+			// The answer was complete; a missing [DONE] or an unclean end takes
+			// nothing from it.
+			r.done = true
+		case dialect.IsDone(event.Data):
+			if !r.begun {
+				return dialect.ErrTruncated
+			}
+			r.done = true
+		default:
+			taken, err := take(event)
+			switch {
+			case err == nil && !taken:
+			case !errors.Is(err, dialect.ErrInvalid):
+				return err
+			case r.finished:
+				r.done = true // nor does noise behind it
+			case r.sse.Cut():
+				return dialect.ErrTruncated // half an event: the stream ended within it
+			default:
+				return err
+			}
+		}
+	}
+	if err := dialect.CheckChoices(r.choices, r.wanted); err != nil {
+		return err
+	}
+	return io.EOF
+}
+
+// rest gives up what scanning a chunk needs: while chunks match an earlier one it is not
+// needed, and thousands of streams may wait.
+func (r *reader) rest() {
+	if !r.rested {
+		r.rested = true
+		r.doc, r.numbers.delta = jsonscan.Document{Deep: r.doc.Deep}, jsonscan.Document{}
+	}
+}
+
+// dropLarge gives back the memory of a large event, now that its chunk was used.
+func (r *reader) dropLarge() {
+	if r.large {
+		r.large = false
+		dialect.DropLarge(&r.doc, &r.numbers.delta)
+	}
+}
+
+// scan scans an event and reports whether it is a chunk: one of the answer, or one that
+// has only usage.
+func (r *reader) scan(event dialect.Event, m *members) (isChunk bool, err error) {
+	r.rested = false
+	r.large = len(event.Data) > dialect.MaxKept
+	r.doc.AllowDuplicateKeys = true
+	if err := r.doc.Parse(event.Data); err != nil {
+		if len(bytes.TrimSpace(event.Data)) == 0 {
+			return false, nil // a line that only keeps the connection alive
+		}
+		return false, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	root := r.doc.Root()
+	m.read(root)
+	if m.fault.Given() || string(m.object.Text()) == "error" || root.Kind() == jsonscan.Array {
+		if err := dialect.FailureIn(root); err != nil {
+			return false, err
+		}
+	}
+	if m.usage.Given() {
+		if report := chat.ReadUsage(m.usage); report.Known {
+			r.usage, m.reports = report, true
+		}
+		if m.hasOnlyUsage() {
+			return true, nil
+		}
+	}
+	if m.choices.Kind() != jsonscan.Array {
+		return false, r.nonChunkError(root, m)
+	}
+	r.begun = true
+	return true, nil
+}
+
+// see takes note of a choice of a chunk, and returns its number.
+func (r *reader) see(choice jsonscan.Value) (int64, error) {
+	if choice.Kind() != jsonscan.Object {
+		return 0, fmt.Errorf("%w: a choice that is no object", dialect.ErrInvalid)
+	}
+	r.finished = r.finished || dialect.IsFinishReason(choice.Get("finish_reason"))
+	index, _ := choice.Get("index").Int() // without one it is the first
+	if index < int64(r.wanted) {
+		r.choices = max(r.choices, int(index)+1)
+	}
+	return index, nil
+}
+
+// events passes completion chunks on.
 type events struct {
-	sse          *dialect.SSE
-	doc          jsonscan.Document
+	reader
 	model        []byte // the caller's name of the model, as JSON
 	includeUsage bool
-	wanted       int    // choices that were asked for
 	object       []byte // the member object of chunks that have none
 	idPrefix     string // of an id that is made here
 
-	usage    schema.Usage
 	rawUsage []byte // kept only for a caller that asked for usage
+	chunk    []byte // for the caller
 	out      []byte
 	segments [][]byte
 	edits    []jsonscan.Edit
 	template chunkTemplate
-	numbers  callNumbers
 	// mended are the edits that the choices of the chunk need.
 	mended []jsonscan.Edit
 
@@ -40,13 +164,7 @@ type events struct {
 	idSpace      [64]byte
 	createdSpace [32]byte
 
-	choices   int  // choices of which something was seen
-	begun     bool // a chunk went out
-	finished  bool // a finish_reason was seen
-	done      bool // nothing more is read
 	usageSent bool
-	large     bool // the last event was large, and memory that it needed is held
-	rested    bool // nothing was scanned since rest
 }
 
 var (
@@ -57,131 +175,62 @@ var (
 // newEvents returns the stream of chunks that events reads.
 func newEvents(e *events) *dialect.Stream { return &dialect.Stream{Events: e} }
 
-// Usage returns the last report; backends that repeat it send running totals.
-func (e *events) Usage() schema.Usage { return e.usage }
-
 // Next returns the next chunk for the caller.
 func (e *events) Next() ([]byte, error) {
-	for !e.done {
-		e.dropLarge()
-		event, err := e.sse.Next()
-		switch {
-		case err != nil:
-			if !e.finished {
-				if errors.Is(err, io.EOF) {
-					err = dialect.ErrTruncated
-				}
-				return nil, err
-			}
-			// The answer was complete; a missing [DONE] or an unclean end takes
-			// nothing from it.
-			e.done = true
-		case dialect.IsDone(event.Data):
-			if !e.begun {
-				return nil, dialect.ErrTruncated
-			}
-			e.done = true
-		default:
-			chunk, err := e.chunk(event)
-			switch {
-			case err == nil && chunk == nil:
-			case !errors.Is(err, dialect.ErrInvalid):
-				return chunk, err
-			case e.finished:
-				e.done = true // nor does noise behind it
-			case e.sse.Cut():
-				return nil, dialect.ErrTruncated // half an event: the stream ended within it
-			default:
-				return nil, err
-			}
-		}
+	e.chunk = nil
+	if e.large {
+		clear(e.segments)
+		e.out = dialect.Reuse(e.out)
 	}
-	if err := dialect.CheckChoices(e.choices, e.wanted); err != nil {
-		return nil, err
-	}
-	if e.includeUsage && !e.usageSent && e.rawUsage != nil {
+	err := e.next(e.take)
+	if errors.Is(err, io.EOF) && e.includeUsage && !e.usageSent && e.rawUsage != nil {
 		e.usageSent = true
 		return e.usageChunk(), nil
 	}
-	return nil, io.EOF
+	return e.chunk, err
 }
 
-// rest gives up what scanning a chunk needs: while chunks match the template it is not
-// needed, and thousands of streams may wait.
-func (e *events) rest() {
-	if e.rested {
-		return
-	}
-	e.rested = true
-	e.doc, e.template.delta, e.numbers.delta = jsonscan.Document{}, jsonscan.Document{}, jsonscan.Document{}
-	e.segments, e.edits, e.mended = nil, nil, nil
-}
-
-// dropLarge gives back the memory of a large event, now that its chunk was used.
-func (e *events) dropLarge() {
-	if !e.large {
-		return
-	}
-	e.large = false
-	dialect.DropLarge(&e.doc)
-	dialect.DropLarge(&e.numbers.delta)
-	clear(e.segments)
-	e.out = dialect.Reuse(e.out)
-}
-
-// chunk reads one event; it returns nil for one that the caller does not get.
-func (e *events) chunk(event dialect.Event) ([]byte, error) {
+// take reads an event into the chunk that the caller gets of it, and reports whether there
+// is one.
+func (e *events) take(event dialect.Event) (bool, error) {
 	if err := event.Failure(); err != nil {
-		return nil, err
+		return false, err
 	}
 	if e.template.matches(event.Data) {
-		e.rest()
-		return e.template.apply(&e.out, event.Data), nil
-	}
-	e.rested = false
-	e.large = len(event.Data) > dialect.MaxKept
-	e.doc.AllowDuplicateKeys = true
-	if err := e.doc.Parse(event.Data); err != nil {
-		if len(bytes.TrimSpace(event.Data)) == 0 {
-			return nil, nil // a line that only keeps the connection alive
+		if !e.rested {
+			e.rest()
+			e.template.delta = jsonscan.Document{}
+			e.segments, e.edits, e.mended = nil, nil, nil
 		}
-		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+		e.chunk = e.template.apply(&e.out, event.Data)
+		return true, nil
 	}
-	return e.pass(e.doc.Root())
+	var m members
+	isChunk, err := e.scan(event, &m)
+	if !isChunk || err != nil {
+		return false, err
+	}
+	e.identify(&m)
+	if m.reports && e.includeUsage {
+		e.rawUsage = append(e.rawUsage[:0], m.usage.Raw()...)
+	}
+	if m.hasOnlyUsage() {
+		e.chunk = e.usageOnly(&m)
+	} else {
+		e.chunk, err = e.pass(&m)
+	}
+	return e.chunk != nil, err
 }
 
-// pass returns what the caller gets of an event that was scanned; nil means nothing.
-func (e *events) pass(root jsonscan.Value) ([]byte, error) {
-	var m members
-	m.read(root)
+// pass returns what the caller gets of a chunk that was scanned.
+func (e *events) pass(m *members) ([]byte, error) {
 	e.mended = e.mended[:0]
-	if m.fault.Given() || string(m.object.Text()) == "error" || root.Kind() == jsonscan.Array {
-		if err := dialect.FailureIn(root); err != nil {
-			return nil, err
-		}
-	}
-	isChunk := m.choices.Kind() == jsonscan.Array
-	if m.usage.Given() {
-		e.identify(&m)
-		e.recordUsage(m.usage)
-		if !m.choices.Given() || isChunk && m.choices.Empty() {
-			return e.usageOnly(root, &m), nil
-		}
-	}
-	if !isChunk {
-		return nil, e.nonChunkError(root, &m)
-	}
 	plain := !m.usage.Given()
 	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
-		if c.Kind() != jsonscan.Object {
-			return nil, fmt.Errorf("%w: a choice that is no object", dialect.ErrInvalid)
+		if _, err := e.see(c); err != nil {
+			return nil, err
 		}
-		if dialect.IsFinishReason(c.Get("finish_reason")) {
-			e.finished, plain = true, false
-		}
-		if index, _ := c.Get("index").Int(); index < int64(e.wanted) { // without one it is the first
-			e.choices = max(e.choices, int(index)+1)
-		}
+		plain = plain && !dialect.IsFinishReason(c.Get("finish_reason"))
 		if delta := c.Get("delta"); !delta.Given() && !c.Get("text").Given() {
 			// A report of Azure's content filter, for example. Clients require one.
 			e.mended, plain = addMissingMember(e.mended, c, delta, emptyDelta), false
@@ -193,9 +242,7 @@ func (e *events) pass(root jsonscan.Value) ([]byte, error) {
 		}
 		plain = plain && !hasCalls
 	}
-	e.begun = true
-	e.identify(&m)
-	out := e.edited(root, &m)
+	out := e.edited(m)
 	if plain {
 		e.template.learn(e.doc.Data(), m.choices, out, e.edits)
 	}
@@ -206,17 +253,18 @@ func (e *events) pass(root jsonscan.Value) ([]byte, error) {
 // does not get it. Clients add up all usage that they see, so it is sent once, when
 // the answer is complete: earlier reports are running totals, and a report that is
 // not in the expected form is written again at the end.
-func (e *events) usageOnly(root jsonscan.Value, m *members) []byte {
+func (e *events) usageOnly(m *members) []byte {
 	if !e.includeUsage || !e.finished || e.usageSent || !m.choices.Given() {
 		return nil
 	}
 	e.usageSent = true
-	return e.edited(root, m)
+	e.mended = e.mended[:0]
+	return e.edited(m)
 }
 
 // nonChunkError returns the error for an event that is JSON but not a chunk, or nil
 // if the event may be skipped. The client never gets such an event.
-func (e *events) nonChunkError(root jsonscan.Value, m *members) error {
+func (r *reader) nonChunkError(root jsonscan.Value, m *members) error {
 	switch kind := string(m.kind.Text()); {
 	case root.Kind() == jsonscan.Null, root.Kind() == jsonscan.Object && root.Empty(), kind == "ping", kind == "keepalive":
 		return nil // servers are known to keep connections alive with these
@@ -224,7 +272,7 @@ func (e *events) nonChunkError(root jsonscan.Value, m *members) error {
 		return &dialect.Failure{Status: 200, Message: dialect.FailureMessage(root)}
 	case root.Kind() != jsonscan.Object:
 		return fmt.Errorf("%w: an event that is no object", dialect.ErrInvalid)
-	case e.finished:
+	case r.finished:
 		return nil // the answer is complete, and this is no part of it
 	}
 	return fmt.Errorf("%w: an event that is no chunk", dialect.ErrInvalid)
@@ -251,7 +299,8 @@ func (e *events) identify(m *members) {
 // edited returns the chunk as the caller gets it: under its own name of the
 // model, with the members that clients require, and without a usage that stands
 // beside choices.
-func (e *events) edited(root jsonscan.Value, m *members) []byte {
+func (e *events) edited(m *members) []byte {
+	root := e.doc.Root()
 	e.edits = append(m.renameModel(e.edits[:0], root, e.model), e.mended...)
 	if m.usage.Given() && !m.choices.Empty() {
 		e.edits = append(e.edits, withoutUsage(m))
@@ -290,17 +339,6 @@ func withoutUsage(m *members) jsonscan.Edit {
 		return m.usage.Replace(jsonNull)
 	}
 	return m.usage.Remove()
-}
-
-func (e *events) recordUsage(usage jsonscan.Value) {
-	report := schema.ReadUsage(usage)
-	if !report.Known {
-		return
-	}
-	e.usage = report
-	if e.includeUsage {
-		e.rawUsage = append(e.rawUsage[:0], usage.Raw()...)
-	}
 }
 
 // usageChunk makes the usage chunk that a caller asked for and that the backend

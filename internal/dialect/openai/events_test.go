@@ -40,7 +40,7 @@ func TestACharacterMayBeCutBetweenChunks(t *testing.T) {
 		t.Errorf("chunks %q (%v), want %q", got, end, chunks)
 	}
 	lines := `{"message":{"content":"\ud83d"},"done":false}` + "\n" + `{"message":{"content":"\ude00"},"done":false}` + "\n" + `{"done":true}` + "\n"
-	got, end = tellRaw(ollama.Chat.Events(chatRequest(t), strings.NewReader(lines)))
+	got, end = tellRaw(dialect.Speaker{Adapter: ollama.Chat}.Events(chatRequest(t), strings.NewReader(lines)))
 	if all := strings.Join(got, ""); !errors.Is(end, io.EOF) || !strings.Contains(all, `"\ud83d"`) || !strings.Contains(all, `"\ude00"`) {
 		t.Errorf("of lines came %q (%v)", got, end)
 	}
@@ -65,7 +65,7 @@ func TestHalfACharacterInAReplyIsPassedOn(t *testing.T) {
 	if got := string(slices.Concat(reply.Segments...)); got != body {
 		t.Errorf("%s, want %s", got, body)
 	}
-	events, err := dialect.CompletionEvents(chatRequest(t), []byte(body), reply.Usage)
+	events, err := Chat.Split(streamRequest(t), &reply)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -62,6 +64,20 @@ func randomMessage(r *rand.Rand) map[string]any {
 	return m
 }
 
+// answerOf reads a completion, or a chunk of one, in whose choices the model speaks in the
+// member said.
+func answerOf(t *testing.T, said string, text []byte) *chat.Answer {
+	t.Helper()
+	doc := jsonscan.Document{Deep: true}
+	if err := doc.Parse(text); err != nil {
+		t.Fatal(err)
+	}
+	answer := new(chat.Answer)
+	choice := doc.Root().Get("choices").First()
+	dialect.ReadChoice(answer.Add(0), choice, choice.Get(said))
+	return answer
+}
+
 // givenBack returns the message that a model's response becomes when the client sends it
 // back as input.
 func givenBack(t *testing.T, response []byte) any {
@@ -109,8 +125,8 @@ func TestAnswersLoseNothingOnTheirWayToTheClientAndBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole := dialect.Reply{Segments: [][]byte{[]byte(`{"choices":[{"index":0,"message":` + string(encoded) + `,"finish_reason":"stop"}]}`)}}
-		if err := (&translator{req: req}).reply(nil, &whole); err != nil {
+		var whole dialect.Reply
+		if err := (&translator{req: req}).reply(nil, answerOf(t, "message", []byte(`{"choices":[{"index":0,"message":`+string(encoded)+`,"finish_reason":"stop"}]}`)), &whole); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, givenBack(t, whole.Segments[0])); diff != "" {
@@ -118,7 +134,7 @@ func TestAnswersLoseNothingOnTheirWayToTheClientAndBack(t *testing.T) {
 		}
 		stream := req.NewStream()
 		for _, chunk := range chunksOf(t, r, message) {
-			if _, err := stream.Chunk(chunk); err != nil {
+			if _, err := stream.Add(answerOf(t, "delta", chunk)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -188,13 +204,13 @@ func streamed(t *testing.T, req *Request, finish string, deltas ...string) strin
 	stream := req.NewStream()
 	out := ""
 	for _, delta := range deltas {
-		events, err := stream.Chunk([]byte(`{"choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]}`))
+		events, err := stream.Add(answerOf(t, "delta", []byte(`{"choices":[{"index":0,"delta":`+delta+`,"finish_reason":null}]}`)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		out += string(events)
 	}
-	events, err := stream.Chunk([]byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"` + finish + `"}]}`))
+	events, err := stream.Add(answerOf(t, "delta", []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"`+finish+`"}]}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +308,7 @@ func TestAStreamThatBreaksOffIsNeverComplete(t *testing.T) {
 	}
 	for status, code := range map[int]string{429: "rate_limit_exceeded", 400: "invalid_prompt", 502: "server_error"} {
 		stream := req.NewStream()
-		chunk, err := stream.Chunk([]byte(`{"choices":[{"delta":{"content":"a"}}]}`))
+		chunk, err := stream.Add(answerOf(t, "delta", []byte(`{"choices":[{"delta":{"content":"a"}}]}`)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,9 +352,9 @@ func TestTextOfAStreamCostsNoAllocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	stream := req.NewStream()
-	chunk := []byte(`{"id":"x","choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}`)
+	delta := answerOf(t, "delta", []byte(`{"id":"x","choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}`))
 	write := func() {
-		if _, err := stream.Chunk(chunk); err != nil {
+		if _, err := stream.Add(delta); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,10 +1,13 @@
 package responses
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
@@ -78,9 +81,9 @@ const (
 // outcome is how a response stands.
 type outcome struct {
 	status string
-	reason string         // why it is incomplete
-	err    *schema.Error  // why it failed
-	usage  *dialect.Usage // nil while it is not known
+	reason string        // why it is incomplete
+	err    *schema.Error // why it failed
+	usage  *chat.Usage   // nil while it is not known
 }
 
 // beginResponse writes a response up to the items of its output.
@@ -154,25 +157,17 @@ func errorCode(err *schema.Error) string {
 	return "server_error"
 }
 
-// readUsage reads the usage of a completion, nil if it has none.
-func readUsage(v jsonscan.Value) *dialect.Usage {
-	if v.Kind() != jsonscan.Object {
-		return nil
-	}
-	u := dialect.ReadUsage(v)
-	return &u
-}
-
-func writeUsage(w *jsonwrite.Writer, u *dialect.Usage) {
+func writeUsage(w *jsonwrite.Writer, u *chat.Usage) {
+	cached, reasoning := u.Parts()
 	w.Open(`{"input_tokens":`)
 	w.Int(u.Prompt)
 	w.Open(`"input_tokens_details":{"cached_tokens":`)
-	w.Int(u.Cached)
+	w.Int(cached)
 	w.Close(`,"cache_write_tokens":0}`)
 	w.Name("output_tokens")
 	w.Int(u.Completion)
 	w.Open(`"output_tokens_details":{"reasoning_tokens":`)
-	w.Int(u.Reasoning)
+	w.Int(reasoning)
 	w.EndObject()
 	w.Name("total_tokens")
 	w.Int(u.Total)
@@ -181,35 +176,35 @@ func writeUsage(w *jsonwrite.Writer, u *dialect.Usage) {
 
 // incompleteReason returns why an answer is incomplete, by the reason why the model ended
 // it; empty if it is complete.
-func incompleteReason(finish string) string {
+func incompleteReason(finish chat.FinishReason) string {
 	switch finish {
-	case "length":
+	case chat.Length:
 		return "max_output_tokens"
-	case "content_filter":
+	case chat.ContentFilter:
 		return "content_filter"
 	}
 	return ""
 }
 
-// answer writes the response that a whole completion is into the memory of the reply.
-func (r *Request) answer(completion jsonscan.Value, reply *dialect.Reply) error {
-	choice := completion.Get("choices").First()
-	message := choice.Get("message")
-	if message.Kind() != jsonscan.Object {
-		return fmt.Errorf("%w: no message", dialect.ErrInvalid)
+// answer writes the response that a whole answer is into the memory of the reply.
+func (r *Request) answer(whole *chat.Answer, reply *dialect.Reply) error {
+	choice := whole.First()
+	if choice == nil {
+		return fmt.Errorf("%w: no choice", dialect.ErrInvalid)
 	}
-	end := outcome{status: completed, reason: incompleteReason(string(choice.Get("finish_reason").Text())), usage: readUsage(completion.Get("usage"))}
+	end := outcome{status: completed, reason: incompleteReason(choice.Finish), usage: &whole.Usage}
 	if end.reason != "" {
 		end.status = incomplete
 	}
-	if end.usage == nil {
-		end.usage = new(dialect.Usage)
-	}
 	const rest = 1024 // about how long a response with an item is without what was said
+	size := rest + sizeOfEcho(r.root) + len(choice.Text) + len(choice.Thinking) + len(choice.Logprobs)
+	for i := range choice.Calls {
+		size += 256 + len(choice.Calls[i].Arguments)
+	}
 	a := answer{req: r, reason: end.reason}
-	a.Out = reply.Room(len(message.Raw()) + sizeOfEcho(r.root) + rest)
+	a.Out = reply.Room(size)
 	r.beginResponse(&a.Writer, end)
-	a.addMessage(message, choice.Get("logprobs").Get("content"))
+	a.addMessage(choice)
 	r.endResponse(&a.Writer, end)
 	reply.Set(a.Out)
 	return nil
@@ -238,56 +233,58 @@ func (a *answer) status(last bool) string {
 }
 
 // addMessage adds the items that a message is.
-func (a *answer) addMessage(message, logprobs jsonscan.Value) {
+func (a *answer) addMessage(message *chat.Choice) {
 	var kept state
 	kept.add(message)
-	calls := message.Get("tool_calls")
-	for c := calls.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
-		if extra := c.Get("extra_content"); extra.Kind() == jsonscan.Object {
-			kept.calls = append(kept.calls, signedCall{c.Get("id").Raw(), extra.Raw()})
+	for i := range message.Calls {
+		if c := &message.Calls[i]; c.Extra != nil {
+			kept.calls = append(kept.calls, signedCall{quoted(c.ID), c.Extra})
 		}
 	}
-	if thinking := dialect.ThinkingIn(message); len(thinking) > 0 || !kept.empty() {
-		writeReasoningItem(&a.Writer, a.next(reasoningPrefix), thinking, &kept)
+	if len(message.Thinking) > 0 || !kept.empty() {
+		writeReasoningItem(&a.Writer, a.next(reasoningPrefix), message.Thinking, &kept)
 	}
-	for image := message.Get("images").First(); image.Kind() != jsonscan.Absent; image = image.Next() {
-		if data := dialect.ImageData(image); data != nil {
+	for _, address := range message.Images {
+		if data := imageData(address); data != nil {
 			writeImageItem(&a.Writer, a.next(imagePrefix), data)
 		}
 	}
-	content, refusal := dialect.ContentIn(message), message.Get("refusal")
-	hasText := len(content) > 0
-	hasRefusal := len(dialect.RawText(refusal)) > 0
-	hasCalls := calls.Kind() == jsonscan.Array && !calls.Empty()
+	hasText, hasRefusal, hasCalls := len(message.Text) > 0, len(message.Refusal) > 0, len(message.Calls) > 0
 	if hasText || hasRefusal || !hasCalls && a.count == 0 {
 		beginMessageItem(&a.Writer, a.next(messagePrefix), a.status(!hasCalls))
 		if hasText || !hasRefusal {
-			writeTextPart(&a.Writer, content, dialect.ElementsOf(logprobs), annotationsOf(message.Get("annotations")))
+			writeTextPart(&a.Writer, message.Text, message.Logprobs, annotationsOf(message.Annotations))
 		}
 		if hasRefusal {
-			writeRefusalPart(&a.Writer, dialect.RawText(refusal))
+			writeRefusalPart(&a.Writer, message.Refusal)
 		}
 		endMessageItem(&a.Writer)
 	}
-	for c := calls.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
-		a.addCall(c)
+	for i := range message.Calls {
+		a.addCall(&message.Calls[i], a.status(i == len(message.Calls)-1))
 	}
 }
 
-func (a *answer) addCall(c jsonscan.Value) {
-	function, status := c.Get("function"), a.status(c.Next().Kind() == jsonscan.Absent)
-	id := c.Get("id").Raw()
-	if len(dialect.RawText(c.Get("id"))) == 0 {
-		id = newCallID()
+// imageData returns the content of an image at an address, in base64, nil if the address
+// does not have it.
+func imageData(address []byte) []byte {
+	_, data, found := bytes.Cut(address, []byte(";base64,"))
+	if !found {
+		return nil
 	}
-	made := a.req.madeCall(string(function.Get("name").Text()))
-	arguments := dialect.ArgumentsIn(function.Get("arguments"))
+	return data
+}
+
+func (a *answer) addCall(c *chat.ToolCall, status string) {
+	id := callID(c)
+	made := a.req.madeCall(string(chat.Unescape(c.Name)))
 	if made.custom {
 		input := customInput{}
-		input.add(jsonscan.Unescape(nil, arguments))
+		input.add(chat.Unescape(c.Arguments))
 		a.req.writeCustomItem(&a.Writer, a.next(customPrefix), status, id, made, input.end())
 		return
 	}
+	arguments := c.Arguments
 	if len(arguments) == 0 {
 		arguments = []byte("{}")
 	}
@@ -302,14 +299,30 @@ func (r *Request) madeCall(name string) tool {
 	return tool{name: name}
 }
 
-// newCallID returns an id for a call to which the backend gave none, as JSON.
-func newCallID() []byte { return []byte(`"call_` + rand.Text() + `"`) }
+// callID returns the id of a call as JSON. One is made for a call to which the backend gave
+// none.
+func callID(c *chat.ToolCall) []byte {
+	if len(c.ID) == 0 {
+		return []byte(`"call_` + rand.Text() + `"`)
+	}
+	return quoted(c.ID)
+}
+
+// quoted returns a text as JSON.
+func quoted(text []byte) []byte { return slices.Concat([]byte{'"'}, text, []byte{'"'}) }
 
 // annotationsOf returns the sources that a text names, which lie one level deeper in the
 // unified form.
-func annotationsOf(list jsonscan.Value) []byte {
+func annotationsOf(list []byte) []byte {
+	if list == nil {
+		return nil
+	}
+	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	if doc.Parse(list) != nil {
+		return nil // the whole was scanned before: a part has no faults
+	}
 	var w jsonwrite.Writer
-	for v := list.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := doc.Root().First(); v.Kind() != jsonscan.Absent; v = v.Next() {
 		citation := v.Get("url_citation")
 		if citation.Kind() != jsonscan.Object {
 			continue

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -170,13 +171,9 @@ func (c *translator) unify(req *schema.Request, into []byte) ([]byte, error) {
 	return c.req.Chat, nil
 }
 
-// reply turns a whole unified answer into a response.
-func (c *translator) reply(_ *schema.Request, reply *dialect.Reply) error {
-	root, err := reply.Unified()
-	if err != nil {
-		return err
-	}
-	if err := c.req.answer(root, reply); err != nil {
+// reply writes a whole answer as a response.
+func (c *translator) reply(_ *schema.Request, answer *chat.Answer, reply *dialect.Reply) error {
+	if err := c.req.answer(answer, reply); err != nil {
 		return err
 	}
 	c.keep(reply.Segments[0])
@@ -190,24 +187,24 @@ func (c *translator) keep(response []byte) {
 	}
 }
 
-// events turns unified chunks into the events of a response.
-func (c *translator) events(_ *schema.Request, from dialect.Events) *dialect.Stream {
+// events writes deltas as the events of a response.
+func (c *translator) events(_ *schema.Request, from dialect.Deltas) *dialect.Stream {
 	e := &events{from: from, client: c, stream: c.req.NewStream()}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Failure: e.failure}
 }
 
-// events are the events of a response that is made of chunks.
+// events are the events of a response that is made of deltas.
 type events struct {
-	from   dialect.Events
+	from   dialect.Deltas
 	client *translator
 	stream *Stream
 	ended  bool
 }
 
-// Next returns the events for the next chunk that adds something.
+// Next returns the events for the next delta that adds something.
 func (e *events) Next() ([]byte, error) {
 	for !e.ended {
-		chunk, err := e.from.Next()
+		delta, err := e.from.Next()
 		if errors.Is(err, io.EOF) {
 			e.ended = true
 			out, response := e.stream.End()
@@ -217,7 +214,7 @@ func (e *events) Next() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out, err := e.stream.Chunk(chunk); err != nil || len(out) > 0 {
+		if out, err := e.stream.Add(delta); err != nil || len(out) > 0 {
 			return out, err
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
 
@@ -136,53 +136,44 @@ func (s *Stream) closeMessage(status string) {
 }
 
 // addCall adds a call, or a piece of its arguments.
-func (s *Stream) addCall(c jsonscan.Value) error {
-	index, numbered := c.Get("index").Int()
-	if !numbered && s.open.kind == callItem {
-		index = s.open.call // a piece of the call that is open, unless its id says otherwise
-	}
-	function := c.Get("function")
-	if s.open.kind != callItem || index != s.open.call || s.isOtherCall(c.Get("id")) {
-		if s.open.kind == callItem && index < s.open.call {
+func (s *Stream) addCall(c *chat.ToolCall) error {
+	if s.open.kind != callItem || c.Index != s.open.call || s.isOtherCall(c.ID) {
+		if s.open.kind == callItem && c.Index < s.open.call {
 			return fmt.Errorf("%w: a piece of a call that had ended", dialect.ErrInvalid)
 		}
-		s.beginCall(c, function, index)
+		s.beginCall(c)
 	}
-	arguments := dialect.ArgumentsIn(function.Get("arguments"))
-	if len(arguments) == 0 {
+	if len(c.Arguments) == 0 {
 		return nil
 	}
 	if s.open.made.custom {
-		text := s.open.input.add(jsonscan.Unescape(nil, arguments))
+		text := s.open.input.add(chat.Unescape(c.Arguments))
 		if len(text) > 0 {
 			return s.delta(text, "")
 		}
-		return s.grow(len(arguments))
+		return s.grow(len(c.Arguments))
 	}
-	s.open.text = append(s.open.text, arguments...)
-	return s.delta(arguments, "")
+	s.open.text = append(s.open.text, c.Arguments...)
+	return s.delta(c.Arguments, "")
 }
 
-// isOtherCall reports whether an id is that of another call than the open one: some
-// backends give all calls the same index.
-func (s *Stream) isOtherCall(id jsonscan.Value) bool {
-	return len(dialect.RawText(id)) > 0 && !bytes.Equal(id.Raw(), s.open.callID)
+// isOtherCall reports whether an id is that of another call than the open one, to which
+// the backend gave the same number.
+func (s *Stream) isOtherCall(id []byte) bool {
+	return len(id) > 0 && !bytes.Equal(id, s.open.callID[1:len(s.open.callID)-1])
 }
 
 // beginCall begins a call. What the backend wants back with it goes along with a
 // reasoning item before it.
-func (s *Stream) beginCall(c, function jsonscan.Value, index int64) {
-	id := bytes.Clone(c.Get("id").Raw())
-	if len(dialect.RawText(c.Get("id"))) == 0 {
-		id = newCallID()
-	}
-	if extra := c.Get("extra_content"); extra.Kind() == jsonscan.Object {
+func (s *Stream) beginCall(c *chat.ToolCall) {
+	id := callID(c)
+	if c.Extra != nil {
 		if s.open.kind != reasoningItem {
 			s.beginReasoning()
 		}
-		s.kept.calls = append(s.kept.calls, signedCall{id, bytes.Clone(extra.Raw())})
+		s.kept.calls = append(s.kept.calls, signedCall{id, bytes.Clone(c.Extra)})
 	}
-	made := s.req.madeCall(string(function.Get("name").Text()))
+	made := s.req.madeCall(string(chat.Unescape(c.Name)))
 	if made.custom {
 		s.beginItem(callItem, customPrefix)
 		s.prepareDelta("response.custom_tool_call_input.delta", "")
@@ -190,7 +181,7 @@ func (s *Stream) beginCall(c, function jsonscan.Value, index int64) {
 		s.beginItem(callItem, callPrefix)
 		s.prepareDelta("response.function_call_arguments.delta", "")
 	}
-	s.open.call, s.open.callID, s.open.made = index, id, made
+	s.open.call, s.open.callID, s.open.made = c.Index, id, made
 	s.itemAdded(func(w *jsonwrite.Writer) { s.writeCall(w, inProgress, nil) })
 }
 

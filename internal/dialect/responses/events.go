@@ -5,19 +5,18 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Stream writes the events of a response: Chunk for every chunk of the unified answer,
-// then End or Fail. Each returns server-sent events, which are valid until the next
+// Stream writes the events of a response: Add for every delta of the answer, then End or Fail. Each returns server-sent events, which are valid until the next
 // call. The first of them begin the response.
 type Stream struct {
 	req *Request
 	out []byte
-	doc jsonscan.Document
 	seq int64
 
 	begun bool
@@ -27,13 +26,12 @@ type Stream struct {
 	// kept is what the backend wants back, until a reasoning item takes it along.
 	kept state
 
-	finish string // why the model ended
-	usage  *dialect.Usage
-	size   int                 // of the texts that are kept for the end
-	like   dialect.TextPattern // chunks that bring nothing but text
+	finish chat.FinishReason
+	usage  *chat.Usage // nil while it is not known
+	size   int         // of the texts that are kept for the end
 }
 
-// openItem is the item to which chunks add something.
+// openItem is the item to which deltas add something.
 type openItem struct {
 	kind    itemKind
 	id      string
@@ -73,9 +71,7 @@ const maxKept = dialect.MaxEvent
 // request later.
 func (r *Request) NewStream() *Stream {
 	r.echo, r.root = echoOf(r.root), jsonscan.Value{}
-	s := &Stream{req: r}
-	s.doc.AllowDuplicateKeys, s.doc.Deep = true, true
-	return s
+	return &Stream{req: r}
 }
 
 // begin writes the events with which a response begins, before anything else.
@@ -94,61 +90,53 @@ func (s *Stream) begin() {
 // sizeOfStart is about how long the first events are without what the request says.
 const sizeOfStart = 2 << 10
 
-// Chunk returns the events for a chunk of the answer, none for one that adds nothing.
-func (s *Stream) Chunk(chunk []byte) ([]byte, error) {
+// Add returns the events for a delta of the answer, none for one that adds nothing.
+func (s *Stream) Add(delta *chat.Delta) ([]byte, error) {
 	s.begin()
-	if text, ok := s.like.Text(chunk); ok && s.open.kind == messageItem && s.open.started && !s.open.refusal {
-		return s.out, s.addText(text, nil)
+	if delta.Usage.Known {
+		usage := delta.Usage
+		s.usage = &usage
 	}
-	dialect.DropLarge(&s.doc)
-	if err := s.doc.Parse(chunk); err != nil {
-		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	choice := delta.First()
+	if choice == nil {
+		return s.out, nil
 	}
-	root := s.doc.Root()
-	if used := readUsage(root.Get("usage")); used != nil {
-		s.usage = used
-	}
-	choice := root.Get("choices").First()
-	delta := choice.Get("delta")
-	if err := s.addDelta(delta, choice.Get("logprobs").Get("content")); err != nil {
+	if err := s.addChoice(choice); err != nil {
 		return nil, err
 	}
-	if reason := choice.Get("finish_reason"); dialect.IsFinishReason(reason) {
-		s.finish = string(reason.Text())
-	} else if dialect.SaysOnlyText(choice, delta) && !root.Get("usage").Given() {
-		start, end := delta.Get("content").Span()
-		s.like.Learn(chunk, start, end)
+	if choice.Finish != "" {
+		s.finish = choice.Finish
 	}
 	return s.out, nil
 }
 
-// addDelta adds what a chunk brings, in the order in which models produce it.
-func (s *Stream) addDelta(delta, logprobs jsonscan.Value) error {
-	if thinking := dialect.ThinkingIn(delta); len(thinking) > 0 {
-		if err := s.addThinking(thinking); err != nil {
+// addChoice adds what a delta brings, in the order in which models produce it.
+func (s *Stream) addChoice(delta *chat.Choice) error {
+	if len(delta.Thinking) > 0 {
+		if err := s.addThinking(delta.Thinking); err != nil {
 			return err
 		}
 	}
 	if s.kept.add(delta) && len(s.kept.blocks.Out)+len(s.kept.details.Out) > 0 && s.open.kind != reasoningItem {
 		s.beginReasoning()
 	}
-	for image := delta.Get("images").First(); image.Kind() != jsonscan.Absent; image = image.Next() {
-		s.addImage(image)
+	for _, address := range delta.Images {
+		s.addImage(address)
 	}
-	if text := dialect.ContentIn(delta); len(text) > 0 {
+	if len(delta.Text) > 0 {
 		s.beginPart(false)
-		if err := s.addText(text, dialect.ElementsOf(logprobs)); err != nil {
+		if err := s.addText(delta.Text, delta.Logprobs); err != nil {
 			return err
 		}
 	}
-	if text := dialect.RawText(delta.Get("refusal")); len(text) > 0 {
+	if len(delta.Refusal) > 0 {
 		s.beginPart(true)
-		if err := s.addRefusal(text); err != nil {
+		if err := s.addRefusal(delta.Refusal); err != nil {
 			return err
 		}
 	}
-	for c := delta.Get("tool_calls").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
-		if err := s.addCall(c); err != nil {
+	for i := range delta.Calls {
+		if err := s.addCall(&delta.Calls[i]); err != nil {
 			return err
 		}
 	}
@@ -175,7 +163,7 @@ func (s *Stream) End() (events, response []byte) {
 		s.closeItem(status)
 	}
 	if s.usage == nil {
-		s.usage = new(dialect.Usage)
+		s.usage = new(chat.Usage)
 	}
 	from, to := s.response("response."+status, outcome{status: status, reason: reason, usage: s.usage}, s.done.Out)
 	return s.out, s.out[from:to]
@@ -344,8 +332,8 @@ func (s *Stream) closeItem(status string) {
 }
 
 // addImage adds an item for an image that the model made.
-func (s *Stream) addImage(image jsonscan.Value) {
-	data := dialect.ImageData(image)
+func (s *Stream) addImage(address []byte) {
+	data := imageData(address)
 	if data == nil {
 		return
 	}

@@ -1,9 +1,12 @@
 package responses
 
 import (
+	"bytes"
 	"encoding/base64"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
@@ -103,7 +106,7 @@ func (t *turn) addState(sealed []byte) bool {
 	if doc.Parse(text) != nil || doc.Root().Kind() != jsonscan.Object {
 		return false
 	}
-	t.state.add(doc.Root())
+	t.state.read(doc.Root())
 	for c := doc.Root().Get("calls").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
 		if id, extra := c.Get("id"), c.Get("extra_content"); id.Kind() == jsonscan.String && extra.Kind() == jsonscan.Object {
 			t.state.calls = append(t.state.calls, signedCall{id.Raw(), extra.Raw()})
@@ -114,22 +117,22 @@ func (t *turn) addState(sealed []byte) bool {
 
 // add adds what a message or a delta has that the backend wants back. It tells whether
 // there was something.
-func (s *state) add(message jsonscan.Value) bool {
-	found := false
-	for _, list := range []struct {
-		name string
-		to   *jsonwrite.Writer
-	}{{"thinking_blocks", &s.blocks}, {"reasoning_details", &s.details}} {
-		for v := message.Get(list.name).First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-			if v.Kind() == jsonscan.Object {
-				list.to.Raw(v.Raw())
-				found = true
-			}
-		}
+func (s *state) add(message *chat.Choice) bool {
+	for _, block := range message.Blocks {
+		s.blocks.Raw(block)
 	}
-	if extra := message.Get("extra_content"); extra.Kind() == jsonscan.Object {
-		s.extra = append([]byte(nil), extra.Raw()...)
-		found = true
+	for _, detail := range message.Details {
+		s.details.Raw(detail)
 	}
-	return found
+	if message.Extra != nil {
+		s.extra = bytes.Clone(message.Extra)
+	}
+	return len(message.Blocks)+len(message.Details)+len(message.Extra) > 0
+}
+
+// read adds the members that write wrote.
+func (s *state) read(message jsonscan.Value) {
+	var c chat.Choice
+	dialect.ReadChoice(&c, jsonscan.Value{}, message)
+	s.add(&c)
 }

@@ -1,0 +1,121 @@
+package openai
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// decodeChat reads a completion for clients of other dialects.
+func decodeChat(req *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Answer) error {
+	doc.AllowDuplicateKeys, doc.Deep = true, true
+	err := doc.Parse(body)
+	doc.Deep = false // it is used again for answers that need no depth
+	if err != nil {
+		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	root := doc.Root()
+	if err := dialect.FailureIn(root); err != nil {
+		return err
+	}
+	to.ID, to.Usage = dialect.RawText(root.Get("id")), chat.ReadUsage(root.Get("usage"))
+	for c := root.Get("choices").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		message := c.Get("message")
+		if message.Kind() != jsonscan.Object {
+			return fmt.Errorf("%w: a choice that says nothing", dialect.ErrInvalid)
+		}
+		index, ok := c.Get("index").Int()
+		if !ok {
+			index = int64(len(to.Choices))
+		}
+		dialect.ReadChoice(to.Add(index), c, message)
+	}
+	if len(to.Choices) == 0 {
+		return fmt.Errorf("%w: no choices", dialect.ErrInvalid)
+	}
+	return dialect.CheckChoices(len(to.Choices), dialect.WantedChoices(req))
+}
+
+// decodeStream reads the chunks of a completion for clients of other dialects.
+func decodeStream(req *schema.Request, body io.Reader) dialect.Deltas {
+	d := &deltas{reader: reader{sse: dialect.NewSSE(body), wanted: dialect.WantedChoices(req)}}
+	d.doc.Deep = true
+	return d
+}
+
+// deltas reads the chunks of a completion.
+type deltas struct {
+	reader
+	delta   chat.Delta
+	pattern dialect.TextPattern // of chunks that bring nothing but text
+	told    bool                // the usage went out
+}
+
+// Next returns what the next chunk brings.
+func (d *deltas) Next() (*chat.Delta, error) {
+	d.delta.Reset()
+	err := d.next(d.take)
+	if errors.Is(err, io.EOF) && d.usage.Known && !d.told {
+		d.told = true
+		d.delta.Usage = d.usage
+		return &d.delta, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &d.delta, nil
+}
+
+// take reads an event, and reports whether it is a chunk that says something.
+func (d *deltas) take(event dialect.Event) (bool, error) {
+	if err := event.Failure(); err != nil {
+		return false, err
+	}
+	if text, ok := d.pattern.Text(event.Data); ok {
+		d.rest()
+		d.delta.Add(0).Text = text
+		return true, nil
+	}
+	var m members
+	isChunk, err := d.scan(event, &m)
+	if !isChunk || err != nil || m.hasOnlyUsage() {
+		return false, err
+	}
+	if d.delta.ID == nil {
+		d.delta.ID = bytes.Clone(dialect.RawText(m.id))
+	}
+	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		index, err := d.see(c)
+		if err != nil {
+			return false, err
+		}
+		said := c.Get("delta")
+		choice := d.delta.Add(index)
+		dialect.ReadChoice(choice, c, said)
+		for i := range choice.Calls {
+			call := &choice.Calls[i]
+			if call.Index, err = d.numbers.numberOf(index, call.Index, call.ID, len(call.Name) > 0); err != nil {
+				return false, err
+			}
+		}
+		if index == 0 && !m.usage.Given() && len(d.delta.Choices) == 1 && c.Next().Kind() == jsonscan.Absent && saysOnlyText(c, said) {
+			start, end := said.Get("content").Span()
+			d.pattern.Learn(d.doc.Data(), start, end)
+		}
+	}
+	return true, nil
+}
+
+// saysOnlyText reports whether a chunk brings a text and nothing else, so that those which
+// differ from it only in the text need not be scanned.
+func saysOnlyText(choice, delta jsonscan.Value) bool {
+	content := delta.First()
+	return content.Kind() == jsonscan.String && string(content.Key()) == "content" && content.Next().Kind() == jsonscan.Absent &&
+		!choice.Get("finish_reason").Given() && !choice.Get("logprobs").Given()
+}

@@ -1,0 +1,101 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+)
+
+// A chunk is taken for one that has only another text if it is one.
+func TestChunksAreRecognizedOnlyWithOtherTexts(t *testing.T) {
+	chunk := func(delta string) string {
+		return `{"id":"c","choices":[{"index":0,"delta":{"content":` + delta + `},"finish_reason":null}]}`
+	}
+	for delta, want := range map[string]bool{
+		`"a"`: true, `""`: true, `"a\"b"`: true, `"a\\"`: true, `"\\\""`: true, `"a\\","refusal":"b"`: false, `"a","refusal":"b"`: false, `"a","b":{"c":"d"},"e":"f"`: false,
+	} {
+		reading := decodeStream(streamRequest(t), strings.NewReader("data: "+chunk(`"first"`)+"\n\n")).(*deltas)
+		if _, err := reading.Next(); err != nil {
+			t.Fatal(err)
+		}
+		text, matches := reading.pattern.Text([]byte(chunk(delta)))
+		if matches != want || matches && `"`+string(text)+`"` != delta {
+			t.Errorf("%s: %q, %v", delta, text, matches)
+		}
+	}
+}
+
+// tellDeltas reads a stream to its end, with every chunk scanned or not.
+func tellDeltas(t testing.TB, stream string, anew bool) (told []string) {
+	t.Helper()
+	reading := decodeStream(streamRequest(t), strings.NewReader(stream)).(*deltas)
+	for {
+		if anew {
+			reading.pattern = dialect.TextPattern{}
+		}
+		delta, err := reading.Next()
+		if err != nil {
+			return append(told, fmt.Sprint(err, reading.Usage()))
+		}
+		line := fmt.Sprintf("%s %+v", delta.ID, delta.Usage)
+		for _, c := range delta.Choices {
+			line += fmt.Sprintf(" %d %q %q %q %v %s", c.Index, c.Text, c.Thinking, c.Refusal, c.Calls, c.Finish)
+		}
+		told = append(told, line)
+	}
+}
+
+// What is read of a stream does not depend on whether chunks are recognized by an earlier
+// one.
+func FuzzDecodeStream(f *testing.F) {
+	f.Add("one", "two", "three", "m")
+	f.Add("", `","x":"`, `\`, "other")
+	f.Add(`","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}],"x":"`, "b", "c", "m")
+	f.Fuzz(func(t *testing.T, a, b, c, model string) {
+		var stream strings.Builder
+		for _, text := range []string{a, b, c} {
+			fmt.Fprintf(&stream, "data: "+templateChunk+"\n\n", model, text, "")
+			fmt.Fprintf(&stream, "data: %s\n\n", text)
+		}
+		fast, slow := tellDeltas(t, stream.String(), false), tellDeltas(t, stream.String(), true)
+		if fmt.Sprint(fast) != fmt.Sprint(slow) {
+			t.Errorf("%q\n%q", fast, slow)
+		}
+	})
+}
+
+// Usage is told once, at the end, wherever the backend reports it.
+func TestUsageOfDeltasComesLast(t *testing.T) {
+	const head = `data: {"id":"c1","choices":[`
+	const usage = `"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,"prompt_tokens_details":{"cached_tokens":1}}`
+	for _, stream := range []string{
+		head + `{"index":0,"delta":{"content":"a"}}],` + usage + "}\n\n" + head + `{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n",
+		head + `],` + usage + "}\n\n" + head + `{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}` + "\n\n" + head + `],` + usage + "}\n\n",
+		head + `{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}` + "\n\n" + `data: {` + usage + "}\n\ndata: [DONE]\n\n",
+	} {
+		reading := decodeStream(streamRequest(t), strings.NewReader(stream))
+		var last, known int
+		for n := 1; ; n++ {
+			delta, err := reading.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last = n; delta.Usage.Known {
+				known = n
+			}
+			if delta.Usage.Known && (len(delta.Choices) > 0 || delta.Usage.Total != 5 || delta.Usage.Cached != 1) {
+				t.Errorf("%+v", delta)
+			}
+		}
+		if known != last || last < 2 {
+			t.Errorf("usage in delta %d of %d of %s", known, last, stream)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package openai
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// splitCompletion makes chunks of a completion that was given whole although a stream was
+// asked for. Unknown members are kept: those of the completion go with the first chunk,
+// those of a choice with its last.
+func splitCompletion(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, error) {
+	if !req.Stream {
+		return nil, nil
+	}
+	doc := jsonscan.Document{AllowDuplicateKeys: true, Deep: true}
+	if err := doc.Parse(dialect.CompactCopy(slices.Concat(reply.Segments...))); err != nil {
+		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	root := doc.Root()
+	choices := root.Get("choices")
+	if root.Kind() != jsonscan.Object || choices.Given() && choices.Kind() != jsonscan.Array {
+		return nil, fmt.Errorf("%w: it is no completion", dialect.ErrInvalid)
+	}
+	var s splitter
+	s.readHead(root)
+	position := 0
+	for c := choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		if err := s.addChoice(c, position); err != nil {
+			return nil, err
+		}
+		position++
+	}
+	if usage := root.Get("usage"); req.IncludeUsage && usage.Kind() == jsonscan.Object {
+		s.Begin(nil, s.head)
+		s.EndArray()
+		s.Copy(usage)
+		s.end()
+	}
+	return dialect.StoredEvents(reply.Usage, s.chunks...), nil
+}
+
+// splitter makes the chunks of a completion.
+type splitter struct {
+	jsonwrite.Writer
+	head, others []byte // what every chunk begins with, and more members of the first one
+	chunks       [][]byte
+}
+
+// readHead reads what the chunks have besides choices and usage.
+func (s *splitter) readHead(root jsonscan.Value) {
+	var head, others jsonwrite.Writer
+	head.Object()
+	if id := root.Get("id"); id.Kind() != jsonscan.Absent {
+		head.Copy(id)
+	}
+	head.Raw(chunkObject)
+	for m := root.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		switch string(m.Key()) {
+		case "created", "model", "system_fingerprint":
+			head.Copy(m)
+		case "id", "object", "choices", "usage":
+		default:
+			others.Copy(m)
+		}
+	}
+	head.Name("choices")
+	head.Array()
+	s.head, s.others = head.Out, others.Out
+}
+
+// end ends a chunk.
+func (s *splitter) end() {
+	s.EndObject()
+	s.chunks = append(s.chunks, s.Out)
+}
+
+// addChoice adds the two chunks of a choice: what it says, and why it ended.
+func (s *splitter) addChoice(choice jsonscan.Value, position int) error {
+	message, reason := choice.Get("message"), choice.Get("finish_reason")
+	if message.Kind() != jsonscan.Object || !dialect.IsFinishReason(reason) {
+		return fmt.Errorf("%w: a choice without message or finish_reason", dialect.ErrInvalid)
+	}
+	index := choice.Get("index").Raw()
+	if index == nil {
+		index = strconv.AppendInt(nil, int64(position), 10)
+	}
+	s.Begin(nil, s.head)
+	s.Object()
+	s.Member("index", index)
+	s.Name("delta")
+	if err := s.writeDelta(message); err != nil {
+		return err
+	}
+	if logprobs := choice.Get("logprobs"); logprobs.Kind() != jsonscan.Absent {
+		s.Copy(logprobs)
+	}
+	s.Close(`,"finish_reason":null}]`)
+	if len(s.others) > 0 {
+		s.Raw(s.others)
+		s.others = nil
+	}
+	s.end()
+	s.Begin(nil, s.head)
+	s.Object()
+	s.Member("index", index)
+	s.Literal(`"delta":{}`)
+	for m := choice.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		switch string(m.Key()) {
+		case "index", "message", "logprobs":
+		default:
+			s.Copy(m)
+		}
+	}
+	s.Close("}]")
+	s.end()
+	return nil
+}
+
+// writeDelta writes a message as a delta: tool calls get the numbers that chunks have.
+func (s *splitter) writeDelta(message jsonscan.Value) error {
+	s.Object()
+	if message.Get("role").Kind() == jsonscan.Absent {
+		s.Raw(assistantRole)
+	}
+	for m := message.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		if string(m.Key()) != "tool_calls" || m.Kind() != jsonscan.Array {
+			s.Copy(m)
+			continue
+		}
+		s.Name("tool_calls")
+		s.Array()
+		number := int64(0)
+		for call := m.First(); call.Kind() != jsonscan.Absent; call = call.Next() {
+			if call.Kind() != jsonscan.Object {
+				return fmt.Errorf("%w: a tool call that is no object", dialect.ErrInvalid)
+			}
+			s.Object()
+			s.Name("index")
+			s.Int(number)
+			for member := call.First(); member.Kind() != jsonscan.Absent; member = member.Next() {
+				if string(member.Key()) != "index" {
+					s.Copy(member)
+				}
+			}
+			s.EndObject()
+			number++
+		}
+		s.EndArray()
+	}
+	s.EndObject()
+	return nil
+}
