@@ -54,7 +54,6 @@ var packageOrder = []string{
 	"internal/allowance",
 	"internal/queue",
 	"internal/quota",
-	"internal/quota/redisstore",
 	"internal/quota/sqlstore",
 	"internal/budget",
 	"internal/answercache",

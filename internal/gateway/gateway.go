@@ -263,7 +263,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.Uploads = shares.NewPool(g.Document.Limits.UploadSpace())
 	g.checker = g.newChecker()
 	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport, Rebuild: g.Control.Rebuild, Log: g.log})
-	g.Ledger = newLedger(g.Document, g.log)
+	g.Ledger = newLedger(g.Document, g.Shared, g.log)
 	opened.add(g.closeLedger)
 	g.answers = newAnswerStore(g.Document)
 	opened.add(g.answers.close)

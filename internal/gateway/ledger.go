@@ -10,25 +10,18 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/quota"
-	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
 // newLedger returns the quota ledger with its journal and its stores, none of
 // which is opened before the ledger is on.
-func newLedger(doc *config.Document, log *slog.Logger) *quota.Ledger {
+func newLedger(doc *config.Document, pool *tally.Pool, log *slog.Logger) *quota.Ledger {
 	return quota.New(doc.Quota, quota.Options{
 		Dir:           filepath.Join(doc.Server.DataDir, quota.JournalDir),
 		OpenSnapshots: snapshotsOf(doc),
-		OpenCounter: func(ctx context.Context) (quota.Counter, error) {
-			store, err := redisstore.Open(ctx, doc.Redis.URL, doc.Quota.Distributed.KeyPrefix)
-			if err != nil {
-				return nil, err
-			}
-			return store, nil
-		},
-		Log: log,
+		Shared:        pool,
+		Log:           log,
 	})
 }
 

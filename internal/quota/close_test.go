@@ -11,42 +11,42 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/tally/tallytest"
 )
 
-// stuckCounter answers nothing while it is stuck, whatever the context says. Its end
-// comes a moment after it was released.
-type stuckCounter struct {
-	MemoryCounter
+// stuckStore answers nothing while it is stuck, whatever the context says. Its end comes a
+// moment after it was closed.
+type stuckStore struct {
+	*tallytest.Member
 
 	stuck   atomic.Bool
 	release chan struct{}
 	running atomic.Int64
-	onClose func()
 }
 
-func (c *stuckCounter) wait() {
+func newStuckStore() *stuckStore {
+	return &stuckStore{Member: tallytest.New().Member("a"), release: make(chan struct{})}
+}
+
+func (c *stuckStore) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error) {
 	if c.stuck.Load() {
 		c.running.Add(1)
 		defer c.running.Add(-1)
 		<-c.release
 		<-time.After(time.Millisecond)
 	}
+	return c.Member.Tell(ctx, sheets, isNews)
 }
 
-func (c *stuckCounter) Push(ctx context.Context, rows []Push) (bool, error) {
-	c.wait()
-	return c.MemoryCounter.Push(ctx, rows)
-}
+func (c *stuckStore) Close() { close(c.release) }
 
-func (c *stuckCounter) Mark(ctx context.Context, mark string) (string, error) {
-	c.wait()
-	return c.MemoryCounter.Mark(ctx, mark)
-}
-
-func (c *stuckCounter) Close() {
-	if c.onClose != nil {
-		c.onClose()
-	}
+// poolOf returns what a gateway has of a store that it shares.
+func poolOf(store tally.Store, timeout time.Duration) *tally.Pool {
+	return tally.NewPool(tally.Options{
+		Open:    func(context.Context) (tally.Store, error) { return store, nil },
+		Timeout: timeout, SharesMore: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
+	})
 }
 
 // stuckSnapshots is a database of the same kind.
@@ -71,11 +71,11 @@ func (s *stuckSnapshots) Close() error {
 }
 
 // openShared starts a ledger that counts with others, whose database may be stuck.
-func openShared(settings Settings, redis Counter, sql Snapshots) *Ledger {
+func openShared(settings Settings, redis Shared, sql Snapshots) *Ledger {
 	settings.Distributed.Enabled = true
 	return New(settings, Options{
 		OpenSnapshots: func(context.Context) (Snapshots, error) { return sql, nil },
-		OpenCounter:   func(context.Context) (Counter, error) { return redis, nil },
+		Shared:        redis,
 		disk:          newMemoryDisk(),
 	})
 }
@@ -137,49 +137,55 @@ func TestInterruptedWriteIsNoFailure(t *testing.T) {
 }
 
 // TestCloseLeavesNothingRunning: calls to the shared counter that nobody waits for
-// any more have ended when the ledger is closed.
+// any more have ended when what gateways share is closed after the ledger.
 func TestCloseLeavesNothingRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		redis := &stuckCounter{release: make(chan struct{})}
-		redis.onClose = func() { close(redis.release) }
+		redis := newStuckStore()
 		settings := DefaultSettings()
 		settings.Enabled = true
-		l := openShared(settings, redis, new(MemorySnapshots))
+		pool := poolOf(redis, settings.Distributed.Timeout.Std())
+		l := openShared(settings, pool, new(MemorySnapshots))
 		redis.stuck.Store(true)
 		countOne(t, l)
 		if probe := l.Status(t.Context()).Probe; probe.Reachable || probe.Status != ProbeError {
 			t.Errorf("%+v", probe)
 		}
-		if running := redis.running.Load(); running != 2 {
-			t.Fatalf("%d calls are stuck, want that of a request and that of a look", running)
+		if running := redis.running.Load(); running != 1 {
+			t.Fatalf("%d calls are stuck, want that of a look", running)
 		}
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+		pool.Close()
 		if running := redis.running.Load(); running != 0 {
 			t.Errorf("%d calls run after the end", running)
 		}
 	})
 }
 
-// TestCloseHoldsUpNobodyWhoWaitsForTheCounter: a request and a look that wait for
-// the shared counter go on when the ledger is closed, long before the timeout.
+// TestCloseHoldsUpNobodyWhoWaitsForTheCounter: a look, and a request that must be counted by
+// all gateways, which wait for the shared counter, go on when the ledger is closed, long
+// before the timeout.
 func TestCloseHoldsUpNobodyWhoWaitsForTheCounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		redis := &stuckCounter{release: make(chan struct{})}
-		redis.onClose = func() { close(redis.release) }
+		redis := newStuckStore()
 		settings := DefaultSettings()
 		settings.Enabled, settings.Distributed.Timeout = true, maxTimeout
-		l := openShared(settings, redis, new(MemorySnapshots))
+		settings.FailOpen, settings.Distributed.DegradeToLocal = false, false
+		pool := poolOf(redis, maxTimeout.Std())
+		l := openShared(settings, pool, new(MemorySnapshots))
+		<-time.After(pushEvery)
 		began := time.Now()
 		redis.stuck.Store(true)
-		asked, counted := make(chan Status, 1), make(chan struct{})
+		asked, counted := make(chan Status, 1), make(chan error, 1)
 		go func() { asked <- l.Status(t.Context()) }()
-		go func() { countOne(t, l); close(counted) }()
+		go func() { counted <- l.Admit(new(Ticket), benchSubject, time.Now()) }()
 		synctest.Wait()
 		closed := make(chan error, 1)
 		go func() { closed <- l.Close(t.Context()) }()
-		<-counted
+		if err := <-counted; !errors.Is(err, ErrUnavailable) {
+			t.Errorf("a request that was not counted: %v", err)
+		}
 		if status := <-asked; status.Probe.Reachable {
 			t.Errorf("%+v", status.Probe)
 		}
@@ -189,6 +195,7 @@ func TestCloseHoldsUpNobodyWhoWaitsForTheCounter(t *testing.T) {
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
+		pool.Close()
 	})
 }
 
@@ -201,33 +208,28 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 		"a database that does not write": func(release <-chan struct{}) *Ledger {
 			settings := DefaultSettings()
 			settings.Enabled = true
-			l := openShared(settings, new(MemoryCounter), &stuckSnapshots{onWrite: func() { <-release }})
+			l := openShared(settings, NewShared(), &stuckSnapshots{onWrite: func() { <-release }})
 			countOne(t, l)
 			return l
 		},
 		"a database that does not close": func(release <-chan struct{}) *Ledger {
 			settings := DefaultSettings()
 			settings.Enabled = true
-			return openShared(settings, new(MemoryCounter), &stuckSnapshots{onClose: func() { <-release }})
-		},
-		"a counter that does not close": func(release <-chan struct{}) *Ledger {
-			settings := DefaultSettings()
-			settings.Enabled = true
-			return openShared(settings, &stuckCounter{onClose: func() { <-release }}, new(MemorySnapshots))
+			return openShared(settings, NewShared(), &stuckSnapshots{onClose: func() { <-release }})
 		},
 		"a session that was turned off and cannot write": func(release <-chan struct{}) *Ledger {
 			settings := DefaultSettings()
 			settings.Enabled = true
-			l := openShared(settings, new(MemoryCounter), &stuckSnapshots{onWrite: func() { <-release }})
+			l := openShared(settings, NewShared(), &stuckSnapshots{onWrite: func() { <-release }})
 			countOne(t, l)
 			l.Edit(Edit{Enabled: new(false)})
 			<-time.After(time.Minute)
 			return l
 		},
 		"a change that waits for a counter": func(release <-chan struct{}) *Ledger {
-			redis := &stuckCounter{}
+			redis := NewShared()
+			redis.onMeet = func() { <-release }
 			l := openShared(DefaultSettings(), redis, new(MemorySnapshots))
-			l.options.OpenCounter = func(context.Context) (Counter, error) { <-release; return redis, nil }
 			go l.Edit(Edit{Enabled: new(true)})
 			synctest.Wait()
 			return l

@@ -16,16 +16,14 @@ type component struct {
 	code string // of a failure, for Status
 }
 
-func (c *component) setError(err error) { c.setErrorCode(c.code, err) }
-
-func (c *component) setErrorCode(code string, err error) {
+func (c *component) setError(err error) {
 	if err == nil {
 		if c.Recover() {
 			c.log.Info("quota: " + c.name + " is back")
 		}
 		return
 	}
-	if c.Fail(code + ": " + err.Error()) {
+	if c.Fail(c.code + ": " + err.Error()) {
 		c.log.Warn("quota: "+c.name+" failed", "error", err)
 	}
 }

@@ -5,11 +5,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/tally/tallytest"
 )
 
 var errFault = errors.New("fault on purpose")
@@ -78,73 +82,93 @@ func (m *MemorySnapshots) Expire(_ context.Context, w Window, before time.Time, 
 
 func (m *MemorySnapshots) Close() error { return nil }
 
-// MemoryCounter is a shared counter with the same faults.
-type MemoryCounter struct {
-	mu         sync.Mutex
-	rows       map[cellID]Row
-	mark       string
-	Down, Mute bool
-	Pushes     int
+// MemoryShared is what gateways share, with the same faults, all of which are noticed at
+// once.
+type MemoryShared struct {
+	mu             sync.Mutex
+	store          *tallytest.Model
+	lives, outages int
+	Down, Mute     bool
+	Spread         bool
+	onMeet         func()
 }
 
-func (m *MemoryCounter) Push(_ context.Context, rows []Push) (lost bool, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.Pushes++
-	if m.Down {
-		return false, errFault
+// NewShared returns an empty store.
+func NewShared() *MemoryShared { return &MemoryShared{store: tallytest.New()} }
+
+func (m *MemoryShared) Meet(context.Context) {
+	if m.onMeet != nil {
+		m.onMeet()
 	}
-	if m.rows == nil {
-		m.rows = map[cellID]Row{}
-	}
-	for i := range rows {
-		known := m.rows[idOf(&rows[i].Row)]
-		lost = lost || known.Requests < rows[i].SeenRequests || known.Tokens < rows[i].SeenTokens || known.Cost < rows[i].SeenDetail.Cost
-		if rows[i].Requests+rows[i].Tokens > 0 {
-			merge(m.rows, &rows[i].Row)
-		}
-	}
-	if m.Mute {
-		return false, errFault
-	}
-	return lost, nil
 }
 
-func (m *MemoryCounter) Read(_ context.Context, windows []CalendarWindow) ([]Row, error) {
+func (m *MemoryShared) Tell(_ context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.Down {
+		m.outages++
 		return nil, errFault
 	}
-	var found []Row
-	filter := Filter{Windows: windows}
-	for _, row := range m.rows {
-		if filter.includes(&row) {
-			found = append(found, row)
-		}
+	told := m.store.Tell(sheets, isNews)
+	if m.Mute {
+		m.outages++
+		return nil, errFault
 	}
-	return found, nil
+	return told, nil
 }
 
-func (m *MemoryCounter) Mark(_ context.Context, mark string) (string, error) {
+func (m *MemoryShared) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.Down {
-		return "", errFault
+	if m.Down || m.Mute {
+		return errFault
 	}
-	if m.mark == "" {
-		m.mark = mark
-	}
-	return m.mark, nil
+	return nil
 }
 
-func (m *MemoryCounter) Close() {}
+func (m *MemoryShared) Life() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Down || m.Mute {
+		return ""
+	}
+	return fmt.Sprint(m.lives, m.outages)
+}
+
+func (m *MemoryShared) IsSpread() bool { return m.Spread }
+
+func (m *MemoryShared) Stats() tally.Stats { return tally.Stats{} }
 
 // Wipe loses everything.
-func (m *MemoryCounter) Wipe() {
+func (m *MemoryShared) Wipe() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.rows, m.mark = nil, ""
+	m.store.Flush()
+	m.lives++
+}
+
+// Rows returns the rows of windows.
+func (m *MemoryShared) Rows(windows []CalendarWindow) []Row { return rowsOf(m.store, windows) }
+
+func rowsOf(store *tallytest.Model, windows []CalendarWindow) []Row {
+	return readPlaces(windows, store.Tell(places(DefaultSettings().Distributed.KeyPrefix, windows), false))
+}
+
+// Teller is a part of Shared.
+type Teller interface {
+	Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error)
+}
+
+// TellRows tells rows, and ReadRows reads those of windows, as a ledger does.
+func TellRows(ctx context.Context, store Teller, rows ...Row) error {
+	_, err := store.Tell(ctx, sheetsOf(DefaultSettings().Distributed.KeyPrefix, rows, time.Hour), false)
+	return err
+}
+
+// ReadRows is the opposite of TellRows.
+func ReadRows(ctx context.Context, store Teller, windows ...CalendarWindow) ([]Row, error) {
+	told, err := store.Tell(ctx, places(DefaultSettings().Distributed.KeyPrefix, windows), false)
+	return readPlaces(windows, told), err
 }
 
 // memoryDisk is a disk that can refuse, and that can be looked at as it would be

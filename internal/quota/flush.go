@@ -142,7 +142,7 @@ func (s *session) stop() {
 func (s *session) close(ctx context.Context) error {
 	err := s.journal.close()
 	if s.shared != nil {
-		err = errors.Join(err, s.shared.close(ctx))
+		s.shared.close(ctx)
 	}
 	s.storeLock <- struct{}{}
 	defer func() { <-s.storeLock }()

@@ -2,7 +2,9 @@ package quota_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -10,10 +12,11 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/quota"
-	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/tally/redistally"
 	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
@@ -55,13 +58,7 @@ func startLedger(t testing.TB, s shape) *gateway {
 			}
 			return store, nil
 		},
-		OpenCounter: func(ctx context.Context) (quota.Counter, error) {
-			store, err := redisstore.Open(ctx, s.redis, settings.Distributed.KeyPrefix)
-			if err != nil {
-				return nil, err
-			}
-			return store, nil
-		},
+		Shared: share(t, s.redis, settings.Distributed.Timeout.Std()),
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
@@ -69,6 +66,29 @@ func startLedger(t testing.TB, s shape) *gateway {
 		_ = g.Close(ctx)
 	})
 	return g
+}
+
+// share returns what a gateway has of a Redis that others use as well.
+func share(t testing.TB, address string, timeout time.Duration) *tally.Pool {
+	id := rand.Text()
+	pool := tally.NewPool(tally.Options{
+		Open: func(ctx context.Context) (tally.Store, error) {
+			store, err := redistally.Open(ctx, address, "test", id)
+			if err != nil {
+				return nil, err
+			}
+			return store, nil
+		},
+		Timeout: timeout, SharesMore: func() bool { return address != "" }, Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { pool.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return pool
 }
 
 // request counts a request of one token and returns how long it was held up.
@@ -106,12 +126,12 @@ func (g *gateway) month() (requests, tokens int64) {
 func inRedis(address string) (requests, tokens int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	defer cancel()
-	store, err := redisstore.Open(ctx, address, quota.DefaultSettings().Distributed.KeyPrefix)
+	store, err := redistally.Open(ctx, address, "test", "reader")
 	if err != nil {
 		return -1, -1
 	}
 	defer store.Close()
-	rows, err := store.Read(ctx, []quota.CalendarWindow{{Window: quota.Month, Start: quota.Month.Start(time.Now())}})
+	rows, err := quota.ReadRows(ctx, store, quota.CalendarWindow{Window: quota.Month, Start: quota.Month.Start(time.Now())})
 	if err != nil {
 		return -1, -1
 	}
@@ -167,19 +187,6 @@ func TestRedisCluster(t *testing.T) {
 	a.requests(20)
 	b.requests(30)
 	exactSoon(t, redis.URL, 50, a, b)
-	// The windows of one request are on one node, those of several on several.
-	ctx := t.Context()
-	store, err := redisstore.Open(ctx, redis.URL, "spread")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	if mark, err := store.Mark(ctx, "m"); err != nil || mark != strings.Repeat("m.", 7)+"m" {
-		t.Errorf("%q, %v", mark, err)
-	}
-	if rows, err := store.Read(ctx, []quota.CalendarWindow{{Window: quota.Day}}); len(rows) != 0 || err != nil {
-		t.Errorf("%v, %v", rows, err)
-	}
 }
 
 // TestRedisBehindSentinels loses the master: the replica that takes its place

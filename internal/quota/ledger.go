@@ -44,10 +44,10 @@ type Ledger struct {
 type Options struct {
 	// Dir is the directory of the journal; it is made when the ledger is turned on.
 	Dir string
-	// OpenSnapshots opens the store that keeps totals for good, and OpenCounter
-	// the one that gateways share. Neither is called while the ledger is off.
+	// OpenSnapshots opens the store that keeps totals for good, and Shared is what
+	// gateways share. Neither is used while the ledger is off.
 	OpenSnapshots func(context.Context) (Snapshots, error)
-	OpenCounter   func(context.Context) (Counter, error)
+	Shared        Shared
 	Log           *slog.Logger
 	// Now is the wall clock; nil means time.Now.
 	Now func() time.Time

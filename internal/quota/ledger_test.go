@@ -103,7 +103,7 @@ func TestLedgerThatIsOffUsesNoResources(t *testing.T) {
 	l := New(settings, Options{
 		Dir:           dir,
 		OpenSnapshots: func(context.Context) (Snapshots, error) { never(); return nil, errFault },
-		OpenCounter:   func(context.Context) (Counter, error) { never(); return nil, errFault },
+		Shared:        struct{ Shared }{}, // panics when it is used
 	})
 	var ticket Ticket
 	if err := l.Admit(&ticket, benchSubject, time.Now()); err != nil || ticket != (Ticket{}) {
@@ -446,12 +446,12 @@ func TestDatabaseThatIsAwayLosesNothing(t *testing.T) {
 // gateways share.
 func TestDatabaseThatHangsDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		redis := new(MemoryCounter)
+		redis := NewShared()
 		settings := DefaultSettings()
 		settings.Enabled, settings.Distributed.Enabled = true, true
 		l := New(settings, Options{
 			OpenSnapshots: func(ctx context.Context) (Snapshots, error) { <-ctx.Done(); return nil, ctx.Err() },
-			OpenCounter:   func(context.Context) (Counter, error) { return redis, nil },
+			Shared:        redis,
 			disk:          newMemoryDisk(),
 		})
 		<-time.After(time.Minute)
@@ -469,7 +469,7 @@ func TestDatabaseThatHangsDelaysNobody(t *testing.T) {
 		}
 		redis.Wipe()
 		<-time.After(5 * time.Second)
-		rows, _ := redis.Read(t.Context(), openWindows(time.Now(), []Window{Month}))
+		rows := redis.Rows(openWindows(time.Now(), []Window{Month}))
 		if len(rows) != 1 || rows[0].Requests != 10 || rows[0].Tokens != 30 {
 			t.Errorf("the counter has %v", rows)
 		}

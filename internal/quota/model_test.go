@@ -32,7 +32,7 @@ type world struct {
 	t       *rapid.T
 	now     time.Time
 	sql     *MemorySnapshots
-	redis   *MemoryCounter // nil when counting is local
+	redis   *MemoryShared // nil when counting is local
 	nodes   []*node
 	truth   map[place]counted
 	settled Settings
@@ -56,21 +56,19 @@ type admission struct {
 
 func (w *world) start(d *memoryDisk) *node {
 	n := &node{disk: d}
-	n.Ledger = New(w.settled, Options{
+	options := Options{
 		OpenSnapshots: func(context.Context) (Snapshots, error) {
 			if w.sql.Down {
 				return nil, errFault
 			}
 			return w.sql, nil
 		},
-		OpenCounter: func(context.Context) (Counter, error) {
-			if w.redis.Down {
-				return nil, errFault
-			}
-			return w.redis, nil
-		},
 		Now: func() time.Time { return w.now }, disk: d, manual: true,
-	})
+	}
+	if w.redis != nil {
+		options.Shared = w.redis
+	}
+	n.Ledger = New(w.settled, options)
 	return n
 }
 
@@ -91,7 +89,8 @@ func TestLedgerEqualsAPlainCount(t *testing.T) {
 		w.settled = DefaultSettings()
 		w.settled.Enabled = true
 		if rapid.Bool().Draw(rt, "distributed") {
-			w.redis = new(MemoryCounter)
+			w.redis = NewShared()
+			w.redis.Spread = rapid.Bool().Draw(rt, "spread")
 			w.settled.Distributed.Enabled = true
 			w.settled.Distributed.DegradeToLocal = rapid.Bool().Draw(rt, "degradeToLocal")
 			w.settled.Distributed.Timeout = Timeout(time.Second)
@@ -299,8 +298,7 @@ func (n *node) settleDown() {
 
 func (n *node) share() {
 	if s := n.currentSession(); s != nil && s.shared != nil {
-		s.shared.probe(context.Background())
-		s.shared.drain(context.Background())
+		s.shared.tell(context.Background())
 	}
 }
 
@@ -347,8 +345,7 @@ func (w *world) check() {
 	}
 	w.equal("database", sum(slices.Collect(maps.Values(w.sql.rows))), want)
 	if w.redis != nil {
-		rows, _ := w.redis.Read(context.Background(), openWindows(w.now, Windows()))
-		w.equal("shared counter", sum(rows), w.open(want))
+		w.equal("shared counter", sum(w.redis.Rows(openWindows(w.now, Windows()))), w.open(want))
 	}
 }
 

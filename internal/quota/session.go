@@ -72,8 +72,8 @@ func (l *Ledger) newSession(settings *Settings) *session {
 		storeLock:    make(chan struct{}, 1),
 		compactAt:    compactAt, flushBatch: flushBatch, maxOpen: maxOpen, maxHistory: maxHistory,
 	}
-	if s.settings.Distributed.Enabled {
-		s.shared = newShared(s)
+	if s.settings.Distributed.Enabled && o.Shared != nil {
+		s.shared = newShared(s, o.Shared)
 	}
 	return s
 }
@@ -144,7 +144,8 @@ func (s *session) count(cells []*cell, failOpen bool) bool {
 	// Where a failure of the shared counter refuses the request, the counter is
 	// asked first, because a count cannot be reverted.
 	mayRefuse := s.shared != nil && !failOpen && !s.settings.Distributed.DegradeToLocal
-	if mayRefuse && s.shared.push(cells) != nil {
+	if mayRefuse && s.shared.confirm() != nil {
+		s.ledger.stats.degradations.Add(1)
 		return false
 	}
 	if err := s.journal.append(cells, true); err != nil {
@@ -158,13 +159,9 @@ func (s *session) count(cells []*cell, failOpen bool) bool {
 			}
 		}
 	}
-	if s.shared == nil {
-		return true
-	}
-	if mayRefuse {
+	if s.shared != nil {
+		s.shared.note()
 		s.shared.enqueue(cells)
-	} else {
-		_ = s.shared.push(cells) // after an error the cells are pushed later
 	}
 	return true
 }

@@ -2,167 +2,160 @@ package quota
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
-// shared is this gateway's side of the counter that gateways share. Requests wait
-// for the counter no longer than its timeout, and not at all while it is unavailable,
-// that is: known not to answer.
+// Shared is what gateways share; *tally.Pool is it.
+type Shared interface {
+	// Meet makes the first contact with the store.
+	Meet(ctx context.Context)
+	// Tell stores totals and returns what all writers told. It waits no longer than its
+	// context, and not at all while the store is away.
+	Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error)
+	// Err returns why the store is away; nil means that it is there.
+	Err() error
+	// Life is another text when the store may lack what it was told, and IsSpread reports
+	// whether parts of it may without that.
+	Life() string
+	IsSpread() bool
+	// Stats has the failures of the store.
+	Stats() tally.Stats
+}
+
+// shared is this gateway's side of the counter that gateways share. Requests do not wait
+// for it: what they counted is told a few times a second.
 type shared struct {
 	session      *session
+	store        Shared
 	timeout      time.Duration
 	keepAfterEnd time.Duration // after the end of a window
-	pushAllEvery time.Duration // between two times that everything is pushed
-	state        *component
-	counter      atomic.Pointer[Counter]
-	failures     atomic.Int32
-	// available is a channel that is closed when the counter stops answering, so that
-	// requests stop waiting for it. Nil means that the counter is unavailable: no request
-	// uses it until it has answered a probe.
-	available atomic.Pointer[chan struct{}]
-	lost      atomic.Bool // the counter has less than it acknowledged
-	pushes    atomic.Int64
+	pushAllEvery time.Duration // between two times that everything is told
+	pushes       atomic.Int64
 
 	mu    sync.Mutex
-	queue []*cell // to be pushed
+	queue []*cell // to be told
 
-	// calls are calls of the counter whose callers may stop waiting for the answer.
-	// All callers stop waiting when closing is closed.
-	calls   group
-	closing chan struct{}
+	// ending ends when the session closes, and nobody waits any more.
+	ending context.Context
+	end    context.CancelFunc
 
-	// storedPushesWanted counts how often the rows of the database had to be pushed,
+	// storedPushesWanted counts how often the rows of the database had to be told,
 	// because the counter was new or had lost data; storedPushesDone is the last of
 	// these that was completed.
 	storedPushesWanted, storedPushesDone atomic.Int64
 	pushingStored                        atomic.Bool
 
-	// Used by probe only.
-	mark        string
-	pushedAllAt time.Time
+	// Used by catchUp only.
+	life                string
+	pushedAllAt, markAt time.Time
 }
 
 const (
-	// maxTimeouts is how many timeouts in a row make the counter count as unavailable. Any
-	// other error does so at once.
-	maxTimeouts = 3
-	// pushEvery is how long tokens wait before they are pushed, probeEvery the time between
-	// two probes of the counter, and retryEvery that while it is unavailable.
-	pushEvery  = 250 * time.Millisecond
-	probeEvery = 3 * time.Second
-	retryEvery = time.Second
+	// pushEvery is how long counts wait before they are told, and markEvery the time
+	// between two looks whether a part of the counter has lost its data.
+	pushEvery = 250 * time.Millisecond
+	markEvery = 3 * time.Second
 	// backgroundTime bounds calls for which no request waits.
 	backgroundTime = 2 * time.Second
 	pushBatch      = 1024
 )
 
-var errUnavailable = errors.New("the shared counter is unavailable")
-
-func newShared(s *session) *shared {
+func newShared(s *session, store Shared) *shared {
 	interval := time.Duration(s.settings.FlushIntervalSeconds) * time.Second
-	return &shared{
-		session: s, timeout: s.settings.Distributed.Timeout.Std(), keepAfterEnd: max(time.Hour, 2*interval),
+	h := &shared{
+		session: s, store: store, timeout: s.settings.Distributed.Timeout.Std(), keepAfterEnd: max(time.Hour, 2*interval),
 		pushAllEvery: min(max(interval, 10*time.Second), 5*time.Minute),
-		state:        &component{log: s.ledger.options.Log, name: "the shared counter", code: redisUnavailable},
-		closing:      make(chan struct{}),
 	}
+	h.ending, h.end = context.WithCancel(context.Background())
+	return h
 }
 
-func (h *shared) isUnavailable() bool { return h.available.Load() == nil }
+func (h *shared) isAway() bool { return h.store.Err() != nil }
 
 // begin tries to connect before the first request comes.
 func (h *shared) begin() {
 	ctx, cancel := context.WithTimeout(h.session.ledger.ending, max(h.timeout, time.Second/2))
 	defer cancel()
-	h.probe(ctx)
+	h.store.Meet(ctx)
+	h.tell(ctx)
 }
 
-// pushLoop pushes queued cells and probes the counter until the context ends.
+// pushLoop tells what was counted until the context ends.
 func (h *shared) pushLoop(ctx context.Context) {
 	tick := time.NewTicker(pushEvery)
 	defer tick.Stop()
-	var probed time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			h.tell(ctx)
 		}
-		wait := probeEvery
-		if h.isUnavailable() {
-			wait = retryEvery
-		}
-		if time.Since(probed) >= jitter(wait) {
-			h.probe(ctx)
-			probed = time.Now()
-		}
-		h.drain(ctx)
 	}
 }
 
-// probe connects to the counter if necessary, and checks that it answers and has
-// not lost its data.
-func (h *shared) probe(ctx context.Context) {
-	err := h.connect(ctx)
-	if err == nil {
-		err = h.checkMark(ctx)
+// tell tells what the counter does not have.
+func (h *shared) tell(ctx context.Context) {
+	if h.isAway() || h.catchUp(ctx) != nil {
+		return // everything is told when the counter answers again
 	}
-	if err != nil {
-		if !errors.Is(ctx.Err(), context.Canceled) { // the session ended; the counter did not fail
-			h.fail(err)
-		}
-		return
-	}
-	closedWhenUnavailable := make(chan struct{})
-	h.available.CompareAndSwap(nil, &closedWhenUnavailable)
-	h.failures.Store(0)
-	h.state.setError(nil)
+	h.drain(ctx)
 }
 
-func (h *shared) connect(ctx context.Context) error {
-	if h.counter.Load() != nil {
-		return nil
+// catchUp tells everything to a counter that may lack what it was told: the cells of this
+// gateway, and the rows that other gateways have written to the database.
+func (h *shared) catchUp(ctx context.Context) error {
+	life := h.store.Life()
+	hasLost, err := h.hasLostPart(ctx)
+	if life == "" || err != nil {
+		return errors.Join(err, h.store.Err())
 	}
-	opened, err := h.session.ledger.options.OpenCounter(ctx)
-	if err != nil {
-		return err
-	}
-	h.counter.Store(&opened)
-	return nil
-}
-
-// checkMark reads the counter's mark. If it differs from the last one, or if the
-// counter was unavailable, everything is pushed again: the cells of this gateway, and the
-// rows that other gateways have written to the database.
-func (h *shared) checkMark(ctx context.Context) error {
-	mark, err := h.readMark(ctx)
-	if err != nil {
-		return err
-	}
-	if mark != h.mark || h.lost.Load() || h.isUnavailable() || time.Since(h.pushedAllAt) > h.pushAllEvery {
-		h.lost.Store(false)
+	if life != h.life || hasLost || time.Since(h.pushedAllAt) > h.pushAllEvery {
 		if err := h.pushAll(ctx); err != nil {
-			h.lost.Store(true)
 			return err
 		}
-		h.mark, h.pushedAllAt = mark, time.Now()
+		h.life, h.pushedAllAt = life, time.Now()
 		h.storedPushesWanted.Add(1)
 	}
 	h.startPushStored(ctx)
 	return nil
 }
 
-// readMark waits as long as a request would: a counter that is slower must not be
-// offered to requests.
-func (h *shared) readMark(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+// hasLostPart reports whether a part of a counter that is spread has lost the mark that
+// this gateway left there.
+func (h *shared) hasLostPart(ctx context.Context) (bool, error) {
+	if !h.store.IsSpread() || time.Since(h.markAt) < markEvery {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
 	defer cancel()
-	return (*h.counter.Load()).Mark(ctx, rand.Text())
+	told, err := h.store.Tell(ctx, h.marks(nil), false)
+	if err != nil {
+		return false, err
+	}
+	h.markAt = time.Now()
+	for _, marks := range told {
+		if marks[h.session.cells.writer] == "" {
+			return true, nil
+		}
+	}
+	return false, nil
 }
+
+// marks returns the places of marks, one in each part of the counter.
+func (h *shared) marks(totals []tally.Total) (sheets []tally.Sheet) {
+	for g := range groups {
+		sheets = append(sheets, tally.Sheet{Name: placeName(h.prefix(), g, "marks"), Expire: time.Now().Add(markTime), IsRead: true, Totals: totals})
+	}
+	return sheets
+}
+
+func (h *shared) prefix() string { return h.session.settings.Distributed.KeyPrefix }
 
 // startPushStored pushes the rows of the database in the background, if that is
 // wanted and not under way.
@@ -184,39 +177,36 @@ func (h *shared) startPushStored(ctx context.Context) {
 	h.session.goroutines.start(push)
 }
 
-// pushAll pushes every cell whose window the counter keeps.
+// pushAll tells every cell whose window the counter keeps.
 func (h *shared) pushAll(ctx context.Context) error {
 	var cells []*cell
 	h.session.cells.each(func(c *cell) { cells = append(cells, c) })
 	for len(cells) > 0 {
 		n := min(len(cells), pushBatch)
-		if err := h.sendInBackground(ctx, h.rows(cells[:n], false)); err != nil {
+		if err := h.sendCells(ctx, cells[:n], false); err != nil {
 			return err
 		}
 		cells = cells[n:]
 	}
-	return nil
+	if !h.store.IsSpread() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
+	defer cancel()
+	_, err := h.store.Tell(ctx, h.marks([]tally.Total{{Writer: h.session.cells.writer, Numbers: "1"}}), false)
+	return err
 }
 
-// pushStored pushes the database's rows of the open windows, which include those of
+// pushStored tells the database's rows of the open windows, which include those of
 // gateways that do not run any more.
 func (h *shared) pushStored(ctx context.Context) error {
 	rows, err := h.storedRows(ctx)
-	if err != nil {
-		return err
-	}
-	for len(rows) > 0 {
+	for err == nil && len(rows) > 0 {
 		n := min(len(rows), pushBatch)
-		pushes := make([]Push, n)
-		for i := range pushes {
-			pushes[i] = Push{Row: rows[i], Expire: rows[i].Window.End(rows[i].Start).Add(h.keepAfterEnd)}
-		}
-		if err := h.sendInBackground(ctx, pushes); err != nil {
-			return err
-		}
+		err = h.send(ctx, rows[:n])
 		rows = rows[n:]
 	}
-	return nil
+	return err
 }
 
 // storedRows reads the database's rows of the open windows.
@@ -238,57 +228,48 @@ func openWindows(now time.Time, windows []Window) []CalendarWindow {
 	return open
 }
 
-// rows returns what to push for cells. If changed is true, it omits cells whose
-// totals the counter has acknowledged.
-func (h *shared) rows(cells []*cell, changed bool) []Push {
-	now := h.session.now()
-	pushes := make([]Push, 0, len(cells))
+// sendCells tells the totals of cells and notes in them what the counter has. If changed is
+// true, it omits cells whose totals the counter has, and in any case those whose windows it
+// does not keep any more.
+func (h *shared) sendCells(ctx context.Context, cells []*cell, changed bool) error {
+	now := h.session.now().Unix()
+	rows, told := make([]Row, 0, len(cells)), make([]*cell, 0, len(cells))
 	for _, c := range cells {
-		if c == nil {
-			continue
+		if c != nil && h.keeps(c, now) && (!changed || h.lacks(c)) {
+			rows, told = append(rows, c.row()), append(told, c)
 		}
-		push := Push{Row: c.row(), cell: c, SeenRequests: c.seenRequests.Load(), SeenTokens: c.seenTokens.Load(), SeenDetail: c.seenDetail.load()}
-		push.Expire = c.window.End(push.Start).Add(h.keepAfterEnd)
-		if !push.Expire.After(now) || changed && push.Requests == push.SeenRequests && push.Tokens == push.SeenTokens && push.Detail == push.SeenDetail {
-			continue
-		}
-		pushes = append(pushes, push)
 	}
-	return pushes
-}
-
-// send pushes rows, and stores in their cells what the counter acknowledged.
-func (h *shared) send(ctx context.Context, rows []Push) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	counter := h.counter.Load()
-	if counter == nil {
-		return errUnavailable
-	}
-	h.pushes.Add(1)
-	lost, err := (*counter).Push(ctx, rows)
-	if err != nil {
+	if err := h.send(ctx, rows); err != nil {
 		return err
 	}
-	if lost {
-		h.lost.Store(true)
-	}
-	for i := range rows {
-		if c := rows[i].cell; c != nil {
-			storeMax(&c.seenRequests, rows[i].Requests)
-			storeMax(&c.seenTokens, rows[i].Tokens)
-			c.seenDetail.raise(rows[i].Detail)
-		}
+	for i, c := range told {
+		storeMax(&c.seenRequests, rows[i].Requests)
+		storeMax(&c.seenTokens, rows[i].Tokens)
+		c.seenDetail.raise(rows[i].Detail)
 	}
 	return nil
 }
 
-// sendInBackground is send with the timeout for calls that no request waits for.
-func (h *shared) sendInBackground(ctx context.Context, rows []Push) error {
+// keeps reports whether the counter keeps the window of a cell.
+func (h *shared) keeps(c *cell, now int64) bool {
+	return c.window.endOf(c.start)+int64(h.keepAfterEnd/time.Second) > now
+}
+
+// lacks reports whether the counter did not acknowledge the totals of a cell.
+func (h *shared) lacks(c *cell) bool {
+	return c.requests.Load() != c.seenRequests.Load() || c.tokens.Load() != c.seenTokens.Load() || c.detail.load() != c.seenDetail.load()
+}
+
+// send tells rows with the timeout for calls that no request waits for.
+func (h *shared) send(ctx context.Context, rows []Row) error {
 	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
 	defer cancel()
-	return h.send(ctx, rows)
+	h.pushes.Add(1)
+	_, err := h.store.Tell(ctx, sheetsOf(h.prefix(), rows, h.keepAfterEnd), false)
+	return err
 }
 
 // storeMax sets n to a value unless n is greater already.
@@ -301,68 +282,26 @@ func storeMax(n *atomic.Int64, to int64) {
 	}
 }
 
-// push pushes the cells of a request, and waits no longer than the timeout. After
-// an error the cells are queued.
-func (h *shared) push(cells []*cell) error {
-	here := h.available.Load()
-	if here == nil {
-		h.session.ledger.stats.degradations.Add(1)
-		h.enqueue(cells)
-		return errUnavailable
-	}
-	rows := h.rows(cells, false)
-	err := h.call(context.Background(), *here, func(ctx context.Context) error { return h.send(ctx, rows) })
-	if err == nil {
-		h.failures.Store(0)
-		return nil
-	}
-	h.session.ledger.stats.degradations.Add(1)
-	h.enqueue(cells)
-	if !errors.Is(err, errUnavailable) {
-		h.fail(err)
-	}
+// confirm asks the counter whether it is there for a request, and waits no longer than the
+// timeout.
+func (h *shared) confirm() error {
+	ctx, cancel := context.WithTimeout(h.ending, h.timeout)
+	defer cancel()
+	return h.ask(ctx)
+}
+
+// ask makes a round trip to the counter.
+func (h *shared) ask(ctx context.Context) error {
+	_, err := h.store.Tell(ctx, h.marks(nil)[:1], false)
 	return err
 }
 
-// call calls the counter and waits for the answer until the timeout, until the
-// counter becomes unavailable, or until the session closes. The client library may
-// return later; close waits for it.
-func (h *shared) call(ctx context.Context, unavailable <-chan struct{}, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, h.timeout)
-	defer cancel()
-	answered := make(chan error, 1)
-	if !h.calls.start(func() { answered <- ask(ctx) }) {
-		return errUnavailable
-	}
-	select {
-	case err := <-answered:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-unavailable:
-		return errUnavailable
-	case <-h.closing:
-		return errUnavailable
+// note counts a request that the counter was not there for.
+func (h *shared) note() {
+	if h.isAway() {
+		h.session.ledger.stats.degradations.Add(1)
 	}
 }
-
-// fail handles an error of the counter, which is unavailable from then on unless the error
-// is one of the first few timeouts.
-func (h *shared) fail(err error) {
-	code := redisUnavailable
-	if errors.Is(err, context.DeadlineExceeded) {
-		if h.failures.Add(1) < maxTimeouts && !h.isUnavailable() {
-			return
-		}
-		code, err = redisTimeout, errTimeout
-	}
-	h.state.setErrorCode(code, err)
-	if here := h.available.Swap(nil); here != nil {
-		close(*here)
-	}
-}
-
-var errTimeout = errors.New("no answer within distributed.timeout")
 
 // The codes of the reasons for which a shared counter is unavailable.
 const (
@@ -370,7 +309,19 @@ const (
 	redisTimeout     = "quota-counter-redis-timeout"
 )
 
-// enqueue queues cells to be pushed.
+// reason returns why the counter is away, or "" if it is not.
+func (h *shared) reason() string {
+	err := h.store.Err()
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, context.DeadlineExceeded):
+		return redisTimeout + ": no answer within distributed.timeout"
+	}
+	return redisUnavailable + ": " + err.Error()
+}
+
+// enqueue queues cells to be told.
 func (h *shared) enqueue(cells []*cell) {
 	for _, c := range cells {
 		if c == nil || c.queued.Swap(true) {
@@ -382,29 +333,23 @@ func (h *shared) enqueue(cells []*cell) {
 	}
 }
 
-// drain pushes what was queued when it was called. What cannot be pushed stays
-// in the queue for the next time.
+// drain tells what was queued when it was called. What cannot be told stays in the queue
+// for the next time.
 func (h *shared) drain(ctx context.Context) {
-	if h.isUnavailable() {
-		return // everything is pushed when the counter answers again
-	}
 	for left := h.queued(); left > 0; {
 		batch := h.dequeue(min(left, pushBatch))
 		if len(batch) == 0 {
 			return
 		}
 		left -= len(batch)
-		if err := h.sendInBackground(ctx, h.rows(batch, true)); err != nil {
+		if h.sendCells(ctx, batch, true) != nil {
 			h.enqueue(batch)
-			if !errors.Is(ctx.Err(), context.Canceled) { // see probe
-				h.fail(err)
-			}
 			return
 		}
 	}
 }
 
-// queued returns how many cells wait to be pushed.
+// queued returns how many cells wait to be told.
 func (h *shared) queued() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -429,44 +374,29 @@ func (h *shared) dequeue(most int) []*cell {
 
 // read returns the counter's rows of windows.
 func (h *shared) read(ctx context.Context, windows []CalendarWindow) ([]Row, error) {
-	counter := h.counter.Load()
-	if counter == nil || h.isUnavailable() {
-		return nil, errUnavailable
-	}
 	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
 	defer cancel()
-	return (*counter).Read(ctx, windows)
+	told, err := h.store.Tell(ctx, places(h.prefix(), windows), false)
+	if err != nil {
+		return nil, err
+	}
+	return readPlaces(windows, told), nil
 }
 
-// idle reports whether nothing is queued, or the counter is unavailable.
-func (h *shared) idle() bool {
-	if h == nil || h.isUnavailable() {
-		return true
-	}
-	return h.queued() == 0
-}
+// idle reports whether nothing is queued, or the counter is away.
+func (h *shared) idle() bool { return h == nil || h.isAway() || h.queued() == 0 }
 
 // needs reports whether a cell must be kept because the counter lacks its totals.
 func (h *shared) needs(c *cell, now int64) bool {
-	if h == nil || c.window.endOf(c.start)+int64(h.keepAfterEnd/time.Second) <= now {
-		return false
-	}
-	return c.requests.Load() != c.seenRequests.Load() || c.tokens.Load() != c.seenTokens.Load() || c.detail.load() != c.seenDetail.load()
+	return h != nil && h.keeps(c, now) && h.lacks(c)
 }
 
-// close pushes what is queued, closes the counter, and waits for the calls that
-// are still running.
-func (h *shared) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*backgroundTime)
+// close tells what is queued. Whoever waits for the counter goes on.
+func (h *shared) close(ctx context.Context) {
+	h.end()
+	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
 	defer cancel()
-	last, cancelLast := context.WithTimeout(ctx, backgroundTime)
-	defer cancelLast()
-	h.calls.start(func() { h.drain(last) })
-	h.calls.close()
-	close(h.closing)
-	_ = h.calls.wait(last) // a call that is stuck ends with the connection
-	if counter := h.counter.Swap(nil); counter != nil {
-		(*counter).Close()
+	if !h.isAway() {
+		h.drain(ctx)
 	}
-	return h.calls.wait(ctx)
 }

@@ -3,58 +3,57 @@ package quota
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/tally/tallytest"
 )
 
-// deafCounter takes what it is told and never answers, whatever its context says.
-type deafCounter struct {
-	MemoryCounter
-
-	deaf  bool
-	ended chan struct{}
-}
-
-func (d *deafCounter) Push(ctx context.Context, rows []Push) (bool, error) {
-	if d.deaf {
-		<-d.ended
-	}
-	return d.MemoryCounter.Push(ctx, rows)
-}
-
 // sharedLedger is a ledger that counts with others.
-func sharedLedger(counter Counter, settings ...Settings) *Ledger {
+func sharedLedger(redis Shared, settings ...Settings) *Ledger {
 	settings = append(settings, DefaultSettings())
-	settings[0].Enabled, settings[0].Distributed.Enabled = true, true
-	return New(settings[0], Options{
-		OpenSnapshots: func(context.Context) (Snapshots, error) { return new(MemorySnapshots), nil },
-		OpenCounter:   func(context.Context) (Counter, error) { return counter, nil },
-		disk:          newMemoryDisk(),
-	})
+	settings[0].Enabled = true
+	return openShared(settings[0], redis, new(MemorySnapshots))
 }
 
-// TestRequestWaitsForTheTimeoutAndNotLonger: what a request waits for the shared
-// counter is its timeout to the nanosecond, even if the client library never
-// comes back; and after a few of them nobody waits.
+// running returns a pool that runs until it is stopped.
+func running(store tally.Store, timeout time.Duration) (pool *tally.Pool, stop func()) {
+	pool = poolOf(store, timeout)
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() { pool.Run(ctx) })
+	return pool, func() {
+		cancel()
+		ended.Wait()
+	}
+}
+
+// TestRequestWaitsForTheTimeoutAndNotLonger: a request that may be counted by this gateway
+// alone never waits for the shared counter. One that may not waits for the timeout to the
+// nanosecond, even if the client library never comes back, and after it nobody waits.
 func TestRequestWaitsForTheTimeoutAndNotLonger(t *testing.T) {
 	for _, failOpen := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			redis := &deafCounter{ended: make(chan struct{})}
+			redis := newStuckStore()
 			settings := DefaultSettings()
 			settings.FailOpen, settings.Distributed.DegradeToLocal = failOpen, failOpen
 			settings.Distributed.Timeout = Timeout(70 * time.Millisecond)
-			l := sharedLedger(redis, settings)
-			redis.deaf = true
+			pool, stop := running(redis, settings.Distributed.Timeout.Std())
+			l := sharedLedger(pool, settings)
+			<-time.After(time.Millisecond)
+			redis.stuck.Store(true)
 			for n := range 10 {
 				var ticket Ticket
 				began := time.Now()
 				err := l.Admit(&ticket, benchSubject, began)
 				want := settings.Distributed.Timeout.Std()
-				if n >= maxTimeouts {
+				if n > 0 || failOpen {
 					want = 0
 				}
 				if took := time.Since(began); took != want || (err == nil) != failOpen {
@@ -62,37 +61,91 @@ func TestRequestWaitsForTheTimeoutAndNotLonger(t *testing.T) {
 				}
 				ticket.Settle(schema.Usage{Known: true, Total: 3})
 			}
-			close(redis.ended)
 			if err := l.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
+			stop()
 		})
 	}
 }
 
-// lateCounter does not answer one of its pushes in time.
-type lateCounter struct {
-	MemoryCounter
-
-	late atomic.Bool // the next push
+// TestSteadyRequestsAreToldInBatches: whatever the load, the shared counter hears of it a
+// few times a second, and has it all a moment later.
+func TestSteadyRequestsAreToldInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := tallytest.New()
+		pool, stop := running(store.Member("a"), 50*time.Millisecond)
+		l := sharedLedger(pool)
+		<-time.After(2 * time.Second)
+		before := store.Told()
+		const seconds, perSecond = 10, 200
+		for range seconds * perSecond {
+			countOne(t, l)
+			<-time.After(time.Second / perSecond)
+		}
+		if told := store.Told() - before; told > seconds*5 {
+			t.Errorf("the counter was told %d times in %d seconds", told, seconds)
+		}
+		<-time.After(pushEvery)
+		if total := sum(rowsOf(store, openWindows(time.Now(), []Window{Month}))); len(total) != 1 || total[0].Requests != seconds*perSecond || total[0].Tokens != 3*seconds*perSecond {
+			t.Errorf("the counter has %v", total)
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		stop()
+	})
 }
 
-func (l *lateCounter) Push(ctx context.Context, rows []Push) (bool, error) {
+// TestAPartThatLostItsDataIsFilledAgain: where parts of the counter can lose their data
+// alone, a gateway notices it by the marks that it left there.
+func TestAPartThatLostItsDataIsFilledAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := NewShared()
+		redis.Spread = true
+		l := sharedLedger(redis)
+		countOne(t, l)
+		<-time.After(2 * time.Second)
+		month := openWindows(time.Now(), []Window{Month})
+		redis.store.Flush() // nobody says so
+		if len(redis.Rows(month)) != 0 {
+			t.Error("nothing was lost")
+		}
+		<-time.After(5 * time.Second)
+		if total := sum(redis.Rows(month)); len(total) != 1 || total[0].Requests != 1 {
+			t.Errorf("the counter has %v", total)
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// lateStore does not answer one of its calls in time.
+type lateStore struct {
+	*tallytest.Member
+
+	late atomic.Bool // the next call
+}
+
+func (l *lateStore) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error) {
 	if l.late.CompareAndSwap(true, false) {
 		<-ctx.Done()
-		return false, ctx.Err()
+		return nil, ctx.Err()
 	}
-	return l.MemoryCounter.Push(ctx, rows)
+	return l.Member.Tell(ctx, sheets, isNews)
 }
 
-// TestOneLateBatchDelaysTheOthersAndLosesNone: tokens are pushed in batches, and
-// when one of these is too late, all that waited is pushed at the next ticks.
+// TestOneLateBatchDelaysTheOthersAndLosesNone: counts are told in batches, and when one of
+// these is too late, all that waited is told at the next ticks.
 func TestOneLateBatchDelaysTheOthersAndLosesNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		redis := new(lateCounter)
+		store := tallytest.New()
+		redis := &lateStore{Member: store.Member("a")}
 		settings := DefaultSettings()
 		settings.Windows = []Window{Month}
-		l := sharedLedger(redis, settings)
+		pool, stop := running(redis, settings.Distributed.Timeout.Std())
+		l := sharedLedger(pool, settings)
 		const users = 3 * pushBatch
 		request := func(round int64) {
 			t.Helper()
@@ -105,8 +158,7 @@ func TestOneLateBatchDelaysTheOthersAndLosesNone(t *testing.T) {
 			}
 		}
 		tokens := func() (sum int64) {
-			rows, _ := redis.Read(t.Context(), openWindows(time.Now(), []Window{Month}))
-			for _, row := range rows {
+			for _, row := range rowsOf(store, openWindows(time.Now(), []Window{Month})) {
 				sum += row.Tokens
 			}
 			return sum
@@ -114,7 +166,7 @@ func TestOneLateBatchDelaysTheOthersAndLosesNone(t *testing.T) {
 		<-time.After(2 * time.Second) // what the database has was pushed
 		request(1)
 		redis.late.Store(true)
-		<-time.After(backgroundTime + 4*pushEvery)
+		<-time.After(backgroundTime + 5*pushEvery)
 		if got := tokens(); redis.late.Load() || got != users {
 			t.Errorf("%d tokens of %d arrived after a late batch", got, users)
 		}
@@ -130,6 +182,7 @@ func TestOneLateBatchDelaysTheOthersAndLosesNone(t *testing.T) {
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+		stop()
 	})
 }
 
@@ -137,15 +190,15 @@ func TestOneLateBatchDelaysTheOthersAndLosesNone(t *testing.T) {
 // for what gateways have counted that are gone.
 func TestSharedCounterIsExactFiveSecondsAfterItIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		redis, sql := new(MemoryCounter), new(MemorySnapshots)
+		redis, sql := tallytest.New(), new(MemorySnapshots)
+		gateways := 0
 		start := func() *Ledger {
 			settings := DefaultSettings()
-			settings.Enabled, settings.Distributed.Enabled = true, true
-			return New(settings, Options{
-				OpenSnapshots: func(context.Context) (Snapshots, error) { return sql, nil },
-				OpenCounter:   func(context.Context) (Counter, error) { return redis, nil },
-				disk:          newMemoryDisk(),
-			})
+			settings.Enabled = true
+			gateways++
+			pool, stop := running(redis.Member(fmt.Sprint(gateways)), settings.Distributed.Timeout.Std())
+			t.Cleanup(stop)
+			return openShared(settings, pool, sql)
 		}
 		requests := func(l *Ledger, n int) {
 			t.Helper()
@@ -157,17 +210,11 @@ func TestSharedCounterIsExactFiveSecondsAfterItIsBack(t *testing.T) {
 				ticket.Settle(schema.Usage{Known: true, Total: 3})
 			}
 		}
-		down := func(so bool) {
-			redis.mu.Lock()
-			defer redis.mu.Unlock()
-			redis.Down = so
-		}
 		exact := func(want int64, gateways ...*Ledger) {
 			t.Helper()
 			<-time.After(5 * time.Second)
-			rows, err := redis.Read(t.Context(), openWindows(time.Now(), []Window{Month}))
-			if total := sum(rows); err != nil || len(total) != 1 || total[0].Requests != want || total[0].Tokens != 3*want {
-				t.Errorf("the counter has %v, want %d requests; %v", total, want, err)
+			if total := sum(rowsOf(redis, openWindows(time.Now(), []Window{Month}))); len(total) != 1 || total[0].Requests != want || total[0].Tokens != 3*want {
+				t.Errorf("the counter has %v, want %d requests", total, want)
 			}
 			for i, l := range gateways {
 				usage, _, err := l.Usage(t.Context(), UsageQuery{Window: new(Month)})
@@ -185,15 +232,15 @@ func TestSharedCounterIsExactFiveSecondsAfterItIsBack(t *testing.T) {
 		requests(a, 20)
 		requests(b, 30)
 		exact(57, a, b)
-		redis.Wipe()
+		redis.Flush()
 		requests(a, 1)
 		exact(58, a, b)
-		down(true)
+		redis.SetDown(true)
 		<-time.After(time.Minute)
 		requests(a, 10)
 		requests(b, 10)
-		redis.Wipe()
-		down(false)
+		redis.Flush()
+		redis.SetDown(false)
 		exact(78, a, b)
 		for _, l := range []*Ledger{a, b} {
 			if err := l.Close(t.Context()); err != nil {
@@ -211,8 +258,11 @@ func TestTurningOnDoesNotDelayRequests(t *testing.T) {
 		settings.Distributed.Enabled = true
 		l := New(settings, Options{
 			OpenSnapshots: func(context.Context) (Snapshots, error) { return new(MemorySnapshots), nil },
-			OpenCounter:   func(ctx context.Context) (Counter, error) { <-ctx.Done(); return nil, ctx.Err() },
-			disk:          newMemoryDisk(),
+			Shared: tally.NewPool(tally.Options{
+				Open: func(ctx context.Context) (tally.Store, error) { <-ctx.Done(); return nil, ctx.Err() },
+				Log:  slog.New(slog.DiscardHandler),
+			}),
+			disk: newMemoryDisk(),
 		})
 		began, on := time.Now(), true
 		done := make(chan struct{})

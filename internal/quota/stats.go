@@ -9,12 +9,12 @@ import (
 
 // counters count the operations of the ledger since the process started.
 type counters struct {
-	admitted, refused, unsettled, uncounted         atomic.Int64
-	degradations                                    atomic.Int64
-	flushes, rowsWritten, rowsExpired               atomic.Int64
-	flushNanos, flushedAt                           atomic.Int64
-	tornSegments, corruptSegments                   atomic.Int64
-	journalFailures, storeFailures, counterFailures atomic.Int64 // of sessions that ended
+	admitted, refused, unsettled, uncounted atomic.Int64
+	degradations                            atomic.Int64
+	flushes, rowsWritten, rowsExpired       atomic.Int64
+	flushNanos, flushedAt                   atomic.Int64
+	tornSegments, corruptSegments           atomic.Int64
+	journalFailures, storeFailures          atomic.Int64 // of sessions that ended
 }
 
 // Stats are the counts of the ledger's operations since the start, for metrics.
@@ -61,7 +61,7 @@ func (l *Ledger) Stats() Stats {
 		Admitted: c.admitted.Load(), Refused: c.refused.Load(), Unsettled: c.unsettled.Load(), Uncounted: c.uncounted.Load(), Degradations: c.degradations.Load(),
 		Flushes: c.flushes.Load(), RowsWritten: c.rowsWritten.Load(), RowsExpired: c.rowsExpired.Load(),
 		LastFlushDuration: time.Duration(c.flushNanos.Load()),
-		JournalFailures:   c.journalFailures.Load(), StoreFailures: c.storeFailures.Load(), CounterFailures: c.counterFailures.Load(),
+		JournalFailures:   c.journalFailures.Load(), StoreFailures: c.storeFailures.Load(),
 		TornSegments: c.tornSegments.Load(), CorruptSegments: c.corruptSegments.Load(),
 	}
 	if at := c.flushedAt.Load(); at != 0 {
@@ -79,8 +79,8 @@ func (l *Ledger) Stats() Stats {
 	stats.JournalFailure, stats.StoreFailure = s.journalState.Failure(), s.storeState.Failure()
 	if s.shared != nil {
 		stats.Distributed = true
-		stats.CounterFailures += s.shared.state.Failures()
-		stats.CounterFailure = s.shared.state.Failure()
+		store := s.shared.store.Stats()
+		stats.CounterFailures, stats.CounterFailure = store.Failures, store.Failure
 		stats.CounterPushes = s.shared.pushes.Load()
 	}
 	return stats
@@ -90,7 +90,4 @@ func (l *Ledger) Stats() Stats {
 func (c *counters) addSession(s *session) {
 	c.journalFailures.Add(s.journalState.Failures())
 	c.storeFailures.Add(s.storeState.Failures())
-	if s.shared != nil {
-		c.counterFailures.Add(s.shared.state.Failures())
-	}
 }

@@ -2,8 +2,6 @@ package quota
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"strings"
 )
 
@@ -39,8 +37,7 @@ type Probe struct {
 	Reason    string
 }
 
-// The statuses of a Probe: the counter is in use, it answers but requests do not
-// use it yet, or it does not answer.
+// The statuses of a Probe: the counter is in use, it was not asked, or it does not answer.
 const (
 	ProbeHealthy  = "healthy"
 	ProbeDegraded = "degraded"
@@ -85,26 +82,18 @@ func joinReasons(reasons []string) string {
 	return strings.Join(given, "; ")
 }
 
-// probeNow asks the counter for its mark and waits as long as a request would.
+// probeNow asks the counter and waits as long as a request would.
 func (h *shared) probeNow(ctx context.Context) *Probe {
-	err := errUnavailable
-	if counter := h.counter.Load(); counter != nil {
-		err = h.call(ctx, nil, func(ctx context.Context) error {
-			_, err := (*counter).Mark(ctx, rand.Text())
-			return err
-		})
-		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
-			err = errTimeout
-		}
-	}
-	known := h.state.reason()
-	switch {
-	case err == nil && known == "":
+	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	defer context.AfterFunc(h.ending, cancel)()
+	err := h.ask(ctx)
+	if err == nil {
 		return &Probe{Reachable: true, Status: ProbeHealthy}
-	case err == nil:
-		return &Probe{Reachable: true, Status: ProbeDegraded, Reason: known}
-	case known == "":
-		known = redisUnavailable + ": " + err.Error()
 	}
-	return &Probe{Status: ProbeError, Reason: known}
+	reason := h.reason()
+	if reason == "" {
+		reason = redisUnavailable + ": " + err.Error()
+	}
+	return &Probe{Status: ProbeError, Reason: reason}
 }

@@ -50,34 +50,6 @@ type Snapshots interface {
 	Close() error
 }
 
-// Counter is the store that several gateways share while windows are open.
-type Counter interface {
-	// Push stores rows like Snapshots.Write, until they expire. A row whose totals
-	// are 0 is not stored. It reports whether the store has less than it
-	// acknowledged before.
-	Push(ctx context.Context, rows []Push) (lost bool, err error)
-	// Read returns every row of the windows that begin at these moments.
-	Read(ctx context.Context, windows []CalendarWindow) ([]Row, error)
-	// Mark stores a mark, which is any unique text, if the store has none, and
-	// returns the stored one. If that differs from the one returned before, the
-	// store has lost its data.
-	Mark(ctx context.Context, mark string) (string, error)
-	// Close closes the connection to the store.
-	Close()
-}
-
-// Push is a row for a Counter.
-type Push struct {
-	Row
-	// Requests and tokens that the Counter acknowledged before.
-	SeenRequests, SeenTokens int64
-	SeenDetail               Detail
-	// Expire is when the row is no longer needed.
-	Expire time.Time
-
-	cell *cell
-}
-
 // CalendarWindow is one stretch of calendar time: a kind of window and the moment
 // at which it begins.
 type CalendarWindow struct {

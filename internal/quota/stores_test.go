@@ -17,10 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/patchbay-ai/patchbay/internal/quota"
-	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/tally/redistally"
 	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
@@ -265,19 +265,20 @@ func TestErrorsOfStoresHoldNoPassword(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"redis://u:hunter2@" + nobody + "/0", "redis://u:hunter2@[::1/0", "redis://u:hunter2@127.0.0.1/hunter2"} {
-		if _, err := redisstore.Open(ctx, address, "p"); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := redistally.Open(ctx, address, "p", "a"); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v", err)
 		}
 	}
 }
 
-// TestSharedCounters is the contract of every counter that gateways share.
+// TestSharedCounters: what gateways tell of their counts is read as it was told, the greater
+// of two.
 func TestSharedCounters(t *testing.T) {
 	now := time.Now()
-	open := map[string]func(t *testing.T) quota.Counter{
-		"memory": func(*testing.T) quota.Counter { return new(quota.MemoryCounter) },
-		"Redis": func(t *testing.T) quota.Counter {
-			store, err := redisstore.Open(t.Context(), storetest.Redis(t).URL, "test:quota")
+	open := map[string]func(t *testing.T) quota.Teller{
+		"memory": func(*testing.T) quota.Teller { return quota.NewShared() },
+		"Redis": func(t *testing.T) quota.Teller {
+			store, err := redistally.Open(t.Context(), storetest.Redis(t).URL, "test", "a")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -290,65 +291,45 @@ func TestSharedCounters(t *testing.T) {
 			t.Parallel()
 			counter := open(t)
 			ctx := t.Context()
-			push := func(r quota.Row, seenRequests, seenTokens int64) bool {
+			tell := func(rows ...quota.Row) {
 				t.Helper()
-				lost, err := counter.Push(ctx, []quota.Push{{Row: r, SeenRequests: seenRequests, SeenTokens: seenTokens, Expire: now.Add(time.Hour)}})
-				if err != nil {
+				if err := quota.TellRows(ctx, counter, rows...); err != nil {
 					t.Fatal(err)
 				}
-				return lost
 			}
-			if push(row("w1", "ann", quota.Day, now, 5, 50), 0, 0) {
-				t.Error("a new row was lost")
-			}
-			if push(row("w1", "ann", quota.Day, now, 3, 60), 5, 50) || push(row("w1", "ann", quota.Day, now, 6, 60), 5, 60) {
-				t.Error("what is there was lost")
-			}
-			if !push(row("w1", "ann", quota.Day, now, 6, 60), 6, 61) {
-				t.Error("a loss was not noticed")
-			}
-			// A total of nothing only asks whether the counter is there.
-			if push(row("w1", "nobody", quota.Day, now, 0, 0), 0, 0) {
-				t.Error("nothing was lost")
-			}
-			var many []quota.Push
+			tell(row("w1", "ann", quota.Day, now, 5, 50))
+			tell(row("w1", "ann", quota.Day, now, 3, 60)) // late: fewer requests, more tokens
+			tell(row("w1", "ann", quota.Day, now, 6, 60))
+			tell(row("w1", "nobody", quota.Day, now, 0, 0)) // a total of nothing is not stored
+			var many []quota.Row
 			for i := range 300 {
-				many = append(many, quota.Push{Row: row("w2", fmt.Sprint("u", i), quota.Minute, now, 1<<40, 1<<52), Expire: now.Add(time.Hour)})
+				many = append(many, row("w2", fmt.Sprint("u", i), quota.Minute, now, 1<<40, 1<<62+1))
 			}
-			if _, err := counter.Push(ctx, many); err != nil {
-				t.Fatal(err)
-			}
-			rows, err := counter.Read(ctx, []quota.CalendarWindow{{Window: quota.Day, Start: quota.Day.Start(now)}, {Window: quota.Minute, Start: quota.Minute.Start(now)}})
+			tell(many...)
+			rows, err := quota.ReadRows(ctx, counter, quota.CalendarWindow{Window: quota.Day, Start: quota.Day.Start(now)}, quota.CalendarWindow{Window: quota.Minute, Start: quota.Minute.Start(now)})
 			if err != nil || len(rows) != 301 {
 				t.Fatalf("%d rows, %v", len(rows), err)
 			}
 			for _, r := range rows {
-				if r.Writer == "w1" && cmp.Diff(r, row("w1", "ann", quota.Day, now, 6, 60)) != "" || r.Writer == "w2" && (r.Requests != 1<<40 || r.Tokens != 1<<52) {
+				if r.Writer == "w1" && cmp.Diff(r, row("w1", "ann", quota.Day, now, 6, 60)) != "" || r.Writer == "w2" && (r.Requests != 1<<40 || r.Tokens != 1<<62+1) {
 					t.Errorf("%+v", r)
 				}
 			}
 			cost := func(prompt, cost int64) {
 				r := row("w1", "cost", quota.Hour, now, 1, 1)
 				r.Prompt, r.Cost = prompt, cost
-				push(r, 0, 0)
+				tell(r)
 			}
 			cost(7, 1<<60+1)
 			cost(9, 1<<60)
 			cost(8, 3)
-			rows, err = counter.Read(ctx, []quota.CalendarWindow{{Window: quota.Hour, Start: quota.Hour.Start(now)}})
+			rows, err = quota.ReadRows(ctx, counter, quota.CalendarWindow{Window: quota.Hour, Start: quota.Hour.Start(now)})
 			var got quota.Detail
 			for _, r := range rows {
 				got.Prompt, got.Cost = max(got.Prompt, r.Prompt), max(got.Cost, r.Cost)
 			}
 			if err != nil || got != (quota.Detail{Prompt: 9, Cost: 1<<60 + 1}) {
 				t.Errorf("details %+v, %v", got, err)
-			}
-			first, err := counter.Mark(ctx, "one")
-			if err != nil || first == "" {
-				t.Fatalf("%q, %v", first, err)
-			}
-			if again, err := counter.Mark(ctx, "two"); again != first || err != nil {
-				t.Errorf("%q after %q, %v", again, first, err)
 			}
 		})
 	}

@@ -186,10 +186,10 @@ func TestHistoryThatJustFitsIsWhole(t *testing.T) {
 // TestHistoryOfOpenWindowsAsksTheSharedCounter: the same window has one value,
 // however it is asked for.
 func TestHistoryOfOpenWindowsAsksTheSharedCounter(t *testing.T) {
-	redis := new(MemoryCounter)
+	redis := NewShared()
 	now := time.Now()
 	other := Row{Writer: "other", Key: Key{Model: "m"}, Window: Day, Start: Day.Start(now), Requests: 5, Tokens: 50}
-	if _, err := redis.Push(t.Context(), []Push{{Row: other, Expire: now.Add(time.Hour)}}); err != nil {
+	if err := TellRows(t.Context(), redis, other); err != nil {
 		t.Fatal(err)
 	}
 	l := sharedLedger(redis)
@@ -264,7 +264,8 @@ func TestCostsBeyondWhatCanBeCountedStayAtTheGreatest(t *testing.T) {
 // TestUsageWithoutTheSharedCounter: what memory and the database have is listed, together
 // with the failure; where no open window is asked for, the shared counter is not needed.
 func TestUsageWithoutTheSharedCounter(t *testing.T) {
-	redis := &MemoryCounter{Down: true}
+	redis := NewShared()
+	redis.Down = true
 	l := sharedLedger(redis)
 	defer func() {
 		if err := l.Close(t.Context()); err != nil {
