@@ -33,7 +33,7 @@ func TestMeterKeepsTheLimitInEveryMinute(t *testing.T) {
 					t.Fatalf("allowed, and told to wait: %+v", state)
 				}
 			} else {
-				tryAgain(t, meter, start, at, amount, state.RetryAfter)
+				tryAgain(t, limit, taken, start, at, amount, state.RetryAfter)
 			}
 			var counts int64
 			for _, one := range taken {
@@ -48,14 +48,19 @@ func TestMeterKeepsTheLimitInEveryMinute(t *testing.T) {
 	})
 }
 
-// tryAgain checks on copies of the meter that the wait is neither too long nor too short.
-func tryAgain(t *rapid.T, meter Meter, start time.Time, at time.Duration, amount int64, wait time.Duration) {
-	local := meter.(*localMeter)
+// tryAgain checks on meters with the same history that the wait is neither too long nor too
+// short.
+func tryAgain(t *rapid.T, limit int64, taken []taking, start time.Time, at time.Duration, amount int64, wait time.Duration) {
 	again := func(after time.Duration) bool {
-		same := &localMeter{start: local.start, limit: local.limit, slots: local.slots, last: local.last, sum: local.sum}
+		same := NewMeter("m", start)
+		same.SetLimit(limit)
+		for _, one := range taken {
+			same.Take(one.amount, start.Add(one.at))
+		}
+		same.Take(amount, start.Add(at)) // refused
 		return same.Take(amount, start.Add(at+after)).Allowed
 	}
-	if wait <= 0 || wait > 61*time.Second || !again(wait) || again(wait-time.Millisecond) {
+	if wait <= 0 || wait > 60*time.Second || !again(wait) || again(wait-time.Millisecond) {
 		t.Fatalf("told to wait %s at %s", wait, at)
 	}
 }
@@ -65,10 +70,10 @@ func TestMeterIsCorrectedByWhatWasUsed(t *testing.T) {
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	meter := NewMeter("m", start)
 	meter.SetLimit(100)
-	if state := meter.Take(60, at(0)); !state.Allowed || state.Remaining != 40 || state.ResetAfter != 61*time.Second {
+	if state := meter.Take(60, at(0)); !state.Allowed || state.Remaining != 40 || state.ResetAfter != 60*time.Second {
 		t.Errorf("first %+v", state)
 	}
-	if state := meter.Take(60, at(10)); state.Allowed || state.RetryAfter != 51*time.Second || state.Remaining != 40 {
+	if state := meter.Take(60, at(10)); state.Allowed || state.RetryAfter != 50*time.Second || state.Remaining != 40 {
 		t.Errorf("too much %+v", state)
 	}
 	meter.Correct(at(0), -50, at(11)) // it used 10
@@ -76,7 +81,7 @@ func TestMeterIsCorrectedByWhatWasUsed(t *testing.T) {
 		t.Errorf("after less was used %+v", state)
 	}
 	meter.Correct(at(0), 150, at(12)) // it used more than was reserved, which is known now
-	if state := meter.Peek(at(12)); state.Remaining != 0 || state.Allowed || state.RetryAfter != 61*time.Second {
+	if state := meter.Peek(at(12)); state.Remaining != 0 || state.Allowed || state.RetryAfter != 60*time.Second {
 		t.Errorf("after more was used %+v", state)
 	}
 	meter.Correct(at(0), -1000, at(62)) // not more than was taken

@@ -30,7 +30,7 @@ func (m *sharedMeter) SetLimit(limit int64) {
 	defer m.mu.Unlock()
 	m.limit = limit
 	if m.lease == nil {
-		m.lease = ratelimit.NewWindowLease(m.pool, m.name, limit, minute*time.Second)
+		m.lease = ratelimit.NewWindowLease(m.pool, m.name, limit, minute)
 	} else {
 		m.lease.Resize(limit)
 	}

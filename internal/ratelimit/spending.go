@@ -46,7 +46,7 @@ func (t *spending) use(r *rules, _, now int64) {
 
 func (t *spending) giveBack(r *rules, at, now int64) {
 	if r.algorithm == SlidingWindow {
-		t.window.giveBack(r, at, now)
+		t.window.giveBack(r, at, now, 1)
 	} else {
 		t.bucket.giveBack(r, now)
 	}

@@ -82,9 +82,9 @@ func (w *window) addMany(r *rules, now int64, n int) {
 	w.opened = now
 }
 
-// giveBack forgets a request that was counted at a time, if it still counts. It is
+// giveBack forgets requests that were counted at a time, if they still count. They are
 // in the first mark that is not older.
-func (w *window) giveBack(r *rules, at, now int64) {
+func (w *window) giveBack(r *rules, at, now int64, n int) {
 	if w.forget(r, now)-at >= r.window {
 		return
 	}
@@ -93,8 +93,9 @@ func (w *window) giveBack(r *rules, at, now int64) {
 		if m.latest < at {
 			continue
 		}
-		w.total--
-		if m.count--; m.count == 0 {
+		n = min(n, m.count)
+		w.total -= n
+		if m.count -= n; m.count == 0 {
 			w.removeMark(r, i)
 		}
 		return

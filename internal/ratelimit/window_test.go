@@ -33,7 +33,7 @@ func TestWindowIsAListOfRequests(t *testing.T) {
 			case "one is given back":
 				if len(list) > 0 {
 					i := rapid.IntRange(0, len(list)-1).Draw(t, "which")
-					w.giveBack(r, list[i], now)
+					w.giveBack(r, list[i], now, 1)
 					list = slices.Delete(list, i, i+1)
 				}
 			}
@@ -78,7 +78,7 @@ func TestRequestsDoNotShareAMarkAfterAReturn(t *testing.T) {
 		var w window
 		w.add(r, 0)
 		w.add(r, returned)
-		w.giveBack(r, returned, returned)
+		w.giveBack(r, returned, returned, 1)
 		w.add(r, returned+10)
 		if w.total != 2 {
 			t.Errorf("%d requests, want 2", w.total)
@@ -116,7 +116,7 @@ func TestReturnOfARequestThatIsForgotten(t *testing.T) {
 		var w window
 		w.add(r, 0)
 		w.add(r, 500)
-		if w.giveBack(r, 0, now); w.total != 1 || w.newest().latest != 500 {
+		if w.giveBack(r, 0, now, 1); w.total != 1 || w.newest().latest != 500 {
 			t.Errorf("%d requests after the first was given back at %d", w.total, now)
 		}
 	}
