@@ -37,6 +37,12 @@ func startChild(t *testing.T, args ...string) *child {
 // startChildWith is startChild with these variables in the environment too.
 func startChildWith(t *testing.T, env []string, args ...string) *child {
 	t.Helper()
+	return startProgram(t, binary, env, args...)
+}
+
+// startProgram is startChildWith for another program.
+func startProgram(t *testing.T, binary string, env []string, args ...string) *child {
+	t.Helper()
 	c := &child{t: t, stdout: new(gatewaytest.Buffer), stderr: new(gatewaytest.Buffer), exited: make(chan struct{})}
 	// The deadline is for a test that forgets its process.
 	c.command = exec.CommandContext(gatewaytest.Deadline(t), binary, args...)
