@@ -17,7 +17,6 @@ var largePackages = map[string]string{
 	"internal/quota":      "the ledger's guarantees span memory, journal, shared counter and database; its stores are packages of their own",
 	"internal/simulator":  "one backend that speaks every dialect and has every fault; each dialect is a few files, none is of use alone",
 	"internal/web/manage": "one surface whose operations share decoding, masking and the mapping of errors; what they decide is in packages of their own",
-	"internal/transport":  "one HTTP/1.1 client; sending, framing and reuse all work on the same connection, with and without sockets of the platform",
 }
 
 // packagesAreSmall finds packages that hold too much, and reasons that are not

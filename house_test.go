@@ -41,8 +41,6 @@ var packageOrder = []string{
 	"internal/redis",
 	"internal/cluster",
 	"internal/seal",
-	"internal/shares",
-	"internal/memory",
 	"internal/metrics",
 	"internal/calls",
 	"internal/telemetry",

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"net/http"
 	"net/netip"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -12,9 +13,9 @@ type Caller struct {
 	Addr netip.Addr
 	// RequestID names the request in logs, here and at the backend.
 	RequestID string
-	// Authorization is the caller's own credential, for instances that want it, and
-	// APIKey the one that it sent in a header for keys.
-	Authorization, APIKey string
+	// Header is that of the request. It has the caller's own credential, for instances that
+	// want it.
+	Header http.Header
 	// KeyID names the API key that was presented, if keys are required.
 	KeyID string
 	// Grant is what that key allows; nil allows everything.

@@ -41,7 +41,7 @@ type taken struct {
 // one of them is reached, and reserves what it may use of their budgets.
 func (r *Request) takeAllowance(ctx context.Context, now time.Time) error {
 	a, grant := &r.taken, r.Caller.Grant
-	if a.counted = grant.CountsTokens() || r.mayCost(); a.counted {
+	if a.counted = grant != nil && grant.CountsTokens() || r.mayCost(); a.counted {
 		var unbounded int64
 		if grant != nil {
 			unbounded = grant.ReserveTokens

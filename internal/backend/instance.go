@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/netip"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -273,6 +274,18 @@ func (i *Instance) Acquire(now time.Time) (Permit, bool) {
 	return permit, true
 }
 
+// Limit returns the state of the rate limit of this instance alone, if it has one. The time
+// is zero where it is not known.
+func (i *Instance) Limit(now time.Time) ratelimit.Decision {
+	if !i.policy.Limit.Enabled {
+		return ratelimit.Decision{}
+	}
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return i.Limiter.Peek(netip.Addr{}, now)
+}
+
 // Return gives a permit back with which no call was made.
 func (i *Instance) Return(permit Permit, now time.Time) {
 	permit.spent.Return(now)
@@ -365,3 +378,72 @@ func (s *State) InFlight() int64 { return s.inFlight.Load() }
 
 // Ended returns the number of calls that ended with the given outcome.
 func (s *State) Ended(outcome breaker.Outcome) int64 { return s.outcomes[outcome].Load() }
+
+// Overloaded records that the instance said that it is too busy, and is to be
+// avoided until then.
+func (s *State) Overloaded(until time.Time) {
+	s.overload.Store(int64(until.Sub(s.since)))
+	s.changes.note()
+}
+
+// overloadedFor returns for how long the instance is still to be avoided.
+func (s *State) overloadedFor(now time.Time) time.Duration {
+	until := s.overload.Load()
+	if until == 0 {
+		return 0
+	}
+	return max(0, time.Duration(until)-now.Sub(s.since))
+}
+
+// Avoided reports whether the instance is used only if no other one is available: a
+// call could not connect to it, or it said that it is too busy.
+func (s *State) Avoided(now time.Time) bool {
+	return s.Health.Marked() || s.overloadedFor(now) > 0
+}
+
+const (
+	// failuresKept is how many requests that failed an instance remembers, and
+	// failureMemory for how long. Clients repeat a request within seconds.
+	failuresKept  = 64
+	failureMemory = 2 * time.Minute
+)
+
+// failures are the requests that failed at an instance lately.
+type failures struct {
+	mu     sync.Mutex
+	recent []failedRequest // a ring
+	next   int
+}
+
+type failedRequest struct {
+	digest uint64
+	at     time.Time
+}
+
+// FailedBefore tells whether a request with the digest failed at the instance a
+// short while ago, and notes that one failed now. The time of the first failure
+// is kept, so that a request which is repeated for ever counts now and then.
+func (s *State) FailedBefore(digest uint64, now time.Time) bool {
+	f := &s.failures
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.recent {
+		known := &f.recent[i]
+		if known.digest != digest {
+			continue
+		}
+		if now.Sub(known.at) < failureMemory {
+			return true
+		}
+		known.at = now
+		return false
+	}
+	noted := failedRequest{digest, now}
+	if len(f.recent) < failuresKept {
+		f.recent = append(f.recent, noted)
+		return false
+	}
+	f.recent[f.next] = noted
+	f.next = (f.next + 1) % failuresKept
+	return false
+}

@@ -27,11 +27,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/logs"
-	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
-	"github.com/patchbay-ai/patchbay/internal/shares"
 	"github.com/patchbay-ai/patchbay/internal/tally"
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -88,6 +86,7 @@ type Gateway struct {
 	close      sync.Once
 	answers    *answerStore // of the Responses API
 	cache      *cachestep.Cache
+	requests   *proxy.Proxy
 	closeCache func()
 }
 
@@ -102,8 +101,8 @@ type Parts struct {
 	Shared    *tally.Pool     // what gateways share in Redis
 	Cluster   *cluster.Watch  // the gateways that share something
 	Recorder  *calls.Recorder // counts requests and keeps the latest calls
-	Memory    *memory.Watch
-	Uploads   *shares.Pool // the space on disk for uploads
+	Memory    *admit.Memory
+	Uploads   *admit.Room // the space on disk for uploads
 	Actuator  *actuator.API
 	Routes    []web.Route // everything that is served
 	Ports     []*Port     // where it is served
@@ -259,8 +258,8 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 			"set security.metrics: token and give scrapers a management token of the role VIEWER", "address", strings.Join(g.metricsAddresses(), ", "))
 	}
 	g.nameProxies(transport.EnvironmentProxies())
-	g.Memory = memory.New(int64(g.Document.Limits.Memory))
-	g.Uploads = shares.NewPool(g.Document.Limits.UploadSpace())
+	g.Memory = admit.NewMemory(int64(g.Document.Limits.Memory))
+	g.Uploads = admit.NewRoom(g.Document.Limits.UploadSpace())
 	g.checker = g.newChecker()
 	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport, Rebuild: g.Control.Rebuild, Log: g.log})
 	g.Ledger = newLedger(g.Document, g.Shared, g.log)
@@ -273,14 +272,15 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	opened.add(g.closeCache)
 	g.Current.Observe(g.cache.Keep)
 	requests := proxy.New(g.Current, g.Transport)
-	requests.Use(g.cache.Step)
+	g.requests = requests
+	g.useSteps(g.Document)
 	requests.SetRecorder(g.Recorder)
 	requests.SetLedger(g.Ledger)
 	requests.SetBodies(g.Memory.Bodies())
 	requests.SetLog(g.log)
 	requests.CommentAfter(options.KeepAlive)
 	api := v1.New(requests, g.Current, v1.Options{
-		Keys:           admit.Keys{Credentials: g.credentials, Attempts: g.attempts},
+		Keys:           g.keys(),
 		TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Uploads: g.Uploads,
 		Answers: g.answers.Store, Recorder: g.Recorder, Log: g.log,
 	})
@@ -305,6 +305,23 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		port.prepare(g.base, g.shell.With(g.newRouterOf(port)), g.log)
 	}
 	return nil
+}
+
+// useSteps puts the steps that are on between admission and routing.
+func (g *Gateway) useSteps(doc *config.Document) {
+	var steps []proxy.Step
+	if doc.AnswerCache.On() {
+		steps = append(steps, g.cache.Step)
+	}
+	g.requests.Use(steps...)
+}
+
+// keys returns who decides whose key is good. Where security is off, nobody does.
+func (g *Gateway) keys() admit.Keys {
+	if !g.Document.Security.Enabled {
+		return admit.Keys{}
+	}
+	return admit.Keys{Credentials: g.credentials, Attempts: g.attempts}
 }
 
 // warnOfMissingCredentials warns where security is on, and the unified API is open all the

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
@@ -193,7 +194,7 @@ func (a *attempt) addHeaders(ctx context.Context) error {
 	a.out.AddHeader("X-Request-Id", a.Caller.RequestID)
 	a.addTrace()
 	if a.instance.Target.ForwardAuthorization {
-		if credential, given := a.instance.Kind.Forwarded(a.Caller.Authorization, a.Caller.APIKey); given {
+		if credential, given := a.instance.Kind.Forwarded(a.Caller.Header.Get("Authorization"), access.KeyIn(a.Caller.Header)); given {
 			a.out.AddHeader(credential.Name, credential.Value)
 			return nil
 		}

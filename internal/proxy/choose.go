@@ -1,9 +1,9 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"net/netip"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/admit"
@@ -104,7 +104,7 @@ func (c *choice) refuse() error {
 
 // refuseAtOnce returns an error if no instance can take the request now or soon.
 func (c *choice) refuseAtOnce() error {
-	err := c.survey().refusal(&c.excluded, c.pool.Queue.Len())
+	err := c.survey().refusal(&c.excluded, c.pool.Waiting())
 	switch {
 	case err == nil:
 		return nil
@@ -122,9 +122,9 @@ func (c *choice) refuseAtOnce() error {
 // and writes no call.
 func (c *choice) refuseUntranslatable() error {
 	for ready := c.survey().ready; len(ready) > 0; ready = c.survey().ready {
-		likely := c.pool.Balancer.Peek(ready, c.Caller.Addr)
-		if likely == nil { // the strategy picks at random
-			likely = ready[0]
+		likely := ready[0] // also where the strategy picks at random
+		if len(c.pool.Instances) > 1 {
+			likely = cmp.Or(c.pool.Balancer.Peek(ready, c.Caller.Addr), likely)
 		}
 		if c.canTranslate(likely) {
 			return nil
@@ -176,7 +176,7 @@ func (c *choice) exclude(i *backend.Instance, err error) {
 // waits in the pool's queue.
 func (c *choice) pick(ctx context.Context, a *attempt) error {
 	// A request that arrives while others wait must not overtake them.
-	if c.pool.Queue.Quiet() && c.acquire(a) {
+	if c.pool.IsQuiet() && c.acquire(a) {
 		return nil
 	}
 	switch {
@@ -245,7 +245,10 @@ func (c *choice) acquire(a *attempt) bool {
 		if len(s.ready) == 0 {
 			return false
 		}
-		i := c.pool.Balancer.Pick(s.ready, c.Caller.Addr)
+		i := s.ready[0]
+		if len(c.pool.Instances) > 1 {
+			i = c.pool.Balancer.Pick(s.ready, c.Caller.Addr)
+		}
 		if !c.canTranslate(i) {
 			continue
 		}
@@ -257,7 +260,7 @@ func (c *choice) acquire(a *attempt) bool {
 			continue
 		}
 		if err := a.begin(i, s.now); err != nil {
-			c.pool.Queue.Wake()
+			c.pool.Wake()
 			c.exclude(i, err)
 			continue
 		}
@@ -302,10 +305,7 @@ func (c *choice) limitDecision(called *backend.Instance, now time.Time) ratelimi
 	case limit.Limited:
 		return limit
 	case called != nil:
-		if now.IsZero() {
-			now = time.Now()
-		}
-		return called.Limiter.Peek(netip.Addr{}, now)
+		return called.Limit(now)
 	}
 	return admit.PeekLimit(c.Table.Service(c.Record.Service), c.Asks.Model, c.Caller.Addr)
 }

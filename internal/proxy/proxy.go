@@ -14,14 +14,15 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/shares"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -40,11 +41,11 @@ type Proxy struct {
 	// ledger counts what reaches a backend; nil counts nothing.
 	ledger *quota.Ledger
 	// bodies has the memory for large answers; nil means no limit.
-	bodies *shares.Pool
+	bodies *admit.Room
 	// log tells the steps of requests at DEBUG; nil tells nothing.
 	log *slog.Logger
-	// steps stand between admission and routing.
-	steps []Step
+	// steps stand between admission and routing. The list is replaced whole.
+	steps atomic.Pointer[[]Step]
 }
 
 // defaultSilence is the silence in a stream after which a comment is sent. It is long
@@ -75,11 +76,11 @@ func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger = ledger }
 
 // SetBodies makes large answers that are read whole take from the memory for bodies. It
 // must be called before the first request.
-func (p *Proxy) SetBodies(bodies *shares.Pool) { p.bodies = bodies }
+func (p *Proxy) SetBodies(bodies *admit.Room) { p.bodies = bodies }
 
-// Use puts steps between admission and routing, in the order of their calls. It must be
-// called before the first request.
-func (p *Proxy) Use(steps ...Step) { p.steps = append(p.steps, steps...) }
+// Use puts steps between admission and routing, in this order and in place of those that
+// were there, for requests from now on.
+func (p *Proxy) Use(steps ...Step) { p.steps.Store(&steps) }
 
 // Do admits a request, answers it through a sink, and settles. It returns nil if the sink
 // was given an answer, even one that ends with an error event. It returns ErrBrokenOff if
@@ -142,9 +143,10 @@ func (r *run) takeSteps(ctx context.Context) error {
 
 // takeStep calls the step that comes next, and routes the request after the last one.
 func (r *run) takeStep(ctx context.Context) (Answer, error) {
-	if r.step < len(r.proxy.steps) {
-		r.step++
-		return r.proxy.steps[r.step-1](ctx, r.Request, r.next)
+	if len(r.steps) > 0 {
+		step := r.steps[0]
+		r.steps = r.steps[1:]
+		return step(ctx, r.Request, r.next)
 	}
 	if err := r.route(ctx); err != nil {
 		return nil, err
@@ -174,7 +176,7 @@ func (r *run) route(ctx context.Context) error {
 	if !countLater {
 		if err := r.Count(r.proxy.ledger); err != nil {
 			r.attempt.returnUnused()
-			r.choice.pool.Queue.Wake()
+			r.choice.pool.Wake()
 			return err
 		}
 	}
@@ -240,7 +242,7 @@ type run struct {
 	reply   reply   // of an instance
 	answer  Answer  // what is sent: the reply, or what a step made of it or in its place
 	raw     rawBody // the body of an answer that is not a stream of events
-	step    int     // how many steps were taken
+	steps   []Step  // those that were not taken yet
 	next    Next    // takeStep, made once for all requests of the run
 }
 
@@ -256,6 +258,9 @@ func (p *Proxy) begin(req *Request) *run {
 	r.proxy, r.Request = p, req
 	if r.Table == nil {
 		r.Table = p.current.Load()
+	}
+	if steps := p.steps.Load(); steps != nil {
+		r.steps = *steps
 	}
 	r.Find()
 	r.reply.memory = p.bodies.Lease(r.Caller.KeyID, r.Caller.Addr)
@@ -282,7 +287,7 @@ func (r *run) release(outcome breaker.Outcome) { r.releaseAt(outcome, time.Time{
 // releaseAt is release for those who know the time.
 func (r *run) releaseAt(outcome breaker.Outcome, now time.Time) {
 	if r.attempt.end(outcome, now) {
-		r.choice.pool.Queue.Wake()
+		r.choice.pool.Wake()
 	}
 }
 
@@ -351,7 +356,7 @@ func (r *run) reset() {
 	r.attempt.reset()
 	r.reply.reset()
 	// One by one: the larger members above are not copied.
-	r.request, r.answer, r.raw, r.step = request{}, nil, rawBody{}, 0
+	r.request, r.answer, r.raw, r.steps = request{}, nil, rawBody{}, nil
 }
 
 // tellRoute tells a sink where the request went. The route is on the stack of this

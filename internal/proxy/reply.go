@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/shares"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -31,7 +31,7 @@ type reply struct {
 	plain  dialect.Reply
 	body   []byte // what was read of the response
 	// memory is what a large body has of the memory for bodies.
-	memory shares.Lease
+	memory admit.Lease
 	events *dialect.Stream
 	first  []byte // the first event, which open read
 	sent   int    // how many segments of plain Next has returned
@@ -149,7 +149,7 @@ func (r *reply) growBody(limit int) error {
 	}
 	isCounted := size > countedBody
 	if isCounted { // until it is copied the old buffer is there as well
-		if verdict := r.memory.Take(int64(size)); verdict != shares.Granted {
+		if verdict := r.memory.Take(int64(size)); verdict != admit.Granted {
 			return noMemoryForReply(verdict, int64(size), r.memory.Most())
 		}
 	}

@@ -67,6 +67,7 @@ type Pool struct {
 	Model     string
 	Instances []*backend.Instance
 	Balancer  balance.Balancer
+	Strategy  string // the name of the balancer's strategy, for records
 	// Price is what the model costs, nil where it has no price.
 	Price *prices.Price
 	// Limiter covers this model; it exists whether or not it is on.
@@ -359,7 +360,7 @@ func (s *Service) modelOf(name string) string {
 // none.
 func (p *Pool) inherit(before *Pool, now time.Time) {
 	policy := &p.Service.Policy
-	p.Balancer = balance.New(policy.LoadBalancer, len(p.Instances))
+	p.Balancer, p.Strategy = balance.New(policy.LoadBalancer, len(p.Instances)), policy.LoadBalancer.String()
 	if before == nil {
 		p.Limiter = ratelimit.New(scoped(policy.RateLimit, ratelimit.PerModel), now)
 		p.Queue = queue.New()
@@ -368,6 +369,28 @@ func (p *Pool) inherit(before *Pool, now time.Time) {
 	p.Limiter, p.Queue = before.Limiter, before.Queue
 	if was := before.share(); was > 0 && before.Service.Policy.LoadBalancer == policy.LoadBalancer {
 		balance.Carry(p.Balancer, before.Balancer, p.slotsIn(before), float64(p.share())/float64(was))
+	}
+}
+
+// hasQueue reports whether requests may wait for a slot of the pool.
+func (p *Pool) hasQueue() bool { return p.Service.Policy.Queue.Size > 0 }
+
+// Waiting returns how many requests wait for a slot.
+func (p *Pool) Waiting() int {
+	if !p.hasQueue() {
+		return 0
+	}
+	return p.Queue.Len()
+}
+
+// IsQuiet reports whether a new request may take a slot without waiting.
+func (p *Pool) IsQuiet() bool { return !p.hasQueue() || p.Queue.Quiet() }
+
+// Wake gives the next request that waits its turn: a slot has become free. Requests that
+// wait in a queue that was turned off look for a slot themselves.
+func (p *Pool) Wake() {
+	if p.hasQueue() {
+		p.Queue.Wake()
 	}
 }
 

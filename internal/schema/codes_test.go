@@ -12,7 +12,7 @@ import (
 // declaredCodes reads the constants whose names begin with Code.
 func declaredCodes(t *testing.T) map[string]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "error.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

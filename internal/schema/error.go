@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -74,3 +75,157 @@ func MissingParameter(param string) *Error {
 	err.Param = &param
 	return err
 }
+
+// Types of errors. Faults of the request use the first four, states of the
+// gateway and of its backends the others.
+const (
+	TypeInvalidRequest     = "invalid_request_error"
+	TypeAuthentication     = "authentication_error"
+	TypePermission         = "permission_error"
+	TypeNotFound           = "not_found_error"
+	TypeAPI                = "api_error"
+	TypeRateLimit          = "rate_limit_exceeded"
+	TypeServiceUnavailable = "service_unavailable"
+	TypeCircuitBreakerOpen = "circuit_breaker_open"
+	TypeInternal           = "internal_error"
+	TypeInsufficientQuota  = "insufficient_quota"
+)
+
+// Codes of errors: one for each cause that a program may want to tell apart.
+const (
+	CodeInvalidJSON        = "invalid_json"
+	CodeInvalidValue       = "invalid_value"
+	CodeMissingParameter   = "missing_parameter"
+	CodeInvalidBody        = "invalid_body"
+	CodeInvalidHTTP        = "invalid_http"
+	CodeRequestTimeout     = "request_timeout"
+	CodeRequestTooLarge    = "request_too_large"
+	CodeInvalidAPIKey      = "invalid_api_key"
+	CodeTooManyAttempts    = "too_many_failed_attempts"
+	CodePermissionDenied   = "permission_denied"
+	CodeUnknownEndpoint    = "unknown_endpoint"
+	CodeModelNotFound      = "model_not_found"
+	CodeResponseNotFound   = "response_not_found"
+	CodePreviousNotFound   = "previous_response_not_found"
+	CodeMethodNotAllowed   = "method_not_allowed"
+	CodeUnsupportedMedia   = "unsupported_media_type"
+	CodeServiceUnavailable = "service_unavailable"
+	CodeCircuitBreakerOpen = "circuit_breaker_open"
+	CodeNoSlot             = "concurrency_limit_reached"
+	CodeOverloaded         = "overloaded"
+	CodeUploadsFull        = "uploads_full"
+	CodeRateLimitExceeded  = "rate_limit_exceeded"
+	CodeKeyRateLimited     = "key_rate_limited"
+	CodeBudgetExceeded     = "budget_exceeded"
+	CodeBudgetReserved     = "budget_reserved"
+	CodeUpstreamError      = "upstream_error"
+	CodeUpstreamAuth       = "upstream_auth_failed"
+	CodeUpstreamRateLimit  = "upstream_rate_limited"
+	CodeUpstreamTimeout    = "upstream_timeout"
+	CodeUpstreamTruncated  = "upstream_stream_truncated"
+	CodeLedgerUnavailable  = "quota_ledger_unavailable"
+	CodeLoopDetected       = "loop_detected"
+	CodeInternal           = "internal_error"
+	// CodeCancelled is for logs and records of requests whose client disconnected. It
+	// is never sent.
+	CodeCancelled = "client_cancelled"
+)
+
+// StatusCancelled is the status in logs of a request whose client disconnected. It
+// is never sent.
+const StatusCancelled = 499
+
+// Result is how a request ended, as it is counted and recorded.
+type Result uint8
+
+// The results. Those from ResultInvalid on are rejections: no backend saw the
+// request. ResultOverloaded is counted as shed, not as rejected.
+const (
+	ResultSuccess Result = iota
+	ResultFailed
+	ResultTimedOut
+	ResultBreakerOpen
+	ResultInvalid
+	ResultUnauthorized
+	ResultForbidden
+	ResultTooLarge
+	ResultBodyTimeout
+	ResultUnsupportedMedia
+	ResultRateLimited
+	ResultNoSlot
+	ResultOverloaded
+
+	// ResultCount sizes arrays that are indexed by Result.
+	ResultCount = int(ResultOverloaded) + 1
+)
+
+var resultNames = [ResultCount]string{
+	"success", "error", "timeout", "circuit_breaker", "invalid_request", "unauthorized", "forbidden", "too_large",
+	"body_timeout", "unsupported_media", "rate_limit", "concurrency_limit", "overload",
+}
+
+// String returns the value that labels of metrics have for the result.
+func (r Result) String() string { return resultNames[r] }
+
+// Rejected tells whether the request was turned away before a backend saw it.
+func (r Result) Rejected() bool { return r >= ResultInvalid }
+
+// errorClass is what a code stands for.
+type errorClass struct {
+	code, typ string
+	// status is the HTTP status, where no backend decided it.
+	status int
+	result Result
+}
+
+// errorClasses is the table of errors: one row for each code. A code that is not
+// in it is taken for the first one.
+var errorClasses = [...]errorClass{
+	{CodeInternal, TypeInternal, http.StatusInternalServerError, ResultFailed},
+	{CodeInvalidJSON, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
+	{CodeInvalidValue, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
+	{CodeMissingParameter, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
+	{CodeInvalidBody, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
+	{CodeInvalidHTTP, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
+	{CodeRequestTimeout, TypeInvalidRequest, http.StatusRequestTimeout, ResultBodyTimeout},
+	{CodeRequestTooLarge, TypeInvalidRequest, http.StatusRequestEntityTooLarge, ResultTooLarge},
+	{CodeInvalidAPIKey, TypeAuthentication, http.StatusUnauthorized, ResultUnauthorized},
+	{CodeTooManyAttempts, TypeRateLimit, http.StatusTooManyRequests, ResultInvalid},
+	{CodePermissionDenied, TypePermission, http.StatusForbidden, ResultForbidden},
+	{CodeUnknownEndpoint, TypeNotFound, http.StatusNotFound, ResultInvalid},
+	{CodeModelNotFound, TypeNotFound, http.StatusNotFound, ResultFailed},
+	{CodeResponseNotFound, TypeNotFound, http.StatusNotFound, ResultInvalid},
+	{CodePreviousNotFound, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
+	{CodeMethodNotAllowed, TypeInvalidRequest, http.StatusMethodNotAllowed, ResultInvalid},
+	{CodeUnsupportedMedia, TypeInvalidRequest, http.StatusUnsupportedMediaType, ResultUnsupportedMedia},
+	{CodeServiceUnavailable, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed},
+	{CodeCircuitBreakerOpen, TypeCircuitBreakerOpen, http.StatusServiceUnavailable, ResultBreakerOpen},
+	{CodeNoSlot, TypeRateLimit, http.StatusTooManyRequests, ResultNoSlot},
+	{CodeOverloaded, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultOverloaded},
+	{CodeUploadsFull, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultOverloaded},
+	{CodeRateLimitExceeded, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
+	{CodeKeyRateLimited, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
+	{CodeBudgetExceeded, TypeInsufficientQuota, http.StatusTooManyRequests, ResultRateLimited},
+	{CodeBudgetReserved, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
+	{CodeUpstreamError, TypeAPI, http.StatusBadGateway, ResultFailed},
+	{CodeUpstreamAuth, TypeAPI, http.StatusBadGateway, ResultFailed},
+	{CodeUpstreamRateLimit, TypeRateLimit, http.StatusTooManyRequests, ResultFailed},
+	{CodeUpstreamTimeout, TypeAPI, http.StatusGatewayTimeout, ResultTimedOut},
+	{CodeUpstreamTruncated, TypeAPI, http.StatusBadGateway, ResultFailed},
+	{CodeLedgerUnavailable, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed},
+	{CodeLoopDetected, TypeAPI, http.StatusLoopDetected, ResultFailed},
+	{CodeCancelled, TypeAPI, StatusCancelled, ResultFailed},
+}
+
+// classOf returns the row of a code. Only requests that fail search the table.
+func classOf(code string) errorClass {
+	for i := range errorClasses {
+		if errorClasses[i].code == code {
+			return errorClasses[i]
+		}
+	}
+	return errorClasses[0]
+}
+
+// ResultOf returns how a request is counted that ended with the error of a code.
+func ResultOf(code string) Result { return classOf(code).result }

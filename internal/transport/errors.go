@@ -2,9 +2,14 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
+	"net"
 	"os"
+	"strings"
+	"syscall"
 )
 
 // Classes of errors, for errors.Is. A call whose context ended fails with the
@@ -133,4 +138,208 @@ func unexpectedEOF(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
+}
+
+// Cause is one stable word for why a backend could not be reached or did not
+// answer. It holds no address and nothing that the backend said, so anybody may
+// see it; programs may compare it.
+type Cause string
+
+// The causes. Text says each of them in a few words.
+const (
+	CauseNone             Cause = ""
+	CauseRefused          Cause = "connection_refused"
+	CauseUnreachable      Cause = "host_unreachable"
+	CauseUnknownHost      Cause = "unknown_host"
+	CauseNameResolution   Cause = "name_resolution_failed"
+	CauseConnectTimeout   Cause = "connect_timeout"
+	CauseUnknownAuthority Cause = "unknown_authority"
+	CauseExpired          Cause = "certificate_expired"
+	CauseWrongName        Cause = "certificate_wrong_name"
+	CauseCertificate      Cause = "certificate_invalid"
+	CauseNotTLS           Cause = "not_tls"
+	CauseTLS              Cause = "tls_failed"
+	CauseReset            Cause = "connection_reset"
+	CauseClosed           Cause = "connection_closed"
+	CauseWriteTimeout     Cause = "write_timeout"
+	CauseTimeout          Cause = "response_timeout"
+	CauseIdleTimeout      Cause = "idle_timeout"
+	CauseNotHTTP          Cause = "not_http"
+	CauseHeadTooLarge     Cause = "head_too_large"
+	CauseForbidden        Cause = "forbidden_address"
+	CauseProxyUnreachable Cause = "proxy_unreachable"
+	CauseProxyRefused     Cause = "proxy_refused"
+	// CauseProxyAuthentication: the proxy wants other credentials than it was given.
+	CauseProxyAuthentication Cause = "proxy_authentication"
+	CauseExhausted           Cause = "gateway_exhausted"
+	CauseNoConnection        Cause = "no_connection"
+)
+
+// Text describes the cause in a few words that fit behind a colon.
+func (c Cause) Text() string {
+	switch c {
+	case CauseUnreachable:
+		return "no route to the host"
+	case CauseConnectTimeout:
+		return "timeout while connecting"
+	case CauseUnknownAuthority:
+		return "its certificate is signed by an unknown authority"
+	case CauseExpired:
+		return "its certificate has expired or is not valid yet"
+	case CauseWrongName:
+		return "its certificate is for another name"
+	case CauseCertificate:
+		return "its certificate is not valid"
+	case CauseNotTLS:
+		return "it does not speak TLS"
+	case CauseTLS:
+		return "the TLS handshake failed"
+	case CauseClosed:
+		return "the connection was closed before the answer was complete"
+	case CauseWriteTimeout:
+		return "it stopped taking the request"
+	case CauseTimeout:
+		return "no answer in time"
+	case CauseIdleTimeout:
+		return "it fell silent within the answer"
+	case CauseNotHTTP:
+		return "its answer is not HTTP"
+	case CauseHeadTooLarge:
+		return "the head of its answer has too many fields or is too long"
+	case CauseForbidden:
+		return "its address is link-local or that of a cloud's metadata service"
+	case CauseProxyUnreachable:
+		return "the proxy on the way to it cannot be reached"
+	case CauseProxyRefused:
+		return "the proxy did not open the way to it"
+	case CauseProxyAuthentication:
+		return "the proxy on the way to it wants other credentials"
+	case CauseExhausted:
+		return "the gateway has no sockets left"
+	}
+	return strings.ReplaceAll(string(c), "_", " ")
+}
+
+// CauseOf names why a call or a connection failed; CauseNone means that err is
+// nil or says nothing about the way to the backend.
+func CauseOf(err error) Cause {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrInvalidCall) {
+		return CauseNone
+	}
+	if proxy, ok := errors.AsType[*proxyError](err); ok {
+		return proxy.cause
+	}
+	if cause := certificateCause(err); cause != CauseNone {
+		return cause
+	}
+	if cause := networkCause(err); cause != CauseNone {
+		return cause
+	}
+	if cause := timeoutCause(err); cause != CauseNone {
+		return cause
+	}
+	switch {
+	case errors.Is(err, errHeadTooLong), errors.Is(err, errTooManyFields):
+		return CauseHeadTooLarge
+	case errors.Is(err, ErrProtocol):
+		return CauseNotHTTP
+	case isErrno(err, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED):
+		return CauseReset
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return CauseClosed
+	case errors.Is(err, ErrReset):
+		return CauseReset
+	}
+	return CauseNoConnection
+}
+
+// certificateCause names what is wrong with a TLS handshake.
+func certificateCause(err error) Cause {
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return CauseWrongName
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		if invalid.Reason == x509.Expired {
+			return CauseExpired
+		}
+		return CauseCertificate
+	}
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	_, noRoots := errors.AsType[x509.SystemRootsError](err)
+	if unknown || noRoots {
+		return CauseUnknownAuthority
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return CauseCertificate
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return CauseNotTLS
+	}
+	// Alerts have no exported type; crypto/tls marks them by these operations.
+	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "remote error" || op.Op == "local error") {
+		return CauseTLS
+	}
+	return CauseNone
+}
+
+// networkCause names why no connection came about.
+func networkCause(err error) Cause {
+	name, isName := errors.AsType[*net.DNSError](err)
+	switch {
+	case errors.Is(err, ErrForbidden):
+		return CauseForbidden
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return CauseRefused
+	case isErrno(err, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN):
+		return CauseUnreachable
+	case IsLocal(err):
+		return CauseExhausted
+	case isName && name.IsNotFound:
+		return CauseUnknownHost
+	case isName && !name.IsTimeout:
+		return CauseNameResolution
+	}
+	return CauseNone
+}
+
+// timeoutCause tells the limits apart. An end of the caller's own context counts
+// as one: a health check bounds the whole of its call so.
+func timeoutCause(err error) Cause {
+	broken, isOurs := errors.AsType[*Error](err)
+	timeout, isNet := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, ErrConnectTimeout):
+		return CauseConnectTimeout
+	case errors.Is(err, ErrWriteTimeout):
+		return CauseWriteTimeout
+	case errors.Is(err, ErrIdleTimeout):
+		return CauseIdleTimeout
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, ErrTimeout), isNet && timeout.Timeout():
+		if isOurs && broken.Step == stepConnect {
+			return CauseConnectTimeout
+		}
+		return CauseTimeout
+	}
+	return CauseNone
+}
+
+// IsRefusal tells whether a call failed because nobody is at the address. Timeouts
+// are no refusals, as a busy server has them too, and neither is a name or a
+// certificate that does not check out.
+func IsRefusal(err error) bool {
+	return isErrno(err, syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN)
+}
+
+// IsLocal tells that this machine, not the backend, had no means to connect.
+func IsLocal(err error) bool {
+	return isErrno(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL)
+}
+
+func isErrno(err error, numbers ...syscall.Errno) bool {
+	for _, number := range numbers {
+		if errors.Is(err, number) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,8 +1,12 @@
 package transport
 
 import (
+	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -118,4 +122,179 @@ func equalFold(s, lower string) bool {
 		}
 	}
 	return true
+}
+
+const (
+	// inlineLimit is the longest body that is written before the reply is
+	// awaited: it fits into the buffers of both kernels, so that writing it
+	// does not wait for a backend that answers without reading. A goroutine
+	// for every ordinary chat request would cost more than its write.
+	inlineLimit = 64 << 10
+	// recordSize is how much is gathered for one write where pieces cannot be
+	// handed over together; it is the largest TLS record.
+	recordSize = 16 << 10
+	// stretch is the longest write under one deadline on TLS, which does not
+	// survive a write deadline: long enough to be cheap, short enough that a
+	// slow link moves it within any sensible limit.
+	stretch = 4 * recordSize
+)
+
+// write sends head and body. It fails with a timeout when nothing moves for
+// limit (zero: never); up to twice that can pass, because only the moment of
+// waking shows whether anything moved.
+func (c *conn) write(head []byte, body [][]byte, limit time.Duration) error {
+	if c.vector {
+		return c.writeVector(head, body, limit)
+	}
+	return c.writePieces(head, body, limit)
+}
+
+// gather returns the pieces of a request in the connection's own list.
+func (c *conn) gather(head []byte, body [][]byte) [][]byte {
+	all := append(c.vec[:0], head)
+	for _, segment := range body {
+		if len(segment) > 0 {
+			all = append(all, segment)
+		}
+	}
+	c.vec = all
+	return all
+}
+
+func (c *conn) writeVector(head []byte, body [][]byte, limit time.Duration) error {
+	all := c.gather(head, body)
+	due := after(time.Now(), limit)
+	c.writes.arrange(due)
+	var err error
+	for {
+		var n int64
+		n, err = c.vec.WriteTo(c.nc) // moves c.vec past what was written
+		if err == nil || !expired(err) {
+			break
+		}
+		now := time.Now()
+		if n > 0 {
+			due = after(now, limit)
+		}
+		if !due.IsZero() && !now.Before(due) {
+			break
+		}
+		c.writes.reset(due)
+	}
+	c.vec = all[:0] // WriteTo dropped the pieces, so that no body is held
+	return err
+}
+
+// writePieces gathers small pieces and writes long ones as they are.
+func (c *conn) writePieces(head []byte, body [][]byte, limit time.Duration) error {
+	scratch := c.client.scratch.Get().(*[]byte)
+	defer c.client.putScratch(scratch)
+	*scratch = append((*scratch)[:0], head...)
+	for _, segment := range body {
+		for len(segment) > 0 {
+			gathered := len(*scratch)
+			if gathered == 0 && len(segment) >= recordSize {
+				n := min(len(segment), stretch)
+				if err := c.writeOnce(segment[:n], limit); err != nil {
+					return err
+				}
+				segment = segment[n:]
+				continue
+			}
+			n := min(len(segment), max(recordSize-gathered, 0))
+			*scratch = append(*scratch, segment[:n]...)
+			segment = segment[n:]
+			if gathered+n < recordSize {
+				continue
+			}
+			if err := c.writeOnce(*scratch, limit); err != nil {
+				return err
+			}
+			*scratch = (*scratch)[:0]
+		}
+	}
+	if len(*scratch) == 0 {
+		return nil
+	}
+	return c.writeOnce(*scratch, limit)
+}
+
+// writeFrom sends head and length bytes of body, a record at a time.
+func (c *conn) writeFrom(head []byte, body io.Reader, length int64, limit time.Duration) error {
+	scratch := c.client.scratch.Get().(*[]byte)
+	defer c.client.putScratch(scratch)
+	*scratch = slices.Grow(append((*scratch)[:0], head...), recordSize)
+	for {
+		gathered := len(*scratch)
+		piece := (*scratch)[:gathered+int(min(length, recordSize))]
+		n, err := io.ReadFull(body, piece[gathered:])
+		if err != nil {
+			return &sourceError{unexpectedEOF(err)}
+		}
+		if err := c.writeOnce(piece, limit); err != nil {
+			return err
+		}
+		if length -= int64(n); length == 0 {
+			return nil
+		}
+		*scratch = (*scratch)[:0]
+	}
+}
+
+func (c *conn) writeOnce(p []byte, limit time.Duration) error {
+	due := after(time.Now(), limit)
+	if !due.IsZero() || !c.writes.at.IsZero() {
+		c.writes.reset(due)
+	}
+	_, err := c.nc.Write(p)
+	return err
+}
+
+// upload is a long body on its way, written by a goroutine of its own while
+// the call awaits the reply.
+type upload struct {
+	done     chan struct{}
+	answered atomic.Bool // the head of the reply has come
+
+	// Valid once done is closed.
+	err     error
+	endedAt time.Time
+}
+
+// startUpload sends a head in the background, and behind it a body, or what is to be
+// uploaded unless that is nil. Their memory is in use until done is closed, which
+// closing the connection hastens.
+func startUpload(c *conn, head []byte, body [][]byte, from *wire.Upload, limit time.Duration) *upload {
+	u := &upload{done: make(chan struct{})}
+	go func() {
+		var err error
+		if from != nil {
+			err = c.writeFrom(head, from.Open(), from.Length, limit)
+		} else {
+			err = c.write(head, body, limit)
+		}
+		if err == nil {
+			c.sent.Store(true)
+		}
+		u.err, u.endedAt = err, time.Now()
+		close(u.done)
+		// The reader finds out about a broken connection by itself, but not
+		// that a whole one takes, or gets, nothing any more. An answer that
+		// has begun may be read to its end all the same.
+		_, ours := err.(*sourceError)
+		if (ours || expired(err)) && !u.answered.Load() {
+			c.abort()
+		}
+	}()
+	return u
+}
+
+// finished reports whether the upload has ended, well or not.
+func (u *upload) finished() bool {
+	select {
+	case <-u.done:
+		return true
+	default:
+		return false
+	}
 }

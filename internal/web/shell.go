@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
@@ -207,4 +209,181 @@ func isTrusted(addr netip.Addr, trusted []netip.Prefix) bool {
 		}
 	}
 	return false
+}
+
+// log writes the access log line of a request, unless its level is off or sampling
+// leaves it out.
+func (s *Shell) log(c *calls.Call, r *http.Request) {
+	level := levelOf(c, r.URL.Path)
+	if !s.options.AccessLog || !s.access.Enabled(r.Context(), level) || s.leftOut(c) {
+		return
+	}
+	status := c.Status
+	if c.Gone {
+		status = schema.StatusCancelled
+	}
+	attrs := append(make([]slog.Attr, 0, 16),
+		slog.String("request_id", c.RequestID),
+		slog.String("method", Shorten(r.Method)),
+		slog.String("path", loggedPath(r)),
+		slog.Int("status", status),
+		slog.Float64("duration_ms", milliseconds(c.Ended)))
+	if c.Unified {
+		attrs = append(attrs, slog.String("service", c.Service.String()), slog.String("model", cmp.Or(c.Model, c.Asked)),
+			slog.String("instance", c.Instance), slog.Int("attempts", c.Attempts))
+		if c.Model != "" && c.Asked != "" {
+			attrs = append(attrs, slog.String("asked", c.Asked))
+		}
+	}
+	if c.FirstByte > 0 {
+		attrs = append(attrs, slog.Float64("ttft_ms", milliseconds(c.FirstByte)))
+	}
+	if c.Usage.Known {
+		attrs = append(attrs, slog.Int64("prompt_tokens", c.Usage.Prompt), slog.Int64("completion_tokens", c.Usage.Completion))
+	}
+	if c.Cost > 0 {
+		attrs = append(attrs, slog.String("cost", c.Cost.String()))
+	}
+	if c.Code != "" {
+		attrs = append(attrs, slog.String("error_code", c.Code))
+	}
+	if cause := c.Cause(); cause != "" {
+		attrs = append(attrs, slog.String("cause", cause))
+	}
+	if retry := r.Header["X-Stainless-Retry-Count"]; len(retry) > 0 && retry[0] != "" && retry[0] != "0" && len(retry[0]) < 4 {
+		attrs = append(attrs, slog.String("client_retry", retry[0]))
+	}
+	_ = logs.WriteAttrs(r.Context(), s.access, c.Started.Add(c.Ended), level, "request", attrs) // a log that fails is no fault of the request
+}
+
+// logArrival writes at DEBUG that a request has come, so that one which does not end is
+// seen as well.
+func (s *Shell) logArrival(c *calls.Call, r *http.Request) {
+	if !s.options.AccessLog || isProbe(r.URL.Path) || !s.access.Enabled(r.Context(), slog.LevelDebug) {
+		return
+	}
+	_ = logs.WriteAttrs(r.Context(), s.access, c.Started, slog.LevelDebug, "request arrived", []slog.Attr{
+		slog.String("request_id", c.RequestID), slog.String("method", Shorten(r.Method)), slog.String("path", loggedPath(r)),
+		slog.String("peer", r.RemoteAddr), slog.String("protocol", r.Proto), slog.Int64("length", r.ContentLength),
+	}) // a log that fails is no fault of the request
+}
+
+// loggedPath returns the path of a request for a log, in which one may have no more than a
+// short line, whatever was sent.
+func loggedPath(r *http.Request) string {
+	const longest = 512
+	return CutText(r.URL.Path, longest)
+}
+
+// levelOf returns the level of a request's line. A client that left is not a warning.
+func levelOf(c *calls.Call, path string) slog.Level {
+	switch {
+	case isProbe(path):
+		return slog.LevelDebug
+	case c.Status >= http.StatusInternalServerError && !c.Gone:
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
+}
+
+// leftOut decides at random whether a successful request gets no line. Every other
+// request gets one.
+func (s *Shell) leftOut(c *calls.Call) bool {
+	sample := s.options.AccessSample
+	if sample >= 1 || c.Status >= http.StatusBadRequest || c.Code != "" || c.Gone {
+		return false
+	}
+	return rand.Float64() >= sample //nolint:gosec // nobody gains by guessing it
+}
+
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
+}
+
+// ErrStopping is the cause with which the contexts of requests end that still run when
+// the time for a shutdown is over.
+var ErrStopping = errors.New("the gateway is shutting down")
+
+// inFlight counts the requests that a shutdown waits for: those that began before the
+// shutdown (early) and those that began after it (late).
+type inFlight struct {
+	early, late atomic.Int64
+	draining    atomic.Bool
+	shut        atomic.Bool   // the early ones have ended, and no connection is accepted
+	idle        chan struct{} // is sent to when a count reaches zero during a drain
+}
+
+func newInFlight() *inFlight { return &inFlight{idle: make(chan struct{}, 1)} }
+
+// isProbe reports whether requests to a path come from programs that watch the gateway
+// and keep asking: a shutdown does not wait for them, and they are not worth a line in the
+// log.
+func isProbe(path string) bool { return strings.HasPrefix(path, "/actuator") }
+
+// enter counts a request and returns the counter that it was added to, for leave.
+func (f *inFlight) enter() *atomic.Int64 {
+	f.early.Add(1)
+	if !f.draining.Load() {
+		return &f.early
+	}
+	f.late.Add(1)
+	f.leave(&f.early)
+	return &f.late
+}
+
+func (f *inFlight) leave(count *atomic.Int64) {
+	if count.Add(-1) == 0 && f.draining.Load() {
+		select {
+		case f.idle <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// wait waits until a count is zero, or until the context ends.
+func (f *inFlight) wait(ctx context.Context, count *atomic.Int64) error {
+	for count.Load() > 0 {
+		select {
+		case <-f.idle:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Drain waits until no request is running, or until the context ends. From now on every
+// reply has "Connection: close", so that clients connect to another gateway. Drain
+// calls shut, which must close the listener, when the requests that ran at the
+// beginning have ended; without it new requests would keep the gateway from stopping.
+// Connections of HTTP/2 are told to end from then on only (GOAWAY), because some clients
+// give up every request on a connection that is told so.
+func (s *Shell) Drain(ctx context.Context, shut func()) error {
+	s.running.draining.Store(true)
+	if err := s.running.wait(ctx, &s.running.early); err != nil {
+		return err
+	}
+	s.running.shut.Store(true)
+	shut()
+	return s.running.wait(ctx, &s.running.late)
+}
+
+// FirstOf returns the first value of a header, whose name is given in its canonical
+// form, or an empty text.
+func FirstOf(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// Shorten cuts what a client sent to a length that fits a message.
+func Shorten(text string) string { return CutText(text, 160) }
+
+// CutText cuts a text that is longer than so many bytes, and marks the cut.
+func CutText(text string, longest int) string {
+	if len(text) > longest {
+		return strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
 }

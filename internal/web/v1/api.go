@@ -16,11 +16,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/calls"
-	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/shares"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -46,9 +44,9 @@ type Options struct {
 	Keys admit.Keys
 	// Memory tells whether there is memory for more requests, and has the budget
 	// for their bodies; nil means that there is no bound.
-	Memory *memory.Watch
+	Memory *admit.Memory
 	// Uploads is the space on disk that uploads share; nil means that there is no bound.
-	Uploads *shares.Pool
+	Uploads *admit.Room
 	// Answers keeps the responses of the Responses API; nil keeps none.
 	Answers answers.Store
 	// Recorder says what is kept of requests beside their records; nil keeps nothing.
@@ -148,13 +146,12 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 		showRequestID(w.Header())
 	}
 	x.caller = access.Caller{
-		Addr:          web.ClientAddr(r, a.options.TrustedProxies),
-		RequestID:     x.call.RequestID,
-		Authorization: web.FirstOf(r.Header, "Authorization"),
-		APIKey:        access.KeyIn(r.Header),
-		Traceparent:   web.FirstOf(r.Header, "Traceparent"),
-		Tracestate:    web.FirstOf(r.Header, "Tracestate"),
-		Retry:         isRetry(web.FirstOf(r.Header, "X-Stainless-Retry-Count")),
+		Addr:        web.ClientAddr(r, a.options.TrustedProxies),
+		RequestID:   x.call.RequestID,
+		Header:      r.Header,
+		Traceparent: web.FirstOf(r.Header, "Traceparent"),
+		Tracestate:  web.FirstOf(r.Header, "Tracestate"),
+		Retry:       isRetry(web.FirstOf(r.Header, "X-Stainless-Retry-Count")),
 	}
 	if hops := r.Header["Cdn-Loop"]; len(hops) > 0 {
 		x.caller.Hops = strings.Join(hops, ", ")

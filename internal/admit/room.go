@@ -1,6 +1,4 @@
-// Package shares divides an amount that is scarce, such as the memory for bodies, among
-// those who hold parts of it, so that one of them cannot keep it from the others.
-package shares
+package admit
 
 import (
 	"math"
@@ -19,11 +17,13 @@ const (
 	addressShare = 8
 )
 
-// Unlimited is the limit of a pool that has no limit.
+// Unlimited is the limit of a Room that has no limit.
 const Unlimited = math.MaxInt64
 
-// Pool is an amount that holders share. The zero Pool is empty: nothing can be taken.
-type Pool struct {
+// Room is an amount that is scarce, such as the memory for bodies or the space for uploads
+// on disk, and that those who hold parts of it share, so that one of them cannot keep it
+// from the others. The zero Room is empty: nothing can be taken.
+type Room struct {
 	mu    sync.Mutex
 	limit int64
 	taken int64
@@ -33,36 +33,36 @@ type Pool struct {
 	spare []*account // that nobody uses, for the next caller
 }
 
-// maxSpare is how many accounts a pool keeps for callers to come.
+// maxSpare is how many accounts a Room keeps for callers to come.
 const maxSpare = 64
 
-// account is what a holder has of a pool. It exists for as long as a lease uses it.
+// account is what a holder has of a Room. It exists for as long as a lease uses it.
 type account struct {
 	held   int64
 	leases int
 }
 
-// NewPool returns a pool of an amount.
-func NewPool(limit int64) *Pool {
-	return &Pool{limit: limit}
+// NewRoom returns a Room of an amount.
+func NewRoom(limit int64) *Room {
+	return &Room{limit: limit}
 }
 
 // SetLimit changes the amount. What was taken stays taken, even if it is more than that.
-func (p *Pool) SetLimit(limit int64) {
+func (p *Room) SetLimit(limit int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit = limit
 }
 
 // Limit returns the amount.
-func (p *Pool) Limit() int64 {
+func (p *Room) Limit() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.limit
 }
 
 // Most returns how much one holder may have while there is no other.
-func (p *Pool) Most() int64 {
+func (p *Room) Most() int64 {
 	limit := p.Limit()
 	if limit == Unlimited {
 		return limit
@@ -71,16 +71,16 @@ func (p *Pool) Most() int64 {
 }
 
 // Taken returns how much all holders have.
-func (p *Pool) Taken() int64 {
+func (p *Room) Taken() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.taken
 }
 
-// Lease is what one request has of a pool. It must not be used concurrently. The zero
-// Lease is of no pool and takes whatever it is asked to.
+// Lease is what one request has of a Room. It must not be used concurrently. The zero
+// Lease is of no Room and takes whatever it is asked to.
 type Lease struct {
-	pool *Pool
+	room *Room
 	key  string
 	addr netip.Addr
 	// byKey and byAddr are the accounts of the caller, from the first amount on.
@@ -89,27 +89,27 @@ type Lease struct {
 }
 
 // Lease returns a lease for a caller: the one with a key or, without one, whoever comes
-// from an address. It has to be closed. That of a nil Pool is the zero Lease.
-func (p *Pool) Lease(key string, addr netip.Addr) Lease {
-	return Lease{pool: p, key: key, addr: addr}
+// from an address. It has to be closed. That of a nil Room is the zero Lease.
+func (p *Room) Lease(key string, addr netip.Addr) Lease {
+	return Lease{room: p, key: key, addr: addr}
 }
 
 // open finds the accounts of the caller; mu is held.
 func (l *Lease) open() {
-	p := l.pool
+	p := l.room
 	if p.keys == nil {
 		p.keys, p.addrs = map[string]*account{}, map[netip.Addr]*account{}
 	}
 	if l.key != "" {
 		l.byKey = openAccount(p, p.keys, l.key, l.held)
 	}
-	l.addr = client(l.addr)
+	l.addr = clientOf(l.addr)
 	l.byAddr = openAccount(p, p.addrs, l.addr, l.held)
 }
 
 // openAccount returns the account of a holder for one more lease, which holds something
-// already if it is from before the pool had a limit.
-func openAccount[H comparable](p *Pool, accounts map[H]*account, who H, held int64) *account {
+// already if it is from before the Room had a limit.
+func openAccount[H comparable](p *Room, accounts map[H]*account, who H, held int64) *account {
 	a := accounts[who]
 	if a == nil {
 		a = p.newAccount()
@@ -121,7 +121,7 @@ func openAccount[H comparable](p *Pool, accounts map[H]*account, who H, held int
 }
 
 // newAccount returns an empty account; mu is held.
-func (p *Pool) newAccount() *account {
+func (p *Room) newAccount() *account {
 	last := len(p.spare) - 1
 	if last < 0 {
 		return new(account)
@@ -133,7 +133,7 @@ func (p *Pool) newAccount() *account {
 }
 
 // closeAccount ends the use of an account by a lease.
-func closeAccount[H comparable](p *Pool, accounts map[H]*account, who H, a *account) {
+func closeAccount[H comparable](p *Room, accounts map[H]*account, who H, a *account) {
 	if a == nil {
 		return
 	}
@@ -146,9 +146,9 @@ func closeAccount[H comparable](p *Pool, accounts map[H]*account, who H, a *acco
 	}
 }
 
-// client returns what counts as one address: an IPv4 address however it is written, or
+// clientOf returns what counts as one address: an IPv4 address however it is written, or
 // the /64 network that an IPv6 subscriber can pick addresses from at will.
-func client(addr netip.Addr) netip.Addr {
+func clientOf(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if !addr.Is6() {
 		return addr
@@ -159,7 +159,7 @@ func client(addr netip.Addr) netip.Addr {
 // Verdict says whether a lease may take more.
 type Verdict uint8
 
-// The verdicts: it may, the pool has too little left, or the caller holds its share.
+// The verdicts: it may, the Room has too little left, or the caller holds its share.
 const (
 	Granted Verdict = iota
 	Exhausted
@@ -168,7 +168,7 @@ const (
 
 // Take takes an amount, unless the verdict is against it.
 func (l *Lease) Take(amount int64) Verdict {
-	p := l.pool
+	p := l.room
 	if p == nil {
 		return Granted
 	}
@@ -183,7 +183,7 @@ func (l *Lease) Take(amount int64) Verdict {
 
 // May returns the verdict on an amount and takes nothing.
 func (l *Lease) May(amount int64) Verdict {
-	p := l.pool
+	p := l.room
 	if p == nil {
 		return Granted
 	}
@@ -194,13 +194,13 @@ func (l *Lease) May(amount int64) Verdict {
 
 // judge returns the verdict on an amount; mu is held.
 func (l *Lease) judge(amount int64) Verdict {
-	if l.pool.limit == Unlimited {
+	if l.room.limit == Unlimited {
 		return Granted
 	}
 	if l.byAddr == nil {
 		l.open()
 	}
-	left := l.pool.limit - l.pool.taken - amount
+	left := l.room.limit - l.room.taken - amount
 	if left < 0 {
 		return Exhausted
 	}
@@ -219,7 +219,7 @@ func (l *Lease) judge(amount int64) Verdict {
 
 // add adds an amount, which is negative for one that is given back; mu is held.
 func (l *Lease) add(amount int64) {
-	l.pool.taken += amount
+	l.room.taken += amount
 	l.held += amount
 	if l.byKey != nil {
 		l.byKey.held += amount
@@ -229,12 +229,12 @@ func (l *Lease) add(amount int64) {
 	}
 }
 
-// Most returns how much of the pool the caller may have while there is no other.
+// Most returns how much of the Room the caller may have while there is no other.
 func (l *Lease) Most() int64 {
-	if l.pool == nil {
+	if l.room == nil {
 		return Unlimited
 	}
-	return l.pool.Most()
+	return l.room.Most()
 }
 
 // Held returns how much the lease has taken and not given back.
@@ -242,17 +242,17 @@ func (l *Lease) Held() int64 { return l.held }
 
 // Keep gives back what the lease has beyond an amount.
 func (l *Lease) Keep(amount int64) {
-	if l.pool == nil || l.held <= amount {
+	if l.room == nil || l.held <= amount {
 		return
 	}
-	l.pool.mu.Lock()
-	defer l.pool.mu.Unlock()
+	l.room.mu.Lock()
+	defer l.room.mu.Unlock()
 	l.add(amount - l.held)
 }
 
 // Close gives everything back and ends the lease.
 func (l *Lease) Close() {
-	p := l.pool
+	p := l.room
 	if p == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package shares
+package admit
 
 import (
 	"fmt"
@@ -22,37 +22,37 @@ func takeAll(l *Lease, step int64) (got int64) {
 // has.
 func TestOneHolderLeavesSomethingToOthers(t *testing.T) {
 	for name, c := range map[string]struct {
-		holder, other func(*Pool) Lease
+		holder, other func(*Room) Lease
 		want, left    int64 // what the holder gets, and the other one after it
 	}{
 		"two keys from one address": {
-			func(p *Pool) Lease { return p.Lease("a", here) }, func(p *Pool) Lease { return p.Lease("b", here) }, 600, 200,
+			func(p *Room) Lease { return p.Lease("a", here) }, func(p *Room) Lease { return p.Lease("b", here) }, 600, 200,
 		},
 		"two keys from two addresses": {
-			func(p *Pool) Lease { return p.Lease("a", here) }, func(p *Pool) Lease { return p.Lease("b", there) }, 600, 200,
+			func(p *Room) Lease { return p.Lease("a", here) }, func(p *Room) Lease { return p.Lease("b", there) }, 600, 200,
 		},
 		"a key from anywhere": {
-			func(p *Pool) Lease { return p.Lease("a", netip.AddrFrom4([4]byte{10, 0, 0, byte(rand.N(255))})) },
-			func(p *Pool) Lease { return p.Lease("b", there) }, 600, 200,
+			func(p *Room) Lease { return p.Lease("a", netip.AddrFrom4([4]byte{10, 0, 0, byte(rand.N(255))})) },
+			func(p *Room) Lease { return p.Lease("b", there) }, 600, 200,
 		},
 		"two addresses": {
-			func(p *Pool) Lease { return p.Lease("", here) }, func(p *Pool) Lease { return p.Lease("", there) }, 600, 200,
+			func(p *Room) Lease { return p.Lease("", here) }, func(p *Room) Lease { return p.Lease("", there) }, 600, 200,
 		},
 		"an address in two notations": {
-			func(p *Pool) Lease { return p.Lease("", here) },
-			func(p *Pool) Lease { return p.Lease("", netip.MustParseAddr("::ffff:192.0.2.1")) }, 600, 0,
+			func(p *Room) Lease { return p.Lease("", here) },
+			func(p *Room) Lease { return p.Lease("", netip.MustParseAddr("::ffff:192.0.2.1")) }, 600, 0,
 		},
 		"a network of IPv6": {
-			func(p *Pool) Lease { return p.Lease("", netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", rand.N(9)+1))) },
-			func(p *Pool) Lease { return p.Lease("", netip.MustParseAddr("2001:db8::ffff")) }, 600, 0,
+			func(p *Room) Lease { return p.Lease("", netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", rand.N(9)+1))) },
+			func(p *Room) Lease { return p.Lease("", netip.MustParseAddr("2001:db8::ffff")) }, 600, 0,
 		},
 		"many keys from one address": {
-			func(p *Pool) Lease { return p.Lease(fmt.Sprint("key-", rand.Int()), here) },
-			func(p *Pool) Lease { return p.Lease("b", there) }, 800, 60,
+			func(p *Room) Lease { return p.Lease(fmt.Sprint("key-", rand.Int()), here) },
+			func(p *Room) Lease { return p.Lease("b", there) }, 800, 60,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := NewPool(900)
+			p := NewRoom(900)
 			var got int64
 			for range 200 {
 				l := c.holder(p)
@@ -74,7 +74,7 @@ func TestOneHolderLeavesSomethingToOthers(t *testing.T) {
 }
 
 func TestVerdictsSayWhatIsShort(t *testing.T) {
-	p := NewPool(900)
+	p := NewRoom(900)
 	a, b := p.Lease("a", here), p.Lease("b", here)
 	if p.Most() != 600 {
 		t.Errorf("a holder may have %d", p.Most())
@@ -110,7 +110,7 @@ func TestNoPoolAndNoLimitTakeAnything(t *testing.T) {
 	}
 	none.Keep(0)
 	none.Close()
-	p := NewPool(Unlimited)
+	p := NewRoom(Unlimited)
 	l := p.Lease("a", here)
 	if p.Most() != Unlimited || l.Take(1<<60) != Granted || l.Take(1<<60) != Granted {
 		t.Error("a pool without a limit refuses")
@@ -133,7 +133,7 @@ func TestNoPoolAndNoLimitTakeAnything(t *testing.T) {
 
 func TestLimitIsNeverExceeded(t *testing.T) {
 	const limit = 1000
-	p := NewPool(limit)
+	p := NewRoom(limit)
 	var all sync.WaitGroup
 	for n := range 20 {
 		all.Go(func() {
@@ -156,7 +156,7 @@ func TestLimitIsNeverExceeded(t *testing.T) {
 }
 
 func BenchmarkLease(b *testing.B) {
-	p := NewPool(1 << 30)
+	p := NewRoom(1 << 30)
 	other := p.Lease("team-a", here)
 	defer other.Close()
 	other.Take(1 << 10)

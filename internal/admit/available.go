@@ -1,4 +1,4 @@
-package memory
+package admit
 
 import (
 	"io/fs"

@@ -1,4 +1,4 @@
-package memory
+package admit
 
 import (
 	"context"
@@ -7,12 +7,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/patchbay-ai/patchbay/internal/shares"
 )
 
 func TestMemoryIsShortBetweenTheMarks(t *testing.T) {
-	w := new(Watch)
+	w := new(Memory)
 	w.limit.Store(1000)
 	for _, step := range []struct {
 		used uint64
@@ -45,7 +43,7 @@ func TestLimitChangesWhileItIsWatched(t *testing.T) {
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := New(0)
+		w := NewMemory(0)
 		standing := debug.SetMemoryLimit(-1)
 		ended := make(chan struct{})
 		go func() {
@@ -83,7 +81,7 @@ func TestGarbageDoesNotKeepMemoryShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const left = 256 << 20
 		debug.FreeOSMemory()
-		w := new(Watch)
+		w := new(Memory)
 		w.limit.Store(int64(float64(used()+left) / 0.95))
 		leaveBehind(left)
 		if w.update(used()); !w.Short() {
@@ -118,7 +116,7 @@ func leaveBehind(size int) int {
 func TestBodiesHaveHalfOfTheMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
-	w := New(2 << 40)
+	w := NewMemory(2 << 40)
 	if got := w.Bodies().Limit(); got != 1<<40 {
 		t.Errorf("%d", got)
 	}
@@ -127,10 +125,10 @@ func TestBodiesHaveHalfOfTheMemory(t *testing.T) {
 		t.Errorf("%d after a change", got)
 	}
 	w.SetLimit(math.MaxInt64)
-	if got := w.Bodies().Limit(); got != shares.Unlimited {
+	if got := w.Bodies().Limit(); got != Unlimited {
 		t.Errorf("%d without a limit", got)
 	}
-	if none := (*Watch)(nil).Bodies(); none != nil {
+	if none := (*Memory)(nil).Bodies(); none != nil {
 		t.Error("without a watch there is a bound")
 	}
 }

@@ -1,7 +1,4 @@
-// Package memory detects when the program is about to run out of memory, so that
-// new requests can be refused while running ones continue. It also says how much of
-// the memory the bodies of requests may take.
-package memory
+package admit
 
 import (
 	"context"
@@ -12,8 +9,6 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
-
-	"github.com/patchbay-ai/patchbay/internal/shares"
 )
 
 const (
@@ -33,100 +28,102 @@ const (
 	bodyShare = 0.5
 )
 
-// Watch observes the memory of the program.
-type Watch struct {
+// Memory detects when the program is about to run out of memory, so that new requests can
+// be refused while running ones continue. It also says how much of the memory the bodies
+// of requests may take.
+type Memory struct {
 	// defaultLimit is the limit of the environment, in force where none is configured.
 	defaultLimit int64
 	limit        atomic.Int64
 	// changed wakes Run, which alone updates short.
 	changed chan struct{}
 	short   atomic.Bool
-	bodies  shares.Pool
+	bodies  Room
 }
 
-// New sets the limit that the collector works towards and returns the watch of
+// NewMemory sets the limit that the collector works towards and returns the watch of
 // it. Zero takes the limit that GOMEMLIMIT sets and, without that, a share of what
 // the container or the machine has; with GOMEMLIMIT=off memory is never short.
-func New(limit int64) *Watch {
-	w := &Watch{defaultLimit: debug.SetMemoryLimit(-1), changed: make(chan struct{}, 1)}
-	if w.defaultLimit == math.MaxInt64 && os.Getenv("GOMEMLIMIT") == "" {
-		w.defaultLimit = detectLimit(os.DirFS("/"))
+func NewMemory(limit int64) *Memory {
+	m := &Memory{defaultLimit: debug.SetMemoryLimit(-1), changed: make(chan struct{}, 1)}
+	if m.defaultLimit == math.MaxInt64 && os.Getenv("GOMEMLIMIT") == "" {
+		m.defaultLimit = detectLimit(os.DirFS("/"))
 	}
-	w.SetLimit(limit)
-	return w
+	m.SetLimit(limit)
+	return m
 }
 
 // Bodies returns the memory for the bodies of requests and of large answers, which
-// callers share. A nil Watch has no bound for it, and returns nil.
-func (w *Watch) Bodies() *shares.Pool {
-	if w == nil {
+// callers share. A nil Memory has no bound for it, and returns nil.
+func (m *Memory) Bodies() *Room {
+	if m == nil {
 		return nil
 	}
-	return &w.bodies
+	return &m.bodies
 }
 
-// SetLimit changes the limit, as New sets it, while the program runs.
-func (w *Watch) SetLimit(limit int64) {
+// SetLimit changes the limit, as NewMemory sets it, while the program runs.
+func (m *Memory) SetLimit(limit int64) {
 	if limit <= 0 {
-		limit = w.defaultLimit
+		limit = m.defaultLimit
 	}
-	if w.limit.Swap(limit) == limit {
+	if m.limit.Swap(limit) == limit {
 		return
 	}
 	debug.SetMemoryLimit(limit)
-	bodies := int64(shares.Unlimited)
+	bodies := int64(Unlimited)
 	if limit != math.MaxInt64 {
 		bodies = int64(bodyShare * float64(limit))
 	}
-	w.bodies.SetLimit(bodies)
+	m.bodies.SetLimit(bodies)
 	select {
-	case w.changed <- struct{}{}:
+	case m.changed <- struct{}{}:
 	default: // Run has not seen the change before this one
 	}
 }
 
 // Short reports whether memory is short.
-func (w *Watch) Short() bool { return w.short.Load() }
+func (m *Memory) Short() bool { return m.short.Load() }
 
 // Run watches until the context ends.
-func (w *Watch) Run(ctx context.Context) {
+func (m *Memory) Run(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	var cycles uint64       // of the collector, at the last look
 	var collected time.Time // when Run had memory collected
 	for {
 		ticks := tick.C
-		if w.limit.Load() == math.MaxInt64 {
+		if m.limit.Load() == math.MaxInt64 {
 			ticks = nil // without a limit there is nothing to check
 			tick.Stop()
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.changed:
+		case <-m.changed:
 			tick.Reset(checkEvery)
 		case <-ticks:
 		}
 		before := cycles
 		cycles = collections()
-		w.update(used())
+		m.update(used())
 		// Refusals allocate so little that the collector may not run for minutes, and
 		// until it has, what ended requests leave behind counts as used.
-		if w.Short() && cycles == before && time.Since(collected) >= collectEvery {
+		if m.Short() && cycles == before && time.Since(collected) >= collectEvery {
 			runtime.GC()
 			cycles, collected = collections(), time.Now()
-			w.update(used())
+			m.update(used())
 		}
 	}
 }
 
-func (w *Watch) update(used uint64) {
-	share := float64(used) / float64(w.limit.Load())
+func (m *Memory) update(used uint64) {
+	share := float64(used) / float64(m.limit.Load())
 	switch {
 	case share > highMark:
-		w.short.Store(true)
+		m.short.Store(true)
 	case share < lowMark:
-		w.short.Store(false)
+		m.short.Store(false)
 	}
 }
 
