@@ -22,8 +22,7 @@ type Answer struct {
 	Usage   Usage
 }
 
-// Delta is what one event of a stream adds to an answer. The last delta of an answer whose
-// usage is known has the usage and no choices.
+// Delta is what one event of a stream adds to an answer. It has no usage.
 type Delta = Answer
 
 // FinishReason is why a choice ended, in OpenAI's words; empty while it has not.
@@ -84,9 +83,8 @@ type ToolCall struct {
 // delta.
 const keptLists = 64
 
-// Reset drops the choices and the usage and keeps the memory, for the next delta.
+// Reset drops the choices and keeps their memory, for the next delta.
 func (a *Answer) Reset() {
-	a.Usage = Usage{}
 	if cap(a.Choices) > keptLists {
 		a.Choices = nil
 	}

@@ -131,7 +131,7 @@ func (s Speaker) Reply(req *schema.Request, answer Answer, reply *Reply) error {
 		body = CompactCopy(body) // of which the stream is made when the body may be gone
 	}
 	reply.answer.Reset()
-	reply.answer.ID, reply.answer.Created = nil, 0
+	reply.answer = chat.Answer{Choices: reply.answer.Choices}
 	if err := s.Decode(req, body, &reply.Doc, &reply.answer); err != nil {
 		return err
 	}

@@ -39,10 +39,12 @@ func (u upper) client() *dialect.Client {
 	return &dialect.Client{Unify: u.Unify, Reply: u.Reply, Events: u.Events}
 }
 
-type upperEvents struct{ dialect.Deltas }
+type upperEvents struct{ from dialect.Deltas }
+
+func (e upperEvents) Usage() schema.Usage { return e.from.Usage().Usage }
 
 func (e upperEvents) Next() ([]byte, error) {
-	delta, err := e.Deltas.Next()
+	delta, err := e.from.Next()
 	if err != nil {
 		return nil, err
 	}

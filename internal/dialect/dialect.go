@@ -105,7 +105,7 @@ type Deltas interface {
 	// of Events.
 	Next() (*chat.Delta, error)
 	// Usage returns what the backend has reported so far.
-	Usage() schema.Usage
+	Usage() chat.Usage
 }
 
 // Events is a streamed answer as the client gets it.

@@ -3,6 +3,8 @@ package dialect
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
+	"io"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
@@ -69,31 +71,36 @@ func sizeOf(c *chat.Choice) int {
 // eventsUnified writes deltas as chunks of a completion.
 func eventsUnified(req *schema.Request, from Deltas) *Stream {
 	return &Stream{Events: &unifiedEvents{
-		Deltas: from, model: bytes.Clone(req.Body.Root().Get("model").Raw()), includeUsage: req.IncludeUsage,
+		from: from, model: bytes.Clone(req.Body.Root().Get("model").Raw()), includeUsage: req.IncludeUsage,
 	}}
 }
 
 // unifiedEvents writes the chunks of a completion.
 type unifiedEvents struct {
-	Deltas
+	from         Deltas
 	model        []byte // the caller's name of it, as JSON
-	includeUsage bool
+	includeUsage bool   // the usage is still to be told
 	head         []byte // what every chunk begins with
 	w            jsonwrite.Writer
 }
 
-// Next returns the chunk of the next delta that the caller gets.
+// Usage returns what the backend has reported so far.
+func (e *unifiedEvents) Usage() schema.Usage { return e.from.Usage().Usage }
+
+// Next returns the chunk of the next delta, or at the end that of the usage.
 func (e *unifiedEvents) Next() ([]byte, error) {
-	for {
-		e.w.Begin(Reuse(e.w.Out), nil) // nothing large is kept while the stream waits
-		delta, err := e.Deltas.Next()
-		if err != nil {
-			return nil, err
-		}
-		if len(delta.Choices) > 0 || delta.Usage.Known && e.includeUsage {
-			return e.chunk(delta), nil
+	e.w.Begin(Reuse(e.w.Out), nil) // nothing large is kept while the stream waits
+	delta, err := e.from.Next()
+	if errors.Is(err, io.EOF) && e.includeUsage {
+		e.includeUsage = false
+		if usage := e.from.Usage(); usage.Known {
+			return e.chunk(&chat.Answer{Usage: usage}), nil
 		}
 	}
+	if err != nil {
+		return nil, err
+	}
+	return e.chunk(delta), nil
 }
 
 func (e *unifiedEvents) chunk(delta *chat.Delta) []byte {

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -14,8 +13,7 @@ import (
 
 // deltas reads the events of a message.
 type deltas struct {
-	sse   *dialect.SSE
-	doc   jsonscan.Document
+	dialect.EventReader
 	delta chat.Delta
 	usage TokenCounts
 	// tools are the tool calls, which are numbered by themselves, and blocks says which
@@ -28,10 +26,7 @@ type deltas struct {
 	thinkingAt          int64
 	thinking, signature []byte
 
-	begun    bool  // a delta went out
-	finished bool  // a finish reason went out
-	stopped  bool  // nothing more is read
-	end      error // what every further call returns
+	begun bool // a delta went out
 }
 
 // toolCall is a tool call of the stream.
@@ -41,75 +36,40 @@ type toolCall struct {
 
 // decodeStream reads the events of a streamed message.
 func decodeStream(_ *schema.Request, body io.Reader) dialect.Deltas {
-	return &deltas{sse: dialect.NewSSE(body), thinkingAt: -1}
+	return &deltas{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, thinkingAt: -1}
 }
 
 // Usage returns what was reported so far.
-func (e *deltas) Usage() schema.Usage { return e.usage.Report() }
+func (e *deltas) Usage() chat.Usage { return e.usage.detailed() }
 
 // Next returns what the next event brings.
 func (e *deltas) Next() (*chat.Delta, error) {
-	for e.end == nil && !e.stopped {
-		e.delta.Reset()
-		dialect.DropLarge(&e.doc)
-		event, err := e.sse.Next()
-		if err != nil {
-			e.endOfInput(err)
-			break
-		}
-		err = e.take(event)
-		if (e.sse.Cut() || e.finished) && errors.Is(err, dialect.ErrInvalid) {
-			e.endOfInput(io.EOF) // the stream ended in the middle of this event, or before it
-			break
-		}
-		if err != nil {
-			e.end = err
-			break
-		}
-		if len(e.delta.Choices) > 0 {
-			e.begun = true
-			return &e.delta, nil
-		}
-	}
-	if e.end != nil {
-		return nil, e.end
-	}
-	e.end = io.EOF
-	if !e.usage.known {
-		return nil, e.end
-	}
 	e.delta.Reset()
-	e.delta.Usage = e.usage.detailed()
-	return &e.delta, nil
-}
-
-// endOfInput ends a stream whose reader returned an error. An answer that gave its
-// stop reason is complete, whatever happens to the connection afterwards.
-func (e *deltas) endOfInput(err error) {
-	switch {
-	case e.finished:
-		e.stopped = true
-	case errors.Is(err, io.EOF):
-		e.end = dialect.ErrTruncated
-	default:
-		e.end = err
+	if err := e.EventReader.Next(e.take); err != nil {
+		return nil, err
 	}
+	e.begun = true
+	return &e.delta, nil
 }
 
 // take reads one event into the delta, which stays empty for one that the caller does not
 // get.
-func (e *deltas) take(event dialect.Event) error {
+func (e *deltas) take(event dialect.Event) (bool, error) {
 	if dialect.IsDone(event.Data) {
-		return nil // not of this dialect; some gateways add it
+		return false, nil // not of this dialect; some gateways add it
 	}
 	if err := event.Failure(); err != nil {
-		return err
+		return false, err
 	}
-	e.doc.AllowDuplicateKeys = true
-	if err := e.doc.Parse(event.Data); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	e.Doc.AllowDuplicateKeys = true
+	if err := e.Doc.Parse(event.Data); err != nil {
+		return false, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
-	root := e.doc.Root()
+	err := e.read(event, e.Doc.Root())
+	return len(e.delta.Choices) > 0, err
+}
+
+func (e *deltas) read(event dialect.Event, root jsonscan.Value) error {
 	kind := root.Get("type").Text()
 	if kind == nil {
 		kind = event.Name
@@ -297,10 +257,10 @@ func (e *deltas) blockStop(root jsonscan.Value) {
 // finish tells why the answer ended.
 func (e *deltas) finish(delta jsonscan.Value) {
 	reason := delta.Get("stop_reason")
-	if !dialect.IsFinishReason(reason) || e.finished {
+	if !dialect.IsFinishReason(reason) || e.Finished {
 		return
 	}
-	e.finished = true
+	e.Finished = true
 	choice := e.tell()
 	if !e.begun {
 		choice.Text = []byte{}
@@ -313,12 +273,12 @@ func (e *deltas) finish(delta jsonscan.Value) {
 // stop ends the answer. One that did not say why it ended but has content gets
 // the usual reason.
 func (e *deltas) stop() error {
-	if !e.finished && !e.begun {
+	if !e.Finished && !e.begun {
 		return dialect.ErrTruncated
 	}
-	e.stopped = true
-	if !e.finished {
-		e.finished = true
+	e.Stopped = true
+	if !e.Finished {
+		e.Finished = true
 		e.tell().Finish = finishReason(nil, len(e.tools) > 0)
 	}
 	return nil

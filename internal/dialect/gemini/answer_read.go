@@ -24,7 +24,7 @@ type partialAnswer struct {
 	usage      tokenCounts
 	blocked    string // why the prompt was refused
 
-	doc, content, inner jsonscan.Document
+	content, inner jsonscan.Document
 }
 
 // candidate is what is known of a candidate besides what it says.
@@ -39,12 +39,12 @@ type candidate struct {
 
 // take reads an answer or an event of a stream. A stream that was not asked to
 // be one of events comes as an array of them.
-func (a *partialAnswer) take(data []byte) error {
-	a.doc.AllowDuplicateKeys = true
-	if err := a.doc.Parse(data); err != nil {
+func (a *partialAnswer) take(doc *jsonscan.Document, data []byte) error {
+	doc.AllowDuplicateKeys = true
+	if err := doc.Parse(data); err != nil {
 		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
-	root := a.doc.Root()
+	root := doc.Root()
 	if root.Kind() != jsonscan.Array {
 		return a.takeObject(root)
 	}
@@ -53,10 +53,10 @@ func (a *partialAnswer) take(data []byte) error {
 		list = append(list, v.Raw())
 	}
 	for _, raw := range list {
-		if err := a.doc.Parse(raw); err != nil {
+		if err := doc.Parse(raw); err != nil {
 			return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 		}
-		if err := a.takeObject(a.doc.Root()); err != nil {
+		if err := a.takeObject(doc.Root()); err != nil {
 			return err
 		}
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 // decode reads a whole answer.
-func decode(_ *schema.Request, body []byte, _ *jsonscan.Document, to *chat.Answer) error {
+func decode(_ *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Answer) error {
 	a := partialAnswer{to: to}
-	if err := a.take(body); err != nil {
+	if err := a.take(doc, body); err != nil {
 		return err
 	}
 	for i := range a.candidates {

@@ -12,83 +12,55 @@ import (
 // deltas reads a stream of partial answers. How a candidate ended is told last of all:
 // some servers go on after they said it, and calls may still come.
 type deltas struct {
-	sse    *dialect.SSE
+	dialect.EventReader
 	answer partialAnswer
 	delta  chat.Delta
-
-	done      bool // nothing more is read
-	ended     bool // the last delta of the choices went out
-	usageSent bool
-	err       error // what ended the stream for good
+	ended  bool // the last delta went out
 }
 
 // decodeStream reads server-sent events of partial answers.
 func decodeStream(_ *schema.Request, body io.Reader) dialect.Deltas {
-	d := &deltas{sse: dialect.NewSSE(body)}
+	d := &deltas{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}}
 	d.answer.to = &d.delta
 	return d
 }
 
 // Usage returns the last report.
-func (d *deltas) Usage() schema.Usage { return d.answer.usage.Usage.Usage }
+func (d *deltas) Usage() chat.Usage { return d.answer.usage.Usage }
 
 // Next returns what the next event brings.
 func (d *deltas) Next() (*chat.Delta, error) {
-	if d.err == nil {
-		d.err = d.next()
+	d.delta.Reset()
+	dialect.DropLarge(&d.answer.content, &d.answer.inner)
+	err := d.EventReader.Next(d.take)
+	if errors.Is(err, io.EOF) && !d.ended {
+		if err = d.answer.settle(dialect.ErrTruncated); err == nil {
+			d.ended = true
+			d.tellEnds()
+		}
 	}
-	if d.err != nil {
-		return nil, d.err
+	if err != nil {
+		return nil, err
 	}
 	return &d.delta, nil
 }
 
-func (d *deltas) next() error {
-	for !d.done {
-		d.delta.Reset()
-		dialect.DropLarge(&d.answer.doc, &d.answer.content, &d.answer.inner)
-		event, err := d.sse.Next()
-		switch {
-		case err != nil:
-			if !errors.Is(err, io.EOF) && !d.complete() {
-				return err
-			}
-			// An unclean end takes nothing from an answer that was complete.
-			d.done = true
-		case dialect.IsDone(event.Data): // the dialect has none, but proxies add it
-			d.done = true
-		default:
-			if err := event.Failure(); err != nil {
-				return err
-			}
-			err := d.answer.take(event.Data)
-			if (d.sse.Cut() || d.complete()) && errors.Is(err, dialect.ErrInvalid) {
-				d.done = true // half an event, or noise: the stream ended there
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if d.tellPending(); len(d.delta.Choices) > 0 {
-				return nil
-			}
-		}
+// take reads an event, and reports whether it tells something.
+func (d *deltas) take(event dialect.Event) (bool, error) {
+	if dialect.IsDone(event.Data) { // the dialect has none, but proxies add it
+		d.Stopped = true
+		return false, nil
 	}
-	d.delta.Reset()
-	if !d.ended {
-		d.ended = true
-		if err := d.answer.settle(dialect.ErrTruncated); err != nil {
-			return err
-		}
-		d.tellEnds()
-		return nil
+	if err := event.Failure(); err != nil {
+		return false, err
 	}
-	if !d.usageSent && d.answer.usage.Known {
-		d.usageSent = true
-		d.delta.Usage = d.answer.usage.Usage
-		return nil
+	err := d.answer.take(&d.Doc, event.Data)
+	d.Finished = d.complete()
+	if err != nil {
+		return false, err
 	}
-	return io.EOF
+	d.tellPending()
+	return len(d.delta.Choices) > 0, nil
 }
 
 // complete reports whether every candidate has ended.

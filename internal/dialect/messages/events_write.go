@@ -44,7 +44,6 @@ type clientEvents struct {
 	// taken for the end of the answer by clients that read the last block. Calls have
 	// signatures of their own, and only those are required.
 	signature []byte
-	usage     chat.Usage
 	end       error
 }
 
@@ -80,7 +79,7 @@ func (f *frameWriter) begin(name string) {
 func (f *frameWriter) finish() { f.Close("}\n\n") }
 
 // Usage returns what the backend has reported so far.
-func (e *clientEvents) Usage() schema.Usage { return e.from.Usage() }
+func (e *clientEvents) Usage() schema.Usage { return e.from.Usage().Usage }
 
 // isComplete reports whether the last event was sent.
 func (e *clientEvents) isComplete() bool { return e.complete }
@@ -141,9 +140,6 @@ func (e *clientEvents) start(id []byte) {
 // add writes what a delta brings.
 func (e *clientEvents) add(delta *chat.Delta) error {
 	e.start(delta.ID)
-	if delta.Usage.Known {
-		e.usage = delta.Usage
-	}
 	choice := delta.First()
 	if choice == nil {
 		return nil
@@ -325,7 +321,8 @@ func (e *clientEvents) stop() {
 	e.ending.write(&e.Writer, e.refusal)
 	e.EndObject()
 	e.Name("usage")
-	writeUsage(&e.Writer, &e.usage)
+	usage := e.from.Usage()
+	writeUsage(&e.Writer, &usage)
 	e.finish()
 	e.begin("message_stop")
 	e.finish()

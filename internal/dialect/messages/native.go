@@ -157,7 +157,7 @@ func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, erro
 
 // eventsPass passes the events of a streamed message on.
 func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
-	e := &passedEvents{sse: dialect.NewSSE(body), model: bytes.Clone(req.Source.Body.Root().Get("model").Raw())}
+	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.Source.Body.Root().Get("model").Raw())}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: failureEvent}
 }
 
@@ -165,8 +165,7 @@ func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
 // holds the start of the message back until its first block, because until then
 // another instance can take over.
 type passedEvents struct {
-	sse   *dialect.SSE
-	doc   jsonscan.Document
+	dialect.EventReader
 	model []byte // the client's name of the model, as JSON
 	usage anthropic.TokenCounts
 
@@ -176,9 +175,7 @@ type passedEvents struct {
 
 	pattern  dialect.TextPattern // of pieces of the open block
 	begun    bool                // the first block has begun, or the message has ended without one
-	finished bool                // it was told why the message ended
 	complete bool                // the last event was there
-	end      error
 }
 
 // Usage returns what was reported so far.
@@ -189,40 +186,23 @@ func (e *passedEvents) isComplete() bool { return e.complete }
 
 // Next returns the next events.
 func (e *passedEvents) Next() ([]byte, error) {
-	if e.end != nil {
-		return nil, e.end
-	}
 	e.out = dialect.Reuse(e.out)
-	for {
-		dialect.DropLarge(&e.doc)
-		event, err := e.sse.Next()
-		if err == nil {
-			err = e.pass(event)
-			if errors.Is(err, dialect.ErrInvalid) && (e.sse.Cut() || e.finished) {
-				err = io.EOF // the stream ended in the middle of this event, or before it
-			}
-		}
-		switch {
-		case err == nil && !e.begun:
-		case err == nil && len(e.out) > 0:
-			if e.complete {
-				e.end = io.EOF
-			}
-			return e.out, nil
-		case err == nil:
-		case e.finished:
-			// The message was complete; a missing last event takes nothing from it.
-			e.complete, e.end = true, io.EOF
-			e.out = append(e.out, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
-			return e.out, nil
-		case errors.Is(err, io.EOF):
-			e.end = dialect.ErrTruncated
-			return nil, e.end
-		default:
-			e.end = err
-			return nil, err
-		}
+	err := e.EventReader.Next(e.take)
+	if errors.Is(err, io.EOF) && !e.complete {
+		// The message was complete; a missing last event takes nothing from it.
+		e.complete = true
+		return append(e.out, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	return e.out, nil
+}
+
+// take reads one event, and reports whether there is something to send.
+func (e *passedEvents) take(event dialect.Event) (bool, error) {
+	err := e.pass(event)
+	return e.begun && len(e.out) > 0, err
 }
 
 // deltaStart is how the events begin that have a piece of a block, and deltaName is
@@ -258,11 +238,11 @@ func (e *passedEvents) pass(event dialect.Event) error {
 		e.out = append(append(append(e.out, deltaFrame...), event.Data...), "\n\n"...)
 		return nil
 	}
-	e.doc.AllowDuplicateKeys = true
-	if err := e.doc.Parse(event.Data); err != nil {
+	e.Doc.AllowDuplicateKeys = true
+	if err := e.Doc.Parse(event.Data); err != nil {
 		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
-	root := e.doc.Root()
+	root := e.Doc.Root()
 	if e.begun && bytes.HasPrefix(event.Data, deltaStart) {
 		e.edits = e.edits[:0]
 		e.write(deltaName) // most events are these, and nothing of them matters here
@@ -283,13 +263,13 @@ func (e *passedEvents) pass(event dialect.Event) error {
 		e.edits = dialect.RenameModel(e.edits, root.Get("message"), e.model)
 	case "message_delta":
 		e.usage.Read(root.Get("usage"))
-		e.finished = e.finished || dialect.IsFinishReason(root.Get("delta").Get("stop_reason"))
-		e.begun = e.begun || e.finished
+		e.Finished = e.Finished || dialect.IsFinishReason(root.Get("delta").Get("stop_reason"))
+		e.begun = e.begun || e.Finished
 	case "message_stop":
 		if !e.begun {
 			return dialect.ErrTruncated
 		}
-		e.complete, e.finished = true, true
+		e.complete, e.Finished, e.Stopped = true, true, true
 	case "ping":
 		if !e.begun {
 			return nil
@@ -304,7 +284,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 // write adds the event to what is sent, in its frame.
 func (e *passedEvents) write(name []byte) {
 	e.out = append(append(append(e.out, "event: "...), name...), "\ndata: "...)
-	e.segments = e.doc.Splice(e.segments[:0], e.edits)
+	e.segments = e.Doc.Splice(e.segments[:0], e.edits)
 	for _, s := range e.segments {
 		if bytes.IndexByte(s, '\n') >= 0 { // between tokens: the event had several lines of data
 			s = bytes.ReplaceAll(s, []byte{'\n'}, []byte{' '})

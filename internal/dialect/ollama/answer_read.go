@@ -293,7 +293,7 @@ type deltas struct {
 }
 
 // Usage returns the report of the last line.
-func (d *deltas) Usage() schema.Usage { return d.usage.Usage }
+func (d *deltas) Usage() chat.Usage { return d.usage }
 
 // Next returns what the next line that says anything brings.
 func (d *deltas) Next() (*chat.Delta, error) {
@@ -314,16 +314,10 @@ func (d *deltas) Next() (*chat.Delta, error) {
 			return &d.delta, nil
 		}
 	}
-	if d.err != nil {
-		return nil, d.err
+	if d.err == nil {
+		d.err = io.EOF
 	}
-	d.err = io.EOF
-	if !d.usage.Known {
-		return nil, d.err
-	}
-	d.delta.Reset()
-	d.delta.Usage = d.usage
-	return &d.delta, nil
+	return nil, d.err
 }
 
 // says reports whether a line brings anything.

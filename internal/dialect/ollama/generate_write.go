@@ -2,6 +2,7 @@ package ollama
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"slices"
 	"unicode/utf8"
@@ -22,39 +23,44 @@ func replyGenerate(req *schema.Request, answer dialect.Answer, reply *dialect.Re
 	}
 	w := newTextWriter(req)
 	w.Out = reply.Room(len(answer.Body) + len(w.before) + 256)
-	reply.Set(w.write(&whole, true))
+	reply.Set(w.write(&whole))
 	reply.Usage = whole.Usage.Usage
 	return nil
 }
 
 // eventsGenerate writes the chunks of such a completion.
 func eventsGenerate(req *schema.Request, body io.Reader) *dialect.Stream {
-	return &dialect.Stream{Events: &textEvents{Deltas: decodeStream(req, body), textWriter: newTextWriter(req), includeUsage: req.IncludeUsage}}
+	return &dialect.Stream{Events: &textEvents{from: decodeStream(req, body), textWriter: newTextWriter(req), includeUsage: req.IncludeUsage}}
 }
 
 // textEvents writes the chunks of the completion of a text.
 type textEvents struct {
-	dialect.Deltas
+	from dialect.Deltas
 	textWriter
-	includeUsage bool
+	includeUsage bool // the usage is still to be told
 }
+
+// Usage returns the report of the last line.
+func (e *textEvents) Usage() schema.Usage { return e.from.Usage().Usage }
 
 // Next returns the next chunk for the caller.
 func (e *textEvents) Next() ([]byte, error) {
 	for {
 		e.Out = dialect.Reuse(e.Out)
-		delta, err := e.Deltas.Next()
+		delta, err := e.from.Next()
+		if errors.Is(err, io.EOF) && e.includeUsage {
+			e.includeUsage = false
+			if usage := e.from.Usage(); usage.Known {
+				return e.write(&chat.Answer{Usage: usage}), nil
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
-		said := delta.First()
-		switch {
-		case said == nil && !e.includeUsage:
-		case said != nil && len(e.before)+len(said.Text)+len(said.Logprobs) == 0 && said.Finish == "":
-			// The model thinks, of which completions tell nothing.
-		default:
-			return e.write(delta, e.includeUsage), nil
+		if said := delta.First(); len(e.before)+len(said.Text)+len(said.Logprobs) > 0 || said.Finish != "" {
+			return e.write(delta), nil
 		}
+		// The model thinks, of which completions tell nothing.
 	}
 }
 
@@ -91,7 +97,7 @@ func (w *textWriter) begin(answer *chat.Answer) {
 }
 
 // write returns an answer as a completion, or a delta as a chunk.
-func (w *textWriter) write(answer *chat.Answer, withUsage bool) []byte {
+func (w *textWriter) write(answer *chat.Answer) []byte {
 	if w.head == nil {
 		w.begin(answer)
 	}
@@ -113,7 +119,7 @@ func (w *textWriter) write(answer *chat.Answer, withUsage bool) []byte {
 		w.EndObject()
 	}
 	w.EndArray()
-	if answer.Usage.Known && withUsage {
+	if answer.Usage.Known {
 		w.Name("usage")
 		dialect.WriteUsage(&w.Writer, &answer.Usage)
 	}

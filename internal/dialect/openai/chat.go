@@ -257,7 +257,7 @@ func renameOnly(edits []jsonscan.Edit, root jsonscan.Value, req *schema.Request)
 // eventsChat reads server-sent events of completion chunks.
 func eventsChat(req *schema.Request, body io.Reader) *dialect.Stream {
 	return newEvents(&events{
-		reader:       reader{sse: dialect.NewSSE(body), wanted: dialect.WantedChoices(req)},
+		reader:       newReader(body, dialect.WantedChoices(req)),
 		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
 		includeUsage: req.IncludeUsage,
 		object:       chunkObject,

@@ -23,7 +23,7 @@ func replyCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.
 // eventsCompletion reads server-sent events of completions.
 func eventsCompletion(req *schema.Request, body io.Reader) *dialect.Stream {
 	return newEvents(&events{
-		reader:       reader{sse: dialect.NewSSE(body), wanted: wantedTexts(req)},
+		reader:       newReader(body, wantedTexts(req)),
 		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
 		includeUsage: req.IncludeUsage,
 		object:       textObject,

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 
@@ -44,8 +43,8 @@ func decodeChat(req *schema.Request, body []byte, doc *jsonscan.Document, to *ch
 
 // decodeStream reads the chunks of a completion for clients of other dialects.
 func decodeStream(req *schema.Request, body io.Reader) dialect.Deltas {
-	d := &deltas{reader: reader{sse: dialect.NewSSE(body), wanted: dialect.WantedChoices(req)}}
-	d.doc.Deep = true
+	d := &deltas{reader: newReader(body, dialect.WantedChoices(req))}
+	d.Doc.Deep = true
 	return d
 }
 
@@ -54,19 +53,15 @@ type deltas struct {
 	reader
 	delta   chat.Delta
 	pattern dialect.TextPattern // of chunks that bring nothing but text
-	told    bool                // the usage went out
 }
+
+// Usage returns the last report.
+func (d *deltas) Usage() chat.Usage { return d.usage }
 
 // Next returns what the next chunk brings.
 func (d *deltas) Next() (*chat.Delta, error) {
 	d.delta.Reset()
-	err := d.next(d.take)
-	if errors.Is(err, io.EOF) && d.usage.Known && !d.told {
-		d.told = true
-		d.delta.Usage = d.usage
-		return &d.delta, nil
-	}
-	if err != nil {
+	if err := d.next(d.take); err != nil {
 		return nil, err
 	}
 	return &d.delta, nil
@@ -74,10 +69,7 @@ func (d *deltas) Next() (*chat.Delta, error) {
 
 // take reads an event, and reports whether it is a chunk that says something.
 func (d *deltas) take(event dialect.Event) (bool, error) {
-	if err := event.Failure(); err != nil {
-		return false, err
-	}
-	if text, ok := d.pattern.Text(event.Data); ok {
+	if text, ok := d.pattern.Text(event.Data); ok && string(event.Name) != errorEvent {
 		d.rest()
 		d.delta.Add(0).Text = text
 		return true, nil
@@ -106,7 +98,7 @@ func (d *deltas) take(event dialect.Event) (bool, error) {
 		}
 		if index == 0 && !m.usage.Given() && len(d.delta.Choices) == 1 && c.Next().Kind() == jsonscan.Absent && saysOnlyText(c, said) {
 			start, end := said.Get("content").Span()
-			d.pattern.Learn(d.doc.Data(), start, end)
+			d.pattern.Learn(d.Doc.Data(), start, end)
 		}
 	}
 	return true, nil

@@ -17,64 +17,30 @@ import (
 // reader reads chunks of a completion. It finds out whether the answer is complete and
 // what it cost.
 type reader struct {
-	sse     *dialect.SSE
-	doc     jsonscan.Document
-	wanted  int // choices that were asked for
-	usage   chat.Usage
+	dialect.EventReader
+	wanted  int        // choices that were asked for
+	usage   chat.Usage // the last report; backends that repeat it send running totals
 	numbers callNumbers
 
-	choices  int  // choices of which something was seen
-	begun    bool // a chunk was there
-	finished bool // a finish_reason was seen
-	done     bool // nothing more is read
-	large    bool // the last event was large, and memory that it needed is held
-	rested   bool // nothing was scanned since rest
+	choices int  // choices of which something was seen
+	begun   bool // a chunk was there
+	rested  bool // nothing was scanned since rest
 }
 
-// Usage returns the last report; backends that repeat it send running totals.
-func (r *reader) Usage() schema.Usage { return r.usage.Usage }
+func newReader(body io.Reader, wanted int) reader {
+	return reader{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, wanted: wanted}
+}
 
-// next reads events until take reports that the client gets one. The error is io.EOF when
-// the answer is complete.
+// next reads events until take reports that the client gets one.
 func (r *reader) next(take func(dialect.Event) (bool, error)) error {
-	for !r.done {
-		r.dropLarge()
-		event, err := r.sse.Next()
-		switch {
-		case err != nil:
-			if !r.finished {
-				if errors.Is(err, io.EOF) {
-					err = dialect.ErrTruncated
-				}
-				return err
-			}
-			// The answer was complete; a missing [DONE] or an unclean end takes
-			// nothing from it.
-			r.done = true
-		case dialect.IsDone(event.Data):
-			if !r.begun {
-				return dialect.ErrTruncated
-			}
-			r.done = true
-		default:
-			taken, err := take(event)
-			switch {
-			case err == nil && !taken:
-			case !errors.Is(err, dialect.ErrInvalid):
-				return err
-			case r.finished:
-				r.done = true // nor does noise behind it
-			case r.sse.Cut():
-				return dialect.ErrTruncated // half an event: the stream ended within it
-			default:
-				return err
-			}
+	dialect.DropLarge(&r.numbers.delta)
+	err := r.EventReader.Next(take)
+	if errors.Is(err, io.EOF) {
+		if wrong := dialect.CheckChoices(r.choices, r.wanted); wrong != nil {
+			return wrong
 		}
 	}
-	if err := dialect.CheckChoices(r.choices, r.wanted); err != nil {
-		return err
-	}
-	return io.EOF
+	return err
 }
 
 // rest gives up what scanning a chunk needs: while chunks match an earlier one it is not
@@ -82,31 +48,32 @@ func (r *reader) next(take func(dialect.Event) (bool, error)) error {
 func (r *reader) rest() {
 	if !r.rested {
 		r.rested = true
-		r.doc, r.numbers.delta = jsonscan.Document{Deep: r.doc.Deep}, jsonscan.Document{}
-	}
-}
-
-// dropLarge gives back the memory of a large event, now that its chunk was used.
-func (r *reader) dropLarge() {
-	if r.large {
-		r.large = false
-		dialect.DropLarge(&r.doc, &r.numbers.delta)
+		r.Doc, r.numbers.delta = jsonscan.Document{Deep: r.Doc.Deep}, jsonscan.Document{}
 	}
 }
 
 // scan scans an event and reports whether it is a chunk: one of the answer, or one that
 // has only usage.
 func (r *reader) scan(event dialect.Event, m *members) (isChunk bool, err error) {
+	if dialect.IsDone(event.Data) {
+		if !r.begun {
+			return false, dialect.ErrTruncated
+		}
+		r.Stopped = true
+		return false, nil
+	}
+	if err := event.Failure(); err != nil {
+		return false, err
+	}
 	r.rested = false
-	r.large = len(event.Data) > dialect.MaxKept
-	r.doc.AllowDuplicateKeys = true
-	if err := r.doc.Parse(event.Data); err != nil {
+	r.Doc.AllowDuplicateKeys = true
+	if err := r.Doc.Parse(event.Data); err != nil {
 		if len(bytes.TrimSpace(event.Data)) == 0 {
 			return false, nil // a line that only keeps the connection alive
 		}
 		return false, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
-	root := r.doc.Root()
+	root := r.Doc.Root()
 	m.read(root)
 	if m.fault.Given() || string(m.object.Text()) == "error" || root.Kind() == jsonscan.Array {
 		if err := dialect.FailureIn(root); err != nil {
@@ -133,7 +100,7 @@ func (r *reader) see(choice jsonscan.Value) (int64, error) {
 	if choice.Kind() != jsonscan.Object {
 		return 0, fmt.Errorf("%w: a choice that is no object", dialect.ErrInvalid)
 	}
-	r.finished = r.finished || dialect.IsFinishReason(choice.Get("finish_reason"))
+	r.Finished = r.Finished || dialect.IsFinishReason(choice.Get("finish_reason"))
 	index, _ := choice.Get("index").Int() // without one it is the first
 	if index < int64(r.wanted) {
 		r.choices = max(r.choices, int(index)+1)
@@ -167,6 +134,9 @@ type events struct {
 	usageSent bool
 }
 
+// errorEvent is the name of events that are errors.
+const errorEvent = "error"
+
 var (
 	chunkObject = []byte(`"object":"chat.completion.chunk"`)
 	emptyDelta  = []byte(`"delta":{}`)
@@ -175,13 +145,14 @@ var (
 // newEvents returns the stream of chunks that events reads.
 func newEvents(e *events) *dialect.Stream { return &dialect.Stream{Events: e} }
 
+// Usage returns the last report.
+func (e *events) Usage() schema.Usage { return e.usage.Usage }
+
 // Next returns the next chunk for the caller.
 func (e *events) Next() ([]byte, error) {
 	e.chunk = nil
-	if e.large {
-		clear(e.segments)
-		e.out = dialect.Reuse(e.out)
-	}
+	clear(e.segments)
+	e.out = dialect.Reuse(e.out)
 	err := e.next(e.take)
 	if errors.Is(err, io.EOF) && e.includeUsage && !e.usageSent && e.rawUsage != nil {
 		e.usageSent = true
@@ -193,10 +164,7 @@ func (e *events) Next() ([]byte, error) {
 // take reads an event into the chunk that the caller gets of it, and reports whether there
 // is one.
 func (e *events) take(event dialect.Event) (bool, error) {
-	if err := event.Failure(); err != nil {
-		return false, err
-	}
-	if e.template.matches(event.Data) {
+	if string(event.Name) != errorEvent && e.template.matches(event.Data) {
 		if !e.rested {
 			e.rest()
 			e.template.delta = jsonscan.Document{}
@@ -244,7 +212,7 @@ func (e *events) pass(m *members) ([]byte, error) {
 	}
 	out := e.edited(m)
 	if plain {
-		e.template.learn(e.doc.Data(), m.choices, out, e.edits)
+		e.template.learn(e.Doc.Data(), m.choices, out, e.edits)
 	}
 	return out, nil
 }
@@ -254,7 +222,7 @@ func (e *events) pass(m *members) ([]byte, error) {
 // the answer is complete: earlier reports are running totals, and a report that is
 // not in the expected form is written again at the end.
 func (e *events) usageOnly(m *members) []byte {
-	if !e.includeUsage || !e.finished || e.usageSent || !m.choices.Given() {
+	if !e.includeUsage || !e.Finished || e.usageSent || !m.choices.Given() {
 		return nil
 	}
 	e.usageSent = true
@@ -272,7 +240,7 @@ func (r *reader) nonChunkError(root jsonscan.Value, m *members) error {
 		return &dialect.Failure{Status: 200, Message: dialect.FailureMessage(root)}
 	case root.Kind() != jsonscan.Object:
 		return fmt.Errorf("%w: an event that is no object", dialect.ErrInvalid)
-	case r.finished:
+	case r.Finished:
 		return nil // the answer is complete, and this is no part of it
 	}
 	return fmt.Errorf("%w: an event that is no chunk", dialect.ErrInvalid)
@@ -300,7 +268,7 @@ func (e *events) identify(m *members) {
 // model, with the members that clients require, and without a usage that stands
 // beside choices.
 func (e *events) edited(m *members) []byte {
-	root := e.doc.Root()
+	root := e.Doc.Root()
 	e.edits = append(m.renameModel(e.edits[:0], root, e.model), e.mended...)
 	if m.usage.Given() && !m.choices.Empty() {
 		e.edits = append(e.edits, withoutUsage(m))
@@ -314,17 +282,13 @@ func (e *events) edited(m *members) []byte {
 	if !m.id.Given() {
 		e.edits = addMissingMember(e.edits, root, m.id, e.id)
 	}
-	data := e.doc.Data()
+	data := e.Doc.Data()
 	if len(e.edits) == 0 {
 		return data
 	}
 	const perEdit = 3 // what stands before it, what it puts in, a comma
-	e.segments = e.doc.Splice(slices.Grow(e.segments[:0], perEdit*len(e.edits)+1), e.edits)
-	room := 2 * len(data) // for longer ones that follow
-	if e.large {
-		room = len(data) + dialect.MaxKept
-	}
-	e.out = slices.Grow(e.out[:0], room)
+	e.segments = e.Doc.Splice(slices.Grow(e.segments[:0], perEdit*len(e.edits)+1), e.edits)
+	e.out = slices.Grow(e.out[:0], len(data)+min(len(data), dialect.MaxKept)) // with room for longer ones that follow
 	for _, s := range e.segments {
 		e.out = append(e.out, s...)
 	}

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 
@@ -63,15 +62,14 @@ func noteResponse(note func(id string), response jsonscan.Value) {
 
 // eventsResponses passes the events of a response on.
 func eventsResponses(req *schema.Request, body io.Reader) *dialect.Stream {
-	e := &responseEvents{sse: dialect.NewSSE(body), model: jsonwrite.AppendText(nil, req.Model), note: req.Source.Passed}
+	e := &responseEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: jsonwrite.AppendText(nil, req.Model), note: req.Source.Passed}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Failure: e.failure}
 }
 
 // responseEvents passes the events of a backend on. Only those that have a response in
 // them are scanned.
 type responseEvents struct {
-	sse   *dialect.SSE
-	doc   jsonscan.Document
+	dialect.EventReader
 	model []byte // the client's name of it, as JSON
 	note  func(id string)
 	usage schema.Usage
@@ -80,14 +78,13 @@ type responseEvents struct {
 	edits    []jsonscan.Edit
 	segments [][]byte
 	count    int64 // of events that went out
-	ended    bool
 }
 
 // Usage returns what the last event reported.
 func (e *responseEvents) Usage() schema.Usage { return e.usage }
 
 // isComplete reports whether the last event was returned.
-func (e *responseEvents) isComplete() bool { return e.ended }
+func (e *responseEvents) isComplete() bool { return e.Stopped }
 
 // failure returns the event that ends a response which broke off.
 func (e *responseEvents) failure(known *schema.Error, _ string) []byte {
@@ -96,28 +93,19 @@ func (e *responseEvents) failure(known *schema.Error, _ string) []byte {
 
 // Next returns the next event in its frame.
 func (e *responseEvents) Next() ([]byte, error) {
-	for !e.ended {
-		dialect.DropLarge(&e.doc)
-		event, err := e.sse.Next()
-		if errors.Is(err, io.EOF) {
-			return nil, dialect.ErrTruncated
-		}
-		if err != nil {
-			return nil, err
-		}
-		if dialect.IsDone(event.Data) || len(bytes.TrimSpace(event.Data)) == 0 {
-			continue // not of this API, or only to keep the connection alive
-		}
-		if err := e.write(event); err != nil {
-			if e.sse.Cut() && errors.Is(err, dialect.ErrInvalid) {
-				return nil, dialect.ErrTruncated
-			}
-			return nil, err
-		}
-		e.count++
-		return e.out, nil
+	if err := e.EventReader.Next(e.take); err != nil {
+		return nil, err
 	}
-	return nil, io.EOF
+	e.count++
+	return e.out, nil
+}
+
+// take reads an event, and reports whether it is passed on.
+func (e *responseEvents) take(event dialect.Event) (bool, error) {
+	if dialect.IsDone(event.Data) || len(bytes.TrimSpace(event.Data)) == 0 {
+		return false, nil // not of this API, or only to keep the connection alive
+	}
+	return true, e.write(event)
 }
 
 // write writes an event into its frame.
@@ -128,11 +116,11 @@ func (e *responseEvents) write(event dialect.Event) error {
 	e.out = dialect.Reuse(e.out)
 	name := event.Name
 	if len(name) == 0 || hasResponse(name) || e.count == 0 {
-		e.doc.AllowDuplicateKeys = true
-		if err := e.doc.Parse(event.Data); err != nil {
+		e.Doc.AllowDuplicateKeys = true
+		if err := e.Doc.Parse(event.Data); err != nil {
 			return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 		}
-		root := e.doc.Root()
+		root := e.Doc.Root()
 		name = root.Get("type").Text()
 		if err := e.inspect(root, name); err != nil {
 			return err
@@ -145,7 +133,7 @@ func (e *responseEvents) write(event dialect.Event) error {
 	if len(e.edits) == 0 {
 		e.out = append(e.out, event.Data...)
 	} else {
-		e.segments = e.doc.Splice(e.segments[:0], e.edits)
+		e.segments = e.Doc.Splice(e.segments[:0], e.edits)
 		for _, s := range e.segments {
 			e.out = append(e.out, s...)
 		}
@@ -182,7 +170,7 @@ func (e *responseEvents) inspect(root jsonscan.Value, name []byte) error {
 	case "response.created":
 		noteResponse(e.note, response)
 	case "response.completed", "response.incomplete":
-		e.ended = true
+		e.Stopped = true
 		e.usage = schema.ReadUsage(response.Get("usage"))
 	}
 	return nil

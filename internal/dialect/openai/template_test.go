@@ -145,7 +145,7 @@ func TestAStreamThatRestsHoldsNoMemoryForScanning(t *testing.T) {
 		if err != nil || string(got) != want[n] {
 			t.Fatalf("%q, %v, want %q", got, err, want[n])
 		}
-		if n == 1 && (events.segments != nil || len(events.doc.Data()) > 0) { // it matched the template
+		if n == 1 && (events.segments != nil || len(events.Doc.Data()) > 0) { // it matched the template
 			t.Error("memory is held")
 		}
 	}

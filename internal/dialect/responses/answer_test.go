@@ -138,7 +138,7 @@ func TestAnswersLoseNothingOnTheirWayToTheClientAndBack(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, streamed := stream.End()
+		_, streamed := stream.End(chat.Usage{})
 		if diff := cmp.Diff(want, givenBack(t, streamed)); diff != "" {
 			t.Fatalf("seed %d, stream: %s", seed, diff)
 		}
@@ -215,7 +215,7 @@ func streamed(t *testing.T, req *Request, finish string, deltas ...string) strin
 		t.Fatal(err)
 	}
 	out += string(events)
-	last, _ := stream.End()
+	last, _ := stream.End(chat.Usage{})
 	return out + string(last)
 }
 

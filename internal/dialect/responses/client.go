@@ -207,7 +207,7 @@ func (e *events) Next() ([]byte, error) {
 		delta, err := e.from.Next()
 		if errors.Is(err, io.EOF) {
 			e.ended = true
-			out, response := e.stream.End()
+			out, response := e.stream.End(e.from.Usage())
 			e.client.keep(response)
 			return out, nil
 		}
@@ -222,7 +222,7 @@ func (e *events) Next() ([]byte, error) {
 }
 
 // Usage returns what the backend has reported so far.
-func (e *events) Usage() schema.Usage { return e.from.Usage() }
+func (e *events) Usage() schema.Usage { return e.from.Usage().Usage }
 
 // isComplete reports whether the last event was returned.
 func (e *events) isComplete() bool { return e.ended }

@@ -27,8 +27,7 @@ type Stream struct {
 	kept state
 
 	finish chat.FinishReason
-	usage  *chat.Usage // nil while it is not known
-	size   int         // of the texts that are kept for the end
+	size   int // of the texts that are kept for the end
 }
 
 // openItem is the item to which deltas add something.
@@ -93,10 +92,6 @@ const sizeOfStart = 2 << 10
 // Add returns the events for a delta of the answer, none for one that adds nothing.
 func (s *Stream) Add(delta *chat.Delta) ([]byte, error) {
 	s.begin()
-	if delta.Usage.Known {
-		usage := delta.Usage
-		s.usage = &usage
-	}
 	choice := delta.First()
 	if choice == nil {
 		return s.out, nil
@@ -144,7 +139,7 @@ func (s *Stream) addChoice(delta *chat.Choice) error {
 }
 
 // End returns the events with which a complete answer ends, and the response itself.
-func (s *Stream) End() (events, response []byte) {
+func (s *Stream) End(usage chat.Usage) (events, response []byte) {
 	s.begin()
 	// The text is repeated by four events, and the response has the request in it.
 	s.out = slices.Grow(s.out, 4*len(s.open.text)+len(s.done.Out)+len(s.req.echo)+sizeOfEnd)
@@ -162,10 +157,7 @@ func (s *Stream) End() (events, response []byte) {
 		s.beginPart(false)
 		s.closeItem(status)
 	}
-	if s.usage == nil {
-		s.usage = new(chat.Usage)
-	}
-	from, to := s.response("response."+status, outcome{status: status, reason: reason, usage: s.usage}, s.done.Out)
+	from, to := s.response("response."+status, outcome{status: status, reason: reason, usage: &usage}, s.done.Out)
 	return s.out, s.out[from:to]
 }
 
@@ -177,7 +169,7 @@ const sizeOfEnd = 2 << 10
 // complete are not part of it.
 func (s *Stream) Fail(err *schema.Error) []byte {
 	s.begin()
-	s.response("response.failed", outcome{status: failed, err: err, usage: s.usage}, s.done.Out)
+	s.response("response.failed", outcome{status: failed, err: err}, s.done.Out)
 	return s.out
 }
 

@@ -1,0 +1,75 @@
+package dialect
+
+import (
+	"errors"
+	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// EventReader reads the events of one answer up to its end.
+type EventReader struct {
+	SSE *SSE
+	// Doc is memory to scan an event in.
+	Doc jsonscan.Document
+	// Finished says that the answer is complete: a broken connection, a missing mark of the
+	// end or noise takes nothing from it. Stopped says that nothing more is read.
+	Finished, Stopped bool
+
+	end error // what every further call returns
+}
+
+// Next reads events until take reports that there is something for the client. The errors
+// are those of Events.
+func (r *EventReader) Next(take func(Event) (bool, error)) error {
+	for r.end == nil && !r.Stopped {
+		DropLarge(&r.Doc)
+		event, err := r.SSE.Next()
+		if err == nil {
+			taken, fault := take(event)
+			if fault == nil && taken {
+				return nil
+			}
+			if !errors.Is(fault, ErrInvalid) || !r.Finished && !r.SSE.Cut() {
+				r.end = fault
+				continue
+			}
+			err = io.EOF // the stream ended in the middle of this event, or before it
+		}
+		switch {
+		case r.Finished:
+			r.Stopped = true
+		case errors.Is(err, io.EOF):
+			r.end = ErrTruncated
+		default:
+			r.end = err
+		}
+	}
+	if r.end == nil {
+		r.end = io.EOF
+	}
+	return r.end
+}
+
+// StoredEvents returns a stream whose chunks are all there.
+func StoredEvents(usage schema.Usage, chunks ...[]byte) *Stream {
+	return &Stream{Events: &storedEvents{usage: usage, chunks: chunks}}
+}
+
+// storedEvents is a stream whose chunks are all there.
+type storedEvents struct {
+	chunks [][]byte
+	usage  schema.Usage
+}
+
+func (e *storedEvents) Usage() schema.Usage { return e.usage }
+
+func (e *storedEvents) Next() ([]byte, error) {
+	if len(e.chunks) == 0 {
+		return nil, io.EOF
+	}
+	next := e.chunks[0]
+	e.chunks = e.chunks[1:]
+	return next, nil
+}
