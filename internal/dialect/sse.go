@@ -71,6 +71,18 @@ type Event struct {
 	Data []byte
 }
 
+// AppendFrame appends an event in the frame in which it is sent. The data are in one line.
+func AppendFrame(dst, name []byte, data ...[]byte) []byte {
+	if len(name) > 0 {
+		dst = append(append(append(dst, "event: "...), name...), '\n')
+	}
+	dst = append(dst, "data: "...)
+	for _, part := range data {
+		dst = append(dst, part...)
+	}
+	return append(dst, "\n\n"...)
+}
+
 // SSE reads server-sent events: any line ends, comments, several data lines,
 // any split of the bytes.
 type SSE struct {

@@ -11,17 +11,22 @@ import (
 type TextPattern struct{ before, after []byte }
 
 // longestPattern bounds what is remembered of an event.
-const longestPattern = 1 << 10
+const longestPattern = 2 << 10
 
-// Learn remembers an event that was scanned. The span is that of the string, with its
-// quotes.
-func (p *TextPattern) Learn(event []byte, start, end int) {
+// Learn remembers an event that was scanned, and returns false if it is too long. The span
+// is that of the string, with its quotes.
+func (p *TextPattern) Learn(event []byte, start, end int) bool {
+	p.Forget()
 	if len(event)-(end-start) > longestPattern {
-		return
+		return false
 	}
-	p.before = append(p.before[:0], event[:start+1]...)
+	p.before = append(p.before, event[:start+1]...)
 	p.after = append(p.after[:0], event[end-1:]...)
+	return true
 }
+
+// Forget forgets the event, so that no other is recognized by it.
+func (p *TextPattern) Forget() { p.before = p.before[:0] }
 
 // Text returns the content of the string, escaped, of an event that is otherwise the one
 // that was learned. Such an event is valid JSON.
@@ -34,4 +39,9 @@ func (p *TextPattern) Text(event []byte) ([]byte, bool) {
 		return nil, false
 	}
 	return event[len(p.before):end], true
+}
+
+// Append appends the event that was learned, with another text.
+func (p *TextPattern) Append(dst, text []byte) []byte {
+	return append(append(append(dst, p.before...), text...), p.after...)
 }

@@ -212,9 +212,6 @@ var (
 	deltaName  = []byte("content_block_delta")
 )
 
-// deltaFrame is what stands before their data.
-const deltaFrame = "event: content_block_delta\ndata: "
-
 // learn remembers a piece of a block, whose last member is its text. An event that has
 // another text there is such a piece, too.
 func (e *passedEvents) learn(piece []byte) {
@@ -235,7 +232,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 		return err
 	}
 	if _, isPiece := e.pattern.Text(event.Data); isPiece && e.begun {
-		e.out = append(append(append(e.out, deltaFrame...), event.Data...), "\n\n"...)
+		e.out = dialect.AppendFrame(e.out, deltaName, event.Data)
 		return nil
 	}
 	e.Doc.AllowDuplicateKeys = true
@@ -283,14 +280,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 
 // write adds the event to what is sent, in its frame.
 func (e *passedEvents) write(name []byte) {
-	e.out = append(append(append(e.out, "event: "...), name...), "\ndata: "...)
 	e.segments = e.Doc.Splice(e.segments[:0], e.edits)
-	for _, s := range e.segments {
-		if bytes.IndexByte(s, '\n') >= 0 { // between tokens: the event had several lines of data
-			s = bytes.ReplaceAll(s, []byte{'\n'}, []byte{' '})
-		}
-		e.out = append(e.out, s...)
-	}
+	e.out = dialect.AppendFrame(e.out, name, e.segments...)
 	clear(e.segments)
-	e.out = append(e.out, "\n\n"...)
 }

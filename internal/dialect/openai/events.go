@@ -164,13 +164,13 @@ func (e *events) Next() ([]byte, error) {
 // take reads an event into the chunk that the caller gets of it, and reports whether there
 // is one.
 func (e *events) take(event dialect.Event) (bool, error) {
-	if string(event.Name) != errorEvent && e.template.matches(event.Data) {
+	if chunk, matches := e.template.apply(&e.out, event.Data); matches && string(event.Name) != errorEvent {
 		if !e.rested {
 			e.rest()
 			e.template.delta = jsonscan.Document{}
 			e.segments, e.edits, e.mended = nil, nil, nil
 		}
-		e.chunk = e.template.apply(&e.out, event.Data)
+		e.chunk = chunk
 		return true, nil
 	}
 	var m members

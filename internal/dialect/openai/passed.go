@@ -14,7 +14,7 @@ import (
 
 // newPassedEvents reads a stream whose events are passed on.
 func newPassedEvents(model string, body io.Reader) *dialect.Stream {
-	e := &passedEvents{sse: dialect.NewSSE(body), model: model}
+	e := &passedEvents{sse: dialect.NewSSE(body), model: jsonwrite.AppendText(nil, model)}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete}
 }
 
@@ -23,7 +23,7 @@ func newPassedEvents(model string, body io.Reader) *dialect.Stream {
 type passedEvents struct {
 	sse   *dialect.SSE
 	doc   jsonscan.Document
-	model string // the caller's name of it
+	model []byte // the caller's name of it, as JSON
 	usage schema.Usage
 	frame []byte
 
@@ -69,23 +69,12 @@ func (e *passedEvents) Next() ([]byte, error) {
 
 // write writes an event that was looked at into its frame.
 func (e *passedEvents) write(event dialect.Event) {
-	e.frame = dialect.Reuse(e.frame)
-	if len(event.Name) > 0 {
-		e.frame = append(append(append(e.frame, "event: "...), event.Name...), '\n')
-	}
-	e.frame = append(e.frame, "data: "...)
-	model := e.doc.Root().Get("model")
-	if model.Kind() == jsonscan.String && string(model.Text()) != e.model {
-		e.edits = append(e.edits[:0], model.Replace(jsonwrite.AppendText(nil, e.model)))
+	e.segments = append(e.segments[:0], event.Data)
+	if e.edits = dialect.RenameModel(e.edits[:0], e.doc.Root(), e.model); len(e.edits) > 0 {
 		e.segments = e.doc.Splice(e.segments[:0], e.edits)
-		for _, s := range e.segments {
-			e.frame = append(e.frame, s...)
-		}
-		clear(e.segments)
-	} else {
-		e.frame = append(e.frame, event.Data...)
 	}
-	e.frame = append(e.frame, "\n\n"...)
+	e.frame = dialect.AppendFrame(dialect.Reuse(e.frame), event.Name, e.segments...)
+	clear(e.segments)
 }
 
 // inspect reads from an event whether it is an error, whether it is the last one,

@@ -129,17 +129,12 @@ func (e *responseEvents) write(event dialect.Event) error {
 	} else {
 		e.edits = e.edits[:0]
 	}
-	e.out = append(append(append(e.out, "event: "...), name...), "\ndata: "...)
-	if len(e.edits) == 0 {
-		e.out = append(e.out, event.Data...)
-	} else {
+	e.segments = append(e.segments[:0], event.Data)
+	if len(e.edits) > 0 {
 		e.segments = e.Doc.Splice(e.segments[:0], e.edits)
-		for _, s := range e.segments {
-			e.out = append(e.out, s...)
-		}
-		clear(e.segments)
 	}
-	e.out = append(e.out, "\n\n"...)
+	e.out = dialect.AppendFrame(e.out, name, e.segments...)
+	clear(e.segments)
 	return nil
 }
 

@@ -68,7 +68,7 @@ func TestTemplatesAreExact(t *testing.T) {
 		fmt.Sprintf(templateChunk, "m", strings.Repeat("x", 70<<10), ""):       false,
 		strings.Replace(fmt.Sprintf(templateChunk, "m", "", ""), `""`, `"`, 1): false,
 	} {
-		if m.matches([]byte(chunk)) != want {
+		if _, matches := m.apply(new([]byte), []byte(chunk)); matches != want {
 			t.Errorf("fits %t: %.200s", !want, chunk)
 		}
 	}
@@ -113,7 +113,6 @@ func TestChunksOfCompletionsAreRecognizedByTheirTemplate(t *testing.T) {
 			if anew {
 				events.template = chunkTemplate{}
 			}
-			before := events.template.in
 			out, err := events.Next()
 			if err != nil {
 				if !errors.Is(err, io.EOF) {
@@ -121,8 +120,8 @@ func TestChunksOfCompletionsAreRecognizedByTheirTemplate(t *testing.T) {
 				}
 				return chunks, matched
 			}
-			if len(before) > 0 && bytes.Contains(before, []byte(`"text":"one"`)) && len(chunks) > 0 && len(chunks) < 3 {
-				matched++ // the template of the first chunk was not replaced
+			if events.rested && len(chunks) > 0 && len(chunks) < 3 {
+				matched++ // it was not scanned
 			}
 			chunks = append(chunks, string(out))
 		}
