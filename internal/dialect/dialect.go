@@ -1,14 +1,13 @@
 // Package dialect holds what the dialects of backends share: the functions that a
 // dialect consists of, the target of its calls, readers of event streams, failures,
-// vectors, and the unified answer. A dialect turns a unified request into a call
+// and vectors. A dialect turns a unified request into a call
 // and a backend's answer into a chat.Answer, or passes it on. Nothing here opens a socket.
 //
 // Each dialect is a package below this one, and Anthropic's is two: anthropic towards
 // backends, messages towards clients. The files of a dialect that is translated are
 // request_write.go and answer_read.go, which speak it towards backends, and
 // request_read.go and answer_write.go, which speak it towards clients. The unified API has
-// OpenAI's shape, of which the reader and the writer are here; openai and rerank pass most of
-// it on.
+// OpenAI's shape, which chat.Answer reads and writes; openai and rerank pass most of it on.
 package dialect
 
 import (

@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
 
 // RawText returns the content of a JSON string as it came, escapes and all.
@@ -52,4 +53,10 @@ func IsFinishReason(v jsonscan.Value) bool {
 func AppendReminder(dst, text []byte) []byte {
 	dst = append(append(dst, `<system-reminder>\n`...), text...)
 	return append(dst, `\n</system-reminder>\n`...)
+}
+
+// EscapeText returns the content of the JSON string that a text is.
+func EscapeText(text []byte) []byte {
+	quoted := jsonwrite.AppendText(nil, text)
+	return quoted[1 : len(quoted)-1]
 }

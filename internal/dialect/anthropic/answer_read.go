@@ -44,7 +44,7 @@ func idOf(message jsonscan.Value) []byte {
 	if len(id) == 0 {
 		return nil
 	}
-	return append([]byte(dialect.ChatID), id...)
+	return append([]byte(chat.IDPrefix), id...)
 }
 
 // FailureIn returns the error that an answer or event is, or nil.

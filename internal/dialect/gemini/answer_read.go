@@ -89,7 +89,7 @@ func (a *partialAnswer) takeObject(root jsonscan.Value) error {
 		}
 	}
 	if text := dialect.RawText(id); a.to.ID == nil && len(text) > 0 {
-		a.to.ID = append([]byte(dialect.ChatID), text...)
+		a.to.ID = append([]byte(chat.IDPrefix), text...)
 	}
 	position := int64(0)
 	for c := candidates.First(); c.Kind() != jsonscan.Absent; c = c.Next() {

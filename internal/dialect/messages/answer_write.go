@@ -19,11 +19,7 @@ func replyMessage(req *schema.Request, answer *chat.Answer, reply *dialect.Reply
 		return fmt.Errorf("%w: no choice", dialect.ErrInvalid)
 	}
 	ask := readWishes(req)
-	size := 512 + len(choice.Thinking) + len(choice.Text)
-	for i := range choice.Calls {
-		size += 64 + len(choice.Calls[i].Name) + len(choice.Calls[i].Arguments)
-	}
-	w := jsonwrite.Writer{Out: reply.Room(size)}
+	w := jsonwrite.Writer{Out: reply.Room(answer.Size())}
 	beginMessage(&w, answer.ID, ask.model)
 	w.Name("content")
 	w.Array()
@@ -47,7 +43,7 @@ func replyMessage(req *schema.Request, answer *chat.Answer, reply *dialect.Reply
 // beginMessage writes the beginning of a message.
 func beginMessage(w *jsonwrite.Writer, id, model []byte) {
 	w.Open(`{"id":"msg_`)
-	text := bytes.TrimPrefix(bytes.TrimPrefix(id, []byte(dialect.ChatID)), []byte("msg_"))
+	text := bytes.TrimPrefix(bytes.TrimPrefix(id, []byte(chat.IDPrefix)), []byte("msg_"))
 	if len(text) == 0 {
 		text = []byte(rand.Text())
 	}

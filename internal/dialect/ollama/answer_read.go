@@ -62,7 +62,7 @@ func (r *answerReader) add(line *answerLine, to *chat.Answer) error {
 		r.id = rand.Text()
 	}
 	if to.Created == 0 {
-		to.ID, to.Created = []byte(dialect.ChatID+r.id), createdAt(line.created)
+		to.ID, to.Created = []byte(chat.IDPrefix+r.id), createdAt(line.created)
 	}
 	generated, _ := dialect.TokenCount(line.eval)
 	r.something = r.something || len(choice.Text) > 0 || len(choice.Thinking) > 0 || generated > 0 || len(choice.Calls) > 0

@@ -86,7 +86,7 @@ func (w *textWriter) begin(answer *chat.Answer) {
 	head := jsonwrite.Writer{Out: make([]byte, 0, 128+len(w.model))}
 	head.Object()
 	head.Name("id")
-	head.Plain("cmpl-" + string(answer.ID[len(dialect.ChatID):]))
+	head.Plain("cmpl-" + string(answer.ID[len(chat.IDPrefix):]))
 	head.Literal(`"object":"text_completion"`)
 	head.Name("created")
 	head.Int(answer.Created)
@@ -121,7 +121,7 @@ func (w *textWriter) write(answer *chat.Answer) []byte {
 	w.EndArray()
 	if answer.Usage.Known {
 		w.Name("usage")
-		dialect.WriteUsage(&w.Writer, &answer.Usage)
+		answer.Usage.Write(&w.Writer)
 	}
 	w.EndObject()
 	return w.Out

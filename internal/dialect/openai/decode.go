@@ -33,7 +33,7 @@ func decodeChat(req *schema.Request, body []byte, doc *jsonscan.Document, to *ch
 		if !ok {
 			index = int64(len(to.Choices))
 		}
-		dialect.ReadChoice(to.Add(index), c, message)
+		to.Add(index).Read(c, message)
 	}
 	if len(to.Choices) == 0 {
 		return fmt.Errorf("%w: no choices", dialect.ErrInvalid)
@@ -89,7 +89,7 @@ func (d *deltas) take(event dialect.Event) (bool, error) {
 		}
 		said := c.Get("delta")
 		choice := d.delta.Add(index)
-		dialect.ReadChoice(choice, c, said)
+		choice.Read(c, said)
 		for i := range choice.Calls {
 			call := &choice.Calls[i]
 			if call.Index, err = d.numbers.numberOf(index, call.Index, call.ID, len(call.Name) > 0); err != nil {

@@ -74,7 +74,7 @@ func answerOf(t *testing.T, said string, text []byte) *chat.Answer {
 	}
 	answer := new(chat.Answer)
 	choice := doc.Root().Get("choices").First()
-	dialect.ReadChoice(answer.Add(0), choice, choice.Get(said))
+	answer.Add(0).Read(choice, choice.Get(said))
 	return answer
 }
 

@@ -197,12 +197,8 @@ func (r *Request) answer(whole *chat.Answer, reply *dialect.Reply) error {
 		end.status = incomplete
 	}
 	const rest = 1024 // about how long a response with an item is without what was said
-	size := rest + sizeOfEcho(r.root) + len(choice.Text) + len(choice.Thinking) + len(choice.Logprobs)
-	for i := range choice.Calls {
-		size += 256 + len(choice.Calls[i].Arguments)
-	}
 	a := answer{req: r, reason: end.reason}
-	a.Out = reply.Room(size)
+	a.Out = reply.Room(rest + sizeOfEcho(r.root) + whole.Size())
 	r.beginResponse(&a.Writer, end)
 	a.addMessage(choice)
 	r.endResponse(&a.Writer, end)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
@@ -133,6 +132,6 @@ func (s *state) add(message *chat.Choice) bool {
 // read adds the members that write wrote.
 func (s *state) read(message jsonscan.Value) {
 	var c chat.Choice
-	dialect.ReadChoice(&c, jsonscan.Value{}, message)
+	c.Read(jsonscan.Value{}, message)
 	s.add(&c)
 }
