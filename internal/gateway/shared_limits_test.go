@@ -166,7 +166,7 @@ func TestIdleGatewaySendsThreeCommandsASecond(t *testing.T) {
 	yaml := sharedLimitYAML(gatewaytest.Instance("m", b.URL()), redis.URL, "capacity: 100, refill-rate: 100") +
 		fmt.Sprintf("security: {enabled: true, shared-limits: true, keys: [{id: k, key-sha256: %s, limits: {tokens-per-minute: 10000}, budgets: {day: {tokens: 1000000}}}]}\n",
 			gatewaytest.HashOf("secret"))
-	yaml = strings.Replace(yaml, "quota: {distributed: {timeout: 5s}}", "quota: {enabled: true, distributed: {enabled: true, timeout: 5s}}", 1)
+	yaml = strings.Replace(yaml, "quota: {distributed: {timeout: 5s}}", "quota: {enabled: true, flush-interval-seconds: 5, distributed: {enabled: true, timeout: 5s}}", 1)
 	all := []*gatewaytest.Gateway{gatewaytest.Start(t, yaml), gatewaytest.Start(t, yaml)}
 	for _, g := range all {
 		g.Chat(gatewaytest.PlainHi, bearer("secret")...).Succeeds(t)

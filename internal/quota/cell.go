@@ -23,11 +23,8 @@ type cell struct {
 	// The totals that the database has. Only flushes use them.
 	savedRequests, savedTokens int64
 	savedDetail                Detail
-	// The totals that the shared counter acknowledged, and whether the cell is in
-	// the queue of cells to push there.
-	seenRequests, seenTokens atomic.Int64
-	seenDetail               atomicDetail
-	queued                   atomic.Bool
+	// queued says that the cell waits to be told to the shared counter.
+	queued atomic.Bool
 	// The segment of the journal that defines the cell, and its number there. Only
 	// the journal uses them.
 	segment uint64
@@ -47,12 +44,6 @@ func (d *atomicDetail) add(more Detail) {
 	d.prompt.Add(more.Prompt)
 	d.completion.Add(more.Completion)
 	d.cost.Add(more.Cost)
-}
-
-func (d *atomicDetail) raise(to Detail) {
-	storeMax(&d.prompt, to.Prompt)
-	storeMax(&d.completion, to.Completion)
-	storeMax(&d.cost, to.Cost)
 }
 
 // acquire adds a reference, unless the cell is retired.

@@ -217,7 +217,7 @@ func (m *cellMap) restore(rows []Row) {
 		c := &cell{owner: owner, writer: row.Writer, window: row.Window, start: row.Start.Unix()}
 		c.requests.Store(row.Requests)
 		c.tokens.Store(row.Tokens)
-		c.detail.raise(row.Detail)
+		c.detail.add(row.Detail)
 		m.recovered = append(m.recovered, c)
 		m.cells.Add(1)
 	}

@@ -69,7 +69,7 @@ func newShared(s *session, store Shared) *shared {
 	interval := time.Duration(s.settings.FlushIntervalSeconds) * time.Second
 	h := &shared{
 		session: s, store: store, timeout: s.settings.Distributed.Timeout.Std(), keepAfterEnd: max(time.Hour, 2*interval),
-		pushAllEvery: min(max(interval, 10*time.Second), 5*time.Minute),
+		pushAllEvery: min(max(interval, time.Minute), 5*time.Minute),
 	}
 	h.ending, h.end = context.WithCancel(context.Background())
 	return h
@@ -183,7 +183,7 @@ func (h *shared) pushAll(ctx context.Context) error {
 	h.session.cells.each(func(c *cell) { cells = append(cells, c) })
 	for len(cells) > 0 {
 		n := min(len(cells), pushBatch)
-		if err := h.sendCells(ctx, cells[:n], false); err != nil {
+		if err := h.sendCells(ctx, cells[:n]); err != nil {
 			return err
 		}
 		cells = cells[n:]
@@ -228,39 +228,25 @@ func openWindows(now time.Time, windows []Window) []CalendarWindow {
 	return open
 }
 
-// sendCells tells the totals of cells and notes in them what the counter has. If changed is
-// true, it omits cells whose totals the counter has, and in any case those whose windows it
-// does not keep any more.
-func (h *shared) sendCells(ctx context.Context, cells []*cell, changed bool) error {
+// sendCells tells the totals of cells, except for those whose windows the counter does not
+// keep any more.
+func (h *shared) sendCells(ctx context.Context, cells []*cell) error {
 	now := h.session.now().Unix()
-	rows, told := make([]Row, 0, len(cells)), make([]*cell, 0, len(cells))
+	rows := make([]Row, 0, len(cells))
 	for _, c := range cells {
-		if c != nil && h.keeps(c, now) && (!changed || h.lacks(c)) {
-			rows, told = append(rows, c.row()), append(told, c)
+		if h.keeps(c, now) {
+			rows = append(rows, c.row())
 		}
 	}
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := h.send(ctx, rows); err != nil {
-		return err
-	}
-	for i, c := range told {
-		storeMax(&c.seenRequests, rows[i].Requests)
-		storeMax(&c.seenTokens, rows[i].Tokens)
-		c.seenDetail.raise(rows[i].Detail)
-	}
-	return nil
+	return h.send(ctx, rows)
 }
 
 // keeps reports whether the counter keeps the window of a cell.
 func (h *shared) keeps(c *cell, now int64) bool {
 	return c.window.endOf(c.start)+int64(h.keepAfterEnd/time.Second) > now
-}
-
-// lacks reports whether the counter did not acknowledge the totals of a cell.
-func (h *shared) lacks(c *cell) bool {
-	return c.requests.Load() != c.seenRequests.Load() || c.tokens.Load() != c.seenTokens.Load() || c.detail.load() != c.seenDetail.load()
 }
 
 // send tells rows with the timeout for calls that no request waits for.
@@ -272,16 +258,6 @@ func (h *shared) send(ctx context.Context, rows []Row) error {
 	return err
 }
 
-// storeMax sets n to a value unless n is greater already.
-func storeMax(n *atomic.Int64, to int64) {
-	for {
-		known := n.Load()
-		if known >= to || n.CompareAndSwap(known, to) {
-			return
-		}
-	}
-}
-
 // confirm asks the counter whether it is there for a request, and waits no longer than the
 // timeout.
 func (h *shared) confirm() error {
@@ -290,9 +266,9 @@ func (h *shared) confirm() error {
 	return h.ask(ctx)
 }
 
-// ask makes a round trip to the counter.
+// ask makes a round trip to the counter, which tells nothing.
 func (h *shared) ask(ctx context.Context) error {
-	_, err := h.store.Tell(ctx, h.marks(nil)[:1], false)
+	_, err := h.store.Tell(ctx, []tally.Sheet{{Name: placeName(h.prefix(), 0, "marks")}}, false)
 	return err
 }
 
@@ -342,7 +318,7 @@ func (h *shared) drain(ctx context.Context) {
 			return
 		}
 		left -= len(batch)
-		if h.sendCells(ctx, batch, true) != nil {
+		if h.sendCells(ctx, batch) != nil {
 			h.enqueue(batch)
 			return
 		}
@@ -386,9 +362,10 @@ func (h *shared) read(ctx context.Context, windows []CalendarWindow) ([]Row, err
 // idle reports whether nothing is queued, or the counter is away.
 func (h *shared) idle() bool { return h == nil || h.isAway() || h.queued() == 0 }
 
-// needs reports whether a cell must be kept because the counter lacks its totals.
+// needs reports whether a cell must be kept because the counter lacks its totals, and would
+// not get them from the database.
 func (h *shared) needs(c *cell, now int64) bool {
-	return h != nil && h.keeps(c, now) && h.lacks(c)
+	return h != nil && h.keeps(c, now) && c.queued.Load()
 }
 
 // close tells what is queued. Whoever waits for the counter goes on.

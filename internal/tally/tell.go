@@ -3,6 +3,7 @@ package tally
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // ErrAway means that the store does not answer.
@@ -20,7 +21,8 @@ func (p *Pool) Meet(ctx context.Context) {
 
 // Tell stores totals and returns what each sheet has then, as Store does. It waits until the
 // context ends and not longer, even if the store does. After a failure the store counts as
-// away, for everything that gateways share, until it has answered a probe.
+// away, for everything that gateways share, until it has answered a probe; except for a call
+// that only reads, which may be too long for its time.
 func (p *Pool) Tell(ctx context.Context, sheets []Sheet, isNews bool) ([]map[string]string, error) {
 	type answer struct {
 		told []map[string]string
@@ -44,7 +46,8 @@ func (p *Pool) Tell(ctx context.Context, sheets []Sheet, isNews bool) ([]map[str
 	case <-ctx.Done():
 		a.err = ctx.Err()
 	}
-	if a.err != nil && !errors.Is(a.err, context.Canceled) && p.opened.Load() == store {
+	isRead := !slices.ContainsFunc(sheets, func(s Sheet) bool { return len(s.Totals) > 0 || !s.IsRead })
+	if a.err != nil && !isRead && !errors.Is(a.err, context.Canceled) && p.opened.Load() == store {
 		p.fail(a.err)
 	}
 	return a.told, a.err

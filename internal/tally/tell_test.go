@@ -125,6 +125,11 @@ func TestTellingEndsWithItsContext(t *testing.T) {
 		if _, err := pool.Tell(ended, nil, false); err == nil || pool.IsAway() {
 			t.Errorf("%v, away %t: who gives up says nothing of the store", err, pool.IsAway())
 		}
+		long, cancelLong := context.WithTimeout(t.Context(), time.Second)
+		defer cancelLong()
+		if _, err := pool.Tell(long, []tally.Sheet{{Name: "s", IsRead: true}}, false); err == nil || pool.IsAway() {
+			t.Errorf("%v, away %t: a read that takes too long says nothing of the store", err, pool.IsAway())
+		}
 		began := time.Now()
 		if err := tell(t, pool, "1"); err == nil || time.Since(began) != 50*time.Millisecond || !pool.IsAway() {
 			t.Errorf("%v after %v", err, time.Since(began))
