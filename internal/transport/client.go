@@ -143,15 +143,8 @@ type outgoing struct {
 
 func (c *Client) send(ctx context.Context, to *Origin, out *outgoing, limits Timeouts) (*Response, error) {
 	now := time.Now()
-	for {
-		cn := c.idle.take(to.target, now)
-		if cn == nil {
-			break
-		}
+	if cn := c.idle.take(to.target, now); cn != nil {
 		r, err := attempt(ctx, cn, out, limits, now)
-		if err == errStale {
-			continue
-		}
 		if err == nil && r.isIdleTimeout() {
 			r.discard()
 			return c.sendAgain(ctx, to, out, limits)
@@ -216,7 +209,7 @@ func (p *pool) take(to target, now time.Time) *conn {
 		if c == nil {
 			return nil
 		}
-		if now.Before(c.idleUntil) && (c.canTurn() || c.isReusable()) {
+		if now.Before(c.idleUntil) && c.isReusable() {
 			c.reused = true
 			return c
 		}
