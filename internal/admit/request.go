@@ -43,7 +43,7 @@ type Request struct {
 	Caller *access.Caller
 	// NoStore says that the client wants nothing of the answer to be kept.
 	NoStore bool
-	Record  *calls.Call
+	Record  *calls.Record
 	// Table is the configuration in force when the request had been read.
 	Table *routing.Table
 

@@ -21,7 +21,7 @@ func capturing(t *testing.T, change func(*metrics.Settings)) *Recorder {
 // is kept of it.
 func finished(t *testing.T, r *Recorder, request, answer string) *Captured {
 	t.Helper()
-	c := &Call{Unified: true, Routed: true, Captured: r.Capture()}
+	c := &Record{Unified: true, Routed: true, Captured: r.Capture()}
 	if c.Captured != nil {
 		c.Captured.SetHeaders([]Header{{Name: "Accept", Value: "*/*"}})
 		c.Captured.AddRequest("application/json", []byte(request))
@@ -158,11 +158,11 @@ func TestContentsAreBoundedInTotal(t *testing.T) {
 func TestWhatIsNotRecordedGivesItsRoomBack(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*metrics.Settings)
-		call   Call
+		call   Record
 		after  func(*Recorder)
 	}{
 		"not sampled":             {change: func(s *metrics.Settings) { s.Sampling = metrics.Sampling{Enabled: true} }},
-		"left before it began":    {call: Call{Gone: true}},
+		"left before it began":    {call: Record{Gone: true}},
 		"no calls are remembered": {change: func(s *metrics.Settings) { s.Calls = 0 }, after: func(r *Recorder) { latestCaptured(r) }},
 		"the cache is cleared":    {after: (*Recorder).ClearCache},
 		"switched off meanwhile": {after: func(r *Recorder) {

@@ -4,14 +4,14 @@
 //
 // Every request is counted. Records are samples: at the end of a request the
 // sampling rate, multiplied by the share of the degradation level, decides
-// whether its Call enters the pipeline:
+// whether its Record enters the pipeline:
 //
 //	request -> buffer (bounded, lock-free) -> batches -> ring of latest calls
 //	                                                  -> exemplars of histograms
 //	                                                  -> live subscribers
 //	                                                  -> outbox -> exporter (traces)
 //
-// The request only copies its Call into the buffer; where that is full the Call
+// The request only copies its Record into the buffer; where that is full the Record
 // is dropped and the drop is counted. A single goroutine moves batches on. What
 // happens in memory cannot fail; the exporter can, and is spared by a circuit
 // breaker, retried with growing pauses from a bounded outbox, and reported as an

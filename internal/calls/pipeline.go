@@ -25,7 +25,7 @@ const (
 
 // Exporter sends records somewhere else. Its errors are shown to operators, so
 // they hold no secret and no address.
-type Exporter func(ctx context.Context, batch []Call) error
+type Exporter func(ctx context.Context, batch []Record) error
 
 // pipeline moves records from the requests to where they are read.
 type pipeline struct {
@@ -48,7 +48,7 @@ type pipeline struct {
 	awake         atomic.Bool
 
 	mu          sync.Mutex // held while batches are moved on
-	scratch     []Call
+	scratch     []Record
 	sequence    uint64 // of the latest record
 	outbox      []exportBatch
 	waiting     int   // records in the outbox and in the export that runs
@@ -58,7 +58,7 @@ type pipeline struct {
 
 // exportBatch is a batch that waits for the exporter.
 type exportBatch struct {
-	calls []Call
+	calls []Record
 	tries int
 	due   time.Time
 }
@@ -71,7 +71,7 @@ func newPipeline(calls int, levelChanged func()) *pipeline {
 
 // offer copies a record into the buffer, or counts it as dropped and returns false
 // where there is no room. It never waits.
-func (p *pipeline) offer(c *Call) bool {
+func (p *pipeline) offer(c *Record) bool {
 	if !p.buffer.push(c) {
 		p.dropped.Add(1)
 		return false
@@ -138,7 +138,7 @@ func (p *pipeline) drain(now time.Time) {
 	for {
 		p.scratch = p.scratch[:0]
 		for len(p.scratch) < most {
-			p.scratch = append(p.scratch, Call{})
+			p.scratch = append(p.scratch, Record{})
 			if !p.buffer.pop(&p.scratch[len(p.scratch)-1]) {
 				p.scratch = p.scratch[:len(p.scratch)-1]
 				break
@@ -152,7 +152,7 @@ func (p *pipeline) drain(now time.Time) {
 }
 
 // keep passes a batch to everything that reads records.
-func (p *pipeline) keep(batch []Call, now time.Time) {
+func (p *pipeline) keep(batch []Record, now time.Time) {
 	for n := range batch {
 		p.sequence++
 		batch[n].Sequence = p.sequence
@@ -169,7 +169,7 @@ func (p *pipeline) keep(batch []Call, now time.Time) {
 	if slow := p.subscribers.publish(batch); slow > 0 {
 		p.faults.note("stream", "send", "a subscriber was too slow and was dropped", int64(slow), now)
 	}
-	var traced []Call
+	var traced []Record
 	for n := range batch {
 		c := &batch[n]
 		if !c.Traced() {
@@ -292,7 +292,7 @@ func (p *pipeline) clear() {
 		p.waiting -= len(batch.calls)
 	}
 	p.outbox = nil
-	var c Call
+	var c Record
 	for p.buffer.pop(&c) {
 		if c.Captured != nil {
 			p.captures.release(c.Captured)
@@ -314,7 +314,7 @@ type buffer struct {
 
 type slot struct {
 	ticket atomic.Uint64
-	call   Call
+	call   Record
 }
 
 // newBuffer returns a buffer for a number of calls that is a power of two.
@@ -323,7 +323,7 @@ func newBuffer(size int) *buffer {
 }
 
 // push copies a call into the buffer; false means that there is no room.
-func (b *buffer) push(c *Call) bool {
+func (b *buffer) push(c *Record) bool {
 	for {
 		at := b.head.Load()
 		first := at & b.mask
@@ -342,7 +342,7 @@ func (b *buffer) push(c *Call) bool {
 }
 
 // pop takes the oldest call out. Only one goroutine may call it at a time.
-func (b *buffer) pop(c *Call) bool {
+func (b *buffer) pop(c *Record) bool {
 	at := b.tail.Load()
 	first := at & b.mask
 	s := &b.slots[first]
@@ -365,14 +365,14 @@ func (b *buffer) len() int {
 // ring keeps the latest calls.
 type ring struct {
 	mu    sync.RWMutex
-	calls []Call // has its full length from the start; the first count calls before next are valid
-	next  int    // where the next call goes
+	calls []Record // has its full length from the start; the first count calls before next are valid
+	next  int      // where the next call goes
 	count int
 }
 
-func newRing(size int) *ring { return &ring{calls: make([]Call, size)} }
+func newRing(size int) *ring { return &ring{calls: make([]Record, size)} }
 
-func (r *ring) add(batch []Call) {
+func (r *ring) add(batch []Record) {
 	if len(r.calls) == 0 {
 		return
 	}
@@ -386,7 +386,7 @@ func (r *ring) add(batch []Call) {
 }
 
 // latest passes on the calls, the newest first, until yield returns false.
-func (r *ring) latest(yield func(*Call) bool) {
+func (r *ring) latest(yield func(*Record) bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for n := range r.count {

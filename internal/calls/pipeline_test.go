@@ -43,7 +43,7 @@ func pass(d time.Duration) {
 func finish(r *Recorder, id string) { finishOn(r, nil, id) }
 
 func finishOn(r *Recorder, series *metrics.Instance, id string) {
-	r.Finish(&Call{Series: series, RequestID: id, Service: schema.Chat, Started: time.Now(), Trace: Trace{ID: TraceID{1}, Span: SpanID{1}}})
+	r.Finish(&Record{Series: series, RequestID: id, Service: schema.Chat, Started: time.Now(), Trace: Trace{ID: TraceID{1}, Span: SpanID{1}}})
 }
 
 func ids(r *Recorder) (list []string) {
@@ -96,7 +96,7 @@ func TestExporterIsRetriedAndSpared(t *testing.T) {
 		})
 		var mu sync.Mutex
 		broken, tries, delivered := true, 0, 0
-		r.Export(func(_ context.Context, batch []Call) error {
+		r.Export(func(_ context.Context, batch []Record) error {
 			mu.Lock()
 			defer mu.Unlock()
 			tries++
@@ -146,7 +146,7 @@ func TestExporterIsRetriedAndSpared(t *testing.T) {
 func TestBatchesAreGivenUpAfterTheLastRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := running(t, nil)
-		r.Export(func(context.Context, []Call) error { return errors.New("status 500") })
+		r.Export(func(context.Context, []Record) error { return errors.New("status 500") })
 		finish(r, "a")
 		pass(2 * time.Minute)
 		synctest.Wait()
@@ -374,7 +374,7 @@ func TestBufferLosesNothing(t *testing.T) {
 	for w := range writers {
 		wrote.Go(func() {
 			for n := range each {
-				c := Call{RequestID: "x", Status: w, Attempts: n}
+				c := Record{RequestID: "x", Status: w, Attempts: n}
 				for !b.push(&c) {
 				}
 			}
@@ -382,7 +382,7 @@ func TestBufferLosesNothing(t *testing.T) {
 	}
 	var next [writers]int
 	for range writers * each {
-		var c Call
+		var c Record
 		for !b.pop(&c) {
 		}
 		if c.Attempts != next[c.Status] {

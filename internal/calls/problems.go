@@ -41,7 +41,7 @@ type problems struct {
 }
 
 // note adds the failures of a batch.
-func (p *problems) note(batch []Call) {
+func (p *problems) note(batch []Record) {
 	for i := range batch {
 		c := &batch[i]
 		if c.Gone || c.Code == "" && c.Attempts <= 1 {
@@ -60,7 +60,7 @@ func (p *problems) note(batch []Call) {
 	}
 }
 
-func (p *problems) add(c *Call, key problemKey, text string) {
+func (p *problems) add(c *Record, key problemKey, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.all == nil {

@@ -64,13 +64,13 @@ func (r *Recorder) On() bool { return r != nil && r.counts.On() }
 
 // Finish counts a call that has ended and records it if sampling chooses it. The
 // call is copied. A client that left before its request was let in is not counted.
-func (r *Recorder) Finish(c *Call) {
+func (r *Recorder) Finish(c *Record) {
 	if isRecorded := r.finish(c); !isRecorded && c.Captured != nil {
 		r.pipe.captures.release(c.Captured)
 	}
 }
 
-func (r *Recorder) finish(c *Call) (isRecorded bool) {
+func (r *Recorder) finish(c *Record) (isRecorded bool) {
 	if !r.On() || c.Gone && !c.Routed {
 		return false
 	}
@@ -97,7 +97,7 @@ func (r *Recorder) Capture() *Captured {
 
 // Captured returns what is kept of a recorded call, nil for nothing. It must not be
 // changed.
-func (r *Recorder) Captured(c *Call) *Captured { return r.pipe.captures.of(c.Sequence) }
+func (r *Recorder) Captured(c *Record) *Captured { return r.pipe.captures.of(c.Sequence) }
 
 // Shed counts a request that was refused because the gateway had no room for it.
 func (r *Recorder) Shed(service schema.ServiceType, how metrics.Shed) {
@@ -252,8 +252,8 @@ func (r *Recorder) ForceClose() {
 
 // Calls returns the latest records, the newest first. The loop must not keep
 // what it is given, nor take long.
-func (r *Recorder) Calls() iter.Seq[*Call] {
-	return func(yield func(*Call) bool) {
+func (r *Recorder) Calls() iter.Seq[*Record] {
+	return func(yield func(*Record) bool) {
 		r.pipe.drain(time.Now()) // readers see records that were not flushed yet
 		r.pipe.ring.latest(yield)
 	}

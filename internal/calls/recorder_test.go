@@ -39,23 +39,23 @@ func scrape(t *testing.T, r *Recorder, series *metrics.Instance) string {
 
 func TestResultsOfRoutedCalls(t *testing.T) {
 	for name, test := range map[string]struct {
-		call   Call
+		call   Record
 		result schema.Result
 	}{
-		"answered":                {Call{}, schema.ResultSuccess},
-		"left during the answer":  {Call{Gone: true, FirstByte: 1, Code: schema.CodeCancelled}, schema.ResultSuccess},
-		"left before the answer":  {Call{Gone: true, Code: schema.CodeCancelled}, schema.ResultFailed},
-		"too late":                {Call{Code: schema.CodeUpstreamTimeout}, schema.ResultTimedOut},
-		"breakers open":           {Call{Code: schema.CodeCircuitBreakerOpen}, schema.ResultBreakerOpen},
-		"nobody":                  {Call{Code: schema.CodeServiceUnavailable}, schema.ResultFailed},
-		"broken off":              {Call{Code: schema.CodeUpstreamTruncated, FirstByte: 1}, schema.ResultFailed},
-		"limited":                 {Call{Code: schema.CodeRateLimitExceeded}, schema.ResultRateLimited},
-		"limited by the backend":  {Call{Code: schema.CodeUpstreamRateLimit}, schema.ResultFailed},
-		"no slot":                 {Call{Code: schema.CodeNoSlot}, schema.ResultNoSlot},
-		"not in this dialect":     {Call{Code: schema.CodeInvalidValue}, schema.ResultInvalid},
-		"refused by the backend":  {Call{Code: schema.CodeUpstreamError}, schema.ResultFailed},
-		"the gateway shuts down":  {Call{Code: schema.CodeServiceUnavailable, FirstByte: 1}, schema.ResultFailed},
-		"something never thought": {Call{Code: schema.CodeInternal}, schema.ResultFailed},
+		"answered":                {Record{}, schema.ResultSuccess},
+		"left during the answer":  {Record{Gone: true, FirstByte: 1, Code: schema.CodeCancelled}, schema.ResultSuccess},
+		"left before the answer":  {Record{Gone: true, Code: schema.CodeCancelled}, schema.ResultFailed},
+		"too late":                {Record{Code: schema.CodeUpstreamTimeout}, schema.ResultTimedOut},
+		"breakers open":           {Record{Code: schema.CodeCircuitBreakerOpen}, schema.ResultBreakerOpen},
+		"nobody":                  {Record{Code: schema.CodeServiceUnavailable}, schema.ResultFailed},
+		"broken off":              {Record{Code: schema.CodeUpstreamTruncated, FirstByte: 1}, schema.ResultFailed},
+		"limited":                 {Record{Code: schema.CodeRateLimitExceeded}, schema.ResultRateLimited},
+		"limited by the backend":  {Record{Code: schema.CodeUpstreamRateLimit}, schema.ResultFailed},
+		"no slot":                 {Record{Code: schema.CodeNoSlot}, schema.ResultNoSlot},
+		"not in this dialect":     {Record{Code: schema.CodeInvalidValue}, schema.ResultInvalid},
+		"refused by the backend":  {Record{Code: schema.CodeUpstreamError}, schema.ResultFailed},
+		"the gateway shuts down":  {Record{Code: schema.CodeServiceUnavailable, FirstByte: 1}, schema.ResultFailed},
+		"something never thought": {Record{Code: schema.CodeInternal}, schema.ResultFailed},
 	} {
 		test.call.Routed = true
 		if result := test.call.result(); result != test.result {
@@ -77,7 +77,7 @@ func TestResultsOfCallsThatWereNotRouted(t *testing.T) {
 		schema.CodeModelNotFound:    schema.ResultInvalid,
 		schema.CodeInternal:         schema.ResultInvalid,
 	} {
-		if result := (&Call{Code: code}).result(); result != want {
+		if result := (&Record{Code: code}).result(); result != want {
 			t.Errorf("%s: %v", code, result)
 		}
 	}
@@ -85,7 +85,7 @@ func TestResultsOfCallsThatWereNotRouted(t *testing.T) {
 
 func TestExemplarsNameTheTrace(t *testing.T) {
 	r, series := NewRecorder(metrics.DefaultSettings()), metrics.NewInstance()
-	r.Finish(&Call{Series: series, RequestID: "a", Service: schema.Chat, Started: time.Now(), Ended: 3 * time.Second, Trace: Trace{ID: TraceID{0xab}, Span: SpanID{1}}})
+	r.Finish(&Record{Series: series, RequestID: "a", Service: schema.Chat, Started: time.Now(), Ended: 3 * time.Second, Trace: Trace{ID: TraceID{0xab}, Span: SpanID{1}}})
 	if len(ids(r)) != 1 {
 		t.Fatal("not recorded")
 	}
@@ -96,10 +96,10 @@ func TestExemplarsNameTheTrace(t *testing.T) {
 
 func TestTheGatewaysOwnTimeLeavesOutWaiting(t *testing.T) {
 	r, series := NewRecorder(metrics.DefaultSettings()), metrics.NewInstance()
-	r.Finish(&Call{
+	r.Finish(&Record{
 		Series: series, Service: schema.Chat, Started: time.Now(), Ready: time.Second, Queued: 2 * time.Second, Upstream: 3 * time.Second, Ended: 10 * time.Second, Attempts: 1,
 	})
-	r.Finish(&Call{Service: schema.Chat, Started: time.Now(), Ended: time.Second}) // no backend was called
+	r.Finish(&Record{Service: schema.Chat, Started: time.Now(), Ended: time.Second}) // no backend was called
 	text := scrape(t, r, series)
 	for _, line := range []string{
 		`model_router_gateway_overhead_seconds_max{service="chat"} 4.0`,
@@ -114,8 +114,8 @@ func TestTheGatewaysOwnTimeLeavesOutWaiting(t *testing.T) {
 }
 
 // A call as the proxy makes it.
-func benchCall() *Call {
-	c := &Call{
+func benchCall() *Record {
+	c := &Record{
 		Series: metrics.NewInstance(), RequestID: "req_ABCDEFGHIJKLMNOPQRSTUVWXYZ", Service: schema.Chat, Model: "llama3", Started: time.Now(), Streamed: true,
 		Usage: schema.Usage{Prompt: 12, Completion: 345, Total: 357, Known: true},
 		Ready: time.Microsecond, FirstByte: 80 * time.Millisecond, Ended: 2 * time.Second, Upstream: 79 * time.Millisecond, Queued: time.Microsecond,

@@ -22,9 +22,9 @@ var (
 type Subscription struct {
 	// Calls is closed when the subscription has ended: by Close, by a shutdown,
 	// or because the reader was too slow.
-	Calls <-chan Call
+	Calls <-chan Record
 
-	calls       chan Call
+	calls       chan Record
 	subscribers *subscribers
 	// mayMiss says that a reader who is too slow misses calls and stays.
 	mayMiss bool
@@ -62,7 +62,7 @@ func (s *subscribers) subscribe(mayMiss bool) (*Subscription, error) {
 	if s.all == nil {
 		s.all = map[*Subscription]struct{}{}
 	}
-	calls := make(chan Call, subscriberRoom)
+	calls := make(chan Record, subscriberRoom)
 	one := &Subscription{Calls: calls, calls: calls, subscribers: s, mayMiss: mayMiss}
 	s.all[one] = struct{}{}
 	return one, nil
@@ -76,7 +76,7 @@ func (s *subscribers) drop(one *Subscription) {
 }
 
 // publish returns how many subscribers were dropped for being too slow.
-func (s *subscribers) publish(batch []Call) (dropped int) {
+func (s *subscribers) publish(batch []Record) (dropped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.all {

@@ -63,7 +63,7 @@ func (p *Proxy) route(tb testing.TB, req *Request) {
 
 func BenchmarkRouteAndSettle(b *testing.B) {
 	p := benchProxy(b)
-	req, record := new(schema.Request), new(calls.Call)
+	req, record := new(schema.Request), new(calls.Record)
 	way := &Request{Asks: req, Caller: &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, Record: record}
 	if err := req.ParseChat([]byte(benchBody)); err != nil {
 		b.Fatal(err)
@@ -93,7 +93,7 @@ func TestRoutingDoesNotAllocate(t *testing.T) {
 		t.Skip("instrumented builds allocate on their own")
 	}
 	p := benchProxy(t)
-	req, record := new(schema.Request), new(calls.Call)
+	req, record := new(schema.Request), new(calls.Record)
 	way := &Request{Asks: req, Caller: &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, Record: record}
 	body := []byte(benchBody)
 	if n := testing.AllocsPerRun(200, func() {

@@ -12,7 +12,7 @@ import (
 
 // BenchmarkRecorded is BenchmarkRouteAndSettle with everything recorded.
 func BenchmarkRecorded(b *testing.B) {
-	req, record := new(schema.Request), new(calls.Call)
+	req, record := new(schema.Request), new(calls.Record)
 	way := &Request{Asks: req, Caller: &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, Record: record}
 	if err := req.ParseChat([]byte(benchBody)); err != nil {
 		b.Fatal(err)

@@ -78,7 +78,7 @@ func waiting(size int, timeout time.Duration) queue.Settings {
 
 func (d *desk) pool() *routing.Pool { return d.current.Load().Service(schema.Chat).Find("m") }
 
-func newRecord() *calls.Call { return &calls.Call{Started: time.Now()} }
+func newRecord() *calls.Record { return &calls.Record{Started: time.Now()} }
 
 // request returns a request that has found its pool.
 func (d *desk) request(caller int) *run {

@@ -75,7 +75,7 @@ func tracesURL(endpoint string) string {
 }
 
 // Export sends the traces of a batch of calls.
-func (e *Exporter) Export(ctx context.Context, batch []calls.Call) error {
+func (e *Exporter) Export(ctx context.Context, batch []calls.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, exportTime)
 	defer cancel()
 	err := e.client.UploadTraces(ctx, []*tracepb.ResourceSpans{e.spansOf(batch)})

@@ -18,7 +18,7 @@ import (
 // scope names the instrumentation scope of spans and metrics.
 const scope = "github.com/patchbay-ai/patchbay"
 
-func (e *Exporter) spansOf(batch []calls.Call) *tracepb.ResourceSpans {
+func (e *Exporter) spansOf(batch []calls.Record) *tracepb.ResourceSpans {
 	var spans []*tracepb.Span
 	for i := range batch {
 		spans = append(spans, callSpans(&batch[i])...)
@@ -35,7 +35,7 @@ func (e *Exporter) spansOf(batch []calls.Call) *tracepb.ResourceSpans {
 }
 
 // callSpans makes the spans of one call: the request, and in it every attempt.
-func callSpans(c *calls.Call) []*tracepb.Span {
+func callSpans(c *calls.Record) []*tracepb.Span {
 	spans := []*tracepb.Span{serverSpan(c)}
 	for n, try := range c.Described() {
 		if (try.Span != calls.SpanID{}) {
@@ -45,7 +45,7 @@ func callSpans(c *calls.Call) []*tracepb.Span {
 	return spans
 }
 
-func serverSpan(c *calls.Call) *tracepb.Span {
+func serverSpan(c *calls.Record) *tracepb.Span {
 	route := routeOf(c.Service)
 	span := newSpan(c, c.Trace.Span, c.Trace.Parent, "POST "+route, tracepb.Span_SPAN_KIND_SERVER, 0, c.Ended)
 	span.Attributes = []*commonpb.KeyValue{
@@ -73,7 +73,7 @@ func serverSpan(c *calls.Call) *tracepb.Span {
 	return span
 }
 
-func clientSpan(c *calls.Call, try *calls.Try, number int) *tracepb.Span {
+func clientSpan(c *calls.Record, try *calls.Try, number int) *tracepb.Span {
 	name := operationOf(c.Service) + " " + c.Model
 	span := newSpan(c, try.Span, c.Trace.Span, name, tracepb.Span_SPAN_KIND_CLIENT, try.Began, try.Ended)
 	span.Attributes = []*commonpb.KeyValue{
@@ -100,7 +100,7 @@ func clientSpan(c *calls.Call, try *calls.Try, number int) *tracepb.Span {
 	return span
 }
 
-func newSpan(c *calls.Call, id, parent calls.SpanID, name string, kind tracepb.Span_SpanKind, from, to time.Duration) *tracepb.Span {
+func newSpan(c *calls.Record, id, parent calls.SpanID, name string, kind tracepb.Span_SpanKind, from, to time.Duration) *tracepb.Span {
 	span := &tracepb.Span{
 		TraceId: c.Trace.ID[:], SpanId: id[:], Name: name, Kind: kind,
 		StartTimeUnixNano: nanos(c, from), EndTimeUnixNano: nanos(c, max(from, to)),
@@ -111,13 +111,13 @@ func newSpan(c *calls.Call, id, parent calls.SpanID, name string, kind tracepb.S
 	return span
 }
 
-func nanos(c *calls.Call, at time.Duration) uint64 { return uint64(c.Started.Add(at).UnixNano()) }
+func nanos(c *calls.Record, at time.Duration) uint64 { return uint64(c.Started.Add(at).UnixNano()) }
 
 func failed(code string) *tracepb.Status {
 	return &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: code}
 }
 
-func usage(c *calls.Call) []*commonpb.KeyValue {
+func usage(c *calls.Record) []*commonpb.KeyValue {
 	if !c.Usage.Known {
 		return nil
 	}

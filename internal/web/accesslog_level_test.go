@@ -32,7 +32,7 @@ func TestLevelOfARequestsLine(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		shell := web.NewShell(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			web.CallOf(w).Gone = c.gone
+			web.RecordOf(w).Gone = c.gone
 			w.WriteHeader(c.status)
 		}), web.Options{Log: logs.New(&out, logs.JSON, slog.LevelDebug), AccessLog: true, AccessSample: 1})
 		shell.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, c.path, nil))

@@ -16,7 +16,7 @@ import (
 
 func shellFor(out io.Writer, sample float64) *web.Shell {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		call := web.CallOf(w)
+		call := web.RecordOf(w)
 		call.Unified, call.Model = true, "m"
 		call.Begin("m@http://gpu:8000", "openai", call.Started)
 		call.FirstByte, call.Usage = 1, schema.Usage{Prompt: 1, Completion: 2, Total: 3, Known: true}

@@ -229,7 +229,7 @@ func forbid(message string) func(http.ResponseWriter) {
 // audit writes the audit log line of a change, or of a read that shows what people sent or
 // what is secret; or of the attempt at one.
 func (g *Gate) audit(w http.ResponseWriter, r *http.Request, route Route, who access.Identity) {
-	call, change := CallOf(w), ChangeOf(w)
+	call, change := RecordOf(w), ChangeOf(w)
 	if change.After == 0 {
 		change.After = change.Before
 	}

@@ -21,7 +21,7 @@ import (
 // of the request.
 type Response struct {
 	http.ResponseWriter
-	call   calls.Call
+	call   calls.Record
 	id     [1]string // the value of its header X-Request-Id
 	change Change
 
@@ -40,13 +40,13 @@ type Change struct {
 	DryRun        bool
 }
 
-// CallOf returns the record of the request that w answers. For a writer that no Shell
+// RecordOf returns the record of the request that w answers. For a writer that no Shell
 // made it returns a new record, which nobody reads.
-func CallOf(w http.ResponseWriter) *calls.Call {
+func RecordOf(w http.ResponseWriter) *calls.Record {
 	if response, ok := w.(*Response); ok {
 		return &response.call
 	}
-	return new(calls.Call)
+	return new(calls.Record)
 }
 
 // ChangeOf returns the Change that the handler of a management request fills in.

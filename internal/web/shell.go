@@ -73,7 +73,7 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // have.
 func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
 	id := requestID(r.Header)
-	response := &Response{ResponseWriter: w, call: calls.Call{Started: time.Now(), RequestID: id}, id: [...]string{id}}
+	response := &Response{ResponseWriter: w, call: calls.Record{Started: time.Now(), RequestID: id}, id: [...]string{id}}
 	header := w.Header()
 	header["X-Request-Id"] = response.id[:]
 	header["X-Content-Type-Options"] = noSniff
@@ -118,7 +118,7 @@ func (s *Shell) finish(w *Response, r *http.Request) {
 
 // record passes the record of a request that has ended to the recorder and the access
 // log.
-func (s *Shell) record(c *calls.Call, r *http.Request) {
+func (s *Shell) record(c *calls.Record, r *http.Request) {
 	c.Ended = time.Since(c.Started)
 	s.options.Recorder.HTTP(r.URL.Path, c.Status, c.Ended)
 	if c.Unified {
@@ -213,7 +213,7 @@ func isTrusted(addr netip.Addr, trusted []netip.Prefix) bool {
 
 // log writes the access log line of a request, unless its level is off or sampling
 // leaves it out.
-func (s *Shell) log(c *calls.Call, r *http.Request) {
+func (s *Shell) log(c *calls.Record, r *http.Request) {
 	level := levelOf(c, r.URL.Path)
 	if !s.options.AccessLog || !s.access.Enabled(r.Context(), level) || s.leftOut(c) {
 		return
@@ -258,7 +258,7 @@ func (s *Shell) log(c *calls.Call, r *http.Request) {
 
 // logArrival writes at DEBUG that a request has come, so that one which does not end is
 // seen as well.
-func (s *Shell) logArrival(c *calls.Call, r *http.Request) {
+func (s *Shell) logArrival(c *calls.Record, r *http.Request) {
 	if !s.options.AccessLog || isProbe(r.URL.Path) || !s.access.Enabled(r.Context(), slog.LevelDebug) {
 		return
 	}
@@ -276,7 +276,7 @@ func loggedPath(r *http.Request) string {
 }
 
 // levelOf returns the level of a request's line. A client that left is not a warning.
-func levelOf(c *calls.Call, path string) slog.Level {
+func levelOf(c *calls.Record, path string) slog.Level {
 	switch {
 	case isProbe(path):
 		return slog.LevelDebug
@@ -288,7 +288,7 @@ func levelOf(c *calls.Call, path string) slog.Level {
 
 // leftOut decides at random whether a successful request gets no line. Every other
 // request gets one.
-func (s *Shell) leftOut(c *calls.Call) bool {
+func (s *Shell) leftOut(c *calls.Record) bool {
 	sample := s.options.AccessSample
 	if sample >= 1 || c.Status >= http.StatusBadRequest || c.Code != "" || c.Gone {
 		return false

@@ -19,13 +19,13 @@ import (
 func TestTheRecordOfARequestIsLoggedAndRecorded(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		handle   func(http.ResponseWriter, *calls.Call)
+		handle   func(http.ResponseWriter, *calls.Record)
 		logged   []string
 		recorded bool
 		result   schema.Result
 	}{
 		"answered": {
-			handle: func(w http.ResponseWriter, c *calls.Call) {
+			handle: func(w http.ResponseWriter, c *calls.Record) {
 				c.Unified, c.Routed, c.Model = true, true, "m"
 				c.Begin("m@http://gpu:8000", "openai", c.Started)
 				w.WriteHeader(http.StatusOK)
@@ -34,7 +34,7 @@ func TestTheRecordOfARequestIsLoggedAndRecorded(t *testing.T) {
 			recorded: true, result: schema.ResultSuccess,
 		},
 		"no backend can be reached": {
-			handle: func(w http.ResponseWriter, c *calls.Call) {
+			handle: func(w http.ResponseWriter, c *calls.Record) {
 				c.Unified, c.Routed, c.Model, c.Code = true, true, "m", schema.CodeUpstreamError
 				c.Begin("m@http://gpu:8000", "openai", c.Started)
 				c.Try().Cause = "connection_refused"
@@ -44,7 +44,7 @@ func TestTheRecordOfARequestIsLoggedAndRecorded(t *testing.T) {
 			recorded: true, result: schema.ResultFailed,
 		},
 		"unknown model": {
-			handle: func(w http.ResponseWriter, c *calls.Call) {
+			handle: func(w http.ResponseWriter, c *calls.Record) {
 				c.Unified, c.Routed, c.Asked, c.Code = true, true, "gpt-9", schema.CodeModelNotFound
 				w.WriteHeader(http.StatusNotFound)
 			},
@@ -52,7 +52,7 @@ func TestTheRecordOfARequestIsLoggedAndRecorded(t *testing.T) {
 			recorded: true, result: schema.ResultFailed,
 		},
 		"refused before routing": {
-			handle: func(w http.ResponseWriter, c *calls.Call) {
+			handle: func(w http.ResponseWriter, c *calls.Record) {
 				c.Unified, c.Code = true, schema.CodeInvalidAPIKey
 				w.WriteHeader(http.StatusUnauthorized)
 			},
@@ -60,13 +60,13 @@ func TestTheRecordOfARequestIsLoggedAndRecorded(t *testing.T) {
 			recorded: true, result: schema.ResultUnauthorized,
 		},
 		"client left before routing": {
-			handle: func(_ http.ResponseWriter, c *calls.Call) {
+			handle: func(_ http.ResponseWriter, c *calls.Record) {
 				c.Unified, c.Gone, c.Code = true, true, schema.CodeCancelled
 			},
 			logged: []string{`"status":499`, `"error_code":"client_cancelled"`},
 		},
 		"client left in the middle of its answer": {
-			handle: func(w http.ResponseWriter, c *calls.Call) {
+			handle: func(w http.ResponseWriter, c *calls.Record) {
 				w.WriteHeader(http.StatusOK)
 				c.Unified, c.Routed, c.FirstByte, c.Gone, c.Code = true, true, 1, true, schema.CodeCancelled
 			},
@@ -74,11 +74,11 @@ func TestTheRecordOfARequestIsLoggedAndRecorded(t *testing.T) {
 			recorded: true, result: schema.ResultSuccess,
 		},
 		"not the unified API": {
-			handle: func(w http.ResponseWriter, _ *calls.Call) { w.WriteHeader(http.StatusNoContent) },
+			handle: func(w http.ResponseWriter, _ *calls.Record) { w.WriteHeader(http.StatusNoContent) },
 			logged: []string{`"status":204`},
 		},
 		"handler panicked": {
-			handle: func(_ http.ResponseWriter, c *calls.Call) {
+			handle: func(_ http.ResponseWriter, c *calls.Record) {
 				c.Unified, c.Routed = true, true
 				panic("on purpose")
 			},
@@ -89,7 +89,7 @@ func TestTheRecordOfARequestIsLoggedAndRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			recorder := calls.NewRecorder(metrics.DefaultSettings())
-			shell := web.NewShell(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { test.handle(w, web.CallOf(w)) }), web.Options{
+			shell := web.NewShell(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { test.handle(w, web.RecordOf(w)) }), web.Options{
 				Log: logs.New(&out, logs.JSON, slog.LevelInfo), AccessLog: true, AccessSample: 1, Recorder: recorder,
 				Fail: func(w http.ResponseWriter, _ *http.Request, err *schema.Error) { w.WriteHeader(err.HTTPStatus()) },
 			})

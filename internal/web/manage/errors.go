@@ -60,7 +60,7 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 	status := statusOf(err)
 	message := messageOf(err)
 	if status == http.StatusInternalServerError {
-		a.options.Log.Error("a management operation failed", "request_id", web.CallOf(w).RequestID, "error", err)
+		a.options.Log.Error("a management operation failed", "request_id", web.RecordOf(w).RequestID, "error", err)
 		message = "The operation failed inside the gateway; nothing was changed."
 		if errors.Is(err, control.ErrSave) || errors.Is(err, access.ErrSave) {
 			message = "Saving failed; nothing was changed."

@@ -65,7 +65,7 @@ func newCallFilter(r *http.Request) (*callFilter, error) {
 }
 
 // wants tells whether a call is asked for.
-func (f *callFilter) wants(c *calls.Call) bool {
+func (f *callFilter) wants(c *calls.Record) bool {
 	if !f.isReached {
 		f.isReached = c.RequestID == f.before
 		return false
@@ -84,7 +84,7 @@ func (f *callFilter) is(name, value string) bool {
 	return !f.query.Has(name) || f.query.Get(name) == value
 }
 
-func (f *callFilter) mentions(c *calls.Call) bool {
+func (f *callFilter) mentions(c *calls.Record) bool {
 	texts := []string{c.RequestID, c.Model, c.Instance, c.KeyID, c.Code}
 	for _, try := range c.Described() {
 		texts = append(texts, try.Instance, try.Code, try.Cause, try.Text)

@@ -69,14 +69,14 @@ type candidates struct {
 }
 
 // asked returns the name that the caller gave, where another model served.
-func asked(c *calls.Call) string {
+func asked(c *calls.Record) string {
 	if c.Model == "" {
 		return "" // no model has the name, which is not kept
 	}
 	return c.Asked
 }
 
-func candidatesOf(c *calls.Call) *candidates {
+func candidatesOf(c *calls.Record) *candidates {
 	if c.Strategy == "" {
 		return nil // routing did not come that far
 	}
@@ -139,14 +139,14 @@ func (callStatus) Names() []string {
 }
 
 // statusOf returns how a call ended.
-func statusOf(c *calls.Call) callStatus {
+func statusOf(c *calls.Record) callStatus {
 	if c.Result.Rejected() {
 		return rejected
 	}
 	return callStatus(c.Result.String())
 }
 
-func viewOfCall(c *calls.Call) callView {
+func viewOfCall(c *calls.Record) callView {
 	view := callView{
 		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: asked(c), Instance: c.Instance, KeyID: c.KeyID,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
@@ -193,7 +193,7 @@ type callList struct {
 func (a *API) call(r *http.Request) (callView, error) { return findCall(a, r, viewOfCall) }
 
 // findCall returns what view makes of the call with the id in the path.
-func findCall[T any](a *API, r *http.Request, view func(*calls.Call) T) (found T, err error) {
+func findCall[T any](a *API, r *http.Request, view func(*calls.Record) T) (found T, err error) {
 	id := r.PathValue("requestId")
 	for c := range a.recorder.Calls() {
 		if c.RequestID == id {

@@ -31,7 +31,7 @@ type callBody struct {
 
 // content returns what is kept of the call with the id in the path.
 func (a *API) content(r *http.Request) (callContent, error) {
-	return findCall(a, r, func(c *calls.Call) callContent {
+	return findCall(a, r, func(c *calls.Record) callContent {
 		view := callContent{RequestID: c.RequestID}
 		captured := a.recorder.Captured(c)
 		if captured == nil {

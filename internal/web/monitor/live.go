@@ -165,7 +165,7 @@ func (s *liveStream) run(r *http.Request, resumes bool) {
 	if s.calls != nil && resumes {
 		s.resumeCalls()
 	}
-	var recorded <-chan calls.Call
+	var recorded <-chan calls.Record
 	if s.calls != nil {
 		recorded = s.calls.Calls
 	}
@@ -215,7 +215,7 @@ func (s *liveStream) resumeCalls() {
 }
 
 // sendCalls sends a call, and those that ended together with it.
-func (s *liveStream) sendCalls(first *calls.Call) {
+func (s *liveStream) sendCalls(first *calls.Record) {
 	s.sendCall(first)
 	for range cap(s.calls.Calls) {
 		select {
@@ -230,7 +230,7 @@ func (s *liveStream) sendCalls(first *calls.Call) {
 	}
 }
 
-func (s *liveStream) sendCall(c *calls.Call) {
+func (s *liveStream) sendCall(c *calls.Record) {
 	if c.Sequence <= s.lastCall {
 		return // it was sent with those that ended while the reader was away
 	}

@@ -51,7 +51,7 @@ func Call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	started := time.Now()
-	record := calls.Call{Started: started, Service: serviceType}
+	record := calls.Record{Started: started, Service: serviceType}
 	answer := new(answerStart)
 	err = through.Do(ctx, &proxy.Request{Asks: request, Caller: &access.Caller{RequestID: "test"}, Record: &record}, answer)
 	result := Result{DurationMs: inMilliseconds(time.Since(started))}

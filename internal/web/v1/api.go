@@ -131,7 +131,7 @@ func (x *exchange) answerEstimate(body []byte) {
 // begin returns an exchange for a request, with what its head says.
 func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 	x := a.pool.Get().(*exchange)
-	x.w, x.r, x.call, x.door = w, r, web.CallOf(w), d
+	x.w, x.r, x.call, x.door = w, r, web.RecordOf(w), d
 	x.call.Unified, x.call.Service, x.call.Door = true, d.id.Service(), d.id
 	x.table, x.buffers, x.log = a.current.Load(), &a.buffers, a.options.Log
 	if captured := a.options.Recorder.Capture(); captured != nil {

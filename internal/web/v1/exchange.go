@@ -30,7 +30,7 @@ type exchange struct {
 	w       http.ResponseWriter
 	sender  web.Sender // w, once its head is written, if it has a shorter way
 	r       *http.Request
-	call    *calls.Call // the record of the request
+	call    *calls.Record // the record of the request
 	door    *door
 	caller  access.Caller
 	table   *routing.Table // in force when the head came, and then when the body had come

@@ -100,7 +100,7 @@ func (a *API) findAnswer(w http.ResponseWriter, r *http.Request) (found *answers
 		}
 	}
 	visit.End()
-	web.CallOf(w).Code = err.Code
+	web.RecordOf(w).Code = err.Code
 	Fail(w, r, err)
 	return nil, nil
 }

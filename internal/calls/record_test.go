@@ -8,7 +8,7 @@ import (
 
 // A record describes the latest attempts, without those that were taken back.
 func TestLatestAttemptsAreDescribed(t *testing.T) {
-	var c Call
+	var c Record
 	check := func(attempts int, want ...string) {
 		t.Helper()
 		var got []string

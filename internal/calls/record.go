@@ -24,12 +24,12 @@ const maxObstacles = 9
 // maxText bounds what is kept of the text of a failure.
 const maxText = 300
 
-// Call is the record of one request: what it was, how it ended, and when each
+// Record is what is known of one request at its end: what it was, how it ended, and when each
 // step was over. The web shell, the unified API and the proxy fill it in; the line
 // of the access log, the counts, the trace and the list of calls are made from it.
 // It holds names that the configuration knows and numbers, and nothing that a
 // client or a model wrote except Asked, the texts of failures, and what is captured.
-type Call struct {
+type Record struct {
 	// Sequence is the place of the record among all that were recorded since the
 	// start, from 1 on. It is set when the record reaches its readers.
 	Sequence  uint64
@@ -136,13 +136,13 @@ type Trace struct {
 }
 
 // Traced tells whether the call belongs to a trace that is exported.
-func (c *Call) Traced() bool { return c.Trace.ID != TraceID{} }
+func (c *Record) Traced() bool { return c.Trace.ID != TraceID{} }
 
 // Reset clears the record for another request.
-func (c *Call) Reset() { *c = Call{} }
+func (c *Record) Reset() { *c = Record{} }
 
 // Begin adds an attempt.
-func (c *Call) Begin(instance, adapter string, now time.Time) {
+func (c *Record) Begin(instance, adapter string, now time.Time) {
 	try := Try{Instance: instance, Adapter: adapter, Began: c.At(now)}
 	c.Attempts++
 	c.Instance = instance
@@ -160,7 +160,7 @@ func (c *Call) Begin(instance, adapter string, now time.Time) {
 }
 
 // Forget removes the attempt that was added last, because no call was made.
-func (c *Call) Forget() {
+func (c *Record) Forget() {
 	c.Attempts--
 	c.Instance = ""
 	if len(c.several) > 0 {
@@ -172,7 +172,7 @@ func (c *Call) Forget() {
 }
 
 // Try returns the latest attempt; there must be one.
-func (c *Call) Try() *Try {
+func (c *Record) Try() *Try {
 	if c.several != nil {
 		return &c.several[len(c.several)-1]
 	}
@@ -180,7 +180,7 @@ func (c *Call) Try() *Try {
 }
 
 // Fail notes why the latest attempt failed.
-func (c *Call) Fail(code, cause, text string) {
+func (c *Record) Fail(code, cause, text string) {
 	try := c.Try()
 	try.Code, try.Cause = code, cause
 	if len(text) > maxText {
@@ -191,7 +191,7 @@ func (c *Call) Fail(code, cause, text string) {
 
 // Cause returns the word for why the backend that was called last could not be
 // reached, empty where that is not why the call failed.
-func (c *Call) Cause() string {
+func (c *Record) Cause() string {
 	if c.Code == "" || c.Attempts == 0 {
 		return ""
 	}
@@ -199,7 +199,7 @@ func (c *Call) Cause() string {
 }
 
 // Described returns the attempts that the record describes.
-func (c *Call) Described() []Try {
+func (c *Record) Described() []Try {
 	if c.several != nil {
 		return c.several
 	}
@@ -207,12 +207,12 @@ func (c *Call) Described() []Try {
 }
 
 // At returns a moment counted from the start of the call.
-func (c *Call) At(now time.Time) time.Duration { return now.Sub(c.Started) }
+func (c *Record) At(now time.Time) time.Duration { return now.Sub(c.Started) }
 
 // Overhead returns the gateway's own time: from when it had read the request until it
 // had begun the answer (or sent it, where it is not streamed), without the time that it
 // waited for backends and slots.
-func (c *Call) Overhead() time.Duration {
+func (c *Record) Overhead() time.Duration {
 	end := c.Ended
 	if c.Streamed && c.FirstByte > 0 {
 		end = c.FirstByte
@@ -222,11 +222,13 @@ func (c *Call) Overhead() time.Duration {
 
 // SoFar returns the gateway's own time until now: since it had read the request, without
 // the time that it has waited for backends and slots.
-func (c *Call) SoFar(now time.Time) time.Duration { return c.At(now) - c.Ready - c.Queued - c.Upstream }
+func (c *Record) SoFar(now time.Time) time.Duration {
+	return c.At(now) - c.Ready - c.Queued - c.Upstream
+}
 
 // result decides how the call is counted. A client that left in the middle of an answer
 // counts as a success.
-func (c *Call) result() schema.Result {
+func (c *Record) result() schema.Result {
 	switch {
 	case c.Gone && c.FirstByte == 0:
 		return schema.ResultFailed
@@ -241,7 +243,7 @@ func (c *Call) result() schema.Result {
 }
 
 // counted returns what is counted of the call.
-func (c *Call) counted() metrics.Request {
+func (c *Record) counted() metrics.Request {
 	r := metrics.Request{
 		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage, Cost: int64(c.Cost), Cache: c.Cache,
 		Duration: c.Ended, Queued: c.Queued, Overhead: -1,
