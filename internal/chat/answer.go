@@ -1,9 +1,13 @@
-// Package chat is a chat with a model, whatever dialects its two sides speak. A dialect
-// towards backends reads answers into these types, and a door writes them for its clients.
+// Package chat is a chat with a model, whatever dialects its two sides speak. A door reads
+// requests into these types, and a dialect writes them for its backends; the dialect reads
+// answers into them, and the door writes these for its clients. A request whose door and
+// backend speak the same dialect is passed on as it came, and is read only if somebody asks
+// for it.
 //
 // Texts are contents of JSON strings, escapes and all, because most of them are written
 // as they were read. Values that nothing here looks into are JSON as it came. Both share
-// memory with the text that they were read from.
+// memory with the text that they were read from and live no longer than that. Whoever keeps
+// something keeps a copy, such as Text.String returns.
 package chat
 
 import (
@@ -72,9 +76,11 @@ type ToolCall struct {
 	// the same.
 	Index int64
 	// ID and Name are empty in the pieces behind the first.
-	ID, Name []byte
-	// Arguments are the text of a JSON object.
-	Arguments []byte
+	ID, Name Text
+	// Arguments are the text of a JSON object. Input is the object itself, or what else
+	// stands there, where a request has the arguments not as a text.
+	Arguments Text
+	Input     []byte
 	// Extra is an object that the backend wants back with the call.
 	Extra []byte
 }

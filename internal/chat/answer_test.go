@@ -1,11 +1,6 @@
 package chat
 
-import (
-	"strings"
-	"testing"
-
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-)
+import "testing"
 
 // A delta is used again: nothing of the one before is in the next, nor kept alive by it,
 // also where a reader has taken a choice back.
@@ -68,27 +63,5 @@ func TestOnlyTheFirstChoiceAnswersADoor(t *testing.T) {
 	answer.Reset()
 	if first := answer.Add(0); answer.First() != first {
 		t.Error("the first choice is not found")
-	}
-}
-
-func TestPartsOfUsageAreNoMoreThanTheWhole(t *testing.T) {
-	for text, want := range map[string][2]int64{
-		`{"prompt_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}`: {2, 1},
-		`{"prompt_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":6},"completion_tokens_details":{"reasoning_tokens":4}}`: {0, 0},
-		`{"prompt_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":-1},"completion_tokens_details":null}`:                  {0, 0},
-		`{"prompt_tokens":5,"completion_tokens":3}`: {0, 0},
-	} {
-		var doc jsonscan.Document
-		if err := doc.Parse([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		u := ReadUsage(doc.Root())
-		if cached, reasoning := u.Parts(); cached != want[0] || reasoning != want[1] || u.Cached != cached || u.Reasoning != reasoning || u.Total != 8 {
-			t.Errorf("%s: %+v, want %v", strings.TrimSpace(text), u, want)
-		}
-	}
-	u := Usage{Cached: -1, Reasoning: -1}
-	if cached, reasoning := u.Parts(); cached != 0 || reasoning != 0 {
-		t.Errorf("%d, %d of what is not told", cached, reasoning)
 	}
 }

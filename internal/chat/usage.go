@@ -1,30 +1,21 @@
 package chat
 
-import (
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-)
+// Tokens is what a backend reported about the tokens of one answer.
+type Tokens struct {
+	Prompt, Completion, Total int64
+	// Cached are the tokens of the prompt that the backend had in a cache, which may
+	// cost less, and Seconds the length of a sound that was transcribed.
+	Cached, Seconds int64
+	// Known is false when the backend reported nothing that makes sense.
+	Known bool
+}
 
 // Usage is what a backend reported of one answer.
 type Usage struct {
-	schema.Usage
+	Tokens
 	// Cached counts tokens of the prompt that were found in a cache, and Reasoning
 	// those of the completion that were thoughts; below 0 means that it is not told.
 	Cached, Reasoning int64
-}
-
-// ReadUsage reads the usage of a completion. A part that is not told, or that is more than
-// the whole, is 0.
-func ReadUsage(v jsonscan.Value) Usage {
-	u := Usage{Usage: schema.ReadUsage(v)}
-	part := func(group, name string) int64 {
-		n, _ := v.Get(group).Get(name).Int()
-		return n
-	}
-	u.Cached = part("prompt_tokens_details", "cached_tokens")
-	u.Reasoning = part("completion_tokens_details", "reasoning_tokens")
-	u.Cached, u.Reasoning = u.Parts()
-	return u
 }
 
 // Parts returns how many tokens of the prompt were found in a cache, and how many of the

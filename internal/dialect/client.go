@@ -8,17 +8,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// Client is how one dialect is spoken towards clients, for a door that is not unified. It
-// translates between that dialect and the unified one, so that every such door reaches
-// every backend. Where a backend speaks the dialect of the door itself (see Kind.Native),
+// Client is how answers are written in one dialect towards clients, for a door that is not
+// unified, so that every such door reaches every backend; schema.Request.Decode reads its
+// requests. Where a backend speaks the dialect of the door itself (see Kind.Native),
 // the request and the answer are passed on and a Client is not asked. Functions that say so
 // may be nil.
 type Client struct {
-	// Unify returns the body of a request, which is in req.Source, in the unified
-	// shape. It writes it into the memory that it is given, which is empty, if that is
-	// large enough. An error is a *schema.Error where the unified shape cannot express
-	// the request.
-	Unify func(req *schema.Request, into []byte) ([]byte, error)
 	// Reply writes a whole answer for the client.
 	Reply func(req *schema.Request, answer *chat.Answer, reply *Reply) error
 	// Events writes a streamed answer for the client. The stream must not read the request
@@ -33,13 +28,13 @@ type Client struct {
 	RefuseInstance func(id string) error
 	// Recalled returns what the gateway adds to the request because it keeps the
 	// conversation, as JSON texts that nobody may change; nil if it adds nothing. It is for
-	// estimates: what cannot be read is left out, and Unify returns the error.
+	// estimates: what cannot be read is left out, and Request.Chat returns the error.
 	Recalled func(req *schema.Request) [][]byte
 }
 
 // Speaker puts the requests of one door to a backend and reads the answers: with the
 // functions of the backend's dialect alone where the door has that dialect, and else by
-// translating into and out of the unified shape.
+// translating.
 type Speaker struct {
 	*Adapter
 	client *Client // nil where nothing is translated
@@ -97,11 +92,11 @@ func (a *Adapter) refuse(req *schema.Request) error {
 	return a.Refuse(req)
 }
 
-// Call writes a request in the backend's dialect. One that is translated is so once for
+// Call writes a request in the backend's dialect. One that is translated is read once for
 // all its attempts.
 func (s Speaker) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	if s.client != nil {
-		if err := req.Unify(s.client.Unify); err != nil {
+		if _, err := req.Chat(); err != nil {
 			return err
 		}
 		if err := s.Adapter.refuse(req); err != nil {
@@ -135,7 +130,7 @@ func (s Speaker) Reply(req *schema.Request, answer Answer, reply *Reply) error {
 	if err := s.Decode(req, body, &reply.Doc, &reply.answer); err != nil {
 		return err
 	}
-	reply.Usage = reply.answer.Usage.Usage
+	reply.Usage = reply.answer.Usage.Tokens
 	if req.Stream {
 		return nil
 	}
@@ -185,14 +180,4 @@ var unsupported = &Adapter{
 // refuseDoor says that the backend does not have the door.
 func refuseDoor(door schema.Door) error {
 	return schema.NewError(schema.CodeInvalidValue, "The backends of this model do not serve "+door.String()+" requests.")
-}
-
-// ReserveUnified reserves the memory for a request in the unified shape, which is kept
-// beside the client's own body.
-func ReserveUnified(req *schema.Request) error {
-	reserve := req.Source.Body.Reserve
-	if reserve == nil {
-		return nil
-	}
-	return reserve(translationSize(req.Source.Body.Data()))
 }

@@ -21,9 +21,10 @@ import (
 // upper is a toy dialect of clients: everything is in upper case.
 type upper struct{ unified *int }
 
-func (u upper) Unify(req *schema.Request, _ []byte) ([]byte, error) {
+func (u upper) decode(req *schema.Request, _ chat.Room) (*chat.Request, error) {
 	*u.unified++
-	return []byte(strings.ToLower(string(req.Source.Body.Data()))), nil
+	said := chat.Text(strings.ToLower(string(req.Body.Root().Get("SAYS").Text())))
+	return &chat.Request{Messages: []chat.Message{{Role: chat.User, Content: chat.Content{Text: said}}}}, nil
 }
 
 func (upper) Reply(_ *schema.Request, answer *chat.Answer, reply *dialect.Reply) error {
@@ -36,12 +37,12 @@ func (upper) Events(_ *schema.Request, from dialect.Deltas) *dialect.Stream {
 }
 
 func (u upper) client() *dialect.Client {
-	return &dialect.Client{Unify: u.Unify, Reply: u.Reply, Events: u.Events}
+	return &dialect.Client{Reply: u.Reply, Events: u.Events}
 }
 
 type upperEvents struct{ from dialect.Deltas }
 
-func (e upperEvents) Usage() schema.Usage { return e.from.Usage().Usage }
+func (e upperEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
 
 func (e upperEvents) Next() ([]byte, error) {
 	delta, err := e.from.Next()
@@ -51,8 +52,8 @@ func (e upperEvents) Next() ([]byte, error) {
 	return []byte(strings.ToUpper(string(delta.Choices[0].Text))), nil
 }
 
-// echo is a toy dialect of backends: the call is the unified body, and the answer is what
-// the model says.
+// echo is a toy dialect of backends: the call is what the first message says, and the
+// answer is what the model says.
 var echo = &dialect.Adapter{Call: echoCall, Decode: echoDecode, DecodeStream: echoDecodeStream}
 
 func echoDecode(_ *schema.Request, body []byte, _ *jsonscan.Document, to *chat.Answer) error {
@@ -67,8 +68,12 @@ func echoDecodeStream(*schema.Request, io.Reader) dialect.Deltas {
 }
 
 func echoCall(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	asked, err := req.Chat()
+	if err != nil {
+		return err
+	}
 	to.Begin(call, to.Path, "application/json", "application/json")
-	call.Body = [][]byte{req.Body.Data()}
+	call.Body = [][]byte{asked.Messages[0].Text}
 	return nil
 }
 
@@ -86,14 +91,14 @@ var passed = &dialect.Adapter{Call: passedCall, Reply: echoReply, Events: echoEv
 
 func passedCall(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	to.Begin(call, to.Path, "application/json", "application/json")
-	call.Body = [][]byte{req.Source.Body.Data()}
+	call.Body = [][]byte{req.Body.Data()}
 	return nil
 }
 
-func doorRequest(t *testing.T) *schema.Request {
+func doorRequest(t *testing.T, read *int) *schema.Request {
 	t.Helper()
-	var req schema.Request
-	if err := req.ParseSource(schema.DoorMessages, []byte(`{"model":"M","SAYS":"HI"}`), jsonscan.NewNames("model"), nil); err != nil {
+	req := schema.Request{Decode: upper{read}.decode}
+	if err := req.ParseBody(schema.DoorMessages, []byte(`{"model":"M","SAYS":"HI"}`), jsonscan.NewNames("model"), nil); err != nil {
 		t.Fatal(err)
 	}
 	return &req
@@ -110,7 +115,8 @@ func doorTarget(t *testing.T, kind *dialect.Kind, path string) *dialect.Target {
 
 func TestDoorIsTranslatedForBackendsOfAnotherDialect(t *testing.T) {
 	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo}}}, "")
-	req, unified := doorRequest(t), 0
+	unified := 0
+	req := doorRequest(t, &unified)
 	client := upper{&unified}.client()
 	if err := target.RefuseRequest(req, client); err != nil || unified != 0 {
 		t.Fatalf("refused with %v after %d translations; translating is for requests that were admitted", err, unified)
@@ -121,7 +127,7 @@ func TestDoorIsTranslatedForBackendsOfAnotherDialect(t *testing.T) {
 		if err := adapter.Call(req, to, &call); err != nil {
 			t.Fatal(err)
 		}
-		if got := string(call.Body[0]); got != `{"model":"m","says":"hi"}` || call.Path != "/v1/chat" || unified != 1 {
+		if got := string(call.Body[0]); got != "hi" || call.Path != "/v1/chat" || unified != 1 {
 			t.Errorf("%s %s after %d translations", call.Path, got, unified)
 		}
 	}
@@ -139,7 +145,8 @@ func TestDoorIsTranslatedForBackendsOfAnotherDialect(t *testing.T) {
 // client in its own dialect.
 func TestWholeAnswerBecomesTheDoorsEvents(t *testing.T) {
 	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo}}}, "")
-	req, unified := doorRequest(t), 0
+	unified := 0
+	req := doorRequest(t, &unified)
 	req.Stream = true
 	_, adapter := target.ForDoor(req.Door, upper{&unified}.client())
 	var reply dialect.Reply
@@ -171,7 +178,7 @@ func TestDoorPassesToBackendsOfItsDialect(t *testing.T) {
 			Native: map[schema.Door]dialect.Route{schema.DoorMessages: {Path: "/v1/door", Adapter: passed}},
 		}, own)
 		unified := 0
-		req := doorRequest(t)
+		req := doorRequest(t, &unified)
 		to, adapter := target.ForDoor(req.Door, upper{&unified}.client())
 		var call wire.Call
 		if err := adapter.Call(req, to, &call); err != nil {
@@ -186,7 +193,7 @@ func TestDoorPassesToBackendsOfItsDialect(t *testing.T) {
 func TestDoorWithoutTranslationIsRefusedByOtherBackends(t *testing.T) {
 	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo}}}, "")
 	var known *schema.Error
-	if err := target.RefuseRequest(doorRequest(t), nil); !errors.As(err, &known) || known.HTTPStatus() != 400 || !strings.Contains(known.Message, "messages") {
+	if err := target.RefuseRequest(doorRequest(t, new(int)), nil); !errors.As(err, &known) || known.HTTPStatus() != 400 || !strings.Contains(known.Message, "messages") {
 		t.Errorf("%v", err)
 	}
 }
@@ -237,7 +244,7 @@ func TestACredentialMayBeASignatureOfTheCall(t *testing.T) {
 	if err := target.Authorize(t.Context(), &call); err != nil {
 		t.Fatal(err)
 	}
-	sum := sha256.Sum256(req.Body.Data())
+	sum := sha256.Sum256([]byte("hi"))
 	want := wire.Header{Name: "X-Signature", Value: "id POST /v1/chat " + hex.EncodeToString(sum[:4])}
 	if !slices.Contains(call.Header, want) || slices.ContainsFunc(call.Header, func(h wire.Header) bool { return h.Name == "Authorization" }) {
 		t.Errorf("%v, want %v and no key", call.Header, want)

@@ -42,6 +42,9 @@ func WrongVectors(got, want int) error { return &CountError{What: "vector", Want
 
 // WantedChoices returns how many choices a request asks for.
 func WantedChoices(req *schema.Request) int {
+	if req.Decode != nil {
+		return 1
+	}
 	n, ok := req.Field("n").Int()
 	if !ok || n < 1 {
 		return 1

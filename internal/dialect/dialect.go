@@ -1,7 +1,7 @@
 // Package dialect holds what the dialects of backends share: the functions that a
 // dialect consists of, the target of its calls, readers of event streams, failures,
-// and vectors. A dialect turns a unified request into a call
-// and a backend's answer into a chat.Answer, or passes it on. Nothing here opens a socket.
+// and vectors. A dialect turns a chat.Request into a call and a backend's answer into a
+// chat.Answer, or passes both on. Nothing here opens a socket.
 //
 // Each dialect is a package below this one, and Anthropic's is two: anthropic towards
 // backends, messages towards clients. The files of a dialect that is translated are
@@ -11,7 +11,6 @@
 package dialect
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -71,25 +70,6 @@ type Stream struct {
 	// Failure returns the events that end an answer which is not complete. Nothing is sent
 	// after them.
 	Failure func(known *schema.Error, requestID string) []byte
-}
-
-// ReserveTranslation reserves the memory for writing a request in another dialect:
-// up to two texts of about its length, and the nodes of values that are scanned
-// again, of which there is one for every member, array and object.
-func ReserveTranslation(req *schema.Request) error {
-	if req.Body.Reserve == nil {
-		return nil
-	}
-	return req.ReserveCopy(translationSize(req.Body.Data()))
-}
-
-// translationSize returns about how much memory translating a text takes.
-func translationSize(text []byte) int {
-	nodes := 0
-	for _, c := range []byte(":{[") {
-		nodes += bytes.Count(text, []byte{c})
-	}
-	return 2*len(text) + nodes*jsonscan.NodeSize
 }
 
 // Answer is what a backend sent, whole.

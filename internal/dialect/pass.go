@@ -30,7 +30,7 @@ func PassJSON(req *schema.Request, to *Target, call *wire.Call, accept string, e
 		edits = append(edits, v.Replace(set.Value))
 	}
 	if extra := root.Get("extra_body"); extra.Kind() != jsonscan.Absent {
-		if err := ReserveTranslation(req); err != nil {
+		if err := req.ReserveTranslation(); err != nil {
 			return err
 		}
 		edits = flatten(edits, root, extra, set)

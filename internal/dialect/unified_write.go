@@ -39,7 +39,7 @@ type unifiedEvents struct {
 }
 
 // Usage returns what the backend has reported so far.
-func (e *unifiedEvents) Usage() schema.Usage { return e.from.Usage().Usage }
+func (e *unifiedEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
 
 // Next returns the chunk of the next delta, or at the end that of the usage.
 func (e *unifiedEvents) Next() ([]byte, error) {

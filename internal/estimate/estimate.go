@@ -52,9 +52,6 @@ func Most(req *schema.Request, recalled [][]byte, unbounded int64) Use {
 		return mostOfForm(req, unbounded)
 	}
 	root := req.Body.Root()
-	if req.Source != nil {
-		root = req.Source.Body.Root()
-	}
 	var use Use
 	use.Prompt = tokensOf(promptLength(req.Door, root, recalled))
 	switch req.Service {

@@ -102,6 +102,22 @@ func (w *Writer) Member(name string, value []byte) {
 	w.Raw(value)
 }
 
+// EscapedMember writes a member that is a string, from what stands between its quotes, if
+// that is not nil.
+func (w *Writer) EscapedMember(name string, text []byte) {
+	if text != nil {
+		w.Name(name)
+		w.Escaped(text)
+	}
+}
+
+// Given writes a member whose value is JSON already, if that is not nil.
+func (w *Writer) Given(name string, value []byte) {
+	if value != nil {
+		w.Member(name, value)
+	}
+}
+
 // Field writes a member with a value that was scanned, if that is given.
 func (w *Writer) Field(name string, value jsonscan.Value) {
 	if value.Given() {

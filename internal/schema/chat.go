@@ -142,7 +142,7 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 		}
 		if err := found.check(m.Kind()); err != nil {
 			// The place is spelled only when there is something to say.
-			return err.within("messages[" + strconv.Itoa(i) + "]")
+			return err.Within("messages[" + strconv.Itoa(i) + "]")
 		}
 		i++
 	}
@@ -195,16 +195,4 @@ func knownRole(role []byte) bool {
 		return true
 	}
 	return false
-}
-
-// within places an error that names a field of an element into the element.
-func (e *Error) within(place string) *Error {
-	param := place
-	if *e.Param != "" {
-		param += "." + *e.Param
-	}
-	if e.Code == CodeMissingParameter {
-		return MissingParameter(param)
-	}
-	return InvalidValue(param, "'"+param+"' "+e.Message)
 }

@@ -18,7 +18,7 @@ func (r *Request) Digest(seed maphash.Seed) uint64 {
 	// was read before returns an error that matters: at worst, a retry counts.
 	_ = h.WriteByte(byte(r.Door))
 	if r.Form == nil {
-		_, _ = h.Write(r.data())
+		_, _ = h.Write(r.Body.Data())
 		return h.Sum64()
 	}
 	for i := range r.Form.Parts {

@@ -76,6 +76,29 @@ func MissingParameter(param string) *Error {
 	return err
 }
 
+// Inside puts an error about a value of an element into the element, whose place is given.
+func (e *Error) Inside(place string) *Error {
+	if e.Param != nil && *e.Param != "" {
+		place += "." + *e.Param
+	}
+	if e.Code == CodeMissingParameter {
+		return MissingParameter(place)
+	}
+	placed := *e
+	placed.Param = &place
+	return &placed
+}
+
+// Within is Inside for an error whose message begins with a verb: it gets the name of the
+// value before it.
+func (e *Error) Within(place string) *Error {
+	placed := e.Inside(place)
+	if e.Code != CodeMissingParameter {
+		placed.Message = "'" + *placed.Param + "' " + e.Message
+	}
+	return placed
+}
+
 // Types of errors. Faults of the request use the first four, states of the
 // gateway and of its backends the others.
 const (

@@ -1,10 +1,13 @@
 package schema
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
@@ -25,22 +28,30 @@ type Request struct {
 	Base64      bool
 	ImageFormat string
 
-	// Body is the JSON text of the request; the service types that take files
-	// have a Form instead.
+	// Body is the JSON text of the request, in the dialect of its door; the service types
+	// that take files have a Form instead.
 	Body jsonscan.Document
 	Form *Form
-	// Source is the request in its client's own dialect; nil where that is the
-	// unified one. The Body of such a request is empty until Unify.
-	Source *Source
+	// Decode reads the body of a request of a chat door; nil where that has the unified
+	// shape. See Chat.
+	Decode func(r *Request, room chat.Room) (*chat.Request, error)
+	// Header and Query are what else the client of a door that is not unified sent, for
+	// backends that speak the same dialect. Nothing of it is passed on that a dialect does
+	// not name.
+	Header http.Header
+	Query  string
+	// Passed is told the id of an answer that a backend keeps and that is passed on;
+	// nil where nobody wants to know.
+	Passed func(id string)
 	// Uncounted says that the request is no use of a model, so that neither the ledger
 	// nor a limit counts it.
 	Uncounted bool
-	// EffortHint is how hard the model may think, for dialects that can tell whether
-	// a model takes it. A request for an effort is in the body instead.
-	EffortHint string
 
 	extra  jsonscan.Value // extra_body, looked up once
 	copied int            // bytes that were reserved for a copy
+	chat   *chat.Request  // what Settings and Chat have read
+	isRead bool           // by Chat, which may have failed
+	failed error
 }
 
 // Reset makes r ready for reuse and lets go of the body.
@@ -61,6 +72,62 @@ func (r *Request) ReserveCopy(bytes int) error {
 	}
 	r.copied = bytes
 	return nil
+}
+
+// Settings returns how the answer to a request of a chat door is to be made. Of a request
+// in the unified shape the messages are not read for it.
+func (r *Request) Settings() *chat.Settings {
+	if r.Decode != nil {
+		if asked, err := r.Chat(); err == nil {
+			return &asked.Settings
+		}
+		return new(chat.Settings)
+	}
+	if r.chat == nil {
+		r.chat = &chat.Request{Settings: chat.ReadSettings(r.Body.Root(), r.extra)}
+	}
+	return &r.chat.Settings
+}
+
+// Chat returns what a request of a chat door asks for, whatever dialect its client speaks.
+// It is read when it is asked for the first time, and points into the memory of the
+// request: whoever keeps something of it keeps a copy. The error is a *Error where the
+// request asks for what only backends of its own dialect have.
+func (r *Request) Chat() (*chat.Request, error) {
+	if !r.isRead {
+		r.isRead, r.failed = true, r.readChat()
+	}
+	return r.chat, r.failed
+}
+
+func (r *Request) readChat() (err error) {
+	if err := r.ReserveTranslation(); err != nil {
+		return err
+	}
+	room := chat.Room{Reserve: r.Body.Reserve}
+	if r.Decode != nil {
+		r.chat, err = r.Decode(r, room)
+		return err
+	}
+	r.Settings()
+	if r.Door == DoorCompletions {
+		return r.chat.ReadPrompts(room, r.Field("prompt"))
+	}
+	return r.chat.Read(room)
+}
+
+// ReserveTranslation reserves the memory for writing a request in another dialect:
+// up to two texts of about its length, and the nodes of values that are scanned
+// again, of which there is one for every member, array and object.
+func (r *Request) ReserveTranslation() error {
+	if r.Body.Reserve == nil {
+		return nil
+	}
+	text, nodes := r.Body.Data(), 0
+	for _, c := range []byte(":{[") {
+		nodes += bytes.Count(text, []byte{c})
+	}
+	return r.ReserveCopy(2*len(text) + nodes*jsonscan.NodeSize)
 }
 
 // Field returns a top-level field of the body. A field that the caller did not
@@ -116,15 +183,7 @@ func (r *Request) checkCommon(found *fields, reads func(ServiceType, []byte) boo
 	if err := r.checkCase(r.extra, reads); err != nil {
 		return err
 	}
-	model := found[fieldModel]
-	switch {
-	case !model.Given():
-		return MissingParameter("model")
-	case model.Kind() != jsonscan.String:
-		return wrongType("model", "a string")
-	}
-	r.Model = model.Text()
-	if err := checkModelName(r.Model); err != nil {
+	if err := r.checkModel(found[fieldModel]); err != nil {
 		return err
 	}
 	if v := r.orExtra(found[fieldUser], "user"); v.Given() {
@@ -134,6 +193,47 @@ func (r *Request) checkCommon(found *fields, reads func(ServiceType, []byte) boo
 		r.User = v.Text()
 	}
 	return nil
+}
+
+// checkModel checks the name of the model and takes it over.
+func (r *Request) checkModel(model jsonscan.Value) error {
+	switch {
+	case !model.Given():
+		return MissingParameter("model")
+	case model.Kind() != jsonscan.String:
+		return wrongType("model", "a string")
+	}
+	r.Model = model.Text()
+	return checkModelName(r.Model)
+}
+
+// ParseBody reads the body of a request in the dialect of a door that is not unified, and
+// checks what the requests of all doors have in common. It puts the fields that have one of
+// the names into found, as jsonscan.Value.Find does. A key that differs only in case from
+// one of the names is refused.
+func (r *Request) ParseBody(door Door, body []byte, names *jsonscan.Names, found []jsonscan.Value) error {
+	if err := r.scan(door, body); err != nil {
+		return err
+	}
+	root := r.Body.Root()
+	if root.Find(names, found) > 0 {
+		if err := r.checkCase(root, func(_ ServiceType, name []byte) bool { return names.Has(name) }); err != nil {
+			return err
+		}
+	}
+	return r.checkModel(root.Get("model"))
+}
+
+// CheckExtraBody checks the member extra_body of a request in another dialect than the
+// unified one.
+func (r *Request) CheckExtraBody(extra jsonscan.Value) error {
+	if extra.Given() && extra.Kind() != jsonscan.Object {
+		return wrongType("extra_body", "an object")
+	}
+	if err := r.checkCase(extra, readsField); err != nil {
+		return err
+	}
+	return checkExtra(extra, jsonscan.Value{})
 }
 
 // parseForm checks what all forms have in common. Besides the fields that all
@@ -260,15 +360,8 @@ func boolean(name string, v jsonscan.Value) (bool, error) {
 	return false, wrongType(name, "true or false")
 }
 
-// Usage is what a backend reported about the tokens of one answer.
-type Usage struct {
-	Prompt, Completion, Total int64
-	// Cached are the tokens of the prompt that the backend had in a cache, which may
-	// cost less, and Seconds the length of a sound that was transcribed.
-	Cached, Seconds int64
-	// Known is false when the backend reported nothing that makes sense.
-	Known bool
-}
+// Usage is what a backend reported about the tokens of one answer, of whatever service type.
+type Usage = chat.Tokens
 
 // ReadUsage reads a usage object, under the names of the chat API or under those
 // that the newer APIs have (input_tokens, output_tokens). Counts that are no

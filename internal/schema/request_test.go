@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -474,32 +473,5 @@ func TestErrorsAreWrittenAsClientsReadThem(t *testing.T) {
 		if c.err.Error() != c.err.Message {
 			t.Errorf("the error says %q", c.err.Error())
 		}
-	}
-}
-
-func TestTheMemoryOfAUnifiedBodyIsUsedAgainUnlessItIsLarge(t *testing.T) {
-	source := new(schema.Source)
-	// unify returns how much memory was given for a body with so long a name.
-	unify := func(size int) (given int) {
-		req := schema.Request{Source: source}
-		if err := req.ParseSource(schema.DoorMessages, []byte(`{"model":"m"}`), jsonscan.NewNames("model"), nil); err != nil {
-			t.Fatal(err)
-		}
-		err := req.Unify(func(_ *schema.Request, into []byte) ([]byte, error) {
-			given = cap(into)
-			return append(into, `{"model":"`+strings.Repeat("m", size)+`"}`...), nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		source.Reset()
-		return given
-	}
-	unify(100)
-	if given := unify(2 << 20); given < 100 {
-		t.Errorf("%d bytes were kept of a small body", given)
-	}
-	if given := unify(100); given != 0 {
-		t.Errorf("%d bytes were kept of a large body", given)
 	}
 }

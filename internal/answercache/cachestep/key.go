@@ -13,14 +13,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// bodyOf returns the body of a request as its client wrote it.
-func bodyOf(req *schema.Request) jsonscan.Value {
-	if req.Source != nil {
-		return req.Source.Body.Root()
-	}
-	return req.Body.Root()
-}
-
 // isDeterministic reports whether a backend gives the same answer each time, as far as a
 // request can tell.
 func isDeterministic(r *proxy.Request) bool {
@@ -28,7 +20,7 @@ func isDeterministic(r *proxy.Request) bool {
 	case schema.DoorEmbeddings, schema.DoorRerank:
 		return true
 	case schema.DoorChat, schema.DoorCompletions, schema.DoorMessages, schema.DoorResponses:
-		temperature, given := bodyOf(r.Asks).Get("temperature").Float()
+		temperature, given := r.Asks.Body.Root().Get("temperature").Float()
 		return given && temperature == 0
 	}
 	return false
@@ -45,7 +37,7 @@ func isSelfContained(r *proxy.Request) bool {
 			return false
 		}
 	}
-	body := bodyOf(r.Asks)
+	body := r.Asks.Body.Root()
 	store := body.Get("store").Kind()
 	switch r.Asks.Door {
 	case schema.DoorResponses: // they are stored unless the client says no
@@ -85,17 +77,17 @@ func (c *Cache) keyOf(r *proxy.Request) (key answercache.Key) {
 	w.buf = append(w.buf, r.Model...)
 	pool := r.Pool.Fingerprint()
 	w.buf = append(w.buf, pool[:]...)
-	if source := r.Asks.Source; source != nil {
+	if r.Asks.Header != nil {
 		for _, name := range passedHeaders {
-			for _, value := range source.Header[name] {
+			for _, value := range r.Asks.Header[name] {
 				w.head(name[len(name)-1], len(value))
 				w.bytes([]byte(value))
 			}
 		}
-		w.head('q', len(source.Query))
-		w.bytes([]byte(source.Query))
+		w.head('q', len(r.Asks.Query))
+		w.bytes([]byte(r.Asks.Query))
 	}
-	w.value(bodyOf(r.Asks))
+	w.value(r.Asks.Body.Root())
 	w.flush()
 	w.hash.Sum(key[:0])
 	return key

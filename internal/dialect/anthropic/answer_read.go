@@ -147,7 +147,7 @@ func (u *TokenCounts) Report() schema.Usage {
 
 // detailed returns the totals with what is known of their parts.
 func (u *TokenCounts) detailed() chat.Usage {
-	usage := chat.Usage{Usage: u.Report(), Cached: u.cacheRead, Reasoning: -1}
+	usage := chat.Usage{Tokens: u.Report(), Cached: u.cacheRead, Reasoning: -1}
 	if u.thinking > 0 {
 		usage.Reasoning = u.thinking
 	}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -14,13 +14,10 @@ import (
 func (w *requestWriter) writeMessages() *schema.Error {
 	w.Name("messages")
 	w.Array()
-	i := 0
-	for m := w.req.Body.Root().Get("messages").First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		if err := w.message(m); err != nil {
-			param := "messages[" + strconv.Itoa(i) + "]." + *err.Param
-			return schema.InvalidValue(param, "'"+param+"' "+err.Message)
+	for i := range w.Messages {
+		if err := w.message(&w.Messages[i]); err != nil {
+			return err.Within("messages[" + strconv.Itoa(i) + "]")
 		}
-		i++
 	}
 	if w.turn == "" {
 		return schema.InvalidValue("messages", "'messages' must have a user's or an assistant's message that is not empty: this backend answers to nothing else.")
@@ -31,19 +28,24 @@ func (w *requestWriter) writeMessages() *schema.Error {
 }
 
 // message writes one message; the error names fields relative to it.
-func (w *requestWriter) message(m jsonscan.Value) *schema.Error {
-	content := m.Get("content")
-	switch string(m.Get("role").Text()) {
-	case "system", "developer":
-		return w.moveToSystem(content)
-	case "assistant":
+func (w *requestWriter) message(m *chat.Message) *schema.Error {
+	switch m.Role {
+	case chat.System, chat.Developer:
+		return w.moveToSystem(&m.Content)
+	case chat.Assistant:
 		return w.assistant(m)
-	case "tool":
-		return w.toolResult(m.Get("tool_call_id"), content)
-	case "function":
-		return w.functionResult(content)
+	case chat.ToolRole:
+		if len(m.CallID) == 0 {
+			return schema.InvalidValue("tool_call_id", "must be a string that is not empty.")
+		}
+		return w.result(&m.Content, toolID(m.CallID))
+	case chat.Function:
+		if w.legacyCalls == 0 {
+			return schema.InvalidValue("role", "is 'function', but no assistant's message before it has a 'function_call'.")
+		}
+		return w.result(&m.Content, w.legacyID())
 	}
-	return w.content("user", content)
+	return w.content("user", &m.Content)
 }
 
 // block prepares for a content block of a role: it goes into the open turn if that
@@ -71,18 +73,13 @@ func (w *requestWriter) endTurn() {
 
 // content writes the content of a message as blocks. Texts without a word stay out: the
 // backend refuses them. Other models often begin a call with a few empty lines.
-func (w *requestWriter) content(role string, content jsonscan.Value) *schema.Error {
-	switch content.Kind() {
-	case jsonscan.String:
-		if !isBlank(content) {
-			w.block(role)
-			w.text(content, jsonscan.Value{})
-		}
-	case jsonscan.Array:
-		for p := dialect.Rescan(&w.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
-			if isEmptyText(p) {
-				continue
-			}
+func (w *requestWriter) content(role string, content *chat.Content) *schema.Error {
+	if content.Text != nil && !isBlank(content.Text) {
+		w.block(role)
+		w.text(content.Text, nil)
+	}
+	for i := range content.Parts {
+		if p := &content.Parts[i]; p.Type != chat.TextPart || !isBlank(p.Text) {
 			w.block(role)
 			if err := w.part(p); err != nil {
 				return err
@@ -93,21 +90,18 @@ func (w *requestWriter) content(role string, content jsonscan.Value) *schema.Err
 }
 
 // moveToSystem moves the texts of a system message to the system prompt.
-func (w *requestWriter) moveToSystem(content jsonscan.Value) *schema.Error {
-	if content.Kind() != jsonscan.Array {
-		if text := dialect.RawText(content); len(text) > 0 {
-			w.addSystem(text, jsonscan.Value{}, true)
-		}
-		return nil
+func (w *requestWriter) moveToSystem(content *chat.Content) *schema.Error {
+	if len(content.Text) > 0 {
+		w.addSystem(content.Text, nil, true)
 	}
 	first := true
-	for p := dialect.Rescan(&w.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
-		text := p.Get("text")
-		if text.Kind() != jsonscan.String {
+	for i := range content.Parts {
+		p := &content.Parts[i]
+		if p.Text == nil {
 			return schema.InvalidValue("content", "may only have text parts.")
 		}
-		if len(dialect.RawText(text)) > 0 {
-			w.addSystem(dialect.RawText(text), p.Get("cache_control"), first)
+		if len(p.Text) > 0 {
+			w.addSystem(p.Text, p.Cache, first)
 			first = false
 		}
 	}
@@ -116,30 +110,24 @@ func (w *requestWriter) moveToSystem(content jsonscan.Value) *schema.Error {
 
 // addSystem adds a text, between the quotes of a JSON string, to the system
 // prompt.
-func (w *requestWriter) addSystem(text []byte, cache jsonscan.Value, apart bool) {
+func (w *requestWriter) addSystem(text, cache []byte, apart bool) {
 	if apart && len(w.system) > 0 {
 		w.system = append(w.system, `\n\n`...)
 	}
 	w.system = append(w.system, text...)
-	w.systemCached = w.systemCached || cache.Given()
+	w.systemCached = w.systemCached || cache != nil
 	b := &w.systemBlocks
-	b.Object()
-	b.Name("type")
-	b.Plain("text")
-	b.Name("text")
+	b.Open(`{"type":"text","text":`)
 	b.Escaped(text)
-	b.Field("cache_control", cache)
+	b.Given("cache_control", cache)
 	b.EndObject()
 }
-
-// addInstruction adds a text of the gateway, which needs no escaping, to the system
-// prompt.
-func (w *requestWriter) addInstruction(text []byte) { w.addSystem(text, jsonscan.Value{}, true) }
 
 // writeSystem writes the system prompt; one that the caller gave in the
 // backend's own words joins the lifted ones.
 func (w *requestWriter) writeSystem() *schema.Error {
-	if err := w.moveToSystem(w.req.Field("system")); err != nil {
+	own := chat.ReadContent(w.Other("system"))
+	if err := w.moveToSystem(&own); err != nil {
 		return schema.InvalidValue("system", "'system' may only have text blocks.")
 	}
 	switch {
@@ -150,131 +138,92 @@ func (w *requestWriter) writeSystem() *schema.Error {
 		w.Raw(w.systemBlocks.Out)
 		w.EndArray()
 	default:
-		w.Name("system")
-		w.Escaped(w.system)
+		w.EscapedMember("system", w.system)
 	}
 	return nil
 }
 
 // assistant writes what the model said earlier: first its thinking, which must
 // come back as it was, then its words, then its calls.
-func (w *requestWriter) assistant(m jsonscan.Value) *schema.Error {
-	thinking := m.Get("thinking_blocks")
-	if thinking.Kind() == jsonscan.Array {
-		for b := dialect.Rescan(&w.parts, thinking).First(); b.Kind() != jsonscan.Absent; b = b.Next() {
-			w.block("assistant")
-			w.Raw(b.Raw())
-		}
+func (w *requestWriter) assistant(m *chat.Message) *schema.Error {
+	isSigned := w.thinking(m.Thinking)
+	content := m.Content
+	if content.Text == nil && content.Parts == nil {
+		content.Text = m.Refusal
 	}
-	content := m.Get("content")
-	if !content.Given() {
-		content = m.Get("refusal")
-	}
-	if err := w.content("assistant", content); err != nil {
+	if err := w.content("assistant", &content); err != nil {
 		return err
 	}
-	calls := m.Get("tool_calls")
-	w.unsigned = calls.Kind() == jsonscan.Array && !calls.Empty() &&
-		(thinking.Kind() != jsonscan.Array || thinking.Empty())
-	if calls.Kind() == jsonscan.Array {
-		i := 0
-		for c := dialect.Rescan(&w.calls, calls).First(); c.Kind() != jsonscan.Absent; c = c.Next() {
-			if err := w.toolUse(c.Get("id"), c.Get("function")); err != nil {
-				return schema.InvalidValue("tool_calls["+strconv.Itoa(i)+"]."+*err.Param, err.Message)
-			}
-			i++
+	w.unsigned = len(m.Calls) > 0 && !isSigned
+	for i := range m.Calls {
+		place := "tool_calls[" + strconv.Itoa(i) + "]"
+		call := &m.Calls[i]
+		if len(call.ID) == 0 {
+			return schema.InvalidValue(place+".id", "must be a string that is not empty.")
+		}
+		if err := w.toolUse(call, toolID(call.ID)); err != nil {
+			return err.Inside(place)
 		}
 	}
-	if call := m.Get("function_call"); call.Given() {
+	if m.FunctionCall != nil {
 		w.legacyCalls++
 		w.unsigned = true
-		return w.functionCall(dialect.Rescan(&w.calls, call))
+		if err := w.toolUse(m.FunctionCall, w.legacyID()); err != nil {
+			return schema.InvalidValue("function_call", err.Message)
+		}
 	}
 	return nil
 }
 
-// toolUse writes one call of a tool.
-func (w *requestWriter) toolUse(id, function jsonscan.Value) *schema.Error {
-	if len(dialect.RawText(id)) == 0 {
-		return schema.InvalidValue("id", "must be a string that is not empty.")
-	}
-	w.block("assistant")
-	w.Open(`{"type":"tool_use","id":`)
-	w.toolID(id)
-	return w.toolInput(function)
-}
-
-// functionCall writes a call in the old shape.
-func (w *requestWriter) functionCall(function jsonscan.Value) *schema.Error {
-	w.block("assistant")
-	w.Open(`{"type":"tool_use","id":`)
-	w.legacyID()
-	if err := w.toolInput(function); err != nil {
-		return schema.InvalidValue("function_call", err.Message)
-	}
-	return nil
-}
-
-// toolInput writes the name and the input of a call, which is an object there.
-func (w *requestWriter) toolInput(function jsonscan.Value) *schema.Error {
-	name := function.Get("name")
-	if len(dialect.RawText(name)) == 0 {
-		return schema.InvalidValue("function.name", "must be a string that is not empty.")
-	}
-	w.Member("name", name.Raw())
-	arguments := function.Get("arguments")
-	text := arguments.Raw()
-	if arguments.Kind() == jsonscan.String {
-		text = bytes.TrimSpace(arguments.Text())
-	}
-	if len(text) == 0 || string(text) == "null" {
-		text = []byte("{}")
-	}
+// thinking writes the blocks of thinking of an earlier turn and reports whether there are
+// any.
+func (w *requestWriter) thinking(blocks []byte) bool {
 	w.deep.AllowDuplicateKeys = true
-	if w.deep.Parse(text) != nil || w.deep.Root().Kind() != jsonscan.Object {
+	if blocks == nil || w.deep.Parse(blocks) != nil {
+		return false
+	}
+	for b := w.deep.Root().First(); b.Kind() != jsonscan.Absent; b = b.Next() {
+		w.block("assistant")
+		w.Raw(b.Raw())
+	}
+	return !w.deep.Root().Empty()
+}
+
+// toolUse writes one call of a tool, whose input is an object there.
+func (w *requestWriter) toolUse(call *chat.ToolCall, id []byte) *schema.Error {
+	input, ok := call.Object()
+	switch {
+	case len(call.Name) == 0:
+		return schema.InvalidValue("function.name", "must be a string that is not empty.")
+	case !ok:
 		return schema.InvalidValue("function.arguments", "must be the text of a JSON object.")
 	}
-	w.Member("input", text)
+	w.block("assistant")
+	w.Open(`{"type":"tool_use","id":`)
+	w.Escaped(id)
+	w.EscapedMember("name", call.Name)
+	w.Member("input", input)
 	w.EndObject()
 	return nil
 }
 
-// toolResult writes what a tool answered.
-func (w *requestWriter) toolResult(id, content jsonscan.Value) *schema.Error {
-	if len(dialect.RawText(id)) == 0 {
-		return schema.InvalidValue("tool_call_id", "must be a string that is not empty.")
-	}
+// result writes what a tool answered.
+func (w *requestWriter) result(content *chat.Content, id []byte) *schema.Error {
 	w.block("user")
 	w.Open(`{"type":"tool_result","tool_use_id":`)
-	w.toolID(id)
-	return w.resultContent(content)
-}
-
-// functionResult writes the answer to the last call in the old shape.
-func (w *requestWriter) functionResult(content jsonscan.Value) *schema.Error {
-	if w.legacyCalls == 0 {
-		return schema.InvalidValue("role", "is 'function', but no assistant's message before it has a 'function_call'.")
-	}
-	w.block("user")
-	w.Open(`{"type":"tool_result","tool_use_id":`)
-	w.legacyID()
-	return w.resultContent(content)
-}
-
-func (w *requestWriter) resultContent(content jsonscan.Value) *schema.Error {
-	w.Name("content")
-	if content.Kind() != jsonscan.Array {
-		w.Raw(content.Raw())
+	w.Escaped(id)
+	if content.Parts == nil {
+		w.EscapedMember("content", content.Text)
 		w.EndObject()
 		return nil
 	}
+	w.Name("content")
 	w.Array()
-	for p := dialect.Rescan(&w.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
-		if isEmptyText(p) {
-			continue
-		}
-		if err := w.part(p); err != nil {
-			return err
+	for i := range content.Parts {
+		if p := &content.Parts[i]; p.Type != chat.TextPart || !isBlank(p.Text) {
+			if err := w.part(p); err != nil {
+				return err
+			}
 		}
 	}
 	w.EndArray()
@@ -283,16 +232,18 @@ func (w *requestWriter) resultContent(content jsonscan.Value) *schema.Error {
 }
 
 // legacyID invents the id of the last call in the old shape.
-func (w *requestWriter) legacyID() { w.Plain("call_legacy_" + strconv.Itoa(w.legacyCalls)) }
+func (w *requestWriter) legacyID() []byte {
+	return strconv.AppendInt([]byte("call_legacy_"), int64(w.legacyCalls), 10)
+}
 
-// toolID writes the id of a call. Other backends, which may have given it,
+// toolID returns the id of a call. Other backends, which may have given it,
 // use characters that this one refuses; a call and its result change alike.
-func (w *requestWriter) toolID(id jsonscan.Value) {
-	w.Text(bytes.Map(func(r rune) rune {
+func toolID(id chat.Text) []byte {
+	return bytes.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
 			return r
 		}
 		return '_'
-	}, id.Text()))
+	}, id.Bytes())
 }

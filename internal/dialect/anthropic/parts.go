@@ -3,52 +3,42 @@ package anthropic
 import (
 	"bytes"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// isEmptyText reports whether a content part is a text of nothing but white space.
-func isEmptyText(p jsonscan.Value) bool {
-	return string(p.Get("type").Text()) == "text" && isBlank(p.Get("text"))
-}
-
-// isBlank reports whether a value is a string of nothing but white space.
-func isBlank(text jsonscan.Value) bool {
+// isBlank reports whether a text is nothing but white space.
+func isBlank(text chat.Text) bool {
 	const longest = 256 // more blanks are no slip of a model, and cost to look at
-	return text.Kind() == jsonscan.String && len(dialect.RawText(text)) <= longest && len(bytes.TrimSpace(text.Text())) == 0
+	return text != nil && len(text) <= longest && len(bytes.TrimSpace(text.Bytes())) == 0
 }
 
 // part writes one content part as a block. Blocks in the backend's own
 // words pass as they are.
-func (w *requestWriter) part(p jsonscan.Value) *schema.Error {
-	switch kind := string(p.Get("type").Text()); kind {
-	case "text", "refusal":
-		if text := p.Get(kind); text.Kind() == jsonscan.String {
-			w.text(text, p.Get("cache_control"))
-			return nil
+func (w *requestWriter) part(p *chat.Part) *schema.Error {
+	switch p.Type {
+	case chat.TextPart, chat.RefusalPart:
+		if p.Text == nil {
+			return schema.InvalidValue("content", "has a text part whose text is not a string.")
 		}
-		return schema.InvalidValue("content", "has a text part whose text is not a string.")
-	case "image_url":
-		address := p.Get("image_url")
-		if address.Kind() == jsonscan.Object {
-			address = address.Get("url")
-		}
-		return w.image(address, p.Get("cache_control"))
-	case "file":
-		return w.document(p.Get("file"), p.Get("cache_control"))
+		w.text(p.Text, p.Cache)
+		return nil
+	case chat.ImagePart:
+		return w.image(p)
+	case chat.FilePart:
+		return w.document(p)
 	case "image", "document", "search_result", "tool_use", "tool_result", "thinking", "redacted_thinking":
-		w.Raw(p.Raw())
+		w.Raw(p.Raw)
 		return nil
 	default:
-		return schema.InvalidValue("content", "has a part of type '"+kind+"', which this backend does not take.")
+		return schema.InvalidValue("content", "has a part of type '"+p.Type+"', which this backend does not take.")
 	}
 }
 
 // text writes a text block.
-func (w *requestWriter) text(text, cache jsonscan.Value) {
+func (w *requestWriter) text(text chat.Text, cache []byte) {
 	w.beginBlock("text")
-	w.Member("text", text.Raw())
+	w.EscapedMember("text", text)
 	w.endBlock(cache)
 }
 
@@ -60,74 +50,52 @@ func (w *requestWriter) beginBlock(kind string) {
 }
 
 // endBlock ends a block, with the mark that the caller gave it.
-func (w *requestWriter) endBlock(cache jsonscan.Value) {
-	w.Field("cache_control", cache)
+func (w *requestWriter) endBlock(cache []byte) {
+	w.Given("cache_control", cache)
 	w.EndObject()
 }
 
 // image writes an image: inline if its address holds it, else by address.
-func (w *requestWriter) image(address, cache jsonscan.Value) *schema.Error {
-	text := address.Text()
-	if hasPrefixFold(text, "https://") || hasPrefixFold(text, "http://") {
+func (w *requestWriter) image(p *chat.Part) *schema.Error {
+	switch {
+	case p.MediaType != "":
+		w.beginBlock("image")
+		w.source(p)
+	case hasPrefixFold(p.URL.Bytes(), "https://"), hasPrefixFold(p.URL.Bytes(), "http://"):
 		w.beginBlock("image")
 		w.Name("source")
 		w.beginBlock("url")
-		w.Member("url", address.Raw())
+		w.EscapedMember("url", p.URL)
 		w.EndObject()
-		w.endBlock(cache)
-		return nil
-	}
-	mediaType, data, ok := splitDataURL(text)
-	if !ok {
+	default:
 		return schema.InvalidValue("content", "has an image whose 'url' is neither an http address nor a base64 data URL with a media type.")
 	}
-	if mediaType == "image/jpg" {
-		mediaType = "image/jpeg" // a common slip, which the backend refuses
-	}
-	w.beginBlock("image")
-	w.source(mediaType, data)
-	w.endBlock(cache)
+	w.endBlock(p.Cache)
 	return nil
 }
 
 // document writes a file that came inline.
-func (w *requestWriter) document(file, cache jsonscan.Value) *schema.Error {
-	mediaType, data, ok := splitDataURL(file.Get("file_data").Text())
-	if !ok || mediaType != "application/pdf" {
+func (w *requestWriter) document(p *chat.Part) *schema.Error {
+	if p.MediaType != "application/pdf" {
 		return schema.InvalidValue("content", "has a file whose 'file_data' is not a base64 data URL of a PDF, the only files that this backend takes.")
 	}
 	w.beginBlock("document")
-	if name := file.Get("filename"); len(dialect.RawText(name)) > 0 {
-		w.Member("title", name.Raw())
+	if len(p.Name) > 0 {
+		w.EscapedMember("title", p.Name)
 	}
-	w.source(mediaType, data)
-	w.endBlock(cache)
+	w.source(p)
+	w.endBlock(p.Cache)
 	return nil
 }
 
 // source writes the content of an image or document.
-func (w *requestWriter) source(mediaType string, data []byte) {
+func (w *requestWriter) source(p *chat.Part) {
 	w.Name("source")
 	w.beginBlock("base64")
 	w.Name("media_type")
-	w.Text([]byte(mediaType))
-	w.Name("data")
-	w.Text(data)
+	w.Text([]byte(p.MediaType))
+	w.EscapedMember("data", p.Data)
 	w.EndObject()
-}
-
-// splitDataURL takes a base64 data URL apart.
-func splitDataURL(text []byte) (mediaType string, data []byte, ok bool) {
-	if !hasPrefixFold(text, "data:") {
-		return "", nil, false
-	}
-	head, data, found := bytes.Cut(text[len("data:"):], []byte{','})
-	if !found || len(data) == 0 {
-		return "", nil, false
-	}
-	head, found = bytes.CutSuffix(bytes.ToLower(head), []byte(";base64"))
-	kind, _, _ := bytes.Cut(head, []byte{';'}) // parameters say nothing about images
-	return string(kind), data, found && len(kind) > 0
 }
 
 func hasPrefixFold(text []byte, prefix string) bool {

@@ -53,19 +53,16 @@ func readModel(name []byte) modelTraits {
 // writeLimits writes how long the answer may be, how much thinking goes before
 // it, and how it is sampled. Thinking and sampling exclude each other.
 func (w *requestWriter) writeLimits() *schema.Error {
-	limit, given, err := w.maxTokens()
-	if err != nil {
-		return err
+	limit, given := w.MaxTokens.Int()
+	if !given {
+		limit = defaultMaxTokens
 	}
-	effort, err := w.effort()
-	if err != nil {
-		return err
-	}
+	effort := w.effort()
 	thinks, err := w.thinks(effort)
 	if err != nil {
 		return err
 	}
-	switch own := w.req.Field("thinking"); {
+	switch own := w.Other("thinking"); {
 	case own.Given():
 		w.Member("thinking", own.Raw())
 		thinks = string(own.Get("type").Text()) != "disabled"
@@ -91,38 +88,16 @@ func (w *requestWriter) writeLimits() *schema.Error {
 	return nil
 }
 
-// maxTokens returns the caller's limit or the default.
-func (w *requestWriter) maxTokens() (limit int64, given bool, err *schema.Error) {
-	for _, name := range []string{"max_completion_tokens", "max_tokens"} {
-		v := w.req.Field(name)
-		if !v.Given() {
-			continue
-		}
-		limit, ok := v.Int()
-		if !ok {
-			return 0, false, schema.InvalidValue(name, "'"+name+"' must be an integer.")
-		}
-		return limit, true, nil
-	}
-	return defaultMaxTokens, false, nil
-}
-
 // effort returns how hard the model should think, in the backend's words; empty
 // if the caller did not say or wants none.
-func (w *requestWriter) effort() (string, *schema.Error) {
-	v := w.req.Field("reasoning_effort")
-	if !v.Given() {
-		return "", nil
-	}
-	switch word := string(v.Text()); word {
+func (w *requestWriter) effort() string {
+	switch w.Effort {
 	case "none":
-		return "", nil
+		return ""
 	case "minimal":
-		return "low", nil
-	case "low", "medium", "high", "xhigh", "max":
-		return word, nil
+		return "low"
 	}
-	return "", schema.InvalidValue("reasoning_effort", "'reasoning_effort' must be one of none, minimal, low, medium, high, xhigh.")
+	return w.Effort
 }
 
 // thinks reports whether thinking is to be switched on. An effort is a hint, so
@@ -133,11 +108,8 @@ func (w *requestWriter) thinks(effort string) (bool, *schema.Error) {
 	if effort == "" || w.unsigned && !w.model.adaptiveOnly {
 		return false, nil
 	}
-	kind, _, err := w.toolChoice()
-	if err != nil {
-		return false, err
-	}
-	return kind != "any" && kind != "tool", nil
+	kind, err := w.toolChoice()
+	return kind != "any" && kind != "tool", err
 }
 
 // thinkingBudget chooses how much of the limit thinking may take. A limit that
@@ -165,17 +137,16 @@ func thinkingBudget(effort string, limit int64, given bool) (budget, raised int6
 
 // writeSampling writes the sampling settings. The temperature ends at 1 there.
 func (w *requestWriter) writeSampling() {
-	temperature := w.req.Field("temperature")
-	if t, ok := temperature.Float(); ok {
-		raw := temperature.Raw()
+	if t, ok := w.Temperature.Float(); ok {
+		raw := w.Temperature.Raw()
 		if t > 1 {
 			raw = []byte("1")
 		}
 		w.Member("temperature", raw)
 	}
 	// Some models refuse both together; a top_p of 1 changes nothing anyway.
-	if p, ok := w.req.Field("top_p").Float(); ok && (p < 1 || temperature.Kind() != jsonscan.Number) {
-		w.Field("top_p", w.req.Field("top_p"))
+	if p, ok := w.TopP.Float(); ok && (p < 1 || w.Temperature.Kind() != jsonscan.Number) {
+		w.Field("top_p", w.TopP)
 	}
-	w.Field("top_k", w.req.Field("top_k"))
+	w.Field("top_k", w.TopK)
 }

@@ -3,7 +3,7 @@ package anthropic
 import (
 	"strconv"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -11,56 +11,50 @@ import (
 // writeTools writes the tools and the wish which of them to use, which the
 // backend takes only together.
 func (w *requestWriter) writeTools() *schema.Error {
-	field := w.req.Field("tools")
-	if field.Kind() != jsonscan.Array || field.Empty() {
+	if len(w.Tools) == 0 {
 		return nil
 	}
 	w.Name("tools")
 	w.Array()
-	i := 0
-	for tool := dialect.Rescan(&w.calls, field).First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
-		if err := w.tool(tool); err != nil {
-			param := "tools[" + strconv.Itoa(i) + "]"
-			return schema.InvalidValue(param, "'"+param+"' "+err.Message)
+	for i := range w.Tools {
+		if err := w.tool(&w.Tools[i]); err != nil {
+			return err.Within("tools[" + strconv.Itoa(i) + "]")
 		}
-		i++
 	}
 	w.EndArray()
 	return w.writeToolChoice()
 }
 
-func (w *requestWriter) tool(tool jsonscan.Value) *schema.Error {
-	function := tool.Get("function")
-	if !function.Given() && tool.Get("name").Kind() == jsonscan.String {
-		w.Raw(tool.Raw()) // a tool in the backend's own words
+func (w *requestWriter) tool(tool *chat.Tool) *schema.Error {
+	switch {
+	case !tool.IsFunction && tool.Name != nil:
+		w.Raw(tool.Raw) // a tool in the backend's own words
 		return nil
-	}
-	name := function.Get("name")
-	if len(dialect.RawText(name)) == 0 {
+	case !tool.IsFunction || len(tool.Name) == 0:
 		return schema.InvalidValue("", "must be a function with a name: this backend takes no other tools.")
 	}
 	w.Object()
-	w.Member("name", name.Raw())
-	w.Field("description", function.Get("description"))
+	w.EscapedMember("name", tool.Name)
+	w.Given("description", tool.Description)
 	w.Name("input_schema")
-	w.inputSchema(function.Get("parameters"))
-	if function.Get("strict").Kind() == jsonscan.True {
-		w.Name("strict")
-		w.Literal("true")
+	w.inputSchema(tool.Schema)
+	if string(tool.Strict) == "true" {
+		w.Literal(`"strict":true`)
 	}
-	w.endBlock(tool.Get("cache_control"))
+	w.endBlock(tool.Cache)
 	return nil
 }
 
 // inputSchema writes the schema of a tool's input, which must be there and must
 // say that it is an object.
-func (w *requestWriter) inputSchema(parameters jsonscan.Value) {
-	if parameters.Kind() != jsonscan.Object || parameters.Empty() {
+func (w *requestWriter) inputSchema(parameters []byte) {
+	w.deep.AllowDuplicateKeys = true
+	if w.deep.Parse(parameters) != nil || w.deep.Root().Kind() != jsonscan.Object || w.deep.Root().Empty() {
 		w.Literal(`{"type":"object","properties":{}}`)
 		return
 	}
-	if dialect.Rescan(&w.deep, parameters).Get("type").Kind() != jsonscan.Absent {
-		w.Raw(parameters.Raw())
+	if w.deep.Root().Get("type").Kind() != jsonscan.Absent {
+		w.Raw(parameters)
 		return
 	}
 	w.beginBlock("object")
@@ -71,54 +65,45 @@ func (w *requestWriter) inputSchema(parameters jsonscan.Value) {
 }
 
 func (w *requestWriter) writeToolChoice() *schema.Error {
-	single := w.req.Field("parallel_tool_calls").Kind() == jsonscan.False
-	kind, name, err := w.toolChoice()
+	kind, err := w.toolChoice()
 	if err != nil {
 		return err
 	}
 	if kind == "" {
-		if !single {
+		if !w.SingleCall {
 			return nil
 		}
 		kind = "auto"
 	}
 	w.Name("tool_choice")
 	w.beginBlock(kind)
-	w.Field("name", name)
-	if single && kind != "none" {
-		w.Name("disable_parallel_tool_use")
-		w.Literal("true")
+	if kind == "tool" {
+		w.EscapedMember("name", w.ToolChoice.Name)
+	}
+	if w.SingleCall && kind != "none" {
+		w.Literal(`"disable_parallel_tool_use":true`)
 	} else {
-		w.Field("disable_parallel_tool_use", w.req.Field("tool_choice").Get("disable_parallel_tool_use"))
+		w.Field("disable_parallel_tool_use", w.Other("tool_choice").Get("disable_parallel_tool_use"))
 	}
 	w.EndObject()
 	return nil
 }
 
-// toolChoice reads the wish which tool to use, in the unified words or in the
-// backend's own, and returns the backend's word for it, empty if there is none.
-func (w *requestWriter) toolChoice() (kind string, name jsonscan.Value, err *schema.Error) {
-	field := w.req.Field("tool_choice")
-	if !field.Given() {
-		return "", jsonscan.Value{}, nil
-	}
-	choice := dialect.Rescan(&w.deep, field)
-	word := choice.Text()
-	if choice.Kind() == jsonscan.Object {
-		word = choice.Get("type").Text()
-	}
-	switch string(word) {
+// toolChoice returns the backend's word for which tool to use, empty if nothing is said.
+func (w *requestWriter) toolChoice() (kind string, err *schema.Error) {
+	switch choice := &w.ToolChoice; choice.Mode {
 	case "auto", "none", "any":
-		return string(word), jsonscan.Value{}, nil
+		return choice.Mode, nil
 	case "required":
-		return "any", jsonscan.Value{}, nil
-	case "function":
-		name = choice.Get("function").Get("name")
-	case "tool":
-		name = choice.Get("name")
+		return "any", nil
+	case chat.FunctionTool:
+		if len(choice.Name) > 0 {
+			return "tool", nil
+		}
+	case "":
+		if !choice.Given() {
+			return "", nil
+		}
 	}
-	if len(dialect.RawText(name)) == 0 {
-		return "", name, schema.InvalidValue("tool_choice", "'tool_choice' must be auto, none, required, or a function with a name.")
-	}
-	return "tool", name, nil
+	return "", schema.InvalidValue("tool_choice", "'tool_choice' must be auto, none, required, or a function with a name.")
 }

@@ -3,12 +3,12 @@
 package gemini
 
 import (
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -81,28 +81,32 @@ func generationOf(model string) int {
 // refuseChat returns an error for fields that the dialect cannot express and whose
 // omission would change the answer.
 func refuseChat(req *schema.Request) error {
-	if v := req.Field("functions"); v.Given() {
+	s := req.Settings()
+	if s.Other("functions").Given() {
 		return schema.InvalidValue("functions", "'functions' cannot be sent to this backend; use 'tools'.")
 	}
-	if v := req.Field("logit_bias"); v.Given() && !v.Empty() {
-		return schema.InvalidValue("logit_bias", "'logit_bias' cannot be sent to this backend.")
+	for _, name := range []string{"logit_bias", "moderation"} {
+		if v := s.Other(name); v.Given() && !v.Empty() {
+			return schema.InvalidValue(name, "'"+name+"' cannot be sent to this backend.")
+		}
 	}
-	if v := req.Field("moderation"); v.Given() && !v.Empty() {
-		return schema.InvalidValue("moderation", "'moderation' cannot be sent to this backend.")
-	}
-	if format := req.Field("response_format"); format.Given() {
-		switch string(format.Get("type").Text()) {
+	if s.Format.Given {
+		switch s.Format.Type {
 		case "text", "json_object", "json_schema":
 		default:
 			return schema.InvalidValue("response_format", "'response_format.type' must be text, json_object or json_schema for this backend.")
 		}
 	}
-	if _, err := effortOf(req); err != nil {
-		return err
+	switch s.Effort {
+	case "", "none", "minimal", "low", "medium", "high", "xhigh", "max":
+	default:
+		return schema.InvalidValue("reasoning_effort", "'reasoning_effort' must be none, minimal, low, medium or high.")
 	}
-	var ignored jsonwrite.Members
-	if err := fillCount(&ignored, req); err != nil {
-		return err
+	if n, ok := s.N.Int(); s.N.Given() && (!ok || n < 1) {
+		return schema.InvalidValue("n", "'n' must be a positive integer.")
 	}
-	return fillSeed(&ignored, req)
+	if n, ok := s.Seed.Int(); s.Seed.Given() && (!ok || n < math.MinInt32 || n > math.MaxInt32) {
+		return schema.InvalidValue("seed", "'seed' must be an integer of 32 bits for this backend.")
+	}
+	return nil
 }

@@ -163,7 +163,7 @@ func (u *tokenCounts) read(v jsonscan.Value) {
 		completion = total - prompt
 	}
 	u.Usage = chat.Usage{
-		Usage:  schema.Usage{Prompt: prompt, Completion: completion, Total: total, Known: true},
+		Tokens: schema.Usage{Prompt: prompt, Completion: completion, Total: total, Known: true},
 		Cached: cached, Reasoning: thoughts,
 	}
 }

@@ -1,11 +1,11 @@
 package gemini
 
 import (
-	"bytes"
-	"math"
+	"cmp"
 	"slices"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -13,75 +13,44 @@ import (
 
 // fillConfig writes the members of generationConfig that have unified
 // names.
-func fillConfig(config *jsonwrite.Members, req *schema.Request, model string, schemas *schemaBudget) error {
-	config.AddField("temperature", req.Field("temperature"))
-	config.AddField("topP", req.Field("top_p"))
-	if k, ok := req.Field("top_k").Int(); ok && k > 0 {
-		config.AddField("topK", req.Field("top_k")) // zero and less mean "no limit" elsewhere
+func fillConfig(config *jsonwrite.Members, asked *chat.Request, model string, schemas *schemaBudget) error {
+	s := &asked.Settings
+	config.AddField("temperature", s.Temperature)
+	config.AddField("topP", s.TopP)
+	if k, ok := s.TopK.Int(); ok && k > 0 {
+		config.AddField("topK", s.TopK) // zero and less mean "no limit" elsewhere
 	}
-	config.AddField("maxOutputTokens", req.Field("max_completion_tokens"))
-	config.AddField("maxOutputTokens", req.Field("max_tokens"))
-	config.AddField("presencePenalty", req.Field("presence_penalty"))
-	config.AddField("frequencyPenalty", req.Field("frequency_penalty"))
-	switch stop := req.Field("stop"); {
+	config.AddField("maxOutputTokens", s.MaxTokens)
+	config.AddField("presencePenalty", s.PresencePenalty)
+	config.AddField("frequencyPenalty", s.FrequencyPenalty)
+	switch stop := s.Stop; {
 	case stop.Kind() == jsonscan.String:
 		config.Add("stopSequences", slices.Concat([]byte("["), stop.Raw(), []byte("]")))
 	case stop.Kind() == jsonscan.Array && !stop.Empty():
 		config.Add("stopSequences", stop.Raw())
 	}
-	for _, fill := range []func(*jsonwrite.Members, *schema.Request) error{
-		fillCount, fillSeed, fillLogprobs, fillModalities,
-	} {
-		if err := fill(config, req); err != nil {
-			return err
-		}
+	if n, _ := s.N.Int(); n > 1 {
+		config.AddField("candidateCount", s.N)
 	}
-	if err := fillFormat(config, req, schemas); err != nil {
+	config.AddField("seed", s.Seed)
+	if string(s.Logprobs) == "true" {
+		config.Add("responseLogprobs", s.Logprobs)
+		config.AddField("logprobs", s.TopLogprobs)
+	}
+	if err := fillModalities(config, s); err != nil {
 		return err
 	}
-	return fillThinking(config, req, model)
-}
-
-func fillCount(config *jsonwrite.Members, req *schema.Request) error {
-	v := req.Field("n")
-	if !v.Given() {
-		return nil
+	if err := fillFormat(config, &s.Format, schemas); err != nil {
+		return err
 	}
-	n, ok := v.Int()
-	if !ok || n < 1 {
-		return schema.InvalidValue("n", "'n' must be a positive integer.")
-	}
-	if n > 1 {
-		config.Add("candidateCount", v.Raw())
-	}
-	return nil
-}
-
-func fillSeed(config *jsonwrite.Members, req *schema.Request) error {
-	v := req.Field("seed")
-	if !v.Given() {
-		return nil
-	}
-	if n, ok := v.Int(); !ok || n < math.MinInt32 || n > math.MaxInt32 {
-		return schema.InvalidValue("seed", "'seed' must be an integer of 32 bits for this backend.")
-	}
-	config.Add("seed", v.Raw())
-	return nil
-}
-
-func fillLogprobs(config *jsonwrite.Members, req *schema.Request) error {
-	if req.Field("logprobs").Kind() != jsonscan.True {
-		return nil
-	}
-	config.Add("responseLogprobs", []byte("true"))
-	config.AddField("logprobs", req.Field("top_logprobs"))
+	fillThinking(config, s, model)
 	return nil
 }
 
 // fillModalities asks for pictures beside text. Sound has no place in a
 // unified answer.
-func fillModalities(config *jsonwrite.Members, req *schema.Request) error {
-	wanted := req.Field("modalities")
+func fillModalities(config *jsonwrite.Members, s *chat.Settings) error {
+	wanted := s.Other("modalities")
 	if wanted.Kind() != jsonscan.Array || wanted.Empty() {
 		return nil
 	}
@@ -106,49 +75,33 @@ func fillModalities(config *jsonwrite.Members, req *schema.Request) error {
 	return nil
 }
 
-func fillFormat(config *jsonwrite.Members, req *schema.Request, schemas *schemaBudget) error {
-	format := req.Field("response_format")
-	if !format.Given() {
+// fillFormat asks for the format of the answer. Refuse has refused what is not known here.
+func fillFormat(config *jsonwrite.Members, format *chat.Format, schemas *schemaBudget) error {
+	if format.Type != "json_object" && format.Type != "json_schema" {
 		return nil
 	}
-	var doc jsonscan.Document // the schema may lie deeper than the request records
-	if err := doc.Parse(format.Raw()); err != nil {
+	config.Add("responseMimeType", []byte(`"application/json"`))
+	if format.Schema == nil {
+		return nil
+	}
+	reduced, err := schemas.reduce(format.Schema, "response_format.json_schema.schema")
+	if err != nil {
 		return err
 	}
-	switch string(doc.Root().Get("type").Text()) {
-	case "text":
-		return nil
-	case "json_object":
-		config.Add("responseMimeType", []byte(`"application/json"`))
-		return nil
-	case "json_schema":
-		config.Add("responseMimeType", []byte(`"application/json"`))
-		given := doc.Root().Get("json_schema").Get("schema")
-		if !given.Given() {
-			return nil
-		}
-		reduced, err := schemas.reduce(given.Raw(), "response_format.json_schema.schema")
-		if err != nil {
-			return err
-		}
-		config.Add("responseSchema", reduced.object(true))
-	}
-	return nil // Refuse has refused other types
+	config.Add("responseSchema", reduced.object(true))
+	return nil
 }
 
 // fillThinking turns an effort into what the generation of the model
 // understands: none before 2.5, a number of tokens in 2.5, a level after it.
-func fillThinking(config *jsonwrite.Members, req *schema.Request, model string) error {
-	effort, err := effortOf(req)
-	if effort == "" {
-		return err
-	}
+func fillThinking(config *jsonwrite.Members, s *chat.Settings, model string) {
+	effort := cmp.Or(s.Effort, s.EffortHint)
 	generation := generationOf(model)
-	if strings.HasPrefix(model, "gemini-") && generation < 25 {
-		return nil
+	if effort == "" || strings.HasPrefix(model, "gemini-") && generation < 25 {
+		return
 	}
-	if effort == "none" && req.EffortHint == effort && !takesNoThinking(model, generation) {
-		return nil
+	if effort == "none" && s.EffortHint == effort && !takesNoThinking(model, generation) {
+		return
 	}
 	var thinking jsonwrite.Writer
 	thinking.Object()
@@ -165,7 +118,6 @@ func fillThinking(config *jsonwrite.Members, req *schema.Request, model string) 
 	}
 	thinking.EndObject()
 	config.Add("thinkingConfig", thinking.Out)
-	return nil
 }
 
 // takesNoThinking reports whether a model is known to take the wish that it does not
@@ -173,20 +125,6 @@ func fillThinking(config *jsonwrite.Members, req *schema.Request, model string) 
 // generation a name that moves on means is not known.
 func takesNoThinking(model string, generation int) bool {
 	return generation >= 25 && generation < newestGeneration && !strings.Contains(model, "image")
-}
-
-// effortOf returns how hard the model should think, empty if the caller did
-// not say.
-func effortOf(req *schema.Request) (string, error) {
-	v := req.Field("reasoning_effort")
-	if !v.Given() {
-		return req.EffortHint, nil
-	}
-	switch effort := string(v.Text()); effort {
-	case "none", "minimal", "low", "medium", "high", "xhigh", "max":
-		return effort, nil
-	}
-	return "", schema.InvalidValue("reasoning_effort", "'reasoning_effort' must be none, minimal, low, medium or high.")
 }
 
 // budgetOf gives the numbers that Google documents for its own OpenAI
@@ -218,17 +156,4 @@ func levelOf(effort, model string) string {
 		}
 	}
 	return "high"
-}
-
-// objectText returns the text of a JSON object that a string holds, or nil.
-func objectText(text []byte) []byte {
-	text = bytes.TrimSpace(text)
-	if len(text) == 0 || text[0] != '{' {
-		return nil
-	}
-	doc := jsonscan.Document{AllowDuplicateKeys: true}
-	if doc.Parse(text) != nil {
-		return nil
-	}
-	return text
 }

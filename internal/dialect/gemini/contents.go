@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -17,7 +17,7 @@ const inventedCall = "call_gemini_"
 
 // unsignedCall is what Google documents as the signature of a call that was not
 // made by the model: its newer models refuse calls without any.
-const unsignedCall = `"skip_thought_signature_validator"`
+const unsignedCall = "skip_thought_signature_validator"
 
 // conversation writes a conversation as the dialect has it: turns of "user"
 // and "model", each with one or more parts.
@@ -35,7 +35,7 @@ type conversation struct {
 }
 
 type calledFunction struct {
-	name  []byte // as JSON
+	name  chat.Text
 	order int
 }
 
@@ -45,14 +45,12 @@ type functionResult struct {
 }
 
 // addContents adds the conversation and the instructions that stand above it.
-func addContents(body *jsonwrite.Members, req *schema.Request, model string) error {
+func addContents(body *jsonwrite.Members, messages []chat.Message, model string) error {
 	c := conversation{calls: map[string]calledFunction{}, mustSign: generationOf(model) >= 30}
-	i := 0
-	for m := req.Body.Root().Get("messages").First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		if err := c.message(m, "messages["+strconv.Itoa(i)+"]"); err != nil {
-			return err
+	for i := range messages {
+		if err := c.message(&messages[i]); err != nil {
+			return err.Within("messages[" + strconv.Itoa(i) + "]")
 		}
-		i++
 	}
 	c.flushResults()
 	if c.role == "" {
@@ -60,9 +58,7 @@ func addContents(body *jsonwrite.Members, req *schema.Request, model string) err
 		if len(c.system) == 0 {
 			return schema.InvalidValue("messages", "'messages' has no content that could be sent.")
 		}
-		c.part("user")
-		c.Name("text")
-		c.Escaped(c.system)
+		c.text("user", c.system)
 		c.system = nil
 	}
 	c.endTurn()
@@ -73,20 +69,20 @@ func addContents(body *jsonwrite.Members, req *schema.Request, model string) err
 	return nil
 }
 
-func (c *conversation) message(m jsonscan.Value, place string) error {
-	role := string(m.Get("role").Text())
-	if role != "tool" && role != "function" {
+// message writes one message; the error names fields relative to it.
+func (c *conversation) message(m *chat.Message) *schema.Error {
+	if m.Role != chat.ToolRole && m.Role != chat.Function {
 		c.flushResults()
 	}
-	switch role {
-	case "system", "developer":
-		return c.addInstruction(m, place)
-	case "assistant":
-		return c.assistant(m, place)
-	case "tool", "function":
-		return c.result(m, place)
+	switch m.Role {
+	case chat.System, chat.Developer:
+		return c.addInstruction(&m.Content)
+	case chat.Assistant:
+		return c.assistant(m)
+	case chat.ToolRole, chat.Function:
+		return c.result(m)
 	}
-	_, err := c.content("user", m.Get("content"), place)
+	_, err := c.content("user", &m.Content)
 	return err
 }
 
@@ -127,76 +123,53 @@ func (c *conversation) endTurn() {
 }
 
 // text writes a text as a part.
-func (c *conversation) text(role string, text jsonscan.Value) {
+func (c *conversation) text(role string, text []byte) {
 	c.part(role)
-	c.Member("text", text.Raw())
+	c.EscapedMember("text", text)
 }
 
 // content writes the parts of a message and reports whether there were any.
 // Empty texts are left out: the backend refuses them.
-func (c *conversation) content(role string, content jsonscan.Value, place string) (bool, error) {
-	if content.Kind() == jsonscan.String {
-		if len(dialect.RawText(content)) == 0 {
-			return false, nil
-		}
-		c.text(role, content)
-		return true, nil
+func (c *conversation) content(role string, content *chat.Content) (bool, *schema.Error) {
+	wrote := len(content.Text) > 0
+	if wrote {
+		c.text(role, content.Text)
 	}
-	wrote := false
-	err := eachPart(content, place, func(part jsonscan.Value, place string) error {
-		text := partText(part)
-		if text.Kind() == jsonscan.String {
-			if len(dialect.RawText(text)) > 0 {
-				c.text(role, text)
-				wrote = true
+	for i := range content.Parts {
+		part := &content.Parts[i]
+		switch {
+		case !isText(part):
+			c.part(role)
+			if err := writeMedia(&c.Writer, part); err != nil {
+				return false, err.Inside("content[" + strconv.Itoa(i) + "]")
 			}
-			return nil
+		case len(part.Text) > 0:
+			c.text(role, part.Text)
+		default:
+			continue
 		}
 		wrote = true
-		c.part(role)
-		return writeMedia(&c.Writer, part, place)
-	})
-	return wrote, err
+	}
+	return wrote, nil
 }
 
-// eachPart calls do for every content part of a message.
-func eachPart(content jsonscan.Value, place string, do func(part jsonscan.Value, place string) error) error {
-	if content.Kind() != jsonscan.Array {
-		return nil
+// isText reports whether a part is a text.
+func isText(part *chat.Part) bool {
+	switch part.Type {
+	case chat.TextPart, chat.RefusalPart, "input_text", "output_text":
+		return part.Text != nil
 	}
-	var doc jsonscan.Document // parts lie deeper than the request records
-	if err := doc.Parse(content.Raw()); err != nil {
-		return err
-	}
-	i := 0
-	for part := doc.Root().First(); part.Kind() != jsonscan.Absent; part = part.Next() {
-		if err := do(part, place+".content["+strconv.Itoa(i)+"]"); err != nil {
-			return err
-		}
-		i++
-	}
-	return nil
-}
-
-// partText returns the text of a part that has one.
-func partText(part jsonscan.Value) jsonscan.Value {
-	switch string(part.Get("type").Text()) {
-	case "text", "input_text", "output_text":
-		return part.Get("text")
-	case "refusal":
-		return part.Get("refusal")
-	}
-	return jsonscan.Value{}
+	return false
 }
 
 // addInstruction collects the text of a system message. Several are joined.
-func (c *conversation) addInstruction(m jsonscan.Value, place string) error {
-	text, media, err := gather(m.Get("content"), place)
+func (c *conversation) addInstruction(content *chat.Content) *schema.Error {
+	text, media, err := gather(content)
 	if err != nil {
 		return err
 	}
 	if media != nil {
-		return schema.InvalidValue(place+".content", "'"+place+".content' may hold text only.")
+		return schema.InvalidValue("content", "may hold text only.")
 	}
 	if len(c.system) > 0 && len(text) > 0 {
 		c.system = append(c.system, `\n\n`...)
@@ -205,65 +178,50 @@ func (c *conversation) addInstruction(m jsonscan.Value, place string) error {
 	return nil
 }
 
-// gather returns the texts of a content joined, as the content of one JSON
-// string, and its other parts as elements of an array.
-func gather(content jsonscan.Value, place string) (text, media []byte, err error) {
-	if content.Kind() == jsonscan.String {
-		return dialect.RawText(content), nil, nil
+// gather returns the texts of a content joined, and its other parts as elements of an
+// array.
+func gather(content *chat.Content) (text chat.Text, media []byte, err *schema.Error) {
+	if content.Parts == nil {
+		return content.Text, nil, nil
 	}
 	var others jsonwrite.Writer
-	err = eachPart(content, place, func(part jsonscan.Value, place string) error {
-		if t := partText(part); t.Kind() == jsonscan.String {
-			text = append(text, dialect.RawText(t)...)
-			return nil
+	for i := range content.Parts {
+		part := &content.Parts[i]
+		if isText(part) {
+			text = append(text, part.Text...)
+			continue
 		}
 		others.Object()
-		defer others.EndObject()
-		return writeMedia(&others, part, place)
-	})
-	return text, others.Out, err
+		if err := writeMedia(&others, part); err != nil {
+			return nil, nil, err.Inside("content[" + strconv.Itoa(i) + "]")
+		}
+		others.EndObject()
+	}
+	return text, others.Out, nil
 }
 
 // assistant writes what the model said and called before.
-func (c *conversation) assistant(m jsonscan.Value, place string) error {
-	wrote, err := c.content("model", m.Get("content"), place)
+func (c *conversation) assistant(m *chat.Message) *schema.Error {
+	wrote, err := c.content("model", &m.Content)
 	if err != nil {
 		return err
 	}
-	if signature := signatureIn(m.Get("extra_content")); signature != nil {
+	if signature := signatureIn(m.Extra); signature != nil {
 		if !wrote {
-			c.part("model")
-			c.Name("text")
-			c.Plain("")
+			c.text("model", []byte{})
 		}
-		c.Member("thoughtSignature", signature)
+		c.EscapedMember("thoughtSignature", signature)
 	}
-	if calls := m.Get("tool_calls"); calls.Kind() == jsonscan.Array {
-		return c.toolCalls(calls, place)
-	}
-	if old := m.Get("function_call"); old.Kind() == jsonscan.Object {
-		var doc jsonscan.Document
-		if err := doc.Parse(old.Raw()); err != nil {
-			return err
+	for i := range m.Calls {
+		call := &m.Calls[i]
+		if err := c.call(call, c.firstSignature(signatureIn(call.Extra), i == 0)); err != nil {
+			return err.Inside("tool_calls[" + strconv.Itoa(i) + "]")
 		}
-		return c.call(doc.Root(), jsonscan.Value{}, c.firstSignature(nil, true), place+".function_call")
 	}
-	return nil
-}
-
-func (c *conversation) toolCalls(calls jsonscan.Value, place string) error {
-	var doc jsonscan.Document
-	if err := doc.Parse(calls.Raw()); err != nil {
-		return err
-	}
-	i := 0
-	for call := doc.Root().First(); call.Kind() != jsonscan.Absent; call = call.Next() {
-		signature := c.firstSignature(signatureIn(call.Get("extra_content")), i == 0)
-		err := c.call(call.Get("function"), call.Get("id"), signature, place+".tool_calls["+strconv.Itoa(i)+"]")
-		if err != nil {
-			return err
+	if m.FunctionCall != nil && m.Calls == nil {
+		if err := c.call(m.FunctionCall, c.firstSignature(nil, true)); err != nil {
+			return err.Inside("function_call")
 		}
-		i++
 	}
 	return nil
 }
@@ -271,101 +229,87 @@ func (c *conversation) toolCalls(calls jsonscan.Value, place string) error {
 // firstSignature replaces a signature that is missing on the first call of a
 // message, the only one that must have one: many clients lose what they do not
 // know, and calls of other models never had any.
-func (c *conversation) firstSignature(signature []byte, first bool) []byte {
+func (c *conversation) firstSignature(signature chat.Text, first bool) chat.Text {
 	if signature == nil && first && c.mustSign {
-		return []byte(unsignedCall)
+		return chat.Text(unsignedCall)
 	}
 	return signature
 }
 
-// signatureIn returns the signature, as JSON, that a caller gives back.
-func signatureIn(extra jsonscan.Value) []byte {
-	if extra.Kind() != jsonscan.Object {
-		return nil
-	}
+// signatureIn returns the signature that a caller gives back.
+func signatureIn(extra []byte) chat.Text {
 	var doc jsonscan.Document
-	if doc.Parse(extra.Raw()) != nil {
+	if extra == nil || doc.Parse(extra) != nil {
 		return nil
 	}
-	v := doc.Root().Get("google").Get("thought_signature")
-	if len(dialect.RawText(v)) == 0 {
+	signature := chat.TextOf(doc.Root().Get("google").Get("thought_signature"))
+	if len(signature) == 0 {
 		return nil
 	}
-	return v.Raw()
+	return signature
 }
 
-func (c *conversation) call(function, id jsonscan.Value, signature []byte, place string) error {
-	name := function.Get("name")
-	if len(dialect.RawText(name)) == 0 {
-		return schema.MissingParameter(place + ".function.name")
+func (c *conversation) call(call *chat.ToolCall, signature chat.Text) *schema.Error {
+	if len(call.Name) == 0 {
+		return schema.MissingParameter("function.name")
 	}
 	c.part("model")
 	c.Name("functionCall")
 	c.Object()
-	writeCallID(&c.Writer, id)
-	c.Member("name", name.Raw())
+	writeCallID(&c.Writer, call.ID)
+	c.EscapedMember("name", call.Name)
 	c.Name("args")
-	writeArguments(&c.Writer, function.Get("arguments"))
+	writeArguments(&c.Writer, call)
 	c.EndObject()
-	if signature != nil {
-		c.Member("thoughtSignature", signature)
-	}
-	if id.Kind() == jsonscan.String {
-		c.calls[string(id.Text())] = calledFunction{name: bytes.Clone(name.Raw()), order: len(c.calls)}
+	c.EscapedMember("thoughtSignature", signature)
+	if call.ID != nil {
+		c.calls[call.ID.String()] = calledFunction{name: call.Name, order: len(c.calls)}
 	}
 	return nil
 }
 
-func writeCallID(w *jsonwrite.Writer, id jsonscan.Value) {
-	if text := dialect.RawText(id); len(text) > 0 && !bytes.HasPrefix(text, []byte(inventedCall)) {
-		w.Member("id", id.Raw())
+func writeCallID(w *jsonwrite.Writer, id chat.Text) {
+	if len(id) > 0 && !bytes.HasPrefix(id, []byte(inventedCall)) {
+		w.EscapedMember("id", id)
 	}
 }
 
 // writeArguments writes the arguments of a call as an object. A text that is
 // none, such as one that a limit cut, is kept as what it is: the conversation
 // must be able to go on.
-func writeArguments(w *jsonwrite.Writer, arguments jsonscan.Value) {
-	text := bytes.TrimSpace(arguments.Text())
-	switch object := objectText(text); {
-	case arguments.Kind() == jsonscan.Object:
-		w.Raw(arguments.Raw())
-	case len(text) == 0:
-		w.Literal("{}")
-	case object != nil:
+func writeArguments(w *jsonwrite.Writer, call *chat.ToolCall) {
+	if object, ok := call.Object(); ok {
 		w.Raw(object)
-	default:
-		w.Object()
-		w.Member("arguments", arguments.Raw())
-		w.EndObject()
+		return
 	}
+	w.Object()
+	w.EscapedMember("arguments", call.Arguments)
+	w.Given("arguments", call.Input)
+	w.EndObject()
 }
 
 // result keeps the answer to a call until those to its siblings are there.
-func (c *conversation) result(m jsonscan.Value, place string) error {
-	id := m.Get("tool_call_id")
-	called, known := c.calls[string(id.Text())]
+func (c *conversation) result(m *chat.Message) *schema.Error {
+	called, known := c.calls[m.CallID.String()]
 	if !known {
-		name := m.Get("name")
-		if len(dialect.RawText(name)) == 0 {
-			return schema.InvalidValue(place+".tool_call_id", "'"+place+".tool_call_id' names no tool call of an earlier message.")
+		if len(m.Name) == 0 {
+			return schema.InvalidValue("tool_call_id", "names no tool call of an earlier message.")
 		}
-		called = calledFunction{name: name.Raw(), order: len(c.calls)}
+		called = calledFunction{name: m.Name, order: len(c.calls)}
 	}
-	text, media, err := gather(m.Get("content"), place)
+	text, media, err := gather(&m.Content)
 	if err != nil {
 		return err
 	}
 	var w jsonwrite.Writer
 	w.Open(`{"functionResponse":{`)
-	writeCallID(&w, id)
-	w.Member("name", called.name)
+	writeCallID(&w, m.CallID)
+	w.EscapedMember("name", called.name)
 	w.Name("response")
-	if object := objectText(jsonscan.Unescape(nil, text)); object != nil {
+	if object := bytes.TrimSpace(text.Bytes()); chat.IsObject(object) {
 		w.Raw(object)
 	} else {
-		w.Object()
-		w.Name("result")
+		w.Open(`{"result":`)
 		w.Escaped(text)
 		w.EndObject()
 	}

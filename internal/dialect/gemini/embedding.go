@@ -15,7 +15,7 @@ var Embedding = &dialect.Adapter{Refuse: refuseEmbedding, Call: callEmbedding, R
 
 // callEmbedding translates the request: one inner request for each input.
 func callEmbedding(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	if err := dialect.ReserveTranslation(req); err != nil {
+	if err := req.ReserveTranslation(); err != nil {
 		return err
 	}
 	model := modelOf(req, to)
@@ -123,7 +123,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 func embeddingUsage(v jsonscan.Value) schema.Usage {
 	var u tokenCounts
 	u.read(v)
-	return u.Usage.Usage
+	return u.Usage.Tokens
 }
 
 // appendDense writes an array of numbers without the spaces and line breaks

@@ -3,7 +3,7 @@ package gemini
 import (
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -14,21 +14,22 @@ func writeBody(req *schema.Request, model string) ([]byte, error) {
 	if err := refuseChat(req); err != nil {
 		return nil, err
 	}
-	if err := dialect.ReserveTranslation(req); err != nil {
+	asked, err := req.Chat()
+	if err != nil {
 		return nil, err
 	}
 	var body, config jsonwrite.Members
-	if err := addContents(&body, req, model); err != nil {
+	if err := addContents(&body, asked.Messages, model); err != nil {
 		return nil, err
 	}
 	var schemas schemaBudget
-	if err := addTools(&body, req, &schemas); err != nil {
+	if err := addTools(&body, asked, &schemas); err != nil {
 		return nil, err
 	}
-	if err := fillConfig(&config, req, model, &schemas); err != nil {
+	if err := fillConfig(&config, asked, model, &schemas); err != nil {
 		return nil, err
 	}
-	addExtensions(&body, &config, req)
+	addExtensions(&body, &config, &asked.Settings)
 	if !config.Empty() {
 		body.Add("generationConfig", config.Object())
 	}
@@ -37,17 +38,12 @@ func writeBody(req *schema.Request, model string) ([]byte, error) {
 
 // addExtensions adds what callers say in the backend's own words, in
 // extra_body or, as some clients put it, beside the other fields.
-func addExtensions(body, config *jsonwrite.Members, req *schema.Request) {
-	root := req.Body.Root()
-	extra := root.Get("extra_body")
-	for m := root.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		placeMember(body, config, m, false)
-	}
-	for m := extra.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		placeMember(body, config, m, true)
+func addExtensions(body, config *jsonwrite.Members, s *chat.Settings) {
+	for m, isExtra := range s.Others() {
+		placeMember(body, config, m, isExtra)
 	}
 	// Google's own OpenAI surface takes these in an object of this name.
-	if google := req.Field("google"); google.Kind() == jsonscan.Object {
+	if google := s.Other("google"); google.Kind() == jsonscan.Object {
 		var doc jsonscan.Document
 		if doc.Parse(google.Raw()) == nil {
 			config.AddField("thinkingConfig", doc.Root().Get("thinking_config"))
@@ -59,7 +55,7 @@ func addExtensions(body, config *jsonwrite.Members, req *schema.Request) {
 // placeMember puts one member where the dialect has it. Only extra_body
 // may hold unknown members: they are meant for the backend.
 func placeMember(body, config *jsonwrite.Members, m jsonscan.Value, own bool) {
-	if !m.Given() || isUnifiedField(string(m.Key())) {
+	if isUnifiedField(string(m.Key())) {
 		return
 	}
 	name := lowerCamel(string(m.Key()))
@@ -91,13 +87,9 @@ func placeMember(body, config *jsonwrite.Members, m jsonscan.Value, own bool) {
 // no meaning for the backend and whose absence changes no answer.
 func isUnifiedField(name string) bool {
 	switch name {
-	case "model", "messages", "stream", "stream_options", "extra_body", "google", "user",
-		"max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k", "n", "stop", "seed",
-		"presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "logit_bias",
-		"response_format", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call",
-		"reasoning_effort", "modalities", "audio", "store", "metadata", "service_tier", "prediction",
-		"safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "moderation",
-		"verbosity", "web_search_options":
+	case "google", "logit_bias", "functions", "function_call", "modalities", "audio", "store", "metadata", "service_tier",
+		"prediction", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "moderation",
+		"web_search_options":
 		return true
 	}
 	return false

@@ -4,32 +4,32 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // addTools adds the tools and the choice among them.
-func addTools(body *jsonwrite.Members, req *schema.Request, schemas *schemaBudget) error {
-	if tools := req.Field("tools"); tools.Kind() == jsonscan.Array && !tools.Empty() {
-		list, err := toolList(tools, schemas)
+func addTools(body *jsonwrite.Members, asked *chat.Request, schemas *schemaBudget) error {
+	if len(asked.Tools) > 0 {
+		list, err := toolList(asked.Tools, schemas)
 		if err != nil {
 			return err
 		}
 		body.Add("tools", list)
 	}
-	choice := req.Field("tool_choice")
-	if !choice.Given() {
+	if !asked.ToolChoice.Given() {
 		return nil
 	}
-	calling, err := callingConfig(choice)
+	calling, err := callingConfig(&asked.ToolChoice)
 	if err != nil {
 		return err
 	}
 	var config jsonwrite.Members
 	config.Add("functionCallingConfig", calling)
 	for _, name := range []string{"toolConfig", "tool_config"} {
-		for m := req.Field(name).First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		for m := asked.Other(name).First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 			config.AddField(lowerCamel(string(m.Key())), m)
 		}
 	}
@@ -39,27 +39,21 @@ func addTools(body *jsonwrite.Members, req *schema.Request, schemas *schemaBudge
 
 // toolList writes the functions as one tool, and after it the tools that the
 // caller wrote in the backend's own words.
-func toolList(tools jsonscan.Value, schemas *schemaBudget) ([]byte, error) {
-	var doc jsonscan.Document
-	if err := doc.Parse(tools.Raw()); err != nil {
-		return nil, err
-	}
+func toolList(tools []chat.Tool, schemas *schemaBudget) ([]byte, error) {
 	var functions, native jsonwrite.Writer
-	i := 0
-	for tool := doc.Root().First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
-		place := "tools[" + strconv.Itoa(i) + "]"
-		i++
-		switch kind := tool.Get("type"); {
-		case tool.Kind() != jsonscan.Object:
-			return nil, schema.InvalidValue(place, "'"+place+"' must be an object.")
-		case string(kind.Text()) == "function":
-			if err := writeDeclaration(&functions, tool.Get("function"), place+".function", schemas); err != nil {
+	for i := range tools {
+		tool, place := &tools[i], "tools["+strconv.Itoa(i)+"]"
+		switch {
+		case tool.Type == chat.FunctionTool:
+			if err := writeDeclaration(&functions, tool, place+".function", schemas); err != nil {
 				return nil, err
 			}
-		case kind.Given():
+		case tool.Type != "":
 			return nil, schema.InvalidValue(place+".type", "'"+place+".type' must be function for this backend.")
+		case tool.Raw[0] != '{':
+			return nil, schema.InvalidValue(place, "'"+place+"' must be an object.")
 		default:
-			native.Raw(tool.Raw())
+			native.Raw(tool.Raw)
 		}
 	}
 	var list jsonwrite.Writer
@@ -77,18 +71,17 @@ func toolList(tools jsonscan.Value, schemas *schemaBudget) ([]byte, error) {
 }
 
 // writeDeclaration writes what the model is told of a function.
-func writeDeclaration(w *jsonwrite.Writer, function jsonscan.Value, place string, schemas *schemaBudget) error {
-	name := function.Get("name")
-	if name.Kind() != jsonscan.String {
+func writeDeclaration(w *jsonwrite.Writer, tool *chat.Tool, place string, schemas *schemaBudget) error {
+	if !tool.IsFunction || tool.Name == nil {
 		return schema.MissingParameter(place + ".name")
 	}
 	w.Object()
-	w.Member("name", name.Raw())
-	if v := function.Get("description"); v.Kind() == jsonscan.String {
-		w.Member("description", v.Raw())
+	w.EscapedMember("name", tool.Name)
+	if len(tool.Description) > 0 && tool.Description[0] == '"' {
+		w.Member("description", tool.Description)
 	}
-	if v := function.Get("parameters"); v.Given() {
-		reduced, err := schemas.reduce(v.Raw(), place+".parameters")
+	if tool.Schema != nil {
+		reduced, err := schemas.reduce(tool.Schema, place+".parameters")
 		if err != nil {
 			return err
 		}
@@ -102,57 +95,29 @@ func writeDeclaration(w *jsonwrite.Writer, function jsonscan.Value, place string
 }
 
 // callingConfig writes how the model may choose among the functions.
-func callingConfig(choice jsonscan.Value) ([]byte, error) {
-	wrong := schema.InvalidValue("tool_choice", "'tool_choice' must be none, auto, required, a function or allowed tools.")
-	if choice.Kind() == jsonscan.String {
-		switch string(choice.Text()) {
-		case "auto":
-			return []byte(`{"mode":"AUTO"}`), nil
-		case "none":
-			return []byte(`{"mode":"NONE"}`), nil
-		case "required", "any":
-			return []byte(`{"mode":"ANY"}`), nil
-		}
-		return nil, wrong
+func callingConfig(choice *chat.ToolChoice) ([]byte, error) {
+	switch {
+	case choice.Name != nil:
+		return slices.Concat([]byte(`{"mode":"ANY","allowedFunctionNames":["`), choice.Name, []byte(`"]}`)), nil
+	case choice.Mode == "auto":
+		return []byte(`{"mode":"AUTO"}`), nil
+	case choice.Mode == "none":
+		return []byte(`{"mode":"NONE"}`), nil
+	case choice.Mode == "required", choice.Mode == "any":
+		return []byte(`{"mode":"ANY"}`), nil
+	case choice.Allowed == nil || slices.ContainsFunc(choice.Allowed, func(name chat.Text) bool { return name == nil }):
+		return nil, schema.InvalidValue("tool_choice", "'tool_choice' must be none, auto, required, a function or allowed tools.")
 	}
-	var doc jsonscan.Document
-	if err := doc.Parse(choice.Raw()); err != nil {
-		return nil, err
-	}
-	root := doc.Root()
-	if string(root.Get("type").Text()) == "allowed_tools" {
-		return allowedFunctions(root.Get("allowed_tools"), wrong)
-	}
-	name := root.Get("function").Get("name")
-	if name.Kind() != jsonscan.String {
-		return nil, wrong
-	}
-	return slices.Concat([]byte(`{"mode":"ANY","allowedFunctionNames":[`), name.Raw(), []byte("]}")), nil
-}
-
-// allowedFunctions writes a choice among some of the functions. AUTO takes no
-// names; the mode that leaves the model free and takes them is VALIDATED.
-func allowedFunctions(allowed jsonscan.Value, wrong error) ([]byte, error) {
-	mode := "VALIDATED"
-	if string(allowed.Get("mode").Text()) == "required" {
-		mode = "ANY"
-	}
-	var doc jsonscan.Document
-	if err := doc.Parse(allowed.Get("tools").Raw()); err != nil {
-		return nil, wrong
-	}
+	// A choice among some of the functions. AUTO takes no names; the mode that leaves the
+	// model free and takes them is VALIDATED.
 	var w jsonwrite.Writer
-	w.Object()
-	w.Name("mode")
-	w.Plain(mode)
-	w.Name("allowedFunctionNames")
-	w.Array()
-	for tool := doc.Root().First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
-		name := tool.Get("function").Get("name")
-		if name.Kind() != jsonscan.String {
-			return nil, wrong
-		}
-		w.Raw(name.Raw())
+	if choice.Must {
+		w.Open(`{"mode":"ANY","allowedFunctionNames":[`)
+	} else {
+		w.Open(`{"mode":"VALIDATED","allowedFunctionNames":[`)
+	}
+	for _, name := range choice.Allowed {
+		w.Escaped(name)
 	}
 	w.Close("]}")
 	return w.Out, nil

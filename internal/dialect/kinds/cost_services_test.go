@@ -47,7 +47,7 @@ func TestCostOfAResponsesRequestGrowsWithItsSizeOnly(t *testing.T) {
 			}
 			t.Run(name+"/"+shape, func(t *testing.T) {
 				growsLinearly(t, make, func(body []byte) {
-					req := &schema.Request{Source: new(schema.Source)}
+					req := new(schema.Request)
 					client, err := openDoor(schema.DoorResponses, req, body)
 					if err != nil {
 						return // a refusal has its cost, too

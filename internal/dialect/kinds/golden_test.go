@@ -140,10 +140,10 @@ var doorsUnderTest = map[string]struct {
 func (g golden) doorRequest(t *testing.T) (*schema.Request, *dialect.Client) {
 	t.Helper()
 	door := doorsUnderTest[g.settings["door"]]
-	req := &schema.Request{Source: &schema.Source{Header: http.Header{}, Query: g.settings["query"]}}
+	req := &schema.Request{Header: http.Header{}, Query: g.settings["query"]}
 	for name, value := range g.settings {
 		if header, ok := strings.CutPrefix(name, "client-header."); ok {
-			req.Source.Header.Set(header, value)
+			req.Header.Set(header, value)
 		}
 	}
 	if err := door.read(req, []byte(g.section("request"))); err != nil {

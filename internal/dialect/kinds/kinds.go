@@ -37,12 +37,7 @@ var (
 
 // geminiCount asks how many tokens a request of the Messages API has for Gemini.
 var geminiCount = &dialect.Adapter{
-	Call: func(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-		if err := messages.Unify(req); err != nil {
-			return err
-		}
-		return gemini.CountTokens(req, to, call)
-	},
+	Call: gemini.CountTokens,
 	Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 		return messages.WriteCount(answer, reply, "totalTokens")
 	},

@@ -51,11 +51,11 @@ func runResponses(t *testing.T, g golden, reader func(io.Reader) io.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := &schema.Request{Source: new(schema.Source)}
+	req := new(schema.Request)
 	if err := responses.Parse(req, []byte(g.section("request"))); err != nil {
 		t.Fatal(err)
 	}
-	target, adapter := target.ForDoor(schema.DoorResponses, responses.NewClient(responses.Conversation{}))
+	target, adapter := target.ForDoor(schema.DoorResponses, responses.NewClient(req, responses.Conversation{}))
 	var call wire.Call
 	if err := adapter.Call(req, target, &call); err != nil {
 		g.checkError(t, err)

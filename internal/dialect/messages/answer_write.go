@@ -132,7 +132,7 @@ type wishes struct {
 // readWishes copies what is needed, because the request may be gone before its answer
 // is.
 func readWishes(req *schema.Request) *wishes {
-	root := req.Source.Body.Root()
+	root := req.Body.Root()
 	ask := &wishes{model: bytes.Clone(root.Get("model").Raw())}
 	for s := root.Get("stop_sequences").First(); s.Kind() != jsonscan.Absent; s = s.Next() {
 		ask.stops = append(ask.stops, bytes.Clone(s.Text()))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
@@ -27,7 +28,7 @@ var CountTokens = &dialect.Adapter{Call: callCount, Reply: replyCount}
 
 // callCount passes the client's body on.
 func callCount(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	return passSource(req, to, call, "application/json")
+	return passBody(req, to, call, "application/json")
 }
 
 // replyCount passes the count on.
@@ -68,7 +69,8 @@ var Tokenize = &dialect.Adapter{Call: callTokenize, Reply: replyTokenize}
 
 // callTokenize asks for the tokens of the chat.
 func callTokenize(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	if err := Unify(req); err != nil {
+	asked, err := req.Chat()
+	if err != nil {
 		return err
 	}
 	model := req.Body.Root().Get("model").Raw()
@@ -78,8 +80,9 @@ func callTokenize(req *schema.Request, to *dialect.Target, call *wire.Call) erro
 	var w jsonwrite.Writer
 	w.Object()
 	w.Member("model", model)
-	w.Member("messages", req.Body.Root().Get("messages").Raw())
-	w.Field("tools", req.Body.Root().Get("tools"))
+	w.Name("messages")
+	chat.WriteMessages(&w, asked.Messages)
+	asked.WriteTools(&w)
 	w.Literal(`"add_generation_prompt":true`)
 	w.EndObject()
 	to.Begin(call, to.PathFor(req), "application/json", "application/json")
@@ -92,10 +95,6 @@ func replyTokenize(_ *schema.Request, answer dialect.Answer, reply *dialect.Repl
 	return WriteCount(answer, reply, "count")
 }
 
-// Unify writes a request of the Messages API in the unified shape, for backends that count
-// its tokens in another dialect.
-func Unify(req *schema.Request) error { return req.Unify(unifyMessage) }
-
 const (
 	// imageTokens is about what an image of usual size costs, messageTokens what
 	// the frame of a message does.
@@ -107,7 +106,7 @@ const (
 // tell. Most tokenizers need one token for four letters of English, and about one for
 // each Chinese, Japanese or Korean character.
 func Estimate(req *schema.Request) int64 {
-	root := req.Source.Body.Root()
+	root := req.Body.Root()
 	doc := jsonscan.Document{Deep: true}
 	var quarters, fixed int64
 	for _, name := range []string{"system", "messages", "tools"} {

@@ -79,7 +79,7 @@ func (f *frameWriter) begin(name string) {
 func (f *frameWriter) finish() { f.Close("}\n\n") }
 
 // Usage returns what the backend has reported so far.
-func (e *clientEvents) Usage() schema.Usage { return e.from.Usage().Usage }
+func (e *clientEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
 
 // isComplete reports whether the last event was sent.
 func (e *clientEvents) isComplete() bool { return e.complete }

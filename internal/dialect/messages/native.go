@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -29,22 +30,21 @@ func callPass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if req.Stream {
 		accept = "text/event-stream"
 	}
-	return passSource(req, to, call, accept)
+	return passBody(req, to, call, accept)
 }
 
-func passSource(req *schema.Request, to *dialect.Target, call *wire.Call, accept string) error {
-	source := req.Source
-	to.Begin(call, withBeta(to.PathFor(req), source.Query), "application/json", accept)
-	passHeaders(call, source)
+func passBody(req *schema.Request, to *dialect.Target, call *wire.Call, accept string) error {
+	to.Begin(call, withBeta(to.PathFor(req), req.Query), "application/json", accept)
+	passHeaders(call, req.Header)
 	edits := call.Edits[:0]
 	if to.ModelJSON != nil {
-		edits = append(edits, source.Body.Root().Get("model").Replace(to.ModelJSON))
+		edits = append(edits, req.Body.Root().Get("model").Replace(to.ModelJSON))
 	}
-	if bytes.Contains(source.Body.Data(), []byte(markedThinking)) {
-		edits = withoutMarkedThinking(edits, source.Body.Root().Get("messages"))
+	if bytes.Contains(req.Body.Data(), []byte(markedThinking)) {
+		edits = withoutMarkedThinking(edits, req.Body.Root().Get("messages"))
 	}
 	call.Edits = edits
-	call.Body = source.Body.Splice(call.Body[:0], edits)
+	call.Body = req.Body.Splice(call.Body[:0], edits)
 	return nil
 }
 
@@ -66,11 +66,11 @@ func withBeta(path, query string) string {
 
 // passHeaders passes on which version of the dialect the client speaks, and what it
 // wants to try out besides what the instance is configured for.
-func passHeaders(call *wire.Call, source *schema.Source) {
-	if version := source.Header.Get("Anthropic-Version"); version != "" {
+func passHeaders(call *wire.Call, client http.Header) {
+	if version := client.Get("Anthropic-Version"); version != "" {
 		setHeader(call, "anthropic-version", version)
 	}
-	beta := strings.Join(source.Header["Anthropic-Beta"], ",")
+	beta := strings.Join(client["Anthropic-Beta"], ",")
 	if beta == "" {
 		return
 	}
@@ -132,7 +132,7 @@ func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 	var usage anthropic.TokenCounts
 	usage.Read(root.Get("usage"))
 	reply.Usage = usage.Report()
-	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, req.Source.Body.Root().Get("model").Raw())
+	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, req.Body.Root().Get("model").Raw())
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
 	return nil
 }
@@ -157,7 +157,7 @@ func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, erro
 
 // eventsPass passes the events of a streamed message on.
 func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
-	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.Source.Body.Root().Get("model").Raw())}
+	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.Body.Root().Get("model").Raw())}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: failureEvent}
 }
 

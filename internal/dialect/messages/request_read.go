@@ -1,21 +1,20 @@
 // Package messages speaks Anthropic's Messages API towards clients: it reads their
-// requests, translates them into the unified shape and answers back, and passes both
-// through to backends that speak the same API.
+// requests, translates answers back, and passes both through to backends that speak the
+// same API.
 package messages
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // Client speaks the Messages API towards clients.
-var Client = &dialect.Client{Unify: unifyMessage, Reply: replyMessage, Events: eventsMessage}
+var Client = &dialect.Client{Reply: replyMessage, Events: eventsMessage}
 
 // ReadRequest reads a request of the Messages API. It checks what the gateway itself
 // uses, and the numbers by the rules of the API; a backend of this dialect gets the body
@@ -73,9 +72,10 @@ func checkSampling(f *fields) error {
 }
 
 func readRequest(req *schema.Request, door schema.Door, body []byte, f *fields) error {
-	if err := req.ParseSource(door, body, fieldNames, f[:]); err != nil {
+	if err := req.ParseBody(door, body, fieldNames, f[:]); err != nil {
 		return err
 	}
+	req.Decode = readChat
 	switch messages := f[fieldMessages]; {
 	case !messages.Given():
 		return schema.MissingParameter("messages")
@@ -101,63 +101,55 @@ func readRequest(req *schema.Request, door schema.Door, body []byte, f *fields) 
 	return nil
 }
 
-// unifier writes a request in the unified shape.
-type unifier struct {
-	jsonwrite.Writer
-	f fields
+// reader reads a request.
+type reader struct {
+	chat.Request
+	f    fields
+	room chat.Room
 
 	blocks jsonscan.Document // the content of the message at hand
 	deep   jsonscan.Document // other values that lie deeper than the request records
 
-	// user are the content parts of the user's turn that is open. Neighbours of one
-	// role are one turn.
-	user userTurn
+	// user are the parts of the user's turn that is open. Neighbours of one role are one
+	// turn.
+	user []chat.Part
 }
 
 // longestUser is the longest name of a user that all backends take.
 const longestUser = 64
 
-// unifyMessage writes a request in the unified shape. Hints that only a backend of this
-// dialect understands, such as cache_control, are left out. What changes the answer
-// and has no equal is an error.
-func unifyMessage(req *schema.Request, into []byte) ([]byte, error) {
-	if err := dialect.ReserveUnified(req); err != nil {
-		return nil, err
-	}
-	u := unifier{f: fieldsOf(req.Source.Body.Root())}
-	u.blocks.Deep, u.deep.Deep = true, true
-	u.Begin(slices.Grow(into, len(req.Source.Body.Data())+512), nil)
-	u.Object()
-	u.Member("model", u.f[fieldModel].Raw())
+// readChat reads what a request asks for. Hints that only a backend of this dialect
+// understands, such as cache_control, are left out. What changes the answer and has no
+// equal is an error.
+func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
+	r := &reader{f: fieldsOf(req.Body.Root()), room: room}
+	r.blocks.Deep, r.deep.Deep = true, true
 	for _, step := range []func() *schema.Error{
-		u.refuse, u.writeMessages, u.writeTools, u.writeSampling, u.writeFormat,
+		r.refuse, r.readMessages, r.readTools, r.readSampling, r.readFormat,
 	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
+		if r.room.Err != nil {
+			return nil, r.room.Err
+		}
 	}
-	req.EffortHint = u.writeThinking()
+	r.readThinking()
 	if len(req.User) > 0 && len(req.User) <= longestUser {
-		u.Name("user")
-		u.Text(req.User)
+		r.User = chat.TextOf(r.f[fieldMetadata].Get("user_id"))
 	}
-	if req.Stream {
-		u.Literal(`"stream":true`)
-		u.Literal(`"stream_options":{"include_usage":true}`)
-	}
-	u.EndObject()
-	return u.Out, nil
+	return &r.Request, nil
 }
 
 // refuse returns an error for fields that only a backend of this dialect can obey.
-func (u *unifier) refuse() *schema.Error {
-	for _, v := range []jsonscan.Value{u.f[fieldMCPServers], u.f[fieldContainer], u.f[fieldCompaction]} {
+func (r *reader) refuse() *schema.Error {
+	for _, v := range []jsonscan.Value{r.f[fieldMCPServers], r.f[fieldContainer], r.f[fieldCompaction]} {
 		if v.Given() && !v.Empty() {
 			name := string(v.Key())
 			return schema.InvalidValue(name, "'"+name+"' is not supported by the backend of this model.")
 		}
 	}
-	if u.f[fieldThread].Given() {
+	if r.f[fieldThread].Given() {
 		// The messages of a thread are those since its last turn. Clients that know the
 		// code in the details send the request again without a thread.
 		err := schema.InvalidValue("thread", "'thread' is not supported by the backend of this model, which keeps no conversations. Send the whole conversation without it.")
@@ -167,68 +159,59 @@ func (u *unifier) refuse() *schema.Error {
 	return nil
 }
 
-// writeSampling writes how the answer is sampled and where it ends.
-func (u *unifier) writeSampling() *schema.Error {
-	if n, ok := u.f[fieldMaxTokens].Int(); ok && n == 0 {
+// readSampling reads how the answer is sampled and where it ends.
+func (r *reader) readSampling() *schema.Error {
+	if n, ok := r.f[fieldMaxTokens].Int(); ok && n == 0 {
 		return schema.InvalidValue("max_tokens", "'max_tokens' is 0, which fills a cache of prompts that the backend of this model does not have. It must be at least 1.")
 	}
-	u.Field("max_tokens", u.f[fieldMaxTokens])
-	u.Field("temperature", u.f[fieldTemperature])
-	u.Field("top_p", u.f[fieldTopP])
-	u.Field("top_k", u.f[fieldTopK])
-	if stop := u.f[fieldStopSequences]; stop.Given() && !stop.Empty() {
-		u.Member("stop", stop.Raw())
+	r.MaxTokens, r.Temperature, r.TopP, r.TopK = r.f[fieldMaxTokens], r.f[fieldTemperature], r.f[fieldTopP], r.f[fieldTopK]
+	if stop := r.f[fieldStopSequences]; !stop.Empty() {
+		r.Stop = stop
 	}
 	return nil
 }
 
-// writeFormat writes the schema that the answer is to have.
-func (u *unifier) writeFormat() *schema.Error {
+// readFormat reads the schema that the answer is to have.
+func (r *reader) readFormat() *schema.Error {
 	param := "output_config.format"
-	format := u.f[fieldOutputConfig].Get("format")
+	format := r.f[fieldOutputConfig].Get("format")
 	if !format.Given() {
 		param = "output_format"
-		format = u.f[fieldOutputFormat]
+		format = r.f[fieldOutputFormat]
 	}
 	if !format.Given() {
 		return nil
 	}
-	format = dialect.Rescan(&u.deep, format)
-	wanted := format.Get("schema")
-	if string(format.Get("type").Text()) != "json_schema" || wanted.Kind() != jsonscan.Object {
+	format = dialect.Rescan(&r.deep, format)
+	r.Format = chat.Format{Given: true, Type: "json_schema", Name: chat.Text("answer"), Schema: format.Get("schema").Raw(), Strict: []byte("true")}
+	if string(format.Get("type").Text()) != r.Format.Type || !r.Format.HasSchema() {
 		return schema.InvalidValue(param, "'"+param+"' must be of type json_schema and have a schema.")
 	}
-	u.Open(`"response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,`)
-	u.Member("schema", wanted.Raw())
-	u.Close("}}")
 	return nil
 }
 
-// writeThinking writes how hard the model is to think. A budget asks for thinking;
+// readThinking reads how hard the model is to think. A budget asks for thinking;
 // where the model decides itself, or is not to think, or only an effort is given, the
-// effort is a hint, which it returns: many models refuse to be told an effort.
-func (u *unifier) writeThinking() (hint string) {
-	effort := string(u.f[fieldOutputConfig].Get("effort").Text())
+// effort is a hint: many models refuse to be told an effort.
+func (r *reader) readThinking() {
+	effort := string(r.f[fieldOutputConfig].Get("effort").Text())
 	switch effort {
 	case "low", "medium", "high", "xhigh", "max":
 	default:
 		effort = ""
 	}
-	thinking := u.f[fieldThinking]
+	thinking := r.f[fieldThinking]
 	switch string(thinking.Get("type").Text()) {
 	case "enabled":
+		if effort == "" {
+			budget, _ := thinking.Get("budget_tokens").Int()
+			effort = effortOfBudget(budget)
+		}
+		r.Effort = effort
 	case "disabled":
-		return "none"
-	default:
-		return effort
+		effort = "none"
 	}
-	if effort == "" {
-		budget, _ := thinking.Get("budget_tokens").Int()
-		effort = effortOfBudget(budget)
-	}
-	u.Name("reasoning_effort")
-	u.Plain(effort)
-	return effort
+	r.EffortHint = effort
 }
 
 // effortOfBudget returns the effort whose usual budget is nearest.
@@ -243,11 +226,11 @@ func effortOfBudget(budget int64) string {
 	return "high"
 }
 
-// writeTools writes the tools and the choice among them.
-func (u *unifier) writeTools() *schema.Error {
-	tools := u.f[fieldTools]
+// readTools reads the tools and the choice among them.
+func (r *reader) readTools() *schema.Error {
+	tools := r.f[fieldTools]
 	if !tools.Given() || tools.Kind() == jsonscan.Array && tools.Empty() {
-		if kind := string(u.f[fieldToolChoice].Get("type").Text()); kind == "any" || kind == "tool" {
+		if kind := string(r.f[fieldToolChoice].Get("type").Text()); kind == "any" || kind == "tool" {
 			return schema.InvalidValue("tool_choice", "'tool_choice' asks for a tool, but there are no 'tools'.")
 		}
 		return nil
@@ -255,79 +238,66 @@ func (u *unifier) writeTools() *schema.Error {
 	if tools.Kind() != jsonscan.Array {
 		return schema.InvalidValue("tools", "'tools' must be an array.")
 	}
-	var list jsonwrite.Writer
-	list.Out = make([]byte, 0, len(tools.Raw())+64)
+	tools = dialect.Rescan(&r.deep, tools)
+	r.Tools = chat.Grow(&r.room, r.Tools, tools)
 	i := 0
-	for tool := dialect.Rescan(&u.deep, tools).First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
-		if err := writeTool(&list, tool); err != nil {
-			param := "tools[" + strconv.Itoa(i) + "]"
-			return schema.InvalidValue(param, "'"+param+"' "+err.Message)
+	for tool := tools.First(); tool.Kind() != jsonscan.Absent && r.room.Err == nil; tool = tool.Next() {
+		if err := r.readTool(tool); err != nil {
+			return err.Within("tools[" + strconv.Itoa(i) + "]")
 		}
 		i++
 	}
-	if len(list.Out) == 0 {
+	if len(r.Tools) == 0 {
 		return nil
 	}
-	u.Name("tools")
-	u.Array()
-	u.Raw(list.Out)
-	u.EndArray()
-	return u.writeToolChoice()
+	return r.readToolChoice()
 }
 
-// writeTool writes one tool. Tools that search among the other tools are left out,
+// readTool reads one tool. Tools that search among the other tools are left out,
 // because the model gets all of those. Other tools that the provider runs, or whose
 // description only its models know, cannot be replaced.
-func writeTool(w *jsonwrite.Writer, tool jsonscan.Value) *schema.Error {
-	kind := tool.Get("type")
-	if kind.Given() && string(kind.Text()) != "custom" {
+func (r *reader) readTool(tool jsonscan.Value) *schema.Error {
+	if kind := tool.Get("type"); kind.Given() && string(kind.Text()) != "custom" {
 		if bytes.HasPrefix(kind.Text(), []byte("tool_search_tool_")) {
 			return nil
 		}
 		return schema.InvalidValue("", "has the type '"+string(kind.Text())+"', a tool that the backend of this model does not have.")
 	}
-	name := tool.Get("name")
-	if len(dialect.RawText(name)) == 0 {
+	t := chat.Tool{
+		Type: chat.FunctionTool, IsFunction: true, Name: chat.TextOf(tool.Get("name")),
+		Description: chat.Given(tool.Get("description")), Schema: tool.Get("input_schema").Raw(),
+	}
+	if len(t.Name) == 0 {
 		return schema.InvalidValue("", "must have a name.")
 	}
-	input := tool.Get("input_schema")
-	if input.Kind() != jsonscan.Object {
+	if tool.Get("input_schema").Kind() != jsonscan.Object {
 		return schema.InvalidValue("", "must have an input_schema that is an object.")
 	}
-	w.Open(`{"type":"function","function":{`)
-	w.Member("name", name.Raw())
-	w.Field("description", tool.Get("description"))
-	w.Member("parameters", input.Raw())
 	if tool.Get("strict").Kind() == jsonscan.True {
-		w.Literal(`"strict":true`)
+		t.Strict = tool.Get("strict").Raw()
 	}
-	w.Close("}}")
+	r.Tools = append(r.Tools, t)
 	return nil
 }
 
-func (u *unifier) writeToolChoice() *schema.Error {
-	choice := u.f[fieldToolChoice]
+func (r *reader) readToolChoice() *schema.Error {
+	choice := r.f[fieldToolChoice]
 	if !choice.Given() {
 		return nil
 	}
-	switch string(choice.Get("type").Text()) {
+	switch kind := string(choice.Get("type").Text()); kind {
 	case "auto", "none":
-		u.Member("tool_choice", choice.Get("type").Raw())
+		r.ToolChoice.Mode = kind
 	case "any":
-		u.Literal(`"tool_choice":"required"`)
+		r.ToolChoice.Mode = "required"
 	case "tool":
-		name := choice.Get("name")
-		if len(dialect.RawText(name)) == 0 {
+		r.ToolChoice = chat.ToolChoice{Mode: chat.FunctionTool, Name: chat.TextOf(choice.Get("name"))}
+		if len(r.ToolChoice.Name) == 0 {
 			return schema.InvalidValue("tool_choice.name", "'tool_choice.name' must be the name of a tool.")
 		}
-		u.Open(`"tool_choice":{"type":"function","function":{`)
-		u.Member("name", name.Raw())
-		u.Close("}}")
 	default:
 		return schema.InvalidValue("tool_choice.type", "'tool_choice.type' must be auto, any, tool or none.")
 	}
-	if choice.Get("disable_parallel_tool_use").Kind() == jsonscan.True {
-		u.Literal(`"parallel_tool_calls":false`)
-	}
+	r.SingleCall = choice.Get("disable_parallel_tool_use").Kind() == jsonscan.True
 	return nil
 }

@@ -153,7 +153,7 @@ func (l *answerLine) usage() chat.Usage {
 	prompt, ok := dialect.TokenCount(l.prompt)
 	completion, ok2 := dialect.TokenCount(l.eval)
 	if total := prompt + completion; ok && ok2 && total > 0 {
-		u.Usage = schema.Usage{Prompt: prompt, Completion: completion, Total: total, Known: true}
+		u.Tokens = schema.Usage{Prompt: prompt, Completion: completion, Total: total, Known: true}
 	}
 	return u
 }

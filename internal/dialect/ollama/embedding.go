@@ -21,11 +21,11 @@ func callEmbedding(req *schema.Request, to *dialect.Target, call *wire.Call) err
 	}
 	body := newRequestWriter(req, to)
 	body.top.AddField("dimensions", req.Field("dimensions"))
-	err := body.extensions(req, func(name string) place {
+	err := body.extensions(req.Settings(), func(name string) place {
 		switch name {
 		case "keep_alive", "truncate":
 			return atTopLevel
-		case "model", "input", "encoding_format", "dimensions", "user", "extra_body":
+		case "input", "encoding_format", "dimensions":
 			return notPassedOn
 		}
 		return amongOptions

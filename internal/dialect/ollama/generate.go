@@ -20,7 +20,7 @@ func callGenerate(req *schema.Request, to *dialect.Target, call *wire.Call) erro
 	if err := refuseGenerate(req); err != nil {
 		return err
 	}
-	if err := dialect.ReserveTranslation(req); err != nil {
+	if err := req.ReserveTranslation(); err != nil {
 		return err
 	}
 	body := newRequestWriter(req, to)
@@ -32,10 +32,10 @@ func callGenerate(req *schema.Request, to *dialect.Target, call *wire.Call) erro
 			body.top.Add("top_logprobs", strconv.AppendInt(nil, most, 10))
 		}
 	}
-	if err := body.sampling(req); err != nil {
+	if err := body.sampling(req.Settings()); err != nil {
 		return err
 	}
-	if err := body.extensions(req, placeOfGenerated); err != nil {
+	if err := body.extensions(req.Settings(), placeOfGenerated); err != nil {
 		return err
 	}
 	to.Begin(call, to.Path, "application/json", accept)
@@ -48,9 +48,7 @@ func placeOfGenerated(name string) place {
 	switch name {
 	case "keep_alive", "think", "format", "truncate", "shift", "raw", "system", "template", "images":
 		return atTopLevel
-	case "model", "prompt", "suffix", "stream", "stream_options", "extra_body", "user", "n", "best_of", "echo", "logprobs", "logit_bias",
-		"max_tokens", "stop", "temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty",
-		"repeat_penalty", "repetition_penalty", "store", "metadata", "service_tier":
+	case "prompt", "suffix", "best_of", "echo", "logit_bias", "repeat_penalty", "repetition_penalty", "store", "metadata", "service_tier":
 		return notPassedOn
 	}
 	return amongOptions

@@ -24,7 +24,7 @@ func replyGenerate(req *schema.Request, answer dialect.Answer, reply *dialect.Re
 	w := newTextWriter(req)
 	w.Out = reply.Room(len(answer.Body) + len(w.before) + 256)
 	reply.Set(w.write(&whole))
-	reply.Usage = whole.Usage.Usage
+	reply.Usage = whole.Usage.Tokens
 	return nil
 }
 
@@ -41,7 +41,7 @@ type textEvents struct {
 }
 
 // Usage returns the report of the last line.
-func (e *textEvents) Usage() schema.Usage { return e.from.Usage().Usage }
+func (e *textEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
 
 // Next returns the next chunk for the caller.
 func (e *textEvents) Next() ([]byte, error) {

@@ -1,11 +1,9 @@
 package ollama
 
 import (
-	"bytes"
 	"fmt"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -15,39 +13,30 @@ type conversation struct {
 	jsonwrite.Writer
 	// calls holds the function of every tool call so far by the call's id: a
 	// result names the call, and Ollama wants the function.
-	calls map[string][]byte
-	inner jsonscan.Document // the parts or tool calls of the message at hand
+	calls map[string]chat.Text
 }
 
-// writeMessages translates the messages of a request.
-func writeMessages(messages jsonscan.Value) ([]byte, error) {
-	c := conversation{Writer: jsonwrite.Writer{Out: make([]byte, 0, len(messages.Raw())+64)}}
+// writeMessages translates the messages of a request that has about size bytes.
+func writeMessages(messages []chat.Message, size int) ([]byte, error) {
+	c := conversation{Writer: jsonwrite.Writer{Out: make([]byte, 0, size+64)}}
 	c.Array()
-	i := 0
-	for m := messages.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		if err := c.message(m); err != nil {
-			return nil, inRequest(fmt.Sprintf("messages[%d].", i), err)
+	for i := range messages {
+		if err := c.message(&messages[i]); err != nil {
+			return nil, err.Within(fmt.Sprintf("messages[%d]", i))
 		}
-		i++
 	}
 	c.EndArray()
 	return c.Out, nil
 }
 
-// inRequest places an error that names a field of a message into the request.
-func inRequest(place string, err *schema.Error) *schema.Error {
-	param := place + *err.Param
-	return schema.InvalidValue(param, "'"+param+"' "+err.Message)
-}
-
 // message writes one message; the error names fields relative to it.
-func (c *conversation) message(m jsonscan.Value) *schema.Error {
-	role := string(m.Get("role").Text())
+func (c *conversation) message(m *chat.Message) *schema.Error {
+	role := m.Role
 	switch role {
-	case "developer":
-		role = "system"
-	case "function":
-		role = "tool"
+	case chat.Developer:
+		role = chat.System
+	case chat.Function:
+		role = chat.ToolRole
 	}
 	c.Object()
 	c.Name("role")
@@ -57,18 +46,12 @@ func (c *conversation) message(m jsonscan.Value) *schema.Error {
 		return err
 	}
 	switch role {
-	case "assistant":
-		thinking := m.Get("reasoning_content")
-		if thinking.Kind() != jsonscan.String {
-			thinking = m.Get("reasoning")
-		}
-		if thinking.Kind() == jsonscan.String {
-			c.Member("thinking", thinking.Raw())
-		}
+	case chat.Assistant:
+		c.EscapedMember("thinking", m.Reasoning)
 		if err := c.toolCalls(m); err != nil {
 			return err
 		}
-	case "tool":
+	case chat.ToolRole:
 		c.toolResult(m)
 	}
 	c.EndObject()
@@ -76,95 +59,68 @@ func (c *conversation) message(m jsonscan.Value) *schema.Error {
 }
 
 // content writes the text of a message, and its images.
-func (c *conversation) content(m jsonscan.Value) *schema.Error {
-	content := m.Get("content")
-	switch content.Kind() {
-	case jsonscan.String:
-		c.Raw(content.Raw())
-		return nil
-	case jsonscan.Array:
-		return c.parts(content)
+func (c *conversation) content(m *chat.Message) *schema.Error {
+	switch {
+	case m.Parts != nil:
+		return c.parts(m.Parts)
+	case m.Text != nil:
+		c.Escaped(m.Text)
+	default:
+		c.Escaped(m.Refusal)
 	}
-	if refusal := m.Get("refusal"); refusal.Kind() == jsonscan.String {
-		c.Raw(refusal.Raw())
-		return nil
-	}
-	c.Plain("")
 	return nil
 }
 
 // parts joins the texts as they are, and lists the images.
-func (c *conversation) parts(content jsonscan.Value) *schema.Error {
-	list := dialect.Rescan(&c.inner, content)
+func (c *conversation) parts(parts []chat.Part) *schema.Error {
 	c.Open(`"`)
-	images, i := 0, 0
-	for part := list.First(); part.Kind() != jsonscan.Absent; part = part.Next() {
-		kind := string(part.Get("type").Text())
-		switch kind {
-		case "text", "refusal":
-			text := part.Get(kind)
-			if text.Kind() != jsonscan.String {
-				return schema.InvalidValue(fmt.Sprintf("content[%d].%s", i, kind), "must be a string.")
+	images := 0
+	for i := range parts {
+		switch part := &parts[i]; part.Type {
+		case chat.TextPart, chat.RefusalPart:
+			if part.Text == nil {
+				return schema.InvalidValue(fmt.Sprintf("content[%d].%s", i, part.Type), "must be a string.")
 			}
-			c.Out = append(c.Out, dialect.RawText(text)...)
-		case "image_url":
+			c.Out = append(c.Out, part.Text...)
+		case chat.ImagePart:
 			images++
 		default:
 			return schema.InvalidValue(fmt.Sprintf("content[%d].type", i),
 				"must be text or image_url: the backend of this model takes nothing else.")
 		}
-		i++
 	}
 	c.Close(`"`)
 	if images == 0 {
 		return nil
 	}
-	return c.images(list)
+	return c.images(parts)
 }
 
 // images lists the images among the parts, without the data URL around them.
-func (c *conversation) images(list jsonscan.Value) *schema.Error {
+func (c *conversation) images(parts []chat.Part) *schema.Error {
 	c.Name("images")
 	c.Array()
-	i := -1
-	for part := list.First(); part.Kind() != jsonscan.Absent; part = part.Next() {
-		i++
-		if string(part.Get("type").Text()) != "image_url" {
+	for i := range parts {
+		if parts[i].Type != chat.ImagePart {
 			continue
 		}
-		url := part.Get("image_url")
-		if url.Kind() == jsonscan.Object {
-			url = url.Get("url")
-		}
-		data, ok := imageData(url.Text())
-		if !ok {
+		if parts[i].Data == nil {
 			return schema.InvalidValue(fmt.Sprintf("content[%d].image_url.url", i),
 				"must be a data URL in base64, such as data:image/png;base64,...: images are not fetched from other places for this model.")
 		}
-		c.Text(data)
+		c.Escaped(parts[i].Data)
 	}
 	c.EndArray()
 	return nil
 }
 
-// imageData returns what a data URL carries in base64, still encoded.
-func imageData(url []byte) (data []byte, ok bool) {
-	const scheme = "data:"
-	if len(url) < len(scheme) || !bytes.EqualFold(url[:len(scheme)], []byte(scheme)) {
-		return nil, false
-	}
-	kind, data, ok := bytes.Cut(url[len(scheme):], []byte(","))
-	return data, ok && len(data) > 0 && bytes.HasSuffix(bytes.ToLower(kind), []byte(";base64"))
-}
-
 // toolCalls writes the calls that the model made in an earlier turn.
-func (c *conversation) toolCalls(m jsonscan.Value) *schema.Error {
-	calls := m.Get("tool_calls")
-	if calls.Kind() != jsonscan.Array || calls.Empty() {
-		if legacy := m.Get("function_call"); legacy.Kind() == jsonscan.Object {
+func (c *conversation) toolCalls(m *chat.Message) *schema.Error {
+	if len(m.Calls) == 0 {
+		if m.FunctionCall != nil {
 			c.Open(`"tool_calls":[{"function":`)
-			if err := c.function(dialect.Rescan(&c.inner, legacy)); err != nil {
-				return schema.InvalidValue("function_call."+*err.Param, err.Message)
+			if err := c.function(m.FunctionCall); err != nil {
+				return err.Inside("function_call")
 			}
 			c.Close("}]")
 		}
@@ -172,69 +128,51 @@ func (c *conversation) toolCalls(m jsonscan.Value) *schema.Error {
 	}
 	c.Name("tool_calls")
 	c.Array()
-	i := 0
-	for call := dialect.Rescan(&c.inner, calls).First(); call.Kind() != jsonscan.Absent; call = call.Next() {
+	for i := range m.Calls {
+		call := &m.Calls[i]
 		c.Object()
-		function := call.Get("function")
-		if id := call.Get("id"); id.Kind() == jsonscan.String {
-			c.Member("id", id.Raw())
-			c.remember(id.Text(), function.Get("name"))
+		if call.ID != nil {
+			c.EscapedMember("id", call.ID)
+			if c.calls == nil {
+				c.calls = make(map[string]chat.Text)
+			}
+			c.calls[call.ID.String()] = call.Name
 		}
 		c.Name("function")
-		if err := c.function(function); err != nil {
-			return schema.InvalidValue(fmt.Sprintf("tool_calls[%d].function.%s", i, *err.Param), err.Message)
+		if err := c.function(call); err != nil {
+			return err.Inside(fmt.Sprintf("tool_calls[%d].function", i))
 		}
 		c.EndObject()
-		i++
 	}
 	c.EndArray()
 	return nil
 }
 
-func (c *conversation) remember(id []byte, name jsonscan.Value) {
-	if c.calls == nil {
-		c.calls = make(map[string][]byte)
-	}
-	c.calls[string(id)] = bytes.Clone(name.Raw())
-}
-
 // function writes what was called; the arguments are a text of JSON here and
 // JSON there.
-func (c *conversation) function(f jsonscan.Value) *schema.Error {
-	name := f.Get("name")
-	if len(name.Text()) == 0 {
+func (c *conversation) function(call *chat.ToolCall) *schema.Error {
+	if len(call.Name) == 0 {
 		return schema.InvalidValue("name", "must be the name of a function.")
 	}
-	c.Object()
-	c.Member("name", name.Raw())
-	arguments := f.Get("arguments")
-	text := arguments.Raw()
-	if arguments.Kind() == jsonscan.String {
-		text = bytes.TrimSpace(arguments.Text())
-	}
-	if !arguments.Given() || len(text) == 0 {
-		text = []byte("{}")
-	}
-	doc := jsonscan.Document{AllowDuplicateKeys: true}
-	if doc.Parse(text) != nil || doc.Root().Kind() != jsonscan.Object {
+	arguments, ok := call.Object()
+	if !ok {
 		return schema.InvalidValue("arguments", "must hold a JSON object.")
 	}
-	c.Member("arguments", text)
+	c.Object()
+	c.EscapedMember("name", call.Name)
+	c.Member("arguments", arguments)
 	c.EndObject()
 	return nil
 }
 
 // toolResult says which call a result belongs to.
-func (c *conversation) toolResult(m jsonscan.Value) {
-	id := m.Get("tool_call_id")
-	name := c.calls[string(id.Text())]
-	if own := m.Get("name"); len(own.Text()) > 0 {
-		name = own.Raw()
+func (c *conversation) toolResult(m *chat.Message) {
+	name := c.calls[m.CallID.String()]
+	if len(m.Name) > 0 {
+		name = m.Name
 	}
 	if len(name) > 0 {
-		c.Member("tool_name", name)
+		c.EscapedMember("tool_name", name)
 	}
-	if id.Kind() == jsonscan.String {
-		c.Member("tool_call_id", id.Raw())
-	}
+	c.EscapedMember("tool_call_id", m.CallID)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
@@ -53,22 +54,24 @@ func (b *requestWriter) body(segments [][]byte, name string, value []byte) [][]b
 	return append(segments, w.Out, value, []byte("}"))
 }
 
-// sampling translates the fields that Ollama wants among its options.
-func (b *requestWriter) sampling(req *schema.Request) error {
-	for _, field := range []struct{ unified, option string }{
-		{"max_completion_tokens", "num_predict"},
-		{"max_tokens", "num_predict"},
-		{"stop", "stop"},
-		{"temperature", "temperature"},
-		{"top_p", "top_p"},
-		{"top_k", "top_k"},
-		{"seed", "seed"},
-		{"presence_penalty", "presence_penalty"},
-		{"frequency_penalty", "frequency_penalty"},
-		{"repeat_penalty", "repeat_penalty"},
-		{"repetition_penalty", "repeat_penalty"},
+// sampling translates the settings that Ollama wants among its options.
+func (b *requestWriter) sampling(s *chat.Settings) error {
+	for _, field := range []struct {
+		unified, option string
+		value           jsonscan.Value
+	}{
+		{"max_tokens", "num_predict", s.MaxTokens},
+		{"stop", "stop", s.Stop},
+		{"temperature", "temperature", s.Temperature},
+		{"top_p", "top_p", s.TopP},
+		{"top_k", "top_k", s.TopK},
+		{"seed", "seed", s.Seed},
+		{"presence_penalty", "presence_penalty", s.PresencePenalty},
+		{"frequency_penalty", "frequency_penalty", s.FrequencyPenalty},
+		{"repeat_penalty", "repeat_penalty", s.Other("repeat_penalty")},
+		{"repetition_penalty", "repeat_penalty", s.Other("repetition_penalty")},
 	} {
-		if err := b.option(field.option, field.unified, req.Field(field.unified)); err != nil {
+		if err := b.option(field.option, field.unified, field.value); err != nil {
 			return err
 		}
 	}
@@ -125,17 +128,22 @@ const (
 	notPassedOn               // it has a meaning here, or none for the backend
 )
 
-// chatExtensions passes on what the unified API does not know.
-func (b *requestWriter) chatExtensions(req *schema.Request) error {
-	return b.extensions(req, func(name string) place {
+// chatSettings translates the settings of a chat, and passes on what the unified API does
+// not know.
+func (b *requestWriter) chatSettings(asked *chat.Request) error {
+	if err := b.sampling(&asked.Settings); err != nil {
+		return err
+	}
+	if asked.Logprobs != nil {
+		b.top.Add("logprobs", asked.Logprobs)
+	}
+	b.top.AddField("top_logprobs", asked.TopLogprobs)
+	return b.extensions(&asked.Settings, func(name string) place {
 		switch name {
-		case "keep_alive", "think", "format", "truncate", "shift", "logprobs", "top_logprobs":
+		case "keep_alive", "think", "format", "truncate", "shift":
 			return atTopLevel
-		case "model", "messages", "stream", "stream_options", "extra_body", "user", "n", "tools", "tool_choice",
-			"parallel_tool_calls", "functions", "function_call", "response_format", "reasoning_effort", "reasoning",
-			"max_tokens", "max_completion_tokens", "stop", "temperature", "top_p", "top_k", "seed",
-			"presence_penalty", "frequency_penalty", "repeat_penalty", "repetition_penalty", "logit_bias",
-			"modalities", "audio", "prediction", "store", "metadata", "service_tier", "verbosity",
+		case "functions", "function_call", "reasoning", "repeat_penalty", "repetition_penalty", "logit_bias",
+			"modalities", "audio", "prediction", "store", "metadata", "service_tier",
 			"safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "moderation",
 			"web_search_options":
 			return notPassedOn
@@ -144,16 +152,13 @@ func (b *requestWriter) chatExtensions(req *schema.Request) error {
 	})
 }
 
-// extensions passes on the fields that are not translated, those of extra_body
+// extensions passes on the members that are not translated, those of extra_body
 // after the caller's own: clients for the unified API put what they do not know
 // in either place.
-func (b *requestWriter) extensions(req *schema.Request, placeOf func(string) place) error {
-	root := req.Body.Root()
-	for _, source := range []jsonscan.Value{root, root.Get("extra_body")} {
-		for v := source.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-			if err := b.extension(v, placeOf); err != nil {
-				return err
-			}
+func (b *requestWriter) extensions(s *chat.Settings, placeOf func(string) place) error {
+	for v := range s.Others() {
+		if err := b.extension(v, placeOf); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -162,7 +167,6 @@ func (b *requestWriter) extensions(req *schema.Request, placeOf func(string) pla
 func (b *requestWriter) extension(v jsonscan.Value, placeOf func(string) place) error {
 	name := string(v.Key())
 	switch {
-	case !v.Given():
 	case name == "options":
 		if v.Kind() != jsonscan.Object {
 			return schema.InvalidValue(name, "'options' must be an object.")

@@ -41,18 +41,46 @@ var (
 // extra_body at the top level, and with usage asked for in every stream.
 func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	accept := "application/json"
-	edits := call.Edits[:0]
-	var set dialect.Field
 	if req.Stream {
 		accept = "text/event-stream"
-		if !req.IncludeUsage {
-			edits, set = askForUsage(edits, req.Body.Root())
-		}
 	}
-	if !req.Door.IsUnified() && wantsNewLimit(to.ModelFor(req)) {
-		edits = renameLimit(edits, req.Body.Root().Get("max_tokens"))
+	if req.Decode != nil {
+		return writeChat(req, to, call, accept)
+	}
+	edits := call.Edits[:0]
+	var set dialect.Field
+	if req.Stream && !req.IncludeUsage {
+		edits, set = askForUsage(edits, req.Body.Root())
 	}
 	return dialect.PassJSON(req, to, call, accept, edits, set)
+}
+
+// writeChat writes a request of another door.
+func writeChat(req *schema.Request, to *dialect.Target, call *wire.Call, accept string) error {
+	asked, err := req.Chat()
+	if err != nil {
+		return err
+	}
+	model := to.ModelJSON
+	if model == nil {
+		model = req.Body.Root().Get("model").Raw()
+	}
+	w := jsonwrite.Writer{Out: make([]byte, 0, len(req.Body.Data())+len(req.Body.Data())/4+512)}
+	w.Object()
+	w.Member("model", model)
+	limit := "max_tokens"
+	if wantsNewLimit(to.ModelFor(req)) {
+		limit = "max_completion_tokens"
+	}
+	asked.Write(&w, limit)
+	if req.Stream {
+		w.Literal(`"stream":true`)
+		w.Raw(withStreamUsage)
+	}
+	w.EndObject()
+	to.Begin(call, to.PathFor(req), "application/json", accept)
+	call.Body = append(call.Body[:0], w.Out)
+	return nil
 }
 
 // wantsNewLimit reports whether a model is one of those of OpenAI that take the limit of
@@ -77,16 +105,6 @@ func wantsNewLimit(model string) bool {
 		return version >= first && version <= last
 	}
 	return version >= 1 && (digits == len(family) || family[digits] == '-')
-}
-
-// renameLimit gives the limit that a client of another door set its newer name. Clients of
-// this dialect choose the name themselves.
-func renameLimit(edits []jsonscan.Edit, limit jsonscan.Value) []jsonscan.Edit {
-	if !limit.Given() {
-		return edits
-	}
-	start, end := limit.MemberSpan()
-	return append(edits, jsonscan.Edit{Start: start, End: end, With: append([]byte(`"max_completion_tokens":`), limit.Raw()...)})
 }
 
 // askForUsage makes a backend report usage although the caller did not ask:

@@ -23,7 +23,7 @@ func decodeChat(req *schema.Request, body []byte, doc *jsonscan.Document, to *ch
 	if err := dialect.FailureIn(root); err != nil {
 		return err
 	}
-	to.ID, to.Usage = dialect.RawText(root.Get("id")), chat.ReadUsage(root.Get("usage"))
+	to.ID, to.Usage = dialect.RawText(root.Get("id")), readUsage(root.Get("usage"))
 	for c := root.Get("choices").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
 		message := c.Get("message")
 		if message.Kind() != jsonscan.Object {
@@ -110,4 +110,18 @@ func saysOnlyText(choice, delta jsonscan.Value) bool {
 	content := delta.First()
 	return content.Kind() == jsonscan.String && string(content.Key()) == "content" && content.Next().Kind() == jsonscan.Absent &&
 		!choice.Get("finish_reason").Given() && !choice.Get("logprobs").Given()
+}
+
+// readUsage reads the usage of a completion. A part that is not told, or that is more than
+// the whole, is 0.
+func readUsage(v jsonscan.Value) chat.Usage {
+	u := chat.Usage{Tokens: schema.ReadUsage(v)}
+	part := func(group, name string) int64 {
+		n, _ := v.Get(group).Get(name).Int()
+		return n
+	}
+	u.Cached = part("prompt_tokens_details", "cached_tokens")
+	u.Reasoning = part("completion_tokens_details", "reasoning_tokens")
+	u.Cached, u.Reasoning = u.Parts()
+	return u
 }

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
 // A chunk is taken for one that has only another text if it is one.
@@ -92,5 +94,27 @@ func TestUsageOfDeltasIsTheLastReport(t *testing.T) {
 		if used := reading.Usage(); text != "a" || used.Total != 5 || used.Cached != 1 {
 			t.Errorf("%q and %+v of %s", text, used, stream)
 		}
+	}
+}
+
+func TestPartsOfUsageAreNoMoreThanTheWhole(t *testing.T) {
+	for text, want := range map[string][2]int64{
+		`{"prompt_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}`: {2, 1},
+		`{"prompt_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":6},"completion_tokens_details":{"reasoning_tokens":4}}`: {0, 0},
+		`{"prompt_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":-1},"completion_tokens_details":null}`:                  {0, 0},
+		`{"prompt_tokens":5,"completion_tokens":3}`: {0, 0},
+	} {
+		var doc jsonscan.Document
+		if err := doc.Parse([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		u := readUsage(doc.Root())
+		if cached, reasoning := u.Parts(); cached != want[0] || reasoning != want[1] || u.Cached != cached || u.Reasoning != reasoning || u.Total != 8 {
+			t.Errorf("%s: %+v, want %v", strings.TrimSpace(text), u, want)
+		}
+	}
+	u := chat.Usage{Cached: -1, Reasoning: -1}
+	if cached, reasoning := u.Parts(); cached != 0 || reasoning != 0 {
+		t.Errorf("%d, %d of what is not told", cached, reasoning)
 	}
 }

@@ -81,7 +81,7 @@ func (r *reader) scan(event dialect.Event, m *members) (isChunk bool, err error)
 		}
 	}
 	if m.usage.Given() {
-		if report := chat.ReadUsage(m.usage); report.Known {
+		if report := readUsage(m.usage); report.Known {
 			r.usage, m.reports = report, true
 		}
 		if m.hasOnlyUsage() {
@@ -146,7 +146,7 @@ var (
 func newEvents(e *events) *dialect.Stream { return &dialect.Stream{Events: e} }
 
 // Usage returns the last report.
-func (e *events) Usage() schema.Usage { return e.usage.Usage }
+func (e *events) Usage() schema.Usage { return e.usage.Tokens }
 
 // Next returns the next chunk for the caller.
 func (e *events) Next() ([]byte, error) {

@@ -19,7 +19,7 @@ var Responses = &dialect.Adapter{Refuse: refuseResponses, Call: callResponses, R
 
 // refuseResponses refuses what is refused of every request: the gateway neither counts nor follows
 // what is done in the background, and does not know whose a conversation is.
-func refuseResponses(req *schema.Request) error { return responses.Refuse(req.Source.Body.Root()) }
+func refuseResponses(req *schema.Request) error { return responses.Refuse(req.Body.Root()) }
 
 // callResponses passes the body on with the backend's name of the model.
 func callResponses(req *schema.Request, to *dialect.Target, call *wire.Call) error {
@@ -30,10 +30,10 @@ func callResponses(req *schema.Request, to *dialect.Target, call *wire.Call) err
 	to.Begin(call, to.PathFor(req), "application/json", accept)
 	edits := call.Edits[:0]
 	if to.ModelJSON != nil {
-		edits = append(edits, req.Source.Body.Root().Get("model").Replace(to.ModelJSON))
+		edits = append(edits, req.Body.Root().Get("model").Replace(to.ModelJSON))
 	}
 	call.Edits = edits
-	call.Body = req.Source.Body.Splice(call.Body[:0], edits)
+	call.Body = req.Body.Splice(call.Body[:0], edits)
 	return nil
 }
 
@@ -49,7 +49,7 @@ func replyResponses(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	reply.Usage = schema.ReadUsage(root.Get("usage"))
 	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, jsonwrite.AppendText(nil, req.Model))
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
-	noteResponse(req.Source.Passed, root)
+	noteResponse(req.Passed, root)
 	return nil
 }
 
@@ -62,7 +62,7 @@ func noteResponse(note func(id string), response jsonscan.Value) {
 
 // eventsResponses passes the events of a response on.
 func eventsResponses(req *schema.Request, body io.Reader) *dialect.Stream {
-	e := &responseEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: jsonwrite.AppendText(nil, req.Model), note: req.Source.Passed}
+	e := &responseEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: jsonwrite.AppendText(nil, req.Model), note: req.Passed}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Failure: e.failure}
 }
 

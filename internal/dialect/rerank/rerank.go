@@ -23,7 +23,7 @@ var Rerank = &dialect.Adapter{Call: callRerank, Reply: replyRerank}
 func callRerank(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	var set dialect.Field
 	if documents := req.Field("documents"); (to.Quirks.TextDocuments || to.Quirks.UnwrapDocuments) && hasObjects(documents) {
-		if err := dialect.ReserveTranslation(req); err != nil {
+		if err := req.ReserveTranslation(); err != nil {
 			return err
 		}
 		set = dialect.Field{Name: "documents", Value: textArray(documents, to.Quirks.UnwrapDocuments)}

@@ -16,7 +16,7 @@ var TEI = &dialect.Adapter{Call: callTEI, Reply: replyTEI}
 // callTEI puts query and texts into a body of its own; the rest of the caller's
 // fields means nothing there.
 func callTEI(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	if err := dialect.ReserveTranslation(req); err != nil {
+	if err := req.ReserveTranslation(); err != nil {
 		return err
 	}
 	to.Begin(call, to.Path, "application/json", "application/json")

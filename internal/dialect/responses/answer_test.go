@@ -97,16 +97,16 @@ func givenBack(t *testing.T, response []byte) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var chat struct {
+	var asked struct {
 		Messages []any `json:"messages"`
 	}
-	if err := json.Unmarshal(next.Chat, &chat); err != nil {
+	if err := json.Unmarshal(unified(next), &asked); err != nil {
 		t.Fatal(err)
 	}
-	if len(chat.Messages) != 1 {
-		t.Fatalf("%d messages in %s", len(chat.Messages), next.Chat)
+	if len(asked.Messages) != 1 {
+		t.Fatalf("%d messages in %s", len(asked.Messages), unified(next))
 	}
-	return chat.Messages[0]
+	return asked.Messages[0]
 }
 
 func TestAnswersLoseNothingOnTheirWayToTheClientAndBack(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // Parse reads the body of a request, as far as is needed before the request is routed.
 func Parse(req *schema.Request, body []byte) error {
 	var f fields
-	if err := req.ParseSource(schema.DoorResponses, body, fieldNames, f[:]); err != nil {
+	if err := req.ParseBody(schema.DoorResponses, body, fieldNames, f[:]); err != nil {
 		return err
 	}
 	if err := checkNumbers(&f); err != nil {
@@ -110,18 +110,19 @@ type Conversation struct {
 type translator struct {
 	Conversation
 	req *Request
-	err error
 }
 
 // NewClient returns what translates one request, on which the form of its answer depends.
-func NewClient(c Conversation) *dialect.Client {
+// The request is read by it, too.
+func NewClient(req *schema.Request, c Conversation) *dialect.Client {
 	t := &translator{Conversation: c}
-	client := &dialect.Client{Unify: t.unify, Reply: t.reply, Events: t.events, MustTranslate: c.Translate}
+	req.Decode = t.decode
+	client := &dialect.Client{Reply: t.reply, Events: t.events, MustTranslate: c.Translate}
 	if c.Instance != "" {
 		client.RefuseInstance = t.refuseInstance
 	}
 	if c.Recall != nil && c.Translate {
-		client.Recalled = func(req *schema.Request) [][]byte { return c.Recall(req.Source.Body.Root().Get("input")) }
+		client.Recalled = func(req *schema.Request) [][]byte { return c.Recall(req.Body.Root().Get("input")) }
 	}
 	return client
 }
@@ -154,19 +155,16 @@ func NamesTranslated(root jsonscan.Value) bool {
 	return false
 }
 
-// unify returns the body of the request in the unified form.
-func (c *translator) unify(req *schema.Request, into []byte) ([]byte, error) {
-	if c.req == nil && c.err == nil {
-		if reserve := req.Body.Reserve; reserve != nil {
-			// The unified body, the input that is kept, and what the response repeats.
-			if err := reserve(3 * len(req.Source.Body.Data())); err != nil {
-				return nil, err
-			}
+// decode reads what the request asks for.
+func (c *translator) decode(req *schema.Request, room chat.Room) (_ *chat.Request, err error) {
+	if room.Reserve != nil {
+		// The input that is kept, and what the response repeats.
+		if err := room.Reserve(2 * len(req.Body.Data())); err != nil {
+			return nil, err
 		}
-		c.req, c.err = Read(req.Source.Body.Root(), c.Past, into)
 	}
-	if c.err != nil {
-		return nil, c.err
+	if c.req, err = Read(req.Body.Root(), c.Past, room); err != nil {
+		return nil, err
 	}
 	return c.req.Chat, nil
 }
@@ -222,7 +220,7 @@ func (e *events) Next() ([]byte, error) {
 }
 
 // Usage returns what the backend has reported so far.
-func (e *events) Usage() schema.Usage { return e.from.Usage().Usage }
+func (e *events) Usage() schema.Usage { return e.from.Usage().Tokens }
 
 // isComplete reports whether the last event was returned.
 func (e *events) isComplete() bool { return e.ended }

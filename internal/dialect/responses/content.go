@@ -4,77 +4,72 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// content returns the content of a message or the output of a tool in the unified form,
-// as JSON. A single text is a string, which every backend takes.
-func (r *reader) content(content jsonscan.Value) ([]byte, *schema.Error) {
+// content reads the content of a message or the output of a tool. A single text is no part,
+// because every backend takes it.
+func (r *reader) content(content jsonscan.Value) (chat.Content, *schema.Error) {
 	if content.Kind() == jsonscan.String {
-		return content.Raw(), nil
+		return chat.Content{Text: chat.TextOf(content)}, nil
 	}
 	if content.Kind() != jsonscan.Array {
-		return nil, wrongContent(content)
+		return chat.Content{}, wrongContent(content)
 	}
-	list := dialect.Rescan(&r.parts, content)
-	if list.Empty() {
-		return []byte(`""`), nil
-	}
-	if first := list.First(); first.Next().Kind() == jsonscan.Absent {
-		if text := textOf(first); text.Kind() == jsonscan.String {
-			return text.Raw(), nil
-		}
-	}
-	w := jsonwrite.Writer{Out: make([]byte, 0, len(content.Raw())+len(content.Raw())/4)}
-	w.Array()
-	i := 0
-	for p := list.First(); p.Kind() != jsonscan.Absent; p = p.Next() {
-		if err := writePart(&w, p); err != nil {
-			return nil, within("content["+strconv.Itoa(i)+"]", err)
-		}
-		i++
-	}
-	w.EndArray()
-	return w.Out, nil
+	parts, err := readParts(&r.parts, content, &r.room)
+	return contentOf(parts), err
 }
 
-// output returns what a tool returned in the unified form, as JSON. That is text:
-// images and files in it go with the user's next message, because many backends take
-// them nowhere else.
-func (r *reader) output(output, call jsonscan.Value) ([]byte, *schema.Error) {
+// contentOf returns the content that has these parts.
+func contentOf(parts []chat.Part) chat.Content {
+	switch {
+	case len(parts) == 0:
+		return chat.Content{Text: chat.Text{}}
+	case len(parts) == 1 && parts[0].Type == chat.TextPart:
+		return chat.Content{Text: parts[0].Text}
+	}
+	return chat.Content{Parts: parts}
+}
+
+// readParts reads the parts of an array.
+func readParts(doc *jsonscan.Document, array jsonscan.Value, room *chat.Room) ([]chat.Part, *schema.Error) {
+	list := dialect.Rescan(doc, array)
+	parts := chat.Grow[chat.Part](room, nil, list)
+	i := 0
+	for p := list.First(); p.Kind() != jsonscan.Absent && room.Err == nil; p = p.Next() {
+		part, err := readPart(p)
+		if err != nil {
+			return nil, err.Inside("content[" + strconv.Itoa(i) + "]")
+		}
+		parts = append(parts, part)
+		i++
+	}
+	return parts, nil
+}
+
+// output reads what a tool returned. That is text: images and files in it go with the
+// user's next message, because many backends take them nowhere else.
+func (r *reader) output(output jsonscan.Value, call chat.Text) (chat.Content, *schema.Error) {
 	if output.Kind() != jsonscan.Array {
 		return r.content(output)
 	}
-	var texts jsonwrite.Writer
-	var text jsonscan.Value // the last of them
-	i, media := 0, 0
-	for p := dialect.Rescan(&r.parts, output).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
-		to := &texts
-		if t := textOf(p); t.Kind() == jsonscan.String {
-			text = t
-		} else {
-			to = &r.media
-			if media++; media == 1 {
-				dialect.WriteTextPart(&r.media, slices.Concat([]byte("The output of the tool call "), dialect.RawText(call), []byte(":")))
-			}
-		}
-		if err := writePart(to, p); err != nil {
-			return nil, within("content["+strconv.Itoa(i)+"]", err)
-		}
-		i++
+	parts, err := readParts(&r.parts, output, &r.room)
+	if err != nil {
+		return chat.Content{}, err
 	}
-	switch i - media {
-	case i:
-		return r.content(output)
-	case 0:
-		return []byte(`"The output is in the next message."`), nil
-	case 1:
-		return text.Raw(), nil
+	isMedia := func(p chat.Part) bool { return p.Type != chat.TextPart }
+	texts := slices.DeleteFunc(slices.Clone(parts), isMedia)
+	if len(texts) < len(parts) {
+		r.media = append(r.media, chat.NewText(slices.Concat(chat.Text("The output of the tool call "), call, chat.Text(":"))))
+		r.media = append(r.media, slices.DeleteFunc(parts, func(p chat.Part) bool { return !isMedia(p) })...)
+		if len(texts) == 0 {
+			return chat.Content{Text: chat.Text("The output is in the next message.")}, nil
+		}
 	}
-	return slices.Concat([]byte("["), texts.Out, []byte("]")), nil
+	return contentOf(texts), nil
 }
 
 func wrongContent(content jsonscan.Value) *schema.Error {
@@ -84,80 +79,63 @@ func wrongContent(content jsonscan.Value) *schema.Error {
 	return invalid("content", "The content must be a string or an array of parts.")
 }
 
-// textOf returns the text of a part that is nothing but text.
-func textOf(p jsonscan.Value) jsonscan.Value {
-	switch string(p.Get("type").Text()) {
-	case "input_text", "output_text", "text":
-		return p.Get("text")
-	}
-	return jsonscan.Value{}
-}
-
-// writePart writes one part of a message in the unified form.
-func writePart(w *jsonwrite.Writer, p jsonscan.Value) *schema.Error {
+// readPart reads one part of a message.
+func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 	switch kind := string(p.Get("type").Text()); kind {
 	case "input_text", "output_text", "text":
-		text := p.Get("text")
-		if text.Kind() != jsonscan.String {
-			return invalid("text", "The text of a part must be a string.")
+		part = chat.NewText(chat.TextOf(p.Get("text")))
+		if part.Text == nil {
+			return part, invalid("text", "The text of a part must be a string.")
 		}
-		dialect.WriteTextPart(w, dialect.RawText(text))
 	case "refusal":
-		text := p.Get("refusal")
-		if text.Kind() != jsonscan.String {
-			return invalid("refusal", "The text of a refusal must be a string.")
+		part = chat.Part{Type: chat.RefusalPart, Text: chat.TextOf(p.Get("refusal"))}
+		if part.Text == nil {
+			return part, invalid("refusal", "The text of a refusal must be a string.")
 		}
-		w.Open(`{"type":"refusal","refusal":`)
-		w.Raw(text.Raw())
-		w.EndObject()
 	case "input_image":
-		return writeImage(w, p)
+		return readImage(p)
 	case "input_file":
-		return writeFile(w, p)
+		return readFile(p)
 	case "input_audio":
-		w.Raw(p.Raw())
+		part = chat.ReadPart(p)
 	case "":
-		return schema.MissingParameter("type")
+		return part, schema.MissingParameter("type")
 	default:
-		return invalid("type", "Parts of type '"+shorten(kind)+"' cannot be sent to the backend of this model. It takes input_text, input_image, input_file, output_text and refusal.")
+		return part, invalid("type", "Parts of type '"+shorten(kind)+"' cannot be sent to the backend of this model. It takes input_text, input_image, input_file, output_text and refusal.")
 	}
-	return nil
+	return part, nil
 }
 
-func writeImage(w *jsonwrite.Writer, p jsonscan.Value) *schema.Error {
-	address := p.Get("image_url")
-	if address.Kind() != jsonscan.String {
+func readImage(p jsonscan.Value) (chat.Part, *schema.Error) {
+	part := chat.Part{Type: chat.ImagePart}
+	address := chat.TextOf(p.Get("image_url"))
+	if address == nil {
 		if p.Get("file_id").Given() {
-			return invalid("file_id", "Files are not kept here, so that an image cannot be named by the id of a file. Send it as 'image_url', which may be a data URL.")
+			return part, invalid("file_id", "Files are not kept here, so that an image cannot be named by the id of a file. Send it as 'image_url', which may be a data URL.")
 		}
-		return schema.MissingParameter("image_url")
+		return part, schema.MissingParameter("image_url")
 	}
-	w.Open(`{"type":"image_url","image_url":{"url":`)
-	w.Raw(address.Raw())
+	part.SetSource(address)
 	switch detail := string(p.Get("detail").Text()); detail {
 	case "low", "high", "auto":
-		w.Name("detail")
-		w.Plain(detail)
+		part.Detail = chat.Text(detail)
 	case "original":
-		w.Literal(`"detail":"high"`)
+		part.Detail = chat.Text("high")
 	}
-	w.Close("}}")
-	return nil
+	return part, nil
 }
 
-func writeFile(w *jsonwrite.Writer, p jsonscan.Value) *schema.Error {
-	data := p.Get("file_data")
-	if data.Kind() != jsonscan.String {
+func readFile(p jsonscan.Value) (chat.Part, *schema.Error) {
+	part := chat.Part{Type: chat.FilePart, Name: chat.TextOf(p.Get("filename"))}
+	data := chat.TextOf(p.Get("file_data"))
+	if data == nil {
 		for _, name := range []string{"file_id", "file_url"} {
 			if p.Get(name).Given() {
-				return invalid(name, "Files are neither kept nor fetched here. Send the file itself as 'file_data'.")
+				return part, invalid(name, "Files are neither kept nor fetched here. Send the file itself as 'file_data'.")
 			}
 		}
-		return schema.MissingParameter("file_data")
+		return part, schema.MissingParameter("file_data")
 	}
-	w.Open(`{"type":"file","file":{"file_data":`)
-	w.Raw(data.Raw())
-	w.Field("filename", p.Get("filename"))
-	w.Close("}}")
-	return nil
+	part.SetSource(data)
+	return part, nil
 }

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -16,7 +16,7 @@ func placed(list string, index int, err error) error {
 	if !errors.As(err, &known) {
 		return err
 	}
-	return within(list+"["+strconv.Itoa(index)+"]", known)
+	return known.Inside(list + "[" + strconv.Itoa(index) + "]")
 }
 
 // inputItem reads an item of the input, and keeps it for the store.
@@ -93,17 +93,17 @@ func (r *reader) messageItem(item jsonscan.Value) *schema.Error {
 	switch string(item.Get("role").Text()) {
 	case "user":
 		r.endTurn()
-		text, err := r.content(content)
+		said, err := r.content(content)
 		if err != nil {
 			return err
 		}
-		r.userMessage(text)
+		r.userMessage(said)
 		return nil
 	case "system", "developer":
 		r.endTurn()
 		return r.systemItem(content)
 	case "assistant":
-		return r.turn.addContent(&r.parts, content)
+		return r.turn.addContent(&r.parts, content, &r.room)
 	case "":
 		return schema.MissingParameter("role")
 	}
@@ -118,7 +118,7 @@ func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
 		to = &r.reminder
 	}
 	if content.Kind() == jsonscan.String {
-		addSystem(to, dialect.RawText(content))
+		*to = chat.JoinApart(*to, chat.TextOf(content))
 		return nil
 	}
 	if content.Kind() != jsonscan.Array {
@@ -126,11 +126,11 @@ func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
 	}
 	i := 0
 	for p := dialect.Rescan(&r.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
-		text := p.Get("text")
-		if text.Kind() != jsonscan.String {
+		text := chat.TextOf(p.Get("text"))
+		if text == nil {
 			return invalid("content["+strconv.Itoa(i)+"]", "A message of the system may only have texts.")
 		}
-		addSystem(to, dialect.RawText(text))
+		*to = chat.JoinApart(*to, text)
 		i++
 	}
 	return nil
@@ -138,49 +138,43 @@ func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
 
 // callItem reads a call that the model made.
 func (r *reader) callItem(item jsonscan.Value, custom bool) *schema.Error {
-	id, name := item.Get("call_id"), item.Get("name")
-	if len(dialect.RawText(id)) == 0 {
+	call := chat.ToolCall{ID: chat.TextOf(item.Get("call_id")), Name: chat.TextOf(item.Get("name"))}
+	if len(call.ID) == 0 {
 		return schema.MissingParameter("call_id")
 	}
-	if len(dialect.RawText(name)) == 0 {
+	if len(call.Name) == 0 {
 		return schema.MissingParameter("name")
 	}
-	c := call{id: id.Raw(), name: jsonwrite.AppendText(nil, flatName(string(item.Get("namespace").Text()), string(name.Text())))}
+	if namespace := item.Get("namespace").Text(); len(namespace) > 0 {
+		call.Name = chat.Escape(flatName(string(namespace), call.Name.String()))
+	}
 	if custom {
 		input := item.Get("input")
 		if input.Kind() != jsonscan.String {
 			return invalid("input", "The input of a custom tool must be a string.")
 		}
-		c.arguments = jsonwrite.AppendText(nil, customArguments(input.Raw()))
-	} else {
-		arguments := item.Get("arguments")
-		if arguments.Kind() != jsonscan.String {
-			return invalid("arguments", "The arguments of a function must be a string.")
-		}
-		c.arguments = arguments.Raw()
+		call.Arguments = chat.Escape(customArguments(input.Raw()))
+	} else if call.Arguments = chat.TextOf(item.Get("arguments")); call.Arguments == nil {
+		return invalid("arguments", "The arguments of a function must be a string.")
 	}
 	r.turn.open = true
-	r.turn.calls = append(r.turn.calls, c)
+	r.turn.calls = append(r.turn.calls, call)
 	return nil
 }
 
 // outputItem reads what a tool returned.
 func (r *reader) outputItem(item jsonscan.Value) *schema.Error {
 	r.endTurn()
-	id := item.Get("call_id")
-	if len(dialect.RawText(id)) == 0 {
+	id := chat.TextOf(item.Get("call_id"))
+	if len(id) == 0 {
 		return schema.MissingParameter("call_id")
 	}
-	text, err := r.output(item.Get("output"), id)
+	content, err := r.output(item.Get("output"), id)
 	if err != nil {
 		return err
 	}
-	r.writeSystem()
-	r.Object()
-	r.Literal(`"role":"tool"`)
-	r.Member("tool_call_id", id.Raw())
-	r.Member("content", text)
-	r.EndObject()
+	r.addSystem()
+	r.Messages = append(r.Messages, chat.Message{Role: chat.ToolRole, CallID: id, Content: content})
 	return nil
 }
 
@@ -206,12 +200,7 @@ func (r *reader) reasoningItem(item jsonscan.Value) *schema.Error {
 			continue
 		}
 		for p := dialect.Rescan(&r.parts, parts).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
-			if text := dialect.RawText(p.Get("text")); len(text) > 0 {
-				if len(t.thinking) > 0 {
-					t.thinking = append(t.thinking, `\n\n`...)
-				}
-				t.thinking = append(t.thinking, text...)
-			}
+			t.thinking = chat.JoinApart(t.thinking, chat.TextOf(p.Get("text")))
 		}
 	}
 	return nil

@@ -1,70 +1,64 @@
 package responses
 
 import (
-	"bytes"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// reader turns one request into its unified form.
+// reader reads one request.
 type reader struct {
-	jsonwrite.Writer // the unified body
+	chat.Request
 
 	f    fields
 	past Past
-	req  *Request
+	req  Request
+	room chat.Room
 
 	parts  jsonscan.Document // the content of a message, or what else is scanned again
 	inner  jsonscan.Document // what is scanned again meanwhile
-	system []byte            // the texts of the system message, escaped
-	// reminder are the texts of the system between turns, which go with the user's next
-	// message; escaped.
-	reminder []byte
-	// media are the images and files of tool outputs, which go with the user's next
-	// message: parts, as elements of an array.
-	media  jsonwrite.Writer
-	turn   turn             // what the model said, until something else follows
-	begun  bool             // a message was written
-	input  jsonwrite.Writer // see Request.Input
-	inputs int
-	tools  toolList
+	system chat.Text         // the texts of the system message
+	// reminder are the texts of the system between turns, and media the images and files
+	// of tool outputs. Both go with the user's next message.
+	reminder chat.Text
+	media    []chat.Part
+	turn     turn             // what the model said, until something else follows
+	begun    bool             // a message was read
+	input    jsonwrite.Writer // see Request.Input
+	inputs   int
+	tools    toolList
 }
 
-// Read reads a request into the unified form. The root is that of the body, an object
-// with a model. Past may be nil where nothing is stored. The unified body is written into
-// the memory that is given if that is large enough. Errors that are no *schema.Error are
-// those of past.
-func Read(root jsonscan.Value, past Past, into []byte) (*Request, error) {
+// Read reads a request. The root is that of the body, an object with a model. Past may be
+// nil where nothing is stored. Errors that are no *schema.Error are those of past and of the
+// room.
+func Read(root jsonscan.Value, past Past, room chat.Room) (*Request, error) {
 	r := &reader{
-		f: fieldsOf(root), past: past,
-		req: &Request{ID: NewID(), Created: time.Now().Unix(), root: root},
+		f: fieldsOf(root), past: past, room: room,
+		req: Request{ID: NewID(), Created: time.Now().Unix(), root: root},
 	}
 	r.req.Store = r.f[fieldStore].Kind() != jsonscan.False
 	if err := r.refuse(); err != nil {
 		return nil, err
 	}
-	r.Out = slices.Grow(into, len(root.Raw())+len(root.Raw())/4+512)
-	r.Object()
-	r.Field("model", r.f[fieldModel])
+	r.Settings = chat.ReadSettings(jsonscan.Value{}, r.f[fieldExtraBody])
 	if err := r.readMessages(); err != nil {
 		return nil, err
 	}
-	if err := r.writeTools(); err != nil {
+	if err := r.readTools(); err != nil {
 		return nil, err
 	}
-	if err := r.writeSettings(); err != nil {
+	if err := r.readSettings(); err != nil {
 		return nil, err
 	}
-	r.EndObject()
-	r.req.Chat, r.req.Input = r.Out, r.input.Out
+	r.req.Chat, r.req.Input = &r.Request, r.input.Out
 	r.req.tools = r.tools.named
-	return r.req, nil
+	return &r.req, r.room.Err
 }
 
 // Refuse returns an error for a request that asks for something which no request gets:
@@ -102,18 +96,15 @@ func (r *reader) refuse() error {
 	return r.f.refuse()
 }
 
-// readMessages writes the messages: what came before, the instructions, and the input.
+// readMessages reads the messages: what came before, the instructions, and the input.
 func (r *reader) readMessages() error {
 	instructions := r.f[fieldInstructions]
 	if instructions.Given() {
 		if instructions.Kind() != jsonscan.String {
 			return invalid("instructions", "'instructions' must be a string.")
 		}
-		addSystem(&r.system, dialect.RawText(instructions))
+		r.system = chat.TextOf(instructions)
 	}
-	r.Name("messages")
-	r.Array()
-	start := len(r.Out)
 	if err := r.readPrevious(); err != nil {
 		return err
 	}
@@ -121,16 +112,15 @@ func (r *reader) readMessages() error {
 		return err
 	}
 	r.endTurn()
-	r.writeReminder()
-	r.writeSystem()
-	if len(r.Out) == start {
+	r.addReminder()
+	r.addSystem()
+	if len(r.Messages) == 0 {
 		return invalid("input", "'input' must have a message, a call or an output: nothing else can be answered.")
 	}
-	r.EndArray()
 	return nil
 }
 
-// readPrevious writes the conversation that ended with the previous response.
+// readPrevious reads the conversation that ended with the previous response.
 func (r *reader) readPrevious() error {
 	previous := r.f[fieldPreviousResponseID]
 	if !previous.Given() {
@@ -154,12 +144,13 @@ func (r *reader) readPrevious() error {
 	if err := doc.Parse(text); err != nil {
 		return NotFound(id)
 	}
-	for item := doc.Root().First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	r.Messages = chat.Grow(&r.room, r.Messages, doc.Root())
+	for item := doc.Root().First(); item.Kind() != jsonscan.Absent && r.room.Err == nil; item = item.Next() {
 		if err := r.item(item); err != nil {
-			return within("previous_response_id", err)
+			return err.Inside("previous_response_id")
 		}
 	}
-	return nil
+	return r.room.Err
 }
 
 // NotFound says that a response that was to be continued is not known.
@@ -192,7 +183,7 @@ func shorten(text string) string {
 	return text
 }
 
-// readInput writes the input: a text, or items.
+// readInput reads the input: a text, or items.
 func (r *reader) readInput() error {
 	input := r.f[fieldInput]
 	switch {
@@ -207,7 +198,7 @@ func (r *reader) readInput() error {
 		return err
 	case input.Kind() == jsonscan.String:
 		r.endTurn()
-		r.userMessage(input.Raw())
+		r.userMessage(chat.Content{Text: chat.TextOf(input)})
 		r.keepText(input)
 		return nil
 	case input.Kind() != jsonscan.Array:
@@ -215,102 +206,92 @@ func (r *reader) readInput() error {
 	case input.Empty() && r.req.Previous == "":
 		return invalid("input", "'input' must have at least one item.")
 	}
+	r.Messages = chat.Grow(&r.room, r.Messages, input)
 	i := 0
-	for item := input.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	for item := input.First(); item.Kind() != jsonscan.Absent && r.room.Err == nil; item = item.Next() {
 		if err := r.inputItem(item); err != nil {
 			return placed("input", i, err)
 		}
 		i++
 	}
-	return nil
+	return r.room.Err
 }
 
-// userMessage writes a message of the user, whose content is JSON.
-func (r *reader) userMessage(content []byte) {
-	r.writeSystem()
-	r.Open(`{"role":"user","content":`)
-	isText := content[0] == '"'
+// userMessage adds a message of the user.
+func (r *reader) userMessage(content chat.Content) {
+	r.addSystem()
 	switch {
-	case len(r.reminder)+len(r.media.Out) == 0:
-		r.Raw(content)
-	case isText && len(r.media.Out) == 0:
-		r.Escaped(append(dialect.AppendReminder(nil, r.reminder), content[1:len(content)-1]...))
+	case len(r.reminder)+len(r.media) == 0:
+	case content.Parts == nil && len(r.media) == 0:
+		content.Text = append(dialect.AppendReminder(nil, r.reminder), content.Text...)
 	default:
-		r.Array()
-		if len(r.media.Out) > 0 {
-			r.Raw(r.media.Out)
-		}
+		parts := r.media
 		if len(r.reminder) > 0 {
-			dialect.WriteTextPart(&r.Writer, dialect.AppendReminder(nil, r.reminder))
+			parts = append(parts, chat.NewText(dialect.AppendReminder(nil, r.reminder)))
 		}
-		switch inner := bytes.TrimSpace(content[1 : len(content)-1]); {
-		case isText && len(content) > len(`""`):
-			dialect.WriteTextPart(&r.Writer, content[1:len(content)-1])
-		case !isText && len(inner) > 0:
-			r.Raw(inner)
+		if len(content.Text) > 0 {
+			parts = append(parts, chat.NewText(content.Text))
 		}
-		r.EndArray()
+		content = chat.Content{Parts: append(parts, content.Parts...)}
 	}
-	r.EndObject()
-	r.reminder = r.reminder[:0]
-	r.media = jsonwrite.Writer{}
+	r.Messages = append(r.Messages, chat.Message{Role: chat.User, Content: content})
+	r.reminder, r.media = nil, nil
 }
 
-// writeReminder writes the reminder and the media as a message of their own, where the
+// addReminder adds the reminder and the media as a message of their own, where the
 // user says nothing before the model does.
-func (r *reader) writeReminder() {
-	if len(r.reminder)+len(r.media.Out) > 0 {
-		r.userMessage([]byte(`""`))
+func (r *reader) addReminder() {
+	if len(r.reminder)+len(r.media) > 0 {
+		r.userMessage(chat.Content{Text: chat.Text{}})
 	}
 }
 
-// addSystem adds a text, escaped, to those of the system. The texts before the first
-// message of another role are one message, because the templates of many models take
-// only one, and only at the beginning.
-func addSystem(to *[]byte, text []byte) {
-	if len(text) == 0 {
-		return
-	}
-	if len(*to) > 0 {
-		*to = append(*to, `\n\n`...)
-	}
-	*to = append(*to, text...)
-}
-
-// writeSystem writes the texts that were added to the system message.
-func (r *reader) writeSystem() {
+// addSystem adds the texts of the system as a message. Those before the first message of
+// another role are one message, because the templates of many models take only one, and
+// only at the beginning.
+func (r *reader) addSystem() {
 	if len(r.system) > 0 {
-		r.Open(`{"role":"system","content":`)
-		r.Escaped(r.system)
-		r.EndObject()
-		r.system = r.system[:0]
+		r.Messages = append(r.Messages, chat.Message{Role: chat.System, Content: chat.Content{Text: r.system}})
+		r.system = nil
 	}
 	r.begun = true
 }
 
-// writeSettings writes what is neither a message nor a tool.
-func (r *reader) writeSettings() *schema.Error {
+// readSettings reads what is neither a message nor a tool. What stands in extra_body counts
+// where the API itself has no word for it, or the request does not use it.
+func (r *reader) readSettings() error {
 	f := &r.f
-	if f[fieldStream].Kind() == jsonscan.True {
-		r.Literal(`"stream":true`)
-		r.Literal(`"stream_options":{"include_usage":true}`)
+	for _, field := range [...]struct {
+		own jsonscan.Value
+		to  *jsonscan.Value
+	}{
+		{f[fieldTemperature], &r.Temperature}, {f[fieldTopP], &r.TopP}, {f[fieldMaxOutputTokens], &r.MaxTokens},
+		{f[fieldText].Get("verbosity"), &r.Verbosity},
+	} {
+		if field.own.Given() {
+			*field.to = field.own
+		}
 	}
-	r.Field("temperature", f[fieldTemperature])
-	r.Field("top_p", f[fieldTopP])
-	r.Field("extra_body", f[fieldExtraBody])
-	r.Field("max_tokens", f[fieldMaxOutputTokens])
-	user := f[fieldUser]
-	if !user.Given() {
-		user = f[fieldSafetyIdentifier]
+	for _, user := range []jsonscan.Value{f[fieldSafetyIdentifier], f[fieldUser]} {
+		if user.Given() {
+			r.User = chat.TextOf(user)
+		}
 	}
-	r.Field("user", user)
-	r.Field("reasoning_effort", f[fieldReasoning].Get("effort"))
-	r.writeLogprobs()
-	return r.writeText()
+	if effort := f[fieldReasoning].Get("effort"); effort.Given() {
+		r.Effort = string(effort.Text())
+		if effort.Kind() != jsonscan.String {
+			r.Effort = string(effort.Raw()) // no word: every dialect refuses it
+		}
+	}
+	r.readLogprobs()
+	if err := r.readFormat(); err != nil {
+		return err
+	}
+	return nil
 }
 
-// writeLogprobs asks for the probabilities of tokens if the client does.
-func (r *reader) writeLogprobs() {
+// readLogprobs asks for the probabilities of tokens if the client does.
+func (r *reader) readLogprobs() {
 	top := r.f[fieldTopLogprobs]
 	count, _ := top.Int()
 	wanted := count > 0
@@ -318,21 +299,16 @@ func (r *reader) writeLogprobs() {
 		wanted = wanted || string(include.Text()) == "message.output_text.logprobs"
 	}
 	if wanted {
-		r.Literal(`"logprobs":true`)
-		r.Field("top_logprobs", top)
+		r.Logprobs, r.TopLogprobs = []byte("true"), top
 	}
 }
 
-// writeText writes the form that the text of the answer is to have.
-func (r *reader) writeText() *schema.Error {
+// readFormat reads the form that the text of the answer is to have.
+func (r *reader) readFormat() *schema.Error {
 	text := r.f[fieldText]
-	if !text.Given() {
-		return nil
-	}
-	if text.Kind() != jsonscan.Object {
+	if text.Given() && text.Kind() != jsonscan.Object {
 		return invalid("text", "'text' must be an object.")
 	}
-	r.Field("verbosity", text.Get("verbosity"))
 	format := text.Get("format")
 	switch kind := string(format.Get("type").Text()); kind {
 	case "", "text":
@@ -340,21 +316,18 @@ func (r *reader) writeText() *schema.Error {
 			return schema.MissingParameter("text.format.type")
 		}
 	case "json_object":
-		r.Literal(`"response_format":{"type":"json_object"}`)
+		r.Format = chat.Format{Given: true, Type: kind}
 	case "json_schema":
-		if format.Get("schema").Kind() != jsonscan.Object {
+		r.Format = chat.Format{
+			Given: true, Type: kind, Name: chat.TextOf(format.Get("name")), Description: chat.Given(format.Get("description")),
+			Schema: format.Get("schema").Raw(), Strict: chat.Given(format.Get("strict")),
+		}
+		if len(r.Format.Name) == 0 {
+			r.Format.Name = chat.Text("response")
+		}
+		if !r.Format.HasSchema() {
 			return invalid("text.format.schema", "'text.format.schema' must be a JSON schema.")
 		}
-		r.Open(`"response_format":{"type":"json_schema","json_schema":{`)
-		if name := format.Get("name"); len(dialect.RawText(name)) > 0 {
-			r.Field("name", name)
-		} else {
-			r.Literal(`"name":"response"`)
-		}
-		r.Field("description", format.Get("description"))
-		r.Field("schema", format.Get("schema"))
-		r.Field("strict", format.Get("strict"))
-		r.Close("}}")
 	default:
 		return invalid("text.format.type", "'text.format.type' must be text, json_object or json_schema.")
 	}

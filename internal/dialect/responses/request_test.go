@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -17,7 +19,16 @@ func read(t testing.TB, body string, past Past) (*Request, error) {
 	if err := doc.Parse([]byte(`{"model":"m",` + strings.TrimPrefix(body, "{"))); err != nil {
 		t.Fatal(err)
 	}
-	return Read(doc.Root(), past, nil)
+	return Read(doc.Root(), past, chat.Room{})
+}
+
+// unified returns a request in the unified shape.
+func unified(req *Request) []byte {
+	w := jsonwrite.Writer{Out: []byte(`{"model":"m"`)}
+	w.Close("")
+	req.Chat.Write(&w, "max_tokens")
+	w.EndObject()
+	return w.Out
 }
 
 func TestWhatCannotBeSentIsRefusedByName(t *testing.T) {
@@ -131,7 +142,7 @@ func TestReading(t *testing.T) {
 		{
 			"settings",
 			`{"input":"a","stream":true,"temperature":0.5,"top_p":0.9,"max_output_tokens":9,"safety_identifier":"u","reasoning":{"effort":"low","summary":"auto"},"top_logprobs":2,"metadata":{"a":"b"},"store":false,"service_tier":"flex","prompt_cache_key":"k","truncation":"auto"}`,
-			`"messages":[{"role":"user","content":"a"}],"stream":true,"stream_options":{"include_usage":true},"temperature":0.5,"top_p":0.9,"max_tokens":9,"user":"u","reasoning_effort":"low","logprobs":true,"top_logprobs":2}`,
+			`"messages":[{"role":"user","content":"a"}],"max_tokens":9,"temperature":0.5,"top_p":0.9,"logprobs":true,"top_logprobs":2,"reasoning_effort":"low","user":"u"}`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -139,11 +150,11 @@ func TestReading(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(string(got.Chat), test.want) {
-				t.Errorf("%s\nwant in it\n%s", got.Chat, test.want)
+			if !strings.Contains(string(unified(got)), test.want) {
+				t.Errorf("%s\nwant in it\n%s", unified(got), test.want)
 			}
-			if err := new(schema.Request).ParseChat(got.Chat); err != nil {
-				t.Errorf("not a chat request: %v\n%s", err, got.Chat)
+			if err := new(schema.Request).ParseChat(unified(got)); err != nil {
+				t.Errorf("not a chat request: %v\n%s", err, unified(got))
 			}
 		})
 	}
@@ -196,8 +207,8 @@ func TestWhatWasStoredIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `"messages":[{"role":"system","content":"new"},{"role":"user","content":"one"},{"role":"assistant","content":"two"},{"role":"user","content":"three"}]`
-	if !strings.Contains(string(got.Chat), want) || got.Previous != response {
-		t.Errorf("%s\nwant\n%s", got.Chat, want)
+	if !strings.Contains(string(unified(got)), want) || got.Previous != response {
+		t.Errorf("%s\nwant\n%s", unified(got), want)
 	}
 	if strings.Contains(string(got.Input), "one") || !strings.Contains(string(got.Input), "three") {
 		t.Errorf("the input of this request is %s", got.Input)
@@ -207,8 +218,8 @@ func TestWhatWasStoredIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = `{"role":"assistant","content":"two","extra_content":{"google":{"thought_signature":"s"}}}`
-	if !strings.Contains(string(got.Chat), want) {
-		t.Errorf("%s\nwant\n%s", got.Chat, want)
+	if !strings.Contains(string(unified(got)), want) {
+		t.Errorf("%s\nwant\n%s", unified(got), want)
 	}
 }
 
@@ -263,7 +274,7 @@ func TestManyCallsKeepTheirSignatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := strings.Count(string(got.Chat), `"thought_signature":"s`); found != n {
+	if found := strings.Count(string(unified(got)), `"thought_signature":"s`); found != n {
 		t.Errorf("%d of %d calls have their signature", found, n)
 	}
 }
@@ -282,16 +293,16 @@ func FuzzRead(f *testing.F) {
 		if doc.Parse([]byte(body)) != nil || doc.Root().Kind() != jsonscan.Object {
 			return
 		}
-		got, err := Read(doc.Root(), fakePast{}, nil)
+		got, err := Read(doc.Root(), fakePast{}, chat.Room{})
 		if err != nil {
 			if !errors.As(err, new(*schema.Error)) {
 				t.Fatalf("error %v", err)
 			}
 			return
 		}
-		var chat, input, echo jsonscan.Document
-		if err := chat.Parse(got.Chat); err != nil {
-			t.Fatalf("%v in %s", err, got.Chat)
+		var asked, input, echo jsonscan.Document
+		if err := asked.Parse(unified(got)); err != nil {
+			t.Fatalf("%v in %s", err, unified(got))
 		}
 		if err := input.Parse([]byte("[" + string(got.Input) + "]")); err != nil {
 			t.Fatalf("%v in %s", err, got.Input)

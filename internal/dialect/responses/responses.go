@@ -1,8 +1,7 @@
 // Package responses speaks OpenAI's Responses API towards clients: it reads its
-// requests into the unified chat form, and writes unified answers as responses and
-// their events.
+// requests, and writes unified answers as responses and their events.
 //
-// A response is a list of items: messages, reasoning, calls of tools. The unified form
+// A response is a list of items: messages, reasoning, calls of tools. A chat.Request
 // has messages, so that the items of one turn of the model become one message, and one
 // message several items.
 package responses
@@ -12,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -28,8 +28,8 @@ type Past interface {
 
 // Request is a request of the Responses API that was read.
 type Request struct {
-	// Chat is the body of the unified chat request that asks for the same.
-	Chat []byte
+	// Chat is what it asks for.
+	Chat *chat.Request
 	// ID is the id of the response, which is made here, and Created its time in seconds.
 	ID      string
 	Created int64
@@ -104,18 +104,3 @@ func ResponseOf(item string) (response string, ok bool) {
 
 // invalid returns the error for a value that may not be there.
 func invalid(param, message string) *schema.Error { return schema.InvalidValue(param, message) }
-
-// within puts the name of an outer value before the name in an error. Messages that do
-// not begin with the name of a value begin with a verb, and get it.
-func within(place string, err *schema.Error) *schema.Error {
-	param := place
-	if err.Param != nil && *err.Param != "" {
-		param += "." + *err.Param
-	}
-	if err.Code == schema.CodeMissingParameter {
-		return schema.MissingParameter(param)
-	}
-	known := *err
-	known.Param = &param
-	return &known
-}

@@ -75,16 +75,17 @@ func writeList(w *jsonwrite.Writer, name string, elements []byte) {
 	}
 }
 
-// callExtras returns what belongs to calls, by their ids as JSON. Of several for one call
-// the first counts.
+// callExtras returns what belongs to calls, by their ids. Of several for one call the first
+// counts.
 func (s *state) callExtras() map[string][]byte {
 	if len(s.calls) == 0 {
 		return nil
 	}
 	extras := make(map[string][]byte, len(s.calls))
 	for _, c := range s.calls {
-		if _, there := extras[string(c.id)]; !there {
-			extras[string(c.id)] = c.extra
+		id := chat.Text(c.id[1 : len(c.id)-1]).String()
+		if _, there := extras[id]; !there {
+			extras[id] = c.extra
 		}
 	}
 	return extras

@@ -2,9 +2,11 @@ package responses
 
 import (
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
@@ -19,16 +21,11 @@ type tool struct {
 
 // toolList collects the tools of a request. Towards backends all are functions.
 type toolList struct {
-	offered []offeredTool
-	index   map[string]int  // of offered, by name
+	offered []chat.Tool
+	index   map[string]bool // the names of those that are offered
 	named   map[string]tool // those that are not functions of the same name
 	dropped []string        // the types of hosted tools that were left out
 	inner   jsonscan.Document
-}
-
-type offeredTool struct {
-	name string
-	json []byte
 }
 
 // addList adds the tools of an array.
@@ -43,7 +40,7 @@ func (l *toolList) addList(list jsonscan.Value, param string) *schema.Error {
 	i := 0
 	for t := dialect.Rescan(&doc, list).First(); t.Kind() != jsonscan.Absent; t = t.Next() {
 		if err := l.add(t, ""); err != nil {
-			return within(param+"["+strconv.Itoa(i)+"]", err)
+			return err.Inside(param + "[" + strconv.Itoa(i) + "]")
 		}
 		i++
 	}
@@ -91,7 +88,7 @@ func (l *toolList) addNamespace(list jsonscan.Value, namespace string) *schema.E
 	i := 0
 	for t := dialect.Rescan(&l.inner, list).First(); t.Kind() != jsonscan.Absent; t = t.Next() {
 		if err := l.add(t, namespace); err != nil {
-			return within("tools["+strconv.Itoa(i)+"]", err)
+			return err.Inside("tools[" + strconv.Itoa(i) + "]")
 		}
 		i++
 	}
@@ -100,49 +97,17 @@ func (l *toolList) addNamespace(list jsonscan.Value, namespace string) *schema.E
 
 // addFunction adds a function.
 func (l *toolList) addFunction(t jsonscan.Value, namespace string) *schema.Error {
-	name, flat, w, err := beginTool(t, namespace)
-	if err != nil {
-		return err
-	}
-	w.Field("description", t.Get("description"))
-	w.Field("parameters", t.Get("parameters"))
-	w.Field("strict", t.Get("strict"))
-	w.Close("}}")
-	l.offer(flat, w.Out)
-	if namespace != "" {
-		l.rename(flat, tool{name: name, namespace: namespace})
-	}
-	return nil
-}
-
-// beginTool writes a tool up to its name, as a function, and returns the name that the
-// client gave it and the one under which it is offered.
-func beginTool(t jsonscan.Value, namespace string) (name, flat string, w jsonwrite.Writer, err *schema.Error) {
-	if len(dialect.RawText(t.Get("name"))) == 0 {
-		return "", "", w, schema.MissingParameter("name")
-	}
-	name = string(t.Get("name").Text())
-	flat = flatName(namespace, name)
-	w.Out = make([]byte, 0, len(t.Raw())+256)
-	w.Open(`{"type":"function","function":{`)
-	w.Name("name")
-	w.Text([]byte(flat))
-	return name, flat, w, nil
+	return l.offer(t, namespace, false, chat.Tool{
+		Description: chat.Given(t.Get("description")), Schema: chat.Given(t.Get("parameters")), Strict: chat.Given(t.Get("strict")),
+	})
 }
 
 // addCustom adds a tool that takes free text, as a function that takes one text.
 func (l *toolList) addCustom(t jsonscan.Value, namespace string) *schema.Error {
-	name, flat, w, err := beginTool(t, namespace)
-	if err != nil {
-		return err
-	}
-	w.Name("description")
-	w.Escaped(customDescription(t))
-	w.Literal(`"parameters":{"type":"object","properties":{"input":{"type":"string","description":"The input of the tool, as plain text."}},"required":["input"],"additionalProperties":false}`)
-	w.Close("}}")
-	l.offer(flat, w.Out)
-	l.rename(flat, tool{name: name, namespace: namespace, custom: true})
-	return nil
+	const shape = `{"type":"object","properties":{"input":{"type":"string","description":"The input of the tool, as plain text."}},"required":["input"],"additionalProperties":false}`
+	return l.offer(t, namespace, true, chat.Tool{
+		Description: slices.Concat([]byte{'"'}, customDescription(t), []byte{'"'}), Schema: []byte(shape),
+	})
 }
 
 // customDescription returns the description of a custom tool, escaped, with the grammar
@@ -173,16 +138,26 @@ func customDescription(t jsonscan.Value) []byte {
 	return append(append(text, `:\n`...), dialect.RawText(definition)...)
 }
 
-// offer adds a tool; of several of one name the first counts.
-func (l *toolList) offer(name string, json []byte) {
-	if _, there := l.index[name]; there {
-		return
+// offer adds a tool under a name of its own; of several of one name the first counts.
+func (l *toolList) offer(t jsonscan.Value, namespace string, custom bool, offered chat.Tool) *schema.Error {
+	name := string(t.Get("name").Text())
+	if name == "" {
+		return schema.MissingParameter("name")
+	}
+	flat := flatName(namespace, name)
+	if custom || namespace != "" {
+		l.rename(flat, tool{name: name, namespace: namespace, custom: custom})
+	}
+	if l.index[flat] {
+		return nil
 	}
 	if l.index == nil {
-		l.index = map[string]int{}
+		l.index = map[string]bool{}
 	}
-	l.index[name] = len(l.offered)
-	l.offered = append(l.offered, offeredTool{name, json})
+	l.index[flat] = true
+	offered.Type, offered.IsFunction, offered.Name = chat.FunctionTool, true, chat.Escape(flat)
+	l.offered = append(l.offered, offered)
+	return nil
 }
 
 func (l *toolList) rename(flat string, t tool) {
@@ -222,8 +197,8 @@ func flatName(namespace, name string) string {
 	return flat[:min(len(flat), maxName-len(tail))] + tail
 }
 
-// writeTools writes the tools and which of them to use.
-func (r *reader) writeTools() *schema.Error {
+// readTools reads the tools and which of them to use.
+func (r *reader) readTools() error {
 	if err := r.tools.addList(r.f[fieldTools], "tools"); err != nil {
 		return err
 	}
@@ -231,31 +206,19 @@ func (r *reader) writeTools() *schema.Error {
 	if err != nil {
 		return err
 	}
-	first := true
-	for _, t := range r.tools.offered {
-		if allowed != nil && !allowed[t.name] {
-			continue
+	for i := range r.tools.offered {
+		if t := &r.tools.offered[i]; allowed == nil || allowed[t.Name.String()] {
+			r.Tools = append(r.Tools, *t)
 		}
-		if first {
-			r.Name("tools")
-			r.Array()
-			first = false
-		}
-		r.Raw(t.json)
 	}
-	if first {
-		if string(choice) == `"required"` {
+	if len(r.Tools) == 0 {
+		if choice.Mode == "required" {
 			return r.noTool()
 		}
 		return nil // nothing to choose from
 	}
-	r.EndArray()
-	if choice != nil {
-		r.Member("tool_choice", choice)
-	}
-	if r.f[fieldParallelToolCalls].Kind() == jsonscan.False {
-		r.Literal(`"parallel_tool_calls":false`)
-	}
+	r.ToolChoice = choice
+	r.SingleCall = r.f[fieldParallelToolCalls].Kind() == jsonscan.False
 	return nil
 }
 
@@ -267,37 +230,29 @@ func (r *reader) noTool() *schema.Error {
 	return invalid("tool_choice", "'tool_choice' wants a tool to be used, but there are no tools.")
 }
 
-// toolChoice returns which tool to use in the unified form, nil if nothing is said, and
-// the tools that may be used, nil if all may.
-func (r *reader) toolChoice() (choice []byte, allowed map[string]bool, err *schema.Error) {
+// toolChoice returns which tool to use, and the tools that may be used, nil if all may.
+func (r *reader) toolChoice() (choice chat.ToolChoice, allowed map[string]bool, err *schema.Error) {
 	field := r.f[fieldToolChoice]
 	if !field.Given() {
-		return nil, nil, nil
+		return choice, nil, nil
 	}
 	if field.Kind() == jsonscan.String {
-		switch string(field.Text()) {
+		switch choice.Mode = string(field.Text()); choice.Mode {
 		case "auto", "none", "required":
-			return field.Raw(), nil, nil
+			return choice, nil, nil
 		}
-		return nil, nil, invalid("tool_choice", "'tool_choice' must be auto, none, required, or an object that names a tool.")
+		return choice, nil, invalid("tool_choice", "'tool_choice' must be auto, none, required, or an object that names a tool.")
 	}
 	switch kind := string(field.Get("type").Text()); kind {
 	case "function", "custom":
 		name, err := r.chosen(field)
-		if err != nil {
-			return nil, nil, err
-		}
-		var w jsonwrite.Writer
-		w.Open(`{"type":"function","function":{"name":`)
-		w.Text([]byte(name))
-		w.Close("}}")
-		return w.Out, nil, nil
+		return chat.ToolChoice{Mode: chat.FunctionTool, Name: chat.Escape(name)}, nil, err
 	case "allowed_tools":
 		return r.allowedTools(field)
 	case "":
-		return nil, nil, schema.MissingParameter("tool_choice.type")
+		return choice, nil, schema.MissingParameter("tool_choice.type")
 	default:
-		return nil, nil, invalid("tool_choice", "'tool_choice' wants the hosted tool '"+shorten(kind)+"', which the backend of this model does not have.")
+		return choice, nil, invalid("tool_choice", "'tool_choice' wants the hosted tool '"+shorten(kind)+"', which the backend of this model does not have.")
 	}
 }
 
@@ -307,38 +262,38 @@ func (r *reader) chosen(v jsonscan.Value) (string, *schema.Error) {
 	if name == "" {
 		return "", schema.MissingParameter("tool_choice.name")
 	}
-	if _, there := r.tools.index[name]; !there {
+	if !r.tools.index[name] {
 		return "", invalid("tool_choice", "'tool_choice' names the tool '"+shorten(name)+"', which is not among the tools.")
 	}
 	return name, nil
 }
 
 // allowedTools reads the tools that may be used.
-func (r *reader) allowedTools(field jsonscan.Value) ([]byte, map[string]bool, *schema.Error) {
-	mode := field.Get("mode")
-	switch string(mode.Text()) {
+func (r *reader) allowedTools(field jsonscan.Value) (choice chat.ToolChoice, allowed map[string]bool, err *schema.Error) {
+	choice.Mode = string(field.Get("mode").Text())
+	switch choice.Mode {
 	case "auto", "required":
 	default:
-		return nil, nil, invalid("tool_choice.mode", "'tool_choice.mode' must be auto or required.")
+		return choice, nil, invalid("tool_choice.mode", "'tool_choice.mode' must be auto or required.")
 	}
 	list := field.Get("tools")
 	if list.Kind() != jsonscan.Array {
-		return nil, nil, invalid("tool_choice.tools", "'tool_choice.tools' must be an array of tools.")
+		return choice, nil, invalid("tool_choice.tools", "'tool_choice.tools' must be an array of tools.")
 	}
-	allowed := map[string]bool{}
+	allowed = map[string]bool{}
 	for t := dialect.Rescan(&r.parts, list).First(); t.Kind() != jsonscan.Absent; t = t.Next() {
 		switch kind := string(t.Get("type").Text()); {
 		case kind == "function", kind == "custom":
 			name, err := r.chosen(t)
 			if err != nil {
-				return nil, nil, err
+				return choice, nil, err
 			}
 			allowed[name] = true
 		case !isOptional(kind):
-			return nil, nil, invalid("tool_choice.tools", "'tool_choice.tools' names the hosted tool '"+shorten(kind)+"', which the backend of this model does not have.")
+			return choice, nil, invalid("tool_choice.tools", "'tool_choice.tools' names the hosted tool '"+shorten(kind)+"', which the backend of this model does not have.")
 		}
 	}
-	return mode.Raw(), allowed, nil
+	return choice, allowed, nil
 }
 
 // customArguments returns the arguments of the function that stands for a custom tool,

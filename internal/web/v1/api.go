@@ -140,7 +140,7 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 	}
 	x.take(&a.inputs)
 	if d.id.IsTranslated() {
-		x.takeSource()
+		x.request.Header, x.request.Query = r.Header, r.URL.RawQuery
 	}
 	if d.errors != nil {
 		showRequestID(w.Header())

@@ -53,8 +53,6 @@ type exchange struct {
 type input struct {
 	body []byte // no larger than smallBuffer
 	scan jsonscan.Document
-	// source is for the doors that are not unified.
-	source schema.Source
 }
 
 // take gives the exchange an input from the pool.
@@ -62,13 +60,6 @@ func (x *exchange) take(inputs *sync.Pool) {
 	x.inputs = inputs
 	x.input = inputs.Get().(*input)
 	x.body, x.request.Body = x.input.body, x.input.scan
-}
-
-// takeSource makes room for a request in another dialect than the unified one.
-func (x *exchange) takeSource() {
-	source := &x.input.source
-	source.Header, source.Query = x.r.Header, x.r.URL.RawQuery
-	x.request.Source = source
 }
 
 // TakeBack puts the memory of the request back into the pool, because neither this
@@ -79,9 +70,6 @@ func (x *exchange) TakeBack() {
 		return
 	}
 	x.memory.Close()
-	if source := x.request.Source; source != nil {
-		source.Reset()
-	}
 	x.request.Reset()
 	x.input.scan = x.request.Body
 	x.buffers.put(x.body)

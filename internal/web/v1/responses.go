@@ -18,10 +18,10 @@ import (
 // openResponses returns the client of one request of the Responses API: what the request
 // continues is found in the store, and what it makes is kept there.
 func (a *API) openResponses(x *exchange) (*dialect.Client, error) {
-	root := x.request.Source.Body.Root()
+	root := x.request.Body.Root()
 	client := responses.Conversation{Translate: responses.NamesTranslated(root)}
 	if a.options.Answers == nil {
-		return responses.NewClient(client), nil
+		return responses.NewClient(&x.request, client), nil
 	}
 	past := &pastAnswers{
 		ctx: x.r.Context(), store: a.options.Answers, owner: ownerOf(x.caller.Grant),
@@ -37,11 +37,11 @@ func (a *API) openResponses(x *exchange) (*dialect.Client, error) {
 		x.passed.keep = func(id, instance string) {
 			a.keepAnswer(past.ctx, &answers.Answer{ID: id, Owner: past.owner, Instance: instance})
 		}
-		x.request.Source.Passed = func(id string) { x.passed.id = id }
+		x.request.Passed = func(id string) { x.passed.id = id }
 	}
 	previous := root.Get("previous_response_id")
 	if previous.Kind() != jsonscan.String {
-		return responses.NewClient(client), nil
+		return responses.NewClient(&x.request, client), nil
 	}
 	client.Previous = string(previous.Text())
 	if err := past.find(client.Previous); err != nil {
@@ -49,7 +49,7 @@ func (a *API) openResponses(x *exchange) (*dialect.Client, error) {
 	}
 	client.Instance = past.instance
 	client.Translate = client.Instance == ""
-	return responses.NewClient(client), nil
+	return responses.NewClient(&x.request, client), nil
 }
 
 // passedAnswer is a response that a backend keeps. Requests that continue it go to the
