@@ -188,29 +188,22 @@ func (h *head) parseStatus(line string) bool {
 }
 
 func (h *head) field(name, value string) error {
-	switch len(name) {
-	case len("connection"):
-		switch {
-		case equalFold(name, "connection"):
-			h.connection(value)
-		case equalFold(name, "keep-alive"):
-			h.keepAliveFor(value)
+	switch {
+	case strings.EqualFold(name, "connection"):
+		h.connection(value)
+	case strings.EqualFold(name, "keep-alive"):
+		h.keepAliveFor(value)
+	case strings.EqualFold(name, "content-length"):
+		n, ok := wire.ParseLength(value)
+		if !ok || h.length >= 0 && h.length != n {
+			return flaw("malformed or conflicting content length")
 		}
-	case len("content-length"):
-		if equalFold(name, "content-length") {
-			n, ok := wire.ParseLength(value)
-			if !ok || h.length >= 0 && h.length != n {
-				return flaw("malformed or conflicting content length")
-			}
-			h.length = n
+		h.length = n
+	case strings.EqualFold(name, "transfer-encoding"):
+		if h.chunked || !strings.EqualFold(value, "chunked") {
+			return flaw("unknown transfer encoding")
 		}
-	case len("transfer-encoding"):
-		if equalFold(name, "transfer-encoding") {
-			if h.chunked || !strings.EqualFold(value, "chunked") {
-				return flaw("unknown transfer encoding")
-			}
-			h.chunked = true
-		}
+		h.chunked = true
 	}
 	return nil
 }

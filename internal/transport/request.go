@@ -42,7 +42,7 @@ func appendHead(b []byte, to *Origin, call *wire.Call) ([]byte, int, error) {
 		b = append(b, ": "...)
 		b = append(b, h.Value...)
 		b = append(b, "\r\n"...)
-		agent = agent || equalFold(h.Name, "user-agent")
+		agent = agent || strings.EqualFold(h.Name, "user-agent")
 	}
 	if !agent {
 		b = append(b, "User-Agent: patchbay\r\n"...)
@@ -88,40 +88,14 @@ func validate(to *Origin, call *wire.Call) error {
 	return nil
 }
 
-// isOurs names the fields that decide where a message goes and where it ends.
+// isOurs reports whether a field decides where a message goes and where it ends.
 func isOurs(name string) bool {
-	switch len(name) {
-	case 4:
-		return equalFold(name, "host")
-	case 7:
-		return equalFold(name, "upgrade") || equalFold(name, "trailer")
-	case 10:
-		return equalFold(name, "connection") || equalFold(name, "keep-alive")
-	case 14:
-		return equalFold(name, "content-length")
-	case 15:
-		return equalFold(name, "accept-encoding")
-	case 17:
-		return equalFold(name, "transfer-encoding")
+	for _, own := range [...]string{"host", "upgrade", "trailer", "connection", "keep-alive", "content-length", "accept-encoding", "transfer-encoding"} {
+		if strings.EqualFold(name, own) {
+			return true
+		}
 	}
 	return false
-}
-
-// equalFold compares with a lower-case ASCII name.
-func equalFold(s, lower string) bool {
-	if len(s) != len(lower) {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
 }
 
 const (
