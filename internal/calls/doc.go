@@ -6,10 +6,10 @@
 // sampling rate, multiplied by the share of the degradation level, decides
 // whether its Record enters the pipeline:
 //
-//	request -> buffer (bounded, lock-free) -> batches -> ring of latest calls
-//	                                                  -> exemplars of histograms
-//	                                                  -> live subscribers
-//	                                                  -> outbox -> exporter (traces)
+//	request -> buffer (bounded) -> batches -> ring of latest calls
+//	                                       -> exemplars of histograms
+//	                                       -> live subscribers
+//	                                       -> outbox -> exporter (traces)
 //
 // The request only copies its Record into the buffer; where that is full the Record
 // is dropped and the drop is counted. A single goroutine moves batches on. What

@@ -3,13 +3,14 @@ package calls
 import (
 	"context"
 	"encoding/hex"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	// bufferSize is how many records may wait to be moved on; a power of two.
+	// bufferSize is how many records may wait to be moved on.
 	bufferSize = 2048
 	// outboxSize is how many records may wait for the exporter.
 	outboxSize = 8192
@@ -29,7 +30,7 @@ type Exporter func(ctx context.Context, batch []Record) error
 
 // pipeline moves records from the requests to where they are read.
 type pipeline struct {
-	buffer      *buffer
+	buffer      buffer
 	dropped     atomic.Int64
 	faults      faults
 	breaker     breaker
@@ -48,8 +49,7 @@ type pipeline struct {
 	awake         atomic.Bool
 
 	mu          sync.Mutex // held while batches are moved on
-	scratch     []Record
-	sequence    uint64 // of the latest record
+	sequence    uint64     // of the latest record
 	outbox      []exportBatch
 	waiting     int   // records in the outbox and in the export that runs
 	sending     int   // exports that run and are retries
@@ -64,7 +64,7 @@ type exportBatch struct {
 }
 
 func newPipeline(calls int, levelChanged func()) *pipeline {
-	p := &pipeline{buffer: newBuffer(bufferSize), ring: newRing(calls), wakes: make(chan struct{}, 1), levelChanged: levelChanged}
+	p := &pipeline{buffer: buffer{most: bufferSize}, ring: newRing(calls), wakes: make(chan struct{}, 1), levelChanged: levelChanged}
 	p.level.auto = true
 	return p
 }
@@ -72,11 +72,12 @@ func newPipeline(calls int, levelChanged func()) *pipeline {
 // offer copies a record into the buffer, or counts it as dropped and returns false
 // where there is no room. It never waits.
 func (p *pipeline) offer(c *Record) bool {
-	if !p.buffer.push(c) {
+	waiting := p.buffer.push(c)
+	if waiting == 0 {
 		p.dropped.Add(1)
 		return false
 	}
-	if int64(p.buffer.len()) >= p.batchSize.Load() {
+	if int64(waiting) >= p.batchSize.Load() {
 		p.wake()
 	}
 	return true
@@ -134,20 +135,10 @@ func (p *pipeline) drain(now time.Time) {
 	if p.breaker.isForcedOpen() {
 		return
 	}
-	most := int(p.batchSize.Load())
-	for {
-		p.scratch = p.scratch[:0]
-		for len(p.scratch) < most {
-			p.scratch = append(p.scratch, Record{})
-			if !p.buffer.pop(&p.scratch[len(p.scratch)-1]) {
-				p.scratch = p.scratch[:len(p.scratch)-1]
-				break
-			}
+	for records := p.buffer.take(); len(records) > 0; records = p.buffer.take() {
+		for batch := range slices.Chunk(records, int(p.batchSize.Load())) {
+			p.keep(batch, now)
 		}
-		if len(p.scratch) == 0 {
-			return
-		}
-		p.keep(p.scratch, now)
 	}
 }
 
@@ -292,74 +283,51 @@ func (p *pipeline) clear() {
 		p.waiting -= len(batch.calls)
 	}
 	p.outbox = nil
-	var c Record
-	for p.buffer.pop(&c) {
+	for _, c := range p.buffer.take() {
 		if c.Captured != nil {
 			p.captures.release(c.Captured)
 		}
 	}
+	p.buffer.take() // which forgets them
 }
 
-// buffer is a bounded queue with many writers, which never wait, and one reader.
-// It is a ring of slots. The ticket of a slot says what it is ready for: the
-// writer whose position equals the ticket, or the reader whose position is one
-// less. It is counted from the first position of the slot, so that a new slot needs
-// no writing: memory that no record was in is not taken from the system.
+// buffer holds the records that were not moved on yet. Its writers only wait for each
+// other's copying.
 type buffer struct {
-	slots []slot
-	mask  uint64
-	head  atomic.Uint64 // the next position to write
-	tail  atomic.Uint64 // the next position to read
+	most int
+
+	mu      sync.Mutex
+	records []Record
+	spare   []Record // the memory of those that take returned last
 }
 
-type slot struct {
-	ticket atomic.Uint64
-	call   Record
-}
-
-// newBuffer returns a buffer for a number of calls that is a power of two.
-func newBuffer(size int) *buffer {
-	return &buffer{slots: make([]slot, size), mask: uint64(size - 1)}
-}
-
-// push copies a call into the buffer; false means that there is no room.
-func (b *buffer) push(c *Record) bool {
-	for {
-		at := b.head.Load()
-		first := at & b.mask
-		s := &b.slots[first]
-		switch ticket := s.ticket.Load() + first; {
-		case ticket == at:
-			if b.head.CompareAndSwap(at, at+1) {
-				s.call = *c
-				s.ticket.Store(at + 1 - first)
-				return true
-			}
-		case ticket < at:
-			return false // the reader is a whole round behind
-		}
+// push copies a record into the buffer and returns how many it holds, 0 where there is no
+// room.
+func (b *buffer) push(c *Record) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.records) == b.most {
+		return 0
 	}
+	b.records = append(b.records, *c)
+	return len(b.records)
 }
 
-// pop takes the oldest call out. Only one goroutine may call it at a time.
-func (b *buffer) pop(c *Record) bool {
-	at := b.tail.Load()
-	first := at & b.mask
-	s := &b.slots[first]
-	if s.ticket.Load()+first != at+1 {
-		return false
-	}
-	*c = s.call
-	s.call.Reset() // an idle buffer must not keep strings in memory
-	b.tail.Store(at + 1)
-	s.ticket.Store(at + uint64(len(b.slots)) - first)
-	return true
+// take takes all records out, the oldest first. They are valid until the next call.
+func (b *buffer) take() []Record {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.spare) // an idle buffer must not keep strings in memory
+	taken := b.records
+	b.records, b.spare = b.spare[:0], taken
+	return taken
 }
 
-// len returns about how many calls wait.
+// len returns how many records wait.
 func (b *buffer) len() int {
-	tail := b.tail.Load() // first: head never falls behind it
-	return int(b.head.Load() - tail)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.records)
 }
 
 // ring keeps the latest calls.
