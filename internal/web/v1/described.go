@@ -31,6 +31,12 @@ type more struct {
 	Others jsontext.Value `json:",unknown"`
 }
 
+// either is a value of one type or of another one.
+type either[A, B any] struct{}
+
+// Alternatives are a value of each type.
+func (either[A, B]) Alternatives() []any { return []any{*new(A), *new(B)} }
+
 // modelName is the name of a model, which has no control characters and is not blank.
 type modelName string
 
@@ -39,19 +45,24 @@ func (modelName) Keywords() map[string]any {
 	return map[string]any{"pattern": `^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$`, "maxLength": 512}
 }
 
+// sampling is how the tokens of an answer are chosen, and how they are sent.
+type sampling struct {
+	Stream           bool                     `json:"stream"`
+	StreamOptions    streamOptions            `json:"stream_options"`
+	MaxTokens        int64                    `json:"max_tokens" minimum:"1" doc:"Few backends take less than 1."`
+	Temperature      float64                  `json:"temperature" minimum:"0" maximum:"2"`
+	TopP             float64                  `json:"top_p" minimum:"0" maximum:"1"`
+	TopK             int64                    `json:"top_k"`
+	FrequencyPenalty float64                  `json:"frequency_penalty" minimum:"-2" maximum:"2"`
+	PresencePenalty  float64                  `json:"presence_penalty" minimum:"-2" maximum:"2"`
+	Stop             either[string, []string] `json:"stop"`
+}
+
 type chatRequest struct {
 	requestBase
-	Model            modelName     `json:"model" required:"true" example:"demo-chat"`
-	Messages         []chatMessage `json:"messages" required:"true" minItems:"1"`
-	Stream           bool          `json:"stream"`
-	StreamOptions    streamOptions `json:"stream_options"`
-	MaxTokens        int64         `json:"max_tokens" minimum:"1" doc:"Few backends take less than 1."`
-	Temperature      float64       `json:"temperature" minimum:"0" maximum:"2"`
-	TopP             float64       `json:"top_p" minimum:"0" maximum:"1"`
-	TopK             int64         `json:"top_k"`
-	FrequencyPenalty float64       `json:"frequency_penalty" minimum:"-2" maximum:"2"`
-	PresencePenalty  float64       `json:"presence_penalty" minimum:"-2" maximum:"2"`
-	Stop             textOrTexts   `json:"stop"`
+	sampling
+	Model    modelName                           `json:"model" required:"true" example:"demo-chat"`
+	Messages []either[message, assistantMessage] `json:"messages" required:"true" minItems:"1"`
 }
 
 type streamOptions struct {
@@ -59,39 +70,24 @@ type streamOptions struct {
 	more
 }
 
-type chatMessage struct{}
-
-// Alternatives are messages that need content and those that need none.
-func (chatMessage) Alternatives() []any { return []any{message{}, assistantMessage{}} }
-
 type message struct {
-	Role    string      `json:"role" required:"true" enum:"system,developer,user,tool,function"`
-	Content textOrParts `json:"content" required:"true"`
-	Name    string      `json:"name"`
+	Role    string                        `json:"role" required:"true" enum:"system,developer,user,tool,function"`
+	Content either[string, []contentPart] `json:"content" required:"true"`
+	Name    string                        `json:"name"`
 	more
 }
 
 type assistantMessage struct {
-	Role    string      `json:"role" required:"true" const:"assistant"`
-	Content textOrParts `json:"content"`
-	Name    string      `json:"name"`
+	Role    string                        `json:"role" required:"true" const:"assistant"`
+	Content either[string, []contentPart] `json:"content"`
+	Name    string                        `json:"name"`
 	more
 }
-
-type textOrParts struct{}
-
-// Alternatives are a text and the parts of a message.
-func (textOrParts) Alternatives() []any { return []any{"", []contentPart{}} }
 
 type contentPart struct {
 	Type string `json:"type" required:"true" minLength:"1" example:"text"`
 	more
 }
-
-type textOrTexts struct{}
-
-// Alternatives are one text and several.
-func (textOrTexts) Alternatives() []any { return []any{"", []string{}} }
 
 type chatCompletion struct {
 	ID                string       `json:"id"`
@@ -169,30 +165,20 @@ type embeddingList struct {
 }
 
 type embedding struct {
-	Object    string          `json:"object"`
-	Index     int64           `json:"index"`
-	Embedding embeddingVector `json:"embedding"`
+	Object    string                    `json:"object"`
+	Index     int64                     `json:"index"`
+	Embedding either[[]float64, string] `json:"embedding"`
 	more
 }
 
-type embeddingVector struct{}
-
-// Alternatives are numbers, and their bytes in base64.
-func (embeddingVector) Alternatives() []any { return []any{[]float64{}, ""} }
-
 type rerankRequest struct {
 	requestBase
-	Model           modelName        `json:"model" required:"true" example:"demo-rerank"`
-	Query           string           `json:"query" required:"true" minLength:"1"`
-	Documents       []rerankDocument `json:"documents" required:"true" minItems:"1"`
-	TopN            int64            `json:"top_n" minimum:"1"`
-	ReturnDocuments bool             `json:"return_documents"`
+	Model           modelName                      `json:"model" required:"true" example:"demo-rerank"`
+	Query           string                         `json:"query" required:"true" minLength:"1"`
+	Documents       []either[string, textDocument] `json:"documents" required:"true" minItems:"1"`
+	TopN            int64                          `json:"top_n" minimum:"1"`
+	ReturnDocuments bool                           `json:"return_documents"`
 }
-
-type rerankDocument struct{}
-
-// Alternatives are a text and an object with one.
-func (rerankDocument) Alternatives() []any { return []any{"", textDocument{}} }
 
 type textDocument struct {
 	Text string `json:"text" required:"true"`
@@ -208,25 +194,20 @@ type ranking struct {
 }
 
 type ranked struct {
-	Index          int64           `json:"index"`
-	RelevanceScore float64         `json:"relevance_score"`
-	Document       *rerankDocument `json:"document,omitzero"`
+	Index          int64                         `json:"index"`
+	RelevanceScore float64                       `json:"relevance_score"`
+	Document       *either[string, textDocument] `json:"document,omitzero"`
 	more
 }
 
 type speechRequest struct {
 	requestBase
-	Model          modelName   `json:"model" required:"true" example:"demo-tts"`
-	Input          string      `json:"input" required:"true" minLength:"1"`
-	Voice          speechVoice `json:"voice" required:"true"`
-	ResponseFormat string      `json:"response_format" doc:"Such as mp3, wav, flac, opus, aac or pcm."`
-	Speed          float64     `json:"speed" minimum:"0.25" maximum:"4"`
+	Model          modelName             `json:"model" required:"true" example:"demo-tts"`
+	Input          string                `json:"input" required:"true" minLength:"1"`
+	Voice          either[string, extra] `json:"voice" required:"true"`
+	ResponseFormat string                `json:"response_format" doc:"Such as mp3, wav, flac, opus, aac or pcm."`
+	Speed          float64               `json:"speed" minimum:"0.25" maximum:"4"`
 }
-
-type speechVoice struct{}
-
-// Alternatives are the name of a voice and an object that describes a custom voice.
-func (speechVoice) Alternatives() []any { return []any{"", extra{}} }
 
 type transcriptionRequest struct {
 	File           string    `json:"file" required:"true" format:"binary"`
@@ -283,28 +264,15 @@ type image struct {
 // completionRequest describes requests for the completion of texts.
 type completionRequest struct {
 	requestBase
-	Model            modelName       `json:"model" required:"true" example:"demo-chat"`
-	Prompt           completedPrompt `json:"prompt" required:"true"`
-	Suffix           string          `json:"suffix" doc:"What stands behind the text that is completed."`
-	Echo             bool            `json:"echo" doc:"The prompt stands before the completion."`
-	Logprobs         int64           `json:"logprobs" minimum:"0" maximum:"5"`
-	N                int64           `json:"n" minimum:"1" maximum:"128" doc:"Completions of each prompt."`
-	BestOf           int64           `json:"best_of" minimum:"1" maximum:"20"`
-	Stream           bool            `json:"stream"`
-	StreamOptions    streamOptions   `json:"stream_options"`
-	MaxTokens        int64           `json:"max_tokens" minimum:"1" doc:"Few backends take less than 1."`
-	Temperature      float64         `json:"temperature" minimum:"0" maximum:"2"`
-	TopP             float64         `json:"top_p" minimum:"0" maximum:"1"`
-	TopK             int64           `json:"top_k"`
-	FrequencyPenalty float64         `json:"frequency_penalty" minimum:"-2" maximum:"2"`
-	PresencePenalty  float64         `json:"presence_penalty" minimum:"-2" maximum:"2"`
-	Stop             textOrTexts     `json:"stop"`
+	sampling
+	Model    modelName      `json:"model" required:"true" example:"demo-chat"`
+	Prompt   embeddingInput `json:"prompt" required:"true"`
+	Suffix   string         `json:"suffix" doc:"What stands behind the text that is completed."`
+	Echo     bool           `json:"echo" doc:"The prompt stands before the completion."`
+	Logprobs int64          `json:"logprobs" minimum:"0" maximum:"5"`
+	N        int64          `json:"n" minimum:"1" maximum:"128" doc:"Completions of each prompt."`
+	BestOf   int64          `json:"best_of" minimum:"1" maximum:"20"`
 }
-
-type completedPrompt struct{}
-
-// Alternatives are a text, texts, and token ids in the two forms that clients send.
-func (completedPrompt) Alternatives() []any { return embeddingInput{}.Alternatives() }
 
 type textCompletion struct {
 	ID      string       `json:"id"`
@@ -372,24 +340,19 @@ type countRequest struct {
 
 // messageInput is what both have in common.
 type messageInput struct {
-	Model         modelName        `json:"model" required:"true" example:"demo-chat"`
-	Messages      []messageTurn    `json:"messages" required:"true" minItems:"1"`
-	System        systemPrompt     `json:"system"`
-	Stream        bool             `json:"stream"`
-	Temperature   float64          `json:"temperature"`
-	TopP          float64          `json:"top_p"`
-	TopK          int64            `json:"top_k"`
-	StopSequences []string         `json:"stop_sequences"`
-	Tools         []extra          `json:"tools"`
-	ToolChoice    extra            `json:"tool_choice"`
-	Thinking      extra            `json:"thinking"`
-	Metadata      *messageMetadata `json:"metadata"`
+	Model         modelName                   `json:"model" required:"true" example:"demo-chat"`
+	Messages      []messageTurn               `json:"messages" required:"true" minItems:"1"`
+	System        either[string, []textBlock] `json:"system"`
+	Stream        bool                        `json:"stream"`
+	Temperature   float64                     `json:"temperature"`
+	TopP          float64                     `json:"top_p"`
+	TopK          int64                       `json:"top_k"`
+	StopSequences []string                    `json:"stop_sequences"`
+	Tools         []extra                     `json:"tools"`
+	ToolChoice    extra                       `json:"tool_choice"`
+	Thinking      extra                       `json:"thinking"`
+	Metadata      *messageMetadata            `json:"metadata"`
 }
-
-type systemPrompt struct{}
-
-// Alternatives are a text and blocks of text.
-func (systemPrompt) Alternatives() []any { return []any{"", []textBlock{}} }
 
 type textBlock struct {
 	Type string `json:"type" required:"true" const:"text"`
@@ -403,8 +366,8 @@ type messageMetadata struct {
 }
 
 type messageTurn struct {
-	Role    string      `json:"role" required:"true" enum:"user,assistant,system"`
-	Content textOrParts `json:"content" required:"true"`
+	Role    string                        `json:"role" required:"true" enum:"user,assistant,system"`
+	Content either[string, []contentPart] `json:"content" required:"true"`
 	more
 }
 
@@ -429,24 +392,19 @@ type messageUsage struct {
 // responseRequest describes requests to the Responses API.
 type responseRequest struct {
 	requestBase
-	Model              modelName          `json:"model" required:"true" example:"demo-chat"`
-	Input              responseInput      `json:"input" requiredWithout:"previous_response_id" doc:"Required unless previous_response_id is given."`
-	Instructions       string             `json:"instructions"`
-	PreviousResponseID string             `json:"previous_response_id" doc:"The response that this one continues."`
-	Store              bool               `json:"store" doc:"Whether the response is kept, so that it can be continued; true if it is left out."`
-	Stream             bool               `json:"stream"`
-	MaxOutputTokens    int64              `json:"max_output_tokens" minimum:"1"`
-	Temperature        float64            `json:"temperature" minimum:"0" maximum:"2"`
-	TopP               float64            `json:"top_p" minimum:"0" maximum:"1"`
-	Tools              []responseTool     `json:"tools"`
-	ParallelToolCalls  bool               `json:"parallel_tool_calls"`
-	Reasoning          *responseReasoning `json:"reasoning"`
+	Model              modelName                      `json:"model" required:"true" example:"demo-chat"`
+	Input              either[string, []responseItem] `json:"input" requiredWithout:"previous_response_id" doc:"Required unless previous_response_id is given."`
+	Instructions       string                         `json:"instructions"`
+	PreviousResponseID string                         `json:"previous_response_id" doc:"The response that this one continues."`
+	Store              bool                           `json:"store" doc:"Whether the response is kept, so that it can be continued; true if it is left out."`
+	Stream             bool                           `json:"stream"`
+	MaxOutputTokens    int64                          `json:"max_output_tokens" minimum:"1"`
+	Temperature        float64                        `json:"temperature" minimum:"0" maximum:"2"`
+	TopP               float64                        `json:"top_p" minimum:"0" maximum:"1"`
+	Tools              []responseTool                 `json:"tools"`
+	ParallelToolCalls  bool                           `json:"parallel_tool_calls"`
+	Reasoning          *responseReasoning             `json:"reasoning"`
 }
-
-type responseInput struct{}
-
-// Alternatives are a text and items.
-func (responseInput) Alternatives() []any { return []any{"", []responseItem{}} }
 
 type responseItem struct {
 	Type string `json:"type" doc:"message, reasoning, function_call, function_call_output, custom_tool_call, custom_tool_call_output, item_reference or additional_tools; message if it is left out."`

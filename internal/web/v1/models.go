@@ -191,19 +191,10 @@ func estimateTokens(req *schema.Request) []byte {
 
 // Replies that have the shape of the API that the caller speaks.
 type (
-	anyModelList struct{}
-	anyModel     struct{}
-	anyError     struct{}
+	anyModelList = either[modelList, messagesModelPage]
+	anyModel     = either[model, messagesModel]
+	anyError     = either[errorBody, messages.ErrorBody]
 )
-
-// Alternatives are the lists of both APIs.
-func (anyModelList) Alternatives() []any { return []any{modelList{}, messagesModelPage{}} }
-
-// Alternatives are the models of both APIs.
-func (anyModel) Alternatives() []any { return []any{model{}, messagesModel{}} }
-
-// Alternatives are the errors of both APIs.
-func (anyError) Alternatives() []any { return []any{errorBody{}, messages.ErrorBody{}} }
 
 // tokenCount is the reply to a request for the number of tokens.
 type tokenCount struct {
