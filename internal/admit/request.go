@@ -207,7 +207,7 @@ func (r *Request) Measure(part []byte) { r.taken.answer.Add(r.taken.door, part) 
 
 // KeyLimits returns the states of the limits of the key and its tenant that have the least
 // left.
-func (r *Request) KeyLimits() (requests, tokens allowance.State) {
+func (r *Request) KeyLimits() (requests, tokens ratelimit.Decision) {
 	return r.taken.use.Requests, r.taken.use.Tokens
 }
 

@@ -66,10 +66,10 @@ func (a *Accounts) Open(name string, limits Limits, now time.Time) *Account {
 		a.counts[name] = state
 	}
 	if limits.RequestsPerMinute > 0 {
-		state.requests.SetLimit(limits.RequestsPerMinute)
+		state.requests.Resize(limits.RequestsPerMinute)
 	}
 	if limits.TokensPerMinute > 0 {
-		state.tokens.SetLimit(limits.TokensPerMinute)
+		state.tokens.Resize(limits.TokensPerMinute)
 	}
 	return &Account{Name: name, Limits: limits, counts: state}
 }

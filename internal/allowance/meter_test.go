@@ -20,13 +20,13 @@ func TestMeterKeepsTheLimitInEveryMinute(t *testing.T) {
 		start := time.Unix(1_700_000_000, 0)
 		limit := rapid.Int64Range(1, 50).Draw(t, "limit")
 		meter := NewMeter("m", start)
-		meter.SetLimit(limit)
+		meter.Resize(limit)
 		var taken []taking
 		at := time.Duration(0)
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			at += rapid.SampledFrom([]time.Duration{0, time.Millisecond, 300 * time.Millisecond, time.Second, 7 * time.Second, 59 * time.Second, 61 * time.Second, time.Hour}).Draw(t, "pause")
 			amount := rapid.Int64Range(1, limit).Draw(t, "amount")
-			state := meter.Take(amount, start.Add(at))
+			state := meter.Take(int(amount), start.Add(at))
 			if state.Allowed {
 				taken = append(taken, taking{at, amount})
 				if state.RetryAfter != 0 {
@@ -41,7 +41,7 @@ func TestMeterKeepsTheLimitInEveryMinute(t *testing.T) {
 					counts += one.amount
 				}
 			}
-			if counts > limit || state.Remaining > limit-counts || state.Limit != limit {
+			if counts > limit || int64(state.Remaining) > limit-counts || int64(state.Limit) != limit {
 				t.Fatalf("%d of %d taken within a minute, state %+v", counts, limit, state)
 			}
 		}
@@ -53,12 +53,12 @@ func TestMeterKeepsTheLimitInEveryMinute(t *testing.T) {
 func tryAgain(t *rapid.T, limit int64, taken []taking, start time.Time, at time.Duration, amount int64, wait time.Duration) {
 	again := func(after time.Duration) bool {
 		same := NewMeter("m", start)
-		same.SetLimit(limit)
+		same.Resize(limit)
 		for _, one := range taken {
-			same.Take(one.amount, start.Add(one.at))
+			same.Take(int(one.amount), start.Add(one.at))
 		}
-		same.Take(amount, start.Add(at)) // refused
-		return same.Take(amount, start.Add(at+after)).Allowed
+		same.Take(int(amount), start.Add(at)) // refused
+		return same.Take(int(amount), start.Add(at+after)).Allowed
 	}
 	if wait <= 0 || wait > 60*time.Second || !again(wait) || again(wait-time.Millisecond) {
 		t.Fatalf("told to wait %s at %s", wait, at)
@@ -69,26 +69,26 @@ func TestMeterIsCorrectedByWhatWasUsed(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	meter := NewMeter("m", start)
-	meter.SetLimit(100)
+	meter.Resize(100)
 	if state := meter.Take(60, at(0)); !state.Allowed || state.Remaining != 40 || state.ResetAfter != 60*time.Second {
 		t.Errorf("first %+v", state)
 	}
 	if state := meter.Take(60, at(10)); state.Allowed || state.RetryAfter != 50*time.Second || state.Remaining != 40 {
 		t.Errorf("too much %+v", state)
 	}
-	meter.Correct(at(0), -50, at(11)) // it used 10
+	meter.Settle(at(0), -50, at(11)) // it used 10
 	if state := meter.Peek(at(11)); state.Remaining != 90 || !state.Allowed {
 		t.Errorf("after less was used %+v", state)
 	}
-	meter.Correct(at(0), 150, at(12)) // it used more than was reserved, which is known now
+	meter.Settle(at(0), 150, at(12)) // it used more than was reserved, which is known now
 	if state := meter.Peek(at(12)); state.Remaining != 0 || state.Allowed || state.RetryAfter != 60*time.Second {
 		t.Errorf("after more was used %+v", state)
 	}
-	meter.Correct(at(0), -1000, at(62)) // not more than was taken
+	meter.Settle(at(0), -1000, at(62)) // not more than was taken
 	if state := meter.Peek(at(74)); state.Remaining != 100 || state.ResetAfter != 0 {
 		t.Errorf("after a minute %+v", state)
 	}
-	meter.Correct(at(0), -10, at(80)) // long forgotten
+	meter.Settle(at(0), -10, at(80)) // long forgotten
 	if state := meter.Take(1000, at(80)); !state.Allowed || state.Remaining != 0 {
 		t.Errorf("more than the limit, alone %+v", state)
 	}

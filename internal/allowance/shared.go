@@ -25,7 +25,7 @@ type sharedMeter struct {
 	limit int64
 }
 
-func (m *sharedMeter) SetLimit(limit int64) {
+func (m *sharedMeter) Resize(limit int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.limit = limit
@@ -42,30 +42,30 @@ func (m *sharedMeter) now() (*ratelimit.Lease, int64) {
 	return m.lease, m.limit
 }
 
-func (m *sharedMeter) Take(amount int64, now time.Time) State {
+func (m *sharedMeter) Take(amount int, now time.Time) ratelimit.Decision {
 	lease, limit := m.now()
 	if lease == nil {
-		return State{}
+		return ratelimit.Decision{}
 	}
-	needed := min(amount, limit)
-	decision, _ := lease.Take(int(needed), now)
+	needed := int(min(int64(amount), limit))
+	decision, _ := lease.Take(needed, now)
 	if decision.Allowed && amount > needed {
-		lease.Settle(int(amount-needed), now)
+		lease.Settle(amount-needed, now)
 	}
-	return stateOf(decision)
+	return decision
 }
 
-func (m *sharedMeter) Peek(now time.Time) State {
+func (m *sharedMeter) Peek(now time.Time) ratelimit.Decision {
 	lease, _ := m.now()
 	if lease == nil {
-		return State{}
+		return ratelimit.Decision{}
 	}
-	return stateOf(lease.Peek(now))
+	return lease.Peek(now)
 }
 
-func (m *sharedMeter) Correct(_ time.Time, difference int64, now time.Time) {
+func (m *sharedMeter) Settle(_ time.Time, difference int, now time.Time) {
 	if lease, _ := m.now(); lease != nil {
-		lease.Settle(int(difference), now)
+		lease.Settle(difference, now)
 	}
 }
 
@@ -77,12 +77,4 @@ func (m *sharedMeter) close() {
 		m.lease.Remove()
 	}
 	m.lease = nil
-}
-
-func stateOf(d ratelimit.Decision) State {
-	state := State{Allowed: d.Allowed, Limit: int64(d.Limit), Remaining: int64(d.Remaining), ResetAfter: d.ResetAfter}
-	if !d.Allowed {
-		state.RetryAfter = d.RetryAfter
-	}
-	return state
 }

@@ -34,7 +34,7 @@ func TestSharedMetersKeepTheLimitTogether(t *testing.T) {
 			if meter.Take(1, time.Now()).Allowed {
 				t.Error("a meter without a limit allows something")
 			}
-			meter.SetLimit(limit)
+			meter.Resize(limit)
 			meters = append(meters, meter)
 			done := make(chan struct{})
 			running = append(running, done)
@@ -59,7 +59,7 @@ func TestSharedMetersKeepTheLimitTogether(t *testing.T) {
 				store.SetDown(false)
 			}
 			meter, now := meters[random.IntN(3)], time.Now()
-			reserved := int64(100 + random.IntN(400))
+			reserved := 100 + random.IntN(400)
 			if state := meter.Take(reserved, now); !state.Allowed {
 				if state.RetryAfter <= 0 || state.Limit != limit {
 					t.Errorf("%+v", state)
@@ -67,10 +67,10 @@ func TestSharedMetersKeepTheLimitTogether(t *testing.T) {
 				continue
 			}
 			at := time.Since(began)
-			used := reserved - random.Int64N(reserved)
-			meter.Correct(now, used-reserved, time.Now())
-			uses = append(uses, use{at, used})
-			total += used
+			used := reserved - random.IntN(reserved)
+			meter.Settle(now, used-reserved, time.Now())
+			uses = append(uses, use{at, int64(used)})
+			total += int64(used)
 		}
 		first, sum := 0, int64(0)
 		for _, u := range uses {

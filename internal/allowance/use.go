@@ -1,6 +1,10 @@
 package allowance
 
-import "time"
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+)
 
 // maxAccounts is how many accounts one request counts for: its key and its tenant.
 const maxAccounts = 2
@@ -13,7 +17,7 @@ type Use struct {
 	at       time.Time
 	// Requests and Tokens are the states of the limits that have the least left, for the
 	// headers of the reply; of a limit that is not there Limit is 0.
-	Requests, Tokens State
+	Requests, Tokens ratelimit.Decision
 }
 
 // Unit is what a limit counts.
@@ -30,7 +34,7 @@ const (
 type Refusal struct {
 	Account *Account
 	Unit    Unit
-	State   State
+	State   ratelimit.Decision
 }
 
 // NoTokens are the tokens of a request that uses none, which no limit of tokens refuses.
@@ -59,7 +63,7 @@ func (u *Use) take(a *Account, usesTokens bool) *Refusal {
 	limits := &a.Limits
 	if most := limits.ConcurrentRequests; a.running.Add(1) > most && most > 0 {
 		a.running.Add(-1)
-		return &Refusal{a, Concurrency, State{Limit: most, RetryAfter: time.Second}}
+		return &Refusal{a, Concurrency, ratelimit.Decision{Limit: int(most), RetryAfter: time.Second}}
 	}
 	if limits.RequestsPerMinute > 0 {
 		state := a.requests.Take(1, u.at)
@@ -70,11 +74,11 @@ func (u *Use) take(a *Account, usesTokens bool) *Refusal {
 		least(&u.Requests, state)
 	}
 	if limits.TokensPerMinute > 0 && usesTokens {
-		state := a.tokens.Take(u.tokens, u.at)
+		state := a.tokens.Take(int(u.tokens), u.at)
 		if !state.Allowed {
 			a.running.Add(-1)
 			if limits.RequestsPerMinute > 0 {
-				a.requests.Correct(u.at, -1, u.at)
+				a.requests.Settle(u.at, -1, u.at)
 			}
 			return &Refusal{a, Tokens, state}
 		}
@@ -93,7 +97,7 @@ func (u *Use) note(r *Refusal) {
 	}
 }
 
-func least(known *State, state State) {
+func least(known *ratelimit.Decision, state ratelimit.Decision) {
 	if known.Limit == 0 || state.Remaining < known.Remaining {
 		*known = state
 	}
@@ -105,14 +109,14 @@ func (u *Use) GiveBack(now time.Time) {
 	first := true
 	u.end(func(a *Account) {
 		if first {
-			first, u.Requests, u.Tokens = false, State{}, State{}
+			first, u.Requests, u.Tokens = false, ratelimit.Decision{}, ratelimit.Decision{}
 		}
 		if a.Limits.RequestsPerMinute > 0 {
-			a.requests.Correct(u.at, -1, now)
+			a.requests.Settle(u.at, -1, now)
 			least(&u.Requests, a.requests.Peek(now))
 		}
 		if a.Limits.TokensPerMinute > 0 {
-			a.tokens.Correct(u.at, -u.tokens, now)
+			a.tokens.Settle(u.at, -int(u.tokens), now)
 			least(&u.Tokens, a.tokens.Peek(now))
 		}
 	})
@@ -128,7 +132,7 @@ func (u *Use) Settle(tokens int64, now time.Time) {
 	}
 	for _, a := range u.accounts {
 		if a != nil && a.Limits.TokensPerMinute > 0 {
-			a.tokens.Correct(u.at, difference, now)
+			a.tokens.Settle(u.at, int(difference), now)
 		}
 	}
 }

@@ -16,10 +16,10 @@ func TestARequestCountsForAllItsAccountsOrForNone(t *testing.T) {
 		t.Error("there is an account without a limit")
 	}
 	both := [2]*Account{key, tenant}
-	check := func(step string, running, requests, tokens, tenantRequests, tenantTokens int64) {
+	check := func(step string, running, requests, tokens, tenantRequests, tenantTokens int) {
 		t.Helper()
-		got := [...]int64{key.Running(), key.requests.Peek(now).Remaining, key.tokens.Peek(now).Remaining, tenant.requests.Peek(now).Remaining, tenant.tokens.Peek(now).Remaining}
-		if want := [...]int64{running, requests, tokens, tenantRequests, tenantTokens}; got != want {
+		got := [...]int{int(key.Running()), key.requests.Peek(now).Remaining, key.tokens.Peek(now).Remaining, tenant.requests.Peek(now).Remaining, tenant.tokens.Peek(now).Remaining}
+		if want := [...]int{running, requests, tokens, tenantRequests, tenantTokens}; got != want {
 			t.Errorf("%s: %v, want %v", step, got, want)
 		}
 	}

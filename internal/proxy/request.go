@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/admit"
-	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
@@ -109,7 +108,7 @@ type Route struct {
 	Limit ratelimit.Decision
 	// KeyRequests and KeyTokens are the states of the limits of the key and its tenant
 	// that have the least left; their Limit is 0 where there are none.
-	KeyRequests, KeyTokens allowance.State
+	KeyRequests, KeyTokens ratelimit.Decision
 }
 
 // Head is what a client is told before the body of an answer.

@@ -187,14 +187,14 @@ func showLimit(header http.Header, d ratelimit.Decision) {
 // showKeyLimits adds the headers for the limits of the key and its tenant. Those for
 // requests replace the ones of the service unless less is left there.
 func showKeyLimits(header http.Header, route *proxy.Route) {
-	if state := &route.KeyRequests; state.Limit > 0 && !(route.Limit.Limited && int64(route.Limit.Remaining) < state.Remaining) {
-		header["X-Ratelimit-Limit-Requests"] = []string{strconv.FormatInt(state.Limit, 10)}
-		header["X-Ratelimit-Remaining-Requests"] = []string{strconv.FormatInt(state.Remaining, 10)}
+	if state := &route.KeyRequests; state.Limit > 0 && !(route.Limit.Limited && route.Limit.Remaining < state.Remaining) {
+		header["X-Ratelimit-Limit-Requests"] = []string{strconv.Itoa(state.Limit)}
+		header["X-Ratelimit-Remaining-Requests"] = []string{strconv.Itoa(state.Remaining)}
 		header["X-Ratelimit-Reset-Requests"] = []string{state.ResetAfter.Round(time.Millisecond).String()}
 	}
 	if state := &route.KeyTokens; state.Limit > 0 {
-		header["X-Ratelimit-Limit-Tokens"] = []string{strconv.FormatInt(state.Limit, 10)}
-		header["X-Ratelimit-Remaining-Tokens"] = []string{strconv.FormatInt(state.Remaining, 10)}
+		header["X-Ratelimit-Limit-Tokens"] = []string{strconv.Itoa(state.Limit)}
+		header["X-Ratelimit-Remaining-Tokens"] = []string{strconv.Itoa(state.Remaining)}
 		header["X-Ratelimit-Reset-Tokens"] = []string{state.ResetAfter.Round(time.Millisecond).String()}
 	}
 }
