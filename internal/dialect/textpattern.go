@@ -8,7 +8,10 @@ import (
 
 // TextPattern recognizes events that differ from an earlier one in the content of one
 // string only, as nearly all events of a stream do, so that they need not be scanned.
-type TextPattern struct{ before, after []byte }
+type TextPattern struct {
+	around []byte // the event without that content
+	at     int    // where it is
+}
 
 // longestPattern bounds what is remembered of an event.
 const longestPattern = 2 << 10
@@ -17,31 +20,36 @@ const longestPattern = 2 << 10
 // is that of the string, with its quotes.
 func (p *TextPattern) Learn(event []byte, start, end int) bool {
 	p.Forget()
-	if len(event)-(end-start) > longestPattern {
+	length := len(event) - (end - start) + len(`""`)
+	if length > longestPattern {
 		return false
 	}
-	p.before = append(p.before, event[:start+1]...)
-	p.after = append(p.after[:0], event[end-1:]...)
+	if cap(p.around) < length {
+		p.around = make([]byte, 0, length)
+	}
+	p.at = start + 1
+	p.around = append(append(p.around, event[:p.at]...), event[end-1:]...)
 	return true
 }
 
 // Forget forgets the event, so that no other is recognized by it.
-func (p *TextPattern) Forget() { p.before = p.before[:0] }
+func (p *TextPattern) Forget() { p.around = p.around[:0] }
 
 // Text returns the content of the string, escaped, of an event that is otherwise the one
 // that was learned. Such an event is valid JSON.
 func (p *TextPattern) Text(event []byte) ([]byte, bool) {
-	if len(p.before) == 0 || len(event) < len(p.before)+len(p.after) || len(event) > MaxKept {
+	if len(p.around) == 0 || len(event) < len(p.around) || len(event) > MaxKept {
 		return nil, false
 	}
-	end := len(event) - len(p.after)
-	if !bytes.Equal(event[end:], p.after) || !bytes.Equal(event[:len(p.before)], p.before) || !jsonscan.StringEnds(event, len(p.before), end) {
+	after := p.around[p.at:]
+	end := len(event) - len(after)
+	if !bytes.Equal(event[end:], after) || !bytes.Equal(event[:p.at], p.around[:p.at]) || !jsonscan.StringEnds(event, p.at, end) {
 		return nil, false
 	}
-	return event[len(p.before):end], true
+	return event[p.at:end], true
 }
 
 // Append appends the event that was learned, with another text.
 func (p *TextPattern) Append(dst, text []byte) []byte {
-	return append(append(append(dst, p.before...), text...), p.after...)
+	return append(append(append(dst, p.around[:p.at]...), text...), p.around[p.at:]...)
 }
