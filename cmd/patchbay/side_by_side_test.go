@@ -23,7 +23,7 @@ import (
 // Redis. The first two are of the release before until they are upgraded.
 type sideBySide struct {
 	t        *testing.T
-	old      string
+	redis    *storetest.Server
 	file     string
 	dirs     [3]string
 	gateways [3]*child
@@ -37,11 +37,11 @@ func startSideBySide(t *testing.T, rateLimit, key string) *sideBySide {
 	}
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(simulator.Step{Body: `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":30,"total_tokens":40}}`})
-	s := &sideBySide{t: t, old: old, file: filepath.Join(t.TempDir(), "patchbay.yaml")}
+	s := &sideBySide{t: t, redis: storetest.Redis(t), file: filepath.Join(t.TempDir(), "patchbay.yaml")}
 	security := strings.Replace(gatewaytest.SecuredYAML(), "enabled: true,", fmt.Sprintf("enabled: true, keys: [{id: k, key-sha256: %s%s}],", gatewaytest.HashOf("secret"), key), 1)
 	gatewaytest.WriteFile(t, s.file, fmt.Sprintf("services: {chat: {rate-limit: {%s}, circuit-breaker: {enabled: false}, health-check: {enabled: false}, instances: [%s]}}\n", rateLimit, gatewaytest.Instance("m", b.URL()))+
 		security+fmt.Sprintf("store: {url: %s}\nredis: {url: %s}\nlog: {access: false}\nquota: {enabled: true, flush-interval-seconds: 1, distributed: {enabled: true, timeout: 2s}}\n",
-		gatewaytest.Quote(storetest.Postgres(t).URL), gatewaytest.Quote(storetest.Redis(t).URL)))
+		gatewaytest.Quote(storetest.Postgres(t).URL), gatewaytest.Quote(s.redis.URL)))
 	for n := range s.gateways {
 		s.dirs[n] = t.TempDir()
 		program := old
@@ -148,4 +148,25 @@ func TestGatewaysOfTwoReleasesShareBudgetsAndTheLedger(t *testing.T) {
 		passed += more
 	}
 	counted("after the upgrade")
+}
+
+// TestGatewaysOfTwoReleasesWithoutRedis: each kind divides what is left of a budget by its
+// own number, so that together they spend at most twice of that.
+func TestGatewaysOfTwoReleasesWithoutRedis(t *testing.T) {
+	t.Parallel()
+	const budget, cost = 6000, 40
+	s := startSideBySide(t, "enabled: false", fmt.Sprintf(", budgets: {total: {tokens: %d}}", budget))
+	spent := s.load(20) * cost
+	for n, g := range s.gateways {
+		gatewaytest.Eventually(t, fmt.Sprintf("gateway %d knows what all have spent", n), func() bool {
+			reply := g.askAs("admin-token", http.MethodGet, "/api/monitoring/budgets", "")
+			return strings.Contains(reply.Body, fmt.Sprintf(`"used":%d,`, spent)) && strings.Contains(reply.Body, `"reserved":0,`)
+		})
+	}
+	s.redis.Kill()
+	more := s.load(150) * cost
+	if left := budget - spent; more > 2*left || more < left/2 {
+		t.Errorf("%d were spent without Redis, of %d that were left", more, left)
+	}
+	t.Logf("%d were spent without Redis, of %d that were left", more, budget-spent)
 }
