@@ -17,16 +17,24 @@ func NewScript(source string) *Script {
 	return &Script{source, hex.EncodeToString(sum[:])}
 }
 
-// Call is one run of a Script.
-type Call struct{ Keys, Args []string }
+// Call is one command: a run of a Script, or the command with this Name where there is none.
+type Call struct {
+	Script     *Script
+	Name       string
+	Keys, Args []string
+}
 
-// Run runs the script with each call, all of which are sent together, and returns the
-// replies in the same order. It sends the text of the script only to a Redis that does not
-// know it, which takes a second round trip.
-func (s *Script) Run(ctx context.Context, client rueidis.Client, calls ...Call) []rueidis.RedisResult {
+// Run makes calls, all of which are sent together, and returns the replies in the same
+// order. It sends the text of a script only to a Redis that does not know it, which takes a
+// second round trip.
+func Run(ctx context.Context, client rueidis.Client, calls ...Call) []rueidis.RedisResult {
 	commands := make(rueidis.Commands, len(calls))
 	for i, c := range calls {
-		commands[i] = client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
+		if c.Script == nil {
+			commands[i] = client.B().Arbitrary(c.Name).Keys(c.Keys...).Args(c.Args...).Build()
+		} else {
+			commands[i] = client.B().Evalsha().Sha1(c.Script.sha).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
+		}
 	}
 	replies := client.DoMulti(ctx, commands...)
 	var unknown []int
@@ -34,7 +42,7 @@ func (s *Script) Run(ctx context.Context, client rueidis.Client, calls ...Call) 
 	for i, c := range calls {
 		if err, isRedis := rueidis.IsRedisErr(replies[i].Error()); isRedis && err.IsNoScript() {
 			unknown = append(unknown, i)
-			commands = append(commands, client.B().Eval().Script(s.source).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build())
+			commands = append(commands, client.B().Eval().Script(c.Script.source).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build())
 		}
 	}
 	if len(unknown) > 0 {

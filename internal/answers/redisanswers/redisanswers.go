@@ -117,7 +117,7 @@ func (s *Store) note(ctx context.Context, client rueidis.Client, owner answers.O
 	}
 	settings := s.settings()
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	gone, err := s.share.Run(ctx, client, redis.Call{Keys: shareOf(owner), Args: []string{
+	gone, err := redis.Run(ctx, client, redis.Call{Script: s.share, Keys: shareOf(owner), Args: []string{
 		number(time.Now().UnixMilli()), number(settings.TTL.Std().Milliseconds()), id, strconv.Itoa(bytes),
 		number(int64(settings.MaxBytes)), strconv.Itoa(settings.MaxResponses),
 	}})[0].AsStrSlice()

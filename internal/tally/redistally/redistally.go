@@ -14,7 +14,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -89,8 +88,9 @@ func (s *Store) Exchange(ctx context.Context, hello tally.Hello, asks []tally.As
 	calls := make([]redis.Call, max(1, len(asks)))
 	for i := range calls {
 		calls[i] = redis.Call{
-			Keys: []string{s.key("mark"), s.key("members"), s.key("records"), s.key("changes")},
-			Args: []string{s.clock(), s.member, s.epoch, rand.Text(), strconv.Itoa(hello.Members), ""},
+			Script: s.script,
+			Keys:   []string{s.key("mark"), s.key("members"), s.key("records"), s.key("changes")},
+			Args:   []string{s.clock(), s.member, s.epoch, rand.Text(), strconv.Itoa(hello.Members), ""},
 		}
 		if i < len(asks) {
 			calls[i].Keys = append(calls[i].Keys, s.key("limit:"+asks[i].Name))
@@ -101,7 +101,7 @@ func (s *Store) Exchange(ctx context.Context, hello tally.Hello, asks []tally.As
 	calls[last].Args[5] = hello.Record
 	var presence tally.Presence
 	grants := make([]tally.Grant, len(asks))
-	for i, reply := range s.script.Run(ctx, s.client, calls...) {
+	for i, reply := range redis.Run(ctx, s.client, calls...) {
 		fields, err := reply.ToArray()
 		if err != nil {
 			return presence, nil, err
@@ -118,55 +118,39 @@ func (s *Store) Exchange(ctx context.Context, hello tally.Hello, asks []tally.As
 	return presence, grants, nil
 }
 
-// Tell stores totals, each sheet with one command, all of which are sent together, and then
-// the news. A sheet that is only read takes no script, which would have to copy all of it.
+// Tell stores totals, each sheet with one command, all of which are sent together, and counts
+// news. A sheet that is only read takes no script, which would have to copy all of it. The
+// parts of a cluster keep no order among each other, so readers of news read twice.
 func (s *Store) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error) {
-	var calls []redis.Call
-	var reads rueidis.Commands
+	calls := make([]redis.Call, len(sheets), len(sheets)+1)
 	for i := range sheets {
 		sheet := &sheets[i]
+		calls[i] = redis.Call{Name: "HGETALL", Keys: []string{sheet.Name}}
 		if len(sheet.Totals) == 0 && sheet.IsRead {
-			reads = append(reads, s.client.B().Hgetall().Key(sheet.Name).Build())
 			continue
 		}
-		args := []string{integer(sheet.Expire.Unix()), flag(sheet.IsOrdered), flag(sheet.IsRead)}
+		calls[i].Script, calls[i].Args = s.totals, []string{integer(sheet.Expire.Unix()), flag(sheet.IsOrdered), flag(sheet.IsRead)}
 		for _, total := range sheet.Totals {
-			args = append(args, total.Writer, total.Numbers)
+			calls[i].Args = append(calls[i].Args, total.Writer, total.Numbers)
 		}
-		calls = append(calls, redis.Call{Keys: []string{sheet.Name}, Args: args})
 	}
-	// At once: the client sends them together. Readers of news read twice, so that the order
-	// does not matter.
-	var others sync.WaitGroup
-	var counted error
-	var read []rueidis.RedisResult
 	if isNews {
-		others.Go(func() { counted = s.client.Do(ctx, s.client.B().Incr().Key(s.key("changes")).Build()).Error() })
+		calls = append(calls, redis.Call{Name: "INCR", Keys: []string{s.key("changes")}})
 	}
-	if len(reads) > 0 {
-		others.Go(func() { read = s.client.DoMulti(ctx, reads...) })
-	}
-	var stored []rueidis.RedisResult
-	if len(calls) > 0 {
-		stored = s.totals.Run(ctx, s.client, calls...)
-	}
-	if others.Wait(); counted != nil {
-		return nil, counted
-	}
+	replies := redis.Run(ctx, s.client, calls...)
 	told := make([]map[string]string, len(sheets))
-	for i := range sheets {
-		from := &stored
-		if len(sheets[i].Totals) == 0 && sheets[i].IsRead {
-			from = &read
+	for i := range replies {
+		if err := replies[i].Error(); err != nil {
+			return nil, err
 		}
-		all, err := (*from)[0].AsStrMap()
+		if i == len(sheets) || !sheets[i].IsRead {
+			continue
+		}
+		all, err := replies[i].AsStrMap()
 		if err != nil {
 			return nil, err
 		}
-		*from = (*from)[1:]
-		if sheets[i].IsRead {
-			told[i] = all
-		}
+		told[i] = all
 	}
 	return told, nil
 }
