@@ -188,11 +188,6 @@ func (b *Book) begin() {
 	b.running.Go(func() { b.loop(ctx) })
 }
 
-// exchangeContext returns a context that bounds an exchange with the store.
-func (b *Book) exchangeContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, max(b.options.Timeout, beat))
-}
-
 // loop exchanges commitments and reads the database until the context ends.
 func (b *Book) loop(ctx context.Context) {
 	tick := time.NewTicker(beat)
@@ -298,8 +293,6 @@ func (b *Book) exchange(ctx context.Context) {
 	if b.options.Shared == nil {
 		return
 	}
-	ctx, cancel := b.exchangeContext(ctx)
-	defer cancel()
 	if b.commitAll(ctx) == nil {
 		return
 	}
@@ -307,6 +300,9 @@ func (b *Book) exchange(ctx context.Context) {
 		s.lose()
 	}
 }
+
+// commitAtOnce is how many accounts are told with one round trip.
+const commitAtOnce = 256
 
 // commitAll commits what every account has, unless nobody has told anything new since the
 // last time.
@@ -323,8 +319,11 @@ func (b *Book) commitAll(ctx context.Context) error {
 	if b.rest.may(changes, now) && !slices.ContainsFunc(states, (*state).hasNews) {
 		return nil
 	}
-	for _, s := range states {
-		if err := s.commit(ctx); err != nil {
+	for some := range slices.Chunk(states, commitAtOnce) {
+		bounded, cancel := context.WithTimeout(ctx, max(b.options.Timeout, beat))
+		err := b.commit(bounded, some...)
+		cancel()
+		if err != nil {
 			return err
 		}
 	}

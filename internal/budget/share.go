@@ -8,31 +8,50 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
-// commit tells the store what this process has committed in the spans of the account, and
-// takes over what the others have.
-func (s *state) commit(ctx context.Context) error {
-	s.mu.Lock()
-	s.lookAhead()
-	spans := slices.Clone(s.spans)
-	own, sheets := make([]Committed, len(spans)), make([]tally.Sheet, len(spans))
-	isNews, order := s.isNews(), s.book.order.Add(1)
-	for i, one := range spans {
-		own[i] = one.commitment(order)
-		sheets[i] = s.sheet(one, s.book.writer, own[i])
+// commit tells the store what this process has committed in the spans of accounts, all of
+// them with one round trip, and takes over what the others have.
+func (b *Book) commit(ctx context.Context, states ...*state) error {
+	var sheets, lacking []tally.Sheet
+	isNews, prepared := false, make([]prepared, len(states))
+	for i, s := range states {
+		news := false
+		prepared[i], news = s.prepare(&sheets)
+		isNews = isNews || news
 	}
-	s.mu.Unlock()
-	if len(own) == 0 {
-		return nil
-	}
-	all, err := s.book.options.Shared.Tell(ctx, sheets, isNews)
+	all, err := b.options.Shared.Tell(ctx, sheets, isNews)
 	if err != nil {
 		return err
 	}
-	lacking := s.take(spans, own, all)
+	for i, s := range states {
+		n := len(prepared[i].own)
+		lacking = append(lacking, s.take(prepared[i], all[:n])...)
+		all = all[n:]
+	}
 	if len(lacking) > 0 {
-		_, err = s.book.options.Shared.Tell(ctx, lacking, true)
+		_, err = b.options.Shared.Tell(ctx, lacking, true)
 	}
 	return err
+}
+
+// prepared is what an account is about to tell of its spans.
+type prepared struct {
+	spans []*span
+	own   []Committed
+}
+
+// prepare adds the sheets of the account, and reports whether they are news.
+func (s *state) prepare(sheets *[]tally.Sheet) (p prepared, isNews bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lookAhead()
+	isNews, p.spans = s.isNews(), slices.Clone(s.spans)
+	order := s.book.order.Add(1)
+	for _, one := range p.spans {
+		c := one.commitment(order)
+		p.own = append(p.own, c)
+		*sheets = append(*sheets, s.sheet(one, s.book.writer, c))
+	}
+	return p, isNews
 }
 
 // lookAhead sets what the spans commit ahead; mu is held.
@@ -59,12 +78,12 @@ func (s *state) isNews() bool {
 }
 
 // take takes over what the store has of other processes, and returns what it lacks.
-func (s *state) take(spans []*span, own []Committed, all []map[string]string) (lacking []tally.Sheet) {
+func (s *state) take(p prepared, all []map[string]string) (lacking []tally.Sheet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.book.options.Now()
 	s.answered.Store(now.UnixNano())
-	for i, one := range spans {
+	for i, one := range p.spans {
 		told := readTotals(all[i])
 		for writer, committed := range told {
 			known, there := one.committed[writer]
@@ -73,7 +92,7 @@ func (s *state) take(spans []*span, own []Committed, all []map[string]string) (l
 				one.committed[writer] = peer{committed, now}
 			}
 		}
-		one.confirm(own[i])
+		one.confirm(p.own[i])
 		if s.book.options.Shared.IsSettled() {
 			one.isOut = false
 		}
@@ -188,5 +207,5 @@ func (a *Account) refresh() bool {
 func (a *Account) ask() error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.book.options.Timeout)
 	defer cancel()
-	return a.commit(ctx)
+	return a.book.commit(ctx, a.state)
 }

@@ -1,11 +1,13 @@
 package budget
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/tally"
 	"github.com/patchbay-ai/patchbay/internal/tally/tallytest"
 )
@@ -109,5 +111,38 @@ func TestAGatewayThatStopsLeavesNothingReserved(t *testing.T) {
 	book.Close(t.Context())
 	if last := read(); last.Amounts[Tokens] != 0 || last.Reserved[Tokens] != 0 {
 		t.Errorf("left is %+v", last)
+	}
+}
+
+// However many accounts there are, all of them are told with a few round trips.
+func TestManyAccountsAreToldTogether(t *testing.T) {
+	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	store := newTeam(func() time.Time { return now })
+	book := New(Options{
+		Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, FailOpen: true, Timeout: time.Minute, Now: store.now,
+		Shared: store.member("w"), manual: true, pause: noPause,
+	})
+	const accounts = 2*commitAtOnce + 10
+	for n := range accounts {
+		name := fmt.Sprint("key/k", n)
+		account := book.Open(name, KeySubject(name), Budgets{Total: Budget{Tokens: 100}})
+		var charge Charge
+		if refused, err := charge.Reserve(t.Context(), [2]*Account{account}, Amounts{1, 70, 0}, now); refused != nil || err != nil {
+			t.Fatal(refused, err)
+		}
+		charge.Settle(schema.Usage{Total: int64(n % 50)}, 0)
+	}
+	before := store.store.Told()
+	book.exchange(t.Context())
+	if told := store.store.Told() - before; told != 3 {
+		t.Errorf("%d round trips for %d accounts", told, accounts)
+	}
+	for n := range accounts {
+		sheet := tally.Sheet{Name: fmt.Sprintf(":budget:{key/k%d}:BUDGET_TOTAL:all", n), IsRead: true}
+		for _, one := range readTotals(store.store.Tell([]tally.Sheet{sheet}, false)[0]) {
+			if one.Amounts != (Amounts{1, int64(n % 50), 0}) {
+				t.Fatalf("account %d has told %+v", n, one)
+			}
+		}
 	}
 }
