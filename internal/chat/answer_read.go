@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
 
 // The members of a message or delta in which something is said.
@@ -32,7 +31,7 @@ func (c *Choice) Read(choice, said jsonscan.Value) {
 	var m [saidMembers]jsonscan.Value
 	said.Find(saidNames, m[:])
 	c.Text, c.Thinking = textIn(m[saidContent]), thinkingIn(&m)
-	c.Refusal = rawText(m[saidRefusal])
+	c.Refusal = TextOf(m[saidRefusal])
 	for call := m[saidCalls].First(); call.Kind() != jsonscan.Absent; call = call.Next() {
 		if call.Kind() == jsonscan.Object {
 			c.Calls = append(c.Calls, saidCall(call))
@@ -43,11 +42,11 @@ func (c *Choice) Read(choice, said jsonscan.Value) {
 		if address.Kind() == jsonscan.Object {
 			address = address.Get("url")
 		}
-		c.Images = append(c.Images, rawText(address))
+		c.Images = append(c.Images, TextOf(address))
 	}
 	c.Blocks = objectsIn(c.Blocks, m[saidBlocks])
 	c.Details = objectsIn(c.Details, m[saidDetails])
-	c.Extra = objectIn(m[saidExtra])
+	c.Extra = ofKind(m[saidExtra], jsonscan.Object)
 	if m[saidAnnotations].Kind() == jsonscan.Array {
 		c.Annotations = m[saidAnnotations].Raw()
 	}
@@ -67,7 +66,7 @@ func (c *Choice) Read(choice, said jsonscan.Value) {
 // two names for it, or give it as parts of the content, as Mistral's API does.
 func thinkingIn(m *[saidMembers]jsonscan.Value) []byte {
 	for _, v := range m[saidReasoningContent : saidReasoning+1] {
-		if text := rawText(v); len(text) > 0 {
+		if text := TextOf(v); len(text) > 0 {
 			return text
 		}
 	}
@@ -79,7 +78,7 @@ func textIn(content jsonscan.Value) []byte {
 	if content.Kind() == jsonscan.Array {
 		return joinParts(nil, content, "text")
 	}
-	return rawText(content)
+	return TextOf(content)
 }
 
 // joinParts appends the texts of the parts of a type. A part has its text in a member of
@@ -93,7 +92,7 @@ func joinParts(dst []byte, parts jsonscan.Value, kind string) []byte {
 			continue
 		}
 		inner := p.Get(kind)
-		dst = append(dst, rawText(inner)...)
+		dst = append(dst, TextOf(inner)...)
 		dst = joinParts(dst, inner, "text")
 	}
 	return dst
@@ -103,39 +102,16 @@ func joinParts(dst []byte, parts jsonscan.Value, kind string) []byte {
 // backends give arguments as an object where others give its text.
 func saidCall(c jsonscan.Value) ToolCall {
 	function := c.Get("function")
-	call := ToolCall{Index: -1, ID: rawText(c.Get("id")), Name: rawText(function.Get("name")), Extra: objectIn(c.Get("extra_content"))}
+	call := ToolCall{Index: -1, ID: TextOf(c.Get("id")), Name: TextOf(function.Get("name")), Extra: ofKind(c.Get("extra_content"), jsonscan.Object)}
 	if index, ok := c.Get("index").Int(); ok {
 		call.Index = index
 	}
 	if arguments := function.Get("arguments"); arguments.Kind() == jsonscan.Object {
-		call.Arguments = escaped(arguments.Raw())
+		call.Arguments = Escape(arguments.Raw())
 	} else {
-		call.Arguments = rawText(arguments)
+		call.Arguments = TextOf(arguments)
 	}
 	return call
-}
-
-// escaped returns the text that bytes are.
-func escaped(text []byte) []byte {
-	quoted := jsonwrite.AppendText(nil, text)
-	return quoted[1 : len(quoted)-1]
-}
-
-// rawText returns the text of a string, nil for anything else. Appending to it leaves the
-// document alone.
-func rawText(v jsonscan.Value) []byte {
-	if v.Kind() != jsonscan.String {
-		return nil
-	}
-	raw := v.Raw()
-	return raw[1 : len(raw)-1 : len(raw)-1]
-}
-
-func objectIn(v jsonscan.Value) []byte {
-	if v.Kind() != jsonscan.Object {
-		return nil
-	}
-	return v.Raw()
 }
 
 // objectsIn adds the elements of an array that are objects.

@@ -8,37 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
-// The places of the members of a unified request that have a place in a Request. Those
-// before placeSettings are no settings.
-const (
-	placeModel = iota
-	placeMessages
-	placeStream
-	placeStreamOptions
-	placeExtraBody
-	placeTools
-	placeToolChoice
-	placeParallelToolCalls
-	placeResponseFormat
-	placeUser
-	placeEffort
-	placeMaxCompletionTokens
-	placeMaxTokens
-	placeN
-	placeTemperature
-	placeTopP
-	placeTopK
-	placeSeed
-	placeStop
-	placePresencePenalty
-	placeFrequencyPenalty
-	placeLogprobs
-	placeTopLogprobs
-	placeVerbosity
-	placeCount
-)
-
-// names are the names of these members, in the order of their places.
+// names are the names of the members of a unified request that have a place in a Request.
 var names = jsonscan.NewNames("model", "messages", "stream", "stream_options", "extra_body", "tools", "tool_choice",
 	"parallel_tool_calls", "response_format", "user", "reasoning_effort", "max_completion_tokens", "max_tokens", "n",
 	"temperature", "top_p", "top_k", "seed", "stop", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "verbosity")
@@ -47,34 +17,29 @@ var names = jsonscan.NewNames("model", "messages", "stream", "stream_options", "
 // count as if they stood among its own, unless the request has these itself. Either may be
 // absent.
 func ReadSettings(own, extra jsonscan.Value) Settings {
-	var found, more [placeCount]jsonscan.Value
-	own.Find(names, found[:])
-	if extra.Find(names, more[:]); extra.Given() {
-		for i, v := range more {
-			if !found[i].Given() {
-				found[i] = v
-			}
-		}
+	s := Settings{own: own, extra: extra}
+	s.N, s.Temperature, s.TopP, s.TopK = s.Other("n"), s.Other("temperature"), s.Other("top_p"), s.Other("top_k")
+	s.Seed, s.Stop, s.PresencePenalty, s.FrequencyPenalty = s.Other("seed"), s.Other("stop"), s.Other("presence_penalty"), s.Other("frequency_penalty")
+	s.Logprobs, s.TopLogprobs, s.Verbosity = Given(s.Other("logprobs")), s.Other("top_logprobs"), s.Other("verbosity")
+	s.User = TextOf(s.Other("user"))
+	if s.MaxTokens = s.Other("max_completion_tokens"); !s.MaxTokens.Given() {
+		s.MaxTokens = s.Other("max_tokens")
 	}
-	s := Settings{
-		N: found[placeN], Temperature: found[placeTemperature], TopP: found[placeTopP], TopK: found[placeTopK],
-		Seed: found[placeSeed], Stop: found[placeStop], PresencePenalty: found[placePresencePenalty],
-		FrequencyPenalty: found[placeFrequencyPenalty], Logprobs: Given(found[placeLogprobs]), TopLogprobs: found[placeTopLogprobs],
-		Verbosity: found[placeVerbosity], User: TextOf(found[placeUser]), MaxTokens: found[placeMaxCompletionTokens],
-		own: own, extra: extra,
-	}
-	if !s.MaxTokens.Given() {
-		s.MaxTokens = found[placeMaxTokens]
-	}
-	if effort := found[placeEffort]; effort.Kind() == jsonscan.String {
-		s.Effort = string(effort.Text())
-	} else if effort.Given() {
-		s.Effort = string(effort.Raw()) // no word: every dialect refuses it
-	}
-	if format := found[placeResponseFormat]; format.Given() {
+	s.SetEffort(s.Other("reasoning_effort"))
+	if format := s.Other("response_format"); format.Given() {
 		s.Format = Format{Given: true, Type: string(format.Get("type").Text())}
 	}
 	return s
+}
+
+// SetEffort sets how hard the model is to think. What is no word is kept, because every
+// dialect refuses words that it does not know.
+func (s *Settings) SetEffort(v jsonscan.Value) {
+	if v.Kind() == jsonscan.String {
+		s.Effort = string(v.Text())
+	} else if v.Given() {
+		s.Effort = string(v.Raw())
+	}
 }
 
 // Read reads what a request in the unified shape has beside its settings, which were read

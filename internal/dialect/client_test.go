@@ -98,7 +98,7 @@ func passedCall(req *schema.Request, to *dialect.Target, call *wire.Call) error 
 func doorRequest(t *testing.T, read *int) *schema.Request {
 	t.Helper()
 	req := schema.Request{Decode: upper{read}.decode}
-	if err := req.ParseBody(schema.DoorMessages, []byte(`{"model":"M","SAYS":"HI"}`), jsonscan.NewNames("model"), nil); err != nil {
+	if err := req.ParseBody(schema.DoorMessages, []byte(`{"model":"M","SAYS":"HI"}`), jsonscan.NewNames("model")); err != nil {
 		t.Fatal(err)
 	}
 	return &req

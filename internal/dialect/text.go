@@ -5,19 +5,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
 
 // RawText returns the content of a JSON string as it came, escapes and all.
 // Appending to it leaves the document alone.
-func RawText(v jsonscan.Value) []byte {
-	if v.Kind() != jsonscan.String {
-		return nil
-	}
-	raw := v.Raw()
-	return raw[1 : len(raw)-1 : len(raw)-1]
-}
+func RawText(v jsonscan.Value) []byte { return chat.TextOf(v) }
 
 // CompactObject returns an object without the spaces between its tokens, which
 // plain answers are full of.
@@ -56,7 +50,4 @@ func AppendReminder(dst, text []byte) []byte {
 }
 
 // EscapeText returns the content of the JSON string that a text is.
-func EscapeText(text []byte) []byte {
-	quoted := jsonwrite.AppendText(nil, text)
-	return quoted[1 : len(quoted)-1]
-}
+func EscapeText(text []byte) []byte { return chat.Escape(text) }

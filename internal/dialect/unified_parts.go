@@ -30,18 +30,3 @@ func InOneLine(v jsonscan.Value) []byte {
 	}
 	return compact
 }
-
-// BeginCall begins a tool call up to its arguments, which are a JSON string that
-// holds an object. The id and the name of the function are JSON. Calls of a stream
-// are numbered; an index below 0 means that the call is part of a whole message.
-func BeginCall(w *jsonwrite.Writer, index int, id, name []byte) {
-	w.Object()
-	if index >= 0 {
-		w.Name("index")
-		w.Int(int64(index))
-	}
-	w.Member("id", id)
-	w.Open(`"type":"function","function":{`)
-	w.Member("name", name)
-	w.Name("arguments")
-}

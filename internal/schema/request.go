@@ -208,15 +208,14 @@ func (r *Request) checkModel(model jsonscan.Value) error {
 }
 
 // ParseBody reads the body of a request in the dialect of a door that is not unified, and
-// checks what the requests of all doors have in common. It puts the fields that have one of
-// the names into found, as jsonscan.Value.Find does. A key that differs only in case from
+// checks what the requests of all doors have in common. A key that differs only in case from
 // one of the names is refused.
-func (r *Request) ParseBody(door Door, body []byte, names *jsonscan.Names, found []jsonscan.Value) error {
+func (r *Request) ParseBody(door Door, body []byte, names *jsonscan.Names) error {
 	if err := r.scan(door, body); err != nil {
 		return err
 	}
 	root := r.Body.Root()
-	if root.Find(names, found) > 0 {
+	if root.Find(names, nil) > 0 {
 		if err := r.checkCase(root, func(_ ServiceType, name []byte) bool { return names.Has(name) }); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 // ReadCountRequest reads a request for the number of tokens of a message. Such
 // requests are no use of a model, so that neither the ledger nor a limit counts them.
 func ReadCountRequest(req *schema.Request, body []byte) error {
-	if err := readRequest(req, schema.DoorCountTokens, body, new(fields)); err != nil {
+	if err := readRequest(req, schema.DoorCountTokens, body); err != nil {
 		return err
 	}
 	req.Stream, req.IncludeUsage, req.Uncounted = false, false, true

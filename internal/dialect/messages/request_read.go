@@ -20,43 +20,43 @@ var Client = &dialect.Client{Reply: replyMessage, Events: eventsMessage}
 // uses, and the numbers by the rules of the API; a backend of this dialect gets the body
 // as it came.
 func ReadRequest(req *schema.Request, body []byte) error {
-	var f fields
-	if err := readRequest(req, schema.DoorMessages, body, &f); err != nil {
+	if err := readRequest(req, schema.DoorMessages, body); err != nil {
 		return err
 	}
-	if err := checkSampling(&f); err != nil {
+	root := req.Body.Root()
+	if err := checkSampling(root); err != nil {
 		return err
 	}
-	for _, v := range []jsonscan.Value{f[fieldMetadata], f[fieldThinking], f[fieldToolChoice]} {
+	for _, v := range []jsonscan.Value{root.Get("metadata"), root.Get("thinking"), root.Get("tool_choice")} {
 		if v.Given() && v.Kind() != jsonscan.Object {
 			name := string(v.Key())
 			return schema.InvalidValue(name, "'"+name+"' must be an object.")
 		}
 	}
-	return schema.CheckInteger("thinking.budget_tokens", f[fieldThinking].Get("budget_tokens"), leastBudget)
+	return schema.CheckInteger("thinking.budget_tokens", root.Get("thinking").Get("budget_tokens"), leastBudget)
 }
 
 // leastBudget is how many tokens of thinking the API lets a model have at least.
 const leastBudget = 1024
 
 // checkSampling checks how the answer is to be sampled and where it ends.
-func checkSampling(f *fields) error {
-	if !f[fieldMaxTokens].Given() {
+func checkSampling(root jsonscan.Value) error {
+	if !root.Get("max_tokens").Given() {
 		return schema.MissingParameter("max_tokens")
 	}
-	if err := schema.CheckInteger("max_tokens", f[fieldMaxTokens], 0); err != nil {
+	if err := schema.CheckInteger("max_tokens", root.Get("max_tokens"), 0); err != nil {
 		return err
 	}
-	if err := schema.CheckNumber("temperature", f[fieldTemperature], 0, 1); err != nil {
+	if err := schema.CheckNumber("temperature", root.Get("temperature"), 0, 1); err != nil {
 		return err
 	}
-	if err := schema.CheckNumber("top_p", f[fieldTopP], 0, 1); err != nil {
+	if err := schema.CheckNumber("top_p", root.Get("top_p"), 0, 1); err != nil {
 		return err
 	}
-	if err := schema.CheckInteger("top_k", f[fieldTopK], 0); err != nil {
+	if err := schema.CheckInteger("top_k", root.Get("top_k"), 0); err != nil {
 		return err
 	}
-	stop := f[fieldStopSequences]
+	stop := root.Get("stop_sequences")
 	if !stop.Given() {
 		return nil
 	}
@@ -71,12 +71,17 @@ func checkSampling(f *fields) error {
 	return nil
 }
 
-func readRequest(req *schema.Request, door schema.Door, body []byte, f *fields) error {
-	if err := req.ParseBody(door, body, fieldNames, f[:]); err != nil {
+// fieldNames are the names of the fields of a request that are read here.
+var fieldNames = jsonscan.NewNames("model", "messages", "system", "stream", "metadata", "max_tokens", "temperature", "top_p", "top_k",
+	"stop_sequences", "tools", "tool_choice", "thinking", "output_config", "output_format", "mcp_servers", "container", "compaction", "thread")
+
+func readRequest(req *schema.Request, door schema.Door, body []byte) error {
+	if err := req.ParseBody(door, body, fieldNames); err != nil {
 		return err
 	}
 	req.Decode = readChat
-	switch messages := f[fieldMessages]; {
+	root := req.Body.Root()
+	switch messages := root.Get("messages"); {
 	case !messages.Given():
 		return schema.MissingParameter("messages")
 	case messages.Kind() != jsonscan.Array:
@@ -84,7 +89,7 @@ func readRequest(req *schema.Request, door schema.Door, body []byte, f *fields) 
 	case messages.Empty():
 		return schema.InvalidValue("messages", "'messages' must have at least one message.")
 	}
-	switch stream := f[fieldStream]; stream.Kind() {
+	switch stream := root.Get("stream"); stream.Kind() {
 	case jsonscan.Absent, jsonscan.Null, jsonscan.False:
 	case jsonscan.True:
 		// Tokens are counted for every stream, and clients always get them.
@@ -92,7 +97,7 @@ func readRequest(req *schema.Request, door schema.Door, body []byte, f *fields) 
 	default:
 		return schema.InvalidValue("stream", "'stream' must be true or false.")
 	}
-	if user := f[fieldMetadata].Get("user_id"); user.Given() {
+	if user := root.Get("metadata").Get("user_id"); user.Given() {
 		if user.Kind() != jsonscan.String {
 			return schema.InvalidValue("metadata.user_id", "'metadata.user_id' must be a string.")
 		}
@@ -104,7 +109,7 @@ func readRequest(req *schema.Request, door schema.Door, body []byte, f *fields) 
 // reader reads a request.
 type reader struct {
 	chat.Request
-	f    fields
+	root jsonscan.Value // of the body
 	room chat.Room
 
 	blocks jsonscan.Document // the content of the message at hand
@@ -122,7 +127,7 @@ const longestUser = 64
 // understands, such as cache_control, are left out. What changes the answer and has no
 // equal is an error.
 func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
-	r := &reader{f: fieldsOf(req.Body.Root()), room: room}
+	r := &reader{root: req.Body.Root(), room: room}
 	r.blocks.Deep, r.deep.Deep = true, true
 	for _, step := range []func() *schema.Error{
 		r.refuse, r.readMessages, r.readTools, r.readSampling, r.readFormat,
@@ -136,20 +141,20 @@ func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
 	}
 	r.readThinking()
 	if len(req.User) > 0 && len(req.User) <= longestUser {
-		r.User = chat.TextOf(r.f[fieldMetadata].Get("user_id"))
+		r.User = chat.TextOf(r.root.Get("metadata").Get("user_id"))
 	}
 	return &r.Request, nil
 }
 
 // refuse returns an error for fields that only a backend of this dialect can obey.
 func (r *reader) refuse() *schema.Error {
-	for _, v := range []jsonscan.Value{r.f[fieldMCPServers], r.f[fieldContainer], r.f[fieldCompaction]} {
+	for _, v := range []jsonscan.Value{r.root.Get("mcp_servers"), r.root.Get("container"), r.root.Get("compaction")} {
 		if v.Given() && !v.Empty() {
 			name := string(v.Key())
 			return schema.InvalidValue(name, "'"+name+"' is not supported by the backend of this model.")
 		}
 	}
-	if r.f[fieldThread].Given() {
+	if r.root.Get("thread").Given() {
 		// The messages of a thread are those since its last turn. Clients that know the
 		// code in the details send the request again without a thread.
 		err := schema.InvalidValue("thread", "'thread' is not supported by the backend of this model, which keeps no conversations. Send the whole conversation without it.")
@@ -161,11 +166,11 @@ func (r *reader) refuse() *schema.Error {
 
 // readSampling reads how the answer is sampled and where it ends.
 func (r *reader) readSampling() *schema.Error {
-	if n, ok := r.f[fieldMaxTokens].Int(); ok && n == 0 {
+	if n, ok := r.root.Get("max_tokens").Int(); ok && n == 0 {
 		return schema.InvalidValue("max_tokens", "'max_tokens' is 0, which fills a cache of prompts that the backend of this model does not have. It must be at least 1.")
 	}
-	r.MaxTokens, r.Temperature, r.TopP, r.TopK = r.f[fieldMaxTokens], r.f[fieldTemperature], r.f[fieldTopP], r.f[fieldTopK]
-	if stop := r.f[fieldStopSequences]; !stop.Empty() {
+	r.MaxTokens, r.Temperature, r.TopP, r.TopK = r.root.Get("max_tokens"), r.root.Get("temperature"), r.root.Get("top_p"), r.root.Get("top_k")
+	if stop := r.root.Get("stop_sequences"); !stop.Empty() {
 		r.Stop = stop
 	}
 	return nil
@@ -174,10 +179,10 @@ func (r *reader) readSampling() *schema.Error {
 // readFormat reads the schema that the answer is to have.
 func (r *reader) readFormat() *schema.Error {
 	param := "output_config.format"
-	format := r.f[fieldOutputConfig].Get("format")
+	format := r.root.Get("output_config").Get("format")
 	if !format.Given() {
 		param = "output_format"
-		format = r.f[fieldOutputFormat]
+		format = r.root.Get("output_format")
 	}
 	if !format.Given() {
 		return nil
@@ -194,13 +199,13 @@ func (r *reader) readFormat() *schema.Error {
 // where the model decides itself, or is not to think, or only an effort is given, the
 // effort is a hint: many models refuse to be told an effort.
 func (r *reader) readThinking() {
-	effort := string(r.f[fieldOutputConfig].Get("effort").Text())
+	effort := string(r.root.Get("output_config").Get("effort").Text())
 	switch effort {
 	case "low", "medium", "high", "xhigh", "max":
 	default:
 		effort = ""
 	}
-	thinking := r.f[fieldThinking]
+	thinking := r.root.Get("thinking")
 	switch string(thinking.Get("type").Text()) {
 	case "enabled":
 		if effort == "" {
@@ -228,9 +233,9 @@ func effortOfBudget(budget int64) string {
 
 // readTools reads the tools and the choice among them.
 func (r *reader) readTools() *schema.Error {
-	tools := r.f[fieldTools]
+	tools := r.root.Get("tools")
 	if !tools.Given() || tools.Kind() == jsonscan.Array && tools.Empty() {
-		if kind := string(r.f[fieldToolChoice].Get("type").Text()); kind == "any" || kind == "tool" {
+		if kind := string(r.root.Get("tool_choice").Get("type").Text()); kind == "any" || kind == "tool" {
 			return schema.InvalidValue("tool_choice", "'tool_choice' asks for a tool, but there are no 'tools'.")
 		}
 		return nil
@@ -281,7 +286,7 @@ func (r *reader) readTool(tool jsonscan.Value) *schema.Error {
 }
 
 func (r *reader) readToolChoice() *schema.Error {
-	choice := r.f[fieldToolChoice]
+	choice := r.root.Get("tool_choice")
 	if !choice.Given() {
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 
 // readMessages reads the system prompt and the turns.
 func (r *reader) readMessages() *schema.Error {
-	m := r.f[fieldMessages].First()
-	r.Messages = chat.Grow(&r.room, r.Messages, r.f[fieldMessages])
+	m := r.root.Get("messages").First()
+	r.Messages = chat.Grow(&r.room, r.Messages, r.root.Get("messages"))
 	i := 0
 	var leading chat.Text // the texts of system messages before the first turn
 	for ; string(m.Get("role").Text()) == chat.System; m = m.Next() {
@@ -25,7 +25,7 @@ func (r *reader) readMessages() *schema.Error {
 		leading = chat.JoinApart(leading, text)
 		i++
 	}
-	system, err := r.systemTexts(r.f[fieldSystem])
+	system, err := r.systemTexts(r.root.Get("system"))
 	if err != nil {
 		return schema.InvalidValue("system", "'system' "+err.Message)
 	}

@@ -17,11 +17,10 @@ import (
 // writeEcho writes the members of a response that repeat the request, with the values that
 // hold where the request has none.
 func writeEcho(w *jsonwrite.Writer, root jsonscan.Value) {
-	f := fieldsOf(root)
 	w.Literal(`"background":false`)
 	for _, m := range echoed {
-		if v := f[m.place]; v.Given() {
-			w.Name(string(v.Key()))
+		w.Name(m.name)
+		if v := root.Get(m.name); v.Given() {
 			w.Raw(dialect.InOneLine(v))
 		} else {
 			w.Literal(m.without)
@@ -45,29 +44,28 @@ func sizeOfEcho(root jsonscan.Value) int {
 // echoed are the members of a request that a response repeats, in their order, and what
 // it has where the request has none.
 var echoed = [...]struct {
-	place   int
-	without string // the whole member
+	name, without string
 }{
-	{fieldInstructions, `"instructions":null`},
-	{fieldMaxOutputTokens, `"max_output_tokens":null`},
-	{fieldMaxToolCalls, `"max_tool_calls":null`},
-	{fieldMetadata, `"metadata":{}`},
-	{fieldModel, `"model":""`},
-	{fieldParallelToolCalls, `"parallel_tool_calls":true`},
-	{fieldPreviousResponseID, `"previous_response_id":null`},
-	{fieldPromptCacheKey, `"prompt_cache_key":null`},
-	{fieldReasoning, `"reasoning":{"effort":null,"summary":null}`},
-	{fieldSafetyIdentifier, `"safety_identifier":null`},
-	{fieldServiceTier, `"service_tier":null`},
-	{fieldStore, `"store":true`},
-	{fieldTemperature, `"temperature":null`},
-	{fieldText, `"text":{"format":{"type":"text"}}`},
-	{fieldToolChoice, `"tool_choice":"auto"`},
-	{fieldTools, `"tools":[]`},
-	{fieldTopLogprobs, `"top_logprobs":0`},
-	{fieldTopP, `"top_p":null`},
-	{fieldTruncation, `"truncation":"disabled"`},
-	{fieldUser, `"user":null`},
+	{"instructions", `null`},
+	{"max_output_tokens", `null`},
+	{"max_tool_calls", `null`},
+	{"metadata", `{}`},
+	{"model", `""`},
+	{"parallel_tool_calls", `true`},
+	{"previous_response_id", `null`},
+	{"prompt_cache_key", `null`},
+	{"reasoning", `{"effort":null,"summary":null}`},
+	{"safety_identifier", `null`},
+	{"service_tier", `null`},
+	{"store", `true`},
+	{"temperature", `null`},
+	{"text", `{"format":{"type":"text"}}`},
+	{"tool_choice", `"auto"`},
+	{"tools", `[]`},
+	{"top_logprobs", `0`},
+	{"top_p", `null`},
+	{"truncation", `"disabled"`},
+	{"user", `null`},
 }
 
 // The states of a response and of its items.

@@ -12,24 +12,32 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
+// fieldNames are the names of the fields of a request that are read here or that a response
+// repeats.
+var fieldNames = jsonscan.NewNames("model", "input", "instructions", "previous_response_id", "store", "stream", "background",
+	"conversation", "prompt", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens",
+	"max_tool_calls", "temperature", "top_p", "top_logprobs", "include", "text", "reasoning", "user",
+	"safety_identifier", "metadata", "truncation", "extra_body", "service_tier", "moderation",
+	"prompt_cache_key")
+
 // Parse reads the body of a request, as far as is needed before the request is routed.
 func Parse(req *schema.Request, body []byte) error {
-	var f fields
-	if err := req.ParseBody(schema.DoorResponses, body, fieldNames, f[:]); err != nil {
+	if err := req.ParseBody(schema.DoorResponses, body, fieldNames); err != nil {
 		return err
 	}
-	if err := checkNumbers(&f); err != nil {
+	root := req.Body.Root()
+	if err := checkNumbers(root); err != nil {
 		return err
 	}
-	if err := checkKinds(&f); err != nil {
+	if err := checkKinds(root); err != nil {
 		return err
 	}
-	if err := req.CheckExtraBody(f[fieldExtraBody]); err != nil {
+	if err := req.CheckExtraBody(root.Get("extra_body")); err != nil {
 		return err
 	}
-	req.Stream = f[fieldStream].Kind() == jsonscan.True
+	req.Stream = root.Get("stream").Kind() == jsonscan.True
 	req.IncludeUsage = true // the last event has the usage
-	for _, v := range []jsonscan.Value{f[fieldUser], f[fieldSafetyIdentifier]} {
+	for _, v := range []jsonscan.Value{root.Get("user"), root.Get("safety_identifier")} {
 		if !v.Given() {
 			continue
 		}
@@ -46,20 +54,20 @@ func Parse(req *schema.Request, body []byte) error {
 
 // checkNumbers checks the numbers of a request by the rules of the API, whatever backend
 // it is for.
-func checkNumbers(f *fields) error {
-	if err := schema.CheckInteger("max_output_tokens", f[fieldMaxOutputTokens], 1); err != nil {
+func checkNumbers(root jsonscan.Value) error {
+	if err := schema.CheckInteger("max_output_tokens", root.Get("max_output_tokens"), 1); err != nil {
 		return err
 	}
-	if err := schema.CheckInteger("max_tool_calls", f[fieldMaxToolCalls], 1); err != nil {
+	if err := schema.CheckInteger("max_tool_calls", root.Get("max_tool_calls"), 1); err != nil {
 		return err
 	}
-	if err := schema.CheckNumber("temperature", f[fieldTemperature], 0, 2); err != nil {
+	if err := schema.CheckNumber("temperature", root.Get("temperature"), 0, 2); err != nil {
 		return err
 	}
-	if err := schema.CheckNumber("top_p", f[fieldTopP], 0, 1); err != nil {
+	if err := schema.CheckNumber("top_p", root.Get("top_p"), 0, 1); err != nil {
 		return err
 	}
-	top := f[fieldTopLogprobs]
+	top := root.Get("top_logprobs")
 	if err := schema.CheckInteger("top_logprobs", top, 0); err != nil {
 		return err
 	}
@@ -68,19 +76,18 @@ func checkNumbers(f *fields) error {
 
 // checkKinds checks the fields that a response repeats or that are looked into, whatever
 // backend the request is for.
-func checkKinds(f *fields) error {
+func checkKinds(root jsonscan.Value) error {
 	for _, field := range [...]struct {
-		place int
-		kind  jsonscan.Kind
-		want  string
+		name string
+		kind jsonscan.Kind
+		want string
 	}{
-		{fieldMetadata, jsonscan.Object, "an object"}, {fieldReasoning, jsonscan.Object, "an object"}, {fieldText, jsonscan.Object, "an object"},
-		{fieldInclude, jsonscan.Array, "an array"}, {fieldTools, jsonscan.Array, "an array"},
-		{fieldInstructions, jsonscan.String, "a string"}, {fieldPreviousResponseID, jsonscan.String, "a string"},
+		{"metadata", jsonscan.Object, "an object"}, {"reasoning", jsonscan.Object, "an object"}, {"text", jsonscan.Object, "an object"},
+		{"include", jsonscan.Array, "an array"}, {"tools", jsonscan.Array, "an array"},
+		{"instructions", jsonscan.String, "a string"}, {"previous_response_id", jsonscan.String, "a string"},
 	} {
-		if v := f[field.place]; v.Given() && v.Kind() != field.kind {
-			name := string(v.Key())
-			return invalid(name, "'"+name+"' must be "+field.want+".")
+		if v := root.Get(field.name); v.Given() && v.Kind() != field.kind {
+			return invalid(field.name, "'"+field.name+"' must be "+field.want+".")
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 type reader struct {
 	chat.Request
 
-	f    fields
+	root jsonscan.Value // of the body
 	past Past
 	req  Request
 	room chat.Room
@@ -39,14 +39,14 @@ type reader struct {
 // room.
 func Read(root jsonscan.Value, past Past, room chat.Room) (*Request, error) {
 	r := &reader{
-		f: fieldsOf(root), past: past, room: room,
+		root: root, past: past, room: room,
 		req: Request{ID: NewID(), Created: time.Now().Unix(), root: root},
 	}
-	r.req.Store = r.f[fieldStore].Kind() != jsonscan.False
+	r.req.Store = r.root.Get("store").Kind() != jsonscan.False
 	if err := r.refuse(); err != nil {
 		return nil, err
 	}
-	r.Settings = chat.ReadSettings(jsonscan.Value{}, r.f[fieldExtraBody])
+	r.Settings = chat.ReadSettings(jsonscan.Value{}, r.root.Get("extra_body"))
 	if err := r.readMessages(); err != nil {
 		return nil, err
 	}
@@ -64,18 +64,13 @@ func Read(root jsonscan.Value, past Past, room chat.Room) (*Request, error) {
 // Refuse returns an error for a request that asks for something which no request gets:
 // the gateway neither keeps conversations nor works in the background.
 func Refuse(root jsonscan.Value) error {
-	f := fieldsOf(root)
-	return f.refuse()
-}
-
-func (f *fields) refuse() error {
-	if f[fieldConversation].Given() {
+	if root.Get("conversation").Given() {
 		return invalid("conversation", "Conversations are not kept here. Send the items of the conversation as 'input', or name the response before in 'previous_response_id'.")
 	}
-	if f[fieldBackground].Kind() == jsonscan.True {
+	if root.Get("background").Kind() == jsonscan.True {
 		return invalid("background", "Responses in the background are not available here. Leave 'background' out, and use 'stream' for long answers.")
 	}
-	for _, v := range []jsonscan.Value{f[fieldStore], f[fieldStream], f[fieldParallelToolCalls], f[fieldBackground]} {
+	for _, v := range []jsonscan.Value{root.Get("store"), root.Get("stream"), root.Get("parallel_tool_calls"), root.Get("background")} {
 		if v.Given() && v.Kind() != jsonscan.True && v.Kind() != jsonscan.False {
 			name := string(v.Key())
 			return invalid(name, "'"+name+"' must be true or false.")
@@ -87,18 +82,18 @@ func (f *fields) refuse() error {
 // refuse returns an error for a request that asks for something that only a server has
 // which speaks the API itself.
 func (r *reader) refuse() error {
-	if r.f[fieldPrompt].Given() {
+	if r.root.Get("prompt").Given() {
 		return invalid("prompt", "Prompt templates are not kept here. Send the text of the prompt as 'instructions' or 'input'.")
 	}
-	if r.f[fieldModeration].Given() {
+	if r.root.Get("moderation").Given() {
 		return invalid("moderation", "Moderation of responses is not available here. Leave 'moderation' out.")
 	}
-	return r.f.refuse()
+	return Refuse(r.root)
 }
 
 // readMessages reads the messages: what came before, the instructions, and the input.
 func (r *reader) readMessages() error {
-	instructions := r.f[fieldInstructions]
+	instructions := r.root.Get("instructions")
 	if instructions.Given() {
 		if instructions.Kind() != jsonscan.String {
 			return invalid("instructions", "'instructions' must be a string.")
@@ -122,7 +117,7 @@ func (r *reader) readMessages() error {
 
 // readPrevious reads the conversation that ended with the previous response.
 func (r *reader) readPrevious() error {
-	previous := r.f[fieldPreviousResponseID]
+	previous := r.root.Get("previous_response_id")
 	if !previous.Given() {
 		return nil
 	}
@@ -185,7 +180,7 @@ func shorten(text string) string {
 
 // readInput reads the input: a text, or items.
 func (r *reader) readInput() error {
-	input := r.f[fieldInput]
+	input := r.root.Get("input")
 	switch {
 	case !input.Given():
 		if r.req.Previous != "" {
@@ -260,29 +255,23 @@ func (r *reader) addSystem() {
 // readSettings reads what is neither a message nor a tool. What stands in extra_body counts
 // where the API itself has no word for it, or the request does not use it.
 func (r *reader) readSettings() error {
-	f := &r.f
 	for _, field := range [...]struct {
 		own jsonscan.Value
 		to  *jsonscan.Value
 	}{
-		{f[fieldTemperature], &r.Temperature}, {f[fieldTopP], &r.TopP}, {f[fieldMaxOutputTokens], &r.MaxTokens},
-		{f[fieldText].Get("verbosity"), &r.Verbosity},
+		{r.root.Get("temperature"), &r.Temperature}, {r.root.Get("top_p"), &r.TopP}, {r.root.Get("max_output_tokens"), &r.MaxTokens},
+		{r.root.Get("text").Get("verbosity"), &r.Verbosity},
 	} {
 		if field.own.Given() {
 			*field.to = field.own
 		}
 	}
-	for _, user := range []jsonscan.Value{f[fieldSafetyIdentifier], f[fieldUser]} {
+	for _, user := range []jsonscan.Value{r.root.Get("safety_identifier"), r.root.Get("user")} {
 		if user.Given() {
 			r.User = chat.TextOf(user)
 		}
 	}
-	if effort := f[fieldReasoning].Get("effort"); effort.Given() {
-		r.Effort = string(effort.Text())
-		if effort.Kind() != jsonscan.String {
-			r.Effort = string(effort.Raw()) // no word: every dialect refuses it
-		}
-	}
+	r.SetEffort(r.root.Get("reasoning").Get("effort"))
 	r.readLogprobs()
 	if err := r.readFormat(); err != nil {
 		return err
@@ -292,10 +281,10 @@ func (r *reader) readSettings() error {
 
 // readLogprobs asks for the probabilities of tokens if the client does.
 func (r *reader) readLogprobs() {
-	top := r.f[fieldTopLogprobs]
+	top := r.root.Get("top_logprobs")
 	count, _ := top.Int()
 	wanted := count > 0
-	for include := r.f[fieldInclude].First(); include.Kind() != jsonscan.Absent; include = include.Next() {
+	for include := r.root.Get("include").First(); include.Kind() != jsonscan.Absent; include = include.Next() {
 		wanted = wanted || string(include.Text()) == "message.output_text.logprobs"
 	}
 	if wanted {
@@ -305,7 +294,7 @@ func (r *reader) readLogprobs() {
 
 // readFormat reads the form that the text of the answer is to have.
 func (r *reader) readFormat() *schema.Error {
-	text := r.f[fieldText]
+	text := r.root.Get("text")
 	if text.Given() && text.Kind() != jsonscan.Object {
 		return invalid("text", "'text' must be an object.")
 	}

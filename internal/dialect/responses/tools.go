@@ -199,7 +199,7 @@ func flatName(namespace, name string) string {
 
 // readTools reads the tools and which of them to use.
 func (r *reader) readTools() error {
-	if err := r.tools.addList(r.f[fieldTools], "tools"); err != nil {
+	if err := r.tools.addList(r.root.Get("tools"), "tools"); err != nil {
 		return err
 	}
 	choice, allowed, err := r.toolChoice()
@@ -218,7 +218,7 @@ func (r *reader) readTools() error {
 		return nil // nothing to choose from
 	}
 	r.ToolChoice = choice
-	r.SingleCall = r.f[fieldParallelToolCalls].Kind() == jsonscan.False
+	r.SingleCall = r.root.Get("parallel_tool_calls").Kind() == jsonscan.False
 	return nil
 }
 
@@ -232,7 +232,7 @@ func (r *reader) noTool() *schema.Error {
 
 // toolChoice returns which tool to use, and the tools that may be used, nil if all may.
 func (r *reader) toolChoice() (choice chat.ToolChoice, allowed map[string]bool, err *schema.Error) {
-	field := r.f[fieldToolChoice]
+	field := r.root.Get("tool_choice")
 	if !field.Given() {
 		return choice, nil, nil
 	}
