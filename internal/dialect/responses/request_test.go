@@ -140,6 +140,11 @@ func TestReading(t *testing.T) {
 			`"verbosity":"low","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"},"strict":true}}}`,
 		},
 		{
+			"members of extra_body count where the request does not give them itself",
+			`{"input":"a","temperature":0.5,"extra_body":{"temperature":0.1,"seed":3,"messages":[],"keep_alive":1}}`,
+			`"messages":[{"role":"user","content":"a"}],"temperature":0.5,"seed":3,"keep_alive":1}`,
+		},
+		{
 			"settings",
 			`{"input":"a","stream":true,"temperature":0.5,"top_p":0.9,"max_output_tokens":9,"safety_identifier":"u","reasoning":{"effort":"low","summary":"auto"},"top_logprobs":2,"metadata":{"a":"b"},"store":false,"service_tier":"flex","prompt_cache_key":"k","truncation":"auto"}`,
 			`"messages":[{"role":"user","content":"a"}],"max_tokens":9,"temperature":0.5,"top_p":0.9,"logprobs":true,"top_logprobs":2,"reasoning_effort":"low","user":"u"}`,
