@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,8 +26,9 @@ type Question struct {
 	Method   string
 	// Path is added to the path of the door at the backend, and Query to its query.
 	Path, Query string
-	// Client is the address of the caller.
+	// Client is the address of the caller, and Header what it sent.
 	Client netip.Addr
+	Header http.Header
 }
 
 // Ask puts a question to an instance that speaks the dialect of a door itself, and calls
@@ -49,7 +51,10 @@ func (p *Proxy) Ask(ctx context.Context, q Question, use func(body []byte)) (fou
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, errTotal)
 	defer cancel()
-	call := wire.Call{Method: q.Method, Path: extend(target.Path, q.Path, q.Query), Header: target.Header}
+	call := wire.Call{Method: q.Method, Path: extend(target.Path, q.Path, q.Query), Header: slices.Clone(target.Header)}
+	if err := authorize(ctx, instance, q.Header, &call); err != nil {
+		return false, classifier{instance, &schema.Request{Service: q.Door.Service()}}.classify(err, false).err
+	}
 	response, err := p.client.Send(ctx, &instance.Origin, &call, transport.Timeouts{
 		Connect: instance.Timeouts.Connect.Std(), FirstByte: askTime, Idle: instance.Timeouts.Idle.Std(),
 	})

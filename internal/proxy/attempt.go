@@ -193,13 +193,19 @@ func (a *attempt) addHeaders(ctx context.Context) error {
 	a.addHops()
 	a.out.AddHeader("X-Request-Id", a.Caller.RequestID)
 	a.addTrace()
-	if a.instance.Target.ForwardAuthorization {
-		if credential, given := a.instance.Kind.Forwarded(a.Caller.Header.Get("Authorization"), access.KeyIn(a.Caller.Header)); given {
-			a.out.AddHeader(credential.Name, credential.Value)
+	return authorize(ctx, a.instance, a.Caller.Header, &a.out)
+}
+
+// authorize adds the credential to a call that is complete otherwise: the caller's own
+// where the instance wants it and the caller sent one, else the instance's.
+func authorize(ctx context.Context, i *backend.Instance, caller http.Header, call *wire.Call) error {
+	if i.Target.ForwardAuthorization {
+		if credential, given := i.Kind.Forwarded(caller.Get("Authorization"), access.KeyIn(caller)); given {
+			call.AddHeader(credential.Name, credential.Value)
 			return nil
 		}
 	}
-	return a.instance.Target.Authorize(ctx, &a.out)
+	return i.Target.Authorize(ctx, call)
 }
 
 // addTrace adds the headers of a distributed trace: the span of this attempt where the

@@ -44,6 +44,7 @@ func (a *API) askInstance(w http.ResponseWriter, r *http.Request, found *answers
 	has, err := a.proxy.Ask(r.Context(), proxy.Question{
 		Instance: found.Instance, Door: schema.DoorResponses, Method: r.Method,
 		Path: "/" + url.PathEscape(found.ID) + more, Query: r.URL.RawQuery, Client: web.ClientAddr(r, a.options.TrustedProxies),
+		Header: r.Header,
 	}, use)
 	var known *schema.Error
 	switch {

@@ -66,6 +66,32 @@ func TestSimulatedBackendsSpeakResponses(t *testing.T) {
 	}
 }
 
+// A backend that keeps a response is asked for it with the credential that made it: that of
+// the instance, or the caller's own where it is passed on.
+func TestKeptResponsesAreAskedForWithTheCredential(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		settings string
+		header   []string
+	}{
+		"the instance's": {settings: "api-key: backend-key-1"},
+		"the caller's":   {settings: "forward-authorization: true", header: []string{"Authorization", "Bearer backend-key-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, err := simulator.Start(simulator.Options{Key: "backend-key-1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(b.Close)
+			r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "responses: true", test.settings)))
+			id := gatewaytest.DecodeObject(t, r.Do("POST", "/v1/responses", `{"model":"m","input":"hi"}`, test.header...).Succeeds(t).Body)["id"].(string)
+			r.Do("GET", "/v1/responses/"+id, "", test.header...).Succeeds(t)
+			r.Do("DELETE", "/v1/responses/"+id, "", test.header...).Succeeds(t)
+		})
+	}
+}
+
 // What can go wrong at a backend goes wrong in the same way at each door: an answer that
 // breaks off never looks complete, an error inside the stream is one for the client, and a
 // late first byte only takes its time.
