@@ -17,10 +17,19 @@ import (
 // Balancer picks one of the instances that may be picked. The list is never
 // empty and holds instances of one pool in the order of their positions.
 type Balancer interface {
-	Pick(from []*backend.Instance, client netip.Addr) *backend.Instance
+	Pick(from []*backend.Instance, asked Asked) *backend.Instance
 	// Peek returns what Pick would, and does not change what Pick returns next. It
 	// returns nil if the choice is random, which it is not where there is only one.
-	Peek(from []*backend.Instance, client netip.Addr) *backend.Instance
+	Peek(from []*backend.Instance, asked Asked) *backend.Instance
+}
+
+// Asked is what a choice may depend on.
+type Asked struct {
+	// Client is the address of the caller.
+	Client netip.Addr
+	// Request is what the caller wants. It is nil where nothing is asked yet, and where
+	// reading it is not worth its cost because the request may still be refused.
+	Request *schema.Request
 }
 
 // Carry hands the progress of a balancer over to its successor, so that an edit
@@ -81,7 +90,7 @@ func (b *roundRobin) sharesOfAll(from []*backend.Instance) []int64 {
 	return b.shares
 }
 
-func (b *roundRobin) Pick(from []*backend.Instance, _ netip.Addr) *backend.Instance {
+func (b *roundRobin) Pick(from []*backend.Instance, _ Asked) *backend.Instance {
 	if len(from) == 1 {
 		return from[0]
 	}
@@ -118,7 +127,7 @@ func (b *roundRobin) pickFromAll(shares []int64) (best int) {
 	return best
 }
 
-func (b *roundRobin) Peek(from []*backend.Instance, _ netip.Addr) *backend.Instance {
+func (b *roundRobin) Peek(from []*backend.Instance, _ Asked) *backend.Instance {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if shares := b.sharesOfAll(from); shares != nil {
@@ -142,7 +151,7 @@ func (b *roundRobin) Peek(from []*backend.Instance, _ netip.Addr) *backend.Insta
 // weightedRandom picks with a probability in proportion to the weight.
 type weightedRandom struct{}
 
-func (weightedRandom) Pick(from []*backend.Instance, _ netip.Addr) *backend.Instance {
+func (weightedRandom) Pick(from []*backend.Instance, _ Asked) *backend.Instance {
 	var total int64
 	for _, i := range from {
 		total += i.Share
@@ -155,7 +164,7 @@ func (weightedRandom) Pick(from []*backend.Instance, _ netip.Addr) *backend.Inst
 	return from[n]
 }
 
-func (weightedRandom) Peek(from []*backend.Instance, _ netip.Addr) *backend.Instance {
+func (weightedRandom) Peek(from []*backend.Instance, _ Asked) *backend.Instance {
 	if len(from) == 1 {
 		return from[0]
 	}
@@ -166,11 +175,11 @@ func (weightedRandom) Peek(from []*backend.Instance, _ netip.Addr) *backend.Inst
 // weight. Ties go round, so that idle instances share the work.
 type leastConnections struct{ turn atomic.Uint64 }
 
-func (b *leastConnections) Pick(from []*backend.Instance, _ netip.Addr) *backend.Instance {
+func (b *leastConnections) Pick(from []*backend.Instance, _ Asked) *backend.Instance {
 	return fewest(from, b.turn.Add(1))
 }
 
-func (b *leastConnections) Peek(from []*backend.Instance, _ netip.Addr) *backend.Instance {
+func (b *leastConnections) Peek(from []*backend.Instance, _ Asked) *backend.Instance {
 	return fewest(from, b.turn.Load()+1)
 }
 
@@ -226,7 +235,8 @@ func newRendezvous(size int) *rendezvous {
 
 // Pick remembers what it picks from the whole pool, which does not change: a balancer
 // serves one pool of one configuration.
-func (b *rendezvous) Pick(from []*backend.Instance, client netip.Addr) *backend.Instance {
+func (b *rendezvous) Pick(from []*backend.Instance, asked Asked) *backend.Instance {
+	client := asked.Client
 	if b.known == nil || len(from) != b.size {
 		return highestScore(from, client)
 	}
@@ -268,8 +278,8 @@ func scoresHigher(u float64, share int64, v float64, other int64) bool {
 }
 
 // Peek returns what Pick would. That it is remembered changes no choice.
-func (b *rendezvous) Peek(from []*backend.Instance, client netip.Addr) *backend.Instance {
-	return b.Pick(from, client)
+func (b *rendezvous) Peek(from []*backend.Instance, asked Asked) *backend.Instance {
+	return b.Pick(from, asked)
 }
 
 // mix spreads the bits of a number over all of its places. It is the same in

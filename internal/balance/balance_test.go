@@ -40,13 +40,13 @@ func TestPeekTellsThePickAndChangesNothing(t *testing.T) {
 		for n := range 500 {
 			from := all[:1+n%len(all)]
 			client := netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)})
-			first, second := b.Peek(from, client), b.Peek(from, client)
-			if picked := b.Pick(from, client); first != picked || second != picked {
+			first, second := b.Peek(from, balance.Asked{Client: client}), b.Peek(from, balance.Asked{Client: client})
+			if picked := b.Pick(from, balance.Asked{Client: client}); first != picked || second != picked {
 				t.Fatalf("%s, pick %d: %s and %s were foretold, %s came", strategy, n, first.ID, second.ID, picked.ID)
 			}
 		}
 	}
-	if random := balance.New(balance.Random, len(all)); random.Peek(all, netip.Addr{}) != nil || random.Peek(all[:1], netip.Addr{}) != all[0] {
+	if random := balance.New(balance.Random, len(all)); random.Peek(all, balance.Asked{}) != nil || random.Peek(all[:1], balance.Asked{}) != all[0] {
 		t.Error("chance is foretold")
 	}
 }
@@ -63,7 +63,7 @@ func TestIPHashRemembersWhatTheWalkFinds(t *testing.T) {
 	for range 2 {
 		for n := range 2000 {
 			client := netip.AddrFrom4([4]byte{10, 1, byte(n >> 8), byte(n)})
-			got, want := remembers.Pick(all, client), walks.Pick(all, client)
+			got, want := remembers.Pick(all, balance.Asked{Client: client}), walks.Pick(all, balance.Asked{Client: client})
 			if got != want {
 				t.Fatalf("client %s goes to %s, want %s", client, got.ID, want.ID)
 			}
@@ -73,7 +73,7 @@ func TestIPHashRemembersWhatTheWalkFinds(t *testing.T) {
 					rest = append(rest, i)
 				}
 			}
-			if got, want := remembers.Pick(rest, client), walks.Pick(rest, client); got != want {
+			if got, want := remembers.Pick(rest, balance.Asked{Client: client}), walks.Pick(rest, balance.Asked{Client: client}); got != want {
 				t.Fatalf("client %s without its instance goes to %s, want %s", client, got.ID, want.ID)
 			}
 		}

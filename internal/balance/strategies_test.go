@@ -58,7 +58,7 @@ func letter(i *backend.Instance) string { return i.ID[len("m@http://"):][:1] }
 func order(b balance.Balancer, from []*backend.Instance, picks int) string {
 	var letters strings.Builder
 	for range picks {
-		letters.WriteString(letter(b.Pick(from, netip.Addr{})))
+		letters.WriteString(letter(b.Pick(from, balance.Asked{})))
 	}
 	return letters.String()
 }
@@ -228,7 +228,7 @@ func TestWeightEditStarvesNoInstance(t *testing.T) {
 		old := team(t, a, b)
 		before := balance.New(balance.RoundRobin, 2)
 		for range picks {
-			before.Pick(old, netip.Addr{})
+			before.Pick(old, balance.Asked{})
 		}
 		edited := team(t, 1, 1)
 		got := order(follow(before, old, edited), edited, 20)
@@ -301,7 +301,7 @@ func TestLeastConnectionsFillsInProportionToTheWeights(t *testing.T) {
 	all := team(t, 2, 1)
 	b := balance.New(balance.LeastConnections, len(all))
 	for range 300 {
-		acquire(t, b.Pick(all, netip.Addr{}))
+		acquire(t, b.Pick(all, balance.Asked{}))
 	}
 	if all[0].InFlight() != 200 || all[1].InFlight() != 100 {
 		t.Errorf("%d and %d in flight, want 200 and 100", all[0].InFlight(), all[1].InFlight())
@@ -342,8 +342,8 @@ func TestLeastConnectionsPicksTheLeastBusy(t *testing.T) {
 				end(rapid.IntRange(0, len(running)-1).Draw(t, "which"))
 				continue
 			}
-			peeked := b.Peek(all, netip.Addr{})
-			picked := b.Pick(all, netip.Addr{})
+			peeked := b.Peek(all, balance.Asked{})
+			picked := b.Pick(all, balance.Asked{})
 			if peeked != picked {
 				t.Fatalf("%s was foretold and %s picked", letter(peeked), letter(picked))
 			}
@@ -372,7 +372,7 @@ func homes(from []*backend.Instance) map[int]string {
 	b := balance.New(balance.IPHash, len(from))
 	to := make(map[int]string, clients)
 	for n := range clients {
-		to[n] = letter(b.Pick(from, client(n)))
+		to[n] = letter(b.Pick(from, balance.Asked{Client: client(n)}))
 	}
 	return to
 }
@@ -455,11 +455,11 @@ func TestIPHashLowestDrawLoses(t *testing.T) {
 	client := netip.IPv6Unspecified() // its seed is 0
 	all[0].Hash = 0
 	b := balance.New(balance.IPHash, len(all))
-	if got := letter(b.Pick(all, client)); got != "b" {
+	if got := letter(b.Pick(all, balance.Asked{Client: client})); got != "b" {
 		t.Errorf("the lowest score won: %s", got)
 	}
 	slices.Reverse(all)
-	if got := letter(b.Pick(all, client)); got != "b" {
+	if got := letter(b.Pick(all, balance.Asked{Client: client})); got != "b" {
 		t.Errorf("the lowest score won in second place: %s", got)
 	}
 }
@@ -470,7 +470,7 @@ func TestIPHashEqualBidsGoToTheFirst(t *testing.T) {
 		all := team(t, weights...)
 		all[0].Hash, all[1].Hash = 0, 0
 		b := balance.New(balance.IPHash, len(all))
-		if got := letter(b.Pick(all, netip.IPv6Unspecified())); got != "a" { // its seed is 0, and so is every score
+		if got := letter(b.Pick(all, balance.Asked{Client: netip.IPv6Unspecified()})); got != "a" { // its seed is 0, and so is every score
 			t.Errorf("weights %v: %s was picked", weights, got)
 		}
 	}
@@ -481,11 +481,11 @@ func TestIPHashIgnoresTheSpellingOfAnAddress(t *testing.T) {
 	b := balance.New(balance.IPHash, len(all))
 	for n := range 100 {
 		mapped := netip.AddrFrom16(client(n).As16())
-		if b.Pick(all, client(n)) != b.Pick(all, mapped) {
+		if b.Pick(all, balance.Asked{Client: client(n)}) != b.Pick(all, balance.Asked{Client: mapped}) {
 			t.Fatalf("%v and %v part", client(n), mapped)
 		}
 	}
-	if b.Pick(all, netip.Addr{}) == nil {
+	if b.Pick(all, balance.Asked{}) == nil {
 		t.Error("a client without an address gets no instance")
 	}
 }
@@ -510,8 +510,8 @@ func TestEveryStrategyPicksFromTheOffer(t *testing.T) {
 						continue
 					}
 					from := client(rapid.IntRange(0, 99).Draw(t, "client"))
-					foretold := b.Peek(offer, from)
-					picked := b.Pick(offer, from)
+					foretold := b.Peek(offer, balance.Asked{Client: from})
+					picked := b.Pick(offer, balance.Asked{Client: from})
 					if !slices.Contains(offer, picked) {
 						t.Fatalf("picked %v of %d", picked, len(offer))
 					}

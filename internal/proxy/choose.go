@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
@@ -124,7 +125,7 @@ func (c *choice) refuseUntranslatable() error {
 	for ready := c.survey().ready; len(ready) > 0; ready = c.survey().ready {
 		likely := ready[0] // also where the strategy picks at random
 		if len(c.pool.Instances) > 1 {
-			likely = cmp.Or(c.pool.Balancer.Peek(ready, c.Caller.Addr), likely)
+			likely = cmp.Or(c.pool.Balancer.Peek(ready, balance.Asked{Client: c.Caller.Addr}), likely)
 		}
 		if c.canTranslate(likely) {
 			return nil
@@ -247,7 +248,7 @@ func (c *choice) acquire(a *attempt) bool {
 		}
 		i := s.ready[0]
 		if len(c.pool.Instances) > 1 {
-			i = c.pool.Balancer.Pick(s.ready, c.Caller.Addr)
+			i = c.pool.Balancer.Pick(s.ready, balance.Asked{Client: c.Caller.Addr, Request: c.Asks})
 		}
 		if !c.canTranslate(i) {
 			continue

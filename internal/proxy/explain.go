@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -107,7 +108,7 @@ func ExplainModel(table *routing.Table, door schema.Door, model string, client n
 	s.askAll(x.Pool, excluded, now)
 	x.Candidates = s.candidates(excluded, door)
 	if len(s.ready) > 0 {
-		x.Pick = x.Pool.Balancer.Peek(s.ready, client)
+		x.Pick = x.Pool.Balancer.Peek(s.ready, balance.Asked{Client: client})
 	}
 	x.Refusal = x.refusal(&s, excluded)
 	if x.Refusal != nil {

@@ -206,7 +206,7 @@ func TestRoundsGoOnThroughEdits(t *testing.T) {
 			if rapid.Bool().Draw(rt, "edit") {
 				b.edit(func(s *config.Service) { s.Queue.Size++ })
 			}
-			picks.WriteString(b.pool().Balancer.Pick(b.pool().Instances, netip.Addr{}).ID[len("m@http://"):][:1])
+			picks.WriteString(b.pool().Balancer.Pick(b.pool().Instances, balance.Asked{}).ID[len("m@http://"):][:1])
 		}
 		if got := picks.String(); got != strings.Repeat("ab", 30) {
 			rt.Fatalf("picks %s", got)

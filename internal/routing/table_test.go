@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -192,7 +193,7 @@ func TestRoundBeginsAnewAfterAllWeightsWereZero(t *testing.T) {
 	}
 	var picks strings.Builder
 	for range 6 {
-		picks.WriteString(b.pool().Balancer.Pick(b.pool().Instances, netip.Addr{}).ID[len("m@http://"):][:1])
+		picks.WriteString(b.pool().Balancer.Pick(b.pool().Instances, balance.Asked{}).ID[len("m@http://"):][:1])
 	}
 	if picks.String() != "abcabc" {
 		t.Errorf("picks %s", picks.String())
