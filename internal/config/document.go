@@ -4,8 +4,10 @@
 package config
 
 import (
+	"iter"
 	"net/netip"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
@@ -29,11 +31,14 @@ import (
 )
 
 // Document is everything that can be configured.
+//
+// A change of a section with the tag effect:"now" is in force at once. NeedRestart has the
+// rules for the others.
 type Document struct {
 	Format      int                            `json:"format"` // what the file was written in
 	Server      Server                         `json:"server"`
-	Limits      Limits                         `json:"limits"`
-	Services    map[schema.ServiceType]Service `json:"services"`
+	Limits      Limits                         `json:"limits" effect:"now"`
+	Services    map[schema.ServiceType]Service `json:"services" effect:"now"`
 	Monitoring  metrics.Settings               `json:"monitoring"`
 	Quota       quota.Settings                 `json:"quota"`
 	Responses   answers.Settings               `json:"responses"`
@@ -43,7 +48,7 @@ type Document struct {
 	Security    access.Settings                `json:"security"`
 	Log         logs.Settings                  `json:"log"`
 	Telemetry   telemetry.Settings             `json:"telemetry"`
-	Prices      prices.Settings                `json:"prices"`
+	Prices      prices.Settings                `json:"prices" effect:"now"`
 	// Written identifies the services as they were written, apart from defaults.
 	// It is empty where they were not read, or changed since.
 	Written string `json:"-"`
@@ -237,13 +242,48 @@ func (d *Document) Clone() *Document { return settings.Clone(d) }
 // Differences names the sections in which both documents differ.
 func (d *Document) Differences(other *Document) []string {
 	var names []string
-	a, b := reflect.ValueOf(*d), reflect.ValueOf(*other)
-	for _, f := range fieldsOf(a.Type()) {
-		if !settings.Equal(a.FieldByIndex(f.index).Interface(), b.FieldByIndex(f.index).Interface()) {
+	for f, section := range d.sections() {
+		if !settings.Equal(section.Interface(), reflect.ValueOf(*other).FieldByIndex(f.index).Interface()) {
 			names = append(names, f.name)
 		}
 	}
 	return names
+}
+
+// NeedRestart names the sections in which the next document differs in what is read at
+// start only.
+func (d *Document) NeedRestart(next *Document) []string {
+	atOnce := map[string]bool{}
+	for f := range d.sections() {
+		atOnce[f.name] = reflect.TypeFor[Document]().FieldByIndex(f.index).Tag.Get("effect") == "now"
+	}
+	return slices.DeleteFunc(d.Differences(next), func(section string) bool {
+		switch section {
+		case "answer-cache":
+			return d.AnswerCache.Shared == next.AnswerCache.Shared
+		case "security": // the terms of keys, and what may be referred to, are in force at once
+			security := d.Security.WithTerms(next.Security.TermSet())
+			security.References = next.Security.References
+			return settings.Equal(security, next.Security)
+		case "quota":
+			return d.Quota.SameUntilRestart(next.Quota)
+		case "responses":
+			return d.Responses.Shared == next.Responses.Shared
+		}
+		return atOnce[section]
+	})
+}
+
+// sections returns the sections of the document with their values.
+func (d *Document) sections() iter.Seq2[field, reflect.Value] {
+	return func(yield func(field, reflect.Value) bool) {
+		all := reflect.ValueOf(*d)
+		for _, f := range fieldsOf(all.Type()) {
+			if !yield(f, all.FieldByIndex(f.index)) {
+				return
+			}
+		}
+	}
 }
 
 // Equal tells whether both documents say the same.

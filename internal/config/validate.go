@@ -23,23 +23,25 @@ const (
 // positions. Adapters are checked by the function, or not at all where it is nil.
 func (d *Document) Validate(known AdapterCheck) Problems {
 	var problems Problems
-	if d.Format < 1 || d.Format > CurrentFormat {
-		problems.under("")("format", fmt.Sprintf("this release reads format %d, found %d; a newer format needs a newer release", CurrentFormat, d.Format))
+	for f, value := range d.sections() {
+		switch f.name {
+		case "format":
+			if d.Format < 1 || d.Format > CurrentFormat {
+				problems.under("")("format", fmt.Sprintf("this release reads format %d, found %d; a newer format needs a newer release", CurrentFormat, d.Format))
+			}
+		case "services":
+			problems = append(problems, d.ValidateServices(known)...)
+		default:
+			value.Interface().(section).Check(problems.under(f.name))
+		}
 	}
-	d.Server.check(problems.under("server"))
-	d.Limits.check(problems.under("limits"))
-	problems = append(problems, d.ValidateServices(known)...)
-	d.Monitoring.Check(problems.under("monitoring"))
-	d.Quota.Check(problems.under("quota"))
-	d.Responses.Check(problems.under("responses"))
-	d.AnswerCache.Check(problems.under("answer-cache"))
-	d.Store.check(problems.under("store"))
-	d.Redis.check(problems.under("redis"))
-	d.Security.Check(problems.under("security"))
-	d.Log.Check(problems.under("log"))
-	d.Telemetry.Check(problems.under("telemetry"))
-	d.Prices.Check(problems.under("prices"))
 	return problems
+}
+
+// section is what every section is but for format and services.
+type section interface {
+	// Check reports every setting that has a value it may not have.
+	Check(report func(path, message string))
 }
 
 // ValidateServices is Validate for the services alone, which are all that
@@ -110,7 +112,8 @@ func checkAdapter(adapter string, serviceType schema.ServiceType, known AdapterC
 	}
 }
 
-func (s Server) check(report func(path, message string)) {
+// Check reports every setting of the section that has a value it may not have.
+func (s Server) Check(report func(path, message string)) {
 	s.checkAddresses(report)
 	if s.DataDir == "" {
 		report("dataDir", "must not be empty")
@@ -161,7 +164,8 @@ func isOrigin(text string) bool {
 	return err == nil && u.Host != "" && !strings.Contains(u.Host, AnyOrigin) && strings.EqualFold(u.Scheme+"://"+u.Host, text)
 }
 
-func (l Limits) check(report func(path, message string)) {
+// Check reports every setting of the section that has a value it may not have.
+func (l Limits) Check(report func(path, message string)) {
 	if l.MaxInFlight < 0 {
 		report("maxInFlight", "must not be negative (0 means no limit)")
 	}
@@ -193,9 +197,9 @@ func checkTimeout(timeout schema.Duration, path string, report func(path, messag
 	}
 }
 
-// The messages of the stores never repeat an address, which may hold a password.
-
-func (s Store) check(report func(path, message string)) {
+// Check reports every setting of the section that has a value it may not have. Like those of
+// all stores, its messages never repeat an address, which may hold a password.
+func (s Store) Check(report func(path, message string)) {
 	if err := sqlstore.Check(s.URL); err != nil {
 		report("url", err.Error())
 	}
@@ -210,7 +214,8 @@ func (s Store) check(report func(path, message string)) {
 	}
 }
 
-func (r Redis) check(report func(path, message string)) {
+// Check reports every setting of the section that has a value it may not have.
+func (r Redis) Check(report func(path, message string)) {
 	if err := redis.Check(r.URL); err != nil {
 		report("url", err.Error())
 	}

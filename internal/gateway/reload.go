@@ -3,11 +3,9 @@ package gateway
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
-	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
 // ErrEmptyFile says that the configuration file is empty. Most likely somebody
@@ -50,29 +48,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 	g.useSteps(doc)
 	g.Memory.SetLimit(int64(doc.Limits.Memory))
 	g.Uploads.SetLimit(doc.Limits.UploadSpace())
-	if parts := needRestart(g.Document, doc); len(parts) > 0 {
+	if parts := g.Document.NeedRestart(doc); len(parts) > 0 {
 		g.log.Warn("these settings changed and take effect at the next start", "settings", parts)
 	}
-}
-
-// needRestart names the sections of the configuration that changed and are read
-// at start only.
-func needRestart(running, next *config.Document) []string {
-	return slices.DeleteFunc(running.Differences(next), func(section string) bool {
-		switch section {
-		case "services", "limits", "prices":
-			return true
-		case "answer-cache":
-			return running.AnswerCache.Shared == next.AnswerCache.Shared
-		case "security": // the terms of keys, and what may be referred to, are in force at once
-			security := running.Security.WithTerms(next.Security.TermSet())
-			security.References = next.Security.References
-			return settings.Equal(security, next.Security)
-		case "quota":
-			return running.Quota.SameUntilRestart(next.Quota)
-		case "responses":
-			return running.Responses.Shared == next.Responses.Shared
-		}
-		return false
-	})
 }
