@@ -5,8 +5,8 @@
 // A request passes four stages, each in its own file: the journal notes it, a
 // script or a behaviour chooses the Step that describes how it is answered, a
 // service makes the answer, and the exchange sends it the way the step says.
-// Services know nothing about simulated faults, so a new service type or
-// dialect is one file that makes answers and one line in routes.go.
+// Services know nothing about simulated faults, so a new service type is one file
+// that makes answers and a line in routes.go; a dialect has a row in dialect.go, too.
 package simulator
 
 import (

@@ -20,7 +20,8 @@ type door struct {
 	path    string
 	aliases []string
 	// json reads and checks a JSON body, or form a form with files; a door has one
-	// of them. The size of the body is limited by limits.json-body or limits.upload.
+	// of them. The size of the body is limited by limits.json-body or
+	// limits.multipart-body.
 	json func(*schema.Request, []byte) error
 	form func(*schema.Request, *schema.Form) error
 	// client translates for clients that do not speak the unified dialect; nil for
