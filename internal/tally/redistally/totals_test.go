@@ -71,7 +71,7 @@ func TestNewsAreSeenByOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer store.Close()
+		t.Cleanup(store.Close)
 		stores = append(stores, store)
 	}
 	seen := func() int64 {
