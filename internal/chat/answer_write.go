@@ -41,10 +41,8 @@ func (a *Answer) WriteChunk(w *jsonwrite.Writer) {
 		if c.Begins {
 			w.Literal(`"role":"assistant"`)
 		}
-		if c.Text != nil {
-			w.Name("content")
-			w.Escaped(c.Text)
-		} else if c.HasNoText {
+		w.EscapedMember("content", c.Text)
+		if c.HasNoText {
 			w.Literal(`"content":null`)
 		}
 		if len(c.Refusal) > 0 {
@@ -157,14 +155,7 @@ func (c *Choice) writeExtras(w *jsonwrite.Writer, numbered bool) {
 		}
 		w.EndArray()
 	}
-	if len(c.Calls) > 0 {
-		w.Name("tool_calls")
-		w.Array()
-		for i := range c.Calls {
-			c.Calls[i].writeCall(w, numbered)
-		}
-		w.EndArray()
-	}
+	writeCalls(w, c.Calls, numbered)
 	if len(c.Images) > 0 {
 		w.Name("images")
 		w.Array()
@@ -175,33 +166,7 @@ func (c *Choice) writeExtras(w *jsonwrite.Writer, numbered bool) {
 		}
 		w.EndArray()
 	}
-	if c.Extra != nil {
-		w.Member("extra_content", c.Extra)
-	}
-}
-
-// writeCall writes a tool call, or a piece of one, which has nothing but arguments.
-func (c *ToolCall) writeCall(w *jsonwrite.Writer, numbered bool) {
-	w.Object()
-	if numbered {
-		w.Name("index")
-		w.Int(c.Index)
-	}
-	if len(c.ID) > 0 {
-		w.Name("id")
-		w.Escaped(c.ID)
-		w.Open(`"type":"function","function":{"name":`)
-		w.Escaped(c.Name)
-	} else {
-		w.Open(`"function":{`)
-	}
-	w.Name("arguments")
-	w.Escaped(c.Arguments)
-	w.EndObject()
-	if c.Extra != nil {
-		w.Member("extra_content", c.Extra)
-	}
-	w.EndObject()
+	w.Given("extra_content", c.Extra)
 }
 
 // Write writes the usage of a completion.

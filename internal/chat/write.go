@@ -1,8 +1,6 @@
 package chat
 
 import (
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
 
@@ -41,14 +39,7 @@ func (m *Message) write(w *jsonwrite.Writer) {
 	w.EscapedMember("reasoning_content", m.Reasoning)
 	w.Given("thinking_blocks", m.Thinking)
 	w.Given("reasoning_details", m.Details)
-	if len(m.Calls) > 0 {
-		w.Name("tool_calls")
-		w.Array()
-		for i := range m.Calls {
-			m.Calls[i].write(w)
-		}
-		w.EndArray()
-	}
+	writeCalls(w, m.Calls, false)
 	w.Given("extra_content", m.Extra)
 	w.EndObject()
 }
@@ -90,14 +81,24 @@ func (p *Part) writeSource(w *jsonwrite.Writer, name string) {
 	w.Close(`"`)
 }
 
-func (c *ToolCall) write(w *jsonwrite.Writer) {
+// write writes a tool call. Those of a stream are numbered, and may be pieces that have
+// nothing but arguments.
+func (c *ToolCall) write(w *jsonwrite.Writer, numbered bool) {
 	w.Object()
-	w.EscapedMember("id", c.ID)
-	w.Open(`"type":"function","function":{"name":`)
-	w.Escaped(c.Name)
+	if numbered {
+		w.Name("index")
+		w.Int(c.Index)
+	}
+	if numbered && len(c.ID) == 0 {
+		w.Open(`"function":{`)
+	} else {
+		w.EscapedMember("id", c.ID)
+		w.Open(`"type":"function","function":{"name":`)
+		w.Escaped(c.Name)
+	}
 	w.Name("arguments")
 	if c.Input != nil {
-		w.Text(compact(c.Input))
+		w.Text(jsonwrite.Compact(c.Input))
 	} else {
 		w.Escaped(c.Arguments)
 	}
@@ -106,13 +107,17 @@ func (c *ToolCall) write(w *jsonwrite.Writer) {
 	w.EndObject()
 }
 
-// compact returns an object without the spaces between its tokens.
-func compact(object []byte) []byte {
-	value := jsontext.Value(append([]byte(nil), object...))
-	if value.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
-		return object
+// writeCalls writes the member that has the tool calls, if there are any.
+func writeCalls(w *jsonwrite.Writer, calls []ToolCall, numbered bool) {
+	if len(calls) == 0 {
+		return
 	}
-	return value
+	w.Name("tool_calls")
+	w.Array()
+	for i := range calls {
+		calls[i].write(w, numbered)
+	}
+	w.EndArray()
 }
 
 // WriteTool writes a tool in the unified shape.

@@ -1,9 +1,12 @@
 package dialect
 
 import (
+	"bytes"
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -123,7 +126,8 @@ func (s Speaker) Reply(req *schema.Request, answer Answer, reply *Reply) error {
 	}
 	body := answer.Body
 	if req.Stream {
-		body = CompactCopy(body) // of which the stream is made when the body may be gone
+		// The stream is made of it when the body may be gone, and in lines.
+		body = jsonwrite.Compact(bytes.TrimPrefix(body, []byte(jsonscan.ByteOrderMark)))
 	}
 	reply.answer.Reset()
 	reply.answer = chat.Answer{Choices: reply.answer.Choices}

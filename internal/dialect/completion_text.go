@@ -17,7 +17,7 @@ func SplitText(req *schema.Request, reply *Reply) (*Stream, error) {
 	}
 	var doc jsonscan.Document
 	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(CompactCopy(slices.Concat(reply.Segments...))); err != nil {
+	if err := doc.Parse(jsonwrite.Compact(slices.Concat(reply.Segments...))); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	var chunk, last jsonwrite.Writer

@@ -1,14 +1,10 @@
 package dialect
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/patchbay-ai/patchbay/internal/chat"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
 // SplitAnswer makes a stream of a whole answer, for a backend that answers at once although
@@ -61,13 +57,4 @@ func (s *splitDeltas) Next() (*chat.Delta, error) {
 	}
 	s.told++
 	return &s.next, nil
-}
-
-// CompactCopy returns a copy of an answer, in one line if it is a JSON text.
-func CompactCopy(body []byte) []byte {
-	compact := jsontext.Value(bytes.Clone(bytes.TrimPrefix(body, []byte(jsonscan.ByteOrderMark))))
-	if compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
-		return bytes.Clone(body)
-	}
-	return compact
 }

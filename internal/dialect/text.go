@@ -1,12 +1,9 @@
 package dialect
 
 import (
-	"slices"
-
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
 
 // RawText returns the content of a JSON string as it came, escapes and all.
@@ -19,11 +16,7 @@ func CompactObject(v jsonscan.Value) []byte {
 	if v.Kind() != jsonscan.Object {
 		return []byte("{}")
 	}
-	compact := jsontext.Value(slices.Clone(v.Raw()))
-	if compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
-		return v.Raw()
-	}
-	return compact
+	return jsonwrite.Compact(v.Raw())
 }
 
 // Rescan scans a value again, so that its inner parts can be reached.

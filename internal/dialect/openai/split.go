@@ -19,7 +19,7 @@ func splitCompletion(req *schema.Request, reply *dialect.Reply) (*dialect.Stream
 		return nil, nil
 	}
 	doc := jsonscan.Document{AllowDuplicateKeys: true, Deep: true}
-	if err := doc.Parse(dialect.CompactCopy(slices.Concat(reply.Segments...))); err != nil {
+	if err := doc.Parse(jsonwrite.Compact(slices.Concat(reply.Segments...))); err != nil {
 		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
 	root := doc.Root()
@@ -56,15 +56,12 @@ type splitter struct {
 func (s *splitter) readHead(root jsonscan.Value) {
 	var head, others jsonwrite.Writer
 	head.Object()
-	if id := root.Get("id"); id.Kind() != jsonscan.Absent {
-		head.Copy(id)
-	}
 	head.Raw(chunkObject)
 	for m := root.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 		switch string(m.Key()) {
-		case "created", "model", "system_fingerprint":
+		case "id", "created", "model", "system_fingerprint":
 			head.Copy(m)
-		case "id", "object", "choices", "usage":
+		case "object", "choices", "usage":
 		default:
 			others.Copy(m)
 		}
