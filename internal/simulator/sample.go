@@ -16,8 +16,8 @@ const (
 	longestSample = 16 << 10
 )
 
-// schema is the part of JSON schema that samples follow.
-type schema struct {
+// jsonSchema is the part of JSON schema that samples follow.
+type jsonSchema struct {
 	Ref          string           `json:"$ref"`
 	Type         jsontext.Value   `json:"type"`
 	Const        jsontext.Value   `json:"const"`
@@ -52,7 +52,7 @@ type sampler struct {
 
 // value adds a sample; name is the property it is for.
 func (s *sampler) value(raw jsontext.Value, name string, depth int) {
-	var want schema
+	var want jsonSchema
 	// References may go round in circles, so both depth and length end.
 	if depth > deepestSample || len(s.out) > longestSample || json.Unmarshal(raw, &want, lenient()) != nil {
 		s.out = append(s.out, "null"...)
@@ -78,7 +78,7 @@ func (s *sampler) value(raw jsontext.Value, name string, depth int) {
 	}
 }
 
-func (s *sampler) typed(want *schema, name string, depth int) {
+func (s *sampler) typed(want *jsonSchema, name string, depth int) {
 	switch want.typeName() {
 	case "object":
 		s.object(want, depth)
@@ -97,7 +97,7 @@ func (s *sampler) typed(want *schema, name string, depth int) {
 	}
 }
 
-func (s *sampler) object(want *schema, depth int) {
+func (s *sampler) object(want *jsonSchema, depth int) {
 	s.out = append(s.out, '{')
 	for i, property := range members(want.Properties) {
 		if i > 0 {
@@ -109,7 +109,7 @@ func (s *sampler) object(want *schema, depth int) {
 	s.out = append(s.out, '}')
 }
 
-func (s *sampler) array(want *schema, name string, depth int) {
+func (s *sampler) array(want *jsonSchema, name string, depth int) {
 	s.out = append(s.out, '[')
 	for i := range min(max(want.MinItems, 1), 100) {
 		if i > 0 {
@@ -140,7 +140,7 @@ func (s *sampler) resolve(ref string) jsontext.Value {
 }
 
 // typeName returns the type that a schema asks for, the first one of several.
-func (w *schema) typeName() string {
+func (w *jsonSchema) typeName() string {
 	var one string
 	if json.Unmarshal(w.Type, &one) == nil {
 		return strings.ToLower(one) // Gemini writes STRING
@@ -158,7 +158,7 @@ func (w *schema) typeName() string {
 	return "string"
 }
 
-func (w *schema) number(value float64) float64 {
+func (w *jsonSchema) number(value float64) float64 {
 	if w.Minimum != nil {
 		value = max(value, *w.Minimum)
 	}
@@ -174,7 +174,7 @@ func (w *schema) number(value float64) float64 {
 	return value
 }
 
-func (w *schema) text(name string) string {
+func (w *jsonSchema) text(name string) string {
 	switch w.Format {
 	case "date-time":
 		return "2026-01-31T12:00:00Z"
