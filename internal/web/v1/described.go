@@ -8,9 +8,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// The types in this file and in the other files that are called described describe
-// requests and replies in the OpenAPI document. The gateway itself does not decode into
-// them, because it passes on members that it does not know.
+// The types in this file describe requests and replies in the OpenAPI document. The gateway
+// itself does not decode into them, because it passes on members that it does not know.
 
 // errorBody is the form of errors.
 type errorBody struct {
