@@ -60,8 +60,9 @@ type Request struct {
 	// barred is why the model that was asked for may not serve the request, although one
 	// that takes over from it may.
 	barred  func() error
-	ticket  quota.Ticket // the request in the quota ledger
-	settled bool         // see Settle
+	ticket  quota.Ticket // the request in the quota ledger, if it is counted there
+	counted bool
+	settled bool // see Settle
 }
 
 // Find looks up the model that the request asks for. It is called once, before Admit.
@@ -142,7 +143,7 @@ func (r *Request) MayUse(to routing.Fallback) bool {
 // in which it arrived. It is called once, when it is certain that the request is answered
 // or reaches an instance.
 func (r *Request) Count(ledger *quota.Ledger) error {
-	if r.Asks.Uncounted || !ledger.On() {
+	if r.Asks.Uncounted || ledger == nil || !ledger.On() {
 		return nil
 	}
 	err := ledger.Admit(&r.ticket, quota.Subject{
@@ -151,6 +152,7 @@ func (r *Request) Count(ledger *quota.Ledger) error {
 	if err != nil {
 		return ledgerUnavailable()
 	}
+	r.counted = true
 	return nil
 }
 
@@ -162,7 +164,9 @@ func (r *Request) Settle(reported schema.Usage, complete, answered bool) {
 	counted := reported
 	counted.Known = counted.Known || complete && !r.Record.Service.ReportsTokens()
 	if r.settled || !r.taken.counted {
-		r.ticket.Settle(counted)
+		if r.counted {
+			r.ticket.Settle(counted)
+		}
 		return
 	}
 	r.settled = true

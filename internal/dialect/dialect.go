@@ -121,7 +121,9 @@ func (r *Reply) Reset() {
 	r.Segments, r.Edits, r.Usage = wire.Empty(r.Segments), wire.Empty(r.Edits), schema.Usage{}
 	r.ContentType = ""
 	r.Doc.Reset()
-	r.answer.Reset()
+	if r.answer.Choices != nil { // else nothing was translated
+		r.answer.Reset()
+	}
 	r.answer.ID = nil
 	if cap(r.room) > keepRoom {
 		r.room = nil

@@ -87,7 +87,9 @@ type Gateway struct {
 	answers    *answerStore // of the Responses API
 	cache      *cachestep.Cache
 	requests   *proxy.Proxy
-	closeCache func()
+	// usingLedger is locked from a look at whether the ledger is on until requests obey.
+	usingLedger sync.Mutex
+	closeCache  func()
 }
 
 // Parts are what a gateway consists of. New sets them, and nothing replaces them.
@@ -275,7 +277,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.requests = requests
 	g.useSteps(g.Document)
 	requests.SetRecorder(g.Recorder)
-	requests.SetLedger(g.Ledger)
+	g.useLedger()
 	requests.SetBodies(g.Memory.Bodies())
 	requests.SetLog(g.log)
 	requests.CommentAfter(options.KeepAlive)
@@ -285,7 +287,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		Answers: g.answers.Store, Recorder: g.Recorder, Log: g.log,
 	})
 	management := manage.New(manage.Options{
-		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, Cache: g.cache, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
+		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, EditLedger: g.editLedger, Cache: g.cache, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
 	consolePages, err := g.newPages()
 	if err != nil {

@@ -77,3 +77,21 @@ func (g *Gateway) closeLedger() {
 		g.log.Warn("the quota ledger was not written whole; the next start does it", "error", err)
 	}
 }
+
+// editLedger changes the ledger until the next restart or reload.
+func (g *Gateway) editLedger(edit quota.Edit) {
+	g.Ledger.Edit(edit)
+	g.useLedger()
+}
+
+// useLedger makes requests ask the ledger while it is on. One that is turned off meanwhile
+// counts nothing.
+func (g *Gateway) useLedger() {
+	g.usingLedger.Lock()
+	defer g.usingLedger.Unlock()
+	if g.Ledger.Settings().Enabled {
+		g.requests.SetLedger(g.Ledger)
+	} else {
+		g.requests.SetLedger(nil)
+	}
+}

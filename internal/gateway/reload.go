@@ -43,6 +43,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 	}
 	g.file.read("")
 	g.Ledger.Reload(doc.Quota)
+	g.useLedger()
 	g.answers.set(doc.Responses)
 	g.cache.Set(doc.AnswerCache)
 	g.useSteps(doc)

@@ -39,7 +39,7 @@ type Proxy struct {
 	// recorder counts failovers and requests that are shed; nil counts nothing.
 	recorder *calls.Recorder
 	// ledger counts what reaches a backend; nil counts nothing.
-	ledger *quota.Ledger
+	ledger atomic.Pointer[quota.Ledger]
 	// bodies has the memory for large answers; nil means no limit.
 	bodies *admit.Room
 	// log tells the steps of requests at DEBUG; nil tells nothing.
@@ -71,8 +71,8 @@ func (p *Proxy) CommentAfter(silence time.Duration) { p.silence = cmp.Or(silence
 func (p *Proxy) SetRecorder(recorder *calls.Recorder) { p.recorder = recorder }
 
 // SetLedger makes the proxy count every request that reaches a backend in the quota
-// ledger. It must be called before the first request.
-func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger = ledger }
+// ledger, from now on; nil counts none.
+func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger.Store(ledger) }
 
 // SetBodies makes large answers that are read whole take from the memory for bodies. It
 // must be called before the first request.
@@ -131,7 +131,7 @@ func (r *run) refusedAlso(refusal error) error {
 func (r *run) takeSteps(ctx context.Context) error {
 	answer, err := r.next(ctx)
 	if err == nil && r.reply.firstByte.IsZero() {
-		if err = r.Count(r.proxy.ledger); err == nil {
+		if err = r.Count(r.proxy.ledger.Load()); err == nil {
 			r.reply.firstByte = time.Now()
 		}
 	}
@@ -174,7 +174,7 @@ func (r *run) route(ctx context.Context) error {
 	// back: where another model may take over, it is counted when the answer has begun.
 	countLater := r.choice.hasMoreFallbacks()
 	if !countLater {
-		if err := r.Count(r.proxy.ledger); err != nil {
+		if err := r.Count(r.proxy.ledger.Load()); err != nil {
 			r.attempt.returnUnused()
 			r.choice.pool.Wake()
 			return err
@@ -182,7 +182,7 @@ func (r *run) route(ctx context.Context) error {
 	}
 	failed := r.callUntilAnswered(ctx)
 	if countLater {
-		if err := r.Count(r.proxy.ledger); err != nil && failed == nil {
+		if err := r.Count(r.proxy.ledger.Load()); err != nil && failed == nil {
 			r.release(breaker.Success)
 			return err
 		}

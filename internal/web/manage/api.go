@@ -31,6 +31,8 @@ type Options struct {
 	// Credentials are the API keys and management tokens.
 	Credentials *access.Credentials
 	Ledger      *quota.Ledger
+	// EditLedger changes the ledger.
+	EditLedger func(quota.Edit)
 	// Cache is the cache of answers.
 	Cache *cachestep.Cache
 	// Client reaches the backends.

@@ -119,7 +119,7 @@ func (a *API) EditQuota(q *Request) (Reply, error) {
 	}
 	settings, message := edit.Apply(a.options.Ledger.Settings()), "Dry run: this would be in force; nothing was changed."
 	if !q.change.DryRun {
-		a.options.Ledger.Edit(edit)
+		a.options.EditLedger(edit)
 		settings, message = a.options.Ledger.Settings(), "The quota ledger is changed until the next restart or reload."
 		if a.options.Control.Values() != nil {
 			message = "The quota ledger of this gateway is changed until its next restart or reload; the others that share the configuration are not, so ask each of them."
