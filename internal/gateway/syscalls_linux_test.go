@@ -94,11 +94,10 @@ func serveOne(t *testing.T, answer func(socket int, request []byte) error) strin
 }
 
 // A chat request on connections that are open takes two reads of the client's socket at
-// the most (the first may find nothing), a look at the backend's, a write to it, two reads
-// from it (the first mostly finds nothing) and a write to the client. More is a step back:
-// say why, or find out.
+// the most (the first may find nothing), a look at the backend's, a write to it, a read
+// from it and a write to the client. More is a step back: say why, or find out.
 func TestSystemCallsPerChatRequest(t *testing.T) {
-	const most, requests = 7, 400
+	const most, requests = 6, 400
 	completion := `{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
 	backend := replyOnce(t, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(completion), completion))
 	r := gatewaytest.Start(t, "services: {chat: {health-check: {enabled: false}, instances: [{name: m, base-url: \""+backend+"\"}]}}")

@@ -143,8 +143,15 @@ type outgoing struct {
 
 func (c *Client) send(ctx context.Context, to *Origin, out *outgoing, limits Timeouts) (*Response, error) {
 	now := time.Now()
-	if cn := c.idle.take(to.target, now); cn != nil {
+	for {
+		cn := c.idle.take(to.target, now)
+		if cn == nil {
+			break
+		}
 		r, err := attempt(ctx, cn, out, limits, now)
+		if err == errStale {
+			continue
+		}
 		if err == nil && r.isIdleTimeout() {
 			r.discard()
 			return c.sendAgain(ctx, to, out, limits)
@@ -209,7 +216,7 @@ func (p *pool) take(to target, now time.Time) *conn {
 		if c == nil {
 			return nil
 		}
-		if now.Before(c.idleUntil) && c.isReusable() {
+		if now.Before(c.idleUntil) && (c.canTurn() || c.isReusable()) {
 			c.reused = true
 			return c
 		}

@@ -44,6 +44,10 @@ type conn struct {
 	lend func() []byte
 	idle func()
 
+	// turn is the state of the present visit to the socket, and visit the method that
+	// makes it as a value, made once.
+	turn  turn
+	visit func(fd uintptr) bool
 	// failed is an error that was met before anyone asked for what has come.
 	failed error
 
@@ -67,7 +71,7 @@ func newConn(client *Client, to target, nc, socket net.Conn) *conn {
 	c.reads.set = nc.SetReadDeadline
 	c.writes.set = nc.SetWriteDeadline
 	c.abortFn = c.abort
-	c.lend, c.idle = c.room, c.beforeWait
+	c.lend, c.idle, c.visit = c.room, c.beforeWait, c.visitSocket
 	return c
 }
 

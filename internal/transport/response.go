@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -67,7 +68,10 @@ func attempt(ctx context.Context, c *conn, out *outgoing, limits Timeouts, now t
 	*r = Response{} // and then one by one, which takes no room on the stack
 	r.Reused, r.ctx, r.conn, r.client, r.limits, r.sentAt = c.reused, ctx, c, c.client, limits, now
 	r.stop = watch(ctx, c.abortFn)
-	r.write(out)
+	if !r.write(out) {
+		r.discard()
+		return nil, errStale
+	}
 	if err := r.readHead(out.method); err != nil {
 		err = r.explainHead(err)
 		r.discard()
@@ -100,21 +104,41 @@ func watch(ctx context.Context, f func()) (stop func() bool) {
 	return context.AfterFunc(ctx, f)
 }
 
-// write sends a short request, or sets a long one on its way.
-func (r *Response) write(out *outgoing) {
+// errStale means that an idle connection could not be used. Nothing was sent.
+var errStale = errors.New("the idle connection is stale")
+
+// write sends a short request, or sets a long one on its way. False means that the
+// connection is stale.
+func (r *Response) write(out *outgoing) bool {
 	limit := r.limits.Idle
 	if limit <= 0 {
 		limit = r.limits.FirstByte
 	}
+	head, body := out.head, out.body
+	if out.upload == nil && r.conn.canTurn() {
+		// Mostly the socket takes all of it.
+		rest, stale := r.conn.turnTo(r.conn.gather(head, body), after(r.sentAt, r.limits.FirstByte))
+		if stale || len(rest) == 0 {
+			return !stale
+		}
+		head, body = rest[0], rest[1:]
+	}
 	if out.length > inlineLimit || out.upload != nil {
-		r.up = startUpload(r.conn, out.head, out.body, out.upload, limit)
-		return
+		r.up = startUpload(r.conn, head, body, out.upload, limit)
+		return true
 	}
-	r.writeErr = r.conn.write(out.head, out.body, limit)
+	if r.writeErr = r.conn.write(head, body, limit); r.writeErr != nil {
+		r.sentAt = time.Now()
+		return true
+	}
+	r.noteSent()
+	return true
+}
+
+// noteSent notes that the request has left whole.
+func (r *Response) noteSent() {
 	r.sentAt = time.Now()
-	if r.writeErr == nil {
-		r.conn.sent.Store(true)
-	}
+	r.conn.sent.Store(true)
 }
 
 // Header returns the first value of a field, or "". It does not allocate.
