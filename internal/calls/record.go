@@ -55,9 +55,8 @@ type Record struct {
 	Model, Asked string
 	// Instance is the identifier of the one that answered or failed last.
 	Instance string
-	// Strategy is how the instance was picked. Candidates counts the instances of
-	// the model by what kept them from being picked, as package backend numbers
-	// that; the first number is of those that might have been.
+	// Strategy is how the instance was picked. Candidates counts the instances of the
+	// model by their backend.Obstacle; the first number counts those without one.
 	Strategy   string
 	Candidates [maxObstacles]uint16
 	// KeyID names the API key, where keys are required, and Client is the address

@@ -215,7 +215,8 @@ type Settings struct {
 	// User is the client's name of the person that it works for.
 	User Text
 	// Effort is how hard the model is to think; empty where nothing is said. EffortHint is
-	// how hard it may think, for dialects that can tell whether a model takes it.
+	// the same from a client that leaves it open whether the model can think at all: a
+	// dialect uses it only where it can tell.
 	Effort, EffortHint string
 
 	// own and extra are the members beside these, and those of extra_body.

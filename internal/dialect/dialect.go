@@ -33,8 +33,8 @@ type Adapter struct {
 	// with the request.
 	Call func(req *schema.Request, to *Target, call *wire.Call) error
 	// Reply passes a whole answer on to clients of the same dialect. The reply may share
-	// memory with the answer. Where BinaryType is set, only an answer that is no bytes is
-	// read by it. It is nil for a chat whose dialect no client speaks.
+	// memory with the answer. Where BinaryType is set, audio or images pass without it, and
+	// it gets only answers that are JSON. It is nil for a chat whose dialect no client speaks.
 	Reply func(req *schema.Request, answer Answer, reply *Reply) error
 	// Events passes a streamed answer on to such clients; nil where there are none, or
 	// answers are no streams of chunks.
@@ -44,9 +44,10 @@ type Adapter struct {
 	// shares memory with the answer.
 	Decode       func(req *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Answer) error
 	DecodeStream func(req *schema.Request, body io.Reader) Deltas
-	// PassEvents reads a stream whose events are passed on as they are, because no two
-	// service types have the same, and AsksForEvents reports whether the client wants
-	// them; both are nil where there are none. Events name the model as given.
+	// PassEvents reads the stream of a service type other than chat, such as speech. Each
+	// has events of its own, which are passed on as they are, with the given model in place
+	// of the backend's name for it. AsksForEvents reports whether the client wants a
+	// stream. Both are nil where the service type has none.
 	PassEvents    func(model string, body io.Reader) *Stream
 	AsksForEvents func(req *schema.Request) bool
 	// Split makes events of a whole answer that is passed on for a client that asked for

@@ -10,8 +10,9 @@ type Guide struct {
 	// URL is the usual address, and KeyVariable the variable of the environment that
 	// usually has the key; both are empty where there is none.
 	URL, KeyVariable string
-	// ModelsPath is where it lists its models; empty where that is asked for only if the
-	// kind is known. ModelsHosts are the hosts at which nothing else is.
+	// ModelsPath is the path of its list of models. A backend whose kind is not known yet is
+	// asked at the ModelsPath of each kind that has one. ModelsHosts are hosts that belong
+	// to this kind alone, such as api.anthropic.com.
 	ModelsPath  string
 	ModelsHosts []string
 	// Owner is what its list names as the owner of models, if that tells the kind.

@@ -34,8 +34,9 @@ type Kind struct {
 	// Sign returns the credential of an endpoint for backends that want another proof than
 	// a key in a header, such as a signature of the call; nil for all others.
 	Sign func(e Endpoint) Credential
-	// Tokens are how credentials begin that are no keys: they are bearer tokens also
-	// where keys have a header of their own. Signed tokens (JWT) always are.
+	// Tokens are the prefixes of credentials that are bearer tokens and belong into the
+	// header Authorization, although keys of this kind have a header of their own. Signed
+	// tokens (JWT) belong there for every kind.
 	Tokens []string
 	// Headers go along with every call.
 	Headers []wire.Header

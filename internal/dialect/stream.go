@@ -13,8 +13,9 @@ type EventReader struct {
 	SSE *SSE
 	// Doc is memory to scan an event in.
 	Doc jsonscan.Document
-	// Finished says that the answer is complete: a broken connection, a missing mark of the
-	// end or noise takes nothing from it. Stopped says that nothing more is read.
+	// Finished says that the answer is complete: a connection that breaks, a mark of the end
+	// that does not come, or an event that cannot be read is no error after that. Stopped
+	// says that nothing more is read.
 	Finished, Stopped bool
 
 	end error // what every further call returns

@@ -13,8 +13,8 @@ func (azure) errorBody(_ int, problem apiError) []byte {
 	return append(out, "}}"...)
 }
 
-// key returns the key of the resource, or a token, which the same header carries in
-// no case.
+// key returns the credential of a call: a key of the resource in the header Api-Key, or a
+// token in the header Authorization.
 func (azure) key(r *http.Request) string {
 	if key := r.Header.Get("Api-Key"); key != "" {
 		return key

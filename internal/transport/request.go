@@ -107,9 +107,9 @@ const (
 	// recordSize is how much is gathered for one write where pieces cannot be
 	// handed over together; it is the largest TLS record.
 	recordSize = 16 << 10
-	// stretch is the longest write under one deadline on TLS, which does not
-	// survive a write deadline: long enough to be cheap, short enough that a
-	// slow link moves it within any sensible limit.
+	// stretch is the longest write under one deadline on TLS, where a connection is
+	// useless once a write has timed out: long enough to be cheap, short enough that
+	// a slow link moves it within any sensible limit.
 	stretch = 4 * recordSize
 )
 
