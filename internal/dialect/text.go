@@ -1,14 +1,9 @@
 package dialect
 
 import (
-	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
-
-// RawText returns the content of a JSON string as it came, escapes and all.
-// Appending to it leaves the document alone.
-func RawText(v jsonscan.Value) []byte { return chat.TextOf(v) }
 
 // CompactObject returns an object without the spaces between its tokens, which
 // plain answers are full of.
@@ -41,6 +36,3 @@ func AppendReminder(dst, text []byte) []byte {
 	dst = append(append(dst, `<system-reminder>\n`...), text...)
 	return append(dst, `\n</system-reminder>\n`...)
 }
-
-// EscapeText returns the content of the JSON string that a text is.
-func EscapeText(text []byte) []byte { return chat.Escape(text) }

@@ -29,7 +29,7 @@ func Decode(_ *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Ans
 		addBlock(choice, block)
 	}
 	to.ID = idOf(root)
-	choice.Refusal = dialect.RawText(root.Get("stop_details").Get("explanation"))
+	choice.Refusal = chat.TextOf(root.Get("stop_details").Get("explanation"))
 	choice.Finish = finishReason(reason.Text(), len(choice.Calls) > 0)
 	choice.StopSequence = root.Get("stop_sequence").Text()
 	var usage TokenCounts
@@ -40,7 +40,7 @@ func Decode(_ *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Ans
 
 // idOf returns the id of the answer that a message is, nil if the message has none.
 func idOf(message jsonscan.Value) []byte {
-	id := dialect.RawText(message.Get("id"))
+	id := chat.TextOf(message.Get("id"))
 	if len(id) == 0 {
 		return nil
 	}
@@ -63,10 +63,10 @@ func FailureIn(root jsonscan.Value) error {
 func addBlock(choice *chat.Choice, block jsonscan.Value) {
 	switch string(block.Get("type").Text()) {
 	case "text":
-		choice.Text = chat.Join(choice.Text, dialect.RawText(block.Get("text")))
+		choice.Text = chat.Join(choice.Text, chat.TextOf(block.Get("text")))
 	case "thinking":
-		choice.Thinking = chat.Join(choice.Thinking, dialect.RawText(block.Get("thinking")))
-		if len(dialect.RawText(block.Get("signature"))) > 0 {
+		choice.Thinking = chat.Join(choice.Thinking, chat.TextOf(block.Get("thinking")))
+		if len(chat.TextOf(block.Get("signature"))) > 0 {
 			choice.Blocks = append(choice.Blocks, block.Raw()) // for the caller to send back
 		}
 	case "redacted_thinking":
@@ -74,7 +74,7 @@ func addBlock(choice *chat.Choice, block jsonscan.Value) {
 	case "tool_use":
 		call := beginCall(block, int64(len(choice.Calls)))
 		if input := block.Get("input"); input.Given() {
-			call.Arguments = dialect.EscapeText(input.Raw())
+			call.Arguments = chat.Escape(input.Raw())
 		} else {
 			call.Arguments = []byte("{}")
 		}
@@ -85,7 +85,7 @@ func addBlock(choice *chat.Choice, block jsonscan.Value) {
 // beginCall returns the tool call that a block is, without its arguments. Some servers of
 // this dialect give no ids.
 func beginCall(block jsonscan.Value, index int64) chat.ToolCall {
-	call := chat.ToolCall{Index: index, ID: dialect.RawText(block.Get("id")), Name: dialect.RawText(block.Get("name"))}
+	call := chat.ToolCall{Index: index, ID: chat.TextOf(block.Get("id")), Name: chat.TextOf(block.Get("name"))}
 	if len(call.ID) == 0 {
 		call.ID = []byte("call_" + rand.Text())
 	}

@@ -123,16 +123,16 @@ func (e *deltas) piece(root jsonscan.Value) {
 	delta := root.Get("delta")
 	switch string(delta.Get("type").Text()) {
 	case "text_delta":
-		e.text(dialect.RawText(delta.Get("text")))
+		e.text(chat.TextOf(delta.Get("text")))
 	case "thinking_delta":
-		e.thought(root, dialect.RawText(delta.Get("thinking")))
+		e.thought(root, chat.TextOf(delta.Get("thinking")))
 	case "signature_delta":
 		if e.inOpenThinking(root) {
-			e.signature = append(e.signature, dialect.RawText(delta.Get("signature"))...)
+			e.signature = append(e.signature, chat.TextOf(delta.Get("signature"))...)
 		}
 	case "input_json_delta":
 		if call := e.call(root); call >= 0 {
-			if text := dialect.RawText(delta.Get("partial_json")); len(text) > 0 {
+			if text := chat.TextOf(delta.Get("partial_json")); len(text) > 0 {
 				e.arguments(call, text)
 			}
 		}
@@ -172,12 +172,12 @@ func (e *deltas) blockStart(root jsonscan.Value) error {
 	}
 	switch string(block.Get("type").Text()) {
 	case "text":
-		e.text(dialect.RawText(block.Get("text")))
+		e.text(chat.TextOf(block.Get("text")))
 	case "thinking":
 		e.thinkingAt = index
 		e.thinking = dialect.Reuse(e.thinking)
-		e.signature = append(dialect.Reuse(e.signature), dialect.RawText(block.Get("signature"))...)
-		if text := dialect.RawText(block.Get("thinking")); len(text) > 0 {
+		e.signature = append(dialect.Reuse(e.signature), chat.TextOf(block.Get("signature"))...)
+		if text := chat.TextOf(block.Get("thinking")); len(text) > 0 {
 			e.thought(root, text)
 		} else {
 			e.text(nil) // thinking may take long: the caller learns that it began
@@ -202,7 +202,7 @@ func (e *deltas) callStart(block jsonscan.Value, index int64) error {
 	input := block.Get("input")
 	whole := input.Kind() == jsonscan.Object && !input.Empty()
 	if whole {
-		call.Arguments = dialect.EscapeText(input.Raw())
+		call.Arguments = chat.Escape(input.Raw())
 	}
 	choice.Calls = append(choice.Calls, call)
 	if e.blocks == nil {
@@ -265,7 +265,7 @@ func (e *deltas) finish(delta jsonscan.Value) {
 	if !e.begun {
 		choice.Text = []byte{}
 	}
-	choice.Refusal = dialect.RawText(delta.Get("stop_details").Get("explanation"))
+	choice.Refusal = chat.TextOf(delta.Get("stop_details").Get("explanation"))
 	choice.Finish = finishReason(reason.Text(), len(e.tools) > 0)
 	choice.StopSequence = delta.Get("stop_sequence").Text()
 }

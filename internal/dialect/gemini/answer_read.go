@@ -88,7 +88,7 @@ func (a *partialAnswer) takeObject(root jsonscan.Value) error {
 			}
 		}
 	}
-	if text := dialect.RawText(id); a.to.ID == nil && len(text) > 0 {
+	if text := chat.TextOf(id); a.to.ID == nil && len(text) > 0 {
 		a.to.ID = append([]byte(chat.IDPrefix), text...)
 	}
 	position := int64(0)
@@ -197,13 +197,13 @@ func (a *partialAnswer) part(candidate *candidate, choice *chat.Choice, part jso
 		return a.call(candidate, choice, call, signature)
 	case data.Given():
 		image := dialect.Rescan(&a.inner, data)
-		choice.Images = append(choice.Images, slices.Concat([]byte("data:"), dialect.RawText(image.Get("mimeType")), []byte(";base64,"), dialect.RawText(image.Get("data"))))
+		choice.Images = append(choice.Images, slices.Concat([]byte("data:"), chat.TextOf(image.Get("mimeType")), []byte(";base64,"), chat.TextOf(image.Get("data"))))
 	case thought.Kind() == jsonscan.True:
-		choice.Thinking = chat.Join(choice.Thinking, dialect.RawText(text))
+		choice.Thinking = chat.Join(choice.Thinking, chat.TextOf(text))
 	default:
-		choice.Text = chat.Join(choice.Text, dialect.RawText(text))
+		choice.Text = chat.Join(choice.Text, chat.TextOf(text))
 	}
-	if len(dialect.RawText(signature)) > 0 {
+	if len(chat.TextOf(signature)) > 0 {
 		choice.Extra = signed(signature)
 	}
 	return nil
@@ -212,15 +212,15 @@ func (a *partialAnswer) part(candidate *candidate, choice *chat.Choice, part jso
 // call reads a function call. The signature is the call's own and goes with it.
 func (a *partialAnswer) call(candidate *candidate, choice *chat.Choice, v, signature jsonscan.Value) error {
 	v = dialect.Rescan(&a.inner, v)
-	call := chat.ToolCall{Index: candidate.calls, ID: dialect.RawText(v.Get("id")), Name: dialect.RawText(v.Get("name"))}
+	call := chat.ToolCall{Index: candidate.calls, ID: chat.TextOf(v.Get("id")), Name: chat.TextOf(v.Get("name"))}
 	if len(call.Name) == 0 {
 		return fmt.Errorf("%w: a function call without a name", dialect.ErrInvalid)
 	}
 	if len(call.ID) == 0 {
 		call.ID = []byte(inventedCall + rand.Text())
 	}
-	call.Arguments = dialect.EscapeText(dialect.CompactObject(v.Get("args")))
-	if len(dialect.RawText(signature)) > 0 {
+	call.Arguments = chat.Escape(dialect.CompactObject(v.Get("args")))
+	if len(chat.TextOf(signature)) > 0 {
 		call.Extra = signed(signature)
 	}
 	choice.Calls = append(choice.Calls, call)

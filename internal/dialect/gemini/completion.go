@@ -106,7 +106,7 @@ func (a *partialAnswer) tokens(choice *chat.Choice, result jsonscan.Value) error
 func beginToken(w *jsonwrite.Writer, token jsonscan.Value) {
 	w.Object()
 	w.Name("token")
-	w.Escaped(dialect.RawText(token.Get("token")))
+	w.Escaped(chat.TextOf(token.Get("token")))
 	w.Name("logprob")
 	if v := token.Get("logProbability"); v.Kind() == jsonscan.Number {
 		w.Raw(v.Raw())

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -123,7 +123,7 @@ func (r *schemaReader) member(s *reducedSchema, m jsonscan.Value, depth int) err
 		return r.kinds(s, m)
 	case "description":
 		if s.description == nil {
-			s.description = dialect.RawText(m)
+			s.description = chat.TextOf(m)
 		}
 	case "format":
 		if s.format == "" {

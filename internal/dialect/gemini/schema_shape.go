@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
@@ -20,7 +20,7 @@ func (s *reducedSchema) addValue(v jsonscan.Value) {
 	case jsonscan.Null:
 		s.nullable = true
 	case jsonscan.String:
-		if len(dialect.RawText(v)) > 0 { // the backend refuses an empty choice
+		if len(chat.TextOf(v)) > 0 { // the backend refuses an empty choice
 			s.enum = append(s.enum, v.Raw())
 		}
 	default:

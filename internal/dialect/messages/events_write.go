@@ -216,7 +216,7 @@ func (e *clientEvents) closeBlock() {
 	case noBlock:
 		return
 	case thinkingBlock:
-		e.piece("signature_delta", "signature", dialect.EscapeText(markThinking(e.signature)))
+		e.piece("signature_delta", "signature", chat.Escape(markThinking(e.signature)))
 		e.signature = nil
 	case callBlock:
 		e.calls[e.call] = streamedCall{done: true} // nothing else of it is needed

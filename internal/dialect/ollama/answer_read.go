@@ -46,8 +46,8 @@ func (r *answerReader) add(line *answerLine, to *chat.Answer) error {
 	}
 	choice := &to.Choices[0]
 	if line.isText() {
-		choice.Text = chat.Join(choice.Text, dialect.RawText(line.response))
-		choice.Thinking = chat.Join(choice.Thinking, dialect.RawText(line.thinking))
+		choice.Text = chat.Join(choice.Text, chat.TextOf(line.response))
+		choice.Thinking = chat.Join(choice.Thinking, chat.TextOf(line.thinking))
 	} else if err := line.readMessage(choice); err != nil {
 		return err
 	}
@@ -136,9 +136,9 @@ func (l *answerLine) readMessage(choice *chat.Choice) error {
 		}
 		switch string(v.RawKey()) {
 		case "content":
-			choice.Text = chat.Join(choice.Text, dialect.RawText(v))
+			choice.Text = chat.Join(choice.Text, chat.TextOf(v))
 		case "thinking":
-			choice.Thinking = chat.Join(choice.Thinking, dialect.RawText(v))
+			choice.Thinking = chat.Join(choice.Thinking, chat.TextOf(v))
 		case "tool_calls":
 			l.calls = v
 		}
@@ -186,7 +186,7 @@ func (r *answerReader) readCalls(calls jsonscan.Value, choice *chat.Choice) erro
 	}
 	for c := dialect.Rescan(&r.inner, calls).First(); c.Kind() != jsonscan.Absent; c = c.Next() {
 		function := c.Get("function")
-		call := chat.ToolCall{Index: r.calls, ID: dialect.RawText(c.Get("id")), Name: dialect.RawText(function.Get("name"))}
+		call := chat.ToolCall{Index: r.calls, ID: chat.TextOf(c.Get("id")), Name: chat.TextOf(function.Get("name"))}
 		if len(call.Name) == 0 {
 			return fmt.Errorf("%w: a tool call without a name", dialect.ErrInvalid)
 		}
@@ -211,12 +211,12 @@ func (r *answerReader) readCalls(calls jsonscan.Value, choice *chat.Choice) erro
 // readArguments reads the arguments of a call.
 func readArguments(arguments jsonscan.Value) ([]byte, error) {
 	switch kind := arguments.Kind(); {
-	case !arguments.Given(), kind == jsonscan.String && len(dialect.RawText(arguments)) == 0:
+	case !arguments.Given(), kind == jsonscan.String && len(chat.TextOf(arguments)) == 0:
 		return []byte("{}"), nil
 	case kind == jsonscan.String: // some servers that imitate Ollama
-		return dialect.RawText(arguments), nil
+		return chat.TextOf(arguments), nil
 	case kind == jsonscan.Object:
-		return dialect.EscapeText(arguments.Raw()), nil
+		return chat.Escape(arguments.Raw()), nil
 	}
 	return nil, fmt.Errorf("%w: a tool call whose arguments are no object", dialect.ErrInvalid)
 }

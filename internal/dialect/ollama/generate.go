@@ -3,6 +3,7 @@ package ollama
 import (
 	"strconv"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -65,7 +66,7 @@ func refuseGenerate(req *schema.Request) error {
 			return schema.InvalidValue("prompt", "'prompt' must be one text: the backend of this model completes one at a time. Send a request for each.")
 		}
 	}
-	if len(dialect.RawText(promptOf(req))) == 0 {
+	if len(chat.TextOf(promptOf(req))) == 0 {
 		// Ollama takes it for a wish to load the model.
 		return schema.InvalidValue("prompt", "'prompt' must not be empty: the backend of this model completes nothing else.")
 	}

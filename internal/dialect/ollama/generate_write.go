@@ -76,7 +76,7 @@ type textWriter struct {
 func newTextWriter(req *schema.Request) textWriter {
 	w := textWriter{model: bytes.Clone(req.Body.Root().Get("model").Raw())}
 	if echoes(req) {
-		w.before = bytes.Clone(dialect.RawText(promptOf(req)))
+		w.before = bytes.Clone(chat.TextOf(promptOf(req)))
 	}
 	return w
 }

@@ -23,7 +23,7 @@ func decodeChat(req *schema.Request, body []byte, doc *jsonscan.Document, to *ch
 	if err := dialect.FailureIn(root); err != nil {
 		return err
 	}
-	to.ID, to.Usage = dialect.RawText(root.Get("id")), readUsage(root.Get("usage"))
+	to.ID, to.Usage = chat.TextOf(root.Get("id")), readUsage(root.Get("usage"))
 	for c := root.Get("choices").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
 		message := c.Get("message")
 		if message.Kind() != jsonscan.Object {
@@ -80,7 +80,7 @@ func (d *deltas) take(event dialect.Event) (bool, error) {
 		return false, err
 	}
 	if d.delta.ID == nil {
-		d.delta.ID = bytes.Clone(dialect.RawText(m.id))
+		d.delta.ID = bytes.Clone(chat.TextOf(m.id))
 	}
 	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
 		index, err := d.see(c)

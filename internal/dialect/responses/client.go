@@ -150,7 +150,7 @@ func modelOf(instance string) string { return instance[:max(0, strings.LastIndex
 // translation here: a state that a backend wants back, or a reference to an item.
 func NamesTranslated(root jsonscan.Value) bool {
 	for item := root.Get("input").First(); item.Kind() != jsonscan.Absent; item = item.Next() {
-		if bytes.HasPrefix(dialect.RawText(item.Get("encrypted_content")), []byte(statePrefix)) {
+		if bytes.HasPrefix(chat.TextOf(item.Get("encrypted_content")), []byte(statePrefix)) {
 			return true
 		}
 		if id, isReference := ReferenceIn(item); isReference {

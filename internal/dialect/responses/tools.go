@@ -57,7 +57,7 @@ func (l *toolList) add(t jsonscan.Value, namespace string) *schema.Error {
 		return l.addCustom(t, namespace)
 	case "namespace":
 		name := t.Get("name")
-		if namespace != "" || len(dialect.RawText(name)) == 0 {
+		if namespace != "" || len(chat.TextOf(name)) == 0 {
 			return invalid("name", "A namespace must have a name, and no namespace in it.")
 		}
 		return l.addNamespace(t.Get("tools"), string(name.Text()))
@@ -113,7 +113,7 @@ func (l *toolList) addCustom(t jsonscan.Value, namespace string) *schema.Error {
 // customDescription returns the description of a custom tool, escaped, with the grammar
 // that its input follows: the backend does not enforce it, but the model can read it.
 func customDescription(t jsonscan.Value) []byte {
-	text := append([]byte(nil), dialect.RawText(t.Get("description"))...)
+	text := append([]byte(nil), chat.TextOf(t.Get("description"))...)
 	var doc jsonscan.Document
 	format := t.Get("format")
 	if format.Kind() != jsonscan.Object {
@@ -132,10 +132,10 @@ func customDescription(t jsonscan.Value) []byte {
 		text = append(text, `\n\n`...)
 	}
 	text = append(text, `The input must match this grammar`...)
-	if word := dialect.RawText(syntax); len(word) > 0 {
+	if word := chat.TextOf(syntax); len(word) > 0 {
 		text = append(append(append(text, ` (`...), word...), ')')
 	}
-	return append(append(text, `:\n`...), dialect.RawText(definition)...)
+	return append(append(text, `:\n`...), chat.TextOf(definition)...)
 }
 
 // offer adds a tool under a name of its own; of several of one name the first counts.
