@@ -70,6 +70,7 @@ var packageOrder = []string{
 	"internal/dialect/rerank",
 	"internal/dialect/messages",
 	"internal/dialect/kinds",
+	"internal/fleet",
 	"internal/transport",
 	"internal/backend",
 	"internal/balance",

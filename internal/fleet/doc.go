@@ -1,0 +1,2 @@
+// Package fleet decides which of the instances of a model answers a request soonest.
+package fleet
