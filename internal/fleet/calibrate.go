@@ -1,0 +1,41 @@
+package fleet
+
+const (
+	// firstCapacity is how many bytes of prompts an instance is believed to have cached
+	// before anything is known: a quarter of a million tokens.
+	firstCapacity = 1 << 20
+	maxCapacity   = 1 << 40
+	// grain is how far what was cached may be from what was expected, beside a block of
+	// the index: engines have blocks of their own.
+	grain = 2048
+	// resize is by how much an answer that was not as expected changes the capacity.
+	resize = 0.02
+	// missesOfEmpty is after how many answers in a row with nothing cached, where much
+	// was expected, a cache is taken to have been emptied.
+	missesOfEmpty = 3
+)
+
+// calibrate compares how much of a prompt was cached by what the answer tells with what
+// the index said, and corrects what is believed about the size of the cache.
+func (i *Instance) calibrate(c *Call, answer Answer) {
+	if answer.PromptTokens <= 0 || answer.CachedTokens < 0 || answer.CachedTokens > answer.PromptTokens || c.size == 0 {
+		return
+	}
+	got := float64(answer.CachedTokens) / float64(answer.PromptTokens) * float64(c.size)
+	expected := float64(blocksEnd(c.depth))
+	slack := float64(grain + blockSize(c.depth))
+	switch {
+	case got < expected-slack:
+		i.cache.capacity *= 1 - resize
+	case got > expected+slack:
+		i.cache.capacity = min(i.cache.capacity*(1+resize), maxCapacity)
+	}
+	if answer.CachedTokens > 0 || expected <= 2*slack {
+		i.misses = 0
+		return
+	}
+	if i.misses++; i.misses == missesOfEmpty {
+		i.clear()
+		i.misses = 0
+	}
+}

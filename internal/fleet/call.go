@@ -1,0 +1,195 @@
+package fleet
+
+import "time"
+
+// Ask is a request for which an instance is chosen.
+type Ask struct {
+	Prompt *Prompt
+	// Tokens is how many tokens the prompt has by the caller's guess. A guess that is
+	// always wrong by the same factor does no harm: speeds are learned in such tokens.
+	Tokens float64
+	// Whole says that the answer is written token by token and comes in one piece, so
+	// that First is never called. It is false for answers that are not written, such as
+	// vectors.
+	Whole bool
+}
+
+// Call is one request on its way to the instance that was chosen. It is told what becomes
+// of the request by First and then End, or by Abort.
+type Call struct {
+	// Instance is the one that was chosen.
+	Instance *Instance
+	// Estimate is what was expected of it.
+	Estimate Estimate
+
+	stage   stage
+	epoch   int
+	whole   bool
+	cold    bool    // it found a model that was not loaded: it says nothing about speed
+	sent    float64 // when
+	first   float64 // when its first token came
+	isSeen  bool    // the first token was seen to come
+	need    float64 // tokens of prefill
+	takes   float64 // seconds for these
+	ahead   float64 // the same, with those in front of it
+	depth   int     // blocks that were believed to be cached
+	size    int64   // bytes of the prompt
+	claimed float64 // seconds of work that only the host told of
+}
+
+// stage is how far a call has come.
+type stage uint8
+
+const (
+	waits stage = iota // for its first token
+	decodes
+	ended
+)
+
+// begin makes a call of what was chosen. It counts at once, so that the next choice
+// sees it.
+func (f *Fleet) begin(chosen *weighed, least work, ask *Ask, now float64) *Call {
+	i := chosen.instance
+	c := &Call{
+		Instance: i, Estimate: chosen.estimate(least),
+		epoch: i.host.epoch, whole: ask.Whole, sent: now,
+		need: chosen.need, takes: chosen.need * i.perToken, depth: chosen.depth, size: ask.Prompt.size,
+		ahead:   chosen.queue/i.perToken + chosen.need,
+		claimed: i.host.told.work(now),
+		cold:    chosen.load > 0 || i.host.cold > 0,
+	}
+	i.askedFor(now)
+	i.host.enqueue(c)
+	i.pending += c.need
+	i.waiting++
+	i.typical += (c.need - i.typical) / 16
+	f.record(i, ask.Prompt)
+	return c
+}
+
+// record takes down which blocks the instance will have, here and for other gateways. A
+// hint is told to them where there is nothing else to tell.
+func (f *Fleet) record(i *Instance, prompt *Prompt) {
+	f.hold(i, prompt.blocks)
+	f.news.add(i, prompt.blocks)
+	if prompt.hint != 0 {
+		hint := [...]Block{prompt.hint}
+		f.hold(i, hint[:])
+		if len(prompt.blocks) == 0 {
+			f.news.add(i, hint[:])
+		}
+	}
+}
+
+// hold puts blocks into the index of an instance, unless it was removed.
+func (f *Fleet) hold(i *Instance, blocks []Block) {
+	if i.isIndexed() {
+		i.model.index.use(int(i.position), blocks, f.maxBlocks())
+	}
+}
+
+// leave takes the call out of the queue.
+func (c *Call) leave() {
+	i := c.Instance
+	i.host.dequeue(c)
+	i.pending = max(i.pending-c.need, 0)
+	i.waiting--
+}
+
+// decode moves the call from the queue to those that are being answered.
+func (c *Call) decode() {
+	c.leave()
+	c.stage = decodes
+	c.Instance.decoding++
+}
+
+// First says that the first content of the answer has come: text, reasoning or a call of
+// a tool, not an event that says only that the answer begins.
+func (c *Call) First(now time.Time) {
+	f := c.Instance.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.stage != waits || c.epoch != c.Instance.host.epoch {
+		return
+	}
+	at := f.clock(now)
+	c.Instance.host.worked(at)
+	c.decode()
+	c.first, c.isSeen = at, true
+	c.learn(at-c.sent, 0, 0)
+}
+
+// Answer is what an answer told about itself. A number below zero was not told.
+type Answer struct {
+	// PromptTokens and CachedTokens are those of the prompt, and of its part that came
+	// from the cache, by the backend's count.
+	PromptTokens, CachedTokens int
+	// OutputTokens is how many tokens were written.
+	OutputTokens int
+	// Prefill is how long the backend says that it worked on what was not cached.
+	Prefill time.Duration
+}
+
+// End says that the answer is complete.
+func (c *Call) End(answer Answer, now time.Time) {
+	f := c.Instance.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.stage == ended || c.epoch != c.Instance.host.epoch {
+		return
+	}
+	at := f.clock(now)
+	i := c.Instance
+	outputs := float64(max(answer.OutputTokens, 0))
+	if !c.isSeen {
+		c.learn(at-c.sent, outputs, answer.Prefill.Seconds())
+	} else if outputs > 1 && at > c.first {
+		i.speed.decode.learn(at-c.first, outputs-1)
+	}
+	i.calibrate(c, answer)
+	c.finish(at)
+}
+
+// Abort says that the request was not sent, failed or was given up. It teaches nothing.
+func (c *Call) Abort(now time.Time) {
+	f := c.Instance.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.stage == ended || c.epoch != c.Instance.host.epoch {
+		return
+	}
+	c.finish(f.clock(now))
+	if i := c.Instance; c.cold && i.state == loading && i.waiting == 0 {
+		i.state = absent
+	}
+}
+
+// finish ends the call in the books.
+func (c *Call) finish(now float64) {
+	if c.stage == waits {
+		if c.Instance.host.queue[0] == c {
+			c.Instance.host.worked(now)
+		}
+		c.leave()
+	} else {
+		c.Instance.decoding--
+	}
+	c.stage = ended
+}
+
+// learn takes the time that the call took: until its first token, or for all of its
+// answer where that came whole. The backend's own word on its prefill counts for more.
+func (c *Call) learn(seconds, outputs, prefill float64) {
+	i := c.Instance
+	i.fleet.judge(c, seconds)
+	i.answered(seconds-(c.Estimate.Expected-c.Estimate.Load)-outputs*i.speed.decode.value(), c.Estimate.Load > 0)
+	switch {
+	case prefill > 0:
+		i.speed.learnFirst(prefill, c.need)
+	case c.cold || seconds <= 0:
+		return
+	default:
+		i.speed.learnWhole(seconds, c.ahead, outputs, i.perToken)
+	}
+	i.model.learned()
+}

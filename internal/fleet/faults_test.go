@@ -1,0 +1,177 @@
+package fleet_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/fleet"
+)
+
+// TestFloodOfPromptsIsBounded sends more prompts that share nothing than the index can hold.
+func TestFloodOfPromptsIsBounded(t *testing.T) {
+	if kept := memoryAfter(50_000); kept > 32<<20 {
+		t.Errorf("%d MB are kept", kept>>20)
+	}
+}
+
+// TestHostThatComesBackIsEmpty loses a host with a cached prompt and calls on their way.
+func TestHostThatComesBackIsEmpty(t *testing.T) {
+	f, all := team(2)
+	text := randomText(rand.New(rand.NewPCG(1, 1)), 40_000)
+	ask := &fleet.Ask{Prompt: read(text), Tokens: 10_000}
+	home := f.Choose(all, ask, at(0))
+	answer(home, 1, 2)
+	waits, decodes := f.Choose(all, ask, at(3)), f.Choose(all, ask, at(3))
+	decodes.First(at(4))
+	home.Instance.Host().Lost()
+	for _, p := range f.Pictures(at(4)) {
+		if p.Waiting+p.Decoding != 0 || p.Queue != 0 || p.Cached != 0 {
+			t.Errorf("%+v after the host was lost", p)
+		}
+	}
+	waits.First(at(5))
+	waits.End(fleet.Answer{}, at(6))
+	decodes.End(fleet.Answer{}, at(6))
+	waits.Abort(at(7))
+	if p := f.Pictures(at(7)); p[0].Decoding+p[1].Decoding+p[0].Waiting+p[1].Waiting != 0 {
+		t.Errorf("calls of before count: %+v", p)
+	}
+	for _, e := range f.Explain(all, ask, at(8)) {
+		if e.Matched != 0 {
+			t.Errorf("%.2f of the prompt is believed to be cached", e.Matched)
+		}
+	}
+}
+
+// TestCacheThatWasEmptiedIsNoticed lets a host lose its cache without anybody saying so:
+// only the answers tell that nothing was cached.
+func TestCacheThatWasEmptiedIsNoticed(t *testing.T) {
+	f, all := team(1)
+	rng := rand.New(rand.NewPCG(1, 1))
+	var asks []*fleet.Ask
+	for range 10 {
+		asks = append(asks, &fleet.Ask{Prompt: read(randomText(rng, 40_000)), Tokens: 10_000})
+		answer(f.Choose(all, asks[len(asks)-1], at(0)), 1, 2)
+	}
+	for n, ask := range asks[:4] {
+		call := f.Choose(all, ask, at(10))
+		if known := call.Estimate.Matched > 0.5; known != (n < 3) {
+			t.Errorf("call %d: %.2f of the prompt is believed to be cached", n, call.Estimate.Matched)
+		}
+		call.First(at(11))
+		call.End(fleet.Answer{PromptTokens: 9000, CachedTokens: 0, OutputTokens: 10}, at(12))
+	}
+}
+
+// TestRemovedInstanceDisturbsNobody ends calls of an instance whose place another one has.
+func TestRemovedInstanceDisturbsNobody(t *testing.T) {
+	f, all := team(2)
+	all = all[:1]
+	rng := rand.New(rand.NewPCG(1, 1))
+	var asks []*fleet.Ask
+	var calls []*fleet.Call
+	for range 4 {
+		ask := &fleet.Ask{Prompt: read(randomText(rng, 40_000)), Tokens: 10_000}
+		answer(f.Choose(all, ask, at(0)), 1, 2)
+		asks, calls = append(asks, ask), append(calls, f.Choose(all, ask, at(3)))
+	}
+	all[0].Remove()
+	all = []*fleet.Instance{f.Instance("new", "m")}
+	for _, ask := range asks {
+		answer(f.Choose(all, ask, at(4)), 5, 6)
+	}
+	for _, call := range calls { // says four times that the cache is empty
+		call.First(at(7))
+		call.End(fleet.Answer{PromptTokens: 10_000, CachedTokens: 0, OutputTokens: 1}, at(8))
+	}
+	for n, ask := range asks {
+		if matched := f.Explain(all, ask, at(9))[0].Matched; matched < 0.9 {
+			t.Errorf("%.2f of prompt %d is believed to be cached", matched, n)
+		}
+	}
+	if p := f.Pictures(at(9)); len(p) != 2 || p[0].Waiting+p[0].Decoding+p[1].Waiting+p[1].Decoding != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestSizeOfCacheIsLearned tells in answers how much was cached of prompts that come again,
+// by a cache that holds fewer or more of them than is believed at first.
+func TestSizeOfCacheIsLearned(t *testing.T) {
+	for _, holds := range []int{10, 60} { // of 80 prompts with 40 KB each; a megabyte is believed at first
+		f, all := team(1)
+		rng := rand.New(rand.NewPCG(1, 1))
+		var asks []*fleet.Ask
+		for range 80 {
+			asks = append(asks, &fleet.Ask{Prompt: read(randomText(rng, 40_000)), Tokens: 10_000})
+		}
+		var used []int // the prompts in the cache, the newest last
+		for n := range 3000 {
+			k := rng.IntN(len(asks))
+			cached := 0
+			for m, other := range used {
+				if other == k {
+					cached = 9900
+					used = append(used[:m], used[m+1:]...)
+					break
+				}
+			}
+			if used = append(used, k); len(used) > holds {
+				used = used[1:]
+			}
+			call := f.Choose(all, asks[k], at(float64(n)))
+			call.First(at(float64(n) + 0.1))
+			call.End(fleet.Answer{PromptTokens: 10_000, CachedTokens: cached, OutputTokens: 1}, at(float64(n)+0.2))
+		}
+		if got := float64(f.Pictures(at(0))[0].Capacity) / 40_000; got < 0.6*float64(holds) || got > 1.6*float64(holds) {
+			t.Errorf("a cache for %d prompts is believed to hold %.0f", holds, got)
+		}
+	}
+}
+
+// TestClocksThatJumpDoLittleHarm lets time go back and far ahead between the events of
+// calls.
+func TestClocksThatJumpDoLittleHarm(t *testing.T) {
+	f, all := team(3)
+	for n := range 300 {
+		now := float64(n)
+		answer(f.Choose(all, small(), at(now)), now+0.3, now+0.5)
+	}
+	before := f.Pictures(at(300))[0].PerToken
+	rng := rand.New(rand.NewPCG(1, 1))
+	now := 300.0
+	for n := range 300 {
+		call := f.Choose(all, small(), at(now))
+		if n%10 == 0 {
+			now += []float64{-200, 3e7, -3e7, 86_400, -86_400}[rng.IntN(5)]
+		}
+		answer(call, now+0.3, now+0.5)
+		now++
+	}
+	for _, p := range f.Pictures(at(now)) {
+		if ratio := p.PerToken / before; ratio < 0.2 || ratio > 5 {
+			t.Errorf("a token is believed to take %.3f times as long after the clock jumped", ratio)
+		}
+		if p.Queue != 0 || math.IsNaN(p.PerOutput) {
+			t.Errorf("%+v after the clock jumped", p)
+		}
+	}
+}
+
+// TestNonsenseOfCallersDoesNoHarm asks with numbers that cannot be true.
+func TestNonsenseOfCallersDoesNoHarm(t *testing.T) {
+	f, all := team(3)
+	for _, weight := range []float64{0, -1, math.NaN()} {
+		all[0].SetWeight(weight)
+		for _, tokens := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -5, 1e300, 0} {
+			call := f.Choose(all, &fleet.Ask{Prompt: read(randomText(rand.New(rand.NewPCG(1, 1)), 1000)), Tokens: tokens}, at(0))
+			call.First(at(1))
+			call.End(fleet.Answer{PromptTokens: math.MinInt, CachedTokens: math.MaxInt, OutputTokens: math.MaxInt, Prefill: -1}, at(2))
+		}
+	}
+	for _, e := range f.Explain(all, small(), at(3)) {
+		if !(e.Cost > 0 && e.Cost < 1000) {
+			t.Errorf("%+v", e)
+		}
+	}
+}

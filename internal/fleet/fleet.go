@@ -1,0 +1,183 @@
+package fleet
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/minio/highwayhash"
+)
+
+// maxHeld is how many blocks all instances together are believed to hold at most, each an
+// equal share of them. With the sets and the tables around them it makes less than 32 MB.
+const maxHeld = 384 << 10
+
+// Options are what a fleet is made with.
+type Options struct {
+	// Secret is shared by the gateways that exchange what they know.
+	Secret Secret
+	// Gateway names this gateway. Gateways with different names break ties differently.
+	Gateway string
+}
+
+// Fleet is what one gateway knows about the instances that serve its models. All methods
+// of it and of what belongs to it may be called at the same time. One mutex guards it: a
+// choice has to see what all others have just sent, and holds the mutex for a microsecond
+// or two. Prompts are read outside of it.
+type Fleet struct {
+	options Options
+
+	mu        sync.Mutex
+	began     time.Time // where the clock of the fleet starts, which counts seconds
+	hosts     map[string]*Host
+	models    map[string]*model
+	instances int
+	trust     float64   // how far engines are believed, from 0 to mostTrust
+	weighed   []weighed // of the choice that is being made
+	news      news
+	peers     map[string]*peer
+	heard     float64 // when one of them told something last
+}
+
+// New returns a fleet without instances.
+func New(options Options, now time.Time) *Fleet {
+	return &Fleet{
+		options: options,
+		began:   now,
+		trust:   mostTrust,
+		hosts:   map[string]*Host{},
+		models:  map[string]*model{},
+		peers:   map[string]*peer{},
+	}
+}
+
+// clock returns the time as the fleet counts it.
+func (f *Fleet) clock(now time.Time) float64 { return now.Sub(f.began).Seconds() }
+
+// model is what instances have in common because they serve the same model.
+type model struct {
+	name      string
+	index     *index
+	instances []*Instance
+	times     loadTimes
+}
+
+// learned computes anew how fast each instance is, beside all others.
+func (m *model) learned() {
+	var seconds, tokens float64
+	for _, i := range m.instances {
+		seconds += i.speed.prefill.seconds
+		tokens += i.speed.prefill.units
+	}
+	for _, i := range m.instances {
+		i.perToken = i.speed.among(seconds / tokens)
+	}
+}
+
+// Instance is one model on one host: what is chosen. What every choice looks at comes
+// first, so that it is in one line of the processor's cache.
+type Instance struct {
+	host     *Host
+	model    *model
+	perToken float64 // seconds for a token of a prompt
+	weight   float64
+	credit   float64 // breaks ties: see inTurn
+	position int32   // in the index
+	state    residence
+
+	fleet    *Fleet
+	id       uint64 // names it to other gateways
+	cache    *holder
+	speed    speed
+	memory   memory
+	waiting  int     // own calls whose first token has not come
+	pending  float64 // tokens of prefill of these
+	theirs   int     // calls of other gateways whose first token has not come, by what they told last
+	typical  float64 // how many tokens a call has, of the last ones
+	decoding int     // own calls that are being answered
+	misses   int     // answers in a row that found nothing of what was believed to be cached
+}
+
+// Instance returns the instance of a model on a host, each named by a text of the caller's
+// that is the same on all gateways. It is made if it does not exist.
+func (f *Fleet) Instance(host, modelName string) *Instance {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.hosts[host]
+	if h == nil {
+		h = &Host{fleet: f, name: host}
+		f.hosts[host] = h
+	}
+	for _, i := range h.instances {
+		if i.model.name == modelName {
+			return i
+		}
+	}
+	m := f.models[modelName]
+	if m == nil {
+		m = &model{name: modelName, index: newIndex(), times: firstTimes}
+		f.models[modelName] = m
+	}
+	i := &Instance{fleet: f, host: h, model: m, weight: 1, speed: newSpeed()}
+	i.cache = &holder{order: newRecency(), capacity: firstCapacity}
+	i.id = identity(&f.options.Secret, host, modelName)
+	i.credit = firstCredit(f.options.Gateway, i.id)
+	i.position = int32(m.index.add(i.cache))
+	h.instances = append(h.instances, i)
+	m.instances = append(m.instances, i)
+	m.learned()
+	f.instances++
+	return i
+}
+
+// Name returns the name of the host.
+func (h *Host) Name() string { return h.name }
+
+// Host returns the host of the instance.
+func (i *Instance) Host() *Host { return i.host }
+
+// SetWeight gives the instance another weight than 1: see Choose.
+func (i *Instance) SetWeight(weight float64) {
+	i.fleet.mu.Lock()
+	defer i.fleet.mu.Unlock()
+	if !(weight >= leastWeight) { // no comparison holds for NaN
+		weight = leastWeight
+	}
+	i.weight = min(weight, mostWeight)
+}
+
+const (
+	leastWeight = 0.001
+	mostWeight  = 1e6
+)
+
+// Remove takes the instance out of the fleet. Calls that it has may go on and end.
+func (i *Instance) Remove() {
+	f := i.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i.model.index.remove(int(i.position))
+	i.model.instances = without(i.model.instances, i)
+	i.host.instances = without(i.host.instances, i)
+	if len(i.model.instances) > 0 {
+		i.model.learned()
+	} else {
+		delete(f.models, i.model.name)
+	}
+	if len(i.host.instances) == 0 {
+		delete(f.hosts, i.host.name)
+	}
+	f.instances--
+}
+
+func without(all []*Instance, i *Instance) []*Instance {
+	return slices.DeleteFunc(all, func(other *Instance) bool { return other == i })
+}
+
+// maxBlocks returns how many blocks an instance is believed to hold at most.
+func (f *Fleet) maxBlocks() int { return maxHeld / max(f.instances, 1) }
+
+// identity returns the number by which gateways that share a secret call an instance.
+func identity(secret *Secret, host, model string) uint64 {
+	return highwayhash.Sum64([]byte(host+"\x00"+model), secret[:])
+}

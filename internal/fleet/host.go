@@ -1,0 +1,112 @@
+package fleet
+
+import "slices"
+
+// Host is a server that runs one model or several, and does their prefills one after the
+// other as far as the fleet can tell. What every choice looks at comes first, so that it
+// is in one line of the processor's cache.
+type Host struct {
+	backlog float64 // seconds of prefill of the calls in the queue
+	others  float64 // the same of other gateways, by what they told last
+	last    float64 // when it was done with a prefill
+	first   float64 // when the first call of the queue was sent
+	takes   float64 // seconds of its prefill
+	room    int     // how many models are in memory at a time; 0 is not known
+	told    told
+
+	fleet     *Fleet
+	name      string
+	instances []*Instance
+	queue     []*Call // own calls whose first token has not come, in the order of sending
+	epoch     int     // grows when all that the host had in memory is lost
+	cold      int     // how many calls of the queue wait for a model to be loaded
+	asked     float64 // when the last call was sent
+}
+
+// wait returns the seconds of prefill that a new call would find in front of it: what own
+// calls and those of other gateways need, less what the first of them has had done, and
+// what the host told of beside them.
+func (h *Host) wait(now float64) float64 {
+	seconds := h.fleet.trust * h.told.work(now)
+	if h.backlog > 0 {
+		h.settle(now)
+		seconds += max(h.backlog-min(h.spent(now), h.takes), 0)
+	}
+	if h.others > 0 {
+		// Since they told, the host has worked on theirs and on own ones in the proportion
+		// in which both were there.
+		done := max(now-h.fleet.heard, 0) * h.others / (h.others + h.backlog)
+		seconds += max(h.others-done, 0)
+	}
+	return seconds
+}
+
+// spent returns for how long the host has worked on the first call of its queue.
+func (h *Host) spent(now float64) float64 { return max(now-max(h.first, h.last), 0) }
+
+// worked records that the host is done with the first call of its queue.
+func (h *Host) worked(now float64) { h.last = max(h.last, now) }
+
+// settle takes calls out of the queue whose answers come whole, so that nobody sees their
+// first token, when it should have come by the estimate.
+func (h *Host) settle(now float64) {
+	for len(h.queue) > 0 && h.spent(now) >= h.takes && h.queue[0].whole {
+		h.worked(max(h.first, h.last) + h.takes)
+		h.queue[0].decode()
+	}
+}
+
+// enqueue adds a call to the queue.
+func (h *Host) enqueue(c *Call) {
+	h.queue = append(h.queue, c)
+	h.backlog += c.takes
+	h.asked = c.sent
+	if c.cold {
+		h.cold++
+	}
+	h.lookAtFirst()
+}
+
+// dequeue takes a call out of the queue.
+func (h *Host) dequeue(c *Call) {
+	h.queue = slices.DeleteFunc(h.queue, func(other *Call) bool { return other == c })
+	h.backlog = max(h.backlog-c.takes, 0)
+	if c.cold {
+		h.cold--
+	}
+	h.lookAtFirst()
+}
+
+// lookAtFirst follows a change of the queue.
+func (h *Host) lookAtFirst() {
+	if len(h.queue) == 0 {
+		h.backlog = 0 // sums of fractions do not come back to zero by themselves
+		return
+	}
+	h.first, h.takes = h.queue[0].sent, h.queue[0].takes
+}
+
+// Lost says that the host has gone or was started anew: its caches and queues are empty,
+// and no model is loaded. Calls that are on their way there teach nothing any more.
+func (h *Host) Lost() {
+	h.fleet.mu.Lock()
+	defer h.fleet.mu.Unlock()
+	h.epoch++
+	h.queue, h.backlog, h.others, h.cold, h.told = nil, 0, 0, 0, told{}
+	for _, i := range h.instances {
+		i.clear()
+		i.pending, i.waiting, i.theirs, i.decoding, i.misses = 0, 0, 0, 0, 0
+		i.state, i.cache.isTold = unknown, false
+	}
+}
+
+// clear forgets what the instance is believed to have cached.
+func (i *Instance) clear() {
+	if i.isIndexed() {
+		i.model.index.clear(int(i.position))
+	}
+}
+
+// isIndexed reports whether the instance still has its place in the index: it has not if
+// it was removed.
+func (i *Instance) isIndexed() bool { return i.model.index.holders[i.position] == i.cache }

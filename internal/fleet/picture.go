@@ -1,0 +1,51 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Picture is what is known about an instance, for people who watch it.
+type Picture struct {
+	Host, Model string
+	// Queue is how many seconds of prefill a new request would find there.
+	Queue float64
+	// Waiting and Decoding are own calls before and after their first token, Others those
+	// of other gateways before it.
+	Waiting, Decoding, Others int
+	// Cached is how many bytes of prompts it is believed to have cached, of at most
+	// Capacity.
+	Cached, Capacity int64
+	// PerToken and PerOutput are the seconds for a token of a prompt and of an answer.
+	PerToken, PerOutput float64
+	// State says whether the model is in memory: unknown, loaded, sleeping, loading, absent.
+	State string
+	// Told is what the engine said last, and Trust how far engines are believed, from 0 to 1.
+	Told  Told
+	Trust float64
+}
+
+// Pictures returns what is known about each instance, by host and model.
+func (f *Fleet) Pictures(now time.Time) []Picture {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := f.clock(now)
+	var all []Picture
+	for _, h := range f.hosts {
+		queue := h.wait(at)
+		for _, i := range h.instances {
+			all = append(all, Picture{
+				Host: h.name, Model: i.model.name, Queue: queue,
+				Waiting: i.waiting, Decoding: i.decoding, Others: i.theirs,
+				Cached: i.cache.bytes, Capacity: int64(i.cache.capacity),
+				PerToken: i.perToken, PerOutput: i.speed.decode.value(),
+				State: i.state.String(), Told: h.told.Told, Trust: f.trust / mostTrust,
+			})
+		}
+	}
+	slices.SortFunc(all, func(a, b Picture) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Model, b.Model))
+	})
+	return all
+}

@@ -1,0 +1,88 @@
+package fleet
+
+import "time"
+
+// Told is what an engine says about itself when its health is checked. It is a hint: an
+// engine may be wrong, may speak of another model, and is asked only now and then. A
+// number that cannot be true counts as not told; so does one below zero.
+type Told struct {
+	// Waiting and Running are the requests that wait for their prefill and that run.
+	Waiting, Running float64
+	// Used is the share of the cache that is in use.
+	Used float64
+	// Capacity is how many tokens the cache holds for each of the models.
+	Capacity float64
+}
+
+const (
+	mostRequests = 1e5
+	mostTokens   = 1e9
+	// mostUnseen is how many seconds of work an engine can claim that no gateway knows of.
+	mostUnseen = 10.0
+	// trial is after how many seconds a host is tried, whatever it tells.
+	trial = 15.0
+	// mostTrust is how far engines are believed: all gateways hear the same, and would
+	// all leave one engine and go to another.
+	mostTrust = 0.5
+	// bytesPerToken is a guess that calibration corrects.
+	bytesPerToken = 4
+)
+
+// told is what is kept of what an engine said.
+type told struct {
+	unseen float64 // seconds of work that waits there and that no gateway sent, at that time
+	at     float64
+	Told
+}
+
+// sane returns a number, or -1 if it cannot be true. No comparison holds for NaN.
+func sane(number, most float64) float64 {
+	if number >= 0 && number <= most {
+		return number
+	}
+	return -1
+}
+
+// Tell takes what the engine of the host said.
+func (h *Host) Tell(said Told, now time.Time) {
+	h.fleet.mu.Lock()
+	defer h.fleet.mu.Unlock()
+	h.told.Told = Told{sane(said.Waiting, mostRequests), sane(said.Running, mostRequests), sane(said.Used, 1), sane(said.Capacity, mostTokens)}
+	h.told.at = h.fleet.clock(now)
+	known, each := 0, 0.0
+	for _, i := range h.instances {
+		known += i.waiting + i.theirs
+		each = max(each, i.typical*i.perToken)
+		if h.told.Capacity > 0 && !i.cache.isTold {
+			i.cache.capacity, i.cache.isTold = h.told.Capacity*bytesPerToken, true
+		}
+	}
+	h.told.unseen = 0
+	if h.told.at-h.asked < trial {
+		h.told.unseen = min(max(h.told.Waiting-float64(known), 0)*each, mostUnseen)
+	}
+}
+
+// work returns the seconds of work that waits at the host and that no gateway sent, by what
+// the host said. It gets less while the host works on it.
+func (t *told) work(now float64) float64 {
+	if t.unseen == 0 {
+		return 0
+	}
+	return max(t.unseen-max(now-t.at, 0), 0)
+}
+
+// judge compares what a host had told of when a call was sent with the time that the call
+// took, and believes hosts more or less after it: all of them, because a gateway that
+// doubts only those that it has caught sends everything to these. The call shows nothing
+// where the difference would have been small.
+func (f *Fleet) judge(c *Call, seconds float64) {
+	alone := c.Estimate.Expected - c.claimed*f.trust
+	switch {
+	case c.claimed < alone/2:
+	case seconds > alone+c.claimed/2:
+		f.trust = min(f.trust+mostTrust/8, mostTrust)
+	default:
+		f.trust *= 0.7
+	}
+}

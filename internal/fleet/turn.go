@@ -1,0 +1,67 @@
+package fleet
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/minio/highwayhash"
+)
+
+// tie is how near two costs are that count as equal, in seconds.
+const tie = 1e-9
+
+// inTurn returns one of those with the least cost. They have their turns as in smooth
+// weighted round robin: each gets credit by its share of the weights, and the one with the
+// most pays 1 for being taken.
+func inTurn(all []weighed) *weighed {
+	low, total := ties(all)
+	var best *weighed
+	for n := range all {
+		w := &all[n]
+		if w.cost > low {
+			continue
+		}
+		if w.instance.credit += w.instance.weight / total; best == nil || w.instance.credit > best.instance.credit {
+			best = w
+		}
+	}
+	best.instance.credit--
+	return best
+}
+
+// nextInTurn returns the one that inTurn would, and changes nothing.
+func nextInTurn(all []weighed) *Instance {
+	low, total := ties(all)
+	var best *Instance
+	var most float64
+	for n := range all {
+		i := all[n].instance
+		if credit := i.credit + i.weight/total; all[n].cost <= low && (best == nil || credit > most) {
+			best, most = i, credit
+		}
+	}
+	return best
+}
+
+// ties returns up to which cost instances count as the cheapest, and their weights.
+func ties(all []weighed) (low, weights float64) {
+	low = math.Inf(1)
+	for n := range all {
+		low = min(low, all[n].cost)
+	}
+	low += tie
+	for n := range all {
+		if all[n].cost <= low {
+			weights += all[n].instance.weight
+		}
+	}
+	return low, weights
+}
+
+// firstCredit returns with how much credit an instance begins on a gateway. It makes
+// gateways that know nothing of each other begin with different instances.
+func firstCredit(gateway string, instance uint64) float64 {
+	var key Secret
+	text := binary.BigEndian.AppendUint64([]byte(gateway), instance)
+	return float64(highwayhash.Sum64(text, key[:])>>11) / (1 << 53)
+}

@@ -1,0 +1,146 @@
+package fleet
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// The rule. What one second of work that another instance would save is worth, beside the
+// second by which it delays the caller: it delays those who wait behind it, and its blocks
+// push those of somebody else out of the cache.
+const price = 2
+
+const (
+	// requestTokens is what a request costs whatever its length, in tokens.
+	requestTokens = 256
+	// leastShare is what is left to do of a prompt that is cached whole.
+	leastShare = 0.02
+)
+
+// Estimate is what is expected of an instance for one request, in seconds.
+type Estimate struct {
+	Instance *Instance
+	// Matched is the share of the prompt that is believed to be in its cache.
+	Matched float64
+	// Queue is the prefill in front of the request, Prefill its own, and Load the time
+	// until the model is in memory.
+	Queue, Prefill, Load float64
+	// Expected is the time to the first token: the sum of the three.
+	Expected float64
+	// Avoidable is the part of the work that the best of the others would save.
+	Avoidable float64
+	// Cost is what the rule compares.
+	Cost float64
+}
+
+// weighed is what the rule needs of an instance.
+type weighed struct {
+	instance *Instance
+	cost     float64
+	need     float64 // tokens of prefill
+	matched  float64 // share of the prompt
+	queue    float64 // seconds
+	load     float64
+	again    float64 // seconds to load again what loading the model would push out
+	depth    int     // blocks that are believed to be cached
+}
+
+func (w *weighed) estimate(least work) Estimate {
+	prefill := w.need * w.instance.perToken
+	return Estimate{
+		Instance: w.instance, Matched: w.matched, Queue: w.queue, Prefill: prefill, Load: w.load,
+		Expected: w.queue + prefill + w.load, Avoidable: w.avoidable(least), Cost: w.cost,
+	}
+}
+
+// avoidable returns the seconds of work that the best of the others would save. A slower
+// instance is not to blame for its seconds, only for the tokens.
+func (w *weighed) avoidable(least work) float64 {
+	return (w.need-least.need)*w.instance.perToken + w.load + w.again - least.load
+}
+
+// work is the least that any instance has to do: tokens of prefill, and seconds to load.
+type work struct{ need, load float64 }
+
+// Choose chooses one of the instances, all of which could take the request, and returns
+// it as a call that has begun; nil where there is none to choose from. It takes the one
+// with the least
+//
+//	queue x mean weight / own weight + prefill + load + 2 x avoidable
+//
+// so that queues are in proportion to weights, and all weights that are equal change
+// nothing. Those that cost the same have their turns in proportion to their weights. The
+// ask is not kept.
+func (f *Fleet) Choose(from []*Instance, ask *Ask, now time.Time) *Call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(from) == 0 {
+		return nil
+	}
+	at := f.clock(now)
+	all, least := f.weigh(from, ask, at)
+	return f.begin(inTurn(all), least, ask, at)
+}
+
+// Explain returns what is expected of each instance, the one that would be chosen first,
+// and changes nothing.
+func (f *Fleet) Explain(from []*Instance, ask *Ask, now time.Time) []Estimate {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(from) == 0 {
+		return nil
+	}
+	all, least := f.weigh(from, ask, f.clock(now))
+	next := nextInTurn(all)
+	var shown []Estimate
+	for n := range all {
+		shown = append(shown, all[n].estimate(least))
+	}
+	slices.SortStableFunc(shown, func(a, b Estimate) int {
+		switch {
+		case a.Instance == next:
+			return -1
+		case b.Instance == next:
+			return 1
+		}
+		return cmp.Compare(a.Cost, b.Cost)
+	})
+	return shown
+}
+
+// weigh finds what each instance would cost. The list is valid until it is called again.
+func (f *Fleet) weigh(from []*Instance, ask *Ask, now float64) ([]weighed, work) {
+	all := slices.Grow(f.weighed[:0], len(from))[:len(from)]
+	f.weighed = all
+	least, weights := work{math.Inf(1), math.Inf(1)}, 0.0
+	m, tokens := matcher{prompt: ask.Prompt}, ask.tokens()
+	for n, i := range from {
+		w := &all[n]
+		m.match(i)
+		w.instance, w.depth, w.matched = i, m.depth, m.share
+		w.need = requestTokens + tokens*max(1-m.share, leastShare)
+		w.queue = i.host.wait(now)
+		w.load, w.again = i.loadTime(now)
+		least.need, least.load = min(least.need, w.need), min(least.load, w.load+w.again)
+		weights += i.weight
+	}
+	mean := weights / float64(len(from))
+	for n := range all {
+		w := &all[n]
+		w.cost = w.need*w.instance.perToken + w.load + price*w.avoidable(least)
+		if w.queue > 0 {
+			w.cost += w.queue * mean / w.instance.weight
+		}
+	}
+	return all, least
+}
+
+// tokens returns how many tokens the prompt has, by the caller's guess if that can be true.
+func (a *Ask) tokens() float64 {
+	if tokens := sane(a.Tokens, mostTokens); tokens >= 0 {
+		return tokens
+	}
+	return float64(a.Prompt.size) / bytesPerToken
+}
