@@ -71,6 +71,7 @@ var packageOrder = []string{
 	"internal/dialect/messages",
 	"internal/dialect/kinds",
 	"internal/fleet",
+	"internal/fleet/fleettest",
 	"internal/transport",
 	"internal/backend",
 	"internal/balance",

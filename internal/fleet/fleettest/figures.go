@@ -1,0 +1,77 @@
+package fleettest
+
+import (
+	"math"
+	"slices"
+)
+
+// Figures are what a run is judged by. Times are seconds to the first token.
+type Figures struct {
+	Requests, Failed, Cut int
+	Hit                   float64 // share of all tokens of prompts that came from caches
+	Mean, P50, P90, P99   float64
+	Soon                  float64 // share of requests with a first token within two seconds
+	Busiest               float64 // the busiest engine beside the mean
+	Loads                 int     // models that were loaded
+	EstimateError         float64 // the median of |estimate - truth| / truth; NaN without estimates
+}
+
+// soon is the time within which a first token should come.
+const soon = 2.0
+
+func (s *simulation) figures() Figures {
+	f := Figures{Requests: len(s.finished), Failed: s.failed}
+	var times, errors []float64
+	var cached, tokens, sum float64
+	for _, r := range s.finished {
+		cached += float64(r.Cached)
+		tokens += float64(r.Tokens)
+		if math.IsNaN(r.first) {
+			continue
+		}
+		times = append(times, r.first)
+		sum += r.first
+		if r.first <= soon {
+			f.Soon++
+		}
+		if !math.IsNaN(r.expects) && r.first > 0 {
+			errors = append(errors, math.Abs(r.expects-r.first)/r.first)
+		}
+	}
+	var busy, busiest float64
+	for _, e := range s.engines {
+		f.Cut += e.cut
+		f.Loads += e.loads
+		busy += e.busy
+		busiest = max(busiest, e.busy)
+	}
+	slices.Sort(times)
+	f.Hit = cached / tokens
+	f.Mean, f.P50, f.P90, f.P99 = sum/float64(len(times)), quantile(times, .5), quantile(times, .9), quantile(times, .99)
+	f.Soon /= float64(f.Requests + f.Failed)
+	f.Busiest = busiest * float64(len(s.engines)) / busy
+	slices.Sort(errors)
+	f.EstimateError = quantile(errors, .5)
+	return f
+}
+
+func quantile(sorted []float64, share float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
+}
+
+// Bound returns the share of tokens that one endless cache for all engines would save.
+func Bound(requests []*Request, block int, until float64) float64 {
+	c := newCache(math.MaxInt)
+	var hit, total float64
+	for _, r := range requests {
+		for ; r != nil && (until == 0 || r.At < until); r = r.Next {
+			hit += float64(min(c.match(r.Blocks)*block, r.Tokens-1))
+			total += float64(r.Tokens)
+			c.use(r.Blocks)
+		}
+	}
+	return hit / total
+}
