@@ -72,6 +72,7 @@ var packageOrder = []string{
 	"internal/dialect/kinds",
 	"internal/fleet",
 	"internal/fleet/fleettest",
+	"internal/fleet/yardstick",
 	"internal/transport",
 	"internal/backend",
 	"internal/balance",

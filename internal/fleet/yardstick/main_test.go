@@ -1,0 +1,67 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTableHasEveryPolicy(t *testing.T) {
+	var out strings.Builder
+	if err := run([]string{"-workload", "twomodels"}, strings.NewReader(""), &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"twomodels: 200 requests", "round_robin", "least_connections", "least_time"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestTracesAreRead(t *testing.T) {
+	if err := run([]string{"-trace", "missing.jsonl"}, strings.NewReader(""), &strings.Builder{}); err == nil {
+		t.Error("a trace that does not exist was read")
+	}
+}
+
+// TestOtherSimulationsAreServed plays the other side of -exec: requests with the same
+// number, an instance that goes, a prompt that comes again.
+func TestOtherSimulationsAreServed(t *testing.T) {
+	const blocks = `"blocks":[1,2,3,4,5,6,7,8,9,10,11,12],"tokens":6200,"model":"m","session":"None"`
+	in := `{"op":"start","instances":2,"block":512,"kv_tokens":1228800,"room":0}
+{"op":"route","t":0,"id":7,` + blocks + `,"up":[0,1]}
+{"op":"route","t":0,"id":7,"blocks":[20],"tokens":700,"model":"m","session":"None","up":[0,1]}
+`
+	first := lines(t, in)
+	if len(first) != 2 || first[0] == first[1] {
+		t.Fatalf("%q: the second request has another instance to go to", first)
+	}
+	home := first[0]
+	instance := strings.TrimSuffix(strings.TrimPrefix(home, `{"instance":`), "}")
+	in += `{"op":"first","t":1,"id":7,"instance":` + instance + `,"cached":0}
+{"op":"end","t":2,"id":7,"instance":` + instance + `}
+{"op":"route","t":60,"id":8,` + blocks + `,"up":[0,1]}
+`
+	if got := lines(t, in); got[2] != home {
+		t.Errorf("%q: the prompt is cached elsewhere", got)
+	}
+	in += `{"op":"down","instance":` + instance + `}
+{"op":"route","t":61,"id":9,` + blocks + `,"up":[` + map[string]string{"0": "1", "1": "0"}[instance] + `]}
+`
+	if got := lines(t, in); got[3] == home {
+		t.Errorf("%q: the instance is gone", got)
+	}
+	for _, wrong := range []string{`{"op":"route"}`, `{"op":`} {
+		if err := run([]string{"-exec"}, strings.NewReader(wrong), &strings.Builder{}); err == nil {
+			t.Errorf("%s was taken", wrong)
+		}
+	}
+}
+
+func lines(t *testing.T, in string) []string {
+	t.Helper()
+	var out strings.Builder
+	if err := run([]string{"-exec"}, strings.NewReader(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(out.String()), "\n")
+}
