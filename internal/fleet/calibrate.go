@@ -8,8 +8,11 @@ const (
 	// grain is how far what was cached may be from what was expected, beside a block of
 	// the index: engines have blocks of their own.
 	grain = 2048
-	// resize is by how much an answer that was not as expected changes the capacity.
-	resize = 0.02
+	// shrink and grow are by how much an answer changes the capacity that had less or more
+	// cached than was expected. More is seldom seen: only where a prompt comes by chance to
+	// an instance that was believed to have forgotten it.
+	shrink = 0.04
+	grow   = 0.15
 	// missesOfEmpty is after how many answers in a row with nothing cached, where much
 	// was expected, a cache is taken to have been emptied.
 	missesOfEmpty = 3
@@ -26,9 +29,9 @@ func (i *Instance) calibrate(c *Call, answer Answer) {
 	slack := float64(grain + blockSize(c.depth))
 	switch {
 	case got < expected-slack:
-		i.cache.capacity *= 1 - resize
-	case got > expected+slack:
-		i.cache.capacity = min(i.cache.capacity*(1+resize), maxCapacity)
+		i.cache.capacity *= 1 - shrink
+	case got > expected+slack && i.cache.isFull(): // it has forgotten something
+		i.cache.capacity = min(i.cache.capacity*(1+grow), maxCapacity)
 	}
 	if answer.CachedTokens > 0 || expected <= 2*slack {
 		i.misses = 0

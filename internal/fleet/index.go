@@ -111,6 +111,9 @@ func (h *holder) isOver(most int) bool {
 	return h.order.count > most || float64(h.bytes) > h.capacity && h.order.count > minBlocks
 }
 
+// isFull reports whether a holder has about as much as it can hold.
+func (h *holder) isFull() bool { return float64(h.bytes) > 0.9*h.capacity }
+
 // minBlocks is how many blocks every holder is believed to have, however small its cache.
 const minBlocks = 8
 

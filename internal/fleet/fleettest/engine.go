@@ -19,6 +19,8 @@ type Engines struct {
 	// Room is how many models fit in an engine; 0 is all, without loading.
 	Room int
 	Load float64 // to load a model
+	// Secretive says that engines do not tell how large their caches are.
+	Secretive bool
 	// Outages are when engines are gone. They come back with nothing in memory.
 	Outages []Outage
 }

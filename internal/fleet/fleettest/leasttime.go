@@ -33,8 +33,7 @@ type LeastTime struct {
 	calls     map[*Request]*fleet.Call
 }
 
-// NewLeastTime returns a gateway that chooses with a fleet.Fleet, which knows how large
-// the caches of the engines are, as engines tell.
+// NewLeastTime returns a gateway that chooses with a fleet.Fleet.
 func NewLeastTime(engines Engines, gateway int, rng *rand.Rand) Gateway {
 	secret := fleet.Secret{1}
 	return &LeastTime{
@@ -108,7 +107,9 @@ func (g *LeastTime) of(model string) []*fleet.Instance {
 		for n := range g.engines.Number {
 			i := g.Fleet.Instance(strconv.Itoa(n), model)
 			i.Host().SetRoom(g.engines.Room)
-			i.Host().Tell(fleet.Told{Waiting: -1, Running: -1, Used: -1, Capacity: float64(g.engines.Cache)}, clock(0))
+			if !g.engines.Secretive {
+				i.Host().Tell(fleet.Told{Waiting: -1, Running: -1, Used: -1, Capacity: float64(g.engines.Cache)}, clock(0))
+			}
 			g.instances[model] = append(g.instances[model], i)
 		}
 	}

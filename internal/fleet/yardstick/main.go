@@ -33,6 +33,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	share := flags.Float64("share", 0, "seconds between two exchanges of the gateways; 0 is never")
 	told := flags.Float64("told", 0, "seconds between two health checks, with which engines tell their queues; 0 is never")
 	whole := flags.Bool("whole", false, "answers come whole instead of piece by piece")
+	secretive := flags.Bool("secretive", false, "engines do not tell how large their caches are")
 	seed := flags.Uint64("seed", 1, "of the noise in the guessed tokens")
 	exec := flags.Bool("exec", false, "choose for another simulation: JSON lines on standard input and output")
 	if err := flags.Parse(args); err != nil {
@@ -64,6 +65,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 				r.Whole = *whole
 			}
 		}
+		s.Engines.Secretive = *secretive
 		compared := fleettest.Compare(fleettest.Run{
 			Engines: s.Engines, Requests: requests, Until: s.Until, Seed: *seed,
 			Gateways: *gateways, Share: *share, Told: *told,
