@@ -11,7 +11,8 @@ type Host struct {
 	last    float64 // when it was done with a prefill
 	first   float64 // when the first call of the queue was sent
 	takes   float64 // seconds of its prefill
-	room    int     // how many models are in memory at a time; 0 is not known
+	isWhole bool    // its answer comes whole
+	room    int32   // how many models are in memory at a time; 0 is not known
 	told    told
 
 	fleet     *Fleet
@@ -29,8 +30,14 @@ type Host struct {
 func (h *Host) wait(now float64) float64 {
 	seconds := h.fleet.trust * h.told.work(now)
 	if h.backlog > 0 {
-		h.settle(now)
-		seconds += max(h.backlog-min(h.spent(now), h.takes), 0)
+		if h.isWhole {
+			h.settle(now)
+		}
+		done := h.spent(now)
+		if done > h.takes {
+			done = h.takes
+		}
+		seconds += h.backlog - done
 	}
 	if h.others > 0 {
 		// Since they told, the host has worked on theirs and on own ones in the proportion
@@ -41,8 +48,18 @@ func (h *Host) wait(now float64) float64 {
 	return seconds
 }
 
-// spent returns for how long the host has worked on the first call of its queue.
-func (h *Host) spent(now float64) float64 { return max(now-max(h.first, h.last), 0) }
+// spent returns for how long the host has worked on the first call of its queue. The
+// comparisons are quicker than min and max, which look for NaN.
+func (h *Host) spent(now float64) float64 {
+	since := h.first
+	if h.last > since {
+		since = h.last
+	}
+	if now < since {
+		return 0
+	}
+	return now - since
+}
 
 // worked records that the host is done with the first call of its queue.
 func (h *Host) worked(now float64) { h.last = max(h.last, now) }
@@ -50,7 +67,7 @@ func (h *Host) worked(now float64) { h.last = max(h.last, now) }
 // settle takes calls out of the queue whose answers come whole, so that nobody sees their
 // first token, when it should have come by the estimate.
 func (h *Host) settle(now float64) {
-	for len(h.queue) > 0 && h.spent(now) >= h.takes && h.queue[0].whole {
+	for len(h.queue) > 0 && h.isWhole && h.spent(now) >= h.takes {
 		h.worked(max(h.first, h.last) + h.takes)
 		h.queue[0].decode()
 	}
@@ -77,13 +94,15 @@ func (h *Host) dequeue(c *Call) {
 	h.lookAtFirst()
 }
 
-// lookAtFirst follows a change of the queue.
+// lookAtFirst follows a change of the queue, whose first call every choice asks for.
 func (h *Host) lookAtFirst() {
 	if len(h.queue) == 0 {
-		h.backlog = 0 // sums of fractions do not come back to zero by themselves
+		h.backlog, h.takes, h.isWhole = 0, 0, false
 		return
 	}
-	h.first, h.takes = h.queue[0].sent, h.queue[0].takes
+	first := h.queue[0]
+	h.first, h.takes, h.isWhole = first.sent, first.takes, first.whole
+	h.backlog = max(h.backlog, h.takes) // sums of fractions are not exact
 }
 
 // Lost says that the host has gone or was started anew: its caches and queues are empty,

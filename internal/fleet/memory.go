@@ -1,6 +1,9 @@
 package fleet
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // residence says where a model is on its host.
 type residence uint8
@@ -81,7 +84,7 @@ func (h *Host) evicted() *Instance {
 		return nil
 	}
 	var oldest *Instance
-	resident := 0
+	resident := int32(0)
 	for _, i := range h.instances {
 		if i.state != loaded && i.state != loading {
 			continue
@@ -126,7 +129,7 @@ func (i *Instance) answered(waited float64, wasCold bool) {
 func (h *Host) SetRoom(models int) {
 	h.fleet.mu.Lock()
 	defer h.fleet.mu.Unlock()
-	h.room = max(models, 0)
+	h.room = int32(min(max(models, 0), math.MaxInt32))
 }
 
 // Has says which models the host has in memory and which are asleep there, as it told:

@@ -47,7 +47,9 @@ func nextInTurn(all []weighed) *Instance {
 func ties(all []weighed) (low, weights float64) {
 	low = math.Inf(1)
 	for n := range all {
-		low = min(low, all[n].cost)
+		if all[n].cost < low {
+			low = all[n].cost
+		}
 	}
 	low += tie
 	for n := range all {
