@@ -18,7 +18,10 @@ type Engines struct {
 	Slow map[int]float64
 	// Room is how many models fit in an engine; 0 is all, without loading.
 	Room int
-	Load float64 // to load a model
+	// Models are those that gateways are configured with; others are added when they are
+	// asked for.
+	Models []string
+	Load   float64 // to load a model
 	// Secretive says that engines do not tell how large their caches are.
 	Secretive bool
 	// Outages are when engines are gone. They come back with nothing in memory.

@@ -36,7 +36,7 @@ type LeastTime struct {
 // NewLeastTime returns a gateway that chooses with a fleet.Fleet.
 func NewLeastTime(engines Engines, gateway int, rng *rand.Rand) Gateway {
 	secret := fleet.Secret{1}
-	return &LeastTime{
+	g := &LeastTime{
 		Fleet:     fleet.New(fleet.Options{Secret: secret, Gateway: strconv.Itoa(gateway)}, clock(0)),
 		engines:   engines,
 		rng:       rng,
@@ -45,6 +45,10 @@ func NewLeastTime(engines Engines, gateway int, rng *rand.Rand) Gateway {
 		instances: map[string][]*fleet.Instance{},
 		calls:     map[*Request]*fleet.Call{},
 	}
+	for _, model := range engines.Models {
+		g.of(model)
+	}
+	return g
 }
 
 // clock turns virtual seconds into a time.
@@ -143,13 +147,17 @@ func (g *LeastTime) Import(from string, message []byte, now float64) {
 }
 
 // Tell takes what an engine says about itself.
-func (g *LeastTime) Tell(engine, waiting, running int, now float64) {
+func (g *LeastTime) Tell(engine, waiting, running int, models []string, now float64) {
 	told := fleet.Told{Waiting: float64(waiting), Running: float64(running), Used: -1, Capacity: -1}
 	if g.Lie != nil {
 		told = g.Lie(engine, told)
 	}
 	for _, all := range g.instances {
-		all[engine].Host().Tell(told, clock(now))
+		host := all[engine].Host()
+		host.Tell(told, clock(now))
+		if g.engines.Room > 0 {
+			host.Has(models, nil)
+		}
 		return
 	}
 }

@@ -53,7 +53,7 @@ type Sharer interface {
 
 // Listener is a gateway to which engines tell how they are.
 type Listener interface {
-	Tell(engine, waiting, running int, now float64)
+	Tell(engine, waiting, running int, models []string, now float64)
 }
 
 // Run is one policy on one workload.
@@ -238,7 +238,7 @@ func (s *simulation) exchange(now float64) {
 			listener, listens := g.(Listener)
 			for n, e := range s.engines {
 				if listens && e.up {
-					listener.Tell(n, len(e.queue)+len(e.running), len(e.decoding), now)
+					listener.Tell(n, len(e.queue)+len(e.running), len(e.decoding), e.models, now)
 				}
 			}
 		}

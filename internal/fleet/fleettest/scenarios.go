@@ -17,7 +17,7 @@ func Scenarios(conversations func() []*Request) []Scenario {
 	fixed := Standard()
 	fixed.Block, fixed.Cache, fixed.Token = 400, 307_328, 0.0001
 	hosts := Standard()
-	hosts.Number, hosts.Room, hosts.Token = 2, 1, 0.0002
+	hosts.Number, hosts.Room, hosts.Models, hosts.Token = 2, 1, []string{"A", "B"}, 0.0002
 	slow, wide, drag, outage := Standard(), Standard(), Standard(), Standard()
 	slow.Slow = map[int]float64{0: 2}
 	wide.Width = 4
