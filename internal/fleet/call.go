@@ -173,6 +173,9 @@ func (c *Call) finish(now float64) {
 		c.leave()
 	} else {
 		c.Instance.decoding--
+		if !c.isSeen {
+			c.Instance.host.unsettle(c)
+		}
 	}
 	c.stage = ended
 }

@@ -140,7 +140,15 @@ func (h *history) check() {
 		m.index.check(h.T)
 	}
 	for _, host := range h.f.hosts {
-		cold, backlog := 0, 0.0
+		cold, backlog, settled := 0, 0.0, 0.0
+		for _, call := range h.calls {
+			if call.Instance.host == host && call.epoch == host.epoch && call.stage == decodes && !call.isSeen {
+				settled += call.takes
+			}
+		}
+		if math.Abs(settled-host.settled) > 1e-6*(1+settled) {
+			h.Fatalf("%f s are settled, %f are counted", settled, host.settled)
+		}
 		for _, call := range host.queue {
 			backlog += call.takes
 			if call.stage != waits || call.epoch != host.epoch {

@@ -14,6 +14,7 @@ type Host struct {
 	isWhole bool    // its answer comes whole
 	room    int32   // how many models are in memory at a time; 0 is not known
 	told    told
+	settled float64 // seconds of prefill of the calls that were settled and have not ended
 
 	fleet     *Fleet
 	name      string
@@ -24,11 +25,16 @@ type Host struct {
 	asked     float64 // when the last call was sent
 }
 
+// lateness is the share of its prefill that still counts for a call that was settled. If an
+// instance is slower than was thought, calls wait there that should have been settled with
+// right, and nobody sees it until they end; so those that have not ended must count.
+const lateness = 0.03
+
 // wait returns the seconds of prefill that a new call would find in front of it: what own
 // calls and those of other gateways need, less what the first of them has had done, and
 // what the host told of beside them.
 func (h *Host) wait(now float64) float64 {
-	seconds := h.fleet.trust * h.told.work(now)
+	seconds, left := h.fleet.trust*h.told.work(now), 0.0
 	if h.backlog > 0 {
 		if h.isWhole {
 			h.settle(now)
@@ -37,8 +43,9 @@ func (h *Host) wait(now float64) float64 {
 		if done > h.takes {
 			done = h.takes
 		}
-		seconds += h.backlog - done
+		left = h.backlog - done
 	}
+	seconds += left + lateness*h.settled
 	if h.others > 0 {
 		// Since they told, the host has worked on theirs and on own ones in the proportion
 		// in which both were there.
@@ -69,7 +76,15 @@ func (h *Host) worked(now float64) { h.last = max(h.last, now) }
 func (h *Host) settle(now float64) {
 	for len(h.queue) > 0 && h.isWhole && h.spent(now) >= h.takes {
 		h.worked(max(h.first, h.last) + h.takes)
+		h.settled += h.takes
 		h.queue[0].decode()
+	}
+}
+
+// unsettle forgets a call that was settled.
+func (h *Host) unsettle(c *Call) {
+	if h.settled -= c.takes; h.settled < tie {
+		h.settled = 0 // sums of fractions are not exact
 	}
 }
 
@@ -111,7 +126,7 @@ func (h *Host) Lost() {
 	h.fleet.mu.Lock()
 	defer h.fleet.mu.Unlock()
 	h.epoch++
-	h.queue, h.backlog, h.others, h.cold, h.told = nil, 0, 0, 0, told{}
+	h.queue, h.backlog, h.settled, h.others, h.cold, h.told = nil, 0, 0, 0, 0, told{}
 	for _, i := range h.instances {
 		i.clear()
 		i.pending, i.waiting, i.theirs, i.decoding, i.misses = 0, 0, 0, 0, 0

@@ -76,11 +76,13 @@ var goals = []goal{
 	{scenario: "unique", overLC: 0.55},
 	{scenario: "same", overLC: 0.97},
 	{scenario: "same", answersAreWhole: true, overLC: 1},
+	{scenario: "same_slow", answersAreWhole: true, overLC: 1.3}, // the slow one is noticed late
 	{scenario: "same", gateways: 3, share: 1, overLC: 1.05},
 	{scenario: "same", gateways: 3, overLC: 1.05},
 	{scenario: "same", gateways: 3, told: 5, overLC: 1.05},
 	{scenario: "same_slow", overLC: 1},
 	{scenario: "twomodels", loads: 2},
+	{scenario: "twomodels", gateways: 3, share: 1, told: 1, loads: 2},
 }
 
 // TestLeastTimeAnswersSooner holds the policy to its goals, beside round robin and least
