@@ -128,7 +128,7 @@ func conversations(f *fleet.Fleet, all []*fleet.Instance, size int) []*fleet.Ask
 // share nothing.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
-		b.ReportMetric(float64(memoryAfter(200_000))/(1<<20), "MB")
+		b.ReportMetric(float64(memoryAfter(1_000_000))/(1<<20), "MB")
 	}
 }
 

@@ -23,7 +23,7 @@ type Call struct {
 	Estimate Estimate
 
 	stage   stage
-	epoch   int
+	epoch   int32
 	whole   bool
 	cold    bool    // it found a model that was not loaded: it says nothing about speed
 	sent    float64 // when

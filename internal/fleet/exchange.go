@@ -142,7 +142,7 @@ func (f *Fleet) sumPeers() map[uint64]*Instance {
 		for _, r := range p.pending {
 			if i := known[r.instance]; i != nil {
 				i.host.others += r.tokens * i.perToken
-				i.theirs += r.calls
+				i.theirs += int32(r.calls)
 			}
 		}
 	}

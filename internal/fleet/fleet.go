@@ -75,7 +75,8 @@ func (m *model) learned() {
 }
 
 // Instance is one model on one host: what is chosen. What every choice looks at comes
-// first, so that it is in one line of the processor's cache.
+// first, so that it is in one line of the processor's cache; the size is a multiple of
+// these lines for that.
 type Instance struct {
 	host     *Host
 	model    *model
@@ -90,12 +91,12 @@ type Instance struct {
 	cache    *holder
 	speed    speed
 	memory   memory
-	waiting  int     // own calls whose first token has not come
-	pending  float64 // tokens of prefill of these
-	theirs   int     // calls of other gateways whose first token has not come, by what they told last
+	pending  float64 // tokens of prefill of own calls whose first token has not come
 	typical  float64 // how many tokens a call has, of the last ones
-	decoding int     // own calls that are being answered
-	misses   int     // answers in a row that found nothing of what was believed to be cached
+	waiting  int32   // own calls whose first token has not come
+	theirs   int32   // calls of other gateways whose first token has not come, by what they told last
+	decoding int32   // own calls that are being answered
+	misses   int32   // answers in a row that found nothing of what was believed to be cached
 }
 
 // Instance returns the instance of a model on a host, each named by a text of the caller's

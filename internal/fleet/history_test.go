@@ -140,7 +140,7 @@ func (h *history) check() {
 		m.index.check(h.T)
 	}
 	for _, host := range h.f.hosts {
-		cold, backlog, settled := 0, 0.0, 0.0
+		cold, backlog, settled := int32(0), 0.0, 0.0
 		for _, call := range h.calls {
 			if call.Instance.host == host && call.epoch == host.epoch && call.stage == decodes && !call.isSeen {
 				settled += call.takes
@@ -163,7 +163,7 @@ func (h *history) check() {
 		}
 		for _, i := range host.instances {
 			var pending float64
-			waiting := 0
+			waiting := int32(0)
 			for _, call := range host.queue {
 				if call.Instance == i {
 					pending += call.need

@@ -4,9 +4,10 @@ import "slices"
 
 // Host is a server that runs one model or several, and does their prefills one after the
 // other as far as the fleet can tell. What every choice looks at comes first, so that it
-// is in one line of the processor's cache.
+// is in one line of the processor's cache; the size is a multiple of these lines for that.
 type Host struct {
 	backlog float64 // seconds of prefill of the calls in the queue
+	settled float64 // the same of calls that were settled and have not ended
 	others  float64 // the same of other gateways, by what they told last
 	last    float64 // when it was done with a prefill
 	first   float64 // when the first call of the queue was sent
@@ -14,14 +15,13 @@ type Host struct {
 	isWhole bool    // its answer comes whole
 	room    int32   // how many models are in memory at a time; 0 is not known
 	told    told
-	settled float64 // seconds of prefill of the calls that were settled and have not ended
 
 	fleet     *Fleet
 	name      string
 	instances []*Instance
 	queue     []*Call // own calls whose first token has not come, in the order of sending
-	epoch     int     // grows when all that the host had in memory is lost
-	cold      int     // how many calls of the queue wait for a model to be loaded
+	epoch     int32   // grows when all that the host had in memory is lost
+	cold      int32   // how many calls of the queue wait for a model to be loaded
 	asked     float64 // when the last call was sent
 }
 

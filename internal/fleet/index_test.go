@@ -1,8 +1,10 @@
 package fleet
 
 import (
+	"math/bits"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -81,6 +83,14 @@ func (x *index) check(t interface{ Fatalf(string, ...any) }) {
 		if word != 0 {
 			t.Fatalf("somebody holds the block that is none")
 		}
+	}
+}
+
+// TestWhatEveryChoiceLooksAtIsInOneLine holds the sizes to multiples of a line of the
+// processor's cache: a choice among many takes half as long again otherwise.
+func TestWhatEveryChoiceLooksAtIsInOneLine(t *testing.T) {
+	if host, instance := unsafe.Sizeof(Host{}), unsafe.Sizeof(Instance{}); bits.UintSize == 64 && (host%64 != 0 || instance%64 != 0) {
+		t.Errorf("a host has %d bytes, an instance %d", host, instance)
 	}
 }
 

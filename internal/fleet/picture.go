@@ -37,7 +37,7 @@ func (f *Fleet) Pictures(now time.Time) []Picture {
 		for _, i := range h.instances {
 			all = append(all, Picture{
 				Host: h.name, Model: i.model.name, Queue: queue,
-				Waiting: i.waiting, Decoding: i.decoding, Others: i.theirs,
+				Waiting: int(i.waiting), Decoding: int(i.decoding), Others: int(i.theirs),
 				Cached: i.cache.bytes, Capacity: int64(i.cache.capacity),
 				PerToken: i.perToken, PerOutput: i.speed.decode.value(),
 				State: i.state.String(), Told: h.told.Told, Trust: f.trust / mostTrust,

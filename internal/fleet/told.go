@@ -49,7 +49,7 @@ func (h *Host) Tell(said Told, now time.Time) {
 	defer h.fleet.mu.Unlock()
 	h.told.Told = Told{sane(said.Waiting, mostRequests), sane(said.Running, mostRequests), sane(said.Used, 1), sane(said.Capacity, mostTokens)}
 	h.told.at = h.fleet.clock(now)
-	known, each := 0, 0.0
+	known, each := int32(0), 0.0
 	for _, i := range h.instances {
 		known += i.waiting + i.theirs
 		each = max(each, i.typical*i.perToken)
