@@ -96,15 +96,19 @@ test: begin ## Run the tests; CI runs the linters too
 
 run-steps = for step in $(1); do \
 		start=$$(date +%s); \
-		$(MAKE) --no-print-directory LANES= MAY_SKIP=yes $$step || echo $$step >> $(FAILED); \
+		$(2) $(MAKE) --no-print-directory LANES= MAY_SKIP=yes $$step || echo $$step >> $(FAILED); \
 		echo "[$$step: $$(( $$(date +%s) - start )) s]"; \
 	done
+
+# A step of the second lane that hangs is ended, and what it has printed is shown. Those of
+# the first lane are go test, which does so by itself.
+within = $(if $(shell command -v timeout),timeout -k 10 $(1))
 
 .PHONY: lane lane-aside
 lane:
 	+@$(call run-steps,$(STEPS))
 lane-aside:
-	+@{ $(call run-steps,$(STEPS_ASIDE)); } >bin/aside.log 2>&1
+	+@{ $(call run-steps,$(STEPS_ASIDE),$(call within,20m)); } >bin/aside.log 2>&1
 
 # Some tests start servers of their own, on free ports, and a browser. Where one
 # is missing and this is root on Debian, its package is installed (and its own
@@ -181,9 +185,13 @@ clients: build ## Run the official clients against the binary
 		cd $(CLIENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec; \
 	fi
 
-# What npm has installed is as old as the list that it was installed from.
+# What npm has installed is as old as the list that it was installed from. npm has waited
+# for a registry for more than an hour: so it asks none for what it has, and otherwise gets
+# five minutes, twice.
+npm-ci = npm ci --no-audit --no-fund --loglevel=error
+
 %/node_modules/.package-lock.json: %/package-lock.json
-	@cd $* && npm ci --no-audit --no-fund --prefer-offline --loglevel=error
+	@cd $* && { $(npm-ci) --offline >/dev/null 2>&1 || $(call within,5m) $(npm-ci) || $(call within,5m) $(npm-ci); }
 	@touch $@
 
 # The built files are committed, so that nothing else here needs Node.
