@@ -61,6 +61,7 @@ var packageOrder = []string{
 	"internal/cluster/registry",
 	"internal/access",
 	"internal/wire",
+	"internal/engines",
 	"internal/dialect",
 	"internal/dialect/responses",
 	"internal/dialect/openai",

@@ -1,0 +1,119 @@
+// Package engines knows what inference engines say about themselves while they work: how
+// many requests wait and run, how large the cache of prompts is, which models are in
+// memory, and whether the process is still the one of before. It reads answers and has no
+// sockets; a health checker asks the questions.
+package engines
+
+import "io"
+
+// Question is what an engine is asked.
+type Question struct {
+	// Path is where it is asked, with GET.
+	Path string
+	// Read reads the answer into an empty report, and reports whether the engine told
+	// anything. What cannot be true is passed on as it is: see Report.
+	Read func(answer *Answer, into *Report) bool
+	// Idle means that the question may come with every health check. It must not keep a
+	// model in memory that the engine would put to sleep.
+	Idle bool
+	// Busy means that the question comes every few seconds while the engine has requests
+	// of the gateway: the answer is old after that.
+	Busy bool
+}
+
+// Answer is how an engine answered a question.
+type Answer struct {
+	Body io.Reader
+	// ProcessStart is the header Process-Start-Time-Unix of the answer.
+	ProcessStart string
+	// Models are the names of the models that the gateway asks this engine for. Numbers of
+	// other models are left out.
+	Models []string
+}
+
+// Report is what an engine said. A number below zero, or NaN, was not told or cannot be
+// believed; all others are as the engine wrote them, however large.
+type Report struct {
+	// Waiting are the requests that wait for their prefill to begin or to end, as far as the
+	// engine tells them apart, and Running all others that it works on.
+	Waiting, Running float64
+	// Used is the share of the cache that is in use, from 0 to 1.
+	Used float64
+	// Capacity is how many tokens the cache of prompts holds; 0 means that it is off.
+	Capacity float64
+
+	// TellsModels means that of Answer.Models those in Awake are in memory, those in Asleep
+	// can be woken up, and all others would have to be loaded.
+	TellsModels   bool
+	Awake, Asleep []string
+	// Room is how many models are in memory at a time, 0 if that was not told.
+	Room int
+
+	// start names the process, if it is not empty, and progress grows as long as it lives.
+	start    string
+	progress float64
+}
+
+// NewReport returns a report that says nothing.
+func NewReport() Report {
+	return Report{Waiting: -1, Running: -1, Used: -1, Capacity: -1, progress: -1}
+}
+
+// Add adds what the answer to another question said.
+func (r *Report) Add(other *Report) {
+	r.Waiting = sum(r.Waiting, other.Waiting)
+	replace(&r.Running, other.Running)
+	replace(&r.Used, other.Used)
+	replace(&r.Capacity, other.Capacity)
+	r.TellsModels = r.TellsModels || other.TellsModels
+	r.Awake, r.Asleep = append(r.Awake, other.Awake...), append(r.Asleep, other.Asleep...)
+	r.Room = max(r.Room, other.Room)
+}
+
+// sum adds two numbers of which each may not have been told, which is -1.
+func sum(a, b float64) float64 {
+	switch {
+	case a == -1:
+		return b
+	case b == -1:
+		return a
+	}
+	return a + b
+}
+
+func replace(number *float64, by float64) {
+	if by != -1 {
+		*number = by
+	}
+}
+
+// isAwake records whether all models of the gateway's are in memory, for an engine that
+// runs one model under all of its names.
+func (r *Report) isAwake(awake bool, models []string) {
+	r.TellsModels = true
+	if awake {
+		r.Awake = models
+	} else {
+		r.Asleep = models
+	}
+}
+
+// The questions to engines of each kind.
+var (
+	// VLLM are those to vLLM.
+	VLLM = []Question{{Path: "/metrics", Read: readMetrics, Idle: true, Busy: true}}
+	// Unknown are those to an engine about which no more is known than that it may have
+	// metrics, such as SGLang or TGI behind OpenAI's API. As it may put its model to sleep,
+	// it is not asked while it is idle.
+	Unknown = []Question{{Path: "/metrics", Read: readMetrics, Busy: true}}
+	// LlamaCpp are those to llama.cpp, whose server puts its model to sleep when nobody has
+	// asked for anything but health, props and models for a while.
+	LlamaCpp = []Question{
+		{Path: "/props", Read: readProps, Idle: true},
+		{Path: "/models", Read: readModels, Idle: true},
+		{Path: "/metrics", Read: readMetrics, Busy: true},
+		{Path: "/slots", Read: readSlots, Busy: true},
+	}
+	// Ollama are those to Ollama.
+	Ollama = []Question{{Path: "/api/ps", Read: readLoaded, Idle: true, Busy: true}}
+)
