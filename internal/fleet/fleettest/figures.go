@@ -3,6 +3,8 @@ package fleettest
 import (
 	"math"
 	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
 )
 
 // Figures are what a run is judged by. Times are seconds to the first token.
@@ -41,9 +43,9 @@ func (s *simulation) figures() Figures {
 	var busy, busiest float64
 	for _, e := range s.engines {
 		f.Cut += e.cut
-		f.Loads += e.loads
-		busy += e.busy
-		busiest = max(busiest, e.busy)
+		f.Loads += e.Loads
+		busy += e.Prefill
+		busiest = max(busiest, e.Prefill)
 	}
 	slices.Sort(times)
 	f.Hit = cached / tokens
@@ -64,14 +66,14 @@ func quantile(sorted []float64, share float64) float64 {
 
 // Bound returns the share of tokens that one endless cache for all engines would save.
 func Bound(requests []*Request, block int, until float64) float64 {
-	c := newCache(math.MaxInt)
-	var hit, total float64
-	for _, r := range requests {
-		for ; r != nil && (until == 0 || r.At < until); r = r.Next {
-			hit += float64(min(c.match(r.Blocks)*block, r.Tokens-1))
-			total += float64(r.Tokens)
-			c.use(r.Blocks)
+	hit, total := engine.Bound(func(yield func(int, []uint64) bool) {
+		for _, r := range requests {
+			for ; r != nil && (until == 0 || r.At < until); r = r.Next {
+				if !yield(r.Tokens, r.Blocks) {
+					return
+				}
+			}
 		}
-	}
-	return hit / total
+	}, block)
+	return float64(hit) / float64(total)
 }

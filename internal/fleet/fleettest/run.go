@@ -5,8 +5,9 @@ import (
 	"container/heap"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
 )
 
 // Request is one call of a workload.
@@ -73,7 +74,7 @@ type Run struct {
 type simulation struct {
 	*Run
 	rng       *rand.Rand
-	engines   []*engine
+	engines   []*instance
 	gateways  []Gateway
 	events    events
 	number    int
@@ -87,7 +88,7 @@ type simulation struct {
 func (run *Run) Do() Figures {
 	s := &simulation{Run: run, rng: source(run.Seed, 0)}
 	for n := range run.Engines.Number {
-		s.engines = append(s.engines, newEngine(&run.Engines, n))
+		s.engines = append(s.engines, newInstance(&run.Engines, n))
 	}
 	for n := range max(run.Gateways, 1) {
 		s.gateways = append(s.gateways, run.New(run.Engines, n, source(run.Seed+uint64(n), 1)))
@@ -136,50 +137,45 @@ func (s *simulation) arrive(r *Request, now float64, again bool) {
 	}
 	r.gateway, r.sent, r.first, r.expects = g, now, math.NaN(), math.NaN()
 	chosen := g.Choose(r, now, up)
-	s.engines[chosen].queue = append(s.engines[chosen].queue, r)
-	s.feed(chosen, now)
+	job := &engine.Job{Model: r.Model, Tokens: r.Tokens, Blocks: r.Blocks}
+	s.engines[chosen].calls[job] = r
+	s.engines[chosen].Add(job, now)
+	s.follow(chosen)
 }
 
-// feed fills the free places of an engine and waits for its next first token.
-func (s *simulation) feed(n int, now float64) {
-	e, began := s.engines[n], false
-	e.advance(now)
-	for len(e.queue) > 0 && len(e.running) < e.spec.Width {
-		e.start()
-		began = true
-	}
-	if len(e.running) == 0 || !began && e.alarm != 0 {
+// follow waits for the next first token of an engine.
+func (s *simulation) follow(n int) {
+	i := s.engines[n]
+	job, at := i.Next()
+	if job == nil {
 		return
 	}
-	p, at := e.next()
-	epoch, alarm := e.epoch, s.number+1
-	e.alarm = s.at(at, func(now float64) {
-		if e.epoch == epoch && e.alarm == alarm {
-			s.first(n, p, now)
+	alarm := s.number + 1
+	i.alarm = s.at(at, func(now float64) {
+		if i.alarm == alarm {
+			s.first(n, now)
 		}
 	})
 }
 
-func (s *simulation) first(n int, p *prefill, now float64) {
-	e, r := s.engines[n], p.request
-	e.advance(now)
-	e.alarm = 0
-	e.running = slices.DeleteFunc(e.running, func(other *prefill) bool { return other == p })
-	e.cache(r.Model).use(r.Blocks)
-	e.decoding[r] = true
-	r.first = now - r.At
+func (s *simulation) first(n int, now float64) {
+	i := s.engines[n]
+	job := i.First()
+	r := i.calls[job]
+	r.first, r.Cached = now-r.At, job.Cached
 	if !r.Whole {
 		r.gateway.First(r, n, now)
 	}
-	epoch := e.epoch
-	s.at(now+float64(r.Outputs)*e.spec.Decode*e.slow, func(now float64) {
-		if e.epoch == epoch {
-			delete(e.decoding, r)
-			r.gateway.End(r, n, now)
-			s.finish(r, now)
+	s.at(now+float64(r.Outputs)*i.Pace(), func(now float64) {
+		if i.calls[job] == nil {
+			return // the engine died
 		}
+		delete(i.calls, job)
+		i.End(job, r.Outputs, now)
+		r.gateway.End(r, n, now)
+		s.finish(r, now)
 	})
-	s.feed(n, now)
+	s.follow(n)
 }
 
 func (s *simulation) finish(r *Request, now float64) {
@@ -192,26 +188,18 @@ func (s *simulation) finish(r *Request, now float64) {
 // die takes an engine away. Requests without a first token are sent again; answers that
 // were being written are cut off.
 func (s *simulation) die(n int, now float64) {
-	e := s.engines[n]
-	var waiting, cut []*Request
-	for _, p := range e.running {
-		waiting = append(waiting, p.request)
-	}
-	waiting = append(waiting, e.queue...)
-	for r := range e.decoding {
-		cut = append(cut, r)
-	}
-	slices.SortFunc(cut, func(a, b *Request) int { return a.number - b.number })
-	e.up, e.epoch, e.cut = false, e.epoch+1, e.cut+len(cut)
-	e.empty()
+	i := s.engines[n]
+	waiting, cut := i.Empty()
+	calls := i.calls
+	i.up, i.alarm, i.cut, i.calls = false, 0, i.cut+len(cut), map[*engine.Job]*Request{}
 	for _, g := range s.gateways {
 		g.Lost(n)
 	}
-	for _, r := range cut {
-		s.finish(r, now)
+	for _, job := range cut {
+		s.finish(calls[job], now)
 	}
-	for _, r := range waiting {
-		s.arrive(r, now, true)
+	for _, job := range waiting {
+		s.arrive(calls[job], now, true)
 	}
 }
 
@@ -238,7 +226,7 @@ func (s *simulation) exchange(now float64) {
 			listener, listens := g.(Listener)
 			for n, e := range s.engines {
 				if listens && e.up {
-					listener.Tell(n, len(e.queue)+len(e.running), len(e.decoding), e.models, now)
+					listener.Tell(n, e.Waiting(), e.Decoding(), e.Models(), now)
 				}
 			}
 		}

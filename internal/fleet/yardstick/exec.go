@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/fleet/fleettest"
+	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
 )
 
 // line is what another simulation tells: that it starts, that a request is to be routed
@@ -53,7 +54,7 @@ func serve(in io.Reader, out io.Writer) error {
 		key := asked{l.ID, l.Instance}
 		switch l.Op {
 		case "start":
-			engines := fleettest.Engines{Number: l.Instances, Block: l.Block, Cache: l.KVTokens, Room: l.Room}
+			engines := fleettest.Engines{Number: l.Instances, Spec: engine.Spec{Block: l.Block, Cache: l.KVTokens, Room: l.Room}}
 			gateway = fleettest.NewLeastTime(engines, 0, nil).(*fleettest.LeastTime) // adds no noise to guesses
 			block = l.Block
 		case "route":

@@ -1,0 +1,237 @@
+// Package engine models an inference engine: a queue, prefills that take their time by the
+// tokens that are not cached, a cache of blocks of prompts, answers that are written at a
+// steady pace, slots, and models that must be loaded. An Engine lives in time that its
+// user counts, so that a simulation can run ahead; Live is one in real time.
+package engine
+
+import "slices"
+
+// Spec is what an engine is like. Times are seconds.
+type Spec struct {
+	Block   int     // tokens of a block of the cache
+	Cache   int     // tokens that the cache of a model holds
+	Token   float64 // prefill of a token that is not cached
+	Request float64 // prefill of a request, whatever its length
+	Decode  float64 // between two tokens of an answer
+	Width   int     // how many prefills share the engine
+	// Slots is how many requests are being read and answered at a time; 0 is any number.
+	Slots int
+	// Drag is by how much each answer that is being written makes prefills slower.
+	Drag float64
+	// Room is how many models fit in the engine; 0 is all, without loading.
+	Room int
+	Load float64 // to load a model
+}
+
+// Job is one request.
+type Job struct {
+	Model  string
+	Tokens int
+	Blocks []uint64 // its full blocks; equal numbers are equal text with equal text before it
+	// Cached is how many tokens came from the cache, Prefill how many seconds the others
+	// take an engine that does nothing else, and Loading how many the model took before.
+	// They are known when the prefill begins.
+	Cached           int
+	Prefill, Loading float64
+
+	left  float64 // seconds of prefill, if it had the engine for itself
+	stage stage
+	first float64       // when its first token came
+	ready chan struct{} // closed at its first token, in a Live engine
+}
+
+type stage uint8
+
+const (
+	waits stage = iota
+	isRead
+	isAnswered
+	gone
+)
+
+// Totals are what an engine has done since it was made.
+type Totals struct {
+	Requests int     // whose prefill began
+	Tokens   int     // of their prompts
+	Cached   int     // of these, from the cache
+	Outputs  int     // tokens that were written
+	Prefill  float64 // seconds, if each had the engine for itself
+	Loads    int     // models that were loaded
+}
+
+// Engine takes requests in the order in which they come. It does nothing by itself: its
+// user asks Next when the next first token comes, and calls First then.
+type Engine struct {
+	Totals
+
+	spec     Spec
+	slow     float64
+	queue    []*Job
+	running  []*Job
+	decoding []*Job
+	caches   map[string]*cache
+	models   []string // in memory, the one used last at the end
+	clock    float64
+	next     *Job // the running one that ends first
+	due      float64
+}
+
+// New returns an engine with nothing in memory.
+func New(spec Spec) *Engine {
+	e := &Engine{spec: spec, slow: 1}
+	e.Empty()
+	return e
+}
+
+// Slow makes the engine slower by a factor, from the next prefill on.
+func (e *Engine) Slow(factor float64) { e.slow = factor }
+
+// Empty takes everything out of the engine: caches, models and requests. It returns the
+// requests without a first token and those whose answers are cut off.
+func (e *Engine) Empty() (waiting, cut []*Job) {
+	waiting, cut = append(e.running, e.queue...), e.decoding
+	for _, j := range slices.Concat(waiting, cut) {
+		j.stage = gone
+	}
+	e.queue, e.running, e.decoding, e.models, e.next = nil, nil, nil, nil, nil
+	e.caches = map[string]*cache{}
+	return waiting, cut
+}
+
+// Waiting returns how many requests have no first token yet.
+func (e *Engine) Waiting() int { return len(e.queue) + len(e.running) }
+
+// Decoding returns how many answers are being written.
+func (e *Engine) Decoding() int { return len(e.decoding) }
+
+// Models returns the models in memory, the one used last at the end.
+func (e *Engine) Models() []string { return e.models }
+
+// Pace returns the seconds between two tokens of an answer.
+func (e *Engine) Pace() float64 { return e.spec.Decode * e.slow }
+
+// Used returns the share of the cache that is in use.
+func (e *Engine) Used() float64 {
+	used := 0
+	for _, c := range e.caches {
+		used += c.order.Len()
+	}
+	return float64(used) / float64(max(e.spec.Cache/e.spec.Block, 1)*max(len(e.caches), 1))
+}
+
+// Add gives the engine a request.
+func (e *Engine) Add(j *Job, now float64) {
+	e.advance(now)
+	e.queue = append(e.queue, j)
+	e.fill(false)
+}
+
+// Next returns the request whose first token comes next, and when; nil if none is read.
+func (e *Engine) Next() (j *Job, at float64) { return e.next, e.due }
+
+// First ends the prefill that Next returned, at the time that it returned. The request is
+// being answered from then on.
+func (e *Engine) First() *Job {
+	j := e.next
+	e.advance(e.due)
+	e.running = without(e.running, j)
+	e.cache(j.Model).use(j.Blocks)
+	j.stage, j.first = isAnswered, e.due
+	e.decoding = append(e.decoding, j)
+	e.fill(true)
+	return j
+}
+
+// End says that an answer with so many tokens is complete, or that nobody waits for the
+// request any more. It does nothing for a request that the engine has lost.
+func (e *Engine) End(j *Job, outputs int, now float64) {
+	e.advance(now)
+	changed := false
+	switch j.stage {
+	case waits:
+		e.queue = without(e.queue, j)
+	case isRead:
+		e.running, changed = without(e.running, j), true
+	case isAnswered:
+		e.decoding = without(e.decoding, j)
+		e.Outputs += outputs
+	}
+	j.stage = gone
+	e.fill(changed)
+}
+
+// advance lets the running prefills share the time until now.
+func (e *Engine) advance(now float64) {
+	for _, j := range e.running {
+		j.left -= (now - e.clock) / float64(len(e.running))
+	}
+	e.clock = now
+}
+
+// fill starts prefills while there is room, and then finds which of them ends first.
+func (e *Engine) fill(changed bool) {
+	for len(e.queue) > 0 && len(e.running) < max(e.spec.Width, 1) && (e.spec.Slots == 0 || len(e.running)+len(e.decoding) < e.spec.Slots) {
+		e.start(e.queue[0])
+		e.queue, changed = e.queue[1:], true
+	}
+	if !changed {
+		return
+	}
+	e.next = nil
+	for _, j := range e.running {
+		if e.next == nil || j.left < e.next.left {
+			e.next = j
+		}
+	}
+	if e.next != nil {
+		e.due = e.clock + max(e.next.left, 0)*float64(len(e.running))
+	}
+}
+
+// start begins the prefill of a request.
+func (e *Engine) start(j *Job) {
+	j.Loading = e.load(j.Model)
+	c := e.cache(j.Model)
+	n := c.match(j.Blocks)
+	c.use(j.Blocks[:n])
+	j.Cached = max(min(n*e.spec.Block, j.Tokens-1), 0)
+	j.Prefill = (e.spec.Request + float64(j.Tokens-j.Cached)*e.spec.Token) * e.slow
+	j.Prefill *= 1 + e.spec.Drag*float64(len(e.decoding))
+	j.left, j.stage = j.Prefill+j.Loading, isRead
+	e.running = append(e.running, j)
+	e.Requests++
+	e.Tokens += j.Tokens
+	e.Cached += j.Cached
+	e.Prefill += j.left
+}
+
+// load brings a model into memory and returns how long that takes.
+func (e *Engine) load(model string) (seconds float64) {
+	for n, name := range e.models {
+		if name == model {
+			e.models = append(append(e.models[:n:n], e.models[n+1:]...), model)
+			return 0
+		}
+	}
+	e.models = append(e.models, model)
+	if e.spec.Room == 0 {
+		return 0
+	}
+	if len(e.models) > e.spec.Room {
+		delete(e.caches, e.models[0])
+		e.models = e.models[1:]
+	}
+	e.Loads++
+	return e.spec.Load
+}
+
+func (e *Engine) cache(model string) *cache {
+	if e.caches[model] == nil {
+		e.caches[model] = newCache(e.spec.Cache / e.spec.Block)
+	}
+	return e.caches[model]
+}
+
+func without(all []*Job, j *Job) []*Job {
+	return slices.DeleteFunc(all, func(other *Job) bool { return other == j })
+}

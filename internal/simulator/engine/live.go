@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Live is an engine in real time. It keeps its times exactly, however late it is woken:
+// on a busy machine first tokens are noticed late, but no engine becomes slower by that.
+type Live struct {
+	mu     sync.Mutex
+	engine *Engine
+	epoch  time.Time // from where the engine counts
+	began  time.Time // when it was started, or started anew
+	alarm  *time.Timer
+}
+
+// NewLive returns an engine in real time. Close ends it.
+func NewLive(spec Spec) *Live {
+	now := time.Now()
+	l := &Live{engine: New(spec), epoch: now, began: now}
+	l.alarm = time.AfterFunc(time.Hour, l.wake)
+	return l
+}
+
+// Close stops the engine. First tokens that have not come will not.
+func (l *Live) Close() { l.alarm.Stop() }
+
+func (l *Live) now() float64 { return time.Since(l.epoch).Seconds() }
+
+func (l *Live) time(at float64) time.Time {
+	return l.epoch.Add(time.Duration(at * float64(time.Second)))
+}
+
+// wake lets what is due happen, each at its time.
+func (l *Live) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.catchUp()
+	l.rest()
+}
+
+func (l *Live) catchUp() {
+	now := l.now()
+	for j, at := l.engine.Next(); j != nil && at <= now; j, at = l.engine.Next() {
+		close(l.engine.First().ready)
+	}
+}
+
+// rest sleeps until the next first token.
+func (l *Live) rest() {
+	if j, at := l.engine.Next(); j != nil {
+		l.alarm.Reset(time.Until(l.time(at)))
+	}
+}
+
+// do does something with the engine as it is now.
+func (l *Live) do(what func(e *Engine, now float64)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.catchUp()
+	what(l.engine, l.now())
+	l.rest()
+}
+
+// Add gives the engine a request, and returns a channel that is closed at its first token,
+// or when the engine loses it. End must follow.
+func (l *Live) Add(j *Job) <-chan struct{} {
+	j.ready = make(chan struct{})
+	l.do(func(e *Engine, now float64) { e.Add(j, now) })
+	return j.ready
+}
+
+// End says that an answer with so many tokens is complete, or that nobody waits for the
+// request any more.
+func (l *Live) End(j *Job, outputs int) {
+	l.do(func(e *Engine, now float64) { e.End(j, outputs, now) })
+}
+
+// Due returns when the token of this number comes, of an answer that has begun; the first
+// is 0. It returns false if the engine has lost the request.
+func (l *Live) Due(j *Job, token int) (time.Time, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.time(j.first + float64(token)*l.engine.Pace()), j.stage == isAnswered
+}
+
+// Slow makes the engine slower by a factor, from the next prefill on.
+func (l *Live) Slow(factor float64) { l.do(func(e *Engine, _ float64) { e.Slow(factor) }) }
+
+// Restart takes everything out of the engine. Who waits for a first token is woken.
+func (l *Live) Restart() {
+	l.do(func(e *Engine, _ float64) {
+		waiting, _ := e.Empty()
+		for _, j := range waiting {
+			close(j.ready)
+		}
+		l.began = time.Now()
+	})
+}
+
+// State is what an engine can tell about itself.
+type State struct {
+	Totals
+	Spec     Spec
+	Waiting  int // in the queue
+	Reading  int // whose prefill runs
+	Decoding int
+	Used     float64 // share of the cache
+	Models   []string
+	Began    time.Time
+}
+
+// State returns what the engine can tell about itself.
+func (l *Live) State() State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.catchUp()
+	e := l.engine
+	return State{
+		Totals: e.Totals, Spec: e.spec, Waiting: len(e.queue), Reading: len(e.running), Decoding: len(e.decoding),
+		Used: e.Used(), Models: slices.Clone(e.models), Began: l.began,
+	}
+}
