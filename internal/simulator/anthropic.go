@@ -150,7 +150,7 @@ func (r *anthropicRequest) prompt() (p *prompt, problem string) {
 	if format := &r.OutputConfig.Format; format.Type == "json_schema" {
 		p.wantsJSON, p.jsonSchema = true, given(format.Schema)
 	}
-	if !readBlocks(r.System, func(block *anthropicBlock) { p.tokens += countTokens(block.Text) }) {
+	if !readBlocks(r.System, func(block *anthropicBlock) { p.read(block.Text) }) {
 		return nil, "system: Input should be a string or an array of blocks"
 	}
 	for i := range r.Messages {
@@ -180,7 +180,7 @@ func (m *anthropicMessage) addTo(p *prompt, last bool) string {
 	}
 	var said strings.Builder
 	ok := readBlocks(m.Content, func(block *anthropicBlock) {
-		p.tokens += countTokens(block.Text) + countTokens(block.Thinking)
+		p.read(block.Text, block.Thinking)
 		switch block.Type {
 		case "text":
 			said.WriteString(block.Text)
@@ -188,12 +188,12 @@ func (m *anthropicMessage) addTo(p *prompt, last bool) string {
 			p.images++
 			p.tokens += imageTokens
 		case "tool_use":
-			p.tokens += countTokens(block.Name) + countTokens(string(block.Input))
+			p.read(block.Name, string(block.Input))
 		case "tool_result":
 			var result strings.Builder
 			readBlocks(block.Content, func(inner *anthropicBlock) { result.WriteString(inner.Text) })
 			p.answering, p.toolResult = last, result.String()
-			p.tokens += countTokens(p.toolResult)
+			p.read(p.toolResult)
 		}
 	})
 	if !ok {

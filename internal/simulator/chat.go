@@ -10,10 +10,11 @@ import (
 
 // prompt is the content of a chat request, independent of its dialect.
 type prompt struct {
-	said       string // the text of the last message of the user
-	images     int    // in the whole conversation
-	tokens     int    // of the whole conversation
-	answering  bool   // the last message is the result of a tool
+	said       string   // the text of the last message of the user
+	images     int      // in the whole conversation
+	tokens     int      // of the whole conversation
+	texts      []string // of the whole conversation, in their order
+	answering  bool     // the last message is the result of a tool
 	toolResult string
 
 	tools      []tool
@@ -25,6 +26,7 @@ type prompt struct {
 	stops  []string
 	limit  int    // of tokens per answer; 0 means none
 	script string // replaces the text of the answer
+	fills  bool   // the answer is as long as the limit
 
 	thinks     bool // aloud, before the answer
 	wholeCalls bool // the dialect cannot stream a tool call in parts
@@ -48,6 +50,14 @@ func (a *answer) spoken() string {
 		return a.call.arguments
 	}
 	return a.text
+}
+
+// read adds texts to the conversation.
+func (p *prompt) read(texts ...string) {
+	for _, text := range texts {
+		p.tokens += countTokens(text)
+	}
+	p.texts = append(p.texts, texts...)
 }
 
 // reply answers a prompt. The same prompt gets the same answer; choice
@@ -101,6 +111,8 @@ func finishOf(normal string, cut bool) string {
 
 func (p *prompt) text(name string, seed uint64) string {
 	switch {
+	case p.fills:
+		return strings.Repeat(" tick", p.limit)
 	case p.script != "":
 		return p.script
 	case p.wantsJSON && p.jsonSchema != nil:

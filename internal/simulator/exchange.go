@@ -21,6 +21,7 @@ type exchange struct {
 	body    []byte // of a request that is no form
 	form    *form  // nil otherwise
 	step    Step
+	work    work
 	serial  uint64 // counts the requests of the backend
 
 	broken bool      // the connection must end without a complete answer

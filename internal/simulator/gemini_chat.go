@@ -120,17 +120,17 @@ func (r *geminiRequest) prompt() *prompt {
 // addTo adds the content of a message to the prompt.
 func (c *geminiContent) addTo(p *prompt, last bool) {
 	text := c.text()
-	p.tokens += countTokens(text)
+	p.read(text)
 	for i := range c.Parts {
 		part := &c.Parts[i]
 		if given(part.InlineData) != nil || given(part.FileData) != nil {
 			p.images++
 			p.tokens += imageTokens
 		}
-		p.tokens += countTokens(part.FunctionCall.Name) + countTokens(string(part.FunctionCall.Args))
+		p.read(part.FunctionCall.Name, string(part.FunctionCall.Args))
 		if part.FunctionResponse != nil {
 			p.answering, p.toolResult = last, string(part.FunctionResponse.Response)
-			p.tokens += countTokens(p.toolResult)
+			p.read(p.toolResult)
 		}
 	}
 	if c.Role != "model" && text != "" {

@@ -52,19 +52,19 @@ func answerOllamaChat(x *exchange) {
 		x.fail(http.StatusBadRequest, apiError{message: problem})
 		return
 	}
-	r := &ollamaReply{step: &x.step, model: request.Model, promptTokens: p.tokens}
+	r := &ollamaReply{step: &x.step, work: &x.work, model: request.Model, promptTokens: p.tokens}
 	if len(request.Messages) == 0 { // the request only loads the model
 		x.send(http.StatusOK, "application/json; charset=utf-8",
 			x.step.close(append(r.message("", "", nil), `,"done":true,"done_reason":"load"`...)))
 		return
 	}
 	p.script = x.step.Text
-	r.answer = p.reply(x.backend.options.Name, 0)
+	r.answer = x.reply(p, request.Model, 0)
 	if (request.Stream == nil || *request.Stream) && !x.step.Plain {
 		r.stream(x.streamAs(asLines, linesType))
 		return
 	}
-	x.send(http.StatusOK, "application/json; charset=utf-8", r.last(r.message(r.answer.text, r.answer.thought, r.answer.call)))
+	x.sendWritten("application/json; charset=utf-8", func() []byte { return r.last(r.message(r.answer.text, r.answer.thought, r.answer.call)) })
 }
 
 // prompt converts the request to the prompt that all dialects share.
@@ -102,10 +102,11 @@ func (r *ollamaRequest) prompt() (p *prompt, problem string) {
 
 func (m *ollamaMessage) addTo(p *prompt, last bool) {
 	p.images += len(m.Images)
-	p.tokens += countTokens(m.Content) + countTokens(m.Thinking) + len(m.Images)*imageTokens
+	p.read(m.Content, m.Thinking)
+	p.tokens += len(m.Images) * imageTokens
 	for i := range m.ToolCalls {
 		function := &m.ToolCalls[i].Function
-		p.tokens += countTokens(function.Name) + countTokens(string(function.Arguments))
+		p.read(function.Name, string(function.Arguments))
 	}
 	switch m.Role {
 	case "user":
@@ -118,6 +119,7 @@ func (m *ollamaMessage) addTo(p *prompt, last bool) {
 // ollamaReply writes an answer in Ollama's dialect, whole or as lines.
 type ollamaReply struct {
 	step         *Step
+	work         *work
 	model        string
 	promptTokens int
 	answer       answer
@@ -128,14 +130,14 @@ type ollamaReply struct {
 // stream sends the thought, the text and the tool call, then a line that ends.
 func (r *ollamaReply) stream(s *eventStream) {
 	for rest := r.answer.thought; rest != ""; {
-		n := tokenLength(rest)
+		n := s.next(rest)
 		if !s.event(r.between(r.message("", rest[:n], nil))) {
 			return
 		}
 		rest = rest[n:]
 	}
 	for rest := r.answer.text; rest != ""; {
-		n := tokenLength(rest)
+		n := s.next(rest)
 		if !s.event(r.between(r.message(rest[:n], "", nil))) {
 			return
 		}
@@ -186,12 +188,13 @@ func (r *ollamaReply) last(line []byte) []byte {
 	}
 	if r.step.Usage&UsageNone == 0 {
 		prompt, said := int64(r.promptTokens), int64(r.answer.tokens)
-		line = strconv.AppendInt(append(line, `,"total_duration":`...), loadDuration+(prompt+said)*perToken, 10)
-		line = strconv.AppendInt(append(line, `,"load_duration":`...), loadDuration, 10)
+		load, read, wrote := r.work.durations(prompt, said)
+		line = strconv.AppendInt(append(line, `,"total_duration":`...), load+read+wrote, 10)
+		line = strconv.AppendInt(append(line, `,"load_duration":`...), load, 10)
 		line = strconv.AppendInt(append(line, `,"prompt_eval_count":`...), prompt, 10)
-		line = strconv.AppendInt(append(line, `,"prompt_eval_duration":`...), prompt*perToken, 10)
+		line = strconv.AppendInt(append(line, `,"prompt_eval_duration":`...), read, 10)
 		line = strconv.AppendInt(append(line, `,"eval_count":`...), said, 10)
-		line = strconv.AppendInt(append(line, `,"eval_duration":`...), said*perToken, 10)
+		line = strconv.AppendInt(append(line, `,"eval_duration":`...), wrote, 10)
 	}
 	r.out = r.step.close(line)
 	return r.out

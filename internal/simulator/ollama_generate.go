@@ -22,18 +22,18 @@ func answerOllamaGenerate(x *exchange) {
 		x.fail(http.StatusBadRequest, apiError{message: problem})
 		return
 	}
-	r := &ollamaTextReply{ollamaReply: ollamaReply{step: &x.step, model: request.Model, promptTokens: p.tokens}, logprobs: request.Logprobs}
+	r := &ollamaTextReply{ollamaReply: ollamaReply{step: &x.step, work: &x.work, model: request.Model, promptTokens: p.tokens}, logprobs: request.Logprobs}
 	if request.Prompt == "" { // the request only loads the model
 		x.send(http.StatusOK, "application/json; charset=utf-8", x.step.close(append(r.text("", ""), `,"done":true,"done_reason":"load"`...)))
 		return
 	}
 	p.script = x.step.Text
-	r.answer = p.reply(x.backend.options.Name, 0)
+	r.answer = x.reply(p, request.Model, 0)
 	if (request.Stream == nil || *request.Stream) && !x.step.Plain {
 		r.stream(x.streamAs(asLines, linesType))
 		return
 	}
-	x.send(http.StatusOK, "application/json; charset=utf-8", r.last(r.text(r.answer.text, r.answer.thought)))
+	x.sendWritten("application/json; charset=utf-8", func() []byte { return r.last(r.text(r.answer.text, r.answer.thought)) })
 }
 
 // ollamaTextReply writes a completed text, whole or as lines.
@@ -45,7 +45,7 @@ type ollamaTextReply struct {
 // stream sends the text, then a line that ends.
 func (r *ollamaTextReply) stream(s *eventStream) {
 	for rest := r.answer.text; rest != ""; {
-		n := tokenLength(rest)
+		n := s.next(rest)
 		if !s.event(r.between(r.text(rest[:n], ""))) {
 			return
 		}

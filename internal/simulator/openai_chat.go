@@ -21,6 +21,7 @@ type chatRequest struct {
 	MaxCompletionTokens *wholeNumber   `json:"max_completion_tokens"`
 	Stop                jsontext.Value `json:"stop"`
 	N                   *wholeNumber   `json:"n"`
+	IgnoreEOS           bool           `json:"ignore_eos"` // as engines have it: the answer is as long as it may be
 	Tools               []struct {
 		Function struct {
 			Name       string         `json:"name"`
@@ -73,7 +74,7 @@ func answerChat(x *exchange) {
 		reply.stream(x.stream())
 		return
 	}
-	x.send(http.StatusOK, "application/json", reply.plain())
+	x.sendWritten("application/json", reply.plain)
 }
 
 func (r *chatRequest) check() *apiError {
@@ -102,7 +103,7 @@ func (r *chatRequest) choices() int {
 
 // prompt converts the request to the prompt that all dialects share.
 func (r *chatRequest) prompt() (*prompt, *apiError) {
-	p := &prompt{limit: r.limit()}
+	p := &prompt{limit: r.limit(), fills: r.IgnoreEOS && r.limit() > 0}
 	for i := range r.Messages {
 		if problem := r.Messages[i].addTo(p, i == len(r.Messages)-1); problem != nil {
 			return nil, problem
@@ -181,10 +182,11 @@ func (m *chatMessage) addTo(p *prompt, last bool) *apiError {
 		return invalidRequest("messages", "invalid_value", "The content of a message must be a string or an array of parts, each with its type.")
 	}
 	p.images += images
-	p.tokens += countTokens(text) + images*imageTokens
+	p.read(text)
+	p.tokens += images * imageTokens
 	for i := range m.ToolCalls {
 		function := &m.ToolCalls[i].Function
-		p.tokens += countTokens(function.Name) + countTokens(function.Arguments)
+		p.read(function.Name, function.Arguments)
 	}
 	switch m.Role {
 	case "user":

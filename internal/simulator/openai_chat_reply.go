@@ -10,6 +10,7 @@ const fingerprint = "fp_simulator"
 // chatReply writes answers in OpenAI's dialect, whole or as chunks.
 type chatReply struct {
 	step         *Step
+	work         *work
 	usageAsked   bool
 	id, model    string
 	created      int64
@@ -24,6 +25,7 @@ type chatReply struct {
 func newChatReply(x *exchange, request *chatRequest, p *prompt) *chatReply {
 	r := &chatReply{
 		step:         &x.step,
+		work:         &x.work,
 		usageAsked:   request.StreamOptions.IncludeUsage,
 		id:           "chatcmpl-" + hex(seedOf(p.said)) + "-" + strconv.FormatUint(x.serial, 10),
 		model:        request.Model,
@@ -32,7 +34,7 @@ func newChatReply(x *exchange, request *chatRequest, p *prompt) *chatReply {
 		answers:      make([]answer, request.choices()),
 	}
 	for i := range r.answers {
-		r.answers[i] = p.reply(x.backend.options.Name, i)
+		r.answers[i] = x.reply(p, request.Model, i)
 	}
 	return r
 }
@@ -65,7 +67,7 @@ func (r *chatReply) plain() []byte {
 	if r.step.Usage&UsageNone == 0 {
 		out = r.appendUsage(append(out, `,"usage":`...), total)
 	}
-	return r.step.close(out)
+	return r.step.close(r.work.appendTimings(out))
 }
 
 // stream sends the reply as chunks: every answer's role first, then a token of
@@ -84,7 +86,7 @@ func (r *chatReply) stream(s *eventStream) {
 			a := &r.answers[i]
 			switch {
 			case rest[i] != "":
-				n := tokenLength(rest[i])
+				n := s.next(rest[i])
 				if !s.event(r.tokenChunk(i, rest[i][:n])) {
 					return
 				}
@@ -126,7 +128,7 @@ func (r *chatReply) roleChunk(i int) []byte {
 }
 
 func (r *chatReply) tokenChunk(i int, token string) []byte {
-	r.said++
+	r.said += countTokens(token)
 	out := r.choice(i)
 	if r.step.RoleAlways {
 		out = append(out, `"role":"assistant",`...)
@@ -148,7 +150,7 @@ func (r *chatReply) finishChunk(i int, finish string, last bool) []byte {
 
 func (r *chatReply) usageChunk() []byte {
 	out := append(append(r.out[:0], r.head...), `"choices":[],"usage":`...)
-	r.out = r.step.close(r.appendUsage(out, r.said))
+	r.out = r.step.close(r.work.appendTimings(r.appendUsage(out, r.said)))
 	return r.out
 }
 
@@ -189,7 +191,8 @@ func (r *chatReply) appendUsage(out []byte, completion int) []byte {
 	out = strconv.AppendInt(append(out, `{"prompt_tokens":`...), int64(r.promptTokens), 10)
 	out = strconv.AppendInt(append(out, `,"completion_tokens":`...), int64(completion), 10)
 	out = strconv.AppendInt(append(out, `,"total_tokens":`...), int64(r.promptTokens+completion), 10)
-	return append(out, `,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0}`+
+	out = strconv.AppendInt(append(out, `,"prompt_tokens_details":{"cached_tokens":`...), int64(r.work.cached()), 10)
+	return append(out, `,"audio_tokens":0}`+
 		`,"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,`+
 		`"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
 }

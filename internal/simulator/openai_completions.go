@@ -43,10 +43,11 @@ func answerCompletions(x *exchange) {
 	reply.id = "cmpl-" + strings.TrimPrefix(reply.id, "chatcmpl-")
 	reply.answers = nil
 	for _, text := range texts {
-		p := &prompt{said: text, limit: request.limit(), script: x.step.Text, stops: stops}
-		reply.promptTokens += countTokens(text)
+		p := &prompt{said: text, limit: request.limit(), fills: request.IgnoreEOS && request.limit() > 0, script: x.step.Text, stops: stops}
+		p.read(text)
+		reply.promptTokens += p.tokens
 		for i := range request.choices() {
-			reply.answers = append(reply.answers, p.reply(x.backend.options.Name, i))
+			reply.answers = append(reply.answers, x.reply(p, request.Model, i))
 			reply.prompts = append(reply.prompts, text)
 		}
 	}
@@ -54,7 +55,7 @@ func answerCompletions(x *exchange) {
 		reply.stream(x.stream())
 		return
 	}
-	x.send(http.StatusOK, "application/json", reply.plain())
+	x.sendWritten("application/json", reply.plain)
 }
 
 // texts returns the prompts. Token ids are written as their numbers.
@@ -114,7 +115,7 @@ func (r *textReply) plain() []byte {
 	if r.step.Usage&UsageNone == 0 {
 		out = r.appendUsage(append(out, `,"usage":`...), total)
 	}
-	return r.step.close(out)
+	return r.step.close(r.work.appendTimings(out))
 }
 
 // stream sends one completion after the other, token by token.
@@ -125,8 +126,8 @@ func (r *textReply) stream(s *eventStream) {
 			return
 		}
 		for rest := r.answers[i].text; rest != ""; {
-			n := tokenLength(rest)
-			r.said++
+			n := s.next(rest)
+			r.said += countTokens(rest[:n])
 			if !s.event(r.chunk(i, rest[:n], "")) {
 				return
 			}

@@ -83,7 +83,8 @@ func answerResponses(x *exchange) {
 
 // prompt converts the request to the prompt that all dialects share.
 func (r *responseRequest) prompt() (*prompt, *apiError) {
-	p := &prompt{tokens: countTokens(r.Instructions)}
+	p := &prompt{}
+	p.read(r.Instructions)
 	if r.MaxOutputTokens != nil {
 		p.limit = int(*r.MaxOutputTokens)
 	}
@@ -93,7 +94,7 @@ func (r *responseRequest) prompt() (*prompt, *apiError) {
 		return nil, invalidRequest("input", "missing_required_parameter", "Missing required parameter: 'input'.")
 	case value != nil && value.Kind() == '"':
 		p.said = unquote(value)
-		p.tokens += countTokens(p.said)
+		p.read(p.said)
 	case value != nil && json.Unmarshal(value, &items, lenient()) != nil:
 		return nil, invalidRequest("input", "invalid_value", "'input' must be a string or an array of items.")
 	}
@@ -136,7 +137,7 @@ func (r *responseRequest) toolChoice() toolChoice {
 func (i *responseInput) addTo(p *prompt, last bool) {
 	switch i.Type {
 	case "function_call":
-		p.tokens += countTokens(i.Name) + countTokens(i.Arguments)
+		p.read(i.Name, i.Arguments)
 	case "function_call_output":
 		p.answering, p.toolResult = last, responseText(i.Output, p)
 	case "", "message":
@@ -154,7 +155,7 @@ func responseText(content jsontext.Value, p *prompt) string {
 	}
 	if content.Kind() == '"' {
 		text := unquote(content)
-		p.tokens += countTokens(text)
+		p.read(text)
 		return text
 	}
 	var parts []struct {
@@ -170,7 +171,7 @@ func responseText(content jsontext.Value, p *prompt) string {
 		}
 		texts.WriteString(parts[i].Text)
 	}
-	p.tokens += countTokens(texts.String())
+	p.read(texts.String())
 	return texts.String()
 }
 

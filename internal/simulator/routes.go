@@ -60,6 +60,9 @@ func (b *Backend) routes() *http.ServeMux {
 		add("POST /openai/deployments/{deployment}"+path, answerDeployment(answer))
 	}
 
+	if b.engine != nil {
+		b.addEngine(add)
+	}
 	add("/", answerUnknownPath)
 	return mux
 }

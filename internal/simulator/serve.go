@@ -32,6 +32,7 @@ func (b *Backend) serve(w http.ResponseWriter, r *http.Request, routes *http.Ser
 	}
 	entry := notes.arrive(r)
 	defer func() { notes.end(entry, x.left) }()
+	defer x.leaveEngine()
 
 	body, err := x.receive(notes.bodyCap)
 	admitted := b.admits(x)

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
 )
 
 // Options are the settings of a backend. The zero value is a backend that knows every
@@ -41,6 +43,11 @@ type Options struct {
 	// TokenDelay passes between two events of a stream, which for speech is a
 	// chunk of audio. Plain answers come at once.
 	TokenDelay time.Duration
+	// Engine, when set, makes chats and completions take the time that an inference
+	// engine would take, and the backend tell about it; TokenDelay does not count then.
+	// Kind is whose ways the engine has.
+	Engine *engine.Spec
+	Kind   Kind
 	// Default is how requests are answered that neither the script nor
 	// Behaviours decide.
 	Default Behaviour
@@ -80,6 +87,8 @@ type Backend struct {
 	probes   *journal
 	served   atomic.Uint64
 	images   imageStore
+	engine   *engine.Live // nil without one
+	lie      atomic.Pointer[Lie]
 	// responses are those that can be continued and fetched.
 	responses responseStore
 
@@ -108,6 +117,9 @@ func Start(options Options) (*Backend, error) {
 		requests:  newJournal(options),
 		probes:    newJournal(options),
 		accepting: make(chan struct{}),
+	}
+	if options.Engine != nil {
+		b.engine = engine.NewLive(*options.Engine)
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	routes := b.routes()
@@ -141,6 +153,9 @@ func (b *Backend) Close() {
 		// the backend from a client that left.
 		b.cancel()
 		_ = b.server.Close()
+		if b.engine != nil {
+			b.engine.Close()
+		}
 	})
 	// The order matters: only the accept loop adds connections, and only a
 	// counted connection adds handlers.

@@ -41,6 +41,9 @@ func (x *exchange) streamAs(framed framed, contentType string) *eventStream {
 	if x.step.EventDelay != 0 {
 		s.delay = x.step.EventDelay
 	}
+	if x.work.job != nil {
+		s.delay = 0
+	}
 	header := x.Header()
 	header.Set("Content-Type", contentType)
 	header.Set("Cache-Control", "no-cache")

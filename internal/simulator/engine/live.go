@@ -123,3 +123,10 @@ func (l *Live) State() State {
 		Used: e.Used(), Models: slices.Clone(e.models), Began: l.began,
 	}
 }
+
+// Pace returns the time between two tokens of an answer.
+func (l *Live) Pace() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Duration(l.engine.Pace() * float64(time.Second))
+}
