@@ -15,7 +15,7 @@ type Ask struct {
 }
 
 // Call is one request on its way to the instance that was chosen. It is told what becomes
-// of the request by First and then End, or by Abort.
+// of the request by First and then End, or by Abort. A nil Call takes note of nothing.
 type Call struct {
 	// Instance is the one that was chosen.
 	Instance *Instance
@@ -106,6 +106,9 @@ func (c *Call) decode() {
 // First says that the first content of the answer has come: text, reasoning or a call of
 // a tool, not an event that says only that the answer begins.
 func (c *Call) First(now time.Time) {
+	if c == nil {
+		return
+	}
 	f := c.Instance.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,6 +135,9 @@ type Answer struct {
 
 // End says that the answer is complete.
 func (c *Call) End(answer Answer, now time.Time) {
+	if c == nil {
+		return
+	}
 	f := c.Instance.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,6 +158,9 @@ func (c *Call) End(answer Answer, now time.Time) {
 
 // Abort says that the request was not sent, failed or was given up. It teaches nothing.
 func (c *Call) Abort(now time.Time) {
+	if c == nil {
+		return
+	}
 	f := c.Instance.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -175,3 +175,18 @@ func TestNonsenseOfCallersDoesNoHarm(t *testing.T) {
 		}
 	}
 }
+
+// TestHostThatHangsIsLeft lets the first token of one call never come: the host gets nothing
+// more, although by the estimate it is done with that call for long.
+func TestHostThatHangsIsLeft(t *testing.T) {
+	f, all := team(2)
+	ask := &fleet.Ask{Prompt: read([]byte("a text")), Tokens: 1_000}
+	hung := f.Choose(all, ask, at(0))
+	for second := 10; second < 20; second++ {
+		call := f.Choose(all, ask, at(float64(second)))
+		if call.Instance == hung.Instance {
+			t.Fatalf("after %d s the host that hangs gets another call", second)
+		}
+		call.Abort(at(float64(second)))
+	}
+}

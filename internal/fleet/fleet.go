@@ -26,6 +26,7 @@ type Options struct {
 // or two. Prompts are read outside of it.
 type Fleet struct {
 	options Options
+	prompts sync.Pool
 
 	mu        sync.Mutex
 	began     time.Time // where the clock of the fleet starts, which counts seconds
@@ -130,6 +131,23 @@ func (f *Fleet) Instance(host, modelName string) *Instance {
 	f.instances++
 	return i
 }
+
+// Fleet returns the fleet that the instance belongs to.
+func (i *Instance) Fleet() *Fleet { return i.fleet }
+
+// Borrow returns an empty prompt with a scope: see Prompt.Reset. Return takes it back.
+func (f *Fleet) Borrow(scope string) *Prompt {
+	if p, found := f.prompts.Get().(*Prompt); found {
+		p.Reset(scope)
+		return p
+	}
+	p := NewPrompt(&f.options.Secret)
+	p.Reset(scope)
+	return p
+}
+
+// Return takes back a prompt that is not used any more.
+func (f *Fleet) Return(p *Prompt) { f.prompts.Put(p) }
 
 // Name returns the name of the host.
 func (h *Host) Name() string { return h.name }

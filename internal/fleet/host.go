@@ -30,6 +30,11 @@ type Host struct {
 // right, and nobody sees it until they end; so those that have not ended must count.
 const lateness = 0.03
 
+// stuck is how many times longer than estimated the first call of a queue may take before
+// the host is suspected to hang. From then on it is expected to hang for as long again:
+// what has taken so long can take any time.
+const stuck = 3
+
 // wait returns the seconds of prefill that a new call would find in front of it: what own
 // calls and those of other gateways need, less what the first of them has had done, and
 // what the host told of beside them.
@@ -40,10 +45,13 @@ func (h *Host) wait(now float64) float64 {
 			h.settle(now)
 		}
 		done := h.spent(now)
+		if overdue := done - stuck*h.takes; overdue > 0 {
+			left = overdue
+		}
 		if done > h.takes {
 			done = h.takes
 		}
-		left = h.backlog - done
+		left += h.backlog - done
 	}
 	seconds += left + lateness*h.settled
 	if h.others > 0 {
