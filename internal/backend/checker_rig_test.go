@@ -140,8 +140,8 @@ func (n *network) serve(addr string, conn net.Conn) {
 	_, _ = in.ReadByte()
 }
 
-// fleet is what a checker watches.
-type fleet struct {
+// watched is what a checker watches.
+type watched struct {
 	t        *testing.T
 	mu       sync.Mutex
 	list     []*Instance
@@ -152,8 +152,8 @@ type fleet struct {
 	lines    chan string
 }
 
-func newFleet(t *testing.T) *fleet {
-	return &fleet{t: t, settings: DefaultHealthSettings(), health: map[*State]*Health{}, lines: make(chan string, 1000)}
+func newWatched(t *testing.T) *watched {
+	return &watched{t: t, settings: DefaultHealthSettings(), health: map[*State]*Health{}, lines: make(chan string, 1000)}
 }
 
 func makeInstance(t testing.TB, kind, name, baseURL string, state *State, change func(*Settings)) *Instance {
@@ -175,32 +175,32 @@ func makeInstance(t testing.TB, kind, name, baseURL string, state *State, change
 }
 
 // add adds an instance of vLLM and returns it.
-func (f *fleet) add(name, baseURL string) *Instance {
+func (f *watched) add(name, baseURL string) *Instance {
 	f.t.Helper()
 	i := makeInstance(f.t, "vllm", name, baseURL, nil, nil)
 	f.set(append(f.source(), i)...)
 	return i
 }
 
-func (f *fleet) set(list ...*Instance) {
+func (f *watched) set(list ...*Instance) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.list = list
 }
 
-func (f *fleet) source() []*Instance {
+func (f *watched) source() []*Instance {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]*Instance(nil), f.list...)
 }
 
-func (f *fleet) watch(change func(*HealthSettings)) {
+func (f *watched) watch(change func(*HealthSettings)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(&f.settings)
 }
 
-func (f *fleet) of(i *Instance) *Health {
+func (f *watched) of(i *Instance) *Health {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.health[i.State]
@@ -211,9 +211,9 @@ func (f *fleet) of(i *Instance) *Health {
 	return h
 }
 
-func (f *fleet) status(i *Instance) Status { return f.of(i).Snapshot().Status }
+func (f *watched) status(i *Instance) Status { return f.of(i).Snapshot().Status }
 
-func (f *fleet) Write(p []byte) (int, error) {
+func (f *watched) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lines <- string(p)
@@ -221,7 +221,7 @@ func (f *fleet) Write(p []byte) (int, error) {
 }
 
 // await waits for the next line of the log, which must end in what is given.
-func (f *fleet) await(end string) {
+func (f *watched) await(end string) {
 	f.t.Helper()
 	select {
 	case line := <-f.lines:
@@ -233,13 +233,13 @@ func (f *fleet) await(end string) {
 	}
 }
 
-func (f *fleet) logged() string {
+func (f *watched) logged() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.log.String()
 }
 
-func (f *fleet) options(client *transport.Client) CheckerOptions {
+func (f *watched) options(client *transport.Client) CheckerOptions {
 	return CheckerOptions{
 		Source: f.source,
 		Settings: func(i *Instance) HealthSettings {
@@ -265,9 +265,9 @@ func (f *fleet) options(client *transport.Client) CheckerOptions {
 }
 
 // inBubble runs a checker on the fake clock and a network in memory.
-func inBubble(t *testing.T, script func(*testing.T, *fleet, *network)) {
+func inBubble(t *testing.T, script func(*testing.T, *watched, *network)) {
 	synctest.Test(t, func(t *testing.T) {
-		f, n := newFleet(t), newNetwork()
+		f, n := newWatched(t), newNetwork()
 		client := transport.New(transport.Options{Dial: n.dial})
 		options := f.options(client)
 		options.Connect = func(ctx context.Context, to transport.Origin) error {

@@ -13,7 +13,7 @@ import (
 
 func TestInstancesAreProbedSoonAndThenEveryIntervalWithJitter(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		start := time.Now()
 		for k := range 20 {
 			n.set(fmt.Sprintf("h%d:80", k), sayOK)
@@ -49,7 +49,7 @@ func TestInstancesAreProbedSoonAndThenEveryIntervalWithJitter(t *testing.T) {
 
 func TestAnOutageIsNoticedAndItsEndTooWithoutRestart(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
 		pass(time.Second)
@@ -86,7 +86,7 @@ func TestAnOutageIsNoticedAndItsEndTooWithoutRestart(t *testing.T) {
 func TestAFailedCheckIsFollowedByAnotherWithinASecond(t *testing.T) {
 	t.Parallel()
 	for _, interval := range []time.Duration{500 * time.Millisecond, 4 * time.Second, 30 * time.Second} {
-		inBubble(t, func(t *testing.T, f *fleet, n *network) {
+		inBubble(t, func(t *testing.T, f *watched, n *network) {
 			f.watch(func(s *HealthSettings) { s.Interval, s.UnhealthyThreshold = schema.Duration(interval), 3 })
 			n.set("h:80", sayOK)
 			f.add("m", "http://h")
@@ -107,7 +107,7 @@ func TestAFailedCheckIsFollowedByAnotherWithinASecond(t *testing.T) {
 
 func TestTrafficThatSucceedsCountsForMoreThanAStatusOfTheCheck(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		n.set("h:80", sayOK)
 		busy, beside := f.add("busy", "http://h"), f.add("beside", "http://h")
 		pass(time.Second)
@@ -138,7 +138,7 @@ func TestTrafficThatSucceedsCountsForMoreThanAStatusOfTheCheck(t *testing.T) {
 
 func TestTrafficDoesNotSpeakAgainstABackendThatIsGone(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
 		pass(time.Second)
@@ -157,7 +157,7 @@ func TestTrafficDoesNotSpeakAgainstABackendThatIsGone(t *testing.T) {
 
 func TestAnInstanceMayNameThePathOfItsChecks(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		n.answer("h:80", func(r *http.Request) string {
 			if r.URL.Path == "/health" {
 				return sayOK
@@ -171,7 +171,7 @@ func TestAnInstanceMayNameThePathOfItsChecks(t *testing.T) {
 		if !f.of(named).Healthy() || f.of(listed).Healthy() {
 			t.Errorf("named %v, listed %v", f.status(named), f.status(listed))
 		}
-		// The fleet keeps the health beside the instances; the reason is read in them.
+		// The rig keeps the health beside the instances; the reason is read in them.
 		listed.Health.watch()
 		listed.Health.Failed(time.Now(), 0, "status_500", HealthSettings{UnhealthyThreshold: 1})
 		want := "unhealthy: status 500 of GET /v1/models; if the backend serves requests all the same, set the instance's health-path to one that answers, such as /health"
@@ -183,7 +183,7 @@ func TestAnInstanceMayNameThePathOfItsChecks(t *testing.T) {
 
 func TestARefusedCallIsFollowedByAProbeWithinASecondAndABackoff(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
 		pass(2 * time.Second)
@@ -220,7 +220,7 @@ func TestARefusedCallIsFollowedByAProbeWithinASecondAndABackoff(t *testing.T) {
 
 func TestAnInstanceThatWasNeverSeenAliveIsDecidedSoon(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, _ *network) {
+	inBubble(t, func(t *testing.T, f *watched, _ *network) {
 		i := f.add("m", "http://h")
 		pass(3 * time.Second)
 		if got := f.of(i).Snapshot(); got.Status != StatusUnhealthy || got.Cause != "connection_refused" {
@@ -231,7 +231,7 @@ func TestAnInstanceThatWasNeverSeenAliveIsDecidedSoon(t *testing.T) {
 
 func TestRecoveryNeedsItsThresholdAndIsNotSlow(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		f.watch(func(s *HealthSettings) { s.HealthyThreshold = 3 })
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
@@ -250,7 +250,7 @@ func TestRecoveryNeedsItsThresholdAndIsNotSlow(t *testing.T) {
 
 func TestInstancesOfOneServerShareOneProbe(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		keyed := func(key string) func(*Settings) { return func(s *Settings) { s.APIKey = Literal(key) } }
 		routed := makeInstance(t, "vllm", "routed", "http://h", nil, func(s *Settings) { s.Headers = map[string]Secret{"x-to": Literal("b")} })
 		list := []*Instance{
@@ -285,7 +285,7 @@ func TestInstancesOfOneServerShareOneProbe(t *testing.T) {
 
 func TestAModelThatLoadsIsWarmingAndNotDown(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		f.watch(func(s *HealthSettings) { s.HealthyThreshold = 5 })
 		n.set("h:80", sayLoading)
 		i := f.add("m", "http://h")
@@ -306,7 +306,7 @@ func TestAModelThatLoadsIsWarmingAndNotDown(t *testing.T) {
 
 func TestEditsAreNoticedWithoutBeingTold(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		n.set("h:80", sayOK)
 		n.set("other:80", sayOK)
 		i := f.add("m", "http://h")
@@ -347,7 +347,7 @@ func TestEditsAreNoticedWithoutBeingTold(t *testing.T) {
 
 func TestHealthIsKeptThroughAnEditAndFreshForANewInstance(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		i := f.add("m", "http://h")
 		pass(time.Minute)
 		weighed := makeInstance(t, "vllm", "m", "http://h", i.State, func(s *Settings) { s.Weight = 2 })
@@ -368,16 +368,16 @@ func TestHealthIsKeptThroughAnEditAndFreshForANewInstance(t *testing.T) {
 
 func TestUncheckedInstancesAreNotMarked(t *testing.T) {
 	t.Parallel()
-	for name, off := range map[string]func(*testing.T, *fleet, *Instance){
-		"checks switched off": func(_ *testing.T, f *fleet, _ *Instance) {
+	for name, off := range map[string]func(*testing.T, *watched, *Instance){
+		"checks switched off": func(_ *testing.T, f *watched, _ *Instance) {
 			f.watch(func(s *HealthSettings) { s.Enabled = false })
 		},
-		"instance disabled": func(t *testing.T, f *fleet, i *Instance) {
+		"instance disabled": func(t *testing.T, f *watched, i *Instance) {
 			f.set(makeInstance(t, "vllm", "m", "http://h", i.State, func(s *Settings) { s.Enabled = false }))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, f *fleet, n *network) {
+			inBubble(t, func(t *testing.T, f *watched, n *network) {
 				i := f.add("m", "http://h")
 				pass(time.Minute)
 				if f.of(i).Healthy() {
@@ -407,7 +407,7 @@ func TestUncheckedInstancesAreNotMarked(t *testing.T) {
 
 func TestAProbeOfARemovedInstanceEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		f.watch(func(s *HealthSettings) { s.Timeout = schema.Duration(time.Hour) })
 		n.set("h:80", sayNothing)
 		i := f.add("m", "http://h")
@@ -425,7 +425,7 @@ func TestAProbeOfARemovedInstanceEndsAtOnce(t *testing.T) {
 
 func TestSilentBackendsDoNotDelayOtherProbes(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		const all, silent = 200, 50
 		var list []*Instance
 		for k := range all {
@@ -464,7 +464,7 @@ func TestSilentBackendsDoNotDelayOtherProbes(t *testing.T) {
 
 func TestAProbeEndsAtItsTimeout(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		f.watch(func(s *HealthSettings) { s.UnhealthyThreshold = 1 })
 		n.set("h:80", sayNothing)
 		i := f.add("m", "http://h")
@@ -477,7 +477,7 @@ func TestAProbeEndsAtItsTimeout(t *testing.T) {
 
 func TestInstancesMayWaitForDifferentTimes(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		n.answer("h:80", func(*http.Request) string {
 			time.Sleep(2 * time.Second) //nolint:forbidigo // the time of a synctest bubble
 			return sayOK
@@ -497,7 +497,7 @@ func TestInstancesMayWaitForDifferentTimes(t *testing.T) {
 
 func TestChecksLeaveLiveCountersAlone(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		i := f.add("m", "http://h")
 		permit, ok := i.Acquire(time.Now())
 		if !ok {

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -81,6 +83,7 @@ type State struct {
 	// Series are what metrics count of this instance.
 	Series *metrics.Instance
 
+	engine   atomic.Pointer[fleet.Instance]
 	since    time.Time
 	troubled atomic.Bool // the last call that said anything about the backend failed
 	inFlight atomic.Int64
@@ -237,6 +240,23 @@ func (i *Instance) HealthReason() string {
 		reason += fmt.Sprintf(" of GET %s; if the backend serves requests all the same, set the instance's health-path to one that answers, such as /health", healthPath(i))
 	}
 	return reason
+}
+
+// Engine returns the place of the instance in the fleet, nil if it has none because its
+// service type is balanced by a strategy that needs none.
+func (s *State) Engine() *fleet.Instance { return s.engine.Load() }
+
+// Join gives the instance its place in a fleet, from which its strategy chooses; nil takes
+// it away. An instance keeps its place for as long as its address and its model stay the
+// same.
+func (i *Instance) Join(f *fleet.Fleet) {
+	if f == nil {
+		i.engine.Store(nil)
+		return
+	}
+	engine := f.Instance(strings.TrimRight(i.Settings.BaseURL, "/"), cmp.Or(i.Settings.UpstreamModel, i.Settings.Name))
+	engine.SetWeight(i.Settings.Weight)
+	i.engine.Store(engine)
 }
 
 // Permit is the right to make one call to an instance.

@@ -277,7 +277,7 @@ func TestOnlyFailedConnectsAreRefusals(t *testing.T) {
 func TestTheCheckerFollowsARealBackend(t *testing.T) {
 	t.Parallel()
 	b := startBackend(t, simulator.Options{})
-	f := newFleet(t)
+	f := newWatched(t)
 	f.watch(func(s *HealthSettings) { s.Interval = schema.Duration(minInterval) })
 	i := f.add("m", b.URL())
 	client := transport.New(transport.Options{})

@@ -26,7 +26,7 @@ func opened(t *testing.T, i *Instance, how breaker.Outcome) {
 // that finds it, not after the recovery timeout of its breaker.
 func TestBackendThatRestartsIsBackWithTheNextCheck(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
 		pass(time.Second)
@@ -51,7 +51,7 @@ func TestBackendThatRestartsIsBackWithTheNextCheck(t *testing.T) {
 // breaker alone brings the check forward.
 func TestResetConnectionsBringTheCheckForward(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
 		pass(time.Second)
@@ -71,7 +71,7 @@ func TestResetConnectionsBringTheCheckForward(t *testing.T) {
 // A breaker that opened on answers is no concern of the checks.
 func TestFailuresOfAnswersKeepTheWholePause(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
 		pass(time.Second)
@@ -87,7 +87,7 @@ func TestFailuresOfAnswersKeepTheWholePause(t *testing.T) {
 // interval.
 func TestInstanceThatIsDownIsCheckedMoreOften(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+	inBubble(t, func(t *testing.T, f *watched, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
 		pass(time.Second)

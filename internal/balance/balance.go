@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -30,6 +32,11 @@ type Asked struct {
 	// Request is what the caller wants. It is nil where nothing is asked yet, and where
 	// reading it is not worth its cost because the request may still be refused.
 	Request *schema.Request
+	// Header is what the caller sent beside it.
+	Header http.Header
+	// Scope is for prompts: those of different scopes are kept apart.
+	Scope string
+	Now   time.Time
 }
 
 // Carry hands the progress of a balancer over to its successor, so that an edit
@@ -49,6 +56,10 @@ func Carry(to, from Balancer, positions []int, scale float64) {
 	case *leastConnections:
 		if prev, same := from.(*leastConnections); same {
 			next.turn.Store(prev.turn.Load())
+		}
+	case *Soonest:
+		if prev, same := from.(*Soonest); same {
+			next.unknown.turn.Store(prev.unknown.turn.Load())
 		}
 	}
 }
@@ -301,6 +312,7 @@ const (
 	Random
 	LeastConnections
 	IPHash
+	LeastTime
 
 	strategyCount = iota // new strategies come before it
 )
@@ -315,6 +327,7 @@ var strategies = [strategyCount]struct {
 	Random:           {"random", func(int) Balancer { return weightedRandom{} }},
 	LeastConnections: {"least_connections", func(int) Balancer { return &leastConnections{} }},
 	IPHash:           {"ip_hash", func(size int) Balancer { return newRendezvous(size) }},
+	LeastTime:        {"least_time", func(int) Balancer { return new(Soonest) }},
 }
 
 // New returns a balancer for a pool of the given size.

@@ -24,6 +24,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/files"
 	"github.com/patchbay-ai/patchbay/internal/discover"
+	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/logs"
@@ -100,6 +101,7 @@ type Parts struct {
 	Current   *routing.Current  // holds the table in force
 	Transport *transport.Client // reaches the backends
 	Ledger    *quota.Ledger
+	Fleet     *fleet.Fleet    // the picture of the backends by which requests are sent
 	Shared    *tally.Pool     // what gateways share in Redis
 	Cluster   *cluster.Watch  // the gateways that share something
 	Recorder  *calls.Recorder // counts requests and keeps the latest calls
@@ -207,6 +209,8 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.Shared = g.newShared()
 	opened.add(g.Shared.Close)
 	g.Current.Share(g.Shared)
+	g.Fleet = newFleet(g.id)
+	g.Current.Follow(g.Fleet)
 	if g.credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.newMeter()); err != nil {
 		return err
 	}

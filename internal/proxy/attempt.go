@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/wire"
@@ -25,6 +26,8 @@ type attempt struct {
 	instance *backend.Instance // nil before the first attempt
 	permit   backend.Permit
 	held     bool // the permit has not been given back
+	// followed is the call in the picture of the fleet, nil where the strategy has none.
+	followed *fleet.Call
 	speaker  dialect.Speaker
 	out      wire.Call
 	response *transport.Response
@@ -35,9 +38,9 @@ type attempt struct {
 // begin starts an attempt at an instance that was acquired, and writes the call to
 // it. If the call cannot be written, begin gives the instance back and leaves the
 // attempt as it was.
-func (a *attempt) begin(i *backend.Instance, now time.Time) error {
+func (a *attempt) begin(i *backend.Instance, followed *fleet.Call, now time.Time) error {
 	previous := a.instance
-	a.instance, a.held = i, true
+	a.instance, a.followed, a.held = i, followed, true
 	a.Record.Begin(i.ID, i.Kind.Name, now)
 	a.Record.Try().Provider = cmp.Or(i.Kind.Guide.Provider, i.Kind.Name)
 	target := i.Target
@@ -55,9 +58,11 @@ func (a *attempt) begin(i *backend.Instance, now time.Time) error {
 
 // returnUnused gives back an instance that was acquired and is not called after all.
 func (a *attempt) returnUnused() {
-	a.instance.Return(a.permit, time.Now())
+	now := time.Now()
+	a.instance.Return(a.permit, now)
+	a.followed.Abort(now)
 	a.Record.Forget()
-	a.instance, a.held = nil, false
+	a.instance, a.followed, a.held = nil, nil, false
 }
 
 // call sends the request to the instance and waits until the answer has begun: until
@@ -154,9 +159,9 @@ func (a *attempt) beforeWait(f func()) {
 }
 
 // end closes the connection to the backend and gives the instance back with the
-// outcome of the call. It tells whether the instance was still held. The time is zero
-// where it is not known.
-func (a *attempt) end(outcome breaker.Outcome, now time.Time) bool {
+// outcome of the call and what its answer told of itself. It tells whether the instance was
+// still held. The time is zero where it is not known.
+func (a *attempt) end(outcome breaker.Outcome, usage schema.Usage, now time.Time) bool {
 	if now.IsZero() && (a.held || a.response != nil) {
 		now = time.Now()
 	}
@@ -175,9 +180,25 @@ func (a *attempt) end(outcome breaker.Outcome, now time.Time) bool {
 	a.instance.Release(a.permit, outcome, now)
 	if outcome == breaker.Success {
 		a.instance.Health.Served(a.sent)
+		a.followed.End(told(usage), now)
+	} else {
+		a.followed.Abort(now)
 	}
+	a.followed = nil
 	a.noteRelease(now)
 	return true
+}
+
+// told returns what a backend told of an answer, as a fleet learns from it.
+func told(usage schema.Usage) fleet.Answer {
+	if !usage.Known {
+		return fleet.Answer{PromptTokens: -1, CachedTokens: -1, OutputTokens: -1}
+	}
+	answer := fleet.Answer{PromptTokens: int(usage.Prompt), CachedTokens: int(usage.Cached), OutputTokens: int(usage.Completion)}
+	if usage.Cached == 0 {
+		answer.CachedTokens = -1 // most backends that say so do not count them
+	}
+	return answer
 }
 
 // reset clears the attempt and keeps its memory for the next request.

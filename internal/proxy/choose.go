@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
+	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
@@ -246,21 +247,19 @@ func (c *choice) acquire(a *attempt) bool {
 		if len(s.ready) == 0 {
 			return false
 		}
-		i := s.ready[0]
-		if len(c.pool.Instances) > 1 {
-			i = c.pool.Balancer.Pick(s.ready, balance.Asked{Client: c.Caller.Addr, Request: c.Asks})
-		}
-		if !c.canTranslate(i) {
+		i, followed := c.choose(s)
+		if i == nil {
 			continue
 		}
 		var ok bool
 		a.permit, ok = i.Acquire(s.now)
 		c.stale = true // this request took a slot, or another one did
 		if !ok {
+			followed.Abort(s.now)
 			c.pool.ForgetAllReady()
 			continue
 		}
-		if err := a.begin(i, s.now); err != nil {
+		if err := a.begin(i, followed, s.now); err != nil {
 			c.pool.Wake()
 			c.exclude(i, err)
 			continue
@@ -268,6 +267,30 @@ func (c *choice) acquire(a *attempt) bool {
 		c.noteFailover()
 		return true
 	}
+}
+
+// choose picks one of the instances that are ready, whose dialect can express the request,
+// and returns the call to it in the picture of the fleet if the strategy has one. It returns
+// no instance where it excluded one.
+func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
+	asked := balance.Asked{Client: c.Caller.Addr, Request: c.Asks, Header: c.Caller.Header, Now: s.now}
+	if c.pool.Soonest == nil || c.Asks.Uncounted {
+		i := s.ready[0]
+		if len(c.pool.Instances) > 1 {
+			i = c.pool.Balancer.Pick(s.ready, asked)
+		}
+		if !c.canTranslate(i) {
+			return nil, nil
+		}
+		return i, nil
+	}
+	// A choice that cannot be used would be a request that the fleet believes to be under way.
+	for _, i := range s.ready {
+		if !c.canTranslate(i) {
+			return nil, nil
+		}
+	}
+	return c.pool.Soonest.Begin(s.ready, asked)
 }
 
 // noteCall notes that an instance is called, so that it is not called again.

@@ -286,7 +286,7 @@ func (r *run) release(outcome breaker.Outcome) { r.releaseAt(outcome, time.Time{
 
 // releaseAt is release for those who know the time.
 func (r *run) releaseAt(outcome breaker.Outcome, now time.Time) {
-	if r.attempt.end(outcome, now) {
+	if r.attempt.end(outcome, r.reply.Usage(), now) {
 		r.choice.pool.Wake()
 	}
 }

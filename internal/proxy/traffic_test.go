@@ -16,7 +16,7 @@ func from(client string) []string { return []string{"X-Forwarded-For", client} }
 // What may not be picked is never picked, whatever the strategy.
 func TestIneligibleInstancesGetNothing(t *testing.T) {
 	t.Parallel()
-	for _, strategy := range []string{"random", "round-robin", "least-connections", "ip-hash"} {
+	for _, strategy := range []string{"random", "round-robin", "least-connections", "ip-hash", "least-time"} {
 		t.Run(strategy, func(t *testing.T) {
 			good, off, none, open, sick := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 			sick.SetProbe(simulator.Step{Status: 500})

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/tally"
 )
@@ -13,6 +14,9 @@ import (
 type Current struct {
 	table     atomic.Pointer[Table]
 	observers atomic.Pointer[[]func(*Table)]
+	// fleet is where the strategy of least time chooses from; nil means that it knows
+	// nothing of any instance.
+	fleet *fleet.Fleet
 	// shared is where the limits are that this gateway shares with others; nil means
 	// that it shares none.
 	shared *tally.Pool
@@ -22,6 +26,10 @@ type Current struct {
 // is called before the first table is stored.
 func (c *Current) Share(pool *tally.Pool) { c.shared = pool }
 
+// Follow gives the instances of services that are balanced by least time their places in a
+// fleet. It is called before the first table is stored.
+func (c *Current) Follow(f *fleet.Fleet) { c.fleet = f }
+
 // Load returns the table in force.
 func (c *Current) Load() *Table { return c.table.Load() }
 
@@ -29,9 +37,17 @@ func (c *Current) Load() *Table { return c.table.Load() }
 func (c *Current) Store(t *Table) {
 	before := c.table.Load()
 	t.shareLimits(c.shared)
+	left := before.engines()
+	t.joinFleet(c.fleet)
 	c.table.Store(t)
 	t.activate(time.Now())
 	before.withdrawLimits(t)
+	for engine := range t.engines() {
+		delete(left, engine)
+	}
+	for engine := range left {
+		engine.Remove()
+	}
 	if observers := c.observers.Load(); observers != nil {
 		for _, observe := range *observers {
 			observe(t)
@@ -102,4 +118,33 @@ func (t *Table) withdrawLimits(next *Table) {
 			limiter.Withdraw()
 		}
 	}
+}
+
+// joinFleet gives the instances of services that are balanced by least time their places in
+// a fleet, and takes those of the others away.
+func (t *Table) joinFleet(f *fleet.Fleet) {
+	for _, pool := range t.Pools() {
+		for _, i := range pool.Instances {
+			if pool.Soonest != nil {
+				i.Join(f)
+			} else {
+				i.Join(nil)
+			}
+		}
+	}
+}
+
+// engines returns the places in the fleet that instances of the table have; a nil table has
+// none. Instances may share one: one server gives a model two names.
+func (t *Table) engines() map[*fleet.Instance]bool {
+	all := map[*fleet.Instance]bool{}
+	if t == nil {
+		return all
+	}
+	for _, i := range t.Instances() {
+		if engine := i.Engine(); engine != nil {
+			all[engine] = true
+		}
+	}
+	return all
 }

@@ -67,7 +67,9 @@ type Pool struct {
 	Model     string
 	Instances []*backend.Instance
 	Balancer  balance.Balancer
-	Strategy  string // the name of the balancer's strategy, for records
+	// Soonest is the balancer where that has to be told what becomes of calls, else nil.
+	Soonest  *balance.Soonest
+	Strategy string // the name of the balancer's strategy, for records
 	// Price is what the model costs, nil where it has no price.
 	Price *prices.Price
 	// Limiter covers this model; it exists whether or not it is on.
@@ -361,6 +363,7 @@ func (s *Service) modelOf(name string) string {
 func (p *Pool) inherit(before *Pool, now time.Time) {
 	policy := &p.Service.Policy
 	p.Balancer, p.Strategy = balance.New(policy.LoadBalancer, len(p.Instances)), policy.LoadBalancer.String()
+	p.Soonest, _ = p.Balancer.(*balance.Soonest)
 	if before == nil {
 		p.Limiter = ratelimit.New(scoped(policy.RateLimit, ratelimit.PerModel), now)
 		p.Queue = queue.New()

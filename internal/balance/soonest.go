@@ -1,0 +1,109 @@
+package balance
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Soonest picks the instance that is expected to send its first token soonest, by the
+// picture that the fleet has of each. Unlike the others it has to be told what becomes of
+// what it picks: Begin returns the call that has begun in that picture.
+type Soonest struct {
+	// unknown picks where an instance has no place in a fleet, such as in a table that is
+	// not in force.
+	unknown leastConnections
+	lists   sync.Pool // of *[]*fleet.Instance
+}
+
+// Begin picks an instance for a request and returns the call to it, which counts from now
+// on. Nothing of the request is kept. The call is nil where nothing is known of an instance.
+func (b *Soonest) Begin(from []*backend.Instance, asked Asked) (*backend.Instance, *fleet.Call) {
+	engines := b.borrowList()
+	defer b.lists.Put(engines)
+	if *engines = enginesOf(from, *engines); *engines == nil {
+		return b.unknown.Pick(from, asked), nil
+	}
+	f := (*engines)[0].Fleet()
+	ask := read(f, asked, len(from))
+	call := f.Choose(*engines, &ask, asked.Now)
+	f.Return(ask.Prompt)
+	return from[slices.Index(*engines, call.Instance)], call
+}
+
+// Pick is for requests that do not count in the picture, such as one that asks how many
+// tokens a text has: they go where the fewest calls are.
+func (b *Soonest) Pick(from []*backend.Instance, asked Asked) *backend.Instance {
+	return b.unknown.Pick(from, asked)
+}
+
+// Peek returns nil where the request is not known, on which the choice depends.
+func (b *Soonest) Peek(from []*backend.Instance, asked Asked) *backend.Instance {
+	switch expected := b.Explain(from, asked); {
+	case len(from) == 1:
+		return from[0]
+	case len(expected) > 0:
+		return expected[0].Instance
+	case from[0].Engine() == nil:
+		return b.unknown.Peek(from, asked)
+	}
+	return nil
+}
+
+// Expected is what is expected of an instance.
+type Expected struct {
+	Instance *backend.Instance
+	fleet.Estimate
+}
+
+// Explain returns what is expected of each instance for a request, the one first that Begin
+// would pick, and changes nothing. It returns nil where the request or an instance is not
+// known.
+func (b *Soonest) Explain(from []*backend.Instance, asked Asked) []Expected {
+	engines := enginesOf(from, nil)
+	if asked.Request == nil || engines == nil {
+		return nil
+	}
+	f := engines[0].Fleet()
+	ask := read(f, asked, 2)
+	estimates := f.Explain(engines, &ask, asked.Now)
+	f.Return(ask.Prompt)
+	expected := make([]Expected, len(estimates))
+	for n, e := range estimates {
+		expected[n] = Expected{from[slices.Index(engines, e.Instance)], e}
+	}
+	return expected
+}
+
+// read reads what a request asks of an engine. Where there is only one to choose from, the
+// prompt is not read: nothing depends on it.
+func read(f *fleet.Fleet, asked Asked, choices int) fleet.Ask {
+	request := asked.Request
+	ask := fleet.Ask{Prompt: f.Borrow(asked.Scope), Whole: request.Service == schema.Chat && !request.Stream}
+	ask.Tokens = float64(len(request.Body.Data())) / 4
+	return ask
+}
+
+// enginesOf appends the place of each instance in the fleet to a list that it empties. It
+// returns nil if one of them has none.
+func enginesOf(from []*backend.Instance, list []*fleet.Instance) []*fleet.Instance {
+	list = list[:0]
+	for _, i := range from {
+		engine := i.Engine()
+		if engine == nil {
+			return nil
+		}
+		list = append(list, engine)
+	}
+	return list
+}
+
+func (b *Soonest) borrowList() *[]*fleet.Instance {
+	if list, found := b.lists.Get().(*[]*fleet.Instance); found {
+		return list
+	}
+	return new([]*fleet.Instance)
+}

@@ -1,0 +1,76 @@
+package proxy_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// underWay returns how many calls the fleet believes to be under way at all instances.
+func underWay(r *gatewaytest.Gateway) (calls int) {
+	for _, picture := range r.Fleet.Pictures(time.Now()) {
+		calls += picture.Waiting + picture.Decoding
+	}
+	return calls
+}
+
+// However a request ends, the fleet does not believe it to be under way any more.
+func TestEveryEndIsToldToTheFleet(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		first simulator.Step // of each of two instances
+		body  string
+	}{
+		"whole":                 {simulator.Step{}, gatewaytest.PlainHi},
+		"streamed":              {simulator.Step{}, gatewaytest.StreamHi},
+		"failover":              {simulator.Step{Status: 500}, gatewaytest.PlainHi},
+		"refused":               {simulator.Step{Status: 400}, gatewaytest.StreamHi},
+		"reset":                 {simulator.Step{Reset: true}, gatewaytest.StreamHi},
+		"cut off in its middle": {simulator.Step{Stop: simulator.StopReset, After: 2}, gatewaytest.StreamHi},
+		"unlike its dialect":    {simulator.Step{Body: "no JSON", Header: gatewaytest.ContentType("application/json")}, gatewaytest.PlainHi},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := gatewaytest.StartBackend(t, row.first), gatewaytest.StartBackend(t, row.first)
+			r := gatewaytest.Start(t, gatewaytest.PolicyYAML("load-balancer: least-time, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", b.URL())))
+			for range 3 {
+				r.Chat(row.body)
+			}
+			if got := a.Stats().Arrived + b.Stats().Arrived; got < 3 {
+				t.Errorf("%d requests came to a backend", got)
+			}
+			gatewaytest.Eventually(t, "no call is under way", func() bool { return underWay(r) == 0 })
+		})
+	}
+}
+
+// A request that waits for its answer counts at its instance until its client leaves, also
+// for longer than was expected: the instance may hang.
+func TestRequestsThatWaitAreSeenByTheNext(t *testing.T) {
+	t.Parallel()
+	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	a.ScriptForever(simulator.Step{Hang: true})
+	b.ScriptForever(simulator.Step{Hang: true})
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("load-balancer: least-time, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", b.URL())))
+	ctx, cancel := context.WithCancel(gatewaytest.Deadline(t))
+	defer cancel()
+	first := r.ChatLater(ctx, gatewaytest.StreamHi)
+	gatewaytest.Eventually(t, "the first request waits", func() bool { return a.Stats().Arrived+b.Stats().Arrived == 1 })
+	waits, free := a, b
+	if b.Stats().Arrived == 1 {
+		waits, free = b, a
+	}
+	free.Script() // it answers at once
+	for range 20 {
+		r.Chat(gatewaytest.StreamHi).Succeeds(t)
+	}
+	if free.Stats().Arrived != 20 || waits.Stats().Arrived != 1 {
+		t.Errorf("the idle instance got %d of 20, the other one %d", free.Stats().Arrived, waits.Stats().Arrived-1)
+	}
+	cancel()
+	<-first
+	gatewaytest.Eventually(t, "the fleet is told that the client left", func() bool { return underWay(r) == 0 })
+}
