@@ -1,11 +1,18 @@
 package chat
 
+import "time"
+
 // Tokens is what a backend reported about the tokens of one answer.
 type Tokens struct {
 	Prompt, Completion, Total int64
 	// Cached are the tokens of the prompt that the backend had in a cache, which may
 	// cost less, and Seconds the length of a sound that was transcribed.
 	Cached, Seconds int64
+	// IsCachedTold means that the backend said how many were cached, if only that none were.
+	IsCachedTold bool `json:"-"`
+	// Prefill is how long the backend says that it worked on those that were not cached, 0
+	// if it does not say.
+	Prefill time.Duration `json:"-"`
 	// Known is false when the backend reported nothing that makes sense.
 	Known bool
 }

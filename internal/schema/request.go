@@ -381,8 +381,9 @@ func ReadUsage(v jsonscan.Value) Usage {
 		return Usage{}
 	}
 	for _, details := range [...]jsonscan.Value{f[usagePromptDetails], f[usageInputDetails]} {
-		if cached, ok := tokens(details.Get("cached_tokens"), jsonscan.Value{}); ok {
-			u.Cached = max(u.Cached, cached)
+		told := details.Get("cached_tokens")
+		if cached, ok := tokens(told, jsonscan.Value{}); ok && told.Given() {
+			u.Cached, u.IsCachedTold = max(u.Cached, cached), true
 		}
 	}
 	if seconds, ok := f[usageSeconds].Float(); ok && seconds > 0 && seconds < 1e7 {

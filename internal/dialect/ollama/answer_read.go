@@ -28,7 +28,7 @@ type answerReader struct {
 
 // answerLine are the members of a line.
 type answerLine struct {
-	message, response, thinking, calls, logprobs, created, prompt, eval jsonscan.Value
+	message, response, thinking, calls, logprobs, created, prompt, prefill, eval jsonscan.Value
 
 	reason []byte
 	done   bool // it is the last one
@@ -105,6 +105,8 @@ func scanLine(doc *jsonscan.Document, data []byte) (l answerLine, err error) {
 			l.reason = v.Text()
 		case "prompt_eval_count":
 			l.prompt = v
+		case "prompt_eval_duration":
+			l.prefill = v
 		case "eval_count":
 			l.eval = v
 		case "logprobs":
@@ -154,6 +156,10 @@ func (l *answerLine) usage() chat.Usage {
 	completion, ok2 := dialect.TokenCount(l.eval)
 	if total := prompt + completion; ok && ok2 && total > 0 {
 		u.Tokens = schema.Usage{Prompt: prompt, Completion: completion, Total: total, Known: true}
+		const most = int64(24 * time.Hour)
+		if took, ok := l.prefill.Int(); ok && took > 0 && took < most {
+			u.Prefill = time.Duration(took)
+		}
 	}
 	return u
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -57,6 +58,26 @@ func TestOllamaLastLineNeedsNoLineEnd(t *testing.T) {
 	}
 	if _, err := events.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("asked again: %v", err)
+	}
+}
+
+// TestOllamaTellsHowLongThePrefillTook reads an answer of Ollama whole and as a stream. It
+// does not tell how much was cached.
+func TestOllamaTellsHowLongThePrefillTook(t *testing.T) {
+	for told, want := range map[string]time.Duration{"13463699": 13463699, "0": 0, "-5": 0, "1e18": 0, `"5"`: 0, "null": 0} {
+		line := `{"model":"m","created_at":"2026-11-15T00:18:28.2Z","message":{"role":"assistant","content":"hi"},"done":true,"done_reason":"stop","prompt_eval_count":15,"prompt_eval_duration":` + told + `,"eval_count":26}`
+		events := ollamaEventsOf(t, strings.NewReader(line+"\n"))
+		if _, err := readChunks(t, events); !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		var reply dialect.Reply
+		if err := (dialect.Speaker{Adapter: Chat}).Reply(ollamaRequest(t, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`), dialect.Answer{Body: []byte(line)}, &reply); err != nil {
+			t.Fatal(err)
+		}
+		usage := schema.Usage{Prompt: 15, Completion: 26, Total: 41, Prefill: want, Known: true}
+		if events.Usage() != usage || reply.Usage != usage {
+			t.Errorf("%s: %+v and %+v, want %+v", told, events.Usage(), reply.Usage, usage)
+		}
 	}
 }
 

@@ -183,6 +183,7 @@ func passCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.R
 		return err
 	}
 	reply.Usage = schema.ReadUsage(m.usage)
+	readTimings(m.timings, &reply.Usage)
 	edits = m.renameModel(edits, root, req.Body.Root().Get("model").Raw())
 	if want.fingerprint && m.fingerprint.Kind() == jsonscan.Absent {
 		edits = append(edits, root.Insert(nullFingerprint))
@@ -228,20 +229,20 @@ func addMissingMember(edits []jsonscan.Edit, object, there jsonscan.Value, membe
 
 // members are those of a completion, chunk or list that matter here.
 type members struct {
-	id, object, created, model, choices, usage, fault, kind, fingerprint jsonscan.Value
+	id, object, created, model, choices, usage, fault, kind, fingerprint, timings jsonscan.Value
 
 	reports bool // the usage is known
 }
 
 // memberNames are the names of the members.
-var memberNames = jsonscan.NewNames("id", "object", "created", "model", "choices", "usage", "error", "type", "system_fingerprint")
+var memberNames = jsonscan.NewNames("id", "object", "created", "model", "choices", "usage", "error", "type", "system_fingerprint", "timings")
 
 // read goes through the members of an object once, which is what every
 // chunk of every stream costs. Of several with one name the first counts.
 func (m *members) read(root jsonscan.Value) {
-	var v [9]jsonscan.Value
+	var v [10]jsonscan.Value
 	root.Find(memberNames, v[:])
-	*m = members{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], false}
+	*m = members{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], false}
 }
 
 // hasOnlyUsage reports whether an object that has usage has nothing else that matters.

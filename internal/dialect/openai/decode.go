@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -24,6 +25,7 @@ func decodeChat(req *schema.Request, body []byte, doc *jsonscan.Document, to *ch
 		return err
 	}
 	to.ID, to.Usage = chat.TextOf(root.Get("id")), readUsage(root.Get("usage"))
+	readTimings(root.Get("timings"), &to.Usage.Tokens)
 	for c := root.Get("choices").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
 		message := c.Get("message")
 		if message.Kind() != jsonscan.Object {
@@ -124,4 +126,18 @@ func readUsage(v jsonscan.Value) chat.Usage {
 	u.Reasoning = part("completion_tokens_details", "reasoning_tokens")
 	u.Cached, u.Reasoning = u.Parts()
 	return u
+}
+
+// readTimings reads what llama.cpp says beside the usage about the time that it took.
+func readTimings(v jsonscan.Value, u *schema.Usage) {
+	if v.Kind() != jsonscan.Object {
+		return
+	}
+	const most = 1e8 // more than a day
+	if ms, ok := v.Get("prompt_ms").Float(); ok && ms > 0 && ms < most {
+		u.Prefill = time.Duration(ms * float64(time.Millisecond))
+	}
+	if cached, ok := v.Get("cache_n").Int(); ok && !u.IsCachedTold && cached >= 0 && cached <= u.Prompt {
+		u.Cached, u.IsCachedTold = cached, true
+	}
 }

@@ -6,10 +6,12 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // A chunk is taken for one that has only another text if it is one.
@@ -116,5 +118,53 @@ func TestPartsOfUsageAreNoMoreThanTheWhole(t *testing.T) {
 	u := chat.Usage{Cached: -1, Reasoning: -1}
 	if cached, reasoning := u.Parts(); cached != 0 || reasoning != 0 {
 		t.Errorf("%d, %d of what is not told", cached, reasoning)
+	}
+}
+
+// TestTimingsOfLlamaCppAreRead reads an answer whole and as a stream, for clients of this
+// dialect and of others.
+func TestTimingsOfLlamaCppAreRead(t *testing.T) {
+	const timings = `"timings":{"cache_n":295,"prompt_n":18,"prompt_ms":12.5,"predicted_n":9,"predicted_ms":2.25}`
+	for usage, cached := range map[string]int64{
+		`"usage":{"completion_tokens":9,"prompt_tokens":313,"total_tokens":322}`:                                               295,
+		`"usage":{"completion_tokens":9,"prompt_tokens":313,"total_tokens":322,"prompt_tokens_details":{"cached_tokens":300}}`: 300,
+	} {
+		whole := `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"hi"}}],` + usage + `,` + timings + `}`
+		stream := `data: {"id":"x","choices":[{"index":0,"delta":{"content":"hi"}}]}` + "\n\n" +
+			`data: {"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"timings":{"prompt_ms":1}}` + "\n\n" +
+			`data: {"id":"x","choices":[],` + usage + `,` + timings + "}\n\ndata: [DONE]\n\n"
+		req := chatRequest(t)
+		var reply dialect.Reply
+		if err := Chat.Reply(req, dialect.Answer{Body: []byte(whole)}, &reply); err != nil {
+			t.Fatal(err)
+		}
+		var answer chat.Answer
+		if err := Chat.Decode(req, []byte(whole), new(jsonscan.Document), &answer); err != nil {
+			t.Fatal(err)
+		}
+		events := Chat.Events(req, strings.NewReader(stream))
+		if _, err := tellRaw(events); !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		deltas := Chat.DecodeStream(req, strings.NewReader(stream))
+		for err := error(nil); err == nil; {
+			_, err = deltas.Next()
+		}
+		want := schema.Usage{Prompt: 313, Completion: 9, Total: 322, Cached: cached, IsCachedTold: true, Prefill: 12500 * time.Microsecond, Known: true}
+		for name, got := range map[string]schema.Usage{"whole": reply.Usage, "decoded": answer.Usage.Tokens, "streamed": events.Usage(), "decoded stream": deltas.Usage().Tokens} {
+			if got != want {
+				t.Errorf("%s: %+v, want %+v", name, got, want)
+			}
+		}
+	}
+	for _, lie := range []string{`null`, `[]`, `{"prompt_ms":-1,"cache_n":-1}`, `{"prompt_ms":"5","cache_n":1.5}`, `{"prompt_ms":1e300,"cache_n":400}`, `{}`} {
+		var doc jsonscan.Document
+		if err := doc.Parse([]byte(lie)); err != nil {
+			t.Fatal(err)
+		}
+		got := schema.Usage{Prompt: 313}
+		if readTimings(doc.Root(), &got); got != (schema.Usage{Prompt: 313}) {
+			t.Errorf("%s: %+v", lie, got)
+		}
 	}
 }

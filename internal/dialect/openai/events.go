@@ -82,6 +82,7 @@ func (r *reader) scan(event dialect.Event, m *members) (isChunk bool, err error)
 	}
 	if m.usage.Given() {
 		if report := readUsage(m.usage); report.Known {
+			readTimings(m.timings, &report.Tokens)
 			r.usage, m.reports = report, true
 		}
 		if m.hasOnlyUsage() {
