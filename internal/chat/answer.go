@@ -132,6 +132,22 @@ func (a *Answer) First() *Choice {
 	return &a.Choices[0]
 }
 
+// HasContent reports whether one of the choices has content.
+func (a *Answer) HasContent() bool {
+	for i := range a.Choices {
+		if a.Choices[i].HasContent() {
+			return true
+		}
+	}
+	return false
+}
+
+// HasContent reports whether the choice has something that the model made: text, thinking,
+// a refusal, a tool call or an image. A delta that only begins or ends its choice has not.
+func (c *Choice) HasContent() bool {
+	return len(c.Text)+len(c.Thinking)+len(c.Refusal)+len(c.Calls)+len(c.Images) > 0
+}
+
 // Join adds a piece to a text. The first piece is not copied.
 func Join(text, piece []byte) []byte {
 	if len(text) == 0 {

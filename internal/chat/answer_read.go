@@ -62,6 +62,31 @@ func (c *Choice) Read(choice, said jsonscan.Value) {
 	}
 }
 
+// HasContent reports whether a message or delta in OpenAI's shape has content, as
+// Choice.HasContent reports it of one that was read, or audio.
+func HasContent(said jsonscan.Value) bool {
+	for m := said.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		switch string(m.Key()) {
+		case "content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call", "images", "audio":
+			if isFilled(m) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isFilled reports whether a value is a text, list or object that is not empty.
+func isFilled(v jsonscan.Value) bool {
+	switch v.Kind() {
+	case jsonscan.String:
+		return len(TextOf(v)) > 0
+	case jsonscan.Array, jsonscan.Object:
+		return !v.Empty()
+	}
+	return false
+}
+
 // thinkingIn returns what a message or delta has of the model's thinking. Backends have
 // two names for it, or give it as parts of the content, as Mistral's API does.
 func thinkingIn(m *[saidMembers]jsonscan.Value) []byte {

@@ -44,6 +44,8 @@ type upperEvents struct{ from dialect.Deltas }
 
 func (e upperEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
 
+func (upperEvents) HasContent() bool { return true }
+
 func (e upperEvents) Next() ([]byte, error) {
 	delta, err := e.from.Next()
 	if err != nil {

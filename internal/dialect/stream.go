@@ -66,6 +66,9 @@ type storedEvents struct {
 
 func (e *storedEvents) Usage() schema.Usage { return e.usage }
 
+// HasContent implements Events: all of the answer came at once.
+func (e *storedEvents) HasContent() bool { return true }
+
 func (e *storedEvents) Next() ([]byte, error) {
 	if len(e.chunks) == 0 {
 		return nil, io.EOF

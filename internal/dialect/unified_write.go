@@ -36,10 +36,14 @@ type unifiedEvents struct {
 	includeUsage bool   // the usage is still to be told
 	head         []byte // what every chunk begins with
 	w            jsonwrite.Writer
+	hasContent   bool // a delta had some
 }
 
 // Usage returns what the backend has reported so far.
 func (e *unifiedEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
+
+// HasContent reports whether a chunk had content.
+func (e *unifiedEvents) HasContent() bool { return e.hasContent }
 
 // Next returns the chunk of the next delta, or at the end that of the usage.
 func (e *unifiedEvents) Next() ([]byte, error) {
@@ -54,6 +58,7 @@ func (e *unifiedEvents) Next() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.hasContent = e.hasContent || delta.HasContent()
 	return e.chunk(delta), nil
 }
 

@@ -103,6 +103,9 @@ type eventData struct {
 // Usage returns what the backend reported.
 func (e *eventData) Usage() schema.Usage { return e.from.Usage() }
 
+// HasContent reports whether an event had content.
+func (e *eventData) HasContent() bool { return e.from.HasContent() }
+
 // Next returns the data of the next event.
 func (e *eventData) Next() ([]byte, error) {
 	if e.rest == "" {

@@ -45,6 +45,8 @@ type clientEvents struct {
 	// signatures of their own, and only those are required.
 	signature []byte
 	end       error
+
+	hasContent bool // an event had some
 }
 
 type blockKind uint8
@@ -80,6 +82,10 @@ func (f *frameWriter) finish() { f.Close("}\n\n") }
 
 // Usage returns what the backend has reported so far.
 func (e *clientEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
+
+// HasContent reports whether an event had content. Thinking that the client does not want
+// is none.
+func (e *clientEvents) HasContent() bool { return e.hasContent }
 
 // isComplete reports whether the last event was sent.
 func (e *clientEvents) isComplete() bool { return e.complete }
@@ -150,6 +156,7 @@ func (e *clientEvents) add(delta *chat.Delta) error {
 	if len(choice.Text) > 0 {
 		e.openBlock(textBlock)
 		e.piece("text_delta", "text", choice.Text)
+		e.hasContent = true
 	}
 	e.refusal = append(e.refusal, choice.Refusal...)
 	for i := range choice.Calls {
@@ -173,6 +180,7 @@ func (e *clientEvents) thought(text []byte) {
 	e.openBlock(thinkingBlock)
 	if !e.ask.omitsThinking {
 		e.piece("thinking_delta", "thinking", text)
+		e.hasContent = true
 	}
 }
 
@@ -267,7 +275,7 @@ func (e *clientEvents) toolCall(piece *chat.ToolCall) error {
 // openCall starts the block of a call and writes the arguments that have waited.
 func (e *clientEvents) openCall(at int) {
 	call := &e.calls[at]
-	e.open, e.call = callBlock, at
+	e.open, e.call, e.hasContent = callBlock, at, true
 	e.begin("content_block_start")
 	e.Name("index")
 	e.Int(e.index)
@@ -312,6 +320,7 @@ func (e *clientEvents) endBlocks() {
 func (e *clientEvents) stop() {
 	e.start(nil)
 	e.endBlocks()
+	e.hasContent = e.hasContent || len(e.refusal) > 0
 	if e.ending.reason == "" {
 		e.ending.reason = "end_turn"
 	}

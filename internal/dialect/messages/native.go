@@ -176,10 +176,15 @@ type passedEvents struct {
 	pattern  dialect.TextPattern // of pieces of the open block
 	begun    bool                // the first block has begun, or the message has ended without one
 	complete bool                // the last event was there
+
+	hasContent bool // an event had some
 }
 
 // Usage returns what was reported so far.
 func (e *passedEvents) Usage() schema.Usage { return e.usage.Report() }
+
+// HasContent reports whether an event had content.
+func (e *passedEvents) HasContent() bool { return e.hasContent }
 
 // isComplete reports whether the last event was sent.
 func (e *passedEvents) isComplete() bool { return e.complete }
@@ -231,7 +236,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 	if err := event.Failure(); err != nil {
 		return err
 	}
-	if _, isPiece := e.pattern.Text(event.Data); isPiece && e.begun {
+	if _, isPiece := e.pattern.Text(event.Data); isPiece && e.begun && e.hasContent {
 		e.out = dialect.AppendFrame(e.out, deltaName, event.Data)
 		return nil
 	}
@@ -244,6 +249,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 		e.edits = e.edits[:0]
 		e.write(deltaName) // most events are these, and nothing of them matters here
 		e.learn(event.Data)
+		e.hasContent = e.hasContent || pieceHasContent(root.Get("delta"))
 		return nil
 	}
 	if err := anthropic.FailureIn(root); err != nil {
@@ -271,11 +277,28 @@ func (e *passedEvents) pass(event dialect.Event) error {
 		if !e.begun {
 			return nil
 		}
+	case "content_block_start":
+		e.begun = true
+		e.hasContent = e.hasContent || blockHasContent(root.Get("content_block"))
+	case "content_block_delta":
+		e.begun = true
+		e.hasContent = e.hasContent || pieceHasContent(root.Get("delta"))
 	default:
 		e.begun = true
 	}
 	e.write(kind)
 	return nil
+}
+
+// blockHasContent reports whether a block has content when it begins, as calls have.
+func blockHasContent(block jsonscan.Value) bool {
+	kind := block.Get("type").Text()
+	return bytes.Contains(kind, []byte("tool_")) || len(chat.TextOf(block.Get("text")))+len(chat.TextOf(block.Get("thinking"))) > 0
+}
+
+// pieceHasContent reports whether a piece of a block has content: a signature is none.
+func pieceHasContent(delta jsonscan.Value) bool {
+	return len(chat.TextOf(delta.Get("text")))+len(chat.TextOf(delta.Get("thinking")))+len(chat.TextOf(delta.Get("partial_json"))) > 0
 }
 
 // write adds the event to what is sent, in its frame.

@@ -38,10 +38,14 @@ type textEvents struct {
 	from dialect.Deltas
 	textWriter
 	includeUsage bool // the usage is still to be told
+	hasContent   bool // a chunk had some
 }
 
 // Usage returns the report of the last line.
 func (e *textEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
+
+// HasContent reports whether a chunk had a text of the model.
+func (e *textEvents) HasContent() bool { return e.hasContent }
 
 // Next returns the next chunk for the caller.
 func (e *textEvents) Next() ([]byte, error) {
@@ -58,6 +62,7 @@ func (e *textEvents) Next() ([]byte, error) {
 			return nil, err
 		}
 		if said := delta.First(); len(e.before)+len(said.Text)+len(said.Logprobs) > 0 || said.Finish != "" {
+			e.hasContent = e.hasContent || len(said.Text) > 0
 			return e.write(delta), nil
 		}
 		// The model thinks, of which completions tell nothing.

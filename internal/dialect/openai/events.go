@@ -132,7 +132,8 @@ type events struct {
 	idSpace      [64]byte
 	createdSpace [32]byte
 
-	usageSent bool
+	usageSent  bool
+	hasContent bool // a chunk had some
 }
 
 // errorEvent is the name of events that are errors.
@@ -148,6 +149,9 @@ func newEvents(e *events) *dialect.Stream { return &dialect.Stream{Events: e} }
 
 // Usage returns the last report.
 func (e *events) Usage() schema.Usage { return e.usage.Tokens }
+
+// HasContent reports whether a chunk had content.
+func (e *events) HasContent() bool { return e.hasContent }
 
 // Next returns the next chunk for the caller.
 func (e *events) Next() ([]byte, error) {
@@ -165,13 +169,13 @@ func (e *events) Next() ([]byte, error) {
 // take reads an event into the chunk that the caller gets of it, and reports whether there
 // is one.
 func (e *events) take(event dialect.Event) (bool, error) {
-	if chunk, matches := e.template.apply(&e.out, event.Data); matches && string(event.Name) != errorEvent {
+	if chunk, text, matches := e.template.apply(&e.out, event.Data); matches && string(event.Name) != errorEvent {
 		if !e.rested {
 			e.rest()
 			e.template.delta = jsonscan.Document{}
 			e.segments, e.edits, e.mended = nil, nil, nil
 		}
-		e.chunk = chunk
+		e.chunk, e.hasContent = chunk, e.hasContent || len(text) > 0
 		return true, nil
 	}
 	var m members
@@ -210,12 +214,23 @@ func (e *events) pass(m *members) ([]byte, error) {
 			return nil, err
 		}
 		plain = plain && !hasCalls
+		e.hasContent = e.hasContent || hasContent(c, &e.numbers.delta)
 	}
 	out := e.edited(m)
 	if plain {
 		e.template.learn(e.Doc.Data(), m.choices, out, e.edits)
 	}
 	return out, nil
+}
+
+// hasContent reports whether a choice of a chunk has content. The document is memory to
+// scan its delta in.
+func hasContent(choice jsonscan.Value, doc *jsonscan.Document) bool {
+	if len(chat.TextOf(choice.Get("text"))) > 0 { // of a completion
+		return true
+	}
+	delta := choice.Get("delta")
+	return delta.Kind() == jsonscan.Object && chat.HasContent(dialect.Rescan(doc, delta))
 }
 
 // usageOnly returns the chunk for an event that has only usage, or nil if the caller

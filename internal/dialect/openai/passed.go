@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
@@ -34,10 +35,15 @@ type passedEvents struct {
 	typed bool // events are of a kind whose last one is known
 	ended bool // the last one was there
 	done  bool // and the mark that nothing follows it
+
+	hasContent bool // an event had some
 }
 
 // Usage returns the last report.
 func (e *passedEvents) Usage() schema.Usage { return e.usage }
+
+// HasContent reports whether an event had content.
+func (e *passedEvents) HasContent() bool { return e.hasContent }
 
 // isComplete reports whether a client may take the answer for complete when it has
 // the last event that Next returned. An event that ends the answer and reports no
@@ -108,7 +114,25 @@ func (e *passedEvents) inspect(event dialect.Event) error {
 	if usage := schema.ReadUsage(root.Get("usage")); usage.Known {
 		e.usage = usage
 	}
+	e.hasContent = e.hasContent || passedContent(root, choices)
 	return nil
+}
+
+// passedContent reports whether an event has content: a chunk of a completion as any other
+// does, a piece of a transcript unless it is empty, and any other event, such as one of
+// audio or of an image.
+func passedContent(root, choices jsonscan.Value) bool {
+	if choices.Kind() != jsonscan.Array {
+		piece := root.Get("delta")
+		return !piece.Given() || len(chat.TextOf(piece)) > 0
+	}
+	var doc jsonscan.Document
+	for c := choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		if hasContent(c, &doc) {
+			return true
+		}
+	}
+	return false
 }
 
 // finishes reports whether one of the choices says why it ended.

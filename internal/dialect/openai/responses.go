@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -78,10 +80,15 @@ type responseEvents struct {
 	edits    []jsonscan.Edit
 	segments [][]byte
 	count    int64 // of events that went out
+
+	hasContent bool // an event had some
 }
 
 // Usage returns what the last event reported.
 func (e *responseEvents) Usage() schema.Usage { return e.usage }
+
+// HasContent reports whether an event had content.
+func (e *responseEvents) HasContent() bool { return e.hasContent }
 
 // isComplete reports whether the last event was returned.
 func (e *responseEvents) isComplete() bool { return e.Stopped }
@@ -135,8 +142,30 @@ func (e *responseEvents) write(event dialect.Event) error {
 	}
 	e.out = dialect.AppendFrame(e.out, name, e.segments...)
 	clear(e.segments)
+	e.hasContent = e.hasContent || e.contentIn(string(name), event.Data)
 	return nil
 }
+
+// contentIn reports whether an event has content: a piece of something, or an item that is
+// neither a message nor reasoning, which begin empty. It scans the event.
+func (e *responseEvents) contentIn(name string, data []byte) bool {
+	isPiece, isItem := strings.HasSuffix(name, ".delta"), strings.HasPrefix(name, "response.output_item.")
+	if !isPiece && !isItem || e.Doc.Parse(data) != nil {
+		return strings.HasSuffix(name, ".partial_image")
+	}
+	if isPiece {
+		return len(chat.TextOf(e.Doc.Root().Get("delta"))) > 0
+	}
+	item := e.Doc.Root().Get("item")
+	switch string(item.Get("type").Text()) {
+	case "message", "reasoning":
+		return hasElements(item.Get("content")) || hasElements(item.Get("summary"))
+	}
+	return true
+}
+
+// hasElements reports whether a value is a list that is not empty.
+func hasElements(v jsonscan.Value) bool { return v.Kind() == jsonscan.Array && !v.Empty() }
 
 // hasResponse reports whether events of a name have the response in them.
 func hasResponse(name []byte) bool {

@@ -52,13 +52,13 @@ func (m *chunkTemplate) textSpan(choice jsonscan.Value) (from, to int) {
 	return at + from, at + to
 }
 
-// apply returns a chunk as the client gets it: as it came, or written into a buffer. It
-// returns false for one that differs from the template in more than its text.
-func (m *chunkTemplate) apply(into *[]byte, chunk []byte) ([]byte, bool) {
-	text, matches := m.in.Text(chunk)
+// apply returns a chunk as the client gets it, as it came or written into a buffer, and its
+// text. It returns false for one that differs from the template in more than its text.
+func (m *chunkTemplate) apply(into *[]byte, chunk []byte) (out, text []byte, matches bool) {
+	text, matches = m.in.Text(chunk)
 	if !matches || !m.isEdited {
-		return chunk, matches
+		return chunk, text, matches
 	}
 	*into = m.out.Append((*into)[:0], text)
-	return *into, true
+	return *into, text, true
 }

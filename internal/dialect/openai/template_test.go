@@ -68,7 +68,7 @@ func TestTemplatesAreExact(t *testing.T) {
 		fmt.Sprintf(templateChunk, "m", strings.Repeat("x", 70<<10), ""):       false,
 		strings.Replace(fmt.Sprintf(templateChunk, "m", "", ""), `""`, `"`, 1): false,
 	} {
-		if _, matches := m.apply(new([]byte), []byte(chunk)); matches != want {
+		if _, _, matches := m.apply(new([]byte), []byte(chunk)); matches != want {
 			t.Errorf("fits %t: %.200s", !want, chunk)
 		}
 	}

@@ -204,6 +204,8 @@ type events struct {
 	client *translator
 	stream *Stream
 	ended  bool
+
+	hasContent bool // an event had some
 }
 
 // Next returns the events for the next delta that adds something.
@@ -219,12 +221,17 @@ func (e *events) Next() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		choice := delta.First()
+		e.hasContent = e.hasContent || choice != nil && choice.HasContent()
 		if out, err := e.stream.Add(delta); err != nil || len(out) > 0 {
 			return out, err
 		}
 	}
 	return nil, io.EOF
 }
+
+// HasContent reports whether an event had content.
+func (e *events) HasContent() bool { return e.hasContent }
 
 // Usage returns what the backend has reported so far.
 func (e *events) Usage() schema.Usage { return e.from.Usage().Tokens }
