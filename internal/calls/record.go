@@ -75,8 +75,12 @@ type Record struct {
 
 	// When each step was over, counted from Started; zero for steps that were
 	// not reached. Ready is when the request had been read, Limited when the
-	// limits had let it pass.
-	Ready, Limited, FirstByte, Ended time.Duration
+	// limits had let it pass, FirstByte when the answer began, FirstToken when its first
+	// content had come: text, reasoning, a refusal or a call of a stream, the first bytes
+	// of audio, all of any other answer. Streams often begin long before their content.
+	Ready, Limited, FirstByte, FirstToken, Ended time.Duration
+	// PerToken is the time per output token; see NotePace.
+	PerToken time.Duration
 	// Queued is how long it waited for a slot, Upstream how long for backends.
 	Queued, Upstream time.Duration
 
@@ -219,6 +223,16 @@ func (c *Record) Overhead() time.Duration {
 	return end - c.Ready - c.Queued - c.Upstream
 }
 
+// NotePace notes the time per output token of a stream that a backend wrote while it was
+// sent, given when it was over: from the first content on, divided by the tokens that came
+// after the first. It is not known of an answer that is not complete, or whose tokens the
+// backend did not count.
+func (c *Record) NotePace(over time.Duration) {
+	if after := c.Usage.Completion - 1; c.Usage.Known && after > 0 && c.FirstToken > 0 && c.Code == "" && !c.Gone {
+		c.PerToken = max(over-c.FirstToken, 0) / time.Duration(after)
+	}
+}
+
 // SoFar returns the gateway's own time until now: since it had read the request, without
 // the time that it has waited for backends and slots.
 func (c *Record) SoFar(now time.Time) time.Duration {
@@ -248,7 +262,7 @@ func (c *Record) counted() metrics.Request {
 		Duration: c.Ended, Queued: c.Queued, Overhead: -1,
 	}
 	if c.Streamed {
-		r.FirstToken = c.FirstByte
+		r.FirstToken, r.PerToken = c.FirstToken, c.PerToken
 	}
 	if c.Attempts > 0 {
 		r.Overhead = c.Overhead()

@@ -125,6 +125,7 @@ func (s *scrape) instance(m *mergedInstance) {
 	if streams(m.Service) {
 		s.histogram(famFirstToken, &m.firstToken, service, label)
 		s.value(famFirstTokenMax, m.firstToken.Max.Seconds(), service, label)
+		s.histogram(famPerToken, &m.perToken, service, label)
 	}
 	s.value(famTokens, float64(m.tokensIn), service, label, "input")
 	s.value(famTokens, float64(m.tokensOut), service, label, "output")

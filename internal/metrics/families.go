@@ -40,6 +40,7 @@ const (
 	famDurationMax
 	famFirstToken
 	famFirstTokenMax
+	famPerToken
 	famTokens
 	famCost
 	famInFlight
@@ -131,8 +132,9 @@ var families = [familyCount]Family{
 	famDoors:             {"model_router_door_requests_total", "model.router.door.requests.total", "Unified requests by the endpoint to which they came and how they ended, those that were refused included.", "requests", CategoryRequest, []string{"service", "door", "status"}, counter},
 	famDuration:          {"model_router_request_duration_seconds", "model.router.request.duration", "Time from the arrival of a unified request to the end of its answer.", "seconds", CategoryRequest, onInstance, histogram},
 	famDurationMax:       {"model_router_request_duration_seconds_max", "model.router.request.duration.max", "Longest request since the start.", "seconds", CategoryRequest, onInstance, gauge},
-	famFirstToken:        {"model_router_time_to_first_token_seconds", "model.router.time.to.first.token", "Time from the arrival of a request to the first event of its streamed answer.", "seconds", CategoryRequest, onInstance, histogram},
+	famFirstToken:        {"model_router_time_to_first_token_seconds", "model.router.time.to.first.token", "Time from the arrival of a request to the first content of its streamed answer: text, reasoning, a refusal or a tool call.", "seconds", CategoryRequest, onInstance, histogram},
 	famFirstTokenMax:     {"model_router_time_to_first_token_seconds_max", "model.router.time.to.first.token.max", "Longest time to a first token since the start.", "seconds", CategoryRequest, onInstance, gauge},
+	famPerToken:          {"model_router_time_per_output_token_seconds", "model.router.time.per.output.token", "Time per output token of a streamed answer: from its first content to its end, divided by the tokens after the first; only of complete answers whose tokens the backend counted.", "seconds", CategoryRequest, onInstance, histogram},
 	famCost:              {"model_router_cost_total", "model.router.cost.total", "Cost of the answers, by the prices at the time of each; in the unit of prices.currency.", "units", CategoryRequest, onInstance, counter},
 	famTokens:            {"model_router_tokens_total", "model.router.tokens.total", "Tokens that backends reported, by direction: input and output.", "tokens", CategoryRequest, []string{"service", "instance", "direction"}, counter},
 	famInFlight:          {"model_router_requests_in_flight", "model.router.requests.in.flight", "Calls to an instance that have not ended.", "requests", CategoryRequest, onInstance, gauge},

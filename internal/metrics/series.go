@@ -56,6 +56,14 @@ var overheadBounds = []time.Duration{
 	50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, time.Second,
 }
 
+// tokenBounds are the bounds for the time per output token: from a small model on a fast
+// GPU to a large one on a processor.
+var tokenBounds = []time.Duration{
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 15 * time.Millisecond,
+	20 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond, 50 * time.Millisecond, 75 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second,
+}
+
 // Histogram counts lengths of time by their size. Its bounds must be set before it is
 // used, and it must not be copied.
 type Histogram struct {
@@ -155,6 +163,7 @@ type Instance struct {
 	cost                Counter // in 10^-12 of the currency's unit
 	duration            Histogram
 	firstToken          Histogram
+	perToken            Histogram
 	// Failovers counts the calls after whose failure another instance was tried.
 	Failovers Counter
 }
@@ -166,7 +175,9 @@ func NewInstance() *Instance {
 	return i
 }
 
-func (i *Instance) setBounds() { i.duration.bounds, i.firstToken.bounds = requestBounds, requestBounds }
+func (i *Instance) setBounds() {
+	i.duration.bounds, i.firstToken.bounds, i.perToken.bounds = requestBounds, requestBounds, tokenBounds
+}
 
 // Requests returns how many requests had a result on this instance that is no
 // rejection.
@@ -246,9 +257,10 @@ type Request struct {
 	// Cost is in 10^-12 of the currency's unit.
 	Cost int64
 	// Duration is the time from the arrival of the request to the end of its
-	// answer, FirstToken that to the first event of a streamed answer, Queued
-	// what of it was spent waiting for a slot. Zero means that there was none.
-	Duration, FirstToken, Queued time.Duration
+	// answer, FirstToken that to the first content of a streamed answer, PerToken what
+	// each token of such an answer took after that, Queued what was spent waiting for a
+	// slot. Zero means that there was none, or that it is not known.
+	Duration, FirstToken, PerToken, Queued time.Duration
 	// Overhead is the time that the gateway took for itself. It is negative where
 	// no backend was called.
 	Overhead time.Duration
@@ -278,6 +290,9 @@ func (s *Service) count(i *Instance, r *Request) {
 	}
 	if r.FirstToken > 0 {
 		i.firstToken.Observe(r.FirstToken)
+	}
+	if r.PerToken > 0 {
+		i.perToken.Observe(r.PerToken)
 	}
 	if r.Usage.Known {
 		i.tokensIn.Add(r.Usage.Prompt)

@@ -153,11 +153,12 @@ type mergedInstance struct {
 	tokensIn, tokensOut  int64
 	cost                 int64
 	duration, firstToken HistogramSnapshot
+	perToken             HistogramSnapshot
 }
 
 func newMerged(i InstanceView) mergedInstance {
 	m := mergedInstance{InstanceView: i}
-	m.duration, m.firstToken = i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot()
+	m.duration, m.firstToken, m.perToken = i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot(), i.Series.perToken.Snapshot()
 	m.addCounts(i.Series)
 	return m
 }
@@ -175,9 +176,10 @@ func (m *mergedInstance) addCounts(s *Instance) {
 
 func (m *mergedInstance) add(i InstanceView) {
 	m.addCounts(i.Series)
-	duration, firstToken := i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot()
+	duration, firstToken, perToken := i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot(), i.Series.perToken.Snapshot()
 	m.duration.merge(&duration)
 	m.firstToken.merge(&firstToken)
+	m.perToken.merge(&perToken)
 	m.InFlight += i.InFlight
 	m.Weight += i.Weight
 	m.Tier = min(m.Tier, i.Tier)

@@ -37,6 +37,9 @@ type reply struct {
 	sent   int    // how many segments of plain Next has returned
 
 	firstByte time.Time // when the answer began
+	// firstToken is when the first content of a stream, or all of any other answer, had
+	// come; zero while it has not.
+	firstToken time.Time
 	// arrived is when an answer that is read whole was complete. The time from then
 	// to firstByte is the gateway's, not the backend's.
 	arrived time.Time
@@ -205,6 +208,9 @@ func (r *reply) IsComplete() bool {
 
 // isStreamed tells whether the answer is sent while it arrives from the backend.
 func (r *reply) isStreamed() bool { return r.events != nil || r.binary }
+
+// hasContent reports whether the parts that were read have content.
+func (r *reply) hasContent() bool { return r.whole || r.events == nil || r.events.HasContent() }
 
 // Usage returns the token counts that the backend has reported so far.
 func (r *reply) Usage() schema.Usage {

@@ -204,10 +204,16 @@ func (r *run) endRecord() {
 	if !r.reply.firstByte.IsZero() {
 		c.FirstByte = c.At(r.reply.firstByte)
 	}
+	if !r.reply.firstToken.IsZero() {
+		c.FirstToken = c.At(r.reply.firstToken)
+	}
 	if r.attempt.instance == nil {
 		return
 	}
 	c.Series = r.attempt.instance.Series
+	if isStream := r.reply.events != nil && !r.reply.whole; isStream {
+		c.NotePace(c.Try().Ended)
+	}
 	if try := c.Try(); try.Code == "" {
 		try.Code = c.Code // the answer broke off after it had begun
 	}

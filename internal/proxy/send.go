@@ -30,9 +30,16 @@ type body interface {
 func (r *run) send(ctx context.Context, to Sink) error {
 	out := r.beginBody(to)
 	defer out.close()
-	for {
+	for first := true; ; first = false {
 		part, err := r.answer.Next()
 		complete := errors.Is(err, io.EOF)
+		if err == nil && r.reply.firstToken.IsZero() && r.reply.hasContent() {
+			at := r.reply.firstByte // when the part had come with which the answer began
+			if !first {
+				at = time.Now()
+			}
+			r.firstContent(at)
+		}
 		if err == nil && r.IsMeasured() {
 			r.measure(part)
 		}
@@ -54,6 +61,13 @@ func (r *run) send(ctx context.Context, to Sink) error {
 		}
 		return nil
 	}
+}
+
+// firstContent notes when the first content of the answer came. It is called once for an
+// answer that has content, and not for others. The attempt of an answer that came whole has
+// ended by then.
+func (r *run) firstContent(now time.Time) {
+	r.reply.firstToken = now
 }
 
 // measure estimates the tokens of a part of the answer. An answer that was read whole is
