@@ -128,7 +128,8 @@ func testTraces(t *testing.T, c *collector, settings string) {
 		t.Errorf("the trace of the caller is not followed: %v", server)
 	}
 	if server.Name != "POST /v1/chat/completions" || len(server.Events) != 1 || server.Events[0].Name != "gen_ai.first_token" ||
-		attribute(server, "gen_ai.operation.name") != "chat" || attribute(server, "gen_ai.usage.output_tokens") == "" || attribute(server, "gen_ai.request.model") != "m" {
+		attribute(server, "gen_ai.operation.name") != "chat" || attribute(server, "gen_ai.usage.output_tokens") == "" || attribute(server, "gen_ai.request.model") != "m" ||
+		attribute(server, "gen_ai.server.time_to_first_token") == "" {
 		t.Errorf("%v", server)
 	}
 	if first.Kind != tracepb.Span_SPAN_KIND_CLIENT || first.Name != "chat m" || attribute(first, "error.type") != "upstream_error" || first.EndTimeUnixNano > second.EndTimeUnixNano ||

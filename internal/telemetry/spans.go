@@ -60,8 +60,12 @@ func serverSpan(c *calls.Record) *tracepb.Span {
 	if c.Queued > 0 {
 		span.Attributes = append(span.Attributes, seconds("patchbay.queue.wait", c.Queued))
 	}
-	if c.Streamed && c.FirstByte > 0 {
-		span.Events = []*tracepb.Span_Event{{Name: "gen_ai.first_token", TimeUnixNano: nanos(c, c.FirstByte)}}
+	if c.Streamed && c.FirstToken > 0 {
+		span.Events = firstToken(c)
+		span.Attributes = append(span.Attributes, seconds("gen_ai.server.time_to_first_token", c.FirstToken))
+	}
+	if c.PerToken > 0 {
+		span.Attributes = append(span.Attributes, seconds("gen_ai.server.time_per_output_token", c.PerToken))
 	}
 	// What is the client's fault is no error of the server.
 	if c.Code != "" {
@@ -86,9 +90,9 @@ func clientSpan(c *calls.Record, try *calls.Try, number int) *tracepb.Span {
 	}
 	if number == len(c.Described()) {
 		span.Attributes = append(span.Attributes, usage(c)...)
-	}
-	if try.FirstByte > 0 {
-		span.Events = []*tracepb.Span_Event{{Name: "gen_ai.first_token", TimeUnixNano: nanos(c, try.FirstByte)}}
+		if c.FirstToken > 0 {
+			span.Events = firstToken(c)
+		}
 	}
 	if try.Code != "" {
 		span.Attributes = append(span.Attributes, text("error.type", try.Code))
@@ -98,6 +102,11 @@ func clientSpan(c *calls.Record, try *calls.Try, number int) *tracepb.Span {
 		span.Status = failed(try.Code)
 	}
 	return span
+}
+
+// firstToken returns the event of the first token of the answer.
+func firstToken(c *calls.Record) []*tracepb.Span_Event {
+	return []*tracepb.Span_Event{{Name: "gen_ai.first_token", TimeUnixNano: nanos(c, c.FirstToken)}}
 }
 
 func newSpan(c *calls.Record, id, parent calls.SpanID, name string, kind tracepb.Span_SpanKind, from, to time.Duration) *tracepb.Span {

@@ -19,7 +19,7 @@ func shellFor(out io.Writer, sample float64) *web.Shell {
 		call := web.RecordOf(w)
 		call.Unified, call.Model = true, "m"
 		call.Begin("m@http://gpu:8000", "openai", call.Started)
-		call.FirstByte, call.Usage = 1, schema.Usage{Prompt: 1, Completion: 2, Total: 3, Known: true}
+		call.FirstByte, call.FirstToken, call.PerToken, call.Usage = 1, 1, 1, schema.Usage{Prompt: 1, Completion: 2, Total: 3, Known: true}
 		if r.URL.Path == "/v1/bad" {
 			w.WriteHeader(http.StatusBadGateway)
 		}

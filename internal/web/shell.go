@@ -235,8 +235,11 @@ func (s *Shell) log(c *calls.Record, r *http.Request) {
 			attrs = append(attrs, slog.String("asked", c.Asked))
 		}
 	}
-	if c.FirstByte > 0 {
-		attrs = append(attrs, slog.Float64("ttft_ms", milliseconds(c.FirstByte)))
+	if c.FirstToken > 0 {
+		attrs = append(attrs, slog.Float64("ttft_ms", milliseconds(c.FirstToken)))
+	}
+	if c.PerToken > 0 {
+		attrs = append(attrs, slog.Float64("tpot_ms", milliseconds(c.PerToken)))
 	}
 	if c.Usage.Known {
 		attrs = append(attrs, slog.Int64("prompt_tokens", c.Usage.Prompt), slog.Int64("completion_tokens", c.Usage.Completion))

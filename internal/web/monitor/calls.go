@@ -33,7 +33,8 @@ type callView struct {
 	Streamed   bool               `json:"streamed"`
 	ClientGone bool               `json:"clientGone,omitzero"`
 	DurationMs float64            `json:"durationMs"`
-	FirstMs    float64            `json:"timeToFirstTokenMs,omitzero"`
+	FirstMs    float64            `json:"timeToFirstTokenMs,omitzero" doc:"From the arrival of the request to the first content of a stream: text, reasoning, a refusal or a tool call."`
+	PerTokenMs float64            `json:"timePerOutputTokenMs,omitzero" doc:"Of a stream: from its first content to its end, divided by the tokens after the first. Left out where the answer is not complete or the backend did not count its tokens."`
 	Usage      *callUsage         `json:"usage,omitzero"`
 	Cost       int64              `json:"cost,omitzero" doc:"In millionths of the unit of prices.currency."`
 	Cache      cacheWord          `json:"cache,omitzero" doc:"What the cache of answers did, where it is on."`
@@ -54,11 +55,13 @@ type callUsage struct {
 type callTimeline struct {
 	ReceivedMs  float64 `json:"receivedMs"`
 	LimiterMs   float64 `json:"limiterMs,omitzero"`
-	FirstByteMs float64 `json:"firstByteMs,omitzero"`
-	EndMs       float64 `json:"endMs"`
-	QueuedMs    float64 `json:"queuedMs"`
-	UpstreamMs  float64 `json:"upstreamMs"`
-	GatewayMs   float64 `json:"gatewayMs"`
+	FirstByteMs float64 `json:"firstByteMs,omitzero" doc:"When the answer began, for a stream with its first event."`
+	// FirstTokenMs is later than FirstByteMs where a stream begins before its content.
+	FirstTokenMs float64 `json:"firstTokenMs,omitzero" doc:"When the first content of the answer had come."`
+	EndMs        float64 `json:"endMs"`
+	QueuedMs     float64 `json:"queuedMs"`
+	UpstreamMs   float64 `json:"upstreamMs"`
+	GatewayMs    float64 `json:"gatewayMs"`
 }
 
 // candidates counts the instances among which one was picked.
@@ -153,7 +156,7 @@ func viewOfCall(c *calls.Record) callView {
 		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
 			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
-			EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),
+			FirstTokenMs: inMilliseconds(c.FirstToken), EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),
 		},
 	}
 	if c.Instance != "" {
@@ -163,7 +166,7 @@ func viewOfCall(c *calls.Record) callView {
 		view.ClientIP = c.Client.String()
 	}
 	if c.Streamed {
-		view.FirstMs = inMilliseconds(c.FirstByte)
+		view.FirstMs, view.PerTokenMs = inMilliseconds(c.FirstToken), inMilliseconds(c.PerToken)
 	}
 	if c.Usage.Known {
 		view.Usage = &callUsage{c.Usage.Prompt, c.Usage.Completion, c.Usage.Total}

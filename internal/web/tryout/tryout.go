@@ -78,8 +78,8 @@ func Call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 		return result, nil
 	}
 	result.OK, result.Reply = true, answer.excerpt(serviceType)
-	if answer.head.Events && record.FirstByte > 0 {
-		first := inMilliseconds(record.FirstByte)
+	if answer.head.Events && record.FirstToken > 0 {
+		first := inMilliseconds(record.FirstToken)
 		result.FirstTokenMs = &first
 	}
 	return result, nil
