@@ -17,6 +17,9 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
 // Target is where chat requests are sent.
@@ -48,7 +51,8 @@ type Quantiles struct {
 
 // Side is what was measured of one target.
 type Side struct {
-	Latency    Quantiles  `json:"latencyMs"`
+	Latency Quantiles `json:"latencyMs"`
+	// FirstToken is when the first content of streams came; it is nil for plain answers.
 	FirstToken *Quantiles `json:"firstTokenMs,omitzero"`
 	Failed     int        `json:"failed"`
 	FirstError string     `json:"firstError,omitzero"`
@@ -234,7 +238,7 @@ func (m *run) call(ctx context.Context, to Target, isStream bool) (first, all ti
 	lines := bufio.NewReader(response.Body)
 	for {
 		line, err := lines.ReadString('\n')
-		if first == 0 && strings.HasPrefix(line, "data:") {
+		if data, isData := strings.CutPrefix(line, "data:"); isData && first == 0 && hasContent(data) {
 			first = time.Since(start)
 		}
 		if errors.Is(err, io.EOF) {
@@ -244,6 +248,21 @@ func (m *run) call(ctx context.Context, to Target, isStream bool) (first, all ti
 			return 0, 0, err
 		}
 	}
+}
+
+// hasContent reports whether an event of a stream has content: many servers first send one
+// that has only the role.
+func hasContent(data string) bool {
+	doc := jsonscan.Document{AllowDuplicateKeys: true, Deep: true}
+	if doc.Parse([]byte(data)) != nil {
+		return false // the mark of the end
+	}
+	for choice := doc.Root().Get("choices").First(); choice.Kind() != jsonscan.Absent; choice = choice.Next() {
+		if chat.HasContent(choice.Get("delta")) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *samples) side(isStream bool) Side {

@@ -57,6 +57,27 @@ func TestBothSidesAreMeasured(t *testing.T) {
 	}
 }
 
+// The first event of a stream has only the role, and the next one comes later.
+func TestFirstTokenIsTheFirstContent(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	const gap = 50 * time.Millisecond
+	b.ScriptForever(simulator.Step{EventDelay: gap})
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL())))
+	result, err := measure.Run(t.Context(), measure.Options{
+		Gateway: measure.Target{URL: r.URL + "/v1", Model: "m"}, Direct: measure.Target{URL: b.URL() + "/v1", Model: "m"},
+		Requests: 1, Concurrency: 1, Prompt: "hi", MaxTokens: 2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range result.Kinds {
+		if least := float64(gap.Milliseconds()); kind.Kind == "stream" && (kind.Direct.FirstToken.P50 < least || kind.Gateway.FirstToken.P50 < least) {
+			t.Errorf("first token after %v ms directly and %v ms through the gateway, want %v at least", kind.Direct.FirstToken.P50, kind.Gateway.FirstToken.P50, least)
+		}
+	}
+}
+
 func TestATargetThatCannotAnswerIsNamed(t *testing.T) {
 	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
