@@ -21,25 +21,33 @@ type Figures struct {
 // soon is the time within which a first token should come.
 const soon = 2.0
 
+// Summarize returns the figures of these times to the first token, of requests of which
+// others failed.
+func Summarize(times []float64, failed int) Figures {
+	f := Figures{Requests: len(times), Failed: failed, EstimateError: math.NaN()}
+	slices.Sort(times)
+	for _, t := range times {
+		f.Mean += t / float64(len(times))
+		if t <= soon {
+			f.Soon += 1 / float64(len(times)+failed)
+		}
+	}
+	f.P50, f.P90, f.P99 = quantile(times, .5), quantile(times, .9), quantile(times, .99)
+	return f
+}
+
 func (s *simulation) figures() Figures {
-	f := Figures{Requests: len(s.finished), Failed: s.failed}
 	var times, errors []float64
-	var cached, tokens, sum float64
+	var cached, tokens float64
 	for _, r := range s.finished {
 		cached += float64(r.Cached)
 		tokens += float64(r.Tokens)
-		if math.IsNaN(r.first) {
-			continue
-		}
 		times = append(times, r.first)
-		sum += r.first
-		if r.first <= soon {
-			f.Soon++
-		}
 		if !math.IsNaN(r.expects) && r.first > 0 {
 			errors = append(errors, math.Abs(r.expects-r.first)/r.first)
 		}
 	}
+	f := Summarize(times, s.failed)
 	var busy, busiest float64
 	for _, e := range s.engines {
 		f.Cut += e.cut
@@ -47,10 +55,7 @@ func (s *simulation) figures() Figures {
 		busy += e.Prefill
 		busiest = max(busiest, e.Prefill)
 	}
-	slices.Sort(times)
 	f.Hit = cached / tokens
-	f.Mean, f.P50, f.P90, f.P99 = sum/float64(len(times)), quantile(times, .5), quantile(times, .9), quantile(times, .99)
-	f.Soon /= float64(f.Requests + f.Failed)
 	f.Busiest = busiest * float64(len(s.engines)) / busy
 	slices.Sort(errors)
 	f.EstimateError = quantile(errors, .5)

@@ -40,24 +40,27 @@ func Fixed(fresh bool) []*Request {
 	return all
 }
 
-// Agents returns 500 conversations of 12 turns, which begin within ten minutes. A turn
-// waits for the answer to the one before, and adds 3 blocks to the 8 that all agents of
-// one of five kinds have in common.
-func Agents() []*Request {
+// Agents returns 500 conversations of 12 turns, which begin within ten minutes.
+func Agents() []*Request { return Talks(500, 12, 512, 600) }
+
+// Talks returns conversations that begin within so many seconds, with blocks of so many
+// tokens. A turn waits for the answer to the one before, and adds 3 blocks to the 8 that
+// all conversations of one of five kinds have in common.
+func Talks(conversations, turns, block int, within float64) []*Request {
 	rng := source(5, 0)
 	var all []*Request
-	for a := range 500 {
+	for a := range conversations {
 		var blocks []uint64
 		for n := range 8 {
 			blocks = append(blocks, number(3, a%5, n))
 		}
-		at := rng.Float64() * 600
+		at := rng.Float64() * within
 		var before *Request
-		for turn := range 12 {
+		for turn := range turns {
 			for n := range 3 {
 				blocks = append(blocks[:len(blocks):len(blocks)], number(4, a, turn*3+n))
 			}
-			r := &Request{At: at, Tokens: len(blocks)*512 + 100, Outputs: 200, Blocks: blocks, Model: "m", Session: strconv.Itoa(a)}
+			r := &Request{At: at, Tokens: len(blocks)*block + 100, Outputs: 200, Blocks: blocks, Model: "m", Session: strconv.Itoa(a)}
 			if before == nil {
 				all = append(all, r)
 			} else {

@@ -4,6 +4,12 @@
 //	go run ./internal/fleet/yardstick -trace conversation_trace.jsonl
 //	go run ./internal/fleet/yardstick -trace conversation_trace.jsonl -workload trace -gateways 3 -share 1
 //
+// With -http the engines are servers of their own and the gateway is the real one, which
+// is started once for each strategy:
+//
+//	go run ./internal/fleet/yardstick -http bin/patchbay -trace conversation_trace.jsonl
+//	go run ./internal/fleet/yardstick -http bin/patchbay -llama-server llama-server -model tiny.gguf
+//
 // Without a trace its workload is generated. With -exec it is a policy for a simulation
 // in another process, which it is asked by in lines of JSON.
 package main
@@ -36,6 +42,14 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	secretive := flags.Bool("secretive", false, "engines do not tell how large their caches are")
 	seed := flags.Uint64("seed", 1, "of the noise in the guessed tokens")
 	exec := flags.Bool("exec", false, "choose for another simulation: JSON lines on standard input and output")
+	over := overHTTP{out: out}
+	flags.StringVar(&over.binary, "http", "", "the path of patchbay: measure over HTTP, with it as the gateway")
+	flags.StringVar(&over.strategies, "strategies", "round_robin,least_connections,least_time", "with -http: what is compared")
+	flags.Float64Var(&over.scale, "scale", 0.1, "with -http: how many real seconds a second of the workload is; less than 0.05 measures the machine")
+	flags.Float64Var(&over.until, "until", 600, "with -http: how many seconds of the workload are sent")
+	flags.BoolVar(&over.isTogether, "together", false, "with -http: measure all strategies at the same time, which needs many cores")
+	flags.StringVar(&over.llama, "llama-server", "", "with -http: the path of llama.cpp's server, which is used instead of simulated engines")
+	flags.StringVar(&over.model, "model", "", "with -llama-server: its model, which should be tiny")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -54,6 +68,9 @@ func run(args []string, in io.Reader, out io.Writer) error {
 			return err
 		}
 		conversations = func() []*fleettest.Request { return requests }
+	}
+	if over.binary != "" {
+		return over.run(conversations, *workload)
 	}
 	for _, s := range fleettest.Scenarios(conversations) {
 		if *workload != "" && !strings.Contains(","+*workload+",", ","+s.Name+",") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -20,6 +21,22 @@ func TestTableHasEveryPolicy(t *testing.T) {
 func TestTracesAreRead(t *testing.T) {
 	if err := run([]string{"-trace", "missing.jsonl"}, strings.NewReader(""), &strings.Builder{}); err == nil {
 		t.Error("a trace that does not exist was read")
+	}
+}
+
+func TestWhatIsMissingOverHTTPIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"no/patchbay", []string{"-http", "no/patchbay", "-until", "1"}},
+		{`no workload "none"`, []string{"-http", "no/patchbay", "-workload", "none"}},
+		{"skipped: llama.cpp's server is missing", []string{"-http", "no/patchbay", "-llama-server", "no/llama-server"}},
+		{"skipped: the model for llama.cpp's server is missing", []string{"-http", "no/patchbay", "-llama-server", os.Args[0], "-model", "no.gguf"}},
+	} {
+		if err := run(c.args, strings.NewReader(""), &strings.Builder{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
 	}
 }
 
