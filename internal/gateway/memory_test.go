@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -178,8 +179,9 @@ func TestMemoryAllocatedForLargeHeadsIsGivenBack(t *testing.T) {
 			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: serverTLS(certificate, key, "") + "log: {access: false}\n", TLS: config, HTTP2: http2})
 			r.Post("/actuator/loggers/ROOT", `{"configuredLevel":"INFO"}`) // the test keeps what is logged
 			pad := strings.Repeat("x", padding)
-			ctx := gatewaytest.Deadline(t)
 			send := func(n int) {
+				ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Timeout) // each: all take minutes on a busy machine
+				defer cancel()
 				request := r.Request(ctx, http.MethodGet, "/v1/models", "")
 				request.Header.Set("X-Padding", fmt.Sprint(n, pad))
 				response, err := r.Client.Do(request)

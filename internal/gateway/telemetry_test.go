@@ -188,18 +188,9 @@ func (c *metricsCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func TestMetricsOverOTLP(t *testing.T) {
 	t.Parallel()
-	c := new(metricsCollector)
-	overHTTP := httptest.NewServer(c)
-	defer overHTTP.Close()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	overGRPC := grpc.NewServer()
-	metricspb.RegisterMetricsServiceServer(overGRPC, c)
-	go func() { _ = overGRPC.Serve(listener) }()
-	defer overGRPC.Stop()
-	for protocol, endpoint := range map[string]string{"http": overHTTP.URL, "grpc": "http://" + listener.Addr().String()} {
+	for protocol, serve := range map[string]func(*testing.T, *metricsCollector) string{"http": serveHTTP, "grpc": serveGRPC} {
+		c := new(metricsCollector)
+		endpoint := serve(t, c)
 		r := gatewaytest.Start(t, gatewaytest.PoolYAML(gatewaytest.StartBackend(t))+"telemetry: {metrics: true, protocol: "+protocol+", endpoint: '"+endpoint+"'}\nmonitoring: {collection-interval: PT0.1S}\n")
 		for range 3 {
 			r.Chat(gatewaytest.PlainHi).Succeeds(t)
@@ -210,8 +201,26 @@ func TestMetricsOverOTLP(t *testing.T) {
 			return c.points["model_router_requests_total"] == 3 && c.points["model_router_request_duration_seconds"] == 3
 		})
 		r.Halt()
-		c.points = nil
 	}
+}
+
+// serveHTTP and serveGRPC serve a collector and return its address.
+func serveHTTP(t *testing.T, c *metricsCollector) string {
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func serveGRPC(t *testing.T, c *metricsCollector) string {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	metricspb.RegisterMetricsServiceServer(server, c)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return "http://" + listener.Addr().String()
 }
 
 // Without telemetry a trace passes the gateway as it came.
