@@ -135,6 +135,9 @@ func (l *Limits) Timeouts() backend.Timeouts {
 // Service is the policy of one service type and the instances that serve it.
 type Service struct {
 	LoadBalancer balance.Strategy `json:"loadBalancer"`
+	// PromptSharing says whose prompts may meet in the caches of the instances, where the
+	// balancer knows these.
+	PromptSharing balance.Sharing `json:"promptSharing,omitzero" doc:"Whose prompts least_time may bring together in the cache of an instance: those of all callers, of a tenant, or of a key."`
 	// Adapter is the kind of the instances that name none.
 	Adapter        string                 `json:"adapter" doc:"The kind of the instances that name none, which must be one that serves the service type."`
 	RateLimit      ratelimit.Settings     `json:"rateLimit"`

@@ -50,7 +50,7 @@ func TestJSONMistakesNameTheField(t *testing.T) {
 		`{"adapter":{}}`:                         "adapter: want a single value, found a mapping",
 		`{"adapter":"a","adapter":"b"}`:          `adapter: duplicate key "adapter"`,
 		`{"loadBalancer":"a","load-balancer":0}`: "loadBalancer: ",
-		`{"loadBalancer":"best"}`:                `loadBalancer: unknown strategy "best" (known: round_robin, random, least_connections, ip_hash)`,
+		`{"loadBalancer":"best"}`:                `loadBalancer: unknown strategy "best" (known: round_robin, random, least_connections, ip_hash, least_time)`,
 		`{"loadBalancer":true}`:                  "loadBalancer: want a string",
 		`{"circuitBreaker":{"recoveryTimeout":true}}`:       "circuitBreaker.recoveryTimeout: want a number or a string, found true or false",
 		`{"rateLimit":[]}`:                                  "rateLimit: want a mapping, found a list",

@@ -68,6 +68,9 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 	if !s.LoadBalancer.Valid() {
 		report("loadBalancer", "unknown strategy")
 	}
+	if !s.PromptSharing.Valid() {
+		report("promptSharing", "unknown circle")
+	}
 	if s.Adapter == "" {
 		report("adapter", "must not be empty")
 	} else {

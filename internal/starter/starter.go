@@ -4,6 +4,7 @@ package starter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/balance"
@@ -72,7 +73,7 @@ server:
 
 func writeServices(b *strings.Builder, backends []Backend) {
 	b.WriteString("services:\n")
-	strategies := balance.RoundRobin.Names()
+	strategies, chosen := balance.RoundRobin.Names(), config.Kebab(balance.LeastTime.String())
 	for i, name := range strategies {
 		strategies[i] = config.Kebab(name)
 	}
@@ -86,7 +87,8 @@ func writeServices(b *strings.Builder, backends []Backend) {
 		}
 		fmt.Fprintf(b, "  %s:\n", config.Kebab(serviceType.String()))
 		if serviceType == schema.Chat {
-			fmt.Fprintf(b, "    # load-balancer: %s  # or %s\n", strategies[0], strings.Join(strategies[1:], ", "))
+			others := slices.DeleteFunc(strategies, func(name string) bool { return name == chosen })
+			fmt.Fprintf(b, "    load-balancer: %s      # or %s\n", chosen, strings.Join(others, ", "))
 			b.WriteString(`    # rate-limit: { capacity: 100, refill-rate: 10 }
     # circuit-breaker: { failure-threshold: 5, recovery-timeout: 30s, success-threshold: 3 }
 `)
