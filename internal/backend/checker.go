@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -65,8 +66,10 @@ func (c *Checker) Run(ctx context.Context) {
 		prober:         prober{c.options.Client, c.options.Connect},
 		members:        make(map[*Health]*member),
 		groups:         make(map[target]*group),
+		models:         make(map[*fleet.Host][]string),
 		// There is room for all probes, so that they can end after Run stops reading.
 		results: make(chan result, maxProbes),
+		told:    make(chan told, maxInquiries),
 	}
 	defer w.end()
 	timer := time.NewTimer(0)
@@ -78,6 +81,8 @@ func (c *Checker) Run(ctx context.Context) {
 		case <-timer.C:
 		case r := <-w.results:
 			w.handleResult(r)
+		case t := <-w.told:
+			w.handleTold(t, time.Now())
 		}
 		now := time.Now()
 		if !now.Before(w.nextRefresh) {
@@ -85,6 +90,7 @@ func (c *Checker) Run(ctx context.Context) {
 			w.nextRefresh = now.Add(refreshEvery)
 		}
 		w.launch(ctx, now)
+		w.inquire(ctx, now)
 		timer.Reset(w.nextWake(now).Sub(now))
 	}
 }
@@ -101,6 +107,11 @@ type checkerRun struct {
 	probes      sync.WaitGroup
 	running     int
 	slow        int // of the running, those of backends that were silent
+
+	told      chan told
+	inquiries int                      // that are running
+	tellers   int                      // groups whose engine is asked
+	models    map[*fleet.Host][]string // of all instances, by what the engines call them
 }
 
 // member is one instance that is watched.
@@ -132,8 +143,12 @@ func (w *checkerRun) refresh(now time.Time) {
 		g.members = g.members[:0]
 	}
 	fresh := 0
+	clear(w.models)
 	for _, i := range w.Source() {
 		settings := w.Settings(i)
+		if engine := i.Engine(); engine != nil {
+			w.models[engine.Host()] = append(w.models[engine.Host()], engine.Model())
+		}
 		if !i.Settings.Enabled || !settings.Enabled || i.Fault != "" {
 			continue
 		}
@@ -142,6 +157,7 @@ func (w *checkerRun) refresh(now time.Time) {
 		m.round = w.round
 		if m.instance != i && m.retarget(w, i) {
 			m.group.probeBy(now.Add(min(time.Duration(fresh)*stagger, settings.Interval.Std())))
+			m.group.inquiry.forget()
 			fresh++
 		}
 		m.group.members = append(m.group.members, m)
@@ -154,7 +170,11 @@ func (w *checkerRun) refresh(now time.Time) {
 		w.logChange(m)
 	}
 	w.removeGone()
+	w.tellers = 0
 	for _, g := range w.groups {
+		if g.inquiry.follow(g.members); len(g.inquiry.questions) > 0 {
+			w.tellers++
+		}
 		g.mergeSettings(now)
 		g.publishDue()
 	}
@@ -264,6 +284,7 @@ func (w *checkerRun) handleResult(r result) {
 	if g.servedCalls() && r.finding == dead && isStatus(r.cause) {
 		r.finding = contradicted
 	}
+	g.inquiry.check(r.probeResult)
 	for _, m := range g.members {
 		w.logChange(m) // a change that traffic made meanwhile
 		m.applyResult(r)

@@ -47,8 +47,8 @@ func (p *prober) probe(ctx context.Context, to transport.Origin, path string, as
 	if path == "" {
 		return classify(p.connect(ctx, to))
 	}
-	call := &wire.Call{Method: "GET", Path: path, Header: slices.Clone(as.Header)}
-	if as.Authorize(ctx, call) != nil {
+	call, err := callFor(ctx, path, as)
+	if err != nil {
 		return classify(p.connect(ctx, to)) // calls will report why
 	}
 	response, err := p.client.Send(ctx, &to, call, transport.Timeouts{})
@@ -71,6 +71,12 @@ func (p *prober) probe(ctx context.Context, to transport.Origin, path string, as
 		return probeResult{finding: loading}
 	}
 	return probeResult{dead, transport.Cause(statusPrefix + strconv.Itoa(response.Status))}
+}
+
+// callFor returns the call that asks for a path with the credentials of an instance.
+func callFor(ctx context.Context, path string, as *dialect.Target) (*wire.Call, error) {
+	call := &wire.Call{Method: "GET", Path: path, Header: slices.Clone(as.Header)}
+	return call, as.Authorize(ctx, call)
 }
 
 // statusPrefix begins the cause of a check that failed with a status, such as status_500.

@@ -69,6 +69,7 @@ type group struct {
 	silent  bool // the last probe ran into its timeout
 	running bool
 	cancel  context.CancelFunc
+	inquiry inquiry
 }
 
 // probeBy brings the next probe forward.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/engines"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
@@ -53,6 +54,9 @@ type Kind struct {
 	// Health is the path of a health check that costs nothing and makes the backend
 	// do no work; empty means that a health check only connects.
 	Health string
+	// Tells are the questions that its engine answers about its load, its cache and the
+	// models in its memory; nil if it answers none.
+	Tells []engines.Question
 	// NoKeepAlive means that a connection serves one call, unless the instance says
 	// otherwise, because idle connections occupy workers of the server.
 	NoKeepAlive bool

@@ -190,3 +190,14 @@ func TestHostThatHangsIsLeft(t *testing.T) {
 		call.Abort(at(float64(second)))
 	}
 }
+
+// TestEngineWithoutACacheIsBelieved lets an engine tell that it keeps no prompts.
+func TestEngineWithoutACacheIsBelieved(t *testing.T) {
+	f, all := team(1)
+	all[0].Host().Tell(fleet.Told{Waiting: -1, Running: -1, Used: -1, Capacity: 0}, at(0))
+	ask := &fleet.Ask{Prompt: read(randomText(rand.New(rand.NewPCG(1, 1)), 400_000)), Tokens: 100_000}
+	answer(f.Choose(all, ask, at(0)), 1, 2)
+	if matched := f.Explain(all, ask, at(3))[0].Matched; matched > 0.1 {
+		t.Errorf("%.2f of the prompt is believed to be cached", matched)
+	}
+}

@@ -155,6 +155,9 @@ func (h *Host) Name() string { return h.name }
 // Host returns the host of the instance.
 func (i *Instance) Host() *Host { return i.host }
 
+// Model returns the name of the model.
+func (i *Instance) Model() string { return i.model.name }
+
 // SetWeight gives the instance another weight than 1: see Choose.
 func (i *Instance) SetWeight(weight float64) {
 	i.fleet.mu.Lock()

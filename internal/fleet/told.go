@@ -10,7 +10,8 @@ type Told struct {
 	Waiting, Running float64
 	// Used is the share of the cache that is in use.
 	Used float64
-	// Capacity is how many tokens the cache holds for each of the models.
+	// Capacity is how many tokens the cache holds for each of the models; 0 means that there
+	// is no cache.
 	Capacity float64
 }
 
@@ -53,8 +54,8 @@ func (h *Host) Tell(said Told, now time.Time) {
 	for _, i := range h.instances {
 		known += i.waiting + i.theirs
 		each = max(each, i.typical*i.perToken)
-		if h.told.Capacity > 0 && !i.cache.isTold {
-			i.cache.capacity, i.cache.isTold = h.told.Capacity*bytesPerToken, true
+		if h.told.Capacity >= 0 && !i.cache.isTold {
+			i.cache.capacity, i.cache.isTold = max(h.told.Capacity*bytesPerToken, 1), true // 0 would never grow
 		}
 	}
 	h.told.unseen = 0

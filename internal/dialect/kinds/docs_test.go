@@ -60,6 +60,26 @@ func kindRows() []string {
 	return rows
 }
 
+// tellRows are the rows of the table of questions to engines.
+func tellRows() []string {
+	var rows []string
+	for _, kind := range table {
+		var idle, busy []string
+		for _, question := range kind.Tells {
+			if question.Idle {
+				idle = append(idle, code(question.Path))
+			}
+			if question.Busy {
+				busy = append(busy, code(question.Path))
+			}
+		}
+		if len(kind.Tells) > 0 {
+			rows = append(rows, row(code(kind.Name), strings.Join(idle, ", "), strings.Join(busy, ", ")))
+		}
+	}
+	return rows
+}
+
 func code(text string) string { return "`" + text + "`" }
 
 func row(cells ...string) string { return "| " + strings.Join(cells, " | ") + " |" }
@@ -120,7 +140,7 @@ func readDocumentation(t *testing.T) string {
 // order, and of no other.
 func TestDocumentedAdapters(t *testing.T) {
 	document := readDocumentation(t)
-	for heading, want := range map[string][]string{"## Service types": routeRows(t), "## Names": kindRows()} {
+	for heading, want := range map[string][]string{"## Service types": routeRows(t), "## Names": kindRows(), "## What engines tell": tellRows()} {
 		got := tableBelow(t, document, heading)
 		for _, line := range want {
 			if !slices.Contains(got, line) {

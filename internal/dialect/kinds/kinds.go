@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/dialect/openai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/rerank"
+	"github.com/patchbay-ai/patchbay/internal/engines"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -51,6 +52,7 @@ var table = []*dialect.Kind{
 		TypeName: "OpenAIAdapter",
 		Guide:    dialect.Guide{URL: "https://api.openai.com", KeyVariable: "OPENAI_API_KEY", ModelsPath: "/v1/models"},
 		Health:   "/v1/models",
+		Tells:    engines.Unknown,
 		// Whatever serves this dialect may stand behind it.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors, localAIErrors, ollamaErrors},
 		Native: map[schema.Door]dialect.Route{
@@ -96,6 +98,7 @@ var table = []*dialect.Kind{
 		TypeName: "VLLMAdapter",
 		Guide:    dialect.Guide{Title: "vLLM", Owner: "vllm"},
 		Health:   "/health",
+		Tells:    engines.VLLM,
 		Quirks:   dialect.Quirks{UnwrapDocuments: true},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:    responsesRoute,
@@ -176,6 +179,7 @@ var table = []*dialect.Kind{
 		TypeName: "LlamaCppAdapter",
 		Guide:    dialect.Guide{Title: "llama.cpp", Owner: "llamacpp", AllListedAsChat: true},
 		Health:   "/health",
+		Tells:    engines.LlamaCpp,
 		// Its HTTP server has a worker for each connection, kept ones included, and
 		// by default no more than eight or so.
 		NoKeepAlive: true,
@@ -223,6 +227,7 @@ var table = []*dialect.Kind{
 		Name:     "tei",
 		TypeName: "TEIAdapter",
 		Health:   "/health",
+		Tells:    engines.Unknown,
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Rerank:    {Path: "/rerank", Adapter: rerank.TEI},
 			schema.Embedding: embeddingRoute,
@@ -237,6 +242,7 @@ var table = []*dialect.Kind{
 		},
 		OpenAIBeside: true,
 		Health:       "/api/version",
+		Tells:        engines.Ollama,
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorCompletions: {Path: "/api/generate", Adapter: ollama.Generate},
 		},
