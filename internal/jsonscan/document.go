@@ -33,6 +33,10 @@ const (
 	// keepNodes is how many nodes a Document keeps for its next text, and what it
 	// may take without asking Reserve.
 	keepNodes = 4096
+	// longString is how many bytes a string has whose place is remembered at any depth:
+	// finding its end again costs more, and the place takes a part of its memory that
+	// does not count.
+	longString = 512
 )
 
 // NodeSize is the memory that a value takes which can be looked up.
@@ -62,6 +66,9 @@ type node struct {
 	kind             Kind
 	traits           traits
 }
+
+// span is where the content of a string stands, between its quotes.
+type span struct{ start, end uint32 }
 
 // traits are what else is known of a value.
 type traits uint8
@@ -98,6 +105,7 @@ type Document struct {
 	data  []byte
 	depth int // down to which values are recorded
 	nodes []node
+	long  []span // the long strings below that, in the order of the text
 	keys  []key
 	hasher
 }
@@ -138,6 +146,10 @@ func (d *Document) Reset() {
 	d.nodes = d.nodes[:0]
 	if cap(d.nodes) > keepNodes {
 		d.nodes = nil
+	}
+	d.long = d.long[:0]
+	if cap(d.long) > keepNodes {
+		d.long = nil
 	}
 	d.keys = d.keys[:0]
 }
@@ -260,40 +272,7 @@ func (d *Document) elementAt(at int, n, end uint32) Value {
 	if n < end && d.nodes[n].start == uint32(at) {
 		return d.at(n, end)
 	}
-	return Value{doc: d, n: n, end: end, start: uint32(at), stop: uint32(endOfShort(d.data, at)), kind: kindOf(d.data[at])}
-}
-
-// endOfShort returns where a checked value without a node ends: a scalar, or
-// brackets around nothing but such values. What follows it in its array is a
-// comma, a space or the closing bracket.
-func endOfShort(data []byte, i int) int {
-	open := 0
-	for ; ; i++ {
-		switch data[i] {
-		case '"':
-			for i++; data[i] != '"'; i++ {
-				if data[i] == '\\' {
-					i++
-				}
-			}
-			if open == 0 {
-				return i + 1
-			}
-		case '[', '{':
-			open++
-		case ']', '}':
-			if open == 0 {
-				return i
-			}
-			if open--; open == 0 {
-				return i + 1
-			}
-		case ',', ' ', '\n', '\r', '\t':
-			if open == 0 {
-				return i
-			}
-		}
-	}
+	return Value{doc: d, n: n, end: end, start: uint32(at), stop: uint32(d.EndOfValue(at)), kind: kindOf(d.data[at])}
 }
 
 // Empty reports whether v is an object or array without content.

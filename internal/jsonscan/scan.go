@@ -39,6 +39,7 @@ func (d *Document) Parse(data []byte) error {
 	}
 	d.data = data
 	d.nodes = d.nodes[:0]
+	d.long = d.long[:0]
 	d.keys = d.keys[:0]
 	d.depth = recordDepth
 	if d.Deep {
@@ -78,6 +79,9 @@ func (d *Document) value(i, depth int, n node) (end int, err error) {
 		var escapes bool
 		end, escapes, err = d.str(i + 1)
 		found = escaped.when(escapes)
+		if self < 0 && end-i > longString {
+			d.rememberLong(i, end)
+		}
 	case Object:
 		end, err = d.object(i, depth+1)
 	case Array:
@@ -321,9 +325,17 @@ func (d *Document) array(i, depth int) (end int, plain, numbers bool, err error)
 // recordLong adds the node of an element that was scanned and is not short.
 func (d *Document) recordLong(start, end, depth int, kind Kind, found traits) error {
 	if depth > d.depth {
+		if kind == String && end-start > longString {
+			d.rememberLong(start, end)
+		}
 		return nil
 	}
 	return d.record(node{start: uint32(start), end: uint32(end), next: uint32(len(d.nodes) + 1), kind: kind, traits: found})
+}
+
+// rememberLong remembers where a long string is that has no node, quotes included.
+func (d *Document) rememberLong(start, end int) {
+	d.long = append(d.long, span{uint32(start + 1), uint32(end - 1)})
 }
 
 // nested scans an element that is an array or an object. It is short, and has no

@@ -1,0 +1,80 @@
+package jsonscan
+
+import (
+	"bytes"
+	"math/bits"
+)
+
+// EndOfValue returns where a value of the text ends that starts at i, for values that lie
+// deeper than others are looked up. It stands in an array or an object.
+func (d *Document) EndOfValue(i int) int {
+	open := 0
+	for ; ; i++ {
+		switch d.data[i] {
+		case '"':
+			i = d.EndOfString(i + 1)
+			if open == 0 {
+				return i + 1
+			}
+		case '[', '{':
+			open++
+		case ']', '}':
+			if open == 0 {
+				return i
+			}
+			if open--; open == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\n', '\r', '\t':
+			if open == 0 {
+				return i
+			}
+		}
+	}
+}
+
+// EndOfString returns the position of the quote that closes a string of the text whose
+// content starts at i. Of long strings it is known.
+func (d *Document) EndOfString(i int) int {
+	const short = 64 // names, and most other strings
+	near := d.data[i:min(i+short, len(d.data))]
+	if quote := bytes.IndexByte(near, '"'); quote == 0 || quote > 0 && near[quote-1] != '\\' {
+		return i + quote
+	}
+	low, high := 0, len(d.long)
+	for low < high {
+		if middle := (low + high) / 2; d.long[middle].start < uint32(i) {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	if low < len(d.long) && d.long[low].start == uint32(i) {
+		return int(d.long[low].end)
+	}
+	return passString(d.data, i)
+}
+
+// passString passes over the content of a checked string that goes on at i, and returns the
+// position of the quote that closes it.
+func passString(text []byte, i int) int {
+	for i+64 <= len(text) {
+		passed, stop, found := passText(&text[i], (len(text)-i)/64)
+		if i += 64 * passed; stop == 0 {
+			if found.has(withinEscape) {
+				i-- // to the backslash
+			}
+			break
+		}
+		if i += bits.TrailingZeros64(stop); text[i] == '"' {
+			return i
+		}
+		i++ // a letter that is escaped
+	}
+	for ; text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
+	}
+	return i
+}
