@@ -92,4 +92,4 @@ func endsWithName(text []byte) bool {
 }
 
 // tokens is at least one for each text: streams have about one token in each event.
-func (t *texts) tokens() int64 { return max(int64(t.number), tokensOf(t.bytes)) }
+func (t *texts) tokens() int64 { return max(int64(t.number), TokensOf(t.bytes)) }

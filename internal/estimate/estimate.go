@@ -53,7 +53,7 @@ func Most(req *schema.Request, recalled [][]byte, unbounded int64) Use {
 	}
 	root := req.Body.Root()
 	var use Use
-	use.Prompt = tokensOf(promptLength(req.Door, root, recalled))
+	use.Prompt = TokensOf(promptLength(req.Door, root, recalled))
 	switch req.Service {
 	case schema.Chat:
 		if req.Door != schema.DoorModerations {
@@ -71,7 +71,7 @@ func Most(req *schema.Request, recalled [][]byte, unbounded int64) Use {
 
 func mostOfForm(req *schema.Request, unbounded int64) (use Use) {
 	prompt, _ := req.Form.Value("prompt")
-	use.Prompt = tokensOf(len(prompt))
+	use.Prompt = TokensOf(len(prompt))
 	if req.Service == schema.STT {
 		use.Completion, use.Seconds = unbounded, assumedSound
 		return use
@@ -254,8 +254,15 @@ const (
 	tokensPerFile = 800
 )
 
-// tokensOf estimates the tokens of a text from its length in bytes.
-func tokensOf(length int) int64 { return int64((length + bytesPerToken - 1) / bytesPerToken) }
+// What is no text counts like a text of so many bytes.
+const (
+	MessageLength = tokensPerMessage * bytesPerToken // the frame of a message, with its role
+	FileLength    = tokensPerFile * bytesPerToken    // an image, a sound or a document
+	TokenLength   = bytesPerToken                    // a token that is given by its id
+)
+
+// TokensOf estimates the tokens of a text from its length in bytes.
+func TokensOf(length int) int64 { return int64((length + bytesPerToken - 1) / bytesPerToken) }
 
 // promptLength returns the length in bytes of what a model is to read: of all texts in the
 // body that are not known to be settings, and of what the gateway recalls. So a member
@@ -290,7 +297,7 @@ func memberLength(m jsonscan.Value) int {
 	switch string(m.Key()) {
 	case "prompt", "input":
 		if raw := m.Raw(); m.Kind() == jsonscan.Array && isTokens(raw) {
-			return bytesPerToken * (bytes.Count(raw, []byte{','}) + 1)
+			return TokenLength * (bytes.Count(raw, []byte{','}) + 1)
 		}
 	case "tools", "functions", "text", "output_config", "output_format":
 		return textLength(m.Raw(), true)
@@ -340,7 +347,7 @@ func textLength(raw []byte, withNames bool) (length int) {
 func lengthOf(name string, text []byte) int {
 	switch {
 	case name == "role":
-		return max(tokensPerMessage*bytesPerToken, len(text))
+		return max(MessageLength, len(text))
 	case name == "type" || name == "format" || name == "media_type":
 		if len(text) <= longestKind {
 			return 0
@@ -349,8 +356,8 @@ func lengthOf(name string, text []byte) int {
 		if isEncoded(text) {
 			return 0
 		}
-	case isFile(name, text):
-		return tokensPerFile * bytesPerToken
+	case IsFile(name, text):
+		return FileLength
 	}
 	return len(text)
 }
@@ -363,9 +370,9 @@ const (
 	longestURLHead = 128
 )
 
-// isFile reports whether the text of a member is a file. What a model reads as text is
-// none, whatever it begins with.
-func isFile(name string, text []byte) bool {
+// IsFile reports whether the text of a member, with its escapes, is a file in base64. What a
+// model reads as text is none, whatever it begins with.
+func IsFile(name string, text []byte) bool {
 	switch name {
 	case "text", "content":
 		return false

@@ -53,10 +53,10 @@ func placed(err *schema.Error, message int) *schema.Error {
 	return err.Within("messages[" + strconv.Itoa(message) + "]")
 }
 
-// billingMark begins a text that Claude Code puts before its system prompt for the
+// BillingMark begins a text that Claude Code puts before its system prompt for the
 // provider's accounts. It is no instruction, and as it changes it would spoil the
 // cache of prompts.
-const billingMark = "x-anthropic-billing-header:"
+const BillingMark = "x-anthropic-billing-header:"
 
 // systemTexts returns the texts of a system prompt with an empty line between them.
 func (r *reader) systemTexts(content jsonscan.Value) (joined chat.Text, err *schema.Error) {
@@ -70,7 +70,7 @@ func (r *reader) systemTexts(content jsonscan.Value) (joined chat.Text, err *sch
 			if string(b.Get("type").Text()) != "text" || text == nil {
 				return nil, schema.InvalidValue("content", "may only have text blocks.")
 			}
-			if !bytes.HasPrefix(text, []byte(billingMark)) {
+			if !bytes.HasPrefix(text, []byte(BillingMark)) {
 				joined = chat.JoinApart(joined, text)
 			}
 		}
