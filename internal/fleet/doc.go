@@ -11,7 +11,7 @@
 // When a request was read, a Prompt is fed with its parts in the order in which the model
 // reads them: the tools, the system prompt, the messages, each with Part for its role and
 // Text for the bytes of its text, as they lie in the body; escapes need not be undone.
-// Images are fed as a hash of their bytes. Nothing of it is copied or kept. Prompts are
+// Images are added with Data. Nothing of it is copied or kept. Prompts are
 // pooled by the caller. Hint takes prompt_cache_key, the session headers of agents and the
 // like. The scope of Reset separates tenants where that is asked for. This needs no lock
 // and 25 us for 100 KB at most.

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"encoding/binary"
+
 	"github.com/minio/highwayhash"
 )
 
@@ -89,8 +91,7 @@ func (p *Prompt) Part(kind string) {
 	p.Text(append(text, markKind))
 }
 
-// Text adds a piece of text. It does not matter how a text is cut into pieces. Images and
-// other data that is not text are added by a hash of their bytes.
+// Text adds a piece of text. It does not matter how a text is cut into pieces.
 func (p *Prompt) Text(piece []byte) {
 	for int64(len(piece)) >= p.edge-p.size {
 		n := p.edge - p.size
@@ -101,6 +102,20 @@ func (p *Prompt) Text(piece []byte) {
 	}
 	p.write(piece)
 	p.size += int64(len(piece))
+}
+
+// Data adds what is no text, such as an image, by a hash of its bytes. It counts like a text
+// of the given size, so that a part of a prompt has the same share of the bytes as of the
+// work.
+func (p *Prompt) Data(data []byte, size int) {
+	var filled [64]byte
+	sum := highwayhash.Sum64(data, p.secret[:])
+	for n := 0; n < len(filled); n += 8 {
+		binary.LittleEndian.PutUint64(filled[n:], sum)
+	}
+	for ; size > 0; size -= len(filled) {
+		p.Text(filled[:min(size, len(filled))])
+	}
 }
 
 func (p *Prompt) write(piece []byte) {

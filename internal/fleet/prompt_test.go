@@ -117,6 +117,34 @@ func TestBlocksOfOthersDiffer(t *testing.T) {
 	}
 }
 
+// TestDataCountsByItsHash adds data that is the same, or differs in one byte.
+func TestDataCountsByItsHash(t *testing.T) {
+	prompt := func(data []byte, size int) *Prompt {
+		p := NewPrompt(&Secret{1})
+		p.Data(data, size)
+		p.Text(textOf(1000, 2))
+		return p
+	}
+	image := textOf(100_000, 1)
+	for _, size := range []int{1, 63, 64, 800, 3200} {
+		p := prompt(image, size)
+		if p.Size() != int64(size)+1000 {
+			t.Errorf("data of the size %d and 1000 bytes of text have %d bytes", size, p.Size())
+		}
+		if same := prompt(bytes.Clone(image), size); !slices.Equal(p.blocks, same.blocks) {
+			t.Errorf("the same data of the size %d has other blocks", size)
+		}
+		other := bytes.Clone(image)
+		other[len(other)/2]++
+		if prompt(other, size).blocks[0] == p.blocks[0] {
+			t.Errorf("other data of the size %d has the same block", size)
+		}
+	}
+	if p := prompt(image, 0); p.Size() != 1000 {
+		t.Errorf("data of no size has %d bytes", p.Size()-1000)
+	}
+}
+
 // TestPromptsAreUsedAgain reads a text twice with the same prompt.
 func TestPromptsAreUsedAgain(t *testing.T) {
 	p := NewPrompt(&Secret{1})
