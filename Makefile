@@ -20,7 +20,7 @@ NO_RACE  := Allocat|Goodput|Amplified
 # Packages that run without the race detector, which takes five to ten times as long:
 # those that share nothing between goroutines, and the surfaces (handlers and verbs),
 # whose goroutines meet in the packages below them. test-long runs the surfaces with it.
-PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect|config|control/files|control/merge|fleet/fleettest|fleet/yardstick|importer|naming|prices|seal)(/|$$)
+PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect|config|control/files|control/merge|fleet/fleettest|fleet/yardstick|importer|naming|prices|prompts|seal)(/|$$)
 SURFACES := /cmd/patchbay$$|/internal/web(/|$$)
 # These take longest and so begin first, beside all others, instead of last and alone.
 SLOWEST  := ./internal/gateway ./internal/proxy ./internal/control ./internal/quota

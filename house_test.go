@@ -74,6 +74,7 @@ var packageOrder = []string{
 	"internal/fleet",
 	"internal/simulator/engine",
 	"internal/fleet/fleettest",
+	"internal/prompts",
 	"internal/transport",
 	"internal/backend",
 	"internal/balance",

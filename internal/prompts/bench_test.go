@@ -1,0 +1,98 @@
+package prompts_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/prompts"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// The sentences of which prompts are made: words, source code with quotes and line feeds,
+// and a script that is written with escapes.
+var sentences = []struct{ name, text string }{
+	{"words", "Tell me about patch bays, and about what they connect. "},
+	{"code", `if name == \"patch\" {\n\treturn bays[name], nil\n}\n`},
+	{"escapes", `\u8bf7\u544a\u8bc9\u6211\u8df3\u7ebf\u76d8`},
+}
+
+// said returns what is said in a message of about the given size.
+func said(sentence string, size int) string { return strings.Repeat(sentence, size/len(sentence)) }
+
+// conversation writes a body of about the given size at a door: messages of 2 KB.
+func conversation(door schema.Door, sentence string, size int) string {
+	var b strings.Builder
+	b.WriteString(opening(door))
+	for n := 0; b.Len() < size-100; n++ {
+		if n > 0 {
+			b.WriteString(",")
+		}
+		b.WriteString(message(door, []string{"user", "assistant"}[n%2], said(sentence, min(2048, size-b.Len()-100))))
+	}
+	return b.String() + "]}"
+}
+
+// opening is a body up to its first message.
+func opening(door schema.Door) string {
+	switch door {
+	case schema.DoorResponses:
+		return `{"model":"m","stream":true,"store":false,"input":[`
+	case schema.DoorCompletions:
+		return `{"model":"m","stream":true,"max_tokens":100,"prompt":[`
+	}
+	return `{"model":"m","stream":true,"max_tokens":100,"messages":[`
+}
+
+// message writes a message in the words of a door, as its clients do.
+func message(door schema.Door, role, text string) string {
+	switch door {
+	case schema.DoorMessages:
+		return `{"role":"` + role + `","content":[{"type":"text","text":"` + text + `"}]}`
+	case schema.DoorResponses:
+		return `{"type":"message","role":"` + role + `","content":[{"type":"input_text","text":"` + text + `"}]}`
+	case schema.DoorCompletions:
+		return `"` + text + `"`
+	}
+	return `{"role":"` + role + `","content":"` + text + `"}`
+}
+
+// BenchmarkRead reads requests that were scanned before: at most 25 us for 100 KB.
+func BenchmarkRead(b *testing.B) {
+	for _, door := range []schema.Door{schema.DoorChat, schema.DoorMessages, schema.DoorResponses, schema.DoorCompletions} {
+		for _, size := range []int{1 << 10, 100 << 10} {
+			for _, sentence := range sentences {
+				b.Run(fmt.Sprintf("%s/%dKB/%s", door, size>>10, sentence.name), func(b *testing.B) {
+					req := request(b, door, conversation(door, sentence.text, size))
+					prompt := fleet.NewPrompt(&fleet.Secret{1})
+					b.SetBytes(int64(size))
+					b.ReportAllocs()
+					for b.Loop() {
+						prompt.Reset("")
+						prompts.Read(req, prompt)
+					}
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkWork reads requests that have no prompt.
+func BenchmarkWork(b *testing.B) {
+	text := said(sentences[0].text, 2048)
+	for door, body := range map[schema.Door]string{
+		schema.DoorEmbeddings: `{"model":"m","input":["` + strings.Repeat(text+`","`, 50) + `"]}`,
+		schema.DoorRerank:     `{"model":"m","query":"which?","documents":["` + strings.Repeat(text+`","`, 50) + `"]}`,
+	} {
+		b.Run(fmt.Sprintf("%s/%dKB", door, len(body)>>10), func(b *testing.B) {
+			req := request(b, door, body)
+			prompt := fleet.NewPrompt(&fleet.Secret{1})
+			b.ReportAllocs()
+			for b.Loop() {
+				prompt.Reset("")
+				prompts.Read(req, prompt)
+			}
+		})
+	}
+}

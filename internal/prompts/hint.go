@@ -1,0 +1,46 @@
+package prompts
+
+import (
+	"net/http"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// sessionHeaders are those in which agents name their conversations, in the canonical form:
+// Claude Code; Codex, in three generations; OpenCode, towards others and towards its own
+// provider.
+var sessionHeaders = [...]string{
+	"X-Claude-Code-Session-Id",
+	"Thread-Id", "Session-Id", "Session_id",
+	"X-Session-Affinity", "X-Opencode-Session",
+}
+
+// longestHint is how long a hint may be. The longest that agents send have 160 bytes.
+const longestHint = 512
+
+// Hint returns the name that a client has for the conversation, empty if it tells none: the
+// key of its prompts in caches, the session of an agent, the user, or the response before.
+// The first is the closest to one conversation. Names that are too long are none.
+func Hint(req *schema.Request, header http.Header) string {
+	if key := text(req.Field("prompt_cache_key")); key != "" {
+		return key
+	}
+	for _, name := range sessionHeaders {
+		if values := header[name]; len(values) > 0 && values[0] != "" && len(values[0]) <= longestHint {
+			return values[0]
+		}
+	}
+	if user := text(req.Field("metadata").Get("user_id")); user != "" {
+		return user
+	}
+	return text(req.Field("previous_response_id"))
+}
+
+// text returns a copy of a text that can be a hint.
+func text(v jsonscan.Value) string {
+	if v.Kind() != jsonscan.String || len(v.Raw()) > longestHint {
+		return ""
+	}
+	return string(v.Text())
+}
