@@ -194,9 +194,11 @@ func told(usage schema.Usage) fleet.Answer {
 	if !usage.Known {
 		return fleet.Answer{PromptTokens: -1, CachedTokens: -1, OutputTokens: -1}
 	}
-	answer := fleet.Answer{PromptTokens: int(usage.Prompt), CachedTokens: int(usage.Cached), OutputTokens: int(usage.Completion)}
-	if usage.Cached == 0 {
-		answer.CachedTokens = -1 // most backends that say so do not count them
+	answer := fleet.Answer{
+		PromptTokens: int(usage.Prompt), CachedTokens: -1, OutputTokens: int(usage.Completion), Prefill: usage.Prefill,
+	}
+	if usage.IsCachedTold {
+		answer.CachedTokens = int(usage.Cached)
 	}
 	return answer
 }

@@ -68,6 +68,7 @@ func (r *run) send(ctx context.Context, to Sink) error {
 // ended by then.
 func (r *run) firstContent(now time.Time) {
 	r.reply.firstToken = now
+	r.attempt.followed.First(now)
 }
 
 // measure estimates the tokens of a part of the answer. An answer that was read whole is

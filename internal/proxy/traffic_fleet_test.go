@@ -2,6 +2,9 @@ package proxy_test
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -73,4 +76,42 @@ func TestRequestsThatWaitAreSeenByTheNext(t *testing.T) {
 	cancel()
 	<-first
 	gatewaytest.Eventually(t, "the fleet is told that the client left", func() bool { return underWay(r) == 0 })
+}
+
+// A stream is decoded from its first content on, not from its first event.
+func TestFirstContentIsToldToTheFleet(t *testing.T) {
+	t.Parallel()
+	const role = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
+	goOn := make(chan struct{})
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, event := range []string{role, "data: " + gatewaytest.FirstChunk + "\n\n", "data: " + gatewaytest.LastChunk + "\n\n" + simulator.DoneEvent} {
+			_, _ = io.WriteString(w, event)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-goOn:
+			case <-r.Context().Done():
+			}
+		}
+	}))
+	defer backend.Close()
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("load-balancer: least-time, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", backend.URL)))
+	stream := r.Stream(gatewaytest.Deadline(t), gatewaytest.StreamHi)
+	count := func() (waiting, decoding int) {
+		picture := r.Fleet.Pictures(time.Now())[0]
+		return picture.Waiting, picture.Decoding
+	}
+	if waiting, decoding := count(); waiting != 1 || decoding != 0 {
+		t.Errorf("after the role alone %d wait and %d are answered", waiting, decoding)
+	}
+	goOn <- struct{}{}
+	gatewaytest.Eventually(t, "the first content is told", func() bool {
+		waiting, decoding := count()
+		return waiting == 0 && decoding == 1
+	})
+	close(goOn)
+	if _, err := stream.Rest(); err != nil {
+		t.Error(err)
+	}
+	gatewaytest.Eventually(t, "the end is told", func() bool { return underWay(r) == 0 })
 }
