@@ -2,8 +2,10 @@ package monitor_test
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -145,4 +147,44 @@ func TestProblemsOutliveTheCalls(t *testing.T) {
 	if got := gatewaytest.At(t, r.GetObject("/api/monitoring/problems?limit=1"), "problems").([]any); len(got) != 1 {
 		t.Errorf("%v", got)
 	}
+}
+
+// A stream begins with the role alone, and its content comes later: calls, the log and the
+// metrics say when that was, and how long each token took.
+func TestTheFirstTokenOfACallIsItsFirstContent(t *testing.T) {
+	t.Parallel()
+	const gap = 50.0 // milliseconds
+	r, b := gatewaytest.StartOne(t)
+	b.ScriptForever(simulator.Step{EventDelay: time.Duration(gap) * time.Millisecond, Text: "one two three"})
+	r.Chat(gatewaytest.StreamHi, "X-Request-Id", "first").Succeeds(t)
+	var call map[string]any
+	gatewaytest.Eventually(t, "the call is recorded", func() bool {
+		reply := r.Do(http.MethodGet, "/api/monitoring/calls/first", "")
+		if reply.Status == http.StatusOK {
+			call = gatewaytest.DecodeObject(t, reply.Body)
+		}
+		return call != nil
+	})
+	begun, _ := gatewaytest.At(t, call, "timeline/firstByteMs").(float64)
+	first, _ := gatewaytest.At(t, call, "timeToFirstTokenMs").(float64)
+	if begun <= 0 || first < begun+gap-1 || first != gatewaytest.At(t, call, "timeline/firstTokenMs") {
+		t.Errorf("the answer began after %v ms, its content after %v ms", begun, first)
+	}
+	if perToken, _ := gatewaytest.At(t, call, "timePerOutputTokenMs").(float64); perToken <= 0 {
+		t.Errorf("%v ms per token", perToken)
+	}
+	samples := r.Scrape()
+	if seconds := gatewaytest.Sum(samples, "model_router_time_to_first_token_seconds_sum"); seconds*1000 < begun+gap-1 {
+		t.Errorf("%v s to the first token are counted", seconds)
+	}
+	if n := gatewaytest.Sum(samples, "model_router_time_per_output_token_seconds_count"); n != 1 {
+		t.Errorf("the time per token of %v streams is counted", n)
+	}
+	const shown = 0.1 // the log rounds
+	gatewaytest.Eventually(t, "the log has the numbers of the call", func() bool {
+		_, after, _ := strings.Cut(r.Logs.String(), `"ttft_ms":`)
+		logged, rest, _ := strings.Cut(after, ",")
+		ms, err := strconv.ParseFloat(logged, 64)
+		return err == nil && math.Abs(ms-first) < shown && strings.HasPrefix(rest, `"tpot_ms":`)
+	})
 }
