@@ -23,6 +23,12 @@ describe('the timeline', () => {
     const bars = [...timeline.gateway, ...timeline.tries.flatMap((attempt) => attempt.bars)]
     for (let i = 1; i < bars.length; i++) expect(bars[i]!.from).toBeGreaterThanOrEqual(bars[i - 1]!.to - 1e-9)
   })
+  it('shows the wait for the first token apart where the stream began before', () => {
+    const phases = (firstTokenMs: number) => timelineOf({ ...base, timeline: { ...base.timeline!, firstTokenMs } }).tries.map((attempt) => attempt.bars.map((bar) => `${bar.phase} ${bar.kind} ${bar.to}`))
+    expect(phases(2.43)[1]).toEqual(['pick gateway 0.42', 'firstToken waiting 2.43', 'stream streaming 1200'])
+    expect(phases(340)[1]).toEqual(['pick gateway 0.42', 'firstByte waiting 2.43', 'firstToken waiting 340', 'stream streaming 1200'])
+    expect(phases(340)[0]).toEqual(['pick gateway 0.09', 'firstByte failed 0.33', 'errorRead failed 0.4'])
+  })
   it('marks a queue that nobody waited in as not gone through', () => {
     expect(timelineOf(base).gateway[2]).toMatchObject({ phase: 'queue', present: false })
     expect(timelineOf({ ...base, timeline: { ...base.timeline, queuedMs: 5 } }).gateway[2]).toMatchObject({ present: true })

@@ -1,1 +1,1 @@
-var e={round_robin:`services.roundRobin`,random:`services.random`,least_connections:`services.leastConnections`,ip_hash:`services.ipHash`};function t(t,n){return n in e?t(e[n]):n}export{e as n,t};
+var e={round_robin:`services.roundRobin`,random:`services.random`,least_connections:`services.leastConnections`,ip_hash:`services.ipHash`,least_time:`services.leastTime`};function t(t,n){return n in e?t(e[n]):n}export{e as n,t};

@@ -6,7 +6,7 @@ import { api, body } from '@/api/client'
 import type { Capture } from '@/api/queries'
 import type { Call } from '@/api/types'
 import { T, useI18n, type I18n, type Key } from '@/i18n'
-import { axis as label, duration, overhead, splitId, stamp, text } from '@/lib/format'
+import { axis as label, digits, duration, overhead, splitId, stamp, text } from '@/lib/format'
 import { outcome } from '@/live/series'
 import { curlOf } from '@/shell/api-calls'
 import { useDenied } from '@/shell/guard'
@@ -129,6 +129,14 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
               {call.service} · <code>{call.model === '' ? '–' : call.model}</code>
               {call.streamed && ` · ${t('calls.streamed')}`}
             </dd>
+            {call.timePerOutputTokenMs !== undefined && (
+              <>
+                <dt>{t('calls.perToken')}</dt>
+                <dd>
+                  {fine(call.timePerOutputTokenMs)} · {digits(1000 / call.timePerOutputTokenMs)} {t('pg.tokensPerSecond')}
+                </dd>
+              </>
+            )}
             {call.cache !== undefined && (
               <>
                 <dt>{t('calls.cache')}</dt>
@@ -247,6 +255,7 @@ const phases: Record<Phase, Key> = {
   queue: 'calls.queue',
   pick: 'calls.pick',
   firstByte: 'calls.firstByte',
+  firstToken: 'common.firstToken',
   stream: 'calls.stream',
   body: 'calls.body',
   errorRead: 'calls.errorRead',
@@ -256,13 +265,13 @@ function fine(ms: number): string {
   return ms < 10 ? `${ms.toFixed(2)} ms` : text(duration(ms))
 }
 
-function BarRow({ bar, axis, streamed }: { bar: TimeBar; axis: Axis; streamed: boolean }) {
+function BarRow({ bar, axis }: { bar: TimeBar; axis: Axis }) {
   const { t } = useI18n()
   const from = axis.place(bar.from)
   const to = axis.place(bar.to)
   return (
     <div className="tr">
-      <span className="tl">{bar.phase === 'firstByte' && streamed && bar.kind === 'waiting' ? t('common.firstToken') : t(phases[bar.phase])}</span>
+      <span className="tl">{t(phases[bar.phase])}</span>
       <span className="tt">
         {bar.present ? <i className={bar.kind} style={{ left: `${from * 100}%`, width: `max(2px, ${(to - from) * 100}%)` }} /> : <em />}
       </span>
@@ -271,7 +280,7 @@ function BarRow({ bar, axis, streamed }: { bar: TimeBar; axis: Axis; streamed: b
   )
 }
 
-/** Queue, limiter, pick, connect, first byte and end; each try for itself. */
+/** Queue, limiter, pick, connect, first byte, first token and end; each try for itself. */
 function TimelineView({ call }: { call: Call }) {
   const { t } = useI18n()
   const timeline = useMemo(() => timelineOf(call), [call])
@@ -296,7 +305,7 @@ function TimelineView({ call }: { call: Call }) {
           </div>
         )}
         {timeline.gateway.map((bar) => (
-          <BarRow key={bar.phase} bar={bar} axis={axis} streamed={call.streamed} />
+          <BarRow key={bar.phase} bar={bar} axis={axis} />
         ))}
         {timeline.tries.map((attempt, index) => (
           <div key={index}>
@@ -314,7 +323,7 @@ function TimelineView({ call }: { call: Call }) {
               </div>
             )}
             {attempt.bars.map((bar) => (
-              <BarRow key={bar.phase} bar={bar} axis={axis} streamed={call.streamed} />
+              <BarRow key={bar.phase} bar={bar} axis={axis} />
             ))}
           </div>
         ))}

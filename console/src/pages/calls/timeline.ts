@@ -3,7 +3,7 @@
 import type { Call } from '@/api/types'
 import { niceMax } from '@/lib/format'
 
-export type Phase = 'read' | 'limiter' | 'queue' | 'pick' | 'firstByte' | 'stream' | 'body' | 'errorRead'
+export type Phase = 'read' | 'limiter' | 'queue' | 'pick' | 'firstByte' | 'firstToken' | 'stream' | 'body' | 'errorRead'
 export type BarKind = 'gateway' | 'waiting' | 'streaming' | 'failed'
 
 export interface TimeBar {
@@ -55,8 +55,13 @@ export function timelineOf(call: Call): Timeline {
     if (attempt.firstByteMs === undefined) bars.push(bar('firstByte', connect, end, failed ? 'failed' : 'waiting'))
     else {
       const cut = failed && call.streamed && index === all.length - 1
-      bars.push(bar('firstByte', connect, attempt.firstByteMs, failed && !cut ? 'failed' : 'waiting'))
-      bars.push(bar(failed && !cut ? 'errorRead' : call.streamed ? 'stream' : 'body', attempt.firstByteMs, end, failed ? 'failed' : 'streaming'))
+      // A stream often begins long before its first token.
+      const token = call.streamed && (!failed || cut) && index === all.length - 1 ? line.firstTokenMs : undefined
+      const begun = Math.max(attempt.firstByteMs, token ?? 0)
+      const together = token !== undefined && begun === attempt.firstByteMs
+      bars.push(bar(together ? 'firstToken' : 'firstByte', connect, attempt.firstByteMs, failed && !cut ? 'failed' : 'waiting'))
+      if (begun > attempt.firstByteMs) bars.push(bar('firstToken', attempt.firstByteMs, begun, 'waiting'))
+      bars.push(bar(failed && !cut ? 'errorRead' : call.streamed ? 'stream' : 'body', begun, end, failed ? 'failed' : 'streaming'))
     }
     before = end
     return { instance: attempt.instance, errorCode: attempt.errorCode ?? '', cause: attempt.cause ?? '', errorText: attempt.errorText ?? '', httpStatus: attempt.httpStatus ?? null, handle: attempt.handle, bars }

@@ -78,7 +78,7 @@ export async function* chatDeltas(body: ReadableStream<Uint8Array>, requestId: s
     let chunk: {
       error?: unknown
       usage?: ChatUsage | null
-      choices?: { delta?: { content?: string | null; reasoning_content?: string | null }; finish_reason?: string | null }[]
+      choices?: { delta?: { content?: string | null; reasoning_content?: string | null; reasoning?: string | null }; finish_reason?: string | null }[]
     }
     try {
       chunk = JSON.parse(event.data) as typeof chunk
@@ -91,8 +91,9 @@ export async function* chatDeltas(body: ReadableStream<Uint8Array>, requestId: s
       return
     }
     const choice = chunk.choices?.[0]
-    const text = choice?.delta?.content ?? choice?.delta?.reasoning_content
-    if (text !== undefined && text !== null && text !== '') yield { kind: 'text', text }
+    const said = [choice?.delta?.content, choice?.delta?.reasoning_content, choice?.delta?.reasoning]
+    const text = said.find((part) => part !== undefined && part !== null && part !== '')
+    if (text !== undefined && text !== null) yield { kind: 'text', text }
     if (choice?.finish_reason) yield { kind: 'finish', reason: choice.finish_reason }
     if (chunk.usage) yield { kind: 'usage', usage: chunk.usage }
   }

@@ -7,6 +7,7 @@ export const strategyNames: Record<BalanceStrategy, Key> = {
   random: 'services.random',
   least_connections: 'services.leastConnections',
   ip_hash: 'services.ipHash',
+  least_time: 'services.leastTime',
 }
 
 /** The name of a strategy; one that this console does not know is called as the gateway calls it. */
