@@ -68,8 +68,12 @@ func (f *Fleet) begin(chosen *weighed, least work, ask *Ask, now float64) *Call 
 }
 
 // record takes down which blocks the instance will have, here and for other gateways. A
-// hint is told to them where there is nothing else to tell.
+// hint is told to them where there is nothing else to tell. A prompt that was read with
+// another secret is left out: see SetSecret.
 func (f *Fleet) record(i *Instance, prompt *Prompt) {
+	if *prompt.secret != *f.secret.Load() {
+		return
+	}
 	f.hold(i, prompt.blocks)
 	f.news.add(i, prompt.blocks)
 	if prompt.hint != 0 {

@@ -35,7 +35,8 @@
 // is gone or has a new start time, Host.Lost forgets what it had.
 //
 // Each second, Fleet.Export returns what the other gateways should know, at most 16 KB,
-// and Fleet.Import takes what came from each of them.
+// and Fleet.Import takes what came from each of them. Fleet.SetSecret takes the secret on
+// which they have agreed, without which they do not understand each other.
 //
 // Fleet.Explain returns what is expected of each instance for a request, and
 // Fleet.Pictures what is known about each, for people. Call.Estimate is to be compared

@@ -16,15 +16,21 @@ const (
 )
 
 // Export returns what other gateways should know: the prompts that were sent since it was
-// called last and what is pending now. It has at most 16 KB for each second since then;
-// the oldest prompts are left out where that is not enough, and counted.
+// called last and what is pending now; nil where there is neither, and there was nothing
+// pending before. It has at most 16 KB for each second since then; the oldest prompts are
+// left out where that is not enough, and counted.
 func (f *Fleet) Export(now time.Time) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := f.clock(now)
 	f.forgetSilent(at)
 	budget := int(maxSecond * min(max(at-f.news.since, 0), 1))
-	message, numbers := f.exportPending()
+	message, numbers, isPending := f.exportPending()
+	if len(numbers) == 0 && !f.news.wasPending {
+		f.news.reset(at)
+		return nil
+	}
+	f.news.wasPending = isPending
 	told := 0
 	var before []Block
 	for _, s := range slices.Backward(f.news.sendings) {
@@ -47,8 +53,9 @@ func (f *Fleet) Export(now time.Time) []byte {
 	return message
 }
 
-// exportPending begins a message, and returns which number each instance has in it.
-func (f *Fleet) exportPending() (message []byte, numbers map[*Instance]int) {
+// exportPending begins a message, and returns which number each instance has in it, and
+// whether anything is pending at one of them.
+func (f *Fleet) exportPending() (message []byte, numbers map[*Instance]int, isPending bool) {
 	numbers = map[*Instance]int{}
 	var listed []*Instance
 	list := func(i *Instance) {
@@ -68,13 +75,14 @@ func (f *Fleet) exportPending() (message []byte, numbers map[*Instance]int) {
 	message = append(message, version)
 	message = binary.AppendUvarint(message, uint64(len(listed)))
 	for _, i := range listed {
+		isPending = isPending || i.waiting > 0
 		message = binary.BigEndian.AppendUint64(message, i.id)
 		// What is done of the first of them is not taken off: until this is told again, new
 		// ones come in its place.
 		message = binary.AppendUvarint(message, uint64(min(i.pending, mostTokens)))
 		message = binary.AppendUvarint(message, uint64(min(i.waiting, mostRequests)))
 	}
-	return message, numbers
+	return message, numbers, isPending
 }
 
 // Dropped returns how many prompts other gateways were not told of.
@@ -111,6 +119,19 @@ func (f *Fleet) Import(gateway string, message []byte, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// Alone says that other gateways are not heard any more: what they have pending is
+// forgotten.
+func (f *Fleet) Alone() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forgetPeers()
+}
+
+func (f *Fleet) forgetPeers() {
+	clear(f.peers)
+	f.sumPeers()
 }
 
 // forgetSilent forgets what gateways have pending that have told nothing for a while.

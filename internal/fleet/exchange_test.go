@@ -79,6 +79,47 @@ func TestGatewaysTellWhatTheySent(t *testing.T) {
 	}
 }
 
+// TestNothingNewIsNotTold lets a gateway tell what it has sent, that it waits, and that it
+// does not wait any more, each once or for as long as it is so.
+func TestNothingNewIsNotTold(t *testing.T) {
+	f, _, of, _ := pair(2)
+	isTold := func(at float64, want bool, when string) {
+		t.Helper()
+		if message := f.Export(second(at)); (message != nil) != want {
+			t.Errorf("%s: a message of %d bytes", when, len(message))
+		}
+	}
+	isTold(1, false, "before the first call")
+	call := f.Choose(of, &Ask{Prompt: promptOf(textOf(3000, 1)), Tokens: 700}, second(1))
+	isTold(2, true, "a call has begun")
+	isTold(3, true, "it waits")
+	call.First(second(3))
+	isTold(4, true, "it waits no more")
+	isTold(5, false, "it is being answered")
+	call.End(Answer{}, second(5))
+	isTold(6, false, "it has ended")
+	f.Choose(of, &Ask{Prompt: promptOf(textOf(3000, 2)), Tokens: 700}, second(6)).Abort(second(6))
+	isTold(7, true, "a call came and went")
+	isTold(8, false, "a second later")
+}
+
+// TestAloneForgetsWhatOthersHavePending and not what they have sent.
+func TestAloneForgetsWhatOthersHavePending(t *testing.T) {
+	f, g, of, and := pair(1)
+	ask := &Ask{Prompt: promptOf(textOf(20_000, 1)), Tokens: 5000}
+	f.Choose(of, ask, second(1))
+	if err := g.Import("f", f.Export(second(2)), second(2)); err != nil {
+		t.Fatal(err)
+	}
+	g.Alone()
+	if p := g.Pictures(second(2))[0]; p.Others != 0 || p.Queue != 0 {
+		t.Errorf("%+v", p)
+	}
+	if e := g.Explain(and, ask, second(2))[0]; e.Matched < 0.9 {
+		t.Errorf("%.2f is believed to be cached", e.Matched)
+	}
+}
+
 // TestSilentGatewaysAreForgotten lets a gateway die that had calls waiting.
 func TestSilentGatewaysAreForgotten(t *testing.T) {
 	f, g, of, _ := pair(1)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/minio/highwayhash"
@@ -14,7 +15,7 @@ const maxHeld = 384 << 10
 
 // Options are what a fleet is made with.
 type Options struct {
-	// Secret is shared by the gateways that exchange what they know.
+	// Secret is shared by the gateways that exchange what they know. See SetSecret.
 	Secret Secret
 	// Gateway names this gateway. Gateways with different names break ties differently.
 	Gateway string
@@ -25,8 +26,9 @@ type Options struct {
 // choice has to see what all others have just sent, and holds the mutex for a microsecond
 // or two. Prompts are read outside of it.
 type Fleet struct {
-	options Options
+	gateway string
 	prompts sync.Pool
+	secret  atomic.Pointer[Secret] // changed with mu
 
 	mu        sync.Mutex
 	began     time.Time // where the clock of the fleet starts, which counts seconds
@@ -42,14 +44,16 @@ type Fleet struct {
 
 // New returns a fleet without instances.
 func New(options Options, now time.Time) *Fleet {
-	return &Fleet{
-		options: options,
+	f := &Fleet{
+		gateway: options.Gateway,
 		began:   now,
 		trust:   mostTrust,
 		hosts:   map[string]*Host{},
 		models:  map[string]*model{},
 		peers:   map[string]*peer{},
 	}
+	f.secret.Store(&options.Secret)
+	return f
 }
 
 // clock returns the time as the fleet counts it.
@@ -122,8 +126,8 @@ func (f *Fleet) Instance(host, modelName string) *Instance {
 	}
 	i := &Instance{fleet: f, host: h, model: m, weight: 1, speed: newSpeed()}
 	i.cache = &holder{order: newRecency(), capacity: firstCapacity}
-	i.id = identity(&f.options.Secret, host, modelName)
-	i.credit = firstCredit(f.options.Gateway, i.id)
+	i.id = identity(f.secret.Load(), host, modelName)
+	i.credit = firstCredit(f.gateway, i.id)
 	i.position = int32(m.index.add(i.cache))
 	h.instances = append(h.instances, i)
 	m.instances = append(m.instances, i)
@@ -137,17 +141,24 @@ func (i *Instance) Fleet() *Fleet { return i.fleet }
 
 // Borrow returns an empty prompt with a scope: see Prompt.Reset. Return takes it back.
 func (f *Fleet) Borrow(scope string) *Prompt {
-	if p, found := f.prompts.Get().(*Prompt); found {
-		p.Reset(scope)
-		return p
+	secret := f.secret.Load()
+	p, found := f.prompts.Get().(*Prompt)
+	if !found || p.secret != secret {
+		p = NewPrompt(secret)
 	}
-	p := NewPrompt(&f.options.Secret)
 	p.Reset(scope)
 	return p
 }
 
 // Return takes back a prompt that is not used any more.
 func (f *Fleet) Return(p *Prompt) { f.prompts.Put(p) }
+
+// Size returns how many instances there are.
+func (f *Fleet) Size() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.instances
+}
 
 // Name returns the name of the host.
 func (h *Host) Name() string { return h.name }

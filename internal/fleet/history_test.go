@@ -62,7 +62,7 @@ func (h *history) ask() *Ask {
 
 func (h *history) step() {
 	now := second(h.now)
-	switch rapid.IntRange(0, 12).Draw(h.T, "what") {
+	switch rapid.IntRange(0, 13).Draw(h.T, "what") {
 	default:
 		h.choose(h.f)
 	case 0, 1:
@@ -86,8 +86,10 @@ func (h *history) step() {
 		h.instance().host.Tell(Told{h.number("waiting"), h.number("running"), h.number("used"), h.number("capacity")}, now)
 	case 7:
 		h.choose(h.other)
-		if err := h.f.Import("g", h.other.Export(now), now); err != nil {
-			h.Fatal(err)
+		if message := h.other.Export(now); message != nil {
+			if err := h.f.Import("g", message, now); err != nil {
+				h.Fatal(err)
+			}
 		}
 		h.f.Export(now)
 	case 8:
@@ -103,6 +105,8 @@ func (h *history) step() {
 			h.instances = slices.Delete(h.instances, n, n+1)
 		}
 		h.addInstance()
+	case 11:
+		h.f.SetSecret(Secret{byte(rapid.IntRange(1, 2).Draw(h.T, "secret"))})
 	}
 }
 

@@ -10,6 +10,8 @@ type news struct {
 	last     map[Block]*Instance // where prompts went, by their last blocks
 	since    float64             // when the last message was made
 	dropped  int64               // prompts that no message had
+
+	wasPending bool // the last message told of something that is pending
 }
 
 // sending is a prompt that was sent to an instance.

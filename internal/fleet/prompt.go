@@ -6,10 +6,6 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// Secret keys the hashes of blocks. Gateways that exchange what they know share one, and
-// nobody without it can ask an index whether somebody wrote a text.
-type Secret [highwayhash.Size]byte
-
 // Block names a prompt from its first byte to the end of one of its blocks: equal blocks
 // have equal text before them. It has 40 bits of a keyed hash, so few that a block is
 // cheap to tell to other gateways, and so many that of a million lookups in a full index

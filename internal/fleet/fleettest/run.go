@@ -46,7 +46,7 @@ type Gateway interface {
 	Lost(engine int)
 }
 
-// Sharer is a gateway that tells others what it knows.
+// Sharer is a gateway that tells others what it knows, or nil where that is nothing new.
 type Sharer interface {
 	Export(now float64) []byte
 	Import(from string, message []byte, now float64)
@@ -213,6 +213,9 @@ func (s *simulation) exchange(now float64) {
 				break
 			}
 			message := from.Export(now)
+			if message == nil {
+				continue
+			}
 			for m, other := range s.gateways {
 				if m != n {
 					other.(Sharer).Import(strconv.Itoa(n), message, now)
