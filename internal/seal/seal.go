@@ -1,5 +1,6 @@
 // Package seal encrypts the secrets that are stored with the configuration, and signs
-// what is stored, with a master key that is not stored there.
+// what is stored, with a master key that is not stored there. Other keys that gateways have
+// in common are derived from it.
 package seal
 
 import (
@@ -48,8 +49,9 @@ type Keys struct {
 type key struct {
 	id   string
 	aead cipher.AEAD
-	// marking makes the nonces of sealed texts, and signing the signatures.
-	marking, signing []byte
+	// marking makes the nonces of sealed texts, signing the signatures, and deriving the
+	// keys for other purposes.
+	marking, signing, deriving []byte
 }
 
 // New returns keys made of texts. Without a current one it returns nil; the previous one
@@ -92,6 +94,7 @@ func newKey(text string) (*key, error) {
 	return &key{
 		id: hex.EncodeToString(derived("patchbay key id", idBytes)), aead: aead,
 		marking: derived("patchbay marks "+version, keyBytes), signing: derived("patchbay signatures "+version, keyBytes),
+		deriving: derived("patchbay derived keys "+version, keyBytes),
 	}, nil
 }
 
@@ -101,6 +104,14 @@ func (k *Keys) ID() string {
 		return ""
 	}
 	return k.current.id
+}
+
+// Derive fills a key for a purpose, which is the same wherever the current key is, and tells
+// nothing about it.
+func (k *Keys) Derive(purpose string, key []byte) {
+	// It fails for lengths of several kilobytes only.
+	made, _ := hkdf.Expand(sha256.New, k.current.deriving, purpose, len(key))
+	copy(key, made)
 }
 
 // Seal encrypts a text for a place. It can be opened for the same place only.

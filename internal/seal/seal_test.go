@@ -113,3 +113,22 @@ func TestSignatures(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDerivedKeysAreThoseOfTheCurrentKeyAndThePurpose: gateways with the same master key
+// derive the same keys, whatever their previous one is.
+func TestDerivedKeysAreThoseOfTheCurrentKeyAndThePurpose(t *testing.T) {
+	first, second := rand.Text()+rand.Text(), rand.Text()+rand.Text()
+	derived := func(k *Keys, purpose string) (key [32]byte) {
+		k.Derive(purpose, key[:])
+		return key
+	}
+	want := derived(keys(t, first, ""), "a")
+	if want == [32]byte{} || want != derived(keys(t, first, second), "a") {
+		t.Error("the same key and purpose give different keys, or none")
+	}
+	for _, other := range [][32]byte{derived(keys(t, first, ""), "b"), derived(keys(t, second, first), "a")} {
+		if other == want {
+			t.Error("another key or purpose gives the same key")
+		}
+	}
+}
