@@ -52,6 +52,8 @@ type Document struct {
 	// Written identifies the services as they were written, apart from defaults.
 	// It is empty where they were not read, or changed since.
 	Written string `json:"-"`
+	// NamesRedis says that the address of Redis was written, and is not the default.
+	NamesRedis bool `json:"-"`
 	// Resolve finds what the secrets of the services refer to, in the environment
 	// and the files that this document was read with. It resolves only the names that
 	// the document uses for its own services or lists in security.references. It is nil

@@ -69,6 +69,7 @@ func Load(src Source) (*Loaded, error) {
 		return nil, problems
 	}
 	document.Written = decoder.fingerprint("services")
+	document.NamesRedis = decoder.written["redis.url"] != nil
 	return &Loaded{Document: document, Origins: decoder.origins(), Warnings: over.warnings}, nil
 }
 
