@@ -72,6 +72,7 @@ var packageOrder = []string{
 	"internal/dialect/messages",
 	"internal/dialect/kinds",
 	"internal/fleet",
+	"internal/fleet/redisfleet",
 	"internal/simulator/engine",
 	"internal/fleet/fleettest",
 	"internal/prompts",

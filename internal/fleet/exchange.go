@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// maxSecond is how many bytes a gateway tells in a second.
-	maxSecond = 16 << 10
+	// MaxMessage is how many bytes a message has at most, and how many a gateway tells in a
+	// second.
+	MaxMessage = 16 << 10
 	// silence is after how many seconds what another gateway has pending is forgotten.
 	silence = 5.0
 	// maxListed is of how many instances a message tells, with 16 bytes for each at most.
@@ -24,7 +25,7 @@ func (f *Fleet) Export(now time.Time) []byte {
 	defer f.mu.Unlock()
 	at := f.clock(now)
 	f.forgetSilent(at)
-	budget := int(maxSecond * min(max(at-f.news.since, 0), 1))
+	budget := int(MaxMessage * min(max(at-f.news.since, 0), 1))
 	message, numbers, isPending := f.exportPending()
 	if len(numbers) == 0 && !f.news.wasPending {
 		f.news.reset(at)

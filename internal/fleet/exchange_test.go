@@ -149,7 +149,7 @@ func TestGatewaysTellAtMost16KBASecond(t *testing.T) {
 			sent++
 		}
 		message := f.Export(second(float64(tick) + 1))
-		if told += len(message); told > (tick+1)*maxSecond {
+		if told += len(message); told > (tick+1)*MaxMessage {
 			t.Fatalf("%d bytes in %d s", told, tick+1)
 		}
 		if err := g.Import("f", message, second(float64(tick)+1)); err != nil {
@@ -162,7 +162,7 @@ func TestGatewaysTellAtMost16KBASecond(t *testing.T) {
 	if g.Explain(and, last, second(6))[0].Matched < 0.9 {
 		t.Error("the newest prompt was left out")
 	}
-	if first := f.Export(second(6.001)); len(first) > maxSecond/100 {
+	if first := f.Export(second(6.001)); len(first) > MaxMessage/100 {
 		t.Errorf("%d bytes a millisecond later", len(first))
 	}
 }

@@ -16,9 +16,9 @@ import (
 // with numbers as in encoding/binary's Uvarint.
 const (
 	version = 1
-	// maxMessage is how many blocks are read from a message, which repeats with few bytes
+	// maxRead is how many blocks are read from a message, which repeats with few bytes
 	// what prompts have in common.
-	maxMessage = 64 << 10
+	maxRead = 64 << 10
 )
 
 // ErrMessage says that what came from another gateway is no message of a fleet.
@@ -67,7 +67,7 @@ func parse(message []byte) (pending []report, prompts []imported, err error) {
 		p := imported{instance: int(r.number(math.MaxInt32))}
 		same := int(r.number(uint64(len(before))))
 		fresh := int(r.number(uint64(len(r.message) / blockBytes)))
-		if total += same + fresh; same+fresh > maxDepth || total > maxMessage || p.instance >= len(pending) {
+		if total += same + fresh; same+fresh > maxDepth || total > maxRead || p.instance >= len(pending) {
 			return nil, nil, ErrMessage
 		}
 		p.blocks = append(make([]Block, 0, same+fresh), before[:same]...)
