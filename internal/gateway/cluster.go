@@ -39,11 +39,14 @@ func (g *Gateway) clusterSource() string {
 	switch {
 	case g.Document.Store.Config != "":
 		return inPostgres
-	case g.Shared.Stats().Limits > 0, g.sharesCounts():
+	case g.sharesInRedis():
 		return inRedis
 	}
 	return ""
 }
+
+// sharesInRedis reports whether gateways share limits, budgets or the ledger there.
+func (g *Gateway) sharesInRedis() bool { return g.Shared.Stats().Limits > 0 || g.sharesCounts() }
 
 // sharesCounts reports whether gateways share the ledger or the budgets.
 func (g *Gateway) sharesCounts() bool {

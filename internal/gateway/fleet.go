@@ -5,11 +5,26 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/fleet/redisfleet"
+	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
-// newFleet returns a fleet without instances, whose secret nobody knows.
-func newFleet(gateway string) *fleet.Fleet {
-	options := fleet.Options{Gateway: gateway}
+// openFleet makes a fleet without instances, whose secret nobody knows, and what lets it
+// agree with the fleets of other gateways.
+func (g *Gateway) openFleet() error {
+	doc := g.Document
+	options := fleet.Options{Gateway: g.id}
 	_, _ = rand.Read(options.Secret[:]) // it never fails
-	return fleet.New(options, time.Now())
+	g.Fleet = fleet.New(options, time.Now())
+	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	if err != nil {
+		return err
+	}
+	g.Exchange = redisfleet.New(redisfleet.Options{
+		Fleet: g.Fleet, Secret: options.Secret, Gateway: g.id,
+		Address: doc.Redis.URL, Prefix: doc.Redis.KeyPrefix, Keys: keys,
+		IsWanted: func() bool { return g.Fleet.Size() > 0 && (doc.NamesRedis || g.sharesInRedis()) },
+		Log:      g.log,
+	})
+	return nil
 }

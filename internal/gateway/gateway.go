@@ -25,6 +25,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control/files"
 	"github.com/patchbay-ai/patchbay/internal/discover"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/fleet/redisfleet"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/logs"
@@ -101,10 +102,11 @@ type Parts struct {
 	Current   *routing.Current  // holds the table in force
 	Transport *transport.Client // reaches the backends
 	Ledger    *quota.Ledger
-	Fleet     *fleet.Fleet    // the picture of the backends by which requests are sent
-	Shared    *tally.Pool     // what gateways share in Redis
-	Cluster   *cluster.Watch  // the gateways that share something
-	Recorder  *calls.Recorder // counts requests and keeps the latest calls
+	Fleet     *fleet.Fleet         // the picture of the backends by which requests are sent
+	Exchange  *redisfleet.Exchange // what gateways tell each other about it
+	Shared    *tally.Pool          // what gateways share in Redis
+	Cluster   *cluster.Watch       // the gateways that share something
+	Recorder  *calls.Recorder      // counts requests and keeps the latest calls
 	Memory    *admit.Memory
 	Uploads   *admit.Room // the space on disk for uploads
 	Actuator  *actuator.API
@@ -209,7 +211,9 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.Shared = g.newShared()
 	opened.add(g.Shared.Close)
 	g.Current.Share(g.Shared)
-	g.Fleet = newFleet(g.id)
+	if err = g.openFleet(); err != nil {
+		return err
+	}
 	g.Current.Follow(g.Fleet)
 	if g.credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.newMeter()); err != nil {
 		return err
@@ -243,6 +247,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		},
 		BudgetSharing: g.book.Sharing,
 		Shared:        g.Shared.Stats,
+		Exchange:      g.Exchange.Stats,
 		Cluster:       g.Cluster.View,
 		Config:        g.sources,
 		Ready:         g.ready,
@@ -421,6 +426,7 @@ func (g *Gateway) Start() {
 	sharing, endSharing := context.WithCancel(context.Background())
 	g.endSharing = endSharing
 	g.sharing.Go(func() { g.Shared.Run(sharing) })
+	g.background.Go(func() { g.Exchange.Run(ctx) })
 	g.background.Go(func() { g.Cluster.Run(ctx) })
 	g.background.Go(func() { g.Control.Follow(ctx) })
 	g.background.Go(func() { g.Recorder.Run(ctx) })

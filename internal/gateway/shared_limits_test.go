@@ -158,7 +158,8 @@ security:
 }
 
 // TestIdleGatewaySendsThreeCommandsASecond to Redis at most, whatever it shares: limits,
-// limits of keys, budgets, the ledger and the list of gateways.
+// limits of keys, budgets, the ledger, the list of gateways and what is known about the
+// fleet.
 func TestIdleGatewaySendsThreeCommandsASecond(t *testing.T) {
 	t.Parallel()
 	redis := storetest.Redis(t)
@@ -166,11 +167,15 @@ func TestIdleGatewaySendsThreeCommandsASecond(t *testing.T) {
 	yaml := sharedLimitYAML(gatewaytest.Instance("m", b.URL()), redis.URL, "capacity: 100, refill-rate: 100") +
 		fmt.Sprintf("security: {enabled: true, shared-limits: true, keys: [{id: k, key-sha256: %s, limits: {tokens-per-minute: 10000}, budgets: {day: {tokens: 1000000}}}]}\n",
 			gatewaytest.HashOf("secret"))
+	yaml = strings.Replace(yaml, "chat: {", "chat: {load-balancer: least-time, ", 1)
 	yaml = strings.Replace(yaml, "quota: {distributed: {timeout: 5s}}", "quota: {enabled: true, flush-interval-seconds: 5, distributed: {enabled: true, timeout: 5s}}", 1)
 	all := []*gatewaytest.Gateway{gatewaytest.Start(t, yaml), gatewaytest.Start(t, yaml)}
 	for _, g := range all {
 		g.Chat(gatewaytest.PlainHi, bearer("secret")...).Succeeds(t)
 	}
+	gatewaytest.Eventually(t, "the gateways exchange what they know", func() bool {
+		return all[0].Exchange.Stats().Others == 1 && all[1].Exchange.Stats().Others == 1
+	})
 	const long = 10 * time.Second
 	most := len(all) * 3 * int(long.Seconds())
 	gatewaytest.Eventually(t, "the gateways rest", func() bool {

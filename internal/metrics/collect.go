@@ -35,6 +35,7 @@ func (c *collector) collect() *gathered {
 	s.ledger(&state.Ledger)
 	s.budgets(&state.Budgets)
 	s.shared(&state.Shared)
+	s.exchange(&state.Exchange)
 	s.cluster(&state.Cluster)
 	s.configuration(&state.Config)
 	s.monitoring(&state.Monitoring)
@@ -164,6 +165,18 @@ func (s *scrape) shared(view *SharedView) {
 	s.value(famSharedFailures, float64(view.Store.Failures))
 	s.value(famSharedExchanges, float64(view.Exchanges))
 	s.value(famSharedDivided, float64(view.Divided))
+}
+
+// exchange adds what gateways tell each other about the fleet.
+func (s *scrape) exchange(view *ExchangeView) {
+	s.value(famExchangeHealthy, boolValue(view.Store.Healthy))
+	s.value(famExchangeFailures, float64(view.Store.Failures))
+	s.value(famExchangeOthers, float64(view.Others))
+	s.value(famExchangeSent, float64(view.Sent))
+	s.value(famExchangeReceived, float64(view.Received))
+	s.value(famExchangeIgnored, float64(view.Foreign), "secret")
+	s.value(famExchangeIgnored, float64(view.Malformed), "form")
+	s.value(famExchangeDropped, float64(view.Dropped))
 }
 
 // cluster adds the gateways that know each other.

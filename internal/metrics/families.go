@@ -90,6 +90,13 @@ const (
 	famSharedFailures
 	famSharedExchanges
 	famSharedDivided
+	famExchangeHealthy
+	famExchangeFailures
+	famExchangeOthers
+	famExchangeSent
+	famExchangeReceived
+	famExchangeIgnored
+	famExchangeDropped
 	famMembers
 	famMembersHealthy
 	famConfigHealthy
@@ -184,6 +191,13 @@ var families = [familyCount]Family{
 	famSharedFailures:    {"model_router_shared_limits_failures_total", "model.router.shared.limits.failures.total", "Exchanges of shared rate limits that failed.", "failures", CategoryCustom, nil, counter},
 	famSharedExchanges:   {"model_router_shared_limits_exchanges_total", "model.router.shared.limits.exchanges.total", "Round trips to the store of shared rate limits, each for all limits that need one.", "exchanges", CategoryCustom, nil, counter},
 	famSharedDivided:     {"model_router_shared_limits_divided_requests_total", "model.router.shared.limits.divided.requests.total", "Requests that were decided by this gateway's share of a shared rate limit, because the store did not answer.", "requests", CategoryCustom, nil, counter},
+	famExchangeHealthy:   {"model_router_fleet_exchange_healthy", "model.router.fleet.exchange.healthy", "Whether gateways can tell each other what they know about the fleet, or have nothing to tell: 1 or 0. While it is 0, this gateway is alone.", "", CategoryCustom, nil, gauge},
+	famExchangeFailures:  {"model_router_fleet_exchange_failures_total", "model.router.fleet.exchange.failures.total", "Connections for what gateways tell each other about the fleet that failed or were lost.", "failures", CategoryCustom, nil, counter},
+	famExchangeOthers:    {"model_router_fleet_exchange_gateways", "model.router.fleet.exchange.gateways", "Other gateways that tell this one what they know about the fleet.", "gateways", CategoryCustom, nil, gauge},
+	famExchangeSent:      {"model_router_fleet_exchange_sent_messages_total", "model.router.fleet.exchange.sent.messages.total", "Messages about the fleet that this gateway sent to others.", "messages", CategoryCustom, nil, counter},
+	famExchangeReceived:  {"model_router_fleet_exchange_received_messages_total", "model.router.fleet.exchange.received.messages.total", "Messages about the fleet that this gateway took from others.", "messages", CategoryCustom, nil, counter},
+	famExchangeIgnored:   {"model_router_fleet_exchange_ignored_messages_total", "model.router.fleet.exchange.ignored.messages.total", "Messages about the fleet that were ignored: made with another secret, or in a form that this release does not read.", "messages", CategoryCustom, []string{"reason"}, counter},
+	famExchangeDropped:   {"model_router_fleet_exchange_dropped_prompts_total", "model.router.fleet.exchange.dropped.prompts.total", "Prompts that other gateways were not told of, because there were more than fit into 16 KB a second.", "prompts", CategoryCustom, nil, counter},
 	famMembers:           {"model_router_cluster_members", "model.router.cluster.members", "Gateways that share the configuration or Redis, this one included, as this one sees them: up, behind (without the latest configuration) or away.", "", CategoryCustom, []string{"state"}, gauge},
 	famMembersHealthy:    {"model_router_cluster_healthy", "model.router.cluster.healthy", "Whether the list of gateways can be reached, or nothing is shared: 1 or 0.", "", CategoryCustom, nil, gauge},
 	famConfigHealthy:     {"model_router_config_source_healthy", "model.router.config.source.healthy", "Whether the configuration file was taken when it was read last, and whether the database of a shared configuration is there, or it is not in use: 1 or 0.", "", CategoryCustom, onSource, gauge},

@@ -15,6 +15,7 @@ type State struct {
 	Ledger     LedgerView
 	Budgets    BudgetsView
 	Shared     SharedView
+	Exchange   ExchangeView
 	Cluster    ClusterView
 	Config     ConfigView
 	Monitoring MonitoringView
@@ -55,6 +56,16 @@ type BudgetView struct {
 type SharedView struct {
 	Store              StoreView
 	Exchanges, Divided int64
+}
+
+// ExchangeView is the state of what gateways tell each other about the fleet.
+type ExchangeView struct {
+	Store          StoreView
+	Others         int
+	Sent, Received int64
+	// Foreign and Malformed count messages that were ignored, and Dropped prompts that
+	// others were not told of.
+	Foreign, Malformed, Dropped int64
 }
 
 // ClusterView is how many gateways there are in each state.

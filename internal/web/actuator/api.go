@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/fleet/redisfleet"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/quota"
@@ -54,6 +55,9 @@ type Options struct {
 	// Shared returns the state of the rate limits that gateways share; nil means that
 	// there are none.
 	Shared func() tally.Stats
+	// Exchange returns the state of what gateways tell each other about the fleet; nil means
+	// that they tell nothing.
+	Exchange func() redisfleet.Stats
 	// Cluster returns what is known of the gateways that share something; nil means that
 	// nothing is shared.
 	Cluster func() cluster.View

@@ -80,6 +80,12 @@ func (a *API) addDependencies(to map[string]health) {
 			add("sharedLimits", s.Failure, s.Failures)
 		}
 	}
+	if a.options.Exchange != nil {
+		if s := a.options.Exchange(); s.IsOn {
+			status, details := dependencyHealth(s.Failure, s.Failures)
+			to["fleetExchange"] = health{Status: status, Details: exchangeDetails{details, s.Others}}
+		}
+	}
 	if known, isShared := a.clusterHealth(); isShared {
 		to["cluster"] = known
 	}
@@ -109,6 +115,14 @@ func (a *API) budgetStores() (ledger quota.Stats, sharing budget.Sharing) {
 		sharing = a.options.BudgetSharing()
 	}
 	return ledger, sharing
+}
+
+// exchangeDetails say with how many other gateways this one agrees where requests go; 0
+// means that it is alone.
+type exchangeDetails struct {
+	dependencyDetails
+
+	Others int `json:"others"`
 }
 
 // clusterDetails count the gateways that share something, by their states.

@@ -22,7 +22,7 @@ const shownClients = 50
 func (a *API) state() metrics.State {
 	now := time.Now()
 	table := a.options.Current.Load()
-	state := metrics.State{Ledger: a.ledgerView(), Budgets: a.budgetsView(), Shared: a.sharedView(), Cluster: a.clusterView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
+	state := metrics.State{Ledger: a.ledgerView(), Budgets: a.budgetsView(), Shared: a.sharedView(), Exchange: a.exchangeView(), Cluster: a.clusterView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
 	if a.options.LinesDropped != nil {
 		state.Monitoring.LinesDropped = a.options.LinesDropped()
 	}
@@ -64,6 +64,17 @@ func (a *API) sharedView() metrics.SharedView {
 	return metrics.SharedView{
 		Store:     metrics.StoreView{Healthy: s.Failure == nil || s.Limits == 0, Failures: s.Failures},
 		Exchanges: s.Exchanges, Divided: s.Divided,
+	}
+}
+
+func (a *API) exchangeView() metrics.ExchangeView {
+	if a.options.Exchange == nil {
+		return metrics.ExchangeView{Store: metrics.StoreView{Healthy: true}}
+	}
+	s := a.options.Exchange()
+	return metrics.ExchangeView{
+		Store:  metrics.StoreView{Healthy: s.Failure == nil || !s.IsOn, Failures: s.Failures},
+		Others: s.Others, Sent: s.Sent, Received: s.Received, Foreign: s.Foreign, Malformed: s.Malformed, Dropped: s.Dropped,
 	}
 }
 

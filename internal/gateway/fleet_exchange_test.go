@@ -1,0 +1,90 @@
+package gateway_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/balance"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
+)
+
+// fleetYAML is a gateway that sends requests where their first token is expected soonest.
+func fleetYAML(backends ...*simulator.Backend) string {
+	return strings.Replace(gatewaytest.PoolYAML(backends...), "chat: {", "chat: {load-balancer: least-time, ", 1)
+}
+
+func redisYAML(redis *storetest.Server) string {
+	return "redis: {url: " + gatewaytest.Quote(redis.URL) + "}\n"
+}
+
+// isWith reports whether a gateway hears so many others.
+func isWith(g *gatewaytest.Gateway, others int) bool {
+	s := g.Exchange.Stats()
+	return s.Others == others && s.Failure == nil
+}
+
+// TestFleetExchangeShowsInHealthAndMetrics: how many others there are, and that a gateway is
+// alone without Redis. It serves on, and is in rotation.
+func TestFleetExchangeShowsInHealthAndMetrics(t *testing.T) {
+	t.Parallel()
+	redis := storetest.Redis(t)
+	b := gatewaytest.StartBackend(t)
+	yaml := fleetYAML(b) + redisYAML(redis)
+	r, other := gatewaytest.Start(t, yaml), gatewaytest.Start(t, yaml)
+	gatewaytest.Eventually(t, "the gateways know each other", func() bool { return isWith(r, 1) && isWith(other, 1) })
+	component := func() string { return r.Do(http.MethodGet, "/actuator/health/fleetExchange", "").Body }
+	if health := component(); !strings.Contains(health, `"UP"`) || !strings.Contains(health, `"others":1`) {
+		t.Errorf("%s", health)
+	}
+	gatewaytest.Eventually(t, "a message counts", func() bool {
+		other.Chat(gatewaytest.PlainHi).Succeeds(t)
+		metrics := r.Do(http.MethodGet, "/actuator/prometheus", "").Succeeds(t).Body
+		return strings.Contains(metrics, "model_router_fleet_exchange_healthy 1") && strings.Contains(metrics, "model_router_fleet_exchange_gateways 1") &&
+			!strings.Contains(metrics, "model_router_fleet_exchange_received_messages_total 0\n") &&
+			strings.Contains(metrics, `model_router_fleet_exchange_ignored_messages_total{reason="secret"} 0`)
+	})
+	redis.Kill()
+	gatewaytest.Eventually(t, "the outage shows", func() bool { return strings.Contains(component(), `"DEGRADED"`) })
+	if health := component(); !strings.Contains(health, `"others":0`) {
+		t.Errorf("%s", health)
+	}
+	metrics := r.Do(http.MethodGet, "/actuator/prometheus", "").Succeeds(t).Body
+	if !strings.Contains(metrics, "model_router_fleet_exchange_healthy 0") {
+		t.Error("the metrics do not say that the gateway is alone")
+	}
+	r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	r.Do(http.MethodGet, "/actuator/health/readiness", "").Succeeds(t)
+	redis.Start()
+	gatewaytest.Eventually(t, "the gateways know each other again", func() bool { return isWith(r, 1) && isWith(other, 1) })
+	if strings.Count(r.Logs.String(), "what gateways know about the fleet cannot be exchanged") != 1 {
+		t.Error("the log does not say so once")
+	}
+}
+
+// TestExchangeNeedsAFleetAndARedis: gateways that balance otherwise tell nothing, nor do
+// those that were not told of a Redis. An edit changes that.
+func TestExchangeNeedsAFleetAndARedis(t *testing.T) {
+	t.Parallel()
+	redis := storetest.Redis(t)
+	b := gatewaytest.StartBackend(t)
+	without := gatewaytest.Start(t, fleetYAML(b))
+	other := gatewaytest.Start(t, fleetYAML(b)+redisYAML(redis))
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+redisYAML(redis))
+	gatewaytest.Eventually(t, "the other one is there", func() bool { return isWith(other, 0) && other.Exchange.Stats().Sent > 0 })
+	for _, g := range []*gatewaytest.Gateway{without, r} {
+		if s := g.Exchange.Stats(); s.IsOn || s.Sent+s.Failures != 0 {
+			t.Errorf("%+v", s)
+		}
+		if reply := g.Do(http.MethodGet, "/actuator/health/fleetExchange", ""); reply.Status != http.StatusNotFound {
+			t.Errorf("%d %s", reply.Status, reply.Body)
+		}
+	}
+	r.ChangeChat(func(s *config.Service) { s.LoadBalancer = balance.LeastTime })
+	gatewaytest.Eventually(t, "it takes part", func() bool { return isWith(r, 1) && isWith(other, 1) })
+	r.ChangeChat(func(s *config.Service) { s.LoadBalancer = balance.RoundRobin })
+	gatewaytest.Eventually(t, "it does not any more", func() bool { return !r.Exchange.Stats().IsOn })
+}
