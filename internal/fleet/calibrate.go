@@ -24,6 +24,9 @@ func (i *Instance) calibrate(c *Call, answer Answer) {
 	if answer.PromptTokens <= 0 || answer.CachedTokens < 0 || answer.CachedTokens > answer.PromptTokens || c.size == 0 {
 		return
 	}
+	if i.countsCached = i.countsCached || answer.CachedTokens > 0; !i.countsCached {
+		return // many backends write 0 and count nothing
+	}
 	got := float64(answer.CachedTokens) / float64(answer.PromptTokens) * float64(c.size)
 	expected := float64(blocksEnd(c.depth))
 	slack := float64(grain + blockSize(c.depth))

@@ -54,6 +54,9 @@ func TestCacheThatWasEmptiedIsNoticed(t *testing.T) {
 		asks = append(asks, &fleet.Ask{Prompt: read(randomText(rng, 40_000)), Tokens: 10_000})
 		answer(f.Choose(all, asks[len(asks)-1], at(0)), 1, 2)
 	}
+	seen := f.Choose(all, asks[9], at(5))
+	seen.First(at(6))
+	seen.End(fleet.Answer{PromptTokens: 9000, CachedTokens: 8900, OutputTokens: 10}, at(7))
 	for n, ask := range asks[:4] {
 		call := f.Choose(all, ask, at(10))
 		if known := call.Estimate.Matched > 0.5; known != (n < 3) {
@@ -76,6 +79,9 @@ func TestRemovedInstanceDisturbsNobody(t *testing.T) {
 		answer(f.Choose(all, ask, at(0)), 1, 2)
 		asks, calls = append(asks, ask), append(calls, f.Choose(all, ask, at(3)))
 	}
+	counts := f.Choose(all, asks[0], at(3))
+	counts.First(at(3.5))
+	counts.End(fleet.Answer{PromptTokens: 10_000, CachedTokens: 9_900, OutputTokens: 1}, at(3.5))
 	all[0].Remove()
 	all = []*fleet.Instance{f.Instance("new", "m")}
 	for _, ask := range asks {
@@ -198,6 +204,21 @@ func TestEngineWithoutACacheIsBelieved(t *testing.T) {
 	ask := &fleet.Ask{Prompt: read(randomText(rand.New(rand.NewPCG(1, 1)), 400_000)), Tokens: 100_000}
 	answer(f.Choose(all, ask, at(0)), 1, 2)
 	if matched := f.Explain(all, ask, at(3))[0].Matched; matched > 0.1 {
+		t.Errorf("%.2f of the prompt is believed to be cached", matched)
+	}
+}
+
+// TestBackendThatCountsNoCachedTokensKeepsItsPlaceInTheIndex lets every answer say that
+// nothing was cached, as servers do that write the number and do not know it.
+func TestBackendThatCountsNoCachedTokensKeepsItsPlaceInTheIndex(t *testing.T) {
+	f, all := team(1)
+	ask := &fleet.Ask{Prompt: read(randomText(rand.New(rand.NewPCG(1, 1)), 40_000)), Tokens: 10_000}
+	for n := range 10 {
+		call := f.Choose(all, ask, at(float64(n)))
+		call.First(at(float64(n) + 0.1))
+		call.End(fleet.Answer{PromptTokens: 9000, CachedTokens: 0, OutputTokens: 10}, at(float64(n)+0.2))
+	}
+	if matched := f.Explain(all, ask, at(20))[0].Matched; matched < 0.9 {
 		t.Errorf("%.2f of the prompt is believed to be cached", matched)
 	}
 }

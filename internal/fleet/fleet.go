@@ -90,6 +90,9 @@ type Instance struct {
 	credit   float64 // breaks ties: see inTurn
 	position int32   // in the index
 	state    residence
+	// countsCached says that an answer has told of tokens from the cache, so that others
+	// which tell of none mean it.
+	countsCached bool
 
 	fleet    *Fleet
 	id       uint64 // names it to other gateways
