@@ -10,15 +10,19 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/engines"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
+	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
-// engine is an engine of which tests change what it says. Paths that it does not know are
+// speaker is an engine of which tests change what it says. Paths that it does not know are
 // not found.
-type engine map[string]string
+type speaker map[string]string
 
-func (e engine) answer(r *http.Request) string {
+func (e speaker) answer(r *http.Request) string {
 	body, known := e[r.URL.Path]
 	switch {
 	case r.URL.Path == "/health", r.URL.Path == "/v1/models", r.URL.Path == "/api/version":
@@ -30,7 +34,7 @@ func (e engine) answer(r *http.Request) string {
 }
 
 // tells makes a vLLM say how much it has to do, and when it was started.
-func (e engine) tells(waiting, start int) {
+func (e speaker) tells(waiting, start int) {
 	e["/metrics"] = fmt.Sprintf(`process_start_time_seconds %d
 vllm:num_requests_waiting{engine="0",model_name="m"} %d
 vllm:num_requests_running{engine="0",model_name="m"} 3
@@ -86,7 +90,7 @@ func pictureOf(t *testing.T, all *fleet.Fleet, model string) fleet.Picture {
 func TestEnginesAreAskedWithTheirChecksAndOftenWhileInUse(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *watched, n *network) {
-		e := engine{}
+		e := speaker{}
 		e.tells(7, 1000)
 		n.answer("h:80", e.answer)
 		n.answer("other:80", e.answer)
@@ -96,7 +100,7 @@ func TestEnginesAreAskedWithTheirChecksAndOftenWhileInUse(t *testing.T) {
 		pass(10 * time.Minute)
 		checks, idle := n.countOf("h:80", "/health"), n.countOf("h:80", "/metrics")
 		if idle != checks || idle > 25 {
-			t.Errorf("an idle engine was asked %d times with %d checks", idle, checks)
+			t.Errorf("an idle speaker was asked %d times with %d checks", idle, checks)
 		}
 		end := busy(t, i)
 		pass(time.Minute)
@@ -119,12 +123,12 @@ func TestEnginesAreAskedWithTheirChecksAndOftenWhileInUse(t *testing.T) {
 func TestWhatEnginesTellIsKnownToTheFleet(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *watched, n *network) {
-		e := engine{}
+		e := speaker{}
 		e.tells(7, 1000)
 		n.answer("vllm:80", e.answer)
-		n.answer("ollama:80", engine{"/api/ps": `{"models":[{"name":"loaded:latest"}]}`}.answer)
-		n.answer("llama:80", engine{"/props": `{"total_slots":2,"default_generation_settings":{"n_ctx":100},"is_sleeping":true}`}.answer)
-		n.answer("router:80", engine{
+		n.answer("ollama:80", speaker{"/api/ps": `{"models":[{"name":"loaded:latest"}]}`}.answer)
+		n.answer("llama:80", speaker{"/props": `{"total_slots":2,"default_generation_settings":{"n_ctx":100},"is_sleeping":true}`}.answer)
+		n.answer("router:80", speaker{
 			"/props":  `{"role":"router","max_instances":1}`,
 			"/models": `{"data":[{"id":"c","status":{"value":"loaded"}},{"id":"d","status":{"value":"unloaded"}}]}`,
 		}.answer)
@@ -151,7 +155,7 @@ func TestWhatEnginesTellIsKnownToTheFleet(t *testing.T) {
 			}
 		}
 		if n.countOf("vllm:80", "/metrics") != 1 || n.countOf("ollama:80", "/api/ps") != 1 {
-			t.Error("models of one engine do not share a question")
+			t.Error("models of one speaker do not share a question")
 		}
 		for _, p := range n.seen("vllm:80") {
 			if p.header.Get("Authorization") != "Bearer secret" {
@@ -165,7 +169,7 @@ func TestWhatEnginesTellIsKnownToTheFleet(t *testing.T) {
 func TestIdleLlamaCppMayFallAsleep(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *watched, n *network) {
-		n.answer("h:80", engine{
+		n.answer("h:80", speaker{
 			"/props":   `{"total_slots":1,"default_generation_settings":{"n_ctx":100}}`,
 			"/metrics": "llamacpp:requests_deferred 4\n",
 			"/slots":   `[{"id":0,"is_processing":true,"next_token":[{"n_decoded":0}]}]`,
@@ -187,7 +191,7 @@ func TestIdleLlamaCppMayFallAsleep(t *testing.T) {
 func TestEngineThatTellsNothingIsAskedSeldom(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *watched, n *network) {
-		e := engine{}
+		e := speaker{}
 		n.answer("h:80", e.answer)
 		all := newEngines()
 		i := f.joined(all, "openai", "m", "http://h", nil)
@@ -261,7 +265,7 @@ func TestLiesOfEnginesAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	for _, lie := range []string{"-1", "NaN", "1e18", "+Inf", "-Inf"} {
 		inBubble(t, func(t *testing.T, f *watched, n *network) {
-			e := engine{"/metrics": strings.ReplaceAll("vllm:num_requests_waiting L\nvllm:num_requests_running L\nvllm:kv_cache_usage_perc L\nvllm:prompt_tokens_total L\n", "L", lie) +
+			e := speaker{"/metrics": strings.ReplaceAll("vllm:num_requests_waiting L\nvllm:num_requests_running L\nvllm:kv_cache_usage_perc L\nvllm:prompt_tokens_total L\n", "L", lie) +
 				fmt.Sprintf("vllm:cache_config_info{block_size=%q,num_gpu_blocks=%q} 1\n", lie, lie)}
 			n.answer("h:80", e.answer)
 			all := newEngines()
@@ -275,7 +279,7 @@ func TestLiesOfEnginesAreNotBelieved(t *testing.T) {
 		})
 	}
 	inBubble(t, func(t *testing.T, f *watched, n *network) {
-		e := engine{}
+		e := speaker{}
 		e.tells(500, 1000)
 		n.answer("h:80", e.answer)
 		all := newEngines()
@@ -301,20 +305,20 @@ func remember(all *fleet.Fleet, i *Instance) {
 func TestEngineThatRestartsIsEmpty(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		happens func(e engine, n *network)
+		happens func(e speaker, n *network)
 		isEmpty bool
 	}{
-		"nothing":                   {func(engine, *network) {}, false},
-		"another process":           {func(e engine, _ *network) { e.tells(7, 2000) }, true},
-		"a clock that is corrected": {func(e engine, _ *network) { e.tells(7, 1001) }, false},
-		"refused connections":       {func(_ engine, n *network) { n.down("h:80"); pass(40 * time.Second) }, true},
-		"a model that is loaded":    {func(_ engine, n *network) { n.set("h:80", sayLoading); pass(40 * time.Second) }, true},
-		"an error for a while":      {func(_ engine, n *network) { n.set("h:80", sayBroken); pass(40 * time.Second) }, false},
-		"silence for a while":       {func(_ engine, n *network) { n.set("h:80", sayNothing); pass(40 * time.Second) }, false},
+		"nothing":                   {func(speaker, *network) {}, false},
+		"another process":           {func(e speaker, _ *network) { e.tells(7, 2000) }, true},
+		"a clock that is corrected": {func(e speaker, _ *network) { e.tells(7, 1001) }, false},
+		"refused connections":       {func(_ speaker, n *network) { n.down("h:80"); pass(40 * time.Second) }, true},
+		"a model that is loaded":    {func(_ speaker, n *network) { n.set("h:80", sayLoading); pass(40 * time.Second) }, true},
+		"an error for a while":      {func(_ speaker, n *network) { n.set("h:80", sayBroken); pass(40 * time.Second) }, false},
+		"silence for a while":       {func(_ speaker, n *network) { n.set("h:80", sayNothing); pass(40 * time.Second) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, f *watched, n *network) {
-				e := engine{}
+				e := speaker{}
 				e.tells(7, 1000)
 				n.answer("h:80", e.answer)
 				all := newEngines()
@@ -339,7 +343,7 @@ func TestEngineThatRestartsIsEmpty(t *testing.T) {
 func TestProcessesBehindOneAddressAreNoRestarts(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *watched, n *network) {
-		replicas := []engine{{}, {}}
+		replicas := []speaker{{}, {}}
 		var next atomic.Int64
 		for k, e := range replicas {
 			e.tells(k, 1000*(k+1))
@@ -371,7 +375,7 @@ func TestManyEnginesAreAskedLessOften(t *testing.T) {
 		all := newEngines()
 		var list []*Instance
 		for k := range hosts {
-			e := engine{}
+			e := speaker{}
 			e.tells(1, 1000)
 			n.answer(fmt.Sprintf("h%d:80", k), e.answer)
 			i := makeInstance(t, "vllm", "m", fmt.Sprintf("http://h%d", k), nil, nil)
@@ -400,4 +404,44 @@ func TestManyEnginesAreAskedLessOften(t *testing.T) {
 			t.Errorf("%d connections at a time", n.peak)
 		}
 	})
+}
+
+// TestSimulatedEnginesAreUnderstood asks engines of the simulator over HTTP, which have the
+// ways of real ones, and lets them lie.
+func TestSimulatedEnginesAreUnderstood(t *testing.T) {
+	t.Parallel()
+	for kind, of := range map[string]simulator.Kind{"vllm": simulator.VLLM, "llamacpp": simulator.LlamaCpp, "ollama": simulator.Ollama} {
+		b := startBackend(t, simulator.Options{Kind: of, Models: []string{"m"}, Engine: &engine.Spec{Block: 16, Cache: 3200, Token: 0.001, Decode: 0.001, Width: 1, Slots: 2}})
+		i := makeInstance(t, kind, "m", b.URL(), nil, nil)
+		client := transport.New(transport.Options{})
+		defer client.Close()
+		p := prober{client, client.Connect}
+		listen := func() (all engines.Report) {
+			all = engines.NewReport()
+			for _, q := range questionsTo(i) {
+				report, outcome := p.ask(t.Context(), i.Origin, q, i.Target, []string{"m"})
+				if outcome == understood {
+					all.Add(&report)
+				} else if q.path != "/models" {
+					t.Errorf("%s at %s: %v", kind, q.path, outcome)
+				}
+			}
+			return all
+		}
+		if got := listen(); kind == "ollama" && !got.TellsModels || kind != "ollama" && (got.Waiting != 0 || got.Running != 0 || got.Capacity != 3200) {
+			t.Errorf("%s: %+v", kind, got)
+		}
+		for _, number := range []string{"-1", "NaN"} {
+			b.Lie(&simulator.Lie{Number: number})
+			if kind == "vllm" {
+				if got := listen(); got.Waiting >= 0 || got.Running >= 0 || got.Used >= 0 {
+					t.Errorf("%s: %s is read as %+v", kind, number, got)
+				}
+			}
+		}
+		b.Lie(&simulator.Lie{Model: "other"})
+		if got := listen(); kind == "vllm" && got.Waiting != -1 || kind == "ollama" && len(got.Awake) != 0 {
+			t.Errorf("%s tells of another model: %+v", kind, got)
+		}
+	}
 }

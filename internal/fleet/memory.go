@@ -142,6 +142,9 @@ func (h *Host) Has(awake, asleep []string) {
 		case slices.Contains(awake, i.model.name):
 			i.state = loaded
 		case slices.Contains(asleep, i.model.name):
+			if i.state != sleeping {
+				i.clear() // engines give up the cache of a model that falls asleep
+			}
 			i.state = sleeping
 		case i.state == loading:
 		default:

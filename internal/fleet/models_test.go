@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/fleet"
@@ -86,5 +87,23 @@ func TestHostsTellWhichModelsTheyHave(t *testing.T) {
 	call.Abort(at(1))
 	if states() != [2]string{"absent", "absent"} {
 		t.Errorf("%v after the only call that needed the model was given up", states())
+	}
+}
+
+// TestModelThatSleepsHasNoCache lets a model that has a prompt in its cache fall asleep and
+// wake up.
+func TestModelThatSleepsHasNoCache(t *testing.T) {
+	f, all := team(1)
+	ask := &fleet.Ask{Prompt: read(randomText(rand.New(rand.NewPCG(1, 1)), 40_000)), Tokens: 10_000}
+	answer(f.Choose(all, ask, at(0)), 1, 2)
+	host := all[0].Host()
+	for n, c := range []struct {
+		awake, asleep []string
+		matched       bool
+	}{{[]string{"m"}, nil, true}, {nil, []string{"m"}, false}, {[]string{"m"}, nil, false}} {
+		host.Has(c.awake, c.asleep)
+		if matched := f.Explain(all, ask, at(3))[0].Matched; matched > 0 != c.matched {
+			t.Errorf("%d: %.2f of the prompt is believed to be cached", n, matched)
+		}
 	}
 }
