@@ -29,6 +29,7 @@ type Call struct {
 	sent    float64 // when
 	first   float64 // when its first token came
 	isSeen  bool    // the first token was seen to come
+	tokens  float64 // of the prompt
 	need    float64 // tokens of prefill
 	takes   float64 // seconds for these
 	ahead   float64 // the same, with those in front of it
@@ -52,7 +53,7 @@ func (f *Fleet) begin(chosen *weighed, least work, ask *Ask, now float64) *Call 
 	i := chosen.instance
 	c := &Call{
 		Instance: i, Estimate: chosen.estimate(least),
-		epoch: i.host.epoch, whole: ask.Whole, sent: now,
+		epoch: i.host.epoch, whole: ask.Whole, sent: now, tokens: ask.tokens(),
 		need: chosen.need, takes: chosen.need * i.perToken, depth: chosen.depth, size: ask.Prompt.size,
 		ahead:   chosen.queue/i.perToken + chosen.need,
 		claimed: i.host.told.work(now),
@@ -113,7 +114,7 @@ func (c *Call) First(now time.Time) {
 	if c == nil {
 		return
 	}
-	f := c.Instance.fleet
+	f := c.Instance.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c.stage != waits || c.epoch != c.Instance.host.epoch {
@@ -142,7 +143,7 @@ func (c *Call) End(answer Answer, now time.Time) {
 	if c == nil {
 		return
 	}
-	f := c.Instance.fleet
+	f := c.Instance.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c.stage == ended || c.epoch != c.Instance.host.epoch {
@@ -157,6 +158,7 @@ func (c *Call) End(answer Answer, now time.Time) {
 		i.speed.decode.learn(at-c.first, outputs-1)
 	}
 	i.calibrate(c, answer)
+	i.lately.note(c, answer, at)
 	c.finish(at)
 }
 
@@ -165,7 +167,7 @@ func (c *Call) Abort(now time.Time) {
 	if c == nil {
 		return
 	}
-	f := c.Instance.fleet
+	f := c.Instance.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c.stage == ended || c.epoch != c.Instance.host.epoch {
@@ -197,7 +199,7 @@ func (c *Call) finish(now float64) {
 // answer where that came whole. The backend's own word on its prefill counts for more.
 func (c *Call) learn(seconds, outputs, prefill float64) {
 	i := c.Instance
-	i.fleet.judge(c, seconds)
+	i.host.fleet.judge(c, seconds)
 	i.answered(seconds-(c.Estimate.Expected-c.Estimate.Load)-outputs*i.speed.decode.value(), c.Estimate.Load > 0)
 	switch {
 	case prefill > 0:

@@ -94,9 +94,9 @@ type Instance struct {
 	// which tell of none mean it.
 	countsCached bool
 
-	fleet    *Fleet
 	id       uint64 // names it to other gateways
 	cache    *holder
+	lately   *lately // what became of its calls
 	speed    speed
 	memory   memory
 	pending  float64 // tokens of prefill of own calls whose first token has not come
@@ -127,7 +127,8 @@ func (f *Fleet) Instance(host, modelName string) *Instance {
 		m = &model{name: modelName, index: newIndex(), times: firstTimes}
 		f.models[modelName] = m
 	}
-	i := &Instance{fleet: f, host: h, model: m, weight: 1, speed: newSpeed()}
+	i := &Instance{host: h, model: m, weight: 1, speed: newSpeed()}
+	i.lately = new(lately)
 	i.cache = &holder{order: newRecency(), capacity: firstCapacity}
 	i.id = identity(f.secret.Load(), host, modelName)
 	i.credit = firstCredit(f.gateway, i.id)
@@ -140,7 +141,7 @@ func (f *Fleet) Instance(host, modelName string) *Instance {
 }
 
 // Fleet returns the fleet that the instance belongs to.
-func (i *Instance) Fleet() *Fleet { return i.fleet }
+func (i *Instance) Fleet() *Fleet { return i.host.fleet }
 
 // Borrow returns an empty prompt with a scope: see Prompt.Reset. Return takes it back.
 func (f *Fleet) Borrow(scope string) *Prompt {
@@ -174,8 +175,8 @@ func (i *Instance) Model() string { return i.model.name }
 
 // SetWeight gives the instance another weight than 1: see Choose.
 func (i *Instance) SetWeight(weight float64) {
-	i.fleet.mu.Lock()
-	defer i.fleet.mu.Unlock()
+	i.host.fleet.mu.Lock()
+	defer i.host.fleet.mu.Unlock()
 	if !(weight >= leastWeight) { // no comparison holds for NaN
 		weight = leastWeight
 	}
@@ -189,7 +190,7 @@ const (
 
 // Remove takes the instance out of the fleet. Calls that it has may go on and end.
 func (i *Instance) Remove() {
-	f := i.fleet
+	f := i.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i.model.index.remove(int(i.position))

@@ -24,6 +24,8 @@ type Picture struct {
 	// Told is what the engine said last, and Trust how far engines are believed, from 0 to 1.
 	Told  Told
 	Trust float64
+	// Use is what became of its calls lately.
+	Use Use
 }
 
 // Pictures returns what is known about each instance, by host and model.
@@ -33,19 +35,32 @@ func (f *Fleet) Pictures(now time.Time) []Picture {
 	at := f.clock(now)
 	var all []Picture
 	for _, h := range f.hosts {
-		queue := h.wait(at)
 		for _, i := range h.instances {
-			all = append(all, Picture{
-				Host: h.name, Model: i.model.name, Queue: queue,
-				Waiting: int(i.waiting), Decoding: int(i.decoding), Others: int(i.theirs),
-				Cached: i.cache.bytes, Capacity: int64(i.cache.capacity),
-				PerToken: i.perToken, PerOutput: i.speed.decode.value(),
-				State: i.state.String(), Told: h.told.Told, Trust: f.trust / mostTrust,
-			})
+			all = append(all, i.picture(at))
 		}
 	}
 	slices.SortFunc(all, func(a, b Picture) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Model, b.Model))
 	})
 	return all
+}
+
+// Picture returns what is known about the instance.
+func (i *Instance) Picture(now time.Time) Picture {
+	i.host.fleet.mu.Lock()
+	defer i.host.fleet.mu.Unlock()
+	return i.picture(i.host.fleet.clock(now))
+}
+
+func (i *Instance) picture(now float64) Picture {
+	var counted tally
+	i.lately.sum(&counted, now)
+	return Picture{
+		Host: i.host.name, Model: i.model.name, Queue: i.host.wait(now),
+		Waiting: int(i.waiting), Decoding: int(i.decoding), Others: int(i.theirs),
+		Cached: i.cache.bytes, Capacity: int64(i.cache.capacity),
+		PerToken: i.perToken, PerOutput: i.speed.decode.value(),
+		State: i.state.String(), Told: i.host.told.Told, Trust: i.host.fleet.trust / mostTrust,
+		Use: counted.use(),
+	}
 }

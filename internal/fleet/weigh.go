@@ -33,6 +33,9 @@ type Estimate struct {
 	Avoidable float64
 	// Cost is what the rule compares.
 	Cost float64
+	// Blind and BlindMatched are what Expected and Matched are on average over all instances
+	// that could be chosen, by their weights: what a choice that does not look comes to.
+	Blind, BlindMatched float64
 }
 
 // weighed is what the rule needs of an instance.
@@ -52,6 +55,7 @@ func (w *weighed) estimate(least work) Estimate {
 	return Estimate{
 		Instance: w.instance, Matched: w.matched, Queue: w.queue, Prefill: prefill, Load: w.load,
 		Expected: w.queue + prefill + w.load, Avoidable: w.avoidable(least), Cost: w.cost,
+		Blind: least.blind, BlindMatched: least.blindMatched,
 	}
 }
 
@@ -61,8 +65,9 @@ func (w *weighed) avoidable(least work) float64 {
 	return (w.need-least.need)*w.instance.perToken + w.load + w.again - least.load
 }
 
-// work is the least that any instance has to do: tokens of prefill, and seconds to load.
-type work struct{ need, load float64 }
+// work is the least that any instance has to do: tokens of prefill, and seconds to load. It
+// also has what is expected on average.
+type work struct{ need, load, blind, blindMatched float64 }
 
 // Choose chooses one of the instances, all of which could take the request, and returns
 // it as a call that has begun; nil where there is none to choose from. It takes the one
@@ -114,7 +119,7 @@ func (f *Fleet) Explain(from []*Instance, ask *Ask, now time.Time) []Estimate {
 func (f *Fleet) weigh(from []*Instance, ask *Ask, now float64) ([]weighed, work) {
 	all := slices.Grow(f.weighed[:0], len(from))[:len(from)]
 	f.weighed = all
-	least, weights := work{math.Inf(1), math.Inf(1)}, 0.0
+	least, weights := work{need: math.Inf(1), load: math.Inf(1)}, 0.0
 	m, tokens := matcher{prompt: ask.Prompt}, ask.tokens()
 	for n, i := range from {
 		w := &all[n]
@@ -126,14 +131,18 @@ func (f *Fleet) weigh(from []*Instance, ask *Ask, now float64) ([]weighed, work)
 		least.need, least.load = min(least.need, w.need), min(least.load, w.load+w.again)
 		weights += i.weight
 	}
-	mean := weights / float64(len(from))
+	mean, blind, matched := weights/float64(len(from)), 0.0, 0.0
 	for n := range all {
 		w := &all[n]
-		w.cost = w.need*w.instance.perToken + w.load + price*w.avoidable(least)
+		own := w.need*w.instance.perToken + w.load
+		w.cost = own + price*w.avoidable(least)
+		blind += w.instance.weight * (w.queue + own)
+		matched += w.instance.weight * w.matched
 		if w.queue > 0 {
 			w.cost += w.queue * mean / w.instance.weight
 		}
 	}
+	least.blind, least.blindMatched = blind/weights, matched/weights
 	return all, least
 }
 

@@ -1,0 +1,175 @@
+package fleet
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// spanCount spans of spanSeconds are how far back Use looks.
+	spanCount   = 10
+	spanSeconds = 30.0
+	// ratioSteps are the steps between a ratio and its double, and mostDoubled how often a
+	// ratio that is told apart from greater ones is doubled, or halved.
+	ratioSteps  = 4
+	mostDoubled = 5
+	ratioCount  = 2*mostDoubled*ratioSteps + 1
+)
+
+// UseTime is how far back Use looks.
+const UseTime = spanCount * spanSeconds * time.Second
+
+// Use is what became of the calls of the last minutes that came to their end. Numbers are
+// zero where nothing is known.
+type Use struct {
+	// Calls counts complete answers, and Streams those whose first token was seen.
+	Calls, Streams int
+	// HitRate is the share of the tokens of prompts that came from a cache: as the engines
+	// told it where IsTold, else as the index believed.
+	HitRate float64
+	IsTold  bool
+	// BlindHitRate is the same for a choice that does not look, as the index believed.
+	BlindHitRate float64
+	// Prefill is how many seconds the prefills would have taken without caches, and Saved
+	// how many of them caches saved: an estimate.
+	Prefill, Saved float64
+	// FirstToken is the mean time to the first token of the streams, Expected what was
+	// expected before they were sent, and Blind what a choice that does not look would have
+	// come to. It is an estimate, corrected by what the others came to, and a low one: it
+	// takes caches and queues as a choice that looks has left them.
+	FirstToken, Expected, Blind float64
+	// Ratio is the median of the true time to the first token by the expected one.
+	Ratio float64
+}
+
+// tally is what is counted of calls.
+type tally struct {
+	calls, streams         int32
+	truth, expected, blind float64 // seconds to the first token, of the streams
+	tokens                 float64 // of prompts, as the caller guessed them
+	matched, blindMatched  float64 // those of them that were believed to be cached
+	told, cached           float64 // tokens of prompts as engines told them, and those that were cached
+	prefill, saved         float64 // seconds
+	ratios                 [ratioCount]int32
+}
+
+func (t *tally) add(other *tally) {
+	t.calls += other.calls
+	t.streams += other.streams
+	t.truth += other.truth
+	t.expected += other.expected
+	t.blind += other.blind
+	t.tokens += other.tokens
+	t.matched += other.matched
+	t.blindMatched += other.blindMatched
+	t.told += other.told
+	t.cached += other.cached
+	t.prefill += other.prefill
+	t.saved += other.saved
+	for n, count := range other.ratios {
+		t.ratios[n] += count
+	}
+}
+
+// lately has what was counted lately, by spans of time. The numbers of the spans say
+// which one a place has: a place is used again when its span is too long ago.
+type lately struct {
+	numbers [spanCount]int64
+	spans   [spanCount]tally
+}
+
+// at returns the tally of now.
+func (r *lately) at(now float64) *tally {
+	number := int64(max(now, 0)/spanSeconds) + 1 // 0 is a place that was never used
+	n := number % spanCount
+	if r.numbers[n] != number {
+		r.numbers[n], r.spans[n] = number, tally{}
+	}
+	return &r.spans[n]
+}
+
+// sum adds what was counted within UseTime to a tally.
+func (r *lately) sum(to *tally, now float64) {
+	oldest := int64(max(now, 0)/spanSeconds) + 1 - spanCount
+	for n, number := range r.numbers {
+		if number > max(oldest, 0) {
+			to.add(&r.spans[n])
+		}
+	}
+}
+
+// note counts a call that came to its end.
+func (r *lately) note(c *Call, answer Answer, now float64) {
+	t := r.at(now)
+	t.calls++
+	hit := c.Estimate.Matched
+	t.tokens += c.tokens
+	t.matched += c.tokens * hit
+	t.blindMatched += c.tokens * c.Estimate.BlindMatched
+	if prompt, cached := float64(answer.PromptTokens), float64(answer.CachedTokens); prompt > 0 && cached >= 0 && cached <= prompt {
+		hit = cached / prompt
+		t.told += prompt
+		t.cached += cached
+	}
+	perToken := c.takes / c.need
+	t.prefill += (requestTokens + c.tokens) * perToken
+	t.saved += c.tokens * hit * perToken
+	truth := c.first - c.sent
+	if !c.isSeen || truth <= 0 || c.Estimate.Expected <= 0 {
+		return
+	}
+	t.streams++
+	t.truth += truth
+	t.expected += c.Estimate.Expected
+	t.blind += c.Estimate.Blind
+	t.ratios[ratioStep(truth/c.Estimate.Expected)]++
+}
+
+// ratioStep returns the place of a ratio among the counts of ratios.
+func ratioStep(ratio float64) int {
+	step := math.Round(math.Log2(ratio)*ratioSteps) + mostDoubled*ratioSteps
+	return int(min(max(step, 0), ratioCount-1))
+}
+
+// median returns the median of the ratios.
+func (t *tally) median() float64 {
+	left := (t.streams + 1) / 2
+	for n, count := range t.ratios {
+		if left -= count; left <= 0 {
+			return math.Exp2(float64(n-mostDoubled*ratioSteps) / ratioSteps)
+		}
+	}
+	return 0
+}
+
+// use returns what was counted as people read it.
+func (t *tally) use() Use {
+	u := Use{Calls: int(t.calls), Streams: int(t.streams), Prefill: t.prefill, Saved: t.saved}
+	if t.tokens > 0 {
+		u.HitRate, u.BlindHitRate = t.matched/t.tokens, t.blindMatched/t.tokens
+	}
+	if t.told > 0 {
+		u.HitRate, u.IsTold = t.cached/t.told, true
+	}
+	if t.streams > 0 {
+		n := float64(t.streams)
+		u.FirstToken, u.Expected, u.Ratio = t.truth/n, t.expected/n, t.median()
+		u.Blind = u.FirstToken * t.blind / t.expected
+	}
+	return u
+}
+
+// Use returns what became of the calls to some instances, all together. Each counts once.
+func (f *Fleet) Use(of []*Instance, now time.Time) Use {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all tally
+	seen := make(map[*Instance]bool, len(of))
+	for _, i := range of {
+		if !seen[i] {
+			seen[i] = true
+			i.lately.sum(&all, f.clock(now))
+		}
+	}
+	return all.use()
+}
