@@ -114,6 +114,11 @@ type Try struct {
 	// was asked for, FirstByte when its answer began, Ended when it was over: all
 	// counted from the start of the call.
 	Began, Sent, FirstByte, Ended time.Duration
+	// Expected is when the first token was expected, counted from Began, and Matched the
+	// part of the prompt that was believed to be in the cache of the instance. Both are zero
+	// where the strategy expects nothing.
+	Expected time.Duration
+	Matched  float64
 	// Reused says that the connection had served before.
 	Reused bool
 	// Status is the HTTP status of the backend's answer, 0 where there was none.
@@ -223,6 +228,15 @@ func (c *Record) Overhead() time.Duration {
 	return end - c.Ready - c.Queued - c.Upstream
 }
 
+// FirstTokenOf returns how long after an attempt began the first content of a stream came
+// from it, zero where none did: the time that Expected of the attempt was about.
+func (c *Record) FirstTokenOf(try *Try) time.Duration {
+	if !c.Streamed || c.FirstToken <= try.Began || try.Ended > 0 && c.FirstToken > try.Ended {
+		return 0
+	}
+	return c.FirstToken - try.Began
+}
+
 // NotePace notes the time per output token of a stream that a backend wrote while it was
 // sent, given when it was over: from the first content on, divided by the tokens that came
 // after the first. It is not known of an answer that is not complete, or whose tokens the
@@ -266,6 +280,9 @@ func (c *Record) counted() metrics.Request {
 	}
 	if c.Attempts > 0 {
 		r.Overhead = c.Overhead()
+		if try := c.Try(); try.Expected > 0 {
+			r.Estimate = float64(c.FirstTokenOf(try)) / float64(try.Expected)
+		}
 	}
 	return r
 }

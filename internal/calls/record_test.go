@@ -51,3 +51,27 @@ func TestLatestAttemptsAreDescribed(t *testing.T) {
 		t.Errorf("a copy has %d attempts", kept.Attempts)
 	}
 }
+
+// What was expected of an attempt is compared with when the first content came from it, and
+// not with what came from another one.
+func TestFirstTokenIsThatOfItsAttempt(t *testing.T) {
+	c := Record{Streamed: true, FirstToken: 700 * time.Millisecond}
+	c.Begin("a", "adapter", time.Time{}.Add(100*time.Millisecond))
+	c.Started = time.Time{}
+	try := c.Try()
+	try.Began, try.Expected = 100*time.Millisecond, 300*time.Millisecond
+	if got := c.counted().Estimate; got != 2 {
+		t.Errorf("600 ms by 300 ms is %v", got)
+	}
+	if try.Ended = 500 * time.Millisecond; c.FirstTokenOf(try) != 0 {
+		t.Error("the content came after the end of the attempt")
+	}
+	try.Began, try.Ended = 800*time.Millisecond, 900*time.Millisecond
+	if c.FirstTokenOf(try) != 0 || c.counted().Estimate != 0 {
+		t.Error("the content came before the attempt")
+	}
+	c.Streamed, try.Began = false, 100*time.Millisecond
+	if c.FirstTokenOf(try) != 0 {
+		t.Error("the first token of an answer that comes whole is not seen")
+	}
+}

@@ -19,9 +19,12 @@ const (
 )
 
 // String returns the name that is shown to people.
-func (r residence) String() string {
-	return [...]string{"unknown", "loaded", "sleeping", "loading", "absent"}[r]
-}
+func (r residence) String() string { return residenceNames[r] }
+
+var residenceNames = [...]string{"unknown", "loaded", "sleeping", "loading", "absent"}
+
+// States returns every state that a Picture can have.
+func States() []string { return slices.Clone(residenceNames[:]) }
 
 // memory is what is known about the model of an instance in the memory of its host.
 type memory struct {

@@ -21,9 +21,11 @@ type Picture struct {
 	PerToken, PerOutput float64
 	// State says whether the model is in memory: unknown, loaded, sleeping, loading, absent.
 	State string
-	// Told is what the engine said last, and Trust how far engines are believed, from 0 to 1.
-	Told  Told
-	Trust float64
+	// Told is what the engine said last, if IsTold, and Trust how far engines are believed,
+	// from 0 to 1.
+	Told   Told
+	IsTold bool
+	Trust  float64
 	// Use is what became of its calls lately.
 	Use Use
 }
@@ -60,7 +62,7 @@ func (i *Instance) picture(now float64) Picture {
 		Waiting: int(i.waiting), Decoding: int(i.decoding), Others: int(i.theirs),
 		Cached: i.cache.bytes, Capacity: int64(i.cache.capacity),
 		PerToken: i.perToken, PerOutput: i.speed.decode.value(),
-		State: i.state.String(), Told: i.host.told.Told, Trust: i.host.fleet.trust / mostTrust,
+		State: i.state.String(), Told: i.host.told.Told, IsTold: i.host.told.at > 0, Trust: i.host.fleet.trust / mostTrust,
 		Use: counted.use(),
 	}
 }

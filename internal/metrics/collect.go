@@ -32,6 +32,9 @@ func (c *collector) collect() *gathered {
 	for i := range instances {
 		s.instance(&instances[i])
 	}
+	if state.Trust != nil {
+		s.value(famFleetTrust, *state.Trust)
+	}
 	s.ledger(&state.Ledger)
 	s.budgets(&state.Budgets)
 	s.shared(&state.Shared)
@@ -130,6 +133,7 @@ func (s *scrape) instance(m *mergedInstance) {
 	}
 	s.value(famTokens, float64(m.tokensIn), service, label, "input")
 	s.value(famTokens, float64(m.tokensOut), service, label, "output")
+	s.value(famCachedTokens, float64(m.tokensCached), service, label)
 	s.value(famCost, float64(m.cost)/1e12, service, label)
 	s.value(famInFlight, float64(m.InFlight), service, label)
 	s.value(famFailovers, float64(m.failovers), service, label)
@@ -138,6 +142,23 @@ func (s *scrape) instance(m *mergedInstance) {
 	s.value(famWeight, m.Weight, service, label)
 	s.value(famTier, float64(m.Tier), service, label)
 	s.value(famHealthy, boolValue(m.Healthy), service, label)
+	if m.Engine != nil {
+		s.histogram(famEstimate, &m.estimate, service, label)
+		s.engine(m.Engine, service, label)
+	}
+}
+
+// engine adds what the fleet knows of an instance.
+func (s *scrape) engine(e *EngineView, service, label string) {
+	s.value(famFleetQueue, e.Queue, service, label)
+	s.value(famFleetCalls, float64(e.Waiting), service, label, "waiting")
+	s.value(famFleetCalls, float64(e.Decoding), service, label, "decoding")
+	s.value(famFleetCalls, float64(e.Others), service, label, "others")
+	s.value(famFleetCached, float64(e.Cached), service, label)
+	if e.Calls > 0 {
+		s.value(famFleetHits, e.HitRate, service, label)
+	}
+	s.value(famFleetPerToken, e.PerToken, service, label)
 }
 
 // budgets adds the budgets of keys and tenants.

@@ -26,8 +26,10 @@ func someState(instances int) State {
 	for n := range instances {
 		w.Instances = append(w.Instances, InstanceView{
 			Service: schema.Chat, Label: fmt.Sprintf("m@gpu%d:8000", n), Series: NewInstance(), Weight: 1, Healthy: true,
+			Engine: &EngineView{Queue: 1.5, Waiting: 2, Decoding: 3, Others: 1, Cached: 4096, Calls: 4, HitRate: 0.25, PerToken: 0.001},
 		})
 	}
+	w.Trust = new(0.5)
 	return w
 }
 
@@ -105,6 +107,14 @@ func TestEveryFamilyIsThereAtZero(t *testing.T) {
 		`model_router_rate_limit_remaining{client_ip="192.0.2.1",service="tts"} 3`,
 		`model_router_load_balancer_weight{instance="m@gpu0:8000",service="chat"} 1`,
 		`model_router_rejected_requests_total{reason="rate_limit",service="chat"} 0`,
+		`model_router_fleet_queue_seconds{instance="m@gpu0:8000",service="chat"} 1.5`,
+		`model_router_fleet_calls{instance="m@gpu0:8000",service="chat",stage="waiting"} 2`,
+		`model_router_fleet_calls{instance="m@gpu0:8000",service="chat",stage="decoding"} 3`,
+		`model_router_fleet_calls{instance="m@gpu0:8000",service="chat",stage="others"} 1`,
+		`model_router_fleet_cached_bytes{instance="m@gpu0:8000",service="chat"} 4096`,
+		`model_router_fleet_hit_ratio{instance="m@gpu0:8000",service="chat"} 0.25`,
+		`model_router_fleet_prompt_token_seconds{instance="m@gpu0:8000",service="chat"} 0.001`,
+		`model_router_fleet_trust 0.5`,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no line %s", line)
@@ -183,9 +193,10 @@ func TestInstancesOfOneAddressAreOneSeries(t *testing.T) {
 	state := someState(1)
 	twin := state.Instances[0]
 	twin.Series, twin.Breaker = NewInstance(), 1
+	twin.Engine = &EngineView{Queue: 3, Waiting: 1, Calls: 12, HitRate: 0.75, PerToken: 0.0001}
 	state.Instances = append(state.Instances, twin)
 	for _, i := range state.Instances {
-		r.Count(i.Series, &Request{Service: schema.Chat, Duration: 3 * time.Second, Usage: schema.Usage{Prompt: 2, Completion: 3, Total: 5, Known: true}})
+		r.Count(i.Series, &Request{Service: schema.Chat, Duration: 3 * time.Second, Usage: schema.Usage{Prompt: 2, Cached: 1, Completion: 3, Total: 5, Known: true}, Estimate: 1.4})
 	}
 	text, _ := scrapeText(t, expose(t, r, state))
 	for _, line := range []string{
@@ -197,6 +208,12 @@ func TestInstancesOfOneAddressAreOneSeries(t *testing.T) {
 		`model_router_tokens_total{direction="input",instance="m@gpu0:8000",service="chat"} 4`,
 		`model_router_tokens_total{direction="output",instance="m@gpu0:8000",service="chat"} 6`,
 		`model_router_circuit_breaker_state{instance="m@gpu0:8000",service="chat"} 1`,
+		`model_router_cached_prompt_tokens_total{instance="m@gpu0:8000",service="chat"} 2`,
+		`model_router_first_token_estimate_ratio_bucket{instance="m@gpu0:8000",service="chat",le="1.25"} 0`,
+		`model_router_first_token_estimate_ratio_bucket{instance="m@gpu0:8000",service="chat",le="1.5"} 2`,
+		`model_router_fleet_queue_seconds{instance="m@gpu0:8000",service="chat"} 3`,
+		`model_router_fleet_calls{instance="m@gpu0:8000",service="chat",stage="waiting"} 3`,
+		`model_router_fleet_hit_ratio{instance="m@gpu0:8000",service="chat"} 0.625`,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no line %s", line)
@@ -391,5 +408,14 @@ func BenchmarkScrape200Instances(b *testing.B) {
 		if _, err := e.Scrape(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Instances that no strategy looks at have nothing of the fleet in the scrape.
+func TestOnlyTheFleetHasSeriesOfTheFleet(t *testing.T) {
+	state := someState(1)
+	state.Instances[0].Engine, state.Trust = nil, nil
+	if text, _ := scrapeText(t, expose(t, newRegistry(), state)); strings.Contains(text, "_fleet_") || strings.Contains(text, "_estimate_ratio") {
+		t.Errorf("there is a fleet in\n%s", text)
 	}
 }

@@ -41,7 +41,9 @@ const (
 	famFirstToken
 	famFirstTokenMax
 	famPerToken
+	famEstimate
 	famTokens
+	famCachedTokens
 	famCost
 	famInFlight
 	famFailovers
@@ -60,6 +62,12 @@ const (
 	famWeight
 	famTier
 	famHealthy
+	famFleetQueue
+	famFleetCalls
+	famFleetCached
+	famFleetHits
+	famFleetPerToken
+	famFleetTrust
 	famRecordsDropped
 	famRecordsWaiting
 	famSamplingRate
@@ -142,8 +150,10 @@ var families = [familyCount]Family{
 	famFirstToken:        {"model_router_time_to_first_token_seconds", "model.router.time.to.first.token", "Time from the arrival of a request to the first content of its streamed answer: text, reasoning, a refusal or a tool call.", "seconds", CategoryRequest, onInstance, histogram},
 	famFirstTokenMax:     {"model_router_time_to_first_token_seconds_max", "model.router.time.to.first.token.max", "Longest time to a first token since the start.", "seconds", CategoryRequest, onInstance, gauge},
 	famPerToken:          {"model_router_time_per_output_token_seconds", "model.router.time.per.output.token", "Time per output token of a streamed answer: from its first content to its end, divided by the tokens after the first; only of complete answers whose tokens the backend counted.", "seconds", CategoryRequest, onInstance, histogram},
+	famEstimate:          {"model_router_first_token_estimate_ratio", "model.router.first.token.estimate.ratio", "True time to the first token of a streamed answer by the time that was expected when the instance was picked; only with the strategy least_time.", "", CategoryRequest, onInstance, histogram},
 	famCost:              {"model_router_cost_total", "model.router.cost.total", "Cost of the answers, by the prices at the time of each; in the unit of prices.currency.", "units", CategoryRequest, onInstance, counter},
 	famTokens:            {"model_router_tokens_total", "model.router.tokens.total", "Tokens that backends reported, by direction: input and output.", "tokens", CategoryRequest, []string{"service", "instance", "direction"}, counter},
+	famCachedTokens:      {"model_router_cached_prompt_tokens_total", "model.router.cached.prompt.tokens.total", "Input tokens that backends reported to have taken from their cache of prompts; they are in tokens_total too.", "tokens", CategoryRequest, onInstance, counter},
 	famInFlight:          {"model_router_requests_in_flight", "model.router.requests.in.flight", "Calls to an instance that have not ended.", "requests", CategoryRequest, onInstance, gauge},
 	famFailovers:         {"model_router_failovers_total", "model.router.failovers.total", "Failed calls to an instance after which another instance was tried.", "requests", CategoryRequest, onInstance, counter},
 	famCancelled:         {"model_router_cancelled_requests_total", "model.router.cancelled.requests.total", "Requests whose client left before it had the whole answer; they are in requests_total too.", "requests", CategoryRequest, onInstance, counter},
@@ -161,6 +171,12 @@ var families = [familyCount]Family{
 	famWeight:            {"model_router_load_balancer_weight", "model.router.load.balancer.weight", "Configured weight of an instance; 0 gets no traffic.", "", CategoryCustom, onInstance, gauge},
 	famTier:              {"model_router_load_balancer_tier", "model.router.load.balancer.tier", "Configured tier of an instance; it gets traffic only while no instance of a lower tier is ready.", "", CategoryCustom, onInstance, gauge},
 	famHealthy:           {"model_router_instance_healthy", "model.router.instance.healthy", "Whether an instance is enabled and healthy: 1 or 0.", "", CategoryCustom, onInstance, gauge},
+	famFleetQueue:        {"model_router_fleet_queue_seconds", "model.router.fleet.queue", "Seconds of prefill that a new request would find at an instance; only with the strategy least_time, as all families of the fleet.", "seconds", CategoryCustom, onInstance, gauge},
+	famFleetCalls:        {"model_router_fleet_calls", "model.router.fleet.calls", "Calls to an instance by stage: waiting (for the first token), decoding, and others (of other gateways, before the first token).", "requests", CategoryCustom, []string{"service", "instance", "stage"}, gauge},
+	famFleetCached:       {"model_router_fleet_cached_bytes", "model.router.fleet.cached", "Bytes of prompts that an instance is believed to have cached.", "bytes", CategoryCustom, onInstance, gauge},
+	famFleetHits:         {"model_router_fleet_hit_ratio", "model.router.fleet.hit.ratio", "Part of the tokens of prompts that came from the cache of an instance in the last 5 minutes: as it told, or else as was believed. Absent without requests.", "", CategoryCustom, onInstance, gauge},
+	famFleetPerToken:     {"model_router_fleet_prompt_token_seconds", "model.router.fleet.prompt.token", "Seconds that an instance is believed to need for a token of a prompt that it has not cached.", "seconds", CategoryCustom, onInstance, gauge},
+	famFleetTrust:        {"model_router_fleet_trust", "model.router.fleet.trust", "How far the queues that engines tell are believed, from 0 to 1.", "", CategoryCustom, nil, gauge},
 	famRecordsDropped:    {"model_router_monitoring_records_dropped_total", "model.router.monitoring.records.dropped.total", "Call records that were dropped because the buffer was full; counts are not affected.", "records", CategoryCustom, nil, counter},
 	famRecordsWaiting:    {"model_router_monitoring_records_waiting", "model.router.monitoring.records.waiting", "Call records that wait in the pipeline.", "records", CategoryCustom, nil, gauge},
 	famSamplingRate:      {"model_router_monitoring_sampling_ratio", "model.router.monitoring.sampling.ratio", "Part of the calls that is recorded, by sampling and degradation.", "", CategoryCustom, nil, gauge},

@@ -64,6 +64,19 @@ var tokenBounds = []time.Duration{
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second,
 }
 
+const (
+	// ratio is a ratio of 1 in a histogram, which shows it as 1.
+	ratio = time.Second
+	// mostRatio keeps a ratio that means nothing from filling the sum.
+	mostRatio = 1000
+)
+
+// ratioBounds are the bounds for what came true by what was expected.
+var ratioBounds = []time.Duration{
+	ratio / 10, ratio / 5, ratio / 3, ratio / 2, ratio * 2 / 3, ratio * 4 / 5, ratio,
+	ratio * 5 / 4, ratio * 3 / 2, ratio * 2, ratio * 3, ratio * 5, ratio * 10, ratio * 30,
+}
+
 // Histogram counts lengths of time by their size. Its bounds must be set before it is
 // used, and it must not be copied.
 type Histogram struct {
@@ -160,10 +173,12 @@ type Instance struct {
 	requests            [statusCount]Counter
 	cancelled           [statusCount]Counter // those of them whose client left
 	tokensIn, tokensOut Counter
+	tokensCached        Counter // those of tokensIn that came from a cache of prompts
 	cost                Counter // in 10^-12 of the currency's unit
 	duration            Histogram
 	firstToken          Histogram
 	perToken            Histogram
+	estimate            Histogram // of ratios
 	// Failovers counts the calls after whose failure another instance was tried.
 	Failovers Counter
 }
@@ -177,6 +192,7 @@ func NewInstance() *Instance {
 
 func (i *Instance) setBounds() {
 	i.duration.bounds, i.firstToken.bounds, i.perToken.bounds = requestBounds, requestBounds, tokenBounds
+	i.estimate.bounds = ratioBounds
 }
 
 // Requests returns how many requests had a result on this instance that is no
@@ -261,6 +277,9 @@ type Request struct {
 	// each token of such an answer took after that, Queued what was spent waiting for a
 	// slot. Zero means that there was none, or that it is not known.
 	Duration, FirstToken, PerToken, Queued time.Duration
+	// Estimate is the true time to the first token by the one that was expected; zero where
+	// nothing was expected, or nothing came true.
+	Estimate float64
 	// Overhead is the time that the gateway took for itself. It is negative where
 	// no backend was called.
 	Overhead time.Duration
@@ -294,9 +313,15 @@ func (s *Service) count(i *Instance, r *Request) {
 	if r.PerToken > 0 {
 		i.perToken.Observe(r.PerToken)
 	}
+	if r.Estimate > 0 {
+		i.estimate.Observe(time.Duration(min(r.Estimate, mostRatio) * float64(ratio)))
+	}
 	if r.Usage.Known {
 		i.tokensIn.Add(r.Usage.Prompt)
 		i.tokensOut.Add(r.Usage.Completion)
+		if r.Usage.Cached > 0 {
+			i.tokensCached.Add(r.Usage.Cached)
+		}
 	}
 	if r.Cost > 0 {
 		i.cost.Add(r.Cost)

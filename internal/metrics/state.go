@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -10,8 +11,10 @@ import (
 // State is the living state of the gateway at one moment, as far as a scrape
 // shows it.
 type State struct {
-	Services   []ServiceView
-	Instances  []InstanceView
+	Services  []ServiceView
+	Instances []InstanceView
+	// Trust is how far what engines tell is believed, from 0 to 1; nil without a fleet.
+	Trust      *float64
 	Ledger     LedgerView
 	Budgets    BudgetsView
 	Shared     SharedView
@@ -131,6 +134,25 @@ type InstanceView struct {
 	Weight  float64
 	Tier    int
 	Healthy bool
+	// Engine is what the fleet knows of it; nil where its strategy needs none.
+	Engine *EngineView
+}
+
+// EngineView is what the fleet knows of an instance.
+type EngineView struct {
+	// Queue is how many seconds of prefill a new request would find there.
+	Queue float64
+	// Waiting and Decoding are calls before and after their first token, Others those of
+	// other gateways before it.
+	Waiting, Decoding, Others int
+	// Cached is how many bytes of prompts it is believed to have cached.
+	Cached int64
+	// Calls counts those that were answered lately, and HitRate is the part of the tokens of
+	// their prompts that came from its cache.
+	Calls   int
+	HitRate float64
+	// PerToken is the seconds for a token of a prompt.
+	PerToken float64
 }
 
 // merged adds up the instances that have the same label. Two paths of one server
@@ -162,14 +184,17 @@ type mergedInstance struct {
 	requests             [statusCount]int64
 	cancelled, failovers int64
 	tokensIn, tokensOut  int64
+	tokensCached         int64
 	cost                 int64
 	duration, firstToken HistogramSnapshot
 	perToken             HistogramSnapshot
+	estimate             HistogramSnapshot
 }
 
 func newMerged(i InstanceView) mergedInstance {
 	m := mergedInstance{InstanceView: i}
 	m.duration, m.firstToken, m.perToken = i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot(), i.Series.perToken.Snapshot()
+	m.estimate = i.Series.estimate.Snapshot()
 	m.addCounts(i.Series)
 	return m
 }
@@ -182,6 +207,7 @@ func (m *mergedInstance) addCounts(s *Instance) {
 	m.failovers += s.Failovers.Value()
 	m.tokensIn += s.tokensIn.Value()
 	m.tokensOut += s.tokensOut.Value()
+	m.tokensCached += s.tokensCached.Value()
 	m.cost += s.cost.Value()
 }
 
@@ -191,11 +217,30 @@ func (m *mergedInstance) add(i InstanceView) {
 	m.duration.merge(&duration)
 	m.firstToken.merge(&firstToken)
 	m.perToken.merge(&perToken)
+	estimate := i.Series.estimate.Snapshot()
+	m.estimate.merge(&estimate)
 	m.InFlight += i.InFlight
 	m.Weight += i.Weight
 	m.Tier = min(m.Tier, i.Tier)
 	m.Healthy = m.Healthy || i.Healthy
+	m.Engine = m.Engine.with(i.Engine)
 	if i.Breaker == 1 || m.Breaker == 0 { // an open one says most
 		m.Breaker = i.Breaker
 	}
+}
+
+// with returns what is known of two instances together. Either may be nil.
+func (e *EngineView) with(other *EngineView) *EngineView {
+	if e == nil || other == nil {
+		return cmp.Or(e, other)
+	}
+	sum := EngineView{
+		Queue: max(e.Queue, other.Queue), PerToken: max(e.PerToken, other.PerToken),
+		Waiting: e.Waiting + other.Waiting, Decoding: e.Decoding + other.Decoding, Others: e.Others + other.Others,
+		Cached: e.Cached + other.Cached, Calls: e.Calls + other.Calls,
+	}
+	if sum.Calls > 0 {
+		sum.HitRate = (e.HitRate*float64(e.Calls) + other.HitRate*float64(other.Calls)) / float64(sum.Calls)
+	}
+	return &sum
 }

@@ -42,7 +42,11 @@ func (a *attempt) begin(i *backend.Instance, followed *fleet.Call, now time.Time
 	previous := a.instance
 	a.instance, a.followed, a.held = i, followed, true
 	a.Record.Begin(i.ID, i.Kind.Name, now)
-	a.Record.Try().Provider = cmp.Or(i.Kind.Guide.Provider, i.Kind.Name)
+	try := a.Record.Try()
+	try.Provider = cmp.Or(i.Kind.Guide.Provider, i.Kind.Name)
+	if followed != nil {
+		try.Expected, try.Matched = time.Duration(followed.Estimate.Expected*float64(time.Second)), followed.Estimate.Matched
+	}
 	target := i.Target
 	if a.IsRenamed() {
 		target = i.NamedTarget

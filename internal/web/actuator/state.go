@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/cluster"
+	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -34,7 +35,12 @@ func (a *API) state() metrics.State {
 		state.Services = append(state.Services, serviceView(s, now))
 		for _, pool := range s.Pools {
 			for _, i := range pool.Instances {
-				state.Instances = append(state.Instances, instanceView(i))
+				view := instanceView(i)
+				if engine := i.Engine(); engine != nil {
+					picture := engine.Picture(now)
+					view.Engine, state.Trust = engineView(&picture), &picture.Trust
+				}
+				state.Instances = append(state.Instances, view)
 			}
 		}
 	}
@@ -161,6 +167,14 @@ func instanceView(i *backend.Instance) metrics.InstanceView {
 	return metrics.InstanceView{
 		Service: i.Service, Label: i.Label(), Series: i.Series, InFlight: i.InFlight(),
 		Breaker: breakerNumber(i.Breaker.Snapshot().State), Weight: i.Settings.Weight, Tier: i.Settings.Tier, Healthy: isUp(i),
+	}
+}
+
+// engineView returns what the fleet knows of an instance.
+func engineView(p *fleet.Picture) *metrics.EngineView {
+	return &metrics.EngineView{
+		Queue: p.Queue, Waiting: p.Waiting, Decoding: p.Decoding, Others: p.Others, Cached: p.Cached,
+		Calls: p.Use.Calls, HitRate: p.Use.HitRate, PerToken: p.PerToken,
 	}
 }
 

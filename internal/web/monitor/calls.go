@@ -114,6 +114,23 @@ type callTry struct {
 	ErrorCode   string  `json:"errorCode,omitzero"`
 	Cause       string  `json:"cause,omitzero"`
 	ErrorText   string  `json:"errorText,omitzero" doc:"At most 300 characters, without secrets and addresses."`
+	// Estimate is nil where the strategy expects nothing.
+	Estimate *callEstimate `json:"estimate,omitzero" doc:"What was expected of the instance when it was picked; only with the strategy least_time."`
+}
+
+// callEstimate is what was expected of an instance, beside what came true.
+type callEstimate struct {
+	ExpectedMs float64 `json:"expectedMs" doc:"The time to the first token, from the pick on."`
+	TrueMs     float64 `json:"trueMs,omitzero" doc:"The same as it came true. Left out where the first token was not seen, as of answers that come whole."`
+	Matched    float64 `json:"matched" minimum:"0" maximum:"1" doc:"The share of the prompt that was believed to be in the instance's cache."`
+}
+
+// estimateOf returns what was expected of an attempt, nil for nothing.
+func estimateOf(c *calls.Record, try *calls.Try) *callEstimate {
+	if try.Expected <= 0 {
+		return nil
+	}
+	return &callEstimate{ExpectedMs: inMilliseconds(try.Expected), TrueMs: inMilliseconds(c.FirstTokenOf(try)), Matched: rounded(try.Matched)}
 }
 
 // cacheWord is what the cache of answers did.
@@ -175,7 +192,7 @@ func viewOfCall(c *calls.Record) callView {
 	for _, t := range c.Described() {
 		view.Tries = append(view.Tries, callTry{
 			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: t.Text, PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,
-			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code, Cause: t.Cause,
+			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code, Cause: t.Cause, Estimate: estimateOf(c, &t),
 		})
 	}
 	if c.Traced() {

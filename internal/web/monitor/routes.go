@@ -77,6 +77,7 @@ func (a *API) Routes() []web.Route {
 	})
 	read(t, "/problems", access.ReadMetrics, a.problems, "What failed lately, by kind; the latest first", problemsQuery{})
 	read(t, "/series", access.ReadMetrics, a.series, "The history of requests, latency, tokens and overhead", seriesQuery{})
+	read(t, "/fleet", access.ReadMetrics, a.fleet, "How well the instances are used that are balanced by least_time: queues, caches, and the time to the first token beside that of taking turns", nil)
 	read(t, "/shares", access.ReadMetrics, a.shares, "The share of each instance in the requests of its model: expected and actual", sharesQuery{})
 	t.add("GET "+root+"/live", access.ReadMonitoring, a.live, web.Operation{
 		Summary: "The state each second, changes at once and calls as they end, as server-sent events; the schema has the data of each event by its name",

@@ -55,6 +55,7 @@ type liveInstance struct {
 	Tier        int            `json:"tier"`
 	InFlight    int64          `json:"inFlight"`
 	Breaker     breakerStatus  `json:"breaker"`
+	Engine      *engineView    `json:"engine,omitzero" doc:"What is known about the engine behind it; only with the strategy least_time."`
 }
 
 // renderSnapshot makes the snapshot of the live feed. It runs once a second while
@@ -84,7 +85,7 @@ func (a *API) liveSnapshot(now time.Time) liveSnapshot {
 		for _, pool := range service.Pools {
 			model := liveModel{Service: serviceType, Model: pool.Model, Activity: counted.Models[live.ModelKey{Service: serviceType, Model: pool.Model}], QueueLength: pool.Queue.Len()}
 			for _, i := range pool.Instances {
-				instance := liveInstanceOf(i)
+				instance := liveInstanceOf(i, now)
 				instance.Activity = counted.Instances[live.InstanceKey{Service: serviceType, ID: i.ID}]
 				model.InFlight += instance.InFlight
 				s.Instances = append(s.Instances, instance)
@@ -108,10 +109,10 @@ func remaining(s *routing.Service, now time.Time) *int {
 	return &limit.Remaining
 }
 
-func liveInstanceOf(i *backend.Instance) liveInstance {
+func liveInstanceOf(i *backend.Instance, now time.Time) liveInstance {
 	return liveInstance{
 		Service: i.Service, Model: i.Settings.Name, ID: i.ID, Handle: i.Handle, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name),
 		Health: i.HealthStatus(), HealthError: i.HealthReason(), Enabled: i.Settings.Enabled, Weight: i.Settings.Weight, Tier: i.Settings.Tier,
-		InFlight: i.InFlight(), Breaker: breakerOf(i),
+		InFlight: i.InFlight(), Breaker: breakerOf(i), Engine: engineOf(i, now),
 	}
 }
