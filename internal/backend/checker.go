@@ -110,7 +110,7 @@ type checkerRun struct {
 
 	told      chan told
 	inquiries int                      // that are running
-	tellers   int                      // groups whose engine is asked
+	tellers   int                      // groups whose engine is asked and in use
 	models    map[*fleet.Host][]string // of all instances, by what the engines call them
 }
 
@@ -172,7 +172,7 @@ func (w *checkerRun) refresh(now time.Time) {
 	w.removeGone()
 	w.tellers = 0
 	for _, g := range w.groups {
-		if g.inquiry.follow(g.members); len(g.inquiry.questions) > 0 {
+		if g.inquiry.follow(g.members); len(g.inquiry.questions) > 0 && g.inquiry.isInUse(g.members) {
 			w.tellers++
 		}
 		g.mergeSettings(now)

@@ -26,7 +26,7 @@ func TestHostThatComesBackIsEmpty(t *testing.T) {
 	decodes.First(at(4))
 	home.Instance.Host().Lost()
 	for _, p := range f.Pictures(at(4)) {
-		if p.Waiting+p.Decoding != 0 || p.Queue != 0 || p.Cached != 0 {
+		if p.Waiting+p.Decoding != 0 || p.Queue != 0 || p.Cached != 0 || p.Told != (fleet.Told{Waiting: -1, Running: -1, Used: -1, Capacity: -1}) {
 			t.Errorf("%+v after the host was lost", p)
 		}
 	}
@@ -220,5 +220,50 @@ func TestBackendThatCountsNoCachedTokensKeepsItsPlaceInTheIndex(t *testing.T) {
 	}
 	if matched := f.Explain(all, ask, at(20))[0].Matched; matched < 0.9 {
 		t.Errorf("%.2f of the prompt is believed to be cached", matched)
+	}
+}
+
+// TestEngineThatBecomesSlowIsLeftAndTakenBack makes one of three engines ten times slower
+// for a while: it gets few calls then, and its share again when it is as fast as before and
+// there is enough to do for three.
+func TestEngineThatBecomesSlowIsLeftAndTakenBack(t *testing.T) {
+	f, all := team(3)
+	now := 0.0
+	// round sends calls, some at a time, and returns which share of them the first instance
+	// got. An engine reads one prompt after the other.
+	round := func(calls, atATime int, slowness float64) float64 {
+		got := 0
+		for range calls / atATime {
+			free := map[*fleet.Instance]float64{}
+			var sent []*fleet.Call
+			for range atATime {
+				sent = append(sent, f.Choose(all, small(), at(now)))
+			}
+			last := now
+			for _, call := range sent {
+				takes := 0.3
+				if call.Instance == all[0] {
+					got++
+					takes *= slowness
+				}
+				free[call.Instance] += takes
+				first := now + free[call.Instance]
+				answer(call, first, first+0.1)
+				last = max(last, first)
+			}
+			now = last + 1
+		}
+		return float64(got) / float64(calls)
+	}
+	if got := round(300, 2, 1); got < 0.3 || got > 0.36 {
+		t.Errorf("%.2f of the calls before", got)
+	}
+	round(30, 2, 10) // to notice it
+	if got := round(300, 2, 10); got > 0.05 {
+		t.Errorf("%.2f of the calls while it is slow", got)
+	}
+	round(300, 30, 1) // to notice it
+	if got := round(300, 30, 1); got < 0.25 {
+		t.Errorf("%.2f of the calls after it is as fast as before", got)
 	}
 }

@@ -114,7 +114,7 @@ func (f *Fleet) Instance(host, modelName string) *Instance {
 	defer f.mu.Unlock()
 	h := f.hosts[host]
 	if h == nil {
-		h = &Host{fleet: f, name: host}
+		h = &Host{fleet: f, name: host, told: untold}
 		f.hosts[host] = h
 	}
 	for _, i := range h.instances {

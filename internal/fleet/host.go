@@ -134,7 +134,7 @@ func (h *Host) Lost() {
 	h.fleet.mu.Lock()
 	defer h.fleet.mu.Unlock()
 	h.epoch++
-	h.queue, h.backlog, h.settled, h.others, h.cold, h.told = nil, 0, 0, 0, 0, told{}
+	h.queue, h.backlog, h.settled, h.others, h.cold, h.told = nil, 0, 0, 0, 0, untold
 	for _, i := range h.instances {
 		i.clear()
 		i.pending, i.waiting, i.theirs, i.decoding, i.misses = 0, 0, 0, 0, 0

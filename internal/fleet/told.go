@@ -36,6 +36,9 @@ type told struct {
 	Told
 }
 
+// untold is what is known of an engine that has said nothing.
+var untold = told{Told: Told{Waiting: -1, Running: -1, Used: -1, Capacity: -1}}
+
 // sane returns a number, or -1 if it cannot be true. No comparison holds for NaN.
 func sane(number, most float64) float64 {
 	if number >= 0 && number <= most {
