@@ -199,3 +199,39 @@ func TestSlowEngineIsSpared(t *testing.T) {
 		t.Errorf("the mean is %.2f of that of least connections", compared.OverLC())
 	}
 }
+
+// TestRestartedGatewayIsWarmAfterAMinute: a minute after one of three gateways began with
+// nothing, as much of prompts is found in caches as if it had not been started anew, because
+// the others tell it what they send. One that is alone goes by its own requests.
+func TestRestartedGatewayIsWarmAfterAMinute(t *testing.T) {
+	t.Parallel()
+	const restart, long = 1200.0, 600.0
+	hits := func(gateways int, share, at float64) (first, later float64) {
+		run := scenario(t, "trace")
+		run.Gateways, run.Share, run.Restart, run.New = gateways, share, at, fleettest.NewLeastTime
+		run.Until = restart + long
+		run.Do()
+		var cached, tokens [2]float64
+		for _, r := range run.Requests {
+			for ; r != nil; r = r.Next {
+				after := r.At - restart
+				if after < 0 || after >= long {
+					continue
+				}
+				minute := min(int(after/60), 1)
+				cached[minute] += float64(r.Cached)
+				tokens[minute] += float64(r.Tokens)
+			}
+		}
+		return cached[0] / tokens[0], cached[1] / tokens[1]
+	}
+	for gateways, least := range map[int]float64{1: 0.85, 3: 0.95} {
+		share := float64(min(gateways-1, 1))
+		wholeFirst, whole := hits(gateways, share, 0)
+		first, later := hits(gateways, share, restart)
+		t.Logf("%d gateways: hits in the first minute %.3f of %.3f, in the next nine %.3f of %.3f", gateways, first, wholeFirst, later, whole)
+		if later < least*whole {
+			t.Errorf("%d gateways: a minute after a restart %.3f of prompts are found in caches, without it %.3f", gateways, later, whole)
+		}
+	}
+}

@@ -67,6 +67,7 @@ type Run struct {
 	Share    float64 // seconds between two exchanges; 0 is never
 	Told     float64 // seconds between two tellings of the engines; 0 is never
 	Until    float64 // only requests that come before; 0 is all
+	Restart  float64 // when the first gateway is started anew and knows nothing; 0 is never
 	Seed     uint64
 }
 
@@ -78,7 +79,7 @@ type simulation struct {
 	gateways  []Gateway
 	events    events
 	number    int
-	exchanged float64
+	exchanged []float64 // when each gateway told the others last
 	told      float64
 	finished  []*Request
 	failed    int
@@ -92,6 +93,8 @@ func (run *Run) Do() Figures {
 	}
 	for n := range max(run.Gateways, 1) {
 		s.gateways = append(s.gateways, run.New(run.Engines, n, source(run.Seed+uint64(n), 1)))
+		// Gateways tell at different times within each interval.
+		s.exchanged = append(s.exchanged, run.Share*float64(n)/float64(max(run.Gateways, 1)))
 	}
 	for _, r := range run.Requests {
 		if run.Until == 0 || r.At < run.Until {
@@ -101,6 +104,9 @@ func (run *Run) Do() Figures {
 	for _, o := range run.Engines.Outages {
 		s.at(o.From, func(now float64) { s.die(o.Engine, now) })
 		s.at(o.Till, func(float64) { s.engines[o.Engine].up = true })
+	}
+	if run.Restart > 0 {
+		s.at(run.Restart, func(float64) { s.gateways[0] = run.New(run.Engines, 0, source(run.Seed, 2)) })
 	}
 	for len(s.events) > 0 {
 		e := heap.Pop(&s.events).(event)
@@ -205,21 +211,22 @@ func (s *simulation) die(n int, now float64) {
 
 // exchange lets gateways and engines tell what they know when it is time.
 func (s *simulation) exchange(now float64) {
-	if s.Share > 0 && now-s.exchanged >= s.Share {
-		s.exchanged = now
-		for n, g := range s.gateways {
-			from, shares := g.(Sharer)
-			if !shares {
-				break
-			}
-			message := from.Export(now)
-			if message == nil {
-				continue
-			}
-			for m, other := range s.gateways {
-				if m != n {
-					other.(Sharer).Import(strconv.Itoa(n), message, now)
-				}
+	for n, g := range s.gateways {
+		from, shares := g.(Sharer)
+		if s.Share == 0 || !shares {
+			break
+		}
+		if now-s.exchanged[n] < s.Share {
+			continue
+		}
+		s.exchanged[n] = now
+		message := from.Export(now)
+		if message == nil {
+			continue
+		}
+		for m, other := range s.gateways {
+			if m != n {
+				other.(Sharer).Import(strconv.Itoa(n), message, now)
 			}
 		}
 	}
