@@ -32,6 +32,8 @@ type Asked struct {
 	// Request is what the caller wants. It is nil where nothing is asked yet, and where
 	// reading it is not worth its cost because the request may still be refused.
 	Request *schema.Request
+	// Recalled is what the gateway adds to the conversation.
+	Recalled [][]byte
 	// Header is what the caller sent beside it.
 	Header http.Header
 	// Scope is for prompts: those of different scopes are kept apart.
@@ -327,7 +329,7 @@ var strategies = [strategyCount]struct {
 	Random:           {"random", func(int) Balancer { return weightedRandom{} }},
 	LeastConnections: {"least_connections", func(int) Balancer { return &leastConnections{} }},
 	IPHash:           {"ip_hash", func(size int) Balancer { return newRendezvous(size) }},
-	LeastTime:        {"least_time", func(int) Balancer { return new(Soonest) }},
+	LeastTime:        {"least_time", func(size int) Balancer { return &Soonest{size: size} }},
 }
 
 // New returns a balancer for a pool of the given size.

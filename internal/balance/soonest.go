@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/prompts"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -16,6 +17,7 @@ type Soonest struct {
 	// unknown picks where an instance has no place in a fleet, such as in a table that is
 	// not in force.
 	unknown leastConnections
+	size    int       // of the pool
 	lists   sync.Pool // of *[]*fleet.Instance
 }
 
@@ -28,7 +30,7 @@ func (b *Soonest) Begin(from []*backend.Instance, asked Asked) (*backend.Instanc
 		return b.unknown.Pick(from, asked), nil
 	}
 	f := (*engines)[0].Fleet()
-	ask := read(f, asked, len(from))
+	ask := b.read(f, asked)
 	call := f.Choose(*engines, &ask, asked.Now)
 	f.Return(ask.Prompt)
 	return from[slices.Index(*engines, call.Instance)], call
@@ -68,7 +70,7 @@ func (b *Soonest) Explain(from []*backend.Instance, asked Asked) []Expected {
 		return nil
 	}
 	f := engines[0].Fleet()
-	ask := read(f, asked, 2)
+	ask := b.read(f, asked)
 	estimates := f.Explain(engines, &ask, asked.Now)
 	f.Return(ask.Prompt)
 	expected := make([]Expected, len(estimates))
@@ -78,14 +80,24 @@ func (b *Soonest) Explain(from []*backend.Instance, asked Asked) []Expected {
 	return expected
 }
 
-// read reads what a request asks of an engine. Where there is only one to choose from, the
-// prompt is not read: nothing depends on it.
-func read(f *fleet.Fleet, asked Asked, choices int) fleet.Ask {
+// read reads what a request asks of an engine. In a pool of one nothing depends on the
+// prompt, which is not read then.
+func (b *Soonest) read(f *fleet.Fleet, asked Asked) fleet.Ask {
 	request := asked.Request
 	ask := fleet.Ask{Prompt: f.Borrow(asked.Scope), Whole: request.Service == schema.Chat && !request.Stream}
-	ask.Tokens = float64(len(request.Body.Data())) / 4
+	if b.size == 1 {
+		ask.Tokens = float64(len(request.Body.Data())) / bytesPerToken
+		return ask
+	}
+	ask.Tokens = prompts.Read(request, ask.Prompt, asked.Recalled...)
+	if hint := prompts.Hint(request, asked.Header); hint != "" {
+		ask.Prompt.Hint(hint)
+	}
 	return ask
 }
+
+// bytesPerToken is a guess for requests that are not read.
+const bytesPerToken = 4
 
 // enginesOf appends the place of each instance in the fleet to a list that it empties. It
 // returns nil if one of them has none.

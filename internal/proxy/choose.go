@@ -290,6 +290,7 @@ func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
 			return nil, nil
 		}
 	}
+	asked.Recalled = c.Recalled()
 	asked.Scope = c.pool.Service.Policy.PromptSharing.Scope(c.Caller.Tenant, c.Caller.KeyID)
 	return c.pool.Soonest.Begin(s.ready, asked)
 }

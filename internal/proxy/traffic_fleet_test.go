@@ -2,9 +2,11 @@ package proxy_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,4 +116,73 @@ func TestFirstContentIsToldToTheFleet(t *testing.T) {
 		t.Error(err)
 	}
 	gatewaytest.Eventually(t, "the end is told", func() bool { return underWay(r) == 0 })
+}
+
+// Prompts that begin alike meet at one instance, at every door that has prompts, streamed or
+// whole; others spread.
+func TestPromptsThatBeginAlikeMeet(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("You are one of many agents that share these instructions. ", 400)
+	for door, row := range map[string]struct{ path, body string }{
+		"chat":        {"/v1/chat/completions", `{"model":"m","stream":%t,"messages":[{"role":"system","content":%q},{"role":"user","content":"question %d"}]}`},
+		"messages":    {"/v1/messages", `{"model":"m","max_tokens":9,"stream":%t,"system":%q,"messages":[{"role":"user","content":"question %d"}]}`},
+		"responses":   {"/v1/responses", `{"model":"m","stream":%t,"instructions":%q,"input":"question %d"}`},
+		"completions": {"/v1/completions", `{"model":"m","stream":%t,"prompt":%q,"user":"%d"}`},
+	} {
+		t.Run(door, func(t *testing.T) {
+			t.Parallel()
+			var backends []*simulator.Backend
+			var instances []string
+			for range 3 {
+				b := gatewaytest.StartBackend(t)
+				backends = append(backends, b)
+				instances = append(instances, gatewaytest.Instance("m", b.URL()))
+			}
+			r := gatewaytest.Start(t, gatewaytest.PolicyYAML("load-balancer: least-time, "+gatewaytest.NoBreakerNoChecks, instances...))
+			ask := func(n int, text string) {
+				r.Post(row.path, fmt.Sprintf(row.body, n%2 == 0, text, n)).Succeeds(t)
+			}
+			reached := func() (with, most int) {
+				for _, b := range backends {
+					if got := b.Stats().Arrived; got > 0 {
+						with++
+						most = max(most, got)
+					}
+				}
+				return with, most
+			}
+			for n := range 10 {
+				ask(n, long)
+			}
+			if with, most := reached(); with != 1 || most != 10 {
+				t.Errorf("10 prompts that begin alike came to %d instances", with)
+			}
+			for n := range 20 {
+				ask(n, fmt.Sprint(n)+long)
+			}
+			if with, most := reached(); with != 3 || most > 20 {
+				t.Errorf("prompts that share nothing came to %d instances, %d of 30 to one", with, most)
+			}
+		})
+	}
+}
+
+// Callers outside of the circle do not find what somebody else's prompt has left.
+func TestPromptsOfOtherTenantsAreNotFound(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("The contract between A and B says the following. ", 400)
+	for sharing, isShared := range map[string]bool{"all": true, "tenant": false} {
+		t.Run(sharing, func(t *testing.T) {
+			t.Parallel()
+			a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+			r := gatewaytest.Start(t, gatewaytest.PolicyYAML("load-balancer: least-time, prompt-sharing: "+sharing+", "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", b.URL())))
+			body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, long)
+			for _, tenant := range []string{"first", "first", "second"} {
+				r.Chat(body, "X-Tenant-Id", tenant).Succeeds(t)
+			}
+			if isAlone := a.Stats().Arrived == 3 || b.Stats().Arrived == 3; isAlone != isShared {
+				t.Errorf("the instances got %d and %d", a.Stats().Arrived, b.Stats().Arrived)
+			}
+		})
+	}
 }
