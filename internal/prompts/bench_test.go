@@ -18,20 +18,16 @@ var sentences = []struct{ name, text string }{
 	{"escapes", `\u8bf7\u544a\u8bc9\u6211\u8df3\u7ebf\u76d8`},
 }
 
-// said returns what is said in a message of about the given size.
-func said(sentence string, size int) string { return strings.Repeat(sentence, size/len(sentence)) }
-
 // conversation writes a body of about the given size at a door: messages of 2 KB.
 func conversation(door schema.Door, sentence string, size int) string {
-	var b strings.Builder
-	b.WriteString(opening(door))
-	for n := 0; b.Len() < size-100; n++ {
-		if n > 0 {
-			b.WriteString(",")
-		}
-		b.WriteString(message(door, []string{"user", "assistant"}[n%2], said(sentence, min(2048, size-b.Len()-100))))
+	const frame, longest = 100, 2048
+	var said []string
+	for left := size - frame; left > frame; {
+		text := strings.Repeat(sentence, (min(longest, left)-frame)/len(sentence)+1)
+		said = append(said, message(door, []string{"user", "assistant"}[len(said)%2], text))
+		left -= len(said[len(said)-1])
 	}
-	return b.String() + "]}"
+	return opening(door) + strings.Join(said, ",") + "]}"
 }
 
 // opening is a body up to its first message.
@@ -80,7 +76,7 @@ func BenchmarkRead(b *testing.B) {
 
 // BenchmarkWork reads requests that have no prompt.
 func BenchmarkWork(b *testing.B) {
-	text := said(sentences[0].text, 2048)
+	text := words(1, 2000)
 	for door, body := range map[schema.Door]string{
 		schema.DoorEmbeddings: `{"model":"m","input":["` + strings.Repeat(text+`","`, 50) + `"]}`,
 		schema.DoorRerank:     `{"model":"m","query":"which?","documents":["` + strings.Repeat(text+`","`, 50) + `"]}`,

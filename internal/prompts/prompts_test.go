@@ -125,6 +125,10 @@ func TestEqualPromptsAreReadEqually(t *testing.T) {
 		"an input and an item": {
 			schema.DoorResponses, chat(`"input":"%s"`, long), chat(`"store":false,"input":[{"type":"message","id":"msg_1","status":"completed","role":"user","content":[{"type":"input_text","text":"%s"}]}]`, long),
 		},
+		"notes on an answer": {
+			schema.DoorResponses, chat(`"input":[{"role":"assistant","content":[{"type":"output_text","text":"a"}]},{"role":"user","content":"%s"}]`, long),
+			chat(`"input":[{"role":"assistant","content":[{"type":"output_text","text":"a","annotations":[{"url":"u"}],"logprobs":[{"token":"a"}],"new":null}]},{"role":"user","content":"%s"}]`, long),
+		},
 		"instructions": {
 			schema.DoorResponses, chat(`"instructions":"%s","input":"x"`, long), chat(`"input":[{"role":"user","content":"x"}],"instructions":"%s"`, long),
 		},

@@ -33,7 +33,7 @@ func (r *reader) value(is nature, i int) (end int) {
 		return r.object(i)
 	}
 	end = r.doc.EndOfValue(i)
-	if r.body[i] != 'n' { // null says nothing
+	if r.body[i] != 'n' { // null
 		r.raw(r.body[i:end])
 	}
 	return end
@@ -98,7 +98,9 @@ func (r *reader) member(name []byte, i int) (end int) {
 	case "data", "file_data":
 		return r.value(data, i)
 	}
-	r.raw(name)
+	if r.body[i] != 'n' { // null is as good as nothing
+		r.raw(name)
+	}
 	return r.value(unknown, i)
 }
 
