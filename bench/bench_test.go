@@ -82,8 +82,8 @@ func TestMedian(t *testing.T) {
 }
 
 func TestVariantsOfTheConfiguration(t *testing.T) {
-	all := variants(options{patchbay: "new", compare: "old", ledger: true, scale: true})
-	if len(all) != 8 || all[0].binary != "new" || all[1].binary != "old" {
+	all := variants(options{patchbay: "new", compare: "old", ledger: true, scale: true, fleet: true})
+	if len(all) != 14 || all[0].binary != "new" || all[1].binary != "old" {
 		t.Fatalf("%+v", all)
 	}
 	for _, v := range all {
@@ -93,6 +93,9 @@ func TestVariantsOfTheConfiguration(t *testing.T) {
 		}
 		if n := strings.Count(text, "{name: model-"); n != v.models {
 			t.Errorf("%s: %d more models, want %d", v.name, n, v.models)
+		}
+		if v.strategy != "" && !strings.Contains(text, "    load-balancer: "+v.strategy+"\n") {
+			t.Errorf("%s: the strategy is not %s", v.name, v.strategy)
 		}
 	}
 	if !bytes.Contains([]byte(all[2].config("")), []byte("quota: {enabled: true}")) {

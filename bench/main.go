@@ -47,6 +47,7 @@ func run(args []string) error {
 	flags.BoolVar(&o.ledger, "ledger", false, "also measure Patchbay with the local quota ledger on")
 	flags.IntVar(&o.streams, "streams", defaultStreams, "how many slow streams the workload mem has; all must run to their end")
 	flags.BoolVar(&o.scale, "scale", false, "also measure Patchbay with 200 instances of the model, 500 models and 10,000 API keys; only w1 and w1c unless workloads are given")
+	flags.BoolVar(&o.fleet, "fleet", false, "also measure Patchbay with 1, 16 and 200 instances of the model that least_time chooses among, beside least connections; only w1 and w4 unless workloads are given")
 	flags.BoolVar(&o.doors, "doors", false, "measure the endpoints for Messages, Responses and completions beside chat, and nothing else")
 	flags.BoolVar(&o.cache, "cache", false, "measure w1 with temperature 0, also answered from the cache, and refused with 429")
 	only := flags.String("workloads", "", "the workloads to run, separated by commas; all if empty")
@@ -56,10 +57,22 @@ func run(args []string) error {
 	if *only != "" {
 		o.workloads = strings.Split(*only, ",")
 	}
-	if o.scale && len(o.workloads) == 0 {
-		o.workloads = []string{"w1", "w1c"}
+	if len(o.workloads) == 0 {
+		o.workloads = o.usualWorkloads()
 	}
 	return measure(o)
+}
+
+// usualWorkloads returns the workloads in which the variants that were asked for can
+// differ; none means all.
+func (o *options) usualWorkloads() (names []string) {
+	if o.scale {
+		names = append(names, "w1", "w1c")
+	}
+	if o.fleet {
+		names = append(names, "w1", "w4")
+	}
+	return names
 }
 
 // loadOnly sends one workload to an address and prints how many requests were

@@ -19,6 +19,7 @@ type options struct {
 	streams           int
 	json              bool
 	ledger, scale     bool // more variants of Patchbay
+	fleet             bool // variants that balance by the prompt
 	cache             bool // answers from the cache beside refusals, with w1 alone
 	doors             bool // only the endpoints beside chat
 	workloads         []string

@@ -31,6 +31,13 @@ func variants(o options) []variant {
 			variant{name: "from the cache", binary: o.patchbay, instances: 1, more: "answer-cache: {services: [chat]}\n"},
 			variant{name: "at its limit", binary: o.patchbay, instances: 1, limit: "{enabled: true, capacity: 1, refill-rate: 1}"})
 	}
+	if o.fleet {
+		for _, instances := range []int{1, 16, 200} {
+			for _, strategy := range []string{"least-connections", "least-time"} {
+				all = append(all, variant{name: fmt.Sprintf("%d %s", instances, strategy), binary: o.patchbay, instances: instances, strategy: strategy})
+			}
+		}
+	}
 	if o.scale {
 		all = append(all,
 			variant{name: "200 instances", binary: o.patchbay, instances: 200},
