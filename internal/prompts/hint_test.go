@@ -36,7 +36,7 @@ func TestHintsNameTheConversation(t *testing.T) {
 		"a session without end":  {schema.DoorChat, chat + `}`, []string{"session-id", strings.Repeat("s", 600)}, ""},
 		"the response before":    {schema.DoorResponses, response + `,"previous_response_id":"resp_1"}`, nil, "resp_1"},
 		"metadata and responses": {schema.DoorResponses, response + `,"previous_response_id":"resp_1","metadata":{"user_id":"u"}}`, nil, "u"},
-		"an embedding":           {schema.DoorEmbeddings, `{"model":"m","input":"x"}`, nil, ""},
+		"an embedding":           {schema.DoorEmbeddings, `{"model":"m","input":"x","prompt_cache_key":"k"}`, []string{"session-id", "s"}, ""},
 	} {
 		header := http.Header{}
 		for n := 0; n+1 < len(c.headers); n += 2 {
@@ -45,8 +45,5 @@ func TestHintsNameTheConversation(t *testing.T) {
 		if got := prompts.Hint(request(t, c.door, c.body), header); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-	}
-	if got := prompts.Hint(new(schema.Request), nil); got != "" {
-		t.Errorf("a form has the hint %q", got)
 	}
 }

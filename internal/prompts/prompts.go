@@ -27,6 +27,9 @@ import (
 // What is asked at other doors than those of chats is no prompt that an engine would find
 // in its cache. Of that only the work is returned.
 func Read(req *schema.Request, into *fleet.Prompt, recalled ...[]byte) (tokens float64) {
+	if !hasPrompt(req.Door) {
+		return work(req)
+	}
 	r := reader{into: into, doc: &req.Body, body: req.Body.Data()}
 	switch req.Door {
 	case schema.DoorChat:
@@ -46,10 +49,17 @@ func Read(req *schema.Request, into *fleet.Prompt, recalled ...[]byte) (tokens f
 			r.into.Part("suffix")
 			r.content(suffix)
 		}
-	default:
-		return work(req)
 	}
 	return float64(estimate.TokensOf(r.length))
+}
+
+// hasPrompt reports whether what is asked at a door is a prompt.
+func hasPrompt(door schema.Door) bool {
+	switch door {
+	case schema.DoorChat, schema.DoorMessages, schema.DoorCountTokens, schema.DoorResponses, schema.DoorCompletions:
+		return true
+	}
+	return false
 }
 
 // reader reads one request.
