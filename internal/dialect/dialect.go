@@ -95,10 +95,12 @@ type Events interface {
 	// the stream ended too early, ErrInvalid or a *Failure when the backend sent
 	// something else than an answer, and the reader's own error otherwise.
 	Next() ([]byte, error)
-	// HasContent reports whether Next has returned some of what the model made: text,
-	// thinking, a refusal, a tool call, an image or audio. Many backends first send an event
-	// that only says that the answer begins. It is asked after each call of Next until it is
-	// true, so that no event behind the first one with content is looked at for it.
+	// HasContent reports whether Next has read some of what the model made: text, thinking,
+	// a refusal, a tool call, an image or audio. Many backends first send an event that only
+	// says that the answer begins. It is asked after each call of Next until it is true, so
+	// that no event behind the first one with content is looked at for it. Where the client
+	// gets nothing of the first content, because it wants to see no thinking, Next may
+	// return an empty chunk, so that it is known in time.
 	HasContent() bool
 	// Usage returns what the backend has reported so far.
 	Usage() schema.Usage

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
@@ -50,12 +52,13 @@ func (d *desk) answerInTime(contentType string, parts []timedPart) (stop func())
 	return d.client.Close
 }
 
-// record sends a request to the desk and returns its record.
+// record sends a request for a chat to the desk and returns its record.
 func (d *desk) record(body string) *calls.Record {
-	req, record := new(schema.Request), newRecord()
+	req := new(schema.Request)
 	if err := req.ParseChat([]byte(body)); err != nil {
 		d.t.Fatal(err)
 	}
+	record := newRecord()
 	_ = d.Do(context.Background(), &Request{Asks: req, Caller: &access.Caller{}, Record: record}, newClientConn())
 	return record
 }
@@ -108,6 +111,39 @@ func TestFirstTokenIsTheFirstContent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client of the Messages API that wants no thinking gets none of it, but the engine
+// has worked on the prompt when it thinks.
+func TestFirstTokenMayBeAThoughtThatNobodySees(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, 1, func(*config.Service) {})
+		defer d.answerInTime(TypeEvents, []timedPart{
+			{time.Second, chunk(`{"role":"assistant","content":""}`, "null")},
+			{time.Second, chunk(`{"reasoning_content":"hm"}`, "null")},
+			{time.Minute, chunk(`{"content":"a"}`, `"stop"`) + "data: [DONE]\n\n"},
+		})()
+		req, record, to := new(schema.Request), newRecord(), newClientConn()
+		if err := messages.ReadRequest(req, []byte(`{"model":"m","max_tokens":9,"stream":true,"thinking":{"type":"disabled"},"messages":[{"role":"user","content":"hi"}]}`)); err != nil {
+			t.Fatal(err)
+		}
+		err := d.Do(context.Background(), &Request{Asks: req, Client: messages.Client, Caller: &access.Caller{}, Record: record}, to)
+		if err != nil || record.Code != "" || record.FirstByte != time.Second || record.FirstToken != 2*time.Second {
+			t.Errorf("%v %s, the answer begins after %v, its first token comes after %v", err, record.Code, record.FirstByte, record.FirstToken)
+		}
+		var sent strings.Builder
+		for n, part := range to.got() {
+			if part.text == "" {
+				t.Errorf("sending %d is empty", n)
+			}
+			sent.WriteString(part.text)
+		}
+		sent.WriteString(to.held.String())
+		if text := sent.String(); strings.Contains(text, "hm") || strings.Count(text, "content_block_start\n") != 1 || !strings.Contains(text, "message_stop") {
+			t.Errorf("sent %s", text)
+		}
+	})
 }
 
 // The limit for the first token of a stream ends with its first event, as do all other

@@ -251,6 +251,9 @@ func (e *eventWriter) start() {
 func (e *eventWriter) part(event []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if len(event) == 0 {
+		return e.err // no buffer is borrowed while the stream waits
+	}
 	if e.framed {
 		e.borrow()
 		e.buf = append(e.buf, event...)

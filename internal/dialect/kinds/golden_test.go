@@ -402,7 +402,7 @@ type unframed struct {
 }
 
 func (u *unframed) Next() ([]byte, error) {
-	if len(u.after) == 0 {
+	for len(u.after) == 0 {
 		frames, err := u.Events.Next()
 		if err != nil {
 			return nil, err

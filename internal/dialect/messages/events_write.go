@@ -46,7 +46,7 @@ type clientEvents struct {
 	signature []byte
 	end       error
 
-	hasContent bool // an event had some
+	hasContent bool // a delta had some
 }
 
 type blockKind uint8
@@ -83,8 +83,8 @@ func (f *frameWriter) finish() { f.Close("}\n\n") }
 // Usage returns what the backend has reported so far.
 func (e *clientEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
 
-// HasContent reports whether an event had content. Thinking that the client does not want
-// is none.
+// HasContent reports whether a delta had content, with thinking that the client does not
+// want to see and refusals, which are told at the end.
 func (e *clientEvents) HasContent() bool { return e.hasContent }
 
 // isComplete reports whether the last event was sent.
@@ -98,12 +98,13 @@ func failureEvent(known *schema.Error, requestID string) []byte {
 	return append(append([]byte("event: error\ndata: "), Error(known, requestID)...), "\n\n"...)
 }
 
-// Next returns the events for the next delta that says anything.
+// Next returns the events for the next delta that says anything. They are empty for the
+// first one with content if the client gets nothing of it.
 func (e *clientEvents) Next() ([]byte, error) {
 	if e.end != nil {
 		return nil, e.end
 	}
-	for {
+	for hadContent := e.hasContent; ; {
 		e.Begin(dialect.Reuse(e.Out), nil)
 		delta, err := e.from.Next()
 		if errors.Is(err, io.EOF) {
@@ -119,7 +120,7 @@ func (e *clientEvents) Next() ([]byte, error) {
 			e.end = err
 			return nil, err
 		}
-		if len(e.Out) > 0 {
+		if len(e.Out) > 0 || e.hasContent != hadContent {
 			return e.Out, nil
 		}
 	}
@@ -150,13 +151,13 @@ func (e *clientEvents) add(delta *chat.Delta) error {
 	if choice == nil {
 		return nil
 	}
+	e.hasContent = e.hasContent || choice.HasContent()
 	if len(choice.Thinking) > 0 && !e.ask.hidesThinking {
 		e.thought(choice.Thinking)
 	}
 	if len(choice.Text) > 0 {
 		e.openBlock(textBlock)
 		e.piece("text_delta", "text", choice.Text)
-		e.hasContent = true
 	}
 	e.refusal = append(e.refusal, choice.Refusal...)
 	for i := range choice.Calls {
@@ -180,7 +181,6 @@ func (e *clientEvents) thought(text []byte) {
 	e.openBlock(thinkingBlock)
 	if !e.ask.omitsThinking {
 		e.piece("thinking_delta", "thinking", text)
-		e.hasContent = true
 	}
 }
 
@@ -275,7 +275,7 @@ func (e *clientEvents) toolCall(piece *chat.ToolCall) error {
 // openCall starts the block of a call and writes the arguments that have waited.
 func (e *clientEvents) openCall(at int) {
 	call := &e.calls[at]
-	e.open, e.call, e.hasContent = callBlock, at, true
+	e.open, e.call = callBlock, at
 	e.begin("content_block_start")
 	e.Name("index")
 	e.Int(e.index)
@@ -320,7 +320,6 @@ func (e *clientEvents) endBlocks() {
 func (e *clientEvents) stop() {
 	e.start(nil)
 	e.endBlocks()
-	e.hasContent = e.hasContent || len(e.refusal) > 0
 	if e.ending.reason == "" {
 		e.ending.reason = "end_turn"
 	}
