@@ -214,7 +214,7 @@ func (e *events) pass(m *members) ([]byte, error) {
 			return nil, err
 		}
 		plain = plain && !hasCalls
-		e.hasContent = e.hasContent || hasContent(c, &e.numbers.delta)
+		e.hasContent = e.hasContent || hasContent(c, &e.template.delta)
 	}
 	out := e.edited(m)
 	if plain {
