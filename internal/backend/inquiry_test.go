@@ -272,7 +272,7 @@ func TestLiesOfEnginesAreNotBelieved(t *testing.T) {
 			f.joined(all, "vllm", "m", "http://h", nil)
 			before := pictureOf(t, all, "m")
 			pass(time.Minute)
-			before.Told = fleet.Told{Waiting: -1, Running: -1, Used: -1, Capacity: -1}
+			before.IsTold = true // but nothing that could be believed
 			if got := pictureOf(t, all, "m"); got != before {
 				t.Errorf("%s: %+v, want %+v", lie, got, before)
 			}
@@ -380,7 +380,7 @@ func TestManyEnginesAreAskedLessOften(t *testing.T) {
 			n.answer(fmt.Sprintf("h%d:80", k), e.answer)
 			i := makeInstance(t, "vllm", "m", fmt.Sprintf("http://h%d", k), nil, nil)
 			i.Join(all)
-			defer busy(t, i)()
+			busy(t, i)
 			list = append(list, i)
 		}
 		f.set(list...)
@@ -414,7 +414,7 @@ func TestSimulatedEnginesAreUnderstood(t *testing.T) {
 		b := startBackend(t, simulator.Options{Kind: of, Models: []string{"m"}, Engine: &engine.Spec{Block: 16, Cache: 3200, Token: 0.001, Decode: 0.001, Width: 1, Slots: 2}})
 		i := makeInstance(t, kind, "m", b.URL(), nil, nil)
 		client := transport.New(transport.Options{})
-		defer client.Close()
+		t.Cleanup(client.Close)
 		p := prober{client, client.Connect}
 		listen := func() (all engines.Report) {
 			all = engines.NewReport()

@@ -3,6 +3,7 @@ package engines
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"math"
 	"slices"
@@ -23,10 +24,10 @@ func readMetrics(answer *Answer, into *Report) bool {
 	lines := bufio.NewReaderSize(io.LimitReader(answer.Body, maxMetrics), maxLine)
 	for {
 		line, err := lines.ReadSlice('\n')
-		if err == nil || err == io.EOF { //nolint:errorlint // ReadSlice returns it as it is
+		if err == nil || errors.Is(err, io.EOF) {
 			r.read(line)
 		}
-		for err == bufio.ErrBufferFull { //nolint:errorlint // as above
+		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = lines.ReadSlice('\n')
 		}
 		if err != nil {
