@@ -167,6 +167,16 @@ func TestAWrongClockIsFound(t *testing.T) {
 	}
 }
 
+// TestRedisAtItsUsualAddressIsAsked where the file names that address, whether or not a
+// Redis is there: gateways with least_time use it then.
+func TestRedisAtItsUsualAddressIsAsked(t *testing.T) {
+	t.Parallel()
+	lines := examine(t, free+"redis: {url: 'redis://127.0.0.1:6379/0'}\n", nil)
+	if strings.Contains(lines, "skip redis:") || !strings.Contains(lines, " redis:") {
+		t.Error(lines)
+	}
+}
+
 func TestStoresThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	lines := examine(t, free+"redis: {url: 'redis://:secret@127.0.0.1:1/0'}\nstore: {url: 'postgres://u:secret@127.0.0.1:1/x', config: 'postgres://u:secret@127.0.0.1:1/x'}\n", nil)

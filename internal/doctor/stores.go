@@ -18,7 +18,7 @@ import (
 // redis asks the server of the shared counters, where they are in use.
 func (e *examination) redis(ctx context.Context) []Finding {
 	const area = "redis"
-	if e.Document.Redis == config.Default().Redis && !e.Document.Quota.Distributed.Enabled {
+	if !e.Document.NamesRedis && e.Document.Redis == config.Default().Redis && !e.Document.Quota.Distributed.Enabled {
 		return []Finding{skip(area, "not in use")}
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
