@@ -1,9 +1,11 @@
 package gateway_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -25,6 +27,56 @@ func redisYAML(redis *storetest.Server) string {
 func isWith(g *gatewaytest.Gateway, others int) bool {
 	s := g.Exchange.Stats()
 	return s.Others == others && s.Failure == nil
+}
+
+// TestGatewaysSendAConversationToTheSameInstance, whichever of them gets its requests, as
+// soon as they have told each other.
+func TestGatewaysSendAConversationToTheSameInstance(t *testing.T) {
+	t.Parallel()
+	redis := storetest.Redis(t)
+	var backends []*simulator.Backend
+	for range 4 {
+		backends = append(backends, gatewaytest.StartBackend(t))
+	}
+	var all []*gatewaytest.Gateway
+	for range 3 {
+		all = append(all, gatewaytest.Start(t, fleetYAML(backends...)+redisYAML(redis)))
+	}
+	for _, g := range all {
+		gatewaytest.Eventually(t, "the gateways know each other", func() bool { return isWith(g, 2) })
+	}
+	turn := func(g *gatewaytest.Gateway, conversation, turns int) string {
+		t.Helper()
+		var messages []string
+		for n := range turns {
+			messages = append(messages, fmt.Sprintf(`{"role":"user","content":"%d of %d: %s"}`, n, conversation, strings.Repeat(fmt.Sprintf("word %d ", conversation), 500)))
+		}
+		reply := g.Chat(`{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`).Succeeds(t)
+		return reply.Header.Get("X-Router-Instance")
+	}
+	const conversations = 9
+	homes := make([]string, conversations)
+	for n := range homes {
+		homes[n] = turn(all[n%3], n, 2)
+	}
+	began := time.Now()
+	for _, g := range all {
+		gatewaytest.Eventually(t, "the gateway knows all conversations", func() bool { return knownBytes(g) > 5000*conversations })
+	}
+	t.Logf("known everywhere after %v", time.Since(began))
+	for n, home := range homes {
+		if got := turn(all[(n+1)%3], n, 3); got != home {
+			t.Errorf("conversation %d went to %s, and was at %s before", n, got, home)
+		}
+	}
+}
+
+// knownBytes returns how much of prompts a gateway believes to be in caches.
+func knownBytes(g *gatewaytest.Gateway) (bytes int64) {
+	for _, p := range g.Fleet.Pictures(time.Now()) {
+		bytes += p.Cached
+	}
+	return bytes
 }
 
 // TestFleetExchangeShowsInHealthAndMetrics: how many others there are, and that a gateway is
