@@ -41,18 +41,29 @@ func (d *Document) EndOfString(i int) int {
 	if quote := bytes.IndexByte(near, '"'); quote == 0 || quote > 0 && near[quote-1] != '\\' {
 		return i + quote
 	}
-	low, high := 0, len(d.long)
-	for low < high {
-		if middle := (low + high) / 2; d.long[middle].start < uint32(i) {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	if low < len(d.long) && d.long[low].start == uint32(i) {
-		return int(d.long[low].end)
+	if end := d.endOfLong(uint32(i)); end > 0 {
+		return end
 	}
 	return passString(d.data, i)
+}
+
+// endOfLong returns the end of the long string whose content starts at a place, or 0 if none
+// does. The steps of the search do not depend on what it finds, which is what the
+// processor is fast at.
+func (d *Document) endOfLong(start uint32) int {
+	if len(d.long) == 0 {
+		return 0
+	}
+	at := 0
+	for left := len(d.long); left > 1; left -= left / 2 {
+		if next := at + left/2; d.long[next].start <= start {
+			at = next
+		}
+	}
+	if d.long[at].start != start {
+		return 0
+	}
+	return int(d.long[at].end)
 }
 
 // passString passes over the content of a checked string that goes on at i, and returns the

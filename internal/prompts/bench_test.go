@@ -2,6 +2,7 @@ package prompts_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -70,6 +71,30 @@ func BenchmarkRead(b *testing.B) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// TestReadingAllocatesNothing reads requests with everything that messages have.
+func TestReadingAllocatesNothing(t *testing.T) {
+	for door, body := range map[schema.Door]string{
+		schema.DoorChat: `{"model":"m","tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"developer","content":"d"},{"role":"user","content":[{"type":"text","text":"` + words(1, 3000) +
+			`"},{"type":"image_url","image_url":{"url":"data:image/png;base64,` + base64Of(1, 3000) + `"}}]},{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"new":{"a":[1]}},{"role":"tool","content":"t"}]}`,
+		schema.DoorMessages:    `{"model":"m","max_tokens":9,"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"r"}]}]}]}`,
+		schema.DoorResponses:   `{"model":"m","instructions":"i","input":[{"role":"user","content":"u"},{"type":"function_call","name":"f","arguments":"{}"},{"type":"function_call_output","output":"o"}]}`,
+		schema.DoorCompletions: `{"model":"m","prompt":["` + words(1, 3000) + `","b"],"suffix":"s"}`,
+		schema.DoorEmbeddings:  `{"model":"m","input":["a","b"]}`,
+		schema.DoorRerank:      `{"model":"m","query":"q","documents":["a","b"]}`,
+	} {
+		req, p := request(t, door, body), fleet.NewPrompt(&fleet.Secret{1})
+		header := http.Header{"X-Session-Affinity": {"s"}}
+		got := testing.AllocsPerRun(100, func() {
+			p.Reset("tenant")
+			prompts.Read(req, p)
+			prompts.Hint(req, header)
+		})
+		if got > 0 {
+			t.Errorf("%s: %v allocations", door, got)
 		}
 	}
 }

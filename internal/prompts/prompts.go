@@ -223,8 +223,7 @@ func (r *reader) message(m jsonscan.Value) {
 	if kind.Kind() != jsonscan.String {
 		kind = found[memberType]
 	}
-	name := chat.TextOf(kind)
-	r.begin(string(name[:min(len(name), longestKind)]))
+	r.beginAs(chat.TextOf(kind))
 	if content := found[memberContent]; content.Given() {
 		r.content(content)
 	}
@@ -261,6 +260,20 @@ func (r *reader) others(m jsonscan.Value) {
 			start, _ := v.Span()
 			r.value(unknown, start)
 		}
+	}
+}
+
+// beginAs begins a message of a role or an item of a type. The usual roles are not copied.
+func (r *reader) beginAs(kind []byte) {
+	switch string(kind) {
+	case chat.User:
+		r.begin(chat.User)
+	case chat.Assistant:
+		r.begin(chat.Assistant)
+	case chat.ToolRole:
+		r.begin(chat.ToolRole)
+	default:
+		r.begin(string(kind[:min(len(kind), longestKind)]))
 	}
 }
 

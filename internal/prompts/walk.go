@@ -74,12 +74,21 @@ func (r *reader) object(i int) (end int) {
 // members begin as almost all clients write them. Agents send hundreds of such parts, and
 // to read their names one by one takes longer than to hash a short text.
 func textHead(members []byte) int {
-	for _, head := range [...]string{`"type":"text","text":`, `"type":"input_text","text":`, `"type":"output_text","text":`} {
-		if len(members) > len(head) && string(members[:len(head)]) == head {
-			return len(head)
-		}
+	const begin, end = `"type":"`, `text","text":`
+	at := len(begin)
+	if len(members) <= at+len("output_")+len(end) || string(members[:at]) != begin {
+		return 0
 	}
-	return 0
+	switch members[at] {
+	case 'i':
+		at += len("input_")
+	case 'o':
+		at += len("output_")
+	}
+	if string(members[at:at+len(end)]) != end {
+		return 0
+	}
+	return at + len(end)
 }
 
 // member reads the member of a part of a content whose value stands at i. A part that is a
