@@ -415,7 +415,10 @@ func BenchmarkScrape200Instances(b *testing.B) {
 func TestOnlyTheFleetHasSeriesOfTheFleet(t *testing.T) {
 	state := someState(1)
 	state.Instances[0].Engine, state.Trust = nil, nil
-	if text, _ := scrapeText(t, expose(t, newRegistry(), state)); strings.Contains(text, "_fleet_") || strings.Contains(text, "_estimate_ratio") {
-		t.Errorf("there is a fleet in\n%s", text)
+	_, parsed := scrapeText(t, expose(t, newRegistry(), state))
+	for _, name := range []string{"first_token_estimate_ratio", "fleet_queue_seconds", "fleet_calls", "fleet_cached_bytes", "fleet_hit_ratio", "fleet_prompt_token_seconds", "fleet_trust"} {
+		if parsed["model_router_"+name] != nil {
+			t.Errorf("there is a series of %s", name)
+		}
 	}
 }
