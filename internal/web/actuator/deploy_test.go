@@ -96,11 +96,17 @@ var (
 	selector   = regexp.MustCompile(`(\w+)(?:=~|!=|=|!~)"`)
 )
 
+// fleetYAML is a configuration with the strategy that has the most to tell.
+func fleetYAML(t *testing.T) string {
+	t.Helper()
+	return gatewaytest.PolicyYAML("load-balancer: least-time", gatewaytest.Instance("m", gatewaytest.StartBackend(t).URL()))
+}
+
 // Every metric and label that a dashboard or an alert asks for exists in the
 // scrape of a gateway that has served something.
 func TestDashboardAndAlertsAskForWhatExists(t *testing.T) {
 	t.Parallel()
-	r := gatewaytest.Start(t, gatewaytest.PoolYAML(gatewaytest.StartBackend(t))+
+	r := gatewaytest.Start(t, fleetYAML(t)+
 		strings.Replace(gatewaytest.SecuredYAML(), "enabled: true,", "enabled: true, keys: [{id: k, key-sha256: "+gatewaytest.HashOf("secret")+", budgets: {day: {requests: 9}}}],", 1))
 	r.Chat(gatewaytest.StreamHi, "Authorization", "Bearer secret").Succeeds(t)
 	body := r.Do(http.MethodGet, "/actuator/prometheus", "", "Authorization", "Bearer admin-token").Succeeds(t).Body
@@ -148,7 +154,7 @@ func TestPrometheusAnswersEveryPanel(t *testing.T) {
 	if err != nil {
 		t.Skip("prometheus is not installed")
 	}
-	r, _ := gatewaytest.StartOne(t)
+	r := gatewaytest.Start(t, fleetYAML(t))
 	dir := t.TempDir()
 	config := "scrape_configs: [{job_name: patchbay, scrape_interval: 1s, metrics_path: /actuator/prometheus, honor_labels: true, static_configs: [{targets: ['" + r.Address() + "']}]}]\n"
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600); err != nil {
