@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net/http"
 	"net/netip"
 	"slices"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -27,6 +29,9 @@ type Explanation struct {
 	// ServiceLimit and ModelLimit are what the limits of the service type and of
 	// the model would decide.
 	ServiceLimit, ModelLimit ratelimit.Decision
+	// Expected is what the strategy expects of each instance that is ready, the one first
+	// that it would pick; nil where it expects nothing, or the request is not known.
+	Expected []balance.Expected
 	// Waiting is how many requests wait for a slot.
 	Waiting int
 	// Refusal is the error that the caller would get, nil where the request would
@@ -50,11 +55,26 @@ type Candidate struct {
 // PassedModel is a model that could not serve a request, and why.
 type PassedModel struct{ Model, Reason string }
 
+// Subject is the request that Explain is about.
+type Subject struct {
+	Door   schema.Door
+	Model  string
+	Client netip.Addr
+	// Request is what the caller would send, nil where only the rest is known.
+	Request *schema.Request
+	// Speaks translates for the callers of the door; nil where that is not needed, or not
+	// known before the request comes.
+	Speaks *dialect.Client
+	// Header is what the caller would send beside it, Tenant and KeyID who it would be.
+	Header        http.Header
+	Tenant, KeyID string
+}
+
 // Explain tells what would happen to a request of a door. It reads the same survey and
 // asks the same limits as Do, up to the call, and consumes nothing. Where a fallback would
 // take over, it explains that one. It knows nothing of keys that may not use a model.
-func Explain(table *routing.Table, door schema.Door, model string, client netip.Addr, now time.Time) Explanation {
-	asked := ExplainModel(table, door, model, client, now)
+func Explain(table *routing.Table, q Subject, now time.Time) Explanation {
+	asked := ExplainModel(table, q, now)
 	if asked.Refusal == nil && asked.isReady() {
 		return asked
 	}
@@ -66,9 +86,10 @@ func Explain(table *routing.Table, door schema.Door, model string, client netip.
 	if !known {
 		return asked
 	}
-	passed := []PassedModel{{model, asked.obstacle()}}
-	for _, fallback := range table.Service(door.Service()).Fallbacks(model, why) {
-		x := ExplainModel(table, door, fallback.Model, client, now)
+	passed := []PassedModel{{q.Model, asked.obstacle()}}
+	for _, fallback := range table.Service(q.Door.Service()).Fallbacks(q.Model, why) {
+		q.Model = fallback.Model
+		x := ExplainModel(table, q, now)
 		if x.Refusal == nil && x.isReady() {
 			x.PassedOver = passed
 			return x
@@ -92,29 +113,39 @@ func (x *Explanation) obstacle() string {
 }
 
 // ExplainModel is Explain without fallbacks.
-func ExplainModel(table *routing.Table, door schema.Door, model string, client netip.Addr, now time.Time) Explanation {
-	service := table.Service(door.Service())
+func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
+	service := table.Service(q.Door.Service())
 	var x Explanation
-	x.Pool = service.Find(model)
+	x.Pool = service.Find(q.Model)
 	if x.Pool == nil {
-		x.Refusal = admit.UnknownModel(service, door.Service(), model)
+		x.Refusal = admit.UnknownModel(service, q.Door.Service(), q.Model)
 		return x
 	}
 	x.Waiting = x.Pool.Queue.Len()
-	x.ServiceLimit = service.Limiter.Peek(client, now)
-	x.ModelLimit = x.Pool.Limiter.Peek(client, now)
+	x.ServiceLimit = service.Limiter.Peek(q.Client, now)
+	x.ModelLimit = x.Pool.Limiter.Peek(q.Client, now)
 	var s survey
-	excluded := withoutDoor(x.Pool, door)
+	excluded := x.exclude(&q)
 	s.askAll(x.Pool, excluded, now)
-	x.Candidates = s.candidates(excluded, door)
-	if len(s.ready) > 0 {
-		x.Pick = x.Pool.Balancer.Peek(s.ready, balance.Asked{Client: client})
-	}
+	x.Candidates = s.candidates(excluded, q.Door)
 	x.Refusal = x.refusal(&s, excluded)
-	if x.Refusal != nil {
-		x.Pick = nil
+	if len(s.ready) > 0 && x.Refusal == nil {
+		x.choose(s.ready, &q, now)
 	}
 	return x
+}
+
+// choose says which of the instances that are ready the strategy would pick.
+func (x *Explanation) choose(ready []*backend.Instance, q *Subject, now time.Time) {
+	asked := balance.Asked{Client: q.Client, Request: q.Request, Header: q.Header, Now: now}
+	if x.Pool.Soonest != nil {
+		asked.Scope = x.Pool.Service.Policy.PromptSharing.Scope(q.Tenant, q.KeyID)
+		if x.Expected = x.Pool.Soonest.Explain(ready, asked); len(x.Expected) > 0 {
+			x.Pick = x.Expected[0].Instance
+			return
+		}
+	}
+	x.Pick = x.Pool.Balancer.Peek(ready, asked)
 }
 
 // refusal returns the first reason for which the request would be refused, in the
@@ -131,12 +162,16 @@ func (x *Explanation) refusal(s *survey, excluded *exclusions) *schema.Error {
 	return nil
 }
 
-// withoutDoor excludes the instances that have nothing to answer the requests of a door
-// with.
-func withoutDoor(pool *routing.Pool, door schema.Door) *exclusions {
+// exclude excludes the instances that have nothing to answer the requests of a door with,
+// or whose dialects cannot express the request.
+func (x *Explanation) exclude(q *Subject) *exclusions {
 	excluded := new(exclusions)
-	for _, i := range pool.Instances {
-		if err := i.Target.RefuseDoor(door); err != nil && i.Fault == "" {
+	for _, i := range x.Pool.Instances {
+		err := i.Target.RefuseDoor(q.Door)
+		if err == nil && q.Request != nil && (q.Speaks != nil || q.Door.IsUnified()) {
+			err = i.Target.RefuseRequest(q.Request, q.Speaks)
+		}
+		if err != nil && i.Fault == "" {
 			excluded.untranslatable = append(excluded.untranslatable, i)
 			excluded.reason = translationError(err)
 		}

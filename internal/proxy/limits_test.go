@@ -377,9 +377,9 @@ func TestExplainPredictsAndConsumesNothing(t *testing.T) {
 		caller := &access.Caller{}
 		look := func() Explanation {
 			for range 3 { // asking twice more changes nothing
-				Explain(d.current.Load(), schema.DoorChat, "m", caller.Addr, time.Now())
+				Explain(d.current.Load(), Subject{Door: schema.DoorChat, Model: "m", Client: caller.Addr}, time.Now())
 			}
-			return Explain(d.current.Load(), schema.DoorChat, "m", caller.Addr, time.Now())
+			return Explain(d.current.Load(), Subject{Door: schema.DoorChat, Model: "m", Client: caller.Addr}, time.Now())
 		}
 		var running []*run
 		for range 2 {
@@ -399,7 +399,7 @@ func TestExplainPredictsAndConsumesNothing(t *testing.T) {
 			t.Errorf("at the limit: %+v", x)
 		}
 		running[1].finish(breaker.Success)
-		if x := Explain(d.current.Load(), schema.DoorChat, "n", caller.Addr, time.Now()); x.Refusal == nil || !x.Refusal.NoRetry {
+		if x := Explain(d.current.Load(), Subject{Door: schema.DoorChat, Model: "n", Client: caller.Addr}, time.Now()); x.Refusal == nil || !x.Refusal.NoRetry {
 			t.Errorf("an unknown model: %+v", x)
 		}
 	})

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -99,7 +98,7 @@ func checkPlights(t *testing.T, of []plight) {
 	if ready := s.shortestObstacle == backend.NoObstacle; ready != (len(want) > 0) {
 		t.Errorf("the obstacle is %d, and %d may be picked", s.shortestObstacle, len(want))
 	}
-	for n, c := range Explain(d.current.Load(), schema.DoorChat, "m", (&access.Caller{}).Addr, now).Candidates {
+	for n, c := range Explain(d.current.Load(), Subject{Door: schema.DoorChat, Model: "m"}, now).Candidates {
 		picked := slices.Contains(want, d.pool().Instances[n])
 		if picked != (c.Obstacle == backend.NoObstacle) || picked != (c.Chance > 0) || picked != (c.Reason == "") {
 			t.Errorf("explained as %d %q with a chance of %v", c.Obstacle, c.Reason, c.Chance)

@@ -64,6 +64,18 @@ type candidateView struct {
 	InFlight       int64          `json:"inFlight"`
 	HealthStatus   backend.Status `json:"healthStatus"`
 	CircuitBreaker breaker.State  `json:"circuitBreaker"`
+	Estimate       *estimateView  `json:"estimate,omitzero" doc:"What is expected of it for the request in the body; only with the strategy least_time."`
+}
+
+// estimateView is what is expected of an instance for a request.
+type estimateView struct {
+	ExpectedMs  float64 `json:"expectedMs" doc:"The time to the first token: the sum of the next three."`
+	QueueMs     float64 `json:"queueMs" doc:"Work on other prompts that is in front of it."`
+	PrefillMs   float64 `json:"prefillMs" doc:"Work on its own prompt."`
+	LoadMs      float64 `json:"loadMs" doc:"Until the model is in memory."`
+	Matched     float64 `json:"matched" minimum:"0" maximum:"1" doc:"The share of the prompt that is believed to be in its cache."`
+	AvoidableMs float64 `json:"avoidableMs" doc:"Work that the best of the others would save."`
+	CostMs      float64 `json:"costMs" doc:"What the strategy compares; the least is picked."`
 }
 
 type limits struct {
@@ -110,7 +122,7 @@ func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr
 		view.Candidates = append(view.Candidates, candidateView{
 			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason, Translated: c.Translated,
 			Weight: c.Settings.Weight, Tier: c.Settings.Tier, Chance: c.Chance, InFlight: c.InFlight(),
-			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State,
+			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State, Estimate: viewEstimate(x.Expected, c.Instance),
 		})
 	}
 	for _, passed := range x.PassedOver {
@@ -154,8 +166,12 @@ func why(x proxy.Explanation) string {
 	switch {
 	case x.Refusal != nil:
 		return "the request would be refused"
+	case len(x.Expected) > 0:
+		return whySoonest(x.Expected)
 	case x.Pick != nil:
 		return x.Pool.Service.Policy.LoadBalancer.String() + " would pick it now"
+	case anyEligible(x.Candidates) && x.Pool.Soonest != nil:
+		return "it depends on the prompt: POST the request to explain it"
 	case anyEligible(x.Candidates):
 		return "chance decides, in proportion to the weights"
 	}

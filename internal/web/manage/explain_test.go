@@ -1,6 +1,7 @@
 package manage_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -55,6 +56,51 @@ func TestExplanationsKnowEveryDoor(t *testing.T) {
 	for _, query := range []string{"door=nothing&model=m", "door=embeddings&model=m"} {
 		if reply := r.Do("GET", "/api/route/explain?service=chat&"+query, ""); reply.Status != 400 || !strings.Contains(reply.Body, "door") {
 			t.Errorf("%s: %d %s", query, reply.Status, reply.Body)
+		}
+	}
+}
+
+// A request is explained with its body: what is expected of each instance, and why one of
+// them is picked. Asking calls nobody and changes nothing.
+func TestExplanationsOfARequestItself(t *testing.T) {
+	t.Parallel()
+	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("load-balancer: least-time, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", b.URL())))
+	long := func(end string) string {
+		return `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("all work and no play ", 1000) + end + `"}]}`
+	}
+	explain := func(body string) map[string]any {
+		return gatewaytest.At(t, gatewaytest.DecodeObject(t, r.Do("POST", "/api/route/explain?door=chat", body).Succeeds(t).Body), "data").(map[string]any)
+	}
+	estimates := func(view map[string]any) {
+		for n := range 2 {
+			candidate := view["candidates"].([]any)[n].(map[string]any)
+			estimate := candidate["estimate"].(map[string]any)
+			sum := estimate["queueMs"].(float64) + estimate["prefillMs"].(float64) + estimate["loadMs"].(float64)
+			if expected := estimate["expectedMs"].(float64); expected <= 0 || math.Abs(expected-sum) > 0.01 {
+				t.Errorf("%v", estimate)
+			}
+		}
+		if view["pick"] == nil || !strings.Contains(view["why"].(string), "its first token is expected after") {
+			t.Errorf("%v, because %v", view["pick"], view["why"])
+		}
+	}
+	estimates(explain(long("one")))
+	if sent := a.Stats().Arrived + b.Stats().Arrived; sent != 0 {
+		t.Fatalf("asking called a backend %d times", sent)
+	}
+	if view := gatewaytest.At(t, gatewaytest.DecodeObject(t, r.Do("GET", "/api/route/explain?service=chat&model=m", "").Succeeds(t).Body), "data").(map[string]any); view["pick"] != nil || !strings.Contains(view["why"].(string), "depends on the prompt") {
+		t.Errorf("without a body: %v", view)
+	}
+	for body, want := range map[string]string{`{"model":"m"}`: "messages", `{`: "JSON", `{"model":"m","messages":[]}`: "messages"} {
+		door := r.Chat(body)
+		if reply := r.Do("POST", "/api/route/explain?door=chat", body); reply.Status != 400 || door.Status != 400 || !strings.Contains(reply.Body, want) {
+			t.Errorf("%s: %d %s, and at its door %d %s", body, reply.Status, reply.Body, door.Status, door.Body)
+		}
+	}
+	for query, want := range map[string]string{"": "door", "?door=nothing": "door", "?door=transcriptions": "form", "?door=chat&clientIp=x": "clientIp", "?door=chat&dryRun=true": "dryRun"} {
+		if reply := r.Do("POST", "/api/route/explain"+query, long("")); reply.Status != 400 || !strings.Contains(reply.Body, want) {
+			t.Errorf("%q: %d %s", query, reply.Status, reply.Body)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/explain"
+	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
 // modelEntry is an entry of the list of models.
@@ -78,17 +79,64 @@ func (a *API) Explain(q *Request) (Reply, error) {
 			return Reply{}, invalidField("door", "%s is an endpoint of the service type %s", door, door.Service())
 		}
 	}
-	client := web.ClientAddr(q.Request, a.options.TrustedProxies)
-	if text := query.Get("clientIp"); text != "" {
-		if client, err = netip.ParseAddr(text); err != nil {
-			return Reply{}, invalidField("clientIp", "want an address such as 192.0.2.1")
-		}
-		client = client.Unmap().WithZone("")
+	client, err := a.explainedClient(q)
+	if err != nil {
+		return Reply{}, err
 	}
-	x := proxy.Explain(a.table(), door, query.Get("model"), client, time.Now())
-	view := explain.View(x, door, query.Get("model"), client)
+	return a.explain(q, proxy.Subject{Door: door, Model: query.Get("model"), Client: client}), nil
+}
+
+// explainBodyQuery is what is to be known beside the body of a request that is explained.
+type explainBodyQuery struct {
+	Door     schema.Door `json:"door" required:"true" doc:"The endpoint of the request."`
+	ClientIP string      `json:"clientIp" format:"ipv4,ipv6" empty:"true" doc:"The address of the client; yours if left out."`
+	Tenant   string      `json:"tenant" doc:"Whose request it is, where prompt-sharing keeps tenants apart."`
+	KeyID    string      `json:"keyId" doc:"The same where it keeps keys apart."`
+}
+
+// ExplainBody answers POST /api/route/explain: what would happen to the request in the body
+// now. It is for those who may send requests to instances, because what is cached tells what
+// others have asked.
+func (a *API) ExplainBody(q *Request) (Reply, error) {
+	query := q.URL.Query()
+	door, err := schema.ParseDoor(web.Shorten(query.Get("door")))
+	if err != nil {
+		return Reply{}, invalidField("door", "%v", err)
+	}
+	client, err := a.explainedClient(q)
+	if err != nil {
+		return Reply{}, err
+	}
+	request, speaks, err := v1.Read(door, q.Header, q.body)
+	if err != nil {
+		return Reply{}, invalidField("body", "%v", err)
+	}
+	reply := a.explain(q, proxy.Subject{
+		Door: door, Model: string(request.Model), Client: client, Request: request, Speaks: speaks,
+		Header: q.Header, Tenant: query.Get("tenant"), KeyID: query.Get("keyId"),
+	})
+	reply.change = "explained a request of " + door.String()
+	return reply, nil
+}
+
+// explain answers with what would happen to a request.
+func (a *API) explain(q *Request, asked proxy.Subject) Reply {
+	view := explain.View(proxy.Explain(a.table(), asked, time.Now()), asked.Door, asked.Model, asked.Client)
 	ledger := a.options.Ledger.Status(q.Context())
 	view.Quota = explain.Ledger{Enabled: ledger.Settings.Enabled, Degraded: ledger.Reason != "", DegradedReason: ledger.Reason, FailOpen: ledger.Settings.FailOpen}
-	view.AnswerCache = a.options.Cache.IsOn(serviceType)
-	return Reply{message: "What would happen to a request now.", data: view}, nil
+	view.AnswerCache = a.options.Cache.IsOn(asked.Door.Service())
+	return Reply{message: "What would happen to a request now.", data: view}
+}
+
+// explainedClient returns the address of the client of a request that is explained.
+func (a *API) explainedClient(q *Request) (netip.Addr, error) {
+	text := q.URL.Query().Get("clientIp")
+	if text == "" {
+		return web.ClientAddr(q.Request, a.options.TrustedProxies), nil
+	}
+	client, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Addr{}, invalidField("clientIp", "want an address such as 192.0.2.1")
+	}
+	return client.Unmap().WithZone(""), nil
 }

@@ -94,6 +94,9 @@ func (t *routeTable) addServices() {
 	t.unversioned("GET /api/route/explain", access.ReadRoutes, a.Explain, web.Operation{
 		Summary: "What would happen to a request now, and why", Query: explainQuery{}, Reply: explain.Explanation{},
 	})
+	t.unversioned("POST /api/route/explain", access.WriteInstances, a.ExplainBody, web.Operation{
+		Summary: "What would happen to the request in the body now, as it would be sent to its endpoint, and why; nothing is called", Query: explainBodyQuery{}, Body: map[string]any{}, Reply: explain.Explanation{}, NoDryRun: true,
+	})
 }
 
 func (t *routeTable) addInstances() {

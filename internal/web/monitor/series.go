@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/live"
@@ -106,7 +105,7 @@ func (a *API) shares(r *http.Request) (shareList, error) {
 			for _, i := range pool.Instances {
 				total += used[live.InstanceKey{Service: serviceType, ID: i.ID}].Calls
 			}
-			for _, candidate := range proxy.ExplainModel(table, schema.Door(serviceType), pool.Model, netip.Addr{}, now).Candidates {
+			for _, candidate := range proxy.ExplainModel(table, proxy.Subject{Door: schema.Door(serviceType), Model: pool.Model}, now).Candidates {
 				i := candidate.Instance
 				usage := used[live.InstanceKey{Service: serviceType, ID: i.ID}]
 				view := shareView{

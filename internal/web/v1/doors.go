@@ -138,6 +138,26 @@ var doors = []*door{
 	},
 }
 
+// Read reads and checks a request as the door does to which it would come, and returns it
+// with how the callers of that door are translated for: nil where they need not be, and
+// where that depends on more than the request. The header is what came beside it.
+func Read(id schema.Door, header http.Header, body []byte) (*schema.Request, *dialect.Client, error) {
+	for _, d := range doors {
+		if d.id != id {
+			continue
+		}
+		if d.json == nil {
+			return nil, nil, schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a form, which cannot be read here.")
+		}
+		request := new(schema.Request)
+		if id.IsTranslated() {
+			request.Header = header
+		}
+		return request, d.client, d.json(request, body)
+	}
+	return nil, nil, schema.NewError(schema.CodeInternal, "There is no endpoint "+id.String()+".")
+}
+
 // mediaForm is the type of a form with files, and mediaEvents describes a reply that
 // may be a stream.
 const mediaForm = "multipart/form-data"
