@@ -172,7 +172,7 @@ func TestOneCommandStartsThreeGateways(t *testing.T) {
 	gatewaytest.WriteFile(t, filepath.Join(u.dir, "deploy/cluster/start.sh"), string(gatewaytest.ReadFile(t, "../../deploy/cluster/start.sh")))
 	first := freePorts(t, 3)
 	u.env = append(u.env, fmt.Sprint("PORT=", first), "PATCHBAY_SECURITY_ENABLED=true", "PATCHBAY_SECURITY_TOKENS_0_NAME=a", "PATCHBAY_SECURITY_TOKENS_0_ROLE=ADMIN",
-		"PATCHBAY_SECURITY_TOKENS_0_TOKEN_SHA256="+gatewaytest.HashOf("admin-token"))
+		"PATCHBAY_SECURITY_TOKENS_0_TOKEN_SHA256="+gatewaytest.HashOf("admin-token"), "PATCHBAY_QUOTA_DISTRIBUTED_TIMEOUT=5s")
 	out := new(gatewaytest.Buffer)
 	command := u.command("bash deploy/cluster/start.sh")
 	command.Stdout, command.Stderr = out, out
