@@ -12,7 +12,7 @@ import (
 )
 
 // few are three engines whose prefills make most of the work.
-var few = fleettest.Engines{Number: 3, Spec: engine.Spec{Block: 128, Cache: 100_000, Token: 0.0005, Request: 0.05, Decode: 0.001, Width: 1}}
+var few = fleettest.Engines{Number: 3, Spec: engine.Spec{Block: 128, Cache: 102_400, Token: 0.0005, Request: 0.05, Decode: 0.001, Width: 1}}
 
 // scale makes tests short. What is asserted does not depend on times.
 const scale = 0.002
