@@ -112,6 +112,13 @@ export const problems = queryOptions({
   queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/problems', { params: { query: { limit: 10 } }, signal }))).problems,
 })
 
+/** How well the engines are used that are balanced by the time to the first token. */
+export const fleet = queryOptions({
+  queryKey: ['fleet'],
+  refetchInterval: 2000,
+  queryFn: ({ signal }) => body(api.GET('/api/monitoring/fleet', { signal })),
+})
+
 /** The expected and the actual share of each instance in the last five minutes. */
 export const shares = queryOptions({
   queryKey: ['shares'],

@@ -6,7 +6,7 @@ import { api, body } from '@/api/client'
 import type { Capture } from '@/api/queries'
 import type { Call } from '@/api/types'
 import { T, useI18n, type I18n, type Key } from '@/i18n'
-import { axis as label, digits, duration, overhead, splitId, stamp, text } from '@/lib/format'
+import { axis as label, digits, duration, overhead, percent, splitId, stamp, text } from '@/lib/format'
 import { outcome } from '@/live/series'
 import { curlOf } from '@/shell/api-calls'
 import { useDenied } from '@/shell/guard'
@@ -44,6 +44,7 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
   })
   // The playground writes requests of the unified API only.
   const again = call.service === 'chat' && call.door !== 'chat' ? null : replayable(content.data)
+  const estimate = call.tries?.at(-1)?.estimate
   useEffect(() => markStep('call'), [])
   return (
     <Drawer
@@ -134,6 +135,16 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
                 <dt>{t('calls.perToken')}</dt>
                 <dd>
                   {fine(call.timePerOutputTokenMs)} · {digits(1000 / call.timePerOutputTokenMs)} {t('pg.tokensPerSecond')}
+                </dd>
+              </>
+            )}
+            {estimate !== undefined && estimate !== null && (
+              <>
+                <dt>{t('calls.expected')}</dt>
+                <dd>
+                  {t('calls.expectedFirst', { ms: text(duration(estimate.expectedMs)) })}
+                  {estimate.trueMs !== undefined && ` · ${t('calls.expectedTrue', { ms: text(duration(estimate.trueMs)) })}`}
+                  {` · ${t('calls.matched', { share: percent(estimate.matched, 0) })}`}
                 </dd>
               </>
             )}

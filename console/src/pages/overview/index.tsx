@@ -15,6 +15,7 @@ import { PatchBay } from './bay'
 import { layout, modelKey } from './bay-layout'
 import { DemoBar } from './demo'
 import { FirstRun } from './first-run'
+import { Fleet } from './fleet'
 import { BayList, BayTable, ProblemList, ServicesTable } from './lists'
 import { Meters } from './meters'
 import { StatusSentence } from './sentence'
@@ -36,6 +37,7 @@ export default function Overview() {
     { path: '/api/monitoring/live?topics=snapshot,change' },
     { path: `/api/monitoring/series?range=${range}` },
     { path: '/api/monitoring/problems?limit=10' },
+    { path: '/api/monitoring/fleet' },
   ])
   const fold = (host: string) => {
     const next = new Set(unfolded)
@@ -89,6 +91,9 @@ export default function Overview() {
           </div>
         )}
         <BayList instances={instances} stats={stats} />
+      </Part>
+      <Part>
+        <Fleet />
       </Part>
       <div className="cols">
         <div>

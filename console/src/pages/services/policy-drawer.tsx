@@ -132,6 +132,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
           label={t('services.balancing')}
           name="loadBalancer"
           value={typed.loadBalancer ?? 'round_robin'}
+          hint={typed.loadBalancer === 'least_time' ? t('services.leastTimeHint') : undefined}
           error={errors.loadBalancer}
           options={(Object.keys(strategyNames) as BalanceStrategy[]).map((name) => ({ value: name, label: t(strategyNames[name]) }))}
           onChange={(next) => setValue({ loadBalancer: next })}
