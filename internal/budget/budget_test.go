@@ -172,10 +172,28 @@ func (c *member) Changes() string {
 
 func (c *member) Stats() tally.Stats { return tally.Stats{} }
 
+// clock is the time, which books also ask for in goroutines of their own.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
 // world is some gateways, what they share, and the truth.
 type world struct {
 	t       *rapid.T
-	now     time.Time
+	clock   clock
 	data    *database
 	store   *team // nil where the gateways share nothing
 	budgets Budgets
@@ -212,7 +230,7 @@ func (w *world) start(n *node) {
 	w.started++
 	n.ledger = &ledger{database: w.data, writer: fmt.Sprintf("w%d", w.started), recovered: append([]string(nil), n.processes...)}
 	n.processes = append(n.processes, n.ledger.writer)
-	options := Options{Ledger: n.ledger, FailOpen: true, Degrade: true, Timeout: time.Minute, Now: func() time.Time { return w.now }, manual: true, pause: noPause}
+	options := Options{Ledger: n.ledger, FailOpen: true, Degrade: true, Timeout: time.Minute, Now: w.clock.now, manual: true, pause: noPause}
 	if w.store != nil {
 		n.shared = w.store.member(fmt.Sprintf("%p", n))
 		options.Shared = n.shared
@@ -237,8 +255,8 @@ func (w *world) reserve(rt *rapid.T) {
 	n := w.pick(rt)
 	most := rapid.SampledFrom([]int64{3, 20, 300}).Draw(rt, "most")
 	want := Amounts{1, rapid.Int64Range(0, most).Draw(rt, "tokens"), rapid.Int64Range(0, most).Draw(rt, "cost")}
-	r := &request{charge: new(Charge), at: w.now, want: want}
-	refused, err := r.charge.Reserve(context.Background(), [2]*Account{n.account}, want, w.now)
+	r := &request{charge: new(Charge), at: w.clock.now(), want: want}
+	refused, err := r.charge.Reserve(context.Background(), [2]*Account{n.account}, want, w.clock.now())
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -257,7 +275,7 @@ func (w *world) add(window quota.Window, at time.Time, spent Amounts) {
 // checkRefusal checks that one gateway alone refuses only what does not fit, and that
 // several say that a budget is used up only when it is.
 func (w *world) checkRefusal(rt *rapid.T, n *node, r *Refusal, want Amounts) {
-	spent := w.spent[place{"key/k", r.Window, r.Window.Start(w.now).Unix()}][r.Unit]
+	spent := w.spent[place{"key/k", r.Window, r.Window.Start(w.clock.now()).Unix()}][r.Unit]
 	leavesRoom := want[r.Unit] <= r.Limit-spent
 	if !r.Held && leavesRoom && !w.away {
 		rt.Fatalf("used up with %+v, although %d are spent and %v wanted", r, spent, want)
@@ -267,7 +285,7 @@ func (w *world) checkRefusal(rt *rapid.T, n *node, r *Refusal, want Amounts) {
 	}
 	var reserved int64
 	for _, one := range n.open {
-		if r.Window.Start(one.at).Equal(r.Window.Start(w.now)) {
+		if r.Window.Start(one.at).Equal(r.Window.Start(w.clock.now())) {
 			reserved += one.want[r.Unit]
 		}
 	}
@@ -337,7 +355,7 @@ func (w *world) check(rt *rapid.T) {
 func TestBudgetsHoldInRandomHistories(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{
-			t: rt, now: time.Date(2026, 1, 31, 22, 0, 0, 0, time.UTC), data: &database{map[string]quota.Row{}},
+			t: rt, clock: clock{at: time.Date(2026, 1, 31, 22, 0, 0, 0, time.UTC)}, data: &database{map[string]quota.Row{}},
 			spent: map[place]Amounts{}, beyond: map[place]Amounts{},
 		}
 		limit := rapid.SampledFrom([]int64{0, 500, 1000, 2000})
@@ -347,7 +365,7 @@ func TestBudgetsHoldInRandomHistories(t *testing.T) {
 		}
 		gateways := rapid.IntRange(1, 3).Draw(rt, "gateways")
 		if gateways > 1 {
-			w.store = newTeam(func() time.Time { return w.now })
+			w.store = newTeam(w.clock.now)
 		}
 		for range gateways {
 			w.nodes = append(w.nodes, new(node))
@@ -377,7 +395,7 @@ func TestBudgetsHoldInRandomHistories(t *testing.T) {
 			"giveBack": w.giveBack,
 			"exchange": func(*rapid.T) { exchange() },
 			"clock": func(rt *rapid.T) {
-				w.now = w.now.Add(rapid.SampledFrom([]time.Duration{time.Minute, 3 * time.Hour, 26 * time.Hour}).Draw(rt, "by"))
+				w.clock.add(rapid.SampledFrom([]time.Duration{time.Minute, 3 * time.Hour, 26 * time.Hour}).Draw(rt, "by"))
 				exchange() // there was one every second
 			},
 			"crash": func(rt *rapid.T) { // requests in flight are lost, and free
@@ -396,7 +414,7 @@ func TestBudgetsHoldInRandomHistories(t *testing.T) {
 				w.store.setDown(w.away)
 				exchange()
 				if !w.away {
-					w.now = w.now.Add(settleTime)
+					w.clock.add(settleTime)
 					exchange()
 				}
 			},
@@ -469,16 +487,16 @@ func (failing) Totals(context.Context, []quota.CalendarWindow) ([]quota.Row, str
 func TestAGatewayKeepsToItsPartUntilAllHaveTold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{
-			t: rt, now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), data: &database{map[string]quota.Row{}}, budgets: Budgets{Total: Budget{Tokens: 1000}},
+			t: rt, clock: clock{at: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}, data: &database{map[string]quota.Row{}}, budgets: Budgets{Total: Budget{Tokens: 1000}},
 			nodes: []*node{new(node), new(node)},
 		}
-		w.store = newTeam(func() time.Time { return w.now })
+		w.store = newTeam(w.clock.now)
 		first, second := w.nodes[0], w.nodes[1]
 		w.start(first)
 		w.start(second)
 		exchange := (*node).exchange
 		takes := func(n *node, tokens int64) bool {
-			refused, err := new(Charge).Reserve(context.Background(), [2]*Account{n.account}, Amounts{1, tokens, 0}, w.now)
+			refused, err := new(Charge).Reserve(context.Background(), [2]*Account{n.account}, Amounts{1, tokens, 0}, w.clock.now())
 			return refused == nil && err == nil
 		}
 		for range rapid.IntRange(1, 3).Draw(rt, "outages") {
@@ -502,13 +520,13 @@ func TestAGatewayKeepsToItsPartUntilAllHaveTold(t *testing.T) {
 			w.store.setDown(false)
 			for range rapid.IntRange(1, 3).Draw(rt, "exchanges") {
 				exchange(first)
-				w.now = w.now.Add(beat / 2)
+				w.clock.add(beat / 2)
 			}
 			if part > 0 && takes(first, part+1) {
 				rt.Fatalf("the first gateway takes more than its part of %d before the second has told", part)
 			}
 			exchange(second)
-			w.now = w.now.Add(settleTime)
+			w.clock.add(settleTime)
 			exchange(second)
 			exchange(first)
 			if part > 1 && !takes(first, min(3, part)) {
