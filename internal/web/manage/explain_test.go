@@ -72,7 +72,7 @@ func TestExplanationsOfARequestItself(t *testing.T) {
 	explain := func(body string) map[string]any {
 		return gatewaytest.At(t, gatewaytest.DecodeObject(t, r.Do("POST", "/api/route/explain?door=chat", body).Succeeds(t).Body), "data").(map[string]any)
 	}
-	estimates := func(view map[string]any) {
+	estimates := func(view map[string]any) (picked, other map[string]any) {
 		for n := range 2 {
 			candidate := view["candidates"].([]any)[n].(map[string]any)
 			estimate := candidate["estimate"].(map[string]any)
@@ -80,14 +80,28 @@ func TestExplanationsOfARequestItself(t *testing.T) {
 			if expected := estimate["expectedMs"].(float64); expected <= 0 || math.Abs(expected-sum) > 0.01 {
 				t.Errorf("%v", estimate)
 			}
+			if candidate["instanceId"] == view["pick"] {
+				picked = estimate
+			} else {
+				other = estimate
+			}
 		}
 		if view["pick"] == nil || !strings.Contains(view["why"].(string), "its first token is expected after") {
 			t.Errorf("%v, because %v", view["pick"], view["why"])
 		}
+		return picked, other
 	}
 	estimates(explain(long("one")))
 	if sent := a.Stats().Arrived + b.Stats().Arrived; sent != 0 {
 		t.Fatalf("asking called a backend %d times", sent)
+	}
+	r.Chat(long("one")).Succeeds(t)
+	for range 2 { // asking twice does not change the answer
+		view := explain(long("two"))
+		picked, other := estimates(view)
+		if picked["matched"].(float64) < 0.8 || other["matched"] != 0.0 || !strings.Contains(view["why"].(string), "% of the prompt is in its cache") {
+			t.Errorf("%v: picked with %v, not with %v", view["why"], picked, other)
+		}
 	}
 	if view := gatewaytest.At(t, gatewaytest.DecodeObject(t, r.Do("GET", "/api/route/explain?service=chat&model=m", "").Succeeds(t).Body), "data").(map[string]any); view["pick"] != nil || !strings.Contains(view["why"].(string), "depends on the prompt") {
 		t.Errorf("without a body: %v", view)
