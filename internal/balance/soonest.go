@@ -65,8 +65,11 @@ type Expected struct {
 // would pick, and changes nothing. It returns nil where the request or an instance is not
 // known.
 func (b *Soonest) Explain(from []*backend.Instance, asked Asked) []Expected {
+	if asked.Request == nil {
+		return nil
+	}
 	engines := enginesOf(from, nil)
-	if asked.Request == nil || engines == nil {
+	if engines == nil {
 		return nil
 	}
 	f := engines[0].Fleet()

@@ -284,15 +284,23 @@ func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
 		}
 		return i, nil
 	}
-	// A choice that cannot be used would be a request that the fleet believes to be under way.
-	for _, i := range s.ready {
-		if !c.canTranslate(i) {
-			return nil, nil
+	if c.Client != nil && c.Client.RefuseInstance != nil {
+		// One instance has the conversation: asking for each of the others would read the
+		// prompt each time.
+		for _, i := range s.ready {
+			if !c.canTranslate(i) {
+				return nil, nil
+			}
 		}
 	}
 	asked.Recalled = c.Recalled()
 	asked.Scope = c.pool.Service.Policy.PromptSharing.Scope(c.Caller.Tenant, c.Caller.KeyID)
-	return c.pool.Soonest.Begin(s.ready, asked)
+	i, followed := c.pool.Soonest.Begin(s.ready, asked)
+	if !c.canTranslate(i) {
+		followed.Abort(s.now)
+		return nil, nil
+	}
+	return i, followed
 }
 
 // noteCall notes that an instance is called, so that it is not called again.
