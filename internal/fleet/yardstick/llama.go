@@ -42,7 +42,7 @@ func (o *overHTTP) planLlama() (*plan, error) {
 		}
 	}
 	return &plan{
-		adapter: "llamacpp", work: "cpu s", run: replay.Run{Requests: requests, Block: llamaBlock, Scale: 1},
+		adapter: "llamacpp", work: "cpu s", isReal: true, run: replay.Run{Requests: requests, Block: llamaBlock, Scale: 1},
 		title: fmt.Sprintf("%d servers of llama.cpp with %d slots of %d tokens, %d conversations of %d turns", llamas, llamaSlots, llamaContext, conversations, turns),
 		start: func() (fleet, error) { return startLlamas(o.llama, o.model) },
 	}, nil
