@@ -28,7 +28,8 @@ type Use struct {
 	// told it where IsTold, else as the index believed.
 	HitRate float64
 	IsTold  bool
-	// BlindHitRate is the same for a choice that does not look, as the index believed.
+	// BlindHitRate is the same for a choice that does not look: an estimate by the index,
+	// corrected by what engines told.
 	BlindHitRate float64
 	// Prefill is how many seconds the prefills would have taken without caches, and Saved
 	// how many of them caches saved: an estimate.
@@ -150,6 +151,10 @@ func (t *tally) use() Use {
 	}
 	if t.told > 0 {
 		u.HitRate, u.IsTold = t.cached/t.told, true
+		if t.matched > 0 {
+			// What the index believes too much, it believes of all instances alike.
+			u.BlindHitRate = min(u.HitRate*t.blindMatched/t.matched, 1)
+		}
 	}
 	if t.streams > 0 {
 		n := float64(t.streams)

@@ -55,7 +55,7 @@ func TestUseTellsWhatCallsCameTo(t *testing.T) {
 	if !near(use.Expected, expected/10) || !near(use.FirstToken, expected/5) || !near(use.Ratio, 2) || !near(use.Blind, blind/5) {
 		t.Errorf("%+v, want expected %v, blind %v, and twice of both", use, expected/10, blind/10)
 	}
-	if use.BlindHitRate <= 0 || use.BlindHitRate >= 1 || use.Saved <= 0 || use.Saved >= use.Prefill {
+	if use.BlindHitRate >= use.HitRate || use.BlindHitRate <= 0 || use.BlindHitRate >= 1 || use.Saved <= 0 || use.Saved >= use.Prefill {
 		t.Errorf("%+v", use)
 	}
 	if each := all[0].Picture(at(30)).Use.Calls + all[1].Picture(at(30)).Use.Calls; each != 11 {
@@ -77,5 +77,17 @@ func TestUseOfEnginesThatTellNothing(t *testing.T) {
 	}
 	if use := f.Use(nil, at(5)); use != (fleet.Use{}) {
 		t.Errorf("of no instance: %+v", use)
+	}
+}
+
+// An engine that has no cache has none for a choice that does not look either.
+func TestUseBelievesEnginesAboutTheirCaches(t *testing.T) {
+	f, all := team(2)
+	for n := range 4 {
+		call := f.Choose(all, &fleet.Ask{Prompt: read(someText), Tokens: 2000}, at(float64(n)))
+		call.End(fleet.Answer{PromptTokens: 2000, CachedTokens: 0, OutputTokens: 10}, at(float64(n)+0.5))
+	}
+	if use := f.Use(all, at(5)); !use.IsTold || use.HitRate != 0 || use.BlindHitRate != 0 || use.Saved != 0 {
+		t.Errorf("%+v", use)
 	}
 }

@@ -40,7 +40,7 @@ type fleetUse struct {
 	Streams             int      `json:"streams" doc:"Those of them whose first token was seen."`
 	HitRate             *float64 `json:"hitRate" minimum:"0" maximum:"1" doc:"The share of the tokens of prompts that came from a cache; null without calls."`
 	IsHitRateTold       bool     `json:"isHitRateTold" doc:"Whether the engines told it; else it is what the gateway believes."`
-	BlindHitRate        *float64 `json:"blindHitRate" minimum:"0" maximum:"1" doc:"What a choice that does not look would have found in caches, as the gateway believes."`
+	BlindHitRate        *float64 `json:"blindHitRate" minimum:"0" maximum:"1" doc:"What a choice that does not look would have found in caches: an estimate."`
 	PrefillSavedShare   *float64 `json:"prefillSavedShare" minimum:"0" maximum:"1" doc:"The share of the work on prompts that caches saved: an estimate."`
 	PrefillSavedSeconds float64  `json:"prefillSavedSeconds"`
 	FirstTokenMs        *float64 `json:"firstTokenMs" doc:"The mean time to the first token of streams, from the pick of the instance on; null without streams."`
