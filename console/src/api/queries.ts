@@ -86,6 +86,10 @@ export const explain = (service: ServiceType, model: string) =>
     queryFn: ({ signal }) => data(api.GET('/api/route/explain', { params: { query: { service, model } }, signal })),
   })
 
+/** What would happen to a request, which is not sent. */
+export const explainRequest = (door: 'chat', request: object) =>
+  data(api.POST('/api/route/explain', { params: { query: { door } }, body: request as Record<string, unknown> }))
+
 /** The requests of each instance in the last five minutes, in steps of ten seconds, by "service instanceId". */
 export const instanceTraffic = queryOptions({
   queryKey: ['series', 'instances'],

@@ -11,6 +11,7 @@ import { gatewayKey } from './call'
 import { chatRequest, useChat, type Answer, type ChatParameters, type Turn } from './chat-state'
 import { replayedChat, useReplay } from './replay'
 import { AnsweredBy, CallError, RunButton } from './parts'
+import { useWhere } from './where'
 import type { TabProps } from './index'
 
 const defaults = { system: '', temperature: 0.7, topP: 1, maxTokens: 256, stream: true }
@@ -45,6 +46,7 @@ export function Chat({ model, second, panel }: TabProps) {
     setDraft('')
     setImage(null)
   }
+  const where = useWhere()
   const last = chat.turns.at(-1)
   useEffect(() => {
     const box = end.current?.parentElement
@@ -137,6 +139,7 @@ export function Chat({ model, second, panel }: TabProps) {
         <div className="sr-only" aria-live="polite">
           {last !== undefined && !chat.busy ? t('pg.finished') : ''}
         </div>
+        {where.result}
         <form
           className="composer"
           onSubmit={(event) => {
@@ -189,6 +192,7 @@ export function Chat({ model, second, panel }: TabProps) {
                 {t('pg.clear')}
               </button>
             )}
+            {where.button(request.json ?? {}, draft.trim() === '' || model === '')}
             <RunButton busy={chat.busy} disabled={draft.trim() === '' || model === ''} label={t('pg.send')} onRun={submit} onStop={chat.stop} />
           </div>
         </form>

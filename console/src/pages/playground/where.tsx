@@ -1,0 +1,60 @@
+import { useMutation } from '@tanstack/react-query'
+import { X } from 'lucide-react'
+import { explainRequest } from '@/api/queries'
+import { useI18n } from '@/i18n'
+import { duration, percent, splitId, text } from '@/lib/format'
+import { useDenied } from '@/shell/guard'
+import { ErrorNote } from '@/ui/feedback'
+
+/** Asks where a chat would go, without sending it, and shows what is expected of each instance. */
+export function useWhere() {
+  const { t } = useI18n()
+  const denied = useDenied('config:instance:write')
+  const asked = useMutation({ mutationFn: (request: object) => explainRequest('chat', request) })
+  const button = (request: object, disabled: boolean) => (
+    <button type="button" className="btn ghost onlydesk" title={denied} disabled={disabled || denied !== undefined || asked.isPending} onClick={() => asked.mutate(request)}>
+      {t('pg.where')}
+    </button>
+  )
+  const { data } = asked
+  const result = (
+    <>
+      {asked.error !== null && <ErrorNote error={asked.error} title={t('error.load')} />}
+      {data !== undefined && (
+        <div className="panel mb-2">
+          <div className="row px-3 py-2">
+            <span className="grow">{data.refusal?.message ?? data.why}</span>
+            <button type="button" className="btn ghost icon" aria-label={t('common.close')} onClick={asked.reset}>
+              <X className="ic s14" aria-hidden />
+            </button>
+          </div>
+          <table className="tbl">
+            <thead>
+              <tr>
+                <th>{t('common.instance')}</th>
+                <th className="num">{t('common.firstToken')}</th>
+                <th className="num">{t('fleet.queue')}</th>
+                <th className="num">{t('pg.prefill')}</th>
+                <th className="num">{t('fleet.hits')}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.candidates.map(({ instanceId, reason, estimate }) => (
+                <tr key={instanceId} className={instanceId === data.pick ? 'font-medium' : ''}>
+                  <td>
+                    <code>{splitId(instanceId).host}</code> {instanceId === data.pick && <span className="pill ok">{t('pg.picked')}</span>} <span className="muted">{reason}</span>
+                  </td>
+                  <td className="num">{text(duration(estimate?.expectedMs))}</td>
+                  <td className="num">{text(duration(estimate?.queueMs))}</td>
+                  <td className="num">{text(duration(estimate?.prefillMs))}</td>
+                  <td className="num">{percent(estimate?.matched, 0)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </>
+  )
+  return { button, result }
+}
