@@ -35,6 +35,10 @@ const lateness = 0.03
 // what has taken so long can take any time.
 const stuck = 3
 
+// unfinished is the share of the prefill of the first call that counts until its first token
+// comes, so that of two hosts the idle one is chosen.
+const unfinished = 0.1
+
 // wait returns the seconds of prefill that a new call would find in front of it: what own
 // calls and those of other gateways need, less what the first of them has had done, and
 // what the host told of beside them.
@@ -48,8 +52,8 @@ func (h *Host) wait(now float64) float64 {
 		if overdue := done - stuck*h.takes; overdue > 0 {
 			left = overdue
 		}
-		if done > h.takes {
-			done = h.takes
+		if most := (1 - unfinished) * h.takes; done > most {
+			done = most
 		}
 		left += h.backlog - done
 	}
