@@ -175,7 +175,7 @@ func TestEngineTellsItsQueue(t *testing.T) {
 					done <- err
 				}()
 			}
-			time.Sleep(2500 * time.Millisecond) // the first is answered, the second is read
+			<-time.After(2500 * time.Millisecond) // the first is answered, the second is read
 			for path, wants := range paths {
 				told := c.get(path)
 				for _, want := range wants {
@@ -215,9 +215,9 @@ func TestEngineThatRestartsCutsOffAndForgets(t *testing.T) {
 			}()
 		}
 		ask(words("a", 100))
-		time.Sleep(2500 * time.Millisecond)
+		<-time.After(2500 * time.Millisecond)
 		ask(words("b", 100))
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		c.Engine().Restart()
 		for range 2 {
 			if e := <-ends; e.err == nil || strings.Contains(strings.Join(e.lines, ""), "[DONE]") {

@@ -43,12 +43,14 @@ func start(ctx context.Context, address, health string, cmd *exec.Cmd) (*process
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
+	client := &http.Client{Timeout: startTime}
+	defer client.CloseIdleConnections()
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+health, nil)
 		if err != nil {
 			return nil, err
 		}
-		response, err := http.DefaultClient.Do(request)
+		response, err := client.Do(request)
 		if err == nil {
 			_ = response.Body.Close()
 			if response.StatusCode == http.StatusOK {

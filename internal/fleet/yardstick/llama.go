@@ -59,7 +59,8 @@ func startLlamas(binary, model string) (fleet, error) {
 			host, port, _ := net.SplitHostPort(address)
 			var p *process
 			// Without --cache-ram a server would keep prompts beside its slots as well.
-			p, err = start(context.Background(), address, "/health", exec.Command(binary, "--model", model, "--alias", "m", "--host", host, "--port", port,
+			ctx := context.Background()
+			p, err = start(ctx, address, "/health", exec.CommandContext(ctx, binary, "--model", model, "--alias", "m", "--host", host, "--port", port,
 				"--ctx-size", strconv.Itoa(llamaSlots*llamaContext), "--parallel", strconv.Itoa(llamaSlots), "--cache-ram", "0",
 				"--threads", "1", "--threads-http", "16", "--metrics", "--jinja"))
 			if err == nil {
@@ -107,7 +108,13 @@ func (l llamaServers) spent() (tokens, cached, busy float64, err error) {
 }
 
 func readMetrics(url string) (map[string]float64, error) {
-	response, err := http.Get(url) //nolint:gosec,noctx // a server that was started here
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Timeout: startTime}
+	defer client.CloseIdleConnections()
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func TestLiveEngineThatRestartsLosesItsRequests(t *testing.T) {
 		answered, waits := job(100), job(100)
 		<-l.Add(answered)
 		ready := l.Add(waits)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		l.Restart()
 		<-ready
 		for _, j := range []*engine.Job{answered, waits} {
