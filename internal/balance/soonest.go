@@ -33,7 +33,11 @@ func (b *Soonest) Begin(from []*backend.Instance, asked Asked) (*backend.Instanc
 	ask := b.read(f, asked)
 	call := f.Choose(*engines, &ask, asked.Now)
 	f.Return(ask.Prompt)
-	return from[slices.Index(*engines, call.Instance)], call
+	at := slices.Index(*engines, call.Instance)
+	if sharing := sharingAt(at, from, *engines); sharing != nil {
+		return b.unknown.Pick(sharing, asked), call
+	}
+	return from[at], call
 }
 
 // Pick is for requests that do not count in the picture, such as one that asks how many
@@ -76,11 +80,35 @@ func (b *Soonest) Explain(from []*backend.Instance, asked Asked) []Expected {
 	ask := b.read(f, asked)
 	estimates := f.Explain(engines, &ask, asked.Now)
 	f.Return(ask.Prompt)
+	first := slices.Index(engines, estimates[0].Instance)
+	if sharing := sharingAt(first, from, engines); sharing != nil {
+		first = slices.Index(from, b.unknown.Peek(sharing, asked))
+	}
 	expected := make([]Expected, len(estimates))
 	for n, e := range estimates {
-		expected[n] = Expected{from[slices.Index(engines, e.Instance)], e}
+		at := first
+		if n > 0 {
+			at = slices.Index(engines, e.Instance)
+		}
+		expected[n], engines[at] = Expected{from[at], e}, nil // each is shown once
 	}
 	return expected
+}
+
+// sharingAt returns the instances that have their place in the fleet in common with that at
+// a position, such as two keys for one model at one address. They share its calls as with
+// least connections. It returns nil if there is no other.
+func sharingAt(at int, from []*backend.Instance, engines []*fleet.Instance) []*backend.Instance {
+	if !slices.Contains(engines[at+1:], engines[at]) {
+		return nil
+	}
+	var sharing []*backend.Instance
+	for n, engine := range engines {
+		if engine == engines[at] {
+			sharing = append(sharing, from[n])
+		}
+	}
+	return sharing
 }
 
 // read reads what a request asks of an engine. In a pool of one nothing depends on the

@@ -31,16 +31,15 @@ func inTurn(all []weighed) *weighed {
 
 // nextInTurn returns the one that inTurn would, and changes nothing.
 func nextInTurn(all []weighed) *Instance {
-	low, total := ties(all)
-	var best *Instance
-	var most float64
+	credits := make([]float64, len(all))
 	for n := range all {
-		i := all[n].instance
-		if credit := i.credit + i.weight/total; all[n].cost <= low && (best == nil || credit > most) {
-			best, most = i, credit
-		}
+		credits[n] = all[n].instance.credit
 	}
-	return best
+	next := inTurn(all).instance
+	for n := range all {
+		all[n].instance.credit = credits[n]
+	}
+	return next
 }
 
 // ties returns up to which cost instances count as the cheapest, and their weights.

@@ -105,6 +105,8 @@ func (f *Fleet) Explain(from []*Instance, ask *Ask, now time.Time) []Estimate {
 	}
 	slices.SortStableFunc(shown, func(a, b Estimate) int {
 		switch {
+		case a.Instance == b.Instance: // it was given twice
+			return 0
 		case a.Instance == next:
 			return -1
 		case b.Instance == next:
