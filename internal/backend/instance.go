@@ -254,9 +254,7 @@ func (i *Instance) Join(f *fleet.Fleet) {
 		i.engine.Store(nil)
 		return
 	}
-	engine := f.Instance(strings.TrimRight(i.Settings.BaseURL, "/"), cmp.Or(i.Settings.UpstreamModel, i.Settings.Name))
-	engine.SetWeight(i.Settings.Weight)
-	i.engine.Store(engine)
+	i.engine.Store(f.Instance(strings.TrimRight(i.Settings.BaseURL, "/"), cmp.Or(i.Settings.UpstreamModel, i.Settings.Name)))
 }
 
 // Permit is the right to make one call to an instance.

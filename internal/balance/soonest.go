@@ -18,23 +18,31 @@ type Soonest struct {
 	// not in force.
 	unknown leastConnections
 	size    int       // of the pool
-	lists   sync.Pool // of *[]*fleet.Instance
+	lists   sync.Pool // of *places
+}
+
+// places are what the fleet is asked about: the place of each instance to pick from, and its
+// weight in this pool.
+type places struct {
+	engines []*fleet.Instance
+	weights []float64
 }
 
 // Begin picks an instance for a request and returns the call to it, which counts from now
 // on. Nothing of the request is kept. The call is nil where nothing is known of an instance.
 func (b *Soonest) Begin(from []*backend.Instance, asked Asked) (*backend.Instance, *fleet.Call) {
-	engines := b.borrowList()
-	defer b.lists.Put(engines)
-	if *engines = enginesOf(from, *engines); *engines == nil {
+	p := b.borrowPlaces()
+	defer b.lists.Put(p)
+	if !p.find(from) {
 		return b.unknown.Pick(from, asked), nil
 	}
-	f := (*engines)[0].Fleet()
+	f := p.engines[0].Fleet()
 	ask := b.read(f, asked)
-	call := f.Choose(*engines, &ask, asked.Now)
+	ask.Weights = p.weigh(from)
+	call := f.Choose(p.engines, &ask, asked.Now)
 	f.Return(ask.Prompt)
-	at := slices.Index(*engines, call.Instance)
-	if sharing := sharingAt(at, from, *engines); sharing != nil {
+	at := slices.Index(p.engines, call.Instance)
+	if sharing := sharingAt(at, from, p.engines); sharing != nil {
 		return b.unknown.Pick(sharing, asked), call
 	}
 	return from[at], call
@@ -72,12 +80,14 @@ func (b *Soonest) Explain(from []*backend.Instance, asked Asked) []Expected {
 	if asked.Request == nil {
 		return nil
 	}
-	engines := enginesOf(from, nil)
-	if engines == nil {
+	var p places
+	if !p.find(from) {
 		return nil
 	}
+	engines := p.engines
 	f := engines[0].Fleet()
 	ask := b.read(f, asked)
+	ask.Weights = p.weigh(from)
 	estimates := f.Explain(engines, &ask, asked.Now)
 	f.Return(ask.Prompt)
 	first := slices.Index(engines, estimates[0].Instance)
@@ -130,23 +140,35 @@ func (b *Soonest) read(f *fleet.Fleet, asked Asked) fleet.Ask {
 // bytesPerToken is a guess for requests that are not read.
 const bytesPerToken = 4
 
-// enginesOf appends the place of each instance in the fleet to a list that it empties. It
-// returns nil if one of them has none.
-func enginesOf(from []*backend.Instance, list []*fleet.Instance) []*fleet.Instance {
-	list = list[:0]
+// find finds the place of each instance in the fleet, and reports whether all have one.
+func (p *places) find(from []*backend.Instance) bool {
+	p.engines = p.engines[:0]
 	for _, i := range from {
 		engine := i.Engine()
 		if engine == nil {
-			return nil
+			return false
 		}
-		list = append(list, engine)
+		p.engines = append(p.engines, engine)
 	}
-	return list
+	return len(p.engines) > 0
 }
 
-func (b *Soonest) borrowList() *[]*fleet.Instance {
-	if list, found := b.lists.Get().(*[]*fleet.Instance); found {
-		return list
+// weigh returns the weights of the instances, nil where they are equal.
+func (p *places) weigh(from []*backend.Instance) []float64 {
+	first := from[0].Settings.Weight
+	if !slices.ContainsFunc(from, func(i *backend.Instance) bool { return i.Settings.Weight != first }) {
+		return nil
 	}
-	return new([]*fleet.Instance)
+	p.weights = p.weights[:0]
+	for _, i := range from {
+		p.weights = append(p.weights, i.Settings.Weight)
+	}
+	return p.weights
+}
+
+func (b *Soonest) borrowPlaces() *places {
+	if p, found := b.lists.Get().(*places); found {
+		return p
+	}
+	return new(places)
 }

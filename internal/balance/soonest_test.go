@@ -57,3 +57,22 @@ func TestInstancesThatShareAPlaceShareItsCalls(t *testing.T) {
 		}
 	}
 }
+
+// An instance that is hardly wanted under one name of its model has all of its weight under
+// another one, although both names have one place in the fleet.
+func TestWeightsAreThoseOfThePool(t *testing.T) {
+	pool, alias := team(t, 1, 1), team(t, 0, 1)
+	f := fleet.New(fleet.Options{}, time.Now())
+	for _, i := range append(pool, alias...) {
+		i.Join(f)
+	}
+	b := balance.New(balance.LeastTime, len(pool)).(*balance.Soonest)
+	picked := map[string]int{}
+	for range 20 { // none is answered
+		i, _ := b.Begin(pool, asking())
+		picked[letter(i)]++
+	}
+	if picked["a"] != 10 || picked["b"] != 10 {
+		t.Errorf("of 20 requests with equal weights: %v", picked)
+	}
+}

@@ -12,6 +12,26 @@ type Ask struct {
 	// that First is never called. It is false for answers that are not written, such as
 	// vectors.
 	Whole bool
+	// Weights are those of the instances to choose from, in their order; nil means that
+	// all are equal. They belong to the choice: one instance may serve several pools.
+	Weights []float64
+}
+
+const (
+	leastWeight = 0.001
+	mostWeight  = 1e6
+)
+
+// weight returns the weight of the instance at a position.
+func (a *Ask) weight(position int) float64 {
+	if a.Weights == nil {
+		return 1
+	}
+	weight := a.Weights[position]
+	if !(weight >= leastWeight) { // no comparison holds for NaN
+		return leastWeight
+	}
+	return min(weight, mostWeight)
 }
 
 // Call is one request on its way to the instance that was chosen. It is told what becomes

@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -27,10 +28,12 @@ func answer(call *fleet.Call, first, end float64) {
 
 // shares counts how often each instance is chosen of so many times, when every call is
 // answered before the next one comes.
-func shares(f *fleet.Fleet, all []*fleet.Instance, times int) map[*fleet.Instance]int {
+func shares(f *fleet.Fleet, all []*fleet.Instance, times int, weights ...float64) map[*fleet.Instance]int {
 	count := map[*fleet.Instance]int{}
 	for n := range times {
-		call := f.Choose(all, small(), at(float64(n)))
+		ask := small()
+		ask.Weights = weights
+		call := f.Choose(all, ask, at(float64(n)))
 		count[call.Instance]++
 		answer(call, float64(n)+0.1, float64(n)+0.2)
 	}
@@ -50,10 +53,8 @@ func TestEqualInstancesHaveTheirTurns(t *testing.T) {
 func TestWeightsDivideTurnsAndQueues(t *testing.T) {
 	for _, scale := range []float64{0.01, 1, 100} {
 		f, all := team(3)
-		for n, weight := range []float64{5, 2, 1} {
-			all[n].SetWeight(weight * scale)
-		}
-		turns := shares(f, all, 800)
+		weights := []float64{5 * scale, 2 * scale, scale}
+		turns := shares(f, all, 800, weights...)
 		for n, want := range []int{500, 200, 100} {
 			if got := turns[all[n]]; math.Abs(float64(got-want)) > 1 {
 				t.Errorf("scale %g: instance %d has %d turns of 800 without load, want %d", scale, n, got, want)
@@ -61,7 +62,9 @@ func TestWeightsDivideTurnsAndQueues(t *testing.T) {
 		}
 		queues := map[*fleet.Instance]int{}
 		for range 800 { // none is answered
-			queues[f.Choose(all, small(), at(1000)).Instance]++
+			ask := small()
+			ask.Weights = weights
+			queues[f.Choose(all, ask, at(1000)).Instance]++
 		}
 		for n, want := range []int{500, 200, 100} {
 			if got := queues[all[n]]; math.Abs(float64(got-want)) > 8 {
@@ -75,9 +78,7 @@ func TestWeightsDivideTurnsAndQueues(t *testing.T) {
 func TestEqualWeightsChangeNothing(t *testing.T) {
 	choices := func(weight float64) (chosen []string) {
 		f, all := team(5)
-		for _, i := range all {
-			i.SetWeight(weight)
-		}
+		weights := slices.Repeat([]float64{weight}, len(all))
 		rng := rand.New(rand.NewPCG(1, 1))
 		var texts [][]byte
 		for range 10 {
@@ -86,7 +87,7 @@ func TestEqualWeightsChangeNothing(t *testing.T) {
 		var open []*fleet.Call
 		for n := range 500 {
 			now := float64(n) / 20
-			call := f.Choose(all, &fleet.Ask{Prompt: read(texts[rng.IntN(10)]), Tokens: 5000}, at(now))
+			call := f.Choose(all, &fleet.Ask{Prompt: read(texts[rng.IntN(10)]), Tokens: 5000, Weights: weights}, at(now))
 			chosen = append(chosen, call.Instance.Host().Name())
 			if open = append(open, call); len(open) > 6 {
 				answer(open[0], now, now)
@@ -172,7 +173,6 @@ func TestHintCountsWhereNothingIsKnown(t *testing.T) {
 // TestExplainTellsWhatWouldBeChosen asks before every choice.
 func TestExplainTellsWhatWouldBeChosen(t *testing.T) {
 	f, all := team(6)
-	all[2].SetWeight(3)
 	rng := rand.New(rand.NewPCG(1, 1))
 	var texts [][]byte
 	for range 5 {
@@ -180,7 +180,7 @@ func TestExplainTellsWhatWouldBeChosen(t *testing.T) {
 	}
 	for n := range 300 {
 		now := at(float64(n) / 10)
-		ask := &fleet.Ask{Prompt: read(texts[rng.IntN(5)]), Tokens: 7500}
+		ask := &fleet.Ask{Prompt: read(texts[rng.IntN(5)]), Tokens: 7500, Weights: []float64{1, 1, 3, 1, 1, 1}}
 		f.Explain(all, ask, now)
 		told := f.Explain(all, ask, now)
 		call := f.Choose(all, ask, now)

@@ -168,9 +168,8 @@ func TestClocksThatJumpDoLittleHarm(t *testing.T) {
 func TestNonsenseOfCallersDoesNoHarm(t *testing.T) {
 	f, all := team(3)
 	for _, weight := range []float64{0, -1, math.NaN()} {
-		all[0].SetWeight(weight)
 		for _, tokens := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -5, 1e300, 0} {
-			call := f.Choose(all, &fleet.Ask{Prompt: read(randomText(rand.New(rand.NewPCG(1, 1)), 1000)), Tokens: tokens}, at(0))
+			call := f.Choose(all, &fleet.Ask{Prompt: read(randomText(rand.New(rand.NewPCG(1, 1)), 1000)), Tokens: tokens, Weights: []float64{weight, 1, 1}}, at(0))
 			call.First(at(1))
 			call.End(fleet.Answer{PromptTokens: math.MinInt, CachedTokens: math.MaxInt, OutputTokens: math.MaxInt, Prefill: -1}, at(2))
 		}

@@ -86,7 +86,6 @@ type Instance struct {
 	host     *Host
 	model    *model
 	perToken float64 // seconds for a token of a prompt
-	weight   float64
 	credit   float64 // breaks ties: see inTurn
 	position int32   // in the index
 	state    residence
@@ -105,6 +104,7 @@ type Instance struct {
 	theirs   int32   // calls of other gateways whose first token has not come, by what they told last
 	decoding int32   // own calls that are being answered
 	misses   int32   // answers in a row that found nothing of what was believed to be cached
+	_        [8]byte // to the end of the line
 }
 
 // Instance returns the instance of a model on a host, each named by a text of the caller's
@@ -127,7 +127,7 @@ func (f *Fleet) Instance(host, modelName string) *Instance {
 		m = &model{name: modelName, index: newIndex(), times: firstTimes}
 		f.models[modelName] = m
 	}
-	i := &Instance{host: h, model: m, weight: 1, speed: newSpeed()}
+	i := &Instance{host: h, model: m, speed: newSpeed()}
 	i.lately = new(lately)
 	i.cache = &holder{order: newRecency(), capacity: firstCapacity}
 	i.id = identity(f.secret.Load(), host, modelName)
@@ -172,21 +172,6 @@ func (i *Instance) Host() *Host { return i.host }
 
 // Model returns the name of the model.
 func (i *Instance) Model() string { return i.model.name }
-
-// SetWeight gives the instance another weight than 1: see Choose.
-func (i *Instance) SetWeight(weight float64) {
-	i.host.fleet.mu.Lock()
-	defer i.host.fleet.mu.Unlock()
-	if !(weight >= leastWeight) { // no comparison holds for NaN
-		weight = leastWeight
-	}
-	i.weight = min(weight, mostWeight)
-}
-
-const (
-	leastWeight = 0.001
-	mostWeight  = 1e6
-)
 
 // Remove takes the instance out of the fleet. Calls that it has may go on and end.
 func (i *Instance) Remove() {

@@ -32,6 +32,7 @@ type history struct {
 	now       float64
 	instances []*Instance
 	calls     []*Call
+	isWeighed bool
 }
 
 func (h *history) addInstance() {
@@ -93,7 +94,7 @@ func (h *history) step() {
 		}
 		h.f.Export(now)
 	case 8:
-		h.instance().SetWeight(h.number("weight"))
+		h.isWeighed = !h.isWeighed
 	case 9:
 		host := h.instance().host
 		host.SetRoom(rapid.IntRange(-1, 2).Draw(h.T, "room"))
@@ -124,7 +125,13 @@ func (h *history) choose(f *Fleet) {
 	if len(subset) == 0 {
 		subset = from[:1]
 	}
-	call := f.Choose(subset, h.ask(), second(h.now))
+	ask := h.ask()
+	for range len(subset) {
+		if h.isWeighed {
+			ask.Weights = append(ask.Weights, h.number("weight"))
+		}
+	}
+	call := f.Choose(subset, ask, second(h.now))
 	if !slices.Contains(subset, call.Instance) {
 		h.Fatal("an instance was chosen that was not to choose from")
 	}

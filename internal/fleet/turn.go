@@ -21,7 +21,7 @@ func inTurn(all []weighed) *weighed {
 		if w.cost > low {
 			continue
 		}
-		if w.instance.credit += w.instance.weight / total; best == nil || w.instance.credit > best.instance.credit {
+		if w.instance.credit += w.weight / total; best == nil || w.instance.credit > best.instance.credit {
 			best = w
 		}
 	}
@@ -53,7 +53,7 @@ func ties(all []weighed) (low, weights float64) {
 	low += tie
 	for n := range all {
 		if all[n].cost <= low {
-			weights += all[n].instance.weight
+			weights += all[n].weight
 		}
 	}
 	return low, weights

@@ -18,9 +18,9 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), mat
 // as often as its weight says.
 func TestEstimateTellsWhatABlindChoiceComesTo(t *testing.T) {
 	f, all := team(2)
-	all[0].SetWeight(3)
 	shared := &fleet.Ask{Prompt: read(someText), Tokens: 2000}
 	answer(f.Choose(all[:1], shared, at(0)), 0.2, 0.3)
+	shared.Weights = []float64{3, 1}
 	expected := f.Explain(all, shared, at(1))
 	if expected[0].Instance != all[0] || expected[0].Matched == 0 || expected[1].Matched != 0 {
 		t.Fatalf("the prompt is not where it was sent: %+v", expected)

@@ -41,6 +41,7 @@ type Estimate struct {
 // weighed is what the rule needs of an instance.
 type weighed struct {
 	instance *Instance
+	weight   float64
 	cost     float64
 	need     float64 // tokens of prefill
 	matched  float64 // share of the prompt
@@ -131,17 +132,18 @@ func (f *Fleet) weigh(from []*Instance, ask *Ask, now float64) ([]weighed, work)
 		w.queue = i.host.wait(now)
 		w.load, w.again = i.loadTime(now)
 		least.need, least.load = min(least.need, w.need), min(least.load, w.load+w.again)
-		weights += i.weight
+		w.weight = ask.weight(n)
+		weights += w.weight
 	}
 	mean, blind, matched := weights/float64(len(from)), 0.0, 0.0
 	for n := range all {
 		w := &all[n]
 		own := w.need*w.instance.perToken + w.load
 		w.cost = own + price*w.avoidable(least)
-		blind += w.instance.weight * (w.queue + own)
-		matched += w.instance.weight * w.matched
+		blind += w.weight * (w.queue + own)
+		matched += w.weight * w.matched
 		if w.queue > 0 {
-			w.cost += w.queue * mean / w.instance.weight
+			w.cost += w.queue * mean / w.weight
 		}
 	}
 	least.blind, least.blindMatched = blind/weights, matched/weights
