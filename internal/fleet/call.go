@@ -35,7 +35,7 @@ func (a *Ask) weight(position int) float64 {
 }
 
 // Call is one request on its way to the instance that was chosen. It is told what becomes
-// of the request by First and then End, or by Abort. A nil Call takes note of nothing.
+// of the request by First and then End, or by Abort.
 type Call struct {
 	// Instance is the one that was chosen.
 	Instance *Instance
@@ -131,9 +131,6 @@ func (c *Call) decode() {
 // First says that the first content of the answer has come: text, reasoning or a call of
 // a tool, not an event that says only that the answer begins.
 func (c *Call) First(now time.Time) {
-	if c == nil {
-		return
-	}
 	f := c.Instance.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,9 +157,6 @@ type Answer struct {
 
 // End says that the answer is complete.
 func (c *Call) End(answer Answer, now time.Time) {
-	if c == nil {
-		return
-	}
 	f := c.Instance.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -182,7 +176,8 @@ func (c *Call) End(answer Answer, now time.Time) {
 	c.finish(at)
 }
 
-// Abort says that the request was not sent, failed or was given up. It teaches nothing.
+// Abort says that the request was not sent, failed or was given up. It teaches nothing. A
+// nil Call has nothing to give up.
 func (c *Call) Abort(now time.Time) {
 	if c == nil {
 		return

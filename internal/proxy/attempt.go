@@ -184,13 +184,24 @@ func (a *attempt) end(outcome breaker.Outcome, usage schema.Usage, now time.Time
 	a.instance.Release(a.permit, outcome, now)
 	if outcome == breaker.Success {
 		a.instance.Health.Served(a.sent)
-		a.followed.End(told(usage), now)
-	} else {
-		a.followed.Abort(now)
 	}
-	a.followed = nil
+	a.endFollowed(outcome, usage, now)
 	a.noteRelease(now)
 	return true
+}
+
+// endFollowed tells the fleet how the call ended, where it follows calls.
+func (a *attempt) endFollowed(outcome breaker.Outcome, usage schema.Usage, now time.Time) {
+	call := a.followed
+	if call == nil {
+		return
+	}
+	a.followed = nil
+	if outcome == breaker.Success {
+		call.End(told(usage), now)
+	} else {
+		call.Abort(now)
+	}
 }
 
 // told returns what a backend told of an answer, as a fleet learns from it.

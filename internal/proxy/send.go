@@ -68,7 +68,9 @@ func (r *run) send(ctx context.Context, to Sink) error {
 // ended by then.
 func (r *run) firstContent(now time.Time) {
 	r.reply.firstToken = now
-	r.attempt.followed.First(now)
+	if call := r.attempt.followed; call != nil {
+		call.First(now)
+	}
 }
 
 // measure estimates the tokens of a part of the answer. An answer that was read whole is
