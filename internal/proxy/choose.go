@@ -296,8 +296,13 @@ func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
 	asked.Recalled = c.Recalled()
 	asked.Scope = c.pool.Service.Policy.PromptSharing.Scope(c.Caller.Tenant, c.Caller.KeyID)
 	i, followed := c.pool.Soonest.Begin(s.ready, asked)
-	if !c.canTranslate(i) {
-		followed.Abort(s.now)
+	canTranslate := false
+	defer func() {
+		if !canTranslate { // also after a panic: a call that never ends looks like an engine that hangs
+			followed.Abort(s.now)
+		}
+	}()
+	if canTranslate = c.canTranslate(i); !canTranslate {
 		return nil, nil
 	}
 	return i, followed
