@@ -109,7 +109,7 @@ func (f *Fleet) record(i *Instance, prompt *Prompt) {
 // hold puts blocks into the index of an instance, unless it was removed.
 func (f *Fleet) hold(i *Instance, blocks []Block) {
 	if i.isIndexed() {
-		i.model.index.use(int(i.position), blocks, f.maxBlocks())
+		i.model.index.use(int(i.position), blocks, f.maxBlocks(i.model.index.words))
 	}
 }
 

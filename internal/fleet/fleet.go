@@ -196,8 +196,13 @@ func without(all []*Instance, i *Instance) []*Instance {
 	return slices.DeleteFunc(all, func(other *Instance) bool { return other == i })
 }
 
-// maxBlocks returns how many blocks an instance is believed to hold at most.
-func (f *Fleet) maxBlocks() int { return maxHeld / max(f.instances, 1) }
+// maxBlocks returns how many blocks an instance is believed to hold at most, given how many
+// words the set of a block has. Beyond those of 256 instances the sets are what takes the
+// memory, so that there are fewer of them.
+func (f *Fleet) maxBlocks(words int) int {
+	const few, rest = 4, 4 // words, and how many of them the rest of a block takes
+	return maxHeld * (few + rest) / (max(words, few) + rest) / max(f.instances, 1)
+}
 
 // identity returns the number by which gateways that share a secret call an instance.
 func identity(secret *Secret, host, model string) uint64 {
