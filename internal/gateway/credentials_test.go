@@ -46,7 +46,11 @@ func securedStores(t *testing.T, test func(t *testing.T, s *secured)) {
 func (s *secured) start(t *testing.T, masterKeys string) *gatewaytest.Gateway {
 	t.Helper()
 	s.setup.YAML = strings.Replace(gatewaytest.SecuredYAML(), "enabled: true,", "enabled: true, "+masterKeys, 1) + s.yaml
-	return gatewaytest.StartWith(t, s.setup)
+	r := gatewaytest.StartWith(t, s.setup)
+	if database := r.Control.Following(); database != nil { // the first try may be too slow on a busy machine
+		gatewaytest.Eventually(t, "the database answers", func() bool { return r.Control.Joined() && database.Failure() == nil })
+	}
+	return r
 }
 
 // everything returns all that a reader of the disk and of the database sees.
