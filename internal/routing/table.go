@@ -191,16 +191,6 @@ func (s *Service) Names() []string {
 	return slices.Sorted(maps.Keys(s.byModel))
 }
 
-// Model is one entry of the list of models.
-type Model struct {
-	ID string
-	// Target is the model that an alias stands for, empty for a model.
-	Target  string
-	Service schema.ServiceType
-	Adapter string
-	Created time.Time
-}
-
 // Compile makes the table of a document. The previous table, which may be nil,
 // lends its living state to the instances that are still there. Since, which may
 // be nil too, knows instances that are older than the program.
@@ -307,55 +297,6 @@ func (s *Service) add(settings backend.Settings, shared backend.Policy, old *Ser
 	pool.Instances = append(pool.Instances, instance)
 	s.byID[instance.ID] = instance
 	return nil
-}
-
-// Fallback is a model that takes over from another one: its name as it is written, and
-// the model that the name stands for.
-type Fallback struct{ Name, Model string }
-
-func (s *Service) listFallbacks() {
-	if len(s.Policy.FallbackOn) == 0 {
-		return
-	}
-	s.fallbacks = make(map[string][]Fallback, len(s.Policy.Fallbacks))
-	for name, list := range s.Policy.Fallbacks {
-		model := s.modelOf(name)
-		for _, next := range list {
-			s.fallbacks[model] = append(s.fallbacks[model], Fallback{next, s.Policy.Aliases.ModelOf(next)})
-		}
-		if pool := s.byModel[model]; pool != nil {
-			pool.HasFallbacks = true
-		}
-	}
-	for _, reason := range s.Policy.FallbackOn {
-		s.fallsBackOn[reason] = true
-	}
-}
-
-// Fallbacks returns the models that take over from the model with a name, for a reason.
-func (s *Service) Fallbacks(name string, why naming.Reason) []Fallback {
-	if s == nil || !s.fallsBackOn[why] {
-		return nil
-	}
-	return s.Takeovers(name)
-}
-
-// Takeovers returns the models that take over from the model with a name, for whichever
-// reasons are in force; a nil Service has none.
-func (s *Service) Takeovers(name string) []Fallback {
-	if s == nil || len(s.fallbacks) == 0 {
-		return nil
-	}
-	return s.fallbacks[s.modelOf(name)]
-}
-
-// modelOf returns the model that a name stands for, whether or not it is there now.
-func (s *Service) modelOf(name string) string {
-	model := s.Policy.Aliases.ModelOf(name)
-	if pool := s.findTagged(model); pool != nil {
-		return pool.Model
-	}
-	return model
 }
 
 // inherit gives a pool the living state of its predecessor, or new state if there is
@@ -510,63 +451,4 @@ func (t *Table) Instances() []*backend.Instance {
 		}
 	}
 	return all
-}
-
-// Models returns every model of every service type once, sorted by name.
-func (t *Table) Models() []Model { return t.models }
-
-// Entries returns every model of every service type, in the order of the
-// service types.
-func (t *Table) Entries() []Model { return t.entries }
-
-func (t *Table) listEntries(since Since) []Model {
-	var entries []Model
-	for _, s := range t.services {
-		if s == nil {
-			continue
-		}
-		for _, name := range s.Names() {
-			pool := s.byModel[name]
-			entry := Model{
-				ID:      name,
-				Service: s.Type,
-				Adapter: pool.Instances[0].Kind.TypeName,
-				Created: pool.created(since[s.Type]),
-			}
-			if name != pool.Model {
-				entry.Target = pool.Model
-			}
-			entries = append(entries, entry)
-		}
-	}
-	return entries
-}
-
-// created returns when the first of the pool's instances was added.
-func (p *Pool) created(since map[string]time.Time) time.Time {
-	var first time.Time
-	for _, i := range p.Instances {
-		added, known := since[i.ID]
-		if !known {
-			added = i.Since()
-		}
-		if first.IsZero() || added.Before(first) {
-			first = added
-		}
-	}
-	return first
-}
-
-// distinctModels returns one entry for each model, sorted by name.
-func distinctModels(entries []Model) []Model {
-	var models []Model
-	seen := map[string]bool{}
-	for _, m := range entries {
-		if !seen[m.ID] {
-			seen[m.ID] = true
-			models = append(models, m)
-		}
-	}
-	slices.SortFunc(models, func(a, b Model) int { return cmp.Compare(a.ID, b.ID) })
-	return models
 }
