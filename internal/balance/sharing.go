@@ -6,22 +6,22 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Sharing is whose prompts may meet: a request is sent where its prompt is cached only if
-// somebody within this circle has sent the prompt before. Who is outside of it learns
-// nothing from times about what others asked.
+// Sharing is who shares the prompts that instances have in their caches: a request is sent
+// where its prompt is cached only if one of these has sent the prompt before. Others learn
+// nothing from times about what they asked.
 type Sharing uint8
 
-// The circles. The zero value is the default.
+// Who may share. The zero value is the default.
 const (
 	SharedByAll Sharing = iota
 	SharedByTenant
 	SharedByKey
 )
 
-// Names returns the name of every circle.
+// Names returns every name.
 func (Sharing) Names() []string { return []string{"all", "tenant", "key"} }
 
-// Valid reports whether s is one of the circles.
+// Valid reports whether s is one of these.
 func (s Sharing) Valid() bool { return int(s) < len(s.Names()) }
 
 // String returns the name.
@@ -37,7 +37,7 @@ func (s Sharing) MarshalText() ([]byte, error) { return []byte(s.String()), nil 
 
 // UnmarshalText reads a name in any case.
 func (s *Sharing) UnmarshalText(text []byte) error {
-	return schema.ReadName(s, "circle", string(text), s.Names())
+	return schema.ReadName(s, "prompt sharing", string(text), s.Names())
 }
 
 // Scope returns the scope of the prompts of a caller. Where a caller has no tenant, its key

@@ -69,7 +69,7 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 		report("loadBalancer", "unknown strategy")
 	}
 	if !s.PromptSharing.Valid() {
-		report("promptSharing", "unknown circle")
+		report("promptSharing", "unknown prompt sharing")
 	}
 	if s.Adapter == "" {
 		report("adapter", "must not be empty")
