@@ -30,12 +30,12 @@ type clocked struct {
 	http http.Client
 }
 
-// onClock runs a test with a backend that has an engine, on a fake clock.
-func onClock(t *testing.T, kind Kind, spec engine.Spec, test func(c *clocked)) {
+// onClock runs a test with a backend that has an engine and the model m, on a fake clock.
+func onClock(t *testing.T, kind Kind, spec engine.Spec, test func(c *clocked), more ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		listener := newPipeListener()
-		b, err := Start(Options{Listener: listener, Engine: &spec, Kind: kind, Models: []string{"m"}})
+		b, err := Start(Options{Listener: listener, Engine: &spec, Kind: kind, Models: append([]string{"m"}, more...)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,8 +24,9 @@ type exchange struct {
 	work    work
 	serial  uint64 // counts the requests of the backend
 
-	broken bool      // the connection must end without a complete answer
-	left   time.Time // when it was noticed that the client left
+	refused bool      // it was answered with an error, or not at all, because its model is not there
+	broken  bool      // the connection must end without a complete answer
+	left    time.Time // when it was noticed that the client left
 }
 
 // fail answers with an error in the form of the dialect.

@@ -76,10 +76,12 @@ func answerOllamaEmbed(x *exchange) {
 		Model      string         `json:"model"`
 		Input      jsontext.Value `json:"input"`
 		Dimensions *wholeNumber   `json:"dimensions"`
+		KeepAlive  jsontext.Value `json:"keep_alive"`
 	}
 	if !x.decodeOllama(&request, &request.Model) {
 		return
 	}
+	x.keepFor(request.KeepAlive)
 	var texts []string
 	switch input := given(request.Input); {
 	case input == nil: // as if the list were empty
@@ -94,6 +96,9 @@ func answerOllamaEmbed(x *exchange) {
 	dimensions, ok := dimensionsOf(request.Dimensions)
 	if !ok {
 		x.fail(http.StatusBadRequest, apiError{message: "dimensions must be between 1 and " + strconv.Itoa(mostDimensions)})
+		return
+	}
+	if !x.needs(request.Model) {
 		return
 	}
 	out, tokens := appendString([]byte(`{"model":`), request.Model), 0

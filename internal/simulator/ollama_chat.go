@@ -11,12 +11,13 @@ import (
 
 // ollamaRequest is a chat request in Ollama's dialect.
 type ollamaRequest struct {
-	Model    string          `json:"model"`
-	Messages []ollamaMessage `json:"messages"`
-	Stream   *bool           `json:"stream"`
-	Think    jsontext.Value  `json:"think"` // true, false or a level
-	Format   jsontext.Value  `json:"format"`
-	Options  struct {
+	Model     string          `json:"model"`
+	Messages  []ollamaMessage `json:"messages"`
+	Stream    *bool           `json:"stream"`
+	Think     jsontext.Value  `json:"think"` // true, false or a level
+	Format    jsontext.Value  `json:"format"`
+	KeepAlive jsontext.Value  `json:"keep_alive"`
+	Options   struct {
 		NumPredict int            `json:"num_predict"`
 		Stop       jsontext.Value `json:"stop"`
 	} `json:"options"`
@@ -53,9 +54,12 @@ func answerOllamaChat(x *exchange) {
 		return
 	}
 	r := &ollamaReply{step: &x.step, work: &x.work, model: request.Model, promptTokens: p.tokens}
-	if len(request.Messages) == 0 { // the request only loads the model
-		x.send(http.StatusOK, "application/json; charset=utf-8",
-			x.step.close(append(r.message("", "", nil), `,"done":true,"done_reason":"load"`...)))
+	goes := x.keepFor(request.KeepAlive)
+	if len(request.Messages) == 0 {
+		if reason := x.loadOrGo(request.Model, goes); reason != "" {
+			x.send(http.StatusOK, "application/json; charset=utf-8",
+				x.step.close(append(r.message("", "", nil), `,"done":true,"done_reason":"`+reason+`"`...)))
+		}
 		return
 	}
 	p.script = x.step.Text

@@ -23,8 +23,11 @@ func answerOllamaGenerate(x *exchange) {
 		return
 	}
 	r := &ollamaTextReply{ollamaReply: ollamaReply{step: &x.step, work: &x.work, model: request.Model, promptTokens: p.tokens}, logprobs: request.Logprobs}
-	if request.Prompt == "" { // the request only loads the model
-		x.send(http.StatusOK, "application/json; charset=utf-8", x.step.close(append(r.text("", ""), `,"done":true,"done_reason":"load"`...)))
+	goes := x.keepFor(request.KeepAlive)
+	if request.Prompt == "" {
+		if reason := x.loadOrGo(request.Model, goes); reason != "" {
+			x.send(http.StatusOK, "application/json; charset=utf-8", x.step.close(append(r.text("", ""), `,"done":true,"done_reason":"`+reason+`"`...)))
+		}
 		return
 	}
 	p.script = x.step.Text

@@ -48,6 +48,9 @@ func answerEmbeddings(x *exchange) {
 		x.refuse("dimensions", "'dimensions' must be between 1 and "+strconv.Itoa(mostDimensions)+".")
 		return
 	}
+	if !x.needs(request.Model) {
+		return
+	}
 	appendOne := appendVector
 	if request.EncodingFormat == "base64" {
 		appendOne = appendVectorBase64

@@ -119,7 +119,9 @@ func Start(options Options) (*Backend, error) {
 		accepting: make(chan struct{}),
 	}
 	if options.Engine != nil {
-		b.engine = engine.NewLive(*options.Engine)
+		spec := *options.Engine
+		spec.Insists = options.Kind == LlamaRouter || options.Kind == LlamaSwap
+		b.engine = engine.NewLive(spec)
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	routes := b.routes()

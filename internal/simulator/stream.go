@@ -44,6 +44,9 @@ func (x *exchange) streamAs(framed framed, contentType string) *eventStream {
 	if x.work.job != nil {
 		s.delay = 0
 	}
+	if s.over = x.refused; s.over {
+		return s
+	}
 	header := x.Header()
 	header.Set("Content-Type", contentType)
 	header.Set("Cache-Control", "no-cache")

@@ -12,12 +12,16 @@ import (
 // Kind is whose ways an engine has to tell about itself.
 type Kind int
 
-// Kinds of engines. vLLM has GET /metrics; llama.cpp has GET /metrics, /slots and /props,
-// and timings in its answers; Ollama has GET /api/ps, and durations in its answers.
+// Kinds of engines. vLLM has GET /metrics and its sleep mode; llama.cpp has GET /metrics,
+// /slots and /props, and timings in its answers; Ollama has GET /api/ps, and durations in
+// its answers. LlamaRouter is a llama.cpp that starts a server for each of its models, and
+// LlamaSwap is llama-swap. The last three load models on request.
 const (
 	VLLM Kind = iota
 	LlamaCpp
 	Ollama
+	LlamaRouter
+	LlamaSwap
 )
 
 // Lie is what an engine tells instead of the truth. Its answers are as they were.
@@ -49,7 +53,11 @@ func (b *Backend) addEngine(add func(pattern string, answer service)) {
 		add("GET /props", answerLlamaProps)
 	case Ollama:
 		add("GET /api/ps", answerOllamaPs)
+	case LlamaRouter:
+		add("GET /props", answerRouterProps)
+	case LlamaSwap:
 	}
+	b.addMemory(add)
 }
 
 // told is what the engine of a backend tells: its state, and a way to lie about it.
@@ -66,7 +74,7 @@ func (b *Backend) told() told {
 	}
 	if t.lie.Model != "" {
 		t.model = t.lie.Model
-		t.Models = []string{t.model}
+		t.Models, t.Loading = []string{t.model}, nil
 	}
 	return t
 }
@@ -102,6 +110,11 @@ func answerVLLMMetrics(x *exchange) {
 	metric("prefix_cache_hits_total", "counter", float64(t.Cached))
 	metric("prompt_tokens_total", "counter", float64(t.Tokens))
 	metric("generation_tokens_total", "counter", float64(t.Outputs))
+	awake := 1
+	if t.IsAsleep {
+		awake = 0
+	}
+	fmt.Fprintf(&out, "# TYPE vllm:engine_sleep_state gauge\nvllm:engine_sleep_state{engine=\"0\",model_name=%q,sleep_state=\"awake\"} %d\n", t.model, awake)
 	fmt.Fprintf(&out, "# TYPE vllm:cache_config_info gauge\nvllm:cache_config_info{block_size=%q,engine=\"0\",num_gpu_blocks=%q} 1.0\n",
 		strconv.Itoa(t.Spec.Block), t.number(float64(t.Spec.Cache/t.Spec.Block)))
 	fmt.Fprintf(&out, "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %.2f\n", float64(t.Began.UnixMilli())/1000)
@@ -148,6 +161,13 @@ func answerLlamaProps(x *exchange) {
 		t.number(float64(t.Spec.Cache/t.slots())), t.number(float64(t.slots())), t.model, t.Began.UnixNano()))
 }
 
+// answerRouterProps serves GET /props of a llama.cpp that starts a server for each model.
+func answerRouterProps(x *exchange) {
+	t := x.backend.told()
+	x.sendText(http.StatusOK, fmt.Sprintf(`{"role":"router","max_instances":%s,"models_autoload":true,"model_alias":"llama-server","model_path":"none"}`,
+		t.number(float64(t.Spec.Room))))
+}
+
 // answerOllamaPs serves GET /api/ps.
 func answerOllamaPs(x *exchange) {
 	t := x.backend.told()
@@ -157,7 +177,7 @@ func answerOllamaPs(x *exchange) {
 			name += ":latest"
 		}
 		models = append(models, fmt.Sprintf(`{"name":%q,"model":%[1]q,"size":%s,"digest":%q,"expires_at":"2026-01-01T00:05:00Z","size_vram":%[2]s,"context_length":%[4]s}`,
-			name, t.number(1), strings.Repeat(hex(seedOf(name)), 4), t.number(float64(t.Spec.Cache))))
+			name, t.number(float64(max(t.Spec.Size, 1))), strings.Repeat(hex(seedOf(name)), 4), t.number(float64(t.Spec.Cache))))
 	}
 	x.send(http.StatusOK, "application/json; charset=utf-8", []byte(`{"models":[`+strings.Join(models, ",")+`]}`))
 }

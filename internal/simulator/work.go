@@ -10,12 +10,14 @@ import (
 
 // work is what the engine of a backend does for one request; it is empty without one.
 type work struct {
-	engine *engine.Live
-	kind   Kind
-	job    *engine.Job
-	ready  <-chan struct{} // closed at the first token
-	wrote  int             // tokens so far
-	tokens int             // of all answers
+	engine  *engine.Live
+	kind    Kind
+	job     *engine.Job
+	keep    float64         // how long the model stays afterwards, as engine.Job has it
+	loading float64         // seconds that the model took
+	ready   <-chan struct{} // closed at the first token
+	wrote   int             // tokens so far
+	tokens  int             // of all answers
 }
 
 // leastGap passes between two events of an answer from an engine, so that fast engines
@@ -26,8 +28,8 @@ const leastGap = 20 * time.Millisecond
 func (x *exchange) reply(p *prompt, model string, choice int) answer {
 	a := p.reply(x.backend.options.Name, choice)
 	x.work.tokens += a.tokens
-	if live := x.backend.engine; live != nil && x.work.job == nil {
-		job := &engine.Job{Model: model, Tokens: p.tokens, Blocks: p.blocks(x.backend.options.Engine.Block)}
+	if live := x.backend.engine; live != nil && x.work.job == nil && x.needs(model) {
+		job := &engine.Job{Model: untagged(model), Tokens: p.tokens, Blocks: p.blocks(x.backend.options.Engine.Block), Keep: x.work.keep}
 		x.work.engine, x.work.kind, x.work.job = live, x.backend.options.Kind, job
 		x.work.ready = live.Add(job)
 	}
@@ -88,7 +90,7 @@ func (w *work) perEvent() int {
 
 // sendWritten sends a whole answer when the engine has written it.
 func (x *exchange) sendWritten(contentType string, body func() []byte) {
-	if x.work.job == nil || x.written(x.work.tokens) {
+	if !x.refused && (x.work.job == nil || x.written(x.work.tokens)) {
 		x.send(http.StatusOK, contentType, body())
 	}
 }
@@ -129,7 +131,7 @@ func (w *work) durations(prompt, said int64) (load, read, wrote int64) {
 	if w.job == nil {
 		return loadDuration, prompt * perToken, said * perToken
 	}
-	return nanoseconds(w.job.Loading), nanoseconds(w.job.Prefill), said * int64(w.engine.Pace())
+	return nanoseconds(w.loading), nanoseconds(w.job.Prefill), said * int64(w.engine.Pace())
 }
 
 func nanoseconds(seconds float64) int64 { return int64(seconds * float64(time.Second)) }

@@ -167,6 +167,10 @@ func (s *simulation) follow(n int) {
 func (s *simulation) first(n int, now float64) {
 	i := s.engines[n]
 	job := i.First()
+	if job == nil { // a model was loaded
+		s.follow(n)
+		return
+	}
 	r := i.calls[job]
 	r.first, r.Cached = now-r.At, job.Cached
 	if !r.Whole {
@@ -178,6 +182,9 @@ func (s *simulation) first(n int, now float64) {
 		}
 		delete(i.calls, job)
 		i.End(job, r.Outputs, now)
+		if s.Engines.Room > 0 {
+			s.follow(n) // there may be room for another model
+		}
 		r.gateway.End(r, n, now)
 		s.finish(r, now)
 	})

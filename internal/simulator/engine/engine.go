@@ -21,6 +21,13 @@ type Spec struct {
 	// Room is how many models fit in the engine; 0 is all, without loading.
 	Room int
 	Load float64 // to load a model
+	Wake float64 // to wake up from sleep
+	// Keep is how long a model stays that nobody asks for; 0 is for ever.
+	Keep float64
+	// Size is how many bytes a model takes, as the engine tells it.
+	Size int
+	// Insists says that a load goes on when nobody waits for it any more.
+	Insists bool
 }
 
 // Job is one request.
@@ -33,7 +40,17 @@ type Job struct {
 	// They are known when the prefill begins.
 	Cached           int
 	Prefill, Loading float64
+	// LoadOnly says that the request only brings its model into memory. It ends by itself.
+	LoadOnly bool
+	// Keep is how long the model stays afterwards; 0 is as long as the engine keeps models,
+	// below 0 for ever.
+	Keep float64
+	// Failed says that the model could not be loaded.
+	Failed bool
 
+	fault Fault
+	wakes int     // how deeply the engine slept that the request wakes up
+	due   float64 // when its model is loaded
 	left  float64 // seconds of prefill, if it had the engine for itself
 	stage stage
 	first float64       // when its first token came
@@ -44,6 +61,7 @@ type stage uint8
 
 const (
 	waits stage = iota
+	isLoading
 	isRead
 	isAnswered
 	gone
@@ -51,12 +69,14 @@ const (
 
 // Totals are what an engine has done since it was made.
 type Totals struct {
-	Requests int     // whose prefill began
-	Tokens   int     // of their prompts
-	Cached   int     // of these, from the cache
-	Outputs  int     // tokens that were written
-	Prefill  float64 // seconds, if each had the engine for itself
-	Loads    int     // models that were loaded
+	Requests  int     // whose prefill began
+	Tokens    int     // of their prompts
+	Cached    int     // of these, from the cache
+	Outputs   int     // tokens that were written
+	Prefill   float64 // seconds, if each had the engine for itself
+	Loads     int     // models that were loaded, or began to be
+	Evictions int     // models that were thrown out for another one
+	Wakes     int     // how often it was woken up
 }
 
 // Engine takes requests in the order in which they come. It does nothing by itself: its
@@ -64,16 +84,19 @@ type Totals struct {
 type Engine struct {
 	Totals
 
-	spec     Spec
-	slow     float64
-	queue    []*Job
-	running  []*Job
-	decoding []*Job
-	caches   map[string]*cache
-	models   []string // in memory, the one used last at the end
-	clock    float64
-	next     *Job // the running one that ends first
-	due      float64
+	spec      Spec
+	slow      float64
+	queue     []*Job
+	loading   []*Job // whose models are being loaded, while others are read
+	running   []*Job
+	decoding  []*Job
+	caches    map[string]*cache
+	residents []*resident // the one used last at the end
+	asleep    int         // how deeply: see Sleep
+	fault     Fault
+	clock     float64
+	next      *Job // the one whose prefill or load ends first
+	due       float64
 }
 
 // New returns an engine with nothing in memory.
@@ -89,23 +112,20 @@ func (e *Engine) Slow(factor float64) { e.slow = factor }
 // Empty takes everything out of the engine: caches, models and requests. It returns the
 // requests without a first token and those whose answers are cut off.
 func (e *Engine) Empty() (waiting, cut []*Job) {
-	waiting, cut = append(e.running, e.queue...), e.decoding
+	waiting, cut = slices.Concat(e.loading, e.running, e.queue), e.decoding
 	for _, j := range slices.Concat(waiting, cut) {
 		j.stage = gone
 	}
-	e.queue, e.running, e.decoding, e.models, e.next = nil, nil, nil, nil, nil
+	e.queue, e.loading, e.running, e.decoding, e.residents, e.next, e.asleep = nil, nil, nil, nil, nil, nil, 0
 	e.caches = map[string]*cache{}
 	return waiting, cut
 }
 
 // Waiting returns how many requests have no first token yet.
-func (e *Engine) Waiting() int { return len(e.queue) + len(e.running) }
+func (e *Engine) Waiting() int { return len(e.queue) + len(e.loading) + len(e.running) }
 
 // Decoding returns how many answers are being written.
 func (e *Engine) Decoding() int { return len(e.decoding) }
-
-// Models returns the models in memory, the one used last at the end.
-func (e *Engine) Models() []string { return e.models }
 
 // Pace returns the seconds between two tokens of an answer.
 func (e *Engine) Pace() float64 { return e.spec.Decode * e.slow }
@@ -126,14 +146,20 @@ func (e *Engine) Add(j *Job, now float64) {
 	e.fill(false)
 }
 
-// Next returns the request whose first token comes next, and when; nil if none is read.
+// Next returns what happens next, and when: the first token of a request, or the end of a
+// load that it waits for; nil if nothing does.
 func (e *Engine) Next() (j *Job, at float64) { return e.next, e.due }
 
-// First ends the prefill that Next returned, at the time that it returned. The request is
-// being answered from then on.
+// First lets happen what Next returned, at the time that it returned. It returns a request
+// whose first token has come and which is being answered from then on, or one that has come
+// to its end because it only loads or because its model could not be loaded. It returns nil
+// if a load has ended and the prefill is still to come.
 func (e *Engine) First() *Job {
 	j := e.next
 	e.advance(e.due)
+	if j.stage == isLoading {
+		return e.endLoad(j)
+	}
 	e.running = without(e.running, j)
 	e.cache(j.Model).use(j.Blocks)
 	j.stage, j.first = isAnswered, e.due
@@ -146,15 +172,22 @@ func (e *Engine) First() *Job {
 // request any more. It does nothing for a request that the engine has lost.
 func (e *Engine) End(j *Job, outputs int, now float64) {
 	e.advance(now)
-	changed := false
+	changed := true
 	switch j.stage {
 	case waits:
-		e.queue = without(e.queue, j)
+		e.queue, changed = without(e.queue, j), false
+	case isLoading:
+		if e.spec.Insists {
+			j.LoadOnly = true
+			return
+		}
+		e.giveUpLoad(j)
 	case isRead:
-		e.running, changed = without(e.running, j), true
+		e.running = without(e.running, j)
 	case isAnswered:
-		e.decoding = without(e.decoding, j)
+		e.decoding, changed = without(e.decoding, j), false
 		e.Outputs += outputs
+		e.touch(j.Model)
 	}
 	j.stage = gone
 	e.fill(changed)
@@ -168,11 +201,23 @@ func (e *Engine) advance(now float64) {
 	e.clock = now
 }
 
-// fill starts prefills while there is room, and then finds which of them ends first.
+// fill starts loads and prefills while there is room, and then finds what ends first.
 func (e *Engine) fill(changed bool) {
-	for len(e.queue) > 0 && len(e.running) < max(e.spec.Width, 1) && (e.spec.Slots == 0 || len(e.running)+len(e.decoding) < e.spec.Slots) {
-		e.start(e.queue[0])
-		e.queue, changed = e.queue[1:], true
+	for n := 0; n < len(e.queue); {
+		j := e.queue[n]
+		switch e.place(j) {
+		case skip:
+			n++
+			continue
+		case block:
+			n = len(e.queue)
+			continue
+		case load:
+			e.startLoad(j)
+		case read:
+			e.start(j)
+		}
+		e.queue, changed = slices.Delete(e.queue, n, n+1), true
 	}
 	if !changed {
 		return
@@ -186,43 +231,56 @@ func (e *Engine) fill(changed bool) {
 	if e.next != nil {
 		e.due = e.clock + max(e.next.left, 0)*float64(len(e.running))
 	}
+	for _, j := range e.loading {
+		if e.next == nil || j.due < e.due {
+			e.next, e.due = j, max(j.due, e.clock)
+		}
+	}
+}
+
+// place is what is to be done with a request of the queue.
+type place int
+
+const (
+	skip  place = iota // it waits, and those behind it may go on
+	block              // it waits, and those behind it too
+	load
+	read
+)
+
+// place returns what is to be done with a request of the queue.
+func (e *Engine) place(j *Job) place {
+	isLoading, isThere := e.has(j.Model)
+	switch {
+	case e.asleep != 0 && !j.LoadOnly, isLoading:
+		return skip
+	case e.asleep != 0, isThere && j.LoadOnly:
+		return load
+	case !isThere && !e.hasRoom():
+		return block
+	case !isThere && e.spec.Room > 0:
+		return load
+	case len(e.running) >= max(e.spec.Width, 1), e.spec.Slots > 0 && len(e.running)+len(e.decoding) >= e.spec.Slots:
+		return block
+	}
+	return read
 }
 
 // start begins the prefill of a request.
 func (e *Engine) start(j *Job) {
-	j.Loading = e.load(j.Model)
+	e.bring(j)
 	c := e.cache(j.Model)
 	n := c.match(j.Blocks)
 	c.use(j.Blocks[:n])
 	j.Cached = max(min(n*e.spec.Block, j.Tokens-1), 0)
 	j.Prefill = (e.spec.Request + float64(j.Tokens-j.Cached)*e.spec.Token) * e.slow
 	j.Prefill *= 1 + e.spec.Drag*float64(len(e.decoding))
-	j.left, j.stage = j.Prefill+j.Loading, isRead
+	j.left, j.stage = j.Prefill, isRead
 	e.running = append(e.running, j)
 	e.Requests++
 	e.Tokens += j.Tokens
 	e.Cached += j.Cached
 	e.Prefill += j.left
-}
-
-// load brings a model into memory and returns how long that takes.
-func (e *Engine) load(model string) (seconds float64) {
-	for n, name := range e.models {
-		if name == model {
-			e.models = append(append(e.models[:n:n], e.models[n+1:]...), model)
-			return 0
-		}
-	}
-	e.models = append(e.models, model)
-	if e.spec.Room == 0 {
-		return 0
-	}
-	if len(e.models) > e.spec.Room {
-		delete(e.caches, e.models[0])
-		e.models = e.models[1:]
-	}
-	e.Loads++
-	return e.spec.Load
 }
 
 func (e *Engine) cache(model string) *cache {

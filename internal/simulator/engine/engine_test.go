@@ -25,8 +25,10 @@ func firsts(t *testing.T, e *engine.Engine, jobs ...*engine.Job) (at []float64) 
 	}
 	at = make([]float64, len(jobs))
 	for j, due := e.Next(); j != nil; j, due = e.Next() {
-		at[number[e.First()]] = due
-		e.End(j, 1, due)
+		if j = e.First(); j != nil {
+			at[number[j]] = due
+			e.End(j, 1, due)
+		}
 	}
 	return at
 }

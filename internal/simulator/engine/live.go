@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"sync"
 	"time"
 )
@@ -44,8 +43,16 @@ func (l *Live) wake() {
 func (l *Live) catchUp() {
 	now := l.now()
 	for j, at := l.engine.Next(); j != nil && at <= now; j, at = l.engine.Next() {
-		close(l.engine.First().ready)
+		j = l.engine.First()
+		if j == nil {
+			continue // its prefill is still to come
+		}
+		close(j.ready)
+		if j.fault == Dies {
+			l.restart()
+		}
 	}
+	l.engine.expire(now)
 }
 
 // rest sleeps until the next first token.
@@ -90,15 +97,41 @@ func (l *Live) Due(j *Job, token int) (time.Time, bool) {
 func (l *Live) Slow(factor float64) { l.do(func(e *Engine, _ float64) { e.Slow(factor) }) }
 
 // Restart takes everything out of the engine. Who waits for a first token is woken.
-func (l *Live) Restart() {
-	l.do(func(e *Engine, _ float64) {
-		waiting, _ := e.Empty()
-		for _, j := range waiting {
-			close(j.ready)
-		}
-		l.began = time.Now()
+func (l *Live) Restart() { l.do(func(*Engine, float64) { l.restart() }) }
+
+func (l *Live) restart() {
+	waiting, _ := l.engine.Empty()
+	for _, j := range waiting {
+		close(j.ready)
+	}
+	l.began = time.Now()
+}
+
+// SetFault says what goes wrong when a model is loaded from now on.
+func (l *Live) SetFault(f Fault) { l.do(func(e *Engine, _ float64) { e.SetFault(f) }) }
+
+// Retire takes a model out of memory when no request uses it any more.
+func (l *Live) Retire(model string) {
+	l.do(func(e *Engine, now float64) {
+		e.Retire(model)
+		e.expire(now + soon)
 	})
 }
+
+// Unload takes a model out of memory at once, and reports whether it was there.
+func (l *Live) Unload(model string) (was bool) {
+	l.do(func(e *Engine, now float64) {
+		var lost []*Job
+		lost, was = e.Unload(model, now)
+		for _, j := range lost {
+			close(j.ready)
+		}
+	})
+	return was
+}
+
+// Sleep puts the engine to sleep: see Engine.Sleep.
+func (l *Live) Sleep(level int) { l.do(func(e *Engine, _ float64) { e.Sleep(level) }) }
 
 // State is what an engine can tell about itself.
 type State struct {
@@ -109,6 +142,9 @@ type State struct {
 	Decoding int
 	Used     float64 // share of the cache
 	Models   []string
+	Loading  []string // those of Models that are not there yet
+	IsAsleep bool
+	Fault    Fault
 	Began    time.Time
 }
 
@@ -119,8 +155,8 @@ func (l *Live) State() State {
 	l.catchUp()
 	e := l.engine
 	return State{
-		Totals: e.Totals, Spec: e.spec, Waiting: len(e.queue), Reading: len(e.running), Decoding: len(e.decoding),
-		Used: e.Used(), Models: slices.Clone(e.models), Began: l.began,
+		Totals: e.Totals, Spec: e.spec, Waiting: len(e.queue) + len(e.loading), Reading: len(e.running), Decoding: len(e.decoding),
+		Used: e.Used(), Models: e.Models(), Loading: e.Loading(), IsAsleep: e.isAsleep(), Fault: e.fault, Began: l.began,
 	}
 }
 
