@@ -176,3 +176,40 @@ func TestThingsUseUpBudgets(t *testing.T) {
 		})
 	}
 }
+
+// What a backend had in its cache is cheaper in every dialect, at the doors that pass its
+// answer on as at those that translate it, whole and as a stream.
+func TestCachedInputIsCheaperInEveryDialect(t *testing.T) {
+	t.Parallel()
+	message := `{"id":"x","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{"input_tokens":500,"cache_creation_input_tokens":100,"cache_read_input_tokens":400,"output_tokens":500}}`
+	events := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"x\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"usage\":{\"input_tokens\":500,\"cache_creation_input_tokens\":100,\"cache_read_input_tokens\":400,\"output_tokens\":1}}}\n\n" +
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hi\"}}\n\n" +
+		"event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n" +
+		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":500}}\n\n" +
+		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+	candidate := `{"candidates":[{"content":{"role":"model","parts":[{"text":"hi"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1000,"cachedContentTokenCount":400,"candidatesTokenCount":500,"totalTokenCount":1500}}`
+	stream := simulator.Step{Header: http.Header{"Content-Type": {"text/event-stream"}}}
+	streamOf := func(body string) simulator.Step { s := stream; s.Body = body; return s }
+	for name, test := range map[string]struct {
+		adapter, path, body string
+		step                simulator.Step
+	}{
+		"anthropic at chat":               {"anthropic", "/v1/chat/completions", gatewaytest.PlainHi, simulator.Step{Body: message}},
+		"anthropic at chat, a stream":     {"anthropic", "/v1/chat/completions", gatewaytest.StreamHi, streamOf(events)},
+		"anthropic at messages":           {"anthropic", "/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, simulator.Step{Body: message}},
+		"anthropic at messages, a stream": {"anthropic", "/v1/messages", `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`, streamOf(events)},
+		"gemini at chat":                  {"gemini", "/v1/chat/completions", gatewaytest.PlainHi, simulator.Step{Body: candidate}},
+		"gemini at chat, a stream":        {"gemini", "/v1/chat/completions", gatewaytest.StreamHi, streamOf("data: " + candidate + "\n\n")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := gatewaytest.StartBackend(t, test.step)
+			r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "adapter: "+test.adapter))+gatewaytest.QuotaOn+list)
+			r.Post(test.path, test.body).Succeeds(t)
+			if got, want := counted(t, r), (usage{1, 1500, 1000, 500, 1200 + 200 + 5000}); got != want {
+				t.Errorf("counted %+v, want %+v", got, want)
+			}
+		})
+	}
+}

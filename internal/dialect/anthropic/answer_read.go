@@ -113,7 +113,7 @@ func finishReason(reason []byte, called bool) chat.FinishReason {
 type TokenCounts struct {
 	input, cacheWrite, cacheRead, output, thinking int64
 
-	known bool
+	known, cacheReadTold bool
 }
 
 // Read reads a report. Reports of one stream are running totals of which
@@ -134,6 +134,7 @@ func (u *TokenCounts) Read(v jsonscan.Value) {
 		if n, ok := c.from.Int(); ok && n >= 0 && n <= most {
 			*c.to = max(*c.to, n)
 			u.known = true
+			u.cacheReadTold = u.cacheReadTold || c.to == &u.cacheRead
 		}
 	}
 }
@@ -142,7 +143,10 @@ func (u *TokenCounts) Read(v jsonscan.Value) {
 // those that the backend calls input.
 func (u *TokenCounts) Report() schema.Usage {
 	prompt := u.input + u.cacheWrite + u.cacheRead
-	return schema.Usage{Prompt: prompt, Completion: u.output, Total: prompt + u.output, Known: u.known}
+	return schema.Usage{
+		Prompt: prompt, Completion: u.output, Total: prompt + u.output,
+		Cached: u.cacheRead, IsCachedTold: u.cacheReadTold, Known: u.known,
+	}
 }
 
 // detailed returns the totals with what is known of their parts.

@@ -126,7 +126,7 @@ func (u *tokenCounts) read(v jsonscan.Value) {
 		return
 	}
 	var prompt, answer, thoughts, total, cached, tools int64
-	counted, sane := false, true
+	counted, cachedTold, sane := false, false, true
 	count := func(n *int64, m jsonscan.Value) {
 		var ok bool
 		*n, ok = dialect.TokenCount(m)
@@ -145,6 +145,7 @@ func (u *tokenCounts) read(v jsonscan.Value) {
 			count(&total, m)
 		case "cachedContentTokenCount":
 			count(&cached, m)
+			cachedTold = m.Given()
 		case "toolUsePromptTokenCount":
 			count(&tools, m)
 		}
@@ -163,7 +164,10 @@ func (u *tokenCounts) read(v jsonscan.Value) {
 		completion = total - prompt
 	}
 	u.Usage = chat.Usage{
-		Tokens: schema.Usage{Prompt: prompt, Completion: completion, Total: total, Known: true},
+		Tokens: schema.Usage{
+			Prompt: prompt, Completion: completion, Total: total,
+			Cached: cached, IsCachedTold: cachedTold, Known: true,
+		},
 		Cached: cached, Reasoning: thoughts,
 	}
 }
