@@ -189,7 +189,7 @@ func (c *Call) Abort(now time.Time) {
 		return
 	}
 	c.finish(f.clock(now))
-	if i := c.Instance; c.cold && i.state == loading && i.waiting == 0 {
+	if i := c.Instance; c.cold && i.state == loading && i.waiting == 0 && !i.isOrdered() {
 		i.state = absent
 	}
 }

@@ -72,6 +72,12 @@ func (f *Fleet) exportPending() (message []byte, numbers map[*Instance]int, isPe
 		for _, call := range h.queue {
 			list(call.Instance)
 		}
+		for _, i := range h.instances {
+			// That an instance is listed tells others that its model is in use.
+			if i.kept != nil && (i.kept.busy > 0 || i.kept.own > f.news.since) {
+				list(i)
+			}
+		}
 	}
 	message = append(message, version)
 	message = binary.AppendUvarint(message, uint64(len(listed)))
@@ -110,6 +116,11 @@ func (f *Fleet) Import(gateway string, message []byte, now time.Time) error {
 	f.peers[gateway] = &peer{at: f.clock(now), pending: pending}
 	known := f.sumPeers()
 	f.heard = f.clock(now)
+	for _, r := range pending {
+		if i := known[r.instance]; i != nil && i.kept != nil {
+			i.memory.used = max(i.memory.used, f.heard)
+		}
+	}
 	f.mu.Unlock()
 	for _, p := range slices.Backward(prompts) {
 		if i := known[pending[p.instance].instance]; i != nil {

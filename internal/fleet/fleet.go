@@ -34,6 +34,7 @@ type Fleet struct {
 	began     time.Time // where the clock of the fleet starts, which counts seconds
 	hosts     map[string]*Host
 	models    map[string]*model
+	spaces    map[string]*space
 	instances int
 	trust     float64   // how far engines are believed, from 0 to mostTrust
 	weighed   []weighed // of the choice that is being made
@@ -50,6 +51,7 @@ func New(options Options, now time.Time) *Fleet {
 		trust:   mostTrust,
 		hosts:   map[string]*Host{},
 		models:  map[string]*model{},
+		spaces:  map[string]*space{},
 		peers:   map[string]*peer{},
 	}
 	f.secret.Store(&options.Secret)
@@ -104,7 +106,7 @@ type Instance struct {
 	theirs   int32   // calls of other gateways whose first token has not come, by what they told last
 	decoding int32   // own calls that are being answered
 	misses   int32   // answers in a row that found nothing of what was believed to be cached
-	_        [8]byte // to the end of the line
+	kept     *kept   // how its model is kept in memory, nil if nobody decides that
 }
 
 // Instance returns the instance of a model on a host, each named by a text of the caller's
@@ -181,6 +183,7 @@ func (i *Instance) Remove() {
 	i.model.index.remove(int(i.position))
 	i.model.instances = without(i.model.instances, i)
 	i.host.instances = without(i.host.instances, i)
+	i.leaveSpace()
 	if len(i.model.instances) > 0 {
 		i.model.learned()
 	} else {

@@ -98,7 +98,7 @@ func (h *history) step() {
 	case 9:
 		host := h.instance().host
 		host.SetRoom(rapid.IntRange(-1, 2).Draw(h.T, "room"))
-		host.Has([]string{"a"}, []string{rapid.SampledFrom([]string{"a", "b"}).Draw(h.T, "asleep")})
+		host.Has(Models{Awake: []string{"a"}, Asleep: []string{rapid.SampledFrom([]string{"a", "b"}).Draw(h.T, "asleep")}}, now)
 	case 10:
 		if len(h.instances) > 1 {
 			n := rapid.IntRange(0, len(h.instances)-1).Draw(h.T, "removed")

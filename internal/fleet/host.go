@@ -142,7 +142,10 @@ func (h *Host) Lost() {
 	for _, i := range h.instances {
 		i.clear()
 		i.pending, i.waiting, i.theirs, i.decoding, i.misses = 0, 0, 0, 0, 0
-		i.state, i.cache.isTold = unknown, false
+		i.cache.isTold = false
+		if !i.isOrdered() {
+			i.state = unknown
+		}
 	}
 }
 

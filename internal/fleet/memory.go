@@ -3,6 +3,7 @@ package fleet
 import (
 	"math"
 	"slices"
+	"time"
 )
 
 // residence says where a model is on its host.
@@ -50,12 +51,14 @@ func (t *loadTimes) of(isAsleep bool) *float64 {
 
 // isCold reports whether a call would have to wait until the model is loaded, which has
 // not begun.
-func (i *Instance) isCold() bool {
+func (i *Instance) isCold(now float64) bool {
 	switch i.state {
 	case sleeping, absent:
 		return true
 	case unknown:
-		return i.host.room > 0
+		return i.host.room > 0 || i.kept != nil
+	case loading:
+		return i.kept != nil && !i.isComing(now)
 	}
 	return false
 }
@@ -64,9 +67,13 @@ func (i *Instance) isCold() bool {
 // takes to load again what would be pushed out of the memory of the host for it.
 func (i *Instance) loadTime(now float64) (load, again float64) {
 	switch {
-	case i.isCold():
-		if pushed := i.host.evicted(); pushed != nil {
-			again = pushed.loads()
+	case i.isCold(now):
+		leaving, _ := i.leavers(nil, now)
+		for _, other := range leaving {
+			again += other.loads()
+			if i.kept != nil && other.isInUse() {
+				again += i.loads() // it has to be waited for
+			}
 		}
 		return i.loads(), again
 	case i.state == loading:
@@ -80,38 +87,17 @@ func (i *Instance) loads() float64 {
 	return *i.model.times.of(i.state == sleeping || i.state == loading && i.memory.slept)
 }
 
-// evicted returns the model that the host would push out to load another one, nil if it
-// has room.
-func (h *Host) evicted() *Instance {
-	if h.room == 0 {
-		return nil
-	}
-	var oldest *Instance
-	resident := int32(0)
-	for _, i := range h.instances {
-		if i.state != loaded && i.state != loading {
-			continue
-		}
-		if resident++; oldest == nil || i.memory.used < oldest.memory.used {
-			oldest = i
-		}
-	}
-	if resident < h.room {
-		return nil
-	}
-	return oldest
-}
-
 // askedFor records that a call was sent to the instance, which loads its model if it has
 // not got it.
 func (i *Instance) askedFor(now float64) {
-	if i.isCold() {
-		if pushed := i.host.evicted(); pushed != nil {
-			pushed.state = absent
-			pushed.clear()
+	if i.isCold(now) {
+		if i.kept == nil {
+			leaving, _ := i.leavers(nil, now)
+			for _, pushed := range leaving {
+				pushed.forget(absent, now)
+			}
 		}
-		i.memory.slept, i.memory.since = i.state == sleeping, now
-		i.state = loading
+		i.loadsFrom(now)
 	}
 	i.memory.used = now
 }
@@ -119,6 +105,9 @@ func (i *Instance) askedFor(now float64) {
 // answered records that the instance has answered a call, so its model is loaded, and how
 // long the call waited more than it would have without loading.
 func (i *Instance) answered(waited float64, wasCold bool) {
+	if i.kept != nil {
+		return // its loading is watched
+	}
 	if wasCold && waited > 0 {
 		took := i.model.times.of(i.memory.slept)
 		*took += (waited - *took) / 2
@@ -132,29 +121,52 @@ func (i *Instance) answered(waited float64, wasCold bool) {
 func (h *Host) SetRoom(models int) {
 	h.fleet.mu.Lock()
 	defer h.fleet.mu.Unlock()
+	for _, i := range h.instances {
+		if i.kept != nil && i.kept.Room > 0 {
+			return // somebody knows better
+		}
+	}
 	h.room = int32(min(max(models, 0), math.MaxInt32))
 }
 
-// Has says which models the host has in memory and which are asleep there, as it told:
-// the others are not. A model that is being loaded is no longer so only if it is there.
-func (h *Host) Has(awake, asleep []string) {
+// Models are those that a host told of by their names: which are in memory, which are asleep
+// and which are being loaded. All others are not there. Bytes is how much memory each takes,
+// where that was told.
+type Models struct {
+	Awake, Asleep, Loading []string
+	Bytes                  map[string]int64
+}
+
+// Has says which models the host has, as it told. A model that is being loaded is no longer
+// so only if it is there.
+func (h *Host) Has(models Models, now time.Time) {
 	h.fleet.mu.Lock()
 	defer h.fleet.mu.Unlock()
+	at := h.fleet.clock(now)
 	for _, i := range h.instances {
-		switch {
-		case slices.Contains(awake, i.model.name):
-			i.state = loaded
-		case slices.Contains(asleep, i.model.name):
-			if i.state != sleeping {
-				i.clear() // engines give up the cache of a model that falls asleep
-			}
-			i.state = sleeping
-		case i.state == loading:
-		default:
-			if i.state != absent {
-				i.clear()
-			}
-			i.state = absent
+		if i.kept != nil {
+			i.kept.bytes = models.Bytes[i.model.name]
 		}
+		state := absent
+		switch {
+		case slices.Contains(models.Awake, i.model.name):
+			state = loaded
+		case slices.Contains(models.Asleep, i.model.name):
+			state = sleeping
+		case i.state == loading && (i.kept == nil || i.isComing(at)) || slices.Contains(models.Loading, i.model.name):
+			state = loading
+		}
+		i.told(state, at)
+	}
+}
+
+// told takes the state that the host told.
+func (i *Instance) told(state residence, now float64) {
+	switch {
+	case i.state == state || i.kept != nil && !i.kept.believes(now):
+	case state == loading:
+		i.loadsFrom(now)
+	default:
+		i.forget(state, now)
 	}
 }

@@ -64,8 +64,8 @@ func TestHostsTellWhichModelsTheyHave(t *testing.T) {
 	if f.Explain(one, small(), at(0))[0].Load != 0 {
 		t.Error("a model about which nothing is known has to be loaded")
 	}
-	a.Has([]string{"two"}, nil)
-	b.Has([]string{"one", "two"}, nil)
+	a.Has(fleet.Models{Awake: []string{"two"}}, at(0))
+	b.Has(fleet.Models{Awake: []string{"one", "two"}}, at(0))
 	if states() != [2]string{"absent", "loaded"} {
 		t.Errorf("%v where the model is loaded on the second", states())
 	}
@@ -75,12 +75,12 @@ func TestHostsTellWhichModelsTheyHave(t *testing.T) {
 		}
 	}
 	b.Lost()
-	b.Has([]string{"two"}, []string{"one"})
+	b.Has(fleet.Models{Awake: []string{"two"}, Asleep: []string{"one"}}, at(0))
 	if told := f.Explain(one, small(), at(0)); told[0].Instance != one[1] || told[0].Load >= told[1].Load {
 		t.Errorf("a sleeping model takes as long as one that is not there: %+v", told)
 	}
 	call := f.Choose(one, small(), at(0))
-	b.Has([]string{"two"}, nil)
+	b.Has(fleet.Models{Awake: []string{"two"}}, at(0))
 	if states() != [2]string{"absent", "loading"} {
 		t.Errorf("%v while the model is loaded", states())
 	}
@@ -101,7 +101,7 @@ func TestModelThatSleepsHasNoCache(t *testing.T) {
 		awake, asleep []string
 		matched       bool
 	}{{[]string{"m"}, nil, true}, {nil, []string{"m"}, false}, {[]string{"m"}, nil, false}} {
-		host.Has(c.awake, c.asleep)
+		host.Has(fleet.Models{Awake: c.awake, Asleep: c.asleep}, at(3))
 		if matched := f.Explain(all, ask, at(3))[0].Matched; matched > 0 != c.matched {
 			t.Errorf("%d: %.2f of the prompt is believed to be cached", n, matched)
 		}

@@ -156,7 +156,7 @@ func (g *LeastTime) Tell(engine, waiting, running int, models []string, now floa
 		host := all[engine].Host()
 		host.Tell(told, clock(now))
 		if g.engines.Room > 0 {
-			host.Has(models, nil)
+			host.Has(fleet.Models{Awake: models}, clock(now))
 		}
 		return
 	}

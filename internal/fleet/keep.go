@@ -1,0 +1,478 @@
+package fleet
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	// announced is for how many seconds a model that a request was sent for counts as being
+	// loaded although nobody has ordered that yet.
+	announced = 1.0
+	// settled is for how many seconds after a change a host is not believed that tells
+	// something else: what it tells may be older than the change.
+	settled = 3.0
+	// drained is for how many seconds a model gets no more calls that has to leave for
+	// another one, unless that one asks again.
+	drained = 3.0
+)
+
+// Keeping says how the model of an instance is kept in memory where somebody decides that
+// (package residency). The residence of such a model changes by order, or if its host tells
+// that it is different, and no longer because a call was sent.
+type Keeping struct {
+	// Space names the memory that the model shares with others; empty means that of its
+	// host, which has Room models.
+	Space string
+	// Capacity is how much fits into the space, and Size how much of it the model takes.
+	// Both are 0 for the space of a host.
+	Capacity, Size float64
+	// Room is how many models the host has in memory at a time; 0 means as it tells.
+	Room int
+	// IsPinned means that the model never leaves for another one.
+	IsPinned bool
+}
+
+// kept is the state of a model that is kept.
+type kept struct {
+	Keeping
+	since     float64 // when the residence changed
+	own       float64 // when this gateway used it last
+	busy      int32   // calls that have entered and not left
+	isOrdered bool    // it is being loaded
+	leaves    float64 // until then no call enters, so that it can leave for another model
+	bytes     int64   // as the host told
+}
+
+// believes reports whether the host may tell another residence than the one that is known.
+func (k *kept) believes(now float64) bool {
+	return !k.isOrdered && (now-k.since >= settled || now < k.since)
+}
+
+// space is memory that models of several hosts share.
+type space struct {
+	capacity float64
+	members  []*Instance
+}
+
+// Keep begins to keep the model of the instance in memory, or changes how.
+func (i *Instance) Keep(how Keeping) {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i.kept == nil {
+		i.kept = new(kept)
+	}
+	if i.kept.Space != how.Space {
+		i.leaveSpace()
+	}
+	if how.Room > 0 || i.kept.Room > 0 {
+		i.host.room = int32(min(max(how.Room, 0), math.MaxInt32))
+	}
+	i.kept.Keeping = how
+	if how.Space == "" {
+		return
+	}
+	s := f.spaces[how.Space]
+	if s == nil {
+		s = new(space)
+		f.spaces[how.Space] = s
+	}
+	s.capacity = how.Capacity
+	if !slices.Contains(s.members, i) {
+		s.members = append(s.members, i)
+	}
+}
+
+// LetGo ends what Keep began.
+func (i *Instance) LetGo() {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i.leaveSpace()
+	i.kept = nil
+}
+
+// leaveSpace takes the instance out of the space that it shares with others.
+func (i *Instance) leaveSpace() {
+	if i.kept == nil || i.kept.Space == "" {
+		return
+	}
+	f := i.host.fleet
+	s := f.spaces[i.kept.Space]
+	if s == nil {
+		return
+	}
+	if s.members = without(s.members, i); len(s.members) == 0 {
+		delete(f.spaces, i.kept.Space)
+	}
+}
+
+// isOrdered reports whether the model is being loaded by order.
+func (i *Instance) isOrdered() bool { return i.kept != nil && i.kept.isOrdered }
+
+// isInUse reports whether calls are there, of this gateway or of others.
+func (i *Instance) isInUse() bool {
+	return i.kept != nil && i.kept.busy > 0 || i.waiting+i.decoding+i.theirs > 0
+}
+
+// isResident reports whether the model takes memory. One that somebody was about to load
+// does so for a moment.
+func (i *Instance) isResident(now float64) bool {
+	if i.state == loading && i.kept != nil {
+		return i.isComing(now)
+	}
+	return i.state == loaded || i.state == loading
+}
+
+// isComing reports whether a model that is kept is being loaded.
+func (i *Instance) isComing(now float64) bool {
+	return i.state == loading && (i.kept.isOrdered || now-i.kept.since < announced)
+}
+
+// forget changes the residence. What the model had cached is gone unless it is in memory.
+func (i *Instance) forget(to residence, now float64) {
+	if to != loaded && i.state != to {
+		i.clear()
+	}
+	i.state = to
+	if i.kept != nil {
+		i.kept.since, i.kept.leaves = now, 0
+	}
+}
+
+// loadsFrom notes that the model is being loaded from now on.
+func (i *Instance) loadsFrom(now float64) {
+	i.memory.slept, i.memory.since = i.state == sleeping, now
+	i.state = loading
+	if i.kept != nil {
+		i.kept.since, i.kept.leaves = now, 0
+	}
+}
+
+// leavers returns the models that have to leave the memory in which the model would be, the
+// one first that was used longest ago. Models that are pinned stay, and those that may not
+// leave. It reports false where the others are not enough.
+func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Instance, bool) {
+	capacity, size, members := float64(i.host.room), 1.0, i.host.instances
+	if i.kept != nil && i.kept.Space != "" {
+		capacity, size = i.host.fleet.spaces[i.kept.Space].capacity, i.kept.Size
+		members = i.host.fleet.spaces[i.kept.Space].members
+	}
+	if capacity == 0 {
+		return nil, true
+	}
+	left := capacity - size
+	var able []*Instance
+	for _, other := range members {
+		if other == i || !other.isResident(now) {
+			continue
+		}
+		left -= other.takes()
+		if (other.kept == nil || !other.kept.IsPinned) && (mayLeave == nil || mayLeave(other)) {
+			able = append(able, other)
+		}
+	}
+	if left >= 0 {
+		return nil, true
+	}
+	slices.SortStableFunc(able, func(a, b *Instance) int { return cmp.Compare(a.memory.used, b.memory.used) })
+	for n, other := range able {
+		if left += other.takes(); left >= 0 {
+			return able[:n+1], true
+		}
+	}
+	return able, false
+}
+
+// takes returns how much of its space the model takes.
+func (i *Instance) takes() float64 {
+	if i.kept != nil && i.kept.Space != "" {
+		return i.kept.Size
+	}
+	return 1
+}
+
+// isIdle reports whether a model may leave for another one now.
+func isIdle(i *Instance) bool { return !i.isInUse() && i.state == loaded }
+
+// Enter counts calls at a model that is in memory, and returns false where it is not, or
+// has to leave. Leave must follow for each call.
+func (i *Instance) Enter(calls int, now time.Time) bool {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := f.clock(now)
+	if i.kept == nil || i.state != loaded || i.isLeaving(at) {
+		return false
+	}
+	i.kept.busy += int32(calls)
+	i.use(at)
+	return true
+}
+
+// isLeaving reports whether a model that is kept has to leave for another one.
+func (i *Instance) isLeaving(now float64) bool { return i.kept.leaves > now }
+
+// Leave ends a call that has entered, and reports whether it was the last one.
+func (i *Instance) Leave(now time.Time) bool {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i.kept == nil {
+		return true
+	}
+	i.use(f.clock(now))
+	i.kept.busy = max(i.kept.busy-1, 0)
+	return i.kept.busy == 0
+}
+
+// use notes that this gateway uses a model that is kept.
+func (i *Instance) use(now float64) { i.memory.used, i.kept.own = now, now }
+
+// Begun says what became of an attempt to begin loading.
+type Begun uint8
+
+// What can become of it.
+const (
+	Began   Begun = iota
+	Present       // the model is in memory
+	NoRoom        // models that could leave are in use, or the model itself is about to leave
+	Full          // no model may leave: those that are there are pinned
+)
+
+// BeginLoad notes that the model is being loaded by order, and returns the models that leave
+// for it, which from now on are not in memory. With drain, those that are in use get no
+// more calls, so that there is room soon.
+func (i *Instance) BeginLoad(drain bool, now time.Time) (leave []*Instance, begun Begun) {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := f.clock(now)
+	if i.kept == nil {
+		return nil, Present
+	}
+	switch {
+	case i.kept.isOrdered, i.state == loaded && i.isLeaving(at):
+		return nil, NoRoom
+	case i.state == loaded:
+		return nil, Present
+	}
+	leave, fits := i.leavers(isIdle, at)
+	if !fits {
+		able, fits := i.leavers(nil, at)
+		if !fits {
+			return nil, Full
+		}
+		for _, other := range able {
+			if drain && other.kept != nil && other.state == loaded {
+				other.kept.leaves = at + drained
+			}
+		}
+		return nil, NoRoom
+	}
+	for _, other := range leave {
+		other.forget(absent, at)
+	}
+	i.loadsFrom(at)
+	i.kept.isOrdered = true
+	return leave, Began
+}
+
+// EndLoad notes that the model is in memory, and that calls have entered which have waited
+// for it.
+func (i *Instance) EndLoad(entered int, now time.Time) {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i.kept == nil {
+		return
+	}
+	at := f.clock(now)
+	if i.kept.isOrdered && at > i.memory.since {
+		took := i.model.times.of(i.memory.slept)
+		*took += (at - i.memory.since - *took) / 2
+	}
+	i.kept.isOrdered = false
+	i.forget(loaded, at)
+	i.kept.busy += int32(entered)
+	i.use(at)
+}
+
+// FailLoad notes that the model could not be loaded.
+func (i *Instance) FailLoad(now time.Time) {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i.kept != nil && i.kept.isOrdered {
+		i.kept.isOrdered = false
+		i.forget(absent, f.clock(now))
+	}
+}
+
+// PutOut notes that a model that is in memory is not any more, unless it is in use, or was
+// used after a time. It returns false then. A model that is asleep wakes up faster than
+// it is loaded.
+func (i *Instance) PutOut(asleep bool, unusedSince, now time.Time) bool {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i.kept == nil || !isIdle(i) || max(i.memory.used, i.kept.since) > f.clock(unusedSince) {
+		return false
+	}
+	if asleep {
+		i.forget(sleeping, f.clock(now))
+	} else {
+		i.forget(absent, f.clock(now))
+	}
+	return true
+}
+
+// PutBack undoes PutOut: the host has the model all the same.
+func (i *Instance) PutBack(now time.Time) {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i.kept != nil && !i.isResident(f.clock(now)) {
+		i.forget(loaded, f.clock(now))
+	}
+}
+
+// IsOut reports whether the model is neither in memory nor being loaded.
+func (i *Instance) IsOut() bool {
+	i.host.fleet.mu.Lock()
+	defer i.host.fleet.mu.Unlock()
+	return i.state == absent || i.state == sleeping
+}
+
+// Residence is where a model that is kept is, for people and for those who decide it.
+type Residence struct {
+	// State is one of States, and Since when it began, zero if that is not known.
+	State string
+	Since time.Time
+	// Used is when the model was used last, zero if it was not, and IsInUse that it is.
+	Used    time.Time
+	IsInUse bool
+	// IsPinned says that it never leaves.
+	IsPinned bool
+	// Loads is how long loading takes by what was seen last, from the state in which the
+	// model is, and Left how much of it is left while the model is being loaded.
+	Loads, Left time.Duration
+	// Bytes is how much memory it takes, 0 where the host did not tell.
+	Bytes int64
+}
+
+// Residence returns where the model is.
+func (i *Instance) Residence(now time.Time) Residence {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := Residence{State: i.state.String(), IsInUse: i.isInUse(), Loads: seconds(i.loads())}
+	if i.memory.used != 0 {
+		r.Used = f.began.Add(seconds(i.memory.used))
+	}
+	if k := i.kept; k != nil {
+		r.IsPinned, r.Bytes = k.IsPinned, k.bytes
+		if k.since != 0 {
+			r.Since = f.began.Add(seconds(k.since))
+		}
+	}
+	if i.state == loading {
+		left, _ := i.loadTime(f.clock(now))
+		r.Left = seconds(left)
+	}
+	return r
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// Preferred returns which of the instances of a model a request may go to, so that it goes
+// where its model is and loads it only once; nil means all of them, and an empty list none:
+// no host can make room. An instance that is nil
+// or not kept counts as one that has its model in memory. Where no instance has it, those
+// count on which it is being loaded; where none is, the one on which loading it costs
+// others least, which counts as being loaded from then on. With spread, requests may go to
+// every instance as soon as one has the model: the caller weighs what loading costs.
+func (f *Fleet) Preferred(from []*Instance, spread bool, now time.Time) []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := f.clock(now)
+	var here, soon, able []int
+	for n, i := range from {
+		switch {
+		case i == nil || i.kept == nil || i.state == loaded && !i.isLeaving(at):
+			here = append(here, n)
+		case i.isComing(at):
+			soon = append(soon, n)
+		default:
+			if _, fits := i.leavers(nil, at); fits {
+				able = append(able, n)
+			}
+		}
+	}
+	switch {
+	case len(here) == len(from):
+		return nil
+	case len(here) > 0 && spread:
+		return append(append(here, soon...), able...)
+	case len(here) > 0:
+		return here
+	case len(soon) > 0:
+		return soon
+	case spread:
+		return append([]int{}, able...)
+	}
+	return f.cheapest(from, able, at)
+}
+
+// cheapest returns the instance on which loading its model costs others least.
+func (f *Fleet) cheapest(from []*Instance, able []int, now float64) []int {
+	best, least := -1, burden{}
+	for _, n := range able {
+		if b := from[n].burden(now); best < 0 || b.isLess(&least) {
+			best, least = n, b
+		}
+	}
+	if best < 0 {
+		return []int{}
+	}
+	from[best].loadsFrom(now)
+	return []int{best}
+}
+
+// burden is what loading a model costs others.
+type burden struct {
+	waits    bool    // models that have to leave are in use
+	leaves   int     // models that have to leave
+	resident int     // models that are there
+	used     float64 // when the last used one of those that leave was used
+}
+
+func (i *Instance) burden(now float64) burden {
+	leave, _ := i.leavers(nil, now)
+	b := burden{leaves: len(leave)}
+	for _, other := range leave {
+		b.waits = b.waits || !isIdle(other)
+		b.used = max(b.used, other.memory.used)
+	}
+	for _, other := range i.host.instances {
+		if other.isResident(now) {
+			b.resident++
+		}
+	}
+	return b
+}
+
+func (b *burden) isLess(other *burden) bool {
+	switch {
+	case b.waits != other.waits:
+		return !b.waits
+	case b.leaves != other.leaves:
+		return b.leaves < other.leaves
+	case b.resident != other.resident:
+		return b.resident < other.resident
+	}
+	return b.used < other.used
+}
