@@ -73,6 +73,7 @@ var packageOrder = []string{
 	"internal/dialect/kinds",
 	"internal/fleet",
 	"internal/fleet/redisfleet",
+	"internal/residency",
 	"internal/simulator/engine",
 	"internal/fleet/fleettest",
 	"internal/prompts",

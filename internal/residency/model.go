@@ -1,0 +1,342 @@
+package residency
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/fleet"
+)
+
+const (
+	// drainFactor times what loading takes is how long a model waits for room that others
+	// use. Then these get no more requests there, so that every model has its turn and no
+	// more than a part of the time is spent on loading. leastDrain bounds it from below.
+	drainFactor = 4
+	leastDrain  = 5 * time.Second
+)
+
+// Model is a model on a host that is kept. The mutex of the keeper guards what changes.
+type Model struct {
+	keeper *Keeper
+	place  *fleet.Instance
+	// working has room for one who loads the model or puts it to sleep.
+	working chan struct{}
+
+	sleeper        Sleeper
+	rules          Rules
+	isPinnedByHand bool
+	wake           *wake // the one in progress, else nil
+	counts         Counts
+	failure        string
+	awakeUntil     time.Time // it is not put to sleep before
+}
+
+// wake is the loading of a model for all who wait for it.
+type wake struct {
+	waiting int
+	cancel  context.CancelCauseFunc
+	done    chan struct{} // closed at its end
+	err     error         // set before that
+}
+
+// isPinned reports whether the model stays in memory. It needs the mutex.
+func (m *Model) isPinned() bool { return m.rules.IsPinned || m.isPinnedByHand }
+
+// applyRules tells the fleet how the model is kept. It needs the mutex.
+func (m *Model) applyRules() {
+	m.place.Keep(fleet.Keeping{
+		Space: m.rules.Space, Capacity: m.rules.Capacity, Size: m.rules.Size, Room: m.rules.Room, IsPinned: m.isPinned(),
+	})
+}
+
+// remove ends the keeping of the model. It needs the mutex.
+func (m *Model) remove() {
+	if m.wake != nil {
+		m.wake.cancel(ErrRemoved)
+	}
+	m.place.LetGo()
+}
+
+// Place returns where the model is in the fleet.
+func (m *Model) Place() *fleet.Instance { return m.place }
+
+// IsDown reports whether the server of the model is gone because the model sleeps, so that
+// its health says nothing. A nil Model is not.
+func (m *Model) IsDown() bool {
+	if m == nil {
+		return false
+	}
+	m.keeper.mu.Lock()
+	server, is := m.sleeper.(Server)
+	m.keeper.mu.Unlock()
+	return is && !server.IsRunning()
+}
+
+// TryEnter begins a call if the model is in memory. Leave must follow.
+func (m *Model) TryEnter() bool { return m.place.Enter(1, time.Now()) }
+
+// Leave ends a call.
+func (m *Model) Leave() {
+	if m.place.Leave(time.Now()) {
+		m.keeper.mu.Lock()
+		m.keeper.announce()
+		m.keeper.mu.Unlock()
+	}
+}
+
+// Enter waits until the model is in memory, and begins a call. Whoever comes first has it
+// loaded for all, and if the last one leaves before it is loaded, that is cancelled. The
+// error is the cause with which the context ended, ErrTimeout, or why the model cannot be
+// loaded. Leave must follow where there is none.
+func (m *Model) Enter(ctx context.Context, timeout time.Duration) error {
+	began := time.Now()
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	defer func() {
+		m.keeper.mu.Lock()
+		m.counts.Waited += time.Since(began)
+		m.keeper.mu.Unlock()
+	}()
+	w := m.join(timeout)
+	if w == nil {
+		return nil
+	}
+	select {
+	case <-w.done:
+		return w.err
+	case <-deadline.C:
+		return m.leave(w, ErrTimeout)
+	case <-ctx.Done():
+		return m.leave(w, context.Cause(ctx))
+	}
+}
+
+// join lets the caller wait for the model, and has it loaded if nobody waits. It returns nil
+// where the model is in memory, and the call has begun.
+func (m *Model) join(timeout time.Duration) *wake {
+	k := m.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m.wake == nil && m.place.Enter(1, time.Now()) {
+		return nil
+	}
+	if w := m.wake; w != nil {
+		w.waiting++
+		return w
+	}
+	bounded, release := context.WithTimeoutCause(k.base, timeout, ErrTimeout)
+	ctx, cancel := context.WithCancelCause(bounded)
+	w := &wake{waiting: 1, cancel: cancel, done: make(chan struct{})}
+	if k.base.Err() != nil || k.models[m.place] != m {
+		release()
+		if w.err = context.Cause(k.base); w.err == nil {
+			w.err = ErrRemoved
+		}
+		close(w.done)
+		return w
+	}
+	m.wake = w
+	k.tasks.Go(func() {
+		defer release()
+		defer cancel(nil)
+		m.load(ctx, w)
+	})
+	return w
+}
+
+// leave ends the wait of one caller for a reason. The last one cancels the wake.
+func (m *Model) leave(w *wake, why error) error {
+	k := m.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	select {
+	case <-w.done: // at the same moment
+		if w.err == nil && m.place.Leave(time.Now()) {
+			k.announce()
+		}
+		return why
+	default:
+	}
+	if w.waiting--; w.waiting == 0 {
+		w.cancel(why)
+		if m.wake == w {
+			m.wake = nil // who comes now begins anew
+		}
+	}
+	return why
+}
+
+// load loads the model for all who wait.
+func (m *Model) load(ctx context.Context, w *wake) {
+	began := time.Now()
+	for {
+		leave, isThere, err := m.makeRoom(ctx)
+		if isThere && m.enter(w) {
+			return
+		}
+		if err == nil && !isThere {
+			err = m.loadInto(ctx, leave)
+		}
+		if err != nil || !isThere {
+			m.end(ctx, w, err, time.Since(began))
+			return
+		}
+	}
+}
+
+// enter lets all enter who wait for a model that is there.
+func (m *Model) enter(w *wake) bool {
+	k := m.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !m.place.Enter(w.waiting, time.Now()) {
+		return false
+	}
+	m.finish(w, nil)
+	return true
+}
+
+// end ends a wake, and lets those enter who have waited for it.
+func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration) {
+	k := m.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	switch {
+	case err == nil:
+		m.counts.Loads++
+		m.failure = ""
+		k.options.Log.LogAttrs(ctx, slog.LevelInfo, "a model was loaded", m.attrs(slog.Duration("took", took.Round(time.Millisecond)), slog.Int("waiting", w.waiting))...)
+		m.place.EndLoad(w.waiting, time.Now())
+	case w.waiting > 0:
+		m.counts.Failures++
+		m.failure = err.Error()
+		k.options.Log.LogAttrs(ctx, slog.LevelWarn, "a model could not be loaded", m.attrs(slog.String("error", err.Error()))...)
+		fallthrough
+	default:
+		m.place.FailLoad(time.Now())
+	}
+	m.finish(w, err)
+}
+
+// finish tells all who wait how the wake ended. It needs the mutex.
+func (m *Model) finish(w *wake, err error) {
+	w.err = err
+	if m.wake == w {
+		m.wake = nil
+	}
+	close(w.done)
+	m.keeper.announce()
+}
+
+// loadInto loads the model where others leave for it.
+func (m *Model) loadInto(ctx context.Context, leave []*fleet.Instance) error {
+	select {
+	case m.working <- struct{}{}: // it may be on its way to sleep
+	case <-ctx.Done():
+		for _, other := range leave {
+			other.PutBack(time.Now())
+		}
+		return context.Cause(ctx)
+	}
+	defer func() { <-m.working }()
+	for _, other := range leave {
+		if neighbour := m.keeper.Model(other); neighbour != nil {
+			// That it does not work is no reason not to try: most engines make room themselves.
+			_ = neighbour.sleepNow(ctx, "another model needs its place", false)
+		}
+	}
+	m.keeper.mu.Lock()
+	sleeper := m.sleeper
+	m.keeper.mu.Unlock()
+	return sleeper.Wake(ctx)
+}
+
+// makeRoom waits until there is room, and returns the models that leave for this one; isThere
+// means that it is in memory already.
+func (m *Model) makeRoom(ctx context.Context) (leave []*fleet.Instance, isThere bool, err error) {
+	began := time.Now()
+	patience := max(drainFactor*m.place.Residence(began).Loads, leastDrain)
+	for {
+		m.keeper.mu.Lock()
+		changed := m.keeper.changed
+		m.keeper.mu.Unlock()
+		now := time.Now()
+		leave, begun := m.place.BeginLoad(now.Sub(began) >= patience, now)
+		switch begun {
+		case fleet.Began:
+			return leave, false, nil
+		case fleet.Present:
+			return nil, true, nil
+		case fleet.Full:
+			return nil, false, ErrFull
+		case fleet.NoRoom:
+		}
+		again := time.NewTimer(lookEvery)
+		select {
+		case <-changed:
+		case <-again.C:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		again.Stop()
+		if err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// sleepNow frees the memory of a model that the fleet does not count as loaded any more.
+func (m *Model) sleepNow(ctx context.Context, why string, isIdle bool) error {
+	select {
+	case m.working <- struct{}{}:
+	case <-ctx.Done():
+		m.place.PutBack(time.Now())
+		return context.Cause(ctx)
+	}
+	defer func() { <-m.working }()
+	if !m.place.IsOut() {
+		return nil // it was asked for meanwhile, and there was room
+	}
+	k := m.keeper
+	k.mu.Lock()
+	sleeper := m.sleeper
+	k.mu.Unlock()
+	bounded, cancel := context.WithTimeout(ctx, sleepTime)
+	defer cancel()
+	err := sleeper.Sleep(bounded)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		m.place.PutBack(time.Now())
+		m.failure = "it could not be put to sleep: " + err.Error()
+		return err
+	}
+	if isIdle {
+		m.counts.Sleeps++
+	} else {
+		m.counts.Evictions++
+	}
+	k.options.Log.LogAttrs(ctx, slog.LevelInfo, "a model was put to sleep", m.attrs(slog.String("reason", why))...)
+	k.announce()
+	return nil
+}
+
+func (m *Model) attrs(more ...slog.Attr) []slog.Attr {
+	return append([]slog.Attr{slog.String("host", m.place.Host().Name()), slog.String("model", m.place.Model())}, more...)
+}
+
+// state returns what is known about the model. It needs the mutex.
+func (m *Model) state(now time.Time) State {
+	s := State{
+		Host: m.place.Host().Name(), Model: m.place.Model(), Residence: m.place.Residence(now), SleepAfter: m.rules.SleepAfter,
+		IsPinnedByHand: m.isPinnedByHand, Counts: m.counts, Failure: m.failure,
+	}
+	if m.wake != nil {
+		s.Waiting = m.wake.waiting
+	}
+	return s
+}
