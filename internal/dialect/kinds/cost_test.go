@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	costSmall, costLarge = 64 << 10, 2 << 20
+	costSmall, costLarge = 32 << 10, 1 << 20
 	// mostGrowth is how many times the cost of a small request the large one, which
 	// is 32 times its size, may cost. Quadratic work costs 1,024 times as much, so one
 	// that is a thirtieth of a small request's cost shows; what large pieces of memory
