@@ -63,6 +63,7 @@ var packageOrder = []string{
 	"internal/wire",
 	"internal/engines",
 	"internal/dialect",
+	"internal/resume",
 	"internal/dialect/responses",
 	"internal/dialect/openai",
 	"internal/dialect/anthropic",

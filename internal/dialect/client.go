@@ -41,6 +41,8 @@ type Client struct {
 type Speaker struct {
 	*Adapter
 	client *Client // nil where nothing is translated
+	// passes says that requests are passed on although answers are translated.
+	passes bool
 }
 
 // ForDoor returns how the requests of a door are put to the backend: the target of
@@ -57,7 +59,7 @@ func (t *Target) ForDoor(door schema.Door, client *Client) (*Target, Speaker) {
 	if client == nil {
 		return t, Speaker{Adapter: unsupported}
 	}
-	return t, Speaker{t.Adapter, client}
+	return t, Speaker{Adapter: t.Adapter, client: client}
 }
 
 // Unified returns how the requests of unified doors are put to the backend.
@@ -98,7 +100,7 @@ func (a *Adapter) refuse(req *schema.Request) error {
 // Call writes a request in the backend's dialect. One that is translated is read once for
 // all its attempts.
 func (s Speaker) Call(req *schema.Request, to *Target, call *wire.Call) error {
-	if s.client != nil {
+	if s.client != nil && !s.passes {
 		if _, err := req.Chat(); err != nil {
 			return err
 		}

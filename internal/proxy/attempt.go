@@ -52,7 +52,13 @@ func (a *attempt) begin(i *backend.Instance, followed *fleet.Call, now time.Time
 		target = i.NamedTarget
 	}
 	target, a.speaker = target.ForDoor(a.Asks.Door, a.Client)
-	err := a.speaker.Call(a.Asks, target, &a.out)
+	var err error
+	if a.onward != nil {
+		a.speaker, err = a.onward.speaker(a.speaker)
+	}
+	if err == nil {
+		err = a.speaker.Call(a.Asks, target, &a.out)
+	}
 	if err != nil {
 		a.returnUnused()
 		a.instance = previous

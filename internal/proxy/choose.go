@@ -160,6 +160,12 @@ func (c *choice) canTranslate(i *backend.Instance) bool {
 		c.exclude(i, err)
 		return false
 	}
+	if c.onward != nil {
+		if err := c.onward.refuse(c.request, i); err != nil {
+			c.exclude(i, err)
+			return false
+		}
+	}
 	c.translates = i
 	return true
 }

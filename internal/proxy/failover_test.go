@@ -75,12 +75,12 @@ func TestNoFailoverForCallerErrors(t *testing.T) {
 	}
 }
 
-func TestNoFailoverAfterTheFirstEvent(t *testing.T) {
+func TestNoFailoverAfterTheFirstContent(t *testing.T) {
 	for name, step := range map[string]simulator.Step{
-		"reset":       {Stop: simulator.StopReset, After: 1},
-		"clean end":   {Stop: simulator.StopEnd, After: 1},
-		"error event": {Inject: simulator.ErrorEvent("no", "t", "c"), After: 1},
-		"silence":     {Stop: simulator.StopStall, After: 1},
+		"reset":       {Stop: simulator.StopReset, After: 2},
+		"clean end":   {Stop: simulator.StopEnd, After: 2},
+		"error event": {Inject: simulator.ErrorEvent("no", "t", "c"), After: 2},
+		"silence":     {Stop: simulator.StopStall, After: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

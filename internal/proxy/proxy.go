@@ -244,6 +244,7 @@ type run struct {
 	raw     rawBody // the body of an answer that is not a stream of events
 	steps   []Step  // those that were not taken yet
 	next    Next    // takeStep, made once for all requests of the run
+	broke   *fault  // why the answer broke off, where no other instance goes on with it
 }
 
 func newRun() any {
@@ -356,7 +357,7 @@ func (r *run) reset() {
 	r.attempt.reset()
 	r.reply.reset()
 	// One by one: the larger members above are not copied.
-	r.request, r.answer, r.raw, r.steps = request{}, nil, rawBody{}, nil
+	r.request, r.answer, r.raw, r.steps, r.broke = request{}, nil, rawBody{}, nil, nil
 }
 
 // tellRoute tells a sink where the request went. The route is on the stack of this

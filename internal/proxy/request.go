@@ -59,6 +59,8 @@ type request struct {
 	// counted if the request is refused.
 	noRoom bool
 	shedAs metrics.Shed
+	// onward is the answer with which another instance is to go on, nil while none broke off.
+	onward *onward
 }
 
 // retryBudget returns the retry budget of the request's service type.

@@ -53,6 +53,8 @@ func (r *run) send(ctx context.Context, to Sink) error {
 			if err = out.part(part); err == nil {
 				continue
 			}
+		case r.goOn(ctx, out, err):
+			continue
 		default:
 			return r.breakOff(ctx, out, err)
 		}
@@ -68,8 +70,23 @@ func (r *run) send(ctx context.Context, to Sink) error {
 // ended by then.
 func (r *run) firstContent(now time.Time) {
 	r.reply.firstToken = now
+	r.dropRequest()
 	if call := r.attempt.followed; call != nil {
 		call.First(now)
+	}
+}
+
+// mayGoOn reports whether another instance may yet go on with the stream should it break
+// off, for which the request is needed.
+func (r *run) mayGoOn() bool {
+	return r.reply.events != nil && !r.reply.whole && !r.reply.events.HasContent() && r.reply.events.CanResume()
+}
+
+// dropRequest returns the request to its owner if the backend has all of it and nobody else
+// will need it: a stream may take long.
+func (r *run) dropRequest() {
+	if r.Asks != nil && r.reply.isStreamed() && !r.mayGoOn() && r.attempt.dropCall() {
+		r.Return()
 	}
 }
 
@@ -87,13 +104,9 @@ func (r *run) measure(part []byte) {
 	}
 }
 
-// beginBody sends the head of the answer and returns the writer of its body. A
-// streamed answer may take long, so the memory of its request is given back if the
-// backend has all of it.
+// beginBody sends the head of the answer and returns the writer of its body.
 func (r *run) beginBody(to Sink) body {
-	if r.reply.isStreamed() && r.attempt.dropCall() {
-		r.Return()
-	}
+	r.dropRequest()
 	form := r.answer.Form()
 	r.Record.Streamed = form.Length < 0
 	head := Head{ContentType: form.ContentType, Length: form.Length, Events: form.Events}
@@ -122,13 +135,7 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 		r.reply.outcome = breaker.Cancelled
 		known = Stopping()
 	} else {
-		failed := r.attempt.classifier().classify(err, true)
-		r.reply.outcome = failed.outcome
-		r.Record.Fail(failed.err.Code, failed.err.Cause, failed.err.Message)
-		if failed.outcome.Failed() {
-			r.attempt.instance.NoteFailure(failed.err.Code, r.Record.Try().Text, time.Now())
-		}
-		known = failed.err
+		known = r.noteBroken(err).err
 	}
 	r.noteEnd(known)
 	err = out.fail(known)
@@ -139,6 +146,21 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 		r.abandon()
 	}
 	return nil
+}
+
+// noteBroken notes that the answer broke off, unless that was noted before an instance was
+// looked for that could go on with it.
+func (r *run) noteBroken(err error) *fault {
+	failed := r.broke
+	if failed == nil {
+		failed = r.attempt.classifier().classify(err, true)
+		r.Record.Fail(failed.err.Code, failed.err.Cause, failed.err.Message)
+		if failed.outcome.Failed() {
+			r.attempt.instance.NoteFailure(failed.err.Code, r.Record.Try().Text, time.Now())
+		}
+	}
+	r.reply.outcome = failed.outcome
+	return failed
 }
 
 // Stopping returns what a client is told whose request ends because the gateway stops.

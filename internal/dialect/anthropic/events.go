@@ -34,8 +34,8 @@ type toolCall struct {
 	arguments bool // some were sent
 }
 
-// decodeStream reads the events of a streamed message.
-func decodeStream(_ *schema.Request, body io.Reader) dialect.Deltas {
+// DecodeStream reads the events of a streamed message.
+func DecodeStream(_ *schema.Request, body io.Reader) dialect.Deltas {
 	return &deltas{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, thinkingAt: -1}
 }
 

@@ -126,6 +126,12 @@ func (e *clientEvents) Next() ([]byte, error) {
 	}
 }
 
+// CanResume implements dialect.Resumer.
+func (e *clientEvents) CanResume() bool { return !e.complete }
+
+// Resume implements dialect.Resumer.
+func (e *clientEvents) Resume(_ *schema.Request, from dialect.Deltas) { e.from, e.end = from, nil }
+
 // start writes the start of the message. The usage is not known yet.
 func (e *clientEvents) start(id []byte) {
 	if e.started {

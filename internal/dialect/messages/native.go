@@ -21,7 +21,7 @@ import (
 
 // Pass passes requests of the Messages API to backends that speak it themselves,
 // and their answers to the client. Only the name of the model is changed.
-var Pass = &dialect.Adapter{Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass}
+var Pass = &dialect.Adapter{Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass, Decode: anthropic.Decode, DecodeStream: anthropic.DecodeStream}
 
 // callPass passes the client's body on, with the headers and the query that belong to the
 // dialect.
@@ -176,21 +176,35 @@ type passedEvents struct {
 	pattern  dialect.TextPattern // of pieces of the open block
 	begun    bool                // the first block has begun, or the message has ended without one
 	complete bool                // the last event was there
+	blocks   openBlocks          // which block is open
+	onward   *clientEvents       // writes what another backend goes on with; nil while none does
 
 	hasContent bool // an event had some
 }
 
 // Usage returns what was reported so far.
-func (e *passedEvents) Usage() schema.Usage { return e.usage.Report() }
+func (e *passedEvents) Usage() schema.Usage {
+	if e.onward != nil {
+		return e.onward.Usage()
+	}
+	return e.usage.Report()
+}
 
 // HasContent reports whether an event had content.
-func (e *passedEvents) HasContent() bool { return e.hasContent }
+func (e *passedEvents) HasContent() bool {
+	return e.hasContent || e.onward != nil && e.onward.hasContent
+}
 
 // isComplete reports whether the last event was sent.
-func (e *passedEvents) isComplete() bool { return e.complete }
+func (e *passedEvents) isComplete() bool {
+	return e.complete || e.onward != nil && e.onward.complete
+}
 
 // Next returns the next events.
 func (e *passedEvents) Next() ([]byte, error) {
+	if e.onward != nil {
+		return e.onward.Next()
+	}
 	e.out = dialect.Reuse(e.out)
 	err := e.EventReader.Next(e.take)
 	if errors.Is(err, io.EOF) && !e.complete {
@@ -279,10 +293,14 @@ func (e *passedEvents) pass(event dialect.Event) error {
 		}
 	case "content_block_start":
 		e.begun = true
+		e.blocks.start(root)
 		e.hasContent = e.hasContent || blockHasContent(root.Get("content_block"))
 	case "content_block_delta":
 		e.begun = true
 		e.hasContent = e.hasContent || pieceHasContent(root.Get("delta"))
+	case "content_block_stop":
+		e.begun = true
+		e.blocks.stop()
 	default:
 		e.begun = true
 	}

@@ -14,6 +14,7 @@ import (
 // imitates, the template of the model is around the prompt, unless raw is true.
 var Generate = &dialect.Adapter{
 	Refuse: refuseGenerate, Call: callGenerate, Reply: replyGenerate, Events: eventsGenerate, Split: dialect.SplitText,
+	Decode: decode, DecodeStream: decodeStream,
 }
 
 // callGenerate translates a request for the completion of a text.

@@ -47,6 +47,12 @@ func (e *textEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
 // HasContent reports whether a chunk had a text of the model.
 func (e *textEvents) HasContent() bool { return e.hasContent }
 
+// CanResume implements dialect.Resumer.
+func (e *textEvents) CanResume() bool { return e.head != nil }
+
+// Resume implements dialect.Resumer.
+func (e *textEvents) Resume(_ *schema.Request, from dialect.Deltas) { e.from = from }
+
 // Next returns the next chunk for the caller.
 func (e *textEvents) Next() ([]byte, error) {
 	for {

@@ -2,8 +2,10 @@ package openai
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -11,7 +13,10 @@ import (
 
 // Completion passes requests for the completion of texts on. They have the options of
 // a chat, and their chunks the shape of the whole answer.
-var Completion = &dialect.Adapter{Call: callChat, Reply: replyCompletion, Events: eventsCompletion, Split: dialect.SplitText}
+var Completion = &dialect.Adapter{
+	Call: callChat, Reply: replyCompletion, Events: eventsCompletion, Split: dialect.SplitText,
+	Decode: decodeTexts, DecodeStream: decodeTextStream,
+}
 
 // replyCompletion passes completions on under the model name that the caller used.
 func replyCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
@@ -29,6 +34,38 @@ func eventsCompletion(req *schema.Request, body io.Reader) *dialect.Stream {
 		object:       textObject,
 		idPrefix:     textIDPrefix,
 	})
+}
+
+// decodeTexts reads whole completions of texts.
+func decodeTexts(req *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Answer) error {
+	doc.AllowDuplicateKeys = true
+	if err := doc.Parse(body); err != nil {
+		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	root := doc.Root()
+	if err := dialect.FailureIn(root); err != nil {
+		return err
+	}
+	to.ID, to.Usage = chat.TextOf(root.Get("id")), readUsage(root.Get("usage"))
+	for c := root.Get("choices").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		index, ok := c.Get("index").Int()
+		if !ok {
+			index = int64(len(to.Choices))
+		}
+		readText(to.Add(index), c)
+	}
+	return dialect.CheckChoices(len(to.Choices), wantedTexts(req))
+}
+
+// decodeTextStream reads the chunks of completions of texts.
+func decodeTextStream(req *schema.Request, body io.Reader) dialect.Deltas {
+	return &deltas{reader: newReader(body, wantedTexts(req)), completesText: true}
+}
+
+// readText reads a choice of the completion of a text.
+func readText(to *chat.Choice, choice jsonscan.Value) {
+	to.Text = chat.TextOf(choice.Get("text"))
+	to.Finish = chat.FinishReason(choice.Get("finish_reason").Text())
 }
 
 // wantedTexts returns how many completions a request asks for.

@@ -55,6 +55,8 @@ type deltas struct {
 	reader
 	delta   chat.Delta
 	pattern dialect.TextPattern // of chunks that bring nothing but text
+	// completesText says that the chunks are those of a text and not of a chat.
+	completesText bool
 }
 
 // Usage returns the last report.
@@ -89,8 +91,12 @@ func (d *deltas) take(event dialect.Event) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		said := c.Get("delta")
 		choice := d.delta.Add(index)
+		if d.completesText {
+			readText(choice, c)
+			continue
+		}
+		said := c.Get("delta")
 		choice.Read(c, said)
 		for i := range choice.Calls {
 			call := &choice.Calls[i]

@@ -134,6 +134,7 @@ type events struct {
 
 	usageSent  bool
 	hasContent bool // a chunk had some
+	onward     *onward
 }
 
 // errorEvent is the name of events that are errors.
@@ -148,13 +149,21 @@ var (
 func newEvents(e *events) *dialect.Stream { return &dialect.Stream{Events: e} }
 
 // Usage returns the last report.
-func (e *events) Usage() schema.Usage { return e.usage.Tokens }
+func (e *events) Usage() schema.Usage {
+	if e.onward != nil {
+		return e.onward.from.Usage().Tokens
+	}
+	return e.usage.Tokens
+}
 
 // HasContent reports whether a chunk had content.
 func (e *events) HasContent() bool { return e.hasContent }
 
 // Next returns the next chunk for the caller.
 func (e *events) Next() ([]byte, error) {
+	if e.onward != nil {
+		return e.nextOnward()
+	}
 	e.chunk = nil
 	clear(e.segments)
 	e.out = dialect.Reuse(e.out)

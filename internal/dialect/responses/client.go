@@ -230,6 +230,12 @@ func (e *events) Next() ([]byte, error) {
 	return nil, io.EOF
 }
 
+// CanResume implements dialect.Resumer.
+func (e *events) CanResume() bool { return !e.ended }
+
+// Resume implements dialect.Resumer.
+func (e *events) Resume(_ *schema.Request, from dialect.Deltas) { e.from = from }
+
 // HasContent reports whether an event had content.
 func (e *events) HasContent() bool { return e.hasContent }
 

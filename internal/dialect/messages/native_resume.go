@@ -1,0 +1,49 @@
+package messages
+
+import (
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// openBlocks follows which block of a message that is passed on is open.
+type openBlocks struct {
+	open  blockKind
+	index int64 // of the block that is open or will be next
+	// isForeign says that a block came which is written nowhere here, so that nobody else
+	// can go on with the message.
+	isForeign bool
+}
+
+// start takes note of a block that begins.
+func (b *openBlocks) start(event jsonscan.Value) {
+	b.index, _ = event.Get("index").Int()
+	switch string(event.Get("content_block").Get("type").Text()) {
+	case "text":
+		b.open = textBlock
+	case "thinking":
+		b.open = thinkingBlock
+	default:
+		b.isForeign = true
+	}
+}
+
+// stop takes note of the end of the open block.
+func (b *openBlocks) stop() {
+	b.open = noBlock
+	b.index++
+}
+
+// CanResume implements dialect.Resumer.
+func (e *passedEvents) CanResume() bool {
+	return e.begun && !e.isComplete() && !e.Finished && !e.blocks.isForeign
+}
+
+// Resume implements dialect.Resumer. What follows is written here: the events of another
+// answer have a start and numbers of their own.
+func (e *passedEvents) Resume(req *schema.Request, from dialect.Deltas) {
+	if e.onward == nil {
+		e.onward = &clientEvents{ask: readWishes(req), started: true, open: e.blocks.open, index: e.blocks.index}
+	}
+	e.onward.Resume(req, from)
+}
