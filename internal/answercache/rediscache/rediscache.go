@@ -24,8 +24,6 @@ const (
 	waitToGet   = 200 * time.Millisecond
 	waitToPut   = 5 * time.Second
 	waitToClear = 30 * time.Second
-	// pause is the time between two attempts to connect.
-	pause = time.Second
 	// mostPending is how many answers may wait to be kept; more are not.
 	mostPending = 64
 	// scanned is how many keys Redis looks at for each step of Clear.
@@ -35,62 +33,30 @@ const (
 // Store keeps answers in Redis, which removes them when their time has come and bounds its
 // memory itself.
 type Store struct {
-	address, prefix string
-	keys            *seal.Keys // nil leaves answers as they are
-	settings        func() answercache.Settings
+	connection *redis.Lazy
+	prefix     string
+	keys       *seal.Keys // nil leaves answers as they are
+	settings   func() answercache.Settings
 
 	pending chan struct{}
-	writers sync.WaitGroup
-
-	mu     sync.Mutex
-	client rueidis.Client // nil until it is connected
-	tried  time.Time      // when the last attempt to connect failed
-	closed bool
+	writers sync.WaitGroup // begun with mu
+	mu      sync.Mutex
+	closed  bool
 }
 
 // New returns the store at an address, to which it connects when it is used. The keys, which
 // may be nil, encrypt the answers. Settings returns those that are in force.
 func New(address, prefix string, keys *seal.Keys, settings func() answercache.Settings) *Store {
-	return &Store{address: address, prefix: prefix + ":answer-cache:", keys: keys, settings: settings, pending: make(chan struct{}, mostPending)}
-}
-
-var (
-	errClosed       = errors.New("the cache of answers is closed")
-	errNotConnected = errors.New("there is no connection to Redis")
-)
-
-// connect returns the connection. Errors never contain the address, which may hold a
-// password.
-func (s *Store) connect(ctx context.Context) (rueidis.Client, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return nil, errClosed
-	case s.client != nil:
-		return s.client, nil
-	case time.Since(s.tried) < pause:
-		return nil, errNotConnected
-	}
-	client, err := redis.Connect(ctx, s.address)
-	if err != nil {
-		s.tried = time.Now()
-		return nil, err
-	}
-	s.client = client
-	return client, nil
+	return &Store{connection: redis.NewLazy(address), prefix: prefix + ":answer-cache:", keys: keys, settings: settings, pending: make(chan struct{}, mostPending)}
 }
 
 // Close waits for the answers that are being kept, and closes the connection.
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.closed = true
-	client := s.client
 	s.mu.Unlock()
 	s.writers.Wait()
-	if client != nil {
-		client.Close()
-	}
+	s.connection.Close()
 }
 
 // stored is an answer as it is kept.
@@ -110,7 +76,7 @@ func (s *Store) nameOf(key answercache.Key) string { return s.prefix + hex.Encod
 func (s *Store) Get(ctx context.Context, key answercache.Key) (*answercache.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitToGet)
 	defer cancel()
-	client, err := s.connect(ctx)
+	client, err := s.connection.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +123,7 @@ func (s *Store) Put(_ context.Context, key answercache.Key, a *answercache.Answe
 	defer s.mu.Unlock()
 	if s.closed {
 		<-s.pending
-		return errClosed
+		return errors.New("the cache of answers is closed")
 	}
 	s.writers.Go(func() {
 		defer func() { <-s.pending }()
@@ -173,7 +139,7 @@ func (s *Store) write(key answercache.Key, a *answercache.Answer) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), waitToPut)
 	defer cancel()
-	client, err := s.connect(ctx)
+	client, err := s.connection.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -188,7 +154,7 @@ func (s *Store) write(key answercache.Key, a *answercache.Answer) error {
 func (s *Store) Clear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, waitToClear)
 	defer cancel()
-	client, err := s.connect(ctx)
+	client, err := s.connection.Connect(ctx)
 	if err != nil {
 		return err
 	}

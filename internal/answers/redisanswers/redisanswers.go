@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"errors"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -21,69 +20,28 @@ import (
 // Store keeps responses in Redis, which removes them when their time has come. What one key
 // keeps is bounded here, what all of them keep by Redis itself.
 type Store struct {
-	address  string
-	settings func() answers.Settings
-	share    *redis.Script
-
-	mu     sync.Mutex
-	client rueidis.Client // nil until it is connected
-	tried  time.Time      // when the last attempt to connect failed
-	closed bool
+	connection *redis.Lazy
+	settings   func() answers.Settings
+	share      *redis.Script
 }
 
 const (
 	prefix = "patchbay:responses:"
 	// timeout bounds one command: a client waits for it.
 	timeout = 2 * time.Second
-	// pause is the time between two attempts to connect.
-	pause = time.Second
 )
 
 // New returns the store at an address, to which it connects when it is used. Settings
 // returns those that are in force.
 func New(address string, settings func() answers.Settings) *Store {
-	return &Store{address: address, settings: settings, share: redis.NewScript(shareSource)}
+	return &Store{connection: redis.NewLazy(address), settings: settings, share: redis.NewScript(shareSource)}
 }
 
 //go:embed share.lua
 var shareSource string
 
-var (
-	errClosed       = errors.New("the store of responses is closed")
-	errNotConnected = errors.New("there is no connection to Redis")
-)
-
-// connect returns the connection. Errors never contain the address, which may hold a
-// password.
-func (s *Store) connect(ctx context.Context) (rueidis.Client, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return nil, errClosed
-	case s.client != nil:
-		return s.client, nil
-	case time.Since(s.tried) < pause:
-		return nil, errNotConnected
-	}
-	client, err := redis.Connect(ctx, s.address)
-	if err != nil {
-		s.tried = time.Now()
-		return nil, err
-	}
-	s.client = client
-	return client, nil
-}
-
 // Close closes the connection.
-func (s *Store) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	if s.client != nil {
-		s.client.Close()
-	}
-}
+func (s *Store) Close() { s.connection.Close() }
 
 // stored is an answer as it is kept. Issue is that of its owner; releases that did not
 // write it pass it over.
@@ -159,7 +117,7 @@ func (s *Store) Put(ctx context.Context, a *answers.Answer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client, err := s.connect(ctx)
+	client, err := s.connection.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -173,7 +131,7 @@ func (s *Store) Put(ctx context.Context, a *answers.Answer) error {
 func (s *Store) Get(ctx context.Context, owner answers.Owner, ids ...string) ([]*answers.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client, err := s.connect(ctx)
+	client, err := s.connection.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +196,7 @@ func (s *Store) Delete(ctx context.Context, owner answers.Owner, id string) (boo
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client, err := s.connect(ctx)
+	client, err := s.connection.Connect(ctx)
 	if err != nil {
 		return false, err
 	}
