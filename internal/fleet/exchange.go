@@ -117,7 +117,7 @@ func (f *Fleet) Import(gateway string, message []byte, now time.Time) error {
 	known := f.sumPeers()
 	f.heard = f.clock(now)
 	for _, r := range pending {
-		if i := known[r.instance]; i != nil && i.kept != nil {
+		if i := known[r.instance]; i != nil {
 			i.memory.used = max(i.memory.used, f.heard)
 		}
 	}

@@ -152,9 +152,9 @@ func (i *Instance) loadsFrom(now float64) {
 	}
 }
 
-// leavers returns the models that have to leave the memory in which the model would be, the
-// one first that was used longest ago. Models that are pinned stay, and those that may not
-// leave. It reports false where the others are not enough.
+// leavers returns the models that have to leave the memory in which the model would be: those
+// first that are not in use, and of these the one that was used longest ago. Models that are
+// pinned stay, and those that may not leave. It reports false where the others are not enough.
 func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Instance, bool) {
 	capacity, size, members := float64(i.host.room), 1.0, i.host.instances
 	if i.kept != nil && i.kept.Space != "" {
@@ -178,7 +178,15 @@ func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Insta
 	if left >= 0 {
 		return nil, true
 	}
-	slices.SortStableFunc(able, func(a, b *Instance) int { return cmp.Compare(a.memory.used, b.memory.used) })
+	slices.SortStableFunc(able, func(a, b *Instance) int {
+		switch inUse := a.isInUse(); {
+		case inUse == b.isInUse():
+			return cmp.Compare(a.memory.used, b.memory.used)
+		case inUse:
+			return 1
+		}
+		return -1
+	})
 	for n, other := range able {
 		if left += other.takes(); left >= 0 {
 			return able[:n+1], true

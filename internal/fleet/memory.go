@@ -70,7 +70,7 @@ func (i *Instance) loadTime(now float64) (load, again float64) {
 	case i.isCold(now):
 		leaving, _ := i.leavers(nil, now)
 		for _, other := range leaving {
-			again += other.loads()
+			again += other.loads() * other.wanted(now)
 			if i.kept != nil && other.isInUse() {
 				again += i.loads() // it has to be waited for
 			}
@@ -80,6 +80,16 @@ func (i *Instance) loadTime(now float64) (load, again float64) {
 		return max(i.loads()-max(now-i.memory.since, 0), 0), 0
 	}
 	return 0, 0
+}
+
+// wantedFor is for how many seconds after its last use a model counts half.
+const wantedFor = 300
+
+// wanted returns how likely the model is asked for again soon, from 1 down to 0: the longer
+// nobody has, the less. So of several hosts that one loads a model on which the model that
+// leaves was used longest ago of all.
+func (i *Instance) wanted(now float64) float64 {
+	return 1 / (1 + max(now-i.memory.used, 0)/wantedFor)
 }
 
 // loads returns the seconds in which the model is loaded.

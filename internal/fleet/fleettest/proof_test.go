@@ -150,6 +150,56 @@ func (r result) String() string {
 		r.mean, r.overLC, r.overRR, 100*r.hit, 100*r.soon, 100*r.err, r.loads)
 }
 
+// TestModelsOfADayAreSeldomLoaded lets ten models be used for some days on three hosts with
+// room for two each, and compares how often they are loaded with the best plan that knows
+// what will come.
+func TestModelsOfADayAreSeldomLoaded(t *testing.T) {
+	t.Parallel()
+	const days = 3
+	for _, c := range []struct {
+		name     string
+		told     float64
+		gateways int
+		share    float64
+		most     float64 // loads beside those of the best plan
+	}{
+		{"one gateway", 5, 1, 0, 1.3},
+		{"one to which engines tell nothing", 0, 1, 0, 1.3},
+		{"three that tell each other", 5, 3, 1, 1.3},
+		{"three that do not know what the others use", 5, 3, 0, 1.7},
+	} {
+		run := scenario(t, "tenmodels")
+		run.Told, run.Gateways, run.Share = c.told, c.gateways, c.share
+		least, loads := 0, 0
+		for day := range uint64(days) {
+			run.Requests, run.New = fleettest.Day(day), fleettest.NewLeastTime
+			least += fleettest.LeastLoads(run.Requests, run.Engines.Room*run.Engines.Number)
+			figures := run.Do()
+			if loads += figures.Loads; figures.Requests != len(run.Requests) {
+				t.Errorf("%s: %d requests of %d were answered", c.name, figures.Requests, len(run.Requests))
+			}
+		}
+		t.Logf("%s: %d loads, %.2f of the %d of the best plan", c.name, loads, float64(loads)/float64(least), least)
+		if float64(loads) > c.most*float64(least) {
+			t.Errorf("%s: models were loaded %d times, by the best plan %d", c.name, loads, least)
+		}
+	}
+}
+
+// TestBestPlanLoadsNoMoreThanItMust checks the plan with which others are compared.
+func TestBestPlanLoadsNoMoreThanItMust(t *testing.T) {
+	t.Parallel()
+	for models, want := range map[string]int{"": 0, "a": 1, "aaaa": 1, "ababab": 2, "abcabc": 4, "abcdab": 5, "abcbcbca": 4} {
+		var requests []*fleettest.Request
+		for _, m := range models {
+			requests = append(requests, &fleettest.Request{Model: string(m)})
+		}
+		if loads := fleettest.LeastLoads(requests, 2); loads != want {
+			t.Errorf("%s: %d loads, want %d", models, loads, want)
+		}
+	}
+}
+
 // TestLiesOfEnginesChangeLittle lets engines tell queues that cannot be or are not there.
 func TestLiesOfEnginesChangeLittle(t *testing.T) {
 	t.Parallel()

@@ -18,6 +18,8 @@ func Scenarios(conversations func() []*Request) []Scenario {
 	fixed.Block, fixed.Cache, fixed.Token = 400, 307_328, 0.0001
 	hosts := Standard()
 	hosts.Number, hosts.Room, hosts.Models, hosts.Token = 2, 1, []string{"A", "B"}, 0.0002
+	company := Standard()
+	company.Number, company.Room, company.Models = 3, 2, modelsOfADay()
 	slow, wide, drag, outage := Standard(), Standard(), Standard(), Standard()
 	slow.Slow = map[int]float64{0: 2}
 	wide.Width = 4
@@ -32,6 +34,7 @@ func Scenarios(conversations func() []*Request) []Scenario {
 		{"unique", Unique, Standard(), 0},
 		{"same", Same, Standard(), 0},
 		{"twomodels", TwoModels, hosts, 0},
+		{"tenmodels", func() []*Request { return Day(1) }, company, 0},
 		{"trace_slow", conversations, slow, 1200},
 		{"trace_wide", conversations, wide, 1200},
 		{"trace_decode", conversations, drag, 1200},

@@ -88,6 +88,9 @@ func run(args []string, in io.Reader, out io.Writer) error {
 			Gateways: *gateways, Share: *share, Told: *told,
 		})
 		fmt.Fprintf(out, "\n%s: %d requests, at most %.1f %% of their tokens from caches\n", s.Name, compared.LeastTime.Requests, 100*fleettest.Bound(requests, s.Engines.Block, s.Until))
+		if s.Engines.Room > 0 {
+			fmt.Fprintf(out, "  models are loaded %d times at least, by a plan that knows what will come\n", fleettest.LeastLoads(requests, s.Engines.Room*s.Engines.Number))
+		}
 		fmt.Fprintf(out, "  %-18s %6s %8s %8s %8s %8s %7s %6s %6s %6s %8s\n", "policy", "hit %", "mean", "p50", "p90", "p99", "in 2 s", "loads", "x LC", "x RR", "est.err")
 		show(out, "round_robin", compared.RoundRobin, compared)
 		show(out, "least_connections", compared.LeastConnections, compared)
