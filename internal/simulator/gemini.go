@@ -154,6 +154,7 @@ func answerGeminiEmbed(x *exchange, batch bool) {
 	if !batch {
 		wanted, out = []geminiEmbedding{request.geminiEmbedding}, []byte(`{"embedding":`)
 	}
+	tokens := 0
 	for i := range wanted {
 		dimensions, ok := dimensionsOf(wanted[i].OutputDimensionality)
 		if !ok || len(wanted[i].Content.Parts) == 0 || len(wanted) > mostInputs {
@@ -163,10 +164,14 @@ func answerGeminiEmbed(x *exchange, batch bool) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(appendVector(append(out, `{"values":`...), embed(wordsOf(wanted[i].Content.text()), dimensions)), '}')
+		one := textToEmbed(wanted[i].Content.text())
+		out = append(appendVector(append(out, `{"values":`...), embed(one.words, dimensions)), '}')
+		tokens += one.tokens
 	}
 	if batch {
 		out = append(out, ']')
 	}
-	x.send(http.StatusOK, "application/json; charset=UTF-8", x.step.close(out))
+	if x.isRead("", tokens) {
+		x.send(http.StatusOK, "application/json; charset=UTF-8", x.step.close(out))
+	}
 }

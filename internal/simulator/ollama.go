@@ -112,6 +112,9 @@ func answerOllamaEmbed(x *exchange) {
 		tokens += one.tokens
 	}
 	out = append(out, ']')
+	if !x.isRead(request.Model, tokens) {
+		return
+	}
 	if x.step.Usage&UsageNone == 0 {
 		out = strconv.AppendInt(append(out, `,"total_duration":`...), loadDuration+int64(tokens)*perToken, 10)
 		out = strconv.AppendInt(append(out, `,"load_duration":`...), loadDuration, 10)

@@ -66,7 +66,9 @@ func answerEmbeddings(x *exchange) {
 		tokens += inputs[i].tokens
 	}
 	out = appendString(append(out, `],"model":`...), request.Model)
-	x.sendJSON(x.withUsage(out, tokenUsage(tokens)))
+	if x.isRead(request.Model, tokens) {
+		x.sendJSON(x.withUsage(out, tokenUsage(tokens)))
+	}
 }
 
 // dimensionsOf returns the length of the vectors.

@@ -64,6 +64,9 @@ func answerRerank(x *exchange) {
 	}
 	out := appendString([]byte(`{"id":`), "rerank-"+hex(seedOf(request.Query))+"-"+strconv.FormatUint(x.serial, 10))
 	tokens := int64(rankTokens(request.Query, texts))
+	if !x.isRead(request.Model, int(tokens)) {
+		return
+	}
 	if strings.HasPrefix(x.request.URL.Path, "/v2/") {
 		out = appendResults(out, results, request.ReturnDocuments)
 		if x.step.Usage&UsageNone == 0 {
@@ -83,6 +86,9 @@ func answerTEI(x *exchange, request *rerankRequest) {
 	if request.Query == "" || len(request.Texts) == 0 {
 		x.send(http.StatusUnprocessableEntity, "application/json",
 			[]byte(`{"error":"`+"`query` and `texts`"+` cannot be empty","error_type":"Validation"}`))
+		return
+	}
+	if !x.isRead("", rankTokens(request.Query, request.Texts)) {
 		return
 	}
 	out := []byte{'['}

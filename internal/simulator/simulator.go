@@ -43,8 +43,8 @@ type Options struct {
 	// TokenDelay passes between two events of a stream, which for speech is a
 	// chunk of audio. Plain answers come at once.
 	TokenDelay time.Duration
-	// Engine, when set, makes chats and completions take the time that an inference
-	// engine would take, and the backend tell about it; TokenDelay does not count then.
+	// Engine, when set, makes chats, completions, embeddings and rankings take the time that
+	// an inference engine would take, and the backend tell about it; TokenDelay does not count then.
 	// Kind is whose ways the engine has.
 	Engine *engine.Spec
 	Kind   Kind

@@ -36,6 +36,19 @@ func (x *exchange) reply(p *prompt, model string, choice int) answer {
 	return a
 }
 
+// isRead gives the engine texts of so many tokens to read, for which it writes no answer,
+// such as those of vectors, and waits until it has read them. It returns false if the client
+// left meanwhile or the engine has lost the request.
+func (x *exchange) isRead(model string, tokens int) bool {
+	live := x.backend.engine
+	if live == nil {
+		return true
+	}
+	x.work.engine, x.work.job = live, &engine.Job{Model: model, Tokens: tokens}
+	x.work.ready = live.Add(x.work.job)
+	return x.written(1)
+}
+
 // blocks returns the full blocks of the prompt, of so many tokens each. Equal numbers
 // stand for equal text with equal text before it.
 func (p *prompt) blocks(size int) (all []uint64) {

@@ -55,10 +55,11 @@ func (l *Live) catchUp() {
 	l.engine.expire(now)
 }
 
-// rest sleeps until the next first token.
+// rest sleeps until the next first token. It sleeps in any case: what is due in less than the
+// clock can show would be looked at for ever on a clock that stands still meanwhile.
 func (l *Live) rest() {
 	if j, at := l.engine.Next(); j != nil {
-		l.alarm.Reset(time.Until(l.time(at)))
+		l.alarm.Reset(max(time.Until(l.time(at)), 1))
 	}
 }
 
