@@ -57,6 +57,7 @@ type Request struct {
 	limits  limits
 	limited bool // the limits have counted the request
 	taken   taken
+	lost    lost // see Spend
 	// barred is why the model that was asked for may not serve the request, although one
 	// that takes over from it may.
 	barred  func() error
@@ -163,6 +164,10 @@ func (r *Request) Count(ledger *quota.Ledger) error {
 func (r *Request) Settle(reported schema.Usage, complete, answered bool) {
 	counted := reported
 	counted.Known = counted.Known || complete && !r.Record.Service.ReportsTokens()
+	if r.lost.reported.Known {
+		counted = addUsage(counted, r.lost.reported)
+		counted.Known = true
+	}
 	if r.settled || !r.taken.counted {
 		if r.counted {
 			r.ticket.Settle(counted)
@@ -171,7 +176,8 @@ func (r *Request) Settle(reported schema.Usage, complete, answered bool) {
 	}
 	r.settled = true
 	spent := r.taken.spent(reported, complete, answered)
-	r.Record.Cost = r.taken.costOf(r.Price, spent, answered)
+	r.Record.Cost = r.taken.costOf(r.Price, spent, answered) + r.lost.cost
+	spent = addUsage(spent, r.lost.used)
 	r.ticket.SettleCost(counted, int64(r.Record.Cost))
 	r.taken.use.Settle(spent.Total, time.Now())
 	r.taken.charge.Settle(spent, int64(r.Record.Cost))
