@@ -78,6 +78,7 @@ var packageOrder = []string{
 	"internal/simulator/engine",
 	"internal/fleet/fleettest",
 	"internal/prompts",
+	"internal/scatter",
 	"internal/transport",
 	"internal/backend",
 	"internal/balance",
