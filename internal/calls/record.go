@@ -17,6 +17,10 @@ import (
 // maxTries is how many attempts a record describes: the latest ones.
 const maxTries = 4
 
+// maxMerged is how many attempts a record describes of a request that several instances
+// shared.
+const maxMerged = 16
+
 // maxObstacles is how many ways there are to be passed over, and one for those
 // that are not.
 const maxObstacles = 9
@@ -89,6 +93,8 @@ type Record struct {
 
 	// Fallbacks counts how often another model took over.
 	Fallbacks int
+	// Pieces is over how many calls the request was split, 0 if it was not.
+	Pieces int
 	// Attempts counts all of them; Described returns the latest. Most requests have
 	// one, so that the others are kept apart: records are copied and kept in numbers.
 	Attempts int
@@ -161,10 +167,27 @@ func (c *Record) Begin(instance, adapter string, now time.Time) {
 	if c.several == nil {
 		c.several = append(make([]Try, 0, maxTries), c.only[0])
 	}
-	if len(c.several) == maxTries {
+	if len(c.several) >= maxTries {
 		c.several = append(c.several[:0], c.several[1:]...)
 	}
 	c.several = append(c.several, try)
+}
+
+// Merge adds the attempts of a part of the same request, which has a record of its own that
+// began at the same time.
+func (c *Record) Merge(part *Record) {
+	if part.Attempts == 0 {
+		return
+	}
+	if c.Attempts == 0 {
+		c.only[0] = part.Described()[0]
+	}
+	all := append(append(make([]Try, 0, maxTries), c.Described()...), part.Described()...)
+	c.Attempts += part.Attempts
+	c.Instance = part.Instance
+	if c.several = all[max(0, len(all)-maxMerged):]; c.Attempts == 1 {
+		c.several = nil
+	}
 }
 
 // Forget removes the attempt that was added last, because no call was made.

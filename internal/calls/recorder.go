@@ -113,6 +113,13 @@ func (r *Recorder) FellBack(service schema.ServiceType, why naming.Reason) {
 	}
 }
 
+// Split counts a request that was split over so many calls.
+func (r *Recorder) Split(service schema.ServiceType, calls int) {
+	if r != nil {
+		r.counts.Split(service, calls)
+	}
+}
+
 // HTTP counts an HTTP request. Path and status only choose among fixed series.
 func (r *Recorder) HTTP(path string, status int, took time.Duration) {
 	if r != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/scatter"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
@@ -146,7 +147,9 @@ type Service struct {
 	CircuitBreaker breaker.Settings       `json:"circuitBreaker"`
 	HealthCheck    backend.HealthSettings `json:"healthCheck"`
 	Queue          queue.Settings         `json:"queue"`
-	Timeouts       backend.Timeouts       `json:"timeouts"`
+	// Split says which requests several instances share.
+	Split    scatter.Settings `json:"split,omitzero"`
+	Timeouts backend.Timeouts `json:"timeouts"`
 	// Aliases are further names of models: callers may ask for the name on the left
 	// and get the model, or the alias, on the right.
 	Aliases naming.Aliases `json:"aliases" doc:"Further names of models: the name that callers ask for, and the model that serves it."`

@@ -80,6 +80,7 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 	s.CircuitBreaker.Check(within("circuitBreaker.", report))
 	s.HealthCheck.Check(within("healthCheck.", report))
 	s.Queue.Check(within("queue.", report))
+	s.Split.Check(serviceType, within("split.", report))
 
 	first := make(map[string]int, len(s.Instances))
 	for i, instance := range s.Instances {

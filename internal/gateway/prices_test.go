@@ -22,7 +22,7 @@ type usage struct {
 }
 
 // counted adds up what the ledger has counted in minutes.
-func counted(t *testing.T, r *gatewaytest.Gateway) (sum usage) {
+func counted(t *testing.T, r *gatewaytest.Gateway, headers ...string) (sum usage) {
 	t.Helper()
 	var answer struct {
 		Data []struct {
@@ -33,7 +33,7 @@ func counted(t *testing.T, r *gatewaytest.Gateway) (sum usage) {
 			Cost             int64 `json:"cost"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal([]byte(r.Do(http.MethodGet, gatewaytest.LongAgo, "").Succeeds(t).Body), &answer); err != nil {
+	if err := json.Unmarshal([]byte(r.Do(http.MethodGet, gatewaytest.LongAgo, "", headers...).Succeeds(t).Body), &answer); err != nil {
 		t.Fatal(err)
 	}
 	for _, u := range answer.Data {

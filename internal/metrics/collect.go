@@ -81,6 +81,8 @@ func (s *scrape) service(service schema.ServiceType) {
 	for _, why := range naming.Reasons() {
 		s.value(famFallbacks, float64(series.fallbacks[why].Value()), name, why.String())
 	}
+	s.value(famSplit, float64(series.split.Value()), name)
+	s.value(famPieces, float64(series.pieces.Value()), name)
 	for _, what := range [...]Cached{CacheHit, CacheMiss, CacheBypass} {
 		if service == schema.Chat || service == schema.Embedding || service == schema.Rerank {
 			s.value(famCached, float64(series.cached[what].Value()), name, what.String())

@@ -52,6 +52,8 @@ const (
 	famShed
 	famCached
 	famFallbacks
+	famSplit
+	famPieces
 	famQueueWait
 	famQueueWaitMax
 	famQueueLength
@@ -161,6 +163,8 @@ var families = [familyCount]Family{
 	famShed:              {"model_router_shed_requests_total", "model.router.shed.requests.total", "Requests that were given up for want of room.", "requests", CategoryRequest, onReason, counter},
 	famCached:            {"model_router_answer_cache_requests_total", "model.router.answer.cache.requests.total", "Requests for which the cache of answers is on, by what it did: hit, miss or bypass.", "requests", CategoryRequest, []string{"service", "result"}, counter},
 	famFallbacks:         {"model_router_fallbacks_total", "model.router.fallbacks.total", "Requests that another model took over, by the reason why the one before could not serve them.", "requests", CategoryRequest, onReason, counter},
+	famSplit:             {"model_router_split_requests_total", "model.router.split.requests.total", "Requests that several instances shared.", "requests", CategoryRequest, onService, counter},
+	famPieces:            {"model_router_split_pieces_total", "model.router.split.pieces.total", "Pieces into which such requests were split; divided by the requests, how many shared one.", "requests", CategoryRequest, onService, counter},
 	famQueueWait:         {"model_router_queue_wait_seconds", "model.router.queue.wait", "Time that requests waited for a slot, of those that had to, whether or not they got one.", "seconds", CategoryRequest, onService, histogram},
 	famQueueWaitMax:      {"model_router_queue_wait_seconds_max", "model.router.queue.wait.max", "Longest wait for a slot since the start.", "seconds", CategoryRequest, onService, gauge},
 	famQueueLength:       {"model_router_queue_length", "model.router.queue.length", "Requests that wait for a slot now.", "requests", CategoryRequest, onService, gauge},

@@ -71,6 +71,14 @@ func (r *Registry) FellBack(service schema.ServiceType, why naming.Reason) {
 	}
 }
 
+// Split counts a request that was split over so many calls.
+func (r *Registry) Split(service schema.ServiceType, calls int) {
+	if r.On() {
+		r.services[service].split.Add(1)
+		r.services[service].pieces.Add(int64(calls))
+	}
+}
+
 // HTTP counts an HTTP request. Path and status only choose among fixed series.
 func (r *Registry) HTTP(path string, status int, took time.Duration) {
 	if !r.On() {

@@ -234,9 +234,11 @@ type Service struct {
 	rejected  [schema.ResultCount]Counter
 	shed      [shedCount]Counter
 	fallbacks [naming.ReasonCount]Counter
-	cached    [cachedCount]Counter
-	queueWait Histogram
-	overhead  Histogram
+	// split counts requests that several instances shared, and pieces their calls.
+	split, pieces Counter
+	cached        [cachedCount]Counter
+	queueWait     Histogram
+	overhead      Histogram
 }
 
 func (s *Service) setBounds() {

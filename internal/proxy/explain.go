@@ -32,6 +32,9 @@ type Explanation struct {
 	// Expected is what the strategy expects of each instance that is ready, the one first
 	// that it would pick; nil where it expects nothing, or the request is not known.
 	Expected []balance.Expected
+	// Split is what each instance would get of a request that several would share; nil where
+	// one gets all of it, or the request is not known.
+	Split []PlannedPiece
 	// Waiting is how many requests wait for a slot.
 	Waiting int
 	// Refusal is the error that the caller would get, nil where the request would
@@ -50,6 +53,14 @@ type Candidate struct {
 	// Translated says that the backend does not have the door itself, so that the
 	// request would be translated.
 	Translated bool
+}
+
+// PlannedPiece is what an instance would get of a request: so many of its inputs, which are
+// about so many tokens.
+type PlannedPiece struct {
+	Instance *backend.Instance
+	Inputs   int
+	Tokens   int64
 }
 
 // PassedModel is a model that could not serve a request, and why.
@@ -131,6 +142,7 @@ func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
 	x.Refusal = x.refusal(&s, excluded)
 	if len(s.ready) > 0 && x.Refusal == nil {
 		x.choose(s.ready, &q, now)
+		x.split(s.ready, &q, now)
 	}
 	return x
 }
@@ -146,6 +158,19 @@ func (x *Explanation) choose(ready []*backend.Instance, q *Subject, now time.Tim
 		}
 	}
 	x.Pick = x.Pool.Balancer.Peek(ready, asked)
+}
+
+// split says how the request would be split.
+func (x *Explanation) split(ready []*backend.Instance, q *Subject, now time.Time) {
+	settings := x.Pool.Service.Policy.Split
+	if !settings.On() || q.Request == nil || q.Speaks != nil || x.Waiting > 0 {
+		return
+	}
+	if plan := planSplit(ready, q.Request, settings, now); plan != nil {
+		for n, cut := range plan.cuts {
+			x.Split = append(x.Split, PlannedPiece{plan.at(n), cut.To - cut.From, plan.work.Between(cut)})
+		}
+	}
 }
 
 // refusal returns the first reason for which the request would be refused, in the

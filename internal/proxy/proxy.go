@@ -161,6 +161,9 @@ func (r *run) route(ctx context.Context) error {
 		return err
 	}
 	defer r.choice.endRetry()
+	if g := r.scatter(); g != nil {
+		return r.gather(ctx, g)
+	}
 	err := r.choice.pick(ctx, &r.attempt)
 	for err != nil && ctx.Err() == nil && r.choice.mayFallBack() && r.choice.fallBack(err) {
 		err = r.choice.pick(ctx, &r.attempt)
@@ -193,9 +196,28 @@ func (r *run) route(ctx context.Context) error {
 	return failed
 }
 
-// callUntilAnswered calls the instance that was acquired, and another one after each
-// failure that another one may not have, until one answers. It returns the last failure.
+// callUntilAnswered calls the instance that was acquired, and those of models that take
+// over, until one answers. It returns the last failure.
 func (r *run) callUntilAnswered(ctx context.Context) error {
+	for {
+		failed := r.callInstances(ctx)
+		if failed == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		// Where no instance is left, the caller is told how the last one failed.
+		if !r.choice.fallBackAfter(failed, &r.attempt) {
+			return failed.err
+		}
+	}
+}
+
+// callInstances calls the instance that was acquired, and another one of the model after
+// each failure that another one may not have, until one answers. It returns the last
+// failure.
+func (r *run) callInstances(ctx context.Context) *fault {
 	for {
 		r.choice.noteCall(r.attempt.instance)
 		r.tellCall(ctx)
@@ -210,15 +232,8 @@ func (r *run) callUntilAnswered(ctx context.Context) error {
 		r.attempt.noteFailure(ctx, failed)
 		r.tellAnswer(ctx, failed)
 		r.release(failed.outcome)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if failed.failover && !r.choice.isLastAttempt() && r.choice.pickAnother(&r.attempt) {
-			continue
-		}
-		// Where no instance is left, the caller is told how the last one failed.
-		if !r.choice.fallBackAfter(failed, &r.attempt) {
-			return failed.err
+		if ctx.Err() != nil || !failed.failover || r.choice.isLastAttempt() || !r.choice.pickAnother(&r.attempt) {
+			return failed
 		}
 	}
 }
@@ -245,6 +260,8 @@ type run struct {
 	steps   []Step  // those that were not taken yet
 	next    Next    // takeStep, made once for all requests of the run
 	broke   *fault  // why the answer broke off, where no other instance goes on with it
+	// gathered is what several instances answer, nil for a request that is not split.
+	gathered *gathering
 }
 
 func newRun() any {
@@ -315,6 +332,7 @@ func (r *run) end(panicked bool) {
 	r.giveBackUnanswered()
 	r.settle(false)
 	r.release(r.reply.outcome)
+	r.gathered.end(panicked)
 	r.retryBudget().leave()
 	r.endRecord()
 	r.End()
@@ -350,14 +368,14 @@ func (r *run) notePanic() {
 
 // reset clears the run and keeps its memory for the next request.
 func (r *run) reset() {
-	if r.reply.whole && r.reply.events == nil {
+	if r.reply.whole && r.reply.events == nil && r.reply.from != nil {
 		r.reply.from.Free() // nobody else has it
 	}
 	r.choice.reset()
 	r.attempt.reset()
 	r.reply.reset()
 	// One by one: the larger members above are not copied.
-	r.request, r.answer, r.raw, r.steps, r.broke = request{}, nil, rawBody{}, nil, nil
+	r.request, r.answer, r.raw, r.steps, r.broke, r.gathered = request{}, nil, rawBody{}, nil, nil, nil
 }
 
 // tellRoute tells a sink where the request went. The route is on the stack of this
@@ -365,7 +383,8 @@ func (r *run) reset() {
 func (r *run) tellRoute(to Sink) {
 	route := Route{
 		Model: r.Model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called), Cache: r.Record.Cache,
-		Limit: r.choice.limitDecision(r.attempt.instance, r.reply.firstByte),
+		Limit:  r.choice.limitDecision(r.attempt.instance, r.reply.firstByte),
+		Shared: r.gathered.answerers(),
 	}
 	route.KeyRequests, route.KeyTokens = r.KeyLimits()
 	if r.IsRenamed() {

@@ -102,6 +102,9 @@ type Route struct {
 	Model, Asked string
 	// Instance is the one that was called last, nil where none was.
 	Instance *backend.Instance
+	// Shared are all that answered a part of the request, in the order of the parts; nil
+	// for a request that was not split.
+	Shared []*backend.Instance
 	// Attempts is how many instances were called.
 	Attempts int
 	// Cache is what the cache of answers did.

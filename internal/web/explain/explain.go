@@ -43,8 +43,17 @@ type Explanation struct {
 	Queue   queueView    `json:"queue"`
 	Quota   Ledger       `json:"quota"`
 	Refusal *refusalView `json:"refusal"`
+	// Split is what each instance would get of a request that several would share.
+	Split []splitView `json:"split,omitzero" doc:"What each instance would get of the request in the body, where several would share it."`
 	// AnswerCache says that answers of the service type are kept for all callers.
 	AnswerCache bool `json:"answerCache" doc:"Whether the answers to deterministic requests of the service type are kept, so that no instance is called for the next one."`
+}
+
+type splitView struct {
+	InstanceID string `json:"instanceId"`
+	Handle     string `json:"handle"`
+	Inputs     int    `json:"inputs" doc:"How many of the inputs, documents or prompts."`
+	Tokens     int64  `json:"tokens" doc:"The work that they are, by an estimate."`
 }
 
 type passedModel struct {
@@ -125,6 +134,9 @@ func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr
 			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State, Estimate: viewEstimate(x.Expected, c.Instance),
 		})
 	}
+	for _, piece := range x.Split {
+		view.Split = append(view.Split, splitView{piece.Instance.ID, piece.Instance.Handle, piece.Inputs, piece.Tokens})
+	}
 	for _, passed := range x.PassedOver {
 		view.PassedOver = append(view.PassedOver, passedModel{passed.Model, passed.Reason})
 	}
@@ -166,6 +178,8 @@ func why(x proxy.Explanation) string {
 	switch {
 	case x.Refusal != nil:
 		return "the request would be refused"
+	case len(x.Split) > 0:
+		return fmt.Sprintf("the request would be split over %d instances", len(x.Split))
 	case len(x.Expected) > 0:
 		return whySoonest(x.Expected)
 	case x.Pick != nil:

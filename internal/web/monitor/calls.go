@@ -39,6 +39,7 @@ type callView struct {
 	Cost       int64              `json:"cost,omitzero" doc:"In millionths of the unit of prices.currency."`
 	Cache      cacheWord          `json:"cache,omitzero" doc:"What the cache of answers did, where it is on."`
 	Attempts   int                `json:"attempts"`
+	Pieces     int                `json:"pieces,omitzero" doc:"Over how many calls the request was split; left out where it was not."`
 	Timeline   callTimeline       `json:"timeline"`
 	Tries      []callTry          `json:"tries"`
 	TraceID    string             `json:"traceId,omitzero"`
@@ -170,7 +171,7 @@ func viewOfCall(c *calls.Record) callView {
 	view := callView{
 		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: asked(c), Instance: c.Instance, KeyID: c.KeyID,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
-		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Tries: make([]callTry, 0, len(c.Described())),
+		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces, Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
 			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
 			FirstTokenMs: inMilliseconds(c.FirstToken), EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),

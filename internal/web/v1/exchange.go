@@ -15,6 +15,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/admit"
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
@@ -191,11 +192,26 @@ func (x *exchange) Route(route proxy.Route) {
 		header["X-Router-Instance"] = route.Instance.HandleHeader
 		x.passed.stick(route.Instance.ID)
 	}
+	if len(route.Shared) > 1 {
+		header["X-Router-Instance"] = []string{handlesOf(route.Shared)}
+	}
 	header["X-Router-Attempts"] = attemptsText(route.Attempts)
 	if route.Cache != metrics.CacheOff {
 		header["X-Router-Cache"] = []string{route.Cache.String()}
 	}
 	showLimits(header, &route)
+}
+
+// handlesOf names several instances.
+func handlesOf(instances []*backend.Instance) string {
+	var all strings.Builder
+	for n, i := range instances {
+		if n > 0 {
+			all.WriteString(", ")
+		}
+		all.WriteString(i.Handle)
+	}
+	return all.String()
 }
 
 // attemptsText returns the value of X-Router-Attempts. Small numbers take no memory.
