@@ -17,6 +17,10 @@ import (
 // oneAtATime is an engine with room for one model, which takes 5 s to load and 2 to wake up.
 var oneAtATime = engine.Spec{Block: 10, Cache: 1000, Request: 1, Decode: 0.1, Room: 1, Load: 5, Wake: 2}
 
+// sinceThen returns how long ago something began, without the nanosecond that sums of
+// fractions of seconds can be off by.
+func sinceThen(began time.Time) time.Duration { return time.Since(began).Round(time.Microsecond) }
+
 // do sends a request and returns its status, its answer, and how long that took.
 func (c *clocked) do(method, path, body string) (status int, text string, took time.Duration) {
 	c.t.Helper()
@@ -27,14 +31,14 @@ func (c *clocked) do(method, path, body string) (status int, text string, took t
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return 0, err.Error(), time.Since(began)
+		return 0, err.Error(), sinceThen(began)
 	}
 	defer response.Body.Close()
 	all, err := io.ReadAll(response.Body)
 	if err != nil {
-		return 0, err.Error(), time.Since(began)
+		return 0, err.Error(), sinceThen(began)
 	}
-	return response.StatusCode, string(all), time.Since(began)
+	return response.StatusCode, string(all), sinceThen(began)
 }
 
 // chat asks a model for one token, which takes a second if the model is there.
