@@ -1,0 +1,23 @@
+//go:build !unix
+
+package processes
+
+import (
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+)
+
+// Supported tells whether processes can be run on this operating system.
+const Supported = false
+
+var errUnsupported = errors.New("processes can only be run on Linux, macOS and other kinds of Unix, not on " + runtime.GOOS)
+
+func launch(Process, io.Writer, *sync.WaitGroup) (child, error) { return nil, errUnsupported }
+
+func missing(string, string, []string) string { return errUnsupported.Error() }
+
+// Supervise does nothing, because nothing is launched here.
+func Supervise([]string) { os.Exit(1) }

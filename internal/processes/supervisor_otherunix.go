@@ -1,0 +1,18 @@
+//go:build unix && !linux
+
+package processes
+
+import "syscall"
+
+// adopt does nothing: only Linux lets a process adopt those that its descendants leave.
+func adopt() {}
+
+// closeFiles leaves files open that whoever started the gateway left open: only Linux closes
+// them in one call.
+func closeFiles() {}
+
+// attributes puts the process into a group of its own.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// killAll kills the group of the process. What has left the group is not found.
+func (s *supervisor) killAll() { _ = syscall.Kill(-s.pid, syscall.SIGKILL) }

@@ -1,0 +1,171 @@
+//go:build unix
+
+package processes
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// The files that a supervisor is started with, beside the output of the process.
+const (
+	controlFile = 3
+	newsFile    = 4
+)
+
+// againAfter is the time after which a supervisor looks for processes that are left. It
+// doubles up to maxPause.
+const (
+	againAfter = 5 * time.Millisecond
+	maxPause   = 200 * time.Millisecond
+)
+
+// Supervise starts the process that its arguments describe, as launch wrote them, and
+// returns when nothing is left of it. The process is killed when the gateway ends.
+func Supervise(args []string) {
+	// The kernel sends the death signal when the thread ends that started the process, so
+	// that must be one that lives as long as the supervisor.
+	runtime.LockOSThread()
+	syscall.CloseOnExec(controlFile)
+	syscall.CloseOnExec(newsFile)
+	closeFiles()
+	// Signals to the whole group or service are for the gateway, which decides when its
+	// processes end. They are received and not ignored, because the process would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
+	adopt()
+	control, news := os.NewFile(controlFile, "control"), os.NewFile(newsFile, "news")
+	if control == nil || news == nil || len(args) < 4 {
+		return
+	}
+	tell := func(word string, values ...any) { _, _ = io.WriteString(news, formatNews(word, values...)) }
+	pid, err := begin(args[2], args[3:])
+	if err != nil {
+		tell(newsFault, oneLine(err))
+		return
+	}
+	tell(newsStarted, pid)
+	s := supervisor{pid: pid, status: make(chan syscall.WaitStatus, 1), over: make(chan struct{})}
+	var reaping sync.WaitGroup
+	reaping.Go(s.reap)
+	defer reaping.Wait()
+	s.obey(follow(control))
+	select {
+	case end := <-s.status:
+		if end.Signaled() {
+			tell(newsDied, int(end.Signal()), end.Signal().String())
+		} else {
+			tell(newsExited, end.ExitStatus())
+		}
+	default: // it was nobody's child any more
+	}
+}
+
+// supervisor is the supervisor of a process that runs.
+type supervisor struct {
+	pid    int
+	status chan syscall.WaitStatus // of the process, when it has ended
+	ended  atomic.Bool             // the process has ended
+	over   chan struct{}           // is closed when no child is left
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// begin starts the process in a group of its own.
+func begin(directory string, command []string) (pid int, err error) {
+	if directory != "" {
+		if err := os.Chdir(directory); err != nil {
+			return 0, err
+		}
+	}
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return 0, errors.New("the program " + command[0] + " was not found in PATH")
+		}
+		return 0, err
+	}
+	pid, err = syscall.ForkExec(path, command, &syscall.ProcAttr{
+		Env:   os.Environ(),
+		Files: []uintptr{0, 1, 2},
+		Sys:   attributes(),
+	})
+	if err != nil {
+		return 0, errors.New("the program " + path + " cannot be started: " + err.Error())
+	}
+	return pid, nil
+}
+
+// follow returns what the gateway wants: true is the end of the process in peace, false
+// the end of everything at once, which the end of the gateway is, too.
+func follow(control io.Reader) <-chan bool {
+	orders := make(chan bool)
+	go func() {
+		one := make([]byte, 1)
+		for {
+			if _, err := io.ReadFull(control, one); err != nil {
+				orders <- false
+				return
+			}
+			orders <- one[0] == commandTerminate
+		}
+	}()
+	return orders
+}
+
+// obey does what the gateway wants until nothing is left of the process.
+func (s *supervisor) obey(orders <-chan bool) {
+	for {
+		select {
+		case inPeace := <-orders:
+			if !inPeace {
+				s.sweep()
+				return
+			}
+			if !s.ended.Load() {
+				_ = syscall.Kill(-s.pid, syscall.SIGTERM)
+			}
+		case end := <-s.status:
+			s.status <- end // there is room, because only one comes
+			s.sweep()
+			return
+		}
+	}
+}
+
+// reap waits for all children, adopted ones included, until none is left.
+func (s *supervisor) reap() {
+	defer close(s.over)
+	for {
+		var status syscall.WaitStatus
+		done, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return
+		case done == s.pid:
+			s.ended.Store(true)
+			s.status <- status
+		}
+	}
+}
+
+// sweep kills everything that the process has started, until nothing is left of it.
+func (s *supervisor) sweep() {
+	for pause := againAfter; ; pause = min(2*pause, maxPause) {
+		s.killAll()
+		select {
+		case <-s.over:
+			return
+		case <-time.After(pause):
+		}
+	}
+}
