@@ -12,6 +12,7 @@ var waitedFor = map[string]string{
 	"internal/gatewaytest.ChatLater":        "the test that receives the reply",
 	"internal/gatewaytest.StartHeldBackend": "the end of the test",
 	"internal/logs.NewBatched":              "Batch.Close, by done",
+	"internal/processes.follow":             "nobody: it ends with the program, which is a supervisor",
 	"internal/quota.start":                  "group.wait",
 	"internal/simulator.Start":              "Backend.Close, by accepting",
 	"internal/storetest.Start":              "Server.Kill, by exited",

@@ -83,6 +83,7 @@ var packageOrder = []string{
 	"internal/backend",
 	"internal/balance",
 	"internal/listen",
+	"internal/processes",
 	"internal/config/references",
 	"internal/config",
 	"internal/config/lint",

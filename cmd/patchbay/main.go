@@ -13,6 +13,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+
+	"github.com/patchbay-ai/patchbay/internal/processes"
 )
 
 // Set by the build; see the Makefile.
@@ -51,7 +53,13 @@ func failed(err error) error {
 	return &exitError{exitFailed, err}
 }
 
-func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
+func main() {
+	if processes.IsSupervisor(os.Args) {
+		processes.Supervise(os.Args)
+		return
+	}
+	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+}
 
 // run is the whole program; tests call it too.
 func run(args, env []string, stdout, stderr io.Writer) int {

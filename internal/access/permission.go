@@ -27,8 +27,12 @@ const (
 	WriteTerms     Permission = "config:terms:write"
 	ReadModels     Permission = "model:read"
 	ReadRoutes     Permission = "route:read"
-	ManageKeys     Permission = "auth:key:manage"
-	ManageTokens   Permission = "auth:token:manage" //nolint:gosec // a code, no secret
+	// ReadProcesses is for the model servers that the gateway runs, ManageProcesses for
+	// starting and stopping them and for what they write.
+	ReadProcesses   Permission = "process:read"
+	ManageProcesses Permission = "process:manage"
+	ManageKeys      Permission = "auth:key:manage"
+	ManageTokens    Permission = "auth:token:manage" //nolint:gosec // a code, no secret
 	// ReadSelf and UseSession are for whoever has a token, whatever its role.
 	ReadSelf   Permission = "auth:self:read"
 	UseSession Permission = "auth:session:use"
@@ -53,7 +57,7 @@ const (
 // Permissions returns every code that a role holds.
 func (r Role) Permissions() []Permission {
 	all := []Permission{
-		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms, ReadModels, ReadRoutes,
+		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms, ReadModels, ReadRoutes, ReadProcesses, ManageProcesses,
 		ManageKeys, ManageTokens, ReadSelf, UseSession, ReadQuota, WriteQuota, ReadQuotaUsage,
 		ReadMonitoring, WriteMonitoring, ReadMetrics, ManageContents, ReadActuator, WriteLoggers, ManageAccessLog,
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/prices"
+	"github.com/patchbay-ai/patchbay/internal/processes"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
@@ -50,6 +51,9 @@ type Document struct {
 	Log         logs.Settings                  `json:"log"`
 	Telemetry   telemetry.Settings             `json:"telemetry"`
 	Prices      prices.Settings                `json:"prices" effect:"now"`
+	// Processes are the programs that the gateway runs. They come from the file and from
+	// nowhere else.
+	Processes processes.Settings `json:"processes" effect:"now" from:"file"`
 	// Written identifies the services as they were written, apart from defaults.
 	// It is empty where they were not read, or changed since.
 	Written string `json:"-"`
@@ -113,6 +117,9 @@ type Limits struct {
 	// away; 0 leaves it to the environment's GOMEMLIMIT or, without that, takes a
 	// share of what the container or the machine has.
 	Memory schema.Bytes `json:"memory"`
+	// ProcessMemory is how much memory the processes with a memory of their own may have
+	// together; 0 where none has.
+	ProcessMemory schema.Bytes `json:"processMemory"`
 }
 
 // UploadSpace returns how much of the disk the files of all forms may take together.

@@ -72,6 +72,9 @@ func (d schemaDeriver) of(typ reflect.Type, at schemaPlace) map[string]any {
 	case reflect.Map:
 		_, names := namesOf(typ.Key())
 		if names == nil {
+			if !isScalarType(typ.Elem()) {
+				at.key = join(at.key, "NAME") // as the documentation calls each
+			}
 			return map[string]any{"type": []string{"object", "null"}, "additionalProperties": d.of(typ.Elem(), at)}
 		}
 		properties, spellings := map[string]any{}, map[string]any{}

@@ -21,6 +21,16 @@ const (
 	fileVariable = "PATCHBAY_CONFIG"
 )
 
+// onlyInFile is why a setting cannot come from elsewhere.
+const onlyInFile = "is read from the configuration file only, because it says which programs are run"
+
+// onlyInFile reports whether the setting belongs to a section that only the file may have.
+func (p place) onlyInFile() bool {
+	document := reflect.TypeFor[Document]()
+	found, known := findField(fieldsOf(document), p.steps[0].key)
+	return known && document.FieldByIndex(found.index).Tag.Get("from") == "file"
+}
+
 // parseEnviron makes a mapping of NAME=value lines; the last line of a name wins.
 func parseEnviron(environ []string) map[string]string {
 	variables := make(map[string]string, len(environ))
@@ -57,6 +67,10 @@ func (o *overrides) fromEnvironment(variables map[string]string) {
 		to, found := findByVariable(place{typ: reflect.TypeFor[Document]()}, strings.Split(rest, "_"))
 		if !found || len(to.steps) == 0 {
 			o.warnings = append(o.warnings, foreignVariable(name))
+			continue
+		}
+		if to.onlyInFile() {
+			o.problems.add(origin{file: "environment " + name}, to.steps[0].key, onlyInFile)
 			continue
 		}
 		assignments = append(assignments, assignment{name, to})
@@ -105,6 +119,10 @@ func (o *overrides) fromCommandLine(arguments []string) {
 		to, err := findPlace(key)
 		if err != nil {
 			o.problems.add(at, "", err.Error())
+			continue
+		}
+		if to.onlyInFile() {
+			o.problems.add(at, to.steps[0].key, onlyInFile)
 			continue
 		}
 		_, single := reflect.Zero(to.typ).Interface().(oneOrMore)
@@ -227,6 +245,9 @@ func knownVariables() []string {
 			names = append(names, prefix)
 		case typ.Kind() == reflect.Struct:
 			for _, f := range fieldsOf(typ) {
+				if typ.FieldByIndex(f.index).Tag.Get("from") == "file" {
+					continue
+				}
 				walk(prefix+"_"+variableName(f.name), typ.FieldByIndex(f.index).Type)
 			}
 		case typ.Kind() == reflect.Map:

@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -35,7 +37,22 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 			value.Interface().(section).Check(problems.under(f.name))
 		}
 	}
+	d.checkProcessMemory(problems.under("processes"))
 	return problems
+}
+
+// checkProcessMemory reports processes that have no room in the memory that all have
+// together.
+func (d *Document) checkProcessMemory(report func(path, message string)) {
+	for _, name := range slices.Sorted(maps.Keys(d.Processes)) {
+		switch memory := d.Processes[name].Memory; {
+		case memory == 0:
+		case d.Limits.ProcessMemory == 0:
+			report(keyed("", name)+".memory", "wants limits.process-memory: how much memory all processes may have together")
+		case memory > d.Limits.ProcessMemory:
+			report(keyed("", name)+".memory", fmt.Sprintf("is more than limits.process-memory, %s, so that the process never fits", d.Limits.ProcessMemory))
+		}
+	}
 }
 
 // section is what every section is but for format and services.

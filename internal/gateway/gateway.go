@@ -29,6 +29,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/processes"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -92,6 +93,7 @@ type Gateway struct {
 	// usingLedger is locked from a look at whether the ledger is on until requests obey.
 	usingLedger sync.Mutex
 	closeCache  func()
+	processes   *processes.Manager
 }
 
 // Parts are what a gateway consists of. New sets them, and nothing replaces them.
@@ -207,6 +209,8 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	if g.id, err = gatewayID(g.Store.Data()); err != nil {
 		return err
 	}
+	g.processes = processes.New(g.Document.Processes, g.Document.Limits.ProcessMemory, processes.Options{Log: logs.Named(g.log, "processes")})
+	opened.add(g.processes.Close)
 	g.Cluster = g.newCluster(time.Now())
 	g.Shared = g.newShared()
 	opened.add(g.Shared.Close)
@@ -296,7 +300,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		Answers: g.answers.Store, Recorder: g.Recorder, Log: g.log,
 	})
 	management := manage.New(manage.Options{
-		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, EditLedger: g.editLedger, Cache: g.cache, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
+		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, EditLedger: g.editLedger, Cache: g.cache, Processes: g.processes, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
 	consolePages, err := g.newPages()
 	if err != nil {
@@ -504,6 +508,7 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.abort(web.ErrStopping)
 		g.quit()
 		g.background.Wait()
+		g.processes.Close()
 		g.closeTelemetry(last)
 		g.Transport.Close()
 		g.closeBook()

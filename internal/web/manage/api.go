@@ -35,6 +35,8 @@ type Options struct {
 	EditLedger func(quota.Edit)
 	// Cache is the cache of answers.
 	Cache *cachestep.Cache
+	// Processes are the model servers that the gateway runs.
+	Processes Processes
 	// Client reaches the backends.
 	Client *transport.Client
 	// TrustedProxies may name the client's address.

@@ -27,6 +27,9 @@ func invalidField(field, format string, args ...any) error {
 // errNotFound means that what a request names does not exist.
 var errNotFound = errors.New("not found")
 
+// errProcess means that a process cannot be started or stopped.
+var errProcess = errors.New("the process cannot be changed now")
+
 // errOpen means that a request is refused because callers are not asked who they
 // are.
 var errOpen = errors.New("security.enabled: is false")
@@ -45,7 +48,7 @@ func statusOf(err error) int {
 		return http.StatusForbidden
 	case errors.Is(err, control.ErrMoved):
 		return http.StatusConflict
-	case errors.Is(err, control.ErrUnavailable), errors.Is(err, errCacheAway):
+	case errors.Is(err, control.ErrUnavailable), errors.Is(err, errCacheAway), errors.Is(err, errProcess):
 		return http.StatusServiceUnavailable
 	}
 	if status, ok := web.BodyStatus(err); ok {
