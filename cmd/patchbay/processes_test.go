@@ -1,0 +1,163 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/processes"
+)
+
+// demoProcess is the entry of a process that is the demo: a model server that needs no
+// model.
+func demoProcess(t *testing.T, more string) string {
+	t.Helper()
+	return fmt.Sprintf(`{command: [%q, demo, --listen, "127.0.0.1:$PORT", --data-dir, %q], ready: "http://127.0.0.1:$PORT/actuator/health", start-timeout: 2m%s}`,
+		binary, t.TempDir(), more)
+}
+
+// process asks a gateway for one of its processes.
+func (c *child) process(name string) processes.View {
+	c.t.Helper()
+	answer := c.ask(http.MethodGet, "/api/processes/"+name, "")
+	var reply struct {
+		Data processes.View `json:"data"`
+	}
+	if err := json.Unmarshal([]byte(answer.Body), &reply); err != nil || answer.Status != http.StatusOK {
+		c.t.Fatalf("%d %v %s", answer.Status, err, answer.Body)
+	}
+	return reply.Data
+}
+
+// startProcess has a gateway start a process, and waits until it is ready.
+func (c *child) startProcess(name string) processes.View {
+	c.t.Helper()
+	if answer := c.ask(http.MethodPost, "/api/processes/"+name+"/start", ""); answer.Status != http.StatusOK {
+		c.t.Fatalf("%d %s", answer.Status, answer.Body)
+	}
+	gatewaytest.Eventually(c.t, name+" is ready", func() bool {
+		view := c.process(name)
+		if view.State == processes.Failed {
+			c.t.Fatalf("%s failed: %s", name, view.Reason)
+		}
+		return view.State == processes.Ready
+	})
+	return c.process(name)
+}
+
+// familyOf returns a process and its supervisor.
+func familyOf(t *testing.T, pid int) []int {
+	t.Helper()
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return []int{pid} // no Linux
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	parent, err := strconv.Atoi(fields[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []int{pid, parent}
+}
+
+func isRunning(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || !strings.Contains(string(stat), ") Z ")
+}
+
+// TestNoProcessOutlivesTheGateway ends a gateway in peace and as a crash would, with
+// processes that run and one that is about to.
+func TestNoProcessOutlivesTheGateway(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "patchbay.yaml")
+	gatewaytest.WriteFile(t, file, "processes:\n  a: "+demoProcess(t, "")+"\n  b: "+demoProcess(t, "")+
+		"\n  slow: {command: [sleep, \"1000\"], ready: \"http://127.0.0.1:1/\"}\n")
+	for name, end := range map[string]func(*child){
+		"SIGKILL": (*child).kill,
+		"SIGTERM": func(c *child) { c.signal(syscall.SIGTERM); c.exits(exitOK) },
+	} {
+		c := serving(t, "--config", file, "--data-dir", t.TempDir())
+		pids := append(familyOf(t, c.startProcess("a").PID), familyOf(t, c.startProcess("b").PID)...)
+		c.ask(http.MethodPost, "/api/processes/slow/start", "")
+		gatewaytest.Eventually(t, "the slow one has a number", func() bool { return c.process("slow").PID != 0 })
+		pids = append(pids, familyOf(t, c.process("slow").PID)...)
+		end(c)
+		for _, pid := range pids {
+			gatewaytest.Eventually(t, fmt.Sprintf("%s: %d has ended", name, pid), func() bool { return !isRunning(pid) })
+		}
+	}
+}
+
+// TestAReloadLeavesOtherProcessesAlone changes one of two processes in the file.
+func TestAReloadLeavesOtherProcessesAlone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "patchbay.yaml")
+	one, other := demoProcess(t, ""), demoProcess(t, "")
+	gatewaytest.WriteFile(t, file, "processes:\n  a: "+one+"\n  b: "+other+"\n")
+	c := serving(t, "--config", file, "--data-dir", t.TempDir())
+	a, b := c.startProcess("a"), c.startProcess("b")
+	replaceFile(t, file, "processes:\n  a: "+one+"\n  b: "+demoProcess(t, ", env: {X: \"1\"}")+"\n  c: "+demoProcess(t, "")+"\n")
+	gatewaytest.Eventually(t, "the changed one has ended", func() bool { return !isRunning(b.PID) })
+	c.startProcess("c")
+	if now := c.process("a"); now.PID != a.PID || now.State != processes.Ready {
+		t.Errorf("a was %+v and is %+v", a, now)
+	}
+	replaceFile(t, file, "processes:\n  a: "+one+"\n")
+	gatewaytest.Eventually(t, "the others are gone", func() bool {
+		return c.ask(http.MethodGet, "/api/processes/b", "").Status == http.StatusNotFound && c.ask(http.MethodGet, "/api/processes/c", "").Status == http.StatusNotFound
+	})
+	if now := c.process("a"); now.PID != a.PID {
+		t.Errorf("a was %+v and is %+v", a, now)
+	}
+}
+
+// TestOnlyAdministratorsStartAndStopProcesses tries it with each role, and looks for the
+// lines of audit.
+func TestOnlyAdministratorsStartAndStopProcesses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "patchbay.yaml")
+	gatewaytest.WriteFile(t, file, `
+security: {enabled: true, tokens: [{name: v, role: VIEWER, token-sha256: "${sha256:V}"}, {name: o, role: OPERATOR, token-sha256: "${sha256:O}"}, {name: a, role: ADMIN, token-sha256: "${sha256:A}"}]}
+processes: {talks: {command: [sh, -c, "echo what it says; sleep 1000"], ready: "http://127.0.0.1:1/"}}
+`)
+	c := startChildWith(t, []string{"V=viewer", "O=operator", "A=administrator"}, "serve", "--listen", "127.0.0.1:0", "--config", file, "--data-dir", t.TempDir())
+	c.waitFor(`"msg":"listening"`)
+	ask := func(method, path, token string) gatewaytest.Reply {
+		t.Helper()
+		return c.askAs(token, method, path, "")
+	}
+	for token, want := range map[string]int{"viewer": 403, "operator": 403, "administrator": 200} {
+		if got := ask(http.MethodPost, "/api/processes/talks/start", token); got.Status != want {
+			t.Errorf("%s starts: %d %s", token, got.Status, got.Body)
+		}
+	}
+	gatewaytest.Eventually(t, "an administrator sees what it says", func() bool {
+		return strings.Contains(ask(http.MethodGet, "/api/processes/talks", "administrator").Body, "what it says")
+	})
+	c.waitFor(`"line":"what it says"`)
+	for _, token := range []string{"viewer", "operator"} {
+		if got := ask(http.MethodGet, "/api/processes/talks", token); got.Status != 200 || strings.Contains(got.Body, "what it says") {
+			t.Errorf("%s sees: %d %s", token, got.Status, got.Body)
+		}
+		if got := ask(http.MethodPost, "/api/processes/talks/stop", token); got.Status != 403 {
+			t.Errorf("%s stops: %d %s", token, got.Status, got.Body)
+		}
+	}
+	if got := ask(http.MethodPost, "/api/processes/talks/stop?dryRun=true", "administrator"); got.Status != 200 || !strings.Contains(got.Body, "would be stopped") {
+		t.Errorf("as if: %d %s", got.Status, got.Body)
+	}
+	if got := ask(http.MethodPost, "/api/processes/talks/stop", "administrator"); got.Status != 200 {
+		t.Errorf("stops: %d %s", got.Status, got.Body)
+	}
+	c.waitFor("process talks stopped")
+}
