@@ -101,6 +101,7 @@ var packageOrder = []string{
 	"internal/terminal",
 	"internal/admit",
 	"internal/proxy",
+	"internal/answercache/flight",
 	"internal/answercache/cachestep",
 	"internal/control/filewatch",
 	"internal/control/merge",

@@ -27,6 +27,9 @@ type Settings struct {
 	Shared bool `json:"shared"`
 	// ChargeHits makes an answer from the cache cost what the model costs.
 	ChargeHits bool `json:"chargeHits"`
+	// SingleFlight lets equal requests that are in flight at the same time share one call,
+	// whether or not answers are kept.
+	SingleFlight bool `json:"singleFlight"`
 }
 
 // DefaultSettings returns what holds where nothing is configured.
@@ -71,5 +74,8 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 }
 
-// On reports whether any answers are kept.
-func (s Settings) On() bool { return len(s.Services) > 0 || len(s.Keys) > 0 }
+// Keeps reports whether any answers are kept.
+func (s Settings) Keeps() bool { return len(s.Services) > 0 || len(s.Keys) > 0 }
+
+// On reports whether any answers are kept, or shared.
+func (s Settings) On() bool { return s.Keeps() || s.SingleFlight }

@@ -255,10 +255,11 @@ const (
 	CacheHit                  // the answer came from it
 	CacheMiss                 // it did not have the answer
 	CacheBypass               // it was not asked, or does not keep the answer
+	CacheShared               // the answer was that of an equal request in flight
 	cachedCount
 )
 
-var cachedNames = [cachedCount]string{"", "hit", "miss", "bypass"}
+var cachedNames = [cachedCount]string{"", "hit", "miss", "bypass", "shared"}
 
 // String returns the word that clients see, empty for CacheOff.
 func (c Cached) String() string { return cachedNames[c] }

@@ -105,7 +105,7 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	r.giveBackUnanswered() // before the caller is told what remains
 	r.tellRoute(to)
 	if err == nil {
-		err = r.send(ctx, to)
+		err = r.sendAnswer(ctx, to)
 	} else {
 		r.noteEnd(err)
 		r.countShed()
@@ -133,6 +133,8 @@ func (r *run) takeSteps(ctx context.Context) error {
 	if err == nil && r.reply.firstByte.IsZero() {
 		if err = r.Count(r.proxy.ledger.Load()); err == nil {
 			r.reply.firstByte = time.Now()
+		} else {
+			closeShared(answer)
 		}
 	}
 	if err == nil {
@@ -333,6 +335,7 @@ func (r *run) end(panicked bool) {
 	r.settle(false)
 	r.release(r.reply.outcome)
 	r.gathered.end(panicked)
+	closeShared(r.answer)
 	r.retryBudget().leave()
 	r.endRecord()
 	r.End()

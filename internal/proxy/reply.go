@@ -209,8 +209,8 @@ func (r *reply) IsComplete() bool {
 // isStreamed tells whether the answer is sent while it arrives from the backend.
 func (r *reply) isStreamed() bool { return r.events != nil || r.binary }
 
-// hasContent reports whether the parts that were read have content.
-func (r *reply) hasContent() bool { return r.whole || r.events == nil || r.events.HasContent() }
+// HasContent reports whether the parts that were read have content.
+func (r *reply) HasContent() bool { return r.whole || r.events == nil || r.events.HasContent() }
 
 // Usage returns the token counts that the backend has reported so far.
 func (r *reply) Usage() schema.Usage {

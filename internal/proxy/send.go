@@ -33,7 +33,7 @@ func (r *run) send(ctx context.Context, to Sink) error {
 	for first := true; ; first = false {
 		part, err := r.answer.Next()
 		complete := errors.Is(err, io.EOF)
-		if err == nil && r.reply.firstToken.IsZero() && r.reply.hasContent() {
+		if err == nil && r.reply.firstToken.IsZero() && r.hasContent() {
 			at := r.reply.firstByte // when the part had come with which the answer began
 			if !first {
 				at = time.Now()
@@ -85,7 +85,7 @@ func (r *run) mayGoOn() bool {
 // dropRequest returns the request to its owner if the backend has all of it and nobody else
 // will need it: a stream may take long.
 func (r *run) dropRequest() {
-	if r.Asks != nil && r.reply.isStreamed() && !r.mayGoOn() && r.attempt.dropCall() {
+	if r.Asks != nil && (r.reply.isStreamed() || r.follows()) && !r.mayGoOn() && r.attempt.dropCall() {
 		r.Return()
 	}
 }
@@ -116,6 +116,7 @@ func (r *run) beginBody(to Sink) body {
 		head.Probe = out.probe
 		to.Head(head)
 		r.attempt.beforeWait(out.flush)
+		r.share(out)
 		out.start()
 		return out
 	}

@@ -605,6 +605,7 @@ export const en = {
   'calls.cache.hit': 'hit: no backend was called',
   'calls.cache.miss': 'miss',
   'calls.cache.bypass': 'bypass: answers to such requests are not kept',
+  'calls.cache.shared': 'shared: the call of an equal request that was in flight',
   'calls.trace': 'Trace',
   'calls.replay': 'Try in the playground',
   'calls.contents': 'Contents',

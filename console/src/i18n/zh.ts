@@ -606,6 +606,7 @@ export const zh: Dictionary = {
   'calls.cache.hit': '命中：未调用后端',
   'calls.cache.miss': '未命中',
   'calls.cache.bypass': '绕过：此类请求的回答不会保留',
+  'calls.cache.shared': '共享：使用了同时进行的相同请求的调用',
   'calls.trace': '追踪',
   'calls.replay': '在试验台试用',
   'calls.contents': '内容',

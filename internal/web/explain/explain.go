@@ -47,6 +47,8 @@ type Explanation struct {
 	Split []splitView `json:"split,omitzero" doc:"What each instance would get of the request in the body, where several would share it."`
 	// AnswerCache says that answers of the service type are kept for all callers.
 	AnswerCache bool `json:"answerCache" doc:"Whether the answers to deterministic requests of the service type are kept, so that no instance is called for the next one."`
+	// SingleFlight says that equal requests in flight share one call.
+	SingleFlight bool `json:"singleFlight" doc:"Whether equal deterministic requests of a tenant that are in flight at the same time share one call."`
 }
 
 type splitView struct {

@@ -125,6 +125,7 @@ func (a *API) explain(q *Request, asked proxy.Subject) Reply {
 	ledger := a.options.Ledger.Status(q.Context())
 	view.Quota = explain.Ledger{Enabled: ledger.Settings.Enabled, Degraded: ledger.Reason != "", DegradedReason: ledger.Reason, FailOpen: ledger.Settings.FailOpen}
 	view.AnswerCache = a.options.Cache.IsOn(asked.Door.Service())
+	view.SingleFlight = a.options.Cache.IsSingleFlight(asked.Door.Service())
 	return Reply{message: "What would happen to a request now.", data: view}
 }
 

@@ -139,7 +139,7 @@ type cacheWord string
 
 // Names returns every word.
 func (cacheWord) Names() []string {
-	return []string{metrics.CacheHit.String(), metrics.CacheMiss.String(), metrics.CacheBypass.String()}
+	return []string{metrics.CacheHit.String(), metrics.CacheMiss.String(), metrics.CacheBypass.String(), metrics.CacheShared.String()}
 }
 
 // callStatus is how a call ended.
