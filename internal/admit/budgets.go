@@ -35,6 +35,8 @@ type taken struct {
 	// that may cost more.
 	isBudgeted bool
 	cost       prices.Amount
+	// again is what is known of further calls for the request; nil where there is one call.
+	again *furtherCalls
 }
 
 // takeAllowance counts the request in the limits of its key and its tenant, or in none if
@@ -175,9 +177,9 @@ func (a *taken) spent(reported schema.Usage, complete, answered bool) schema.Usa
 	}
 	spent := reported
 	if !spent.Known {
-		spent = schema.Usage{Prompt: a.most.Prompt}
+		spent = schema.Usage{Prompt: a.most.Prompt + a.again.inPrompt()}
 	}
-	spent.Completion = max(spent.Completion, a.answer.Tokens()-a.most.Echoed)
+	spent.Completion = max(spent.Completion, a.answer.Tokens()-a.most.Echoed-a.again.sentBefore())
 	spent.Total = max(spent.Total, spent.Prompt+spent.Completion)
 	return spent
 }

@@ -175,7 +175,7 @@ func (r *Request) Settle(reported schema.Usage, complete, answered bool) {
 		return
 	}
 	r.settled = true
-	spent := r.taken.spent(reported, complete, answered)
+	spent := r.taken.spent(r.taken.again.lastOf(reported), complete, answered)
 	r.Record.Cost = r.taken.costOf(r.Price, spent, answered) + r.lost.cost
 	spent = addUsage(spent, r.lost.used)
 	r.ticket.SettleCost(counted, int64(r.Record.Cost))

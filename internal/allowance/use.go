@@ -15,6 +15,7 @@ type Use struct {
 	accounts [maxAccounts]*Account
 	tokens   int64 // reserved, and settled later
 	at       time.Time
+	more     further
 	// Requests and Tokens are the states of the limits that have the least left, for the
 	// headers of the reply; of a limit that is not there Limit is 0.
 	Requests, Tokens ratelimit.Decision
@@ -125,6 +126,7 @@ func (u *Use) GiveBack(now time.Time) {
 // Settle replaces the tokens that were reserved, or settled before, by those that were
 // used.
 func (u *Use) Settle(tokens int64, now time.Time) {
+	u.giveBackMore(now)
 	difference := tokens - u.tokens
 	u.tokens = tokens
 	if difference == 0 {

@@ -95,6 +95,9 @@ type Record struct {
 	Fallbacks int
 	// Pieces is over how many calls the request was split, 0 if it was not.
 	Pieces int
+	// Resumed counts how often another instance went on with an answer that broke off after
+	// content was sent.
+	Resumed int
 	// Attempts counts all of them; Described returns the latest. Most requests have
 	// one, so that the others are kept apart: records are copied and kept in numbers.
 	Attempts int
@@ -135,6 +138,9 @@ type Try struct {
 	// and addresses.
 	Code, Cause, Text string
 	Span              SpanID
+	// Resumed is how the instance went on with an answer that another one began: continued or
+	// aligned; empty where it did not.
+	Resumed string
 }
 
 // TraceID names a distributed trace; it is zero where there is none.

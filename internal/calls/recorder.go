@@ -120,6 +120,13 @@ func (r *Recorder) Split(service schema.ServiceType, calls int) {
 	}
 }
 
+// Resumed counts a stream that broke off.
+func (r *Recorder) Resumed(service schema.ServiceType, how metrics.Resumed) {
+	if r != nil {
+		r.counts.Resumed(service, how)
+	}
+}
+
 // HTTP counts an HTTP request. Path and status only choose among fixed series.
 func (r *Recorder) HTTP(path string, status int, took time.Duration) {
 	if r != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/resume"
 	"github.com/patchbay-ai/patchbay/internal/scatter"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/settings"
@@ -157,6 +158,8 @@ type Service struct {
 	// Split says which requests several instances share.
 	Split    scatter.Settings `json:"split,omitzero"`
 	Timeouts backend.Timeouts `json:"timeouts"`
+	// Streams says what becomes of streams that break off.
+	Streams resume.Settings `json:"streams,omitzero"`
 	// Aliases are further names of models: callers may ask for the name on the left
 	// and get the model, or the alias, on the right.
 	Aliases naming.Aliases `json:"aliases" doc:"Further names of models: the name that callers ask for, and the model that serves it."`

@@ -98,6 +98,7 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 	s.HealthCheck.Check(within("healthCheck.", report))
 	s.Queue.Check(within("queue.", report))
 	s.Split.Check(serviceType, within("split.", report))
+	s.Streams.Check(within("streams.", report))
 
 	first := make(map[string]int, len(s.Instances))
 	for i, instance := range s.Instances {

@@ -43,6 +43,7 @@ type Speaker struct {
 	client *Client // nil where nothing is translated
 	// passes says that requests are passed on although answers are translated.
 	passes bool
+	sent   *chat.Transcript // of what a stream sends; nil for none
 }
 
 // ForDoor returns how the requests of a door are put to the backend: the target of
@@ -149,12 +150,29 @@ func (s Speaker) Streams() bool { return s.Adapter.Events != nil || s.DecodeStre
 // Events reads a streamed answer, nil where the backend gives none.
 func (s Speaker) Events(req *schema.Request, body io.Reader) *Stream {
 	if writer := s.writer(); writer != nil {
-		return writer.Events(req, s.DecodeStream(req, body))
+		from := s.DecodeStream(req, body)
+		if s.sent != nil {
+			from = Recorded(from, s.sent)
+		}
+		return writer.Events(req, from)
 	}
 	if s.Adapter.Events == nil {
 		return nil
 	}
-	return s.Adapter.Events(req, body)
+	stream := s.Adapter.Events(req, body)
+	if s.sent != nil {
+		s.record(stream)
+	}
+	return stream
+}
+
+// record makes a transcript of a stream that is passed on.
+func (s Speaker) record(stream *Stream) {
+	if passed, ok := stream.Events.(recorder); ok {
+		passed.Record(s.sent)
+		return
+	}
+	s.sent.Forbid("its events are passed on unread")
 }
 
 // Split makes a stream of a whole answer where the client asked for events and the backend

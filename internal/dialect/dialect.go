@@ -32,6 +32,9 @@ type Adapter struct {
 	// Call describes the call that puts a request to a backend. The call may share memory
 	// with the request.
 	Call func(req *schema.Request, to *Target, call *wire.Call) error
+	// Continues reports whether Call writes a request that has the beginning of its answer
+	// (schema.Request.Continue) so that the model goes on with it; nil where it does not.
+	Continues func(req *schema.Request, to *Target) bool
 	// Reply passes a whole answer on to clients of the same dialect. The reply may share
 	// memory with the answer. Where BinaryType is set, audio or images pass without it, and
 	// it gets only answers that are JSON. It is nil for a chat whose dialect no client speaks.
@@ -169,6 +172,8 @@ var (
 	ErrTruncated = errors.New("the backend's stream ended before the answer was complete")
 	// ErrInvalid means that the answer is not what the dialect prescribes.
 	ErrInvalid = errors.New("the backend's answer is not what its dialect prescribes")
+	// ErrEmpty means that there is nothing in the answer. It is an ErrInvalid.
+	ErrEmpty = fmt.Errorf("%w: there is nothing in it", ErrInvalid)
 	// ErrFormat means that the answer is a good one in another form than the
 	// caller asked for, and that the one cannot be made of the other. It is an
 	// ErrInvalid that says nothing against the backend: the next caller may ask

@@ -101,7 +101,23 @@ type Quirks struct {
 	// UnwrapDocuments means that objects that have a text must be sent as that text, and
 	// that others are read as something else, such as images.
 	UnwrapDocuments bool
+	// Continues is how the kind is made to go on with the beginning of an answer.
+	Continues Continuation
 }
+
+// Continuation is how a backend of OpenAI's dialect is made to go on with the beginning of an
+// answer, which stands as the last message of a chat.
+type Continuation uint8
+
+// The ways to go on.
+const (
+	// NoContinuation means that the model answers anew.
+	NoContinuation Continuation = iota
+	// ContinuesLast means that it goes on with a last message of its own.
+	ContinuesLast
+	// ContinuesFlagged means that it does so if it is told to (continue_final_message).
+	ContinuesFlagged
+)
 
 // ServesOpenAIChat reports whether a backend answers requests of OpenAI's chat API below
 // /v1 of its base address.

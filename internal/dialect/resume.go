@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -41,3 +42,42 @@ func (e *unifiedEvents) CanResume() bool { return e.head != nil }
 
 // Resume implements Resumer.
 func (e *unifiedEvents) Resume(_ *schema.Request, from Deltas) { e.from = from }
+
+// recorder is implemented by streams that are passed on and can tell what of an answer they
+// have passed on.
+type recorder interface {
+	Record(to *chat.Transcript)
+}
+
+// Recording returns the speaker with a transcript of what its stream sends.
+func (s Speaker) Recording(to *chat.Transcript) Speaker {
+	s.sent = to
+	return s
+}
+
+// Recorded returns deltas of which a transcript is made.
+func Recorded(from Deltas, to *chat.Transcript) Deltas { return &recorded{from, to} }
+
+type recorded struct {
+	Deltas
+	to *chat.Transcript
+}
+
+// Next implements Deltas.
+func (r *recorded) Next() (*chat.Delta, error) {
+	delta, err := r.Deltas.Next()
+	if err == nil {
+		r.to.Note(delta)
+	}
+	return delta, err
+}
+
+// CanContinue reports whether the backend can go on with the beginning of an answer that a
+// request has; see schema.Request.Continue.
+func (s Speaker) CanContinue(req *schema.Request, to *Target) bool {
+	return s.Adapter.Continues != nil && s.Adapter.Continues(req, to)
+}
+
+// Always is the function Adapter.Continues of a dialect in which the model goes on with a last
+// message of its own.
+func Always(*schema.Request, *Target) bool { return true }

@@ -83,6 +83,11 @@ func (s *scrape) service(service schema.ServiceType) {
 	}
 	s.value(famSplit, float64(series.split.Value()), name)
 	s.value(famPieces, float64(series.pieces.Value()), name)
+	for how, label := range resumedNames {
+		if service == schema.Chat {
+			s.value(famResumed, float64(series.resumed[how].Value()), name, label)
+		}
+	}
 	for _, what := range [...]Cached{CacheHit, CacheMiss, CacheBypass, CacheShared} {
 		if service == schema.Chat || service == schema.Embedding || service == schema.Rerank {
 			s.value(famCached, float64(series.cached[what].Value()), name, what.String())

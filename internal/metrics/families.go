@@ -54,6 +54,7 @@ const (
 	famFallbacks
 	famSplit
 	famPieces
+	famResumed
 	famQueueWait
 	famQueueWaitMax
 	famQueueLength
@@ -137,6 +138,7 @@ var (
 	onService  = []string{"service"}
 	onInstance = []string{"service", "instance"}
 	onReason   = []string{"service", "reason"}
+	onOutcome  = []string{"service", "outcome"}
 	onArea     = []string{"area"}
 	onSurface  = []string{"uri", "outcome"}
 	onStore    = []string{"store"}
@@ -162,6 +164,7 @@ var families = [familyCount]Family{
 	famRejected:          {"model_router_rejected_requests_total", "model.router.rejected.requests.total", "Requests that were refused before a backend saw them: faults of the request and limits.", "requests", CategoryRequest, onReason, counter},
 	famShed:              {"model_router_shed_requests_total", "model.router.shed.requests.total", "Requests that were given up for want of room.", "requests", CategoryRequest, onReason, counter},
 	famCached:            {"model_router_answer_cache_requests_total", "model.router.answer.cache.requests.total", "Requests for which the cache of answers is on, by what it did: hit, miss, bypass or shared.", "requests", CategoryRequest, []string{"service", "result"}, counter},
+	famResumed:           {"model_router_resumed_streams_total", "model.router.resumed.streams.total", "Streams that broke off and that another instance was to go on with, by what became of them.", "requests", CategoryRequest, onOutcome, counter},
 	famFallbacks:         {"model_router_fallbacks_total", "model.router.fallbacks.total", "Requests that another model took over, by the reason why the one before could not serve them.", "requests", CategoryRequest, onReason, counter},
 	famSplit:             {"model_router_split_requests_total", "model.router.split.requests.total", "Requests that several instances shared.", "requests", CategoryRequest, onService, counter},
 	famPieces:            {"model_router_split_pieces_total", "model.router.split.pieces.total", "Pieces into which such requests were split; divided by the requests, how many shared one.", "requests", CategoryRequest, onService, counter},

@@ -79,6 +79,13 @@ func (r *Registry) Split(service schema.ServiceType, calls int) {
 	}
 }
 
+// Resumed counts a stream that broke off.
+func (r *Registry) Resumed(service schema.ServiceType, how Resumed) {
+	if r.On() {
+		r.services[service].resumed[how].Add(1)
+	}
+}
+
 // HTTP counts an HTTP request. Path and status only choose among fixed series.
 func (r *Registry) HTTP(path string, status int, took time.Duration) {
 	if !r.On() {

@@ -165,6 +165,26 @@ const (
 	shedCount = int(ShedQueueTime) + 1
 )
 
+// Resumed is what became of a stream that broke off, which another instance was to go on
+// with.
+type Resumed uint8
+
+// What becomes of such a stream.
+const (
+	// ResumedRestarted means that nothing had been sent that a model made.
+	ResumedRestarted Resumed = iota
+	// ResumedContinued means that a model went on with the text that was sent.
+	ResumedContinued
+	// ResumedAligned means that the answer was made again, without what was sent.
+	ResumedAligned
+	// NotResumed means that it ended with an error.
+	NotResumed
+
+	resumedCount = int(NotResumed) + 1
+)
+
+var resumedNames = [resumedCount]string{"restarted", "continued", "aligned", "ended"}
+
 var shedNames = [shedCount]string{"overload", "no_slot", "queue_full", "queue_timeout"}
 
 // Instance is the series of one instance. It lives as long as the instance's
@@ -236,6 +256,7 @@ type Service struct {
 	fallbacks [naming.ReasonCount]Counter
 	// split counts requests that several instances shared, and pieces their calls.
 	split, pieces Counter
+	resumed       [resumedCount]Counter
 	cached        [cachedCount]Counter
 	queueWait     Histogram
 	overhead      Histogram

@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -53,8 +54,12 @@ func (a *attempt) begin(i *backend.Instance, followed *fleet.Call, now time.Time
 	}
 	target, a.speaker = target.ForDoor(a.Asks.Door, a.Client)
 	var err error
-	if a.onward != nil {
-		a.speaker, err = a.onward.speaker(a.speaker)
+	switch {
+	case a.onward != nil:
+		a.speaker, err = a.onward.speaker(a.Asks, a.speaker, target)
+	case a.transcript != nil:
+		*a.transcript = chat.Transcript{}
+		a.speaker = a.speaker.Recording(a.transcript)
 	}
 	if err == nil {
 		err = a.speaker.Call(a.Asks, target, &a.out)

@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/resume"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -59,6 +60,8 @@ func (c classifier) classify(err error, begun bool) *fault {
 		known = apiError(schema.CodeUpstreamError, "The backend's answer could not be understood: "+unusable.reason+".")
 		known.Details = unusable.details
 		return backendFault(known)
+	case errors.Is(err, resume.ErrDiverged):
+		return neutralFault(apiError(schema.CodeUpstreamTruncated, "The backend's stream broke before the answer was complete."))
 	case errors.Is(err, dialect.ErrFormat):
 		return neutralFault(apiError(schema.CodeUpstreamError, "The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
 	case errors.Is(err, errReplyTooLarge):

@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/resume"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -95,6 +96,9 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	panicked := true
 	defer func() { r.end(panicked) }()
 	err := p.checkHops(r.Caller.Hops)
+	if err == nil {
+		err = r.readResume()
+	}
 	if err == nil {
 		if err = r.Admit(ctx); err == nil {
 			err = r.takeSteps(ctx)
@@ -264,6 +268,8 @@ type run struct {
 	broke   *fault  // why the answer broke off, where no other instance goes on with it
 	// gathered is what several instances answer, nil for a request that is not split.
 	gathered *gathering
+	// joint is what the instance adds that goes on with an answer, nil where none does.
+	joint *resume.Joint
 }
 
 func newRun() any {
@@ -306,7 +312,7 @@ func (r *run) release(outcome breaker.Outcome) { r.releaseAt(outcome, time.Time{
 
 // releaseAt is release for those who know the time.
 func (r *run) releaseAt(outcome breaker.Outcome, now time.Time) {
-	if r.attempt.end(outcome, r.reply.Usage(), now) {
+	if r.attempt.end(outcome, r.lastUsage(), now) {
 		r.choice.pool.Wake()
 	}
 }
@@ -314,6 +320,9 @@ func (r *run) releaseAt(outcome breaker.Outcome, now time.Time) {
 // settle ends the accounts of the request with what the backend has reported; only the
 // first call has an effect.
 func (r *run) settle(complete bool) {
+	if r.joint != nil {
+		r.ReportLast(r.joint.Raw())
+	}
 	r.Settle(r.usage(), complete, !r.reply.firstByte.IsZero() || r.Record.Gone)
 }
 
@@ -379,6 +388,7 @@ func (r *run) reset() {
 	r.reply.reset()
 	// One by one: the larger members above are not copied.
 	r.request, r.answer, r.raw, r.steps, r.broke, r.gathered = request{}, nil, rawBody{}, nil, nil, nil
+	r.joint = nil
 }
 
 // tellRoute tells a sink where the request went. The route is on the stack of this

@@ -8,9 +8,11 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/resume"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -61,6 +63,30 @@ type request struct {
 	shedAs metrics.Shed
 	// onward is the answer with which another instance is to go on, nil while none broke off.
 	onward *onward
+	// transcript is what the stream has sent, nil if nobody is to go on with it should it break
+	// off after content was sent.
+	transcript *chat.Transcript
+}
+
+// readResume reads whether another instance is to go on with the answer should it break off:
+// the service type says so, or the request for itself.
+func (r *request) readResume() error {
+	if !r.Asks.Stream || r.Asks.Service != schema.Chat {
+		return nil
+	}
+	mode := resume.Off
+	if service := r.Table.Service(r.Asks.Service); service != nil {
+		mode = service.Policy.Streams.Resume
+	}
+	if own := r.Caller.Header[resume.Header]; len(own) > 0 {
+		if err := mode.UnmarshalText([]byte(own[0])); err != nil {
+			return schema.NewError(schema.CodeInvalidValue, "The header x-router-resume must be off or continue.")
+		}
+	}
+	if mode == resume.Continue {
+		r.transcript = new(chat.Transcript)
+	}
+	return nil
 }
 
 // retryBudget returns the retry budget of the request's service type.

@@ -2,11 +2,14 @@ package proxy
 
 import (
 	"context"
+	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/resume"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -14,56 +17,156 @@ import (
 // onward is a stream that broke off and with which another instance goes on.
 type onward struct {
 	stream *dialect.Stream
-	// join takes out of the answer of that instance what the client was sent before.
-	join func(dialect.Deltas) dialect.Deltas
+	// broken is what was sent of the answer, nil if nothing was that a model made.
+	broken *resume.Break
+	plan   resume.Plan   // for the instance that is called
+	joint  *resume.Joint // what that instance adds
 }
 
-// speaker returns how the request is put to an instance that goes on with the stream.
-func (o *onward) speaker(of dialect.Speaker) (dialect.Speaker, error) {
-	if speaker, ok := of.Resuming(o.stream, o.join); ok {
-		return speaker, nil
+// planFor returns how an instance goes on with the stream.
+func (o *onward) planFor(req *schema.Request, speaker dialect.Speaker, target *dialect.Target) (resume.Plan, error) {
+	if _, ok := speaker.Resuming(o.stream, nil); ok {
+		if o.broken == nil {
+			return resume.Plan{}, nil
+		}
+		if plan, ok := o.broken.For(speaker.CanContinue(req, target)); ok {
+			return plan, nil
+		}
 	}
-	return of, schema.NewError(schema.CodeInvalidValue, "The backend cannot go on with an answer that another one began.")
+	return resume.Plan{}, schema.NewError(schema.CodeInvalidValue, "The backend cannot go on with an answer that another one began.")
 }
 
 // refuse returns an error if an instance cannot go on with the stream.
 func (o *onward) refuse(r *request, i *backend.Instance) error {
-	_, speaker := i.Target.ForDoor(r.Asks.Door, r.Client)
-	_, err := o.speaker(speaker)
+	target, speaker := i.Target.ForDoor(r.Asks.Door, r.Client)
+	_, err := o.planFor(r.Asks, speaker, target)
 	return err
 }
 
+// speaker returns how the request is put to an instance that goes on with the stream. The
+// request gets the beginning of the answer if the instance is to go on with it.
+func (o *onward) speaker(req *schema.Request, of dialect.Speaker, target *dialect.Target) (_ dialect.Speaker, err error) {
+	if o.plan, err = o.planFor(req, of, target); err != nil {
+		return of, err
+	}
+	if err := req.Continue(o.plan.Text, o.plan.Most); err != nil {
+		return of, err
+	}
+	join := resume.Restart
+	if o.broken != nil {
+		join = func(from dialect.Deltas) dialect.Deltas {
+			o.joint = o.plan.Join(from)
+			return o.joint
+		}
+	}
+	resuming, _ := of.Resuming(o.stream, join)
+	return resuming, nil
+}
+
 // goOn lets another instance go on with a stream that broke off, and reports whether one
-// does. The client was sent the beginning of the answer and nothing that a model made, so
-// that this is a failover like any other: the answer of the other instance takes the place
-// of what did not come, under the id of the first.
+// does. Where the client was sent nothing that a model made, that is a failover like any
+// other: the answer of the other instance takes the place of what did not come, under the id
+// of the first. Else it is done for requests that want it, and another call is paid.
 func (r *run) goOn(ctx context.Context, out body, err error) bool {
 	to, isEvents := out.(*eventWriter)
-	if !isEvents || ctx.Err() != nil || r.Asks == nil || !r.mayGoOn() || r.choice.isLastAttempt() {
+	if !isEvents || ctx.Err() != nil || r.Asks == nil || !r.mayGoOn() {
 		return false
 	}
 	failed := r.attempt.classifier().classify(err, true)
 	if !failed.failover {
 		return false
 	}
+	o := &onward{stream: r.reply.events}
+	if r.reply.events.HasContent() {
+		var reason string
+		if o.broken, reason = resume.Read(r.Asks, r.transcript, r.reply.Usage()); reason != "" {
+			r.tellEnd(ctx, reason)
+			return false
+		}
+	}
 	to.flush()
+	reported, price := r.lastUsage(), r.Price
 	r.endBroken(ctx, failed)
-	r.broke = failed
-	r.onward = &onward{stream: r.reply.events, join: resume.Restart}
-	r.choice.translates = nil
+	r.broke, r.onward, r.choice.translates = failed, o, nil
 	defer r.choice.endRetry()
-	for r.choice.pickAnother(&r.attempt) {
-		failed := r.callOnward(ctx)
-		if failed == nil {
-			r.broke = nil
+	for r.pickOnward(ctx, failed) {
+		if failed = r.callOnward(ctx); failed == nil {
 			r.attempt.beforeWait(to.flush)
+			if o.broken != nil {
+				r.Resumed(reported, price, o.plan.Sent, o.plan.How == resume.Continued)
+				to.say(": resumed attempt=" + strconv.Itoa(r.Record.Attempts) + " how=" + o.plan.How.String() + "\n\n")
+			}
+			r.broke, r.joint = nil, o.joint
+			r.noteResumed(ctx)
 			return true
 		}
-		if ctx.Err() != nil || !failed.failover || r.choice.isLastAttempt() {
+		if ctx.Err() != nil || !failed.failover {
 			break
 		}
 	}
+	r.tellEnd(ctx, "no other instance can go on with it")
 	return false
+}
+
+// pickOnward acquires an instance that goes on with the answer, and reserves what it may use.
+func (r *run) pickOnward(ctx context.Context, failed *fault) bool {
+	called := r.attempt.instance
+	found := !r.choice.isLastAttempt() && r.choice.pickAnother(&r.attempt)
+	if !found && r.onward.broken != nil && r.choice.pool.Service.Policy.Streams.ResumeFallbacks {
+		found = r.choice.fallBackAfter(failed, &r.attempt)
+	}
+	if !found || r.onward.broken == nil {
+		return found
+	}
+	plan := &r.onward.plan
+	if err := r.ReserveAgain(plan.Sent, plan.How == resume.Continued); err != nil {
+		r.attempt.returnUnused()
+		r.attempt.instance = called
+		r.choice.pool.Wake()
+		r.tellEnd(ctx, err.Error())
+		return false
+	}
+	return true
+}
+
+// countedAs is how metrics count the ways in which answers go on.
+var countedAs = [resume.HowCount]metrics.Resumed{
+	resume.Restarted: metrics.ResumedRestarted, resume.Continued: metrics.ResumedContinued, resume.Aligned: metrics.ResumedAligned,
+}
+
+// noteResumed notes that another instance goes on with the answer.
+func (r *run) noteResumed(ctx context.Context) {
+	how := r.onward.plan.How
+	r.proxy.recorder.Resumed(r.Record.Service, countedAs[how])
+	if r.onward.broken == nil {
+		return
+	}
+	r.Record.Resumed++
+	r.Record.Try().Resumed = how.String()
+	if log := r.proxy.log; log != nil {
+		log.LogAttrs(ctx, slog.LevelInfo, "a stream that broke off goes on at another instance", slog.String("request_id", r.Record.RequestID),
+			slog.String("model", r.Model), slog.String("instance", r.attempt.instance.ID), slog.String("how", how.String()), slog.Int64("sent_tokens", r.onward.plan.Sent))
+	}
+}
+
+// tellEnd notes why nobody goes on with an answer of which content was sent.
+func (r *run) tellEnd(ctx context.Context, reason string) {
+	if r.transcript == nil {
+		return
+	}
+	r.proxy.recorder.Resumed(r.Record.Service, metrics.NotResumed)
+	if log := r.proxy.log; log != nil {
+		log.LogAttrs(ctx, slog.LevelInfo, "a stream that broke off ends", slog.String("request_id", r.Record.RequestID),
+			slog.String("model", r.Model), slog.String("reason", reason))
+	}
+}
+
+// lastUsage returns what the call has reported that is made now or was made last.
+func (r *run) lastUsage() schema.Usage {
+	if r.joint != nil {
+		return r.joint.Raw()
+	}
+	return r.reply.Usage()
 }
 
 // callOnward calls the instance that is to go on with the answer.

@@ -79,7 +79,7 @@ func (r *run) firstContent(now time.Time) {
 // mayGoOn reports whether another instance may yet go on with the stream should it break
 // off, for which the request is needed.
 func (r *run) mayGoOn() bool {
-	return r.reply.events != nil && !r.reply.whole && !r.reply.events.HasContent() && r.reply.events.CanResume()
+	return r.reply.events != nil && !r.reply.whole && (r.transcript != nil || !r.reply.events.HasContent()) && r.reply.events.CanResume()
 }
 
 // dropRequest returns the request to its owner if the backend has all of it and nobody else
@@ -329,6 +329,14 @@ func (e *eventWriter) fail(known *schema.Error) error {
 	}
 	e.send()
 	return e.err
+}
+
+// say adds a comment to the buffer.
+func (e *eventWriter) say(comment string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.borrow()
+	e.buf = append(e.buf, comment...)
 }
 
 // flush sends what is in the buffer.

@@ -23,7 +23,7 @@ var streamDoors = []streamDoor{
 	{"chat", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]%s}`},
 	{"messages", "/v1/messages", `{"model":"m","stream":true,"max_tokens":1000,"messages":[{"role":"user","content":"hi"}]%s}`},
 	{"responses", "/v1/responses", `{"model":"m","stream":true,"store":false,"input":"hi"%s}`},
-	{"completions", "/v1/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"prompt":"hi"%s}`},
+	{"completions", "/v1/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"prompt":"Once upon a time"%s}`},
 }
 
 // post sends a request with more members and headers, and reads the stream that answers it.

@@ -52,6 +52,7 @@ type Request struct {
 	chat   *chat.Request  // what Settings and Chat have read
 	isRead bool           // by Chat, which may have failed
 	failed error
+	begun  *Continuation
 }
 
 // Reset makes r ready for reuse and lets go of the body.
@@ -77,6 +78,9 @@ func (r *Request) ReserveCopy(bytes int) error {
 // Settings returns how the answer to a request of a chat door is to be made. Of a request
 // in the unified shape the messages are not read for it.
 func (r *Request) Settings() *chat.Settings {
+	if r.begun != nil && r.begun.asked != nil {
+		return &r.begun.asked.Settings
+	}
 	if r.Decode != nil {
 		if asked, err := r.Chat(); err == nil {
 			return &asked.Settings
@@ -94,6 +98,9 @@ func (r *Request) Settings() *chat.Settings {
 // request: whoever keeps something of it keeps a copy. The error is a *Error where the
 // request asks for what only backends of its own dialect have.
 func (r *Request) Chat() (*chat.Request, error) {
+	if r.begun != nil && r.begun.asked != nil {
+		return r.begun.asked, nil
+	}
 	if !r.isRead {
 		r.isRead, r.failed = true, r.readChat()
 	}

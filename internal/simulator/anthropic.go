@@ -117,7 +117,11 @@ func answerMessages(x *exchange) {
 		x.fail(http.StatusBadRequest, apiError{message: problem})
 		return
 	}
-	p.script = x.step.Text
+	x.chains(p, true)
+	if p.isChained && p.begun != strings.TrimRight(p.begun, " \n") {
+		x.fail(http.StatusBadRequest, apiError{message: "messages: final assistant content cannot end with trailing whitespace"})
+		return
+	}
 	reply := newAnthropicReply(x, &request, p)
 	if request.Stream && !x.step.Plain {
 		reply.stream(x.stream())
@@ -198,6 +202,9 @@ func (m *anthropicMessage) addTo(p *prompt, last bool) string {
 	})
 	if !ok {
 		return "messages: content should be a string or an array of blocks"
+	}
+	if m.Role == "assistant" && last {
+		p.begun = said.String()
 	}
 	if m.Role == "user" && said.Len() > 0 {
 		p.said = said.String()

@@ -27,6 +27,10 @@ type prompt struct {
 	limit  int    // of tokens per answer; 0 means none
 	script string // replaces the text of the answer
 	fills  bool   // the answer is as long as the limit
+	// begun is a last message of the model itself, with which it goes on. isChained says that
+	// the answer is a chained one, and isText that no conversation but a text goes on.
+	begun             string
+	isChained, isText bool
 
 	thinks     bool // aloud, before the answer
 	wholeCalls bool // the dialect cannot stream a tool call in parts
@@ -115,6 +119,8 @@ func (p *prompt) text(name string, seed uint64) string {
 		return strings.Repeat(" tick", p.limit)
 	case p.script != "":
 		return p.script
+	case p.isChained:
+		return p.chain()
 	case p.wantsJSON && p.jsonSchema != nil:
 		return string(sampleOf(p.jsonSchema))
 	case p.wantsJSON:

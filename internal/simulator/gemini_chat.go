@@ -55,7 +55,7 @@ func answerGeminiChat(x *exchange, model string, stream bool) {
 		return
 	}
 	p := request.prompt()
-	p.script = x.step.Text
+	x.chains(p, true)
 	r := &geminiReply{
 		step:         &x.step,
 		id:           hex(seedOf(p.said)) + "-" + strconv.FormatUint(x.serial, 10),
@@ -132,6 +132,9 @@ func (c *geminiContent) addTo(p *prompt, last bool) {
 			p.answering, p.toolResult = last, string(part.FunctionResponse.Response)
 			p.read(p.toolResult)
 		}
+	}
+	if c.Role == "model" && last {
+		p.begun = text
 	}
 	if c.Role != "model" && text != "" {
 		p.said = text

@@ -62,7 +62,7 @@ func answerOllamaChat(x *exchange) {
 		}
 		return
 	}
-	p.script = x.step.Text
+	x.chains(p, true)
 	r.answer = x.reply(p, request.Model, 0)
 	if (request.Stream == nil || *request.Stream) && !x.step.Plain {
 		r.stream(x.streamAs(asLines, linesType))
@@ -117,6 +117,10 @@ func (m *ollamaMessage) addTo(p *prompt, last bool) {
 		p.said = m.Content
 	case "tool":
 		p.answering, p.toolResult = last, m.Content
+	case "assistant":
+		if last {
+			p.begun = m.Content
+		}
 	}
 }
 

@@ -30,7 +30,8 @@ func answerOllamaGenerate(x *exchange) {
 		}
 		return
 	}
-	p.script = x.step.Text
+	x.chains(p, false)
+	p.isText = true
 	r.answer = x.reply(p, request.Model, 0)
 	if (request.Stream == nil || *request.Stream) && !x.step.Plain {
 		r.stream(x.streamAs(asLines, linesType))

@@ -21,7 +21,8 @@ type chatRequest struct {
 	MaxCompletionTokens *wholeNumber   `json:"max_completion_tokens"`
 	Stop                jsontext.Value `json:"stop"`
 	N                   *wholeNumber   `json:"n"`
-	IgnoreEOS           bool           `json:"ignore_eos"` // as engines have it: the answer is as long as it may be
+	ContinueFinal       bool           `json:"continue_final_message"` // as vLLM has it
+	IgnoreEOS           bool           `json:"ignore_eos"`             // as engines have it: the answer is as long as it may be
 	Tools               []struct {
 		Function struct {
 			Name       string         `json:"name"`
@@ -68,7 +69,7 @@ func answerChat(x *exchange) {
 		x.fail(http.StatusBadRequest, *problem)
 		return
 	}
-	prompt.script = x.step.Text
+	x.chains(prompt, request.ContinueFinal || x.backend.options.Kind == LlamaCpp)
 	reply := newChatReply(x, &request, prompt)
 	if request.Stream && !x.step.Plain {
 		reply.stream(x.stream())
@@ -193,6 +194,10 @@ func (m *chatMessage) addTo(p *prompt, last bool) *apiError {
 		p.said = text
 	case "tool", "function":
 		p.answering, p.toolResult = last, text
+	case "assistant":
+		if last {
+			p.begun = text
+		}
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func answerCompletions(x *exchange) {
 	reply.id = "cmpl-" + strings.TrimPrefix(reply.id, "chatcmpl-")
 	reply.answers = nil
 	for _, text := range texts {
-		p := &prompt{said: text, limit: request.limit(), fills: request.IgnoreEOS && request.limit() > 0, script: x.step.Text, stops: stops}
+		p := &prompt{said: text, limit: request.limit(), fills: request.IgnoreEOS && request.limit() > 0, stops: stops, isText: true}
+		x.chains(p, false)
 		p.read(text)
 		reply.promptTokens += p.tokens
 		for i := range request.choices() {

@@ -69,7 +69,7 @@ func answerResponses(x *exchange) {
 		x.fail(http.StatusBadRequest, *problem)
 		return
 	}
-	p.script = x.step.Text
+	x.chains(p, false)
 	reply := newResponseReply(x, &request, p)
 	if request.Store == nil || *request.Store {
 		x.backend.responses.add(reply.id, reply.whole("completed"))

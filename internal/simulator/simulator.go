@@ -48,6 +48,11 @@ type Options struct {
 	// Kind is whose ways the engine has.
 	Engine *engine.Spec
 	Kind   Kind
+	// Chain makes each token of a chat or a completion a hash of everything before it, so that
+	// an answer that another backend goes on with is the same only if nothing is lost or
+	// doubled. A backend of OpenAI's dialect goes on with a last message of the model only if it
+	// is asked to, as vLLM, unless Kind is LlamaCpp.
+	Chain bool
 	// Default is how requests are answered that neither the script nor
 	// Behaviours decide.
 	Default Behaviour

@@ -53,6 +53,9 @@ func serverSpan(c *calls.Record) *tracepb.Span {
 		text("gen_ai.operation.name", operationOf(c.Service)), text("gen_ai.request.model", c.Model),
 		whole("patchbay.attempts", int64(c.Attempts)), flag("gen_ai.request.stream", c.Streamed),
 	}
+	if c.Resumed > 0 {
+		span.Attributes = append(span.Attributes, whole("patchbay.resumed", int64(c.Resumed)))
+	}
 	if c.Status != 0 {
 		span.Attributes = append(span.Attributes, whole("http.response.status_code", int64(c.Status)))
 	}

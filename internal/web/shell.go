@@ -231,6 +231,9 @@ func (s *Shell) log(c *calls.Record, r *http.Request) {
 	if c.Unified {
 		attrs = append(attrs, slog.String("service", c.Service.String()), slog.String("model", cmp.Or(c.Model, c.Asked)),
 			slog.String("instance", c.Instance), slog.Int("attempts", c.Attempts))
+		if c.Resumed > 0 {
+			attrs = append(attrs, slog.Int("resumed", c.Resumed))
+		}
 		if c.Model != "" && c.Asked != "" {
 			attrs = append(attrs, slog.String("asked", c.Asked))
 		}

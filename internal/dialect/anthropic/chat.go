@@ -9,7 +9,7 @@ import (
 )
 
 // Chat speaks the Messages API.
-var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Decode: Decode, DecodeStream: DecodeStream}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Continues: dialect.Always, Decode: Decode, DecodeStream: DecodeStream}
 
 // callChat translates the request.
 func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {

@@ -14,7 +14,7 @@ import (
 )
 
 // Chat speaks Google's generateContent dialect.
-var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Decode: decode, DecodeStream: decodeStream}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Continues: dialect.Always, Decode: decode, DecodeStream: decodeStream}
 
 // callChat translates the request. The model and whether the answer streams are in
 // the address, everything else is in the body.

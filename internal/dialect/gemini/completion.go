@@ -61,7 +61,7 @@ func (a *partialAnswer) settle(missing error) error {
 		empty = empty && !c.filled && c.finish == chat.Stop
 	}
 	if empty {
-		return fmt.Errorf("%w: nothing is in it", dialect.ErrInvalid)
+		return dialect.ErrEmpty
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ var table = []*dialect.Kind{
 		Guide:    dialect.Guide{Title: "vLLM", Owner: "vllm"},
 		Health:   "/health",
 		Tells:    engines.VLLM,
-		Quirks:   dialect.Quirks{UnwrapDocuments: true},
+		Quirks:   dialect.Quirks{UnwrapDocuments: true, Continues: dialect.ContinuesFlagged},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:    responsesRoute,
 			schema.DoorCompletions:  completionRoute,
@@ -194,7 +194,7 @@ var table = []*dialect.Kind{
 			schema.Rerank:    rerankRoute,
 			schema.STT:       transcriptionRoute,
 		},
-		Quirks:        dialect.Quirks{TextDocuments: true},
+		Quirks:        dialect.Quirks{TextDocuments: true, Continues: dialect.ContinuesLast},
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
 	},
 	{

@@ -21,7 +21,10 @@ import (
 
 // Pass passes requests of the Messages API to backends that speak it themselves,
 // and their answers to the client. Only the name of the model is changed.
-var Pass = &dialect.Adapter{Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass, Decode: anthropic.Decode, DecodeStream: anthropic.DecodeStream}
+var Pass = &dialect.Adapter{
+	Call: callPass, Continues: dialect.Always, Reply: replyPass, Events: eventsPass, Split: splitPass,
+	Decode: anthropic.Decode, DecodeStream: anthropic.DecodeStream,
+}
 
 // callPass passes the client's body on, with the headers and the query that belong to the
 // dialect.
@@ -43,6 +46,7 @@ func passBody(req *schema.Request, to *dialect.Target, call *wire.Call, accept s
 	if bytes.Contains(req.Body.Data(), []byte(markedThinking)) {
 		edits = withoutMarkedThinking(edits, req.Body.Root().Get("messages"))
 	}
+	edits = continued(edits, req)
 	call.Edits = edits
 	call.Body = req.Body.Splice(call.Body[:0], edits)
 	return nil
@@ -179,7 +183,8 @@ type passedEvents struct {
 	blocks   openBlocks          // which block is open
 	onward   *clientEvents       // writes what another backend goes on with; nil while none does
 
-	hasContent bool // an event had some
+	hasContent bool             // an event had some
+	sent       *chat.Transcript // of the texts; nil for none
 }
 
 // Usage returns what was reported so far.
@@ -250,7 +255,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 	if err := event.Failure(); err != nil {
 		return err
 	}
-	if _, isPiece := e.pattern.Text(event.Data); isPiece && e.begun && e.hasContent {
+	if _, isPiece := e.pattern.Text(event.Data); isPiece && e.begun && e.hasContent && e.sent == nil {
 		e.out = dialect.AppendFrame(e.out, deltaName, event.Data)
 		return nil
 	}
@@ -264,6 +269,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 		e.write(deltaName) // most events are these, and nothing of them matters here
 		e.learn(event.Data)
 		e.hasContent = e.hasContent || pieceHasContent(root.Get("delta"))
+		e.record(root.Get("delta"))
 		return nil
 	}
 	if err := anthropic.FailureIn(root); err != nil {
@@ -294,9 +300,11 @@ func (e *passedEvents) pass(event dialect.Event) error {
 	case "content_block_start":
 		e.begun = true
 		e.blocks.start(root)
+		e.recordStart(root.Get("content_block"))
 		e.hasContent = e.hasContent || blockHasContent(root.Get("content_block"))
 	case "content_block_delta":
 		e.begun = true
+		e.record(root.Get("delta"))
 		e.hasContent = e.hasContent || pieceHasContent(root.Get("delta"))
 	case "content_block_stop":
 		e.begun = true

@@ -1,8 +1,12 @@
 package messages
 
 import (
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -46,4 +50,50 @@ func (e *passedEvents) Resume(req *schema.Request, from dialect.Deltas) {
 		e.onward = &clientEvents{ask: readWishes(req), started: true, open: e.blocks.open, index: e.blocks.index}
 	}
 	e.onward.Resume(req, from)
+}
+
+// Record makes a transcript of the texts.
+func (e *passedEvents) Record(to *chat.Transcript) { e.sent = to }
+
+// record adds a piece of a block to the transcript.
+func (e *passedEvents) record(piece jsonscan.Value) {
+	switch {
+	case e.sent == nil:
+	case string(piece.Get("type").Text()) == "text_delta":
+		e.sent.Add(chat.TextOf(piece.Get("text")))
+	default:
+		e.sent.Forbid("it has more than text")
+	}
+}
+
+// recordStart adds what a block begins with to the transcript.
+func (e *passedEvents) recordStart(block jsonscan.Value) {
+	switch {
+	case e.sent == nil:
+	case e.blocks.index > 0:
+		e.sent.Forbid("it has several blocks")
+	case string(block.Get("type").Text()) == "text":
+		e.sent.Add(chat.TextOf(block.Get("text")))
+	default:
+		e.sent.Forbid("it has more than text")
+	}
+}
+
+// continued adds the edits by which the model goes on with the beginning of its answer, if
+// the request has one: that is the last message, and the answer may have what is left.
+func continued(edits []jsonscan.Edit, req *schema.Request) []jsonscan.Edit {
+	begun := req.Continuation()
+	if begun == nil {
+		return edits
+	}
+	w := jsonwrite.Writer{Out: []byte{','}}
+	w.Open(`{"role":"assistant","content":`)
+	w.Escaped(begun.Text)
+	w.EndObject()
+	_, end := req.Body.Root().Get("messages").Span()
+	edits = append(edits, jsonscan.Edit{Start: end - 1, End: end - 1, With: w.Out})
+	if limit := req.Body.Root().Get("max_tokens"); begun.Most > 0 && limit.Given() {
+		edits = append(edits, limit.Replace(strconv.AppendInt(nil, begun.Most, 10)))
+	}
+	return edits
 }

@@ -69,12 +69,12 @@ func (r *answerReader) add(line *answerLine, to *chat.Answer) error {
 	if !line.done {
 		return nil
 	}
+	to.Usage = line.usage()
 	if !r.something {
 		// Also what Ollama says when it only loaded or unloaded the model.
-		return fmt.Errorf("%w: an empty answer", dialect.ErrInvalid)
+		return dialect.ErrEmpty
 	}
 	choice.Finish = r.finishReason(line.reason)
-	to.Usage = line.usage()
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Chat speaks Ollama's own chat dialect rather than the one it imitates,
 // which takes neither the size of the context nor most of the options.
-var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Decode: decode, DecodeStream: decodeStream}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Continues: dialect.Always, Decode: decode, DecodeStream: decodeStream}
 
 // callChat translates a chat request.
 func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {

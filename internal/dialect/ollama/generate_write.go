@@ -47,6 +47,9 @@ func (e *textEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
 // HasContent reports whether a chunk had a text of the model.
 func (e *textEvents) HasContent() bool { return e.hasContent }
 
+// Record makes a transcript of the texts.
+func (e *textEvents) Record(to *chat.Transcript) { e.from = dialect.Recorded(e.from, to) }
+
 // CanResume implements dialect.Resumer.
 func (e *textEvents) CanResume() bool { return e.head != nil }
 

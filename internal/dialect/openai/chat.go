@@ -20,7 +20,7 @@ import (
 // Chat speaks the dialect that the unified API has itself, so bodies pass
 // through both ways and only a few places in them are touched.
 var Chat = &dialect.Adapter{
-	Call: callChat, Reply: replyChat, Events: eventsChat, Split: splitCompletion, Decode: decodeChat, DecodeStream: decodeStream,
+	Call: callChat, Continues: continuesChat, Reply: replyChat, Events: eventsChat, Split: splitCompletion, Decode: decodeChat, DecodeStream: decodeStream,
 }
 
 // The pieces that are spliced into bodies. Nobody writes to them.
@@ -44,10 +44,14 @@ func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if req.Stream {
 		accept = "text/event-stream"
 	}
-	if req.Decode != nil {
+	begun := req.Continuation()
+	if req.Decode != nil || begun != nil && req.Door != schema.DoorCompletions {
 		return writeChat(req, to, call, accept)
 	}
 	edits := call.Edits[:0]
+	if begun != nil {
+		edits = continuedText(edits, req, begun)
+	}
 	var set dialect.Field
 	if req.Stream && !req.IncludeUsage {
 		edits, set = askForUsage(edits, req.Body.Root())
@@ -76,6 +80,10 @@ func writeChat(req *schema.Request, to *dialect.Target, call *wire.Call, accept 
 	if req.Stream {
 		w.Literal(`"stream":true`)
 		w.Raw(withStreamUsage)
+	}
+	if req.Continuation() != nil && to.Quirks.Continues == dialect.ContinuesFlagged {
+		w.Literal(`"continue_final_message":true`)
+		w.Literal(`"add_generation_prompt":false`)
 	}
 	w.EndObject()
 	to.Begin(call, to.PathFor(req), "application/json", accept)

@@ -135,6 +135,7 @@ type events struct {
 	usageSent  bool
 	hasContent bool // a chunk had some
 	onward     *onward
+	sent       *sentTexts // for the transcript; nil if there is none
 }
 
 // errorEvent is the name of events that are errors.
@@ -185,6 +186,9 @@ func (e *events) take(event dialect.Event) (bool, error) {
 			e.segments, e.edits, e.mended = nil, nil, nil
 		}
 		e.chunk, e.hasContent = chunk, e.hasContent || len(text) > 0
+		if e.sent != nil {
+			e.sent.addText(text, e.template.isThinking)
+		}
 		return true, nil
 	}
 	var m members
@@ -224,6 +228,9 @@ func (e *events) pass(m *members) ([]byte, error) {
 		}
 		plain = plain && !hasCalls
 		e.hasContent = e.hasContent || hasContent(c, &e.template.delta)
+		if e.sent != nil {
+			e.sent.add(c)
+		}
 	}
 	out := e.edited(m)
 	if plain {

@@ -4,12 +4,82 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
+
+// continuesChat reports whether a backend goes on with the beginning of an answer. A request
+// that says itself how its last message is meant is left alone.
+func continuesChat(req *schema.Request, to *dialect.Target) bool {
+	s := req.Settings()
+	return to.Quirks.Continues != dialect.NoContinuation && !s.Other("continue_final_message").Given() && !s.Other("add_generation_prompt").Given()
+}
+
+// continuesText reports whether a text can be completed further: the prompt must be one text.
+func continuesText(req *schema.Request, _ *dialect.Target) bool {
+	return req.Body.Root().Get("prompt").Kind() == jsonscan.String
+}
+
+// continuedText adds the edits by which a text is completed further.
+func continuedText(edits []jsonscan.Edit, req *schema.Request, begun *schema.Continuation) []jsonscan.Edit {
+	root := req.Body.Root()
+	prompt := root.Get("prompt")
+	text := append([]byte{'"'}, chat.TextOf(prompt)...)
+	edits = append(edits, prompt.Replace(append(append(text, begun.Text...), '"')))
+	for _, name := range [...]string{"max_tokens", "max_completion_tokens"} {
+		if limit := root.Get(name); begun.Most > 0 && limit.Given() {
+			edits = append(edits, limit.Replace(strconv.AppendInt(nil, begun.Most, 10)))
+		}
+	}
+	return edits
+}
+
+// sentTexts makes a transcript of the chunks that are passed on.
+type sentTexts struct {
+	to            *chat.Transcript
+	doc           jsonscan.Document
+	delta         chat.Delta
+	completesText bool
+}
+
+// Record makes a transcript of the texts.
+func (e *events) Record(to *chat.Transcript) {
+	e.sent = &sentTexts{to: to, doc: jsonscan.Document{AllowDuplicateKeys: true, Deep: true}, completesText: e.completesText()}
+}
+
+// addText adds the text of a chunk that was not scanned.
+func (s *sentTexts) addText(text []byte, isThinking bool) {
+	if isThinking && len(text) > 0 {
+		s.to.Forbid("the model has thought")
+		return
+	}
+	s.to.Add(text)
+}
+
+// add adds a choice of a chunk.
+func (s *sentTexts) add(choice jsonscan.Value) {
+	if s.doc.Parse(choice.Raw()) != nil {
+		return // it was scanned before
+	}
+	choice = s.doc.Root()
+	index, _ := choice.Get("index").Int()
+	s.delta.Reset()
+	to := s.delta.Add(index)
+	if s.completesText {
+		readText(to, choice)
+		if choice.Get("logprobs").Given() {
+			s.to.Forbid("it has probabilities")
+		}
+	} else {
+		to.Read(choice, choice.Get("delta"))
+	}
+	s.to.Note(&s.delta)
+}
 
 // onward writes what another answer adds to a completion that broke off.
 type onward struct {
@@ -19,7 +89,9 @@ type onward struct {
 }
 
 // CanResume implements dialect.Resumer.
-func (e *events) CanResume() bool { return e.id != nil && e.created != nil && !e.usageSent }
+func (e *events) CanResume() bool {
+	return e.id != nil && e.created != nil && !e.usageSent && !e.Finished
+}
 
 // Resume implements dialect.Resumer. Chunks of another answer have an id and a time of their
 // own, so that what follows is written here.

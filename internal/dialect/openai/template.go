@@ -11,7 +11,9 @@ import (
 type chunkTemplate struct {
 	in, out  dialect.TextPattern // the chunk as it came, and as the caller gets it
 	isEdited bool                // the two differ
-	delta    jsonscan.Document
+	// isThinking says that the text is what the model thinks.
+	isThinking bool
+	delta      jsonscan.Document
 }
 
 // learn makes the template from a chunk that was scanned, and from what the client
@@ -41,7 +43,8 @@ func (m *chunkTemplate) textSpan(choice jsonscan.Value) (from, to int) {
 	}
 	said := dialect.Rescan(&m.delta, delta)
 	text := said.Get("content")
-	if text.Kind() != jsonscan.String {
+	m.isThinking = text.Kind() != jsonscan.String
+	if m.isThinking {
 		text = said.Get("reasoning_content")
 	}
 	if text.Kind() != jsonscan.String {

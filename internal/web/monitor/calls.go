@@ -40,6 +40,7 @@ type callView struct {
 	Cache      cacheWord          `json:"cache,omitzero" doc:"What the cache of answers did, where it is on."`
 	Attempts   int                `json:"attempts"`
 	Pieces     int                `json:"pieces,omitzero" doc:"Over how many calls the request was split; left out where it was not."`
+	Resumed    int                `json:"resumed,omitzero" doc:"How often another instance went on with a stream that broke off after content was sent."`
 	Timeline   callTimeline       `json:"timeline"`
 	Tries      []callTry          `json:"tries"`
 	TraceID    string             `json:"traceId,omitzero"`
@@ -109,6 +110,7 @@ type callTry struct {
 	ConnectMs float64 `json:"connectMs,omitzero"`
 	// Reused says that the attempt used an existing connection.
 	Reused      bool    `json:"reusedConnection"`
+	Resumed     string  `json:"resumed,omitzero" doc:"How the instance went on with a stream that another one began: continued, or aligned."`
 	FirstByteMs float64 `json:"firstByteMs,omitzero"`
 	EndMs       float64 `json:"endMs"`
 	HTTPStatus  int     `json:"httpStatus,omitzero" doc:"That of the backend's answer."`
@@ -171,7 +173,7 @@ func viewOfCall(c *calls.Record) callView {
 	view := callView{
 		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: asked(c), Instance: c.Instance, KeyID: c.KeyID,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
-		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces, Tries: make([]callTry, 0, len(c.Described())),
+		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces, Resumed: c.Resumed, Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
 			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
 			FirstTokenMs: inMilliseconds(c.FirstToken), EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),
@@ -192,7 +194,7 @@ func viewOfCall(c *calls.Record) callView {
 	view.Cost = c.Cost.Micros()
 	for _, t := range c.Described() {
 		view.Tries = append(view.Tries, callTry{
-			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: t.Text, PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,
+			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: t.Text, PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused, Resumed: t.Resumed,
 			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code, Cause: t.Cause, Estimate: estimateOf(c, &t),
 		})
 	}

@@ -1,0 +1,76 @@
+package chat
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// Transcript is the text of an answer as far as it was sent, so that somebody else can go on
+// with it.
+type Transcript struct {
+	// Text is what was sent, without escapes, and Pieces in how many deltas.
+	Text   []byte
+	Pieces int64
+	// Bar is why nobody can go on with the answer; empty while somebody could.
+	Bar string
+}
+
+// longestTranscript bounds what is remembered of an answer.
+const longestTranscript = 256 << 10
+
+// Add adds a text that was sent.
+func (t *Transcript) Add(text Text) {
+	if len(text) == 0 || t.Bar != "" {
+		return
+	}
+	meant := text.Bytes()
+	switch {
+	case len(t.Text)+len(meant) > longestTranscript:
+		t.Forbid("it is too long to be remembered")
+	case bytes.Contains(meant, []byte(string(utf8.RuneError))):
+		t.Forbid("it has a character that was cut") // nobody knows which one it was
+	default:
+		t.Text = append(t.Text, meant...)
+		t.Pieces++
+	}
+}
+
+// Note adds what a delta brings that was sent.
+func (t *Transcript) Note(delta *Delta) {
+	for i := range delta.Choices {
+		switch c := &delta.Choices[i]; {
+		case c.Index > 0:
+			t.Forbid("there are several answers")
+		case len(c.Thinking)+len(c.Blocks)+len(c.Details) > 0:
+			t.Forbid("the model has thought")
+		case len(c.Calls) > 0:
+			t.Forbid("it has a tool call")
+		case len(c.Refusal)+len(c.Images)+len(c.Annotations) > 0:
+			t.Forbid("it has more than text")
+		case len(c.Logprobs) > 0:
+			t.Forbid("it has probabilities")
+		default:
+			t.Add(c.Text)
+		}
+		if delta.Choices[i].Finish != "" {
+			t.Forbid("it has ended")
+		}
+	}
+}
+
+// Forbid notes why nobody can go on with the answer, and forgets it.
+func (t *Transcript) Forbid(why string) {
+	if t.Bar == "" {
+		t.Bar, t.Text = why, nil
+	}
+}
+
+// Tokens returns about how many tokens were sent: most engines send one in each delta, and
+// providers whose deltas are longer send about one for every four bytes.
+func (t *Transcript) Tokens() int64 {
+	const longToken, bytesPerToken = 16, 4
+	if int64(len(t.Text)) > longToken*t.Pieces {
+		return int64(len(t.Text)) / bytesPerToken
+	}
+	return t.Pieces
+}
