@@ -103,10 +103,14 @@ func (a *Answer) WriteHead(w *jsonwrite.Writer, object string, model []byte) {
 		w.Int(time.Now().Unix())
 	}
 	w.Member("model", model)
-	w.Literal(`"system_fingerprint":null`)
+	w.Literal(UnknownFingerprint)
 	w.Name("choices")
 	w.Array()
 }
+
+// UnknownFingerprint is the member of an answer that names the configuration of its backend,
+// where the backend does not tell. It is a text because OpenAI's schema does not allow null.
+const UnknownFingerprint = `"system_fingerprint":"fp_unknown"`
 
 // IDPrefix is what the ids of answers begin with.
 const IDPrefix = "chatcmpl-"

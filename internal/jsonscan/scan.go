@@ -454,9 +454,16 @@ func (s *Names) hash(key []byte) uint64 {
 }
 
 // Has tells whether a name is in the set.
-func (s *Names) Has(name []byte) bool {
+func (s *Names) Has(name []byte) bool { return s.Number(name) >= 0 }
+
+// Number returns which of the names it is, counted from 0 in the order in which they were
+// given, and -1 for one that is not in the set.
+func (s *Names) Number(name []byte) int {
 	at := int(s.places[s.hash(name)]) - 1
-	return at >= 0 && string(name) == s.names[at]
+	if at >= 0 && string(name) != s.names[at] {
+		return -1
+	}
+	return at
 }
 
 // Find looks for the members of v that have one of the names, and puts each where found

@@ -45,7 +45,7 @@ func (r *anthropicReply) plain() []byte {
 	}
 	if a.text != "" {
 		next()
-		out = append(appendString(append(out, `{"type":"text","text":`...), a.text), '}')
+		out = append(appendString(append(out, `{"type":"text","citations":null,"text":`...), a.text), '}')
 	}
 	if a.call != nil {
 		next()
@@ -68,7 +68,7 @@ func (r *anthropicReply) stream(s *eventStream) {
 		ok = r.sendBlock(s, `{"type":"thinking","thinking":"","signature":""}`, `"thinking_delta","thinking":`, a.thought, r.signature())
 	}
 	if ok && a.text != "" {
-		ok = r.sendBlock(s, `{"type":"text","text":""}`, `"text_delta","text":`, a.text, "")
+		ok = r.sendBlock(s, `{"type":"text","text":"","citations":null}`, `"text_delta","text":`, a.text, "")
 	}
 	if ok && a.call != nil {
 		start := string(append(r.appendToolUse(nil), "{}}"...))
@@ -127,14 +127,14 @@ func (r *anthropicReply) at(event string) []byte {
 
 func (r *anthropicReply) messageStart() []byte {
 	out := r.message([]byte(`{"type":"message_start","message":`))
-	out = append(out, `,"content":[],"stop_reason":null,"stop_sequence":null`...)
+	out = append(out, `,"content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null`...)
 	return r.step.close(append(r.appendUsage(out, 1), '}'))
 }
 
 // message begins a message with its id, type, role and model.
 func (r *anthropicReply) message(out []byte) []byte {
 	out = appendString(append(out, `{"id":`...), r.id)
-	out = appendString(append(out, `,"type":"message","role":"assistant","model":`...), r.model)
+	out = appendString(append(out, `,"type":"message","role":"assistant","container":null,"model":`...), r.model)
 	return out
 }
 
@@ -145,7 +145,7 @@ func (r *anthropicReply) signature() string { return "sig" + hex(mix(seedOf(r.an
 func (r *anthropicReply) appendToolUse(out []byte) []byte {
 	out = appendString(append(out, `{"type":"tool_use","id":`...), r.answer.call.id)
 	out = appendString(append(out, `,"name":`...), r.answer.call.name)
-	return append(out, `,"input":`...)
+	return append(out, `,"caller":{"type":"direct"},"input":`...)
 }
 
 func (r *anthropicReply) appendStopReason(out []byte) []byte {
@@ -159,7 +159,7 @@ func (r *anthropicReply) appendStopReason(out []byte) []byte {
 		reason = "stop_sequence"
 	}
 	out = appendString(append(out, `"stop_reason":`...), reason)
-	return appendStringOrNull(append(out, `,"stop_sequence":`...), r.answer.stopped)
+	return append(appendStringOrNull(append(out, `,"stop_sequence":`...), r.answer.stopped), `,"stop_details":null`...)
 }
 
 func (r *anthropicReply) appendUsage(out []byte, said int) []byte {
@@ -171,5 +171,7 @@ func (r *anthropicReply) appendUsage(out []byte, said int) []byte {
 	}
 	out = strconv.AppendInt(append(out, `,"usage":{"input_tokens":`...), int64(r.promptTokens), 10)
 	out = append(out, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":`...)
-	return append(strconv.AppendInt(out, int64(said), 10), '}')
+	out = strconv.AppendInt(out, int64(said), 10)
+	out = strconv.AppendInt(append(out, `,"output_tokens_details":{"thinking_tokens":`...), int64(r.answer.thoughtTokens), 10)
+	return append(out, `},"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":0},"server_tool_use":null,"service_tier":"standard","inference_geo":null}`...)
 }

@@ -143,7 +143,7 @@ func readGemini(t *testing.T, req *schema.Request, body io.Reader) (chunks []str
 			return chunks, err
 		}
 		head, rest, _ := strings.Cut(string(chunk), `"choices":`)
-		if !strings.HasPrefix(head, `{"id":"chatcmpl-`) || !strings.HasSuffix(head, `"model":"gemini-2.5-flash","system_fingerprint":null,`) {
+		if !strings.HasPrefix(head, `{"id":"chatcmpl-`) || !strings.HasSuffix(head, `"model":"gemini-2.5-flash","system_fingerprint":"fp_unknown",`) {
 			t.Fatalf("a chunk begins with %s", head)
 		}
 		text := `{"choices":` + rest

@@ -25,7 +25,9 @@ func replyMessage(req *schema.Request, answer *chat.Answer, reply *dialect.Reply
 	w.Array()
 	writeThinkingBlock(&w, ask, choice.Thinking, signatureIn(choice.Extra))
 	if len(choice.Text) > 0 {
-		dialect.WriteTextPart(&w, choice.Text)
+		w.Open(`{"type":"text","text":`)
+		w.Escaped(choice.Text)
+		w.Close(`,"citations":null}`)
 	}
 	for i := range choice.Calls {
 		writeCallBlock(&w, &choice.Calls[i])
@@ -48,7 +50,7 @@ func beginMessage(w *jsonwrite.Writer, id, model []byte) {
 		text = []byte(rand.Text())
 	}
 	w.Out = append(w.Out, text...)
-	w.Close(`","type":"message","role":"assistant"`)
+	w.Close(`","type":"message","role":"assistant","container":null`)
 	w.Member("model", model)
 }
 
@@ -77,7 +79,7 @@ func writeCallBlock(w *jsonwrite.Writer, call *chat.ToolCall) {
 	w.Escaped(call.Name)
 	w.Name("input")
 	w.Raw(inputOf(call))
-	w.EndObject()
+	w.Close(`,"caller":{"type":"direct"}}`)
 }
 
 // callID returns the id under which the client gets a call.
@@ -179,15 +181,17 @@ func (e ending) write(w *jsonwrite.Writer, explanation []byte) {
 	} else {
 		w.Literal("null")
 	}
-	if e.refused {
-		w.Open(`"stop_details":{"type":"refusal","category":null,"explanation":`)
-		if len(explanation) > 0 {
-			w.Escaped(explanation)
-		} else {
-			w.Literal("null")
-		}
-		w.EndObject()
+	if !e.refused {
+		w.Literal(`"stop_details":null`)
+		return
 	}
+	w.Open(`"stop_details":{"type":"refusal","category":null,"explanation":`)
+	if len(explanation) > 0 {
+		w.Escaped(explanation)
+	} else {
+		w.Literal("null")
+	}
+	w.EndObject()
 }
 
 // writeUsage writes the usage of a message, in which the tokens of the prompt that came
@@ -200,10 +204,7 @@ func writeUsage(w *jsonwrite.Writer, u *chat.Usage) {
 	w.Int(cached)
 	w.Name("output_tokens")
 	w.Int(u.Completion)
-	if thinking > 0 {
-		w.Open(`"output_tokens_details":{"thinking_tokens":`)
-		w.Int(thinking)
-		w.EndObject()
-	}
-	w.EndObject()
+	w.Open(`"output_tokens_details":{"thinking_tokens":`)
+	w.Int(thinking)
+	w.Close(`},"cache_creation":null,"server_tool_use":null,"service_tier":null,"inference_geo":null}`)
 }

@@ -144,6 +144,7 @@ func (e *clientEvents) start(id []byte) {
 	e.Literal(`"content":[]`)
 	e.Literal(`"stop_reason":null`)
 	e.Literal(`"stop_sequence":null`)
+	e.Literal(`"stop_details":null`)
 	e.Name("usage")
 	writeUsage(&e.Writer, new(chat.Usage))
 	e.EndObject()
@@ -202,7 +203,7 @@ func (e *clientEvents) openBlock(kind blockKind) {
 	e.Name("index")
 	e.Int(e.index)
 	if kind == textBlock {
-		e.Literal(`"content_block":{"type":"text","text":""}`)
+		e.Literal(`"content_block":{"type":"text","text":"","citations":null}`)
 	} else {
 		e.Literal(`"content_block":{"type":"thinking","thinking":"","signature":""}`)
 	}
@@ -289,7 +290,7 @@ func (e *clientEvents) openCall(at int) {
 	e.Text(call.id)
 	e.Name("name")
 	e.Escaped(call.name)
-	e.Close(`,"input":{}}`)
+	e.Close(`,"input":{},"caller":{"type":"direct"}}`)
 	e.finish()
 	if len(call.waiting) > 0 {
 		e.piece("input_json_delta", "partial_json", call.waiting)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
@@ -30,7 +31,7 @@ var (
 	withUsage        = []byte(`"include_usage":true`)
 	withUsageObject  = []byte(`{"include_usage":true}`)
 	withStreamUsage  = []byte(`"stream_options":{"include_usage":true}`)
-	nullFingerprint  = []byte(`"system_fingerprint":null`)
+	anyFingerprint   = []byte(chat.UnknownFingerprint)
 	roleName         = []byte(`"role"`)
 	assistantRole    = []byte(`"role":"assistant"`)
 	completionObject = []byte(`"object":"chat.completion"`)
@@ -194,7 +195,7 @@ func passCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	readTimings(m.timings, &reply.Usage)
 	edits = m.renameModel(edits, root, req.Body.Root().Get("model").Raw())
 	if want.fingerprint && m.fingerprint.Kind() == jsonscan.Absent {
-		edits = append(edits, root.Insert(nullFingerprint))
+		edits = append(edits, root.Insert(anyFingerprint))
 	}
 	if !m.created.Given() {
 		edits = addMissingMember(edits, root, m.created, appendCreated(nil))

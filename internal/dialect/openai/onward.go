@@ -109,7 +109,7 @@ func (e *events) Resume(_ *schema.Request, from dialect.Deltas) {
 	}
 	w.Member("model", e.model)
 	if !e.completesText() {
-		w.Raw(nullFingerprint)
+		w.Raw(anyFingerprint)
 	}
 	w.Name("choices")
 	w.Array()

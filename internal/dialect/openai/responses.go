@@ -16,7 +16,8 @@ import (
 )
 
 // Responses speaks the Responses API towards backends that speak it themselves: requests
-// and answers pass as they are, apart from the name of the model.
+// and answers pass as they are, apart from the name of the model and members that the API
+// requires and the backend leaves out.
 var Responses = &dialect.Adapter{Refuse: refuseResponses, Call: callResponses, Reply: replyResponses, Events: eventsResponses}
 
 // refuseResponses refuses what is refused of every request: the gateway neither counts nor follows
@@ -50,6 +51,9 @@ func replyResponses(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	}
 	reply.Usage = schema.ReadUsage(root.Get("usage"))
 	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, jsonwrite.AppendText(nil, req.Model))
+	if !responses.IsWhole(root) {
+		reply.Edits = responses.EchoOf(req.Body.Root()).Complete(reply.Edits, root)
+	}
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
 	noteResponse(req.Passed, root)
 	return nil
@@ -64,7 +68,10 @@ func noteResponse(note func(id string), response jsonscan.Value) {
 
 // eventsResponses passes the events of a response on.
 func eventsResponses(req *schema.Request, body io.Reader) *dialect.Stream {
-	e := &responseEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: jsonwrite.AppendText(nil, req.Model), note: req.Passed}
+	e := &responseEvents{
+		EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: jsonwrite.AppendText(nil, req.Model), note: req.Passed,
+		request: req.Body.Root(),
+	}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Failure: e.failure}
 }
 
@@ -80,6 +87,11 @@ type responseEvents struct {
 	edits    []jsonscan.Edit
 	segments [][]byte
 	count    int64 // of events that went out
+
+	// request is the body of the request until the first event, which tells whether the
+	// backend leaves members of responses out. If it does, echo has what completes them.
+	request jsonscan.Value
+	echo    *responses.Echo
 
 	hasContent bool // an event had some
 }
@@ -132,7 +144,7 @@ func (e *responseEvents) write(event dialect.Event) error {
 		if err := e.inspect(root, name); err != nil {
 			return err
 		}
-		e.edits = dialect.RenameModel(e.edits[:0], root.Get("response"), e.model)
+		e.edits = e.complete(dialect.RenameModel(e.edits[:0], root.Get("response"), e.model), root.Get("response"))
 	} else {
 		e.edits = e.edits[:0]
 	}
@@ -144,6 +156,20 @@ func (e *responseEvents) write(event dialect.Event) error {
 	clear(e.segments)
 	e.hasContent = e.hasContent || e.contentIn(string(name), event.Data)
 	return nil
+}
+
+// complete adds the edits that give the response of an event what the backend left out.
+func (e *responseEvents) complete(edits []jsonscan.Edit, response jsonscan.Value) []jsonscan.Edit {
+	if e.count == 0 {
+		if !responses.IsWhole(response) {
+			e.echo = responses.EchoOf(e.request)
+		}
+		e.request = jsonscan.Value{}
+	}
+	if e.echo == nil {
+		return edits
+	}
+	return e.echo.Complete(edits, response)
 }
 
 // contentIn reports whether an event has content: a piece of something, or an item that is

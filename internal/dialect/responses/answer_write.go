@@ -14,60 +14,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// writeEcho writes the members of a response that repeat the request, with the values that
-// hold where the request has none.
-func writeEcho(w *jsonwrite.Writer, root jsonscan.Value) {
-	w.Literal(`"background":false`)
-	for _, m := range echoed {
-		w.Name(m.name)
-		if v := root.Get(m.name); v.Given() {
-			w.Raw(dialect.InOneLine(v))
-		} else {
-			w.Literal(m.without)
-		}
-	}
-}
-
-// echoOf returns the members of a response that repeat the request.
-func echoOf(root jsonscan.Value) []byte {
-	w := jsonwrite.Writer{Out: make([]byte, 0, sizeOfEcho(root))}
-	writeEcho(&w, root)
-	return w.Out
-}
-
-// sizeOfEcho returns about how long the members of a response are that repeat the request.
-func sizeOfEcho(root jsonscan.Value) int {
-	const without = 640
-	return without + len(root.Raw()) - len(root.Get("input").Raw())
-}
-
-// echoed are the members of a request that a response repeats, in their order, and what
-// it has where the request has none.
-var echoed = [...]struct {
-	name, without string
-}{
-	{"instructions", `null`},
-	{"max_output_tokens", `null`},
-	{"max_tool_calls", `null`},
-	{"metadata", `{}`},
-	{"model", `""`},
-	{"parallel_tool_calls", `true`},
-	{"previous_response_id", `null`},
-	{"prompt_cache_key", `null`},
-	{"reasoning", `{"effort":null,"summary":null}`},
-	{"safety_identifier", `null`},
-	{"service_tier", `null`},
-	{"store", `true`},
-	{"temperature", `null`},
-	{"text", `{"format":{"type":"text"}}`},
-	{"tool_choice", `"auto"`},
-	{"tools", `[]`},
-	{"top_logprobs", `0`},
-	{"top_p", `null`},
-	{"truncation", `"disabled"`},
-	{"user", `null`},
-}
-
 // The states of a response and of its items.
 const (
 	inProgress = "in_progress"
@@ -133,7 +79,7 @@ func (r *Request) endResponse(w *jsonwrite.Writer, o outcome) {
 	if r.echo != nil {
 		w.Raw(r.echo)
 	} else {
-		writeEcho(w, r.root)
+		writeEcho(w, r.root, r.hasBriefTools)
 	}
 	w.EndObject()
 }

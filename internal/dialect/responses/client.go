@@ -18,7 +18,7 @@ var fieldNames = jsonscan.NewNames("model", "input", "instructions", "previous_r
 	"conversation", "prompt", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens",
 	"max_tool_calls", "temperature", "top_p", "top_logprobs", "include", "text", "reasoning", "user",
 	"safety_identifier", "metadata", "truncation", "extra_body", "service_tier", "moderation",
-	"prompt_cache_key")
+	"prompt_cache_key", "presence_penalty", "frequency_penalty")
 
 // Parse reads the body of a request, as far as is needed before the request is routed.
 func Parse(req *schema.Request, body []byte) error {
@@ -66,6 +66,11 @@ func checkNumbers(root jsonscan.Value) error {
 	}
 	if err := schema.CheckNumber("top_p", root.Get("top_p"), 0, 1); err != nil {
 		return err
+	}
+	for _, name := range []string{"presence_penalty", "frequency_penalty"} {
+		if err := schema.CheckNumber(name, root.Get(name), -2, 2); err != nil {
+			return err
+		}
 	}
 	top := root.Get("top_logprobs")
 	if err := schema.CheckInteger("top_logprobs", top, 0); err != nil {

@@ -69,7 +69,7 @@ const maxKept = dialect.MaxEvent
 // NewStream returns a writer of the events of a response. It does not read the body of the
 // request later.
 func (r *Request) NewStream() *Stream {
-	r.echo, r.root = echoOf(r.root), jsonscan.Value{}
+	r.echo, r.root = r.repeated(), jsonscan.Value{}
 	return &Stream{req: r}
 }
 

@@ -57,7 +57,7 @@ func Read(root jsonscan.Value, past Past, room chat.Room) (*Request, error) {
 		return nil, err
 	}
 	r.req.Chat, r.req.Input = &r.Request, r.input.Out
-	r.req.tools = r.tools.named
+	r.req.tools, r.req.hasBriefTools = r.tools.named, r.tools.brief
 	return &r.req, r.room.Err
 }
 
@@ -260,6 +260,7 @@ func (r *reader) readSettings() error {
 		to  *jsonscan.Value
 	}{
 		{r.root.Get("temperature"), &r.Temperature}, {r.root.Get("top_p"), &r.TopP}, {r.root.Get("max_output_tokens"), &r.MaxTokens},
+		{r.root.Get("presence_penalty"), &r.PresencePenalty}, {r.root.Get("frequency_penalty"), &r.FrequencyPenalty},
 		{r.root.Get("text").Get("verbosity"), &r.Verbosity},
 	} {
 		if field.own.Given() {

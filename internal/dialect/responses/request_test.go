@@ -312,7 +312,7 @@ func FuzzRead(f *testing.F) {
 		if err := input.Parse([]byte("[" + string(got.Input) + "]")); err != nil {
 			t.Fatalf("%v in %s", err, got.Input)
 		}
-		repeated := string(echoOf(got.root))
+		repeated := string(got.repeated())
 		if err := echo.Parse([]byte("{" + repeated + "}")); err != nil || strings.ContainsAny(repeated, "\r\n") {
 			t.Fatalf("%v in %s", err, repeated)
 		}

@@ -43,9 +43,11 @@ type Request struct {
 
 	// root is the body of the request, of which the response repeats members. It is gone
 	// before a stream ends, for which echo has these members.
-	root  jsonscan.Value
-	echo  []byte
-	tools map[string]tool
+	root jsonscan.Value
+	echo []byte
+	// hasBriefTools says that a function lacks members that it has in a response.
+	hasBriefTools bool
+	tools         map[string]tool
 }
 
 const idPrefix = "resp_"

@@ -25,6 +25,7 @@ type toolList struct {
 	index   map[string]bool // the names of those that are offered
 	named   map[string]tool // those that are not functions of the same name
 	dropped []string        // the types of hosted tools that were left out
+	brief   bool            // one is a function that lacks members which it has in a response
 	inner   jsonscan.Document
 }
 
@@ -97,6 +98,7 @@ func (l *toolList) addNamespace(list jsonscan.Value, namespace string) *schema.E
 
 // addFunction adds a function.
 func (l *toolList) addFunction(t jsonscan.Value, namespace string) *schema.Error {
+	l.brief = l.brief || !hasAll(t, functionMembers[:])
 	return l.offer(t, namespace, false, chat.Tool{
 		Description: chat.Given(t.Get("description")), Schema: chat.Given(t.Get("parameters")), Strict: chat.Given(t.Get("strict")),
 	})

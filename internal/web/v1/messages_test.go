@@ -377,7 +377,7 @@ func TestModelsInTheShapeOfTheMessagesAPI(t *testing.T) {
 		object := gatewaytest.DecodeObject(t, reply.Body)
 		got := ""
 		for _, m := range object["data"].([]any) {
-			if gatewaytest.At(t, m, "type") != "model" || gatewaytest.At(t, m, "display_name") != gatewaytest.At(t, m, "id") || !strings.HasSuffix(gatewaytest.At(t, m, "created_at").(string), "Z") {
+			if gatewaytest.At(t, m, "type") != "model" || gatewaytest.At(t, m, "display_name") != gatewaytest.At(t, m, "id") || gatewaytest.At(t, m, "lifecycle") != "active" || !strings.HasSuffix(gatewaytest.At(t, m, "created_at").(string), "Z") {
 				t.Errorf("%v", m)
 			}
 			got += gatewaytest.At(t, m, "id").(string) + " "

@@ -122,10 +122,13 @@ type messagesModel struct {
 	ID          string `json:"id"`
 	DisplayName string `json:"display_name"`
 	CreatedAt   string `json:"created_at" format:"date-time"`
+	Lifecycle   string `json:"lifecycle" const:"active"`
 }
 
+// messagesModelOf returns a model as Anthropic's API shows it. A model that is listed can be
+// used, which that API calls active.
 func messagesModelOf(m model) messagesModel {
-	return messagesModel{"model", m.ID, m.ID, time.Unix(m.Created, 0).UTC().Format(time.RFC3339)}
+	return messagesModel{"model", m.ID, m.ID, time.Unix(m.Created, 0).UTC().Format(time.RFC3339), "active"}
 }
 
 // messagesModelPage is a page of the list of models.

@@ -1,0 +1,143 @@
+package responses
+
+import (
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+)
+
+// member is a member of a response, and what stands there where nothing else is said. Only
+// what may be null is null then: clients that hold the API to its schema refuse it elsewhere.
+type member struct{ name, without string }
+
+// echoed are the members of a request that a response repeats, in their order. Where the
+// request has none, the response has the API's own default.
+var echoed = [...]member{
+	{"frequency_penalty", `0`},
+	{"instructions", `null`},
+	{"max_output_tokens", `null`},
+	{"max_tool_calls", `null`},
+	{"metadata", `{}`},
+	{"model", `""`},
+	{"parallel_tool_calls", `true`},
+	{"presence_penalty", `0`},
+	{"previous_response_id", `null`},
+	{"prompt_cache_key", `null`},
+	{"reasoning", `{"effort":null,"summary":null}`},
+	{"safety_identifier", `null`},
+	{"service_tier", `"default"`},
+	{"store", `true`},
+	{"temperature", `1`},
+	{"text", `{"format":{"type":"text"}}`},
+	{"tool_choice", `"auto"`},
+	{"tools", `[]`},
+	{"top_logprobs", `0`},
+	{"top_p", `1`},
+	{"truncation", `"disabled"`},
+	{"user", `null`},
+}
+
+// writeEcho writes the members of a response that repeat the request. Some tools may lack
+// members if hasBriefTools is set.
+func writeEcho(w *jsonwrite.Writer, root jsonscan.Value, hasBriefTools bool) {
+	w.Literal(`"background":false`)
+	for _, m := range echoed {
+		w.Name(m.name)
+		writeEchoed(w, m.name, root.Get(m.name), m.without, hasBriefTools)
+	}
+}
+
+// writeEchoed writes the value that a response has because the request has one, or the
+// default.
+func writeEchoed(w *jsonwrite.Writer, name string, v jsonscan.Value, without string, hasBriefTools bool) {
+	switch {
+	case !v.Given():
+		w.Literal(without)
+	case name == "reasoning":
+		writeWith(w, v, "effort", "summary")
+	case name == "text":
+		writeText(w, v)
+	case name == "tools" && hasBriefTools:
+		writeTools(w, v)
+	default:
+		w.Raw(dialect.InOneLine(v))
+	}
+}
+
+// writeWith writes an object, with null for those of these members that it does not have.
+func writeWith(w *jsonwrite.Writer, object jsonscan.Value, names ...string) {
+	if object.Kind() != jsonscan.Object || hasAll(object, names) {
+		w.Raw(dialect.InOneLine(object))
+		return
+	}
+	w.Object()
+	for m := object.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		w.Name(string(m.RawKey()))
+		w.Raw(dialect.InOneLine(m))
+	}
+	for _, name := range names {
+		if object.Get(name).Kind() == jsonscan.Absent {
+			w.Name(name)
+			w.Literal("null")
+		}
+	}
+	w.EndObject()
+}
+
+// hasAll reports whether an object has all members of these names.
+func hasAll(object jsonscan.Value, names []string) bool {
+	for _, name := range names {
+		if object.Get(name).Kind() == jsonscan.Absent {
+			return false
+		}
+	}
+	return true
+}
+
+// writeText writes what a request says about texts, with the format that holds where it
+// names none.
+func writeText(w *jsonwrite.Writer, text jsonscan.Value) {
+	if text.Kind() != jsonscan.Object || text.Get("format").Given() {
+		w.Raw(dialect.InOneLine(text))
+		return
+	}
+	w.Object()
+	w.Literal(`"format":{"type":"text"}`)
+	for m := text.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		if string(m.Key()) != "format" {
+			w.Name(string(m.RawKey()))
+			w.Raw(dialect.InOneLine(m))
+		}
+	}
+	w.EndObject()
+}
+
+// writeTools writes the tools of a request. The schema requires more members of a function
+// than clients must send.
+func writeTools(w *jsonwrite.Writer, tools jsonscan.Value) {
+	var doc jsonscan.Document
+	w.Array()
+	for t := dialect.Rescan(&doc, tools).First(); t.Kind() != jsonscan.Absent; t = t.Next() {
+		if string(t.Get("type").Text()) == "function" {
+			writeWith(w, t, functionMembers[:]...)
+		} else {
+			w.Raw(dialect.InOneLine(t))
+		}
+	}
+	w.EndArray()
+}
+
+// functionMembers are the members that the schema requires of a function, but for its type
+// and name.
+var functionMembers = [...]string{"description", "parameters", "strict"}
+
+// repeated returns the members of a response that repeat the request.
+func (r *Request) repeated() []byte {
+	w := jsonwrite.Writer{Out: make([]byte, 0, sizeOfEcho(r.root))}
+	writeEcho(&w, r.root, r.hasBriefTools)
+	return w.Out
+}
+
+// sizeOfEcho returns about how long the members of a response are that repeat the request:
+// as long as the request without its input, and the defaults.
+func sizeOfEcho(root jsonscan.Value) int { return 768 + len(root.Raw()) - len(root.Get("input").Raw()) }
