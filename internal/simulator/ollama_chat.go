@@ -98,6 +98,7 @@ func (r *ollamaRequest) prompt() (p *prompt, problem string) {
 		p.wantsJSON = true
 	case format.Kind() == '{':
 		p.wantsJSON, p.jsonSchema = true, format
+		p.toolChoice.never = true // the text has this form, and a call would be another
 	default:
 		return nil, "invalid format: expected \"json\" or a JSON schema"
 	}

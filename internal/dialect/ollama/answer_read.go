@@ -24,6 +24,10 @@ type answerReader struct {
 	// something says that the model said anything.
 	something bool
 	logprobs  jsonwrite.Writer
+	// forced says that the text has the form of a call. Of a stream it is gathered until the
+	// last line.
+	forced bool
+	text   []byte
 }
 
 // answerLine are the members of a line.
@@ -63,6 +67,11 @@ func (r *answerReader) add(line *answerLine, to *chat.Answer) error {
 	}
 	if to.Created == 0 {
 		to.ID, to.Created = []byte(chat.IDPrefix+r.id), createdAt(line.created)
+	}
+	if r.forced {
+		if err := r.gather(line, choice); err != nil {
+			return err
+		}
 	}
 	generated, _ := dialect.TokenCount(line.eval)
 	r.something = r.something || len(choice.Text) > 0 || len(choice.Thinking) > 0 || generated > 0 || len(choice.Calls) > 0
@@ -197,12 +206,7 @@ func (r *answerReader) readCalls(calls jsonscan.Value, choice *chat.Choice) erro
 			return fmt.Errorf("%w: a tool call without a name", dialect.ErrInvalid)
 		}
 		if len(call.ID) == 0 {
-			// It is made of the answer's own, so that no other turn of the conversation has
-			// the same.
-			if r.id == "" {
-				r.id = rand.Text()
-			}
-			call.ID = strconv.AppendInt([]byte("call_"+r.id+"_"), r.calls, 10)
+			call.ID = r.callID()
 		}
 		var err error
 		if call.Arguments, err = readArguments(function.Get("arguments")); err != nil {
@@ -212,6 +216,15 @@ func (r *answerReader) readCalls(calls jsonscan.Value, choice *chat.Choice) erro
 		r.calls++
 	}
 	return nil
+}
+
+// callID returns an id for the next call. It is made of the answer's own, so that no other
+// turn of the conversation has the same.
+func (r *answerReader) callID() []byte {
+	if r.id == "" {
+		r.id = rand.Text()
+	}
+	return strconv.AppendInt([]byte("call_"+r.id+"_"), r.calls, 10)
 }
 
 // readArguments reads the arguments of a call.
@@ -246,9 +259,9 @@ func writeLogprobs(w *jsonwrite.Writer, logprobs jsonscan.Value) {
 }
 
 // decode reads an answer, which may be one object or the lines of a stream that ended.
-func decode(_ *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Answer) error {
+func decode(req *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Answer) error {
 	body = bytes.TrimPrefix(body, []byte(jsonscan.ByteOrderMark))
-	var r answerReader
+	r := answerReader{forced: isForcedBy(req)}
 	line, err := scanLine(doc, body)
 	if first, rest := nextLine(body); errors.Is(err, dialect.ErrInvalid) && len(rest) > 0 && isObject(first) {
 		for line, err = scanLine(doc, first); err == nil && !line.done && len(rest) > 0; line, err = scanLine(doc, first) {
@@ -281,8 +294,8 @@ func isObject(line []byte) bool {
 }
 
 // decodeStream reads a stream of lines.
-func decodeStream(_ *schema.Request, body io.Reader) dialect.Deltas {
-	return &deltas{lines: dialect.NewNDJSON(body)}
+func decodeStream(req *schema.Request, body io.Reader) dialect.Deltas {
+	return &deltas{answerReader: answerReader{forced: isForcedBy(req)}, lines: dialect.NewNDJSON(body)}
 }
 
 // deltas reads the lines of a stream.

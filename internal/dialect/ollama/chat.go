@@ -29,7 +29,7 @@ func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	body := newRequestWriter(req, to)
 	accept := body.stream(req)
 	for _, translate := range []func(*chat.Request) error{
-		body.format, body.think, body.tools, body.chatSettings,
+		body.force, body.format, body.think, body.tools, body.chatSettings,
 	} {
 		if err := translate(asked); err != nil {
 			return err
@@ -129,8 +129,8 @@ func thinkingOf(s *chat.Settings, levels bool) (string, error) {
 	return level, nil
 }
 
-// tools passes the functions on that the model may call. The dialect cannot
-// make the model call one; a choice of one function leaves only that one.
+// tools passes the functions on that the model may call. A choice of one function leaves
+// only that one.
 func (b *requestWriter) tools(asked *chat.Request) error {
 	if len(asked.Tools) == 0 {
 		if tools := asked.Other("tools"); tools.Given() && !tools.Empty() {

@@ -1,0 +1,101 @@
+package ollama
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Ollama cannot be told that the model must call a tool. It can be told the form of the text,
+// which it enforces while the model writes: so a call that is forced is asked for as a text
+// in the form of a call, and what comes is read as one.
+
+// isForced reports whether the model must call a tool.
+func isForced(asked *chat.Request) bool {
+	return len(asked.Tools) > 0 && (asked.ToolChoice.Mode == "required" || len(asked.ToolChoice.Name) > 0)
+}
+
+// isForcedBy reports whether the answer to a request must be a call.
+func isForcedBy(req *schema.Request) bool {
+	if req == nil || req.Door == schema.DoorCompletions {
+		return false
+	}
+	asked, err := req.Chat() // it was read when the call was written
+	return err == nil && isForced(asked)
+}
+
+// force gives the text the form of a call of one of the functions that may be called.
+func (b *requestWriter) force(asked *chat.Request) error {
+	if !isForced(asked) {
+		return nil
+	}
+	var forms [][]byte
+	for i := range asked.Tools {
+		tool := &asked.Tools[i]
+		if name := asked.ToolChoice.Name; tool.IsFunction && (len(name) == 0 || tool.Name.String() == name.String()) {
+			forms = append(forms, callForm(tool))
+		}
+	}
+	switch len(forms) {
+	case 0: // what is wrong is told with the tools
+	case 1:
+		b.top.Add("format", forms[0])
+	default:
+		b.top.Add("format", append(append([]byte(`{"anyOf":[`), bytes.Join(forms, []byte(","))...), "]}"...))
+	}
+	return nil
+}
+
+// callForm returns the schema of a call of a function. References in the schema of its
+// parameters would point to other places there, so that such parameters are any object.
+func callForm(tool *chat.Tool) []byte {
+	parameters := tool.Schema
+	if len(parameters) == 0 || parameters[0] != '{' || bytes.Contains(parameters, []byte(`"$ref"`)) {
+		parameters = []byte(`{"type":"object"}`)
+	}
+	var w jsonwrite.Writer
+	w.Open(`{"type":"object","properties":{"name":{"type":"string","enum":[`)
+	w.Escaped(tool.Name)
+	w.Close(`]},"arguments":`)
+	w.Out = append(w.Out, parameters...)
+	w.Close(`},"required":["name","arguments"]}`)
+	return w.Out
+}
+
+// gather keeps the text of a line for the last one, with which it becomes a call.
+func (r *answerReader) gather(line *answerLine, choice *chat.Choice) error {
+	r.text = append(r.text, choice.Text...)
+	if len(r.text) > dialect.MaxEvent {
+		return fmt.Errorf("%w: it is too long", dialect.ErrInvalid)
+	}
+	choice.Text = nil
+	if line.done {
+		choice.Text = r.text
+		r.readForced(choice)
+	}
+	return nil
+}
+
+// readForced reads a text in the form of a call as one, if it is one: a text that a limit
+// has cut stays what it is.
+func (r *answerReader) readForced(choice *chat.Choice) {
+	if r.calls > 0 || len(choice.Text) == 0 {
+		return
+	}
+	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	if doc.Parse(chat.Unescape(choice.Text)) != nil {
+		return
+	}
+	name, arguments := chat.TextOf(doc.Root().Get("name")), doc.Root().Get("arguments")
+	if len(name) == 0 || arguments.Kind() != jsonscan.Object {
+		return
+	}
+	choice.Calls = append(choice.Calls, chat.ToolCall{Index: r.calls, ID: r.callID(), Name: name, Arguments: chat.Escape(dialect.CompactObject(arguments))})
+	choice.Text = nil
+	r.calls++
+}
