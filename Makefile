@@ -157,6 +157,10 @@ way: ## Count the packages and files that one request runs through, with a binar
 test-agents: build $(AGENTS)/node_modules/.package-lock.json ## Run Claude Code and Codex (800 MB, from npm) against the binary, on a scripted backend in each dialect
 	@cd $(AGENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec
 
+.PHONY: test-suites
+test-suites: build ## Run suites that others wrote for the APIs (from PyPI and npm) against the binary
+	@PATCHBAY_BIN=$(CURDIR)/$(BINARY) SUITES_DIR=$(CURDIR)/bin/suites python3 test/suites/run.py
+
 # One of the linters is go vet, which therefore is no step of its own. golangci-lint is
 # built from source, 934 packages, which takes two cores longer than the tests: so it is
 # no step of test.
