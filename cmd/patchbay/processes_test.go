@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -160,4 +161,110 @@ processes: {talks: {command: [sh, -c, "echo what it says; sleep 1000"], ready: "
 		t.Errorf("stops: %d %s", got.Status, got.Body)
 	}
 	c.waitFor("process talks stopped")
+}
+
+// laptop is the configuration of a host with several models of which one fits.
+func laptop(t *testing.T, names ...string) string {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("processes:\n")
+	for _, name := range names {
+		fmt.Fprintf(&text, "  %s: %s\n", name, demoProcess(t, ", group: gpu"))
+	}
+	text.WriteString("services:\n  chat:\n    health-check: {interval: 1s}\n    instances:\n")
+	for _, name := range names {
+		fmt.Fprintf(&text, "      - {name: %s, process: %s, upstream-model: demo-chat}\n", name, name)
+	}
+	return text.String()
+}
+
+// TestEveryModelOfALaptopAnswers asks for models of which one fits into memory, one after
+// the other and several at once.
+func TestEveryModelOfALaptopAnswers(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	file := filepath.Join(t.TempDir(), "patchbay.yaml")
+	gatewaytest.WriteFile(t, file, laptop(t, names...))
+	c := serving(t, "--config", file, "--data-dir", t.TempDir())
+	chat := func(model string) gatewaytest.Reply {
+		return c.ask(http.MethodPost, "/v1/chat/completions", `{"model":"`+model+`","messages":[{"role":"user","content":"Hello"}]}`)
+	}
+	running := func() (ready []string) {
+		for _, name := range names {
+			if state := c.process(name).State; state == processes.Ready || state == processes.Starting || state == processes.Stopping {
+				ready = append(ready, name)
+			}
+		}
+		return ready
+	}
+	for _, name := range []string{"a", "b", "b", "a"} {
+		if got := chat(name); got.Status != http.StatusOK {
+			t.Fatalf("%s: %d %s", name, got.Status, got.Body)
+		}
+		if now := running(); len(now) != 1 || now[0] != name {
+			t.Errorf("after a request for %s these run: %v", name, now)
+		}
+	}
+	var clients sync.WaitGroup
+	for n := range 12 {
+		clients.Go(func() {
+			if got := chat(names[n%len(names)]); got.Status != http.StatusOK {
+				t.Errorf("%s: %d %s", names[n%len(names)], got.Status, got.Body)
+			}
+		})
+	}
+	clients.Wait()
+	// A server that does not run is no failing backend.
+	if got := c.ask(http.MethodGet, "/actuator/health", ""); got.Status != http.StatusOK || strings.Contains(got.Body, "DOWN") {
+		t.Errorf("health: %d %s", got.Status, got.Body)
+	}
+	if err := syscall.Kill(c.process(running()[0]).PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names { // one of which has just died
+		if got := chat(name); got.Status != http.StatusOK && got.Status != http.StatusBadGateway {
+			t.Errorf("%s: %d %s", name, got.Status, got.Body)
+		}
+		if got := chat(name); got.Status != http.StatusOK {
+			t.Errorf("%s: %d %s", name, got.Status, got.Body)
+		}
+	}
+}
+
+// TestInstancesNameProcessesOfTheFile adds instances by the API, and asks for a model whose
+// process cannot be started.
+func TestInstancesNameProcessesOfTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "patchbay.yaml")
+	gatewaytest.WriteFile(t, file, "processes:\n  a: "+demoProcess(t, "")+
+		"\n  broken: {command: [no-such-program, $PORT]}\nservices: {chat: {instances: [{name: broken, process: broken}]}}\n")
+	c := serving(t, "--config", file, "--data-dir", t.TempDir())
+	add := func(process string) gatewaytest.Reply {
+		return c.ask(http.MethodPost, gatewaytest.AddInstancePath+"chat",
+			`{"name":"m","baseUrl":"http://`+process+`.process","process":"`+process+`","upstreamModel":"demo-chat"}`)
+	}
+	if got := add("x"); got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "the section processes of the configuration file has none of this name") {
+		t.Errorf("one that the file does not have: %d %s", got.Status, got.Body)
+	}
+	if got := c.ask(http.MethodPost, gatewaytest.AddInstancePath+"chat", `{"name":"m","baseUrl":"http://a.process"}`); got.Status != http.StatusBadRequest {
+		t.Errorf("an address of a process without it: %d %s", got.Status, got.Body)
+	}
+	if got := add("a"); got.Status != http.StatusCreated {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	chat := func(model string) gatewaytest.Reply {
+		return c.ask(http.MethodPost, "/v1/chat/completions", `{"model":"`+model+`","messages":[{"role":"user","content":"Hello"}]}`)
+	}
+	if got := chat("m"); got.Status != http.StatusOK {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	if got := chat("broken"); got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "could not be started") || strings.Contains(got.Body, "no-such-program") {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	if got := c.process("broken"); got.State != processes.Failed || !strings.Contains(got.Reason, "no-such-program was not found in PATH") {
+		t.Errorf("%+v", got)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	gatewaytest.WriteFile(t, bad, "processes: {qwen: {command: [true, $PORT]}}\nservices: {chat: {instances: [{name: m, process: qwem}]}}\n")
+	if code, _, stderr := runHere(t, "check", bad); code != exitConfig || !strings.Contains(stderr, `bad.yaml:2:`) || !strings.Contains(stderr, `did you mean "qwen"?`) {
+		t.Errorf("%d %s", code, stderr)
+	}
 }

@@ -52,7 +52,8 @@ type Instance struct {
 	// Hash is made from the ID, the same in every process.
 	Hash uint64
 
-	policy Policy
+	policy  Policy
+	process Process // nil where the gateway does not run the server
 	// key and headers are the secrets as they are sent.
 	key     string
 	headers map[string]string
@@ -71,6 +72,8 @@ type Policy struct {
 	Resolve Resolver
 	// Proxies are those that the environment names.
 	Proxies transport.Proxies
+	// Processes finds the processes of the gateway; nil means that there are none.
+	Processes Processes
 }
 
 // State is the part of an instance that changes and outlives edits of the
@@ -111,20 +114,13 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 		return nil, err
 	}
 	key, headers, fault := secretsOf(settings, policy.Resolve)
-	target, err := kind.Target(service, dialect.Endpoint{
-		BaseURL:              settings.BaseURL,
-		Path:                 settings.Path,
-		APIVersion:           settings.APIVersion,
-		APIKey:               key,
-		Model:                settings.UpstreamModel,
-		Headers:              headers,
-		ForwardAuthorization: settings.ForwardAuthorization,
-		Responses:            settings.Responses,
-	})
+	process, dialled, away := settings.process(policy.Processes)
+	fault = cmp.Or(fault, away)
+	target, err := kind.Target(service, endpointOf(dialled, key, headers))
 	if err != nil {
 		return nil, err
 	}
-	origin, err := settings.origin(kind, policy.Proxies)
+	origin, err := dialled.origin(kind, policy.Proxies)
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +155,7 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 		policy:       policy,
 		key:          key,
 		headers:      headers,
+		process:      process,
 		State:        state,
 	}, nil
 }
@@ -257,10 +254,14 @@ func (i *Instance) Join(f *fleet.Fleet) {
 	i.engine.Store(f.Instance(strings.TrimRight(i.Settings.BaseURL, "/"), cmp.Or(i.Settings.UpstreamModel, i.Settings.Name)))
 }
 
+// HasProcess reports whether the gateway runs the server of the instance.
+func (i *Instance) HasProcess() bool { return i.process != nil }
+
 // Permit is the right to make one call to an instance.
 type Permit struct {
 	breaker breaker.Permit
 	spent   ratelimit.Spent // of the instance's own limit
+	process func()          // lets go of the process that the call uses, nil where there is none
 }
 
 // Acquire takes the instance for one call; false means that it is no longer
@@ -306,6 +307,9 @@ func (i *Instance) Limit(now time.Time) ratelimit.Decision {
 
 // Return gives a permit back with which no call was made.
 func (i *Instance) Return(permit Permit, now time.Time) {
+	if permit.process != nil {
+		permit.process()
+	}
 	permit.spent.Return(now)
 	i.Breaker.Done(permit.breaker, breaker.Cancelled, now)
 	i.inFlight.Add(-1)
@@ -327,6 +331,9 @@ func (i *Instance) Answered(permit Permit, now time.Time) Permit {
 
 // Release ends a call.
 func (i *Instance) Release(permit Permit, outcome breaker.Outcome, now time.Time) {
+	if permit.process != nil {
+		permit.process()
+	}
 	i.inFlight.Add(-1)
 	counted := outcome
 	if outcome.Failed() {
@@ -360,7 +367,12 @@ func (s *State) Well() bool {
 }
 
 // Label names the instance in metrics: without scheme, path and credentials.
-func (i *Instance) Label() string { return i.Settings.Name + "@" + i.Origin.Addr() }
+func (i *Instance) Label() string {
+	if i.process != nil {
+		return i.Settings.Name + "@" + i.Settings.Process + processHost // whose port changes
+	}
+	return i.Settings.Name + "@" + i.Origin.Addr()
+}
 
 // Took adds the time that an ended call took.
 func (s *State) Took(d time.Duration) { s.busy.Add(int64(d)) }

@@ -33,6 +33,8 @@ type Settings struct {
 	// lists them.
 	Models  Models `json:"models" doc:"In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*."`
 	BaseURL string `json:"baseUrl" required:"true" example:"http://127.0.0.1:11434"`
+	// Process names the process of the gateway that is the server of the instance.
+	Process string `json:"process" doc:"The process of the gateway's configuration file that is the server of the instance, started for requests. The baseUrl is http://NAME.process then, wherever the process listens."`
 	Path    string `json:"path" doc:"Replaces the path that the adapter would call; empty leaves it."`
 	// APIVersion is the query parameter api-version of every call; empty means that
 	// of the kind, which most do not have.
@@ -165,6 +167,7 @@ func (s Settings) Check(report func(path, message string)) {
 	if s.MaxConcurrency < 0 {
 		report("maxConcurrency", "must not be negative")
 	}
+	s.checkProcess(report)
 	s.checkHeaders(report)
 	s.checkReach(report)
 }

@@ -65,6 +65,9 @@ type Document struct {
 	// the document uses for its own services or lists in security.references. It is nil
 	// where the document was not read.
 	Resolve backend.Resolver `json:"-"`
+	// Runs finds the processes that the gateway runs for instances. It is nil where the
+	// document is not that of a gateway.
+	Runs backend.Processes `json:"-"`
 }
 
 // CurrentFormat is the format that this release reads. It grows when a setting changes its meaning.

@@ -60,6 +60,11 @@ func Load(src Source) (*Loaded, error) {
 	decoder := newDecoder(&problems)
 	decoder.decode(root, "", reflect.ValueOf(document).Elem())
 	document.Quota.Normalize()
+	for _, service := range document.Services {
+		for i := range service.Instances {
+			service.Instances[i].CompleteProcess()
+		}
+	}
 	document.Resolve = decoder.limitReferences(resolver, document).Resolve
 	for _, problem := range document.withSecrets().Validate(src.KnownAdapter) {
 		decoder.locate(problem)

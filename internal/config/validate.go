@@ -67,10 +67,25 @@ func (d *Document) ValidateServices(known AdapterCheck) Problems {
 	var problems Problems
 	for _, serviceType := range schema.ServiceTypes() {
 		if service, configured := d.Services[serviceType]; configured {
-			service.Check(serviceType, known, problems.under("services."+Kebab(serviceType.String())))
+			report := problems.under("services." + Kebab(serviceType.String()))
+			service.Check(serviceType, known, report)
+			d.checkProcessesOf(service, report)
 		}
 	}
 	return problems
+}
+
+// checkProcessesOf reports instances that name a process which the file does not have.
+func (d *Document) checkProcessesOf(service Service, report func(path, message string)) {
+	for i, instance := range service.Instances {
+		if _, known := d.Processes[instance.Process]; instance.Process != "" && !known {
+			message := "the section processes of the configuration file has none of this name"
+			if names := slices.Sorted(maps.Keys(d.Processes)); len(names) > 0 {
+				message += suggest(instance.Process, names)
+			}
+			report(indexed("instances", i)+".process", message)
+		}
+	}
 }
 
 // under returns a callback for the settings below a path.

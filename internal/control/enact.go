@@ -206,7 +206,7 @@ func validate(doc *config.Document) error {
 func validateStored(doc *config.Document) error {
 	problems := slices.DeleteFunc(doc.ValidateServices(kinds.Check), func(p config.Problem) bool {
 		_, setting, isInstance := strings.Cut(p.Path, "].")
-		return isInstance && (setting == "name" || setting == "path" || setting == "api-key" || strings.HasPrefix(setting, "headers["))
+		return isInstance && (setting == "name" || setting == "process" || setting == "path" || setting == "api-key" || strings.HasPrefix(setting, "headers["))
 	})
 	if len(problems) > 0 {
 		return problems

@@ -37,6 +37,9 @@ type group struct {
 // backends asks every backend for its models.
 func (e *examination) backends(ctx context.Context) []Finding {
 	groups := e.groups()
+	if len(groups) == 0 && len(e.Document.Processes) > 0 {
+		return nil // the servers of all instances are processes
+	}
 	if len(groups) == 0 {
 		return []Finding{warn("backends", "add some: patchbay add http://HOST:PORT, or services.chat.instances in the file", "no instances are configured")}
 	}
@@ -62,7 +65,7 @@ func (e *examination) groups() []group {
 	for _, serviceType := range schema.ServiceTypes() {
 		service := e.Document.Services[serviceType]
 		for _, instance := range service.Instances {
-			if !instance.Enabled {
+			if !instance.Enabled || instance.Process != "" {
 				continue
 			}
 			adapter := cmp.Or(instance.Adapter, service.Adapter)

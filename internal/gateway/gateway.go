@@ -209,8 +209,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	if g.id, err = gatewayID(g.Store.Data()); err != nil {
 		return err
 	}
-	g.processes = processes.New(g.Document.Processes, g.Document.Limits.ProcessMemory, processes.Options{Log: logs.Named(g.log, "processes")})
-	opened.add(g.processes.Close)
+	g.openProcesses(opened)
 	g.Cluster = g.newCluster(time.Now())
 	g.Shared = g.newShared()
 	opened.add(g.Shared.Close)

@@ -29,6 +29,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 		g.log.Error("the configuration file has mistakes; the running configuration stays", "error", err)
 		return
 	}
+	doc.Runs = g.runs(doc)
 	changed, err := g.Control.Reload(ctx, doc)
 	switch {
 	case errors.Is(err, control.ErrUnavailable):

@@ -18,7 +18,7 @@ import (
 
 const (
 	maxProcesses = 256
-	maxName      = 64
+	maxName      = 63 // as in a host, which a name is part of
 	maxArguments = 1024
 	maxRestarts  = 100
 	// portWord stands for the port of a process in its command, its environment and its
@@ -78,7 +78,7 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		at := "[" + strconv.Quote(name) + "]"
-		if len(name) > maxName || strings.ContainsFunc(name, isNotInName) || strings.Trim(name, ".") == "" {
+		if len(name) > maxName || strings.ContainsFunc(name, isNotInName) || slices.Contains(strings.Split(name, "."), "") {
 			report(at, fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores", maxName))
 		}
 		s[name].check(func(path, message string) { report(at+"."+path, message) })

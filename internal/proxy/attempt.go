@@ -87,6 +87,13 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 	if err := a.addHeaders(ctx); err != nil {
 		return a.classifier().classify(err, false)
 	}
+	to := &a.instance.Origin
+	if a.instance.HasProcess() {
+		var failed *fault
+		if to, failed = a.awaitProcess(ctx); failed != nil {
+			return failed
+		}
+	}
 	limits := &a.instance.Timeouts
 	if limits.Total > 0 {
 		ctx, a.cancel = context.WithTimeoutCause(ctx, limits.Total.Std(), errTotal)
@@ -97,7 +104,7 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		firstByte = min(firstByte, firstToken)
 	}
 	a.sent = time.Now()
-	response, err := a.proxy.client.Send(ctx, &a.instance.Origin, &a.out, transport.Timeouts{
+	response, err := a.proxy.client.Send(ctx, to, &a.out, transport.Timeouts{
 		Connect:   limits.Connect.Std(),
 		FirstByte: firstByte,
 		Idle:      limits.Idle.Std(),

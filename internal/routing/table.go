@@ -233,13 +233,14 @@ func (t *Table) compileService(serviceType schema.ServiceType, doc *config.Docum
 		s.Limiter = ratelimit.New(scoped(policy.RateLimit, ratelimit.PerService), now)
 	}
 	shared := backend.Policy{
-		Adapter:  policy.Adapter,
-		Breaker:  policy.CircuitBreaker,
-		Limit:    policy.RateLimit,
-		Timeouts: policy.Timeouts.Or(doc.Limits.Timeouts()),
-		Changes:  s.Changes,
-		Resolve:  doc.Resolve,
-		Proxies:  transport.EnvironmentProxies(),
+		Adapter:   policy.Adapter,
+		Breaker:   policy.CircuitBreaker,
+		Limit:     policy.RateLimit,
+		Timeouts:  policy.Timeouts.Or(doc.Limits.Timeouts()),
+		Changes:   s.Changes,
+		Resolve:   doc.Resolve,
+		Proxies:   transport.EnvironmentProxies(),
+		Processes: doc.Runs,
 	}
 	for n, settings := range policy.Instances {
 		instances := []backend.Settings{settings}
