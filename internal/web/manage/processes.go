@@ -18,6 +18,9 @@ type Processes interface {
 	Stop(name string) error
 }
 
+// processView is a process as JSON.
+type processView struct{ processes.View }
+
 // processDetail is one process with what it wrote.
 type processDetail struct {
 	processes.View
@@ -26,7 +29,11 @@ type processDetail struct {
 
 // Processes answers GET /api/processes.
 func (a *API) Processes(q *Request) (Reply, error) {
-	all, err := list(q, a.options.Processes.List())
+	var views []processView
+	for _, view := range a.options.Processes.List() {
+		views = append(views, processView{view})
+	}
+	all, err := list(q, views)
 	return Reply{message: "The processes that this gateway runs.", data: all}, err
 }
 
@@ -70,7 +77,7 @@ func (a *API) changeProcess(q *Request, done string, change func(string) error) 
 	if err != nil {
 		return Reply{}, noProcess(q)
 	}
-	return Reply{message: message, change: "process " + name + " " + done, data: view}, nil
+	return Reply{message: message, change: "process " + name + " " + done, data: processView{view}}, nil
 }
 
 func noProcess(q *Request) error {

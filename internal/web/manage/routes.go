@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/processes"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/explain"
@@ -137,16 +136,16 @@ func (t *routeTable) addProcesses() {
 	a := t.api
 	t.tag = "Processes"
 	t.unversioned("GET /api/processes", access.ReadProcesses, a.Processes, web.Operation{
-		Summary: "The model servers that this gateway runs on its own host, from its configuration file", Query: pageQuery{}, Reply: listOf[processes.View]{},
+		Summary: "The model servers that this gateway runs on its own host, from its configuration file", Query: pageQuery{}, Reply: listOf[processView]{},
 	})
 	t.unversioned("GET /api/processes/{name}", access.ReadProcesses, a.Process, web.Operation{
 		Summary: "One process, and for administrators the last lines that it wrote", Reply: processDetail{}, Errors: []int{http.StatusNotFound},
 	})
 	t.unversioned("POST /api/processes/{name}/start", access.ManageProcesses, a.StartProcess, web.Operation{
-		Summary: "Start a process, or try one again that has failed; the reply does not wait until it is ready", Reply: processes.View{}, Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
+		Summary: "Start a process, or try one again that has failed; the reply does not wait until it is ready", Reply: processView{}, Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
 	})
 	t.unversioned("POST /api/processes/{name}/stop", access.ManageProcesses, a.StopProcess, web.Operation{
-		Summary: "Stop a process, also one that requests use; the next request starts it again", Reply: processes.View{}, Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
+		Summary: "Stop a process, also one that requests use; the next request starts it again", Reply: processView{}, Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
 	})
 }
 
