@@ -79,6 +79,7 @@ var packageOrder = []string{
 	"internal/fleet/fleettest",
 	"internal/prompts",
 	"internal/scatter",
+	"internal/hedge",
 	"internal/transport",
 	"internal/backend",
 	"internal/balance",
