@@ -21,6 +21,10 @@ const maxTries = 4
 // shared.
 const maxMerged = 16
 
+// GivenUp is the code of an attempt that the gateway ended because it was not needed any more:
+// another instance answered sooner, or another part of the request failed.
+const GivenUp = "given_up"
+
 // maxObstacles is how many ways there are to be passed over, and one for those
 // that are not.
 const maxObstacles = 9
@@ -98,6 +102,8 @@ type Record struct {
 	// Resumed counts how often another instance went on with an answer that broke off after
 	// content was sent.
 	Resumed int
+	// Hedge is what became of a second call that was due because the first was slow.
+	Hedge metrics.Hedged
 	// Attempts counts all of them; Described returns the latest. Most requests have
 	// one, so that the others are kept apart: records are copied and kept in numbers.
 	Attempts int
@@ -194,6 +200,20 @@ func (c *Record) Merge(part *Record) {
 	if c.several = all[max(0, len(all)-maxMerged):]; c.Attempts == 1 {
 		c.several = nil
 	}
+}
+
+// MergeLost adds the attempts of a second call whose answer was not used. The latest attempt
+// stays the latest.
+func (c *Record) MergeLost(part *Record) {
+	if part.Attempts == 0 {
+		return
+	}
+	own := c.Described()
+	last := own[len(own)-1]
+	all := append(append(make([]Try, 0, maxTries), own[:len(own)-1]...), part.Described()...)
+	all = append(all, last)
+	c.Attempts += part.Attempts
+	c.several = all[max(0, len(all)-maxMerged):]
 }
 
 // Forget removes the attempt that was added last, because no call was made.

@@ -127,6 +127,13 @@ func (r *Recorder) Resumed(service schema.ServiceType, how metrics.Resumed) {
 	}
 }
 
+// Hedged counts a second call that was due.
+func (r *Recorder) Hedged(service schema.ServiceType, how metrics.Hedged) {
+	if r != nil {
+		r.counts.Hedged(service, how)
+	}
+}
+
 // HTTP counts an HTTP request. Path and status only choose among fixed series.
 func (r *Recorder) HTTP(path string, status int, took time.Duration) {
 	if r != nil {

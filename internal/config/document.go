@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/hedge"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
@@ -159,7 +160,9 @@ type Service struct {
 	HealthCheck    backend.HealthSettings `json:"healthCheck"`
 	Queue          queue.Settings         `json:"queue"`
 	// Split says which requests several instances share.
-	Split    scatter.Settings `json:"split,omitzero"`
+	Split scatter.Settings `json:"split,omitzero"`
+	// Hedge says whether a second instance is asked when the first is slow.
+	Hedge    hedge.Settings   `json:"hedge,omitzero"`
 	Timeouts backend.Timeouts `json:"timeouts"`
 	// Streams says what becomes of streams that break off.
 	Streams resume.Settings `json:"streams,omitzero"`

@@ -114,6 +114,7 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 	s.Queue.Check(within("queue.", report))
 	s.Split.Check(serviceType, within("split.", report))
 	s.Streams.Check(within("streams.", report))
+	s.Hedge.Check(serviceType, within("hedge.", report))
 
 	first := make(map[string]int, len(s.Instances))
 	for i, instance := range s.Instances {

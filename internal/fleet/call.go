@@ -194,6 +194,27 @@ func (c *Call) Abort(now time.Time) {
 	}
 }
 
+// GiveUp says that the call was given up because another instance answered sooner. How long
+// it would have taken is not known. One that took longer than was expected counts as if it
+// had been half way: else an instance that has become slow would look faster than it is for
+// as long as others answer in its place. A nil Call has nothing to give up.
+func (c *Call) GiveUp(now time.Time) {
+	if c == nil {
+		return
+	}
+	f := c.Instance.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.stage == ended || c.epoch != c.Instance.host.epoch {
+		return
+	}
+	at := f.clock(now)
+	if took := at - c.sent; c.stage == waits && !c.whole && took > c.Estimate.Expected {
+		c.learn(2*took, 0, 0)
+	}
+	c.finish(at)
+}
+
 // finish ends the call in the books.
 func (c *Call) finish(now float64) {
 	if c.stage == waits {

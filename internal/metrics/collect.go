@@ -88,6 +88,9 @@ func (s *scrape) service(service schema.ServiceType) {
 			s.value(famResumed, float64(series.resumed[how].Value()), name, label)
 		}
 	}
+	for how := HedgeWon; int(how) < hedgedCount; how++ {
+		s.value(famHedges, float64(series.hedges[how].Value()), name, how.String())
+	}
 	for _, what := range [...]Cached{CacheHit, CacheMiss, CacheBypass, CacheShared} {
 		if service == schema.Chat || service == schema.Embedding || service == schema.Rerank {
 			s.value(famCached, float64(series.cached[what].Value()), name, what.String())

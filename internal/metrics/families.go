@@ -55,6 +55,7 @@ const (
 	famSplit
 	famPieces
 	famResumed
+	famHedges
 	famQueueWait
 	famQueueWaitMax
 	famQueueLength
@@ -168,6 +169,7 @@ var families = [familyCount]Family{
 	famFallbacks:         {"model_router_fallbacks_total", "model.router.fallbacks.total", "Requests that another model took over, by the reason why the one before could not serve them.", "requests", CategoryRequest, onReason, counter},
 	famSplit:             {"model_router_split_requests_total", "model.router.split.requests.total", "Requests that several instances shared.", "requests", CategoryRequest, onService, counter},
 	famPieces:            {"model_router_split_pieces_total", "model.router.split.pieces.total", "Pieces into which such requests were split; divided by the requests, how many shared one.", "requests", CategoryRequest, onService, counter},
+	famHedges:            {"model_router_hedges_total", "model.router.hedges.total", "Second calls that were due because the first took longer than such calls do: won (it answered first), lost (the first did), refused (it was not made: 5 % of the calls had one, the pool was busy, or it costs money).", "requests", CategoryRequest, []string{"service", "result"}, counter},
 	famQueueWait:         {"model_router_queue_wait_seconds", "model.router.queue.wait", "Time that requests waited for a slot, of those that had to, whether or not they got one.", "seconds", CategoryRequest, onService, histogram},
 	famQueueWaitMax:      {"model_router_queue_wait_seconds_max", "model.router.queue.wait.max", "Longest wait for a slot since the start.", "seconds", CategoryRequest, onService, gauge},
 	famQueueLength:       {"model_router_queue_length", "model.router.queue.length", "Requests that wait for a slot now.", "requests", CategoryRequest, onService, gauge},

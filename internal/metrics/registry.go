@@ -86,6 +86,13 @@ func (r *Registry) Resumed(service schema.ServiceType, how Resumed) {
 	}
 }
 
+// Hedged counts a second call that was due.
+func (r *Registry) Hedged(service schema.ServiceType, how Hedged) {
+	if r.On() {
+		r.services[service].hedges[how].Add(1)
+	}
+}
+
 // HTTP counts an HTTP request. Path and status only choose among fixed series.
 func (r *Registry) HTTP(path string, status int, took time.Duration) {
 	if !r.On() {

@@ -185,6 +185,24 @@ const (
 
 var resumedNames = [resumedCount]string{"restarted", "continued", "aligned", "ended"}
 
+// Hedged is what became of a second call that was due because the first was slow.
+type Hedged uint8
+
+// What becomes of second calls.
+const (
+	HedgeNone    Hedged = iota // none was due
+	HedgeWon                   // it answered first
+	HedgeLost                  // the first call answered first
+	HedgeRefused               // it was not made
+
+	hedgedCount = int(HedgeRefused) + 1
+)
+
+var hedgedNames = [hedgedCount]string{"", "won", "lost", "refused"}
+
+// String returns the word for it, empty where none was due.
+func (h Hedged) String() string { return hedgedNames[h] }
+
 var shedNames = [shedCount]string{"overload", "no_slot", "queue_full", "queue_timeout"}
 
 // Instance is the series of one instance. It lives as long as the instance's
@@ -257,6 +275,7 @@ type Service struct {
 	// split counts requests that several instances shared, and pieces their calls.
 	split, pieces Counter
 	resumed       [resumedCount]Counter
+	hedges        [hedgedCount]Counter // by Hedged
 	cached        [cachedCount]Counter
 	queueWait     Histogram
 	overhead      Histogram

@@ -19,6 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/hedge"
 	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/queue"
@@ -76,6 +77,8 @@ type Pool struct {
 	Limiter *ratelimit.Limiter
 	// Queue is where requests wait while all slots of the pool are taken.
 	Queue *queue.Queue
+	// Watch knows how long calls take, nil where they are not hedged.
+	Watch *hedge.Watch
 
 	// latestTag is what callers may write behind the name; empty if nothing.
 	latestTag string
@@ -306,6 +309,7 @@ func (p *Pool) inherit(before *Pool, now time.Time) {
 	policy := &p.Service.Policy
 	p.Balancer, p.Strategy = balance.New(policy.LoadBalancer, len(p.Instances)), policy.LoadBalancer.String()
 	p.Soonest, _ = p.Balancer.(*balance.Soonest)
+	p.inheritWatch(before)
 	if before == nil {
 		p.Limiter = ratelimit.New(scoped(policy.RateLimit, ratelimit.PerModel), now)
 		p.Queue = queue.New()
@@ -315,6 +319,23 @@ func (p *Pool) inherit(before *Pool, now time.Time) {
 	if was := before.share(); was > 0 && before.Service.Policy.LoadBalancer == policy.LoadBalancer {
 		balance.Carry(p.Balancer, before.Balancer, p.slotsIn(before), float64(p.share())/float64(was))
 	}
+}
+
+// inheritWatch gives a pool whose calls are hedged what is known of their times.
+func (p *Pool) inheritWatch(before *Pool) {
+	if !p.Service.Policy.Hedge.Enabled {
+		return
+	}
+	if before == nil || before.Watch == nil {
+		p.Watch = hedge.NewWatch()
+		return
+	}
+	ids := make([]string, len(p.Instances))
+	for n, i := range p.Instances {
+		ids[n] = i.ID
+	}
+	p.Watch = before.Watch
+	p.Watch.Keep(ids)
 }
 
 // hasQueue reports whether requests may wait for a slot of the pool.

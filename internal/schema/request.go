@@ -61,6 +61,16 @@ func (r *Request) Reset() {
 	*r = Request{Body: r.Body}
 }
 
+// Copy returns a request that shares the body, or the form, and can be read beside this one
+// by another goroutine, as long as neither is reset. The function guards the memory for
+// bodies, from which both take.
+func (r *Request) Copy(reserve func(bytes int) error) *Request {
+	c := *r
+	c.Body.Reserve = reserve
+	c.chat, c.isRead, c.failed = nil, false, nil
+	return &c
+}
+
 // ReserveCopy reserves the memory for a copy of the request in another dialect.
 // Of several attempts only the first, or what a later one needs more, counts.
 func (r *Request) ReserveCopy(bytes int) error {
