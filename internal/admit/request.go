@@ -15,7 +15,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/allowance"
-	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/prices"
@@ -59,8 +58,6 @@ type Request struct {
 	limited bool // the limits have counted the request
 	taken   taken
 	lost    lost // see Spend
-	// again is what was reserved for a second call of the same, nil for none.
-	again *budget.Charge
 	// barred is why the model that was asked for may not serve the request, although one
 	// that takes over from it may.
 	barred  func() error
@@ -184,7 +181,6 @@ func (r *Request) Settle(reported schema.Usage, complete, answered bool) {
 	r.ticket.SettleCost(counted, int64(r.Record.Cost))
 	r.taken.use.Settle(spent.Total, time.Now())
 	r.taken.charge.Settle(spent, int64(r.Record.Cost))
-	r.giveBackAgain() // both calls are in what was settled
 }
 
 // GiveBack gives back what the request took from limits and budgets, because nobody
@@ -194,7 +190,6 @@ func (r *Request) GiveBack() {
 	r.limits.giveBack(now)
 	r.taken.use.GiveBack(now)
 	r.taken.charge.GiveBack()
-	r.giveBackAgain()
 }
 
 // End ends the request, which was settled or given back, and returns what was lent.

@@ -1,9 +1,6 @@
 package admit
 
 import (
-	"context"
-
-	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -41,45 +38,15 @@ func addUsage(to, more schema.Usage) schema.Usage {
 	return to
 }
 
-// ReserveAgain reserves what a second call of the same request may use beside the first, and
-// reports whether it may be made: a model that has a price is called twice only if paid says
-// so, and nobody beyond a limit or a budget. SpendAgain follows if it was called.
-func (r *Request) ReserveAgain(ctx context.Context, paid bool) bool {
-	if !r.taken.counted {
-		return true
-	}
-	cost := r.Price.Cost(r.taken.most.Quantity)
-	if cost > 0 && !paid {
-		return false
-	}
-	grant, tokens := r.Caller.Grant, r.taken.most.Tokens()
-	if grant == nil {
-		return true
-	}
-	if limit := r.taken.use.Tokens; limit.Limited && int64(limit.Remaining) < tokens {
-		return false
-	}
-	if !grant.HasBudgets() {
-		return true
-	}
-	if r.again == nil {
-		r.again = new(budget.Charge)
-	}
-	refusal, err := r.again.Reserve(ctx, grant.Budgets, budget.Amounts{0, tokens, int64(cost)}, r.Record.Started)
-	return refusal == nil && err == nil
+// Costs reports whether a call for the request may cost money.
+func (r *Request) Costs() bool {
+	return r.taken.counted && r.Price.Cost(r.taken.most.Quantity) > 0
 }
 
-// giveBackAgain gives back what was reserved for a second call, if anything was.
-func (r *Request) giveBackAgain() {
-	if r.again != nil {
-		r.again.GiveBack()
-	}
-}
-
-// SpendAgain adds what one of two calls of the same request used whose answer the client does
+// SpendSecond adds what one of two calls of the same request used whose answer the client does
 // not get: what its backend reported or, of a call that was given up, an estimate of its
 // prompt.
-func (r *Request) SpendAgain(used schema.Usage) {
+func (r *Request) SpendSecond(used schema.Usage) {
 	if !used.Known && r.taken.counted {
 		used.Prompt = r.taken.most.Prompt
 		used.Total = used.Prompt

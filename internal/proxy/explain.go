@@ -35,6 +35,9 @@ type Explanation struct {
 	// Split is what each instance would get of a request that several would share; nil where
 	// one gets all of it, or the request is not known.
 	Split []PlannedPiece
+	// Hedge is when a second instance would be asked; nil where none would be, whatever the
+	// first takes, or the request is not known.
+	Hedge *PlannedHedge
 	// Waiting is how many requests wait for a slot.
 	Waiting int
 	// Refusal is the error that the caller would get, nil where the request would
@@ -61,6 +64,13 @@ type PlannedPiece struct {
 	Instance *backend.Instance
 	Inputs   int
 	Tokens   int64
+}
+
+// PlannedHedge is when a second instance would be asked: after how long, 0 while too few
+// calls of the size were answered to know. Left is for how many calls that may happen now.
+type PlannedHedge struct {
+	After time.Duration
+	Left  int
 }
 
 // PassedModel is a model that could not serve a request, and why.
@@ -143,6 +153,7 @@ func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
 	if len(s.ready) > 0 && x.Refusal == nil {
 		x.choose(s.ready, &q, now)
 		x.split(s.ready, &q, now)
+		x.hedge(&q)
 	}
 	return x
 }
@@ -171,6 +182,15 @@ func (x *Explanation) split(ready []*backend.Instance, q *Subject, now time.Time
 			x.Split = append(x.Split, PlannedPiece{plan.at(n), cut.To - cut.From, plan.work.Between(cut)})
 		}
 	}
+}
+
+// hedge says when a second instance would be asked. Pieces of a request are not hedged.
+func (x *Explanation) hedge(q *Subject) {
+	if q.Request == nil || q.Speaks != nil || x.Pick == nil || x.Split != nil || !mayHedge(x.Pool, q.Request) {
+		return
+	}
+	after, _ := x.Pool.Watch.After(x.Pick.ID, workOf(q.Request))
+	x.Hedge = &PlannedHedge{after, x.Pool.Watch.Left()}
 }
 
 // refusal returns the first reason for which the request would be refused, in the

@@ -150,7 +150,7 @@ func (g *gathering) acquire(r *run, work *scatter.Work, cut scatter.Piece, at *b
 func (r *run) beginPart(asks *schema.Request) *run {
 	p := r.proxy
 	part := p.runs.Get().(*run)
-	part.proxy = p
+	part.proxy, part.isPart = p, true
 	part.Request = &Request{
 		Asks: asks, Client: r.Client, Caller: r.Caller, Table: r.Table, Pool: r.Pool, Model: r.Model, Price: r.Price,
 		Record: &calls.Record{RequestID: r.Record.RequestID, Started: r.Record.Started, Service: r.Record.Service, Door: r.Record.Door, Trace: r.Record.Trace},
@@ -295,7 +295,7 @@ func (g *gathering) callPiece(ctx context.Context, p *piece) {
 		g.failed = p
 		g.cancel(errPieceFailed)
 	} else if ctx.Err() != nil {
-		p.Record.Fail(schema.CodeCancelled, "", "The call was given up because another piece of the request failed.")
+		p.Record.Fail(calls.GivenUp, "", "The call was given up because another piece of the request failed.")
 	}
 }
 

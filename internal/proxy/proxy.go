@@ -227,7 +227,7 @@ func (r *run) callInstances(ctx context.Context) *fault {
 	for {
 		r.choice.noteCall(r.attempt.instance)
 		r.tellCall(ctx)
-		failed := r.attempt.call(ctx, &r.reply)
+		failed := r.call(ctx)
 		if failed == nil {
 			r.tellAnswer(ctx, nil)
 			return nil

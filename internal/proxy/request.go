@@ -60,7 +60,10 @@ type request struct {
 	// noRoom tells that there was no free slot at some time, and shedAs how that is
 	// counted if the request is refused.
 	noRoom bool
-	shedAs metrics.Shed
+	// isPart says that the request is a part of another one, or all of it once more because
+	// the first call is slow, if isSecond says so.
+	isPart, isSecond bool
+	shedAs           metrics.Shed
 	// onward is the answer with which another instance is to go on, nil while none broke off.
 	onward *onward
 	// transcript is what the stream has sent, nil if nobody is to go on with it should it break
@@ -179,7 +182,7 @@ func (r *request) startRecord() {
 
 // noteFailover counts a failover of the instance that was called last, if any was.
 func (c *choice) noteFailover() {
-	if called := c.excluded.called; len(called) > 0 && c.proxy.recorder.On() {
+	if called := c.excluded.called; len(called) > 0 && !c.isSecond && c.proxy.recorder.On() {
 		called[len(called)-1].Series.Failovers.Add(1)
 	}
 }

@@ -45,6 +45,8 @@ type Explanation struct {
 	Refusal *refusalView `json:"refusal"`
 	// Split is what each instance would get of a request that several would share.
 	Split []splitView `json:"split,omitzero" doc:"What each instance would get of the request in the body, where several would share it."`
+	// Hedge is when a second instance would be asked.
+	Hedge *hedgeView `json:"hedge,omitzero" doc:"When a second instance would be asked, where the request in the body may be hedged."`
 	// AnswerCache says that answers of the service type are kept for all callers.
 	AnswerCache bool `json:"answerCache" doc:"Whether the answers to deterministic requests of the service type are kept, so that no instance is called for the next one."`
 	// SingleFlight says that equal requests in flight share one call.
@@ -56,6 +58,11 @@ type splitView struct {
 	Handle     string `json:"handle"`
 	Inputs     int    `json:"inputs" doc:"How many of the inputs, documents or prompts."`
 	Tokens     int64  `json:"tokens" doc:"The work that they are, by an estimate."`
+}
+
+type hedgeView struct {
+	AfterMs float64 `json:"afterMs" doc:"After how long; 0 while too few calls of the size were answered to know."`
+	Left    int     `json:"left" doc:"For how many calls that may happen now."`
 }
 
 type passedModel struct {
@@ -138,6 +145,9 @@ func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr
 	}
 	for _, piece := range x.Split {
 		view.Split = append(view.Split, splitView{piece.Instance.ID, piece.Instance.Handle, piece.Inputs, piece.Tokens})
+	}
+	if x.Hedge != nil {
+		view.Hedge = &hedgeView{milliseconds(x.Hedge.After.Seconds()), x.Hedge.Left}
 	}
 	for _, passed := range x.PassedOver {
 		view.PassedOver = append(view.PassedOver, passedModel{passed.Model, passed.Reason})

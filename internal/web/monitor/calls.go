@@ -41,6 +41,7 @@ type callView struct {
 	Attempts   int                `json:"attempts"`
 	Pieces     int                `json:"pieces,omitzero" doc:"Over how many calls the request was split; left out where it was not."`
 	Resumed    int                `json:"resumed,omitzero" doc:"How often another instance went on with a stream that broke off after content was sent."`
+	Hedge      hedgeWord          `json:"hedge,omitzero" doc:"What became of a second call that was due because the first took longer than such calls do: it won, it lost, or it was refused."`
 	Timeline   callTimeline       `json:"timeline"`
 	Tries      []callTry          `json:"tries"`
 	TraceID    string             `json:"traceId,omitzero"`
@@ -144,6 +145,14 @@ func (cacheWord) Names() []string {
 	return []string{metrics.CacheHit.String(), metrics.CacheMiss.String(), metrics.CacheBypass.String(), metrics.CacheShared.String()}
 }
 
+// hedgeWord is what became of a second call.
+type hedgeWord string
+
+// Names returns every word.
+func (hedgeWord) Names() []string {
+	return []string{metrics.HedgeWon.String(), metrics.HedgeLost.String(), metrics.HedgeRefused.String()}
+}
+
 // callStatus is how a call ended.
 type callStatus string
 
@@ -173,7 +182,7 @@ func viewOfCall(c *calls.Record) callView {
 	view := callView{
 		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: asked(c), Instance: c.Instance, KeyID: c.KeyID,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
-		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces, Resumed: c.Resumed, Tries: make([]callTry, 0, len(c.Described())),
+		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces, Resumed: c.Resumed, Hedge: hedgeWord(c.Hedge.String()), Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
 			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
 			FirstTokenMs: inMilliseconds(c.FirstToken), EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),

@@ -1,0 +1,119 @@
+package proxy_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// plainZero is a chat that is answered the same each time.
+const plainZero = `{"model":"m","temperature":0,"messages":[{"role":"user","content":"Hi"}]}`
+
+// hedgedService is a gateway with two instances of a service type whose calls are hedged,
+// which has learned how long a request takes.
+func hedgedService(t *testing.T, service, strategy string, ask func(*gatewaytest.Gateway) gatewaytest.Reply) (*gatewaytest.Gateway, []*simulator.Backend) {
+	t.Helper()
+	backends := startBackends(t, 2)
+	r := gatewaytest.Start(t, "services: {"+service+": {load-balancer: "+strategy+", hedge: {enabled: true}, "+gatewaytest.NoBreakerNoChecks+", instances: ["+
+		gatewaytest.Instance("m", backends[0].URL())+", "+gatewaytest.Instance("m", backends[1].URL())+"]}}\n")
+	for range 60 {
+		ask(r).Succeeds(t)
+	}
+	return r, backends
+}
+
+// A call that hangs is made again at another instance, for everything that has no side
+// effects. The one that hangs is ended, which says nothing about its instance.
+func TestCallsThatHangAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		service schema.ServiceType
+		ask     func(r *gatewaytest.Gateway) gatewaytest.Reply
+	}{
+		"embeddings": {schema.Embedding, func(r *gatewaytest.Gateway) gatewaytest.Reply {
+			return r.Post("/v1/embeddings", `{"model":"m","input":"the cat sat"}`)
+		}},
+		"rerank": {schema.Rerank, func(r *gatewaytest.Gateway) gatewaytest.Reply {
+			return r.Post("/v1/rerank", `{"model":"m","query":"cat","documents":["the cat","the dog"]}`)
+		}},
+		"transcription": {schema.STT, func(r *gatewaytest.Gateway) gatewaytest.Reply {
+			return r.PostForm("/v1/audio/transcriptions", gatewaytest.Field("model", "m"), gatewaytest.Recording())
+		}},
+		"chat": {schema.Chat, func(r *gatewaytest.Gateway) gatewaytest.Reply { return r.Chat(plainZero) }},
+	} {
+		for _, strategy := range []string{"round-robin", "least-time"} {
+			t.Run(name+" "+strategy, func(t *testing.T) {
+				t.Parallel()
+				r, backends := hedgedService(t, row.service.String(), strategy, row.ask)
+				pool := r.Current.Load().Service(row.service).Find("m")
+				for range 1000 { // as if a quiet time had been, so that one is allowed
+					pool.Watch.Called()
+				}
+				instances := pool.Instances
+				_, _, cancelledBefore := gatewaytest.Outcomes(instances[0])
+				wonBefore := gatewaytest.Sum(r.Scrape(), "model_router_hedges_total", `result="won"`)
+				backends[0].ScriptForever(simulator.Step{Hang: true})
+				won := 0
+				for n := 0; n < 20 && won == 0; n++ { // the one that hangs is picked sooner or later
+					answer := row.ask(r).Succeeds(t)
+					if got := answer.Header.Get("X-Router-Instance"); got != instances[1].Handle {
+						t.Errorf("%s answered", got)
+					}
+					call := gatewaytest.At(t, r.GetObject("/api/monitoring/calls?limit=1"), "calls/0").(map[string]any)
+					if call["hedge"] != "won" {
+						continue
+					}
+					won++
+					tries := call["tries"].([]any)
+					if answer.Header.Get("X-Router-Attempts") != "2" || call["attempts"] != 2.0 || len(tries) != 2 || call["instance"] != instances[1].ID {
+						t.Errorf("%s attempts, the record is %v", answer.Header.Get("X-Router-Attempts"), call)
+					}
+					if first := tries[0].(map[string]any); first["errorCode"] != "given_up" || first["instance"] != instances[0].ID {
+						t.Errorf("the first try is %v", first)
+					}
+				}
+				if won != 1 {
+					t.Fatal("no call was made again")
+				}
+				gatewaytest.Eventually(t, "the call that hangs is ended", func() bool { return backends[0].Stats().InFlight == 0 })
+				if _, failure, cancelled := gatewaytest.Outcomes(instances[0]); failure != 0 || cancelled == cancelledBefore || instances[0].InFlight() != 0 {
+					t.Errorf("%d failures, %d cancelled, %d in flight", failure, cancelled, instances[0].InFlight())
+				}
+				if got := gatewaytest.Sum(r.Scrape(), "model_router_hedges_total", `result="won"`) - wonBefore; got != 1 {
+					t.Errorf("%v second calls have won", got)
+				}
+				if row.service == schema.Embedding && strategy == "least-time" && underWay(r) != 0 {
+					t.Error("the fleet believes a call to be under way")
+				}
+			})
+		}
+	}
+}
+
+// Explain says when a second instance would be asked, and for which requests none is.
+func TestExplainShowsWhenASecondIsAsked(t *testing.T) {
+	t.Parallel()
+	r, _ := hedgedService(t, "chat", "round-robin", func(r *gatewaytest.Gateway) gatewaytest.Reply { return r.Chat(plainZero) })
+	for name, row := range map[string]struct {
+		door, body string
+		hedged     bool
+	}{
+		"temperature 0":       {"chat", plainZero, true},
+		"another temperature": {"chat", gatewaytest.With(`"temperature":0.5`), false},
+		"no temperature":      {"chat", gatewaytest.PlainHi, false},
+		"a stream":            {"chat", gatewaytest.With(`"temperature":0,"stream":true`), false},
+		"tools":               {"chat", gatewaytest.With(`"temperature":0,"tools":[{"type":"function","function":{"name":"f"}}]`), false},
+		"stored":              {"chat", gatewaytest.With(`"temperature":0,"store":true`), false},
+		"completions":         {"completions", `{"model":"m","temperature":0,"prompt":"Hi"}`, false},
+		"messages":            {"messages", `{"model":"m","temperature":0,"max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`, false},
+	} {
+		answer := r.API(http.MethodPost, "/api/route/explain?door="+row.door, row.body).Is(t, http.StatusOK)
+		if got := strings.Contains(answer.Body, `"hedge":{"afterMs":`); got != row.hedged {
+			t.Errorf("%s: %s", name, answer.Body)
+		}
+	}
+}
