@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
+	"github.com/patchbay-ai/patchbay/internal/resume"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
@@ -68,6 +69,9 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 			if service.CircuitBreaker == config.DefaultService().CircuitBreaker {
 				service.CircuitBreaker.RecoveryTimeout = demoRecovery
 			}
+			if serviceType == schema.Chat && service.Streams == (resume.Settings{}) {
+				service.Streams.Resume = resume.Continue // an answer goes on when somebody breaks its instance
+			}
 			doc.Services[serviceType] = service
 		}
 		doc.Written = "" // the backends of the demo are not written anywhere
@@ -109,8 +113,8 @@ type demoInstance struct {
 // demoInstances lists what the demo has.
 func demoInstances() []demoInstance {
 	return []demoInstance{
-		{0, schema.Chat, simulator.DemoChat, ""},
-		{1, schema.Chat, simulator.DemoChat, ""},
+		{0, schema.Chat, simulator.DemoChat, "vllm"}, // so that one goes on with what the other began
+		{1, schema.Chat, simulator.DemoChat, "vllm"},
 		{0, schema.Chat, simulator.DemoSlow, ""},
 		{0, schema.Chat, simulator.DemoFlaky, ""},
 		{0, schema.Chat, simulator.DemoCut, ""},

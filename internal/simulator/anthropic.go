@@ -117,7 +117,7 @@ func answerMessages(x *exchange) {
 		x.fail(http.StatusBadRequest, apiError{message: problem})
 		return
 	}
-	x.chains(p, true)
+	x.chains(p, x.backend.options.Chain)
 	if p.isChained && p.begun != strings.TrimRight(p.begun, " \n") {
 		x.fail(http.StatusBadRequest, apiError{message: "messages: final assistant content cannot end with trailing whitespace"})
 		return

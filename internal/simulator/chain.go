@@ -45,6 +45,7 @@ func (p *prompt) chain() string {
 // on with a last message of its own if it is asked to, or always does.
 func (x *exchange) chains(p *prompt, goesOn bool) {
 	p.script, p.isChained = x.step.Text, x.backend.options.Chain
+	p.goesOn = goesOn
 	if !goesOn {
 		p.begun = ""
 	}

@@ -31,6 +31,7 @@ type prompt struct {
 	// the answer is a chained one, and isText that no conversation but a text goes on.
 	begun             string
 	isChained, isText bool
+	goesOn            bool // the request asks the model to go on with begun
 
 	thinks     bool // aloud, before the answer
 	wholeCalls bool // the dialect cannot stream a tool call in parts
@@ -121,6 +122,8 @@ func (p *prompt) text(name string, seed uint64) string {
 		return p.script
 	case p.isChained:
 		return p.chain()
+	case p.begun != "" && p.goesOn:
+		return p.rest(name, seed)
 	case p.wantsJSON && p.jsonSchema != nil:
 		return string(sampleOf(p.jsonSchema))
 	case p.wantsJSON:
@@ -128,7 +131,31 @@ func (p *prompt) text(name string, seed uint64) string {
 	case p.answering:
 		return fmt.Sprintf("The tool answered: %s. Voilà, says %s, a simulated backend; no model ran.", quote(p.toolResult), name)
 	}
-	return p.greeting(name, seed)
+	return p.greeting(name, seed) + p.story()
+}
+
+// story makes an answer long if the prompt says LONG, in capitals, so that a person has time to
+// break the backend meanwhile.
+func (p *prompt) story() string {
+	if !strings.Contains(p.said, "LONG") {
+		return ""
+	}
+	const sentences = 24
+	var text strings.Builder
+	for n := range sentences {
+		fmt.Fprintf(&text, " Sentence %d of %d takes its time, and nobody thought about it.", n+1, sentences)
+	}
+	return text.String()
+}
+
+// rest returns how a backend goes on with an answer that another one began.
+func (p *prompt) rest(name string, seed uint64) string {
+	whole := p.greeting(name, seed) + p.story()
+	at := 0
+	for at < len(whole) && at < len(p.begun) {
+		at += tokenLength(whole[at:])
+	}
+	return " [" + name + " goes on here]" + whole[at:]
 }
 
 // greeting returns a text which says that a simulator answers. Every variant has

@@ -100,6 +100,16 @@ func (c *chooser) setFault(model string, step *Step) {
 	c.faults[model] = *step
 }
 
+// endsRunning reports whether the streams of a model that run are to end.
+func (c *chooser) endsRunning(model string) bool {
+	if model == "" {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.faults[model].Running
+}
+
 func (c *chooser) forProbe() Step {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,6 +122,7 @@ func (c *chooser) forRequest(x *exchange) Step {
 	if len(c.models) > 0 { // only the demo scans the body for its model
 		model = x.askedModel()
 	}
+	x.model = model
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if step, isFaulty := c.faults[model]; isFaulty {

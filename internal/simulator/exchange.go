@@ -23,6 +23,7 @@ type exchange struct {
 	step    Step
 	work    work
 	serial  uint64 // counts the requests of the backend
+	model   string // that the request names; empty unless the backend has behaviours of models
 
 	refused bool      // it was answered with an error, or not at all, because its model is not there
 	broken  bool      // the connection must end without a complete answer

@@ -55,7 +55,7 @@ func answerGeminiChat(x *exchange, model string, stream bool) {
 		return
 	}
 	p := request.prompt()
-	x.chains(p, true)
+	x.chains(p, x.backend.options.Chain)
 	r := &geminiReply{
 		step:         &x.step,
 		id:           hex(seedOf(p.said)) + "-" + strconv.FormatUint(x.serial, 10),

@@ -62,7 +62,7 @@ func answerOllamaChat(x *exchange) {
 		}
 		return
 	}
-	x.chains(p, true)
+	x.chains(p, x.backend.options.Chain)
 	r.answer = x.reply(p, request.Model, 0)
 	if (request.Stream == nil || *request.Stream) && !x.step.Plain {
 		r.stream(x.streamAs(asLines, linesType))

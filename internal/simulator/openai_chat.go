@@ -69,7 +69,7 @@ func answerChat(x *exchange) {
 		x.fail(http.StatusBadRequest, *problem)
 		return
 	}
-	x.chains(prompt, request.ContinueFinal || x.backend.options.Kind == LlamaCpp)
+	x.chains(prompt, request.ContinueFinal || x.backend.options.Chain && x.backend.options.Kind == LlamaCpp)
 	reply := newChatReply(x, &request, prompt)
 	if request.Stream && !x.step.Plain {
 		reply.stream(x.stream())

@@ -16,6 +16,9 @@ import (
 type Step struct {
 	// Reset resets the connection before anything of an answer is sent.
 	Reset bool
+	// Running makes a fault (see Backend.SetFault) also end the streams that run: their
+	// connections are reset.
+	Running bool
 	// Hang never answers: it holds the request until the client leaves.
 	Hang bool
 	// HeaderDelay passes before the answer's head is sent.

@@ -72,6 +72,11 @@ func (s *eventStream) named(name string, payload []byte) bool {
 		s.over = true
 		return false
 	}
+	if s.x.backend.choice.endsRunning(s.x.model) {
+		s.over = true
+		s.x.resetNow()
+		return false
+	}
 	if s.sent == s.x.step.After {
 		s.disturb(name, payload)
 	}

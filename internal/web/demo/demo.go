@@ -41,7 +41,7 @@ type Fault string
 
 // The faults.
 const (
-	Down Fault = "down" // every request fails
+	Down Fault = "down" // every request fails, and streams that run break off
 	Slow Fault = "slow" // every answer is late
 	None Fault = "none"
 )
@@ -200,7 +200,7 @@ func (d *Demo) set(id string, fault Fault, lasts time.Duration) (message string,
 	switch fault {
 	case Down:
 		backend.SetFault(model, &simulator.Step{
-			Status: http.StatusInternalServerError, Header: http.Header{"Content-Type": {"application/json"}},
+			Running: true, Status: http.StatusInternalServerError, Header: http.Header{"Content-Type": {"application/json"}},
 			Body: `{"error":{"message":"This instance was broken on purpose, with the button of the demo.","type":"server_error"}}`,
 		})
 	case Slow:

@@ -3,6 +3,7 @@ package demo_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,46 @@ func TestBreakingAnInstanceOpensItsBreakerAndMendingClosesIt(t *testing.T) {
 		r.Chat(chat).Succeeds(t)
 		return first.Breaker.Snapshot().State == breaker.Closed
 	})
+}
+
+// Somebody breaks the instance that writes an answer, and another one goes on with it.
+func TestAnAnswerGoesOnWhenItsInstanceIsBroken(t *testing.T) {
+	t.Parallel()
+	var backends []*simulator.Backend
+	for _, name := range []string{"A", "B"} {
+		options := simulator.Demo(name, 0)
+		options.TokenDelay = 2 * time.Millisecond
+		b, err := simulator.Start(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		backends = append(backends, b)
+	}
+	d := demo.New(backends, false)
+	t.Cleanup(d.Close)
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{
+		YAML: "services: {chat: {streams: {resume: continue}, " + gatewaytest.NoChecks + ", instances: [" +
+			gatewaytest.Instance(simulator.DemoChat, backends[0].URL(), "adapter: vllm") + "," + gatewaytest.Instance(simulator.DemoChat, backends[1].URL(), "adapter: vllm", "tier: 1") + "]}}\n",
+		Demo: true, Routes: d.Routes(),
+	})
+	stream := r.Stream(gatewaytest.Deadline(t), `{"model":"demo-chat","stream":true,"messages":[{"role":"user","content":"a LONG answer"}]}`)
+	for range 10 {
+		if _, err := stream.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.API(http.MethodPost, "/api/demo/fault", `{"instanceId":"`+simulator.DemoChat+"@"+backends[0].URL()+`","fault":"down"}`).Is(t, 200)
+	rest, err := stream.Rest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(rest, "\n")
+	for _, want := range []string{": resumed attempt=2 how=continued", "goes", "24", "[DONE]"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in %s", want, all)
+		}
+	}
 }
 
 func TestFaultsEndByThemselves(t *testing.T) {
