@@ -241,7 +241,7 @@ func (w *checkerRun) handleTold(t told, now time.Time) {
 		q.host.Tell(fleet.Told{Waiting: all.Waiting, Running: all.Running, Used: all.Used, Capacity: all.Capacity}, now)
 	}
 	if all.TellsModels {
-		q.host.Has(fleet.Models{Awake: all.Awake, Asleep: all.Asleep}, now)
+		q.host.Has(fleet.Models{Awake: all.Awake, Asleep: all.Asleep, Loading: all.Loading, Bytes: all.Bytes}, now)
 	}
 	if all.Room > 0 {
 		q.host.SetRoom(all.Room)

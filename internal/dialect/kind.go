@@ -57,6 +57,8 @@ type Kind struct {
 	// Tells are the questions that its engine answers about its load, its cache and the
 	// models in its memory; nil if it answers none.
 	Tells []engines.Question
+	// Lever is how its engine loads models and gives them up, empty if it cannot be told to.
+	Lever engines.Lever
 	// NoKeepAlive means that a connection serves one call, unless the instance says
 	// otherwise, because idle connections occupy workers of the server.
 	NoKeepAlive bool

@@ -19,6 +19,9 @@ type Question struct {
 	// Busy means that the question comes every few seconds while the engine has requests
 	// of the gateway: the answer is old after that.
 	Busy bool
+	// IsOfMemory means that the answer says which models are in memory, so that it is asked
+	// for after an order, too.
+	IsOfMemory bool
 }
 
 // Answer is how an engine answered a question.
@@ -43,9 +46,12 @@ type Report struct {
 	Capacity float64
 
 	// TellsModels means that of Answer.Models those in Awake are in memory, those in Asleep
-	// can be woken up, and all others would have to be loaded.
-	TellsModels   bool
-	Awake, Asleep []string
+	// can be woken up, those in Loading are being loaded, and all others would have to be.
+	// The last attempt to load those in Failed did not work. Bytes is how much memory a model
+	// takes.
+	TellsModels                    bool
+	Awake, Asleep, Loading, Failed []string
+	Bytes                          map[string]int64
 	// Room is how many models are in memory at a time, 0 if that was not told.
 	Room int
 
@@ -67,6 +73,10 @@ func (r *Report) Add(other *Report) {
 	replace(&r.Capacity, other.Capacity)
 	r.TellsModels = r.TellsModels || other.TellsModels
 	r.Awake, r.Asleep = append(r.Awake, other.Awake...), append(r.Asleep, other.Asleep...)
+	r.Loading, r.Failed = append(r.Loading, other.Loading...), append(r.Failed, other.Failed...)
+	if other.Bytes != nil {
+		r.Bytes = other.Bytes
+	}
 	r.Room = max(r.Room, other.Room)
 }
 
@@ -101,7 +111,10 @@ func (r *Report) isAwake(awake bool, models []string) {
 // The questions to engines of each kind.
 var (
 	// VLLM are those to vLLM.
-	VLLM = []Question{{Path: "/metrics", Read: readMetrics, Idle: true, Busy: true}}
+	VLLM = []Question{
+		{Path: "/metrics", Read: readMetrics, Idle: true, Busy: true},
+		{Path: "/is_sleeping", Read: readSleeping, Idle: true, IsOfMemory: true},
+	}
 	// Unknown are those to an engine about which no more is known than that it may have
 	// metrics, such as SGLang or TGI behind OpenAI's API. As it may put its model to sleep,
 	// it is not asked while it is idle.
@@ -109,11 +122,13 @@ var (
 	// LlamaCpp are those to llama.cpp, whose server puts its model to sleep when nobody has
 	// asked for anything but health, props and models for a while.
 	LlamaCpp = []Question{
-		{Path: "/props", Read: readProps, Idle: true},
-		{Path: "/models", Read: readModels, Idle: true},
+		{Path: "/props", Read: readProps, Idle: true, IsOfMemory: true},
+		{Path: "/models", Read: readModels, Idle: true, IsOfMemory: true},
 		{Path: "/metrics", Read: readMetrics, Busy: true},
 		{Path: "/slots", Read: readSlots, Busy: true},
 	}
+	// LlamaSwap are those to llama-swap.
+	LlamaSwap = []Question{{Path: "/running", Read: readRunning, Idle: true, Busy: true, IsOfMemory: true}}
 	// Ollama are those to Ollama.
-	Ollama = []Question{{Path: "/api/ps", Read: readLoaded, Idle: true, Busy: true}}
+	Ollama = []Question{{Path: "/api/ps", Read: readLoaded, Idle: true, Busy: true, IsOfMemory: true}}
 )

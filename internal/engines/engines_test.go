@@ -15,7 +15,7 @@ import (
 
 // ask reads an answer as one to the question at a path.
 func ask(path, body string, models ...string) (Report, bool) {
-	return askFrom(slices.Concat(VLLM, LlamaCpp, Ollama), path, &Answer{Body: strings.NewReader(body), Models: models})
+	return askFrom(slices.Concat(VLLM, LlamaCpp, LlamaSwap, Ollama), path, &Answer{Body: strings.NewReader(body), Models: models})
 }
 
 func askFrom(questions []Question, path string, answer *Answer) (Report, bool) {
@@ -54,6 +54,8 @@ func from(start string, progress float64) func(*Report) {
 func has(awake, asleep []string) func(*Report) {
 	return func(r *Report) { r.TellsModels, r.Awake, r.Asleep = true, awake, asleep }
 }
+
+func takes(bytes map[string]int64) func(*Report) { return func(r *Report) { r.Bytes = bytes } }
 
 const (
 	vllmOld = `# HELP vllm:num_requests_running Number of requests currently running on GPU.
@@ -106,7 +108,7 @@ tgi_request_duration_bucket{le="0.1"} 42
 `
 	router = `{"role":"router","max_instances":3,"models_autoload":true,"model_alias":"llama-server"}`
 	routed = `{"object":"list","data":[{"id":"a","status":{"value":"loaded","args":["x"]}},{"id":"b","status":{"value":"sleeping"}},
-{"id":"c","status":{"value":"unloaded"}},{"id":"d","status":{"value":"loading"}},{"id":"other","status":{"value":"loaded"}}]}`
+{"id":"c","status":{"value":"unloaded"}},{"id":"d","status":{"value":"loading"}},{"id":"other","status":{"value":"loaded"}},{"id":"e","status":{"value":"unloaded","failed":true,"exit_code":1}}]}`
 	slotsBusy = `[{"id":0,"n_ctx":4096,"is_processing":true,"id_task":7,"next_token":[{"n_decoded":0}]},
 {"id":1,"n_ctx":4096,"is_processing":true,"id_task":5,"next_token":{"n_decoded":12}},{"id":2,"n_ctx":4096,"is_processing":false},
 {"id":3,"n_ctx":4096,"is_processing":true,"id_task":9}]`
@@ -119,26 +121,30 @@ func TestWhatEnginesTell(t *testing.T) {
 		models     []string
 		want       Report
 	}{
-		"vLLM's simulator":         {"/metrics", transcript(t, "vllm-metrics.txt"), []string{"qwen-sim"}, said(0, 0, 0, 16384, from("", 96))},
-		"an old vLLM":              {"/metrics", vllmOld, []string{"org/m"}, said(12, 3, 0.35, 81767*16, from("", 1.5e6))},
-		"a vLLM with two engines":  {"/metrics", vllmNew, []string{"org/m", "adapter"}, said(9, 3, 0.5, 619479+8320, from("1794702082", 150), has([]string{"org/m", "adapter"}, nil))},
-		"a vLLM that sleeps":       {"/metrics", "vllm:engine_sleep_state{sleep_state=\"awake\"} 0\nvllm:engine_sleep_state{sleep_state=\"discard_all\"} 1\n", []string{"m"}, said(-1, -1, -1, -1, has(nil, []string{"m"}))},
-		"a vLLM without a cache":   {"/metrics", `vllm:cache_config_info{block_size="16",enable_prefix_caching="False",num_gpu_blocks="100"} 1`, nil, said(-1, -1, -1, 0)},
-		"when a counter was made":  {"/metrics", "vllm:prompt_tokens_created 1.794702099e+09\nvllm:prompt_tokens_total 5\n", nil, said(-1, -1, -1, -1, from("1794702099", 5))},
-		"SGLang":                   {"/metrics", sglang, []string{"org/m"}, said(2826, 162, 0.28, 471258, from("", 8.129e6))},
-		"SGLang with replicas":     {"/metrics", sglangReplicas, nil, said(7, 3, -1, -1)},
-		"TGI":                      {"/metrics", tgi, nil, said(7, 12, -1, -1, from("", 42))},
-		"TEI":                      {"/metrics", "te_queue_size 3\nte_request_count{method=\"batch\"} 9\n", nil, said(3, -1, -1, -1, from("", 9))},
-		"llama.cpp":                {"/metrics", transcript(t, "llamacpp-metrics.txt"), []string{"tinychat"}, said(0, 0, -1, -1, from("", 383+174))},
-		"an old llama.cpp":         {"/metrics", "llamacpp:kv_cache_usage_ratio 0.63\nllamacpp:requests_processing 2\nllamacpp:requests_deferred 1", nil, said(1, 2, 0.63, -1)},
-		"slots of llama.cpp":       {"/slots", transcript(t, "llamacpp-slots.json"), nil, said(0, 0, -1, -1, from("", 193))},
-		"slots that work":          {"/slots", slotsBusy, nil, said(1, 2, -1, -1, from("", 9))},
-		"properties of llama.cpp":  {"/props", transcript(t, "llamacpp-props.json"), []string{"tinychat"}, said(-1, -1, -1, 8192, from("<__media_hW2jJXRUA5m8FLE1XhCwfcvC5IoIcmsu__>", -1), has([]string{"tinychat"}, nil))},
-		"a llama.cpp that sleeps":  {"/props", `{"total_slots":2,"default_generation_settings":{"n_ctx":100},"is_sleeping":true}`, []string{"m"}, said(-1, -1, -1, 200, has(nil, []string{"m"}))},
-		"a llama.cpp with servers": {"/props", router, []string{"a"}, said(-1, -1, -1, -1, func(r *Report) { r.Room = 3 })},
-		"and its models":           {"/models", routed, []string{"a", "b", "c", "d"}, said(-1, -1, -1, -1, has([]string{"a", "d"}, []string{"b"}))},
-		"Ollama":                   {"/api/ps", transcript(t, "ollama-ps.json"), []string{"tinychat", "tinyembed:latest", "tinychat:7b", "other"}, said(-1, -1, -1, -1, has([]string{"tinyembed:latest", "tinychat"}, nil))},
-		"an Ollama that is empty":  {"/api/ps", `{"models":[]}`, []string{"tinychat"}, said(-1, -1, -1, -1, has(nil, nil))},
+		"vLLM's simulator":             {"/metrics", transcript(t, "vllm-metrics.txt"), []string{"qwen-sim"}, said(0, 0, 0, 16384, from("", 96))},
+		"an old vLLM":                  {"/metrics", vllmOld, []string{"org/m"}, said(12, 3, 0.35, 81767*16, from("", 1.5e6))},
+		"a vLLM with two engines":      {"/metrics", vllmNew, []string{"org/m", "adapter"}, said(9, 3, 0.5, 619479+8320, from("1794702082", 150), has([]string{"org/m", "adapter"}, nil))},
+		"a vLLM that sleeps":           {"/metrics", "vllm:engine_sleep_state{sleep_state=\"awake\"} 0\nvllm:engine_sleep_state{sleep_state=\"discard_all\"} 1\n", []string{"m"}, said(-1, -1, -1, -1, has(nil, []string{"m"}))},
+		"a vLLM without a cache":       {"/metrics", `vllm:cache_config_info{block_size="16",enable_prefix_caching="False",num_gpu_blocks="100"} 1`, nil, said(-1, -1, -1, 0)},
+		"when a counter was made":      {"/metrics", "vllm:prompt_tokens_created 1.794702099e+09\nvllm:prompt_tokens_total 5\n", nil, said(-1, -1, -1, -1, from("1794702099", 5))},
+		"SGLang":                       {"/metrics", sglang, []string{"org/m"}, said(2826, 162, 0.28, 471258, from("", 8.129e6))},
+		"SGLang with replicas":         {"/metrics", sglangReplicas, nil, said(7, 3, -1, -1)},
+		"TGI":                          {"/metrics", tgi, nil, said(7, 12, -1, -1, from("", 42))},
+		"TEI":                          {"/metrics", "te_queue_size 3\nte_request_count{method=\"batch\"} 9\n", nil, said(3, -1, -1, -1, from("", 9))},
+		"llama.cpp":                    {"/metrics", transcript(t, "llamacpp-metrics.txt"), []string{"tinychat"}, said(0, 0, -1, -1, from("", 383+174))},
+		"an old llama.cpp":             {"/metrics", "llamacpp:kv_cache_usage_ratio 0.63\nllamacpp:requests_processing 2\nllamacpp:requests_deferred 1", nil, said(1, 2, 0.63, -1)},
+		"slots of llama.cpp":           {"/slots", transcript(t, "llamacpp-slots.json"), nil, said(0, 0, -1, -1, from("", 193))},
+		"slots that work":              {"/slots", slotsBusy, nil, said(1, 2, -1, -1, from("", 9))},
+		"properties of llama.cpp":      {"/props", transcript(t, "llamacpp-props.json"), []string{"tinychat"}, said(-1, -1, -1, 8192, from("<__media_hW2jJXRUA5m8FLE1XhCwfcvC5IoIcmsu__>", -1), has([]string{"tinychat"}, nil))},
+		"a llama.cpp that sleeps":      {"/props", `{"total_slots":2,"default_generation_settings":{"n_ctx":100},"is_sleeping":true}`, []string{"m"}, said(-1, -1, -1, 200, has(nil, []string{"m"}))},
+		"a llama.cpp with servers":     {"/props", router, []string{"a"}, said(-1, -1, -1, -1, func(r *Report) { r.Room = 3 })},
+		"and its models":               {"/models", routed, []string{"a", "b", "c", "d", "e"}, said(-1, -1, -1, -1, has([]string{"a"}, []string{"b"}), func(r *Report) { r.Loading, r.Failed = []string{"d"}, []string{"e"} })},
+		"Ollama":                       {"/api/ps", transcript(t, "ollama-ps.json"), []string{"tinychat", "tinyembed:latest", "tinychat:7b", "other"}, said(-1, -1, -1, -1, has([]string{"tinyembed:latest", "tinychat"}, nil), takes(map[string]int64{"tinychat": 4954368, "tinyembed:latest": 4162560}))},
+		"a vLLM that says it sleeps":   {"/is_sleeping", `{"is_sleeping":true}`, []string{"m"}, said(-1, -1, -1, -1, has(nil, []string{"m"}))},
+		"a vLLM that says it is awake": {"/is_sleeping", `{"is_sleeping":false}`, []string{"m"}, said(-1, -1, -1, -1, has([]string{"m"}, nil))},
+		"llama-swap":                   {"/running", `{"running":[{"model":"a","state":"ready","ttl":0},{"model":"b","state":"starting"},{"model":"c","state":"stopping"},{"model":"other","state":"ready"}]}`, []string{"a", "b", "c"}, said(-1, -1, -1, -1, has([]string{"a"}, nil), func(r *Report) { r.Loading = []string{"b"} })},
+		"a llama-swap that is empty":   {"/running", `{"running":[]}`, []string{"a"}, said(-1, -1, -1, -1, has(nil, nil))},
+		"an Ollama that is empty":      {"/api/ps", `{"models":[]}`, []string{"tinychat"}, said(-1, -1, -1, -1, has(nil, nil))},
 	} {
 		got, told := ask(c.path, c.body, c.models...)
 		if !told || !reflect.DeepEqual(got, c.want) {
@@ -300,7 +306,7 @@ func FuzzAnswers(f *testing.F) {
 	}
 	models := []string{"org/m", "tinychat", "a"}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, q := range slices.Concat(VLLM, LlamaCpp, Ollama) {
+		for _, q := range slices.Concat(VLLM, LlamaCpp, LlamaSwap, Ollama) {
 			r := NewReport()
 			told := q.Read(&Answer{Body: bytes.NewReader(text), Models: models}, &r)
 			for _, name := range slices.Concat(r.Awake, r.Asleep) {
@@ -318,4 +324,28 @@ func FuzzAnswers(f *testing.F) {
 			p.IsNew(&r, time.Unix(0, 0))
 		}
 	})
+}
+
+// TestLevers has what is sent to load models and to give them up.
+func TestLevers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		got, want Command
+	}{
+		"vLLM wakes":            {VLLMLever.Load(Order{Model: "m"}), Command{"POST", "/wake_up", ""}},
+		"vLLM sleeps":           {VLLMLever.Unload(Order{Model: "m"}), Command{"POST", "/sleep?level=1", ""}},
+		"Ollama loads":          {OllamaLever.Load(Order{Model: "a\"b"}), Command{"POST", "/api/generate", `{"model":"a\"b","stream":false}`}},
+		"Ollama keeps":          {OllamaLever.Load(Order{Model: "m", Keep: 20 * time.Minute}), Command{"POST", "/api/generate", `{"model":"m","keep_alive":"1200s","stream":false}`}},
+		"Ollama keeps for ever": {OllamaLever.Load(Order{Model: "m", Keep: -1}), Command{"POST", "/api/generate", `{"model":"m","keep_alive":-1,"stream":false}`}},
+		"Ollama embeds":         {OllamaLever.Load(Order{Model: "m", Embeds: true}), Command{"POST", "/api/embed", `{"model":"m","input":[]}`}},
+		"Ollama unloads":        {OllamaLever.Unload(Order{Model: "m"}), Command{"POST", "/api/generate", `{"model":"m","keep_alive":0,"stream":false}`}},
+		"llama.cpp loads":       {LlamaCppLever.Load(Order{Model: "m"}), Command{"POST", "/models/load", `{"model":"m"}`}},
+		"llama.cpp unloads":     {LlamaCppLever.Unload(Order{Model: "m"}), Command{"POST", "/models/unload", `{"model":"m"}`}},
+		"llama-swap loads":      {LlamaSwapLever.Load(Order{Model: "org/a b?"}), Command{"GET", "/upstream/org/a%20b%3F/health", ""}},
+		"llama-swap unloads":    {LlamaSwapLever.Unload(Order{Model: "m"}), Command{"POST", "/api/models/unload/m", ""}},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %+v", name, c.got)
+		}
+	}
 }

@@ -64,10 +64,14 @@ func readModels(answer *Answer, into *Report) bool {
 		name := string(m.Get("id").Text())
 		switch {
 		case !slices.Contains(answer.Models, name):
-		case status == "loaded", status == "loading":
+		case status == "loaded":
 			into.Awake = append(into.Awake, name)
+		case status == "loading":
+			into.Loading = append(into.Loading, name)
 		case status == "sleeping":
 			into.Asleep = append(into.Asleep, name)
+		case m.Get("status").Get("failed").Kind() == jsonscan.True:
+			into.Failed = append(into.Failed, name)
 		}
 	}
 	return into.TellsModels
@@ -109,10 +113,53 @@ func readLoaded(answer *Answer, into *Report) bool {
 	into.TellsModels = true
 	for m := loaded.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 		tagged := string(m.Get("name").Text())
+		size, isTold := m.Get("size").Int()
 		for _, name := range answer.Models {
-			if isSameModel(name, tagged) {
-				into.Awake = append(into.Awake, name)
+			if !isSameModel(name, tagged) {
+				continue
 			}
+			into.Awake = append(into.Awake, name)
+			if isTold && size > 0 {
+				if into.Bytes == nil {
+					into.Bytes = map[string]int64{}
+				}
+				into.Bytes[name] = size
+			}
+		}
+	}
+	return true
+}
+
+// readSleeping reads whether the model of a vLLM sleeps.
+func readSleeping(answer *Answer, into *Report) bool {
+	switch parse(answer.Body).Get("is_sleeping").Kind() {
+	case jsonscan.True:
+		into.isAwake(false, answer.Models)
+	case jsonscan.False:
+		into.isAwake(true, answer.Models)
+	default:
+		return false
+	}
+	return true
+}
+
+// readRunning reads for which models llama-swap runs a server.
+func readRunning(answer *Answer, into *Report) bool {
+	running := parse(answer.Body).Get("running")
+	if running.Kind() != jsonscan.Array {
+		return false
+	}
+	into.TellsModels = true
+	for m := running.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		name := string(m.Get("model").Text())
+		if !slices.Contains(answer.Models, name) {
+			continue
+		}
+		switch string(m.Get("state").Text()) {
+		case "ready":
+			into.Awake = append(into.Awake, name)
+		case "starting":
+			into.Loading = append(into.Loading, name)
 		}
 	}
 	return true

@@ -99,6 +99,7 @@ var table = []*dialect.Kind{
 		Guide:    dialect.Guide{Title: "vLLM", Owner: "vllm"},
 		Health:   "/health",
 		Tells:    engines.VLLM,
+		Lever:    engines.VLLMLever,
 		Quirks:   dialect.Quirks{UnwrapDocuments: true, Continues: dialect.ContinuesFlagged},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:    responsesRoute,
@@ -180,6 +181,7 @@ var table = []*dialect.Kind{
 		Guide:    dialect.Guide{Title: "llama.cpp", Owner: "llamacpp", AllListedAsChat: true},
 		Health:   "/health",
 		Tells:    engines.LlamaCpp,
+		Lever:    engines.LlamaCppLever,
 		// Its HTTP server has a worker for each connection, kept ones included, and
 		// by default no more than eight or so.
 		NoKeepAlive: true,
@@ -196,6 +198,31 @@ var table = []*dialect.Kind{
 		},
 		Quirks:        dialect.Quirks{TextDocuments: true, Continues: dialect.ContinuesLast},
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
+	},
+	{
+		Name:     "llamaswap",
+		TypeName: "LlamaSwapAdapter",
+		Guide:    dialect.Guide{Title: "llama-swap", Owner: "llama-swap", AllListedAsChat: true},
+		Health:   "/health",
+		Tells:    engines.LlamaSwap,
+		Lever:    engines.LlamaSwapLever,
+		Native: map[schema.Door]dialect.Route{
+			schema.DoorResponses:    responsesRoute,
+			schema.DoorCompletions:  completionRoute,
+			schema.DoorTranslations: translationRoute,
+		},
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.TTS:       speechRoute,
+			schema.STT:       transcriptionRoute,
+			schema.ImgGen:    imageRoute,
+			schema.ImgEdit:   imageEditRoute,
+		},
+		Quirks: dialect.Quirks{TextDocuments: true},
+		// Its servers are those of others, whose words it passes on.
+		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors},
 	},
 	{
 		Name:        "whispercpp",
@@ -243,6 +270,7 @@ var table = []*dialect.Kind{
 		OpenAIBeside: true,
 		Health:       "/api/version",
 		Tells:        engines.Ollama,
+		Lever:        engines.OllamaLever,
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorCompletions: {Path: "/api/generate", Adapter: ollama.Generate},
 		},

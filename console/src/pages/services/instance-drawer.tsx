@@ -28,6 +28,7 @@ const adapterNames: Record<NonNullable<InstanceInput['adapter']>, 'offered' | 'a
   ollama: 'offered',
   vllm: 'offered',
   llamacpp: 'offered',
+  llamaswap: 'offered',
   whispercpp: 'offered',
   localai: 'offered',
   xinference: 'offered',
