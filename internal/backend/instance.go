@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
@@ -87,6 +88,7 @@ type State struct {
 	Series *metrics.Instance
 
 	engine   atomic.Pointer[fleet.Instance]
+	resident atomic.Pointer[residency.Model]
 	since    time.Time
 	troubled atomic.Bool // the last call that said anything about the backend failed
 	inFlight atomic.Int64
@@ -243,6 +245,16 @@ func (i *Instance) HealthReason() string {
 // service type is balanced by a strategy that needs none.
 func (s *State) Engine() *fleet.Instance { return s.engine.Load() }
 
+// Resident returns the model of the instance where it is loaded for requests and put to
+// sleep, nil where it is not.
+func (s *State) Resident() *residency.Model { return s.resident.Load() }
+
+// Reside sets what Resident returns.
+func (s *State) Reside(m *residency.Model) { s.resident.Store(m) }
+
+// UpstreamModel returns the name by which the backend knows the model.
+func (i *Instance) UpstreamModel() string { return cmp.Or(i.Settings.UpstreamModel, i.Settings.Name) }
+
 // Join gives the instance its place in a fleet, from which its strategy chooses; nil takes
 // it away. An instance keeps its place for as long as its address and its model stay the
 // same.
@@ -251,7 +263,7 @@ func (i *Instance) Join(f *fleet.Fleet) {
 		i.engine.Store(nil)
 		return
 	}
-	i.engine.Store(f.Instance(strings.TrimRight(i.Settings.BaseURL, "/"), cmp.Or(i.Settings.UpstreamModel, i.Settings.Name)))
+	i.engine.Store(f.Instance(strings.TrimRight(i.Settings.BaseURL, "/"), i.UpstreamModel()))
 }
 
 // HasProcess reports whether the gateway runs the server of the instance.

@@ -75,6 +75,8 @@ type Settings struct {
 	TLS   TLS    `json:"tls"`
 	// Timeouts replace those of the service where they are set.
 	Timeouts Timeouts `json:"timeouts"`
+	// Pinned keeps the model in memory where models are put to sleep.
+	Pinned bool `json:"pinned,omitzero" doc:"Where residency is on: the model is neither put to sleep nor thrown out of memory for another one."`
 	// Doubt is no setting. It is set where the secrets may not be sent.
 	Doubt Doubt `json:"-"`
 }

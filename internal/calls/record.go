@@ -91,6 +91,8 @@ type Record struct {
 	PerToken time.Duration
 	// Queued is how long it waited for a slot, Upstream how long for backends.
 	Queued, Upstream time.Duration
+	// Held is the part of Queued in which it waited for its model to be loaded.
+	Held time.Duration
 
 	// Cache is what the cache of answers did for the request.
 	Cache metrics.Cached

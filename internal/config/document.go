@@ -27,6 +27,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/resume"
 	"github.com/patchbay-ai/patchbay/internal/scatter"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -159,6 +160,8 @@ type Service struct {
 	CircuitBreaker breaker.Settings       `json:"circuitBreaker"`
 	HealthCheck    backend.HealthSettings `json:"healthCheck"`
 	Queue          queue.Settings         `json:"queue"`
+	// Residency says whether models are loaded for requests and put to sleep.
+	Residency residency.Settings `json:"residency,omitzero"`
 	// Split says which requests several instances share.
 	Split scatter.Settings `json:"split,omitzero"`
 	// Hedge says whether a second instance is asked when the first is slow.

@@ -115,6 +115,7 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 	s.Split.Check(serviceType, within("split.", report))
 	s.Streams.Check(within("streams.", report))
 	s.Hedge.Check(serviceType, within("hedge.", report))
+	s.Residency.Check(within("residency.", report))
 
 	first := make(map[string]int, len(s.Instances))
 	for i, instance := range s.Instances {

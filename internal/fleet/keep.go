@@ -402,8 +402,9 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // or not kept counts as one that has its model in memory. Where no instance has it, those
 // count on which it is being loaded; where none is, the one on which loading it costs
 // others least, which counts as being loaded from then on. With spread, requests may go to
-// every instance as soon as one has the model: the caller weighs what loading costs.
-func (f *Fleet) Preferred(from []*Instance, spread bool, now time.Time) []int {
+// every instance as soon as one has the model: the caller weighs what loading costs. With
+// onlyAsk nothing changes.
+func (f *Fleet) Preferred(from []*Instance, spread, onlyAsk bool, now time.Time) []int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := f.clock(now)
@@ -432,11 +433,17 @@ func (f *Fleet) Preferred(from []*Instance, spread bool, now time.Time) []int {
 	case spread:
 		return append([]int{}, able...)
 	}
-	return f.cheapest(from, able, at)
+	best := cheapest(from, able, at)
+	if !onlyAsk {
+		for _, n := range best {
+			from[n].loadsFrom(at)
+		}
+	}
+	return best
 }
 
 // cheapest returns the instance on which loading its model costs others least.
-func (f *Fleet) cheapest(from []*Instance, able []int, now float64) []int {
+func cheapest(from []*Instance, able []int, now float64) []int {
 	best, least := -1, burden{}
 	for _, n := range able {
 		if b := from[n].burden(now); best < 0 || b.isLess(&least) {
@@ -446,7 +453,6 @@ func (f *Fleet) cheapest(from []*Instance, able []int, now float64) []int {
 	if best < 0 {
 		return []int{}
 	}
-	from[best].loadsFrom(now)
 	return []int{best}
 }
 

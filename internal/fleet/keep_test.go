@@ -101,7 +101,7 @@ func TestRequestsGoWhereTheirModelIs(t *testing.T) {
 	all := []*fleet.Instance{a, b}
 	check := func(what string, spread bool, now float64, want ...int) {
 		t.Helper()
-		got := f.Preferred(all, spread, at(now))
+		got := f.Preferred(all, spread, false, at(now))
 		if len(got) != len(want) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 			return
@@ -128,7 +128,7 @@ func TestRequestsGoWhereTheirModelIs(t *testing.T) {
 	resident.Keep(fleet.Keeping{Room: 1, IsPinned: true})
 	check("spread, and a cannot make room", true, 23, 1)
 	all = all[:1]
-	if got := f.Preferred(all, false, at(24)); got == nil || len(got) > 0 {
+	if got := f.Preferred(all, false, false, at(24)); got == nil || len(got) > 0 {
 		t.Errorf("%v, and a cannot make room", got)
 	}
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/processes"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/tally"
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
@@ -106,6 +107,7 @@ type Parts struct {
 	Ledger    *quota.Ledger
 	Fleet     *fleet.Fleet         // the picture of the backends by which requests are sent
 	Exchange  *redisfleet.Exchange // what gateways tell each other about it
+	Residency *residency.Keeper    // loads models for requests and puts them to sleep
 	Shared    *tally.Pool          // what gateways share in Redis
 	Cluster   *cluster.Watch       // the gateways that share something
 	Recorder  *calls.Recorder      // counts requests and keeps the latest calls
@@ -218,6 +220,9 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		return err
 	}
 	g.Current.Follow(g.Fleet)
+	g.Transport = transport.New(transport.Options{Control: transport.RefuseMetadata})
+	opened.add(g.Transport.Close)
+	g.openResidency()
 	if g.credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.newMeter()); err != nil {
 		return err
 	}
@@ -235,8 +240,6 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.attempts = access.NewAttempts(time.Now())
 	g.shareCredentials()
 	g.renewCredentials()
-	g.Transport = transport.New(transport.Options{Control: transport.RefuseMetadata})
-	opened.add(g.Transport.Close)
 	g.Recorder = calls.NewRecorder(g.Document.Monitoring)
 	g.Actuator, err = actuator.New(actuator.Options{
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,
@@ -430,6 +433,7 @@ func (g *Gateway) Start() {
 	g.endSharing = endSharing
 	g.sharing.Go(func() { g.Shared.Run(sharing) })
 	g.background.Go(func() { g.Exchange.Run(ctx) })
+	g.background.Go(func() { g.Residency.Run(ctx) })
 	g.background.Go(func() { g.Cluster.Run(ctx) })
 	g.background.Go(func() { g.Control.Follow(ctx) })
 	g.background.Go(func() { g.Recorder.Run(ctx) })

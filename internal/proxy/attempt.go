@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/wire"
@@ -29,6 +30,8 @@ type attempt struct {
 	held     bool // the permit has not been given back
 	// followed is the call in the picture of the fleet, nil where the strategy has none.
 	followed *fleet.Call
+	// resident is the model that the call has entered, nil where models are not kept.
+	resident *residency.Model
 	speaker  dialect.Speaker
 	out      wire.Call
 	response *transport.Response
@@ -48,6 +51,16 @@ func (a *attempt) begin(i *backend.Instance, followed *fleet.Call, now time.Time
 	if followed != nil {
 		try.Expected, try.Matched = time.Duration(followed.Estimate.Expected*float64(time.Second)), followed.Estimate.Matched
 	}
+	err := a.write(i)
+	if err != nil {
+		a.returnUnused()
+		a.instance = previous
+	}
+	return err
+}
+
+// write writes the call to an instance.
+func (a *attempt) write(i *backend.Instance) error {
 	target := i.Target
 	if a.IsRenamed() {
 		target = i.NamedTarget
@@ -63,10 +76,6 @@ func (a *attempt) begin(i *backend.Instance, followed *fleet.Call, now time.Time
 	}
 	if err == nil {
 		err = a.speaker.Call(a.Asks, target, &a.out)
-	}
-	if err != nil {
-		a.returnUnused()
-		a.instance = previous
 	}
 	return err
 }
@@ -199,6 +208,10 @@ func (a *attempt) end(outcome breaker.Outcome, usage schema.Usage, now time.Time
 		return false
 	}
 	a.held = false
+	if a.resident != nil {
+		a.resident.Leave()
+		a.resident = nil
+	}
 	a.instance.Release(a.permit, outcome, now)
 	if outcome == breaker.Success {
 		a.instance.Health.Served(a.sent)

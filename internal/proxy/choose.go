@@ -280,10 +280,14 @@ func (c *choice) acquire(a *attempt) bool {
 // no instance where it excluded one.
 func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
 	asked := balance.Asked{Client: c.Caller.Addr, Request: c.Asks, Header: c.Caller.Header, Now: s.now}
+	ready := s.ready
+	if c.pool.Kept && len(ready) > 1 {
+		ready = preferred(c.pool, ready, false, s.now)
+	}
 	if c.pool.Soonest == nil || c.Asks.Uncounted {
-		i := s.ready[0]
+		i := ready[0]
 		if len(c.pool.Instances) > 1 {
-			i = c.pool.Balancer.Pick(s.ready, asked)
+			i = c.pool.Balancer.Pick(ready, asked)
 		}
 		if !c.canTranslate(i) {
 			return nil, nil
@@ -301,7 +305,7 @@ func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
 	}
 	asked.Recalled = c.Recalled()
 	asked.Scope = c.pool.Service.Policy.PromptSharing.Scope(c.Caller.Tenant, c.Caller.KeyID)
-	i, followed := c.pool.Soonest.Begin(s.ready, asked)
+	i, followed := c.pool.Soonest.Begin(ready, asked)
 	canTranslate := false
 	defer func() {
 		if !canTranslate { // also after a panic: a call that never ends looks like an engine that hangs

@@ -161,6 +161,9 @@ func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
 // choose says which of the instances that are ready the strategy would pick.
 func (x *Explanation) choose(ready []*backend.Instance, q *Subject, now time.Time) {
 	asked := balance.Asked{Client: q.Client, Request: q.Request, Header: q.Header, Now: now}
+	if x.Pool.Kept && len(ready) > 1 {
+		ready = preferred(x.Pool, ready, true, now)
+	}
 	if x.Pool.Soonest != nil {
 		asked.Scope = x.Pool.Service.Policy.PromptSharing.Scope(q.Tenant, q.KeyID)
 		if x.Expected = x.Pool.Soonest.Explain(ready, asked); len(x.Expected) > 0 {
@@ -242,6 +245,7 @@ func (s *survey) candidates(excluded *exclusions, door schema.Door) []Candidate 
 		switch s.obstacles[n] {
 		case backend.NoObstacle:
 			all[n].Chance = float64(i.Share) / float64(total)
+			all[n].Reason = residenceText(i, s.now)
 		case backend.Faulty:
 			all[n].Reason = i.Fault
 		default:

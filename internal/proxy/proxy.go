@@ -227,7 +227,13 @@ func (r *run) callInstances(ctx context.Context) *fault {
 	for {
 		r.choice.noteCall(r.attempt.instance)
 		r.tellCall(ctx)
-		failed := r.call(ctx)
+		var failed *fault
+		if model := r.attempt.instance.Resident(); model != nil {
+			failed = r.enter(ctx, model)
+		}
+		if failed == nil {
+			failed = r.call(ctx)
+		}
 		if failed == nil {
 			r.tellAnswer(ctx, nil)
 			return nil
@@ -398,6 +404,7 @@ func (r *run) tellRoute(to Sink) {
 		Model: r.Model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called), Cache: r.Record.Cache,
 		Limit:  r.choice.limitDecision(r.attempt.instance, r.reply.firstByte),
 		Shared: r.gathered.answerers(),
+		Held:   r.Record.Held,
 	}
 	route.KeyRequests, route.KeyTokens = r.KeyLimits()
 	if r.IsRenamed() {

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/resume"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -138,6 +139,8 @@ type Route struct {
 	Attempts int
 	// Cache is what the cache of answers did.
 	Cache metrics.Cached
+	// Held is how long the request has waited for its model to be loaded.
+	Held time.Duration
 	// Limit is the state of the rate limit that applies to the request, if any does.
 	Limit ratelimit.Decision
 	// KeyRequests and KeyTokens are the states of the limits of the key and its tenant
@@ -300,6 +303,16 @@ func (r *run) tellCall(ctx context.Context) {
 	try := r.Record.Try()
 	r.debug(ctx, "calling", slog.Int("attempt", r.Record.Attempts), slog.String("instance", try.Instance), slog.String("adapter", try.Adapter),
 		slog.String("model", r.Model))
+}
+
+// debugHeld writes that a request waits for its model.
+func (r *run) debugHeld(ctx context.Context, model *residency.Model, now time.Time) {
+	if !r.isVerbose(ctx) {
+		return
+	}
+	known := model.Place().Residence(now)
+	r.debug(ctx, "waiting for the model", slog.String("instance", r.attempt.instance.ID), slog.String("model", r.Model),
+		slog.String("state", known.State), slog.Float64("expected_ms", float64(max(known.Left, known.Loads).Milliseconds())))
 }
 
 // tellAnswer writes how a call went: its answer began, or it failed. What the backend said

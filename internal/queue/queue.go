@@ -44,6 +44,7 @@ var (
 type Queue struct {
 	mu         sync.Mutex
 	waiting    int
+	held       int    // requests that wait for something else than a slot
 	turns      int    // given and not ended
 	lastNumber uint64 // how many ever came
 	callers    map[string]*callerQueue
@@ -70,11 +71,31 @@ type Standing struct{ number uint64 }
 // New returns an empty queue.
 func New() *Queue { return &Queue{callers: map[string]*callerQueue{}} }
 
-// Len returns how many requests wait.
+// Len returns how many requests wait, those that are held included.
 func (q *Queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.waiting
+	return q.waiting + q.held
+}
+
+// Hold counts a request that waits for something else than a slot, such as a model that is
+// being loaded, and has no turn. It returns false if there are as many already as may wait.
+// Unhold must follow.
+func (q *Queue) Hold(size int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting+q.held >= size {
+		return false
+	}
+	q.held++
+	return true
+}
+
+// Unhold ends what Hold began.
+func (q *Queue) Unhold() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held--
 }
 
 // Quiet reports whether no request waits or has a turn. A new request may take a
@@ -185,7 +206,7 @@ func (q *Queue) enter(w *waiter, caller string, size int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	again := w.number > 0
-	if q.waiting >= size && !again {
+	if q.waiting+q.held >= size && !again {
 		return false
 	}
 	l := q.callers[caller]

@@ -18,6 +18,8 @@ const (
 	lookEvery = time.Second
 	// sleepTime bounds how long a model may take to fall asleep.
 	sleepTime = time.Minute
+	// unableTime is for how long a model is not told to sleep again that cannot.
+	unableTime = 24 * time.Hour
 )
 
 // Sleeper is a model that can be loaded and put to sleep. Both are never called at the same
@@ -104,6 +106,8 @@ var (
 	ErrInUse   = errors.New("the model is in use")
 	ErrPinned  = errors.New("the model is pinned")
 	ErrUnknown = errors.New("no such model is kept")
+	// ErrUnable is returned by a Sleeper that cannot do what it is asked for.
+	ErrUnable = errors.New("the server has no such command")
 )
 
 // New returns a keeper of no models.
@@ -198,7 +202,11 @@ func (k *Keeper) putIdleToSleep(now time.Time) {
 		if m.place.PutOut(m.rules.IsNear, now.Add(-after), now) {
 			m.awakeUntil = now.Add(after) // where it cannot be put to sleep, it is tried again then
 			k.tasks.Go(func() {
-				if err := m.sleepNow(k.base, "nobody has used it", true); err != nil && k.base.Err() == nil {
+				err := m.sleepNow(k.base, "nobody has used it", true)
+				if errors.Is(err, ErrUnable) {
+					m.giveUpSleep(now.Add(unableTime))
+				}
+				if err != nil && k.base.Err() == nil {
 					k.options.Log.LogAttrs(k.base, slog.LevelWarn, "a model could not be put to sleep", m.attrs(slog.String("error", err.Error()))...)
 				}
 			})

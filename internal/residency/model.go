@@ -325,6 +325,13 @@ func (m *Model) sleepNow(ctx context.Context, why string, isIdle bool) error {
 	return nil
 }
 
+// giveUpSleep does not put the model to sleep before a time.
+func (m *Model) giveUpSleep(until time.Time) {
+	m.keeper.mu.Lock()
+	defer m.keeper.mu.Unlock()
+	m.awakeUntil = until
+}
+
 func (m *Model) attrs(more ...slog.Attr) []slog.Attr {
 	return append([]slog.Attr{slog.String("host", m.place.Host().Name()), slog.String("model", m.place.Model())}, more...)
 }

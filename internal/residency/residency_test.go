@@ -669,7 +669,7 @@ func TestTwoModelsOnTwoHostsAreLoadedOnce(t *testing.T) {
 				model := []string{"a", "b"}[random.IntN(2)]
 				all.Go(func() {
 					from := places[model]
-					preferred := r.fleet.Preferred(from, false, time.Now())
+					preferred := r.fleet.Preferred(from, false, false, time.Now())
 					if len(preferred) != 1 {
 						t.Errorf("%v are preferred", preferred)
 						return

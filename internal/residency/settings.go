@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -10,11 +11,8 @@ import (
 // are put to sleep.
 type Settings struct {
 	Enabled bool `json:"enabled" doc:"Whether requests wait for a model that is not in memory, and go where theirs is."`
-	// WakeTimeout is how long a request waits for its model.
-	WakeTimeout schema.Duration `json:"wakeTimeout" minimum:"1" doc:"How long a request waits for its model to be loaded."`
-	// HoldNotice is after how much of that time a stream begins, with comments; 0 means that
-	// it begins with its first event.
-	HoldNotice schema.Duration `json:"holdNotice" minimum:"0" doc:"After which wait for a model a stream begins with comments, so that errors come as events; 0 for never."`
+	// WakeTimeout is how long a request waits for its model; 0 means 5 minutes.
+	WakeTimeout schema.Duration `json:"wakeTimeout" minimum:"0" doc:"How long a request waits for its model to be loaded; 0 for 5 minutes."`
 	// SleepAfter is how long a model is not used before it is put to sleep; 0 means that it
 	// is not.
 	SleepAfter schema.Duration `json:"sleepAfter" minimum:"0" doc:"How long nobody uses a model before it is put to sleep; 0 for never."`
@@ -25,19 +23,16 @@ type Settings struct {
 // mostRoom is how many models a host can be said to have room for.
 const mostRoom = 1000
 
-// DefaultSettings returns what holds where nothing is configured.
-func DefaultSettings() Settings { return Settings{WakeTimeout: schema.Duration(5 * time.Minute)} }
+// defaultWake is how long a request waits for its model where nothing is configured.
+const defaultWake = 5 * time.Minute
 
-// SetDefaults makes s the default settings.
-func (s *Settings) SetDefaults() { *s = DefaultSettings() }
+// Patience returns how long a request waits for its model.
+func (s Settings) Patience() time.Duration { return cmp.Or(s.WakeTimeout.Std(), defaultWake) }
 
 // Check reports every field that has a value it may not have.
 func (s Settings) Check(report func(path, message string)) {
-	if s.WakeTimeout <= 0 {
-		report("wakeTimeout", "must be longer than 0")
-	}
-	if s.HoldNotice < 0 {
-		report("holdNotice", "must not be negative; 0 means that streams begin with their first event")
+	if s.WakeTimeout < 0 {
+		report("wakeTimeout", "must not be negative; 0 means 5 minutes")
 	}
 	if s.SleepAfter < 0 {
 		report("sleepAfter", "must not be negative; 0 means that models are not put to sleep")

@@ -2,11 +2,14 @@ package routing
 
 import (
 	"iter"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
@@ -17,6 +20,10 @@ type Current struct {
 	// fleet is where the strategy of least time chooses from; nil means that it knows
 	// nothing of any instance.
 	fleet *fleet.Fleet
+	// keeper loads models for requests and puts them to sleep, and sleepers finds who does so
+	// for an instance; nil means that none is.
+	keeper   *residency.Keeper
+	sleepers Sleepers
 	// shared is where the limits are that this gateway shares with others; nil means
 	// that it shares none.
 	shared *tally.Pool
@@ -30,6 +37,15 @@ func (c *Current) Share(pool *tally.Pool) { c.shared = pool }
 // fleet. It is called before the first table is stored.
 func (c *Current) Follow(f *fleet.Fleet) { c.fleet = f }
 
+// Sleepers returns what loads the model of an instance and gives it up, nil where nothing
+// can, and the memory that it shares with others: of the rules Space, Capacity and Size.
+// The settings are those of its service.
+type Sleepers func(i *backend.Instance, how residency.Settings) (residency.Sleeper, residency.Rules)
+
+// Keep lets a keeper have the models of services for which that is on. It is called before
+// the first table is stored, and after Follow.
+func (c *Current) Keep(k *residency.Keeper, sleepers Sleepers) { c.keeper, c.sleepers = k, sleepers }
+
 // Load returns the table in force.
 func (c *Current) Load() *Table { return c.table.Load() }
 
@@ -38,7 +54,8 @@ func (c *Current) Store(t *Table) {
 	before := c.table.Load()
 	t.shareLimits(c.shared)
 	left := before.engines()
-	t.joinFleet(c.fleet)
+	c.joinFleet(t)
+	c.keepModels(t)
 	c.table.Store(t)
 	t.activate(time.Now())
 	before.withdrawLimits(t)
@@ -120,13 +137,63 @@ func (t *Table) withdrawLimits(next *Table) {
 	}
 }
 
-// joinFleet gives the instances of services that are balanced by least time their places in
-// a fleet, and takes those of the others away.
-func (t *Table) joinFleet(f *fleet.Fleet) {
+// keepModels tells the keeper which models of a table it keeps. An instance that shares its
+// model with one that is kept is kept as well, so that no use of it goes unseen.
+func (c *Current) keepModels(t *Table) {
+	if c.keeper == nil {
+		return
+	}
+	var all []residency.Kept
 	for _, pool := range t.Pools() {
 		for _, i := range pool.Instances {
-			if pool.Soonest != nil {
-				i.Join(f)
+			if one, ok := c.kept(pool, i); ok {
+				all = append(all, one)
+			}
+		}
+	}
+	c.keeper.Follow(all)
+	for _, pool := range t.Pools() {
+		pool.Kept = false
+		for _, i := range pool.Instances {
+			var model *residency.Model
+			if engine := i.Engine(); engine != nil {
+				model = c.keeper.Model(engine)
+			}
+			i.Reside(model)
+			pool.Kept = pool.Kept || model != nil
+		}
+	}
+}
+
+// kept returns how the model of an instance is kept, false where it is not.
+func (c *Current) kept(pool *Pool, i *backend.Instance) (residency.Kept, bool) {
+	settings := pool.Service.Policy.Residency
+	if !settings.Enabled || i.Engine() == nil || i.Barred() != backend.NoObstacle {
+		return residency.Kept{}, false
+	}
+	sleeper, rules := c.sleepers(i, settings)
+	if sleeper == nil {
+		return residency.Kept{}, false
+	}
+	rules.SleepAfter, rules.IsPinned, rules.Room = settings.SleepAfter.Std(), i.Settings.Pinned, settings.Room
+	rules.IsNear = i.Kind.Lever.IsNear
+	return residency.Kept{Place: i.Engine(), Sleeper: sleeper, Rules: rules}, true
+}
+
+// joinFleet gives the instances of services that are balanced by least time their places in
+// a fleet, and takes those of the others away. Where models are kept in memory, all those
+// have a place that could be.
+func (c *Current) joinFleet(t *Table) {
+	keeps := c.keeper != nil && slices.ContainsFunc(t.Pools(), func(p *Pool) bool { return p.Service.Policy.Residency.Enabled })
+	for _, pool := range t.Pools() {
+		for _, i := range pool.Instances {
+			joins := pool.Soonest != nil
+			if !joins && keeps {
+				sleeper, _ := c.sleepers(i, pool.Service.Policy.Residency)
+				joins = sleeper != nil
+			}
+			if joins {
+				i.Join(c.fleet)
 			} else {
 				i.Join(nil)
 			}

@@ -84,6 +84,8 @@ type Pool struct {
 	latestTag string
 	// HasFallbacks tells that other models may take over from this one.
 	HasFallbacks bool
+	// Kept tells that models of instances are loaded for requests and put to sleep.
+	Kept bool
 	// Tiered tells that the instances are not all of the same tier.
 	Tiered bool
 	// Eligible are the instances that get traffic while they are well. Barriers has the

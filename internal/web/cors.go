@@ -14,7 +14,7 @@ var (
 	noSniff     = []string{"nosniff"}
 	corsMethods = []string{"GET, POST, PUT, DELETE, OPTIONS"}
 	// Browsers hide from pages every header that is not named here.
-	exposed = []string{"x-request-id, retry-after, retry-after-ms, x-should-retry, x-router-instance, x-router-model, x-router-attempts, x-router-overhead-ms, " +
+	exposed = []string{"x-request-id, retry-after, retry-after-ms, x-should-retry, x-router-instance, x-router-model, x-router-attempts, x-router-overhead-ms, x-router-wait-ms, " +
 		"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, " +
 		"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens"}
 	preflightAge  = []string{"600"}

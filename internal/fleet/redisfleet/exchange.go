@@ -11,6 +11,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,10 +81,12 @@ type Exchange struct {
 	// said is when this gateway has published last, and unheard since when it has not heard
 	// itself; zero means that it has.
 	said, unheard time.Time
-	isNew         bool // a gateway was heard for the first time
-	isDoubted     bool // a message was heard that was made with another secret
-	agreed        time.Time
-	disagreed     int // how often in a row the secret was found to be right, and others had another
+	// hears is since when this gateway has heard all without a gap, zero while it does not.
+	hears     time.Time
+	isNew     bool // a gateway was heard for the first time
+	isDoubted bool // a message was heard that was made with another secret
+	agreed    time.Time
+	disagreed int // how often in a row the secret was found to be right, and others had another
 }
 
 // New returns an exchange that does nothing before Run.
@@ -223,6 +226,9 @@ func (x *Exchange) hear(envelope string, now time.Time) {
 	}
 	if gateway == x.options.Gateway {
 		x.unheard = time.Time{}
+		if x.hears.IsZero() {
+			x.hears = now
+		}
 		if x.state.Recover() {
 			x.options.Log.Info("gateways tell each other again what they know about the fleet")
 		}
@@ -253,9 +259,17 @@ func (x *Exchange) fail(err error) {
 func (x *Exchange) leave() {
 	x.mu.Lock()
 	clear(x.others)
-	x.said, x.unheard, x.isNew = time.Time{}, time.Time{}, false
+	x.said, x.unheard, x.hears, x.isNew = time.Time{}, time.Time{}, time.Time{}, false
 	x.mu.Unlock()
 	x.options.Fleet.Alone()
+}
+
+// Hears returns since when this gateway hears without a gap what others publish, zero where
+// it does not, and which gateways it has heard of lately.
+func (x *Exchange) Hears() (since time.Time, others []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.hears, slices.Collect(maps.Keys(x.others))
 }
 
 // Stats are counts of an Exchange.

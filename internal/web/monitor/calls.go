@@ -63,6 +63,7 @@ type callTimeline struct {
 	FirstTokenMs float64 `json:"firstTokenMs,omitzero" doc:"When the first content of the answer had come."`
 	EndMs        float64 `json:"endMs"`
 	QueuedMs     float64 `json:"queuedMs"`
+	HeldMs       float64 `json:"heldMs,omitzero" doc:"The part of queuedMs in which the request waited for its model to be loaded."`
 	UpstreamMs   float64 `json:"upstreamMs"`
 	GatewayMs    float64 `json:"gatewayMs"`
 }
@@ -185,7 +186,7 @@ func viewOfCall(c *calls.Record) callView {
 		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces, Resumed: c.Resumed, Hedge: hedgeWord(c.Hedge.String()), Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
 			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
-			FirstTokenMs: inMilliseconds(c.FirstToken), EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),
+			FirstTokenMs: inMilliseconds(c.FirstToken), EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), HeldMs: inMilliseconds(c.Held), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),
 		},
 	}
 	if c.Instance != "" {

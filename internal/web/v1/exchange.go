@@ -199,6 +199,9 @@ func (x *exchange) Route(route proxy.Route) {
 	if route.Cache != metrics.CacheOff {
 		header["X-Router-Cache"] = []string{route.Cache.String()}
 	}
+	if route.Held > 0 {
+		header["X-Router-Wait-Ms"] = []string{strconv.FormatInt(max(route.Held.Milliseconds(), 1), 10)}
+	}
 	showLimits(header, &route)
 }
 

@@ -1,0 +1,177 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/engines"
+	"github.com/patchbay-ai/patchbay/internal/residency"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+const (
+	// lookAgain is how often an engine is asked whether it has loaded a model.
+	lookAgain = 250 * time.Millisecond
+	// doubtTime is how long an engine may say that it has not got a model which it said it
+	// has loaded. Then it is asked for answers all the same, which are the truth.
+	doubtTime = 3 * time.Second
+	// maxSaid is how much of an answer to a command is read.
+	maxSaid = 4 << 10
+)
+
+// sleeper tells the engine of an instance to load its model and to give it up.
+type sleeper struct {
+	instance *Instance
+	prober   prober
+	order    engines.Order
+}
+
+// NewSleeper returns what loads the model of an instance and gives it up, nil where its
+// engine cannot be told to. The engine keeps the model without requests for a time, as in
+// engines.Order.
+func NewSleeper(i *Instance, client *transport.Client, keep time.Duration) residency.Sleeper {
+	if i.Kind.Lever.Load == nil {
+		return nil
+	}
+	return &sleeper{i, prober{client: client}, engines.Order{Model: i.UpstreamModel(), Embeds: i.Service == schema.Embedding, Keep: keep}}
+}
+
+// Wake implements residency.Sleeper. Some engines answer when the model is loaded, some
+// before, so that it asks which models are there.
+func (s *sleeper) Wake(ctx context.Context) error {
+	said, err := s.send(ctx, s.instance.Kind.Lever.Load(s.order))
+	if err != nil {
+		return err
+	}
+	if said.isUnknown() && !s.instance.Kind.Lever.IsImplicit {
+		return fmt.Errorf("the engine cannot be woken up: %w", residency.ErrUnable)
+	}
+	began := time.Now()
+	for {
+		switch state := s.look(ctx); {
+		case state == isAwake:
+			return nil
+		case state == hasFailed:
+			return errNotLoaded
+		case state == isLoading:
+		case !said.isGood() && !said.isUnknown():
+			return said.failure()
+		case state == isUntold, said.isUnknown(), time.Since(began) >= doubtTime:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+// errNotLoaded says that an engine tells of a model that it could not load it.
+var errNotLoaded = errors.New("the engine could not load the model")
+
+// Sleep implements residency.Sleeper.
+func (s *sleeper) Sleep(ctx context.Context) error {
+	said, err := s.send(ctx, s.instance.Kind.Lever.Unload(s.order))
+	switch {
+	case err != nil:
+		return err
+	case said.isUnknown():
+		return fmt.Errorf("the engine cannot be put to sleep: %w", residency.ErrUnable)
+	case said.isGood(), s.look(ctx) == isGone:
+		return nil
+	}
+	return said.failure()
+}
+
+// said is how an engine answered a command.
+type said struct {
+	status int
+	text   string
+}
+
+func (s said) isGood() bool { return s.status >= 200 && s.status < 300 }
+
+// isUnknown reports whether the engine does not know the command.
+func (s said) isUnknown() bool {
+	return s.status == http.StatusNotFound || s.status == http.StatusMethodNotAllowed || s.status == http.StatusNotImplemented
+}
+
+func (s said) failure() error {
+	if s.isGood() {
+		return nil
+	}
+	return fmt.Errorf("the engine answered with status %d: %s", s.status, s.text)
+}
+
+// send sends a command and waits for its answer, for as long as the context lasts.
+func (s *sleeper) send(ctx context.Context, command engines.Command) (said, error) {
+	i := s.instance
+	call := &wire.Call{Method: command.Method, Path: s.path(command.Path), Header: slices.Clone(i.Target.Header)}
+	if command.Body != "" {
+		call.Body = [][]byte{[]byte(command.Body)}
+	}
+	if err := i.Target.Authorize(ctx, call); err != nil {
+		return said{}, err
+	}
+	response, err := s.prober.client.Send(ctx, &i.Origin, call, transport.Timeouts{Connect: i.Timeouts.Connect.Std()})
+	if err != nil {
+		return said{}, err
+	}
+	defer func() { _ = response.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response, maxSaid))
+	if err != nil && ctx.Err() != nil {
+		return said{}, context.Cause(ctx)
+	}
+	return said{response.Status, string(text)}, nil
+}
+
+func (s *sleeper) path(path string) string {
+	return s.instance.Kind.HealthPath(dialect.Endpoint{BaseURL: s.instance.Settings.BaseURL, HealthPath: path})
+}
+
+// seen is what an engine says about a model.
+type seen uint8
+
+const (
+	isUntold seen = iota
+	isGone
+	isAwake
+	isLoading
+	hasFailed
+)
+
+// look asks the engine where its model is.
+func (s *sleeper) look(ctx context.Context) seen {
+	bounded, cancel := context.WithTimeout(ctx, inquireEvery)
+	defer cancel()
+	all := engines.NewReport()
+	for _, one := range s.instance.Kind.Tells {
+		if !one.IsOfMemory {
+			continue
+		}
+		asked := question{Question: one, path: s.path(one.Path)}
+		if report, outcome := s.prober.ask(bounded, s.instance.Origin, &asked, s.instance.Target, []string{s.order.Model}); outcome == understood {
+			all.Add(&report)
+		}
+	}
+	switch {
+	case !all.TellsModels:
+		return isUntold
+	case len(all.Awake) > 0:
+		return isAwake
+	case len(all.Loading) > 0:
+		return isLoading
+	case len(all.Failed) > 0:
+		return hasFailed
+	}
+	return isGone
+}

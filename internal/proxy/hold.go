@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/residency"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
+)
+
+// mostHeld is how many requests for a model wait for it at a time where the service type
+// has no queue, whose size would say that.
+const mostHeld = 1000
+
+// preferred returns those of the instances that are ready which have their model in memory,
+// or on which it is best loaded. The list that is given stays as it is.
+func preferred(pool *routing.Pool, ready []*backend.Instance, onlyAsk bool, now time.Time) []*backend.Instance {
+	places := make([]*fleet.Instance, len(ready))
+	var f *fleet.Fleet
+	for n, i := range ready {
+		if model := i.Resident(); model != nil {
+			places[n] = model.Place()
+			f = places[n].Fleet()
+		}
+	}
+	if f == nil {
+		return ready
+	}
+	chosen := f.Preferred(places, pool.Soonest != nil, onlyAsk, now)
+	if len(chosen) == 0 {
+		return ready // all are the same, or none has room, which the caller is told when it is tried
+	}
+	list := make([]*backend.Instance, len(chosen))
+	for n, at := range chosen {
+		list[n] = ready[at]
+	}
+	return list
+}
+
+// enter begins a call at a model that is kept in memory. Where it is not there, the request
+// is held until it is.
+func (r *run) enter(ctx context.Context, model *residency.Model) *fault {
+	if model.TryEnter() {
+		r.attempt.resident = model
+		return nil
+	}
+	failed := r.hold(ctx, model)
+	if failed != nil && failed.unsent {
+		r.attempt.permit = r.attempt.instance.Unsent(r.attempt.permit, time.Now())
+	}
+	return failed
+}
+
+// hold waits until the model is in memory, and begins the call.
+func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
+	policy := &r.choice.pool.Service.Policy
+	waiting := r.choice.pool.Queue
+	most := policy.Queue.Size
+	if most == 0 {
+		most = mostHeld
+	}
+	if !waiting.Hold(most) {
+		r.shed(metrics.ShedQueueFull)
+		return &fault{err: noSlot(r.choice.pool), outcome: breaker.Cancelled, unsent: true}
+	}
+	defer waiting.Unhold()
+	began := time.Now()
+	r.Hold()
+	r.debugHeld(ctx, model, began)
+	err := model.Enter(ctx, policy.Residency.Patience())
+	now := time.Now()
+	r.Record.Held += now.Sub(began)
+	r.Record.Queued += now.Sub(began)
+	r.Resume(now)
+	if err != nil {
+		return r.notLoaded(err, model)
+	}
+	r.attempt.resident = model
+	return r.followTable()
+}
+
+// notLoaded returns the fault of an instance whose model could not be loaded.
+func (r *run) notLoaded(err error, model *residency.Model) *fault {
+	failed := &fault{outcome: breaker.Cancelled, failover: true, unsent: true}
+	name := r.choice.pool.Model
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, residency.ErrStopped):
+		failed.err, failed.failover = Stopping(), false // the caller finds out why the context ended
+		return failed
+	case errors.Is(err, residency.ErrTimeout):
+		failed.err = unloaded(fmt.Sprintf("The model %q was not loaded in time.", name), model)
+		failed.outcome = breaker.Failure
+	case errors.Is(err, residency.ErrFull):
+		failed.err = unloaded(fmt.Sprintf("There is no room for the model %q: the models that are in memory are pinned.", name), model)
+	case errors.Is(err, residency.ErrRemoved):
+		failed.err = unloaded(fmt.Sprintf("The instance of the model %q was removed while the request waited for it.", name), model)
+	default:
+		if transport.IsRefusal(err) {
+			r.attempt.instance.Health.Refused(time.Now())
+		}
+		cause := r.attempt.classifier().classify(err, false)
+		failed.err = unloaded(fmt.Sprintf("The model %q could not be loaded.", name), model)
+		failed.err.Cause = cause.err.Cause
+		failed.outcome = cause.outcome
+	}
+	return failed
+}
+
+// unloaded returns the error for a caller whose model is not in memory.
+func unloaded(message string, model *residency.Model) *schema.Error {
+	known := schema.NewError(schema.CodeServiceUnavailable, message)
+	known.RetryAfter = max(model.Place().Residence(time.Now()).Loads, time.Second)
+	known.Spread = true
+	return known
+}
+
+// followTable lets a request that has waited go by the table that is in force now: it does
+// not go to an instance that was removed meanwhile, and goes as its settings say now.
+func (r *run) followTable() *fault {
+	before, i := r.choice.pool, r.attempt.instance
+	if r.proxy.current.Load() == r.choice.table {
+		return nil
+	}
+	err := r.choice.refreshPool()
+	var now *backend.Instance
+	if err == nil {
+		now = r.choice.pool.Service.Instance(i.ID)
+	}
+	if now == nil || now.Barred() != backend.NoObstacle || now.State != i.State {
+		r.choice.pool = before // whose queue this request has to leave
+		return &fault{
+			err:     schema.NewError(schema.CodeServiceUnavailable, fmt.Sprintf("The instance of the model %q was removed while the request waited for it.", before.Model)),
+			outcome: breaker.Cancelled, failover: true, unsent: true,
+		}
+	}
+	r.attempt.instance = now
+	r.attempt.out.Reset()
+	if err := r.attempt.write(now); err != nil {
+		return r.attempt.classifier().classify(err, false)
+	}
+	return nil
+}
+
+// residenceText says to people where the model of an instance is, empty where it is in memory
+// or nobody keeps it there.
+func residenceText(i *backend.Instance, now time.Time) string {
+	model := i.Resident()
+	if model == nil {
+		return ""
+	}
+	switch known := model.Place().Residence(now); known.State {
+	case "loaded":
+		return ""
+	case "loading":
+		return "loading, about " + inSeconds(known.Left) + " more"
+	default:
+		return known.State + ", loading takes about " + inSeconds(known.Loads)
+	}
+}
+
+func inSeconds(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
