@@ -174,7 +174,13 @@ func (r *run) callOnward(ctx context.Context) *fault {
 	begun, waited := r.reply.firstByte, r.Record.Upstream
 	r.choice.noteCall(r.attempt.instance)
 	r.tellCall(ctx)
-	failed := r.attempt.call(ctx, &r.reply)
+	var failed *fault
+	if model := r.attempt.instance.Resident(); model != nil {
+		failed = r.enter(ctx, model)
+	}
+	if failed == nil {
+		failed = r.attempt.call(ctx, &r.reply)
+	}
 	// The answer began long ago, as far as the client is concerned.
 	r.reply.firstByte, r.Record.Upstream = begun, waited
 	if failed == nil {
