@@ -254,6 +254,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		BudgetSharing: g.book.Sharing,
 		Shared:        g.Shared.Stats,
 		Exchange:      g.Exchange.Stats,
+		Models:        g.Residency.States,
 		Cluster:       g.Cluster.View,
 		Config:        g.sources,
 		Ready:         g.ready,

@@ -35,6 +35,9 @@ func (c *collector) collect() *gathered {
 	if state.Trust != nil {
 		s.value(famFleetTrust, *state.Trust)
 	}
+	for i := range state.Models {
+		s.model(&state.Models[i])
+	}
 	s.ledger(&state.Ledger)
 	s.budgets(&state.Budgets)
 	s.shared(&state.Shared)
@@ -196,6 +199,17 @@ func (s *scrape) shared(view *SharedView) {
 	s.value(famSharedFailures, float64(view.Store.Failures))
 	s.value(famSharedExchanges, float64(view.Exchanges))
 	s.value(famSharedDivided, float64(view.Divided))
+}
+
+// model adds a model that is kept.
+func (s *scrape) model(m *ModelView) {
+	s.value(famModelResident, boolValue(m.IsResident), m.Host, m.Model)
+	s.value(famModelWaiting, float64(m.Waiting), m.Host, m.Model)
+	s.value(famModelWaited, m.Waited.Seconds(), m.Host, m.Model)
+	s.value(famModelLoads, float64(m.Loads), m.Host, m.Model)
+	s.value(famModelFailures, float64(m.Failures), m.Host, m.Model)
+	s.value(famModelEvictions, float64(m.Evictions), m.Host, m.Model)
+	s.value(famModelSleeps, float64(m.Sleeps), m.Host, m.Model)
 }
 
 // exchange adds what gateways tell each other about the fleet.

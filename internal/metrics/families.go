@@ -72,6 +72,13 @@ const (
 	famFleetHits
 	famFleetPerToken
 	famFleetTrust
+	famModelResident
+	famModelWaiting
+	famModelWaited
+	famModelLoads
+	famModelFailures
+	famModelEvictions
+	famModelSleeps
 	famRecordsDropped
 	famRecordsWaiting
 	famSamplingRate
@@ -138,6 +145,7 @@ func Families() []Family { return append([]Family(nil), families[:]...) }
 var (
 	onService  = []string{"service"}
 	onInstance = []string{"service", "instance"}
+	onHost     = []string{"host", "model"}
 	onReason   = []string{"service", "reason"}
 	onOutcome  = []string{"service", "outcome"}
 	onArea     = []string{"area"}
@@ -186,6 +194,13 @@ var families = [familyCount]Family{
 	famFleetHits:         {"model_router_fleet_hit_ratio", "model.router.fleet.hit.ratio", "Part of the tokens of prompts that came from the cache of an instance in the last 5 minutes: as it told, or else as was believed. Absent without requests.", "", CategoryCustom, onInstance, gauge},
 	famFleetPerToken:     {"model_router_fleet_prompt_token_seconds", "model.router.fleet.prompt.token", "Seconds that an instance is believed to need for a token of a prompt that it has not cached.", "seconds", CategoryCustom, onInstance, gauge},
 	famFleetTrust:        {"model_router_fleet_trust", "model.router.fleet.trust", "How far the queues that engines tell are believed, from 0 to 1.", "", CategoryCustom, nil, gauge},
+	famModelResident:     {"model_router_model_resident", "model.router.model.resident", "Whether a model is in the memory of its host: 1 or 0; only where models are kept (residency), as all families of models.", "", CategoryCustom, onHost, gauge},
+	famModelWaiting:      {"model_router_model_waiting_requests", "model.router.model.waiting.requests", "Requests that wait for a model to be loaded.", "requests", CategoryCustom, onHost, gauge},
+	famModelWaited:       {"model_router_model_waited_seconds_total", "model.router.model.waited.total", "Seconds that requests have waited for a model to be loaded, all together.", "seconds", CategoryCustom, onHost, counter},
+	famModelLoads:        {"model_router_model_loads_total", "model.router.model.loads.total", "How often a model was loaded or woken up.", "loads", CategoryCustom, onHost, counter},
+	famModelFailures:     {"model_router_model_load_failures_total", "model.router.model.load.failures.total", "How often a model could not be loaded.", "failures", CategoryCustom, onHost, counter},
+	famModelEvictions:    {"model_router_model_evictions_total", "model.router.model.evictions.total", "How often a model left the memory for another one.", "evictions", CategoryCustom, onHost, counter},
+	famModelSleeps:       {"model_router_model_sleeps_total", "model.router.model.sleeps.total", "How often a model was put to sleep because nobody used it.", "sleeps", CategoryCustom, onHost, counter},
 	famRecordsDropped:    {"model_router_monitoring_records_dropped_total", "model.router.monitoring.records.dropped.total", "Call records that were dropped because the buffer was full; counts are not affected.", "records", CategoryCustom, nil, counter},
 	famRecordsWaiting:    {"model_router_monitoring_records_waiting", "model.router.monitoring.records.waiting", "Call records that wait in the pipeline.", "records", CategoryCustom, nil, gauge},
 	famSamplingRate:      {"model_router_monitoring_sampling_ratio", "model.router.monitoring.sampling.ratio", "Part of the calls that is recorded, by sampling and degradation.", "", CategoryCustom, nil, gauge},

@@ -14,7 +14,9 @@ type State struct {
 	Services  []ServiceView
 	Instances []InstanceView
 	// Trust is how far what engines tell is believed, from 0 to 1; nil without a fleet.
-	Trust      *float64
+	Trust *float64
+	// Models are those that are kept in memory and put to sleep.
+	Models     []ModelView
 	Ledger     LedgerView
 	Budgets    BudgetsView
 	Shared     SharedView
@@ -22,6 +24,16 @@ type State struct {
 	Cluster    ClusterView
 	Config     ConfigView
 	Monitoring MonitoringView
+}
+
+// ModelView is a model that is kept in the memory of its host.
+type ModelView struct {
+	Host, Model string
+	IsResident  bool
+	Waiting     int           // requests that wait for it
+	Waited      time.Duration // all requests together
+
+	Loads, Failures, Evictions, Sleeps int64
 }
 
 // MonitoringView is the state of the recording of calls.

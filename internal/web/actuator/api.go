@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/tally"
@@ -55,6 +56,8 @@ type Options struct {
 	// Shared returns the state of the rate limits that gateways share; nil means that
 	// there are none.
 	Shared func() tally.Stats
+	// Models returns the models that are kept in memory; nil means that none are.
+	Models func(now time.Time) []residency.State
 	// Exchange returns the state of what gateways tell each other about the fleet; nil means
 	// that they tell nothing.
 	Exchange func() redisfleet.Stats

@@ -18,6 +18,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
 )
 
 const deployed = "../../../deploy"
@@ -96,10 +98,16 @@ var (
 	selector   = regexp.MustCompile(`(\w+)(?:=~|!=|=|!~)"`)
 )
 
-// fleetYAML is a configuration with the strategy that has the most to tell.
+// fleetYAML is a configuration with the strategy that has the most to tell, and a model that
+// is loaded for requests.
 func fleetYAML(t *testing.T) string {
 	t.Helper()
-	return gatewaytest.PolicyYAML("load-balancer: least-time", gatewaytest.Instance("m", gatewaytest.StartBackend(t).URL()))
+	b, err := simulator.Start(simulator.Options{Kind: simulator.Ollama, Engine: &engine.Spec{Block: 16, Cache: 1600, Room: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return gatewaytest.PolicyYAML("load-balancer: least-time, residency: {enabled: true}", gatewaytest.Instance("m", b.URL(), "adapter: ollama"))
 }
 
 // Every metric and label that a dashboard or an alert asks for exists in the

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -26,6 +27,11 @@ func (a *API) state() metrics.State {
 	state := metrics.State{Ledger: a.ledgerView(), Budgets: a.budgetsView(), Shared: a.sharedView(), Exchange: a.exchangeView(), Cluster: a.clusterView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
 	if a.options.LinesDropped != nil {
 		state.Monitoring.LinesDropped = a.options.LinesDropped()
+	}
+	if a.options.Models != nil {
+		for _, m := range a.options.Models(now) {
+			state.Models = append(state.Models, modelView(&m))
+		}
 	}
 	for _, serviceType := range schema.ServiceTypes() {
 		s := table.Service(serviceType)
@@ -45,6 +51,13 @@ func (a *API) state() metrics.State {
 		}
 	}
 	return state
+}
+
+func modelView(m *residency.State) metrics.ModelView {
+	return metrics.ModelView{
+		Host: m.Host, Model: m.Model, IsResident: m.State == "loaded", Waiting: m.Waiting, Waited: m.Waited,
+		Loads: m.Counts.Loads, Failures: m.Failures, Evictions: m.Evictions, Sleeps: m.Sleeps,
+	}
 }
 
 func (a *API) ledgerView() metrics.LedgerView {
