@@ -303,7 +303,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		Answers: g.answers.Store, Recorder: g.Recorder, Log: g.log,
 	})
 	management := manage.New(manage.Options{
-		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, EditLedger: g.editLedger, Cache: g.cache, Processes: g.processes, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
+		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, EditLedger: g.editLedger, Cache: g.cache, Residency: g.Residency, Processes: g.processes, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
 	consolePages, err := g.newPages()
 	if err != nil {

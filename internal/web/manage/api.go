@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/answercache/cachestep"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -37,6 +38,8 @@ type Options struct {
 	Cache *cachestep.Cache
 	// Processes are the model servers that the gateway runs.
 	Processes Processes
+	// Residency loads models and puts them to sleep.
+	Residency *residency.Keeper
 	// Client reaches the backends.
 	Client *transport.Client
 	// TrustedProxies may name the client's address.

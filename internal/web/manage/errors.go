@@ -38,9 +38,12 @@ var errOpen = errors.New("security.enabled: is false")
 func statusOf(err error) int {
 	var invalid *fieldError
 	var problems config.Problems
+	var moved *moveError
 	switch {
+	case errors.As(err, &moved):
+		return moved.status()
 	case errors.As(err, &invalid), errors.As(err, &problems),
-		errors.Is(err, control.ErrCurrent), errors.Is(err, versions.ErrForged), errors.Is(err, access.ErrExists), errors.Is(err, access.ErrStatic), errors.Is(err, access.ErrRevoked):
+		errors.Is(err, control.ErrCurrent), errors.Is(err, versions.ErrForged), errors.Is(err, access.ErrExists), errors.Is(err, access.ErrStatic), errors.Is(err, access.ErrRevoked), errors.Is(err, errNotKept):
 		return http.StatusBadRequest
 	case errors.Is(err, errNotFound), errors.Is(err, versions.ErrNoVersion), errors.Is(err, access.ErrUnknown):
 		return http.StatusNotFound

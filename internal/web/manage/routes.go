@@ -127,6 +127,17 @@ func (t *routeTable) addInstances() {
 	t.unversioned("POST /api/config/discover", access.WriteInstances, a.Discover, web.Operation{
 		Summary: "Ask a backend which models it has; a stored key is never sent", Body: discoverRequest{}, Reply: discovery{}, NoDryRun: true,
 	})
+	t.unversioned("GET /api/models/residency", access.ReadModels, a.Residents, web.Operation{
+		Summary: "Which models are in memory, asleep or being loaded, of those that are loaded for requests and put to sleep", Query: pageQuery{}, Reply: listOf[residentView]{},
+	})
+	t.unversioned("POST /api/config/instance/load/{serviceType}", access.WriteInstances, a.LoadModel, web.Operation{
+		Summary: "Load the model of an instance; answered when it is in memory. It is given up if nobody waits any more; no version", Body: residentRequest{}, Reply: residentView{},
+		Errors: []int{http.StatusBadGateway, http.StatusGatewayTimeout},
+	})
+	t.unversioned("POST /api/config/instance/sleep/{serviceType}", access.WriteInstances, a.SleepModel, web.Operation{
+		Summary: "Put the model of an instance to sleep, or out of memory, unless it is in use or pinned; no version", Body: residentRequest{}, Reply: residentView{},
+		Errors: []int{http.StatusBadGateway},
+	})
 	t.unversioned("POST /api/config/instance/circuit-breaker/{serviceType}", access.WriteInstances, a.ForceBreaker, web.Operation{
 		Summary: "Hold the circuit breaker of an instance open or closed, or let go of it; no version", Body: breakerRequest{}, Reply: heldBreaker{},
 	})
