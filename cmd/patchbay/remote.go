@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,11 +23,12 @@ type remote struct {
 	base, shown string // its URL, and what it is called in messages
 	token       string
 	client      *http.Client
+	patience    time.Duration // how long a reply may take; 30 s if 0
 }
 
 // remoteOver returns a gateway that is asked with a token.
 func remoteOver(at reachable, token string) remote {
-	return remote{at.base, at.shown, token, &http.Client{
+	return remote{base: at.base, shown: at.shown, token: token, client: &http.Client{
 		Transport:     at.transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -138,7 +140,7 @@ func (r *remote) ask(ctx context.Context, method, path string, wanted, data any)
 }
 
 func (r *remote) exchange(ctx context.Context, method, path string, wanted any) (content []byte, status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.patience, 30*time.Second))
 	defer cancel()
 	response, err := r.send(ctx, method, path, wanted)
 	if err != nil {

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
+)
+
+// TestModelsAreMovedFromTheCommandLine lists, loads, pins and puts to sleep a model that two
+// hosts have.
+func TestModelsAreMovedFromTheCommandLine(t *testing.T) {
+	t.Parallel()
+	var list []string
+	var hosts []*simulator.Backend
+	for range 2 {
+		b, err := simulator.Start(simulator.Options{Kind: simulator.Ollama, Models: []string{"m"}, Engine: &engine.Spec{Block: 16, Cache: 1600, Room: 1, Load: 0.01}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		hosts = append(hosts, b)
+		list = append(list, gatewaytest.Instance("m", b.URL(), "adapter: ollama"))
+	}
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("residency: {enabled: true}", list...))
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"list", exitOK, "MODEL  HOST"},
+		{"load nobody", exitFailed, `keeps no model "nobody"`},
+		{"load m", exitFailed, "name one with --host"},
+		{"load m --host " + hosts[0].URL(), exitOK, "loaded m on " + hosts[0].URL()},
+		{"load m@" + hosts[1].URL(), exitOK, "loaded m on " + hosts[1].URL()},
+		{"pin m --host " + hosts[0].URL(), exitOK, "pinned m on"},
+		{"sleep m --host " + hosts[0].URL(), exitFailed, "pinned"},
+		{"pin m --off --host " + hosts[0].URL(), exitOK, "not pinned any more: m"},
+		{"sleep m --host " + hosts[0].URL(), exitOK, "put to sleep m on"},
+		{"pin", exitUsage, "accepts 1 arg"},
+	} {
+		code, stdout, stderr := runFor(t, append(append([]string{"models"}, strings.Fields(c.args)...), "--url", r.URL)...)
+		if code != c.code || !strings.Contains(stdout+stderr, c.want) {
+			t.Errorf("models %s: %d %s%s", c.args, code, stdout, stderr)
+		}
+	}
+	_, stdout, _ := runFor(t, "models", "list", "--json", "--url", r.URL)
+	var lines []residentLine
+	if err := json.Unmarshal([]byte(stdout), &lines); err != nil || len(lines) != 2 {
+		t.Fatalf("%v %s", err, stdout)
+	}
+	for _, l := range lines {
+		if isFirst := l.Host == hosts[0].URL(); isFirst == (l.State == "loaded") || l.Loads != 1 {
+			t.Errorf("%+v", l)
+		}
+	}
+}
