@@ -2,7 +2,7 @@
 // is kept.
 import { queryOptions } from '@tanstack/react-query'
 import { api, body, data, versioned } from './client'
-import type { Key, Service, ServiceType, Share, Token, Usage, Version } from './types'
+import type { Key, Resident, Service, ServiceType, Share, Token, Usage, Version } from './types'
 
 export interface MonitoringConfig {
   enabled: boolean
@@ -121,6 +121,13 @@ export const fleet = queryOptions({
   queryKey: ['fleet'],
   refetchInterval: 2000,
   queryFn: ({ signal }) => body(api.GET('/api/monitoring/fleet', { signal })),
+})
+
+/** The models that are loaded for requests and put to sleep. */
+export const residency = queryOptions({
+  queryKey: ['residency'],
+  refetchInterval: 2000,
+  queryFn: async ({ signal }): Promise<Resident[]> => (await data(api.GET('/api/models/residency', { signal }))) as Resident[],
 })
 
 /** The expected and the actual share of each instance in the last five minutes. */

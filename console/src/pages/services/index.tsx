@@ -17,6 +17,7 @@ import { Confirm } from '@/ui/overlay'
 import { Menu, Segments } from '@/ui/parts'
 import { inTrouble } from '@/ui/status'
 import { InstanceDrawer } from './instance-drawer'
+import { Models } from './models'
 import { PolicyDrawer } from './policy-drawer'
 import { ServiceGroup, type Row } from './table'
 
@@ -121,6 +122,7 @@ export default function Services() {
         if (value === undefined || (shown.length === 0 && (q !== '' || show !== 'all'))) return null
         return <ServiceGroup key={service} {...{ service, value, stats, version, now }} rows={shown} selected={search.edit ?? ''} onRemove={setRemoving} />
       })}
+      {q === '' && show === 'all' && <Models />}
       {query.data !== undefined && rows.filter(matches).length === 0 && (
         <div className="panel empty">
           <h3>{rows.length === 0 ? t('overview.first.title') : t('services.empty')}</h3>
