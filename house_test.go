@@ -81,6 +81,7 @@ var packageOrder = []string{
 	"internal/scatter",
 	"internal/hedge",
 	"internal/transport",
+	"internal/pace",
 	"internal/backend",
 	"internal/balance",
 	"internal/listen",

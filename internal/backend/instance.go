@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/pace"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -99,6 +100,7 @@ type State struct {
 	observer atomic.Pointer[Observer]
 	changes  *Changes
 	failure  atomic.Pointer[Failure]
+	pace     atomic.Pointer[pace.Controller] // nil where the slots are fixed
 }
 
 // New prepares an instance. The state is the one that it had before, or nil for
@@ -196,6 +198,7 @@ func (i *Instance) SameSecrets(other *Instance) bool {
 func (i *Instance) Activate(now time.Time) {
 	i.Breaker.Update(i.policy.Breaker, now)
 	i.Limiter.Update(i.policy.Limit, now)
+	i.learnSlots()
 }
 
 // idHash spreads identifiers over all numbers.
@@ -281,7 +284,7 @@ type Permit struct {
 // by one Release or Return with its permit.
 func (i *Instance) Acquire(now time.Time) (Permit, bool) {
 	running := i.inFlight.Add(1)
-	if limit := int64(i.Settings.MaxConcurrency); limit > 0 && running >= limit {
+	if limit := int64(i.Slots()); limit > 0 && running >= limit {
 		i.changes.note()
 		if running > limit {
 			i.inFlight.Add(-1)
@@ -425,6 +428,7 @@ func (s *State) Ended(outcome breaker.Outcome) int64 { return s.outcomes[outcome
 // avoided until then.
 func (s *State) Overloaded(until time.Time) {
 	s.overload.Store(int64(until.Sub(s.since)))
+	s.pace.Load().Overloaded(time.Now())
 	s.changes.note()
 }
 

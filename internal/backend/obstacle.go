@@ -77,7 +77,8 @@ func (i *Instance) Obstacle(now time.Time) Obstacle {
 }
 
 func (i *Instance) full() bool {
-	return i.Settings.MaxConcurrency > 0 && i.inFlight.Load() >= int64(i.Settings.MaxConcurrency)
+	slots := int64(i.Slots())
+	return slots > 0 && i.inFlight.Load() >= slots
 }
 
 // ObstacleText describes an obstacle without telling how the instance is configured.
@@ -104,7 +105,7 @@ func (i *Instance) ObstacleText(o Obstacle, now time.Time) string {
 	case AtLimit:
 		return "at its rate limit"
 	case NoSlot:
-		return fmt.Sprintf("all %d slots taken", i.Settings.MaxConcurrency)
+		return fmt.Sprintf("all %d slots taken", i.Slots())
 	case Standby:
 		return fmt.Sprintf("tier %d is used only while no instance of a lower tier is ready", i.Settings.Tier)
 	}

@@ -59,8 +59,8 @@ type Settings struct {
 	// form that its kind wants.
 	ForwardAuthorization bool `json:"forwardAuthorization"`
 	// MaxConcurrency is how many requests the instance gets at a time; 0 means
-	// as many as there are.
-	MaxConcurrency int `json:"maxConcurrency" minimum:"0"`
+	// as many as there are, and AutoConcurrency that it is learned.
+	MaxConcurrency Concurrency `json:"maxConcurrency" doc:"0 for as many as there are; auto, which is shown as -1, for as many as is learned from the time per token."`
 	// KeepAlive says whether connections are kept for further calls; nil means as
 	// is right for the kind. IdleConnections bounds those that are kept; 0 means as
 	// many as there were calls at a time.
@@ -166,8 +166,8 @@ func (s Settings) Check(report func(path, message string)) {
 	if s.Tier < 0 || s.Tier > maxTier {
 		report("tier", fmt.Sprintf("must be between 0 (first) and %d, not %d", maxTier, s.Tier))
 	}
-	if s.MaxConcurrency < 0 {
-		report("maxConcurrency", "must not be negative")
+	if s.MaxConcurrency < AutoConcurrency {
+		report("maxConcurrency", "must not be negative; auto learns it")
 	}
 	s.checkProcess(report)
 	s.checkHeaders(report)

@@ -116,6 +116,8 @@ func typeText(typ reflect.Type) string {
 		return "amount"
 	case reflect.TypeFor[backend.Secret]():
 		return "text"
+	case reflect.TypeFor[backend.Concurrency]():
+		return "integer, auto"
 	}
 	if _, names := namesOf(typ); names != nil {
 		return strings.Join(names, ", ")

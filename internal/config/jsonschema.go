@@ -169,6 +169,8 @@ func scalarSchema(typ reflect.Type) map[string]any {
 		return withUnit(`^([0-9.]+(ms|s|m|h))+$|^[0-9]+$`)
 	case reflect.TypeFor[schema.Bytes]():
 		return withUnit(`^[0-9]+ *([kKmMgG]?[iI]?[bB])?$`)
+	case reflect.TypeFor[backend.Concurrency]():
+		return anyOf(map[string]any{"type": "integer", "minimum": -1}, map[string]any{"type": "string", "pattern": `^(auto|-1|[0-9]+)$`}, refersTo("reference"))
 	case reflect.TypeFor[quota.Period]():
 		return withUnit(`^[0-9]+ *[a-z]*$`)
 	}

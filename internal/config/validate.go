@@ -121,6 +121,14 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 	for i, instance := range s.Instances {
 		at := indexed("instances", i)
 		instance.Check(within(at+".", report))
+		if instance.MaxConcurrency == backend.AutoConcurrency {
+			switch {
+			case !backend.CanLearnSlots(serviceType):
+				report(at+".maxConcurrency", "auto learns from the time per token, which answers of "+serviceType.String()+" do not have; want a number")
+			case s.Queue.Size == 0:
+				report(at+".maxConcurrency", "auto needs a queue in which requests wait for a slot: set queue.size of the service type")
+			}
+		}
 		if instance.Adapter != "" {
 			checkAdapter(instance.Adapter, serviceType, known, at+".adapter", report)
 		}

@@ -139,7 +139,7 @@ func TestPropertyServicesSurviveTheStore(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "instances") {
 			s := backend.DefaultSettings()
 			s.Name, s.BaseURL, s.APIKey = text.Draw(t, "name"), "http://127.0.0.1:1/"+rapid.StringMatching(`[a-z]{0,3}`).Draw(t, "path"), backend.Literal(rapid.StringMatching(`[a-z"\\<]{0,5}`).Draw(t, "key"))
-			s.Weight, s.Enabled, s.MaxConcurrency = rapid.Float64Range(0, 1e6).Draw(t, "weight"), rapid.Bool().Draw(t, "enabled"), rapid.IntRange(0, 9).Draw(t, "slots")
+			s.Weight, s.Enabled, s.MaxConcurrency = rapid.Float64Range(0, 1e6).Draw(t, "weight"), rapid.Bool().Draw(t, "enabled"), backend.Concurrency(rapid.IntRange(0, 9).Draw(t, "slots"))
 			s.Headers = map[string]backend.Secret{"X-A": backend.Reference(text.Draw(t, "header"))}
 			service.Instances = append(service.Instances, s)
 		}

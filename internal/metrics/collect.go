@@ -155,6 +155,9 @@ func (s *scrape) instance(m *mergedInstance) {
 	s.value(famWeight, m.Weight, service, label)
 	s.value(famTier, float64(m.Tier), service, label)
 	s.value(famHealthy, boolValue(m.Healthy), service, label)
+	if m.Slots > 0 {
+		s.value(famSlots, float64(m.Slots), service, label)
+	}
 	if m.Engine != nil {
 		s.histogram(famEstimate, &m.estimate, service, label)
 		s.engine(m.Engine, service, label)

@@ -26,7 +26,7 @@ func someState(instances int) State {
 	for n := range instances {
 		w.Instances = append(w.Instances, InstanceView{
 			Service: schema.Chat, Label: fmt.Sprintf("m@gpu%d:8000", n), Series: NewInstance(), Weight: 1, Healthy: true,
-			Engine: &EngineView{Queue: 1.5, Waiting: 2, Decoding: 3, Others: 1, Cached: 4096, Calls: 4, HitRate: 0.25, PerToken: 0.001},
+			Slots: 7, Engine: &EngineView{Queue: 1.5, Waiting: 2, Decoding: 3, Others: 1, Cached: 4096, Calls: 4, HitRate: 0.25, PerToken: 0.001},
 		})
 	}
 	w.Trust = new(0.5)

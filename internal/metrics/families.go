@@ -66,6 +66,7 @@ const (
 	famWeight
 	famTier
 	famHealthy
+	famSlots
 	famFleetQueue
 	famFleetCalls
 	famFleetCached
@@ -188,6 +189,7 @@ var families = [familyCount]Family{
 	famWeight:            {"model_router_load_balancer_weight", "model.router.load.balancer.weight", "Configured weight of an instance; 0 gets no traffic.", "", CategoryCustom, onInstance, gauge},
 	famTier:              {"model_router_load_balancer_tier", "model.router.load.balancer.tier", "Configured tier of an instance; it gets traffic only while no instance of a lower tier is ready.", "", CategoryCustom, onInstance, gauge},
 	famHealthy:           {"model_router_instance_healthy", "model.router.instance.healthy", "Whether an instance is enabled and healthy: 1 or 0.", "", CategoryCustom, onInstance, gauge},
+	famSlots:             {"model_router_instance_slots", "model.router.instance.slots", "Requests that an instance gets at a time, as learned; absent where max-concurrency is not auto.", "", CategoryCustom, onInstance, gauge},
 	famFleetQueue:        {"model_router_fleet_queue_seconds", "model.router.fleet.queue", "Seconds of prefill that a new request would find at an instance; only with the strategy least_time, as all families of the fleet.", "seconds", CategoryCustom, onInstance, gauge},
 	famFleetCalls:        {"model_router_fleet_calls", "model.router.fleet.calls", "Calls to an instance by stage: waiting (for the first token), decoding, and others (of other gateways, before the first token).", "requests", CategoryCustom, []string{"service", "instance", "stage"}, gauge},
 	famFleetCached:       {"model_router_fleet_cached_bytes", "model.router.fleet.cached", "Bytes of prompts that an instance is believed to have cached.", "bytes", CategoryCustom, onInstance, gauge},

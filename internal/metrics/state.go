@@ -146,6 +146,8 @@ type InstanceView struct {
 	Weight  float64
 	Tier    int
 	Healthy bool
+	// Slots is how many requests it gets at a time where that is learned, else 0.
+	Slots int
 	// Engine is what the fleet knows of it; nil where its strategy needs none.
 	Engine *EngineView
 }
@@ -231,6 +233,7 @@ func (m *mergedInstance) add(i InstanceView) {
 	m.perToken.merge(&perToken)
 	estimate := i.Series.estimate.Snapshot()
 	m.estimate.merge(&estimate)
+	m.Slots += i.Slots
 	m.InFlight += i.InFlight
 	m.Weight += i.Weight
 	m.Tier = min(m.Tier, i.Tier)

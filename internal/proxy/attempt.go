@@ -32,6 +32,8 @@ type attempt struct {
 	followed *fleet.Call
 	// resident is the model that the call has entered, nil where models are not kept.
 	resident *residency.Model
+	// paced is the call as one from which the instance's slots are learned.
+	paced    backend.Paced
 	speaker  dialect.Speaker
 	out      wire.Call
 	response *transport.Response
@@ -113,6 +115,7 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		firstByte = min(firstByte, firstToken)
 	}
 	a.sent = time.Now()
+	a.paced = a.instance.Follow(a.Asks.Stream, a.sent)
 	response, err := a.proxy.client.Send(ctx, to, &a.out, transport.Timeouts{
 		Connect:   limits.Connect.Std(),
 		FirstByte: firstByte,
@@ -213,6 +216,7 @@ func (a *attempt) end(outcome breaker.Outcome, usage schema.Usage, now time.Time
 		a.resident = nil
 	}
 	a.instance.Release(a.permit, outcome, now)
+	a.paced.End(outcome, usage, now)
 	if outcome == breaker.Success {
 		a.instance.Health.Served(a.sent)
 	}

@@ -40,6 +40,9 @@ func (r *run) send(ctx context.Context, to Sink) error {
 			}
 			r.firstContent(at)
 		}
+		if err == nil {
+			r.attempt.paced.Event()
+		}
 		if err == nil && r.IsMeasured() {
 			r.measure(part)
 		}

@@ -67,7 +67,7 @@ func slots(each int, q queue.Settings) func(*config.Service) {
 	return func(s *config.Service) {
 		s.Queue = q
 		for n := range s.Instances {
-			s.Instances[n].MaxConcurrency = each
+			s.Instances[n].MaxConcurrency = backend.Concurrency(each)
 		}
 	}
 }

@@ -339,7 +339,7 @@ export const en = {
   'services.sharesUnknown': 'With this balancing the share follows the load.',
   'services.inherit': 'as the service ({value})',
   'services.concurrency': 'At most at a time',
-  'services.noBound': '0 = no bound',
+  'services.noBound': '0 = no bound, auto = learned',
   'services.forward': 'Send the caller’s own key to the backend',
   'services.test': 'Test',
   'services.sendTest': 'Send a real call',

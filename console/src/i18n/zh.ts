@@ -340,7 +340,7 @@ export const zh: Dictionary = {
   'services.sharesUnknown': '此均衡方式下占比随负载变化。',
   'services.inherit': '与服务相同（{value}）',
   'services.concurrency': '同时请求上限',
-  'services.noBound': '0 = 不限',
+  'services.noBound': '0 = 不限，auto = 自动学习',
   'services.forward': '将调用方自己的密钥发送给后端',
   'services.test': '测试',
   'services.sendTest': '发送真实调用',

@@ -14,6 +14,8 @@ export interface InstanceState {
   enabled: boolean
   weight: number
   inFlight: number
+  /** What was learned, where the requests at a time are. */
+  slots?: { now: number; perTokenMs: number; why: string }
   requests: number
   errors: number
   breaker: BreakerState

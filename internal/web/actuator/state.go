@@ -177,8 +177,12 @@ func serviceView(s *routing.Service, now time.Time) metrics.ServiceView {
 }
 
 func instanceView(i *backend.Instance) metrics.InstanceView {
+	slots := 0
+	if learned := i.Pace(); learned != nil {
+		slots = learned.Limit()
+	}
 	return metrics.InstanceView{
-		Service: i.Service, Label: i.Label(), Series: i.Series, InFlight: i.InFlight(),
+		Service: i.Service, Slots: slots, Label: i.Label(), Series: i.Series, InFlight: i.InFlight(),
 		Breaker: breakerNumber(i.Breaker.Snapshot().State), Weight: i.Settings.Weight, Tier: i.Settings.Tier, Healthy: isUp(i),
 	}
 }

@@ -80,9 +80,18 @@ type candidateView struct {
 	Tier           int            `json:"tier"`
 	Chance         float64        `json:"chance"`
 	InFlight       int64          `json:"inFlight"`
+	Slots          string         `json:"slots,omitzero" doc:"Where max-concurrency is auto: how many requests it gets at a time, and why."`
 	HealthStatus   backend.Status `json:"healthStatus"`
 	CircuitBreaker breaker.State  `json:"circuitBreaker"`
 	Estimate       *estimateView  `json:"estimate,omitzero" doc:"What is expected of it for the request in the body; only with the strategy least_time."`
+}
+
+// whySlots says how many requests an instance gets at a time and why, where that is learned.
+func whySlots(i *backend.Instance) string {
+	if learned := i.Pace(); learned != nil {
+		return learned.State().Why
+	}
+	return ""
 }
 
 // estimateView is what is expected of an instance for a request.
@@ -141,6 +150,7 @@ func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr
 			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason, Translated: c.Translated,
 			Weight: c.Settings.Weight, Tier: c.Settings.Tier, Chance: c.Chance, InFlight: c.InFlight(),
 			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State, Estimate: viewEstimate(x.Expected, c.Instance),
+			Slots: whySlots(c.Instance),
 		})
 	}
 	for _, piece := range x.Split {

@@ -53,7 +53,25 @@ type instanceStatus struct {
 	Tier            int           `json:"tier"`
 	Enabled         bool          `json:"enabled"`
 	InFlight        int64         `json:"inFlight"`
+	Slots           *slotsStatus  `json:"slots,omitzero" doc:"What was learned where max-concurrency is auto."`
 	Error           string        `json:"error,omitzero"`
+}
+
+// slotsStatus is how many requests an instance gets at a time where that is learned.
+type slotsStatus struct {
+	Now        int     `json:"now" doc:"How many requests it gets at a time now."`
+	PerTokenMs float64 `json:"perTokenMs" doc:"The time per token that was measured last, with that of waiting for the first one."`
+	Why        string  `json:"why" doc:"Why there are so many, in a sentence."`
+}
+
+// slotsOf returns what was learned of an instance, nil where its slots are fixed.
+func slotsOf(i *backend.Instance) *slotsStatus {
+	learned := i.Pace()
+	if learned == nil {
+		return nil
+	}
+	s := learned.State()
+	return &slotsStatus{Now: s.Slots, PerTokenMs: inMilliseconds(s.PerToken), Why: s.Why}
 }
 
 // These replies have a member for each configured service type.
@@ -91,6 +109,7 @@ func statusOfInstance(i *backend.Instance) instanceStatus {
 		ID: i.ID, Handle: i.Handle, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name), Status: "HEALTHY",
 		LastHealthCheck: web.TimeOrNil(health.LastCheck), BreakerState: i.Breaker.Snapshot().State,
 		Weight: i.Settings.Weight, Tier: i.Settings.Tier, Enabled: i.Settings.Enabled, InFlight: i.InFlight(),
+		Slots: slotsOf(i),
 	}
 	switch {
 	case !i.Settings.Enabled:

@@ -54,6 +54,7 @@ type liveInstance struct {
 	Weight      float64        `json:"weight"`
 	Tier        int            `json:"tier"`
 	InFlight    int64          `json:"inFlight"`
+	Slots       *slotsStatus   `json:"slots,omitzero" doc:"What was learned where max-concurrency is auto."`
 	Breaker     breakerStatus  `json:"breaker"`
 	Engine      *engineView    `json:"engine,omitzero" doc:"What is known about the engine behind it; only with the strategy least_time."`
 }
@@ -113,6 +114,6 @@ func liveInstanceOf(i *backend.Instance, now time.Time) liveInstance {
 	return liveInstance{
 		Service: i.Service, Model: i.Settings.Name, ID: i.ID, Handle: i.Handle, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name),
 		Health: i.HealthStatus(), HealthError: i.HealthReason(), Enabled: i.Settings.Enabled, Weight: i.Settings.Weight, Tier: i.Settings.Tier,
-		InFlight: i.InFlight(), Breaker: breakerOf(i), Engine: engineOf(i, now),
+		InFlight: i.InFlight(), Slots: slotsOf(i), Breaker: breakerOf(i), Engine: engineOf(i, now),
 	}
 }

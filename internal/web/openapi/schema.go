@@ -70,6 +70,8 @@ func (d *deriver) of(t reflect.Type, way direction) Schema {
 	switch t {
 	case reflect.TypeFor[schema.Duration]():
 		return duration(way)
+	case reflect.TypeFor[backend.Concurrency]():
+		return concurrency(way)
 	case reflect.TypeFor[jsontext.Value]():
 		return Schema{}
 	case reflect.TypeFor[time.Time]():
@@ -131,6 +133,16 @@ func (d *deriver) plain(t reflect.Type, way direction) Schema {
 		return d.component(t, way, false)
 	}
 	return Schema{}
+}
+
+// concurrency describes how many requests an instance gets at a time, which is read as a
+// word, too.
+func concurrency(way direction) Schema {
+	number := Schema{"type": "integer", "minimum": -1}
+	if way == inReply {
+		return number
+	}
+	return Schema{"oneOf": []Schema{number, {"type": "string", "enum": []string{"auto"}}}}
 }
 
 // duration describes a length of time, which is written as milliseconds and

@@ -69,7 +69,10 @@ export function Shares() {
                     <td className="lo">
                       <Bar share={share.share ?? 0} />
                     </td>
-                    <td className="num lo">{state?.inFlight ?? '–'}</td>
+                    <td className="num lo" title={state?.slots?.why}>
+                      {state?.inFlight ?? '–'}
+                      {state?.slots !== undefined && ` / ${state.slots.now}`}
+                    </td>
                     <td className="lo soft">{row === 0 && strategyLabel(t, services?.[share.service]?.loadBalancer ?? '')}</td>
                   </tr>
                 )

@@ -43,7 +43,7 @@ export function toForm(instance: Instance | null): InstanceForm {
     adapter: instance?.adapter ?? '',
     apiVersion: instance?.apiVersion ?? '',
     proxy: instance?.proxy ?? '',
-    maxConcurrency: String(instance?.maxConcurrency ?? 0),
+    maxConcurrency: instance?.maxConcurrency === -1 ? 'auto' : String(instance?.maxConcurrency ?? 0),
     forwardAuthorization: instance?.forwardAuthorization ?? false,
     headers: Object.entries(instance?.headers ?? {})
       .map(([name, value]) => `${name}: ${value}`)
@@ -82,7 +82,7 @@ export function changes(form: InstanceForm, stored: Instance | null): InstanceCh
   if (differs('adapter')) changed.adapter = form.adapter as InstanceChanges['adapter']
   if (differs('apiVersion')) changed.apiVersion = form.apiVersion.trim()
   if (differs('proxy')) changed.proxy = form.proxy.trim()
-  if (differs('maxConcurrency')) changed.maxConcurrency = Number(form.maxConcurrency)
+  if (differs('maxConcurrency')) changed.maxConcurrency = isAuto(form.maxConcurrency) ? 'auto' : Number(form.maxConcurrency)
   if (differs('forwardAuthorization')) changed.forwardAuthorization = form.forwardAuthorization
   if (differs('headers')) changed.headers = parseHeaders(form.headers)
   return changed
@@ -97,8 +97,13 @@ export function validate(form: InstanceForm): Partial<Record<keyof InstanceForm,
   const weight = Number(form.weight)
   if (form.weight.trim() === '' || !Number.isFinite(weight) || weight < 0 || weight > 1_000_000) errors.weight = 'services.invalidWeight'
   if (!isWhole(form.tier, 0, 100)) errors.tier = 'services.invalidTier'
-  if (!isWhole(form.maxConcurrency, 0, Number.MAX_SAFE_INTEGER)) errors.maxConcurrency = 'services.invalidWhole'
+  if (!isAuto(form.maxConcurrency) && !isWhole(form.maxConcurrency, 0, Number.MAX_SAFE_INTEGER)) errors.maxConcurrency = 'services.invalidWhole'
   return errors
+}
+
+/** Whether the number is learned. */
+function isAuto(text: string): boolean {
+  return text.trim() === 'auto'
 }
 
 function isWhole(text: string, min: number, max: number): boolean {
