@@ -12,6 +12,6 @@
 // Model.Enter, which waits until it is; Model.Leave ends the call. Keeper.Run puts models to
 // sleep.
 //
-// For people, Keeper.States lists all models, and Keeper.Load, Keeper.Sleep and Keeper.Pin do
+// For people, Keeper.States lists all models, and Keeper.Load and Keeper.Sleep do
 // by hand what is done for requests otherwise.
 package residency

@@ -196,7 +196,7 @@ func (k *Keeper) putIdleToSleep(now time.Time) {
 	defer k.mu.Unlock()
 	for _, m := range k.models {
 		after := m.rules.SleepAfter
-		if after == 0 || m.isPinned() || m.wake != nil || now.Sub(since) < after || now.Before(m.awakeUntil) {
+		if after == 0 || m.rules.IsPinned || m.wake != nil || now.Sub(since) < after || now.Before(m.awakeUntil) {
 			continue
 		}
 		if m.place.PutOut(m.rules.IsNear, now.Add(-after), now) {
@@ -223,8 +223,6 @@ type State struct {
 	Waiting int
 	// SleepAfter is when it is put to sleep if nobody uses it; 0 means never.
 	SleepAfter time.Duration
-	// IsPinnedByHand says that Keeper.Pin has pinned it, not its configuration.
-	IsPinnedByHand bool
 	// Loads and Evictions count how often it was loaded, and thrown out for another model,
 	// and Sleeps how often it was put to sleep because nobody used it. Failures counts loads
 	// that failed, and Failure is how the last one did, empty if it did not.
@@ -286,7 +284,7 @@ func (k *Keeper) Sleep(ctx context.Context, host, model string) error {
 		return ErrUnknown
 	}
 	k.mu.Lock()
-	isPinned, isNear := m.isPinned(), m.rules.IsNear
+	isPinned, isNear := m.rules.IsPinned, m.rules.IsNear
 	k.mu.Unlock()
 	now := time.Now()
 	switch {
@@ -298,18 +296,4 @@ func (k *Keeper) Sleep(ctx context.Context, host, model string) error {
 		return ErrInUse
 	}
 	return nil // it is not in memory, or about to be loaded
-}
-
-// Pin pins a model by hand until the gateway stops, beside those whose configuration pins
-// them, or ends that.
-func (k *Keeper) Pin(host, model string, isPinned bool) error {
-	m := k.find(host, model)
-	if m == nil {
-		return ErrUnknown
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	m.isPinnedByHand = isPinned
-	m.applyRules()
-	return nil
 }

@@ -23,13 +23,12 @@ type Model struct {
 	// working has room for one who loads the model or puts it to sleep.
 	working chan struct{}
 
-	sleeper        Sleeper
-	rules          Rules
-	isPinnedByHand bool
-	wake           *wake // the one in progress, else nil
-	counts         Counts
-	failure        string
-	awakeUntil     time.Time // it is not put to sleep before
+	sleeper    Sleeper
+	rules      Rules
+	wake       *wake // the one in progress, else nil
+	counts     Counts
+	failure    string
+	awakeUntil time.Time // it is not put to sleep before
 }
 
 // wake is the loading of a model for all who wait for it.
@@ -40,13 +39,10 @@ type wake struct {
 	err     error         // set before that
 }
 
-// isPinned reports whether the model stays in memory. It needs the mutex.
-func (m *Model) isPinned() bool { return m.rules.IsPinned || m.isPinnedByHand }
-
 // applyRules tells the fleet how the model is kept. It needs the mutex.
 func (m *Model) applyRules() {
 	m.place.Keep(fleet.Keeping{
-		Space: m.rules.Space, Capacity: m.rules.Capacity, Size: m.rules.Size, Room: m.rules.Room, IsPinned: m.isPinned(),
+		Space: m.rules.Space, Capacity: m.rules.Capacity, Size: m.rules.Size, Room: m.rules.Room, IsPinned: m.rules.IsPinned,
 	})
 }
 
@@ -340,7 +336,7 @@ func (m *Model) attrs(more ...slog.Attr) []slog.Attr {
 func (m *Model) state(now time.Time) State {
 	s := State{
 		Host: m.place.Host().Name(), Model: m.place.Model(), Residence: m.place.Residence(now), SleepAfter: m.rules.SleepAfter,
-		IsPinnedByHand: m.isPinnedByHand, Counts: m.counts, Failure: m.failure,
+		Counts: m.counts, Failure: m.failure,
 	}
 	if m.wake != nil {
 		s.Waiting = m.wake.waiting

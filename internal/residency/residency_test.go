@@ -455,24 +455,10 @@ func TestPinnedModelsStay(t *testing.T) {
 		if err := r.keeper.Sleep(t.Context(), "h", "a"); !errors.Is(err, residency.ErrPinned) {
 			t.Errorf("by hand: %v", err)
 		}
-		// By hand it is pinned as well.
 		r.kept[1].Rules.IsPinned = false
 		r.keeper.Follow(r.kept)
-		if err := r.keeper.Pin("h", "a", true); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Hour)
-		if s := r.state(a); !e.has("a") || !s.IsPinned || !s.IsPinnedByHand {
-			t.Errorf("%+v", s)
-		}
-		if err := r.keeper.Pin("h", "a", false); err != nil {
-			t.Fatal(err)
-		}
 		if err := r.use(b, 0); err != nil || e.has("a") {
 			t.Errorf("%v, %+v", err, r.state(a))
-		}
-		if err := r.keeper.Pin("h", "c", true); !errors.Is(err, residency.ErrUnknown) {
-			t.Errorf("unknown: %v", err)
 		}
 	})
 }
