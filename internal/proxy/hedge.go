@@ -210,7 +210,8 @@ func (h *hedging) begin(ctx context.Context, muchTooLong bool) {
 }
 
 // acquire acquires another instance, or returns nil if there is to be no second call: others
-// wait for a slot, none that is well has a free one, or there is no money for it.
+// wait for a slot, none that is well has a free one, its model would have to be loaded, or
+// there is no money for it.
 func (h *hedging) acquire() *run {
 	pool := h.first.choice.pool
 	if pool.Waiting() > 0 || h.first.Costs() && !pool.Service.Policy.Hedge.Paid || h.first.ReserveAgain(0, false) != nil {
@@ -223,7 +224,11 @@ func (h *hedging) acquire() *run {
 	excluded.untranslatable = append(excluded.untranslatable, h.first.choice.excluded.untranslatable...)
 	excluded.onlyWell = true
 	if second.choice.acquire(&second.attempt) {
-		return second
+		if second.attempt.enterAtOnce() {
+			return second
+		}
+		second.attempt.returnUnused()
+		pool.Wake()
 	}
 	second.endPart(false)
 	return nil

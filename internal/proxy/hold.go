@@ -59,6 +59,23 @@ func (r *run) enter(ctx context.Context, model *residency.Model) *fault {
 	return failed
 }
 
+// enterAtOnce begins a call at an instance whose model is in memory, and reports whether it
+// is: a second call that has to wait for a model comes too late, and would load it in vain.
+func (a *attempt) enterAtOnce() bool {
+	if a.instance.IsAsleep() {
+		return false
+	}
+	model := a.instance.Resident()
+	if model == nil {
+		return true
+	}
+	if !model.TryEnter() {
+		return false
+	}
+	a.resident = model
+	return true
+}
+
 // hold waits until the model is in memory, and begins the call.
 func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
 	policy := &r.choice.pool.Service.Policy
