@@ -113,9 +113,10 @@ type demoInstance struct {
 // demoInstances lists what the demo has.
 func demoInstances() []demoInstance {
 	return []demoInstance{
-		{0, schema.Chat, simulator.DemoChat, "vllm"}, // so that one goes on with what the other began
-		{1, schema.Chat, simulator.DemoChat, "vllm"},
-		{0, schema.Chat, simulator.DemoSlow, ""},
+		{0, schema.Chat, simulator.DemoChat, ""},
+		{1, schema.Chat, simulator.DemoChat, ""},
+		{0, schema.Chat, simulator.DemoSlow, "vllm"}, // so that one goes on with what the other began
+		{1, schema.Chat, simulator.DemoSlow, "vllm"},
 		{0, schema.Chat, simulator.DemoFlaky, ""},
 		{0, schema.Chat, simulator.DemoCut, ""},
 		{0, schema.Chat, simulator.DemoHang, ""},
