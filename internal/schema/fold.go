@@ -27,7 +27,7 @@ func readsField(service ServiceType, name []byte) bool {
 		case "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k",
 			"frequency_penalty", "presence_penalty", "stop", "stop_sequences", "n", "best_of", "seed", "logprobs", "top_logprobs", "logit_bias", "response_format",
 			"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "reasoning", "reasoning_effort", "thinking",
-			"modalities", "audio", "metadata", "service_tier", "system", "output_config", "web_search_options", "moderation", "google":
+			"modalities", "audio", "metadata", "service_tier", "store", "system", "output_config", "web_search_options", "moderation", "google":
 			return true
 		}
 	case Embedding:

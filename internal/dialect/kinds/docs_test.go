@@ -17,6 +17,7 @@ const documentation = "../../../docs/adapters.md"
 // quirkTexts say in the documentation what a quirk means; every one has a text.
 var quirkTexts = map[string]string{
 	"TextDocuments":   "documents are sent as texts",
+	"Continues":       "goes on with an answer that another instance began",
 	"UnwrapDocuments": "documents with a text are sent as texts",
 }
 
@@ -87,7 +88,7 @@ func row(cells ...string) string { return "| " + strings.Join(cells, " | ") + " 
 // quirksOf lists the quirks of a kind that matter for a service type.
 func quirksOf(t *testing.T, kind *dialect.Kind, service schema.ServiceType) string {
 	t.Helper()
-	about := map[string]schema.ServiceType{"TextDocuments": schema.Rerank, "UnwrapDocuments": schema.Rerank}
+	about := map[string]schema.ServiceType{"Continues": schema.Chat, "TextDocuments": schema.Rerank, "UnwrapDocuments": schema.Rerank}
 	quirks := reflect.ValueOf(kind.Quirks)
 	var texts []string
 	for i := range quirks.NumField() {
