@@ -149,7 +149,7 @@ func TestTheCallOutlivesItsFirstClient(t *testing.T) {
 		}
 		r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", url))+singleFlight+gatewaytest.QuotaOn+"prices: {models: [{model: m, input: 10, output: 100}]}\n")
 		ctx, leave := context.WithCancel(gatewaytest.Deadline(t))
-		defer leave()
+		t.Cleanup(leave)
 		first := r.ChatLater(ctx, body)
 		if begun {
 			<-b.Entered

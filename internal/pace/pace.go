@@ -18,8 +18,12 @@ import (
 )
 
 const (
-	// Least and Most bound the slots, and first is how many there are at the beginning.
-	Least, Most, first = 1, 1000, 2
+	// Least is how many slots there are at least.
+	Least = 1
+	// Most is how many there are at most.
+	Most = 1000
+	// first is how many there are at the beginning.
+	first = 2
 	// patience is how many per cent longer the time per token may become for one per cent
 	// more throughput.
 	patience = 2.0

@@ -37,7 +37,7 @@ func fake(mode string, args []string) {
 	case "loading": // port: it never becomes ready
 		serve(args[0], http.StatusServiceUnavailable)
 	case "hang":
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 	case "die":
 		fmt.Println("cannot load the model")
 		os.Exit(3)
@@ -56,7 +56,7 @@ func fake(mode string, args []string) {
 			fmt.Print("the last one, without an end")
 			serve(args[0], http.StatusOK)
 		}()
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 	case "fork": // port, file of the pids of a child and of a grandchild in a session of its own
 		child := again("hang")
 		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -71,10 +71,7 @@ func fake(mode string, args []string) {
 		must(daemon.Start())
 		must(os.WriteFile(args[0], []byte(fmt.Sprint(daemon.Process.Pid)), 0o600))
 	case "environment": // port
-		names := []string{}
-		for _, line := range os.Environ() {
-			names = append(names, line)
-		}
+		names := os.Environ()
 		slices.Sort(names)
 		for _, line := range names {
 			fmt.Println("env", line)

@@ -23,7 +23,7 @@ func use(t *testing.T, m *Manager, name string, during time.Duration) {
 		t.Error(name, err)
 		return
 	}
-	time.Sleep(during)
+	<-time.After(during)
 	release()
 }
 
@@ -78,7 +78,7 @@ func TestAProcessInUseStaysUntilItsRequestsHaveEnded(t *testing.T) {
 		}
 		var users sync.WaitGroup
 		users.Go(func() { use(t, m, "b", 0) })
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if got := stateOf(t, m, "a"); got != Ready {
 			t.Errorf("a is %s while it is in use", got)
 		}
@@ -156,7 +156,7 @@ func TestAnIdleProcessGivesWayAtOnce(t *testing.T) {
 		m := h.manager(five(), 0)
 		defer m.Close()
 		use(t, m, "a", 20*time.Second)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		begun := time.Now()
 		use(t, m, "b", 0)
 		if took := time.Since(begun); took > 11*time.Second {
@@ -172,12 +172,12 @@ func TestAnIdleProcessIsStopped(t *testing.T) {
 		defer m.Close()
 		use(t, m, "a", time.Hour)
 		use(t, m, "b", time.Second)
-		time.Sleep(4 * time.Minute)
+		<-time.After(4 * time.Minute)
 		if got := stateOf(t, m, "a"); got != Ready {
 			t.Errorf("a is %s after four minutes", got)
 		}
 		use(t, m, "a", 0)
-		time.Sleep(5*time.Minute + time.Second)
+		<-time.After(5*time.Minute + time.Second)
 		if got := stateOf(t, m, "a"); got != Stopped {
 			t.Errorf("a is %s after five minutes", got)
 		}
@@ -194,7 +194,7 @@ func TestProcessesStayWithinTheirMemoryTogether(t *testing.T) {
 		defer m.Close()
 		for _, name := range []string{"a", "b", "free", "a", "c"} {
 			use(t, m, name, time.Second)
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 		}
 		if now, _ := h.Running(); !slices.Equal(now, []string{"a", "c", "free"}) {
 			t.Errorf("%v run; b was used least recently", now)
@@ -218,7 +218,7 @@ func TestALowerBudgetEndsWhatDoesNotFit(t *testing.T) {
 		use(t, m, "a", time.Second)
 		use(t, m, "b", time.Second)
 		m.Set(settings, 5)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if now, _ := h.Running(); !slices.Equal(now, []string{"b"}) {
 			t.Errorf("%v run", now)
 		}
@@ -243,7 +243,7 @@ func TestAStartThatNobodyWaitsForIsGivenUp(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		leave()
 		if got := stateOf(t, m, "a"); got != Starting {
 			t.Errorf("a is %s although one waits for it", got)
@@ -258,7 +258,7 @@ func TestAStartThatNobodyWaitsForIsGivenUp(t *testing.T) {
 		if _, err := m.Ensure(bounded, "a"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a client whose time is over got %v", err)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if got := stateOf(t, m, "a"); got != Ready {
 			t.Errorf("a is %s; its start was to go on for the next client", got)
 		}
@@ -319,7 +319,7 @@ func TestFailuresAreTriedAgainAtGrowingIntervalsUpToALimit(t *testing.T) {
 		if _, all := h.Running(); len(all) != 5 {
 			t.Errorf("started %v", all)
 		}
-		time.Sleep(refusal)
+		<-time.After(refusal)
 		if _, err := m.Ensure(t.Context(), "a"); !errors.Is(err, ErrFailed) {
 			t.Errorf("got %v", err)
 		}
@@ -419,7 +419,7 @@ func TestChangedSettingsLeaveTheOthersAlone(t *testing.T) {
 		}
 		var users sync.WaitGroup
 		users.Go(func() { use(t, m, "b", time.Second) }) // gets the new one
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if _, all := h.Running(); len(all) != 3 {
 			t.Errorf("started %v", all)
 		}
@@ -435,7 +435,7 @@ func TestChangedSettingsLeaveTheOthersAlone(t *testing.T) {
 		if _, err := m.Ensure(t.Context(), "c"); !errors.Is(err, ErrUnknown) {
 			t.Errorf("c: %v", err)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if got := stateOf(t, m, "a"); got != Stopped {
 			t.Errorf("a is %s: its new stop-after is not in force", got)
 		}
@@ -517,7 +517,7 @@ func history(t *testing.T, random *rand.Rand) {
 		steps := rand.New(rand.NewPCG(random.Uint64(), 1))
 		clients.Go(func() {
 			for range 40 {
-				time.Sleep(time.Duration(steps.IntN(10_000)) * time.Millisecond)
+				<-time.After(time.Duration(steps.IntN(10_000)) * time.Millisecond)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				if steps.IntN(5) == 0 {
 					time.AfterFunc(time.Duration(steps.IntN(20_000))*time.Millisecond, cancel)
@@ -525,7 +525,7 @@ func history(t *testing.T, random *rand.Rand) {
 				release, err := m.Ensure(ctx, names[steps.IntN(len(names))])
 				switch {
 				case err == nil:
-					time.Sleep(time.Duration(steps.IntN(8_000)) * time.Millisecond)
+					<-time.After(time.Duration(steps.IntN(8_000)) * time.Millisecond)
 					release()
 					count(&served)
 				case errors.Is(err, context.DeadlineExceeded):

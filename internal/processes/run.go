@@ -244,7 +244,7 @@ func (g *ports) renew(name string) (moved bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if port, has := g.given[name]; has {
-		if listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+		if listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
 			_ = listener.Close()
 			return false, nil
 		}
@@ -255,7 +255,7 @@ func (g *ports) renew(name string) (moved bool, err error) {
 
 func (g *ports) give(name string) (int, error) {
 	for {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			return 0, fmt.Errorf("no port is free: %w", err)
 		}

@@ -152,7 +152,7 @@ func (r *rig) use(m *residency.Model, takes time.Duration) error {
 			return err
 		}
 	}
-	time.Sleep(takes)
+	<-time.After(takes)
 	m.Leave()
 	return nil
 }
@@ -176,13 +176,13 @@ func TestOneWakeServesAllWhoWait(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range 20 {
 			all.Go(func() {
-				time.Sleep(time.Duration(n) * 100 * time.Millisecond)
+				<-time.After(time.Duration(n) * 100 * time.Millisecond)
 				if err := r.use(m, time.Second); err != nil {
 					t.Error(err)
 				}
 			})
 		}
-		time.Sleep(4 * time.Second)
+		<-time.After(4 * time.Second)
 		if s := r.state(m); s.State != "loading" || s.Waiting != 20 {
 			t.Errorf("%+v", s)
 		}
@@ -213,7 +213,7 @@ func TestTheTimeThatIsLeftIsTold(t *testing.T) {
 		m := r.add("h", "m", newEngine(10*time.Second), residency.Rules{})
 		var all sync.WaitGroup
 		all.Go(func() { _ = r.use(m, 0) })
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		if left := r.state(m).Left; left.Round(time.Second) != 7*time.Second {
 			t.Errorf("%s are left", left)
 		}
@@ -314,7 +314,7 @@ func TestAWakeThatHangsEndsInTime(t *testing.T) {
 		began := time.Now()
 		for n := range 3 {
 			all.Go(func() {
-				time.Sleep(time.Duration(n) * 20 * time.Second)
+				<-time.After(time.Duration(n) * 20 * time.Second)
 				if err := m.Enter(t.Context(), time.Minute); !errors.Is(err, residency.ErrTimeout) {
 					t.Errorf("got %v", err)
 				}
@@ -350,7 +350,7 @@ func TestRoomIsMadeByTheModelThatWasUsedLongestAgo(t *testing.T) {
 		if !a.TryEnter() {
 			t.Fatal("a is not in memory")
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if err := r.use(c, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -372,7 +372,7 @@ func TestAModelInUseIsWaitedFor(t *testing.T) {
 		a, b := r.add("h", "a", e, residency.Rules{Room: 1}), r.add("h", "b", e, residency.Rules{Room: 1})
 		var all sync.WaitGroup
 		all.Go(func() { _ = r.use(a, 9*time.Second) })
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		began := time.Now()
 		if err := r.use(b, 0); err != nil {
 			t.Fatal(err)
@@ -397,7 +397,7 @@ func TestABusyModelLeavesInItsTurn(t *testing.T) {
 		served := 0
 		for n := range 3 {
 			all.Go(func() {
-				time.Sleep(time.Duration(n) * 300 * time.Millisecond)
+				<-time.After(time.Duration(n) * 300 * time.Millisecond)
 				for time.Now().Before(ends) {
 					if err := r.use(a, time.Second); err != nil {
 						t.Error(err)
@@ -407,7 +407,7 @@ func TestABusyModelLeavesInItsTurn(t *testing.T) {
 			})
 		}
 		all.Go(func() {
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 			for time.Now().Before(ends) {
 				began := time.Now()
 				if err := r.use(b, time.Second); err != nil {
@@ -418,7 +418,7 @@ func TestABusyModelLeavesInItsTurn(t *testing.T) {
 				if waited := time.Since(began); waited > time.Minute {
 					t.Errorf("b waited %s", waited)
 				}
-				time.Sleep(5 * time.Second)
+				<-time.After(5 * time.Second)
 			}
 		})
 		all.Wait()
@@ -448,7 +448,7 @@ func TestPinnedModelsStay(t *testing.T) {
 		if err := b.Enter(t.Context(), time.Minute); !errors.Is(err, residency.ErrFull) {
 			t.Errorf("got %v", err)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if !e.has("a") {
 			t.Error("a pinned model was put to sleep")
 		}
@@ -472,18 +472,18 @@ func TestIdleModelsArePutToSleep(t *testing.T) {
 		if err := r.use(m, 2*time.Minute); err != nil { // it is in use
 			t.Fatal(err)
 		}
-		time.Sleep(55 * time.Second)
+		<-time.After(55 * time.Second)
 		if !e.has("m") {
 			t.Fatal("put to sleep too early")
 		}
 		if err := r.use(m, 0); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(55 * time.Second)
+		<-time.After(55 * time.Second)
 		if !e.has("m") {
 			t.Fatal("put to sleep too early after it was used again")
 		}
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		if s := r.state(m); e.has("m") || s.State != "sleeping" || s.Sleeps != 1 {
 			t.Fatalf("%+v", s)
 		}
@@ -504,7 +504,7 @@ func TestARequestWhileTheModelFallsAsleep(t *testing.T) {
 		if err := r.use(m, 0); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(64 * time.Second)
+		<-time.After(64 * time.Second)
 		if r.state(m).State != "absent" || !e.has("m") {
 			t.Fatalf("it does not fall asleep: %+v", r.state(m))
 		}
@@ -527,12 +527,12 @@ func TestAModelThatCannotBePutToSleepStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.set(4*time.Second, errors.New("no such command"))
-		time.Sleep(3 * time.Minute)
+		<-time.After(3 * time.Minute)
 		if s := r.state(m); s.State != "loaded" || s.Sleeps != 0 || s.Failure == "" {
 			t.Errorf("%+v", s)
 		}
 		e.set(4*time.Second, nil)
-		time.Sleep(3 * time.Minute)
+		<-time.After(3 * time.Minute)
 		if e.has("m") {
 			t.Error("it is not tried again")
 		}
@@ -555,13 +555,13 @@ func TestOthersAreHeardBeforeAModelIsPutToSleep(t *testing.T) {
 		if err := r.use(m, 0); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if !e.has("m") {
 			t.Fatal("put to sleep although others are not heard")
 		}
 		now := time.Now()
 		since.Store(&now)
-		time.Sleep(50 * time.Second)
+		<-time.After(50 * time.Second)
 		if !e.has("m") {
 			t.Fatal("put to sleep although others may have used it before they were heard")
 		}
@@ -573,11 +573,11 @@ func TestOthersAreHeardBeforeAModelIsPutToSleep(t *testing.T) {
 		if err := r.fleet.Import("other", other.Export(time.Now().Add(time.Second)), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Second)
+		<-time.After(50 * time.Second)
 		if !e.has("m") {
 			t.Fatal("put to sleep although another gateway uses it")
 		}
-		time.Sleep(20 * time.Second)
+		<-time.After(20 * time.Second)
 		if e.has("m") {
 			t.Error("not put to sleep although nobody uses it")
 		}
@@ -651,7 +651,7 @@ func TestTwoModelsOnTwoHostsAreLoadedOnce(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			var all sync.WaitGroup
 			for range 200 {
-				time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)
+				<-time.After(time.Duration(random.IntN(200)) * time.Millisecond)
 				model := []string{"a", "b"}[random.IntN(2)]
 				all.Go(func() {
 					from := places[model]

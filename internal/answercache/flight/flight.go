@@ -395,7 +395,7 @@ func (r *follower) Failing(proxy.Failure) proxy.Failure {
 	return func(known *schema.Error, _ string) []byte {
 		r.flight.mu.Lock()
 		defer r.flight.mu.Unlock()
-		if r.flight.failure != nil && error(known) == r.flight.err {
+		if r.flight.failure != nil && errors.Is(known, r.flight.err) {
 			return r.flight.failure
 		}
 		return eventOf(known)

@@ -82,7 +82,7 @@ func (c *client) Write(p []byte) (int, error) {
 }
 
 func (c *client) Send(p []byte) error {
-	time.Sleep(c.takes)
+	<-time.After(c.takes)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.writes++; c.leaves > 0 && c.writes > c.leaves {
@@ -162,7 +162,7 @@ func TestFollowersGetTheStreamFromItsBeginning(t *testing.T) {
 		var clients sync.WaitGroup
 		for n := range 10 {
 			clients.Go(func() {
-				time.Sleep(time.Duration(n) * time.Second) // the last joins when nine of ten parts are there
+				<-time.After(time.Duration(n) * time.Second) // the last joins when nine of ten parts are there
 				to := &client{}
 				isFirst, err := fly(context.Background(), table, to, func(ctx context.Context) (proxy.Answer, error) {
 					calls++
@@ -191,9 +191,9 @@ func TestTheCallEndsWithTheLastThatLeaves(t *testing.T) {
 			var clients sync.WaitGroup
 			for n := range 3 {
 				ctx, leave := context.WithCancel(context.Background())
-				defer leave()
+				t.Cleanup(leave)
 				clients.Go(func() {
-					time.Sleep(time.Duration(n) * time.Millisecond)
+					<-time.After(time.Duration(n) * time.Millisecond)
 					to := &client{}
 					_, err := fly(ctx, table, to, func(ctx context.Context) (proxy.Answer, error) {
 						context.AfterFunc(ctx, func() { ended.Store(true) })
@@ -213,7 +213,7 @@ func TestTheCallEndsWithTheLastThatLeaves(t *testing.T) {
 					}
 				}
 			}
-			time.Sleep(7 * time.Second)
+			<-time.After(7 * time.Second)
 			synctest.Wait()
 			if ended.Load() != (len(leaving) == 3) {
 				t.Errorf("%v leave: the call ended: %t", leaving, ended.Load())
@@ -237,7 +237,7 @@ func TestASlowClientDoesNotSlowDownTheOthers(t *testing.T) {
 			var clients sync.WaitGroup
 			for n := range 3 {
 				clients.Go(func() {
-					time.Sleep(time.Duration(n) * time.Millisecond)
+					<-time.After(time.Duration(n) * time.Millisecond)
 					to := &client{}
 					if n == slow {
 						to.takes = time.Minute
@@ -259,7 +259,7 @@ func TestASlowClientDoesNotSlowDownTheOthers(t *testing.T) {
 				})
 			}
 			for range 10 {
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				if held := table.Status().Held; held > 256<<10+size {
 					t.Errorf("%d bytes are held", held)
 				}
@@ -320,7 +320,7 @@ func TestWhatIsRememberedOfAllAnswersIsBounded(t *testing.T) {
 			}
 		}
 		for range 100 {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			if held := table.Status().Held; held > 1<<20+10*smallWindow {
 				t.Errorf("%d bytes are held", held)
 			}
@@ -351,13 +351,13 @@ func TestWhichErrorsAreShared(t *testing.T) {
 			var clients sync.WaitGroup
 			for n := range 3 {
 				clients.Go(func() {
-					time.Sleep(time.Duration(n) * time.Millisecond)
+					<-time.After(time.Duration(n) * time.Millisecond)
 					f, isFirst := table.Board(context.Background(), answercache.Key{1})
 					var answer proxy.Answer
 					var err error
 					if isFirst {
 						answer, err = f.Lead(Call{IsOwn: own, Wrap: as, Next: func(ctx context.Context) (proxy.Answer, error) {
-							time.Sleep(time.Second)
+							<-time.After(time.Second)
 							return &stream{ctx: ctx, parts: 3, fails: c.after}, c.before
 						}})
 					} else {
@@ -407,14 +407,14 @@ func TestAPanicAndAShutdownFreeAll(t *testing.T) {
 			var clients sync.WaitGroup
 			for n := range 3 {
 				clients.Go(func() {
-					time.Sleep(time.Duration(n) * time.Millisecond)
+					<-time.After(time.Duration(n) * time.Millisecond)
 					defer func() {
 						if p := recover(); p != nil && n != 0 {
 							t.Errorf("request %d panicked: %v", n, p)
 						}
 					}()
 					_, err := fly(ctx, table, &client{}, func(ctx context.Context) (proxy.Answer, error) {
-						time.Sleep(time.Second)
+						<-time.After(time.Second)
 						if c.before {
 							panic("on purpose")
 						}
@@ -431,7 +431,7 @@ func TestAPanicAndAShutdownFreeAll(t *testing.T) {
 				})
 			}
 			if c.shutdown {
-				time.Sleep(5 * time.Second)
+				<-time.After(5 * time.Second)
 				stop(stopping)
 			}
 			clients.Wait()
@@ -447,7 +447,7 @@ func TestRandomHistoriesOfFlights(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // the same each time
+			random := rand.New(rand.NewPCG(seed, 1))
 			table := NewTable(Limits{Answer: 200 + random.IntN(2000), All: int64(500 + random.IntN(5000))})
 			var clients sync.WaitGroup
 			for range 30 {
@@ -457,7 +457,7 @@ func TestRandomHistoriesOfFlights(t *testing.T) {
 				}
 				gone := random.IntN(4) * random.IntN(30)
 				clients.Go(func() {
-					time.Sleep(comes * time.Millisecond)
+					<-time.After(comes * time.Millisecond)
 					ctx, leave := context.WithCancel(context.Background())
 					defer time.AfterFunc(stays*time.Millisecond, leave).Stop()
 					defer leave()
