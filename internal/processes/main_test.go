@@ -39,7 +39,7 @@ func fake(mode string, args []string) {
 	case "hang":
 		<-time.After(time.Hour)
 	case "die":
-		fmt.Println("cannot load the model")
+		fmt.Fprintln(os.Stdout, "cannot load the model")
 		os.Exit(3)
 	case "stubborn": // port
 		signal.Ignore(syscall.SIGTERM)
@@ -48,12 +48,12 @@ func fake(mode string, args []string) {
 		go func() {
 			long := strings.Repeat("x", 64<<10)
 			for range 200 {
-				fmt.Println(long)
+				fmt.Fprintln(os.Stdout, long)
 			}
 			for n := range 20_000 {
-				fmt.Println("line", n)
+				fmt.Fprintln(os.Stdout, "line", n)
 			}
-			fmt.Print("the last one, without an end")
+			fmt.Fprint(os.Stdout, "the last one, without an end")
 			serve(args[0], http.StatusOK)
 		}()
 		<-time.After(time.Hour)
@@ -74,14 +74,14 @@ func fake(mode string, args []string) {
 		names := os.Environ()
 		slices.Sort(names)
 		for _, line := range names {
-			fmt.Println("env", line)
+			fmt.Fprintln(os.Stdout, "env", line)
 		}
 		directory, _ := os.Getwd()
-		fmt.Println("directory", directory)
+		fmt.Fprintln(os.Stdout, "directory", directory)
 		files, _ := os.ReadDir("/proc/self/fd")
 		for _, file := range files {
 			to, _ := os.Readlink("/proc/self/fd/" + file.Name())
-			fmt.Println("file", file.Name(), to)
+			fmt.Fprintln(os.Stdout, "file", file.Name(), to)
 		}
 		serve(args[0], http.StatusOK)
 	}
@@ -93,7 +93,7 @@ func again(args ...string) *exec.Cmd {
 
 func must(err error) {
 	if err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 		os.Exit(9)
 	}
 }

@@ -74,7 +74,11 @@ func TestARealProcessIsStartedServesAndIsStopped(t *testing.T) {
 	if err != nil || view.State != Ready || view.PID == 0 {
 		t.Fatalf("%+v %v", view, err)
 	}
-	reply, err := http.Get(view.BaseURL + "/anything")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, view.BaseURL+"/anything", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := new(http.Client).Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
