@@ -167,14 +167,15 @@ func TestTheFirstTokenOfACallIsItsFirstContent(t *testing.T) {
 	})
 	begun, _ := gatewaytest.At(t, call, "timeline/firstByteMs").(float64)
 	first, _ := gatewaytest.At(t, call, "timeToFirstTokenMs").(float64)
-	if begun <= 0 || first < begun+gap-1 || first != gatewaytest.At(t, call, "timeline/firstTokenMs") {
+	// The backend sends the content so long after the role, which may arrive late.
+	if begun <= 0 || first <= begun || first < gap-1 || first != gatewaytest.At(t, call, "timeline/firstTokenMs") {
 		t.Errorf("the answer began after %v ms, its content after %v ms", begun, first)
 	}
 	if perToken, _ := gatewaytest.At(t, call, "timePerOutputTokenMs").(float64); perToken <= 0 {
 		t.Errorf("%v ms per token", perToken)
 	}
 	samples := r.Scrape()
-	if seconds := gatewaytest.Sum(samples, "model_router_time_to_first_token_seconds_sum"); seconds*1000 < begun+gap-1 {
+	if seconds := gatewaytest.Sum(samples, "model_router_time_to_first_token_seconds_sum"); seconds*1000 < gap-1 {
 		t.Errorf("%v s to the first token are counted", seconds)
 	}
 	if n := gatewaytest.Sum(samples, "model_router_time_per_output_token_seconds_count"); n != 1 {
