@@ -15,8 +15,10 @@ CONSOLE  := console
 FUZZTIME ?= 10s
 # Tests of these names are run without the race detector, which they cannot bear:
 # it allocates, and it slows the program down. Amplified tests run with it as well,
-# with less traffic.
-NO_RACE  := Allocat|Goodput|Amplified
+# with less traffic. TOO_LONG are left out of the run with it: what they go through in
+# hundreds of rows or measure in bytes, other tests of the same packages run with it.
+TOO_LONG := EveryLimitHolds|GoesOnAtAnother|SlowInstancesDoNot|MemoryKept|MemoryAllocated
+NO_RACE  := Allocat|Goodput|Amplified|$(TOO_LONG)
 # Packages that run without the race detector, which takes five to ten times as long:
 # those that share nothing between goroutines, and the surfaces (handlers and verbs),
 # whose goroutines meet in the packages below them. test-long runs the surfaces with it.
@@ -143,6 +145,7 @@ test-short: ## Run the quick tests only, none of handlers and verbs
 test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits, 100,000 clients that reset their connections
 	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs --axe && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
 	@CGO_ENABLED=1 go test $(RACE) -count=1 -timeout 30m $(TEST_FLAGS) $$(go list ./... | grep -E '$(SURFACES)')
+	@CGO_ENABLED=1 go test $(RACE) -count=1 -timeout 30m $(TEST_FLAGS) -run '$(TOO_LONG)' ./internal/front ./internal/gateway ./internal/proxy
 	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
 	@go test -count=1 -timeout 30m ./internal/control -run PropertyRestart -rapid.checks=2000
 	@PATCHBAY_LIMIT_HISTORIES=5000 go test -count=1 -timeout 60m ./internal/ratelimit -run SharedLimitUnderFaults
@@ -339,7 +342,7 @@ unit:
 	if command -v $$(go env CC) >/dev/null; then race='$(RACE)'; export CGO_ENABLED=1; \
 	else $(call skip,race detector: no C compiler); fi; \
 	echo "go test $${race:+-race}"; \
-	if go test -v $$race -p 3 $(TEST_FLAGS) -timeout 20m $(SLOWEST) $$(go list ./... | grep -Ev '$(PURE)|$(SURFACES)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
+	if go test -v $$race -p 3 $(TEST_FLAGS) -skip '$(TOO_LONG)' -timeout 20m $(SLOWEST) $$(go list ./... | grep -Ev '$(PURE)|$(SURFACES)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
 	@$(call skipped-tests,bin/unit.log)
 
 .PHONY: surfaces
