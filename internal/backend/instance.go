@@ -93,6 +93,7 @@ type State struct {
 	since    time.Time
 	troubled atomic.Bool // the last call that said anything about the backend failed
 	inFlight atomic.Int64
+	spare    atomic.Int64    // calls in flight of the class Spare
 	outcomes [3]atomic.Int64 // by breaker.Outcome, every failure as breaker.Failure
 	busy     atomic.Int64    // time that calls took, all together
 	overload atomic.Int64    // until when it has too much to do, counted from since
@@ -277,6 +278,7 @@ type Permit struct {
 	breaker breaker.Permit
 	spent   ratelimit.Spent // of the instance's own limit
 	process func()          // lets go of the process that the call uses, nil where there is none
+	isSpare bool            // the call is one of the class Spare
 }
 
 // Acquire takes the instance for one call; false means that it is no longer
@@ -327,7 +329,7 @@ func (i *Instance) Return(permit Permit, now time.Time) {
 	}
 	permit.spent.Return(now)
 	i.Breaker.Done(permit.breaker, breaker.Cancelled, now)
-	i.inFlight.Add(-1)
+	i.endCall(permit)
 }
 
 // Unsent says that a call did not reach the instance, so that it does not count for its
@@ -349,7 +351,7 @@ func (i *Instance) Release(permit Permit, outcome breaker.Outcome, now time.Time
 	if permit.process != nil {
 		permit.process()
 	}
-	i.inFlight.Add(-1)
+	i.endCall(permit)
 	counted := outcome
 	if outcome.Failed() {
 		counted = breaker.Failure

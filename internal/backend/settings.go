@@ -61,6 +61,9 @@ type Settings struct {
 	// MaxConcurrency is how many requests the instance gets at a time; 0 means
 	// as many as there are, and AutoConcurrency that it is learned.
 	MaxConcurrency Concurrency `json:"maxConcurrency" doc:"0 for as many as there are; auto, which is shown as -1, for as many as is learned from the time per token."`
+	// BatchConcurrency is how many of these may be lines of batches; nil means
+	// defaultBatchConcurrency, and 0 that the instance gets none.
+	BatchConcurrency *int `json:"batchConcurrency,omitzero" minimum:"0" doc:"How many of the requests that the instance gets at a time may be lines of batches, at most maxConcurrency; 0 for none, left out for 2."`
 	// KeepAlive says whether connections are kept for further calls; nil means as
 	// is right for the kind. IdleConnections bounds those that are kept; 0 means as
 	// many as there were calls at a time.
@@ -169,6 +172,7 @@ func (s Settings) Check(report func(path, message string)) {
 	if s.MaxConcurrency < AutoConcurrency {
 		report("maxConcurrency", "must not be negative; auto learns it")
 	}
+	s.checkBatchConcurrency(report)
 	s.checkProcess(report)
 	s.checkHeaders(report)
 	s.checkReach(report)

@@ -76,6 +76,9 @@ func setNumber(value reflect.Value, number float64) {
 		value.SetInt(int64(number) * int64(time.Millisecond))
 	case value.Kind() == reflect.Float64:
 		value.SetFloat(number)
+	case value.Kind() == reflect.Pointer: // nil is for what is usual
+		value.Set(reflect.New(value.Type().Elem()))
+		setNumber(value.Elem(), number)
 	default:
 		value.SetInt(int64(number))
 	}

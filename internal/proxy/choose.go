@@ -106,7 +106,7 @@ func (c *choice) refuse() error {
 
 // refuseAtOnce returns an error if no instance can take the request now or soon.
 func (c *choice) refuseAtOnce() error {
-	err := c.survey().refusal(&c.excluded, c.pool.Waiting())
+	err := c.survey().refusal(&c.excluded, c.pool.Before(c.Class))
 	switch {
 	case err == nil:
 		return nil
@@ -184,17 +184,26 @@ func (c *choice) exclude(i *backend.Instance, err error) {
 // waits in the pool's queue.
 func (c *choice) pick(ctx context.Context, a *attempt) error {
 	// A request that arrives while others wait must not overtake them.
-	if c.pool.IsQuiet() && c.acquire(a) {
+	if c.isNext() && c.acquire(a) {
 		return nil
 	}
 	switch {
 	case !c.survey().mayComeFree():
 		return c.survey().unavailable(&c.excluded)
+	case c.isSpare():
 	case c.pool.Service.Policy.Queue.Size == 0:
 		c.shed(metrics.ShedNoSlot)
 		return noSlot(c.pool)
 	}
 	return c.wait(ctx, a)
+}
+
+// isNext tells whether nobody waits who comes before the request.
+func (c *choice) isNext() bool {
+	if c.isSpare() {
+		return !c.pool.Queue.HasSpare()
+	}
+	return c.pool.IsQuiet()
 }
 
 // pickAnother acquires an instance that was not called yet, for one more attempt.
@@ -258,7 +267,11 @@ func (c *choice) acquire(a *attempt) bool {
 			continue
 		}
 		var ok bool
-		a.permit, ok = i.Acquire(s.now)
+		if c.isSpare() {
+			a.permit, ok = i.AcquireSpare(s.now)
+		} else {
+			a.permit, ok = i.Acquire(s.now)
+		}
 		c.stale = true // this request took a slot, or another one did
 		if !ok {
 			followed.Abort(s.now)
@@ -368,11 +381,15 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 		c.Record.Queued += now.Sub(began)
 		c.Resume(now)
 	}()
-	turn := turn{queue: c.pool.Queue, due: c.isTurnDue}
+	turn := turn{queue: c.pool.Queue, due: c.isTurnDue, standing: queue.Standing{Class: c.Class}}
 	defer turn.abandon()
 	settings := c.pool.Service.Policy.Queue
+	deadline := began.Add(settings.Timeout.Std())
+	if c.isSpare() {
+		deadline = time.Time{}
+	}
 	for {
-		err := turn.wait(ctx, c.Caller.Key(), settings, began.Add(settings.Timeout.Std()))
+		err := turn.wait(ctx, c.Caller.Key(), settings, deadline)
 		switch {
 		case errors.Is(err, queue.ErrFull):
 			c.shed(metrics.ShedQueueFull)
@@ -399,7 +416,7 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 			// A slot may be free at an instance that cannot express this request but
 			// can express others, so that they go first.
 			turn.end()
-			turn.standing = queue.Standing{}
+			turn.standing.Anew()
 		}
 	}
 }
@@ -430,12 +447,12 @@ func (t *turn) wait(ctx context.Context, caller string, settings queue.Settings,
 // end ends the turn, so that the next request in the queue may have one.
 func (t *turn) end() {
 	t.has = false
-	t.queue.Done(t.due)
+	t.queue.Done(&t.standing, t.due)
 }
 
 // abandon ends the turn after a panic, so that the other requests do not wait for it.
 func (t *turn) abandon() {
 	if t.has {
-		t.queue.Done(func() bool { return true })
+		t.queue.Done(&t.standing, func() bool { return true })
 	}
 }

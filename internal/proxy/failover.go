@@ -113,7 +113,7 @@ func (c *choice) moveTo(to routing.Fallback, mayWait bool) bool {
 	}
 	s := c.survey()
 	atOnce := len(s.ready) > 0 && c.pool.Queue.Quiet()
-	if !atOnce && !(mayWait && s.refusal(&c.excluded, c.pool.Queue.Len()) == nil) {
+	if !atOnce && !(mayWait && s.refusal(&c.excluded, c.pool.Queue.Before(c.Class)) == nil) {
 		return false
 	}
 	if c.refuseUntranslatable() != nil {
@@ -122,8 +122,12 @@ func (c *choice) moveTo(to routing.Fallback, mayWait bool) bool {
 	return c.Move(c.pool, s.now)
 }
 
-// wouldWait tells whether the request would wait for a slot.
+// wouldWait tells whether the request would wait for a slot. One that takes only slots that
+// nobody waits for is meant to.
 func (c *choice) wouldWait() bool {
+	if c.isSpare() {
+		return false
+	}
 	return len(c.survey().ready) == 0 || !c.pool.Queue.Quiet()
 }
 

@@ -48,7 +48,7 @@ var errPieceFailed = errors.New("another piece of the request failed")
 func (r *run) scatter() *gathering {
 	c := &r.choice
 	settings := c.pool.Service.Policy.Split
-	if !settings.On() || r.Client != nil || r.Asks.Uncounted || !c.pool.IsQuiet() {
+	if !settings.On() || r.Client != nil || r.Asks.Uncounted || r.isSpare() || !c.pool.IsQuiet() {
 		return nil
 	}
 	s := c.survey()

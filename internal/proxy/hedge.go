@@ -44,7 +44,7 @@ var errHedged = errors.New("another instance answered sooner")
 
 // call calls the instance that was acquired.
 func (r *run) call(ctx context.Context) *fault {
-	if pool := r.choice.pool; pool.Watch != nil && !r.isPart && r.Client == nil && mayHedge(pool, r.Asks) {
+	if pool := r.choice.pool; pool.Watch != nil && !r.isPart && r.Client == nil && !r.isSpare() && mayHedge(pool, r.Asks) {
 		return r.callHedged(ctx, pool.Watch)
 	}
 	return r.attempt.call(ctx, &r.reply)

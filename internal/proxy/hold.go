@@ -84,11 +84,11 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
 	if most == 0 {
 		most = mostHeld
 	}
-	if !waiting.Hold(most) {
+	if !waiting.Hold(r.Class, most) {
 		r.shed(metrics.ShedQueueFull)
 		return &fault{err: noSlot(r.choice.pool), outcome: breaker.Cancelled, unsent: true}
 	}
-	defer waiting.Unhold()
+	defer waiting.Unhold(r.Class)
 	began := time.Now()
 	r.Hold()
 	r.debugHeld(ctx, model, began)

@@ -297,6 +297,7 @@ func (p *Proxy) begin(req *Request) *run {
 	r.Find()
 	r.reply.memory = p.bodies.Lease(r.Caller.KeyID, r.Caller.Addr)
 	r.choice.request, r.attempt.request = &r.request, &r.request
+	r.choice.excluded.spare = r.isSpare()
 	r.startRecord()
 	r.retryBudget().enter()
 	return r

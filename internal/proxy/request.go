@@ -93,6 +93,9 @@ func (r *request) readResume() error {
 	return nil
 }
 
+// isSpare reports whether the request takes only slots that nobody waits for.
+func (r *request) isSpare() bool { return r.Class == schema.Spare }
+
 // retryBudget returns the retry budget of the request's service type.
 func (r *request) retryBudget() *retryBudget { return &r.proxy.retryBudgets[r.Record.Service] }
 

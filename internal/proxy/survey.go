@@ -60,7 +60,7 @@ func (s *survey) askAll(pool *routing.Pool, excluded *exclusions, now time.Time)
 	changes, steady := pool.Service.Changes.Count(), excluded.none()
 	shortestObstacle, ofAvoided := backend.Disabled, backend.Disabled
 	for n, i := range pool.Instances {
-		o := i.Obstacle(now)
+		o := excluded.obstacle(i, now)
 		s.reasons = append(s.reasons, o)
 		if barrier := pool.Barriers[n]; barrier != backend.Standby {
 			steady = steady && o == barrier && (o != backend.NoObstacle || i.Steady(now))
@@ -88,6 +88,9 @@ func (s *survey) askAll(pool *routing.Pool, excluded *exclusions, now time.Time)
 		shortestObstacle = shortestObstacle.Shorter(ofAvoided)
 		s.found, s.avoided = s.avoided, s.found
 	}
+	if excluded.spare {
+		shortestObstacle = s.keepUnwanted(excluded, shortestObstacle)
+	}
 	if pool.Tiered {
 		s.keepLowestTier()
 	}
@@ -107,6 +110,37 @@ func (s *survey) keepLowestTier() {
 		s.reasons[i.Position] = backend.Standby
 	}
 	s.standby = standby
+}
+
+// keepUnwanted leaves only the instances that nobody waits for, among those that were found
+// ready for a request of the class Spare, and returns the shortest obstacle. Such a request
+// waits for the instances of a tier that are busy, and does not go on to the next tier.
+func (s *survey) keepUnwanted(excluded *exclusions, shortest backend.Obstacle) backend.Obstacle {
+	if shortest != backend.NoObstacle {
+		return shortest
+	}
+	isWanted, busy := !s.pool.Queue.Unwanted(), -1
+	for n, i := range s.pool.Instances {
+		o := s.reasons[n]
+		if (o == backend.NoSlot || o == backend.AtLimit) && !excluded.has(i) && (busy < 0 || i.Settings.Tier < busy) {
+			busy = i.Settings.Tier
+		}
+	}
+	kept := s.found[:0]
+	for _, i := range s.found {
+		switch {
+		case isWanted:
+			s.reasons[i.Position] = backend.NoSlot
+		case busy >= 0 && i.Settings.Tier > busy:
+			s.reasons[i.Position] = backend.Standby
+		default:
+			kept = append(kept, i)
+		}
+	}
+	if s.found = kept; len(kept) == 0 {
+		return backend.NoSlot
+	}
+	return shortest
 }
 
 // keep leaves only the ready instances that are wanted.
@@ -133,6 +167,7 @@ func (s *survey) refusal(excluded *exclusions, waiting int) *schema.Error {
 	switch {
 	case !s.mayComeFree():
 		return s.unavailable(excluded)
+	case excluded.spare: // it waits for as long as it takes
 	case (s.shortestObstacle == backend.NoSlot || waiting > 0) && waiting >= s.pool.Service.Policy.Queue.Size:
 		return noSlot(s.pool)
 	}
@@ -158,10 +193,20 @@ type exclusions struct {
 	// onlyWell tells that only instances are picked that have not failed recently,
 	// although the others count for what the request could wait for.
 	onlyWell bool
+	// spare tells that the request takes only slots that nobody waits for.
+	spare bool
+}
+
+// obstacle returns what keeps an instance from taking the request.
+func (e *exclusions) obstacle(i *backend.Instance, now time.Time) backend.Obstacle {
+	if e.spare {
+		return i.SpareObstacle(now)
+	}
+	return i.Obstacle(now)
 }
 
 func (e *exclusions) none() bool {
-	return len(e.called) == 0 && len(e.untranslatable) == 0 && !e.onlyWell
+	return len(e.called) == 0 && len(e.untranslatable) == 0 && !e.onlyWell && !e.spare
 }
 
 func (e *exclusions) has(i *backend.Instance) bool {

@@ -1,12 +1,13 @@
-// Package queue lets requests wait for a slot of an instance, and gives callers
-// their turns in rotation, so that one busy caller does not block the others.
+// Package queue lets requests wait for a slot of an instance. Requests of a more urgent
+// class go first, and within a class callers have their turns in rotation, so that one busy
+// caller does not block the others.
 package queue
 
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -14,7 +15,8 @@ import (
 
 // Settings say how many requests may wait and for how long.
 type Settings struct {
-	// Size is how many requests of a model may wait; 0 means none.
+	// Size is how many requests of a model may wait, those of less urgent classes not
+	// counted; 0 means none.
 	Size    int             `json:"size" minimum:"0" maximum:"1000000"`
 	Timeout schema.Duration `json:"timeout" minimum:"1"`
 }
@@ -39,72 +41,116 @@ var (
 	ErrTimeout = errors.New("no place became free in time")
 )
 
-// Queue is the requests that wait for the same pool. Turns go round between the
-// callers; within one caller first come is first served.
+// Queue is the requests that wait for the same pool. Each class has a lane, in which turns
+// go round between the callers; within one caller first come is first served. Requests of
+// the class Spare have their turns only while no others wait, and count for nobody else.
 type Queue struct {
 	mu         sync.Mutex
-	waiting    int
-	held       int    // requests that wait for something else than a slot
-	turns      int    // given and not ended
+	lanes      [schema.ClassCount]lane
+	waiting    int    // in all lanes but that of Spare
+	held       int    // requests that wait for something else than a slot, but those of Spare
+	turns      int    // given to others than Spare and not ended
+	spareTurns int    // given to Spare and not ended
 	lastNumber uint64 // how many ever came
-	callers    map[string]*callerQueue
-	// next is the caller whose turn it is; the queues of all callers form a ring.
-	next *callerQueue
-}
-
-// callerQueue is what one caller has waiting.
-type callerQueue struct {
-	caller     string
-	waiters    []*waiter
-	prev, next *callerQueue
+	// spare is how many wait in the lane of Spare, for those who do not have the mutex.
+	spare atomic.Int64
 }
 
 type waiter struct {
 	number uint64 // those who came earlier have lower ones
-	turn   chan struct{}
+	turn   chan bool
 }
 
-// Standing is the position of a request that it keeps when it waits again after a
-// turn. The zero value is that of a new request.
-type Standing struct{ number uint64 }
+// Standing is the class and the position of a request, which it keeps when it waits again
+// after a turn. A new request has only a class.
+type Standing struct {
+	Class  schema.Class
+	number uint64
+	// byShare says that the turn was one that the class has although others wait.
+	byShare bool
+}
+
+// Anew forgets the position.
+func (s *Standing) Anew() { *s = Standing{Class: s.Class} }
+
+func (s *Standing) class() schema.Class { return s.Class.Or(schema.Normal) }
 
 // New returns an empty queue.
-func New() *Queue { return &Queue{callers: map[string]*callerQueue{}} }
+func New() *Queue { return new(Queue) }
 
-// Len returns how many requests wait, those that are held included.
+// Len returns how many requests wait, those that are held included. Those of Spare do not
+// count.
 func (q *Queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waiting + q.held
 }
 
+// Before returns how many requests count for the size of the queue where one of a class
+// comes: those of its class and of more urgent ones.
+func (q *Queue) Before(class schema.Class) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.before(class.Or(schema.Normal))
+}
+
+func (q *Queue) before(class schema.Class) int {
+	n := 0
+	for c := int(class); c < len(q.lanes); c++ {
+		n += q.lanes[c].waiting + q.lanes[c].held
+	}
+	return n
+}
+
 // Hold counts a request that waits for something else than a slot, such as a model that is
 // being loaded, and has no turn. It returns false if there are as many already as may wait.
 // Unhold must follow.
-func (q *Queue) Hold(size int) bool {
+func (q *Queue) Hold(class schema.Class, size int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.waiting+q.held >= size {
+	if class = class.Or(schema.Normal); class == schema.Spare {
+		return true
+	}
+	if q.before(class) >= size {
 		return false
 	}
+	q.lanes[class].held++
 	q.held++
 	return true
 }
 
 // Unhold ends what Hold began.
-func (q *Queue) Unhold() {
+func (q *Queue) Unhold(class schema.Class) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.held--
+	if class = class.Or(schema.Normal); class == schema.Spare {
+		return
+	}
+	q.lanes[class].held--
+	if q.held--; q.held == 0 && q.waiting == 0 {
+		q.wakeIdle()
+	}
 }
 
 // Quiet reports whether no request waits or has a turn. A new request may take a
-// slot without waiting then.
+// slot without waiting then. Those of Spare do not count.
 func (q *Queue) Quiet() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waiting+q.turns == 0
 }
+
+// Unwanted reports whether nobody waits for anything, so that Spare may have a slot.
+func (q *Queue) Unwanted() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.unwanted()
+}
+
+func (q *Queue) unwanted() bool { return q.waiting+q.held+q.turns == 0 }
+
+// HasSpare reports whether requests of the class Spare wait.
+func (q *Queue) HasSpare() bool { return q.spare.Load() > 0 }
 
 // recheckEvery is how often waiting requests check for changes that wake nobody: an
 // instance that is healthy again, a breaker whose pause is over.
@@ -113,33 +159,40 @@ const recheckEvery = 200 * time.Millisecond
 // Wait waits for a turn. It returns nil when it came, and the reason when it
 // did not: ErrFull, ErrTimeout, or the end of the context. Whoever had a turn
 // ends it with Done, or, if it did not get a place after all, waits again with
-// the same standing: in front.
+// the same standing: in front. A deadline that is zero never comes, and no size
+// bounds requests of the class Spare.
 //
 // Due tells whether somebody should have a turn now. It is asked as soon as the
 // request is in the queue, because a place that became free just before that
 // woke nobody, and every now and then while it waits.
 func (q *Queue) Wait(ctx context.Context, caller string, standing *Standing, s Settings, deadline time.Time, due func() bool) error {
-	w := &waiter{number: standing.number, turn: make(chan struct{}, 1)}
-	if !q.enter(w, caller, s.Size) {
+	w := &waiter{number: standing.number, turn: make(chan bool, 1)}
+	if !q.enter(w, caller, standing, s.Size) {
 		return ErrFull
 	}
-	standing.number = w.number
+	standing.number, standing.byShare = w.number, false
 	err := errPanicked
 	defer func() {
-		if err != nil && !q.leave(w, caller) {
-			q.Done(func() bool { return true }) // the turn came at the same moment; it must not be lost
+		if err != nil && !q.leave(w, caller, standing.class()) {
+			q.Done(standing, func() bool { return true }) // the turn came at the same moment; it must not be lost
 		}
 	}()
-	err = q.await(ctx, w, deadline, due)
+	standing.byShare, err = q.await(ctx, w, deadline, due)
 	return err
 }
 
 // errPanicked stands for the end of a wait in which due panicked.
 var errPanicked = errors.New("panicked")
 
-func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due func() bool) error {
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
+// await waits for a turn, and reports whether it is one that the class has although others
+// wait.
+func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due func() bool) (bool, error) {
+	var over <-chan time.Time
+	if !deadline.IsZero() {
+		timer := time.NewTimer(time.Until(deadline))
+		defer timer.Stop()
+		over = timer.C
+	}
 	look := time.NewTicker(recheckEvery)
 	defer look.Stop()
 	for {
@@ -147,25 +200,33 @@ func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due fu
 			q.wakeIfIdle()
 		}
 		select {
-		case <-w.turn:
-			return nil
+		case byShare := <-w.turn:
+			return byShare, nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-timer.C:
-			return ErrTimeout
+			return false, context.Cause(ctx)
+		case <-over:
+			return false, ErrTimeout
 		case <-look.C:
 		}
 	}
 }
 
-// Done ends a turn, and gives the next request its turn if due returns true.
-func (q *Queue) Done(due func() bool) {
+// Done ends the turn of a request, and gives the next one its turn if due returns true.
+func (q *Queue) Done(standing *Standing, due func() bool) {
 	q.mu.Lock()
-	q.turns--
+	q.endTurn(standing.class())
 	q.mu.Unlock()
 	// due is called after the turn ended, because wakeIfIdle does nothing during a turn.
 	if due() {
 		q.wakeIfIdle()
+	}
+}
+
+func (q *Queue) endTurn(class schema.Class) {
+	if class == schema.Spare {
+		q.spareTurns--
+	} else {
+		q.turns--
 	}
 }
 
@@ -181,106 +242,72 @@ func (q *Queue) Wake() {
 func (q *Queue) wakeIfIdle() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.turns == 0 {
+	q.wakeIdle()
+}
+
+func (q *Queue) wakeIdle() {
+	if q.turns == 0 && (q.waiting > 0 || q.spareTurns == 0) {
 		q.wake()
 	}
 }
 
 func (q *Queue) wake() {
-	if q.next == nil {
+	class, byShare := q.next()
+	if class == schema.NoClass {
 		return
 	}
-	l := q.next
-	w := l.waiters[0]
-	q.drop(l, 0)
-	if q.next == l {
-		q.next = l.next
+	w := q.lanes[class].first()
+	q.count(class, -1)
+	if class == schema.Spare {
+		q.spareTurns++
+	} else {
+		q.turns++
 	}
-	q.turns++
-	w.turn <- struct{}{}
+	w.turn <- byShare
+}
+
+// count adds to the number of those who wait in a lane.
+func (q *Queue) count(class schema.Class, n int) {
+	if class == schema.Spare {
+		q.spare.Add(int64(n))
+	} else {
+		q.waiting += n
+	}
 }
 
 // enter puts a waiter into the queue of its caller; false means that there are too
 // many already. A waiter with a number had a turn, which ends here.
-func (q *Queue) enter(w *waiter, caller string, size int) bool {
+func (q *Queue) enter(w *waiter, caller string, standing *Standing, size int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	class := standing.class()
 	again := w.number > 0
-	if q.waiting+q.held >= size && !again {
+	if class != schema.Spare && q.before(class) >= size && !again {
 		return false
 	}
-	l := q.callers[caller]
-	if l == nil {
-		l = &callerQueue{caller: caller}
-		q.callers[caller] = l
-		q.appendToRing(l)
-	}
+	l := &q.lanes[class]
 	if again {
-		q.turns--
-		at := slices.IndexFunc(l.waiters, func(other *waiter) bool { return other.number > w.number })
-		if at < 0 {
-			at = len(l.waiters)
+		q.endTurn(class)
+		l.addFirst(w, caller)
+		if standing.byShare {
+			l.passed += passes // that turn was in vain
 		}
-		l.waiters = slices.Insert(l.waiters, at, w)
-		q.unlink(l)
-		q.appendToRing(l)
-		q.next = l // it is still this caller's turn
 	} else {
 		q.lastNumber++
 		w.number = q.lastNumber
-		l.waiters = append(l.waiters, w)
+		l.add(w, caller)
 	}
-	q.waiting++
+	q.count(class, 1)
 	return true
 }
 
 // leave takes a waiter out; false means that it had its turn already.
-func (q *Queue) leave(w *waiter, caller string) bool {
+func (q *Queue) leave(w *waiter, caller string, class schema.Class) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.callers[caller]
-	if l == nil {
+	if !q.lanes[class].remove(w, caller) {
 		return false
 	}
-	for i, other := range l.waiters {
-		if other == w {
-			q.drop(l, i)
-			return true
-		}
-	}
-	return false
-}
-
-// drop removes a waiter from its queue, and an empty queue from the ring.
-func (q *Queue) drop(l *callerQueue, i int) {
-	l.waiters = append(l.waiters[:i], l.waiters[i+1:]...)
-	q.waiting--
-	if len(l.waiters) > 0 {
-		return
-	}
-	delete(q.callers, l.caller)
-	q.unlink(l)
-}
-
-// unlink removes a caller's queue from the ring.
-func (q *Queue) unlink(l *callerQueue) {
-	if l.next == l {
-		q.next = nil
-		return
-	}
-	l.prev.next, l.next.prev = l.next, l.prev
-	if q.next == l {
-		q.next = l.next
-	}
-}
-
-// appendToRing puts a caller's queue at the end of the ring.
-func (q *Queue) appendToRing(l *callerQueue) {
-	if q.next == nil {
-		l.prev, l.next = l, l
-		q.next = l
-		return
-	}
-	l.prev, l.next = q.next.prev, q.next
-	l.prev.next, l.next.prev = l, l
+	q.count(class, -1)
+	return true
 }

@@ -40,11 +40,14 @@ func newHall(size int) *hall {
 var errLeft = errors.New("left")
 
 // enter lets a request wait; its caller is the first letter of its name.
-func (h *hall) enter(name string, again bool) {
+func (h *hall) enter(name string, again bool) { h.enterAs(schema.NoClass, name, again) }
+
+// enterAs is enter for a class, which one that waits again keeps.
+func (h *hall) enterAs(class schema.Class, name string, again bool) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	h.leave[name] = func() { cancel(errLeft) }
 	if !again {
-		h.standing[name] = new(Standing)
+		h.standing[name] = &Standing{Class: class}
 	}
 	standing := h.standing[name]
 	deadline := time.Now().Add(h.settings.Timeout.Std())
@@ -220,7 +223,7 @@ func TestTurnOfALeavingWaiterIsHandedOn(t *testing.T) {
 				all.Go(func() {
 					if q.Wait(wait, "a", new(Standing), settings, time.Now().Add(time.Minute), never) == nil {
 						got.Add(1)
-						q.Done(never)
+						q.Done(new(Standing), never)
 					}
 				})
 			}
@@ -384,10 +387,15 @@ func tell(size int, story []act) string {
 	}
 	h.empty()
 	for range had {
-		h.q.Done(never)
+		h.q.Done(new(Standing), never)
 	}
-	if h.q.Len() != 0 || h.q.next != nil || len(h.q.callers) != 0 || !h.q.Quiet() {
-		return fmt.Sprintf("something is left: %d, %v", h.q.Len(), h.q.callers)
+	if h.q.Len() != 0 || !h.q.Quiet() {
+		return fmt.Sprintf("something is left: %d", h.q.Len())
+	}
+	for class := range h.q.lanes {
+		if l := &h.q.lanes[class]; l.next != nil || len(l.callers) != 0 {
+			return fmt.Sprintf("something is left in a lane: %v", l.callers)
+		}
 	}
 	return ""
 }
@@ -417,7 +425,7 @@ func TestEveryFreePlaceIsUsedWhileSomebodyWaits(t *testing.T) {
 						return err
 					}
 				}
-				q.Done(free)
+				q.Done(&standing, free)
 			}
 			served.Add(1)
 			runtime.Gosched()

@@ -351,13 +351,31 @@ func (p *Pool) Waiting() int {
 	return p.Queue.Len()
 }
 
+// Before returns how many requests count for the size of the queue where one of a class
+// comes.
+func (p *Pool) Before(class schema.Class) int {
+	if !p.hasQueue() {
+		return 0
+	}
+	return p.Queue.Before(class)
+}
+
+// SpareSlots returns how many lines of batches the instances get at a time, all together.
+func (p *Pool) SpareSlots() int {
+	n := 0
+	for _, i := range p.Eligible {
+		n += i.SpareSlots()
+	}
+	return n
+}
+
 // IsQuiet reports whether a new request may take a slot without waiting.
 func (p *Pool) IsQuiet() bool { return !p.hasQueue() || p.Queue.Quiet() }
 
 // Wake gives the next request that waits its turn: a slot has become free. Requests that
 // wait in a queue that was turned off look for a slot themselves.
 func (p *Pool) Wake() {
-	if p.hasQueue() {
+	if p.hasQueue() || p.Queue.HasSpare() {
 		p.Queue.Wake()
 	}
 }

@@ -1,0 +1,79 @@
+package backend
+
+import (
+	"fmt"
+	"time"
+)
+
+// defaultBatchConcurrency is how many lines of batches an instance gets at a time where its
+// settings do not say.
+const defaultBatchConcurrency = 2
+
+func (s Settings) checkBatchConcurrency(report func(path, message string)) {
+	switch {
+	case s.BatchConcurrency == nil:
+	case *s.BatchConcurrency < 0:
+		report("batchConcurrency", "must not be negative; 0 is for no lines of batches")
+	case s.MaxConcurrency > 0 && *s.BatchConcurrency > int(s.MaxConcurrency):
+		report("batchConcurrency", fmt.Sprintf("must not be more than maxConcurrency, which is %d", s.MaxConcurrency))
+	}
+}
+
+// SpareSlots returns how many calls of the class Spare the instance gets at a time.
+func (i *Instance) SpareSlots() int {
+	most := defaultBatchConcurrency
+	if own := i.Settings.BatchConcurrency; own != nil {
+		most = *own
+	}
+	if slots := i.Slots(); slots > 0 {
+		most = min(most, slots)
+	}
+	return most
+}
+
+// SpareInFlight returns the number of calls of the class Spare that have not ended.
+func (s *State) SpareInFlight() int64 { return s.spare.Load() }
+
+// SpareObstacle is Obstacle for a call of the class Spare. An instance that a fleet knows has
+// no slot for it while a new request would find work in front of it there, so that one who
+// comes next finds no more of such calls than one.
+func (i *Instance) SpareObstacle(now time.Time) Obstacle {
+	o := i.Obstacle(now)
+	switch {
+	case o != NoObstacle:
+	case i.spare.Load() >= int64(i.SpareSlots()):
+		return NoSlot
+	case i.wouldDelay(now):
+		return NoSlot
+	}
+	return o
+}
+
+// wouldDelay reports whether a call that comes now would wait for the work on the prompts of
+// others, by what is known of the host.
+func (i *Instance) wouldDelay(now time.Time) bool {
+	engine := i.Engine()
+	return engine != nil && !engine.IsIdle(now)
+}
+
+// AcquireSpare is Acquire for a call of the class Spare.
+func (i *Instance) AcquireSpare(now time.Time) (Permit, bool) {
+	if i.spare.Add(1) > int64(i.SpareSlots()) {
+		i.spare.Add(-1)
+		return Permit{}, false
+	}
+	permit, ok := i.Acquire(now)
+	if !ok {
+		i.spare.Add(-1)
+	}
+	permit.isSpare = ok
+	return permit, ok
+}
+
+// endCall gives back the slot of a call.
+func (i *Instance) endCall(permit Permit) {
+	if permit.isSpare {
+		i.spare.Add(-1)
+	}
+	i.inFlight.Add(-1)
+}
