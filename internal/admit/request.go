@@ -383,6 +383,23 @@ func (k Keys) Identify(header http.Header, from netip.Addr) (*access.Grant, *sch
 	return nil, err
 }
 
+// Check returns an error if the bearer of a key that was identified before may no longer ask:
+// the key was revoked or has expired, or the address is no longer allowed. It counts nothing.
+func (k Keys) Check(header http.Header, from netip.Addr) *schema.Error {
+	if k.Credentials == nil {
+		return nil
+	}
+	guard := k.Credentials.Guard()
+	if guard == nil {
+		return nil
+	}
+	grant, err := guard.Identify(header, time.Now())
+	if err != nil {
+		return err
+	}
+	return grant.RefuseAddress(from)
+}
+
 // Visit is a request that asks for something that is kept, such as a response that was
 // made before. It counts as a request in the limits of its key, its tenant and its service
 // type. It uses no tokens, and no budget counts it.

@@ -32,6 +32,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/scatter"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/settings"
+	"github.com/patchbay-ai/patchbay/internal/sockets"
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
 )
 
@@ -126,6 +127,8 @@ type Limits struct {
 	// ProcessMemory is how much memory the processes with a memory of their own may have
 	// together; 0 where none has.
 	ProcessMemory schema.Bytes `json:"processMemory"`
+	// WebSockets bounds the connections over which requests come as messages.
+	WebSockets sockets.Settings `json:"websockets"`
 }
 
 // UploadSpace returns how much of the disk the files of all forms may take together.
@@ -232,6 +235,7 @@ func Default() *Document {
 			MaxAttempts:      2,
 			MaxDiscovered:    200,
 			MaxInFlight:      10_000,
+			WebSockets:       sockets.DefaultSettings(),
 		},
 		Services:    services,
 		Monitoring:  metrics.DefaultSettings(),

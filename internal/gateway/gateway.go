@@ -44,6 +44,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
 	"github.com/patchbay-ai/patchbay/internal/web/pages"
 	"github.com/patchbay-ai/patchbay/internal/web/peers"
+	"github.com/patchbay-ai/patchbay/internal/web/socket"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
@@ -91,6 +92,7 @@ type Gateway struct {
 	answers    *answerStore // of the Responses API
 	cache      *cachestep.Cache
 	requests   *proxy.Proxy
+	sockets    *socket.Doors
 	// usingLedger is locked from a look at whether the ledger is on until requests obey.
 	usingLedger sync.Mutex
 	closeCache  func()
@@ -302,6 +304,9 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Uploads: g.Uploads,
 		Answers: g.answers.Store, Recorder: g.Recorder, Log: g.log,
 	})
+	g.sockets = socket.New(socket.Options{
+		Current: g.Current, Keys: g.keys(), TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Log: g.log,
+	})
 	management := manage.New(manage.Options{
 		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, EditLedger: g.editLedger, Cache: g.cache, Residency: g.Residency, Processes: g.processes, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
@@ -313,14 +318,18 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	monitoring.SetBudgets(g.book.Uses)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
-	g.describe(surfaces{api, management, g.Actuator, openapi.NewPages(), monitoring, consolePages, peers.New(g.Cluster.View)})
+	g.describe(surfaces{api, g.sockets, management, g.Actuator, openapi.NewPages(), monitoring, consolePages, peers.New(g.Cluster.View)})
 	g.shell = web.NewShell(nil, web.Options{
 		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, Recorder: g.Recorder,
 		Origins: g.Document.Server.CORSOrigins, Fail: fail,
 	})
 	g.base, g.abort = context.WithCancelCause(context.Background())
 	for _, port := range g.Ports {
-		port.prepare(g.base, g.shell.With(g.newRouterOf(port)), g.log)
+		handler := g.shell.With(g.newRouterOf(port))
+		port.prepare(g.base, handler, g.log)
+		if port.serves != onlyManagement {
+			g.sockets.ServeWith(handler)
+		}
 	}
 	return nil
 }
@@ -494,6 +503,7 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.delay(ctx)
 		g.Recorder.EndStreams()
 		g.feed.Close()
+		g.sockets.Stop()
 		grace, cancel := context.WithTimeout(ctx, g.Document.Server.ShutdownGrace.Std())
 		defer cancel()
 		if g.shell.Drain(grace, g.closeListeners) != nil {

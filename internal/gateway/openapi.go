@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
 	"github.com/patchbay-ai/patchbay/internal/web/pages"
 	"github.com/patchbay-ai/patchbay/internal/web/peers"
+	"github.com/patchbay-ai/patchbay/internal/web/socket"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
@@ -22,6 +23,6 @@ func OpenAPI(version string, more []web.Route) ([]byte, error) {
 		return nil, err
 	}
 	// Nothing is asked of the others but which routes they have.
-	all := surfaces{new(v1.API), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
+	all := surfaces{new(v1.API), new(socket.Doors), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
 	return openapi.Document(version, append(all.routes(), more...))
 }

@@ -14,12 +14,14 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
 	"github.com/patchbay-ai/patchbay/internal/web/pages"
 	"github.com/patchbay-ai/patchbay/internal/web/peers"
+	"github.com/patchbay-ai/patchbay/internal/web/socket"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
 // surfaces are the parts that answer requests.
 type surfaces struct {
 	unified *v1.API
+	sockets *socket.Doors
 	manage  *manage.API
 	ops     *actuator.API
 	docs    *openapi.Pages
@@ -29,10 +31,10 @@ type surfaces struct {
 }
 
 // routes is everything that the gateway answers, the most important first. The
-// entries stand beside the handlers: in internal/web/v1, manage, monitor, peers,
+// entries stand beside the handlers: in internal/web/v1, socket, manage, monitor, peers,
 // actuator, openapi and pages.
 func (s surfaces) routes() []web.Route {
-	return slices.Concat(s.unified.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())
+	return slices.Concat(s.unified.Routes(), s.sockets.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())
 }
 
 // newRouter puts the routes behind the gate.

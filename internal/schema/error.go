@@ -131,6 +131,7 @@ const (
 	CodeResponseNotFound   = "response_not_found"
 	CodePreviousNotFound   = "previous_response_not_found"
 	CodeMethodNotAllowed   = "method_not_allowed"
+	CodeSocketTooOld       = "websocket_connection_limit_reached"
 	CodeUnsupportedMedia   = "unsupported_media_type"
 	CodeServiceUnavailable = "service_unavailable"
 	CodeCircuitBreakerOpen = "circuit_breaker_open"
@@ -219,6 +220,7 @@ var errorClasses = [...]errorClass{
 	{CodeModelNotFound, TypeNotFound, http.StatusNotFound, ResultFailed},
 	{CodeResponseNotFound, TypeNotFound, http.StatusNotFound, ResultInvalid},
 	{CodePreviousNotFound, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
+	{CodeSocketTooOld, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
 	{CodeMethodNotAllowed, TypeInvalidRequest, http.StatusMethodNotAllowed, ResultInvalid},
 	{CodeUnsupportedMedia, TypeInvalidRequest, http.StatusUnsupportedMediaType, ResultUnsupportedMedia},
 	{CodeServiceUnavailable, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed},

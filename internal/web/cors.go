@@ -59,6 +59,18 @@ func (o *origins) allow(h http.Header, r *http.Request) {
 	}
 }
 
+// MayRead reports whether the page that sent a request may read the reply, whose head has
+// what allow wrote: it is of the same origin, or of one that is allowed. What is not sent by a
+// page has no origin and may. Browsers ask this by themselves, except for WebSockets.
+func MayRead(reply http.Header, r *http.Request) bool {
+	given := r.Header["Origin"]
+	if len(given) == 0 || len(reply["Access-Control-Allow-Origin"]) > 0 {
+		return true
+	}
+	_, host, found := strings.Cut(given[0], "://")
+	return len(given) == 1 && found && strings.EqualFold(host, r.Host)
+}
+
 // isManaged reports whether a path belongs to management: all below /api and /actuator
 // but for health, info and the scrape, which pages of all origins may read.
 func isManaged(path string) bool {

@@ -212,20 +212,26 @@ func isAtOrBelow(path, root string) bool {
 	return len(path) >= len(root) && path[:len(root)] == root && (len(path) == len(root) || path[len(root)] == '/')
 }
 
+// RoutesOf returns an operation of the unified API at a path and its aliases.
+func RoutesOf(method, path string, handler http.HandlerFunc, op web.Operation, aliases ...string) []web.Route {
+	op.Tag = "Unified API"
+	if op.Error == nil {
+		op.Error = errorBody{}
+	}
+	pattern := method + " " + path
+	routes := []web.Route{{Pattern: pattern, Permission: access.ByKey, Handler: handler, Operation: op}}
+	op.AliasOf = pattern
+	for _, alias := range aliases {
+		routes = append(routes, web.Route{Pattern: method + " " + alias, Permission: access.ByKey, Handler: handler, Operation: op})
+	}
+	return routes
+}
+
 // Routes returns the operations of the unified API.
 func (a *API) Routes() []web.Route {
 	var routes []web.Route
 	add := func(method, path string, handler http.HandlerFunc, op web.Operation, aliases ...string) {
-		op.Tag = "Unified API"
-		if op.Error == nil {
-			op.Error = errorBody{}
-		}
-		pattern := method + " " + path
-		routes = append(routes, web.Route{Pattern: pattern, Permission: access.ByKey, Handler: handler, Operation: op})
-		op.AliasOf = pattern
-		for _, alias := range aliases {
-			routes = append(routes, web.Route{Pattern: method + " " + alias, Permission: access.ByKey, Handler: handler, Operation: op})
-		}
+		routes = append(routes, RoutesOf(method, path, handler, op, aliases...)...)
 	}
 	for _, d := range doors {
 		add(http.MethodPost, d.path, a.serve(d), d.operation, d.aliases...)
