@@ -71,6 +71,8 @@ func limitedDoors(t *testing.T) []limitedDoor {
 		{"responses, streamed", schema.DoorResponses, "/v1/responses", inJSON(`{"model":"m","stream":true,"max_output_tokens":50,"input":"` + text100 + `"}`), with(usage), silent, same(150), same(101), 0},
 		{"responses, passed on", schema.DoorResponses, "/v1/responses", inJSON(`{"model":"responses","max_output_tokens":50,"input":"` + text100 + `"}`), with(newer), silent, same(150), same(101), 0},
 		{"responses, passed on and streamed", schema.DoorResponses, "/v1/responses", inJSON(`{"model":"responses","stream":true,"max_output_tokens":50,"input":"` + text100 + `"}`), with(newer), silent, same(150), same(101), 0},
+		{"responses, over a WebSocket", schema.DoorResponses, "/v1/responses", inJSON(`{"type":"response.create","model":"m","max_output_tokens":50,"input":"` + text100 + `"}`), with(usage), silent, same(150), same(101), 0},
+		{"responses, passed on over a WebSocket", schema.DoorResponses, "/v1/responses", inJSON(`{"type":"response.create","model":"responses","max_output_tokens":50,"input":"` + text100 + `"}`), with(newer), silent, same(150), same(101), 0},
 		{"completions", schema.DoorCompletions, "/v1/completions", inJSON(`{"model":"m","max_tokens":50,"prompt":"` + text100 + `"}`), with(usage), silent, same(150), same(101), 0},
 		{"completions, streamed", schema.DoorCompletions, "/v1/completions", inJSON(`{"model":"m","stream":true,"max_tokens":50,"prompt":"` + text100 + `"}`), with(usage), silent, same(150), same(101), 0},
 		{"completions of two prompts", schema.DoorCompletions, "/v1/completions", inJSON(`{"model":"m","max_tokens":50,"n":2,"prompt":["` + text100 + `","` + text100 + `"]}`), with(usage), silent, same(400), same(204), 0},
@@ -218,7 +220,7 @@ func checkSerial(t *testing.T, r *gatewaytest.Gateway, d limitedDoor, limits []d
 	for _, l := range limits {
 		keys := l.keys()
 		for n := range 4 {
-			reply := r.Do(http.MethodPost, d.path, body, append(bearer(keys[n%len(keys)]), "Content-Type", contentType)...)
+			reply := d.do(gatewaytest.Deadline(t), r, body, append(bearer(keys[n%len(keys)]), "Content-Type", contentType)...)
 			if passes := n < 2 || l.uses == 0; passes != (reply.Status == http.StatusOK) {
 				t.Errorf("%s: request %d is answered with %d: %.300s", l.name, n+1, reply.Status, reply.Body)
 			}
@@ -230,6 +232,37 @@ func checkSerial(t *testing.T, r *gatewaytest.Gateway, d limitedDoor, limits []d
 		}
 	}
 	return answered
+}
+
+// do sends a request of the door, over a WebSocket where the name says so. The reply has an
+// error if the context ends before it.
+func (d *limitedDoor) do(ctx context.Context, r *gatewaytest.Gateway, body string, headers ...string) gatewaytest.Reply {
+	if !strings.Contains(d.name, "WebSocket") {
+		response, err := r.Client.Do(r.Request(ctx, http.MethodPost, d.path, body, headers...))
+		if err != nil {
+			return gatewaytest.Reply{Err: err}
+		}
+		return gatewaytest.ReadReply(response)
+	}
+	s, reply := r.Dial(d.path, headers...)
+	if s == nil {
+		return reply
+	}
+	defer func() { _ = s.CloseNow() }()
+	defer context.AfterFunc(ctx, func() { _ = s.CloseNow() })()
+	s.Send(body)
+	for {
+		text, err := s.Next()
+		if err != nil {
+			return gatewaytest.Reply{Err: err}
+		}
+		switch event := gatewaytest.DecodeObject(r.T, text); event["type"] {
+		case "response.completed":
+			return gatewaytest.Reply{Status: http.StatusOK, Body: text}
+		case "error":
+			return gatewaytest.Reply{Status: int(event["status"].(float64)), Body: text}
+		}
+	}
 }
 
 // refuses checks a refusal.
@@ -252,16 +285,9 @@ func checkParallel(t *testing.T, r *gatewaytest.Gateway, b *simulator.Backend, d
 		keys := l.keys()
 		for n := range 2 {
 			before := len(b.Requests())
-			request := r.Request(ctx, http.MethodPost, d.path, body, append(bearer(keys[n%len(keys)]), "Content-Type", contentType)...)
+			headers := append(bearer(keys[n%len(keys)]), "Content-Type", contentType)
 			running++
-			go func() {
-				response, err := r.Client.Do(request)
-				if err != nil {
-					ended <- gatewaytest.Reply{Err: err}
-					return
-				}
-				ended <- gatewaytest.ReadReply(response)
-			}()
+			go func() { ended <- d.do(ctx, r, body, headers...) }()
 			gatewaytest.Eventually(t, l.name+": request "+strconv.Itoa(n+1)+" reaches the backend", func() bool {
 				if len(ended) > 0 {
 					t.Fatalf("%s: a request ended with %+v", l.name, <-ended)
@@ -269,7 +295,7 @@ func checkParallel(t *testing.T, r *gatewaytest.Gateway, b *simulator.Backend, d
 				return len(b.Requests()) > before
 			})
 		}
-		l.refuses(t, r.Do(http.MethodPost, d.path, body, append(bearer(keys[0]), "Content-Type", contentType)...))
+		l.refuses(t, d.do(gatewaytest.Deadline(t), r, body, append(bearer(keys[0]), "Content-Type", contentType)...))
 	}
 	leave()
 	for range running {

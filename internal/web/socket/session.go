@@ -64,8 +64,7 @@ type session struct {
 	lanes   map[string]*lane
 	waiting int
 	count   int
-	used    time.Time     // when something was asked or answered last
-	refusal *schema.Error // of what is asked from now on; nil while something may be
+	used    time.Time // when something was asked or answered last
 	ended   bool
 	kept    []*conversation
 }
@@ -210,8 +209,10 @@ func (s *session) enter(c *create) *schema.Error {
 	defer s.mu.Unlock()
 	l := s.lanes[c.lane]
 	switch {
-	case s.refusal != nil:
-		return s.refusal
+	case s.doors.isStopping():
+		return proxy.Stopping()
+	case s.isOld():
+		return tooOld()
 	case l != nil && s.waiting == mostWaiting:
 		return tooMany("As many messages as may wait on one connection (" + strconv.Itoa(mostWaiting) + ") wait for the responses before them.")
 	case l != nil:
@@ -299,13 +300,8 @@ func (s *session) mayStay(settings sockets.Settings) bool {
 		s.end(websocket.StatusPolicyViolation, refusal.Code)
 		return false
 	}
-	isStopping, isOld := s.doors.isStopping(), time.Since(s.began) >= settings.Lifetime.Std()
+	isStopping, isOld := s.doors.isStopping(), s.isOld()
 	s.mu.Lock()
-	if s.refusal == nil && isStopping {
-		s.refusal = proxy.Stopping()
-	} else if s.refusal == nil && isOld {
-		s.refusal = tooOld()
-	}
 	isQuiet := len(s.lanes) == 0
 	isIdle := isQuiet && time.Since(s.used) >= settings.Idle.Std()
 	s.mu.Unlock()
@@ -321,6 +317,12 @@ func (s *session) mayStay(settings sockets.Settings) bool {
 		return true
 	}
 	return false
+}
+
+// isOld reports whether the connection has been open for too long, so that nothing more is
+// begun on it.
+func (s *session) isOld() bool {
+	return time.Since(s.began) >= s.doors.options.Current.Load().Limits.WebSockets.Lifetime.Std()
 }
 
 // tooOld says that the connection has been open for too long.
