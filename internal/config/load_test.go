@@ -24,6 +24,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/sockets"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -99,6 +100,7 @@ func TestSampleLoads(t *testing.T) {
 	want.Limits = config.Limits{
 		JSONBody: 16 * schema.MiB, MultipartBody: 64_000_000, ConnectTimeout: seconds(2),
 		FirstByteTimeout: seconds(90), IdleTimeout: seconds(90), MaxAttempts: 3, MaxDiscovered: 200, MaxInFlight: 10_000,
+		WebSockets: sockets.DefaultSettings(),
 	}
 	want.Services[schema.Chat] = config.Service{
 		LoadBalancer: balance.LeastConnections, FallbackOn: naming.Reasons(),
