@@ -15,6 +15,7 @@ var largePackages = map[string]string{
 	"cmd/patchbay":        "a file for each verb: flags, help and output; what the verbs decide is in packages of their own",
 	"internal/backend":    "one instance: its settings beside its living state, of which health, secrets, the model in memory, the process and the slots are parts that change together",
 	"internal/config":     "one document whose reading, overriding, writing and schema walk the same types by the same names; what settings mean is checked in the packages that obey them",
+	"internal/fleet":      "one picture under one lock: queues, speeds, caches and models in memory decide together where a call goes; how it is exchanged and measured is in packages of its own",
 	"internal/proxy":      "the way of one request: choosing, calling, falling back and replying share its state and settle together; what each decides by itself is in packages of its own",
 	"internal/quota":      "the ledger's guarantees span memory, journal, shared counter and database; its stores are packages of their own",
 	"internal/simulator":  "one backend that speaks every dialect and has every fault; each dialect is a few files, none is of use alone",

@@ -230,6 +230,59 @@ func TestEveryModelOfALaptopAnswers(t *testing.T) {
 	}
 }
 
+// TestProcessesWaitLikeModelsThatSleep looks at how requests wait for processes, and at how
+// processes are seen and moved like models.
+func TestProcessesWaitLikeModelsThatSleep(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "patchbay.yaml")
+	yaml := laptop(t, "a", "b") + "      - {name: never, process: never}\n"
+	yaml = strings.Replace(yaml, "processes:\n", "processes:\n  never: {command: [sleep, \"1000\"], ready: \"http://127.0.0.1:1/\"}\n", 1)
+	gatewaytest.WriteFile(t, file, strings.Replace(yaml, "health-check:", "queue: {size: 1}\n    health-check:", 1))
+	c := serving(t, "--config", file, "--data-dir", t.TempDir())
+	chat := func(model string) gatewaytest.Reply {
+		return c.ask(http.MethodPost, "/v1/chat/completions", `{"model":"`+model+`","messages":[{"role":"user","content":"Hello"}]}`)
+	}
+	for n, want := range []bool{true, false} {
+		if got := chat("a"); got.Status != http.StatusOK || (got.Header.Get("X-Router-Wait-Ms") != "") != want {
+			t.Errorf("request %d: %d, wait %q", n, got.Status, got.Header.Get("X-Router-Wait-Ms"))
+		}
+	}
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if got := chat("never"); got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "could not be started") {
+			t.Errorf("one whose process was stopped: %d %s", got.Status, got.Body)
+		}
+	})
+	gatewaytest.Eventually(t, "one waits", func() bool { return c.process("never").Waiting == 1 })
+	if got := chat("never"); got.Status != http.StatusTooManyRequests {
+		t.Errorf("beyond the queue: %d %s", got.Status, got.Body)
+	}
+	if got := c.ask(http.MethodGet, "/api/route/explain?service=chat&model=never", ""); !strings.Contains(got.Body, "loading, about ") {
+		t.Errorf("explain: %s", got.Body)
+	}
+	if got := c.ask(http.MethodPost, "/api/processes/never/stop", ""); got.Status != http.StatusOK {
+		t.Errorf("stop: %d %s", got.Status, got.Body)
+	}
+	waiting.Wait()
+	for _, step := range []struct{ args, want string }{
+		{"load b", "loaded b on http://b.process"},
+		{"pin b", "pinned b on"},
+		{"list", "http://b.process"},
+	} {
+		if code, stdout, stderr := runFor(t, append(append([]string{"models"}, strings.Fields(step.args)...), "--url", c.url())...); code != exitOK || !strings.Contains(stdout, step.want) {
+			t.Errorf("models %s: %d %s%s", step.args, code, stdout, stderr)
+		}
+	}
+	if a, b := c.process("a").State, c.process("b").State; a != processes.Stopped || b != processes.Ready {
+		t.Errorf("a is %s, b is %s", a, b)
+	}
+	if got := chat("a"); got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "pinned") {
+		t.Errorf("beside one that is pinned: %d %s", got.Status, got.Body)
+	}
+	if got := chat("b"); got.Status != http.StatusOK || got.Header.Get("X-Router-Wait-Ms") != "" {
+		t.Errorf("the pinned one: %d %s", got.Status, got.Body)
+	}
+}
+
 // TestInstancesNameProcessesOfTheFile adds instances by the API, and asks for a model whose
 // process cannot be started.
 func TestInstancesNameProcessesOfTheFile(t *testing.T) {

@@ -70,6 +70,9 @@ func (q *inquiry) follow(members []*member) {
 func questionsTo(i *Instance) []*question {
 	var all []*question
 	for _, one := range i.Kind.Tells {
+		if one.IsOfMemory && i.process != nil {
+			continue // what is in memory is the process
+		}
 		path := i.Kind.HealthPath(dialect.Endpoint{BaseURL: i.Settings.BaseURL, HealthPath: one.Path})
 		all = append(all, &question{Question: one, path: path})
 	}

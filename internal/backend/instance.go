@@ -267,17 +267,17 @@ func (i *Instance) Join(f *fleet.Fleet) {
 		i.engine.Store(nil)
 		return
 	}
+	if i.process != nil { // which is what comes and goes, whatever its models are called
+		i.engine.Store(f.Instance("http://"+i.Settings.Process+processHost, i.Settings.Process))
+		return
+	}
 	i.engine.Store(f.Instance(strings.TrimRight(i.Settings.BaseURL, "/"), i.UpstreamModel()))
 }
-
-// HasProcess reports whether the gateway runs the server of the instance.
-func (i *Instance) HasProcess() bool { return i.process != nil }
 
 // Permit is the right to make one call to an instance.
 type Permit struct {
 	breaker breaker.Permit
 	spent   ratelimit.Spent // of the instance's own limit
-	process func()          // lets go of the process that the call uses, nil where there is none
 	isSpare bool            // the call is one of the class Spare
 }
 
@@ -324,9 +324,6 @@ func (i *Instance) Limit(now time.Time) ratelimit.Decision {
 
 // Return gives a permit back with which no call was made.
 func (i *Instance) Return(permit Permit, now time.Time) {
-	if permit.process != nil {
-		permit.process()
-	}
 	permit.spent.Return(now)
 	i.Breaker.Done(permit.breaker, breaker.Cancelled, now)
 	i.endCall(permit)
@@ -348,9 +345,6 @@ func (i *Instance) Answered(permit Permit, now time.Time) Permit {
 
 // Release ends a call.
 func (i *Instance) Release(permit Permit, outcome breaker.Outcome, now time.Time) {
-	if permit.process != nil {
-		permit.process()
-	}
 	i.endCall(permit)
 	counted := outcome
 	if outcome.Failed() {

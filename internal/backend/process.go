@@ -1,12 +1,11 @@
 package backend
 
 import (
-	"context"
 	"net/url"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/residency"
 )
 
 // processHost ends the host of a base URL that stands for a process of the gateway, wherever
@@ -15,11 +14,12 @@ const processHost = ".process"
 
 // Process is a model server that the gateway runs for an instance.
 type Process interface {
-	// Ensure starts the server unless it runs, waits until it is ready, and keeps it until
-	// release is called. Its address is that of the server then.
-	Ensure(ctx context.Context) (address string, release func(), err error)
-	// IsReady reports whether the server can be called now.
-	IsReady() bool
+	residency.Server
+	// Rules returns which memory the server shares with others, and how long a request waits
+	// for it.
+	Rules() residency.Rules
+	// Doubt says that a connection to the server broke, so that it may have died.
+	Doubt()
 }
 
 // Processes returns a process of the gateway and its address, nil if there is none of this
@@ -74,21 +74,13 @@ func (s Settings) process(all Processes) (p Process, dialled Settings, fault str
 	return p, s.dialled(address), ""
 }
 
-// IsAsleep reports whether the instance has a process that does not run, so that its health
-// says nothing: a request would start it.
-func (i *Instance) IsAsleep() bool { return i.process != nil && !i.process.IsReady() }
+// Process returns what the gateway runs as the server of the instance, nil where it runs
+// nothing.
+func (i *Instance) Process() Process { return i.process }
 
-// AwaitProcess starts the process of the instance unless it runs, and waits until it is
-// ready. It returns where it is called, and the permit with which the process is kept.
-func (i *Instance) AwaitProcess(ctx context.Context, permit Permit) (*transport.Origin, Permit, error) {
-	address, release, err := i.process.Ensure(ctx)
-	if err != nil {
-		return nil, permit, err
-	}
-	permit.process = release
-	origin, err := i.Settings.dialled(address).origin(i.Kind, i.policy.Proxies)
-	return &origin, permit, err
-}
+// isAsleep reports whether the instance has a process that does not run, so that its health
+// says nothing: a request would start it.
+func (i *Instance) isAsleep() bool { return i.process != nil && !i.process.IsRunning() }
 
 // endpointOf returns what a kind needs to know of an instance.
 func endpointOf(s Settings, key string, headers map[string]string) dialect.Endpoint {

@@ -35,6 +35,7 @@ type Fleet struct {
 	hosts     map[string]*Host
 	models    map[string]*model
 	spaces    map[string]*space
+	asked     uint64 // numbers the models that wait for room
 	instances int
 	trust     float64   // how far engines are believed, from 0 to mostTrust
 	weighed   []weighed // of the choice that is being made

@@ -17,6 +17,12 @@ const (
 	// drained is for how many seconds a model gets no more calls that has to leave for
 	// another one, unless that one asks again.
 	drained = 3.0
+	// restPart of the time that loading takes is how long a model is left alone after a call,
+	// at most longestRest seconds: a client that sends one call after the other is not
+	// interrupted between two of them. That ends when the model has been there for as long as
+	// loading takes, so that at most about half of the time is spent on loading.
+	restPart    = 0.1
+	longestRest = 2.0
 )
 
 // Keeping says how the model of an instance is kept in memory where somebody decides that
@@ -43,6 +49,7 @@ type kept struct {
 	busy      int32   // calls that have entered and not left
 	isOrdered bool    // it is being loaded
 	leaves    float64 // until then no call enters, so that it can leave for another model
+	asked     uint64  // its number among those that wait for room, 0 if it does not
 	bytes     int64   // as the host told
 }
 
@@ -156,15 +163,11 @@ func (i *Instance) loadsFrom(now float64) {
 // first that are not in use, and of these the one that was used longest ago. Models that are
 // pinned stay, and those that may not leave. It reports false where the others are not enough.
 func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Instance, bool) {
-	capacity, size, members := float64(i.host.room), 1.0, i.host.instances
-	if i.kept != nil && i.kept.Space != "" {
-		capacity, size = i.host.fleet.spaces[i.kept.Space].capacity, i.kept.Size
-		members = i.host.fleet.spaces[i.kept.Space].members
-	}
+	capacity, members := i.memoryOf()
 	if capacity == 0 {
 		return nil, true
 	}
-	left := capacity - size
+	left := capacity - i.takes()
 	var able []*Instance
 	for _, other := range members {
 		if other == i || !other.isResident(now) {
@@ -195,6 +198,24 @@ func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Insta
 	return able, false
 }
 
+// memoryOf returns the memory in which the model is or would be: how much fits into it, 0 for
+// no limit, and the instances whose models share it.
+func (i *Instance) memoryOf() (capacity float64, members []*Instance) {
+	if i.kept != nil && i.kept.Space != "" {
+		s := i.host.fleet.spaces[i.kept.Space]
+		return s.capacity, s.members
+	}
+	return float64(i.host.room), i.host.instances
+}
+
+// isBehind reports whether another model has waited longer for room in the same memory.
+func (i *Instance) isBehind() bool {
+	capacity, members := i.memoryOf()
+	return capacity > 0 && slices.ContainsFunc(members, func(other *Instance) bool {
+		return other != i && other.kept != nil && other.kept.asked > 0 && other.kept.asked < i.kept.asked
+	})
+}
+
 // takes returns how much of its space the model takes.
 func (i *Instance) takes() float64 {
 	if i.kept != nil && i.kept.Space != "" {
@@ -205,6 +226,19 @@ func (i *Instance) takes() float64 {
 
 // isIdle reports whether a model may leave for another one now.
 func isIdle(i *Instance) bool { return !i.isInUse() && i.state == loaded }
+
+// isResting reports whether a model that is not in use had a call a moment ago, and came into
+// memory not long before.
+func (i *Instance) isResting(now float64) bool {
+	if i.kept == nil {
+		return false
+	}
+	return now < min(i.kept.own+min(restPart*i.loads(), longestRest), i.stays())
+}
+
+// stays returns until when a model that is kept serves its calls before it has to leave for
+// another one.
+func (i *Instance) stays() float64 { return i.kept.since + i.loads() }
 
 // Enter counts calls at a model that is in memory, and returns false where it is not, or
 // has to leave. Leave must follow for each call.
@@ -247,13 +281,14 @@ type Begun uint8
 const (
 	Began   Begun = iota
 	Present       // the model is in memory
-	NoRoom        // models that could leave are in use, or the model itself is about to leave
+	NoRoom        // models that could leave are in use, others wait for longer, or the model itself is about to leave
 	Full          // no model may leave: those that are there are pinned
 )
 
 // BeginLoad notes that the model is being loaded by order, and returns the models that leave
-// for it, which from now on are not in memory. With drain, those that are in use get no
-// more calls, so that there is room soon.
+// for it, which from now on are not in memory. A model without room waits for it in the order
+// in which it first asked, until it begins or Withdraw is called. With drain, models that are
+// in use and have been there for long enough get no more calls, so that there is room soon.
 func (i *Instance) BeginLoad(drain bool, now time.Time) (leave []*Instance, begun Begun) {
 	f := i.host.fleet
 	f.mu.Lock()
@@ -268,14 +303,22 @@ func (i *Instance) BeginLoad(drain bool, now time.Time) (leave []*Instance, begu
 	case i.state == loaded:
 		return nil, Present
 	}
-	leave, fits := i.leavers(isIdle, at)
-	if !fits {
+	if i.kept.asked == 0 {
+		f.asked++
+		i.kept.asked = f.asked
+	}
+	leave, fits := i.leavers(func(other *Instance) bool { return isIdle(other) && !other.isResting(at) }, at)
+	if !fits || i.isBehind() {
 		able, fits := i.leavers(nil, at)
 		if !fits {
+			i.kept.asked = 0
 			return nil, Full
 		}
+		if i.isBehind() {
+			return nil, NoRoom
+		}
 		for _, other := range able {
-			if drain && other.kept != nil && other.state == loaded {
+			if drain && other.kept != nil && other.state == loaded && at >= other.stays() {
 				other.kept.leaves = at + drained
 			}
 		}
@@ -285,8 +328,34 @@ func (i *Instance) BeginLoad(drain bool, now time.Time) (leave []*Instance, begu
 		other.forget(absent, at)
 	}
 	i.loadsFrom(at)
-	i.kept.isOrdered = true
+	i.kept.isOrdered, i.kept.asked = true, 0
 	return leave, Began
+}
+
+// Withdraw says that the model does not wait for room any more.
+func (i *Instance) Withdraw() {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i.kept != nil {
+		i.kept.asked = 0
+	}
+}
+
+// Found says whether the model is in memory, by somebody who looked. A model that has just
+// left, or is being loaded by order, is not found.
+func (i *Instance) Found(isThere bool, now time.Time) {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case i.kept == nil || i.kept.isOrdered || isThere == (i.state == loaded):
+	case isThere && i.kept.believes(f.clock(now)):
+		i.forget(loaded, f.clock(now))
+	case isThere:
+	case !i.isComing(f.clock(now)):
+		i.forget(absent, f.clock(now))
+	}
 }
 
 // EndLoad notes that the model is in memory, and that calls have entered which have waited
@@ -395,98 +464,3 @@ func (i *Instance) Residence(now time.Time) Residence {
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-// Preferred returns which of the instances of a model a request may go to, so that it goes
-// where its model is and loads it only once; nil means all of them, and an empty list none:
-// no host can make room. An instance that is nil
-// or not kept counts as one that has its model in memory. Where no instance has it, those
-// count on which it is being loaded; where none is, the one on which loading it costs
-// others least, which counts as being loaded from then on. With spread, requests may go to
-// every instance as soon as one has the model: the caller weighs what loading costs. With
-// onlyAsk nothing changes.
-func (f *Fleet) Preferred(from []*Instance, spread, onlyAsk bool, now time.Time) []int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	at := f.clock(now)
-	var here, soon, able []int
-	for n, i := range from {
-		switch {
-		case i == nil || i.kept == nil || i.state == loaded && !i.isLeaving(at):
-			here = append(here, n)
-		case i.isComing(at):
-			soon = append(soon, n)
-		default:
-			if _, fits := i.leavers(nil, at); fits {
-				able = append(able, n)
-			}
-		}
-	}
-	switch {
-	case len(here) == len(from):
-		return nil
-	case len(here) > 0 && spread:
-		return append(append(here, soon...), able...)
-	case len(here) > 0:
-		return here
-	case len(soon) > 0:
-		return soon
-	case spread:
-		return append([]int{}, able...)
-	}
-	best := cheapest(from, able, at)
-	if !onlyAsk {
-		for _, n := range best {
-			from[n].loadsFrom(at)
-		}
-	}
-	return best
-}
-
-// cheapest returns the instance on which loading its model costs others least.
-func cheapest(from []*Instance, able []int, now float64) []int {
-	best, least := -1, burden{}
-	for _, n := range able {
-		if b := from[n].burden(now); best < 0 || b.isLess(&least) {
-			best, least = n, b
-		}
-	}
-	if best < 0 {
-		return []int{}
-	}
-	return []int{best}
-}
-
-// burden is what loading a model costs others.
-type burden struct {
-	waits    bool    // models that have to leave are in use
-	leaves   int     // models that have to leave
-	resident int     // models that are there
-	used     float64 // when the last used one of those that leave was used
-}
-
-func (i *Instance) burden(now float64) burden {
-	leave, _ := i.leavers(nil, now)
-	b := burden{leaves: len(leave)}
-	for _, other := range leave {
-		b.waits = b.waits || !isIdle(other)
-		b.used = max(b.used, other.memory.used)
-	}
-	for _, other := range i.host.instances {
-		if other.isResident(now) {
-			b.resident++
-		}
-	}
-	return b
-}
-
-func (b *burden) isLess(other *burden) bool {
-	switch {
-	case b.waits != other.waits:
-		return !b.waits
-	case b.leaves != other.leaves:
-		return b.leaves < other.leaves
-	case b.resident != other.resident:
-		return b.resident < other.resident
-	}
-	return b.used < other.used
-}

@@ -1,11 +1,6 @@
 package gateway
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"time"
-
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/logs"
@@ -18,6 +13,7 @@ func (g *Gateway) openProcesses(opened *cleanups) {
 	g.processes = processes.New(g.Document.Processes, g.Document.Limits.ProcessMemory, processes.Options{
 		Log:   logs.Named(g.log, "processes"),
 		Moved: g.processMoved,
+		Keeps: g.keepsProcess,
 	})
 	opened.add(g.processes.Close)
 	g.Document.Runs = g.runs(g.Document)
@@ -30,42 +26,29 @@ func (g *Gateway) processMoved() {
 	}
 }
 
+// keepsProcess reports whether requests may start a process, so that it is kept in memory like
+// the models of other servers.
+func (g *Gateway) keepsProcess(name string) bool {
+	table := g.Current.Load()
+	if table == nil {
+		return false
+	}
+	for _, i := range table.Instances() {
+		if i.Settings.Process == name && i.Resident() != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // runs returns the processes that a configuration file describes, for its instances.
 func (g *Gateway) runs(doc *config.Document) backend.Processes {
-	described := doc.Processes
+	described, memory := doc.Processes, doc.Limits.ProcessMemory
 	return func(name string) (backend.Process, string) {
 		settings, known := described[name]
 		if !known {
 			return nil, ""
 		}
-		return &instanceProcess{g.processes, name, settings}, g.processes.Address(name, settings)
+		return g.processes.Server(name, settings, memory), g.processes.Address(name, settings)
 	}
-}
-
-// instanceProcess is a process as its instances use it.
-type instanceProcess struct {
-	manager  *processes.Manager
-	name     string
-	settings processes.Process
-}
-
-// errNotReady means that a process was not ready for a request in time.
-var errNotReady = errors.New("the process was not ready in time")
-
-// Ensure implements backend.Process. A request waits for as long as a start may take, turns
-// of other processes included.
-func (p *instanceProcess) Ensure(ctx context.Context) (address string, release func(), err error) {
-	patience := p.settings.StartTimeout.Std()
-	bounded, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w: %s", errNotReady, patience.Round(time.Second)))
-	defer cancel()
-	if release, err = p.manager.Ensure(bounded, p.name); err != nil {
-		return "", nil, err
-	}
-	return p.manager.Address(p.name, p.settings), release, nil
-}
-
-// IsReady implements backend.Process.
-func (p *instanceProcess) IsReady() bool {
-	state, _ := p.manager.StateOf(p.name)
-	return state == processes.Ready
 }

@@ -18,12 +18,12 @@ func (g *Gateway) openResidency() {
 // sleeperOf returns what loads the model of an instance and gives it up, nil where nothing
 // can. An engine that forgets models by itself is told to keep them for longer than the
 // gateway does, so that the gateway decides while it is there.
-func (g *Gateway) sleeperOf(i *backend.Instance, how residency.Settings) (residency.Sleeper, residency.Rules) {
+func (g *Gateway) sleeperOf(i *backend.Instance, how residency.Settings) residency.Sleeper {
 	keep := 2 * how.SleepAfter.Std()
 	if i.Settings.Pinned {
 		keep = -1
 	}
-	return backend.NewSleeper(i, g.Transport, keep), residency.Rules{}
+	return backend.NewSleeper(i, g.Transport, keep)
 }
 
 // heard returns since when this gateway has known what others use that share its backends.

@@ -203,6 +203,9 @@ func (m *Manager) retire(now time.Time, next *due) {
 				next.by(idle)
 				continue
 			}
+			if m.keeps != nil && m.keeps(p.name) {
+				continue
+			}
 			m.log.Info("a process is stopped because nobody used it", "process", p.name, "for", p.settings.StopAfter.String())
 			m.end(p)
 		}

@@ -23,6 +23,8 @@ var (
 	// ErrStopped means that the process was stopped by an administrator, or the gateway
 	// stops.
 	ErrStopped = errors.New("the process was stopped")
+	// errInUse means that requests use a process, or wait for it.
+	errInUse = errors.New("the process is in use")
 )
 
 // State is what a process does.
@@ -60,12 +62,16 @@ type Options struct {
 	Log *slog.Logger
 	// Moved is called when a process has another address than before.
 	Moved func()
+	// Keeps reports whether somebody else stops a process that nobody uses, by Sleep; nil
+	// means that nobody does.
+	Keeps func(name string) bool
 }
 
 // Manager runs the processes of a gateway.
 type Manager struct {
 	log    *slog.Logger
 	moved  func()
+	keeps  func(name string) bool
 	launch func(Process, io.Writer, *sync.WaitGroup) (child, error)
 	probe  func(ctx context.Context, url string) error
 	ports  *ports
@@ -91,7 +97,9 @@ type process struct {
 	since  time.Time // when it came into its state
 	reason string    // why it failed
 	child  child     // while it is starting, ready or stopping
+	ready  string    // the URL that answers when that is ready
 	stop   chan struct{}
+	gone   chan struct{} // closed when nothing is left of it, nil while it does not run
 	// isFailing says that the process is stopped because it has failed.
 	isFailing bool
 	waiters   []*waiter
@@ -104,6 +112,7 @@ type process struct {
 	readyAt    time.Time
 	took       time.Duration // the latest start
 	isYielding bool          // somebody waits for its place
+	isDoubted  bool          // it did not take a call, and is looked at
 	failures   int           // in a row
 	retryAt    time.Time     // not started before
 	starts     int64
@@ -116,7 +125,7 @@ type waiter struct{ result chan error }
 // New returns a manager that runs nothing yet.
 func New(settings Settings, memory schema.Bytes, options Options) *Manager {
 	m := &Manager{
-		log: options.Log, moved: options.Moved, launch: launch, probe: probe,
+		log: options.Log, moved: options.Moved, keeps: options.Keeps, launch: launch, probe: probe,
 		ports: new(ports), processes: map[string]*process{},
 	}
 	m.timer = time.AfterFunc(time.Hour, m.tick)
@@ -170,9 +179,10 @@ func (m *Manager) newOutput(name string) *output {
 }
 
 // Ensure starts a process unless it runs, waits until it is ready, and keeps it until
-// release is called, once. All who wait share one start. The end of the context ends the
-// wait: a start that nobody waits for any more is given up if the last one left of their own
-// accord, not if they had waited for as long as they may.
+// release is called, once, or Leave in its place. All who wait share one start. The end of the
+// context ends the wait: a start that nobody waits for any more is given up if the last one
+// left of their own accord, not if they had waited for as long as they may, which the cause
+// of the context says by a method Timeout.
 func (m *Manager) Ensure(ctx context.Context, name string) (release func(), err error) {
 	m.mu.Lock()
 	p := m.processes[name]
@@ -223,7 +233,7 @@ func (p *process) isRefusing(now time.Time) bool {
 // waits for its place, it serves on for as long as its start took, so that at most half of
 // the time is spent on starts however requests alternate.
 func (p *process) admits(now time.Time) bool {
-	return p.state == Ready && p.next == nil && !p.isRemoved && (!p.isYielding || now.Before(p.readyAt.Add(p.took)))
+	return p.state == Ready && !p.isDoubted && p.next == nil && !p.isRemoved && (!p.isYielding || now.Before(p.readyAt.Add(p.took)))
 }
 
 // want puts a process at the end of those that are to be started, unless it is among them.
@@ -250,12 +260,49 @@ func (m *Manager) leave(ctx context.Context, p *process, w *waiter) error {
 	p.waiters = slices.Delete(p.waiters, at, at+1)
 	if len(p.waiters) == 0 && !p.isDemanded {
 		p.wanted = 0
-		if p.state == Starting && errors.Is(ctx.Err(), context.Canceled) {
+		if p.state == Starting && !isTimeout(context.Cause(ctx)) {
 			m.end(p)
 		}
 	}
 	m.arrange()
 	return context.Cause(ctx)
+}
+
+// isTimeout reports whether somebody left because their time is over.
+func isTimeout(cause error) bool {
+	var over interface{ Timeout() bool }
+	return errors.As(cause, &over) && over.Timeout()
+}
+
+// Enter uses a process for calls if it is ready and has not to give way, and reports whether
+// it is. Leave ends each of them.
+func (m *Manager) Enter(name string, calls int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.processes[name]
+	if p == nil || m.isClosed || !p.admits(time.Now()) {
+		return false
+	}
+	p.uses += calls
+	return true
+}
+
+// Beside uses a process for calls beside one that uses it.
+func (m *Manager) Beside(name string, calls int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.processes[name]; p != nil && p.uses > 0 {
+		p.uses += calls
+	}
+}
+
+// Leave ends the use of a process by one call.
+func (m *Manager) Leave(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.processes[name]; p != nil && p.uses > 0 {
+		m.endUse(p)
+	}
 }
 
 // releaser returns the function that ends one use of a process.
@@ -326,16 +373,30 @@ func (m *Manager) Stop(name string) error {
 	return nil
 }
 
-// Sleep ends a process if nobody uses it or waits for it, and reports whether it did.
-func (m *Manager) Sleep(name string) bool {
+// Sleep ends a process unless somebody uses it or waits for it, and waits until nothing is
+// left of it or the context ends.
+func (m *Manager) Sleep(ctx context.Context, name string) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	p := m.processes[name]
-	if p == nil || p.state != Ready || p.uses > 0 || p.wanted != 0 {
-		return false
+	if p == nil {
+		m.mu.Unlock()
+		return nil
+	}
+	if p.uses > 0 || p.wanted != 0 {
+		m.mu.Unlock()
+		return fmt.Errorf("%w: %s", errInUse, name)
 	}
 	m.end(p)
-	return true
+	gone := p.gone
+	m.mu.Unlock()
+	if gone == nil {
+		return nil
+	}
+	select {
+	case <-gone:
+	case <-ctx.Done(): // it ends all the same, and nobody gets its place before
+	}
+	return nil
 }
 
 // Close ends all processes and waits until nothing is left of them.

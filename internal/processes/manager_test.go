@@ -481,12 +481,12 @@ func TestAnAdministratorStopsWhatIsInUse(t *testing.T) {
 func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { history(t, rand.New(rand.NewPCG(seed, 27))) })
+			synctest.Test(t, func(t *testing.T) { history(t, rand.New(rand.NewPCG(seed, 27)), false) })
 		})
 	}
 }
 
-func history(t *testing.T, random *rand.Rand) {
+func history(t *testing.T, random *rand.Rand, areKept bool) {
 	h := newHost(t)
 	settings := five()
 	for _, name := range []string{"x", "y", "z"} {
@@ -505,6 +505,11 @@ func history(t *testing.T, random *rand.Rand) {
 		}
 	}
 	m := h.manager(settings, 10)
+	ensure, stopKeeping := m.Ensure, func() {}
+	if areKept {
+		k := keep(m, settings, 10)
+		ensure, stopKeeping = k.ensure, k.stop
+	}
 	var served, failed, left int
 	var mu sync.Mutex
 	count := func(n *int) {
@@ -522,7 +527,7 @@ func history(t *testing.T, random *rand.Rand) {
 				if steps.IntN(5) == 0 {
 					time.AfterFunc(time.Duration(steps.IntN(20_000))*time.Millisecond, cancel)
 				}
-				release, err := m.Ensure(ctx, names[steps.IntN(len(names))])
+				release, err := ensure(ctx, names[steps.IntN(len(names))])
 				switch {
 				case err == nil:
 					<-time.After(time.Duration(steps.IntN(8_000)) * time.Millisecond)
@@ -543,6 +548,7 @@ func history(t *testing.T, random *rand.Rand) {
 		})
 	}
 	clients.Wait()
+	synctest.Wait() // for what those began who left last
 	for _, v := range m.List() {
 		if v.Requests != 0 || v.Waiting != 0 {
 			t.Errorf("%s has %d requests, and %d wait", v.Name, v.Requests, v.Waiting)
@@ -551,6 +557,7 @@ func history(t *testing.T, random *rand.Rand) {
 	if h.peak > 10 {
 		t.Errorf("processes had %d together", h.peak)
 	}
+	stopKeeping()
 	m.Close()
 	now, all := h.Running()
 	if len(now) > 0 {

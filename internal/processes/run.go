@@ -28,7 +28,7 @@ func (m *Manager) start(p *process) {
 	p.setState(Starting)
 	p.reason, p.isFailing = "", false
 	p.starts++
-	p.stop = make(chan struct{})
+	p.stop, p.gone = make(chan struct{}), make(chan struct{})
 	described, stop := p.settings, p.stop
 	m.log.Info("a process is started", "process", p.name)
 	m.running.Go(func() { m.run(p, described, stop) })
@@ -57,7 +57,7 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 		return
 	}
 	m.mu.Lock()
-	p.child = started
+	p.child, p.ready = started, described.Ready
 	m.mu.Unlock()
 	looking, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -144,8 +144,9 @@ func (m *Manager) ended(p *process, how string, isHopeless bool) {
 	defer m.mu.Unlock()
 	isAsked := p.state == Stopping && !p.isFailing
 	wasProven := !p.readyAt.IsZero() && time.Since(p.readyAt) >= provenAfter
-	p.child, p.stop, p.readyAt = nil, nil, time.Time{}
-	p.isFailing = false
+	close(p.gone)
+	p.child, p.stop, p.gone, p.readyAt = nil, nil, nil, time.Time{}
+	p.isFailing, p.isDoubted = false, false
 	if p.next != nil {
 		p.settings, p.next = *p.next, nil
 		p.failures, isAsked = 0, true
@@ -197,6 +198,40 @@ func (m *Manager) awaitReady(ctx context.Context, url string) bool {
 		}
 		pause.Reset(wait)
 	}
+}
+
+// Doubt says that a connection to a process which is ready broke: it may have died a moment
+// ago. It takes no calls until it has answered again, or has been given a moment to.
+func (m *Manager) Doubt(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.processes[name]
+	if p == nil || p.state != Ready || p.isDoubted {
+		return
+	}
+	p.isDoubted = true
+	ready, gone := p.ready, p.gone
+	m.running.Go(func() {
+		looking, cancel := context.WithTimeout(context.Background(), lookTime)
+		defer cancel()
+		var look sync.WaitGroup
+		look.Go(func() {
+			m.awaitReady(looking, ready)
+			cancel()
+		})
+		select {
+		case <-gone:
+			cancel()
+		case <-looking.Done():
+		}
+		look.Wait()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if p.gone == gone { // the same life
+			p.isDoubted = false
+			m.arrange()
+		}
+	})
 }
 
 // probe asks a ready URL once.

@@ -98,13 +98,6 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 	if err := a.addHeaders(ctx); err != nil {
 		return a.classifier().classify(err, false)
 	}
-	to := &a.instance.Origin
-	if a.instance.HasProcess() {
-		var failed *fault
-		if to, failed = a.awaitProcess(ctx); failed != nil {
-			return failed
-		}
-	}
 	limits := &a.instance.Timeouts
 	if limits.Total > 0 {
 		ctx, a.cancel = context.WithTimeoutCause(ctx, limits.Total.Std(), errTotal)
@@ -116,7 +109,7 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 	}
 	a.sent = time.Now()
 	a.paced = a.instance.Follow(a.Asks.Stream, a.sent)
-	response, err := a.proxy.client.Send(ctx, to, &a.out, transport.Timeouts{
+	response, err := a.proxy.client.Send(ctx, &a.instance.Origin, &a.out, transport.Timeouts{
 		Connect:   limits.Connect.Std(),
 		FirstByte: firstByte,
 		Idle:      limits.Idle.Std(),
@@ -159,6 +152,9 @@ func (a *attempt) noteFailure(ctx context.Context, failed *fault) {
 	if ctx.Err() != nil {
 		failed.outcome = breaker.Cancelled // the client left or the gateway stops
 		return
+	}
+	if p := a.instance.Process(); p != nil && (failed.outcome == breaker.Refused || failed.outcome == breaker.Reset) {
+		p.Doubt()
 	}
 	if failed.outcome.Failed() && a.instance.FailedBefore(a.Asks.Digest(a.proxy.seed), time.Now()) && a.Caller.Retry {
 		failed.outcome = breaker.Cancelled // it was counted the first time

@@ -50,6 +50,9 @@ func preferred(pool *routing.Pool, ready []*backend.Instance, onlyAsk bool, now 
 func (r *run) enter(ctx context.Context, model *residency.Model) *fault {
 	if model.TryEnter() {
 		r.attempt.resident = model
+		if r.attempt.instance.Process() != nil {
+			return r.followTable() // it may listen elsewhere since the request came
+		}
 		return nil
 	}
 	failed := r.hold(ctx, model)
@@ -62,9 +65,6 @@ func (r *run) enter(ctx context.Context, model *residency.Model) *fault {
 // enterAtOnce begins a call at an instance whose model is in memory, and reports whether it
 // is: a second call that has to wait for a model comes too late, and would load it in vain.
 func (a *attempt) enterAtOnce() bool {
-	if a.instance.IsAsleep() {
-		return false
-	}
 	model := a.instance.Resident()
 	if model == nil {
 		return true
@@ -92,7 +92,7 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
 	began := time.Now()
 	r.Hold()
 	r.debugHeld(ctx, model, began)
-	err := model.Enter(ctx, policy.Residency.Patience())
+	err := model.Enter(ctx, model.Patience(policy.Residency))
 	now := time.Now()
 	r.Record.Held += now.Sub(began)
 	r.Record.Queued += now.Sub(began)
@@ -114,11 +114,16 @@ func (r *run) notLoaded(err error, model *residency.Model) *fault {
 		return failed
 	case errors.Is(err, residency.ErrTimeout):
 		failed.err = unloaded(fmt.Sprintf("The model %q was not loaded in time.", name), model)
-		failed.outcome = breaker.Failure
+		if r.attempt.instance.Process() == nil { // whoever runs one decides when it is tried again
+			failed.outcome = breaker.Failure
+		}
 	case errors.Is(err, residency.ErrFull):
 		failed.err = unloaded(fmt.Sprintf("There is no room for the model %q: the models that are in memory are pinned.", name), model)
 	case errors.Is(err, residency.ErrRemoved):
 		failed.err = unloaded(fmt.Sprintf("The instance of the model %q was removed while the request waited for it.", name), model)
+	case r.attempt.instance.Process() != nil:
+		failed.err = unloaded(fmt.Sprintf("The server of the model %q could not be started.", name), model)
+		r.attempt.Record.Try().Text = err.Error()
 	default:
 		if transport.IsRefusal(err) {
 			r.attempt.instance.Health.Refused(time.Now())
@@ -173,7 +178,7 @@ func residenceText(i *backend.Instance, now time.Time) string {
 	if model == nil {
 		return ""
 	}
-	switch known := model.Place().Residence(now); known.State {
+	switch known := model.Residence(now); known.State {
 	case "loaded":
 		return ""
 	case "loading":

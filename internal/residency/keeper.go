@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -33,9 +34,16 @@ type Sleeper interface {
 }
 
 // Server is a Sleeper whose server is gone while its model sleeps, such as a process of this
-// gateway. Its health is not checked then.
+// gateway, and may also go by itself. Nobody else uses it, and it bounds how long a start
+// takes. When Wake has returned nil, one call has entered.
 type Server interface {
 	Sleeper
+	// Enter keeps the server for calls, and returns false where it takes none now. Leave
+	// ends each of them.
+	Enter(calls int) bool
+	// Beside keeps the server for calls beside one that has entered.
+	Beside(calls int)
+	Leave()
 	IsRunning() bool
 }
 
@@ -54,6 +62,9 @@ type Rules struct {
 	// Models that exclude each other have a space with the capacity 1 and the size 1.
 	Space          string
 	Capacity, Size float64
+	// Start is how long a request waits for the model where the settings of its service type
+	// do not say it; 0 means as long as for others.
+	Start time.Duration
 }
 
 // and returns the rules of a model that has these and others, because instances share it.
@@ -65,6 +76,7 @@ func (r Rules) and(other Rules) Rules {
 	}
 	r.IsPinned = r.IsPinned || other.IsPinned
 	r.Room = max(r.Room, other.Room)
+	r.Start = max(r.Start, other.Start)
 	return r
 }
 
@@ -99,7 +111,8 @@ type Keeper struct {
 
 // The reasons for which a model is not there, beside those of its Sleeper.
 var (
-	ErrTimeout = errors.New("the model was not loaded in time")
+	// ErrTimeout is a timeout also for those who cannot import this package.
+	ErrTimeout = fmt.Errorf("the model was not loaded in time (%w)", context.DeadlineExceeded)
 	ErrRemoved = errors.New("the model is not configured any more")
 	ErrFull    = errors.New("the memory is full of models that are pinned")
 	ErrStopped = errors.New("the gateway stops")
@@ -144,6 +157,7 @@ func (k *Keeper) Follow(all []Kept) {
 		m := k.models[place]
 		if m == nil {
 			m = &Model{keeper: k, place: place, working: make(chan struct{}, 1)}
+			m.server, _ = one.Sleeper.(Server)
 			k.models[place] = m
 		}
 		m.sleeper, m.rules = one.Sleeper, one.Rules
@@ -189,14 +203,15 @@ func (k *Keeper) putIdleToSleep(now time.Time) {
 	if k.options.Heard != nil {
 		since, ok = k.options.Heard(now)
 	}
-	if !ok {
-		return
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, m := range k.models {
+		m.look(now)
 		after := m.rules.SleepAfter
-		if after == 0 || m.rules.IsPinned || m.wake != nil || now.Sub(since) < after || now.Before(m.awakeUntil) {
+		if after == 0 || m.rules.IsPinned || m.wake != nil || now.Before(m.awakeUntil) {
+			continue
+		}
+		if m.server == nil && (!ok || now.Sub(since) < after) {
 			continue
 		}
 		if m.place.PutOut(m.rules.IsNear, now.Add(-after), now) {
@@ -263,13 +278,14 @@ func (k *Keeper) find(host, model string) *Model {
 	return nil
 }
 
-// Load loads a model by hand and returns when it is in memory, or why it is not.
-func (k *Keeper) Load(ctx context.Context, host, model string, timeout time.Duration) error {
+// Load loads a model by hand and returns when it is in memory, or why it is not. It waits as a
+// request of a service type with these settings.
+func (k *Keeper) Load(ctx context.Context, host, model string, how Settings) error {
 	m := k.find(host, model)
 	if m == nil {
 		return ErrUnknown
 	}
-	err := m.Enter(ctx, timeout)
+	err := m.Enter(ctx, m.Patience(how))
 	if err == nil {
 		m.Leave()
 	}

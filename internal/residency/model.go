@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -20,6 +21,7 @@ const (
 type Model struct {
 	keeper *Keeper
 	place  *fleet.Instance
+	server Server // nil where the server stays while the model sleeps
 	// working has room for one who loads the model or puts it to sleep.
 	working chan struct{}
 
@@ -57,28 +59,60 @@ func (m *Model) remove() {
 // Place returns where the model is in the fleet.
 func (m *Model) Place() *fleet.Instance { return m.place }
 
-// IsDown reports whether the server of the model is gone because the model sleeps, so that
-// its health says nothing. A nil Model is not.
-func (m *Model) IsDown() bool {
-	if m == nil {
-		return false
-	}
+// Patience returns how long a request waits for the model by the settings of its service type.
+func (m *Model) Patience(s Settings) time.Duration {
 	m.keeper.mu.Lock()
-	server, is := m.sleeper.(Server)
-	m.keeper.mu.Unlock()
-	return is && !server.IsRunning()
+	defer m.keeper.mu.Unlock()
+	return cmp.Or(s.WakeTimeout.Std(), m.rules.Start, defaultWake)
+}
+
+// Residence returns where the model is.
+func (m *Model) Residence(now time.Time) fleet.Residence {
+	m.look(now)
+	return m.place.Residence(now)
+}
+
+// look tells the fleet where the model is if its server may have gone or come by itself.
+func (m *Model) look(now time.Time) {
+	if m.server != nil {
+		m.place.Found(m.server.IsRunning(), now)
+	}
 }
 
 // TryEnter begins a call if the model is in memory. Leave must follow.
-func (m *Model) TryEnter() bool { return m.place.Enter(1, time.Now()) }
+func (m *Model) TryEnter() bool { return m.begin(1) }
+
+// begin begins calls if the model is in memory.
+func (m *Model) begin(calls int) bool {
+	now := time.Now()
+	if !m.place.Enter(calls, now) {
+		return false
+	}
+	if m.server == nil || m.server.Enter(calls) {
+		return true
+	}
+	for range calls {
+		m.place.Leave(now)
+	}
+	m.place.Found(false, now) // it has gone, or takes its leave
+	return false
+}
 
 // Leave ends a call.
 func (m *Model) Leave() {
-	if m.place.Leave(time.Now()) {
+	if m.endCall() {
 		m.keeper.mu.Lock()
 		m.keeper.announce()
 		m.keeper.mu.Unlock()
 	}
+}
+
+// endCall ends a call, and reports whether it was the last one.
+func (m *Model) endCall() bool {
+	if m.server != nil {
+		m.server.Leave()
+	}
+	return m.place.Leave(time.Now())
 }
 
 // Enter waits until the model is in memory, and begins a call. Whoever comes first has it
@@ -114,14 +148,17 @@ func (m *Model) join(timeout time.Duration) *wake {
 	k := m.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if m.wake == nil && m.place.Enter(1, time.Now()) {
+	if m.wake == nil && m.begin(1) {
 		return nil
 	}
 	if w := m.wake; w != nil {
 		w.waiting++
 		return w
 	}
-	bounded, release := context.WithTimeoutCause(k.base, timeout, ErrTimeout)
+	bounded, release := k.base, func() {}
+	if m.server == nil { // which would end by itself what hangs
+		bounded, release = context.WithTimeoutCause(k.base, timeout, ErrTimeout)
+	}
 	ctx, cancel := context.WithCancelCause(bounded)
 	w := &wake{waiting: 1, cancel: cancel, done: make(chan struct{})}
 	if k.base.Err() != nil || k.models[m.place] != m {
@@ -148,7 +185,7 @@ func (m *Model) leave(w *wake, why error) error {
 	defer k.mu.Unlock()
 	select {
 	case <-w.done: // at the same moment
-		if w.err == nil && m.place.Leave(time.Now()) {
+		if w.err == nil && m.endCall() {
 			k.announce()
 		}
 		return why
@@ -186,7 +223,7 @@ func (m *Model) enter(w *wake) bool {
 	k := m.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !m.place.Enter(w.waiting, time.Now()) {
+	if !m.begin(w.waiting) {
 		return false
 	}
 	m.finish(w, nil)
@@ -207,6 +244,13 @@ func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration)
 		m.failure = ""
 		k.options.Log.LogAttrs(ctx, slog.LevelInfo, "a model was loaded", m.attrs(slog.Duration("took", took.Round(time.Millisecond)), slog.Int("waiting", w.waiting))...)
 		m.place.EndLoad(w.waiting, time.Now())
+		switch {
+		case m.server == nil:
+		case w.waiting == 0:
+			m.server.Leave() // the call of the wake
+		default:
+			m.server.Beside(w.waiting - 1)
+		}
 	case w.waiting > 0:
 		m.counts.Failures++
 		m.failure = err.Error()
@@ -264,6 +308,9 @@ func (m *Model) makeRoom(ctx context.Context) (leave []*fleet.Instance, isThere 
 		leave, begun := m.place.BeginLoad(now.Sub(began) >= patience, now)
 		switch begun {
 		case fleet.Began:
+			m.keeper.mu.Lock()
+			m.keeper.announce() // whoever is next may have room as well
+			m.keeper.mu.Unlock()
 			return leave, false, nil
 		case fleet.Present:
 			return nil, true, nil
@@ -280,6 +327,7 @@ func (m *Model) makeRoom(ctx context.Context) (leave []*fleet.Instance, isThere 
 		}
 		again.Stop()
 		if err != nil {
+			m.place.Withdraw()
 			return nil, false, err
 		}
 	}
@@ -334,6 +382,7 @@ func (m *Model) attrs(more ...slog.Attr) []slog.Attr {
 
 // state returns what is known about the model. It needs the mutex.
 func (m *Model) state(now time.Time) State {
+	m.look(now)
 	s := State{
 		Host: m.place.Host().Name(), Model: m.place.Model(), Residence: m.place.Residence(now), SleepAfter: m.rules.SleepAfter,
 		Counts: m.counts, Failure: m.failure,

@@ -1,7 +1,6 @@
 package residency
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -12,7 +11,7 @@ import (
 type Settings struct {
 	Enabled bool `json:"enabled" doc:"Whether requests wait for a model that is not in memory, and go where theirs is."`
 	// WakeTimeout is how long a request waits for its model; 0 means 5 minutes.
-	WakeTimeout schema.Duration `json:"wakeTimeout" minimum:"0" doc:"How long a request waits for its model to be loaded; 0 for 5 minutes."`
+	WakeTimeout schema.Duration `json:"wakeTimeout" minimum:"0" doc:"How long a request waits for its model to be loaded; 0 for 5 minutes, and for the start-timeout of a process."`
 	// SleepAfter is how long a model is not used before it is put to sleep; 0 means that it
 	// is not.
 	SleepAfter schema.Duration `json:"sleepAfter" minimum:"0" doc:"How long nobody uses a model before it is put to sleep; 0 for never."`
@@ -25,9 +24,6 @@ const mostRoom = 1000
 
 // defaultWake is how long a request waits for its model where nothing is configured.
 const defaultWake = 5 * time.Minute
-
-// Patience returns how long a request waits for its model.
-func (s Settings) Patience() time.Duration { return cmp.Or(s.WakeTimeout.Std(), defaultWake) }
 
 // Check reports every field that has a value it may not have.
 func (s Settings) Check(report func(path, message string)) {

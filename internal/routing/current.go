@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"sync/atomic"
@@ -37,10 +38,9 @@ func (c *Current) Share(pool *tally.Pool) { c.shared = pool }
 // fleet. It is called before the first table is stored.
 func (c *Current) Follow(f *fleet.Fleet) { c.fleet = f }
 
-// Sleepers returns what loads the model of an instance and gives it up, nil where nothing
-// can, and the memory that it shares with others: of the rules Space, Capacity and Size.
-// The settings are those of its service.
-type Sleepers func(i *backend.Instance, how residency.Settings) (residency.Sleeper, residency.Rules)
+// Sleepers returns what loads the model of an instance and gives it up where its engine can be
+// told to, nil where nothing can. The settings are those of its service.
+type Sleepers func(i *backend.Instance, how residency.Settings) residency.Sleeper
 
 // Keep lets a keeper have the models of services for which that is on. It is called before
 // the first table is stored, and after Follow.
@@ -165,13 +165,26 @@ func (c *Current) keepModels(t *Table) {
 	}
 }
 
-// kept returns how the model of an instance is kept, false where it is not.
+// kept returns how the model of an instance is kept, false where it is not. One whose server
+// is a process of the gateway is kept wherever requests may start it.
 func (c *Current) kept(pool *Pool, i *backend.Instance) (residency.Kept, bool) {
 	settings := pool.Service.Policy.Residency
-	if !settings.Enabled || i.Engine() == nil || i.Barred() != backend.NoObstacle {
+	if i.Engine() == nil || i.Barred() != backend.NoObstacle {
 		return residency.Kept{}, false
 	}
-	sleeper, rules := c.sleepers(i, settings)
+	var rules residency.Rules
+	if p := i.Process(); p != nil {
+		rules = p.Rules()
+		if settings.Enabled {
+			rules.SleepAfter = cmp.Or(rules.SleepAfter, settings.SleepAfter.Std())
+		}
+		rules.IsPinned = i.Settings.Pinned
+		return residency.Kept{Place: i.Engine(), Sleeper: p, Rules: rules}, true
+	}
+	if !settings.Enabled {
+		return residency.Kept{}, false
+	}
+	sleeper := c.sleepers(i, settings)
 	if sleeper == nil {
 		return residency.Kept{}, false
 	}
@@ -187,11 +200,8 @@ func (c *Current) joinFleet(t *Table) {
 	keeps := c.keeper != nil && slices.ContainsFunc(t.Pools(), func(p *Pool) bool { return p.Service.Policy.Residency.Enabled })
 	for _, pool := range t.Pools() {
 		for _, i := range pool.Instances {
-			joins := pool.Soonest != nil
-			if !joins && keeps {
-				sleeper, _ := c.sleepers(i, pool.Service.Policy.Residency)
-				joins = sleeper != nil
-			}
+			joins := pool.Soonest != nil || c.keeper != nil && i.Process() != nil ||
+				keeps && c.sleepers(i, pool.Service.Policy.Residency) != nil
 			if joins {
 				i.Join(c.fleet)
 			} else {

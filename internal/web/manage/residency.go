@@ -100,9 +100,9 @@ func (a *API) LoadModel(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	patience := a.table().Service(instance.Service).Policy.Residency.Patience()
+	how := a.table().Service(instance.Service).Policy.Residency
 	return a.move(q, instance, "load", func(host, model string) error {
-		return a.options.Residency.Load(q.Context(), host, model, patience)
+		return a.options.Residency.Load(q.Context(), host, model, how)
 	})
 }
 

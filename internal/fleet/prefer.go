@@ -1,0 +1,98 @@
+package fleet
+
+import "time"
+
+// Preferred returns which of the instances of a model a request may go to, so that it goes
+// where its model is and loads it only once; nil means all of them, and an empty list none:
+// no host can make room. An instance that is nil
+// or not kept counts as one that has its model in memory. Where no instance has it, those
+// count on which it is being loaded; where none is, the one on which loading it costs
+// others least, which counts as being loaded from then on. With spread, requests may go to
+// every instance as soon as one has the model: the caller weighs what loading costs. With
+// onlyAsk nothing changes.
+func (f *Fleet) Preferred(from []*Instance, spread, onlyAsk bool, now time.Time) []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := f.clock(now)
+	var here, soon, able []int
+	for n, i := range from {
+		switch {
+		case i == nil || i.kept == nil || i.state == loaded && !i.isLeaving(at):
+			here = append(here, n)
+		case i.isComing(at):
+			soon = append(soon, n)
+		default:
+			if _, fits := i.leavers(nil, at); fits {
+				able = append(able, n)
+			}
+		}
+	}
+	switch {
+	case len(here) == len(from):
+		return nil
+	case len(here) > 0 && spread:
+		return append(append(here, soon...), able...)
+	case len(here) > 0:
+		return here
+	case len(soon) > 0:
+		return soon
+	case spread:
+		return append([]int{}, able...)
+	}
+	best := cheapest(from, able, at)
+	if !onlyAsk {
+		for _, n := range best {
+			from[n].loadsFrom(at)
+		}
+	}
+	return best
+}
+
+// cheapest returns the instance on which loading its model costs others least.
+func cheapest(from []*Instance, able []int, now float64) []int {
+	best, least := -1, burden{}
+	for _, n := range able {
+		if b := from[n].burden(now); best < 0 || b.isLess(&least) {
+			best, least = n, b
+		}
+	}
+	if best < 0 {
+		return []int{}
+	}
+	return []int{best}
+}
+
+// burden is what loading a model costs others.
+type burden struct {
+	waits    bool    // models that have to leave are in use
+	leaves   int     // models that have to leave
+	resident int     // models that are there
+	used     float64 // when the last used one of those that leave was used
+}
+
+func (i *Instance) burden(now float64) burden {
+	leave, _ := i.leavers(nil, now)
+	b := burden{leaves: len(leave)}
+	for _, other := range leave {
+		b.waits = b.waits || !isIdle(other)
+		b.used = max(b.used, other.memory.used)
+	}
+	for _, other := range i.host.instances {
+		if other.isResident(now) {
+			b.resident++
+		}
+	}
+	return b
+}
+
+func (b *burden) isLess(other *burden) bool {
+	switch {
+	case b.waits != other.waits:
+		return !b.waits
+	case b.leaves != other.leaves:
+		return b.leaves < other.leaves
+	case b.resident != other.resident:
+		return b.resident < other.resident
+	}
+	return b.used < other.used
+}
