@@ -34,6 +34,9 @@ type Asked struct {
 	Request *schema.Request
 	// Recalled is what the gateway adds to the conversation.
 	Recalled [][]byte
+	// Begun is the beginning of an answer with which an instance is to go on, as a JSON
+	// string has it; nil for an answer that begins anew.
+	Begun []byte
 	// Header is what the caller sent beside it.
 	Header http.Header
 	// Scope is for prompts: those of different scopes are kept apart.

@@ -131,6 +131,9 @@ func (b *Soonest) read(f *fleet.Fleet, asked Asked) fleet.Ask {
 		return ask
 	}
 	ask.Tokens = prompts.Read(request, ask.Prompt, asked.Recalled...)
+	if len(asked.Begun) > 0 {
+		ask.Tokens += prompts.ReadBegun(request.Door, asked.Begun, ask.Prompt)
+	}
 	if hint := prompts.Hint(request, asked.Header); hint != "" {
 		ask.Prompt.Hint(hint)
 	}

@@ -317,6 +317,9 @@ func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
 		}
 	}
 	asked.Recalled = c.Recalled()
+	if c.onward != nil {
+		asked.Begun = c.onward.begun
+	}
 	asked.Scope = c.pool.Service.Policy.PromptSharing.Scope(c.Caller.Tenant, c.Caller.KeyID)
 	i, followed := c.pool.Soonest.Begin(ready, asked)
 	canTranslate := false

@@ -19,8 +19,10 @@ type onward struct {
 	stream *dialect.Stream
 	// broken is what was sent of the answer, nil if nothing was that a model made.
 	broken *resume.Break
-	plan   resume.Plan   // for the instance that is called
-	joint  *resume.Joint // what that instance adds
+	// begun is the text so far as a JSON string has it, where an instance may be given it.
+	begun []byte
+	plan  resume.Plan   // for the instance that is called
+	joint *resume.Joint // what that instance adds
 }
 
 // planFor returns how an instance goes on with the stream.
@@ -83,6 +85,7 @@ func (r *run) goOn(ctx context.Context, out body, err error) bool {
 			r.tellEnd(ctx, reason)
 			return false
 		}
+		o.begun = o.broken.Begun()
 	}
 	to.flush()
 	reported, price := r.lastUsage(), r.Price

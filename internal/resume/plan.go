@@ -139,10 +139,7 @@ type Plan struct {
 // false if the answer cannot go on there.
 func (b *Break) For(canContinue bool) (Plan, bool) {
 	p := Plan{broken: b, Sent: max(b.sent.Tokens(), b.told.Completion)}
-	text := []byte(b.text)
-	if !b.isText {
-		text = bytes.TrimRightFunc(text, unicode.IsSpace)
-	}
+	text := b.given()
 	switch {
 	case canContinue && b.mayContinue && len(text) > 0:
 		p.How, p.Text, p.blank = Continued, text, []byte(b.text[len(text):])
@@ -155,6 +152,24 @@ func (b *Break) For(canContinue bool) (Plan, bool) {
 		return Plan{}, false
 	}
 	return p, true
+}
+
+// Begun returns the text with which a model is to go on, as a JSON string has it; nil where
+// the answer can only be made again.
+func (b *Break) Begun() []byte {
+	if !b.mayContinue {
+		return nil
+	}
+	return chat.Escape(b.given())
+}
+
+// given returns what of the text that was sent a model is given to go on with.
+func (b *Break) given() []byte {
+	text := []byte(b.text)
+	if !b.isText {
+		text = bytes.TrimRightFunc(text, unicode.IsSpace)
+	}
+	return text
 }
 
 // rests returns, for each stop sequence that may have begun at the end of what was sent, what
