@@ -47,6 +47,17 @@ describe('the timeline', () => {
     const cut = timelineOf({ ...base, status: 'error', errorCode: 'upstream_stream_truncated', attempts: 1, tries: [{ ...base.tries![1]!, errorCode: 'upstream_stream_truncated' }] })
     expect(cut.tries[0]!.bars.map((bar) => `${bar.phase} ${bar.kind}`)).toEqual(['pick gateway', 'firstByte waiting', 'stream failed'])
   })
+  it('shows a stream with which another instance went on as one that was sent until it broke', () => {
+    const resumed = timelineOf({ ...base, resumed: 1, tries: [{ ...base.tries![0]!, errorCode: 'upstream_stream_truncated' }, { ...base.tries![1]!, resumed: 'continued' }] })
+    expect(resumed.tries.map((attempt) => attempt.bars.map((bar) => `${bar.phase} ${bar.kind}`))).toEqual([
+      ['pick gateway', 'firstByte waiting', 'stream failed'],
+      ['pick gateway', 'firstByte waiting', 'stream streaming'],
+    ])
+  })
+  it('shows calls that ran beside each other where they were', () => {
+    const pieces = timelineOf({ ...base, streamed: false, pieces: 2, tries: [{ ...base.tries![0]!, errorCode: undefined, endMs: 900 }, { ...base.tries![1]!, pickMs: 0.08, connectMs: 0.1 }] })
+    expect(pieces.tries[1]!.bars[0]).toMatchObject({ phase: 'pick', from: 0.08, to: 0.1 })
+  })
   it('has no tries when nothing was asked', () => {
     expect(timelineOf({ ...base, tries: [] }).tries).toEqual([])
   })

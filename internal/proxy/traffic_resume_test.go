@@ -27,6 +27,8 @@ var chainKinds = []chainKind{
 	{adapter: "anthropic"},
 	{adapter: "gemini"},
 	{adapter: "openai", more: `,"temperature":0`},
+	{adapter: "sglang"},
+	{adapter: "azure", more: `,"temperature":0`},
 }
 
 // servesText reports whether the kind has the door of completions and goes on with texts.

@@ -115,6 +115,19 @@ var table = []*dialect.Kind{
 		},
 	},
 	{
+		Name:     "sglang",
+		TypeName: "SGLangAdapter",
+		Guide:    dialect.Guide{Title: "SGLang", Owner: "sglang"},
+		Health:   "/health",
+		Tells:    engines.Unknown,
+		Quirks:   dialect.Quirks{Continues: dialect.ContinuesFlagged},
+		Native:   map[schema.Door]dialect.Route{schema.DoorCompletions: completionRoute},
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+		},
+	},
+	{
 		Name:     "gpustack",
 		TypeName: "GPUStackAdapter",
 		Health:   "/v1/models",

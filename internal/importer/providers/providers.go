@@ -41,7 +41,7 @@ var known = []Provider{
 	{Names: []string{"lm_studio"}, Adapter: "openai", BaseURL: "http://127.0.0.1:1234", Address: "LM_STUDIO_API_BASE"},
 	{Names: []string{"llamafile"}, Adapter: "llamacpp", BaseURL: "http://127.0.0.1:8080", Address: "LLAMAFILE_API_BASE"},
 	{Names: []string{"infinity"}, Adapter: "openai", Address: "INFINITY_API_BASE"},
-	{Names: []string{"sgl", "sgl_lang"}, Adapter: "openai"},
+	{Names: []string{"sgl", "sgl_lang"}, Adapter: "sglang"},
 	{Names: []string{"litellm_proxy"}, Adapter: "openai", Variable: "LITELLM_PROXY_API_KEY", Address: "LITELLM_PROXY_API_BASE"},
 	{Names: []string{"mistral"}, Adapter: "openai", BaseURL: "https://api.mistral.ai", Variable: "MISTRAL_API_KEY"},
 	{

@@ -24,6 +24,10 @@ import { axisOf, timelineOf, type Axis, type Phase, type TimeBar } from './timel
 export function titleOf(call: Call, t: I18n['t']): string {
   const kind = outcome(call)
   if (call.clientGone) return t('calls.title.cancelled')
+  if (kind === 'answered' && call.pieces !== undefined) return t('calls.title.split', { n: call.pieces })
+  if (kind === 'answered' && call.resumed !== undefined) return t('calls.title.resumed')
+  if (kind === 'answered' && call.hedge === 'won') return t('calls.title.hedged')
+  if (kind === 'answered' && call.hedge === 'lost') return t('calls.title.ok')
   if (kind === 'answered') return call.attempts <= 1 ? t('calls.title.ok') : call.attempts === 2 ? t('calls.title.second') : t('calls.title.later', { n: call.attempts })
   if (kind === 'breaker') return t('calls.title.breaker')
   if (kind === 'limited') return t('calls.title.limited')
@@ -148,6 +152,24 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
                 </dd>
               </>
             )}
+            {call.pieces !== undefined && (
+              <>
+                <dt>{t('calls.pieces')}</dt>
+                <dd>{t('calls.piecesOf', { n: call.pieces, calls: call.attempts })}</dd>
+              </>
+            )}
+            {call.hedge !== undefined && (
+              <>
+                <dt>{t('calls.hedge')}</dt>
+                <dd>{t(`calls.hedge.${call.hedge}`)}</dd>
+              </>
+            )}
+            {call.resumed !== undefined && (
+              <>
+                <dt>{t('calls.resumed')}</dt>
+                <dd>{(call.tries ?? []).flatMap((attempt) => (attempt.resumed === undefined ? [] : [`${t(attempt.resumed === 'aligned' ? 'calls.resumed.aligned' : 'calls.resumed.continued')} (${splitId(attempt.instance).host})`])).join(', ')}</dd>
+              </>
+            )}
             {call.cache !== undefined && (
               <>
                 <dt>{t('calls.cache')}</dt>
@@ -241,6 +263,9 @@ function Why({ call }: { call: Call }) {
   if (call.errorCode === 'circuit_breaker_open') return <T k="calls.why.breaker" v={{ model }} />
   if (tries.length === 0) return <T k="calls.why.none" v={{}} />
   const first = tries[0]!
+  if (call.pieces !== undefined) return <T k="calls.why.split" v={{ n: call.pieces, model }} />
+  if (call.resumed !== undefined) return <T k="calls.why.resumed" v={{ host: host(first.instance), model }} />
+  if (call.hedge === 'won' || call.hedge === 'lost') return <T k="calls.why.hedged" v={{ model, host: host(call.instance) }} />
   if (tries.length > 1) {
     const same = tries.every((attempt) => attempt.instance === first.instance)
     return <T k={same ? 'calls.why.retrySame' : 'calls.why.retry'} v={{ host: host(first.instance), code: <code>{first.errorCode ?? ''}</code>, model }} />

@@ -51,10 +51,11 @@ export function timelineOf(call: Call): Timeline {
     const failed = attempt.errorCode !== undefined && attempt.errorCode !== ''
     const connect = attempt.connectMs ?? attempt.pickMs ?? before
     const end = attempt.endMs ?? total
-    const bars = [bar('pick', before, connect, 'gateway')]
+    // Pieces of a request, and calls that were made again, run beside each other.
+    const bars = [bar('pick', Math.min(before, attempt.pickMs ?? before), connect, 'gateway')]
     if (attempt.firstByteMs === undefined) bars.push(bar('firstByte', connect, end, failed ? 'failed' : 'waiting'))
     else {
-      const cut = failed && call.streamed && index === all.length - 1
+      const cut = failed && call.streamed && (index === all.length - 1 || all[index + 1]!.resumed !== undefined)
       // A stream often begins long before its first token.
       const token = call.streamed && (!failed || cut) && index === all.length - 1 ? line.firstTokenMs : undefined
       const begun = Math.max(attempt.firstByteMs, token ?? 0)

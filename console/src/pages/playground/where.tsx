@@ -39,10 +39,11 @@ export function useWhere() {
               </tr>
             </thead>
             <tbody>
-              {data.candidates.map(({ instanceId, reason, estimate }) => (
+              {data.candidates.map(({ instanceId, reason, estimate, slots }) => (
                 <tr key={instanceId} className={instanceId === data.pick ? 'font-medium' : ''}>
                   <td>
                     <code>{splitId(instanceId).host}</code> {instanceId === data.pick && <span className="pill ok">{t('pg.picked')}</span>} <span className="muted">{reason}</span>
+                    {slots !== undefined && <div className="hint wrap">{slots}</div>}
                   </td>
                   <td className="num">{text(duration(estimate?.expectedMs))}</td>
                   <td className="num">{text(duration(estimate?.queueMs))}</td>

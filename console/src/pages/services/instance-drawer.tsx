@@ -27,6 +27,7 @@ const adapterNames: Record<NonNullable<InstanceInput['adapter']>, 'offered' | 'a
   openai: 'offered',
   ollama: 'offered',
   vllm: 'offered',
+  sglang: 'offered',
   llamacpp: 'offered',
   llamaswap: 'offered',
   whispercpp: 'offered',

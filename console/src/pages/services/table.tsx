@@ -161,6 +161,7 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
           <Name className={`font-medium ${enabled ? '' : 'off'}`}>{instance.models?.[0] === 'discover' ? t('services.serves.all') : label(instance)}</Name>
           <span className="muted addr">
             <Name>{host(instance.baseUrl)}</Name>
+            {row.state?.slots !== undefined && <code title={row.state.slots.why}>{` · ${t('services.slotsAre', { n: row.state.slots.now })}`}</code>}
             {(instance.tier ?? 0) > 0 && <code>{` · ${t('services.tierIs', { n: instance.tier ?? 0 })}`}</code>}
           </span>
         </button>
