@@ -33,6 +33,18 @@ type Client struct {
 	// conversation, as JSON texts that nobody may change; nil if it adds nothing. It is for
 	// estimates: what cannot be read is left out, and Request.Chat returns the error.
 	Recalled func(req *schema.Request) [][]byte
+	// Again returns a client for a copy of the request that is answered beside it; nil where
+	// the client keeps nothing of a request.
+	Again func(copied *schema.Request) *Client
+}
+
+// For returns how the answer to a copy of the request is written, which another goroutine
+// asks for. It is nil for a door without a translation.
+func (c *Client) For(copied *schema.Request) *Client {
+	if c == nil || c.Again == nil {
+		return c
+	}
+	return c.Again(copied)
 }
 
 // Speaker puts the requests of one door to a backend and reads the answers: with the

@@ -189,7 +189,7 @@ func (x *Explanation) split(ready []*backend.Instance, q *Subject, now time.Time
 
 // hedge says when a second instance would be asked. Pieces of a request are not hedged.
 func (x *Explanation) hedge(q *Subject) {
-	if q.Request == nil || q.Speaks != nil || x.Pick == nil || x.Split != nil || !mayHedge(x.Pool, q.Request) {
+	if q.Request == nil || x.Pick == nil || x.Split != nil || !mayHedge(x.Pool, q.Request) {
 		return
 	}
 	after, _ := x.Pool.Watch.After(x.Pick.ID, workOf(q.Request))

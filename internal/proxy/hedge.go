@@ -11,7 +11,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/estimate"
 	"github.com/patchbay-ai/patchbay/internal/hedge"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -44,7 +43,7 @@ var errHedged = errors.New("another instance answered sooner")
 
 // call calls the instance that was acquired.
 func (r *run) call(ctx context.Context) *fault {
-	if pool := r.choice.pool; pool.Watch != nil && !r.isPart && r.Client == nil && !r.isSpare() && mayHedge(pool, r.Asks) {
+	if pool := r.choice.pool; pool.Watch != nil && !r.isPart && !r.isSpare() && mayHedge(pool, r.Asks) && len(r.Recalled()) == 0 {
 		return r.callHedged(ctx, pool.Watch)
 	}
 	return r.attempt.call(ctx, &r.reply)
@@ -62,7 +61,7 @@ func mayHedge(pool *routing.Pool, req *schema.Request) bool {
 	case schema.DoorTranscriptions, schema.DoorTranslations:
 		streamed, _ := req.Form.Value("stream")
 		return streamed == "" || streamed == "false"
-	case schema.DoorChat:
+	case schema.DoorChat, schema.DoorCompletions, schema.DoorMessages, schema.DoorResponses:
 		return isPlainChat(req)
 	}
 	return false
@@ -72,10 +71,10 @@ func mayHedge(pool *routing.Pool, req *schema.Request) bool {
 // temperature 0, no tools, which some backends run themselves, and nothing that is stored.
 func isPlainChat(req *schema.Request) bool {
 	temperature, given := req.Field("temperature").Float()
-	if !given || temperature != 0 || req.Field("store").Kind() == jsonscan.True {
+	if !given || temperature != 0 || !req.IsSelfContained() {
 		return false
 	}
-	for _, name := range [...]string{"tools", "functions", "web_search_options"} {
+	for _, name := range [...]string{"tools", "functions", "web_search_options", "mcp_servers", "container"} {
 		if req.Field(name).Given() {
 			return false
 		}
@@ -217,7 +216,9 @@ func (h *hedging) acquire() *run {
 	if pool.Waiting() > 0 || h.first.Costs() && !pool.Service.Policy.Hedge.Paid || h.first.ReserveAgain(0, false) != nil {
 		return nil
 	}
-	second := h.first.beginPart(h.first.Asks.Copy(h.reserve))
+	asks := h.first.Asks.Copy(h.reserve)
+	second := h.first.beginPart(asks)
+	second.Client = second.Client.For(asks)
 	second.isSecond = true
 	excluded := &second.choice.excluded
 	excluded.called = append(excluded.called, h.first.choice.excluded.called...)

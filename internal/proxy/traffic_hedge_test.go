@@ -15,10 +15,10 @@ const plainZero = `{"model":"m","temperature":0,"messages":[{"role":"user","cont
 
 // hedgedService is a gateway with two instances of a service type whose calls are hedged,
 // which has learned how long a request takes.
-func hedgedService(t *testing.T, service, strategy string, ask func(*gatewaytest.Gateway) gatewaytest.Reply) (*gatewaytest.Gateway, []*simulator.Backend) {
+func hedgedService(t *testing.T, service, adapter, strategy string, ask func(*gatewaytest.Gateway) gatewaytest.Reply) (*gatewaytest.Gateway, []*simulator.Backend) {
 	t.Helper()
 	backends := startBackends(t, 2)
-	r := gatewaytest.Start(t, "services: {"+service+": {load-balancer: "+strategy+", hedge: {enabled: true}, "+gatewaytest.NoBreakerNoChecks+", instances: ["+
+	r := gatewaytest.Start(t, "services: {"+service+": {load-balancer: "+strategy+", adapter: "+adapter+", hedge: {enabled: true}, "+gatewaytest.NoBreakerNoChecks+", instances: ["+
 		gatewaytest.Instance("m", backends[0].URL())+", "+gatewaytest.Instance("m", backends[1].URL())+"]}}\n")
 	for range 60 {
 		ask(r).Succeeds(t)
@@ -30,25 +30,38 @@ func hedgedService(t *testing.T, service, strategy string, ask func(*gatewaytest
 // effects. The one that hangs is ended, which says nothing about its instance.
 func TestCallsThatHangAreMadeAgain(t *testing.T) {
 	t.Parallel()
+	post := func(path, body string) func(r *gatewaytest.Gateway) gatewaytest.Reply {
+		return func(r *gatewaytest.Gateway) gatewaytest.Reply { return r.Post(path, body) }
+	}
+	message := post("/v1/messages", `{"model":"m","temperature":0,"max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`)
+	response := post("/v1/responses", `{"model":"m","temperature":0,"store":false,"input":"Hi"}`)
+	completion := post("/v1/completions", `{"model":"m","temperature":0,"prompt":"Hi"}`)
 	for name, row := range map[string]struct {
 		service schema.ServiceType
+		adapter string
 		ask     func(r *gatewaytest.Gateway) gatewaytest.Reply
 	}{
-		"embeddings": {schema.Embedding, func(r *gatewaytest.Gateway) gatewaytest.Reply {
+		"messages":             {schema.Chat, "openai", message},
+		"messages, passed on":  {schema.Chat, "anthropic", message},
+		"responses":            {schema.Chat, "ollama", response},
+		"responses, passed on": {schema.Chat, "openai", response},
+		"completions":          {schema.Chat, "vllm", completion},
+		"completions of text":  {schema.Chat, "ollama", completion},
+		"embeddings": {schema.Embedding, "openai", func(r *gatewaytest.Gateway) gatewaytest.Reply {
 			return r.Post("/v1/embeddings", `{"model":"m","input":"the cat sat"}`)
 		}},
-		"rerank": {schema.Rerank, func(r *gatewaytest.Gateway) gatewaytest.Reply {
+		"rerank": {schema.Rerank, "openai", func(r *gatewaytest.Gateway) gatewaytest.Reply {
 			return r.Post("/v1/rerank", `{"model":"m","query":"cat","documents":["the cat","the dog"]}`)
 		}},
-		"transcription": {schema.STT, func(r *gatewaytest.Gateway) gatewaytest.Reply {
+		"transcription": {schema.STT, "openai", func(r *gatewaytest.Gateway) gatewaytest.Reply {
 			return r.PostForm("/v1/audio/transcriptions", gatewaytest.Field("model", "m"), gatewaytest.Recording())
 		}},
-		"chat": {schema.Chat, func(r *gatewaytest.Gateway) gatewaytest.Reply { return r.Chat(plainZero) }},
+		"chat": {schema.Chat, "openai", func(r *gatewaytest.Gateway) gatewaytest.Reply { return r.Chat(plainZero) }},
 	} {
 		for _, strategy := range []string{"round-robin", "least-time"} {
 			t.Run(name+" "+strategy, func(t *testing.T) {
 				t.Parallel()
-				r, backends := hedgedService(t, row.service.String(), strategy, row.ask)
+				r, backends := hedgedService(t, row.service.String(), row.adapter, strategy, row.ask)
 				pool := r.Current.Load().Service(row.service).Find("m")
 				for range 1000 { // as if a quiet time had been, so that one is allowed
 					pool.Watch.Called()
@@ -97,7 +110,7 @@ func TestCallsThatHangAreMadeAgain(t *testing.T) {
 // Explain says when a second instance would be asked, and for which requests none is.
 func TestExplainShowsWhenASecondIsAsked(t *testing.T) {
 	t.Parallel()
-	r, _ := hedgedService(t, "chat", "round-robin", func(r *gatewaytest.Gateway) gatewaytest.Reply { return r.Chat(plainZero) })
+	r, _ := hedgedService(t, "chat", "openai", "round-robin", func(r *gatewaytest.Gateway) gatewaytest.Reply { return r.Chat(plainZero) })
 	for name, row := range map[string]struct {
 		door, body string
 		hedged     bool
@@ -108,8 +121,14 @@ func TestExplainShowsWhenASecondIsAsked(t *testing.T) {
 		"a stream":            {"chat", gatewaytest.With(`"temperature":0,"stream":true`), false},
 		"tools":               {"chat", gatewaytest.With(`"temperature":0,"tools":[{"type":"function","function":{"name":"f"}}]`), false},
 		"stored":              {"chat", gatewaytest.With(`"temperature":0,"store":true`), false},
-		"completions":         {"completions", `{"model":"m","temperature":0,"prompt":"Hi"}`, false},
-		"messages":            {"messages", `{"model":"m","temperature":0,"max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`, false},
+		"completions":         {"completions", `{"model":"m","temperature":0,"prompt":"Hi"}`, true},
+		"messages":            {"messages", `{"model":"m","temperature":0,"max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`, true},
+		"messages with tools": {"messages", `{"model":"m","temperature":0,"max_tokens":9,"messages":[{"role":"user","content":"Hi"}],"tools":[{"name":"f","input_schema":{"type":"object"}}]}`, false},
+		"a message at 0.1":    {"messages", `{"model":"m","temperature":0.1,"max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`, false},
+		"responses":           {"responses", `{"model":"m","temperature":0,"store":false,"input":"Hi"}`, true},
+		"a stored response":   {"responses", `{"model":"m","temperature":0,"input":"Hi"}`, false},
+		"a response to one":   {"responses", `{"model":"m","temperature":0,"store":false,"previous_response_id":"r","input":"Hi"}`, false},
+		"a later response":    {"responses", `{"model":"m","temperature":0,"store":false,"background":true,"input":"Hi"}`, false},
 	} {
 		answer := r.API(http.MethodPost, "/api/route/explain?door="+row.door, row.body).Is(t, http.StatusOK)
 		if got := strings.Contains(answer.Body, `"hedge":{"afterMs":`); got != row.hedged {

@@ -37,24 +37,7 @@ func isSelfContained(r *proxy.Request) bool {
 			return false
 		}
 	}
-	body := r.Asks.Body.Root()
-	store := body.Get("store").Kind()
-	switch r.Asks.Door {
-	case schema.DoorResponses: // they are stored unless the client says no
-		if store != jsonscan.False {
-			return false
-		}
-		for _, name := range [...]string{"previous_response_id", "conversation", "background"} {
-			if value := body.Get(name); value.Given() && value.Kind() != jsonscan.False {
-				return false
-			}
-		}
-	case schema.DoorChat:
-		if store == jsonscan.True {
-			return false
-		}
-	}
-	return len(r.Recalled()) == 0
+	return r.Asks.IsSelfContained() && len(r.Recalled()) == 0
 }
 
 // passedHeaders are the headers of clients that dialects pass on to backends.

@@ -130,6 +130,7 @@ func NewClient(req *schema.Request, c Conversation) *dialect.Client {
 	t := &translator{Conversation: c}
 	req.Decode = t.decode
 	client := &dialect.Client{Reply: t.reply, Events: t.events, MustTranslate: c.Translate}
+	client.Again = func(copied *schema.Request) *dialect.Client { return NewClient(copied, c) }
 	if c.Instance != "" {
 		client.RefuseInstance = t.refuseInstance
 	}
