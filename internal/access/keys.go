@@ -58,6 +58,7 @@ func (c *Credentials) newGuard() *Guard {
 		grant := grants.compile(key.Key)
 		grant.Issue, grant.Since = key.issue()
 		g.add(key.KeySHA256, grant)
+		g.byID[key.ID] = grant
 		if key.PreviousSHA256 != "" {
 			g.add(key.PreviousSHA256, grant.until(key.PreviousUntil))
 		}

@@ -15,8 +15,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
+	"github.com/patchbay-ai/patchbay/internal/batches"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/files"
 	"github.com/patchbay-ai/patchbay/internal/hedge"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/logs"
@@ -49,6 +51,8 @@ type Document struct {
 	Quota       quota.Settings                 `json:"quota"`
 	Responses   answers.Settings               `json:"responses"`
 	AnswerCache answercache.Settings           `json:"answerCache"`
+	Files       files.Settings                 `json:"files"`
+	Batches     batches.Settings               `json:"batches"`
 	Store       Store                          `json:"store"`
 	Redis       Redis                          `json:"redis"`
 	Security    access.Settings                `json:"security"`
@@ -242,6 +246,8 @@ func Default() *Document {
 		Quota:       quota.DefaultSettings(),
 		Responses:   answers.DefaultSettings(),
 		AnswerCache: answercache.DefaultSettings(),
+		Files:       files.DefaultSettings(),
+		Batches:     batches.DefaultSettings(),
 		Store:       Store{URL: "sqlite:quota.db", KeepVersions: 500},
 		Redis:       Redis{URL: "redis://127.0.0.1:6379/0", KeyPrefix: "patchbay"},
 		Security:    access.DefaultSettings(),
@@ -300,6 +306,10 @@ func (d *Document) NeedRestart(next *Document) []string {
 			return d.Quota.SameUntilRestart(next.Quota)
 		case "responses":
 			return d.Responses.Shared == next.Responses.Shared
+		case "files":
+			return d.Files.Folder == next.Files.Folder
+		case "batches":
+			return d.Batches.Enabled == next.Batches.Enabled
 		}
 		return atOnce[section]
 	})

@@ -97,6 +97,7 @@ type Gateway struct {
 	usingLedger sync.Mutex
 	closeCache  func()
 	processes   *processes.Manager
+	batches     *batchWork
 }
 
 // Parts are what a gateway consists of. New sets them, and nothing replaces them.
@@ -307,6 +308,9 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.sockets = socket.New(socket.Options{
 		Current: g.Current, Keys: g.keys(), TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Log: g.log,
 	})
+	if err := g.openBatches(api); err != nil {
+		return err
+	}
 	management := manage.New(manage.Options{
 		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, EditLedger: g.editLedger, Cache: g.cache, Residency: g.Residency, Processes: g.processes, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
@@ -318,11 +322,14 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	monitoring.SetBudgets(g.book.Uses)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
-	g.describe(surfaces{api, g.sockets, management, g.Actuator, openapi.NewPages(), monitoring, consolePages, peers.New(g.Cluster.View)})
+	g.describe(surfaces{api, g.sockets, g.batchDoors(), management, g.Actuator, openapi.NewPages(), monitoring, consolePages, peers.New(g.Cluster.View)})
 	g.shell = web.NewShell(nil, web.Options{
 		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, Recorder: g.Recorder,
 		Origins: g.Document.Server.CORSOrigins, Fail: fail,
 	})
+	if g.batches.runner != nil {
+		g.batches.runner.Use(g.shell)
+	}
 	g.base, g.abort = context.WithCancelCause(context.Background())
 	for _, port := range g.Ports {
 		handler := g.shell.With(g.newRouterOf(port))
@@ -448,6 +455,9 @@ func (g *Gateway) Start() {
 	g.background.Go(func() { g.Control.Follow(ctx) })
 	g.background.Go(func() { g.Recorder.Run(ctx) })
 	g.background.Go(func() { g.feed.Run(ctx) })
+	if g.batches.engine != nil {
+		g.background.Go(func() { g.batches.engine.Run(ctx) })
+	}
 	if g.pusher != nil {
 		g.background.Go(func() { g.pusher.Run(ctx) })
 	}
@@ -501,6 +511,9 @@ func (g *Gateway) Stop(ctx context.Context) {
 	g.close.Do(func() {
 		g.Actuator.Drain()
 		g.delay(ctx)
+		if g.batches.engine != nil {
+			g.batches.engine.Halt()
+		}
 		g.Recorder.EndStreams()
 		g.feed.Close()
 		g.sockets.Stop()

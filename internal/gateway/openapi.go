@@ -5,6 +5,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/web/batching"
 	"github.com/patchbay-ai/patchbay/internal/web/manage"
 	"github.com/patchbay-ai/patchbay/internal/web/monitor"
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
@@ -23,6 +24,6 @@ func OpenAPI(version string, more []web.Route) ([]byte, error) {
 		return nil, err
 	}
 	// Nothing is asked of the others but which routes they have.
-	all := surfaces{new(v1.API), new(socket.Doors), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
+	all := surfaces{new(v1.API), new(socket.Doors), new(batching.API), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
 	return openapi.Document(version, append(all.routes(), more...))
 }

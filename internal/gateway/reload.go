@@ -46,6 +46,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 	g.Ledger.Reload(doc.Quota)
 	g.useLedger()
 	g.answers.set(doc.Responses)
+	g.batches.set(doc)
 	g.cache.Set(doc.AnswerCache)
 	g.useSteps(doc)
 	g.processes.Set(doc.Processes, doc.Limits.ProcessMemory)

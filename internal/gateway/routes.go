@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/web/batching"
 	"github.com/patchbay-ai/patchbay/internal/web/manage"
 	"github.com/patchbay-ai/patchbay/internal/web/monitor"
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
@@ -22,6 +23,7 @@ import (
 type surfaces struct {
 	unified *v1.API
 	sockets *socket.Doors
+	batches *batching.API
 	manage  *manage.API
 	ops     *actuator.API
 	docs    *openapi.Pages
@@ -31,10 +33,10 @@ type surfaces struct {
 }
 
 // routes is everything that the gateway answers, the most important first. The
-// entries stand beside the handlers: in internal/web/v1, socket, manage, monitor, peers,
+// entries stand beside the handlers: in internal/web/v1, socket, batching, manage, monitor, peers,
 // actuator, openapi and pages.
 func (s surfaces) routes() []web.Route {
-	return slices.Concat(s.unified.Routes(), s.sockets.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())
+	return slices.Concat(s.unified.Routes(), s.sockets.Routes(), s.batches.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())
 }
 
 // newRouter puts the routes behind the gate.

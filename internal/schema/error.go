@@ -130,6 +130,10 @@ const (
 	CodeModelNotFound      = "model_not_found"
 	CodeResponseNotFound   = "response_not_found"
 	CodePreviousNotFound   = "previous_response_not_found"
+	CodeFileNotFound       = "file_not_found"
+	CodeBatchNotFound      = "batch_not_found"
+	CodeBatchesOff         = "batches_off"
+	CodeStorageFull        = "storage_full"
 	CodeMethodNotAllowed   = "method_not_allowed"
 	CodeSocketTooOld       = "websocket_connection_limit_reached"
 	CodeUnsupportedMedia   = "unsupported_media_type"
@@ -219,6 +223,10 @@ var errorClasses = [...]errorClass{
 	{CodeUnknownEndpoint, TypeNotFound, http.StatusNotFound, ResultInvalid},
 	{CodeModelNotFound, TypeNotFound, http.StatusNotFound, ResultFailed},
 	{CodeResponseNotFound, TypeNotFound, http.StatusNotFound, ResultInvalid},
+	{CodeFileNotFound, TypeNotFound, http.StatusNotFound, ResultInvalid},
+	{CodeBatchNotFound, TypeNotFound, http.StatusNotFound, ResultInvalid},
+	{CodeBatchesOff, TypeNotFound, http.StatusNotFound, ResultInvalid},
+	{CodeStorageFull, TypeServiceUnavailable, http.StatusInsufficientStorage, ResultOverloaded},
 	{CodePreviousNotFound, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
 	{CodeSocketTooOld, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
 	{CodeMethodNotAllowed, TypeInvalidRequest, http.StatusMethodNotAllowed, ResultInvalid},

@@ -74,11 +74,7 @@ func (a *API) identify(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if grant == nil {
-		x.caller.Tenant = web.FirstOf(x.r.Header, "X-Tenant-Id")
-		return nil
-	}
-	x.caller.Grant, x.caller.KeyID, x.caller.Tenant, x.call.KeyID = grant, grant.ID, grant.Tenant, grant.ID
+	x.use(grant, web.FirstOf(x.r.Header, "X-Tenant-Id"))
 	return nil
 }
 
@@ -179,17 +175,49 @@ func isRetry(count string) bool {
 	return err == nil && n > 0
 }
 
+// Bearer is who sends a request, where that is known before the request comes.
+type Bearer struct {
+	// Grant is what the key allows, nil where none is needed, and Tenant whom the request
+	// is counted for then.
+	Grant  *access.Grant
+	Tenant string
+}
+
+// ServeAs answers a request to a door that somebody sends within the gateway, in the name of
+// a bearer. It says false if there is no such door.
+func (a *API) ServeAs(w http.ResponseWriter, r *http.Request, as Bearer) bool {
+	for _, d := range doors {
+		if d.path != r.URL.Path || d.json == nil {
+			continue
+		}
+		x := a.begin(w, r, d)
+		defer a.end(x)
+		err := a.refuseOverload(x)
+		if err == nil {
+			x.use(as.Grant, as.Tenant)
+			x.memory = a.options.Memory.Bodies().Lease(x.caller.KeyID, x.caller.Addr)
+			err = x.readJSON(d.json)
+		}
+		a.answer(x, err)
+		return true
+	}
+	return false
+}
+
+// use makes the bearer of a key the caller, or somebody of a tenant where no key is needed.
+func (x *exchange) use(grant *access.Grant, tenant string) {
+	if grant == nil {
+		x.caller.Tenant = tenant
+		return
+	}
+	x.caller.Grant, x.caller.KeyID, x.caller.Tenant, x.call.KeyID = grant, grant.ID, grant.Tenant, grant.ID
+}
+
 // admit returns an error if too many requests are running, if memory is short, or if the
 // key of the request is not valid. The overload checks come first, because they are
 // cheap: refused requests must not slow down those that are served.
 func (a *API) admit(x *exchange) error {
-	running := a.running.Add(1)
-	most := int64(x.table.Limits.MaxInFlight)
-	if most > 0 && running > most || a.options.Memory != nil && a.options.Memory.Short() {
-		err := overloaded("The gateway is overloaded; try again shortly.")
-		if x.r.ContentLength != 0 {
-			return unread{err}
-		}
+	if err := a.refuseOverload(x); err != nil {
 		return err
 	}
 	if err := a.identify(x); err != nil {
@@ -198,6 +226,21 @@ func (a *API) admit(x *exchange) error {
 	x.memory = a.options.Memory.Bodies().Lease(x.caller.KeyID, x.caller.Addr)
 	x.spool.space = a.options.Uploads.Lease(x.caller.KeyID, x.caller.Addr)
 	return nil
+}
+
+// refuseOverload counts the request, and returns an error if too many are running or memory
+// is short.
+func (a *API) refuseOverload(x *exchange) error {
+	running := a.running.Add(1)
+	most := int64(x.table.Limits.MaxInFlight)
+	if (most <= 0 || running <= most) && (a.options.Memory == nil || !a.options.Memory.Short()) {
+		return nil
+	}
+	err := overloaded("The gateway is overloaded; try again shortly.")
+	if x.r.ContentLength != 0 {
+		return unread{err}
+	}
+	return err
 }
 
 // end puts the exchange back into the pool.

@@ -1,0 +1,326 @@
+package batches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/documents"
+	"github.com/patchbay-ai/patchbay/internal/files"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+)
+
+// finish makes files of the answers and ends the batch.
+func (j *job) finish(b Batch) error {
+	if isHeld, err := j.isHeldElsewhere(); err != nil || isHeld {
+		if err == nil {
+			err = errTaken
+		}
+		return err
+	}
+	return j.engine.withLease(j.ctx, j.id, finalName, func(ctx context.Context, l *lease) error {
+		now, err := j.engine.get(ctx, j.id)
+		if err != nil || now.State.IsEnd() {
+			j.see(now)
+			return err
+		}
+		results, err := j.assemble(ctx, now, l.version)
+		if err != nil {
+			return err
+		}
+		if err := j.end(results); err != nil {
+			results.remove(context.WithoutCancel(ctx), j.engine.o.Files)
+			return err
+		}
+		return j.engine.clean(context.WithoutCancel(ctx), j.id)
+	})
+}
+
+// isHeldElsewhere reports whether another gateway still runs lines of the batch.
+func (j *job) isHeldElsewhere() (bool, error) {
+	docs, err := j.engine.o.Leases.List(j.ctx, documents.Query{Kind: leaseKind, Scopes: []string{j.id}})
+	if err != nil {
+		return false, err
+	}
+	for _, doc := range docs {
+		var state leased
+		if err := json.Unmarshal(doc.Data, &state); err != nil {
+			return false, err
+		}
+		if doc.ID != leaseID(j.id, finalName) && doc.ID != leaseID(j.id, checkName) && !j.engine.isFree(doc, state) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// results are the files that a batch ends with.
+type results struct {
+	output, errors *files.File
+	counts         Counts
+	state          State
+}
+
+func (r *results) remove(ctx context.Context, store *files.Store) {
+	for _, file := range []*files.File{r.output, r.errors} {
+		if file != nil {
+			_ = store.Delete(ctx, *file) // it expires otherwise
+		}
+	}
+}
+
+// end notes the end of the batch. It fails if the batch has changed meanwhile.
+func (j *job) end(r results) error {
+	return j.store(func(b *Batch) bool {
+		if b.State.IsEnd() {
+			return false
+		}
+		b.State, b.Ended, b.Counts = r.state, time.Now().UTC(), r.counts
+		if b.Finalizing.IsZero() && r.state == Completed {
+			b.Finalizing = b.Ended
+		}
+		if r.output != nil {
+			b.Output = r.output.ID
+		}
+		if r.errors != nil {
+			b.Errors = r.errors.ID
+		}
+		return true
+	})
+}
+
+// endOf returns the state with which a batch ends now.
+func endOf(b Batch) State {
+	switch {
+	case b.State == Cancelling:
+		return Cancelled
+	case b.State == Finalizing:
+		return Completed
+	}
+	return Expired
+}
+
+// assemble writes the answers in the order of the lines. The number tells apart what several
+// gateways wrote of which one had lost its lease.
+func (j *job) assemble(ctx context.Context, b Batch, number int64) (results, error) {
+	r := results{state: endOf(b)}
+	places := make([]place, b.Lines)
+	has := make([]bool, b.Lines)
+	journals, err := scan(j.engine.folderOf(j.id), j.id, j.engine.o.Keys, func(found *record, p place) {
+		if found.Line < 0 || found.Line >= b.Lines {
+			return
+		}
+		counts := found.counts()
+		if has[found.Line] {
+			counts.Done, counts.Failed = 0, 0
+		} else {
+			has[found.Line], places[found.Line] = true, p
+		}
+		r.counts = r.counts.plus(counts)
+	})
+	if err != nil {
+		return r, err
+	}
+	defer journals.close()
+	j.releaseRoom() // for the results
+	w := &resultWriter{job: j, batch: b, number: number}
+	defer w.abort()
+	err = w.writeAll(ctx, r.state, has, func(line int) (*record, error) { return journals.read(places[line]) })
+	if err == nil {
+		r.output, r.errors, err = w.commit(ctx)
+	}
+	return r, err
+}
+
+// resultWriter writes the results of a batch in its form.
+type resultWriter struct {
+	job            *job
+	batch          Batch
+	number         int64
+	output, errors *files.Upload
+	text           jsonwrite.Writer
+}
+
+func (w *resultWriter) writeAll(ctx context.Context, end State, has []bool, read func(line int) (*record, error)) error {
+	var unread *unanswered
+	for line := range has {
+		if line%256 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if has[line] {
+			r, err := read(line)
+			if err == nil {
+				err = w.write(r, "")
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if end == Completed {
+			return fmt.Errorf("line %d has no answer", line+1)
+		}
+		if end == Cancelled && w.batch.Form == OpenAI {
+			continue // its results have only what was done
+		}
+		if unread == nil {
+			content, err := w.job.open(ctx, w.batch)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = content.Close() }()
+			unread = &unanswered{lines: newLineReader(content.From(0), 0, int(w.job.engine.o.LongestLine())), endpoint: w.batch.Endpoint}
+		}
+		id, err := unread.customID(line)
+		if err == nil {
+			err = w.write(&record{Line: line, CustomID: id}, end)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unanswered finds the names of lines that have no answer.
+type unanswered struct {
+	lines    *lineReader
+	endpoint string
+	read     int
+}
+
+// customID returns the name of a line. Lines are asked for in their order.
+func (u *unanswered) customID(number int) (string, error) {
+	for {
+		text, _, err := u.lines.next()
+		if err != nil {
+			return "", errors.Join(err, io.ErrUnexpectedEOF)
+		}
+		u.read++
+		if u.read == number+1 {
+			found, fault := parseLine(text, u.endpoint)
+			if fault != nil {
+				return "", errors.New(fault.Message)
+			}
+			return found.customID, nil
+		}
+	}
+}
+
+// write writes the result of a line. The end is that of the batch where the line has none.
+func (w *resultWriter) write(r *record, end State) error {
+	w.text.Begin(w.text.Out[:0], nil)
+	to := &w.output
+	if w.batch.Form == Anthropic {
+		w.writeMessage(r, end)
+	} else {
+		w.writeResponse(r, end)
+		if end != "" || !r.isAnswer() {
+			to = &w.errors
+		}
+	}
+	if *to == nil {
+		upload, err := w.create(to == &w.errors)
+		if err != nil {
+			return err
+		}
+		*to = upload
+	}
+	_, err := (*to).Write(append(w.text.Out, '\n'))
+	return err
+}
+
+func (w *resultWriter) create(isErrors bool) (*files.Upload, error) {
+	name := "output"
+	if isErrors {
+		name = "errors"
+	}
+	upload, err := w.job.engine.o.Files.CreateOwn(files.File{
+		ID: fmt.Sprintf("file-%s-%s-%d", w.batch.ID, name, w.number), Owner: w.batch.Owner, Filename: w.batch.ID + "_" + name + ".jsonl", Purpose: "batch_output",
+		IsHidden: w.batch.Form == Anthropic,
+	})
+	if err == nil && w.batch.KeepResults > 0 {
+		upload.KeepFor(w.batch.KeepResults.Std())
+	}
+	return upload, err
+}
+
+// writeResponse writes a result in the form of OpenAI.
+func (w *resultWriter) writeResponse(r *record, end State) {
+	t := &w.text
+	t.Open(`{"id":`)
+	t.Text([]byte(fmt.Sprintf("batch_req_%s_%d", w.batch.ID, r.Line+1)))
+	t.Name("custom_id")
+	t.Text([]byte(r.CustomID))
+	t.Name("response")
+	if end != "" {
+		t.Literal("null")
+		t.Name("error")
+		t.Raw([]byte(`{"code":"batch_expired","message":"This request could not be executed before the completion window expired."}`))
+		t.EndObject()
+		return
+	}
+	t.Open(`{"status_code":`)
+	t.Int(int64(r.Status))
+	t.Name("request_id")
+	t.Text([]byte(r.RequestID))
+	t.Name("body")
+	t.Raw(r.Body)
+	t.EndObject()
+	t.Name("error")
+	t.Literal("null")
+	t.EndObject()
+}
+
+// writeMessage writes a result in the form of Anthropic.
+func (w *resultWriter) writeMessage(r *record, end State) {
+	t := &w.text
+	t.Open(`{"custom_id":`)
+	t.Text([]byte(r.CustomID))
+	t.Name("result")
+	switch {
+	case end == Cancelled:
+		t.Raw([]byte(`{"type":"canceled"}`))
+	case end != "":
+		t.Raw([]byte(`{"type":"expired"}`))
+	case r.isAnswer():
+		t.Open(`{"type":"succeeded","message":`)
+		t.Raw(r.Body)
+		t.EndObject()
+	default:
+		t.Open(`{"type":"errored","error":`)
+		t.Raw(r.Body)
+		t.EndObject()
+	}
+	t.EndObject()
+}
+
+// commit makes the files of what was written; nil where nothing was.
+func (w *resultWriter) commit(ctx context.Context) (output, faults *files.File, err error) {
+	for _, part := range []struct {
+		from *files.Upload
+		to   **files.File
+	}{{w.output, &output}, {w.errors, &faults}} {
+		if part.from == nil {
+			continue
+		}
+		file, err := part.from.Commit(ctx)
+		if err != nil {
+			return output, faults, err
+		}
+		*part.to = &file
+	}
+	return output, faults, nil
+}
+
+func (w *resultWriter) abort() {
+	for _, upload := range []*files.Upload{w.output, w.errors} {
+		if upload != nil {
+			upload.Abort()
+		}
+	}
+}

@@ -1,0 +1,605 @@
+package batches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/documents"
+	"github.com/patchbay-ai/patchbay/internal/files"
+)
+
+// A job reads lines ahead of those that run: so many, and of so many bytes.
+const (
+	windowLines = 64
+	windowBytes = 8 << 20
+)
+
+// job is a batch as this process runs it.
+type job struct {
+	engine *Engine
+	id     string
+	owner  files.Owner
+	scope  string // of the owner
+	ctx    context.Context
+	cancel context.CancelFunc
+	log    *journal
+	// endpoint is where the lines go.
+	endpoint string
+
+	mu    sync.Mutex
+	batch Batch // the latest version that was seen
+	// window are the lines that may run next, and windowed their bytes.
+	window   []*pending
+	windowed int
+	chunks   map[int]*chunk // those that are leased
+	inFlight int
+	stopping bool // no line runs any more
+	// paused is until when lines of a model are refused.
+	paused map[string]time.Time
+	// problem is why no line runs, and moved when a line ended last.
+	problem string
+	moved   time.Time
+	// written is the size of the answers in the journals, and held the room that was taken
+	// for them. No line runs while there is too little.
+	written, held int64
+	changed       chan struct{} // is sent to when the above changes
+
+	// done are the lines that have an answer, and found what is known of each chunk. Only
+	// the goroutine of the job uses them.
+	done  []bool
+	found []Counts
+}
+
+// pending is a line that is to run.
+type pending struct {
+	line
+	chunk    *chunk
+	attempts int
+	after    time.Time // before which it does not run
+}
+
+// chunk is a part of the lines, which this process has leased.
+type chunk struct {
+	number int
+	ctx    context.Context
+	cancel context.CancelFunc
+	left   int // lines that have not ended
+	counts Counts
+
+	mu    sync.Mutex // held while the lease is written
+	lease *lease
+}
+
+func newJob(e *Engine, b Batch) *job {
+	j := &job{
+		engine: e, id: b.ID, owner: b.Owner, scope: b.Owner.Scope(), endpoint: b.Endpoint, batch: b, log: newJournal(e.folderOf(b.ID), b.ID, e.o.Keys), chunks: map[int]*chunk{},
+		paused: map[string]time.Time{}, moved: time.Now(), changed: make(chan struct{}, 1),
+	}
+	j.log.before = e.before
+	j.ctx, j.cancel = context.WithCancel(e.base)
+	j.see(b)
+	return j
+}
+
+// see takes notice of a version of the batch.
+func (j *job) see(b Batch) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if b.version > j.batch.version {
+		j.batch = b
+	}
+	if j.batch.State == Cancelling || j.batch.State == Finalizing || !time.Now().Before(j.batch.Expires) {
+		j.stopping = true
+		j.window, j.windowed = nil, 0
+	}
+	j.signal()
+}
+
+func (j *job) signal() {
+	select {
+	case j.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (j *job) latest() Batch {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.batch
+}
+
+// whyStill returns why no line runs, empty where nothing is wrong.
+func (j *job) whyStill() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.problem
+}
+
+func (j *job) setProblem(text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.problem = text
+}
+
+// run takes the batch to its end, unless the engine or another gateway ends first.
+func (j *job) run() {
+	defer j.cancel()
+	defer j.log.close()
+	defer j.releaseRoom()
+	for j.ctx.Err() == nil {
+		err := j.advance()
+		if j.latest().State.IsEnd() {
+			return
+		}
+		wait := time.Duration(0)
+		switch {
+		case err == nil:
+		case errors.Is(err, errTaken), errors.Is(err, documents.ErrChanged):
+			wait = pollEvery
+		case j.ctx.Err() == nil:
+			j.setProblem(err.Error())
+			j.engine.o.Log.Error("a batch does not go on", "batch", j.id, "error", err)
+			wait = 5 * pollEvery
+		}
+		j.pause(wait)
+	}
+	j.releaseChunks()
+}
+
+// pause waits for a time, or until the job ends.
+func (j *job) pause(d time.Duration) {
+	if d == 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-j.ctx.Done():
+	}
+}
+
+// advance takes the batch one step further.
+func (j *job) advance() error {
+	b, err := j.engine.get(j.ctx, j.id)
+	if err != nil {
+		if errors.Is(err, ErrNotFound) {
+			j.cancel()
+			return nil
+		}
+		return err
+	}
+	j.see(b)
+	switch {
+	case b.State == Validating && time.Now().Before(b.Expires):
+		return j.check(b)
+	case b.State == InProgress:
+		return j.runLines(b)
+	}
+	return j.finish(b)
+}
+
+// store changes the batch and takes notice of that.
+func (j *job) store(change func(*Batch) bool) error {
+	b, err := j.engine.edit(j.ctx, j.id, change)
+	if err == nil {
+		j.see(b)
+	}
+	return err
+}
+
+// check reads all lines once, after which the batch runs or has failed.
+func (j *job) check(b Batch) error {
+	return j.engine.withLease(j.ctx, j.id, checkName, func(ctx context.Context, _ *lease) error {
+		settings := j.engine.o.Settings()
+		content, err := j.open(ctx, b)
+		var found checked
+		chunkLines := 0
+		if err == nil {
+			defer func() { _ = content.Close() }()
+			chunkLines = chunkLinesFor(content.Size())
+			found, err = checkLines(content.From(0), b.Endpoint, settings.MaxLines, int(j.engine.o.LongestLine()), chunkLines)
+		}
+		if errors.Is(err, files.ErrNotFound) {
+			found.faults, err = []Fault{{Code: "file_not_found", Message: "The file of the batch does not exist any more.", Param: "input_file_id"}}, nil
+		}
+		if err != nil {
+			return err
+		}
+		return j.store(func(b *Batch) bool {
+			if b.State != Validating {
+				return false
+			}
+			now := time.Now().UTC()
+			if len(found.faults) > 0 {
+				b.State, b.Ended, b.Faults = Failed, now, found.faults
+				return true
+			}
+			b.State, b.Started, b.Lines, b.Chunks, b.ChunkLines = InProgress, now, found.lines, found.chunks, chunkLines
+			return true
+		})
+	})
+}
+
+// open opens the lines of the batch.
+func (j *job) open(ctx context.Context, b Batch) (*files.Content, error) {
+	var file files.File
+	var err error
+	if b.IsOwnInput {
+		file, err = j.engine.o.Files.Part(ctx, b.Input)
+	} else {
+		file, err = j.engine.o.Files.Get(ctx, j.scope, b.Input)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return j.engine.o.Files.Open(file)
+}
+
+// runLines gives out lines to run until none is left, or the batch is to stop.
+func (j *job) runLines(b Batch) (err error) {
+	defer func() {
+		if err != nil {
+			j.giveUp()
+		}
+	}()
+	if err := j.readJournals(b); err != nil {
+		return err
+	}
+	content, err := j.open(j.ctx, b)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	keeping, stop := context.WithCancel(j.ctx)
+	var keeper sync.WaitGroup
+	keeper.Go(func() { j.keepChunks(keeping) })
+	defer keeper.Wait()
+	defer stop()
+	for {
+		if j.shouldStop() {
+			return j.drain(b)
+		}
+		c, isDone, err := j.nextChunk(b)
+		if err != nil {
+			return err
+		}
+		if isDone {
+			return j.store(func(b *Batch) bool {
+				if b.State != InProgress {
+					return false
+				}
+				b.State, b.Finalizing = Finalizing, time.Now().UTC()
+				return true
+			})
+		}
+		if c == nil {
+			j.wait(pollEvery)
+			continue
+		}
+		if err := j.feed(b, c, content); err != nil {
+			return err
+		}
+	}
+}
+
+// giveUp gives back all lines that have not ended.
+func (j *job) giveUp() {
+	j.mu.Lock()
+	j.window, j.windowed = nil, 0
+	j.mu.Unlock()
+	j.releaseChunks()
+}
+
+// shouldStop reports whether no further line is to run.
+func (j *job) shouldStop() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.stopping || j.ctx.Err() != nil || !time.Now().Before(j.batch.Expires)
+}
+
+// wait waits until something changes, and no longer than given.
+func (j *job) wait(most time.Duration) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-j.changed:
+	case <-timer.C:
+	case <-j.ctx.Done():
+	}
+}
+
+// drain waits until no line runs, and gives back what is left.
+func (j *job) drain(b Batch) error {
+	for {
+		j.mu.Lock()
+		j.stopping = true
+		j.window, j.windowed = nil, 0
+		busy := j.inFlight > 0
+		j.mu.Unlock()
+		if !busy || j.ctx.Err() != nil {
+			break
+		}
+		j.wait(pollEvery)
+	}
+	j.releaseChunks()
+	if j.ctx.Err() != nil {
+		return j.ctx.Err()
+	}
+	return j.finish(b)
+}
+
+// readJournals finds out which lines have an answer.
+func (j *job) readJournals(b Batch) error {
+	j.done, j.found = make([]bool, b.Lines), make([]Counts, len(b.Chunks))
+	var size int64
+	journals, err := scan(j.engine.folderOf(j.id), j.id, j.engine.o.Keys, func(r *record, p place) {
+		size += recordHead + int64(p.size)
+		if r.Line < 0 || r.Line >= b.Lines {
+			return
+		}
+		counts := r.counts()
+		if j.done[r.Line] { // it ran twice, and both are paid
+			counts.Done, counts.Failed = 0, 0
+		}
+		j.done[r.Line] = true
+		at := r.Line / b.ChunkLines
+		j.found[at] = j.found[at].plus(counts)
+	})
+	if err != nil {
+		return err
+	}
+	journals.close()
+	j.mu.Lock()
+	j.written = size
+	j.mu.Unlock()
+	j.hold(0)
+	return nil
+}
+
+// roomStep is how much room is taken for answers at a time.
+const roomStep = 1 << 20
+
+// hold notes that so many bytes of answers were written, and takes room for them.
+func (j *job) hold(bytes int64) {
+	j.mu.Lock()
+	j.written += bytes
+	lacks := j.written - j.held
+	j.mu.Unlock()
+	if lacks <= 0 {
+		return
+	}
+	err := j.engine.o.Files.Hold(j.ctx, j.scope, lacks+roomStep)
+	if err == nil {
+		lacks += roomStep
+	} else {
+		err = j.engine.o.Files.Hold(j.ctx, j.scope, lacks) // there may be room for what was written
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err != nil {
+		j.problem = "its answers have no room: " + err.Error()
+		return
+	}
+	j.held += lacks
+}
+
+// nextChunk leases a chunk that nobody has, nil where there is none now. isDone says that all
+// lines have ended.
+func (j *job) nextChunk(b Batch) (c *chunk, isDone bool, err error) {
+	docs, err := j.engine.o.Leases.List(j.ctx, documents.Query{Kind: leaseKind, Scopes: []string{j.id}})
+	if err != nil {
+		return nil, false, err
+	}
+	known := make(map[string]documents.Document, len(docs))
+	for _, doc := range docs {
+		known[doc.ID] = doc
+	}
+	isDone = true
+	for number := range b.Chunks {
+		doc, leasedBefore := known[leaseID(j.id, chunkName(number))]
+		var state leased
+		if leasedBefore {
+			if err := json.Unmarshal(doc.Data, &state); err != nil {
+				return nil, false, err
+			}
+		}
+		if state.IsComplete {
+			continue
+		}
+		isDone = false
+		if leasedBefore && !j.engine.isFree(doc, state) {
+			continue
+		}
+		c, err := j.takeChunk(b, number, doc.Version)
+		if errors.Is(err, errTaken) {
+			continue
+		}
+		return c, false, err
+	}
+	return nil, isDone, nil
+}
+
+// takeChunk leases a chunk. Where another gateway had it, its answers are read again.
+func (j *job) takeChunk(b Batch, number int, seen int64) (*chunk, error) {
+	l, err := j.engine.take(j.ctx, j.id, chunkName(number), seen, j.found[number])
+	if err != nil {
+		return nil, err
+	}
+	if seen > 0 {
+		if err := j.readJournals(b); err != nil {
+			return nil, errors.Join(err, l.release())
+		}
+	}
+	c := &chunk{number: number, lease: l, counts: j.found[number]}
+	c.ctx, c.cancel = context.WithCancel(j.ctx)
+	first, end := number*b.ChunkLines, min((number+1)*b.ChunkLines, b.Lines)
+	for _, isDone := range j.done[first:end] {
+		if !isDone {
+			c.left++
+		}
+	}
+	j.mu.Lock()
+	j.chunks[number] = c
+	j.mu.Unlock()
+	return c, nil
+}
+
+// feed gives out the lines of a chunk.
+func (j *job) feed(b Batch, c *chunk, content *files.Content) error {
+	if c.left == 0 {
+		return j.complete(c)
+	}
+	first := c.number * b.ChunkLines
+	reader := newLineReader(content.From(b.Chunks[c.number]), b.Chunks[c.number], int(j.engine.o.LongestLine()))
+	for number := first; number < min(first+b.ChunkLines, b.Lines); number++ {
+		text, _, err := reader.next()
+		if err != nil {
+			return fmt.Errorf("line %d of the batch cannot be read: %w", number+1, err)
+		}
+		if j.done[number] {
+			continue
+		}
+		found, fault := parseLine(text, b.Endpoint)
+		if fault != nil {
+			return fmt.Errorf("line %d of the batch is another one than it was: %s", number+1, fault.Message)
+		}
+		found.number = number
+		for !j.offer(&pending{line: found, chunk: c}) {
+			if j.shouldStop() || c.ctx.Err() != nil {
+				return nil
+			}
+			j.wait(pollEvery)
+		}
+	}
+	return nil
+}
+
+// offer puts a line among those that run next, if there is room for it.
+func (j *job) offer(p *pending) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.stopping || len(j.window) > 0 && (len(j.window) >= windowLines || j.windowed+len(p.body) > windowBytes) {
+		return false
+	}
+	j.window = append(j.window, p)
+	j.windowed += len(p.body)
+	j.engine.nudge()
+	return true
+}
+
+// keepChunks renews the leases of the chunks until the context ends. A chunk whose lease is
+// lost ends.
+func (j *job) keepChunks(ctx context.Context) {
+	tick := time.NewTicker(j.engine.o.Lease / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		j.hold(0)
+		j.mu.Lock()
+		held := make([]*chunk, 0, len(j.chunks))
+		for _, c := range j.chunks {
+			held = append(held, c)
+		}
+		j.mu.Unlock()
+		for _, c := range held {
+			if err := j.renew(ctx, c); errors.Is(err, errTaken) || err != nil && !c.holds() {
+				j.lose(c)
+			}
+		}
+	}
+}
+
+// renew renews the lease of a chunk and tells how far it is.
+func (j *job) renew(ctx context.Context, c *chunk) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j.mu.Lock()
+	_, isHeld := j.chunks[c.number]
+	state := leased{Holder: j.engine.holder, Counts: c.counts}
+	j.mu.Unlock()
+	if !isHeld {
+		return nil
+	}
+	return c.lease.put(ctx, state)
+}
+
+func (c *chunk) holds() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lease.holds(time.Now())
+}
+
+// lose ends a chunk that another gateway has, or may have, taken.
+func (j *job) lose(c *chunk) {
+	c.cancel()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.chunks[c.number] == c {
+		delete(j.chunks, c.number)
+	}
+	j.window = slices.DeleteFunc(j.window, func(p *pending) bool {
+		if p.chunk == c {
+			j.windowed -= len(p.body)
+		}
+		return p.chunk == c
+	})
+	j.signal()
+}
+
+// complete notes that all lines of a chunk have ended.
+func (j *job) complete(c *chunk) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.cancel()
+	j.mu.Lock()
+	delete(j.chunks, c.number)
+	state := leased{Counts: c.counts, IsComplete: true}
+	j.mu.Unlock()
+	defer j.signal()
+	err := c.lease.put(context.WithoutCancel(j.ctx), state)
+	if errors.Is(err, errTaken) {
+		return nil // another gateway finds the answers in the journal
+	}
+	return err
+}
+
+// releaseChunks gives back the chunks that are leased, so that others need not wait.
+func (j *job) releaseChunks() {
+	j.mu.Lock()
+	held := j.chunks
+	j.chunks = map[int]*chunk{}
+	j.mu.Unlock()
+	for _, c := range held {
+		c.cancel()
+		c.mu.Lock()
+		j.mu.Lock()
+		state := leased{Counts: c.counts}
+		j.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(j.ctx), j.engine.o.Lease)
+		err := c.lease.put(ctx, state)
+		cancel()
+		c.mu.Unlock()
+		if err != nil && !errors.Is(err, errTaken) {
+			j.engine.o.Log.Warn("the lines of a batch could not be given back; others wait until their lease is over", "batch", j.id, "error", err)
+		}
+	}
+}
+
+// releaseRoom gives back the room that the journals take, because the job ends here.
+func (j *job) releaseRoom() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_ = j.engine.o.Files.Hold(context.Background(), j.scope, -j.held) // it cannot fail
+	j.held = 0
+}

@@ -1,0 +1,324 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/documents"
+	"github.com/patchbay-ai/patchbay/internal/durable"
+	"github.com/patchbay-ai/patchbay/internal/seal"
+)
+
+const (
+	// frame is how many bytes are encrypted together, so that any part of a content can be
+	// read without what stands before it.
+	frame = 64 << 10
+	// checkEvery is how often the room is looked at while a content grows.
+	checkEvery = 1 << 20
+	// sealedMark and plainMark begin a content.
+	sealedMark = "pbs1"
+	plainMark  = "pbp1"
+)
+
+// openFolder opens the folder of contents. Where other processes use it too, what is
+// unfinished is left alone: it may be theirs.
+func openFolder(path string, isShared bool) (*durable.Dir, error) {
+	if !isShared {
+		return durable.Open(path)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	return durable.At(path), nil
+}
+
+// purposeOf is what the key of a file's content is derived for.
+func purposeOf(id string) string { return "file " + id }
+
+// Upload is a file that is being written. It must be ended by Commit or Abort.
+type Upload struct {
+	store   *Store
+	file    File
+	out     *os.File
+	box     *seal.Box
+	part    []byte // of a frame that is not full
+	sealed  []byte
+	frames  uint64
+	checked int64 // up to which size there is room
+	ended   bool
+	limit   int64
+}
+
+// Create begins a file. The name, the purpose, the owner and whether it is hidden are given;
+// without an id it gets one, and without an end that of the settings.
+func (s *Store) Create(ctx context.Context, file File) (*Upload, error) {
+	own, _, err := s.use(ctx, file.Owner.Scope())
+	if err != nil {
+		return nil, err
+	}
+	settings := s.settings()
+	if !file.IsHidden && own.Count >= settings.MaxFiles {
+		return nil, ErrTooMany
+	}
+	u, err := s.CreateOwn(file)
+	if err == nil {
+		u.limit = int64(settings.MaxSize)
+	}
+	return u, err
+}
+
+// CreateOwn is Create for a file that the gateway itself makes: it may be one more than the
+// owner may have, and larger. The room that it takes is bounded.
+func (s *Store) CreateOwn(file File) (*Upload, error) {
+	settings := s.settings()
+	if file.ID == "" {
+		file.ID = NewID("file-")
+	}
+	if file.Created.IsZero() {
+		file.Created = time.Now().UTC().Truncate(time.Second)
+	}
+	if file.Expires.IsZero() {
+		file.Expires = file.Created.Add(settings.Retention.Std())
+	}
+	out, err := os.OpenFile(s.dir.Path(durable.Unfinished(NewID(file.ID+"-"))), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, diskError(err)
+	}
+	u := &Upload{store: s, file: file, out: out, limit: math.MaxInt64}
+	head := []byte(plainMark)
+	if s.keys != nil {
+		var more []byte
+		more, u.box = s.keys.NewBox(purposeOf(file.ID))
+		head = append([]byte(sealedMark), more...)
+	}
+	if _, err := out.Write(head); err != nil {
+		u.Abort()
+		return nil, diskError(err)
+	}
+	return u, nil
+}
+
+// Write adds to the content.
+func (u *Upload) Write(p []byte) (int, error) {
+	if u.file.Bytes+int64(len(p)) > u.limit {
+		return 0, ErrTooLarge
+	}
+	if err := u.take(u.file.Bytes + int64(len(p))); err != nil {
+		return 0, err
+	}
+	written := 0
+	for len(p) > 0 {
+		n := min(frame-len(u.part), len(p))
+		u.part = append(u.part, p[:n]...)
+		p = p[n:]
+		written += n
+		u.file.Bytes += int64(n)
+		if len(u.part) == frame {
+			if err := u.flush(); err != nil {
+				return written, err
+			}
+		}
+	}
+	return written, nil
+}
+
+// take takes room for a content of a size, some time ahead of it.
+func (u *Upload) take(size int64) error {
+	if size <= u.checked {
+		return nil
+	}
+	more := (size - u.checked + checkEvery - 1) / checkEvery * checkEvery
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err := u.store.Hold(ctx, u.file.Owner.Scope(), more)
+	if errors.Is(err, ErrNoRoom) || errors.Is(err, ErrAllFull) {
+		// What is left may be less than is taken ahead.
+		if more = size - u.checked; u.store.Hold(ctx, u.file.Owner.Scope(), more) == nil {
+			err = nil
+		}
+	}
+	if err == nil {
+		u.checked += more
+	}
+	return err
+}
+
+// flush writes the frame that was begun.
+func (u *Upload) flush() error {
+	if len(u.part) == 0 {
+		return nil
+	}
+	u.sealed = u.box.Seal(u.sealed[:0], u.frames, u.part)
+	u.frames++
+	u.part = u.part[:0]
+	_, err := u.out.Write(u.sealed)
+	return diskError(err)
+}
+
+// Size returns how long the content is so far.
+func (u *Upload) Size() int64 { return u.file.Bytes }
+
+// Describe changes the name and the purpose of the file.
+func (u *Upload) Describe(filename, purpose string) {
+	u.file.Filename, u.file.Purpose = filename, purpose
+}
+
+// KeepFor changes how long the file is kept.
+func (u *Upload) KeepFor(lifetime time.Duration) { u.file.Expires = u.file.Created.Add(lifetime) }
+
+// Commit ends the file: it is there when Commit returns without an error, also after a crash.
+func (u *Upload) Commit(ctx context.Context) (File, error) {
+	defer u.Abort() // has no effect after success
+	err := u.flush()
+	if err == nil {
+		err = diskError(u.out.Sync())
+	}
+	if err != nil {
+		return File{}, err
+	}
+	if err := u.out.Close(); err != nil {
+		return File{}, diskError(err)
+	}
+	if err := u.store.dir.Move(filepath.Base(u.out.Name()), u.file.ID); err != nil {
+		return File{}, diskError(err)
+	}
+	data, err := json.Marshal(u.file, json.Deterministic(true))
+	if err != nil {
+		return File{}, err
+	}
+	doc := documents.Document{
+		Kind: kindOf(u.file), ID: u.file.ID, Scope: u.file.Owner.Scope(), Created: u.file.Created, Bytes: u.file.Bytes, Data: data,
+	}
+	if had, err := u.store.docs.Get(ctx, doc.Kind, doc.ID); err == nil {
+		doc.Version = had.Version // it was made before a crash, and is made again
+	}
+	if _, err := u.store.docs.Put(ctx, doc); err != nil {
+		_ = u.store.dir.Remove(u.file.ID) // nobody would ever find it
+		return File{}, diskError(err)
+	}
+	u.end()
+	return u.file, nil
+}
+
+// Abort removes what was written. After Commit it has no effect.
+func (u *Upload) Abort() {
+	if u.ended {
+		return
+	}
+	u.end()
+	_ = u.out.Close()
+	_ = os.Remove(u.out.Name())
+}
+
+func (u *Upload) end() {
+	u.ended = true
+	u.store.hold(u.file.Owner.Scope(), -u.checked)
+}
+
+// Content is the content of a file, of which any part can be read.
+type Content struct {
+	in    *os.File
+	box   *seal.Box
+	head  int64
+	size  int64
+	id    string
+	known int64 // the number of the frame that was read last, from 1; 0 for none
+	plain []byte
+	raw   []byte
+}
+
+// Open opens the content of a file. It must be closed.
+func (s *Store) Open(file File) (*Content, error) {
+	in, err := os.Open(s.dir.Path(file.ID))
+	if err != nil {
+		return nil, err
+	}
+	c := &Content{in: in, size: file.Bytes, id: file.ID, head: int64(len(plainMark))}
+	if err := c.readHead(s.keys); err != nil {
+		_ = in.Close()
+		return nil, fmt.Errorf("the content of %s: %w", file.ID, err)
+	}
+	return c, nil
+}
+
+func (c *Content) readHead(keys *seal.Keys) error {
+	head := make([]byte, len(sealedMark)+seal.BoxHead)
+	n, err := io.ReadFull(c.in, head)
+	if n < len(plainMark) {
+		return errors.Join(errDamaged, err)
+	}
+	switch string(head[:len(plainMark)]) {
+	case plainMark:
+		return nil
+	case sealedMark:
+		if err != nil {
+			return errors.Join(errDamaged, err)
+		}
+		c.head = int64(len(head))
+		c.box, err = keys.OpenBox(purposeOf(c.id), head[len(sealedMark):])
+		return err
+	}
+	return errDamaged
+}
+
+var errDamaged = errors.New("it is damaged")
+
+// Size returns how long the content is.
+func (c *Content) Size() int64 { return c.size }
+
+// ReadAt reads a part of the content. It must not be called at the same time by several.
+func (c *Content) ReadAt(p []byte, at int64) (int, error) {
+	if c.box == nil {
+		return io.NewSectionReader(c.in, c.head, c.size).ReadAt(p, at)
+	}
+	read := 0
+	for len(p) > 0 {
+		if at >= c.size {
+			return read, io.EOF
+		}
+		if err := c.readFrame(at / frame); err != nil {
+			return read, err
+		}
+		n := copy(p, c.plain[at%frame:])
+		p = p[n:]
+		at += int64(n)
+		read += n
+	}
+	return read, nil
+}
+
+// readFrame reads the frame of a number.
+func (c *Content) readFrame(number int64) error {
+	if c.known == number+1 {
+		return nil
+	}
+	c.known = 0
+	length := min(frame, c.size-number*frame) + seal.BoxOverhead
+	if cap(c.raw) < int(length) {
+		c.raw = make([]byte, frame+seal.BoxOverhead)
+	}
+	c.raw = c.raw[:length]
+	if _, err := c.in.ReadAt(c.raw, c.head+number*(frame+seal.BoxOverhead)); err != nil {
+		return errors.Join(errDamaged, err)
+	}
+	var err error
+	if c.plain, err = c.box.Open(c.plain[:0], uint64(number), c.raw); err != nil { //nolint:gosec // it is not negative
+		return err
+	}
+	c.known = number + 1
+	return nil
+}
+
+// From returns a reader of the content from a place on.
+func (c *Content) From(at int64) io.Reader { return io.NewSectionReader(c, at, c.size-at) }
+
+// Close closes the content.
+func (c *Content) Close() error { return c.in.Close() }

@@ -1,0 +1,164 @@
+package batching
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/admit"
+	"github.com/patchbay-ai/patchbay/internal/batches"
+	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/files"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
+)
+
+// Runner runs lines as requests: through the shell, the door and the proxy, as if their owners
+// had sent them, without a connection.
+type Runner struct {
+	unified *v1.API
+	keys    admit.Keys
+	current *routing.Current
+	shell   *web.Shell // nil until Use
+}
+
+// NewRunner returns a runner, which needs a shell before its first line.
+func NewRunner(unified *v1.API, keys admit.Keys, current *routing.Current) *Runner {
+	return &Runner{unified: unified, keys: keys, current: current}
+}
+
+// Use sets the shell that all requests pass.
+func (r *Runner) Use(shell *web.Shell) { r.shell = shell.With(http.HandlerFunc(r.serve)) }
+
+var _ batches.Runner = (*Runner)(nil)
+
+// Room returns how many lines for a model may run at a time now.
+func (r *Runner) Room(endpoint, model string) int {
+	service := r.current.Load().Service(serviceOf(endpoint))
+	if service == nil {
+		return 1 // the line is told
+	}
+	pool := service.Find(model)
+	if pool == nil {
+		return 1
+	}
+	if !pool.IsQuiet() {
+		return 0
+	}
+	const perInstance = 2
+	return perInstance * len(pool.Eligible)
+}
+
+func serviceOf(endpoint string) schema.ServiceType {
+	if endpoint == "/v1/embeddings" {
+		return schema.Embedding
+	}
+	return schema.Chat
+}
+
+// bearer returns what the key of an owner allows now; false means that it is no longer good.
+func (r *Runner) bearer(owner files.Owner) (*access.Grant, bool) {
+	guard := r.keys.Credentials.Guard()
+	switch {
+	case guard == nil:
+		return nil, true
+	case owner.Key == "":
+		return nil, false // keys are needed by now
+	}
+	grant := guard.Bearer(owner.Key, owner.Issue, time.Now())
+	return grant, grant != nil
+}
+
+// Stands reports whether the key of an owner is still good.
+func (r *Runner) Stands(owner files.Owner) bool {
+	_, ok := r.bearer(owner)
+	return ok
+}
+
+// Run runs a line.
+func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
+	grant, ok := r.bearer(call.Owner)
+	if !ok {
+		return batches.Answer{Status: http.StatusUnauthorized, Code: schema.CodeInvalidAPIKey, Body: schema.NewError(schema.CodeInvalidAPIKey, "The API key is no longer valid.").Body()}
+	}
+	request := &http.Request{
+		Method: http.MethodPost, URL: &url.URL{Path: call.Endpoint}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(call.Body)), Body: io.NopCloser(bytes.NewReader(call.Body)),
+		RequestURI: call.Endpoint,
+	}
+	if call.Endpoint == messagesPath {
+		request.Header["Anthropic-Version"] = []string{"2023-06-01"}
+	}
+	l := &lineRequest{grant: grant, tenant: call.Owner.Tenant}
+	reply := &reply{header: http.Header{}}
+	r.pass(reply, request.WithContext(context.WithValue(ctx, lineKey{}, l)))
+	answer := batches.Answer{
+		Status: reply.status, RequestID: l.record.RequestID, Body: reply.body.Bytes(), Code: l.record.Code,
+		NoRetry: reply.header.Get("X-Should-Retry") == "false", Prompt: l.record.Usage.Prompt, Completion: l.record.Usage.Completion, Cost: int64(l.record.Cost),
+	}
+	if ms, err := strconv.ParseInt(reply.header.Get("Retry-After-Ms"), 10, 64); err == nil {
+		answer.RetryAfter = time.Duration(ms) * time.Millisecond
+	}
+	return answer
+}
+
+// lineRequest is a line on its way through the shell, and lineKey where its context has it.
+type (
+	lineRequest struct {
+		grant  *access.Grant
+		tenant string
+		record calls.Record
+	}
+	lineKey struct{}
+)
+
+// pass passes a request to the shell. A reply that was aborted has no status.
+func (r *Runner) pass(to *reply, request *http.Request) {
+	defer func() {
+		p := recover()
+		if err, _ := p.(error); errors.Is(err, http.ErrAbortHandler) {
+			to.status = 0
+		} else if p != nil {
+			panic(p)
+		}
+	}()
+	r.shell.ServeHTTP(to, request)
+}
+
+// serve answers a request that has passed the shell.
+func (r *Runner) serve(w http.ResponseWriter, q *http.Request) {
+	l := q.Context().Value(lineKey{}).(*lineRequest)
+	defer func() { l.record = *web.RecordOf(w) }()
+	r.unified.ServeAs(w, q, v1.Bearer{Grant: l.grant, Tenant: l.tenant})
+}
+
+// reply is the writer of a reply that is kept in memory.
+type reply struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header returns the header of the reply.
+func (r *reply) Header() http.Header { return r.header }
+
+// WriteHeader notes the status.
+func (r *reply) WriteHeader(status int) {
+	if r.status == 0 && status >= http.StatusOK {
+		r.status = status
+	}
+}
+
+// Write adds to the body.
+func (r *reply) Write(p []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.body.Write(p)
+}
