@@ -73,7 +73,7 @@ type journal struct {
 	file    *os.File // nil before the first record, and after a failure
 	box     *seal.Box
 	number  uint64
-	isUsed  bool // something was synced in the file
+	isUsed  bool    // something was synced in the file
 	next    *commit // of the records that wait
 	syncing bool
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,20 +48,19 @@ func (a *API) Routes() []web.Route {
 	add := func(pattern string, handler func(*visit) error, op web.Operation) {
 		op.Tag = "Files and batches"
 		if op.Error == nil {
-			op.Error = errorBody{}
+			op.Error = v1.ErrorBody{}
 		}
-		op.Errors = append(op.Errors, http.StatusInsufficientStorage, http.StatusInternalServerError)
+		for _, status := range []int{http.StatusNotFound, http.StatusInsufficientStorage, http.StatusInternalServerError} {
+			if !slices.Contains(op.Errors, status) {
+				op.Errors = append(op.Errors, status)
+			}
+		}
 		routes = append(routes, web.Route{Pattern: pattern, Permission: access.ByKey, Handler: a.handle(handler), Operation: op})
 	}
 	a.addFiles(add)
 	a.addBatches(add)
 	a.addMessageBatches(add)
 	return routes
-}
-
-// errorBody is the form of errors.
-type errorBody struct {
-	Error schema.Error `json:"error"`
 }
 
 type adder func(pattern string, handler func(*visit) error, op web.Operation)

@@ -19,7 +19,7 @@ type batchView struct {
 	ID               string            `json:"id"`
 	Object           string            `json:"object" enum:"batch"`
 	Endpoint         string            `json:"endpoint"`
-	Errors           *faultList        `json:"errors"`
+	Errors           *batchFaults        `json:"errors"`
 	InputFileID      string            `json:"input_file_id"`
 	CompletionWindow string            `json:"completion_window"`
 	Status           batches.State     `json:"status"`
@@ -34,22 +34,22 @@ type batchView struct {
 	ExpiredAt        *int64            `json:"expired_at"`
 	CancellingAt     *int64            `json:"cancelling_at"`
 	CancelledAt      *int64            `json:"cancelled_at"`
-	RequestCounts    countsView        `json:"request_counts"`
+	RequestCounts    batchCounts        `json:"request_counts"`
 	Metadata         map[string]string `json:"metadata"`
 }
 
-type countsView struct {
+type batchCounts struct {
 	Total     int `json:"total"`
 	Completed int `json:"completed"`
 	Failed    int `json:"failed"`
 }
 
-type faultList struct {
+type batchFaults struct {
 	Object string      `json:"object" enum:"list"`
-	Data   []faultView `json:"data"`
+	Data   []batchFault `json:"data"`
 }
 
-type faultView struct {
+type batchFault struct {
 	Code    string  `json:"code"`
 	Message string  `json:"message"`
 	Param   *string `json:"param"`
@@ -105,7 +105,7 @@ func viewBatch(p batches.Progress) batchView {
 		ID: b.ID, Object: "batch", Endpoint: b.Endpoint, InputFileID: b.Input, CompletionWindow: b.Window, Status: b.State,
 		OutputFileID: textOrNil(b.Output), ErrorFileID: textOrNil(b.Errors), CreatedAt: b.Created.Unix(), InProgressAt: seconds(b.Started),
 		ExpiresAt: b.Expires.Unix(), FinalizingAt: seconds(b.Finalizing), CancellingAt: seconds(b.Cancelling),
-		RequestCounts: countsView{b.Lines, p.Counts.Done, p.Counts.Failed}, Metadata: b.Metadata,
+		RequestCounts: batchCounts{b.Lines, p.Counts.Done, p.Counts.Failed}, Metadata: b.Metadata,
 	}
 	switch b.State {
 	case batches.Completed:
@@ -118,9 +118,9 @@ func viewBatch(p batches.Progress) batchView {
 		view.CancelledAt = seconds(b.Ended)
 	}
 	if len(b.Faults) > 0 {
-		view.Errors = &faultList{Object: "list"}
+		view.Errors = &batchFaults{Object: "list"}
 		for _, fault := range b.Faults {
-			told := faultView{Code: fault.Code, Message: fault.Message, Param: textOrNil(fault.Param)}
+			told := batchFault{Code: fault.Code, Message: fault.Message, Param: textOrNil(fault.Param)}
 			if fault.Line > 0 {
 				told.Line = &fault.Line
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/admit"
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/batches"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/files"
@@ -54,7 +55,13 @@ func (r *Runner) Room(endpoint, model string) int {
 		return 0
 	}
 	const perInstance = 2
-	return perInstance * len(pool.Eligible)
+	room, now := 0, time.Now()
+	for _, i := range pool.Eligible {
+		if i.Obstacle(now) == backend.NoObstacle {
+			room += perInstance
+		}
+	}
+	return room
 }
 
 func serviceOf(endpoint string) schema.ServiceType {

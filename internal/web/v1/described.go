@@ -11,8 +11,8 @@ import (
 // The types in this file describe requests and replies in the OpenAPI document. The gateway
 // itself does not decode into them, because it passes on members that it does not know.
 
-// errorBody is the form of errors.
-type errorBody struct {
+// ErrorBody is the form of errors.
+type ErrorBody struct {
 	Error schema.Error `json:"error"`
 }
 

@@ -216,7 +216,7 @@ func isAtOrBelow(path, root string) bool {
 func RoutesOf(method, path string, handler http.HandlerFunc, op web.Operation, aliases ...string) []web.Route {
 	op.Tag = "Unified API"
 	if op.Error == nil {
-		op.Error = errorBody{}
+		op.Error = ErrorBody{}
 	}
 	pattern := method + " " + path
 	routes := []web.Route{{Pattern: pattern, Permission: access.ByKey, Handler: handler, Operation: op}}

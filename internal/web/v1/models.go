@@ -196,7 +196,7 @@ func estimateTokens(req *schema.Request) []byte {
 type (
 	anyModelList = either[modelList, messagesModelPage]
 	anyModel     = either[model, messagesModel]
-	anyError     = either[errorBody, messages.ErrorBody]
+	anyError     = either[ErrorBody, messages.ErrorBody]
 )
 
 // tokenCount is the reply to a request for the number of tokens.
