@@ -141,9 +141,8 @@ func (u *Upload) take(size int64) error {
 	err := u.store.Hold(ctx, u.file.Owner.Scope(), more)
 	if errors.Is(err, ErrNoRoom) || errors.Is(err, ErrAllFull) {
 		// What is left may be less than is taken ahead.
-		if more = size - u.checked; u.store.Hold(ctx, u.file.Owner.Scope(), more) == nil {
-			err = nil
-		}
+		more = size - u.checked
+		err = u.store.Hold(ctx, u.file.Owner.Scope(), more)
 	}
 	if err == nil {
 		u.checked += more
