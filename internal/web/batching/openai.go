@@ -19,7 +19,7 @@ type batchView struct {
 	ID               string            `json:"id"`
 	Object           string            `json:"object" enum:"batch"`
 	Endpoint         string            `json:"endpoint"`
-	Errors           *batchFaults        `json:"errors"`
+	Errors           *batchFaults      `json:"errors"`
 	InputFileID      string            `json:"input_file_id"`
 	CompletionWindow string            `json:"completion_window"`
 	Status           batches.State     `json:"status"`
@@ -34,7 +34,7 @@ type batchView struct {
 	ExpiredAt        *int64            `json:"expired_at"`
 	CancellingAt     *int64            `json:"cancelling_at"`
 	CancelledAt      *int64            `json:"cancelled_at"`
-	RequestCounts    batchCounts        `json:"request_counts"`
+	RequestCounts    batchCounts       `json:"request_counts"`
 	Metadata         map[string]string `json:"metadata"`
 }
 
@@ -45,7 +45,7 @@ type batchCounts struct {
 }
 
 type batchFaults struct {
-	Object string      `json:"object" enum:"list"`
+	Object string       `json:"object" enum:"list"`
 	Data   []batchFault `json:"data"`
 }
 
