@@ -19,7 +19,7 @@ import (
 
 // termFlags are what can be said about a key when it is created and when it is edited.
 type termFlags struct {
-	tenant, expires                        string
+	tenant, userHeader, expires            string
 	services, models, addresses, budgets   []string
 	perMinute, tokensPerMinute, concurrent int64
 }
@@ -27,6 +27,7 @@ type termFlags struct {
 func (f *termFlags) register(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.StringVar(&f.tenant, "tenant", "", "who uses it: for the quota ledger, and the limits and budgets of the tenant")
+	set.StringVar(&f.userHeader, "user-header", "", "header that is trusted to name the user of a request, such as X-OpenWebUI-User-Email; it goes before user of the body")
 	set.StringArrayVar(&f.services, "service", nil, "service type that it is good for; may be repeated (default: all)")
 	set.StringArrayVar(&f.models, "model", nil, "model that it is good for, * for any text; may be repeated (default: all)")
 	set.StringArrayVar(&f.addresses, "address", nil, "address or range such as 10.0.0.0/8 that it may be used from; may be repeated (default: all)")
@@ -58,6 +59,7 @@ func (f *termFlags) patch(cmd *cobra.Command, now time.Time) (map[string]any, er
 		services = append(services, serviceType)
 	}
 	note("tenant", "tenant", f.tenant)
+	note("user-header", "userHeader", f.userHeader)
 	note("service", "services", services)
 	note("model", "models", nonEmpty(f.models))
 	note("address", "addresses", nonEmpty(f.addresses))
@@ -125,25 +127,29 @@ func readBudgets(list []string) (map[string]map[string]any, error) {
 
 // keyLine is what is listed of a key.
 type keyLine struct {
-	ID        string               `json:"id"`
-	Tenant    string               `json:"tenant"`
-	Services  []schema.ServiceType `json:"services"`
-	Models    []string             `json:"models"`
-	Addresses []string             `json:"addresses"`
-	ExpiresAt string               `json:"expiresAt"`
-	Limits    allowance.Limits     `json:"limits"`
-	Budgets   budget.Budgets       `json:"budgets"`
-	Status    string               `json:"status"`
-	Source    string               `json:"source"`
+	ID         string               `json:"id"`
+	Tenant     string               `json:"tenant"`
+	UserHeader string               `json:"userHeader,omitzero"`
+	Services   []schema.ServiceType `json:"services"`
+	Models     []string             `json:"models"`
+	Addresses  []string             `json:"addresses"`
+	ExpiresAt  string               `json:"expiresAt"`
+	Limits     allowance.Limits     `json:"limits"`
+	Budgets    budget.Budgets       `json:"budgets"`
+	Status     string               `json:"status"`
+	Source     string               `json:"source"`
 }
 
 func lineOf(key *access.IssuedKey, now time.Time) keyLine {
-	return keyLine{key.ID, key.Tenant, key.Services, key.Models, key.Addresses, key.ExpiresAt, key.Limits, key.Budgets, key.Status(now), key.Source}
+	return keyLine{key.ID, key.Tenant, key.UserHeader, key.Services, key.Models, key.Addresses, key.ExpiresAt, key.Limits, key.Budgets, key.Status(now), key.Source}
 }
 
 // terms prints what the key may use, and how much, in words that the flags take.
 func (l *keyLine) terms() string {
 	var parts []string
+	if l.UserHeader != "" {
+		parts = append(parts, "user-header="+l.UserHeader)
+	}
 	for _, service := range l.Services {
 		parts = append(parts, "service="+service.String())
 	}

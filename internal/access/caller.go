@@ -23,6 +23,9 @@ type Caller struct {
 	// Tenant is the tenant for which the request is counted: that of the key or, where
 	// no keys are required, the one that the request names.
 	Tenant string
+	// User is who the request is made for, where its key trusts a header that says so; it
+	// goes before what the body says.
+	User string
 	// Retry means that the client says that the request is a retry.
 	Retry bool
 	// Traceparent and Tracestate are the request's place in a distributed trace,

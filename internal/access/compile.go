@@ -1,6 +1,7 @@
 package access
 
 import (
+	"net/textproto"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
@@ -52,6 +53,7 @@ func (k *compiler) open(name string, t *Terms) *allowance.Account {
 func (k *compiler) compile(key Key) *Grant {
 	key.Terms = key.Terms.or(k.defaults)
 	g := &Grant{Key: key, ReserveTokens: k.reserve, rules: []rule{newRule(&key.Terms)}, activity: k.activityOf(key.ID)}
+	g.userHeader = textproto.CanonicalMIMEHeaderKey(key.UserHeader)
 	g.Accounts[0] = k.open(allowance.KeyName(key.ID), &key.Terms)
 	g.Budgets[0] = k.book.Open(allowance.KeyName(key.ID), budget.KeySubject(key.ID), key.Budgets)
 	if tenant, known := k.tenants[key.Tenant]; known {

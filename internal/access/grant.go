@@ -30,6 +30,8 @@ type Grant struct {
 	ReserveTokens int64
 	// rules are those of the key and of its tenant; a request must keep all of them.
 	rules []rule
+	// userHeader is that of the key in the canonical form, by which requests have it.
+	userHeader string
 	// activity is where calls with the key are counted.
 	activity *activity
 }

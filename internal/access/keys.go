@@ -23,15 +23,16 @@ func newKeys(owner *Credentials) Keys {
 func (k Key) Check(report func(path, message string)) {
 	checkName("id", k.ID, report)
 	checkTenant("tenant", k.Tenant, report)
+	checkUserHeader("userHeader", k.UserHeader, report)
 	k.Terms.check("", report)
 }
 
-// Edit changes the tenant and the terms of a key that was issued; the edit gets the
+// Edit changes the tenant, the trusted header and the terms of a key that was issued; the edit gets the
 // key as it is. Requests that run are not affected.
 func (k *Keys) Edit(ctx context.Context, id string, change Change, edit func(IssuedKey) (Key, error)) (edited IssuedKey, err error) {
 	return k.edit(ctx, id, change, func(key *IssuedKey) error {
 		wanted, err := edit(*key)
-		key.Tenant, key.Terms = wanted.Tenant, wanted.Terms
+		key.Tenant, key.UserHeader, key.Terms = wanted.Tenant, wanted.UserHeader, wanted.Terms
 		return err
 	})
 }

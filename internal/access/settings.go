@@ -97,6 +97,9 @@ type Key struct {
 	ID        string `json:"id"`
 	Tenant    string `json:"tenant"`
 	KeySHA256 string `json:"keySha256"`
+	// UserHeader names a header of requests with this key that is trusted to say who the
+	// user is; empty trusts none.
+	UserHeader string `json:"userHeader,omitzero"`
 	Terms
 }
 
@@ -130,6 +133,7 @@ func (s Settings) Check(report func(path, message string)) {
 		if checkHash(key.KeySHA256, at+"keySha256", report) {
 			hashes.check(key.KeySHA256, at+"keySha256", report)
 		}
+		checkUserHeader(at+"userHeader", key.UserHeader, report)
 		key.Terms.check(at, report)
 	}
 	s.TermSet().Check(report)

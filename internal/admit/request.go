@@ -75,6 +75,15 @@ func (r *Request) Find() {
 	}
 }
 
+// user returns who the request is made for: the one whom a trusted header names, or else the
+// one whom the body names.
+func (r *Request) user() []byte {
+	if r.Caller.User != "" {
+		return []byte(r.Caller.User)
+	}
+	return r.Asks.User
+}
+
 // RefuseModel returns an error unless the caller's key is good for the name that the
 // request asks for or, if that is an alias, for the model that it stands for.
 func (r *Request) RefuseModel() error {
@@ -150,7 +159,7 @@ func (r *Request) Count(ledger *quota.Ledger) error {
 		return nil
 	}
 	err := ledger.Admit(&r.ticket, quota.Subject{
-		Tenant: r.Caller.Tenant, APIKey: r.Caller.KeyID, User: r.Asks.User, Service: r.Asks.Service, Model: r.Model,
+		Tenant: r.Caller.Tenant, APIKey: r.Caller.KeyID, User: r.user(), Service: r.Asks.Service, Model: r.Model,
 	}, r.Record.Started)
 	if err != nil {
 		return ledgerUnavailable()

@@ -36,7 +36,7 @@ const maxText = 300
 // step was over. The web shell, the unified API and the proxy fill it in; the line
 // of the access log, the counts, the trace and the list of calls are made from it.
 // It holds names that the configuration knows and numbers, and nothing that a
-// client or a model wrote except Asked, the texts of failures, and what is captured.
+// client or a model wrote except Asked, User, the texts of failures, and what is captured.
 type Record struct {
 	// Sequence is the place of the record among all that were recorded since the
 	// start, from 1 on. It is set when the record reaches its readers.
@@ -69,8 +69,11 @@ type Record struct {
 	Candidates [maxObstacles]uint16
 	// KeyID names the API key, where keys are required, and Client is the address
 	// that the request came from.
-	KeyID    string
-	Client   netip.Addr
+	KeyID  string
+	Client netip.Addr
+	// User is who the request is made for, as the ledger names it; empty where the key trusts
+	// no header that says so. What bodies say of users is not kept.
+	User     string
 	Streamed bool
 	Usage    schema.Usage
 	// Cost is what the request cost, in 10^-12 of the currency's unit.

@@ -55,6 +55,9 @@ func (s *Subject) key() Key {
 	}
 }
 
+// UserName returns the name under which a user is counted.
+func UserName(user string) string { return storable(user, maxText) }
+
 // storable returns a text that every store accepts: valid UTF-8, without zero
 // bytes, and short. Any other text is replaced by its hash, so that different
 // texts stay different.

@@ -14,14 +14,15 @@ import (
 // keyView is an API key as JSON. The key itself is shown once, when it is issued; the
 // gateway stores only a hash.
 type keyView struct {
-	ID        string               `json:"id"`
-	Tenant    string               `json:"tenant"`
-	Services  []schema.ServiceType `json:"services"`
-	Models    []string             `json:"models"`
-	Addresses []string             `json:"addresses"`
-	ExpiresAt string               `json:"expiresAt" doc:"Empty for a key that does not expire."`
-	Limits    keyLimits            `json:"limits"`
-	Budgets   budget.Budgets       `json:"budgets"`
+	ID         string               `json:"id"`
+	Tenant     string               `json:"tenant"`
+	UserHeader string               `json:"userHeader,omitzero" doc:"The header that is trusted to name the user of a request."`
+	Services   []schema.ServiceType `json:"services"`
+	Models     []string             `json:"models"`
+	Addresses  []string             `json:"addresses"`
+	ExpiresAt  string               `json:"expiresAt" doc:"Empty for a key that does not expire."`
+	Limits     keyLimits            `json:"limits"`
+	Budgets    budget.Budgets       `json:"budgets"`
 	lifeView
 	// PreviousUntil is how long the text before the last rotation is good.
 	PreviousUntil time.Time `json:"previousUntil,omitzero"`
@@ -55,7 +56,7 @@ func (a *API) Keys(q *Request) (Reply, error) {
 // viewKey shows a key, and its text where it was just made.
 func viewKey(q *Request, key access.IssuedKey, text string, now time.Time) keyView {
 	return keyView{
-		ID: key.ID, Tenant: key.Tenant, Services: key.Services, Models: key.Models, Addresses: key.Addresses,
+		ID: key.ID, Tenant: key.Tenant, UserHeader: key.UserHeader, Services: key.Services, Models: key.Models, Addresses: key.Addresses,
 		ExpiresAt: key.ExpiresAt, Limits: keyLimits(key.Limits), Budgets: key.Budgets, lifeView: viewLife(key.Life, key.Status(now)),
 		RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil, Key: text, DryRun: q.change.DryRun,
 	}
@@ -63,8 +64,16 @@ func viewKey(q *Request, key access.IssuedKey, text string, now time.Time) keyVi
 
 // keyTerms is what can be said about a key when it is issued, and changed later.
 type keyTerms struct {
-	Tenant string `json:"tenant" maxLength:"128" pattern:"^[^\\x00-\\x1f\\x7f-\\x9f]*$" doc:"At most 128 bytes."`
+	Tenant     string `json:"tenant" maxLength:"128" pattern:"^[^\\x00-\\x1f\\x7f-\\x9f]*$" doc:"At most 128 bytes."`
+	UserHeader string `json:"userHeader" maxLength:"64" doc:"A header of requests with this key that is trusted to name their user, such as X-OpenWebUI-User-Email; it goes before 'user' of the body. Empty trusts none."`
 	termFields
+}
+
+// Patterns tell what the name of a header looks like, besides those of the terms.
+func (t keyTerms) Patterns() map[string]string {
+	patterns := t.termFields.Patterns()
+	patterns["userHeader"] = access.UserHeaderPattern
+	return patterns
 }
 
 // termFields are what a key or a tenant may use, and how much of it.
@@ -82,7 +91,9 @@ func (termFields) Patterns() map[string]string {
 	return map[string]string{"addresses": access.RangePattern}
 }
 
-func (t *keyTerms) key() access.Key { return access.Key{Tenant: t.Tenant, Terms: t.terms()} }
+func (t *keyTerms) key() access.Key {
+	return access.Key{Tenant: t.Tenant, UserHeader: t.UserHeader, Terms: t.terms()}
+}
 
 func (t *termFields) terms() access.Terms {
 	return access.Terms{
@@ -97,7 +108,9 @@ func fieldsOfTerms(t access.Terms) termFields {
 	}
 }
 
-func termsOf(key *access.IssuedKey) keyTerms { return keyTerms{key.Tenant, fieldsOfTerms(key.Terms)} }
+func termsOf(key *access.IssuedKey) keyTerms {
+	return keyTerms{key.Tenant, key.UserHeader, fieldsOfTerms(key.Terms)}
+}
 
 // keyRequest is the body of a request to issue a key.
 type keyRequest struct {

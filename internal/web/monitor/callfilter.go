@@ -24,8 +24,9 @@ type callsQuery struct {
 	RequestID     string  `json:"requestId"`
 	ErrorCode     string  `json:"errorCode"`
 	KeyID         string  `json:"keyId"`
+	User          string  `json:"user"`
 	MinDurationMs float64 `json:"minDurationMs" empty:"true" minimum:"0"`
-	Q             string  `json:"q" doc:"A part of the request id, model, instance, key, code or text of an error, in any case."`
+	Q             string  `json:"q" doc:"A part of the request id, model, instance, key, user, code or text of an error, in any case."`
 }
 
 // callFilter is what a query asks for.
@@ -72,7 +73,7 @@ func (f *callFilter) wants(c *calls.Record) bool {
 	}
 	switch {
 	case !f.is("service", c.Service.String()), !f.is("model", c.Model), !f.is("instance", c.Instance), !f.is("status", string(statusOf(c))),
-		!f.is("requestId", c.RequestID), !f.is("errorCode", c.Code), !f.is("keyId", c.KeyID):
+		!f.is("requestId", c.RequestID), !f.is("errorCode", c.Code), !f.is("keyId", c.KeyID), !f.is("user", c.User):
 		return false
 	case !f.from.IsZero() && c.Started.Before(f.from), !f.to.IsZero() && !c.Started.Before(f.to), c.Ended < f.shortest:
 		return false
@@ -85,7 +86,7 @@ func (f *callFilter) is(name, value string) bool {
 }
 
 func (f *callFilter) mentions(c *calls.Record) bool {
-	texts := []string{c.RequestID, c.Model, c.Instance, c.KeyID, c.Code}
+	texts := []string{c.RequestID, c.Model, c.Instance, c.KeyID, c.User, c.Code}
 	for _, try := range c.Described() {
 		texts = append(texts, try.Instance, try.Code, try.Cause, try.Text)
 	}

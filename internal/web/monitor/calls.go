@@ -26,6 +26,7 @@ type callView struct {
 	Strategy   string             `json:"strategy,omitzero" doc:"How the instance was picked."`
 	Candidates *candidates        `json:"candidates,omitzero" doc:"The instances of the model when the first one was picked."`
 	KeyID      string             `json:"keyId,omitzero"`
+	User       string             `json:"user,omitzero" doc:"Who the request was made for, by the header that its key trusts (userHeader)."`
 	ClientIP   string             `json:"clientIp,omitzero"`
 	Status     callStatus         `json:"status"`
 	HTTPStatus int                `json:"httpStatus,omitzero"`
@@ -181,7 +182,7 @@ func statusOf(c *calls.Record) callStatus {
 
 func viewOfCall(c *calls.Record) callView {
 	view := callView{
-		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: asked(c), Instance: c.Instance, KeyID: c.KeyID,
+		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: asked(c), Instance: c.Instance, KeyID: c.KeyID, User: c.User,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
 		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces, Resumed: c.Resumed, Hedge: hedgeWord(c.Hedge.String()), Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -75,6 +76,10 @@ func (a *API) identify(x *exchange) error {
 		return err
 	}
 	x.use(grant, web.FirstOf(x.r.Header, "X-Tenant-Id"))
+	if x.caller.User, err = grant.UserOf(x.r.Header); err != nil {
+		return err
+	}
+	x.call.User = quota.UserName(x.caller.User)
 	return nil
 }
 

@@ -223,6 +223,14 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
                 </dd>
               </>
             )}
+            {call.user !== undefined && call.user !== '' && (
+              <>
+                <dt>{t('calls.user')}</dt>
+                <dd>
+                  <code>{call.user}</code>
+                </dd>
+              </>
+            )}
             {(call.tries?.length ?? 0) > 0 && (
               <>
                 <dt>{t('calls.connection')}</dt>

@@ -116,6 +116,7 @@ export function KeyDrawer({ stored, onClose, onIssued, onRotate, onRevoke }: {
             {errorsAt(errors, 'services') !== undefined && <div className="msg">{errorsAt(errors, 'services')}</div>}
           </div>
           <TextField label={t('key.models')} mono value={form.models} placeholder="llama3*, gpt-4o" hint={t('key.modelsHint')} error={errorsAt(errors, 'models')} name="models" onChange={(next) => set('models', next)} />
+          <TextField label={t('key.userHeader')} mono value={form.userHeader} placeholder="X-OpenWebUI-User-Email" hint={t('key.userHeaderHint')} error={errorsAt(errors, 'userHeader')} name="userHeader" onChange={(next) => set('userHeader', next)} />
           <TextField label={t('key.addresses')} mono value={form.addresses} placeholder="10.0.0.0/8" hint={t('key.addressesHint')} error={errorsAt(errors, 'addresses')} name="addresses" onChange={(next) => set('addresses', next)} />
 
           <div className="sub">{t('key.limits')}</div>

@@ -13,6 +13,7 @@ export type LimitName = (typeof limitNames)[number]
 export interface KeyForm {
   id: string
   tenant: string
+  userHeader: string
   services: ServiceType[]
   models: string
   addresses: string
@@ -36,6 +37,7 @@ export function toKeyForm(key: Key | null): KeyForm {
   return {
     id: key?.id ?? '',
     tenant: key?.tenant ?? '',
+    userHeader: key?.userHeader ?? '',
     services: key?.services ?? [],
     models: (key?.models ?? []).join(', '),
     addresses: (key?.addresses ?? []).join(', '),
@@ -53,6 +55,7 @@ export function keyChanges(form: KeyForm, stored: Key | null): KeyInput {
   const changed: KeyInput = {}
   if (stored === null && form.id.trim() !== '') changed.id = form.id.trim()
   if (form.tenant.trim() !== base.tenant) changed.tenant = form.tenant.trim()
+  if (form.userHeader.trim() !== base.userHeader) changed.userHeader = form.userHeader.trim()
   if (!same(form.services, base.services)) changed.services = form.services
   if (form.models !== base.models) changed.models = listOf(form.models)
   if (form.addresses !== base.addresses) changed.addresses = listOf(form.addresses)
@@ -84,6 +87,7 @@ export function keyInFile(form: KeyForm): object {
     id: form.id.trim() === '' ? 'name-of-the-key' : form.id.trim(),
     ...(form.tenant.trim() === '' ? {} : { tenant: form.tenant.trim() }),
     keySha256: 'what patchbay tokens hash prints',
+    ...(form.userHeader.trim() === '' ? {} : { userHeader: form.userHeader.trim() }),
     ...(form.services.length === 0 ? {} : { services: form.services.map((service) => service.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)) }),
     ...(listOf(form.models).length === 0 ? {} : { models: listOf(form.models) }),
     ...(listOf(form.addresses).length === 0 ? {} : { addresses: listOf(form.addresses) }),
