@@ -93,6 +93,7 @@ func (p *Proxy) Use(steps ...Step) { p.steps.Store(&steps) }
 // record, in which the caller has set when the request started.
 func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	r := p.begin(req)
+	r.client = to
 	panicked := true
 	defer func() { r.end(panicked) }()
 	err := p.checkHops(r.Caller.Hops)
@@ -276,6 +277,8 @@ type run struct {
 	gathered *gathering
 	// joint is what the instance adds that goes on with an answer, nil where none does.
 	joint *resume.Joint
+	// client is to whom the answer goes; nil for a part of another request.
+	client Sink
 }
 
 func newRun() any {
@@ -395,7 +398,7 @@ func (r *run) reset() {
 	r.reply.reset()
 	// One by one: the larger members above are not copied.
 	r.request, r.answer, r.raw, r.steps, r.broke, r.gathered = request{}, nil, rawBody{}, nil, nil, nil
-	r.joint = nil
+	r.joint, r.client = nil, nil
 }
 
 // tellRoute tells a sink where the request went. The route is on the stack of this

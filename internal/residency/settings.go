@@ -12,6 +12,9 @@ type Settings struct {
 	Enabled bool `json:"enabled" doc:"Whether requests wait for a model that is not in memory, and go where theirs is."`
 	// WakeTimeout is how long a request waits for its model; 0 means 5 minutes.
 	WakeTimeout schema.Duration `json:"wakeTimeout" minimum:"0" doc:"How long a request waits for its model to be loaded; 0 for 5 minutes, and for the start-timeout of a process."`
+	// HoldNotice is how long a stream waits for its model before its client is told so, with
+	// the status 200; 0 means that it is not.
+	HoldNotice schema.Duration `json:"holdNotice" minimum:"0" doc:"How long a stream waits for its model before the client gets the status 200 and comments, so that errors come as events; 0 for never."`
 	// SleepAfter is how long a model is not used before it is put to sleep; 0 means that it
 	// is not.
 	SleepAfter schema.Duration `json:"sleepAfter" minimum:"0" doc:"How long nobody uses a model before it is put to sleep; 0 for never."`
@@ -29,6 +32,9 @@ const defaultWake = 5 * time.Minute
 func (s Settings) Check(report func(path, message string)) {
 	if s.WakeTimeout < 0 {
 		report("wakeTimeout", "must not be negative; 0 means 5 minutes")
+	}
+	if s.HoldNotice < 0 {
+		report("holdNotice", "must not be negative; 0 means that clients wait without a word")
 	}
 	if s.SleepAfter < 0 {
 		report("sleepAfter", "must not be negative; 0 means that models are not put to sleep")

@@ -14,7 +14,7 @@ import (
 // eventsMessage writes deltas as the events of a message.
 func eventsMessage(req *schema.Request, from dialect.Deltas) *dialect.Stream {
 	e := &clientEvents{from: from, ask: readWishes(req)}
-	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: failureEvent}
+	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: ErrorEvent}
 }
 
 // clientEvents writes the events of a message: its start, its blocks one after the
@@ -93,8 +93,8 @@ func (e *clientEvents) isComplete() bool { return e.complete }
 // pingEvent keeps a silent connection alive.
 var pingEvent = []byte("event: ping\ndata: {\"type\":\"ping\"}\n\n")
 
-// failureEvent returns the event that ends an answer which is not complete.
-func failureEvent(known *schema.Error, requestID string) []byte {
+// ErrorEvent returns the event that ends an answer which is not complete.
+func ErrorEvent(known *schema.Error, requestID string) []byte {
 	return append(append([]byte("event: error\ndata: "), Error(known, requestID)...), "\n\n"...)
 }
 

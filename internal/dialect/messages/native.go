@@ -162,7 +162,7 @@ func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, erro
 // eventsPass passes the events of a streamed message on.
 func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
 	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.Body.Root().Get("model").Raw())}
-	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: failureEvent}
+	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: ErrorEvent}
 }
 
 // passedEvents passes events on. It reads from them what the gateway must know, and

@@ -37,12 +37,23 @@ type door struct {
 	// errors writes the body of an error; nil means the unified one. The replies of
 	// such a door have the id of the request in the header of its dialect.
 	errors errorWriter
+	// failure writes the event that ends a stream before an answer has begun; nil means the
+	// unified one.
+	failure errorWriter
 	// operation describes it in the OpenAPI document.
 	operation web.Operation
 }
 
 // errorWriter writes the body of an error reply.
 type errorWriter func(known *schema.Error, requestID string) []byte
+
+// failureEvent returns the event that tells the client of a stream why there is no answer.
+func (d *door) failureEvent(known *schema.Error, requestID string) []byte {
+	if d.failure != nil {
+		return d.failure(known, requestID)
+	}
+	return append(append([]byte("data: "), known.Body()...), "\n\n"...)
+}
 
 // doors is the table of doors: a new one is a row here, and a dialect.Client where
 // its clients do not speak the unified dialect.
@@ -114,7 +125,7 @@ var doors = []*door{
 	{
 		id: schema.DoorResponses, path: "/v1/responses", aliases: []string{"/responses"},
 		json: responses.Parse,
-		open: (*API).openResponses,
+		open: (*API).openResponses, failure: func(known *schema.Error, _ string) []byte { return responses.ErrorEvent(known, 0) },
 		operation: web.Operation{
 			Summary: "Chat in the form of the Responses API; with stream true the reply is a stream of events",
 			Body:    responseRequest{}, Reply: response{}, Media: mediaEvents,
@@ -122,7 +133,7 @@ var doors = []*door{
 	},
 	{
 		id: schema.DoorMessages, path: "/v1/messages", aliases: []string{"/messages"},
-		json: messages.ReadRequest, client: messages.Client, errors: messages.Error,
+		json: messages.ReadRequest, client: messages.Client, errors: messages.Error, failure: messages.ErrorEvent,
 		operation: web.Operation{
 			Summary: "Chat in the shape of Anthropic's Messages API; with stream true the reply is a stream of events",
 			Body:    messageRequest{}, Reply: messageReply{}, Media: mediaEvents, Error: messages.ErrorBody{},

@@ -46,6 +46,8 @@ type exchange struct {
 	memory  admit.Lease // what the request has of the memory for bodies
 	// passed is the answer that a backend keeps, once it is known.
 	passed passedAnswer
+	// isNoticed says that the client has the head of a stream, and nothing of an answer yet.
+	isNoticed bool
 }
 
 // input is the memory that reading and scanning a request needs. An exchange has it only
@@ -152,6 +154,12 @@ func (x *exchange) fail(err error) {
 		known = unexpected(err)
 	}
 	x.call.Code = known.Code
+	if x.isNoticed {
+		if x.Send(x.door.failureEvent(known, x.caller.RequestID)) != nil {
+			panic(http.ErrAbortHandler) // the client has left
+		}
+		return
+	}
 	if !x.call.Routed {
 		showLimit(x.w.Header(), admit.PeekLimit(x.table.Service(x.call.Service), x.request.Model, x.caller.Addr))
 	}
@@ -170,7 +178,7 @@ func unexpected(err error) *schema.Error {
 }
 
 // The exchange is the sink of the proxy's answer.
-var _ proxy.Sink = (*exchange)(nil)
+var _ proxy.Noticer = (*exchange)(nil)
 
 var (
 	contentJSON   = []string{proxy.TypeJSON}
@@ -239,8 +247,26 @@ func headerText(name string) string {
 	return name
 }
 
+// Notice tells the client of a stream that its answer is waited for.
+func (x *exchange) Notice(comment []byte) error {
+	if !x.isNoticed {
+		x.Head(proxy.Head{ContentType: proxy.TypeEvents, Length: -1, Events: true})
+		x.isNoticed, x.call.Streamed = true, true
+	}
+	return x.Send(comment)
+}
+
 // Head begins a successful answer.
 func (x *exchange) Head(head proxy.Head) {
+	if x.isNoticed {
+		if !head.Events {
+			panic(http.ErrAbortHandler) // the client reads events, and can be told nothing else
+		}
+		if head.Probe != nil {
+			web.ProbeWith(x.w, head.Probe)
+		}
+		return
+	}
 	header := x.w.Header()
 	switch head.ContentType {
 	case proxy.TypeJSON:
