@@ -82,7 +82,7 @@ build: ## Build bin/patchbay, one static binary
 # run beside those of the first, and what they print is shown after them.
 STEPS_FIRST := test-deps fmt-check
 STEPS       := modules unit surfaces no-race
-STEPS_ASIDE := console-check console-look clients
+STEPS_ASIDE := console-check console-look clients suites
 
 .PHONY: test
 test: begin ## Run the tests; CI runs the linters too
@@ -167,6 +167,17 @@ test-agents: build $(AGENTS)/node_modules/.package-lock.json ## Run Claude Code 
 .PHONY: test-suites
 test-suites: build ## Run suites that others wrote for the APIs (from PyPI and npm) against the binary
 	@PATCHBAY_BIN=$(CURDIR)/$(BINARY) SUITES_DIR=$(CURDIR)/bin/suites python3 test/suites/run.py
+
+# The quick part of them, for CI. Where Python is missing, or the registry, it is skipped.
+.PHONY: suites
+suites: build
+	@if ! command -v python3 >/dev/null; then \
+		$(call skip,suites of others: python3 is not installed); \
+	else \
+		echo "suites of others, the quick ones"; status=0; \
+		PATCHBAY_BIN=$(CURDIR)/$(BINARY) SUITES_DIR=$(CURDIR)/bin/suites python3 test/suites/run.py --quick || status=$$?; \
+		if test $$status = 3; then $(call skip,suites of others: they could not be installed from PyPI); else exit $$status; fi; \
+	fi
 
 # One of the linters is go vet, which therefore is no step of its own. golangci-lint is
 # built from source, 934 packages, which takes two cores longer than the tests: so it is

@@ -195,8 +195,33 @@ func answerModerations(x *exchange) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		flagged := strconv.FormatBool(strings.Contains(string(input), "HARM"))
-		out = append(out, `{"flagged":`+flagged+`,"categories":{"violence":`+flagged+`},"category_scores":{"violence":0.5}}`...)
+		out = appendModeration(out, strings.Contains(string(input), "HARM"))
 	}
 	x.sendJSON(append(out, ']'))
+}
+
+// harms are the categories of a moderation, in the order of OpenAI's schema.
+var harms = [...]string{
+	"harassment", "harassment/threatening", "hate", "hate/threatening", "illicit", "illicit/violent", "self-harm",
+	"self-harm/instructions", "self-harm/intent", "sexual", "sexual/minors", "violence", "violence/graphic",
+}
+
+// appendModeration adds the result for one input, which is violent if it is flagged.
+func appendModeration(out []byte, isFlagged bool) []byte {
+	flagged := strconv.FormatBool(isFlagged)
+	categories, scores, types := []byte(nil), []byte(nil), []byte(nil)
+	for i, harm := range harms {
+		if i > 0 {
+			categories, scores, types = append(categories, ','), append(scores, ','), append(types, ',')
+		}
+		told, score := "false", "0.01"
+		if harm == "violence" {
+			told, score = flagged, "0.5"
+		}
+		categories = append(categories, `"`+harm+`":`+told...)
+		scores = append(scores, `"`+harm+`":`+score...)
+		types = append(types, `"`+harm+`":["text"]`...)
+	}
+	return append(out, `{"flagged":`+flagged+`,"categories":{`+string(categories)+`},"category_scores":{`+string(scores)+
+		`},"category_applied_input_types":{`+string(types)+`}}`...)
 }

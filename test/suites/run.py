@@ -2,8 +2,13 @@
 """Runs suites that others wrote against the binary, and prints a table of their scores.
 
 A gateway stands in front of the simulated backends of `patchbay demo`, with one model for each
-kind of backend. llm-comply and CompatCanary are installed from PyPI and npm, in the versions
-that are pinned here, below the directory that SUITES_DIR names.
+kind of backend. llm-comply, CompatCanary and the packages openai and anthropic, whose generated
+test suites come with their sources, are installed from PyPI and npm, in the versions that are
+pinned here, below the directory that SUITES_DIR names.
+
+With --quick it runs what takes little time and needs no npm: the generated suites without their
+asynchronous half, and llm-comply on two kinds of backends. It ends with status 3 where the suites
+cannot be installed.
 """
 
 import json
@@ -13,9 +18,11 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import urllib.request
+import xml.etree.ElementTree
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -24,6 +31,16 @@ TOOLS = pathlib.Path(os.environ.get("SUITES_DIR", ROOT / "bin" / "suites")).reso
 
 COMPLY = "0.5.0"
 CANARY = "0.2.2"
+OPENAI = "3.49.0"
+ANTHROPIC = "2.8.0"
+# What the generated suites import.
+PYTEST = [
+    "pytest==9.2.0", "pytest-asyncio==1.4.1.post1", "pytest-xdist==3.8.0", "rich==15.0.0", "inline-snapshot==0.36.1", "dirty-equals==0.11",
+    "respx==0.23.1", "time-machine==3.6.0", "http-snapshot==0.1.9", "httpx-aiohttp==0.2.0", "nest-asyncio==1.6.0",
+]
+
+QUICK = "--quick" in sys.argv[1:]
+CANNOT_INSTALL = 3
 
 # The names of the models contain what the suites look for: they skip tests of reasoning for
 # models whose names are not those of models that reason.
@@ -39,6 +56,27 @@ KINDS = {
     "gemini": ("demo-gemini", "adapter: gemini"),
     "responses": ("demo-responses", "adapter: openai, responses: true"),
 }
+
+QUICK_KINDS = ["openai", "anthropic"]
+
+# The names that the generated suites ask for, and the models of the demo that have them as aliases.
+ALIASES = {
+    "chat": {name: f"{PREFIX}openai" for name in ["gpt-6-astra", "model", "gpt-3.5-turbo-instruct", "omni-moderation-2024-09-26"]}
+    | {name: f"{PREFIX}anthropic" for name in ["claude-opus-5-5", "model_id"]},
+    "embedding": {"text-embedding-3-small": "demo-embedding"},
+    "tts": {"tts-1": "demo-tts"},
+    "stt": {"gpt-4o-transcribe": "demo-stt", "whisper-1": "demo-stt"},
+    "img-gen": {"gpt-image-1.5": "demo-image", "gpt-image-2.5-flare": "demo-image"},
+    "img-edit": {"gpt-image-1.5": "demo-image-edit", "gpt-image-2.5-flare": "demo-image-edit"},
+}
+
+# The tests of what the gateway serves, below tests/api_resources.
+OPENAI_TESTS = {
+    "chat": ["chat/test_completions.py"], "responses": ["test_responses.py", "responses"], "completions": ["test_completions.py"],
+    "embeddings": ["test_embeddings.py"], "moderations": ["test_moderations.py"], "models": ["test_models.py"],
+    "images": ["test_images.py"], "audio": ["audio/test_speech.py", "audio/test_transcriptions.py", "audio/test_translations.py"],
+}
+ANTHROPIC_TESTS = {"messages": ["test_messages.py", "beta/test_messages.py"], "models": ["test_models.py", "beta/test_models.py"]}
 
 START_LIMIT = 60
 
@@ -80,25 +118,70 @@ def backend_of(demo):
     return next(i["baseUrl"] for i in listed if i["name"] == "demo-gemini")
 
 
-def configuration(backend):
-    rows = [
-        f'      - {{name: {PREFIX}{kind}, upstream-model: {model}, base-url: "{backend}", {rest}}}'
-        for kind, (model, rest) in KINDS.items()
-    ]
-    return "services:\n  chat:\n    instances:\n" + "\n".join(rows) + "\n"
+def old_claudes(python):
+    """Returns the models of which the client of Anthropic warns; a test asks for each of them."""
+    command = [python / "python", "-c", "from anthropic.resources.messages import DEPRECATED_MODELS; print(*DEPRECATED_MODELS)"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+
+def configuration(backend, old):
+    lines = ["services:"]
+    for service, aliases in ALIASES.items():
+        if service == "chat":
+            aliases = aliases | {name: f"{PREFIX}anthropic" for name in old}
+        lines += [f"  {service}:", f"    aliases: {json.dumps(aliases)}", "    instances:"]
+        if service == "chat":
+            lines += [
+                f'      - {{name: {PREFIX}{kind}, upstream-model: {model}, base-url: "{backend}", {rest}}}'
+                for kind, (model, rest) in KINDS.items()
+            ]
+        else:
+            lines += [f'      - {{name: {model}, base-url: "{backend}", adapter: openai}}' for model in sorted(set(aliases.values()))]
+    return "\n".join(lines) + "\n"
 
 
 def install():
-    """Installs the suites, and returns the commands that run them."""
-    comply = TOOLS / "python" / "bin" / "llm-comply"
-    if not comply.exists():
+    """Installs the suites, and returns the folder of the Python that has them."""
+    python = TOOLS / "python" / "bin"
+    if not (python / "pip").exists():
         subprocess.run([sys.executable, "-m", "venv", TOOLS / "python"], check=True)
-    pip = [TOOLS / "python" / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, f"llm-comply=={COMPLY}", "jsonschema"], check=True)
-    canary = TOOLS / "node_modules" / "compatcanary" / "src" / "cli.js"
-    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", TOOLS, f"compatcanary@{CANARY}"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return comply, canary
+    pip = [python / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "--timeout", "20", "--retries", "2"]
+    subprocess.run([*pip, "install", f"llm-comply=={COMPLY}", "jsonschema", f"openai=={OPENAI}", f"anthropic=={ANTHROPIC}", *PYTEST], check=True, timeout=600)
+    for name, version in (("openai", OPENAI), ("anthropic", ANTHROPIC)):
+        if not (TOOLS / f"{name}-{version}").exists():
+            command = [*pip, "download", "--no-deps", "--no-binary", name, "--dest", TOOLS, f"{name}=={version}"]
+            subprocess.run(command, check=True, timeout=300, stdout=subprocess.DEVNULL)
+            with tarfile.open(TOOLS / f"{name}-{version}.tar.gz") as sources:
+                sources.extractall(TOOLS, filter="data")
+    if not QUICK:
+        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", TOOLS, f"compatcanary@{CANARY}"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return python
+
+
+def run_generated(python, folder, base, tests):
+    """Runs the generated suite of a client, and returns for each part what passed, what ran and what failed."""
+    report, resources = TOOLS / "report.xml", "tests/api_resources/"
+    version = "/v1" if folder.startswith("openai") else ""
+    command = [python / "python", "-m", "pytest", "-p", "sdk_suite", "-p", "no:cacheprovider", "-n", "0", "-q", "--tb=no", "-W", "ignore", f"--junitxml={report}"]
+    command += ["-k", "not Async"] if QUICK else []
+    command += [resources + test for part in tests.values() for test in part]
+    variables = os.environ | {"TEST_API_BASE_URL": base + version, "SUITE_BASE": base + "/v1", "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"}
+    printed = subprocess.run(command, cwd=TOOLS / folder, env=variables, capture_output=True, text=True, timeout=900)
+    if printed.returncode not in (0, 1):
+        sys.exit(f"{folder}: the suite did not run\n{(printed.stdout + printed.stderr)[-2000:]}")
+    scores = {part: (0, 0, []) for part in tests}
+    for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
+        if case.find("skipped") is not None:
+            continue
+        file = case.get("classname").replace(".", "/").removeprefix(resources)
+        part = next(part for part, files in tests.items() if any(file.startswith(name.removesuffix(".py") + "/") for name in files))
+        fault = case.find("failure") if case.find("failure") is not None else case.find("error")
+        passed, ran, faults = scores[part]
+        if fault is not None:
+            faults.append(f"{file}.{case.get('name')}: {fault.get('message')[:200]}")
+        scores[part] = passed + (fault is None), ran + 1, faults
+    return scores
 
 
 def run_comply(comply, base, model, form):
@@ -117,38 +200,73 @@ def run_canary(canary, base, model):
     return report["score"], 100, faults
 
 
-def main():
-    comply, canary = install()
+def suites_of(python):
+    """Returns the suites that run on every kind of backend, by name."""
+    comply, canary = python / "llm-comply", TOOLS / "node_modules" / "compatcanary" / "src" / "cli.js"
     suites = {
         f"llm-comply {COMPLY}, Open Responses": lambda base, model: run_comply(comply, base, model, "open-responses"),
         f"llm-comply {COMPLY}, OpenAI chat": lambda base, model: run_comply(comply, base, model, "openai-chat"),
         f"llm-comply {COMPLY}, Anthropic": lambda base, model: run_comply(comply, base, model, "anthropic"),
-        f"CompatCanary {CANARY}": lambda base, model: run_canary(canary, base, model),
     }
-    passed = failed = 0
-    width = max(map(len, suites))
+    if not QUICK:
+        suites[f"CompatCanary {CANARY}"] = lambda base, model: run_canary(canary, base, model)
+    return suites
+
+
+class Table:
+    """Prints scores as they come, and counts them."""
+
+    def __init__(self, width):
+        self.width, self.passed, self.failed = width, 0, 0
+
+    def head(self, columns):
+        print(f"{'suite':{self.width}}  " + "  ".join(f"{column:>11}" for column in columns))
+
+    def row(self, name, columns, run):
+        cells, faults = [], []
+        for column in columns:
+            got, of, wrong = run(column)
+            cells.append(f"{got}/{of}")
+            faults += [f"  {column}: {fault}" for fault in wrong]
+            self.passed, self.failed = self.passed + (got == of), self.failed + (got != of)
+        print(f"{name:{self.width}}  " + "  ".join(f"{cell:>11}" for cell in cells), flush=True)
+        print(*faults, sep="\n", end="\n" if faults else "")
+
+
+def run_all(python, base):
+    suites = suites_of(python)
+    table = Table(max(map(len, suites)))
+    kinds = QUICK_KINDS if QUICK else list(KINDS)
+    table.head(kinds)
+    for name, run in suites.items():
+        table.row(name, kinds, lambda kind: run(base + "/v1", PREFIX + kind))
+    for name, version, tests in (("openai", OPENAI, OPENAI_TESTS), ("anthropic", ANTHROPIC, ANTHROPIC_TESTS)):
+        print()
+        table.head(tests)
+        scores = run_generated(python, f"{name}-{version}", base, tests)
+        table.row(f"{name} {version} (Python)", tests, lambda part: scores[part])
+    return table
+
+
+def main():
+    try:
+        python = install()
+    except (OSError, subprocess.SubprocessError) as failure:
+        print(f"the suites could not be installed: {failure}", file=sys.stderr)
+        sys.exit(CANNOT_INSTALL)
     with tempfile.TemporaryDirectory(prefix="patchbay-suites-") as folder:
         demo, address = start(["demo", "--traffic=false"], folder)
         try:
-            pathlib.Path(folder, "suites.yaml").write_text(configuration(backend_of(address)))
+            pathlib.Path(folder, "suites.yaml").write_text(configuration(backend_of(address), old_claudes(python)))
             gateway, base = start(["serve", "suites.yaml", "--data-dir", "data"], folder)
             try:
-                print(f"{'suite':{width}}  " + "  ".join(f"{kind:>9}" for kind in KINDS))
-                for name, run in suites.items():
-                    cells, faults = [], []
-                    for kind in KINDS:
-                        got, of, wrong = run(base + "/v1", PREFIX + kind)
-                        cells.append(f"{got}/{of}")
-                        faults += [f"  {kind}: {fault}" for fault in wrong]
-                        passed, failed = passed + (got == of), failed + (got != of)
-                    print(f"{name:{width}}  " + "  ".join(f"{cell:>9}" for cell in cells), flush=True)
-                    print(*faults, sep="\n", end="\n" if faults else "")
+                table = run_all(python, base)
             finally:
                 stop(gateway)
         finally:
             stop(demo)
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(failed > 0)
+    print(f"{table.passed} passed, {table.failed} failed")
+    sys.exit(table.failed > 0)
 
 
 if __name__ == "__main__":
