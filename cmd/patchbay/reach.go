@@ -87,8 +87,10 @@ func dialable(listen string) string {
 // ownGateway is the gateway on this machine with this configuration. Its certificate is
 // for the names by which others know it, and nothing secret is sent, so it is not
 // verified.
-func ownGateway(server config.Server) reachable {
-	addresses := managementAddresses(server)
+func ownGateway(server config.Server) reachable { return ownPlace(server, managementAddresses(server)) }
+
+// ownPlace is the gateway on this machine at one of its addresses.
+func ownPlace(server config.Server, addresses []string) reachable {
 	for _, address := range addresses {
 		// A socket asks for no certificate, which a port may do.
 		if path, isSocket := listening.SocketPath(address); isSocket {

@@ -106,8 +106,11 @@ type Engine struct {
 	jobs    map[string]*job
 	order   []*job // by whose turn it is
 	running map[target]int
-	total   int
-	halted  bool
+	// unsynced are the lines whose answers have come and are not kept yet. There are as
+	// many of them at most as may run, because a crash would lose them.
+	unsynced map[target]int
+	total    int // of both
+	halted   bool
 	// ended is what became of the lines that this process has run.
 	ended Counts
 }
@@ -120,7 +123,7 @@ func New(o Options) *Engine {
 	if o.Lease == 0 {
 		o.Lease = defaultLease
 	}
-	e := &Engine{o: o, holder: files.NewID(""), wake: make(chan struct{}, 1), jobs: map[string]*job{}, running: map[target]int{}}
+	e := &Engine{o: o, holder: files.NewID(""), wake: make(chan struct{}, 1), jobs: map[string]*job{}, running: map[target]int{}, unsynced: map[target]int{}}
 	e.base, e.quit = context.WithCancel(context.Background())
 	return e
 }

@@ -34,7 +34,7 @@ func (e *Engine) dispatch(ctx context.Context) time.Duration {
 				room = e.o.Runner.Room(t.endpoint, t.model)
 				rooms[t] = room
 			}
-			return e.running[t] < room
+			return e.running[t] < room && e.unsynced[t] < room
 		})
 		if p == nil {
 			idle++
@@ -45,7 +45,7 @@ func (e *Engine) dispatch(ctx context.Context) time.Duration {
 		}
 		idle = 0
 		t := target{j.endpoint, p.model}
-		e.running[t]++
+		count(e.running, t, 1)
 		e.total++
 		e.work.Go(func() { e.runLine(j, p, t) })
 	}
@@ -96,13 +96,12 @@ func (e *Engine) runLine(j *job, p *pending, t target) {
 		Owner: j.owner, Endpoint: t.endpoint, Body: p.body, Batch: j.id, CustomID: p.customID,
 	})
 	e.mu.Lock()
-	if e.running[t]--; e.running[t] == 0 {
-		delete(e.running, t)
-	}
-	e.total--
+	count(e.running, t, -1)
+	count(e.unsynced, t, 1)
 	e.mu.Unlock()
 	e.nudge()
 	defer j.landed()
+	defer e.landed(t)
 	if p.chunk.ctx.Err() != nil && (answer.Status < 200 || answer.Status >= 300) {
 		return // it runs again, here or elsewhere
 	}
@@ -113,6 +112,21 @@ func (e *Engine) runLine(j *job, p *pending, t target) {
 	if j.keep(p, answer) {
 		j.ended(p, answer)
 	}
+}
+
+func count(all map[target]int, t target, more int) {
+	if all[t] += more; all[t] == 0 {
+		delete(all, t)
+	}
+}
+
+// landed notes that the answer of a line is kept, or is not there.
+func (e *Engine) landed(t target) {
+	e.mu.Lock()
+	count(e.unsynced, t, -1)
+	e.total--
+	e.mu.Unlock()
+	e.nudge()
 }
 
 // landed notes that a line runs no more.

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func newBatches(env []string, stdout, stderr io.Writer) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "batches",
+		Short: "Submit files of requests, follow them, and fetch their results",
+		Long: `Submits a file of requests that a running gateway works through in slots that nobody
+else needs (batches.enabled), shows how far it is, and fetches the results.
+
+` + batchPlaces,
+		Example: `  patchbay batches submit prompts.txt --model qwen3
+  patchbay batches follow --output answers.jsonl
+  patchbay batches list`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newBatchesSubmit(env, stdout), newBatchesFollow(env, stdout, stderr), newBatchesResults(env, stdout), newBatchesList(env, stdout), newBatchesCancel(env, stdout))
+	return cmd
+}
+
+const batchPlaces = `The gateway is the one that serve would run with the same flags on this machine, or
+the one of --url. Where keys are needed, --key or PATCHBAY_KEY is an API key.`
+
+// batchFlags name a running gateway and the key with which it is asked.
+type batchFlags struct {
+	settingFlags
+	trust    trustFlags
+	url, key string
+}
+
+func (f *batchFlags) register(cmd *cobra.Command, env []string) {
+	f.settingFlags.env = env
+	f.settingFlags.register(cmd)
+	f.trust.register(cmd)
+	cmd.Flags().StringVar(&f.url, "url", "", "address of the gateway, such as http://127.0.0.1:8080, in place of the one that serve would listen on")
+	cmd.Flags().StringVar(&f.key, "key", "", "API key (default $PATCHBAY_KEY)")
+	for _, other := range []string{"config", "listen", "data-dir", "set"} {
+		cmd.MarkFlagsMutuallyExclusive("url", other)
+	}
+}
+
+// gateway returns the gateway that the flags name.
+func (f *batchFlags) gateway() (*batchClient, error) {
+	var at reachable
+	if f.url == "" {
+		loaded, err := f.load()
+		if err != nil {
+			return nil, err
+		}
+		at = ownPlace(loaded.Document.Server, loaded.Document.Server.Listen)
+	} else {
+		var err error
+		if at, err = gatewayAddress(&f.settingFlags, f.url); err != nil {
+			return nil, err
+		}
+	}
+	key := cmp.Or(f.key, variable(f.env, "PATCHBAY_KEY"))
+	if key != "" && at.transport.TLSClientConfig != nil {
+		at.transport.TLSClientConfig.InsecureSkipVerify = false
+	}
+	if err := f.trust.apply(at.transport); err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	return &batchClient{remoteOver(at, key)}, nil
+}
+
+func newBatchesSubmit(env []string, stdout io.Writer) *cobra.Command {
+	var flags batchFlags
+	var endpoint, model, window, system string
+	cmd := &cobra.Command{
+		Use:   "submit FILE",
+		Short: "Upload a file and make a batch of it",
+		Long: `Uploads a file and makes a batch of it. Each line is a request as OpenAI's batches
+have it (custom_id, method, url, body). With --model each line is a prompt in plain
+text, of which a chat is made; its custom_id is the number of the line.
+
+` + batchPlaces,
+		Example: `  patchbay batches submit requests.jsonl
+  patchbay batches submit requests.jsonl --endpoint /v1/embeddings
+  patchbay batches submit prompts.txt --model qwen3 --system "Answer in one word."`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (model != "" || system != "") && (model == "" || endpoint != defaultEndpoint) {
+				return &exitError{exitUsage, errors.New("--system needs --model, which makes chats: it has no other --endpoint")}
+			}
+			g, err := flags.gateway()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := untilSignal(cmd.Context())
+			defer cancel()
+			content, err := os.Open(args[0])
+			if err != nil {
+				return failed(err)
+			}
+			defer func() { _ = content.Close() }()
+			from := io.Reader(content)
+			if model != "" {
+				from = newPromptReader(content, model, system)
+			}
+			made, err := g.submit(ctx, filepath.Base(args[0]), from, endpoint, window)
+			if err != nil {
+				return failed(err)
+			}
+			fmt.Fprintf(stdout, "%s\n", made.ID)
+			return nil
+		},
+	}
+	flags.register(cmd, env)
+	cmd.Flags().StringVar(&endpoint, "endpoint", defaultEndpoint, "where the requests go: /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses")
+	cmd.Flags().StringVar(&model, "model", "", "make a chat with this model of each line")
+	cmd.Flags().StringVar(&system, "system", "", "with --model: what stands before each prompt")
+	cmd.Flags().StringVar(&window, "window", "24h", "the time in which the batch is to end")
+	return cmd
+}
+
+const defaultEndpoint = "/v1/chat/completions"
+
+func newBatchesFollow(env []string, stdout, stderr io.Writer) *cobra.Command {
+	var flags batchFlags
+	var output string
+	cmd := &cobra.Command{
+		Use:   "follow [ID]",
+		Short: "Show how far a batch is until it ends",
+		Long: `Shows how far a batch is, the newest if none is named, until it ends. With --output
+its results are then fetched.
+
+` + batchPlaces,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g, err := flags.gateway()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := untilSignal(cmd.Context())
+			defer cancel()
+			ended, err := g.follow(ctx, args, newBatchBar(stderr))
+			if err != nil {
+				return failed(err)
+			}
+			fmt.Fprintf(stdout, "%s is %s: %s\n", ended.ID, ended.Status, ended.counts())
+			for _, fault := range ended.Errors.Data {
+				fmt.Fprintf(stdout, "  line %d: %s\n", fault.Line, fault.Message)
+			}
+			if output != "" {
+				if err := g.save(ctx, ended, output, stdout); err != nil {
+					return failed(err)
+				}
+			}
+			if ended.Status != "completed" {
+				return failed(errors.New("the batch was not completed"))
+			}
+			return nil
+		},
+	}
+	flags.register(cmd, env)
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file for the results")
+	return cmd
+}
+
+func newBatchesResults(env []string, stdout io.Writer) *cobra.Command {
+	var flags batchFlags
+	var output string
+	cmd := &cobra.Command{
+		Use:   "results [ID]",
+		Short: "Fetch the results of a batch",
+		Long: `Fetches the results of a batch that has ended, the newest if none is named: first the
+answers, then the errors, each in a line with its custom_id.
+
+` + batchPlaces,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g, err := flags.gateway()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := untilSignal(cmd.Context())
+			defer cancel()
+			b, err := g.find(ctx, args)
+			if err != nil {
+				return failed(err)
+			}
+			if !b.hasEnded() {
+				return failed(fmt.Errorf("%s is %s and has no results yet; patchbay batches follow waits for them", b.ID, b.Status))
+			}
+			if output == "" {
+				return failed(g.writeResults(ctx, b, stdout))
+			}
+			return failed(g.save(ctx, b, output, stdout))
+		},
+	}
+	flags.register(cmd, env)
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file for the results (default: standard output)")
+	return cmd
+}
+
+func newBatchesList(env []string, stdout io.Writer) *cobra.Command {
+	var flags batchFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List batches, the newest first",
+		Long:  "Lists the newest hundred batches that the key sees.\n\n" + batchPlaces,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			g, err := flags.gateway()
+			if err != nil {
+				return err
+			}
+			all, err := g.list(cmd.Context(), 100)
+			if err != nil {
+				return failed(err)
+			}
+			if asJSON {
+				return writeJSON(stdout, all)
+			}
+			table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "ID\tSTATE\tCREATED\tENDPOINT\tREQUESTS")
+			for _, b := range all {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", b.ID, b.Status, time.Unix(b.CreatedAt, 0).Format(time.DateTime), b.Endpoint, b.counts())
+			}
+			return table.Flush()
+		},
+	}
+	flags.register(cmd, env)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newBatchesCancel(env []string, stdout io.Writer) *cobra.Command {
+	var flags batchFlags
+	cmd := &cobra.Command{
+		Use:   "cancel ID",
+		Short: "Stop a batch; what was done is kept",
+		Long:  "Stops a batch. Requests that run end, and what was done is kept.\n\n" + batchPlaces,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g, err := flags.gateway()
+			if err != nil {
+				return err
+			}
+			var b submitted
+			if err := g.call(cmd.Context(), http.MethodPost, "/v1/batches/"+args[0]+"/cancel", nil, "", &b); err != nil {
+				return failed(err)
+			}
+			fmt.Fprintf(stdout, "%s is %s: %s\n", b.ID, b.Status, b.counts())
+			return nil
+		},
+	}
+	flags.register(cmd, env)
+	return cmd
+}
+
+// newBatchBar returns what draws how far a batch is on a terminal, and elsewhere writes a
+// line when its state changes.
+func newBatchBar(to io.Writer) func(submitted) {
+	f, isFile := to.(interface{ Fd() uintptr })
+	if isFile && term.IsTerminal(int(f.Fd())) {
+		return func(b submitted) {
+			done, total := b.Counts.Completed+b.Counts.Failed, max(b.Counts.Total, 1)
+			fmt.Fprintf(to, "\r\x1b[K[%-40s] %3d %%  %s%s", strings.Repeat("=", done*40/total), done*100/total, b.counts(), b.left(time.Now()))
+			if b.hasEnded() {
+				fmt.Fprint(to, "\r\x1b[K")
+			}
+		}
+	}
+	last := ""
+	return func(b submitted) {
+		if b.Status != last {
+			last = b.Status
+			fmt.Fprintf(to, "%s: %s\n", b.Status, b.counts())
+		}
+	}
+}
+
+// promptReader reads prompts, one in each line, as requests.
+type promptReader struct {
+	lines         *bufio.Scanner
+	model, system string
+	number        int
+	rest          []byte // of the request that is being read
+}
+
+func newPromptReader(from io.Reader, model, system string) *promptReader {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 32<<20)
+	return &promptReader{lines: lines, model: model, system: system}
+}
+
+// Read reads requests.
+func (p *promptReader) Read(to []byte) (int, error) {
+	for len(p.rest) == 0 {
+		if !p.lines.Scan() {
+			return 0, cmp.Or(p.lines.Err(), io.EOF)
+		}
+		p.number++
+		if text := strings.TrimSpace(strings.TrimPrefix(p.lines.Text(), "\ufeff")); text != "" {
+			p.rest = promptLine(p.number, p.model, p.system, text)
+		}
+	}
+	n := copy(to, p.rest)
+	p.rest = p.rest[n:]
+	return n, nil
+}
+
+var errNoBatch = errors.New("there is no batch; patchbay batches submit makes one")
+
+// follow asks how far a batch is until it ends.
+func (c *batchClient) follow(ctx context.Context, args []string, show func(submitted)) (submitted, error) {
+	b, err := c.find(ctx, args)
+	for err == nil {
+		show(b)
+		if b.hasEnded() {
+			return b, nil
+		}
+		select {
+		case <-ctx.Done():
+			return b, errors.New("interrupted; the batch goes on")
+		case <-time.After(time.Second):
+		}
+		b, err = c.find(ctx, []string{b.ID})
+	}
+	return b, err
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
+)
+
+// docs/batches.md works from an empty folder with a configuration, with a model server where
+// the page has an Ollama.
+func TestANightsWork(t *testing.T) {
+	t.Parallel()
+	ollama := modelServer(t, "qwen2.5:7b")
+	address := storetest.FreeAddress(t)
+	s := newShell(t)
+	gatewaytest.WriteFile(t, filepath.Join(s.dir, "patchbay.yaml"), "server: {listen: '"+address+"', data-dir: data}\nservices: {chat: {instances: [{name: 'qwen2.5:7b', base-url: '"+ollama.URL()+"'}]}}\n")
+	gatewaytest.WriteFile(t, filepath.Join(s.dir, "prompts.txt"), "What is one?\n\nWhat is two?\r\nWhat is \"three\"?")
+	commands := commandsOf(t, "docs/batches.md", "test=TestANightsWork")
+	if len(commands) != 1 {
+		t.Fatalf("the page has %d blocks", len(commands))
+	}
+	// What runs in the background writes elsewhere and ends with the script; it is waited for.
+	script := strings.Replace(commands[0], "batches.enabled=true &", `batches.enabled=true 2>serve.log &
+trap "kill $!; wait $!" EXIT
+until curl http://`+address+`/actuator/health >/dev/null 2>&1; do :; done`, 1)
+	output := s.run(script)
+	for _, want := range []string{"batch_", "is completed: 3 of 3", "the results are in answers.jsonl"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("the commands did not write %s:\n%s", want, output)
+		}
+	}
+	var ids []string
+	for line := range strings.Lines(string(gatewaytest.ReadFile(t, filepath.Join(s.dir, "answers.jsonl")))) {
+		var answer struct {
+			CustomID string `json:"custom_id"`
+			Response struct {
+				Status int `json:"status_code"`
+			} `json:"response"`
+		}
+		if err := json.Unmarshal([]byte(line), &answer); err != nil || answer.Response.Status != 200 {
+			t.Errorf("an answer is %s: %v", line, err)
+		}
+		ids = append(ids, answer.CustomID)
+	}
+	if !slices.Equal(ids, []string{"line-1", "line-3", "line-4"}) {
+		t.Errorf("there are answers to %v", ids)
+	}
+}
+
+// TestBatchesSurviveKill kills the gateway again and again while a batch runs. In the end every
+// line has one answer, and no line was sent again whose answer had been counted before a kill.
+func TestBatchesSurviveKill(t *testing.T) {
+	t.Parallel()
+	const lines = 60
+	backend := gatewaytest.StartBackend(t)
+	args := []string{
+		"--data-dir", t.TempDir(), "--set", "batches.enabled=true", "--set", "log.access=false",
+		"--set", "services.chat.instances=[{name: m, base-url: '" + backend.URL() + "'}]",
+	}
+	var text strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&text, "prompt number %d.\n", i)
+	}
+	file := filepath.Join(t.TempDir(), "prompts.txt")
+	gatewaytest.WriteFile(t, file, text.String())
+	verb := func(c *child, args ...string) string {
+		t.Helper()
+		var out, errs strings.Builder
+		if code := run(append(append([]string{"batches"}, args...), "--url", c.url()), nil, &out, &errs); code != exitOK {
+			t.Fatalf("%v: %d %s", args, code, errs.String())
+		}
+		return strings.TrimSpace(out.String())
+	}
+	c := serving(t, args...)
+	id := verb(c, "submit", file, "--model", "m")
+	for round := range killRounds(5) {
+		gatewaytest.Eventually(t, "lines end", func() bool { return countOf(t, c, id) >= min(8*(round+1), lines) })
+		c.kill()
+		c = serving(t, args...)
+	}
+	if ended := verb(c, "follow", id); !strings.Contains(ended, fmt.Sprintf("completed: %d of %d", lines, lines)) {
+		t.Fatal(ended)
+	}
+	results := verb(c, "results", id)
+	for i := range lines {
+		if n := strings.Count(results, fmt.Sprintf(`"custom_id":"line-%d",`, i+1)); n != 1 {
+			t.Errorf("line %d has %d answers", i+1, n)
+		}
+	}
+	// At each kill two lines ran at most, and two had answers that were not synced. They
+	// alone may run again.
+	if sent := len(backend.Requests()); sent > lines+4*killRounds(5) {
+		t.Errorf("the backend got %d requests for %d lines and %d kills", sent, lines, killRounds(5))
+	}
+}
+
+// countOf returns how many lines of a batch have ended.
+func countOf(t *testing.T, c *child, id string) int {
+	t.Helper()
+	var b submitted
+	if err := json.Unmarshal([]byte(c.ask("GET", "/v1/batches/"+id, "").Succeeds(t).Body), &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Counts.Completed + b.Counts.Failed
+}
