@@ -60,6 +60,8 @@ var packageOrder = []string{
 	"internal/answers/redisanswers",
 	"internal/cluster/registry",
 	"internal/documents",
+	"internal/documents/documentstest",
+	"internal/documents/pgdocuments",
 	"internal/files",
 	"internal/batches",
 	"internal/access",

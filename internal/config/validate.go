@@ -38,6 +38,9 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 		}
 	}
 	d.checkProcessMemory(problems.under("processes"))
+	if d.Batches.Enabled && d.Store.Config != "" && d.Files.Folder == "" {
+		problems.under("files")("folder", "gateways that share their configuration (store.config) need a folder for batches that all of them reach")
+	}
 	return problems
 }
 

@@ -114,7 +114,7 @@ func (k kept) now(now time.Time) Document {
 
 // Put stores a document and returns its new version.
 func (l *Local) Put(_ context.Context, doc Document) (int64, error) {
-	if err := checkName(doc.Kind, doc.ID); err != nil {
+	if err := CheckName(doc.Kind, doc.ID); err != nil {
 		return 0, err
 	}
 	l.mu.Lock()
@@ -221,8 +221,8 @@ func (l *Local) List(_ context.Context, q Query) ([]Document, error) {
 	return found, nil
 }
 
-// checkName returns an error for a name that cannot be that of a file.
-func checkName(kind, id string) error {
+// CheckName returns an error for names that a document cannot have.
+func CheckName(kind, id string) error {
 	const longest = 100
 	foreign := func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("-_", r)

@@ -1,7 +1,8 @@
 package gateway
 
 import (
-	"errors"
+	"fmt"
+	"log/slog"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/batches"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/documents"
+	"github.com/patchbay-ai/patchbay/internal/documents/pgdocuments"
 	"github.com/patchbay-ai/patchbay/internal/files"
 	"github.com/patchbay-ai/patchbay/internal/seal"
 	"github.com/patchbay-ai/patchbay/internal/web/batching"
@@ -23,6 +25,7 @@ type batchWork struct {
 	runner   *batching.Runner
 	settings atomic.Pointer[batches.Settings]
 	bounds   atomic.Pointer[files.Settings]
+	close    func()
 }
 
 // set changes how large files and batches may be.
@@ -32,20 +35,15 @@ func (b *batchWork) set(doc *config.Document) {
 	b.bounds.Store(&bounds)
 }
 
-// errBatchesShared says why a gateway does not start.
-var errBatchesShared = errors.New("batches.enabled: gateways that share their configuration (store.config) cannot share batches; turn them off")
-
-// openBatches opens the files and batches, if they are on.
-func (g *Gateway) openBatches(unified *v1.API) error {
+// openBatches opens the files and batches, if they are on. Gateways that share their
+// configuration share them too.
+func (g *Gateway) openBatches(unified *v1.API, opened *cleanups) error {
 	doc := g.Document
-	b := new(batchWork)
+	b := &batchWork{close: func() {}}
 	b.set(doc)
 	g.batches = b
 	if !doc.Batches.Enabled {
 		return nil
-	}
-	if doc.Store.Config != "" {
-		return errBatchesShared
 	}
 	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
 	if err != nil {
@@ -55,24 +53,44 @@ func (g *Gateway) openBatches(unified *v1.API) error {
 	if folder == "" {
 		folder = filepath.Join(doc.Server.DataDir, "batches")
 	}
-	docs, err := documents.OpenDir(filepath.Join(folder, "documents"), g.log)
+	isShared := doc.Store.Config != ""
+	docs, leases, err := b.openDocuments(doc, folder, g.log)
 	if err != nil {
 		return err
 	}
+	opened.add(b.close)
 	b.files, err = files.Open(files.Options{
-		Documents: docs, Folder: filepath.Join(folder, "contents"), Keys: keys, Settings: func() files.Settings { return *b.bounds.Load() }, Log: g.log,
+		Documents: docs, Folder: filepath.Join(folder, "contents"), Keys: keys, Settings: func() files.Settings { return *b.bounds.Load() }, Log: g.log, IsShared: isShared,
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("files.folder: %w", err)
 	}
 	b.runner = batching.NewRunner(unified, g.keys(), g.Current)
 	b.engine = batches.New(batches.Options{
-		Documents: docs, Leases: documents.NewMemory(), Files: b.files, Folder: filepath.Join(folder, "answers"), Keys: keys,
+		Documents: docs, Leases: leases, Files: b.files, Folder: filepath.Join(folder, "answers"), Keys: keys,
 		Settings:    func() batches.Settings { return *b.settings.Load() },
 		LongestLine: g.longestLine, Retention: func() time.Duration { return b.bounds.Load().Retention.Std() },
-		Runner: b.runner, Log: g.log,
+		Runner: b.runner, Log: g.log, IsShared: isShared,
 	})
 	return nil
+}
+
+// openDocuments opens where batches are described and leased. A gateway that is alone keeps
+// no leases beyond its own life.
+func (b *batchWork) openDocuments(doc *config.Document, folder string, log *slog.Logger) (docs, leases documents.Store, err error) {
+	if doc.Store.Config == "" {
+		local, err := documents.OpenDir(filepath.Join(folder, "documents"), log)
+		if err != nil {
+			return nil, nil, fmt.Errorf("files.folder: %w", err)
+		}
+		return local, documents.NewMemory(), nil
+	}
+	shared, err := pgdocuments.New(doc.Store.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	b.close = shared.Close
+	return shared, shared, nil
 }
 
 func (g *Gateway) longestLine() int64 { return int64(g.Current.Load().Limits.JSONBody) }

@@ -308,7 +308,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.sockets = socket.New(socket.Options{
 		Current: g.Current, Keys: g.keys(), TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Log: g.log,
 	})
-	if err := g.openBatches(api); err != nil {
+	if err := g.openBatches(api, opened); err != nil {
 		return err
 	}
 	management := manage.New(manage.Options{
@@ -544,6 +544,7 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.sharing.Wait()
 		g.answers.close()
 		g.closeCache()
+		g.batches.close()
 		if err := g.Store.Close(); err != nil {
 			g.log.Error("closing the store", "error", err)
 		}

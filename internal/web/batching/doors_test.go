@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 
 const on = "batches: {enabled: true}\n"
@@ -329,5 +330,38 @@ func TestMessageBatches(t *testing.T) {
 	r.Do("DELETE", path+"/"+id, "").Succeeds(t)
 	if status := r.Do("GET", path+"/"+id, "").Status; status != 404 {
 		t.Errorf("a batch that was deleted is there: %d", status)
+	}
+}
+
+func TestThreeGatewaysShareBatches(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.StartBackend(t)
+	yaml := "batches: {enabled: true}\nfiles: {folder: " + gatewaytest.Quote(t.TempDir()) + "}\nstore: {config: '" + storetest.Postgres(t).URL + "'}\n" + gatewaytest.PoolYAML(backend)
+	var gateways []*gatewaytest.Gateway
+	for range 3 {
+		gateways = append(gateways, gatewaytest.Start(t, yaml))
+	}
+	const total = 120
+	var lines []string
+	for i := range total {
+		lines = append(lines, line(fmt.Sprint("l", i), "m"))
+	}
+	id := submit(t, gateways[0], upload(t, gateways[0], strings.Join(lines, "\n")), "/v1/chat/completions")
+	b := ended(t, gateways[1], "/v1/batches/"+id)
+	if b.Status != "completed" || b.Counts.Completed != total {
+		t.Fatalf("the batch is %+v", b)
+	}
+	output := content(t, gateways[2], b.Output)
+	for i := range total {
+		if n := strings.Count(output, fmt.Sprintf(`"custom_id":"l%d",`, i)); n != 1 {
+			t.Errorf("line %d has %d answers", i, n)
+		}
+	}
+	if n := len(backend.Requests()); n != total {
+		t.Errorf("the backend got %d requests for %d lines", n, total)
+	}
+	gateways[1].Do("DELETE", "/v1/files/"+b.Output, "").Succeeds(t)
+	if status := gateways[2].Do("GET", "/v1/files/"+b.Output, "").Status; status != 404 {
+		t.Errorf("a file that was deleted at another gateway is there: %d", status)
 	}
 }
