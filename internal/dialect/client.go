@@ -3,6 +3,7 @@ package dialect
 import (
 	"bytes"
 	"io"
+	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -22,6 +23,14 @@ type Client struct {
 	// Events writes a streamed answer for the client. The stream must not read the request
 	// later, because its memory is used again.
 	Events func(req *schema.Request, from Deltas) *Stream
+
+	// Frame is how streams are kept alive and broken off that no backend has begun for this
+	// client, such as those from a cache: its Filler, Ping and Failure; nil means as those of
+	// the unified API.
+	Frame *Stream
+	// Turn is how requests become those of another door, for doors that ask for no chat; nil
+	// for all others. Reply and Events are not asked then.
+	Turn *Turn
 
 	// MustTranslate insists on a translation although the backend speaks the dialect of the
 	// door: the request names what only this gateway knows.
@@ -47,12 +56,26 @@ func (c *Client) For(copied *schema.Request) *Client {
 	return c.Again(copied)
 }
 
+// Turn is how the requests of one door are put to backends as those of another door, whose
+// service type is the same, and how the answers become those of the first.
+type Turn struct {
+	Door schema.Door
+	// Request makes the request of the other door.
+	Request func(req *schema.Request) (*schema.Request, error)
+	// Reply writes a whole answer, given one of the other door, for the client.
+	Reply func(req *schema.Request, answer []byte, reply *Reply) error
+	// Events does the same with a streamed answer; nil where none is streamed. The stream
+	// must not read the request later.
+	Events func(req *schema.Request, from *Stream) *Stream
+}
+
 // Speaker puts the requests of one door to a backend and reads the answers: with the
 // functions of the backend's dialect alone where the door has that dialect, and else by
 // translating.
 type Speaker struct {
 	*Adapter
 	client *Client // nil where nothing is translated
+	turn   *Turn   // nil where requests stay those of their door
 	// passes says that requests are passed on although answers are translated.
 	passes bool
 	sent   *chat.Transcript // of what a stream sends; nil for none
@@ -71,6 +94,11 @@ func (t *Target) ForDoor(door schema.Door, client *Client) (*Target, Speaker) {
 	}
 	if client == nil {
 		return t, Speaker{Adapter: unsupported}
+	}
+	if client.Turn != nil {
+		target, speaker := t.ForDoor(client.Turn.Door, nil)
+		speaker.turn = client.Turn
+		return target, speaker
 	}
 	return t, Speaker{Adapter: t.Adapter, client: client}
 }
@@ -96,7 +124,7 @@ func (t *Target) RefuseDoor(door schema.Door) error {
 // been admitted.
 func (t *Target) RefuseRequest(req *schema.Request, client *Client) error {
 	_, speaker := t.ForDoor(req.Door, client)
-	if speaker.client != nil {
+	if speaker.client != nil || speaker.turn != nil {
 		return nil
 	}
 	return speaker.Adapter.refuse(req)
@@ -113,6 +141,16 @@ func (a *Adapter) refuse(req *schema.Request) error {
 // Call writes a request in the backend's dialect. One that is translated is read once for
 // all its attempts.
 func (s Speaker) Call(req *schema.Request, to *Target, call *wire.Call) error {
+	if s.turn != nil {
+		other, turned, err := s.turned(req)
+		if err != nil {
+			return err
+		}
+		if err := other.Adapter.refuse(turned); err != nil {
+			return err
+		}
+		return other.Call(turned, to, call)
+	}
 	if s.client != nil && !s.passes {
 		if _, err := req.Chat(); err != nil {
 			return err
@@ -122,6 +160,12 @@ func (s Speaker) Call(req *schema.Request, to *Target, call *wire.Call) error {
 		}
 	}
 	return s.Adapter.Call(req, to, call)
+}
+
+// turned returns a request as one of the other door, and how that is put to the backend.
+func (s Speaker) turned(req *schema.Request) (Speaker, *schema.Request, error) {
+	turned, err := req.Turned(s.turn.Request)
+	return Speaker{Adapter: s.Adapter}, turned, err
 }
 
 // writer returns what writes answers for the client, nil if they are passed on.
@@ -135,6 +179,16 @@ func (s Speaker) writer() *Client {
 // Reply reads a whole answer. One that is translated and becomes a stream is left to
 // Split.
 func (s Speaker) Reply(req *schema.Request, answer Answer, reply *Reply) error {
+	if s.turn != nil {
+		other, turned, err := s.turned(req)
+		if err == nil {
+			err = other.Reply(turned, answer, reply)
+		}
+		if err != nil || req.Stream {
+			return err
+		}
+		return s.turn.Reply(req, slices.Concat(reply.Segments...), reply)
+	}
 	writer := s.writer()
 	if writer == nil {
 		return s.Adapter.Reply(req, answer, reply)
@@ -161,6 +215,16 @@ func (s Speaker) Streams() bool { return s.Adapter.Events != nil || s.DecodeStre
 
 // Events reads a streamed answer, nil where the backend gives none.
 func (s Speaker) Events(req *schema.Request, body io.Reader) *Stream {
+	if s.turn != nil {
+		other, turned, err := s.turned(req)
+		if err != nil { // it was made for the call
+			return nil
+		}
+		if s.sent != nil {
+			s.sent.Forbid("it is that of another endpoint")
+		}
+		return s.turn.Events(req, other.Events(turned, body))
+	}
 	if writer := s.writer(); writer != nil {
 		from := s.DecodeStream(req, body)
 		if s.sent != nil {
@@ -190,6 +254,17 @@ func (s Speaker) record(stream *Stream) {
 // Split makes a stream of a whole answer where the client asked for events and the backend
 // answered at once. It returns nil where the client gets the answer as it is.
 func (s Speaker) Split(req *schema.Request, reply *Reply) (*Stream, error) {
+	if s.turn != nil {
+		other, turned, err := s.turned(req)
+		if err != nil || !req.Stream {
+			return nil, err
+		}
+		stream, err := other.Split(turned, reply)
+		if err != nil || stream == nil {
+			return nil, err
+		}
+		return s.turn.Events(req, stream), nil
+	}
 	writer := s.writer()
 	if writer == nil {
 		if s.Adapter.Split == nil {

@@ -71,6 +71,11 @@ type Stream struct {
 	IsComplete func() bool
 	// Ping is the event that is sent after a silence; nil means a comment.
 	Ping []byte
+	// ContentType is that of a stream of something else than server-sent events, and Filler
+	// what may stand between its parts without a meaning: it is sent in place of comments,
+	// also where clients take no comments. Both are empty for all other streams.
+	ContentType string
+	Filler      []byte
 	// Failure returns the events that end an answer which is not complete. Nothing is sent
 	// after them.
 	Failure func(known *schema.Error, requestID string) []byte

@@ -26,7 +26,7 @@ func (s *Stream) CanResume() bool {
 // It returns false where the backend's answers cannot be read for that.
 func (s Speaker) Resuming(stream *Stream, join func(Deltas) Deltas) (Speaker, bool) {
 	resumer, ok := stream.Events.(Resumer)
-	if !ok || s.Decode == nil || s.DecodeStream == nil {
+	if !ok || s.turn != nil || s.Decode == nil || s.DecodeStream == nil {
 		return s, false
 	}
 	s.passes = s.client == nil

@@ -17,7 +17,7 @@ var unified = &Client{Reply: replyUnified, Events: eventsUnified}
 // replyUnified writes an answer as a completion.
 func replyUnified(req *schema.Request, answer *chat.Answer, reply *Reply) error {
 	w := jsonwrite.Writer{Out: reply.Room(answer.Size())}
-	answer.Write(&w, req.Body.Root().Get("model").Raw())
+	answer.Write(&w, req.ModelJSON())
 	reply.Set(w.Out)
 	return nil
 }
@@ -25,7 +25,7 @@ func replyUnified(req *schema.Request, answer *chat.Answer, reply *Reply) error 
 // eventsUnified writes deltas as chunks of a completion.
 func eventsUnified(req *schema.Request, from Deltas) *Stream {
 	return &Stream{Events: &unifiedEvents{
-		from: from, model: bytes.Clone(req.Body.Root().Get("model").Raw()), includeUsage: req.IncludeUsage,
+		from: from, model: bytes.Clone(req.ModelJSON()), includeUsage: req.IncludeUsage,
 	}}
 }
 

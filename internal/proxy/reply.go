@@ -224,7 +224,7 @@ func (r *reply) Usage() schema.Usage {
 func (r *reply) Form() Form {
 	switch {
 	case r.events != nil:
-		return Form{ContentType: cmp.Or(r.plain.ContentType, TypeEvents), Length: -1, Events: true, Framed: r.isFramed()}
+		return Form{ContentType: cmp.Or(r.plain.ContentType, r.events.ContentType, TypeEvents), Length: -1, Events: true, Framed: r.isFramed()}
 	case r.binary:
 		return Form{ContentType: r.plain.ContentType, Length: -1}
 	}

@@ -114,7 +114,11 @@ func (r *run) beginBody(to Sink) body {
 	r.Record.Streamed = form.Length < 0
 	head := Head{ContentType: form.ContentType, Length: form.Length, Events: form.Events}
 	if form.Events {
-		out := newEventWriter(to, form.Framed, r.reply.events, r.proxy.silence, &r.proxy.buffers)
+		from := r.reply.events
+		if from == nil && r.Client != nil {
+			from = r.Client.Frame
+		}
+		out := newEventWriter(to, form.Framed, from, r.proxy.silence, &r.proxy.buffers)
 		out.requestID = r.Caller.RequestID
 		head.Probe = out.probe
 		to.Head(head)
@@ -211,9 +215,11 @@ type eventWriter struct {
 	silence time.Duration
 	buffers *sync.Pool // of *[]byte
 	// failure writes the events of an error where the dialect has its own, ping is what
-	// is sent after a silence, and requestID is what clients are told with an error.
+	// is sent after a silence, filler what is sent in place of comments where there are
+	// none, and requestID is what clients are told with an error.
 	failure   func(known *schema.Error, requestID string) []byte
 	ping      []byte
+	filler    []byte
 	requestID string
 
 	mu   sync.Mutex
@@ -235,6 +241,9 @@ func newEventWriter(to Sink, framed bool, from *dialect.Stream, silence time.Dur
 		e.failure = from.Failure
 		if from.Ping != nil {
 			e.ping = from.Ping
+		}
+		if from.Filler != nil {
+			e.ping, e.filler = from.Filler, from.Filler
 		}
 	}
 	return e
@@ -334,10 +343,13 @@ func (e *eventWriter) fail(known *schema.Error) error {
 	return e.err
 }
 
-// say adds a comment to the buffer.
+// say adds a comment to the buffer, if the stream can have comments.
 func (e *eventWriter) say(comment string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.filler != nil {
+		return
+	}
 	e.borrow()
 	e.buf = append(e.buf, comment...)
 }
@@ -397,7 +409,11 @@ func (e *eventWriter) probe() {
 		return
 	}
 	e.borrow()
-	e.buf = append(e.buf, keepAlive...)
+	if e.filler != nil {
+		e.buf = append(e.buf, e.filler...)
+	} else {
+		e.buf = append(e.buf, keepAlive...)
+	}
 	e.send()
 }
 

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
 
 // Request is a unified request that passed validation. It keeps the body as it
@@ -19,6 +21,9 @@ type Request struct {
 	Door  Door
 	Model []byte
 	User  []byte
+	// PathModel is the model that the path of the request names; empty where that stands in
+	// the body.
+	PathModel string
 	// Stream says that the caller wants the answer as an event stream, and
 	// IncludeUsage that it wants the usage in it.
 	Stream       bool
@@ -43,6 +48,8 @@ type Request struct {
 	// Passed is told the id of an answer that a backend keeps and that is passed on;
 	// nil where nobody wants to know.
 	Passed func(id string)
+	// Came is when the request came, for doors whose answers say how long they took.
+	Came time.Time
 	// Uncounted says that the request is no use of a model, so that neither the ledger
 	// nor a limit counts it.
 	Uncounted bool
@@ -53,6 +60,7 @@ type Request struct {
 	isRead bool           // by Chat, which may have failed
 	failed error
 	begun  *Continuation
+	turned *Request // what Turned has made
 }
 
 // Reset makes r ready for reuse and lets go of the body.
@@ -67,7 +75,7 @@ func (r *Request) Reset() {
 func (r *Request) Copy(reserve func(bytes int) error) *Request {
 	c := *r
 	c.Body.Reserve = reserve
-	c.chat, c.isRead, c.failed = nil, false, nil
+	c.chat, c.isRead, c.failed, c.turned = nil, false, nil, nil
 	return &c
 }
 
@@ -131,6 +139,31 @@ func (r *Request) readChat() (err error) {
 		return r.chat.ReadPrompts(room, r.Field("prompt"))
 	}
 	return r.chat.Read(room)
+}
+
+// Turned returns the request as one of another door, which make makes of it. That is done
+// once, however often it is asked for.
+func (r *Request) Turned(make func(*Request) (*Request, error)) (*Request, error) {
+	if r.turned != nil {
+		return r.turned, nil
+	}
+	if err := r.ReserveTranslation(); err != nil {
+		return nil, err
+	}
+	turned, err := make(r)
+	if err != nil {
+		return nil, err
+	}
+	r.turned = turned
+	return turned, nil
+}
+
+// ModelJSON returns the client's name of the model as JSON.
+func (r *Request) ModelJSON() []byte {
+	if r.PathModel != "" {
+		return jsonwrite.AppendText(nil, r.PathModel)
+	}
+	return r.Body.Root().Get("model").Raw()
 }
 
 // ReserveTranslation reserves the memory for writing a request in another dialect:
@@ -236,6 +269,10 @@ func (r *Request) ParseBody(door Door, body []byte, names *jsonscan.Names) error
 		if err := r.checkCase(root, func(_ ServiceType, name []byte) bool { return names.Has(name) }); err != nil {
 			return err
 		}
+	}
+	if r.PathModel != "" {
+		r.Model = []byte(r.PathModel)
+		return checkModelName(r.Model)
 	}
 	return r.checkModel(root.Get("model"))
 }

@@ -21,7 +21,7 @@ func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 		return err
 	}
 	w := requestWriter{Request: asked, model: readModel(req.Model)}
-	model := req.Body.Root().Get("model").Raw()
+	model := req.ModelJSON()
 	if to.ModelJSON != nil {
 		model = to.ModelJSON
 		w.model = readModel([]byte(to.Model))

@@ -110,7 +110,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 		return dialect.WrongVectors(index, inputs)
 	}
 	out.EndArray()
-	out.Member("model", req.Body.Root().Get("model").Raw())
+	out.Member("model", req.ModelJSON())
 	reply.Usage = embeddingUsage(root.Get("usageMetadata"))
 	out.Name("usage") // clients require it, known or not
 	dialect.WriteEmbeddingUsage(&out, reply.Usage)

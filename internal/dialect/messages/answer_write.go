@@ -135,7 +135,7 @@ type wishes struct {
 // is.
 func readWishes(req *schema.Request) *wishes {
 	root := req.Body.Root()
-	ask := &wishes{model: bytes.Clone(root.Get("model").Raw())}
+	ask := &wishes{model: bytes.Clone(req.ModelJSON())}
 	for s := root.Get("stop_sequences").First(); s.Kind() != jsonscan.Absent; s = s.Next() {
 		ask.stops = append(ask.stops, bytes.Clone(s.Text()))
 	}

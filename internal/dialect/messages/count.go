@@ -73,7 +73,7 @@ func callTokenize(req *schema.Request, to *dialect.Target, call *wire.Call) erro
 	if err != nil {
 		return err
 	}
-	model := req.Body.Root().Get("model").Raw()
+	model := req.ModelJSON()
 	if to.ModelJSON != nil {
 		model = to.ModelJSON
 	}

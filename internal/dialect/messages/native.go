@@ -136,7 +136,7 @@ func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 	var usage anthropic.TokenCounts
 	usage.Read(root.Get("usage"))
 	reply.Usage = usage.Report()
-	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, req.Body.Root().Get("model").Raw())
+	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, req.ModelJSON())
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
 	return nil
 }
@@ -161,7 +161,7 @@ func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, erro
 
 // eventsPass passes the events of a streamed message on.
 func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
-	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.Body.Root().Get("model").Raw())}
+	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.ModelJSON())}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: ErrorEvent}
 }
 

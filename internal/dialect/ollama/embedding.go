@@ -95,7 +95,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 		reply.Usage = schema.Usage{Prompt: n, Total: n, Known: true}
 	}
 	between.EndArray()
-	between.Member("model", req.Body.Root().Get("model").Raw())
+	between.Member("model", req.ModelJSON())
 	between.Name("usage") // clients require it, known or not
 	dialect.WriteEmbeddingUsage(&between, reply.Usage)
 	between.EndObject()

@@ -88,7 +88,7 @@ type textWriter struct {
 }
 
 func newTextWriter(req *schema.Request) textWriter {
-	w := textWriter{model: bytes.Clone(req.Body.Root().Get("model").Raw())}
+	w := textWriter{model: bytes.Clone(req.ModelJSON())}
 	if echoes(req) {
 		w.before = bytes.Clone(chat.TextOf(promptOf(req)))
 	}

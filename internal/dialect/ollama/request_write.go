@@ -22,7 +22,7 @@ func newRequestWriter(req *schema.Request, to *dialect.Target) *requestWriter {
 	b := new(requestWriter)
 	model := to.ModelJSON
 	if model == nil {
-		model = req.Body.Root().Get("model").Raw()
+		model = req.ModelJSON()
 	}
 	b.top.Add("model", model)
 	b.levels = bytes.Contains(model, []byte("gpt-oss"))

@@ -68,7 +68,7 @@ func writeChat(req *schema.Request, to *dialect.Target, call *wire.Call, accept 
 	}
 	model := to.ModelJSON
 	if model == nil {
-		model = req.Body.Root().Get("model").Raw()
+		model = req.ModelJSON()
 	}
 	w := jsonwrite.Writer{Out: make([]byte, 0, len(req.Body.Data())+len(req.Body.Data())/4+512)}
 	w.Object()
@@ -193,7 +193,7 @@ func passCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	}
 	reply.Usage = schema.ReadUsage(m.usage)
 	readTimings(m.timings, &reply.Usage)
-	edits = m.renameModel(edits, root, req.Body.Root().Get("model").Raw())
+	edits = m.renameModel(edits, root, req.ModelJSON())
 	if want.fingerprint && m.fingerprint.Kind() == jsonscan.Absent {
 		edits = append(edits, root.Insert(anyFingerprint))
 	}
@@ -286,7 +286,7 @@ func renameOnly(edits []jsonscan.Edit, root jsonscan.Value, req *schema.Request)
 func eventsChat(req *schema.Request, body io.Reader) *dialect.Stream {
 	return newEvents(&events{
 		reader:       newReader(body, dialect.WantedChoices(req)),
-		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
+		model:        bytes.Clone(req.ModelJSON()),
 		includeUsage: req.IncludeUsage,
 		object:       chunkObject,
 		idPrefix:     chatIDPrefix,

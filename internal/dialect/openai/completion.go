@@ -29,7 +29,7 @@ func replyCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.
 func eventsCompletion(req *schema.Request, body io.Reader) *dialect.Stream {
 	return newEvents(&events{
 		reader:       newReader(body, wantedTexts(req)),
-		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
+		model:        bytes.Clone(req.ModelJSON()),
 		includeUsage: req.IncludeUsage,
 		object:       textObject,
 		idPrefix:     textIDPrefix,

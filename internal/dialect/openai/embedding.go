@@ -38,7 +38,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	var m members
 	m.read(root)
 	reply.Usage = schema.ReadUsage(m.usage)
-	edits := m.renameModel(reply.Edits[:0], root, req.Body.Root().Get("model").Raw())
+	edits := m.renameModel(reply.Edits[:0], root, req.ModelJSON())
 	if m.object.Kind() == jsonscan.Absent {
 		edits = append(edits, root.Insert(listObject))
 	}

@@ -136,7 +136,7 @@ func writeHead(w *jsonwrite.Writer, root, list jsonscan.Value, req *schema.Reque
 	} else {
 		w.Plain("rerank-" + rand.Text())
 	}
-	w.Member("model", req.Body.Root().Get("model").Raw())
+	w.Member("model", req.ModelJSON())
 	copyOthers(w, root, "id", "model", "usage", "error", "results", string(list.Key()))
 	w.Name("results")
 	w.Array()
