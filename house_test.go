@@ -124,6 +124,7 @@ var packageOrder = []string{
 	"internal/web",
 	"internal/web/openapi",
 	"internal/web/pages",
+	"internal/web/catalog",
 	"internal/web/v1",
 	"internal/web/socket",
 	"internal/web/batching",

@@ -89,7 +89,10 @@ type Server struct {
 	// ManagementListen is where all is served but the unified API, which is then the
 	// only thing that is served on Listen; empty means that Listen has everything.
 	ManagementListen listen.Addresses `json:"managementListen"`
-	DataDir          string           `json:"dataDir"`
+	// OllamaListen is where clients of Ollama's API find it at the paths that Ollama has,
+	// beside the unified API; empty means nowhere.
+	OllamaListen listen.Addresses `json:"ollamaListen"`
+	DataDir      string           `json:"dataDir"`
 	// ShutdownDelay is how long everybody is served on after the signal to stop, so that
 	// load balancers see that the gateway is not ready before it refuses connections.
 	ShutdownDelay schema.Duration `json:"shutdownDelay"`

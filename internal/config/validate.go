@@ -192,7 +192,7 @@ func (s Server) checkAddresses(report func(path, message string)) {
 	for _, list := range []struct {
 		name      string
 		addresses listen.Addresses
-	}{{"listen", s.Listen}, {"managementListen", s.ManagementListen}} {
+	}{{"listen", s.Listen}, {"managementListen", s.ManagementListen}, {"ollamaListen", s.OllamaListen}} {
 		for i, address := range list.addresses {
 			at := indexed(list.name, i)
 			if len(list.addresses) == 1 {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/shirou/gopsutil/v4/disk"
@@ -29,7 +30,7 @@ func (e *examination) addresses(ctx context.Context) []Finding {
 	}
 	var findings []Finding
 	server := e.Document.Server
-	for _, address := range append(append([]string{}, server.Listen...), server.ManagementListen...) {
+	for _, address := range slices.Concat(server.Listen, server.ManagementListen, server.OllamaListen) {
 		listener, err := listen.Open(ctx, address)
 		var inUse *listen.InUseError
 		switch {

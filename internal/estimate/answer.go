@@ -27,6 +27,8 @@ func (a *Answer) Add(door schema.Door, part []byte) {
 	case door.Service() != schema.Chat || door == schema.DoorModerations:
 	case door == schema.DoorResponses && bytes.HasPrefix(part, eventName):
 		a.addResponseEvents(part)
+	case door == schema.DoorOllamaGenerate:
+		a.pieces.addNamed(part, []byte("response"))
 	default:
 		a.pieces.add(part)
 	}
@@ -62,7 +64,10 @@ func (a *Answer) Tokens() int64 { return max(a.pieces.tokens(), a.final.tokens()
 var textNames = [...]string{"content", "text", "arguments", "partial_json", "thinking", "delta", "refusal"}
 
 // add adds the texts of a part of an answer.
-func (t *texts) add(part []byte) {
+func (t *texts) add(part []byte) { t.addNamed(part, nil) }
+
+// addNamed adds the texts of a part of an answer, and those of one more member.
+func (t *texts) addNamed(part, more []byte) {
 	for {
 		at := bytes.Index(part, []byte(`":`))
 		if at < 0 {
@@ -70,7 +75,7 @@ func (t *texts) add(part []byte) {
 		}
 		name := part[:at]
 		part = bytes.TrimLeft(part[at+2:], " ")
-		if len(part) == 0 || part[0] != '"' || !endsWithName(name) {
+		if len(part) == 0 || part[0] != '"' || !endsWithName(name) && (more == nil || !bytes.HasSuffix(name, more)) {
 			continue
 		}
 		length := textEnd(part[1:])

@@ -301,7 +301,7 @@ func memberLength(m jsonscan.Value) int {
 		}
 	case "tools", "functions", "text", "output_config", "output_format":
 		return textLength(m.Raw(), true)
-	case "response_format":
+	case "response_format", "format":
 		if m.Kind() == jsonscan.Object {
 			return textLength(m.Raw(), true)
 		}
@@ -339,7 +339,9 @@ func textLength(raw []byte, withNames bool) (length int) {
 			continue
 		}
 		length += lengthOf(string(name), text)
-		name = nil
+		if string(name) != imagesName { // of which each element is one
+			name = nil
+		}
 	}
 }
 
@@ -370,13 +372,17 @@ const (
 	longestURLHead = 128
 )
 
+// imagesName is the member in which Ollama's API has images, as texts without names of
+// their own.
+const imagesName = "images"
+
 // IsFile reports whether the text of a member, with its escapes, is a file in base64. What a
 // model reads as text is none, whatever it begins with.
 func IsFile(name string, text []byte) bool {
 	switch name {
 	case "text", "content":
 		return false
-	case "data", "file_data":
+	case "data", "file_data", imagesName:
 		return isEncoded(text)
 	}
 	return bytes.HasPrefix(text, []byte("data:")) && bytes.Contains(text[:min(len(text), longestURLHead)], []byte(";base64,")) && isEncoded(text)

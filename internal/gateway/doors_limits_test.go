@@ -58,6 +58,7 @@ func limitedDoors(t *testing.T) []limitedDoor {
 		return gatewaytest.EventStep("data: {\"type\":\"speech.audio.delta\",\"audio\":\"AAAA\"}\n\ndata: {\"type\":\"speech.audio.done\"" + usage + "}\n\n")
 	}
 	rank, image, transcript := `{"results":[{"index":0,"relevance_score":0.5}]`, `{"created":1,"data":[{"url":"http://pictures.test/1.png"}]`, `{"text":"hi"`
+	ollamaLine := `{"model":"m","created_at":"2026-11-15T00:18:28Z","message":{"role":"assistant","content":"hi"},"done":true,"done_reason":"stop"`
 	same := func(n int64) cost { return cost{n, n} }
 	all := []limitedDoor{
 		{"chat", schema.DoorChat, "/v1/chat/completions", inJSON(`{"model":"m","max_tokens":50,` + user + `}`), with(usage), silent, same(154), same(105), 0},
@@ -84,6 +85,14 @@ func limitedDoors(t *testing.T) []limitedDoor {
 		{"image edits", schema.DoorImageEdits, "/v1/images/edits", form(gatewaytest.Field("prompt", text100), gatewaytest.Photo(t, "image")), body(image + `,"usage":` + newer + `}`), body(image + `}`), cost{150, 350}, cost{0, 200}, 200},
 		{"transcriptions", schema.DoorTranscriptions, "/v1/audio/transcriptions", form(gatewaytest.Field("prompt", text100), gatewaytest.Recording()), body(transcript + `,"usage":` + newer + `}`), body(transcript + `}`), cost{150, 350}, cost{0, 200}, 0},
 		{"translations", schema.DoorTranslations, "/v1/audio/translations", form(gatewaytest.Recording()), body(transcript + `,"usage":` + newer + `}`), body(transcript + `}`), cost{50, 250}, cost{0, 200}, 0},
+		{"ollama chat", schema.DoorOllamaChat, "/ollama/api/chat", inJSON(`{"model":"m","stream":false,"options":{"num_predict":50},` + user + `}`), with(usage), silent, same(154), same(105), 0},
+		{"ollama chat, streamed", schema.DoorOllamaChat, "/ollama/api/chat", inJSON(`{"model":"m","options":{"num_predict":50},` + user + `}`), with(usage), silent, same(154), same(105), 0},
+		{"ollama chat, passed on and streamed", schema.DoorOllamaChat, "/ollama/api/chat", inJSON(`{"model":"ollama","options":{"num_predict":50},` + user + `}`), body(ollamaLine + `,"prompt_eval_count":600,"eval_count":100}`), body(ollamaLine + `}`), same(154), same(105), 0},
+		{"ollama generate", schema.DoorOllamaGenerate, "/ollama/api/generate", inJSON(`{"model":"m","stream":false,"options":{"num_predict":50},"prompt":"` + text100 + `"}`), with(usage), silent, same(150), same(101), 0},
+		{"ollama generate, streamed", schema.DoorOllamaGenerate, "/ollama/api/generate", inJSON(`{"model":"m","options":{"num_predict":50},"prompt":"` + text100 + `"}`), with(usage), silent, same(150), same(101), 0},
+		{"ollama generate without a template", schema.DoorOllamaGenerate, "/ollama/api/generate", inJSON(`{"model":"m","raw":true,"options":{"num_predict":50},"prompt":"` + text100 + `"}`), with(usage), silent, same(150), same(101), 0},
+		{"ollama embed", schema.DoorOllamaEmbed, "/ollama/api/embed", inJSON(`{"model":"m","input":"` + text100 + `"}`), with(usage), silent, same(100), same(100), 0},
+		{"ollama embeddings", schema.DoorOllamaEmbeddings, "/ollama/api/embeddings", inJSON(`{"model":"m","prompt":"` + text100 + `"}`), with(usage), silent, same(100), same(100), 0},
 	}
 	for _, door := range schema.Doors() {
 		found := door == schema.DoorCountTokens // whose requests are not counted
@@ -268,7 +277,11 @@ func (d *limitedDoor) do(ctx context.Context, r *gatewaytest.Gateway, body strin
 // refuses checks a refusal.
 func (l *doorLimit) refuses(t *testing.T, reply gatewaytest.Reply) {
 	t.Helper()
-	code, _ := gatewaytest.At(t, gatewaytest.DecodeObject(t, reply.Body), "error/code").(string)
+	object := gatewaytest.DecodeObject(t, reply.Body)
+	code, _ := object["code"].(string) // in the shape of Ollama's API
+	if _, isText := object["error"].(string); !isText {
+		code, _ = gatewaytest.At(t, object, "error/code").(string)
+	}
 	if reply.Status != http.StatusTooManyRequests || code != l.code {
 		t.Errorf("%s: refused with %d %.300s", l.name, reply.Status, reply.Body)
 	}

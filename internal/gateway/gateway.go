@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -191,6 +192,11 @@ func (g *Gateway) listen(opened *cleanups) (err error) {
 			return err
 		}
 	}
+	for _, address := range g.Document.Server.OllamaListen {
+		if err := g.listenOn(address, onlyOllama, opened); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -332,10 +338,14 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	}
 	g.base, g.abort = context.WithCancelCause(context.Background())
 	for _, port := range g.Ports {
-		handler := g.shell.With(g.newRouterOf(port))
+		shell := g.shell.With(g.newRouterOf(port))
+		var handler http.Handler = shell
+		if port.serves == onlyOllama {
+			handler = v1.AtOllamaRoot(handler)
+		}
 		port.prepare(g.base, handler, g.log)
 		if port.serves != onlyManagement {
-			g.sockets.ServeWith(handler)
+			g.sockets.ServeWith(shell)
 		}
 	}
 	return nil
@@ -490,7 +500,7 @@ func (g *Gateway) Address() string { return g.Ports[0].Listener.Addr().String() 
 // several.
 func (g *Gateway) ManagementAddress() string {
 	for _, port := range g.Ports {
-		if port.serves != onlyUnified {
+		if port.serves == everything || port.serves == onlyManagement {
 			return port.Listener.Addr().String()
 		}
 	}

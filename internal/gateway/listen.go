@@ -23,7 +23,7 @@ func CheckListen(doc *config.Document) error {
 	if doc.Security.Enabled || doc.Security.AllowOpen {
 		return nil
 	}
-	for _, address := range slices.Concat(doc.Server.Listen, doc.Server.ManagementListen) {
+	for _, address := range slices.Concat(doc.Server.Listen, doc.Server.ManagementListen, doc.Server.OllamaListen) {
 		if !listen.IsLoopback(address) {
 			return &UnsafeError{address}
 		}
@@ -33,5 +33,5 @@ func CheckListen(doc *config.Document) error {
 
 // OpenAddresses returns the addresses at which other machines reach the unified API.
 func OpenAddresses(doc *config.Document) []string {
-	return slices.DeleteFunc(slices.Clone([]string(doc.Server.Listen)), listen.IsLoopback)
+	return slices.DeleteFunc(slices.Concat([]string(doc.Server.Listen), doc.Server.OllamaListen), listen.IsLoopback)
 }

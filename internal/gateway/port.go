@@ -39,6 +39,7 @@ const (
 	everything portion = iota
 	onlyUnified
 	onlyManagement // all but the unified API
+	onlyOllama     // the unified API, with Ollama's at its root
 )
 
 // of returns the part of the routes.
@@ -48,7 +49,7 @@ func (p portion) of(routes []web.Route) []web.Route {
 	}
 	return slices.DeleteFunc(slices.Clone(routes), func(route web.Route) bool {
 		isUnified := route.Permission == access.ByKey || route.Pattern == v1.ErrorPagePattern
-		return isUnified != (p == onlyUnified)
+		return isUnified == (p == onlyManagement)
 	})
 }
 

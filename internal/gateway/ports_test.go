@@ -98,3 +98,55 @@ func TestOpenManagementHoldsPerAddress(t *testing.T) {
 		t.Errorf("one open address among others: %v", err)
 	}
 }
+
+// On a listener of its own Ollama's API is where Ollama has it, beside the unified API, and
+// management is not: neither its paths nor its errors. Keys hold, and so does the rule for
+// addresses that other machines reach.
+func TestOllamaOnAnAddressOfItsOwn(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, "server: {ollama-listen: '127.0.0.1:0'}\n"+budgeted(gatewaytest.PoolYAML(b), map[string]string{"key": ""}))
+	at := "http://" + r.Ports[1].Listener.Addr().String()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	const chat, key, admin = `{"model":"m","stream":false,"messages":[{"role":"user","content":"hi"}]}`, "key", "admin-token"
+	for _, row := range []struct {
+		method, path, body, key string
+		status                  int
+		says                    string
+	}{
+		{"GET", "/", "", "", 200, "Ollama is running"},
+		{"HEAD", "/", "", "", 200, ""},
+		{"GET", "/api/version", "", "", 200, `"version"`},
+		{"POST", "/api/chat", chat, key, 200, `"done":true`},
+		{"POST", "//api//chat", chat, key, 200, `"done":true`},
+		{"POST", "/ollama/api/chat", chat, key, 200, `"done":true`},
+		{"POST", "/v1/chat/completions", chat, key, 200, `"choices"`},
+		{"GET", "/api/tags", "", key, 200, `"m"`},
+		{"POST", "/api/chat", chat, "", 401, `{"error":"`},
+		{"GET", "/api/tags", "", "", 401, `{"error":"`},
+		{"POST", "/api/pull", "{}", "", 401, `{"error":"`},
+		{"POST", "/api/pull", "{}", key, 403, `{"error":"`},
+		{"GET", "/api/config/instance/type/chat", "", admin, 404, `{"error":"`},
+		{"GET", "//api/config/instance/type/chat", "", admin, 404, `{"error":"`},
+		{"GET", "/api/../actuator/env", "", admin, 404, ""},
+		{"GET", "/actuator/health", "", admin, 404, ""},
+		{"GET", "/openapi.json", "", admin, 404, ""},
+	} {
+		var headers []string
+		if row.key != "" {
+			headers = bearer(row.key)
+		}
+		if got, said := statusOf(t, client, row.method, at+row.path, row.body, headers...); got != row.status || !strings.Contains(said, row.says) {
+			t.Errorf("%s %s with %q: %d %s, want %d with %s", row.method, row.path, row.key, got, said, row.status, row.says)
+		}
+	}
+	if got, said := statusOf(t, client, "GET", r.URL+"/api/tags", "", bearer(key)...); got == 200 {
+		t.Errorf("the main address has Ollama's paths: %s", said)
+	}
+	doc := r.Document.Clone()
+	doc.Security.Enabled, doc.Server.OllamaListen = false, []string{"0.0.0.0:0"}
+	var unsafe *gateway.UnsafeError
+	if err := gateway.CheckListen(doc); !errors.As(err, &unsafe) || unsafe.Listen != "0.0.0.0:0" {
+		t.Errorf("an open address: %v", err)
+	}
+}

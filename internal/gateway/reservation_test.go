@@ -24,6 +24,7 @@ func everyDoor(b *simulator.Backend) string {
 		gatewaytest.Instance("m", b.URL()),
 		gatewaytest.Instance("messages", b.URL(), "adapter: anthropic"),
 		gatewaytest.Instance("responses", b.URL(), "responses: true"),
+		gatewaytest.Instance("ollama", b.URL(), "adapter: ollama"),
 	}, ", "), 1)
 }
 

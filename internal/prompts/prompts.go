@@ -36,6 +36,20 @@ func Read(req *schema.Request, into *fleet.Prompt, recalled ...[]byte) (tokens f
 		r.tools(req.Field("tools"))
 		r.tools(req.Field("functions"))
 		r.messages(req.Field("messages"))
+	case schema.DoorOllamaChat:
+		r.tools(req.Body.Root().Get("tools"))
+		r.messages(req.Body.Root().Get("messages"))
+	case schema.DoorOllamaGenerate:
+		root := req.Body.Root()
+		r.system(root.Get("system"))
+		r.begin("user")
+		r.content(root.Get("prompt"))
+		for _, v := range [...]jsonscan.Value{root.Get("suffix"), root.Get("images")} {
+			if v.Given() {
+				r.into.Part(string(v.Key()))
+				r.content(v)
+			}
+		}
 	case schema.DoorMessages, schema.DoorCountTokens:
 		root := req.Body.Root()
 		r.tools(root.Get("tools"))
@@ -68,7 +82,8 @@ func ReadBegun(door schema.Door, text []byte, into *fleet.Prompt) (tokens float6
 // hasPrompt reports whether what is asked at a door is a prompt.
 func hasPrompt(door schema.Door) bool {
 	switch door {
-	case schema.DoorChat, schema.DoorMessages, schema.DoorCountTokens, schema.DoorResponses, schema.DoorCompletions:
+	case schema.DoorChat, schema.DoorMessages, schema.DoorCountTokens, schema.DoorResponses, schema.DoorCompletions,
+		schema.DoorOllamaChat, schema.DoorOllamaGenerate:
 		return true
 	}
 	return false

@@ -117,20 +117,26 @@ const (
 	DoorModerations
 	DoorTranslations
 	DoorCountTokens
+	DoorOllamaChat
+	DoorOllamaGenerate
+	DoorOllamaEmbed
+	DoorOllamaEmbeddings
 
 	// DoorCount sizes arrays that are indexed by Door.
-	DoorCount = int(DoorCountTokens) + 1
+	DoorCount = int(DoorOllamaEmbeddings) + 1
 )
 
 var doorNames = [DoorCount]string{
 	"chat", "embeddings", "rerank", "speech", "transcriptions", "images", "image_edits",
 	"messages", "responses", "completions", "moderations", "translations", "count_tokens",
+	"ollama_chat", "ollama_generate", "ollama_embed", "ollama_embeddings",
 }
 
 // doorServices are the service types of the doors: how their requests are routed,
 // limited and counted.
 var doorServices = [DoorCount]ServiceType{
 	Chat, Embedding, Rerank, TTS, STT, ImgGen, ImgEdit, Chat, Chat, Chat, Chat, STT, Chat,
+	Chat, Chat, Embedding, Embedding,
 }
 
 // Doors returns every door in its listing order.
@@ -165,7 +171,11 @@ func ParseDoor(name string) (Door, error) {
 // IsTranslated tells whether requests reach backends that do not have the door: they are
 // translated, or the gateway answers them itself.
 func (d Door) IsTranslated() bool {
-	return d == DoorMessages || d == DoorResponses || d == DoorCountTokens
+	switch d {
+	case DoorMessages, DoorResponses, DoorCountTokens, DoorOllamaChat, DoorOllamaGenerate, DoorOllamaEmbed, DoorOllamaEmbeddings:
+		return true
+	}
+	return false
 }
 
 // IsUnified tells whether requests and answers have the unified shape.

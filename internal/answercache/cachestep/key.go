@@ -17,13 +17,20 @@ import (
 // request can tell.
 func isDeterministic(r *proxy.Request) bool {
 	switch r.Asks.Door {
-	case schema.DoorEmbeddings, schema.DoorRerank:
+	case schema.DoorEmbeddings, schema.DoorRerank, schema.DoorOllamaEmbed, schema.DoorOllamaEmbeddings:
 		return true
+	case schema.DoorOllamaChat, schema.DoorOllamaGenerate:
+		return isZero(r.Asks.Body.Root().Get("options").Get("temperature"))
 	case schema.DoorChat, schema.DoorCompletions, schema.DoorMessages, schema.DoorResponses:
-		temperature, given := r.Asks.Body.Root().Get("temperature").Float()
-		return given && temperature == 0
+		return isZero(r.Asks.Body.Root().Get("temperature"))
 	}
 	return false
+}
+
+// isZero reports whether a temperature says that the most probable answer is wanted.
+func isZero(temperature jsonscan.Value) bool {
+	t, given := temperature.Float()
+	return given && t == 0
 }
 
 // isSelfContained reports whether the answer depends on nothing but the request, and leaves

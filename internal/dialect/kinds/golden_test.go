@@ -20,6 +20,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
+	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -133,7 +134,19 @@ var doorsUnderTest = map[string]struct {
 	read   func(*schema.Request, []byte) error
 	client *dialect.Client
 }{
-	"messages": {messages.ReadRequest, messages.Client},
+	"messages":          {messages.ReadRequest, messages.Client},
+	"ollama-chat":       {ollama.ReadChat, ollama.Client},
+	"ollama-generate":   {ollama.ReadGenerate, ollama.Client},
+	"ollama-raw":        {ollama.ReadGenerate, ollama.GenerateClient(rawGenerate())},
+	"ollama-embed":      {ollama.ReadEmbed, ollama.EmbedClient},
+	"ollama-embeddings": {ollama.ReadEmbeddings, ollama.EmbedClient},
+}
+
+// rawGenerate is a request for a text around which there is no template.
+func rawGenerate() *schema.Request {
+	req := new(schema.Request)
+	_ = ollama.ReadGenerate(req, []byte(`{"model":"m","raw":true}`))
+	return req
 }
 
 // doorRequest reads the request that is sent to a door.
@@ -366,7 +379,7 @@ func (g golden) checkEvents(t *testing.T, stream *dialect.Stream) {
 	want := strings.Split(g.section("events"), "\n")
 	events := stream.Events
 	if stream.IsComplete != nil {
-		events = &unframed{Events: events, t: t}
+		events = &unframed{Events: events, t: t, isLines: stream.ContentType == "application/x-ndjson"}
 	}
 	for i := 0; ; i++ {
 		data, err := events.Next()
@@ -399,6 +412,8 @@ type unframed struct {
 	dialect.Events
 	t     *testing.T
 	after []string
+	// isLines says that each line is an event, without a frame.
+	isLines bool
 }
 
 func (u *unframed) Next() ([]byte, error) {
@@ -407,8 +422,17 @@ func (u *unframed) Next() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		u.after = strings.SplitAfter(string(frames), "\n\n")
+		end := "\n\n"
+		if u.isLines {
+			end = "\n"
+		}
+		u.after = strings.SplitAfter(string(frames), end)
 		u.after = u.after[:len(u.after)-1]
+	}
+	if u.isLines {
+		line := u.after[0]
+		u.after = u.after[1:]
+		return []byte(line), nil
 	}
 	head, data, ok := strings.Cut(u.after[0], "\ndata: ")
 	u.after = u.after[1:]

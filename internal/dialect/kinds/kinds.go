@@ -285,7 +285,11 @@ var table = []*dialect.Kind{
 		Tells:        engines.Ollama,
 		Lever:        engines.OllamaLever,
 		Native: map[schema.Door]dialect.Route{
-			schema.DoorCompletions: {Path: "/api/generate", Adapter: ollama.Generate},
+			schema.DoorCompletions:      {Path: "/api/generate", Adapter: ollama.Generate},
+			schema.DoorOllamaChat:       {Path: "/api/chat", Adapter: ollama.Pass},
+			schema.DoorOllamaGenerate:   {Path: "/api/generate", Adapter: ollama.Pass},
+			schema.DoorOllamaEmbed:      {Path: "/api/embed", Adapter: ollama.PassEmbedding},
+			schema.DoorOllamaEmbeddings: {Path: "/api/embeddings", Adapter: ollama.PassEmbedding},
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      {Path: "/api/chat", Adapter: ollama.Chat},

@@ -97,12 +97,23 @@ func (a *API) answer(x *exchange, err error) {
 // route gives the proxy a request that is complete and valid.
 func (a *API) route(x *exchange) error {
 	x.table = a.current.Load() // the body may have taken minutes
+	if x.door.tagged {
+		x.dropLatest()
+	}
 	way := &x.way
 	way.Asks, way.Owner, way.Caller, way.Record, way.Table = &x.request, x, &x.caller, x.call, x.table
 	if err := way.RefuseModel(); err != nil {
 		return err
 	}
+	if x.door.local != nil {
+		if reply := x.door.local(&x.request); reply != nil {
+			return x.answerLocally(reply)
+		}
+	}
 	way.Client, way.NoStore = x.door.client, saysNoStore(x.r.Header)
+	if x.door.choose != nil {
+		way.Client = x.door.choose(&x.request)
+	}
 	if x.door.open != nil {
 		var err error
 		if way.Client, err = x.door.open(a, x); err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -443,4 +444,13 @@ type itemQuery struct {
 	Limit int64  `json:"limit" minimum:"1" maximum:"100" doc:"How many items are listed; 20 if it is left out."`
 	Order string `json:"order" enum:"asc,desc" doc:"desc, the last item first, if it is left out."`
 	After string `json:"after" doc:"The id of the item after which the list begins."`
+}
+
+// anyError has the shape of the API that the caller speaks.
+type anyError = either[ErrorBody, messages.ErrorBody]
+
+// tokenCount is the reply to a request for the number of tokens.
+type tokenCount struct {
+	InputTokens int64 `json:"input_tokens"`
+	Estimated   bool  `json:"estimated,omitzero" doc:"No backend counted them; the header X-Router-Estimated says so, too."`
 }

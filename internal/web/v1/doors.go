@@ -6,9 +6,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
+	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/patchbay-ai/patchbay/internal/web/catalog"
 )
 
 // door is one endpoint to which clients post requests for models. Everything that
@@ -31,6 +33,12 @@ type door struct {
 	// open makes the client of one request, for doors whose answers depend on more than
 	// the request itself.
 	open func(*API, *exchange) (*dialect.Client, error)
+	// choose returns the client of a request, for doors that have several.
+	choose func(*schema.Request) *dialect.Client
+	// local returns the reply to a request that needs no backend, nil if it needs one.
+	local func(*schema.Request) []byte
+	// tagged says that clients may put the tag of Ollama's latest models behind a name.
+	tagged bool
 	// estimate returns the reply to a request that no backend has answered, for doors
 	// whose requests the gateway can answer itself, if not as well.
 	estimate func(*schema.Request) []byte
@@ -147,6 +155,36 @@ var doors = []*door{
 			Body:    countRequest{}, Reply: tokenCount{}, Error: messages.ErrorBody{},
 		},
 	},
+	{
+		id: schema.DoorOllamaChat, path: "/ollama/api/chat",
+		json: ollama.ReadChat, client: ollama.Client, local: answerLoad, tagged: true, errors: ollama.Error,
+		operation: web.Operation{
+			Summary: "Chat in the shape of Ollama's API; unless stream is false the reply is a stream of JSON objects, one in each line",
+			Body:    ollamaChatRequest{}, Reply: ollamaChatReply{}, Media: mediaLines, Error: ollama.ErrorBody{},
+		},
+	},
+	{
+		id: schema.DoorOllamaGenerate, path: "/ollama/api/generate",
+		json: ollama.ReadGenerate, choose: ollama.GenerateClient, local: answerLoad, tagged: true, errors: ollama.Error,
+		operation: web.Operation{
+			Summary: "The answer to a prompt in the shape of Ollama's API; unless stream is false the reply is a stream of JSON objects, one in each line",
+			Body:    ollamaGenerateRequest{}, Reply: ollamaGenerateReply{}, Media: mediaLines, Error: ollama.ErrorBody{},
+		},
+	},
+	{
+		id: schema.DoorOllamaEmbed, path: "/ollama/api/embed",
+		json: ollama.ReadEmbed, client: ollama.EmbedClient, tagged: true, errors: ollama.Error,
+		operation: web.Operation{
+			Summary: "Embeddings in the shape of Ollama's API", Body: ollamaEmbedRequest{}, Reply: ollamaEmbedReply{}, Error: ollama.ErrorBody{},
+		},
+	},
+	{
+		id: schema.DoorOllamaEmbeddings, path: "/ollama/api/embeddings",
+		json: ollama.ReadEmbeddings, client: ollama.EmbedClient, tagged: true, errors: ollama.Error,
+		operation: web.Operation{
+			Summary: "One embedding in the older shape of Ollama's API", Body: ollamaEmbeddingsRequest{}, Reply: ollamaEmbeddingsReply{}, Error: ollama.ErrorBody{},
+		},
+	},
 }
 
 // Read reads and checks a request as the door does to which it would come, and returns it
@@ -164,7 +202,11 @@ func Read(id schema.Door, header http.Header, body []byte) (*schema.Request, *di
 		if id.IsTranslated() {
 			request.Header = header
 		}
-		return request, d.client, d.json(request, body)
+		err := d.json(request, body)
+		if d.choose != nil && err == nil {
+			return request, d.choose(request), nil
+		}
+		return request, d.client, err
 	}
 	return nil, nil, schema.NewError(schema.CodeInternal, "There is no endpoint "+id.String()+".")
 }
@@ -173,7 +215,10 @@ func Read(id schema.Door, header http.Header, body []byte) (*schema.Request, *di
 // may be a stream.
 const mediaForm = "multipart/form-data"
 
-var mediaEvents = map[string]any{"text/event-stream": ""}
+var (
+	mediaEvents = map[string]any{"text/event-stream": ""}
+	mediaLines  = map[string]any{"application/x-ndjson": ""}
+)
 
 // serve returns the handler of a door.
 func (a *API) serve(d *door) http.HandlerFunc {
@@ -195,8 +240,11 @@ func (a *API) serve(d *door) http.HandlerFunc {
 // errorsFor returns how errors are written for the client of a request, nil where
 // that is the unified way.
 func errorsFor(r *http.Request) errorWriter {
-	if speaksMessages(r) && (isAtOrBelow(r.URL.Path, "/v1/models") || isAtOrBelow(r.URL.Path, "/models")) {
+	if catalog.SpeaksMessages(r) && (isAtOrBelow(r.URL.Path, "/v1/models") || isAtOrBelow(r.URL.Path, "/models")) {
 		return messages.Error
+	}
+	if isAtOrBelow(r.URL.Path, ollamaRoot) {
+		return ollama.Error
 	}
 	for _, d := range doors {
 		if d.errors != nil && d.owns(r.URL.Path) {
@@ -238,6 +286,17 @@ func RoutesOf(method, path string, handler http.HandlerFunc, op web.Operation, a
 	return routes
 }
 
+// estimateTokens returns the reply to a request for the number of tokens that no
+// backend has answered.
+func estimateTokens(req *schema.Request) []byte {
+	return messages.CountBody(messages.Estimate(req), true)
+}
+
+// catalog returns what lists the models.
+func (a *API) catalog() *catalog.Catalog {
+	return &catalog.Catalog{Current: a.current, Keys: a.options.Keys, TrustedProxies: a.options.TrustedProxies, Fail: Fail}
+}
+
 // Routes returns the operations of the unified API.
 func (a *API) Routes() []web.Route {
 	var routes []web.Route
@@ -247,11 +306,15 @@ func (a *API) Routes() []web.Route {
 	for _, d := range doors {
 		add(http.MethodPost, d.path, a.serve(d), d.operation, d.aliases...)
 	}
-	add(http.MethodGet, "/v1/models", a.Models, web.Operation{
+	list := a.catalog()
+	add(http.MethodGet, "/v1/models", list.Models, web.Operation{
 		Summary: "Every model of every service type, once; in the shape of Anthropic's API for a caller that sends anthropic-version",
-		Query:   modelsQuery{}, Reply: anyModelList{}, Error: anyError{},
+		Query:   catalog.Query{}, Reply: catalog.AnyList{}, Error: anyError{},
 	}, "/models")
-	add(http.MethodGet, "/v1/models/{id...}", a.Model, web.Operation{Summary: "One model", Reply: anyModel{}, Error: anyError{}}, "/models/{id...}")
+	add(http.MethodGet, "/v1/models/{id...}", list.Model, web.Operation{Summary: "One model", Reply: catalog.AnyModel{}, Error: anyError{}}, "/models/{id...}")
+	for _, route := range ollamaRoutes(list) {
+		add(route.method, route.path, route.handler, route.operation)
+	}
 	// A response that its backend keeps is asked for there.
 	askErrors := []int{http.StatusBadRequest, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout}
 	add(http.MethodGet, "/v1/responses/{id}", a.Response, web.Operation{

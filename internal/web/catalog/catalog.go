@@ -1,18 +1,33 @@
-package v1
+// Package catalog lists the models that a caller may use, in the shape of each API that
+// clients of the gateway speak.
+package catalog
 
 import (
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
+	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
+
+// Catalog answers requests for lists of models, and for single ones.
+type Catalog struct {
+	// Current holds the table in force.
+	Current *routing.Current
+	// Keys decides who may ask, and TrustedProxies are the proxies whose X-Forwarded-For
+	// is believed.
+	Keys           admit.Keys
+	TrustedProxies []netip.Prefix
+	// Fail answers with an error, in the dialect of the endpoint.
+	Fail func(w http.ResponseWriter, r *http.Request, e *schema.Error)
+}
 
 // model is an entry of the model list, as clients of the unified API know it.
 type model struct {
@@ -32,19 +47,19 @@ func modelOf(m routing.Model) model {
 }
 
 // Models answers GET /v1/models.
-func (a *API) Models(w http.ResponseWriter, r *http.Request) {
-	models, err := a.models(r)
+func (c *Catalog) Models(w http.ResponseWriter, r *http.Request) {
+	models, err := c.models(r)
 	hasMore := false
 	if err == nil {
 		models, hasMore, err = selectModels(models, r.URL.Query())
 	}
 	if err != nil {
-		Fail(w, r, err)
+		c.Fail(w, r, err)
 		return
 	}
-	w.Header()["X-Router-Attempts"] = attemptsText(0)
-	if speaksMessages(r) {
-		showRequestID(w.Header())
+	tellNone(w)
+	if SpeaksMessages(r) {
+		tellID(w)
 		web.WriteJSON(w, http.StatusOK, messagesPage(models, hasMore))
 		return
 	}
@@ -52,21 +67,21 @@ func (a *API) Models(w http.ResponseWriter, r *http.Request) {
 }
 
 // Model answers GET /v1/models/{id}.
-func (a *API) Model(w http.ResponseWriter, r *http.Request) {
-	models, err := a.models(r)
+func (c *Catalog) Model(w http.ResponseWriter, r *http.Request) {
+	models, err := c.models(r)
 	if err != nil {
-		Fail(w, r, err)
+		c.Fail(w, r, err)
 		return
 	}
 	id := r.PathValue("id")
-	n := a.indexOf(models, id)
+	n := c.indexOf(models, id)
 	if n < 0 { // a client may have put a slash too many in front of the name, or into it
-		n = a.indexOf(models, strings.TrimPrefix(web.CollapseSlashes(id), "/"))
+		n = c.indexOf(models, strings.TrimPrefix(web.CollapseSlashes(id), "/"))
 	}
 	if n >= 0 {
-		w.Header()["X-Router-Attempts"] = attemptsText(0)
-		if speaksMessages(r) {
-			showRequestID(w.Header())
+		tellNone(w)
+		if SpeaksMessages(r) {
+			tellID(w)
 			web.WriteJSON(w, http.StatusOK, messagesModelOf(models[n]))
 			return
 		}
@@ -74,8 +89,8 @@ func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	param := "model"
-	Fail(w, r, &schema.Error{
-		Message: "The model '" + shorten(id) + "' does not exist.",
+	c.Fail(w, r, &schema.Error{
+		Message: "The model '" + web.CutText(id, longestName) + "' does not exist.",
 		Type:    schema.TypeNotFound,
 		Param:   &param,
 		Code:    schema.CodeModelNotFound,
@@ -83,16 +98,16 @@ func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 }
 
 // indexOf returns where the model with a name is in the list, -1 if it is not there.
-func (a *API) indexOf(models []model, name string) int {
-	listed := a.current.Load().ModelName(name)
+func (c *Catalog) indexOf(models []model, name string) int {
+	listed := c.Current.Load().ModelName(name)
 	return slices.IndexFunc(models, func(m model) bool { return m.ID == listed })
 }
 
 // models lists the models that the caller may use, each once.
-func (a *API) models(r *http.Request) ([]model, *schema.Error) {
-	table := a.current.Load()
+func (c *Catalog) models(r *http.Request) ([]model, *schema.Error) {
+	table := c.Current.Load()
 	usable := func(routing.Model) bool { return true }
-	grant, err := a.options.Keys.Identify(r.Header, web.ClientAddr(r, a.options.TrustedProxies))
+	grant, err := c.Keys.Identify(r.Header, web.ClientAddr(r, c.TrustedProxies))
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +127,9 @@ func (a *API) models(r *http.Request) ([]model, *schema.Error) {
 	return models, nil
 }
 
-// speaksMessages tells whether the caller of an endpoint that several APIs have speaks
+// SpeaksMessages tells whether the caller of an endpoint that several APIs have speaks
 // Anthropic's: its clients always say which version of it they speak.
-func speaksMessages(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
+func SpeaksMessages(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
 
 // messagesModel is a model as Anthropic's API shows it.
 type messagesModel struct {
@@ -186,21 +201,32 @@ func messagesPage(models []model, hasMore bool) messagesModelPage {
 	return page
 }
 
-// estimateTokens returns the reply to a request for the number of tokens that no
-// backend has answered.
-func estimateTokens(req *schema.Request) []byte {
-	return messages.CountBody(messages.Estimate(req), true)
-}
-
-// Replies that have the shape of the API that the caller speaks.
+// Replies that have the shape of the API that the caller speaks, and their query.
 type (
-	anyModelList = either[modelList, messagesModelPage]
-	anyModel     = either[model, messagesModel]
-	anyError     = either[ErrorBody, messages.ErrorBody]
+	// AnyList is a list of models.
+	AnyList struct{}
+	// AnyModel is one model.
+	AnyModel struct{}
+	// Query selects a page of the list.
+	Query = modelsQuery
 )
 
-// tokenCount is the reply to a request for the number of tokens.
-type tokenCount struct {
-	InputTokens int64 `json:"input_tokens"`
-	Estimated   bool  `json:"estimated,omitzero" doc:"No backend counted them; the header X-Router-Estimated says so, too."`
+// Alternatives are the shapes of the list.
+func (AnyList) Alternatives() []any { return []any{modelList{}, messagesModelPage{}} }
+
+// Alternatives are the shapes of a model.
+func (AnyModel) Alternatives() []any { return []any{model{}, messagesModel{}} }
+
+// longestName is how much of the name of an unknown model is shown.
+const longestName = 120
+
+// tellNone says that no instance was called.
+func tellNone(w http.ResponseWriter) { w.Header()["X-Router-Attempts"] = noAttempts }
+
+var noAttempts = []string{"0"}
+
+// tellID says the id of the request where clients of other dialects look for it.
+func tellID(w http.ResponseWriter) {
+	header := w.Header()
+	header["Request-Id"] = header["X-Request-Id"]
 }

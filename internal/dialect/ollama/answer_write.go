@@ -1,0 +1,329 @@
+package ollama
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Client speaks Ollama's API towards clients.
+var Client = &dialect.Client{Reply: replyLine, Events: eventsLines, Frame: &dialect.Stream{Filler: []byte(" "), Failure: failureLine}}
+
+// typeLines is the type of a stream of lines.
+const typeLines = "application/x-ndjson"
+
+// failureLine returns the line that ends an answer which is not complete.
+func failureLine(known *schema.Error, requestID string) []byte {
+	return append(Error(known, requestID), '\n')
+}
+
+// lineStream returns a stream of lines. Clients read every line as JSON, so that only a blank
+// in front of the next line says nothing.
+func lineStream(events dialect.Events, isComplete func() bool) *dialect.Stream {
+	return &dialect.Stream{
+		Events: events, IsComplete: isComplete, ContentType: typeLines, Filler: []byte(" "), Failure: failureLine,
+	}
+}
+
+// replyLine writes an answer as one object.
+func replyLine(req *schema.Request, answer *chat.Answer, reply *dialect.Reply) error {
+	choice := answer.First()
+	if choice == nil {
+		return fmt.Errorf("%w: no choice", dialect.ErrInvalid)
+	}
+	l := newLineWriter(req)
+	l.Out = reply.Room(answer.Size())
+	l.begin()
+	text := choice.Text
+	if len(text) == 0 {
+		text = choice.Refusal
+	}
+	l.say(text, choice.Thinking, choice.Calls)
+	l.end(choice.Finish, &answer.Usage, choice.Logprobs)
+	reply.Set(l.Out)
+	return nil
+}
+
+// lineWriter writes lines.
+type lineWriter struct {
+	jsonwrite.Writer
+	model         []byte // the client's name of it, as JSON
+	isGenerated   bool   // the lines are those of a generated text
+	hidesThinking bool
+	came          time.Time // the request
+	firstToken    time.Time // zero while it has not come, and for an answer that came whole
+}
+
+// newLineWriter copies what is needed, because the request may be gone before its answer is.
+func newLineWriter(req *schema.Request) lineWriter {
+	return lineWriter{
+		model: bytes.Clone(req.ModelJSON()), isGenerated: req.Door == schema.DoorOllamaGenerate,
+		hidesThinking: req.Body.Root().Get("think").Kind() == jsonscan.False, came: req.Came,
+	}
+}
+
+// begin writes the beginning of a line, behind those that were written before.
+func (l *lineWriter) begin() {
+	l.Writer = jsonwrite.Writer{Out: l.Out}
+	l.Object()
+	l.Member("model", l.model)
+	l.Name("created_at")
+	l.Plain(time.Now().UTC().Format(time.RFC3339Nano))
+}
+
+// say writes what the model said, thought and called.
+func (l *lineWriter) say(text, thinking []byte, calls []chat.ToolCall) {
+	if l.hidesThinking {
+		thinking = nil
+	}
+	if l.isGenerated {
+		l.Name("response")
+		l.Escaped(text)
+		l.EscapedMember("thinking", thinking)
+	} else {
+		l.Open(`"message":{"role":"assistant","content":`)
+		l.Escaped(text)
+		l.EscapedMember("thinking", thinking)
+	}
+	if len(calls) > 0 {
+		l.Name("tool_calls")
+		l.Array()
+		for i := range calls {
+			l.call(&calls[i], i)
+		}
+		l.EndArray()
+	}
+	if !l.isGenerated {
+		l.EndObject()
+	}
+}
+
+// call writes a tool call. Arguments that are no object, such as those that a limit has
+// cut, are told under a name of their own.
+func (l *lineWriter) call(call *chat.ToolCall, index int) {
+	l.Object()
+	l.EscapedMember("id", call.ID)
+	l.Open(`"function":{"index":`)
+	l.Int(int64(index))
+	l.EscapedMember("name", call.Name)
+	l.Name("arguments")
+	if object, ok := call.Object(); ok {
+		l.Raw(object)
+	} else {
+		l.Open(`{"INVALID_JSON":`)
+		l.Escaped(call.Arguments)
+		l.EndObject()
+	}
+	l.Close("}}")
+}
+
+// goOn ends a line that is not the last one.
+func (l *lineWriter) goOn(logprobs []byte) {
+	l.Literal(`"done":false`)
+	l.logprobs(logprobs)
+	l.Close("}\n")
+}
+
+func (l *lineWriter) logprobs(elements []byte) {
+	if len(elements) > 0 {
+		l.Name("logprobs")
+		l.Array()
+		l.Raw(elements)
+		l.EndArray()
+	}
+}
+
+// end ends the last line: why the answer ended, how long it took and how many tokens it
+// has, as far as that is known.
+func (l *lineWriter) end(reason chat.FinishReason, usage *chat.Usage, logprobs []byte) {
+	l.Literal(`"done":true`)
+	l.Name("done_reason")
+	l.Plain(doneReason(reason))
+	l.logprobs(logprobs)
+	now := time.Now()
+	l.duration("total_duration", now.Sub(l.came))
+	prefill := usage.Prefill
+	if prefill == 0 && !l.firstToken.IsZero() {
+		prefill = l.firstToken.Sub(l.came)
+	}
+	if usage.Known {
+		l.Name("prompt_eval_count")
+		l.Int(usage.Prompt)
+	}
+	l.duration("prompt_eval_duration", prefill)
+	if usage.Known {
+		l.Name("eval_count")
+		l.Int(usage.Completion)
+	}
+	if !l.firstToken.IsZero() {
+		l.duration("eval_duration", max(now.Sub(l.firstToken), 1))
+	}
+	l.EndObject()
+}
+
+// duration writes a length of time that is known, in nanoseconds.
+func (l *lineWriter) duration(name string, d time.Duration) {
+	if d > 0 {
+		l.Name(name)
+		l.Int(int64(d))
+	}
+}
+
+// doneReason returns why an answer ended. Ollama has no word for an end in calls.
+func doneReason(reason chat.FinishReason) string {
+	switch reason {
+	case chat.Length, chat.ContentFilter:
+		return string(reason)
+	}
+	return "stop"
+}
+
+// eventsLines writes deltas as lines.
+func eventsLines(req *schema.Request, from dialect.Deltas) *dialect.Stream {
+	e := &clientLines{from: from, lineWriter: newLineWriter(req)}
+	return lineStream(e, e.isComplete)
+}
+
+// clientLines writes the lines of a stream. Ollama tells a call whole, so that the pieces
+// of calls are gathered until the answer ends.
+type clientLines struct {
+	from dialect.Deltas
+	lineWriter
+
+	calls    []chat.ToolCall
+	gathered int // the bytes of the calls
+	reason   chat.FinishReason
+	begun    bool // a line was written
+	complete bool
+	failed   error
+
+	hasContent bool // a delta had some
+}
+
+// Usage returns what the backend has reported so far.
+func (e *clientLines) Usage() schema.Usage { return e.from.Usage().Tokens }
+
+// HasContent reports whether a delta had content, also what the client is not told yet.
+func (e *clientLines) HasContent() bool { return e.hasContent }
+
+func (e *clientLines) isComplete() bool { return e.complete }
+
+// CanResume implements dialect.Resumer.
+func (e *clientLines) CanResume() bool { return e.begun && !e.complete }
+
+// Resume implements dialect.Resumer.
+func (e *clientLines) Resume(_ *schema.Request, from dialect.Deltas) { e.from, e.failed = from, nil }
+
+// Next returns the line of the next delta that says anything. It is empty for the first one
+// with content if the client gets nothing of it.
+func (e *clientLines) Next() ([]byte, error) {
+	if e.complete {
+		return nil, io.EOF
+	}
+	if e.failed != nil {
+		return nil, e.failed
+	}
+	for hadContent := e.hasContent; ; {
+		e.Begin(dialect.Reuse(e.Out), nil)
+		delta, err := e.from.Next()
+		if errors.Is(err, io.EOF) {
+			e.writeEnd()
+			return e.Out, nil
+		}
+		if err == nil {
+			err = e.add(delta)
+		}
+		if err != nil {
+			e.failed = err
+			return nil, err
+		}
+		if len(e.Out) > 0 || e.hasContent != hadContent {
+			e.begun = true
+			return e.Out, nil
+		}
+	}
+}
+
+// add writes what a delta brings.
+func (e *clientLines) add(delta *chat.Delta) error {
+	choice := delta.First()
+	if choice == nil {
+		return nil
+	}
+	if !e.hasContent && choice.HasContent() {
+		e.hasContent, e.firstToken = true, time.Now()
+	}
+	for i := range choice.Calls {
+		if err := e.gather(&choice.Calls[i]); err != nil {
+			return err
+		}
+	}
+	if choice.Finish != "" {
+		e.reason = choice.Finish
+	}
+	text, thinking := choice.Text, choice.Thinking
+	if len(text) == 0 {
+		text = choice.Refusal
+	}
+	if e.hidesThinking {
+		thinking = nil
+	}
+	if len(text)+len(thinking)+len(choice.Logprobs) == 0 {
+		return nil
+	}
+	e.begin()
+	e.say(text, thinking, nil)
+	e.goOn(choice.Logprobs)
+	return nil
+}
+
+// gather adds a piece of a call to what came of it before.
+func (e *clientLines) gather(piece *chat.ToolCall) error {
+	e.gathered += len(piece.Arguments)
+	if e.gathered > dialect.MaxEvent {
+		return fmt.Errorf("%w: its tool calls are too long", dialect.ErrInvalid)
+	}
+	for i := range e.calls {
+		if call := &e.calls[i]; call.Index == piece.Index {
+			call.Arguments = append(call.Arguments, piece.Arguments...)
+			return nil
+		}
+	}
+	if len(e.calls) == mostCalls {
+		return dialect.ErrTooManyCalls
+	}
+	id := bytes.Clone(piece.ID)
+	if len(id) == 0 {
+		id = strconv.AppendInt([]byte("call_"), int64(len(e.calls)), 10)
+	}
+	e.calls = append(e.calls, chat.ToolCall{Index: piece.Index, ID: id, Name: bytes.Clone(piece.Name), Arguments: bytes.Clone(piece.Arguments)})
+	return nil
+}
+
+// mostCalls is how many calls an answer may have that is sent as lines. They are looked up
+// one by one.
+const mostCalls = 1000
+
+// writeEnd writes the calls and the last line.
+func (e *clientLines) writeEnd() {
+	if len(e.calls) > 0 {
+		e.begin()
+		e.say(nil, nil, e.calls)
+		e.goOn(nil)
+	}
+	usage := e.from.Usage()
+	e.begin()
+	e.say(nil, nil, nil)
+	e.end(e.reason, &usage, nil)
+	e.Out = append(e.Out, '\n')
+	e.calls, e.complete = nil, true
+}

@@ -1,0 +1,23 @@
+package ollama
+
+import (
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// ErrorBody is the body of an error, with the code of the unified API beside it.
+type ErrorBody struct {
+	Error string `json:"error"`
+	Code  string `json:"code"`
+}
+
+// Error writes the body of an error.
+func Error(known *schema.Error, _ string) []byte {
+	var w jsonwrite.Writer
+	w.Open(`{"error":`)
+	w.Text([]byte(known.Message))
+	w.Name("code")
+	w.Text([]byte(known.Code))
+	w.EndObject()
+	return w.Out
+}

@@ -1,0 +1,219 @@
+package ollama
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Pass passes requests for chats and generated texts to backends that speak Ollama's API
+// themselves, and their answers to the client. Only the name of the model is changed.
+var Pass = &dialect.Adapter{Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass, Decode: decode, DecodeStream: decodeStream}
+
+// PassEmbedding does the same for embeddings.
+var PassEmbedding = &dialect.Adapter{Call: callPass, Reply: replyPassEmbedding}
+
+// callPass passes the client's body on.
+func callPass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	accept := "application/json"
+	if req.Stream {
+		accept = typeLines
+	}
+	to.Begin(call, to.PathFor(req), "application/json", accept)
+	edits := call.Edits[:0]
+	switch model := req.Body.Root().Get("model"); {
+	case to.ModelJSON != nil:
+		edits = append(edits, model.Replace(to.ModelJSON))
+	case req.PathModel != "":
+		edits = append(edits, model.Replace(req.ModelJSON()))
+	}
+	call.Edits = edits
+	call.Body = req.Body.Splice(call.Body[:0], edits)
+	return nil
+}
+
+// replyPass passes an answer on under the model name that the client used.
+func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	line, err := scanLine(&reply.Doc, bytes.TrimPrefix(answer.Body, []byte(jsonscan.ByteOrderMark)))
+	if err != nil {
+		return err
+	}
+	if !line.done {
+		return dialect.ErrTruncated
+	}
+	if err := line.checkSaid(); err != nil {
+		return err
+	}
+	reply.Usage = line.usage().Tokens
+	reply.Edits = dialect.RenameModel(reply.Edits[:0], reply.Doc.Root(), req.ModelJSON())
+	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	return nil
+}
+
+// checkSaid returns an error for a whole answer with nothing in it.
+func (l *answerLine) checkSaid() error {
+	var whole chat.Answer
+	return (&answerReader{}).add(l, &whole)
+}
+
+// replyPassEmbedding passes vectors on under the model name that the client used. Those of
+// /api/embeddings, of which there is one, come without a name.
+func replyPassEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	vectors := root.Get("embeddings")
+	if req.Door == schema.DoorOllamaEmbeddings {
+		vectors = root.Get("embedding")
+	}
+	if vectors.Kind() != jsonscan.Array {
+		return fmt.Errorf("%w: no embeddings", dialect.ErrInvalid)
+	}
+	if n, ok := dialect.TokenCount(root.Get("prompt_eval_count")); ok && n > 0 {
+		reply.Usage = schema.Usage{Prompt: n, Total: n, Known: true}
+	}
+	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, req.ModelJSON())
+	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	return nil
+}
+
+// splitPass makes lines of an answer that was given whole although a stream was asked for.
+func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, error) {
+	if !req.Stream {
+		return nil, nil
+	}
+	var doc jsonscan.Document
+	var answer chat.Answer
+	if err := decode(req, slices.Concat(reply.Segments...), &doc, &answer); err != nil {
+		return nil, err
+	}
+	deltas, err := dialect.SplitAnswer(&answer)
+	if err != nil {
+		return nil, err
+	}
+	return eventsLines(req, deltas), nil
+}
+
+// eventsPass passes the lines of a stream on.
+func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
+	e := &passedLines{lines: dialect.NewNDJSON(body), model: bytes.Clone(req.ModelJSON()), writer: newLineWriter(req)}
+	return lineStream(e, e.isComplete)
+}
+
+// passedLines passes lines on. It reads from them what the gateway must know.
+type passedLines struct {
+	answerReader
+	lines  *dialect.NDJSON
+	doc    jsonscan.Document
+	model  []byte // the client's name of the model, as JSON
+	writer lineWriter
+
+	out      []byte
+	edits    []jsonscan.Edit
+	segments [][]byte
+	delta    chat.Delta
+
+	usage    chat.Usage
+	begun    bool // a line was passed on
+	complete bool
+	failed   error
+	onward   *clientLines // writes what another backend goes on with; nil while none does
+
+	hasContent bool
+	sent       *chat.Transcript // nil for none
+}
+
+// Usage returns the report of the last line.
+func (e *passedLines) Usage() schema.Usage {
+	if e.onward != nil {
+		return e.onward.Usage()
+	}
+	return e.usage.Tokens
+}
+
+// HasContent reports whether a line had content.
+func (e *passedLines) HasContent() bool {
+	return e.hasContent || e.onward != nil && e.onward.hasContent
+}
+
+func (e *passedLines) isComplete() bool {
+	return e.complete || e.onward != nil && e.onward.complete
+}
+
+// Record makes a transcript of the texts.
+func (e *passedLines) Record(to *chat.Transcript) { e.sent = to }
+
+// CanResume implements dialect.Resumer.
+func (e *passedLines) CanResume() bool { return e.begun && !e.isComplete() }
+
+// Resume implements dialect.Resumer.
+func (e *passedLines) Resume(_ *schema.Request, from dialect.Deltas) {
+	e.onward = &clientLines{from: from, lineWriter: e.writer, begun: true}
+}
+
+// Next returns the next line.
+func (e *passedLines) Next() ([]byte, error) {
+	switch {
+	case e.onward != nil:
+		return e.onward.Next()
+	case e.complete:
+		return nil, io.EOF
+	case e.failed != nil:
+		return nil, e.failed
+	}
+	if e.failed = e.pass(); e.failed != nil {
+		return nil, e.failed
+	}
+	e.begun = true
+	return e.out, nil
+}
+
+// pass reads a line and makes it what is sent.
+func (e *passedLines) pass() error {
+	e.out = dialect.Reuse(e.out)
+	e.delta.Reset()
+	dialect.DropLarge(&e.doc, &e.inner)
+	e.logprobs.Begin(dialect.Reuse(e.logprobs.Out), nil)
+	data, err := e.lines.Next()
+	if errors.Is(err, io.EOF) {
+		return dialect.ErrTruncated
+	}
+	if err != nil {
+		return err
+	}
+	line, err := scanLine(&e.doc, data)
+	if e.lines.Open() && errors.Is(err, dialect.ErrInvalid) {
+		return dialect.ErrTruncated // the line was cut off
+	}
+	if err == nil {
+		err = e.add(&line, &e.delta)
+	}
+	if err != nil {
+		return err
+	}
+	if line.done {
+		e.usage = e.delta.Usage
+	}
+	e.complete = line.done
+	e.hasContent = e.hasContent || e.delta.HasContent()
+	if e.sent != nil {
+		e.sent.Note(&e.delta)
+	}
+	e.edits = dialect.RenameModel(e.edits[:0], e.doc.Root(), e.model)
+	e.segments = e.doc.Splice(e.segments[:0], e.edits)
+	for _, segment := range e.segments {
+		e.out = append(e.out, segment...)
+	}
+	clear(e.segments)
+	e.out = append(e.out, '\n')
+	return nil
+}

@@ -1,0 +1,395 @@
+package ollama
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// The names of the fields of requests that are read here.
+var (
+	chatNames = jsonscan.NewNames("model", "messages", "tools", "format", "options", "stream", "think", "keep_alive",
+		"logprobs", "top_logprobs", "truncate", "shift")
+	generateNames = jsonscan.NewNames("model", "prompt", "suffix", "system", "template", "images", "raw", "context",
+		"format", "options", "stream", "think", "keep_alive", "logprobs", "top_logprobs", "truncate", "shift")
+)
+
+// ReadChat reads a request of /api/chat. It checks what the gateway itself uses; a backend
+// of this dialect gets the body as it came.
+func ReadChat(req *schema.Request, body []byte) error {
+	if err := readBody(req, schema.DoorOllamaChat, body, chatNames); err != nil {
+		return err
+	}
+	req.Decode = readChat
+	if messages := req.Body.Root().Get("messages"); messages.Given() && messages.Kind() != jsonscan.Array {
+		return schema.InvalidValue("messages", "'messages' must be an array.")
+	}
+	return nil
+}
+
+// ReadGenerate reads a request of /api/generate.
+func ReadGenerate(req *schema.Request, body []byte) error {
+	if err := readBody(req, schema.DoorOllamaGenerate, body, generateNames); err != nil {
+		return err
+	}
+	req.Decode = readGenerate
+	root := req.Body.Root()
+	for _, v := range []jsonscan.Value{root.Get("prompt"), root.Get("suffix"), root.Get("system"), root.Get("template")} {
+		if v.Given() && v.Kind() != jsonscan.String {
+			name := string(v.Key())
+			return schema.InvalidValue(name, "'"+name+"' must be a string.")
+		}
+	}
+	return nil
+}
+
+// readBody reads what chats and generated texts have in common. Both are streamed unless
+// the client says no.
+func readBody(req *schema.Request, door schema.Door, body []byte, names *jsonscan.Names) error {
+	req.Came = time.Now()
+	if err := req.ParseBody(door, body, names); err != nil {
+		return err
+	}
+	root := req.Body.Root()
+	switch root.Get("stream").Kind() {
+	case jsonscan.Absent, jsonscan.Null, jsonscan.True:
+		req.Stream, req.IncludeUsage = true, true
+	case jsonscan.False:
+	default:
+		return schema.InvalidValue("stream", "'stream' must be true or false.")
+	}
+	if options := root.Get("options"); options.Given() && options.Kind() != jsonscan.Object {
+		return schema.InvalidValue("options", "'options' must be an object.")
+	}
+	return nil
+}
+
+// IsLoad reports whether a request asks for no answer. That is how clients of Ollama have a
+// model loaded, or taken out of memory.
+func IsLoad(req *schema.Request) bool {
+	root := req.Body.Root()
+	if req.Door == schema.DoorOllamaChat {
+		messages := root.Get("messages")
+		return !messages.Given() || messages.Empty()
+	}
+	return len(chat.TextOf(root.Get("prompt"))) == 0 && len(chat.TextOf(root.Get("suffix"))) == 0
+}
+
+// reader reads a request.
+type reader struct {
+	chat.Request
+	root jsonscan.Value // of the body
+	room chat.Room
+
+	message jsonscan.Document // the message at hand
+	deep    jsonscan.Document // other values that lie deeper than the request records
+
+	// open are the calls of the last answer that have no result yet.
+	open  []chat.ToolCall
+	calls int // so far
+}
+
+func newReader(req *schema.Request, room chat.Room) *reader {
+	r := &reader{root: req.Body.Root(), room: room}
+	r.message.Deep, r.deep.Deep = true, true
+	return r
+}
+
+// readChat reads what a request of /api/chat asks for.
+func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
+	r := newReader(req, room)
+	list := r.root.Get("messages")
+	r.Messages = chat.Grow(&r.room, r.Messages, list)
+	i := 0
+	for m := list.First(); m.Kind() != jsonscan.Absent && r.room.Err == nil; m = m.Next() {
+		if err := r.readMessage(m); err != nil {
+			return nil, err.Within("messages[" + strconv.Itoa(i) + "]")
+		}
+		i++
+	}
+	if len(r.Messages) == 0 && r.room.Err == nil {
+		return nil, schema.InvalidValue("messages", "'messages' must have at least one message.")
+	}
+	if err := r.readTools(); err != nil {
+		return nil, err
+	}
+	return r.finish()
+}
+
+// readGenerate reads what a request of /api/generate asks for, as a chat with one message:
+// the template of the model is around the prompt there, too.
+func readGenerate(req *schema.Request, room chat.Room) (*chat.Request, error) {
+	r := newReader(req, room)
+	for _, name := range []string{"template", "context"} {
+		if v := r.root.Get(name); v.Given() && len(v.Raw()) > len(`""`) {
+			return nil, schema.InvalidValue(name, "'"+name+"' is not supported by the backend of this model, which is not Ollama's.")
+		}
+	}
+	if system := chat.TextOf(r.root.Get("system")); len(system) > 0 {
+		r.Messages = append(r.Messages, chat.Message{Role: chat.System, Content: chat.Content{Text: system}})
+	}
+	said := chat.Message{Role: chat.User, Content: chat.Content{Text: chat.TextOf(r.root.Get("prompt"))}}
+	if err := r.addImages(&said, r.root.Get("images")); err != nil {
+		return nil, err
+	}
+	r.Messages = append(r.Messages, said)
+	return r.finish()
+}
+
+// finish reads the settings.
+func (r *reader) finish() (*chat.Request, error) {
+	if r.room.Err != nil {
+		return nil, r.room.Err
+	}
+	if err := r.readOptions(); err != nil {
+		return nil, err
+	}
+	if err := r.readFormat(); err != nil {
+		return nil, err
+	}
+	if err := r.readThink(); err != nil {
+		return nil, err
+	}
+	return &r.Request, nil
+}
+
+// readMessage reads one message; the error names fields relative to it.
+func (r *reader) readMessage(m jsonscan.Value) *schema.Error {
+	if m.Kind() != jsonscan.Object {
+		return schema.InvalidValue("role", "must be system, user, assistant or tool: a message is an object with a role and a content.")
+	}
+	m = dialect.Rescan(&r.message, m)
+	content := m.Get("content")
+	if content.Given() && content.Kind() != jsonscan.String {
+		return schema.InvalidValue("content", "must be a string.")
+	}
+	said := chat.Message{Role: string(m.Get("role").Text()), Content: chat.Content{Text: chat.TextOf(content)}}
+	if said.Text == nil {
+		said.Text = chat.Text{}
+	}
+	switch said.Role {
+	case chat.System, chat.User:
+		if err := r.addImages(&said, m.Get("images")); err != nil {
+			return err
+		}
+	case chat.Assistant:
+		said.Reasoning = chat.TextOf(m.Get("thinking"))
+		if err := r.addCalls(&said, m.Get("tool_calls")); err != nil {
+			return err
+		}
+		if len(said.Calls) > 0 && len(said.Text) == 0 {
+			said.Text = nil
+		}
+	case chat.ToolRole:
+		r.nameResult(&said, m)
+	default:
+		return schema.InvalidValue("role", "must be system, user, assistant or tool.")
+	}
+	r.Messages = append(r.Messages, said)
+	return nil
+}
+
+// addImages adds images to a message, which has parts then.
+func (r *reader) addImages(m *chat.Message, images jsonscan.Value) *schema.Error {
+	if !images.Given() || images.Empty() {
+		return nil
+	}
+	if images.Kind() != jsonscan.Array {
+		return schema.InvalidValue("images", "must be an array of images in base64.")
+	}
+	parts := chat.Grow(&r.room, []chat.Part(nil), images)
+	if len(m.Text) > 0 {
+		parts = append(parts, chat.NewText(m.Text))
+	}
+	for v := images.First(); v.Kind() != jsonscan.Absent && r.room.Err == nil; v = v.Next() {
+		data := chat.TextOf(v)
+		if len(data) == 0 {
+			return schema.InvalidValue("images", "must be an array of images in base64.")
+		}
+		part := chat.Part{Type: chat.ImagePart}
+		if bytes.HasPrefix(data, []byte("data:")) {
+			part.SetSource(data)
+		} else {
+			part.SetData(imageType(data), data)
+		}
+		parts = append(parts, part)
+	}
+	m.Text, m.Parts = nil, parts
+	return nil
+}
+
+// imageType returns the type of an image by how it begins in base64.
+func imageType(data []byte) string {
+	for _, known := range [...]struct{ begin, kind string }{{"/9j/", "image/jpeg"}, {"R0lG", "image/gif"}, {"UklGR", "image/webp"}} {
+		if bytes.HasPrefix(data, []byte(known.begin)) {
+			return known.kind
+		}
+	}
+	return "image/png"
+}
+
+// addCalls adds the calls that the model made in an earlier turn. Other APIs want a result
+// to name its call, so that one without an id gets one.
+func (r *reader) addCalls(m *chat.Message, calls jsonscan.Value) *schema.Error {
+	r.open = r.open[:0]
+	if !calls.Given() {
+		return nil
+	}
+	if calls.Kind() != jsonscan.Array {
+		return schema.InvalidValue("tool_calls", "must be an array.")
+	}
+	i := 0
+	for c := calls.First(); c.Kind() != jsonscan.Absent && r.room.Err == nil; c = c.Next() {
+		function := c.Get("function")
+		call := chat.ToolCall{ID: chat.TextOf(c.Get("id")), Name: chat.TextOf(function.Get("name")), Input: []byte("{}")}
+		if len(call.Name) == 0 {
+			return schema.InvalidValue("tool_calls["+strconv.Itoa(i)+"].function.name", "must be the name of a function.")
+		}
+		if len(call.ID) == 0 {
+			call.ID = strconv.AppendInt([]byte("call_"), int64(r.calls), 10)
+		}
+		switch arguments := function.Get("arguments"); arguments.Kind() {
+		case jsonscan.Object:
+			call.Input = arguments.Raw()
+		case jsonscan.String: // as some clients send them
+			call.Arguments, call.Input = chat.TextOf(arguments), nil
+		}
+		m.Calls, r.open = append(m.Calls, call), append(r.open, call)
+		r.calls++
+		i++
+	}
+	return nil
+}
+
+// nameResult says which call a result belongs to: the one that it names by its id, the
+// first without a result that has its name, or the first without a result.
+func (r *reader) nameResult(said *chat.Message, m jsonscan.Value) {
+	said.Name, said.CallID = chat.TextOf(m.Get("tool_name")), chat.TextOf(m.Get("tool_call_id"))
+	if len(said.Name) == 0 {
+		said.Name = chat.TextOf(m.Get("name"))
+	}
+	at := -1
+	for i := range r.open {
+		call := &r.open[i]
+		if len(said.CallID) > 0 && bytes.Equal(call.ID, said.CallID) ||
+			len(said.CallID) == 0 && (len(said.Name) == 0 || bytes.Equal(call.Name, said.Name)) {
+			at = i
+			break
+		}
+	}
+	if at < 0 && len(said.CallID) == 0 && len(r.open) > 0 {
+		at = 0
+	}
+	if at < 0 {
+		if len(said.CallID) == 0 { // a result of no call
+			said.CallID = chat.Text("call_unknown")
+		}
+		return
+	}
+	said.CallID = r.open[at].ID
+	if len(said.Name) == 0 {
+		said.Name = r.open[at].Name
+	}
+	r.open = append(r.open[:at], r.open[at+1:]...)
+}
+
+// readTools reads the tools, which look as in the unified API.
+func (r *reader) readTools() *schema.Error {
+	tools := r.root.Get("tools")
+	if !tools.Given() {
+		return nil
+	}
+	if tools.Kind() != jsonscan.Array {
+		return schema.InvalidValue("tools", "'tools' must be an array.")
+	}
+	tools = dialect.Rescan(&r.deep, tools)
+	r.Tools = chat.Grow(&r.room, r.Tools, tools)
+	i := 0
+	for t := tools.First(); t.Kind() != jsonscan.Absent && r.room.Err == nil; t = t.Next() {
+		function := t.Get("function")
+		tool := chat.Tool{
+			Type: chat.FunctionTool, IsFunction: true, Name: chat.TextOf(function.Get("name")),
+			Description: chat.Given(function.Get("description")), Schema: chat.Given(function.Get("parameters")),
+		}
+		if len(tool.Name) == 0 {
+			return schema.InvalidValue("function.name", "must be the name of a function.").Within("tools[" + strconv.Itoa(i) + "]")
+		}
+		r.Tools = append(r.Tools, tool)
+		i++
+	}
+	return nil
+}
+
+// readOptions reads how the answer is sampled. Options that only Ollama's engine has, such
+// as the size of the context, are left out.
+func (r *reader) readOptions() *schema.Error {
+	options := r.root.Get("options")
+	for _, o := range []struct {
+		name string
+		to   *jsonscan.Value
+	}{
+		{"num_predict", &r.MaxTokens}, {"temperature", &r.Temperature}, {"top_p", &r.TopP}, {"top_k", &r.TopK}, {"seed", &r.Seed},
+		{"presence_penalty", &r.PresencePenalty}, {"frequency_penalty", &r.FrequencyPenalty},
+	} {
+		v := options.Get(o.name)
+		if !v.Given() {
+			continue
+		}
+		if v.Kind() != jsonscan.Number {
+			return schema.InvalidValue("options."+o.name, "'options."+o.name+"' must be a number.")
+		}
+		*o.to = v
+	}
+	if n, ok := r.MaxTokens.Int(); ok && n < 1 { // Ollama's word for as much as there is
+		r.MaxTokens = jsonscan.Value{}
+	}
+	if stop := options.Get("stop"); stop.Kind() == jsonscan.String || stop.Kind() == jsonscan.Array && !stop.Empty() {
+		r.Stop = stop
+	}
+	if r.root.Get("logprobs").Kind() == jsonscan.True {
+		r.Logprobs = r.root.Get("logprobs").Raw()
+		r.TopLogprobs = r.root.Get("top_logprobs")
+	}
+	return nil
+}
+
+// readFormat reads the form that the answer is to have.
+func (r *reader) readFormat() *schema.Error {
+	switch format := r.root.Get("format"); {
+	case !format.Given(), format.Kind() == jsonscan.String && len(chat.TextOf(format)) == 0:
+	case format.Kind() == jsonscan.String && string(format.Text()) == "json":
+		r.Format = chat.Format{Given: true, Type: "json_object"}
+	case format.Kind() == jsonscan.Object:
+		r.Format = chat.Format{Given: true, Type: "json_schema", Name: chat.Text("answer"), Schema: format.Raw()}
+	default:
+		return schema.InvalidValue("format", "'format' must be json or a JSON Schema.")
+	}
+	return nil
+}
+
+// readThink reads whether the model is to think. Without a level that is a hint, because
+// many models refuse to be told one.
+func (r *reader) readThink() *schema.Error {
+	switch think := r.root.Get("think"); think.Kind() {
+	case jsonscan.Absent, jsonscan.Null:
+	case jsonscan.True:
+		r.EffortHint = "medium"
+	case jsonscan.False:
+		r.EffortHint = "none"
+	case jsonscan.String:
+		switch level := string(think.Text()); level {
+		case "low", "medium", "high", "max":
+			r.Effort, r.EffortHint = level, level
+			return nil
+		}
+		fallthrough
+	default:
+		return schema.InvalidValue("think", "'think' must be true, false, low, medium, high or max.")
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package ollama
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+var (
+	embedNames      = jsonscan.NewNames("model", "input", "truncate", "dimensions", "options", "keep_alive")
+	embeddingsNames = jsonscan.NewNames("model", "prompt", "options", "keep_alive")
+)
+
+// ReadEmbed reads a request of /api/embed.
+func ReadEmbed(req *schema.Request, body []byte) error {
+	return readEmbedding(req, schema.DoorOllamaEmbed, body, embedNames, "input")
+}
+
+// ReadEmbeddings reads a request of /api/embeddings, which has one text.
+func ReadEmbeddings(req *schema.Request, body []byte) error {
+	return readEmbedding(req, schema.DoorOllamaEmbeddings, body, embeddingsNames, "prompt")
+}
+
+func readEmbedding(req *schema.Request, door schema.Door, body []byte, names *jsonscan.Names, name string) error {
+	req.Came = time.Now()
+	if err := req.ParseBody(door, body, names); err != nil {
+		return err
+	}
+	input := req.Body.Root().Get(name)
+	switch {
+	case !input.Given():
+		return schema.MissingParameter(name)
+	case input.Kind() == jsonscan.String:
+	case input.Kind() != jsonscan.Array || name == "prompt":
+		return schema.InvalidValue(name, "'"+name+"' must be a text, or for 'input' an array of texts.")
+	}
+	return nil
+}
+
+// EmbedClient turns requests for embeddings into those of the unified API.
+var EmbedClient = &dialect.Client{Turn: &dialect.Turn{Door: schema.DoorEmbeddings, Request: unifiedEmbedding, Reply: replyEmbed}}
+
+// unifiedEmbedding makes the request of the unified API.
+func unifiedEmbedding(req *schema.Request) (*schema.Request, error) {
+	root := req.Body.Root()
+	input := root.Get("input")
+	if req.Door == schema.DoorOllamaEmbeddings {
+		input = root.Get("prompt")
+	}
+	var w jsonwrite.Writer
+	w.Object()
+	w.Member("model", req.ModelJSON())
+	w.Member("input", input.Raw())
+	w.Field("dimensions", root.Get("dimensions"))
+	w.EndObject()
+	turned := new(schema.Request)
+	return turned, turned.ParseEmbedding(w.Out)
+}
+
+// replyEmbed writes vectors.
+func replyEmbed(req *schema.Request, answer []byte, reply *dialect.Reply) error {
+	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	if err := doc.Parse(answer); err != nil {
+		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	w := jsonwrite.Writer{Out: make([]byte, 0, len(answer)+256)}
+	data := doc.Root().Get("data").First()
+	if req.Door == schema.DoorOllamaEmbeddings {
+		w.Open(`{"embedding":`)
+		w.Raw(data.Get("embedding").Raw())
+		w.EndObject()
+		reply.Segments = append(reply.Segments[:0], w.Out)
+		return nil
+	}
+	w.Object()
+	w.Member("model", req.ModelJSON())
+	w.Name("embeddings")
+	w.Array()
+	for ; data.Kind() != jsonscan.Absent; data = data.Next() {
+		w.Raw(data.Get("embedding").Raw())
+	}
+	w.EndArray()
+	w.Name("total_duration")
+	w.Int(int64(max(time.Since(req.Came), 1)))
+	if reply.Usage.Known {
+		w.Name("prompt_eval_count")
+		w.Int(reply.Usage.Prompt)
+	}
+	w.EndObject()
+	reply.Segments = append(reply.Segments[:0], w.Out)
+	return nil
+}
+
+// GenerateClient returns how the callers of /api/generate are translated for. A prompt that
+// no template is put around, and one that has a suffix, are no chat but a text to complete.
+func GenerateClient(req *schema.Request) *dialect.Client {
+	root := req.Body.Root()
+	if root.Get("raw").Kind() == jsonscan.True || len(chat.TextOf(root.Get("suffix"))) > 0 {
+		return rawClient
+	}
+	return Client
+}
+
+var rawClient = &dialect.Client{
+	Frame: &dialect.Stream{Filler: []byte(" "), Failure: failureLine},
+	Turn:  &dialect.Turn{Door: schema.DoorCompletions, Request: textCompletion, Reply: replyRaw, Events: eventsRaw},
+}
+
+// textCompletion makes the request for the completion of a text.
+func textCompletion(req *schema.Request) (*schema.Request, error) {
+	r := newReader(req, chat.Room{Reserve: req.Body.Reserve})
+	if err := r.readOptions(); err != nil {
+		return nil, err
+	}
+	root := req.Body.Root()
+	if format := root.Get("format"); format.Given() && !format.Empty() && len(format.Raw()) > len(`""`) {
+		return nil, schema.InvalidValue("format", "'format' cannot be combined with 'raw' or 'suffix' for the backend of this model.")
+	}
+	var w jsonwrite.Writer
+	w.Object()
+	w.Member("model", req.ModelJSON())
+	if prompt := root.Get("prompt"); prompt.Given() {
+		w.Member("prompt", prompt.Raw())
+	} else {
+		w.Literal(`"prompt":""`)
+	}
+	if len(chat.TextOf(root.Get("suffix"))) > 0 {
+		w.Field("suffix", root.Get("suffix"))
+	}
+	for _, f := range []struct {
+		name  string
+		value jsonscan.Value
+	}{
+		{"max_tokens", r.MaxTokens}, {"temperature", r.Temperature}, {"top_p", r.TopP}, {"seed", r.Seed}, {"stop", r.Stop},
+		{"presence_penalty", r.PresencePenalty}, {"frequency_penalty", r.FrequencyPenalty},
+	} {
+		w.Field(f.name, f.value)
+	}
+	if req.Stream {
+		w.Literal(`"stream":true`)
+		w.Literal(`"stream_options":{"include_usage":true}`)
+	}
+	w.EndObject()
+	turned := new(schema.Request)
+	return turned, turned.ParseCompletion(w.Out)
+}
+
+// replyRaw writes the completion of a text as a generated one.
+func replyRaw(req *schema.Request, answer []byte, reply *dialect.Reply) error {
+	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	if err := doc.Parse(answer); err != nil {
+		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	choice := doc.Root().Get("choices").First()
+	l := newLineWriter(req)
+	l.begin()
+	l.say(chat.TextOf(choice.Get("text")), nil, nil)
+	l.end(chat.FinishReason(choice.Get("finish_reason").Text()), &chat.Usage{Tokens: reply.Usage}, nil)
+	reply.Segments = append(reply.Segments[:0], l.Out)
+	return nil
+}
+
+// eventsRaw writes the chunks of the completion of a text as lines.
+func eventsRaw(req *schema.Request, from *dialect.Stream) *dialect.Stream {
+	e := &rawLines{from: from, lineWriter: newLineWriter(req)}
+	return lineStream(e, func() bool { return e.complete })
+}
+
+// rawLines writes the lines of a text that is completed.
+type rawLines struct {
+	from *dialect.Stream
+	lineWriter
+	doc      jsonscan.Document
+	reason   chat.FinishReason
+	complete bool
+}
+
+// Usage returns what the backend has reported so far.
+func (e *rawLines) Usage() schema.Usage { return e.from.Usage() }
+
+// HasContent reports whether a chunk had a text of the model.
+func (e *rawLines) HasContent() bool { return e.from.HasContent() }
+
+// Next returns the line of the next chunk that has a text, or the last line.
+func (e *rawLines) Next() ([]byte, error) {
+	if e.complete {
+		return nil, io.EOF
+	}
+	for {
+		e.Begin(dialect.Reuse(e.Out), nil)
+		dialect.DropLarge(&e.doc)
+		chunk, err := e.from.Next()
+		if errors.Is(err, io.EOF) {
+			e.begin()
+			e.say(nil, nil, nil)
+			e.end(e.reason, &chat.Usage{Tokens: e.from.Usage()}, nil)
+			e.Out = append(e.Out, '\n')
+			e.complete = true
+			return e.Out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		e.doc.AllowDuplicateKeys = true
+		if err := e.doc.Parse(chunk); err != nil {
+			return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+		}
+		choice := e.doc.Root().Get("choices").First()
+		if reason := choice.Get("finish_reason"); dialect.IsFinishReason(reason) {
+			e.reason = chat.FinishReason(reason.Text())
+		}
+		if text := chat.TextOf(choice.Get("text")); len(text) > 0 {
+			if e.firstToken.IsZero() {
+				e.firstToken = time.Now()
+			}
+			e.begin()
+			e.say(text, nil, nil)
+			e.goOn(nil)
+			return e.Out, nil
+		}
+	}
+}
+
+// Loaded returns the reply to a request that asks for no answer.
+func Loaded(req *schema.Request) []byte {
+	l := newLineWriter(req)
+	l.begin()
+	l.say(nil, nil, nil)
+	l.Literal(`"done":true`)
+	l.Name("done_reason")
+	reason := "load"
+	keep := req.Body.Root().Get("keep_alive")
+	n, isNumber := keep.Float()
+	if span, err := time.ParseDuration(string(keep.Text())); isNumber && n == 0 || err == nil && span == 0 {
+		reason = "unload"
+	}
+	l.Plain(reason)
+	l.EndObject()
+	return l.Out
+}
