@@ -266,10 +266,15 @@ type budgetView struct {
 	Limit  jsontext.Value `json:"limit"`
 }
 
-// overBudget counts and tells that a budget is used up, or has not enough left for the request; or
-// that there would be enough if others had not reserved it, which passes.
+// overBudget counts and tells that a request is refused because of a budget.
 func overBudget(r *budget.Refusal, now time.Time) *schema.Error {
 	r.Count()
+	return noRoom(r, now)
+}
+
+// noRoom tells that a budget is used up, or has not enough left for the request; or that there
+// would be enough if others had not reserved it, which passes.
+func noRoom(r *budget.Refusal, now time.Time) *schema.Error {
 	window, unit := r.WindowName(), r.UnitName()
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	if r.Unit == budget.Cost {

@@ -80,6 +80,9 @@ func TestSecondCallsArePaid(t *testing.T) {
 			if got := usedOf(t, r, "key/k", "tokens") - usedBefore; got != test.tokens {
 				t.Errorf("the budget counts %d tokens", got)
 			}
+			if counts := r.Scrape(); gatewaytest.Sum(counts, "model_router_budget_refused_requests_total")+gatewaytest.Sum(counts, "model_router_budget_deferred_requests_total") != 0 {
+				t.Error("a second call that was not made counts as a request that was refused")
+			}
 			body := r.Do(http.MethodGet, "/api/monitoring/budgets", "", bearer("admin-token")...).Succeeds(t).Body
 			if strings.Contains(body, `"reserved":`) && strings.Count(body, `"reserved":0`) != strings.Count(body, `"reserved":`) {
 				t.Errorf("something stays reserved: %s", body)

@@ -153,6 +153,9 @@ func TestAStreamDoesNotGoOnWithoutRoomInTheBudget(t *testing.T) {
 			if !strings.Contains(body, "upstream_stream_truncated") || b.Stats().Arrived != 0 {
 				t.Errorf("%d further calls: %s", b.Stats().Arrived, body)
 			}
+			if refused := gatewaytest.Sum(r.Scrape(), "model_router_budget_refused_requests_total"); refused != 0 {
+				t.Errorf("%v requests count as refused", refused)
+			}
 			if tokens, _, reserved, _ := spentOf(t, r); reserved != 0 || name != "money" && tokens > 20 {
 				t.Errorf("%d tokens used, %d reserved", tokens, reserved)
 			}

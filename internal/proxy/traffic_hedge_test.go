@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -135,4 +136,49 @@ func TestExplainShowsWhenASecondIsAsked(t *testing.T) {
 			t.Errorf("%s: %s", name, answer.Body)
 		}
 	}
+}
+
+// A second call is made only where the model is in memory: to wait for it takes longer than
+// the first call does, and would push out another model.
+func TestASecondCallLoadsNoModel(t *testing.T) {
+	t.Parallel()
+	const body = `{"model":"m","temperature":0,"max_tokens":2,"messages":[{"role":"user","content":"hi"}]}`
+	a, b := startEngine(t, simulator.Ollama, 0.001), startEngine(t, simulator.Ollama, 0.001)
+	r := gatewaytest.Start(t, strings.Replace(sleepyYAML("ollama", "", onlyM, a, b), "residency:", "hedge: {enabled: true}, residency:", 1))
+	for range 60 {
+		r.Chat(body).Succeeds(t)
+	}
+	slow, other := a, b
+	if b.Engine().State().Loads > 0 {
+		slow, other = b, a
+	}
+	if other.Engine().State().Loads > 0 {
+		t.Fatal("both have the model; this test shows nothing")
+	}
+	pool := r.Current.Load().Service(schema.Chat).Find("m")
+	ask := func() any {
+		for range 1000 { // as if a quiet time had been, so that one is allowed
+			pool.Watch.Called()
+		}
+		r.Chat(body).Succeeds(t)
+		return gatewaytest.At(t, r.GetObject("/api/monitoring/calls?limit=1"), "calls/0").(map[string]any)["hedge"]
+	}
+	slow.Engine().Slow(500)
+	if got := ask(); got != "refused" || other.Engine().State().Loads != 0 {
+		t.Errorf("without the model the second call is %v, and it was loaded %d times", got, other.Engine().State().Loads)
+	}
+	host := strings.TrimPrefix(other.URL(), "http://")
+	for _, state := range r.Residency.States(time.Now()) {
+		if strings.Contains(state.Host, host) {
+			host = state.Host
+		}
+	}
+	if err := r.Residency.Load(t.Context(), host, "m", pool.Service.Policy.Residency); err != nil {
+		t.Fatal(err)
+	}
+	slow.Engine().Slow(100_000)
+	gatewaytest.Eventually(t, "the second call has won", func() bool { return ask() == "won" })
+	gatewaytest.Eventually(t, "nothing is in flight", func() bool {
+		return pool.Instances[0].InFlight() == 0 && pool.Instances[1].InFlight() == 0
+	})
 }
