@@ -76,7 +76,11 @@ func (s *sentTexts) add(choice jsonscan.Value) {
 			s.to.Forbid("it has probabilities")
 		}
 	} else {
-		to.Read(choice, choice.Get("delta"))
+		delta := choice.Get("delta")
+		to.Read(choice, delta)
+		if delta.Get("function_call").Given() || delta.Get("audio").Given() { // which other doors do not have
+			s.to.Forbid("it has more than text")
+		}
 	}
 	s.to.Note(&s.delta)
 }
