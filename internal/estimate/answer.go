@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"bytes"
+	"encoding/base64"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -29,9 +30,24 @@ func (a *Answer) Add(door schema.Door, part []byte) {
 		a.addResponseEvents(part)
 	case door == schema.DoorOllamaGenerate:
 		a.pieces.addNamed(part, []byte("response"))
+	case door == schema.DoorCompact:
+		a.pieces.addSummary(part)
 	default:
 		a.pieces.add(part)
 	}
+}
+
+// addSummary adds what a model wrote of a conversation that was made short: the summary, which
+// is in base64 behind a few characters. All else the client sent itself.
+func (t *texts) addSummary(part []byte) {
+	const name, prefix, around = `"encrypted_content":"`, len("pb1."), len(`{"summary":""}`)
+	at := bytes.LastIndex(part, []byte(name))
+	if at < 0 {
+		return
+	}
+	sealed := max(0, textEnd(part[at+len(name):])-prefix)
+	t.number++
+	t.bytes += max(0, base64.StdEncoding.DecodedLen(sealed)-around)
 }
 
 var (

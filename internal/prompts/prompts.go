@@ -55,7 +55,7 @@ func Read(req *schema.Request, into *fleet.Prompt, recalled ...[]byte) (tokens f
 		r.tools(root.Get("tools"))
 		r.system(root.Get("system"))
 		r.messages(root.Get("messages"))
-	case schema.DoorResponses:
+	case schema.DoorResponses, schema.DoorInputTokens, schema.DoorCompact:
 		r.response(req.Body.Root(), recalled)
 	case schema.DoorCompletions:
 		r.completion(req.Field("prompt"))
@@ -82,8 +82,8 @@ func ReadBegun(door schema.Door, text []byte, into *fleet.Prompt) (tokens float6
 // hasPrompt reports whether what is asked at a door is a prompt.
 func hasPrompt(door schema.Door) bool {
 	switch door {
-	case schema.DoorChat, schema.DoorMessages, schema.DoorCountTokens, schema.DoorResponses, schema.DoorCompletions,
-		schema.DoorOllamaChat, schema.DoorOllamaGenerate:
+	case schema.DoorChat, schema.DoorMessages, schema.DoorCountTokens, schema.DoorResponses, schema.DoorInputTokens, schema.DoorCompact,
+		schema.DoorCompletions, schema.DoorOllamaChat, schema.DoorOllamaGenerate:
 		return true
 	}
 	return false

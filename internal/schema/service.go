@@ -121,22 +121,24 @@ const (
 	DoorOllamaGenerate
 	DoorOllamaEmbed
 	DoorOllamaEmbeddings
+	DoorInputTokens
+	DoorCompact
 
 	// DoorCount sizes arrays that are indexed by Door.
-	DoorCount = int(DoorOllamaEmbeddings) + 1
+	DoorCount = int(DoorCompact) + 1
 )
 
 var doorNames = [DoorCount]string{
 	"chat", "embeddings", "rerank", "speech", "transcriptions", "images", "image_edits",
 	"messages", "responses", "completions", "moderations", "translations", "count_tokens",
-	"ollama_chat", "ollama_generate", "ollama_embed", "ollama_embeddings",
+	"ollama_chat", "ollama_generate", "ollama_embed", "ollama_embeddings", "input_tokens", "compact",
 }
 
 // doorServices are the service types of the doors: how their requests are routed,
 // limited and counted.
 var doorServices = [DoorCount]ServiceType{
 	Chat, Embedding, Rerank, TTS, STT, ImgGen, ImgEdit, Chat, Chat, Chat, Chat, STT, Chat,
-	Chat, Chat, Embedding, Embedding,
+	Chat, Chat, Embedding, Embedding, Chat, Chat,
 }
 
 // Doors returns every door in its listing order.
@@ -172,7 +174,7 @@ func ParseDoor(name string) (Door, error) {
 // translated, or the gateway answers them itself.
 func (d Door) IsTranslated() bool {
 	switch d {
-	case DoorMessages, DoorResponses, DoorCountTokens, DoorOllamaChat, DoorOllamaGenerate, DoorOllamaEmbed, DoorOllamaEmbeddings:
+	case DoorMessages, DoorResponses, DoorCountTokens, DoorInputTokens, DoorCompact, DoorOllamaChat, DoorOllamaGenerate, DoorOllamaEmbed, DoorOllamaEmbeddings:
 		return true
 	}
 	return false

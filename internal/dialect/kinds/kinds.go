@@ -5,6 +5,7 @@ package kinds
 import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic"
+	"github.com/patchbay-ai/patchbay/internal/dialect/compaction"
 	"github.com/patchbay-ai/patchbay/internal/dialect/gemini"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
@@ -34,6 +35,9 @@ var (
 	translationRoute = dialect.Route{Path: "/v1/audio/translations", Adapter: openai.Transcription}
 	// Those of OpenAI speak the Responses API; for any other the instance must say so.
 	responsesRoute = dialect.Route{Path: "/v1/responses", Adapter: openai.Responses, Hosts: []string{"openai.com"}}
+	// What else that API has is had by those of OpenAI only.
+	inputTokensRoute = dialect.Route{Path: "/v1/responses/input_tokens", Adapter: compaction.CountTokens, Hosts: []string{"openai.com"}}
+	compactRoute     = dialect.Route{Path: "/v1/responses/compact", Adapter: compaction.Pass, Hosts: []string{"openai.com"}}
 )
 
 // geminiCount asks how many tokens a request of the Messages API has for Gemini.
@@ -41,6 +45,14 @@ var geminiCount = &dialect.Adapter{
 	Call: gemini.CountTokens,
 	Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 		return messages.WriteCount(answer, reply, "totalTokens")
+	},
+}
+
+// geminiInputTokens is the same for a request of the Responses API.
+var geminiInputTokens = &dialect.Adapter{
+	Call: gemini.CountTokens,
+	Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+		return compaction.WriteCount(answer, reply, "totalTokens")
 	},
 }
 
@@ -57,6 +69,8 @@ var table = []*dialect.Kind{
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors, localAIErrors, ollamaErrors},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:    responsesRoute,
+			schema.DoorInputTokens:  inputTokensRoute,
+			schema.DoorCompact:      compactRoute,
 			schema.DoorCompletions:  completionRoute,
 			schema.DoorModerations:  moderationRoute,
 			schema.DoorTranslations: translationRoute,
@@ -106,6 +120,7 @@ var table = []*dialect.Kind{
 			schema.DoorCompletions:  completionRoute,
 			schema.DoorTranslations: translationRoute,
 			schema.DoorCountTokens:  {Path: "/tokenize", Adapter: messages.Tokenize},
+			schema.DoorInputTokens:  {Path: "/tokenize", Adapter: compaction.Tokenize},
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
@@ -326,6 +341,7 @@ var table = []*dialect.Kind{
 		Tokens:    []string{"ya29."},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorCountTokens: {Path: "/v1beta/models/{model}:countTokens", Adapter: geminiCount},
+			schema.DoorInputTokens: {Path: "/v1beta/models/{model}:countTokens", Adapter: geminiInputTokens},
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      {Path: "/v1beta/models/{model}:generateContent", Adapter: gemini.Chat},

@@ -65,10 +65,10 @@ func CountBody(n int64, estimated bool) []byte {
 }
 
 // Tokenize asks a backend that splits chats into tokens, as vLLM does.
-var Tokenize = &dialect.Adapter{Call: callTokenize, Reply: replyTokenize}
+var Tokenize = &dialect.Adapter{Call: CallTokenize, Reply: replyTokenize}
 
-// callTokenize asks for the tokens of the chat.
-func callTokenize(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+// CallTokenize asks for the tokens of the chat; the answer has their number as count.
+func CallTokenize(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	asked, err := req.Chat()
 	if err != nil {
 		return err
@@ -106,10 +106,14 @@ const (
 // tell. Most tokenizers need one token for four letters of English, and about one for
 // each Chinese, Japanese or Korean character.
 func Estimate(req *schema.Request) int64 {
-	root := req.Body.Root()
+	return EstimateOf(req.Body.Root(), "system", "messages", "tools")
+}
+
+// EstimateOf is Estimate for the members of these names.
+func EstimateOf(root jsonscan.Value, names ...string) int64 {
 	doc := jsonscan.Document{Deep: true}
 	var quarters, fixed int64
-	for _, name := range []string{"system", "messages", "tools"} {
+	for _, name := range names {
 		if v := root.Get(name); v.Given() {
 			estimateValue(dialect.Rescan(&doc, v), &quarters, &fixed)
 		}
@@ -123,7 +127,7 @@ func estimateValue(v jsonscan.Value, quarters, fixed *int64) {
 	case jsonscan.String:
 		*quarters += textQuarters(v.Text())
 	case jsonscan.Object:
-		if string(v.Get("type").Text()) == "base64" {
+		if kind := string(v.Get("type").Text()); kind == "base64" || kind == "input_image" || kind == "input_file" {
 			*fixed += imageTokens
 			return
 		}
@@ -131,7 +135,7 @@ func estimateValue(v jsonscan.Value, quarters, fixed *int64) {
 			*fixed += messageTokens
 		}
 		for m := v.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-			if key := string(m.Key()); key != "type" && key != "role" && key != "cache_control" && key != "signature" {
+			if key := string(m.Key()); key != "type" && key != "role" && key != "cache_control" && key != "signature" && key != "encrypted_content" && key != "id" {
 				*quarters += int64(len(key))
 				estimateValue(m, quarters, fixed)
 			}

@@ -365,29 +365,3 @@ func TestTextOfAStreamCostsNoAllocations(t *testing.T) {
 		t.Errorf("%v allocations for a chunk", allocations)
 	}
 }
-
-func TestInputOfCustomToolsIsFoundInWhateverComes(t *testing.T) {
-	for arguments, want := range map[string]string{
-		`{"input":"a\nb"}`:               `a\nb`,
-		` { "input" : "\ud83d\ude00" } `: `\ud83d\ude00`,
-		`{"other":1,"input":"a"}`:        `a`,
-		`"a"`:                            `a`,
-		`*** Begin "x"`:                  `*** Begin \"x\"`,
-		`{"input":"cut \u00`:             `cut `,
-		``:                               ``,
-	} {
-		for size := 1; size <= len(arguments)+1; size++ {
-			var c customInput
-			got := ""
-			for rest := arguments; rest != ""; {
-				n := min(size, len(rest))
-				got += string(c.add([]byte(rest[:n])))
-				rest = rest[n:]
-			}
-			end := string(c.end())
-			if end != want || got != "" && got != want {
-				t.Errorf("%s in pieces of %d: %q, at the end %q, want %q", arguments, size, got, end, want)
-			}
-		}
-	}
-}

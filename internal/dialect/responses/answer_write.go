@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/custominput"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -74,7 +75,7 @@ func (r *Request) endResponse(w *jsonwrite.Writer, o outcome) {
 	if o.usage == nil {
 		w.Literal("null")
 	} else {
-		writeUsage(w, o.usage)
+		WriteUsage(w, o.usage)
 	}
 	if r.echo != nil {
 		w.Raw(r.echo)
@@ -101,7 +102,8 @@ func errorCode(err *schema.Error) string {
 	return "server_error"
 }
 
-func writeUsage(w *jsonwrite.Writer, u *chat.Usage) {
+// WriteUsage writes what a response has used.
+func WriteUsage(w *jsonwrite.Writer, u *chat.Usage) {
 	cached, reasoning := u.Parts()
 	w.Open(`{"input_tokens":`)
 	w.Int(u.Prompt)
@@ -219,9 +221,9 @@ func (a *answer) addCall(c *chat.ToolCall, status string) {
 	id := callID(c)
 	made := a.req.madeCall(string(chat.Unescape(c.Name)))
 	if made.custom {
-		input := customInput{}
-		input.add(chat.Unescape(c.Arguments))
-		a.req.writeCustomItem(&a.Writer, a.next(customPrefix), status, id, made, input.end())
+		input := custominput.Input{}
+		input.Add(chat.Unescape(c.Arguments))
+		a.req.writeCustomItem(&a.Writer, a.next(customPrefix), status, id, made, input.End())
 		return
 	}
 	arguments := c.Arguments

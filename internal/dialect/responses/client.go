@@ -21,8 +21,11 @@ var fieldNames = jsonscan.NewNames("model", "input", "instructions", "previous_r
 	"prompt_cache_key", "presence_penalty", "frequency_penalty")
 
 // Parse reads the body of a request, as far as is needed before the request is routed.
-func Parse(req *schema.Request, body []byte) error {
-	if err := req.ParseBody(schema.DoorResponses, body, fieldNames); err != nil {
+func Parse(req *schema.Request, body []byte) error { return ParseFor(req, schema.DoorResponses, body) }
+
+// ParseFor is Parse for a request of another door, whose body has the same members.
+func ParseFor(req *schema.Request, door schema.Door, body []byte) error {
+	if err := req.ParseBody(door, body, fieldNames); err != nil {
 		return err
 	}
 	root := req.Body.Root()

@@ -147,7 +147,7 @@ func (s *Stream) addCall(c *chat.ToolCall) error {
 		return nil
 	}
 	if s.open.made.custom {
-		text := s.open.input.add(chat.Unescape(c.Arguments))
+		text := s.open.input.Add(chat.Unescape(c.Arguments))
 		if len(text) > 0 {
 			return s.delta(text, "")
 		}
@@ -198,8 +198,8 @@ func (s *Stream) writeCall(w *jsonwrite.Writer, status string, text []byte) {
 func (s *Stream) closeCall(status string) {
 	o := &s.open
 	if o.made.custom {
-		streamed := o.input.sent > o.input.from
-		o.text = append(o.text[:0], o.input.end()...)
+		streamed := o.input.Begun()
+		o.text = append(o.text[:0], o.input.End()...)
 		if !streamed && len(o.text) > 0 {
 			_ = s.delta(o.text, "") // the input was not where it was looked for
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/custominput"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -48,7 +49,7 @@ type openItem struct {
 	call   int64 // its index among the calls
 	callID []byte
 	made   tool
-	input  customInput
+	input  custominput.Input
 
 	delta []byte // how events begin that add to the open part
 }

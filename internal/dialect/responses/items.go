@@ -77,6 +77,8 @@ func (r *reader) item(item jsonscan.Value) *schema.Error {
 		return r.outputItem(item)
 	case "reasoning":
 		return r.reasoningItem(item)
+	case "compaction":
+		return r.compactionItem(item)
 	case "additional_tools", "tool_search_output":
 		return r.tools.addList(item.Get("tools"), "tools")
 	case "web_search_call", "tool_search_call", "image_generation_call":
@@ -133,6 +135,21 @@ func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
 		*to = chat.JoinApart(*to, text)
 		i++
 	}
+	return nil
+}
+
+// compactionItem reads what is left of a conversation that was made short.
+func (r *reader) compactionItem(item jsonscan.Value) *schema.Error {
+	summary, ours := openSummary(string(item.Get("encrypted_content").Text()))
+	if !ours {
+		return invalid("encrypted_content", "This item was made by another provider, and the backend of this model cannot read it. Send the items of the conversation.")
+	}
+	r.endTurn()
+	to := &r.system
+	if r.begun {
+		to = &r.reminder
+	}
+	*to = chat.JoinApart(*to, chat.Escape("This is a summary of the conversation so far:\n\n"+summary))
 	return nil
 }
 

@@ -136,3 +136,23 @@ func (s *state) read(message jsonscan.Value) {
 	c.Read(jsonscan.Value{}, message)
 	s.add(&c)
 }
+
+// SealSummary returns the summary of a conversation as the encrypted_content of an item.
+func SealSummary(summary []byte) string {
+	var w jsonwrite.Writer
+	w.Open(`{"summary":`)
+	w.Text(summary)
+	w.EndObject()
+	return statePrefix + base64.StdEncoding.EncodeToString(w.Out)
+}
+
+// openSummary returns the summary that was sealed; false if the text was not made here.
+func openSummary(sealed string) (summary string, ours bool) {
+	encoded, ours := strings.CutPrefix(sealed, statePrefix)
+	text, err := base64.StdEncoding.DecodeString(encoded)
+	var doc jsonscan.Document
+	if !ours || err != nil || doc.Parse(text) != nil || doc.Root().Get("summary").Kind() != jsonscan.String {
+		return "", false
+	}
+	return string(doc.Root().Get("summary").Text()), true
+}

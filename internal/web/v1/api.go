@@ -122,7 +122,7 @@ func (a *API) route(x *exchange) error {
 	}
 	var estimate []byte
 	if x.door.estimate != nil && x.table.Service(x.request.Service).FindBytes(x.request.Model) != nil {
-		estimate = x.door.estimate(&x.request) // the request is gone when the proxy returns
+		estimate = x.door.estimate(x) // the request is gone when the proxy returns
 	}
 	err := a.proxy.Do(x.r.Context(), way, x)
 	if estimate != nil && errors.As(err, new(*schema.Error)) {

@@ -406,6 +406,40 @@ type responseRequest struct {
 	Reasoning          *responseReasoning             `json:"reasoning"`
 }
 
+// inputTokensRequest and compactRequest are what one reads of the requests that are made
+// about a conversation.
+type inputTokensRequest struct {
+	Model              modelName                      `json:"model" required:"true" example:"demo-chat"`
+	Input              either[string, []responseItem] `json:"input"`
+	Instructions       string                         `json:"instructions"`
+	PreviousResponseID string                         `json:"previous_response_id" doc:"The response that ends the conversation before the input."`
+	Tools              []responseTool                 `json:"tools"`
+	more
+}
+
+type inputTokens struct {
+	Object      string `json:"object"`
+	InputTokens int64  `json:"input_tokens"`
+	Estimated   bool   `json:"estimated,omitzero" doc:"No backend counted them; the header X-Router-Estimated says so, too."`
+}
+
+type compactRequest struct {
+	Model              modelName                      `json:"model" required:"true" example:"demo-chat"`
+	Input              either[string, []responseItem] `json:"input" requiredWithout:"previous_response_id"`
+	Instructions       string                         `json:"instructions"`
+	PreviousResponseID string                         `json:"previous_response_id" doc:"The response that ends the conversation before the input."`
+	more
+}
+
+type compacted struct {
+	ID        string           `json:"id"`
+	Object    string           `json:"object"`
+	CreatedAt int64            `json:"created_at"`
+	Output    []jsontext.Value `json:"output" doc:"The input of the next request, in front of what is new."`
+	Usage     *responseUsage   `json:"usage,omitzero"`
+	more
+}
+
 type responseItem struct {
 	Type string `json:"type" doc:"message, reasoning, function_call, function_call_output, custom_tool_call, custom_tool_call_output, item_reference or additional_tools; message if it is left out."`
 	more

@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/compaction"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
@@ -41,7 +42,7 @@ type door struct {
 	tagged bool
 	// estimate returns the reply to a request that no backend has answered, for doors
 	// whose requests the gateway can answer itself, if not as well.
-	estimate func(*schema.Request) []byte
+	estimate func(*exchange) []byte
 	// errors writes the body of an error; nil means the unified one. The replies of
 	// such a door have the id of the request in the header of its dialect.
 	errors errorWriter
@@ -137,6 +138,22 @@ var doors = []*door{
 		operation: web.Operation{
 			Summary: "Chat in the form of the Responses API; with stream true the reply is a stream of events",
 			Body:    responseRequest{}, Reply: response{}, Media: mediaEvents,
+		},
+	},
+	{
+		id: schema.DoorInputTokens, path: "/v1/responses/input_tokens", aliases: []string{"/responses/input_tokens"},
+		json: compaction.ParseCount, open: (*API).openInputTokens, estimate: estimateInput,
+		operation: web.Operation{
+			Summary: "How many tokens a request to /v1/responses has; an estimate where the backend cannot tell. It is not counted",
+			Body:    inputTokensRequest{}, Reply: inputTokens{},
+		},
+	},
+	{
+		id: schema.DoorCompact, path: "/v1/responses/compact", aliases: []string{"/responses/compact"},
+		json: compaction.Parse, open: (*API).openCompact,
+		operation: web.Operation{
+			Summary: "Make a conversation short: what the user said, and an item that stands for the rest. Where the backend cannot, its model is asked for a summary",
+			Body:    compactRequest{}, Reply: compacted{},
 		},
 	},
 	{
@@ -288,8 +305,8 @@ func RoutesOf(method, path string, handler http.HandlerFunc, op web.Operation, a
 
 // estimateTokens returns the reply to a request for the number of tokens that no
 // backend has answered.
-func estimateTokens(req *schema.Request) []byte {
-	return messages.CountBody(messages.Estimate(req), true)
+func estimateTokens(x *exchange) []byte {
+	return messages.CountBody(messages.Estimate(&x.request), true)
 }
 
 // catalog returns what lists the models.

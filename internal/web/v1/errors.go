@@ -86,11 +86,6 @@ func NotFound(w http.ResponseWriter, r *http.Request) {
 
 // WrongMethod answers a path that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	if _, name, _ := strings.Cut(r.URL.Path, "/responses/"); r.Method == http.MethodPost && (name == "compact" || name == "input_tokens") {
-		w.Header().Del("Allow")
-		NotFound(w, r) // these are endpoints of OpenAI, not the ids of responses
-		return
-	}
 	Fail(w, r, schema.NewError(schema.CodeMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed for "+shorten(r.URL.Path)+"; allowed are "+allow+"."+geminiHint(r.URL.Path)))
 }
 

@@ -48,6 +48,8 @@ type exchange struct {
 	passed passedAnswer
 	// isNoticed says that the client has the head of a stream, and nothing of an answer yet.
 	isNoticed bool
+	// before is what stands before the input in a conversation whose tokens are counted.
+	before [][]byte
 }
 
 // input is the memory that reading and scanning a request needs. An exchange has it only

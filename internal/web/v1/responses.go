@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/compaction"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
@@ -18,18 +19,12 @@ import (
 // openResponses returns the client of one request of the Responses API: what the request
 // continues is found in the store, and what it makes is kept there.
 func (a *API) openResponses(x *exchange) (*dialect.Client, error) {
-	root := x.request.Body.Root()
-	client := responses.Conversation{Translate: responses.NamesTranslated(root)}
-	if a.options.Answers == nil {
-		return responses.NewClient(&x.request, client), nil
+	conversation, past, err := a.openConversation(x)
+	if err != nil {
+		return nil, err
 	}
-	past := &pastAnswers{
-		ctx: x.r.Context(), store: a.options.Answers, owner: ownerOf(x.caller.Grant),
-		limit: int(x.table.Limits.JSONBody), reserve: x.reserve,
-	}
-	client.Past, client.Recall = past, past.recall
-	if root.Get("store").Kind() != jsonscan.False {
-		client.Keep = func(req *responses.Request, response []byte) {
+	if past != nil && x.request.Body.Root().Get("store").Kind() != jsonscan.False {
+		conversation.Keep = func(req *responses.Request, response []byte) {
 			a.keepAnswer(past.ctx, &answers.Answer{
 				ID: req.ID, Owner: past.owner, Previous: past.ids, Input: req.Input, Response: response,
 			})
@@ -39,17 +34,62 @@ func (a *API) openResponses(x *exchange) (*dialect.Client, error) {
 		}
 		x.request.Passed = func(id string) { x.passed.id = id }
 	}
-	previous := root.Get("previous_response_id")
-	if previous.Kind() != jsonscan.String {
-		return responses.NewClient(&x.request, client), nil
-	}
-	client.Previous = string(previous.Text())
-	if err := past.find(client.Previous); err != nil {
+	return responses.NewClient(&x.request, conversation), nil
+}
+
+// openCompact returns the client of a request to make a conversation short.
+func (a *API) openCompact(x *exchange) (*dialect.Client, error) {
+	conversation, _, err := a.openConversation(x)
+	if err != nil {
 		return nil, err
 	}
-	client.Instance = past.instance
-	client.Translate = client.Instance == ""
-	return responses.NewClient(&x.request, client), nil
+	return compaction.NewClient(&x.request, conversation), nil
+}
+
+// openInputTokens prepares a request for a number of tokens, which has no client: no answer is
+// translated.
+func (a *API) openInputTokens(x *exchange) (*dialect.Client, error) {
+	conversation, past, err := a.openConversation(x)
+	if err != nil {
+		return nil, err
+	}
+	responses.NewClient(&x.request, conversation)
+	if past != nil {
+		x.before = past.elements()
+	}
+	return nil, nil
+}
+
+// estimateInput returns the reply to a request for the number of tokens that no backend has
+// answered.
+func estimateInput(x *exchange) []byte {
+	return compaction.CountBody(compaction.Estimate(&x.request, x.before), true)
+}
+
+// openConversation finds the conversation to which a request belongs, and what is kept of
+// earlier ones; that is nil where nothing is kept.
+func (a *API) openConversation(x *exchange) (c responses.Conversation, past *pastAnswers, err error) {
+	root := x.request.Body.Root()
+	c.Translate = responses.NamesTranslated(root)
+	if a.options.Answers == nil {
+		return c, nil, nil
+	}
+	past = &pastAnswers{
+		ctx: x.r.Context(), store: a.options.Answers, owner: ownerOf(x.caller.Grant),
+		limit: int(x.table.Limits.JSONBody), reserve: x.reserve,
+	}
+	c.Past, c.Recall = past, past.recall
+	previous := root.Get("previous_response_id")
+	if previous.Kind() != jsonscan.String {
+		return c, past, nil
+	}
+	c.Previous = string(previous.Text())
+	if err := past.find(c.Previous); err != nil {
+		return c, nil, err
+	}
+	c.Instance = past.instance
+	c.Translate = c.Instance == ""
+	return c, past, nil
 }
 
 // passedAnswer is a response that a backend keeps. Requests that continue it go to the

@@ -1,4 +1,6 @@
-package responses
+// Package custominput finds the input of a custom tool in the arguments of the function that
+// stands for it, while they arrive.
+package custominput
 
 import (
 	"bytes"
@@ -7,9 +9,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
 
-// customInput finds the input of a custom tool in the arguments of the function that
+// Input finds the input of a custom tool in the arguments of the function that
 // stands for it, {"input":"..."}, while they arrive.
-type customInput struct {
+type Input struct {
 	all    []byte // the arguments so far
 	tokens int    // how many of those before the text were found
 	at     int    // where they end
@@ -18,8 +20,8 @@ type customInput struct {
 	done   bool   // its closing quote was seen
 }
 
-// add adds a piece of the arguments and returns what of the input is new, escaped.
-func (c *customInput) add(piece []byte) []byte {
+// Add adds a piece of the arguments and returns what of the input is new, escaped.
+func (c *Input) Add(piece []byte) []byte {
 	c.all = append(c.all, piece...)
 	if c.from == 0 {
 		c.find()
@@ -32,8 +34,11 @@ func (c *customInput) add(piece []byte) []byte {
 	return c.all[start:end]
 }
 
+// Begun reports whether Add has returned something.
+func (c *Input) Begun() bool { return c.sent > c.from }
+
 // find looks for the beginning of the text, from where it has stopped before.
-func (c *customInput) find() {
+func (c *Input) find() {
 	before := [...]string{"{", `"input"`, ":", `"`}
 	for c.tokens < len(before) {
 		rest := bytes.TrimLeft(c.all[c.at:], " \t\r\n")
@@ -48,7 +53,7 @@ func (c *customInput) find() {
 }
 
 // wholeUntil returns the place up to which the text has no half escapes.
-func (c *customInput) wholeUntil() int {
+func (c *Input) wholeUntil() int {
 	i := c.sent
 	for i < len(c.all) {
 		switch c.all[i] {
@@ -97,9 +102,9 @@ func isHighSurrogate(escape []byte) bool {
 	return escape[2]|0x20 == 'd' && (escape[3] == '8' || escape[3] == '9' || escape[3]|0x20 == 'a' || escape[3]|0x20 == 'b')
 }
 
-// end returns the whole input, escaped. Arguments that are something else than was asked
+// End returns the whole input, escaped. Arguments that are something else than was asked
 // for are the input as they are.
-func (c *customInput) end() []byte {
+func (c *Input) End() []byte {
 	doc := jsonscan.Document{AllowDuplicateKeys: true}
 	if doc.Parse(bytes.TrimSpace(c.all)) == nil {
 		switch root := doc.Root(); root.Kind() {
