@@ -53,6 +53,7 @@ type residentLine struct {
 	SleepMs   int64  `json:"sleepAfterMs,omitzero"`
 	Loads     int64  `json:"loads"`
 	Failures  int64  `json:"failures"`
+	Refusals  int64  `json:"refusals"`
 	Evictions int64  `json:"evictions"`
 	Sleeps    int64  `json:"sleeps"`
 	WaitedMs  int64  `json:"waitedMs"`

@@ -59,3 +59,45 @@ func TestModelsAreMovedFromTheCommandLine(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoMayMoveModels lists, loads, puts to sleep and pins with each role, and looks for the
+// lines of audit.
+func TestWhoMayMoveModels(t *testing.T) {
+	t.Parallel()
+	b, err := simulator.Start(simulator.Options{Kind: simulator.Ollama, Models: []string{"m"}, Engine: &engine.Spec{Block: 16, Cache: 1600, Room: 1, Load: 0.01}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	var tokens []string
+	for _, role := range []string{"VIEWER", "OPERATOR", "ADMIN"} {
+		tokens = append(tokens, "{name: "+role+", role: "+role+", token-sha256: "+gatewaytest.HashOf("token of "+role)+"}")
+	}
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("residency: {enabled: true}", gatewaytest.Instance("m", b.URL(), "adapter: ollama"))+
+		"security: {enabled: true, tokens: ["+strings.Join(tokens, ", ")+"]}\n")
+	for _, c := range []struct {
+		args   string
+		wants  string // what those see who may
+		viewer bool
+	}{
+		{"list", "m", true},
+		{"load m", "loaded m on", false},
+		{"pin m", "pinned m on", false},
+		{"pin m --off", "not pinned any more: m", false},
+		{"sleep m", "put to sleep m on", false},
+	} {
+		for role, may := range map[string]bool{"VIEWER": c.viewer, "OPERATOR": true, "ADMIN": true} {
+			code, stdout, stderr := runFor(t, append(append([]string{"models"}, strings.Fields(c.args)...), "--url", r.URL, "--token", "token of "+role)...)
+			if (code == exitOK) != may || may && !strings.Contains(stdout, c.wants) || !may && !strings.Contains(stderr, "403") && !strings.Contains(stderr, "permission") {
+				t.Errorf("%s: models %s: %d %s%s", role, c.args, code, stdout, stderr)
+			}
+		}
+	}
+	for _, done := range []string{"/api/config/instance/load/chat", "/api/config/instance/sleep/chat", "/api/config/instance/update/chat"} {
+		for _, who := range []string{"OPERATOR", "ADMIN"} {
+			if gatewaytest.CountLines(r.Logs.String(), `"logger":"audit"`, done, who) == 0 {
+				t.Errorf("the audit log does not say that %s did %s", who, done)
+			}
+		}
+	}
+}

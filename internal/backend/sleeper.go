@@ -23,6 +23,8 @@ const (
 	// doubtTime is how long an engine may say that it has not got a model which it said it
 	// has loaded. Then it is asked for answers all the same, which are the truth.
 	doubtTime = 3 * time.Second
+	// giveUpTime is how long an engine may take to hear that nobody waits for a model.
+	giveUpTime = 5 * time.Second
 	// maxSaid is how much of an answer to a command is read.
 	maxSaid = 4 << 10
 )
@@ -47,6 +49,26 @@ func NewSleeper(i *Instance, client *transport.Client, keep time.Duration) resid
 // Wake implements residency.Sleeper. Some engines answer when the model is loaded, some
 // before, so that it asks which models are there.
 func (s *sleeper) Wake(ctx context.Context) error {
+	err := s.load(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		s.giveUp(ctx, cause)
+	}
+	return err
+}
+
+// giveUp ends a load for which nobody waits any more. One that takes longer than anybody may
+// wait goes on, so that it ends some day, and so does one that a gateway has begun that stops.
+func (s *sleeper) giveUp(ctx context.Context, why error) {
+	if !s.instance.Kind.Lever.GoesOn || errors.Is(why, residency.ErrTimeout) || errors.Is(why, residency.ErrStopped) {
+		return
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUpTime)
+	defer cancel()
+	_, _ = s.send(bounded, s.instance.Kind.Lever.Unload(s.order)) // nobody waits for that either
+}
+
+// load has the engine load the model, and waits until it is there.
+func (s *sleeper) load(ctx context.Context) error {
 	said, err := s.send(ctx, s.instance.Kind.Lever.Load(s.order))
 	if err != nil {
 		return err

@@ -31,6 +31,9 @@ type Lever struct {
 	// IsImplicit means that the engine loads a model as soon as a request asks for it, also
 	// where it does not know the command.
 	IsImplicit bool
+	// GoesOn means that the engine goes on loading a model when nobody waits for the answer
+	// any more, and that Unload ends that.
+	GoesOn bool
 }
 
 // The levers of engines of each kind.
@@ -51,6 +54,7 @@ var (
 		Load:       func(o Order) Command { return llamaCommand("/models/load", o) },
 		Unload:     func(o Order) Command { return llamaCommand("/models/unload", o) },
 		IsImplicit: true,
+		GoesOn:     true,
 	}
 	// LlamaSwapLever is that of llama-swap, which starts the server of a model to pass a
 	// request on to it.
@@ -60,6 +64,7 @@ var (
 			return Command{"POST", "/api/models/unload/" + pathOf(o.Model), ""}
 		},
 		IsImplicit: true,
+		GoesOn:     true,
 	}
 )
 

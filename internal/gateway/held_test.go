@@ -167,4 +167,6 @@ func TestGatewaysShareTheLastUseBeforeAModelSleeps(t *testing.T) {
 	if len(b.Engine().State().Models) != 1 || sleeps() != slept {
 		t.Error("without Redis a model was put to sleep")
 	}
+	redis.Start()
+	gatewaytest.Eventually(t, "the gateways know each other again", func() bool { return isWith(busy, 1) && isWith(idle, 1) })
 }

@@ -211,6 +211,7 @@ func (s *scrape) model(m *ModelView) {
 	s.value(famModelWaited, m.Waited.Seconds(), m.Host, m.Model)
 	s.value(famModelLoads, float64(m.Loads), m.Host, m.Model)
 	s.value(famModelFailures, float64(m.Failures), m.Host, m.Model)
+	s.value(famModelRefusals, float64(m.Refusals), m.Host, m.Model)
 	s.value(famModelEvictions, float64(m.Evictions), m.Host, m.Model)
 	s.value(famModelSleeps, float64(m.Sleeps), m.Host, m.Model)
 }

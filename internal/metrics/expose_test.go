@@ -30,7 +30,7 @@ func someState(instances int) State {
 		})
 	}
 	w.Trust = new(0.5)
-	w.Models = []ModelView{{Host: "http://gpu0:11434", Model: "m", IsResident: true, Waiting: 2, Waited: 1500 * time.Millisecond, Loads: 3, Failures: 1, Evictions: 2, Sleeps: 4}}
+	w.Models = []ModelView{{Host: "http://gpu0:11434", Model: "m", IsResident: true, Waiting: 2, Waited: 1500 * time.Millisecond, Loads: 3, Failures: 1, Refusals: 5, Evictions: 2, Sleeps: 4}}
 	return w
 }
 
@@ -121,6 +121,7 @@ func TestEveryFamilyIsThereAtZero(t *testing.T) {
 		`model_router_model_waited_seconds_total{host="http://gpu0:11434",model="m"} 1.5`,
 		`model_router_model_loads_total{host="http://gpu0:11434",model="m"} 3`,
 		`model_router_model_load_failures_total{host="http://gpu0:11434",model="m"} 1`,
+		`model_router_model_load_refusals_total{host="http://gpu0:11434",model="m"} 5`,
 		`model_router_model_evictions_total{host="http://gpu0:11434",model="m"} 2`,
 		`model_router_model_sleeps_total{host="http://gpu0:11434",model="m"} 4`,
 	} {

@@ -78,6 +78,7 @@ const (
 	famModelWaited
 	famModelLoads
 	famModelFailures
+	famModelRefusals
 	famModelEvictions
 	famModelSleeps
 	famRecordsDropped
@@ -201,6 +202,7 @@ var families = [familyCount]Family{
 	famModelWaited:       {"model_router_model_waited_seconds_total", "model.router.model.waited.total", "Seconds that requests have waited for a model to be loaded, all together.", "seconds", CategoryCustom, onHost, counter},
 	famModelLoads:        {"model_router_model_loads_total", "model.router.model.loads.total", "How often a model was loaded or woken up.", "loads", CategoryCustom, onHost, counter},
 	famModelFailures:     {"model_router_model_load_failures_total", "model.router.model.load.failures.total", "How often a model could not be loaded.", "failures", CategoryCustom, onHost, counter},
+	famModelRefusals:     {"model_router_model_load_refusals_total", "model.router.model.load.refusals.total", "How often a model was not loaded because the models in its memory are pinned.", "refusals", CategoryCustom, onHost, counter},
 	famModelEvictions:    {"model_router_model_evictions_total", "model.router.model.evictions.total", "How often a model left the memory for another one.", "evictions", CategoryCustom, onHost, counter},
 	famModelSleeps:       {"model_router_model_sleeps_total", "model.router.model.sleeps.total", "How often a model was put to sleep because nobody used it.", "sleeps", CategoryCustom, onHost, counter},
 	famRecordsDropped:    {"model_router_monitoring_records_dropped_total", "model.router.monitoring.records.dropped.total", "Call records that were dropped because the buffer was full; counts are not affected.", "records", CategoryCustom, nil, counter},

@@ -33,7 +33,7 @@ type ModelView struct {
 	Waiting     int           // requests that wait for it
 	Waited      time.Duration // all requests together
 
-	Loads, Failures, Evictions, Sleeps int64
+	Loads, Failures, Refusals, Evictions, Sleeps int64
 }
 
 // MonitoringView is the state of the recording of calls.

@@ -197,6 +197,28 @@ func TestHeldRequestsCountInTheQueue(t *testing.T) {
 	}
 }
 
+// An engine that goes on loading when nobody waits any more is told to stop that.
+func TestTheLastOneWhoLeavesEndsTheLoad(t *testing.T) {
+	t.Parallel()
+	for adapter, kind := range map[string]simulator.Kind{"ollama": simulator.Ollama, "llamacpp": simulator.LlamaRouter, "llamaswap": simulator.LlamaSwap} {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			b := startEngine(t, kind, 0.1)
+			b.Engine().SetFault(engine.Hangs)
+			r := gatewaytest.Start(t, sleepyYAML(adapter, "", onlyM, b))
+			ctx, leave := context.WithCancel(gatewaytest.Deadline(t))
+			defer leave()
+			later := r.ChatLater(ctx, say("m"))
+			gatewaytest.Eventually(t, "the model is being loaded", func() bool { return len(b.Engine().State().Loading) == 1 })
+			leave()
+			<-later
+			gatewaytest.Eventually(t, "nothing is loaded any more", func() bool { return len(b.Engine().State().Loading) == 0 })
+			b.Engine().SetFault(engine.Works)
+			r.Chat(say("m")).Succeeds(t)
+		})
+	}
+}
+
 // A request that is held goes by the configuration that is in force when its model is there.
 func TestHeldRequestsFollowTheConfiguration(t *testing.T) {
 	t.Parallel()

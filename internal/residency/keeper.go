@@ -240,14 +240,15 @@ type State struct {
 	SleepAfter time.Duration
 	// Loads and Evictions count how often it was loaded, and thrown out for another model,
 	// and Sleeps how often it was put to sleep because nobody used it. Failures counts loads
-	// that failed, and Failure is how the last one did, empty if it did not.
+	// that failed, and Failure is how the last one did, empty if it did not. Refusals counts
+	// how often it was not loaded because the models in its memory are pinned.
 	Counts
 	Failure string
 }
 
 // Counts are what has happened to a model since the gateway started.
 type Counts struct {
-	Loads, Failures, Evictions, Sleeps int64
+	Loads, Failures, Refusals, Evictions, Sleeps int64
 	// Waited is how long requests have waited for it, all together.
 	Waited time.Duration
 }

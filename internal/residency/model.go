@@ -3,6 +3,7 @@ package residency
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -251,6 +252,8 @@ func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration)
 		default:
 			m.server.Beside(w.waiting - 1)
 		}
+	case errors.Is(err, ErrFull):
+		m.counts.Refusals++
 	case w.waiting > 0:
 		m.counts.Failures++
 		m.failure = err.Error()

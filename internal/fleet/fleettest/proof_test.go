@@ -168,21 +168,24 @@ func TestModelsOfADayAreSeldomLoaded(t *testing.T) {
 		{"three that tell each other", 5, 3, 1, 1.3},
 		{"three that do not know what the others use", 5, 3, 0, 1.7},
 	} {
-		run := scenario(t, "tenmodels")
-		run.Told, run.Gateways, run.Share = c.told, c.gateways, c.share
-		least, loads := 0, 0
-		for day := range uint64(days) {
-			run.Requests, run.New = fleettest.Day(day), fleettest.NewLeastTime
-			least += fleettest.LeastLoads(run.Requests, run.Engines.Room*run.Engines.Number)
-			figures := run.Do()
-			if loads += figures.Loads; figures.Requests != len(run.Requests) {
-				t.Errorf("%s: %d requests of %d were answered", c.name, figures.Requests, len(run.Requests))
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			run := scenario(t, "tenmodels")
+			run.Told, run.Gateways, run.Share = c.told, c.gateways, c.share
+			least, loads := 0, 0
+			for day := range uint64(days) {
+				run.Requests, run.New = fleettest.Day(day), fleettest.NewLeastTime
+				least += fleettest.LeastLoads(run.Requests, run.Engines.Room*run.Engines.Number)
+				figures := run.Do()
+				if loads += figures.Loads; figures.Requests != len(run.Requests) {
+					t.Errorf("%d requests of %d were answered", figures.Requests, len(run.Requests))
+				}
 			}
-		}
-		t.Logf("%s: %d loads, %.2f of the %d of the best plan", c.name, loads, float64(loads)/float64(least), least)
-		if float64(loads) > c.most*float64(least) {
-			t.Errorf("%s: models were loaded %d times, by the best plan %d", c.name, loads, least)
-		}
+			t.Logf("%d loads, %.2f of the %d of the best plan", loads, float64(loads)/float64(least), least)
+			if float64(loads) > c.most*float64(least) {
+				t.Errorf("models were loaded %d times, by the best plan %d", loads, least)
+			}
+		})
 	}
 }
 

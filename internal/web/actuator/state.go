@@ -56,7 +56,7 @@ func (a *API) state() metrics.State {
 func modelView(m *residency.State) metrics.ModelView {
 	return metrics.ModelView{
 		Host: m.Host, Model: m.Model, IsResident: m.State == "loaded", Waiting: m.Waiting, Waited: m.Waited,
-		Loads: m.Counts.Loads, Failures: m.Failures, Evictions: m.Evictions, Sleeps: m.Sleeps,
+		Loads: m.Counts.Loads, Failures: m.Failures, Refusals: m.Refusals, Evictions: m.Evictions, Sleeps: m.Sleeps,
 	}
 }
 

@@ -39,6 +39,7 @@ type residentView struct {
 	SleepMs   int64          `json:"sleepAfterMs,omitzero" doc:"After how long without requests it is put to sleep; never if left out."`
 	Loads     int64          `json:"loads" doc:"How often it was loaded, since the gateway was started as are the next ones."`
 	Failures  int64          `json:"failures" doc:"How often that failed."`
+	Refusals  int64          `json:"refusals" doc:"How often it was not loaded because the models in its memory are pinned."`
 	Evictions int64          `json:"evictions" doc:"How often it left the memory for another model."`
 	Sleeps    int64          `json:"sleeps" doc:"How often it was put to sleep because nobody used it."`
 	WaitedMs  int64          `json:"waitedMs" doc:"How long requests have waited for it, all together."`
@@ -84,7 +85,7 @@ func viewOfResident(s *residency.State) residentView {
 	return residentView{
 		Host: s.Host, Model: s.Model, State: residence(s.State), Since: web.TimeOrNil(s.Since), LastUsed: web.TimeOrNil(s.Used),
 		InUse: s.IsInUse, Pinned: s.IsPinned, Waiting: s.Waiting, LoadMs: s.Residence.Loads.Milliseconds(), LeftMs: s.Left.Milliseconds(), Bytes: s.Bytes,
-		SleepMs: s.SleepAfter.Milliseconds(), Loads: s.Counts.Loads, Failures: s.Failures, Evictions: s.Evictions, Sleeps: s.Sleeps,
+		SleepMs: s.SleepAfter.Milliseconds(), Loads: s.Counts.Loads, Failures: s.Failures, Refusals: s.Refusals, Evictions: s.Evictions, Sleeps: s.Sleeps,
 		WaitedMs: s.Waited.Milliseconds(), Failure: web.CutText(s.Failure, 500),
 	}
 }

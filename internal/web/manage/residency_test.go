@@ -19,6 +19,7 @@ type resident struct {
 	Pinned    bool   `json:"pinned"`
 	Loads     int64  `json:"loads"`
 	Failures  int64  `json:"failures"`
+	Refusals  int64  `json:"refusals"`
 	Evictions int64  `json:"evictions"`
 	LastUsed  string `json:"lastUsed"`
 	Bytes     int64  `json:"bytes"`
@@ -85,6 +86,9 @@ func TestModelsAreLoadedPutToSleepAndPinnedByHand(t *testing.T) {
 	}
 	move("sleep", "m").Is(t, 400, "pinned")
 	move("load", "n").Is(t, 400, "pinned")
+	if n := residents(t, r)["n"]; n.Refusals != 1 || n.Failures != 0 {
+		t.Errorf("a load for which there is no room: %+v", n)
+	}
 	gatewaytest.Eventually(t, "the server has told how much memory the model takes", func() bool { return residents(t, r)["m"].Bytes == 5_000_000 })
 	if scrape := r.Scrape(); scrape[fmt.Sprintf(`model_router_model_loads_total{host=%q,model="m"}`, b.URL())] != 2 {
 		for name, value := range scrape {
