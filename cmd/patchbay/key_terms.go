@@ -19,7 +19,7 @@ import (
 
 // termFlags are what can be said about a key when it is created and when it is edited.
 type termFlags struct {
-	tenant, userHeader, expires            string
+	tenant, userHeader, expires, priority  string
 	services, models, addresses, budgets   []string
 	perMinute, tokensPerMinute, concurrent int64
 }
@@ -32,6 +32,7 @@ func (f *termFlags) register(cmd *cobra.Command) {
 	set.StringArrayVar(&f.models, "model", nil, "model that it is good for, * for any text; may be repeated (default: all)")
 	set.StringArrayVar(&f.addresses, "address", nil, "address or range such as 10.0.0.0/8 that it may be used from; may be repeated (default: all)")
 	set.StringVar(&f.expires, "expires", "", "when it ends: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h")
+	set.StringVar(&f.priority, "priority", "", "how urgent its requests are while they wait, and may ask to be: interactive, normal or batch (default: as its tenant or the service type says)")
 	set.Int64Var(&f.perMinute, "requests-per-minute", 0, "requests in any sixty seconds; 0 is as security.defaults says, -1 no limit")
 	set.Int64Var(&f.tokensPerMinute, "tokens-per-minute", 0, "tokens in any sixty seconds")
 	set.Int64Var(&f.concurrent, "concurrent-requests", 0, "requests at the same time")
@@ -64,6 +65,11 @@ func (f *termFlags) patch(cmd *cobra.Command, now time.Time) (map[string]any, er
 	note("model", "models", nonEmpty(f.models))
 	note("address", "addresses", nonEmpty(f.addresses))
 	note("expires", "expiresAt", expires)
+	var priority schema.Class
+	if err := priority.UnmarshalText([]byte(f.priority)); err != nil {
+		return nil, fmt.Errorf("--priority: %w", err)
+	}
+	note("priority", "priority", priority)
 	limits := map[string]any{}
 	for flag, limit := range map[string]struct {
 		member string
@@ -134,6 +140,7 @@ type keyLine struct {
 	Models     []string             `json:"models"`
 	Addresses  []string             `json:"addresses"`
 	ExpiresAt  string               `json:"expiresAt"`
+	Priority   schema.Class         `json:"priority,omitzero"`
 	Limits     allowance.Limits     `json:"limits"`
 	Budgets    budget.Budgets       `json:"budgets"`
 	Status     string               `json:"status"`
@@ -141,7 +148,7 @@ type keyLine struct {
 }
 
 func lineOf(key *access.IssuedKey, now time.Time) keyLine {
-	return keyLine{key.ID, key.Tenant, key.UserHeader, key.Services, key.Models, key.Addresses, key.ExpiresAt, key.Limits, key.Budgets, key.Status(now), key.Source}
+	return keyLine{key.ID, key.Tenant, key.UserHeader, key.Services, key.Models, key.Addresses, key.ExpiresAt, key.Priority, key.Limits, key.Budgets, key.Status(now), key.Source}
 }
 
 // terms prints what the key may use, and how much, in words that the flags take.
@@ -158,6 +165,9 @@ func (l *keyLine) terms() string {
 	}
 	for _, address := range l.Addresses {
 		parts = append(parts, "address="+address)
+	}
+	if l.Priority != schema.NoClass {
+		parts = append(parts, "priority="+l.Priority.String())
 	}
 	for _, limit := range []struct {
 		name  string

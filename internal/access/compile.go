@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/budget"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // compiler makes the grants of all keys. It runs when keys or settings change, so that
@@ -26,6 +27,8 @@ type compiledTenant struct {
 	rule    rule
 	account *allowance.Account
 	budgets *budget.Account
+	// priority is the most urgent class of all keys of the tenant.
+	priority schema.Class
 }
 
 func (c *Credentials) newCompiler() *compiler {
@@ -39,6 +42,7 @@ func (c *Credentials) newCompiler() *compiler {
 		k.tenants[tenant.Name] = compiledTenant{
 			newRule(&tenant.Terms), k.open(allowance.TenantName(tenant.Name), &tenant.Terms),
 			k.book.Open(allowance.TenantName(tenant.Name), budget.TenantSubject(tenant.Name), tenant.Budgets),
+			tenant.Priority,
 		}
 	}
 	return k
@@ -59,6 +63,7 @@ func (k *compiler) compile(key Key) *Grant {
 	if tenant, known := k.tenants[key.Tenant]; known {
 		g.Accounts[1], g.Budgets[1] = tenant.account, tenant.budgets
 		g.rules = append(g.rules, tenant.rule)
+		g.Priority = min(g.Priority.Or(tenant.priority), tenant.priority.Or(g.Priority))
 	}
 	return g
 }

@@ -22,9 +22,12 @@ type Terms struct {
 	// means all.
 	Addresses []string `json:"addresses,omitzero"`
 	// ExpiresAt is an RFC 3339 time; empty means never.
-	ExpiresAt string           `json:"expiresAt"`
-	Limits    allowance.Limits `json:"limits,omitzero"`
-	Budgets   budget.Budgets   `json:"budgets,omitzero"`
+	ExpiresAt string `json:"expiresAt"`
+	// Priority is the class of the requests, and the most urgent one for which they may ask;
+	// NoClass leaves that to the wider settings.
+	Priority schema.Class     `json:"priority,omitzero"`
+	Limits   allowance.Limits `json:"limits,omitzero"`
+	Budgets  budget.Budgets   `json:"budgets,omitzero"`
 }
 
 // Tenant is a group of keys. Its terms hold for all of them together, beside those of
@@ -51,6 +54,7 @@ func (t Terms) or(wider Terms) Terms {
 	if t.ExpiresAt == "" {
 		t.ExpiresAt = wider.ExpiresAt
 	}
+	t.Priority = t.Priority.Or(wider.Priority)
 	t.Limits, t.Budgets = t.Limits.Or(wider.Limits), t.Budgets.Or(wider.Budgets)
 	return t
 }

@@ -41,7 +41,7 @@ type Request struct {
 	// request is unified or cannot be translated.
 	Client *dialect.Client
 	Caller *access.Caller
-	// Class is how urgent the request is while it waits; NoClass counts as Normal.
+	// Class is how urgent the request is while it waits; see Classify.
 	Class schema.Class
 	// NoStore says that the client wants nothing of the answer to be kept.
 	NoStore bool

@@ -99,6 +99,8 @@ type Record struct {
 
 	// Cache is what the cache of answers did for the request.
 	Cache metrics.Cached
+	// Class is how urgent the request is while it waits.
+	Class schema.Class
 
 	// Fallbacks counts how often another model took over.
 	Fallbacks int
@@ -327,7 +329,7 @@ func (c *Record) result() schema.Result {
 func (c *Record) counted() metrics.Request {
 	r := metrics.Request{
 		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage, Cost: int64(c.Cost), Cache: c.Cache,
-		Duration: c.Ended, Queued: c.Queued, Overhead: -1,
+		Duration: c.Ended, Queued: c.Queued, Class: c.Class, Overhead: -1,
 	}
 	if c.Streamed {
 		r.FirstToken, r.PerToken = c.FirstToken, c.PerToken

@@ -170,6 +170,8 @@ type Service struct {
 	CircuitBreaker breaker.Settings       `json:"circuitBreaker"`
 	HealthCheck    backend.HealthSettings `json:"healthCheck"`
 	Queue          queue.Settings         `json:"queue"`
+	// Priority is the class of requests of which neither key nor tenant says another one.
+	Priority schema.Class `json:"priority,omitzero" doc:"The class of requests whose key and tenant have no priority; normal where it is left out."`
 	// Residency says whether models are loaded for requests and put to sleep.
 	Residency residency.Settings `json:"residency,omitzero"`
 	// Split says which requests several instances share.

@@ -102,6 +102,11 @@ func (s *scrape) service(service schema.ServiceType) {
 	wait, overhead := series.queueWait.Snapshot(), series.overhead.Snapshot()
 	s.histogram(famQueueWait, &wait, name)
 	s.value(famQueueWaitMax, wait.Max.Seconds(), name)
+	for _, class := range schema.Classes() {
+		if wait := series.classWait[class].Snapshot(); wait.Count > 0 {
+			s.histogram(famClassWait, &wait, name, class.String())
+		}
+	}
 	s.histogram(famOverhead, &overhead, name)
 	s.value(famOverheadMax, overhead.Max.Seconds(), name)
 }
@@ -121,6 +126,9 @@ func (s *scrape) door(door schema.Door) {
 func (s *scrape) limits(view *ServiceView) {
 	name := view.Service.String()
 	s.value(famQueueLength, float64(view.Waiting), name)
+	for _, class := range schema.Classes() {
+		s.value(famClassLength, float64(view.ByClass[class]), name, class.String())
+	}
 	if !view.PerClient {
 		s.value(famRemaining, float64(view.Remaining), name)
 	}

@@ -59,6 +59,8 @@ const (
 	famQueueWait
 	famQueueWaitMax
 	famQueueLength
+	famClassWait
+	famClassLength
 	famOverhead
 	famOverheadMax
 	famBreaker
@@ -147,6 +149,7 @@ func Families() []Family { return append([]Family(nil), families[:]...) }
 var (
 	onService  = []string{"service"}
 	onInstance = []string{"service", "instance"}
+	onClass    = []string{"service", "priority"}
 	onHost     = []string{"host", "model"}
 	onReason   = []string{"service", "reason"}
 	onOutcome  = []string{"service", "outcome"}
@@ -183,6 +186,8 @@ var families = [familyCount]Family{
 	famQueueWait:         {"model_router_queue_wait_seconds", "model.router.queue.wait", "Time that requests waited for a slot, of those that had to, whether or not they got one.", "seconds", CategoryRequest, onService, histogram},
 	famQueueWaitMax:      {"model_router_queue_wait_seconds_max", "model.router.queue.wait.max", "Longest wait for a slot since the start.", "seconds", CategoryRequest, onService, gauge},
 	famQueueLength:       {"model_router_queue_length", "model.router.queue.length", "Requests that wait for a slot now.", "requests", CategoryRequest, onService, gauge},
+	famClassWait:         {"model_router_queue_class_wait_seconds", "model.router.queue.class.wait", "Time that requests waited for a slot, by their priority; only of priorities of which some had to.", "seconds", CategoryRequest, onClass, histogram},
+	famClassLength:       {"model_router_queue_class_length", "model.router.queue.class.length", "Requests that wait for a slot now, by their priority.", "requests", CategoryRequest, onClass, gauge},
 	famOverhead:          {"model_router_gateway_overhead_seconds", "model.router.gateway.overhead", "Time that the gateway itself took: from having the request to having begun (or sent, where it is whole) the answer, without waiting for backends and slots.", "seconds", CategoryRequest, onService, histogram},
 	famOverheadMax:       {"model_router_gateway_overhead_seconds_max", "model.router.gateway.overhead.max", "Longest time that the gateway itself took for a request since the start.", "seconds", CategoryRequest, onService, gauge},
 	famBreaker:           {"model_router_circuit_breaker_state", "model.router.circuit.breaker.state", "State of the circuit breaker: 0 CLOSED, 1 OPEN, 2 HALF_OPEN.", "", CategoryCustom, onInstance, gauge},

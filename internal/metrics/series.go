@@ -278,12 +278,16 @@ type Service struct {
 	hedges        [hedgedCount]Counter // by Hedged
 	cached        [cachedCount]Counter
 	queueWait     Histogram
+	classWait     [schema.ClassCount]Histogram // the same by class
 	overhead      Histogram
 }
 
 func (s *Service) setBounds() {
 	s.none.setBounds()
 	s.queueWait.bounds, s.overhead.bounds = requestBounds, overheadBounds
+	for class := range s.classWait {
+		s.classWait[class].bounds = requestBounds
+	}
 }
 
 // Cached is what the cache of answers did for a request.
@@ -320,6 +324,9 @@ type Request struct {
 	// each token of such an answer took after that, Queued what was spent waiting for a
 	// slot. Zero means that there was none, or that it is not known.
 	Duration, FirstToken, PerToken, Queued time.Duration
+	// Class is how urgent the request was while it waited. The waits of Spare are not counted:
+	// it waits until nobody else does.
+	Class schema.Class
 	// Estimate is the true time to the first token by the one that was expected; zero where
 	// nothing was expected, or nothing came true.
 	Estimate float64
@@ -330,8 +337,9 @@ type Request struct {
 
 // count adds a request that has ended.
 func (s *Service) count(i *Instance, r *Request) {
-	if r.Queued > 0 { // requests that waited in vain have waited too
+	if r.Queued > 0 && r.Class != schema.Spare { // requests that waited in vain have waited too
 		s.queueWait.Observe(r.Queued)
+		s.classWait[r.Class.Or(schema.Normal)].Observe(r.Queued)
 	}
 	if r.Result == schema.ResultOverloaded {
 		s.shed[ShedOverload].Add(1)

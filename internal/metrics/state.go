@@ -118,8 +118,9 @@ type StoreView struct {
 // ServiceView is the state of a configured service type.
 type ServiceView struct {
 	Service schema.ServiceType
-	// Waiting counts the requests in its queues.
+	// Waiting counts the requests in its queues, and ByClass those of each class.
 	Waiting int
+	ByClass [schema.ClassCount]int
 	// Remaining is what its rate limit leaves, where it is not by client.
 	Remaining int
 	// Clients are what each client has left, where every client has its own

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -38,8 +39,11 @@ type Explanation struct {
 	// Hedge is when a second instance would be asked; nil where none would be, whatever the
 	// first takes, or the request is not known.
 	Hedge *PlannedHedge
-	// Waiting is how many requests wait for a slot.
+	// Waiting is how many requests wait for a slot, and ByClass how many of each class. Queue
+	// is what the request would have to expect; its Position is 0 where it would not wait.
 	Waiting int
+	ByClass queue.Lengths
+	Queue   queue.Outlook
 	// Refusal is the error that the caller would get, nil where the request would
 	// reach a backend.
 	Refusal *schema.Error
@@ -89,6 +93,8 @@ type Subject struct {
 	// Header is what the caller would send beside it, Tenant and KeyID who it would be.
 	Header        http.Header
 	Tenant, KeyID string
+	// Class is how urgent it would be; NoClass stands for what the service type says.
+	Class schema.Class
 }
 
 // Explain tells what would happen to a request of a door. It reads the same survey and
@@ -142,7 +148,8 @@ func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
 		x.Refusal = admit.UnknownModel(service, q.Door.Service(), q.Model)
 		return x
 	}
-	x.Waiting = x.Pool.Queue.Len()
+	x.Waiting, x.ByClass = x.Pool.Queue.Len(), x.Pool.Queue.Lengths()
+	x.Queue.Class = q.Class.Or(service.Policy.Priority).Or(schema.Normal)
 	x.ServiceLimit = service.Limiter.Peek(q.Client, now)
 	x.ModelLimit = x.Pool.Limiter.Peek(q.Client, now)
 	var s survey
@@ -150,12 +157,23 @@ func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
 	s.askAll(x.Pool, excluded, now)
 	x.Candidates = s.candidates(excluded, q.Door)
 	x.Refusal = x.refusal(&s, excluded)
+	if x.Pool.Service.Policy.Queue.Size > 0 && s.mayComeFree() && (len(s.ready) == 0 || !x.Pool.Queue.Quiet()) {
+		x.Queue = expect(x.Pool, x.Pool.Queue.Outlook(q.caller(), x.Queue.Class))
+	}
 	if len(s.ready) > 0 && x.Refusal == nil {
 		x.choose(s.ready, &q, now)
 		x.split(s.ready, &q, now)
 		x.hedge(&q)
 	}
 	return x
+}
+
+// caller names the caller in queues; see access.Caller.
+func (q *Subject) caller() string {
+	if q.KeyID != "" {
+		return q.KeyID
+	}
+	return q.Client.String()
 }
 
 // choose says which of the instances that are ready the strategy would pick.
@@ -199,7 +217,7 @@ func (x *Explanation) hedge(q *Subject) {
 // refusal returns the first reason for which the request would be refused, in the
 // order in which Do checks them.
 func (x *Explanation) refusal(s *survey, excluded *exclusions) *schema.Error {
-	if err := s.refusal(excluded, x.Waiting); err != nil {
+	if err := s.refusal(excluded, x.Pool.Before(x.Queue.Class)); err != nil {
 		return err
 	}
 	for _, limit := range []ratelimit.Decision{x.ServiceLimit, x.ModelLimit} {

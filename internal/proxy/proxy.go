@@ -98,6 +98,10 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	defer func() { r.end(panicked) }()
 	err := p.checkHops(r.Caller.Hops)
 	if err == nil {
+		err = r.Classify()
+		r.Record.Class = r.Class
+	}
+	if err == nil {
 		err = r.readResume()
 	}
 	if err == nil {
@@ -409,6 +413,7 @@ func (r *run) tellRoute(to Sink) {
 		Limit:  r.choice.limitDecision(r.attempt.instance, r.reply.firstByte),
 		Shared: r.gathered.answerers(),
 		Held:   r.Record.Held,
+		Queue:  r.outlook,
 	}
 	route.KeyRequests, route.KeyTokens = r.KeyLimits()
 	if r.IsRenamed() {

@@ -11,9 +11,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/resume"
+	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -65,6 +67,9 @@ type request struct {
 	// the first call is slow, if isSecond says so.
 	isPart, isSecond bool
 	shedAs           metrics.Shed
+	// outlook is what the request had to expect in the queue that did not take it, or in which
+	// its time was over.
+	outlook queue.Outlook
 	// onward is the answer with which another instance is to go on, nil while none broke off.
 	onward *onward
 	// transcript is what the stream has sent, nil if nobody is to go on with it should it break
@@ -102,6 +107,13 @@ func (r *request) retryBudget() *retryBudget { return &r.proxy.retryBudgets[r.Re
 // shed notes that there was no free slot for the request. It is counted if the request is
 // refused in the end.
 func (r *request) shed(how metrics.Shed) { r.noRoom, r.shedAs = true, how }
+
+// shedFromQueue notes that the request did not get a slot by waiting, and what it had to
+// expect of that.
+func (r *request) shedFromQueue(how metrics.Shed, pool *routing.Pool, outlook queue.Outlook) {
+	r.shed(how)
+	r.outlook = expect(pool, outlook)
+}
 
 // countShed counts a request that was refused because there was no free slot.
 func (r *request) countShed() {
@@ -144,6 +156,9 @@ type Route struct {
 	Cache metrics.Cached
 	// Held is how long the request has waited for its model to be loaded.
 	Held time.Duration
+	// Queue is what a request had to expect that was refused by the queue, or whose time was
+	// over in it; its Position is 0 for all others.
+	Queue queue.Outlook
 	// Limit is the state of the rate limit that applies to the request, if any does.
 	Limit ratelimit.Decision
 	// KeyRequests and KeyTokens are the states of the limits of the key and its tenant

@@ -52,6 +52,7 @@ type lane struct {
 	// passed is how many turns went to others while requests waited here behind a more
 	// urgent class, less those for which this class had a turn.
 	passed  int
+	pace    pace // of its turns
 	callers map[string]*callerQueue
 	// next is the caller whose turn it is; the queues of all callers form a ring.
 	next *callerQueue
@@ -111,18 +112,13 @@ func (l *lane) first() *waiter {
 	return w
 }
 
-// remove takes out a waiter, and reports whether it was there.
-func (l *lane) remove(w *waiter, caller string) bool {
+// find returns the place of a waiter among those of its caller, -1 where it is not there.
+func (l *lane) find(w *waiter, caller string) int {
 	c := l.callers[caller]
 	if c == nil {
-		return false
+		return -1
 	}
-	at := slices.Index(c.waiters, w)
-	if at < 0 {
-		return false
-	}
-	l.drop(c, at)
-	return true
+	return slices.Index(c.waiters, w)
 }
 
 // drop removes a waiter from its queue, and an empty queue from the ring.

@@ -52,6 +52,7 @@ type Queue struct {
 	turns      int    // given to others than Spare and not ended
 	spareTurns int    // given to Spare and not ended
 	lastNumber uint64 // how many ever came
+	pace       pace   // of the turns of all classes but Spare
 	// spare is how many wait in the lane of Spare, for those who do not have the mutex.
 	spare atomic.Int64
 }
@@ -68,7 +69,12 @@ type Standing struct {
 	number uint64
 	// byShare says that the turn was one that the class has although others wait.
 	byShare bool
+	// left is what a request had to expect whose time was over.
+	left Outlook
 }
+
+// Left returns what a request had to expect when its time was over.
+func (s *Standing) Left() Outlook { return s.left }
 
 // Anew forgets the position.
 func (s *Standing) Anew() { *s = Standing{Class: s.Class} }
@@ -173,7 +179,7 @@ func (q *Queue) Wait(ctx context.Context, caller string, standing *Standing, s S
 	standing.number, standing.byShare = w.number, false
 	err := errPanicked
 	defer func() {
-		if err != nil && !q.leave(w, caller, standing.class()) {
+		if err != nil && !q.leave(w, caller, standing) {
 			q.Done(standing, func() bool { return true }) // the turn came at the same moment; it must not be lost
 		}
 	}()
@@ -214,7 +220,13 @@ func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due fu
 // Done ends the turn of a request, and gives the next one its turn if due returns true.
 func (q *Queue) Done(standing *Standing, due func() bool) {
 	q.mu.Lock()
-	q.endTurn(standing.class())
+	class := standing.class()
+	q.endTurn(class)
+	if class != schema.Spare {
+		now := time.Now()
+		q.pace.turn(now, q.waiting > 0)
+		q.lanes[class].pace.turn(now, q.lanes[class].waiting > 0)
+	}
 	q.mu.Unlock()
 	// due is called after the turn ended, because wakeIfIdle does nothing during a turn.
 	if due() {
@@ -302,12 +314,16 @@ func (q *Queue) enter(w *waiter, caller string, standing *Standing, size int) bo
 }
 
 // leave takes a waiter out; false means that it had its turn already.
-func (q *Queue) leave(w *waiter, caller string, class schema.Class) bool {
+func (q *Queue) leave(w *waiter, caller string, standing *Standing) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.lanes[class].remove(w, caller) {
+	class := standing.class()
+	at := q.lanes[class].find(w, caller)
+	if at < 0 {
 		return false
 	}
+	standing.left = q.outlook(caller, class, at, time.Now())
+	q.lanes[class].drop(q.lanes[class].callers[caller], at)
 	q.count(class, -1)
 	return true
 }

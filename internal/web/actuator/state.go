@@ -167,6 +167,9 @@ func serviceView(s *routing.Service, now time.Time) metrics.ServiceView {
 	view := metrics.ServiceView{Service: s.Type}
 	for _, pool := range s.Pools {
 		view.Waiting += pool.Queue.Len()
+		for class, n := range pool.Queue.Lengths() {
+			view.ByClass[class] += n
+		}
 	}
 	limit := s.LimitSnapshot(now, shownClients)
 	view.Remaining, view.PerClient = limit.Remaining, limit.Enabled && limit.PerClient

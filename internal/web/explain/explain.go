@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -119,8 +120,24 @@ type limitView struct {
 }
 
 type queueView struct {
-	Waiting int `json:"waiting"`
-	Size    int `json:"size"`
+	Waiting        int          `json:"waiting"`
+	Size           int          `json:"size"`
+	ByClass        ClassLengths `json:"byClass" doc:"How many wait, by their priority."`
+	Priority       schema.Class `json:"priority" empty:"true" doc:"That of the request; empty where no instance serves the model."`
+	Position       int          `json:"position" minimum:"0" doc:"The number of the turn that the request would have if nobody more urgent came; 0 where it would not wait."`
+	ExpectedWaitMs float64      `json:"expectedWaitMs" minimum:"0" doc:"How long that would take, by how fast turns came lately; 0 where it would not wait, or that is not known."`
+}
+
+// ClassLengths is how many requests wait, by their priority, as JSON.
+type ClassLengths struct {
+	Interactive int `json:"interactive"`
+	Normal      int `json:"normal"`
+	Batch       int `json:"batch"`
+}
+
+// ViewLengths returns the lengths of a queue as JSON has them.
+func ViewLengths(n queue.Lengths) ClassLengths {
+	return ClassLengths{n[schema.Interactive], n[schema.Normal], n[schema.Batch]}
 }
 
 // Ledger is whether the request would be counted in the quota ledger, and whether
@@ -166,7 +183,9 @@ func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr
 		view.ServedModel = x.Pool.Model
 		strategy := x.Pool.Service.Policy.LoadBalancer
 		view.Strategy = &strategy
-		view.Queue = queueView{x.Waiting, x.Pool.Service.Policy.Queue.Size}
+		view.Queue = queueView{
+			x.Waiting, x.Pool.Service.Policy.Queue.Size, ViewLengths(x.ByClass), x.Queue.Class, x.Queue.Position, milliseconds(x.Queue.Wait.Seconds()),
+		}
 	}
 	if x.Refusal != nil {
 		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, x.Refusal.RetryAfter.Milliseconds()}
@@ -210,6 +229,9 @@ func why(x proxy.Explanation) string {
 		return "it depends on the prompt: POST the request to explain it"
 	case anyEligible(x.Candidates):
 		return "chance decides, in proportion to the weights"
+	}
+	if x.Queue.Wait > 0 {
+		return fmt.Sprintf("all slots are taken; the request would have turn %d, in about %v", x.Queue.Position, duration(x.Queue.Wait.Seconds()))
 	}
 	return "all slots are taken; the request would wait for one"
 }

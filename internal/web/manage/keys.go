@@ -21,6 +21,7 @@ type keyView struct {
 	Models     []string             `json:"models"`
 	Addresses  []string             `json:"addresses"`
 	ExpiresAt  string               `json:"expiresAt" doc:"Empty for a key that does not expire."`
+	Priority   schema.Class         `json:"priority,omitzero" doc:"The class of its requests, and the most urgent one for which they may ask; left out where its tenant, the defaults or the service type say."`
 	Limits     keyLimits            `json:"limits"`
 	Budgets    budget.Budgets       `json:"budgets"`
 	lifeView
@@ -57,7 +58,7 @@ func (a *API) Keys(q *Request) (Reply, error) {
 func viewKey(q *Request, key access.IssuedKey, text string, now time.Time) keyView {
 	return keyView{
 		ID: key.ID, Tenant: key.Tenant, UserHeader: key.UserHeader, Services: key.Services, Models: key.Models, Addresses: key.Addresses,
-		ExpiresAt: key.ExpiresAt, Limits: keyLimits(key.Limits), Budgets: key.Budgets, lifeView: viewLife(key.Life, key.Status(now)),
+		ExpiresAt: key.ExpiresAt, Priority: key.Priority, Limits: keyLimits(key.Limits), Budgets: key.Budgets, lifeView: viewLife(key.Life, key.Status(now)),
 		RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil, Key: text, DryRun: q.change.DryRun,
 	}
 }
@@ -82,6 +83,7 @@ type termFields struct {
 	Models    []string             `json:"models" minLength:"1" doc:"What the key is good for; all of them where none is given. A * stands for any text."`
 	Addresses []string             `json:"addresses" doc:"Addresses, or ranges such as 10.0.0.0/8, from which the key may be used; all of them where none is given."`
 	ExpiresAt string               `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9][0-9]|2[1-9][0-9]{2}|[3-9][0-9]{3})-" empty:"true" doc:"In the future; a key without it does not expire."`
+	Priority  schema.Class         `json:"priority,omitzero" empty:"true" doc:"The class of its requests while they wait, and the most urgent one for which they may ask; empty where the tenant, the defaults or the service type say."`
 	Limits    keyLimits            `json:"limits"`
 	Budgets   budget.Budgets       `json:"budgets"`
 }
@@ -97,14 +99,16 @@ func (t *keyTerms) key() access.Key {
 
 func (t *termFields) terms() access.Terms {
 	return access.Terms{
-		Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Limits: allowance.Limits(t.Limits), Budgets: t.Budgets,
+		Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Priority: t.Priority,
+		Limits: allowance.Limits(t.Limits), Budgets: t.Budgets,
 	}
 }
 
 func fieldsOfTerms(t access.Terms) termFields {
 	t = settings.Clone(t)
 	return termFields{
-		Services: notNil(t.Services), Models: notNil(t.Models), Addresses: notNil(t.Addresses), ExpiresAt: t.ExpiresAt, Limits: keyLimits(t.Limits), Budgets: t.Budgets,
+		Services: notNil(t.Services), Models: notNil(t.Models), Addresses: notNil(t.Addresses), ExpiresAt: t.ExpiresAt, Priority: t.Priority,
+		Limits: keyLimits(t.Limits), Budgets: t.Budgets,
 	}
 }
 

@@ -53,6 +53,7 @@ type explainQuery struct {
 	Door     schema.Door        `json:"door" empty:"true" doc:"The endpoint of the request, one of the service type; the one that is named after it if left out."`
 	Model    string             `json:"model" required:"true" minLength:"1" example:"demo-chat"`
 	ClientIP string             `json:"clientIp" format:"ipv4,ipv6" empty:"true" doc:"The address of the client; yours if left out."`
+	Priority schema.Class       `json:"priority" empty:"true" doc:"How urgent the request is while it waits; as the service type says if left out."`
 }
 
 // Explain answers GET /api/route/explain: what would happen to a request now.
@@ -83,15 +84,20 @@ func (a *API) Explain(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return a.explain(q, proxy.Subject{Door: door, Model: query.Get("model"), Client: client}), nil
+	class, err := explainedClass(q)
+	if err != nil {
+		return Reply{}, err
+	}
+	return a.explain(q, proxy.Subject{Door: door, Model: query.Get("model"), Client: client, Class: class}), nil
 }
 
 // explainBodyQuery is what is to be known beside the body of a request that is explained.
 type explainBodyQuery struct {
-	Door     schema.Door `json:"door" required:"true" doc:"The endpoint of the request."`
-	ClientIP string      `json:"clientIp" format:"ipv4,ipv6" empty:"true" doc:"The address of the client; yours if left out."`
-	Tenant   string      `json:"tenant" doc:"Whose request it is, where prompt-sharing keeps tenants apart."`
-	KeyID    string      `json:"keyId" doc:"The same where it keeps keys apart."`
+	Door     schema.Door  `json:"door" required:"true" doc:"The endpoint of the request."`
+	ClientIP string       `json:"clientIp" format:"ipv4,ipv6" empty:"true" doc:"The address of the client; yours if left out."`
+	Tenant   string       `json:"tenant" doc:"Whose request it is, where prompt-sharing keeps tenants apart."`
+	KeyID    string       `json:"keyId" doc:"The same where it keeps keys apart."`
+	Priority schema.Class `json:"priority" empty:"true" doc:"How urgent the request is while it waits; as the service type says if left out."`
 }
 
 // ExplainBody answers POST /api/route/explain: what would happen to the request in the body
@@ -111,8 +117,13 @@ func (a *API) ExplainBody(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, invalidField("body", "%v", err)
 	}
+	class, err := explainedClass(q)
+	if err != nil {
+		return Reply{}, err
+	}
 	reply := a.explain(q, proxy.Subject{
-		Door: door, Model: string(request.Model), Client: client, Request: request, Speaks: speaks,
+		Class: class,
+		Door:  door, Model: string(request.Model), Client: client, Request: request, Speaks: speaks,
 		Header: q.Header, Tenant: query.Get("tenant"), KeyID: query.Get("keyId"),
 	})
 	reply.change = "explained a request of " + door.String()
@@ -127,6 +138,14 @@ func (a *API) explain(q *Request, asked proxy.Subject) Reply {
 	view.AnswerCache = a.options.Cache.IsOn(asked.Door.Service())
 	view.SingleFlight = a.options.Cache.IsSingleFlight(asked.Door.Service())
 	return Reply{message: "What would happen to a request now.", data: view}
+}
+
+// explainedClass returns how urgent the request that is explained is.
+func explainedClass(q *Request) (class schema.Class, err error) {
+	if err := class.UnmarshalText([]byte(web.Shorten(q.URL.Query().Get("priority")))); err != nil {
+		return class, invalidField("priority", "%v", err)
+	}
+	return class, nil
 }
 
 // explainedClient returns the address of the client of a request that is explained.

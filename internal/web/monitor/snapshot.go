@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/patchbay-ai/patchbay/internal/web/explain"
 )
 
 // liveSnapshot is the state of the gateway at one moment.
@@ -27,17 +28,19 @@ type liveSnapshot struct {
 type liveService struct {
 	Service schema.ServiceType `json:"service"`
 	live.Activity
-	InFlight           int64 `json:"inFlight"`
-	QueueLength        int   `json:"queueLength"`
-	RateLimitRemaining *int  `json:"rateLimitRemaining" doc:"Null where no limit is in force, or each client has its own."`
+	InFlight           int64                `json:"inFlight"`
+	QueueLength        int                  `json:"queueLength"`
+	Queue              explain.ClassLengths `json:"queue" doc:"How many of these wait, by their priority."`
+	RateLimitRemaining *int                 `json:"rateLimitRemaining" doc:"Null where no limit is in force, or each client has its own."`
 }
 
 type liveModel struct {
 	Service schema.ServiceType `json:"service"`
 	Model   string             `json:"model"`
 	live.Activity
-	InFlight    int64 `json:"inFlight"`
-	QueueLength int   `json:"queueLength"`
+	InFlight    int64                `json:"inFlight"`
+	QueueLength int                  `json:"queueLength"`
+	Queue       explain.ClassLengths `json:"queue" doc:"How many of these wait, by their priority."`
 }
 
 type liveInstance struct {
@@ -84,7 +87,7 @@ func (a *API) liveSnapshot(now time.Time) liveSnapshot {
 		}
 		view := liveService{Service: serviceType, Activity: counted.Services[serviceType], RateLimitRemaining: remaining(service, now)}
 		for _, pool := range service.Pools {
-			model := liveModel{Service: serviceType, Model: pool.Model, Activity: counted.Models[live.ModelKey{Service: serviceType, Model: pool.Model}], QueueLength: pool.Queue.Len()}
+			model := liveModel{Service: serviceType, Model: pool.Model, Activity: counted.Models[live.ModelKey{Service: serviceType, Model: pool.Model}], QueueLength: pool.Queue.Len(), Queue: explain.ViewLengths(pool.Queue.Lengths())}
 			for _, i := range pool.Instances {
 				instance := liveInstanceOf(i, now)
 				instance.Activity = counted.Instances[live.InstanceKey{Service: serviceType, ID: i.ID}]
@@ -93,6 +96,9 @@ func (a *API) liveSnapshot(now time.Time) liveSnapshot {
 			}
 			view.InFlight += model.InFlight
 			view.QueueLength += model.QueueLength
+			view.Queue.Interactive += model.Queue.Interactive
+			view.Queue.Normal += model.Queue.Normal
+			view.Queue.Batch += model.Queue.Batch
 			s.Models = append(s.Models, model)
 		}
 		s.Services = append(s.Services, view)

@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -212,7 +213,20 @@ func (x *exchange) Route(route proxy.Route) {
 	if route.Held > 0 {
 		header["X-Router-Wait-Ms"] = []string{strconv.FormatInt(max(route.Held.Milliseconds(), 1), 10)}
 	}
+	if route.Queue.Position > 0 {
+		header["X-Router-Queue"] = []string{queueText(route.Queue)}
+	}
 	showLimits(header, &route)
+}
+
+// queueText returns the value of X-Router-Queue, an item of a structured field: the class,
+// the position, and the seconds that the wait would take where that is known.
+func queueText(o queue.Outlook) string {
+	text := o.Class.String() + ";position=" + strconv.Itoa(o.Position)
+	if o.Wait > 0 {
+		text += ";wait=" + strconv.FormatFloat(max(o.Wait.Seconds(), 0.1), 'f', 1, 64)
+	}
+	return text
 }
 
 // handlesOf names several instances.
