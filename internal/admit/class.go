@@ -9,14 +9,8 @@ import (
 // ClassHeader is the header by which a request asks for a class.
 const ClassHeader = "X-Router-Priority"
 
-// Classify finds the class of the request, unless whoever made it has set one: that which the
-// header asks for, or else the priority of its key and its tenant, or that of the service
-// type. The priority is also the most urgent class for which a key may ask. Where callers need
-// no key, the header alone decides.
-func (r *Request) Classify() error {
-	if r.Class != schema.NoClass {
-		return nil
-	}
+// classify is Classify where something says what the class is.
+func (r *Request) classify() error {
 	r.Class = schema.Normal
 	if service := r.service(); service != nil {
 		r.Class = service.Policy.Priority.Or(schema.Normal)

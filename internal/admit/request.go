@@ -84,6 +84,22 @@ func (r *Request) user() []byte {
 	return r.Asks.User
 }
 
+// Classify finds the class of the request, unless whoever made it has set one: that which the
+// header asks for, or else the priority of its key and its tenant, or that of the service
+// type. The priority is also the most urgent class for which a key may ask. Where callers need
+// no key, the header alone decides.
+func (r *Request) Classify() error {
+	if r.Class != schema.NoClass {
+		return nil
+	}
+	service, grant := r.service(), r.Caller.Grant
+	if len(r.Caller.Header[ClassHeader]) > 0 || service != nil && service.Policy.Priority != schema.NoClass || grant != nil && grant.Priority != schema.NoClass {
+		return r.classify()
+	}
+	r.Class = schema.Normal
+	return nil
+}
+
 // RefuseModel returns an error unless the caller's key is good for the name that the
 // request asks for or, if that is an alias, for the model that it stands for.
 func (r *Request) RefuseModel() error {

@@ -329,6 +329,14 @@ func (i *Instance) Return(permit Permit, now time.Time) {
 	i.endCall(permit)
 }
 
+// endCall gives back the slot of a call.
+func (i *Instance) endCall(permit Permit) {
+	if permit.isSpare {
+		i.spare.Add(-1)
+	}
+	i.inFlight.Add(-1)
+}
+
 // Unsent says that a call did not reach the instance, so that it does not count for its
 // rate limit, and returns the permit with which the call is released.
 func (i *Instance) Unsent(permit Permit, now time.Time) Permit {

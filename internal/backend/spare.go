@@ -69,11 +69,3 @@ func (i *Instance) AcquireSpare(now time.Time) (Permit, bool) {
 	permit.isSpare = ok
 	return permit, ok
 }
-
-// endCall gives back the slot of a call.
-func (i *Instance) endCall(permit Permit) {
-	if permit.isSpare {
-		i.spare.Add(-1)
-	}
-	i.inFlight.Add(-1)
-}

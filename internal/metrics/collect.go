@@ -103,7 +103,7 @@ func (s *scrape) service(service schema.ServiceType) {
 	s.histogram(famQueueWait, &wait, name)
 	s.value(famQueueWaitMax, wait.Max.Seconds(), name)
 	for _, class := range schema.Classes() {
-		if wait := series.classWait[class].Snapshot(); wait.Count > 0 {
+		if wait := series.classWait[class].Snapshot(); wait.Count > 0 || class == schema.Normal {
 			s.histogram(famClassWait, &wait, name, class.String())
 		}
 	}

@@ -112,7 +112,7 @@ func (c *choice) refuseAtOnce() error {
 		return nil
 	case err.Code != schema.CodeNoSlot:
 	case c.pool.Service.Policy.Queue.Size > 0:
-		c.shedFromQueue(metrics.ShedQueueFull, c.pool, c.pool.Queue.Outlook(c.Caller.Key(), c.Class))
+		c.shedFromQueue(metrics.ShedQueueFull, c.pool.Outlook(c.Caller.Key(), c.Class))
 	default:
 		c.shed(metrics.ShedNoSlot)
 	}
@@ -395,10 +395,10 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 		err := turn.wait(ctx, c.Caller.Key(), settings, deadline)
 		switch {
 		case errors.Is(err, queue.ErrFull):
-			c.shedFromQueue(metrics.ShedQueueFull, c.pool, c.pool.Queue.Outlook(c.Caller.Key(), c.Class))
+			c.shedFromQueue(metrics.ShedQueueFull, c.pool.Outlook(c.Caller.Key(), c.Class))
 			return noSlot(c.pool)
 		case errors.Is(err, queue.ErrTimeout):
-			c.shedFromQueue(metrics.ShedQueueTime, c.pool, turn.standing.Left())
+			c.shedFromQueue(metrics.ShedQueueTime, c.pool.Expect(turn.standing.Left()))
 			return noSlot(c.pool)
 		case err != nil:
 			return err

@@ -158,7 +158,7 @@ func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
 	x.Candidates = s.candidates(excluded, q.Door)
 	x.Refusal = x.refusal(&s, excluded)
 	if x.Pool.Service.Policy.Queue.Size > 0 && s.mayComeFree() && (len(s.ready) == 0 || !x.Pool.Queue.Quiet()) {
-		x.Queue = expect(x.Pool, x.Pool.Queue.Outlook(q.caller(), x.Queue.Class))
+		x.Queue = x.Pool.Outlook(q.caller(), x.Queue.Class)
 	}
 	if len(s.ready) > 0 && x.Refusal == nil {
 		x.choose(s.ready, &q, now)

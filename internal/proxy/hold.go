@@ -85,7 +85,7 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
 		most = mostHeld
 	}
 	if !waiting.Hold(r.Class, most) {
-		r.shedFromQueue(metrics.ShedQueueFull, r.choice.pool, waiting.Outlook(r.Caller.Key(), r.Class))
+		r.shedFromQueue(metrics.ShedQueueFull, r.choice.pool.Outlook(r.Caller.Key(), r.Class))
 		return &fault{err: noSlot(r.choice.pool), outcome: breaker.Cancelled, unsent: true}
 	}
 	defer waiting.Unhold(r.Class)

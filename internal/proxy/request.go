@@ -15,7 +15,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/resume"
-	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -110,9 +109,9 @@ func (r *request) shed(how metrics.Shed) { r.noRoom, r.shedAs = true, how }
 
 // shedFromQueue notes that the request did not get a slot by waiting, and what it had to
 // expect of that.
-func (r *request) shedFromQueue(how metrics.Shed, pool *routing.Pool, outlook queue.Outlook) {
+func (r *request) shedFromQueue(how metrics.Shed, outlook queue.Outlook) {
 	r.shed(how)
-	r.outlook = expect(pool, outlook)
+	r.outlook = outlook
 }
 
 // countShed counts a request that was refused because there was no free slot.

@@ -41,6 +41,23 @@ type liveModel struct {
 	InFlight    int64                `json:"inFlight"`
 	QueueLength int                  `json:"queueLength"`
 	Queue       explain.ClassLengths `json:"queue" doc:"How many of these wait, by their priority."`
+	// ExpectedWaitMs is left out while nobody waits, when a new request may find a slot.
+	ExpectedWaitMs *classWaits `json:"expectedWaitMs,omitzero" doc:"How long a new request would wait, by its priority; only while others do. 0 where that is not known."`
+}
+
+type classWaits struct {
+	Interactive int64 `json:"interactive" minimum:"0"`
+	Normal      int64 `json:"normal" minimum:"0"`
+	Batch       int64 `json:"batch" minimum:"0"`
+}
+
+// expectedWaits returns how long new requests would wait, nil while nobody does.
+func expectedWaits(pool *routing.Pool) *classWaits {
+	if pool.Waiting() == 0 {
+		return nil
+	}
+	of := func(class schema.Class) int64 { return pool.Outlook("", class).Wait.Milliseconds() }
+	return &classWaits{of(schema.Interactive), of(schema.Normal), of(schema.Batch)}
 }
 
 type liveInstance struct {
@@ -87,7 +104,7 @@ func (a *API) liveSnapshot(now time.Time) liveSnapshot {
 		}
 		view := liveService{Service: serviceType, Activity: counted.Services[serviceType], RateLimitRemaining: remaining(service, now)}
 		for _, pool := range service.Pools {
-			model := liveModel{Service: serviceType, Model: pool.Model, Activity: counted.Models[live.ModelKey{Service: serviceType, Model: pool.Model}], QueueLength: pool.Queue.Len(), Queue: explain.ViewLengths(pool.Queue.Lengths())}
+			model := liveModel{Service: serviceType, Model: pool.Model, Activity: counted.Models[live.ModelKey{Service: serviceType, Model: pool.Model}], QueueLength: pool.Queue.Len(), Queue: explain.ViewLengths(pool.Queue.Lengths()), ExpectedWaitMs: expectedWaits(pool)}
 			for _, i := range pool.Instances {
 				instance := liveInstanceOf(i, now)
 				instance.Activity = counted.Instances[live.InstanceKey{Service: serviceType, ID: i.ID}]
