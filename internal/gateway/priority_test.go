@@ -20,7 +20,7 @@ var priorityKeys = map[string]string{
 const slowTenant = "  tenants: [{name: slow, priority: normal}]\n"
 
 // Requests that wait are served in the order of their classes, by the priority of their key
-// or as their header asks; who is refused is told what there was to expect, and everything
+// or as their header asks; a refusal tells what there was to expect, and everything
 // that shows queues shows them by class.
 func TestRequestsWaitInTheOrderOfTheirPriorities(t *testing.T) {
 	t.Parallel()

@@ -80,7 +80,7 @@ func TestExpectedWaitFollowsThePaceOfTurns(t *testing.T) {
 	})
 }
 
-// Who waited in vain is told its position at that time.
+// A request that waited in vain is told its position at that time.
 func TestWaitInVainTellsThePosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New()
