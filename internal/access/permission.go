@@ -31,6 +31,8 @@ const (
 	// starting and stopping them and for what they write.
 	ReadProcesses   Permission = "process:read"
 	ManageProcesses Permission = "process:manage"
+	ReadBatches     Permission = "batch:read"
+	WriteBatches    Permission = "batch:write"
 	ManageKeys      Permission = "auth:key:manage"
 	ManageTokens    Permission = "auth:token:manage" //nolint:gosec // a code, no secret
 	// ReadSelf and UseSession are for whoever has a token, whatever its role.
@@ -57,7 +59,7 @@ const (
 // Permissions returns every code that a role holds.
 func (r Role) Permissions() []Permission {
 	all := []Permission{
-		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms, ReadModels, ReadRoutes, ReadProcesses, ManageProcesses,
+		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms, ReadModels, ReadRoutes, ReadProcesses, ManageProcesses, ReadBatches, WriteBatches,
 		ManageKeys, ManageTokens, ReadSelf, UseSession, ReadQuota, WriteQuota, ReadQuotaUsage,
 		ReadMonitoring, WriteMonitoring, ReadMetrics, ManageContents, ReadActuator, WriteLoggers, ManageAccessLog,
 	}

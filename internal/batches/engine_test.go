@@ -148,7 +148,7 @@ func TestWhatABackendCannotDoIsTriedAFewTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, b := newHouse(t), newBackend()
 		b.answer = func(call Call) Answer {
-			if call.CustomID == "line-1" || call.CustomID == "line-2" && b.calls["line-2"] < 3 {
+			if call.CustomID == "line-1" || call.CustomID == "line-2" && b.count("line-2") < 3 {
 				return Answer{Status: http.StatusBadGateway, Code: schema.CodeUpstreamError, Body: []byte(`{"error":{"message":"broken"}}`)}
 			}
 			return answered(call)

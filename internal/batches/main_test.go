@@ -67,6 +67,13 @@ func (b *backend) Run(ctx context.Context, call Call) Answer {
 	return answered(call)
 }
 
+// count returns how often a line ran.
+func (b *backend) count(id string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.calls[id]
+}
+
 func answered(call Call) Answer {
 	return Answer{Status: http.StatusOK, RequestID: "req_" + call.CustomID, Body: []byte(`{"said":"` + call.CustomID + `"}`), Prompt: 2, Completion: 3, Cost: 5}
 }

@@ -12,8 +12,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/documents"
 	"github.com/patchbay-ai/patchbay/internal/documents/pgdocuments"
 	"github.com/patchbay-ai/patchbay/internal/files"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/seal"
 	"github.com/patchbay-ai/patchbay/internal/web/batching"
+	"github.com/patchbay-ai/patchbay/internal/web/manage"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
@@ -94,6 +96,23 @@ func (b *batchWork) openDocuments(doc *config.Document, folder string, log *slog
 }
 
 func (g *Gateway) longestLine() int64 { return int64(g.Current.Load().Limits.JSONBody) }
+
+// all returns the batches of all owners, nil where they are off.
+func (b *batchWork) all() manage.Batches {
+	if b.engine == nil {
+		return nil
+	}
+	return b.engine
+}
+
+// batchesView returns what the gateway does for batches, nil where they are off.
+func (g *Gateway) batchesView(now time.Time) *metrics.BatchesView {
+	if g.batches == nil || g.batches.engine == nil {
+		return nil
+	}
+	s := g.batches.engine.Stats(now)
+	return &metrics.BatchesView{Open: s.Open, Running: s.Running, Completed: int64(s.Ended.Done), Failed: int64(s.Ended.Failed), Stalled: s.Stalled}
+}
 
 // batchDoors returns the endpoints of files and batches.
 func (g *Gateway) batchDoors() *batching.API {

@@ -264,6 +264,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		Shared:        g.Shared.Stats,
 		Exchange:      g.Exchange.Stats,
 		Models:        g.Residency.States,
+		Batches:       g.batchesView,
 		Cluster:       g.Cluster.View,
 		Config:        g.sources,
 		Ready:         g.ready,
@@ -318,7 +319,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		return err
 	}
 	management := manage.New(manage.Options{
-		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, EditLedger: g.editLedger, Cache: g.cache, Residency: g.Residency, Processes: g.processes, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
+		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, EditLedger: g.editLedger, Cache: g.cache, Residency: g.Residency, Processes: g.processes, Batches: g.batches.all(), Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
 	consolePages, err := g.newPages()
 	if err != nil {

@@ -38,6 +38,9 @@ func (c *collector) collect() *gathered {
 	for i := range state.Models {
 		s.model(&state.Models[i])
 	}
+	if state.Batches != nil {
+		s.batches(state.Batches)
+	}
 	s.ledger(&state.Ledger)
 	s.budgets(&state.Budgets)
 	s.shared(&state.Shared)
@@ -222,6 +225,15 @@ func (s *scrape) model(m *ModelView) {
 	s.value(famModelRefusals, float64(m.Refusals), m.Host, m.Model)
 	s.value(famModelEvictions, float64(m.Evictions), m.Host, m.Model)
 	s.value(famModelSleeps, float64(m.Sleeps), m.Host, m.Model)
+}
+
+// batches adds what the gateway does for batches.
+func (s *scrape) batches(view *BatchesView) {
+	s.value(famBatches, float64(view.Open))
+	s.value(famBatchRunning, float64(view.Running))
+	s.value(famBatchLines, float64(view.Completed), "completed")
+	s.value(famBatchLines, float64(view.Failed), "failed")
+	s.value(famBatchStalled, view.Stalled.Seconds())
 }
 
 // exchange adds what gateways tell each other about the fleet.

@@ -29,7 +29,7 @@ func someState(instances int) State {
 			Slots: 7, Engine: &EngineView{Queue: 1.5, Waiting: 2, Decoding: 3, Others: 1, Cached: 4096, Calls: 4, HitRate: 0.25, PerToken: 0.001},
 		})
 	}
-	w.Trust = new(0.5)
+	w.Trust, w.Batches = new(0.5), new(BatchesView)
 	w.Models = []ModelView{{Host: "http://gpu0:11434", Model: "m", IsResident: true, Waiting: 2, Waited: 1500 * time.Millisecond, Loads: 3, Failures: 1, Refusals: 5, Evictions: 2, Sleeps: 4}}
 	return w
 }

@@ -83,6 +83,10 @@ const (
 	famModelRefusals
 	famModelEvictions
 	famModelSleeps
+	famBatches
+	famBatchRunning
+	famBatchLines
+	famBatchStalled
 	famRecordsDropped
 	famRecordsWaiting
 	famSamplingRate
@@ -210,6 +214,10 @@ var families = [familyCount]Family{
 	famModelRefusals:     {"model_router_model_load_refusals_total", "model.router.model.load.refusals.total", "How often a model was not loaded because the models in its memory are pinned.", "refusals", CategoryCustom, onHost, counter},
 	famModelEvictions:    {"model_router_model_evictions_total", "model.router.model.evictions.total", "How often a model left the memory for another one.", "evictions", CategoryCustom, onHost, counter},
 	famModelSleeps:       {"model_router_model_sleeps_total", "model.router.model.sleeps.total", "How often a model was put to sleep because nobody used it.", "sleeps", CategoryCustom, onHost, counter},
+	famBatches:           {"model_router_batches", "model.router.batches", "Batches that have not ended; only where batches are on, as all families of batches.", "", CategoryCustom, nil, gauge},
+	famBatchRunning:      {"model_router_batch_lines_running", "model.router.batch.lines.running", "Lines of batches that this gateway runs now.", "lines", CategoryCustom, nil, gauge},
+	famBatchLines:        {"model_router_batch_lines_total", "model.router.batch.lines.total", "Lines of batches that this gateway has run, by their end: completed or failed.", "lines", CategoryCustom, []string{"outcome"}, counter},
+	famBatchStalled:      {"model_router_batch_stalled_seconds", "model.router.batch.stalled", "The longest time for which a batch with lines to run has ended none.", "seconds", CategoryCustom, nil, gauge},
 	famRecordsDropped:    {"model_router_monitoring_records_dropped_total", "model.router.monitoring.records.dropped.total", "Call records that were dropped because the buffer was full; counts are not affected.", "records", CategoryCustom, nil, counter},
 	famRecordsWaiting:    {"model_router_monitoring_records_waiting", "model.router.monitoring.records.waiting", "Call records that wait in the pipeline.", "records", CategoryCustom, nil, gauge},
 	famSamplingRate:      {"model_router_monitoring_sampling_ratio", "model.router.monitoring.sampling.ratio", "Part of the calls that is recorded, by sampling and degradation.", "", CategoryCustom, nil, gauge},

@@ -16,7 +16,9 @@ type State struct {
 	// Trust is how far what engines tell is believed, from 0 to 1; nil without a fleet.
 	Trust *float64
 	// Models are those that are kept in memory and put to sleep.
-	Models     []ModelView
+	Models []ModelView
+	// Batches is what the gateway does for batches, nil where they are off.
+	Batches    *BatchesView
 	Ledger     LedgerView
 	Budgets    BudgetsView
 	Shared     SharedView
@@ -24,6 +26,13 @@ type State struct {
 	Cluster    ClusterView
 	Config     ConfigView
 	Monitoring MonitoringView
+}
+
+// BatchesView is what the gateway does for batches.
+type BatchesView struct {
+	Open, Running     int
+	Completed, Failed int64         // lines that ended
+	Stalled           time.Duration // since a batch moved that could
 }
 
 // ModelView is a model that is kept in the memory of its host.

@@ -58,6 +58,9 @@ type Options struct {
 	Shared func() tally.Stats
 	// Models returns the models that are kept in memory; nil means that none are.
 	Models func(now time.Time) []residency.State
+	// Batches returns what the gateway does for batches, nil where they are off; nil means
+	// that they are.
+	Batches func(now time.Time) *metrics.BatchesView
 	// Exchange returns the state of what gateways tell each other about the fleet; nil means
 	// that they tell nothing.
 	Exchange func() redisfleet.Stats

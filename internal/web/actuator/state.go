@@ -33,6 +33,9 @@ func (a *API) state() metrics.State {
 			state.Models = append(state.Models, modelView(&m))
 		}
 	}
+	if a.options.Batches != nil {
+		state.Batches = a.options.Batches(now)
+	}
 	for _, serviceType := range schema.ServiceTypes() {
 		s := table.Service(serviceType)
 		if s == nil {

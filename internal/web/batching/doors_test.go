@@ -3,6 +3,8 @@ package batching_test
 import (
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -275,11 +277,35 @@ func TestBatchesThatAreOffSayHowToTurnThemOn(t *testing.T) {
 	}
 }
 
+// heldBackend answers chats once it is opened.
+type heldBackend struct {
+	URL     string
+	Entered chan struct{}
+	Open    chan struct{}
+}
+
+func startHeld(t *testing.T) *heldBackend {
+	t.Helper()
+	h := &heldBackend{Entered: make(chan struct{}, 1000), Open: make(chan struct{})}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		h.Entered <- struct{}{}
+		select {
+		case <-h.Open:
+		case <-r.Context().Done():
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"yes"},"finish_reason":"stop"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	h.URL = server.URL
+	return h
+}
+
 func TestABatchStopsWhenTheKeyOfItsOwnerIsRevoked(t *testing.T) {
 	t.Parallel()
-	held := gatewaytest.StartHeldBackend(t)
+	held := startHeld(t)
 	r := gatewaytest.Start(t, twoTenants()+on+gatewaytest.ChatYAML(gatewaytest.Instance("m", held.URL)))
-	r.BackendsLie = true
 	var lines []string
 	for i := range 50 {
 		lines = append(lines, line(fmt.Sprint("l", i), "m"))
@@ -291,7 +317,7 @@ func TestABatchStopsWhenTheKeyOfItsOwnerIsRevoked(t *testing.T) {
 	r.API("DELETE", "/api/auth/keys/alice", "", as("admin-token")...).Is(t, 200)
 	close(held.Open)
 	b := ended(t, r, "/v1/batches/"+id, as("ann-key")...)
-	if b.Status != "cancelled" || len(b.Faults.Data) != 1 || b.Faults.Data[0].Code != "invalid_api_key" || b.Counts.Completed+b.Counts.Failed > 10 {
+	if b.Status != "cancelled" || len(b.Faults.Data) != 1 || b.Faults.Data[0].Code != "invalid_api_key" || b.Counts.Completed > 4 {
 		t.Errorf("the batch is %+v", b)
 	}
 }
@@ -363,5 +389,31 @@ func TestThreeGatewaysShareBatches(t *testing.T) {
 	gateways[1].Do("DELETE", "/v1/files/"+b.Output, "").Succeeds(t)
 	if status := gateways[2].Do("GET", "/v1/files/"+b.Output, "").Status; status != 404 {
 		t.Errorf("a file that was deleted at another gateway is there: %d", status)
+	}
+}
+
+func TestOperatorsSeeAndStopTheBatchesOfAll(t *testing.T) {
+	t.Parallel()
+	held := startHeld(t)
+	r := gatewaytest.Start(t, twoTenants()+on+gatewaytest.ChatYAML(gatewaytest.Instance("m", held.URL, "batch-concurrency: 1")))
+	id := submit(t, r, upload(t, r, line("a", "m")+"\n"+line("b", "m")+"\n"+line("c", "m"), as("bob-key")...), "/v1/chat/completions", as("bob-key")...)
+	<-held.Entered
+	list := r.API("GET", "/api/batches", "", as("admin-token")...).Is(t, 200)
+	for _, want := range []string{id, `"keyId":"bob"`, `"tenant":"red"`, `"state":"in_progress"`, `"total":3`} {
+		if !strings.Contains(list.Body, want) {
+			t.Errorf("the list has no %s: %s", want, list.Body)
+		}
+	}
+	r.API("POST", "/api/batches/"+id+"/cancel?dryRun=true", "", as("admin-token")...).Is(t, 200)
+	r.API("POST", "/api/batches/"+id+"/cancel", "", as("admin-token")...).Is(t, 200)
+	r.API("POST", "/api/batches/batch_none/cancel", "", as("admin-token")...).Is(t, 404)
+	close(held.Open)
+	b := ended(t, r, "/v1/batches/"+id, as("bob-key")...)
+	if b.Status != "cancelled" || b.Counts.Completed+b.Counts.Failed != 1 {
+		t.Errorf("the batch is %+v; one line at a time may run", b)
+	}
+	r.API("POST", "/api/batches/"+id+"/cancel", "", as("admin-token")...).Is(t, 400)
+	if scrape := r.Do("GET", "/actuator/prometheus", "", as("admin-token")...).Body; !strings.Contains(scrape, "model_router_batch_lines_total{") {
+		t.Errorf("the metrics have no lines of batches:\n%s", scrape)
 	}
 }

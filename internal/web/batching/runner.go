@@ -41,25 +41,27 @@ func (r *Runner) Use(shell *web.Shell) { r.shell = shell.With(http.HandlerFunc(r
 
 var _ batches.Runner = (*Runner)(nil)
 
-// Room returns how many lines for a model may run at a time now.
+// Room returns how many lines for a model may run at a time now: those that run, and those for
+// which there is a slot that nobody waits for. A line that finds none after all waits for one,
+// but then it holds its part of the limits and budgets of its owner meanwhile.
 func (r *Runner) Room(endpoint, model string) int {
-	service := r.current.Load().Service(serviceOf(endpoint))
-	if service == nil {
-		return 1 // the line is told
-	}
-	pool := service.Find(model)
+	pool := r.current.Load().Service(serviceOf(endpoint)).Find(model)
 	if pool == nil {
-		return 1
+		return 1 // the line is told, or another model takes over
 	}
-	if !pool.IsQuiet() {
-		return 0
-	}
-	const perInstance = 2
-	room, now := 0, time.Now()
-	for _, i := range pool.Eligible {
-		if i.Obstacle(now) == backend.NoObstacle {
-			room += perInstance
+	isWanted, now := !pool.Queue.Unwanted(), time.Now()
+	room, known := 0, false
+	for _, i := range pool.Instances {
+		running := int(i.SpareInFlight())
+		room += running
+		o := i.SpareObstacle(now)
+		known = known || o.Busy()
+		if o == backend.NoObstacle && !isWanted {
+			room += max(0, i.SpareSlots()-running)
 		}
+	}
+	if !known {
+		room++ // no instance will take it soon: the line is told why, or another model takes over
 	}
 	return room
 }

@@ -38,6 +38,8 @@ type Options struct {
 	Cache *cachestep.Cache
 	// Processes are the model servers that the gateway runs.
 	Processes Processes
+	// Batches are those of all owners, nil where they are off.
+	Batches Batches
 	// Residency loads models and puts them to sleep.
 	Residency *residency.Keeper
 	// Client reaches the backends.

@@ -51,6 +51,7 @@ func (a *API) Routes() []web.Route {
 	t.addServices()
 	t.addInstances()
 	t.addProcesses()
+	t.addBatches()
 	t.addVersions()
 	t.addTerms()
 	t.addQuota()
@@ -157,6 +158,17 @@ func (t *routeTable) addProcesses() {
 	})
 	t.unversioned("POST /api/processes/{name}/stop", access.ManageProcesses, a.StopProcess, web.Operation{
 		Summary: "Stop a process, also one that requests use; the next request starts it again", Reply: processView{}, Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
+	})
+}
+
+func (t *routeTable) addBatches() {
+	a := t.api
+	t.tag = "Batches"
+	t.unversioned("GET /api/batches", access.ReadBatches, a.Batches, web.Operation{
+		Summary: "The newest thousand batches of all owners, with their progress", Query: pageQuery{}, Reply: listOf[managedBatch]{},
+	})
+	t.unversioned("POST /api/batches/{id}/cancel", access.WriteBatches, a.CancelBatch, web.Operation{
+		Summary: "Stop a batch; requests that run end, and what was done is kept", Reply: managedBatch{}, Errors: []int{http.StatusBadRequest, http.StatusNotFound},
 	})
 }
 

@@ -199,8 +199,8 @@ type Bearer struct {
 	Tenant string
 }
 
-// ServeAs answers a request to a door that somebody sends within the gateway, in the name of
-// a bearer. It says false if there is no such door.
+// ServeAs answers a request to a door that is a line of a batch, in the name of a bearer. It
+// takes only slots that nobody waits for. ServeAs returns false if there is no such door.
 func (a *API) ServeAs(w http.ResponseWriter, r *http.Request, as Bearer) bool {
 	for _, d := range doors {
 		if d.path != r.URL.Path || d.json == nil {
@@ -211,6 +211,7 @@ func (a *API) ServeAs(w http.ResponseWriter, r *http.Request, as Bearer) bool {
 		err := a.refuseOverload(x)
 		if err == nil {
 			x.use(as.Grant, as.Tenant)
+			x.way.Class = schema.Spare
 			x.memory = a.options.Memory.Bodies().Lease(x.caller.KeyID, x.caller.Addr)
 			err = x.readJSON(d.json)
 		}
