@@ -26,9 +26,18 @@ var streamDoors = []streamDoor{
 	{"completions", "/v1/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"prompt":"Once upon a time"%s}`},
 }
 
+// lineDoors are those whose streams are lines of JSON, which have neither ids nor comments.
+var lineDoors = []streamDoor{
+	{"ollama chat", "/ollama/api/chat", `{"model":"m","messages":[{"role":"user","content":"hi"}]%s}`},
+	{"ollama generate", "/ollama/api/generate", `{"model":"m","prompt":"hi"%s}`},
+}
+
 // post sends a request with more members and headers, and reads the stream that answers it.
 func (d streamDoor) post(t *testing.T, r *gatewaytest.Gateway, more string, headers ...string) *joined {
 	t.Helper()
+	if strings.HasPrefix(d.name, "ollama") {
+		more = strings.Replace(more, `"temperature":0`, `"options":{"temperature":0}`, 1)
+	}
 	reply := r.Do("POST", d.path, fmt.Sprintf(d.ask, more), append([]string{"Content-Type", "application/json", "Anthropic-Version", "2023-06-01"}, headers...)...)
 	reply.Succeeds(t)
 	return readJoined(t, d.name, reply.Body)
@@ -93,6 +102,10 @@ type wireUsage struct {
 func readJoined(t *testing.T, door, body string) *joined {
 	t.Helper()
 	j := &joined{}
+	if strings.HasPrefix(door, "ollama") {
+		j.readLines(t, body)
+		return j
+	}
 	sequence := int64(0)
 	lines := bufio.NewScanner(strings.NewReader(body))
 	lines.Buffer(nil, 16<<20)
@@ -172,6 +185,34 @@ func readJoined(t *testing.T, door, body string) *joined {
 		}
 	}
 	return j
+}
+
+// readLines reads a stream of lines. As they have no ids, the answer has one that is made up.
+func (j *joined) readLines(t *testing.T, body string) {
+	t.Helper()
+	j.name("lines")
+	for line := range strings.Lines(body) {
+		var e struct {
+			Message struct {
+				Content string `json:"content"`
+			} `json:"message"`
+			Response string `json:"response"`
+			Done     bool   `json:"done"`
+			Reason   string `json:"done_reason"`
+			Prompt   int64  `json:"prompt_eval_count"`
+			Answer   int64  `json:"eval_count"`
+			Error    string `json:"error"`
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		j.events++
+		j.text += e.Message.Content + e.Response
+		j.failed += e.Error
+		if e.Done {
+			j.complete, j.finish, j.prompt, j.answer = true, e.Reason, e.Prompt, e.Answer
+		}
+	}
 }
 
 func (j *joined) count(u wireUsage) {

@@ -6,17 +6,22 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Pass passes requests for chats and generated texts to backends that speak Ollama's API
 // themselves, and their answers to the client. Only the name of the model is changed.
-var Pass = &dialect.Adapter{Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass, Decode: decode, DecodeStream: decodeStream}
+var Pass = &dialect.Adapter{
+	Call: callPass, Continues: continuesPass, Reply: replyPass, Events: eventsPass, Split: splitPass,
+	Decode: decode, DecodeStream: decodeStream,
+}
 
 // PassEmbedding does the same for embeddings.
 var PassEmbedding = &dialect.Adapter{Call: callPass, Reply: replyPassEmbedding}
@@ -35,9 +40,35 @@ func callPass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	case req.PathModel != "":
 		edits = append(edits, model.Replace(req.ModelJSON()))
 	}
-	call.Edits = edits
-	call.Body = req.Body.Splice(call.Body[:0], edits)
+	call.Edits = continued(edits, req)
+	call.Body = req.Body.Splice(call.Body[:0], call.Edits)
 	return nil
+}
+
+// continuesPass reports whether the model goes on with the beginning of its answer: a chat has
+// it as its last message, and a prompt that a template surrounds has no place for it.
+func continuesPass(req *schema.Request, _ *dialect.Target) bool {
+	return req.Door == schema.DoorOllamaChat
+}
+
+// continued adds the edits by which the model goes on with the beginning of its answer, if the
+// request has one.
+func continued(edits []jsonscan.Edit, req *schema.Request) []jsonscan.Edit {
+	begun := req.Continuation()
+	if begun == nil {
+		return edits
+	}
+	w := jsonwrite.Writer{Out: []byte{','}}
+	w.Open(`{"role":"assistant","content":`)
+	w.Escaped(begun.Text)
+	w.EndObject()
+	root := req.Body.Root()
+	_, end := root.Get("messages").Span()
+	edits = append(edits, jsonscan.Edit{Start: end - 1, End: end - 1, With: w.Out})
+	if limit := root.Get("options").Get("num_predict"); begun.Most > 0 && limit.Given() {
+		edits = append(edits, limit.Replace(strconv.AppendInt(nil, begun.Most, 10)))
+	}
+	return edits
 }
 
 // replyPass passes an answer on under the model name that the client used.
