@@ -53,6 +53,12 @@ export type LiveChange = Schemas['LiveChange']
 export type LiveWindow = Schemas['LiveWindow']
 export type LiveHistory = Schemas['LiveHistory']
 
+/** How urgent a request is while it waits. */
+export type Priority = Schemas['Class']
+
+/** The most urgent one first. */
+export const priorities: Priority[] = ['interactive', 'normal', 'batch']
+
 export const serviceTypes: ServiceType[] = ['chat', 'embedding', 'rerank', 'tts', 'stt', 'imgGen', 'imgEdit']
 
 /** One call as the gateway remembers it; what it could not tell is empty. */

@@ -140,6 +140,9 @@ export function toSnapshot(live: LiveSnapshot): Snapshot {
     time: Date.parse(live.time),
     version: live.configVersion,
     instances: live.instances.map(toInstance),
+    queues: live.models
+      .filter((model) => model.queueLength > 0)
+      .map(({ service, model, queue, expectedWaitMs }) => ({ service, model, waiting: queue, expected: expectedWaitMs ?? { interactive: 0, normal: 0, batch: 0 } })),
     stats: toStats(live),
     totals: {
       startedAt: live.startedAt,

@@ -1,4 +1,4 @@
-import type { BreakerState, Call, LiveWindow, ServiceType } from '@/api/types'
+import type { BreakerState, Call, LiveWindow, Priority, ServiceType } from '@/api/types'
 import type { Stats } from './stats'
 
 export interface InstanceState {
@@ -40,10 +40,21 @@ export interface Snapshot {
   /** The version of the configuration that is in force. */
   version: number
   instances: InstanceState[]
+  /** The models for which requests wait, where the gateway tells. */
+  queues?: ModelQueue[]
   /** The readings of the last minute, where the gateway has counted them. */
   stats?: Stats
   /** What was counted since the start of the process, and the last second. */
   totals?: Totals
+}
+
+/** The requests that wait for a model, by their priority. */
+export interface ModelQueue {
+  service: ServiceType
+  model: string
+  waiting: Record<Priority, number>
+  /** How long a new request would wait, in milliseconds; 0 where that is not known. */
+  expected: Record<Priority, number>
 }
 
 export interface Totals {

@@ -2,12 +2,12 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
 import { api, data, errorsAt, fieldErrors } from '@/api/client'
 import { budgets as budgetsQuery } from '@/api/queries'
-import { serviceTypes, type Key } from '@/api/types'
+import { priorities, serviceTypes, type Key } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { percent, stamp } from '@/lib/format'
 import { useLeaveGuard } from '@/shell/leave'
 import { ErrorNote, useToast } from '@/ui/feedback'
-import { TextField } from '@/ui/field'
+import { SelectField, TextField } from '@/ui/field'
 import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Drawer } from '@/ui/overlay'
 import { Bar, Toggle } from '@/ui/parts'
@@ -118,6 +118,17 @@ export function KeyDrawer({ stored, onClose, onIssued, onRotate, onRevoke }: {
           <TextField label={t('key.models')} mono value={form.models} placeholder="llama3*, gpt-4o" hint={t('key.modelsHint')} error={errorsAt(errors, 'models')} name="models" onChange={(next) => set('models', next)} />
           <TextField label={t('key.userHeader')} mono value={form.userHeader} placeholder="X-OpenWebUI-User-Email" hint={t('key.userHeaderHint')} error={errorsAt(errors, 'userHeader')} name="userHeader" onChange={(next) => set('userHeader', next)} />
           <TextField label={t('key.addresses')} mono value={form.addresses} placeholder="10.0.0.0/8" hint={t('key.addressesHint')} error={errorsAt(errors, 'addresses')} name="addresses" onChange={(next) => set('addresses', next)} />
+
+          <SelectField
+            label={t('key.priority')}
+            hint={t('key.priorityHint')}
+            error={errorsAt(errors, 'priority')}
+            name="priority"
+            disabled={fixed}
+            value={form.priority}
+            options={[{ value: '', label: t('key.byDefault') }, ...priorities.map((name) => ({ value: name, label: t(`common.${name}`) }))]}
+            onChange={(next) => set('priority', next)}
+          />
 
           <div className="sub">{t('key.limits')}</div>
           <div className="three">

@@ -1,4 +1,4 @@
-import type { Key, KeyInput, ServiceType } from '@/api/types'
+import type { Key, KeyInput, Priority, ServiceType } from '@/api/types'
 import { listOf } from '@/pages/services/form'
 
 export const budgetWindows = ['day', 'month', 'total'] as const
@@ -19,6 +19,8 @@ export interface KeyForm {
   addresses: string
   /** As a field of the browser has it: the time where the person is. */
   expiresAt: string
+  /** Empty is what the tenant, security.defaults or the service says. */
+  priority: Priority | ''
   /** Empty is what security.defaults says. */
   limits: Record<LimitName, string>
   /** Empty is no budget. */
@@ -42,6 +44,7 @@ export function toKeyForm(key: Key | null): KeyForm {
     models: (key?.models ?? []).join(', '),
     addresses: (key?.addresses ?? []).join(', '),
     expiresAt: localTime(key?.expiresAt ?? ''),
+    priority: key?.priority ?? '',
     limits: Object.fromEntries(limitNames.map((name) => [name, text(key?.limits[name])])) as KeyForm['limits'],
     budgets: Object.fromEntries(budgetWindows.map((window) => [window, Object.fromEntries(budgetUnits.map((unit) => [unit, text(key?.budgets[window]?.[unit])]))])) as KeyForm['budgets'],
   }
@@ -60,6 +63,7 @@ export function keyChanges(form: KeyForm, stored: Key | null): KeyInput {
   if (form.models !== base.models) changed.models = listOf(form.models)
   if (form.addresses !== base.addresses) changed.addresses = listOf(form.addresses)
   if (form.expiresAt !== base.expiresAt) changed.expiresAt = form.expiresAt === '' ? '' : new Date(form.expiresAt).toISOString()
+  if (form.priority !== base.priority) changed.priority = form.priority
   const limits = limitNames.filter((name) => form.limits[name].trim() !== base.limits[name])
   if (limits.length > 0) changed.limits = Object.fromEntries(limits.map((name) => [name, numeric(form.limits[name])]))
   for (const window of budgetWindows) {
@@ -92,6 +96,7 @@ export function keyInFile(form: KeyForm): object {
     ...(listOf(form.models).length === 0 ? {} : { models: listOf(form.models) }),
     ...(listOf(form.addresses).length === 0 ? {} : { addresses: listOf(form.addresses) }),
     ...(form.expiresAt === '' ? {} : { expiresAt: new Date(form.expiresAt).toISOString() }),
+    ...(form.priority === '' ? {} : { priority: form.priority }),
     ...(notEmpty(limits) ? { limits } : {}),
     ...(notEmpty(budgets) ? { budgets } : {}),
   }

@@ -5,6 +5,7 @@ import { Part } from '@/ui/feedback'
 import { Breakers } from './breakers'
 import { Degradation } from './degradation'
 import { Limits } from './limits'
+import { Queues } from './queues'
 import { Shares } from './shares'
 
 export default function Resilience() {
@@ -18,6 +19,9 @@ export default function Resilience() {
       </Part>
       <Part>
         <Shares />
+      </Part>
+      <Part>
+        <Queues />
       </Part>
       <div className="cols even">
         <Part>

@@ -19,6 +19,8 @@ export interface InstanceForm {
   apiVersion: string
   proxy: string
   maxConcurrency: string
+  /** Empty is what is usual. */
+  batchConcurrency: string
   forwardAuthorization: boolean
   headers: string
 }
@@ -44,6 +46,7 @@ export function toForm(instance: Instance | null): InstanceForm {
     apiVersion: instance?.apiVersion ?? '',
     proxy: instance?.proxy ?? '',
     maxConcurrency: instance?.maxConcurrency === -1 ? 'auto' : String(instance?.maxConcurrency ?? 0),
+    batchConcurrency: instance?.batchConcurrency == null ? '' : String(instance.batchConcurrency),
     forwardAuthorization: instance?.forwardAuthorization ?? false,
     headers: Object.entries(instance?.headers ?? {})
       .map(([name, value]) => `${name}: ${value}`)
@@ -83,6 +86,7 @@ export function changes(form: InstanceForm, stored: Instance | null): InstanceCh
   if (differs('apiVersion')) changed.apiVersion = form.apiVersion.trim()
   if (differs('proxy')) changed.proxy = form.proxy.trim()
   if (differs('maxConcurrency')) changed.maxConcurrency = isAuto(form.maxConcurrency) ? 'auto' : Number(form.maxConcurrency)
+  if (differs('batchConcurrency')) changed.batchConcurrency = form.batchConcurrency.trim() === '' ? null : Number(form.batchConcurrency)
   if (differs('forwardAuthorization')) changed.forwardAuthorization = form.forwardAuthorization
   if (differs('headers')) changed.headers = parseHeaders(form.headers)
   return changed
@@ -98,6 +102,7 @@ export function validate(form: InstanceForm): Partial<Record<keyof InstanceForm,
   if (form.weight.trim() === '' || !Number.isFinite(weight) || weight < 0 || weight > 1_000_000) errors.weight = 'services.invalidWeight'
   if (!isWhole(form.tier, 0, 100)) errors.tier = 'services.invalidTier'
   if (!isAuto(form.maxConcurrency) && !isWhole(form.maxConcurrency, 0, Number.MAX_SAFE_INTEGER)) errors.maxConcurrency = 'services.invalidWhole'
+  if (form.batchConcurrency.trim() !== '' && !isWhole(form.batchConcurrency, 0, Number.MAX_SAFE_INTEGER)) errors.batchConcurrency = 'services.invalidWhole'
   return errors
 }
 

@@ -2,7 +2,7 @@ import { TriangleAlert } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import { ApiError, errorsAt, fieldErrors } from '@/api/client'
 import { useEdit } from '@/api/mutations'
-import type { BalanceStrategy, Service, ServiceType } from '@/api/types'
+import { priorities, type BalanceStrategy, type Service, type ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { axis, duration, rate } from '@/lib/format'
 import { useStats } from '@/live/context'
@@ -246,6 +246,15 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
           {number('queue', 'size', t('services.queueSize'))}
           {number('queue', 'timeout', t('services.queueTimeout'))}
         </div>
+        <SelectField
+          label={t('key.priority')}
+          hint={t('services.priorityHint')}
+          error={errors.priority}
+          name="priority"
+          value={typed.priority ?? 'normal'}
+          options={priorities.map((name) => ({ value: name, label: t(`common.${name}`) }))}
+          onChange={(next) => setValue({ priority: next })}
+        />
         <div className="sub">{t('services.timeoutsTitle')}</div>
         <div className="three">{timeouts.map((field) => number('timeouts', field, t(`services.timeouts.${field}`)))}</div>
         <p className="hint mb-2">{t('services.timeoutsHint')}</p>
