@@ -21,10 +21,11 @@ export const weather = {
   required: ['city'],
 };
 
-export async function start() {
+// start starts the demo; more are further arguments.
+export async function start(...more) {
   const binary = resolve(process.env.PATCHBAY_BIN ?? '../../bin/patchbay');
   const dir = mkdtempSync(join(tmpdir(), 'patchbay-clients-'));
-  const child = spawn(binary, ['demo', '--listen', '127.0.0.1:0'], {
+  const child = spawn(binary, ['demo', '--listen', '127.0.0.1:0', ...more], {
     cwd: dir,
     stdio: ['ignore', 'ignore', 'pipe'],
   });
