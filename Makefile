@@ -17,7 +17,7 @@ FUZZTIME ?= 10s
 # it allocates, and it slows the program down. Amplified tests run with it as well,
 # with less traffic. TOO_LONG are left out of the run with it: what they go through in
 # hundreds of rows or measure in bytes, other tests of the same packages run with it.
-TOO_LONG := EveryLimitHolds|GoesOnAtAnother|SlowInstancesDoNot|MemoryKept|MemoryAllocated
+TOO_LONG := EveryLimitHolds|GoesOnAtAnother|LearnedSlotsSuit|SlowInstancesDoNot|MemoryKept|MemoryAllocated
 NO_RACE  := Allocat|Goodput|Amplified|$(TOO_LONG)
 # Packages that run without the race detector, which takes five to ten times as long:
 # those that share nothing between goroutines, and the surfaces (handlers and verbs),

@@ -12,11 +12,9 @@ import (
 // An answer that a backend of one dialect began goes on at one of any other.
 func TestAnAnswerGoesOnInAnotherDialect(t *testing.T) {
 	t.Parallel()
-	for _, first := range chainKinds {
-		for _, second := range chainKinds {
-			if first.adapter == second.adapter {
-				continue
-			}
+	for n, first := range chainKinds {
+		for _, shift := range []int{1, 3} { // each begins for two others, and goes on after two
+			second := chainKinds[(n+shift)%len(chainKinds)]
 			t.Run(first.adapter+"/"+second.adapter, func(t *testing.T) {
 				t.Parallel()
 				var backends [2]*simulator.Backend
