@@ -38,16 +38,28 @@ func (a *Answer) Add(door schema.Door, part []byte) {
 }
 
 // addSummary adds what a model wrote of a conversation that was made short: the summary, which
-// is in base64 behind a few characters. All else the client sent itself.
+// is in base64 behind a few characters, and stands last. All else the client sent itself.
 func (t *texts) addSummary(part []byte) {
-	const name, prefix, around = `"encrypted_content":"`, len("pb1."), len(`{"summary":""}`)
+	const name, prefix = `"encrypted_content":"`, len("pb1.")
 	at := bytes.LastIndex(part, []byte(name))
 	if at < 0 {
 		return
 	}
-	sealed := max(0, textEnd(part[at+len(name):])-prefix)
-	t.number++
-	t.bytes += max(0, base64.StdEncoding.DecodedLen(sealed)-around)
+	part = part[at+len(name):]
+	sealed := part[min(prefix, len(part)):max(prefix, textEnd(part))]
+	text, err := base64.StdEncoding.AppendDecode(nil, sealed)
+	if _, summary, found := cutLast(text, []byte(`"summary":"`)); err == nil && found {
+		t.number++
+		t.bytes += textEnd(summary)
+	}
+}
+
+// cutLast is bytes.Cut at the last place.
+func cutLast(text, at []byte) (before, after []byte, found bool) {
+	if i := bytes.LastIndex(text, at); i >= 0 {
+		return text[:i], text[i+len(at):], true
+	}
+	return text, nil, false
 }
 
 var (

@@ -135,13 +135,13 @@ func appendMessage(to chat.Text, m *chat.Message) chat.Text {
 	return to
 }
 
-// reply writes the short conversation: what the user has said, and the summary.
+// reply writes the short conversation: one item with what the user has said, and the summary.
 func (t *translator) reply(_ *schema.Request, answer *chat.Answer, reply *dialect.Reply) error {
 	choice := answer.First()
 	if choice == nil || len(choice.Text) == 0 {
 		return fmt.Errorf("%w: no summary", dialect.ErrInvalid)
 	}
-	w := jsonwrite.Writer{Out: reply.Room(len(t.users) + 2*len(choice.Text) + 512)}
+	w := jsonwrite.Writer{Out: reply.Room(2*(len(t.users)+len(choice.Text)) + 512)}
 	w.Open(`{"id":`)
 	w.Plain(t.read.ID)
 	w.Literal(`"object":"response.compaction"`)
@@ -149,14 +149,11 @@ func (t *translator) reply(_ *schema.Request, answer *chat.Answer, reply *dialec
 	w.Int(t.read.Created)
 	w.Name("output")
 	w.Array()
-	if len(t.users) > 0 {
-		w.Raw(t.users)
-	}
 	w.Open(`{"id":`)
 	w.Plain("cmp_" + t.read.ID[len("resp_"):])
 	w.Literal(`"type":"compaction"`)
 	w.Name("encrypted_content")
-	w.Plain(responses.SealSummary(chat.Unescape(choice.Text)))
+	w.Plain(responses.SealSummary(t.users, chat.Unescape(choice.Text)))
 	w.EndObject()
 	w.EndArray()
 	w.Name("usage")

@@ -140,16 +140,22 @@ func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
 
 // compactionItem reads what is left of a conversation that was made short.
 func (r *reader) compactionItem(item jsonscan.Value) *schema.Error {
-	summary, ours := openSummary(string(item.Get("encrypted_content").Text()))
+	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	root, ours := openSummary(&doc, string(item.Get("encrypted_content").Text()))
 	if !ours {
 		return invalid("encrypted_content", "This item was made by another provider, and the backend of this model cannot read it. Send the items of the conversation.")
+	}
+	for said := root.Get("users").First(); said.Kind() != jsonscan.Absent; said = said.Next() {
+		if err := r.messageItem(said); err != nil {
+			return err
+		}
 	}
 	r.endTurn()
 	to := &r.system
 	if r.begun {
 		to = &r.reminder
 	}
-	*to = chat.JoinApart(*to, chat.Escape("This is a summary of the conversation so far:\n\n"+summary))
+	*to = chat.JoinApart(*to, append(chat.Escape("This is a summary of the conversation so far:\n\n"), chat.TextOf(root.Get("summary"))...))
 	return nil
 }
 

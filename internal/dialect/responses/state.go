@@ -137,22 +137,24 @@ func (s *state) read(message jsonscan.Value) {
 	s.add(&c)
 }
 
-// SealSummary returns the summary of a conversation as the encrypted_content of an item.
-func SealSummary(summary []byte) string {
+// SealSummary returns what is left of a conversation as the encrypted_content of an item: the
+// messages of the user, as elements of a JSON array, and the summary of everything.
+func SealSummary(users, summary []byte) string {
 	var w jsonwrite.Writer
-	w.Open(`{"summary":`)
+	w.Object()
+	writeList(&w, "users", users)
+	w.Name("summary")
 	w.Text(summary)
 	w.EndObject()
 	return statePrefix + base64.StdEncoding.EncodeToString(w.Out)
 }
 
-// openSummary returns the summary that was sealed; false if the text was not made here.
-func openSummary(sealed string) (summary string, ours bool) {
+// openSummary returns what was sealed; false if the text was not made here.
+func openSummary(doc *jsonscan.Document, sealed string) (root jsonscan.Value, ours bool) {
 	encoded, ours := strings.CutPrefix(sealed, statePrefix)
 	text, err := base64.StdEncoding.DecodeString(encoded)
-	var doc jsonscan.Document
 	if !ours || err != nil || doc.Parse(text) != nil || doc.Root().Get("summary").Kind() != jsonscan.String {
-		return "", false
+		return root, false
 	}
-	return string(doc.Root().Get("summary").Text()), true
+	return doc.Root(), true
 }

@@ -152,7 +152,7 @@ var doors = []*door{
 		id: schema.DoorCompact, path: "/v1/responses/compact", aliases: []string{"/responses/compact"},
 		json: compaction.Parse, open: (*API).openCompact,
 		operation: web.Operation{
-			Summary: "Make a conversation short: what the user said, and an item that stands for the rest. Where the backend cannot, its model is asked for a summary",
+			Summary: "Make a conversation short: an item that stands for it in the next request. Where the backend cannot, its model is asked for a summary",
 			Body:    compactRequest{}, Reply: compacted{},
 		},
 	},
