@@ -20,7 +20,6 @@ NOT_SERVED = {
     r"test_images.py.*_create_variation": "there is no door for variations, an endpoint of dall-e-2 only, which is gone",
     r"test_responses.py.*_cancel": "only responses made with `background: true` can be cancelled, which the gateway refuses",
     r"test_responses.py.*_retrieve.*overload_2": "only responses made with `background: true` can be streamed again, which the gateway refuses",
-    r"test_responses.py.*_compact|test_input_tokens.py": "`/v1/responses/compact` and `/input_tokens` are not served",
     r"chat/test_completions.py.*_(retrieve|update|list|delete)": "chat completions are not kept; responses are",
     r"test_embeddings.py.*(method|raw_response|streaming_response)_create(?!_with_all_params)":
         "the client asks for base64 and validates the answer as numbers before it decodes it: no server that does as it is told passes",
@@ -32,12 +31,14 @@ GONE = object()
 CORRECTED = {
     "/chat/completions": {"max_tokens": 16, "max_completion_tokens": 16},
     "/responses": {"max_tool_calls": 1, "background": GONE, "conversation": GONE, "previous_response_id": GONE, "prompt": GONE, "moderation": GONE},
+    "/responses/compact": {"previous_response_id": GONE},
+    "/responses/input_tokens": {"conversation": GONE, "previous_response_id": GONE},
 }
 
 # What is added where a request has none.
 ADDED = {
     "/responses": {"model": "model", "input": "string"},
-    "/responses/compact": {"model": "model"},
+    "/responses/compact": {"model": "model", "input": "string"},
     "/responses/input_tokens": {"model": "model", "input": "string"},
     "/moderations": {"model": "omni-moderation-2024-09-26"},
     "/images/generations": {"model": "gpt-image-1.5"},

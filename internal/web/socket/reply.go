@@ -237,7 +237,7 @@ func (r *reply) Send(p []byte) error {
 	}
 	rest := r.rest
 	for r.err == nil {
-		event, after, whole := cutEvent(rest)
+		event, after, whole := bytes.Cut(rest, []byte("\n\n"))
 		if !whole {
 			break
 		}
@@ -250,32 +250,14 @@ func (r *reply) Send(p []byte) error {
 	return r.err
 }
 
-// cutEvent cuts the first event off a stream.
-func cutEvent(stream []byte) (event, after []byte, whole bool) {
-	if event, after, whole = bytes.Cut(stream, []byte("\n\n")); whole {
-		if other, rest, isEarlier := bytes.Cut(event, []byte("\r\n\r\n")); isEarlier {
-			return other, stream[len(stream)-len(rest)-len(after)-2:], true
-		}
-		return event, after, true
-	}
-	return bytes.Cut(stream, []byte("\r\n\r\n"))
-}
-
-// dataOf returns the data of an event.
+// dataOf returns the data of an event, which the gateway writes into one line.
 func dataOf(event []byte) []byte {
-	var data []byte
-	lines := 0
 	for line := range bytes.SplitSeq(event, []byte("\n")) {
-		if value, isData := bytes.CutPrefix(bytes.TrimSuffix(line, []byte("\r")), []byte("data:")); isData {
-			value = bytes.TrimPrefix(value, []byte(" "))
-			if lines++; lines == 1 {
-				data = value
-			} else {
-				data = append(append(bytes.Clone(data), '\n'), value...)
-			}
+		if data, isData := bytes.CutPrefix(line, []byte("data: ")); isData {
+			return data
 		}
 	}
-	return data
+	return nil
 }
 
 // sendEvent sends an event as a message.
