@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/balance"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
+)
+
+// beside is a batch beside interactive requests at simulated engines.
+type beside struct {
+	name    string
+	engines int
+	slots   int // of each engine
+	spec    engine.Spec
+	// perSecond is how many interactive requests come.
+	perSecond float64
+	// tokens and outputs are those of an interactive request, on average, and lineTokens and
+	// lineOutputs those of a line.
+	tokens, outputs, lineTokens, lineOutputs int
+	lines                                    int
+}
+
+// run lets interactive requests come for as long as lines last, or for a time where there is
+// no batch, and returns how long each waited for its first token, and how long the batch took.
+func (b *beside) run(t *testing.T, withBatch bool, horizon time.Duration) (waits []time.Duration, took time.Duration) {
+	d := newDesk(t, b.engines, func(s *config.Service) {
+		s.LoadBalancer, s.Queue = balance.LeastTime, waiting(100_000, time.Hour)
+		for n := range s.Instances {
+			s.Instances[n].MaxConcurrency = backend.Concurrency(b.slots)
+		}
+	})
+	known := fleet.New(fleet.Options{}, time.Now())
+	var engines []*engine.Live
+	for _, i := range d.pool().Instances {
+		i.Join(known)
+		live := engine.NewLive(b.spec)
+		defer live.Close()
+		engines = append(engines, live)
+	}
+	serve := func(r *run, tokens, outputs int) time.Time {
+		r.choice.noteCall(r.attempt.instance)
+		at := engines[r.attempt.instance.Position]
+		job := &engine.Job{Model: "m", Tokens: tokens}
+		<-at.Add(job)
+		first := time.Now()
+		if r.attempt.followed != nil {
+			r.attempt.followed.First(first)
+		}
+		if outputs > 0 {
+			<-time.After(time.Duration(float64(outputs) * b.spec.Decode * float64(time.Second)))
+		}
+		at.End(job, outputs)
+		r.release(breaker.Success)
+		r.end(false)
+		return first
+	}
+	ctx, began := context.Background(), time.Now()
+	var all sync.WaitGroup
+	var left atomic.Int64
+	over := make(chan struct{})
+	if withBatch {
+		left.Store(int64(b.lines))
+		var workers sync.WaitGroup
+		for range d.pool().SpareSlots() {
+			workers.Go(func() {
+				for left.Add(-1) >= 0 {
+					if err := d.AwaitSpare(ctx, schema.Chat, "m", "owner"); err != nil {
+						t.Error(err)
+					}
+					r := d.spare(200)
+					streamed(t, r)
+					if err := r.choice.pick(ctx, &r.attempt); err != nil {
+						t.Error(err)
+						return
+					}
+					serve(r, b.lineTokens, b.lineOutputs)
+				}
+			})
+		}
+		all.Go(func() {
+			workers.Wait()
+			took = time.Since(began)
+			close(over)
+		})
+	} else {
+		time.AfterFunc(horizon, func() { close(over) })
+	}
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(1, 2))
+	for open := true; open; {
+		gap := time.Duration(random.ExpFloat64() / b.perSecond * float64(time.Second))
+		tokens, outputs := int(random.ExpFloat64()*float64(b.tokens))+1, int(random.ExpFloat64()*float64(b.outputs))
+		select {
+		case <-over:
+			open = false
+			continue
+		case <-time.After(gap):
+		}
+		all.Go(func() {
+			came := time.Now()
+			r := d.request(1 + tokens%50)
+			r.Class = schema.Interactive
+			streamed(t, r)
+			if err := r.choice.pick(ctx, &r.attempt); err != nil {
+				t.Error(err)
+				return
+			}
+			first := serve(r, tokens, outputs)
+			mu.Lock()
+			defer mu.Unlock()
+			waits = append(waits, first.Sub(came))
+		})
+	}
+	all.Wait()
+	return waits, took
+}
+
+// streamed gives a request a body that asks for a stream.
+func streamed(t *testing.T, r *run) {
+	if err := r.Asks.ParseChat([]byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`)); err != nil {
+		t.Error(err)
+	}
+}
+
+func p99(waits []time.Duration) time.Duration {
+	slices.Sort(waits)
+	return waits[len(waits)*99/100]
+}
+
+// Interactive requests wait hardly longer because a batch runs beside them. With
+// PATCHBAY_BATCH_TRIAL the batches have 100,000 embeddings and 20,000 chats.
+func TestABatchBesideInteractiveRequests(t *testing.T) {
+	cases := []beside{
+		{
+			name: "embeddings", engines: 2, slots: 16, spec: engine.Spec{Block: 16, Cache: 1 << 12, Token: 0.00004, Request: 0.002, Width: 1},
+			perSecond: 60, tokens: 400, lineTokens: 256, lines: 4_000,
+		},
+		{
+			name: "chats", engines: 4, slots: 16, spec: engine.Spec{Block: 16, Cache: 1 << 16, Token: 0.0002, Request: 0.01, Decode: 0.02, Width: 1, Drag: 0.01},
+			perSecond: 9, tokens: 1000, outputs: 150, lineTokens: 400, lineOutputs: 200, lines: 1_200,
+		},
+	}
+	if os.Getenv("PATCHBAY_BATCH_TRIAL") != "" {
+		cases[0].lines, cases[1].lines = 100_000, 20_000
+	}
+	for _, b := range cases {
+		t.Run(b.name, func(t *testing.T) {
+			var with, without []time.Duration
+			var took time.Duration
+			synctest.Test(t, func(t *testing.T) { with, took = b.run(t, true, 0) })
+			synctest.Test(t, func(t *testing.T) { without, _ = b.run(t, false, took) })
+			ratio := float64(p99(with)) / float64(p99(without))
+			t.Logf("%d lines in %v (%.1f a second) beside %d interactive requests: p99 of the wait for the first token %v, without the batch %v: %.2f times",
+				b.lines, took.Round(time.Second), float64(b.lines)/took.Seconds(), len(with), p99(with).Round(time.Millisecond), p99(without).Round(time.Millisecond), ratio)
+			if ratio > 1.2 {
+				t.Errorf("p99 is %.2f times that without the batch", ratio)
+			}
+		})
+	}
+}
