@@ -172,6 +172,10 @@ test-agents: build $(AGENTS)/node_modules/.package-lock.json ## Run Claude Code 
 test-suites: build ## Run suites that others wrote for the APIs (from PyPI and npm) against the binary
 	@PATCHBAY_BIN=$(CURDIR)/$(BINARY) SUITES_DIR=$(CURDIR)/bin/suites python3 test/suites/run.py
 
+.PHONY: test-collector
+test-collector: build ## Send traces and metrics of the binary to the OpenTelemetry Collector's receiver
+	@cd test/collector && PATCHBAY_BIN=$(CURDIR)/$(BINARY) go test -count=1 -vet=off -ldflags=-w -timeout 5m ./...
+
 # The quick part of them, for CI. Where Python is missing, or the registry, it is skipped.
 .PHONY: suites
 suites: build

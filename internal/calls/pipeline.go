@@ -28,6 +28,9 @@ const (
 // they hold no secret and no address.
 type Exporter func(ctx context.Context, batch []Record) error
 
+// Observer reads every record that is kept. It must neither wait nor retain the batch.
+type Observer func(batch []Record)
+
 // pipeline moves records from the requests to where they are read.
 type pipeline struct {
 	buffer      buffer
@@ -40,6 +43,7 @@ type pipeline struct {
 	captures    captures
 	subscribers subscribers
 	exporter    atomic.Pointer[Exporter]
+	observer    atomic.Pointer[Observer]
 	// levelChanged is called when the level may have changed.
 	levelChanged func()
 
@@ -157,6 +161,9 @@ func (p *pipeline) keep(batch []Record, now time.Time) {
 	}
 	p.ring.add(batch)
 	p.problems.note(batch)
+	if observe := p.observer.Load(); observe != nil {
+		(*observe)(batch)
+	}
 	if slow := p.subscribers.publish(batch); slow > 0 {
 		p.faults.note("stream", "send", "a subscriber was too slow and was dropped", int64(slow), now)
 	}

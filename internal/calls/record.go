@@ -36,7 +36,7 @@ const maxText = 300
 // step was over. The web shell, the unified API and the proxy fill it in; the line
 // of the access log, the counts, the trace and the list of calls are made from it.
 // It holds names that the configuration knows and numbers, and nothing that a
-// client or a model wrote except Asked, User, the texts of failures, and what is captured.
+// client or a model wrote except Asked, User, Session, Conversation, the texts of failures, and what is captured.
 type Record struct {
 	// Sequence is the place of the record among all that were recorded since the
 	// start, from 1 on. It is set when the record reaches its readers.
@@ -56,6 +56,8 @@ type Record struct {
 	Service schema.ServiceType
 	// Door is the endpoint to which it came.
 	Door schema.Door
+	// Route is the path of that endpoint.
+	Route string
 	// Model is the configured name of the model that served or was tried last. It is
 	// empty where no model has the name that the client asked for. Asked has the
 	// beginning of that name where it is another one than Model: of no model, or an
@@ -78,6 +80,10 @@ type Record struct {
 	Usage    schema.Usage
 	// Cost is what the request cost, in 10^-12 of the currency's unit.
 	Cost prices.Amount
+
+	// Session and Conversation are the names that the client has for the session of an agent
+	// and for the conversation. They are set for calls that are traced only.
+	Session, Conversation string
 
 	// Routed says that the request was read and let in, so that routing began.
 	Routed bool

@@ -299,6 +299,9 @@ func (r *Recorder) subscribe(mayMiss bool) (*Subscription, error) {
 // Export sends the records of traced calls somewhere else from now on.
 func (r *Recorder) Export(to Exporter) { r.pipe.exporter.Store(&to) }
 
+// Observe sets who reads every record that is kept, besides those who ask for records.
+func (r *Recorder) Observe(observer Observer) { r.pipe.observer.Store(&observer) }
+
 // View returns the state of recording, for a scrape.
 func (r *Recorder) View() metrics.MonitoringView {
 	return metrics.MonitoringView{

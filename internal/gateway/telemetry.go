@@ -21,6 +21,7 @@ func (g *Gateway) openTelemetry(opened *cleanups) error {
 			return err
 		}
 		g.pusher = pusher
+		g.Recorder.Observe(pusher.Note)
 		opened.add(pusher.Close)
 	}
 	if !settings.Enabled {

@@ -159,7 +159,8 @@ func (c *metricsCollector) Export(_ context.Context, request *metricspb.ExportMe
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.points = map[string]float64{}
-	for _, m := range request.ResourceMetrics[0].ScopeMetrics[0].Metrics {
+	all := request.ResourceMetrics[0].ScopeMetrics
+	for _, m := range append(all[0].Metrics, all[1].Metrics...) {
 		for _, point := range m.GetSum().GetDataPoints() {
 			c.points[m.Name] += point.GetAsDouble()
 		}
@@ -198,7 +199,8 @@ func TestMetricsOverOTLP(t *testing.T) {
 		gatewaytest.Eventually(t, "the metrics arrive over "+protocol, func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return c.points["model_router_requests_total"] == 3 && c.points["model_router_request_duration_seconds"] == 3
+			return c.points["model_router_requests_total"] == 3 && c.points["model_router_request_duration_seconds"] == 3 &&
+				c.points["gen_ai.server.request.duration"] == 3 && c.points["gen_ai.client.token.usage"] == 6
 		})
 		r.Halt()
 	}

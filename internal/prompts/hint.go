@@ -30,15 +30,36 @@ func Hint(req *schema.Request, header http.Header) string {
 	if key := text(req.Field("prompt_cache_key")); key != "" {
 		return key
 	}
-	for _, name := range sessionHeaders {
-		if values := header[name]; len(values) > 0 && values[0] != "" && len(values[0]) <= longestHint {
-			return values[0]
-		}
+	if session := Session(header); session != "" {
+		return session
 	}
 	if user := text(req.Field("metadata").Get("user_id")); user != "" {
 		return user
 	}
 	return text(req.Field("previous_response_id"))
+}
+
+// Session returns the name that an agent has for its session, empty if it tells none.
+func Session(header http.Header) string {
+	for _, name := range sessionHeaders {
+		if values := header[name]; len(values) > 0 && values[0] != "" && len(values[0]) <= longestHint {
+			return values[0]
+		}
+	}
+	return ""
+}
+
+// Conversation returns the id of the conversation that a request to the Responses API names,
+// empty if it names none.
+func Conversation(req *schema.Request) string {
+	if req.Door != schema.DoorResponses {
+		return ""
+	}
+	conversation := req.Field("conversation")
+	if id := text(conversation); id != "" {
+		return id
+	}
+	return text(conversation.Get("id"))
 }
 
 // text returns a copy of a text that can be a hint.

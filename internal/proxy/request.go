@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/prompts"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/residency"
@@ -197,6 +199,10 @@ func (r *request) startRecord() {
 	c.Routed, c.Service = true, r.Asks.Service
 	if r.proxy.recorder.Tracing() {
 		c.Trace = r.proxy.recorder.StartTrace(r.Caller.Traceparent)
+	}
+	if c.Traced() {
+		c.Session = prompts.Session(r.Caller.Header)
+		c.Conversation = cmp.Or(prompts.Conversation(r.Asks), c.Session)
 	}
 }
 

@@ -22,13 +22,17 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/patchbay-ai/patchbay/internal/calls"
 )
 
 // Pusher sends metrics to a collector, as a scrape would show them.
 type Pusher struct {
 	options PusherOptions
-	send    func(context.Context, *collectorpb.ExportMetricsServiceRequest) error
-	close   func()
+	// measured are the metrics of the GenAI semantic conventions.
+	measured measurements
+	send     func(context.Context, *collectorpb.ExportMetricsServiceRequest) error
+	close    func()
 }
 
 // PusherOptions are what a Pusher works with.
@@ -110,6 +114,10 @@ func (p *Pusher) overGRPC(endpoint string) error {
 	return nil
 }
 
+// Note measures calls for the metrics of the GenAI semantic conventions. It retains nothing of
+// the batch.
+func (p *Pusher) Note(batch []calls.Record) { p.measured.note(batch) }
+
 // Close closes the connection of a Pusher whose Run is never called.
 func (p *Pusher) Close() { p.close() }
 
@@ -139,13 +147,18 @@ func (p *Pusher) push(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, exportTime)
 	defer cancel()
+	now := time.Now()
 	err := p.send(ctx, &collectorpb.ExportMetricsServiceRequest{ResourceMetrics: []*metricspb.ResourceMetrics{{
 		Resource: &resourcepb.Resource{Attributes: []*commonpb.KeyValue{
 			text("service.name", p.options.Settings.ServiceName), text("service.version", p.options.Version),
 		}},
 		ScopeMetrics: []*metricspb.ScopeMetrics{{
 			Scope:   &commonpb.InstrumentationScope{Name: scope, Version: p.options.Version},
-			Metrics: pointsOf(families, p.options.Started, time.Now()),
+			Metrics: pointsOf(families, p.options.Started, now),
+		}, {
+			Scope:     &commonpb.InstrumentationScope{Name: scope, Version: p.options.Version},
+			Metrics:   p.measured.metrics(p.options.Started, now),
+			SchemaUrl: schemaURL,
 		}},
 	}}})
 	switch {

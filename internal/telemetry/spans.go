@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"strconv"
@@ -15,8 +16,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// scope names the instrumentation scope of spans and metrics.
-const scope = "github.com/patchbay-ai/patchbay"
+const (
+	// scope names the instrumentation scope of spans and metrics.
+	scope = "github.com/patchbay-ai/patchbay"
+	// schemaURL is the version of OpenTelemetry's semantic conventions from which the names
+	// of attributes and metrics are.
+	schemaURL = "https://opentelemetry.io/schemas/1.41.0"
+)
 
 func (e *Exporter) spansOf(batch []calls.Record) *tracepb.ResourceSpans {
 	var spans []*tracepb.Span
@@ -29,7 +35,7 @@ func (e *Exporter) spansOf(batch []calls.Record) *tracepb.ResourceSpans {
 		}},
 		ScopeSpans: []*tracepb.ScopeSpans{{
 			Scope: &commonpb.InstrumentationScope{Name: scope, Version: e.version},
-			Spans: spans,
+			Spans: spans, SchemaUrl: schemaURL,
 		}},
 	}
 }
@@ -46,12 +52,15 @@ func callSpans(c *calls.Record) []*tracepb.Span {
 }
 
 func serverSpan(c *calls.Record) *tracepb.Span {
-	route := routeOf(c.Service)
-	span := newSpan(c, c.Trace.Span, c.Trace.Parent, "POST "+route, tracepb.Span_SPAN_KIND_SERVER, 0, c.Ended)
-	span.Attributes = []*commonpb.KeyValue{
-		text("http.request.method", "POST"), text("http.route", route), text("patchbay.request.id", c.RequestID),
-		text("gen_ai.operation.name", operationOf(c.Service)), text("gen_ai.request.model", c.Model),
+	span := newSpan(c, c.Trace.Span, c.Trace.Parent, "POST "+c.Route, tracepb.Span_SPAN_KIND_SERVER, 0, c.Ended)
+	span.Attributes = append([]*commonpb.KeyValue{
+		text("http.request.method", "POST"), text("http.route", c.Route), text("patchbay.request.id", c.RequestID),
+		text("gen_ai.operation.name", operationOf(c)), text("gen_ai.request.model", cmp.Or(c.Asked, c.Model)),
+		text("gen_ai.provider.name", providerOf(c)),
 		whole("patchbay.attempts", int64(c.Attempts)), flag("gen_ai.request.stream", c.Streamed),
+	}, whose(c)...)
+	if c.Attempts > 0 && c.Code == "" {
+		span.Attributes = append(span.Attributes, text("gen_ai.response.model", c.Model))
 	}
 	if c.Resumed > 0 {
 		span.Attributes = append(span.Attributes, whole("patchbay.resumed", int64(c.Resumed)))
@@ -65,7 +74,8 @@ func serverSpan(c *calls.Record) *tracepb.Span {
 	}
 	if c.Streamed && c.FirstToken > 0 {
 		span.Events = firstToken(c)
-		span.Attributes = append(span.Attributes, seconds("gen_ai.server.time_to_first_token", c.FirstToken))
+		span.Attributes = append(span.Attributes,
+			seconds("gen_ai.response.time_to_first_chunk", c.FirstToken), seconds("gen_ai.server.time_to_first_token", c.FirstToken))
 	}
 	if c.PerToken > 0 {
 		span.Attributes = append(span.Attributes, seconds("gen_ai.server.time_per_output_token", c.PerToken))
@@ -81,11 +91,11 @@ func serverSpan(c *calls.Record) *tracepb.Span {
 }
 
 func clientSpan(c *calls.Record, try *calls.Try, number int) *tracepb.Span {
-	name := operationOf(c.Service) + " " + c.Model
+	name := operationOf(c) + " " + c.Model
 	span := newSpan(c, try.Span, c.Trace.Span, name, tracepb.Span_SPAN_KIND_CLIENT, try.Began, try.Ended)
 	span.Attributes = []*commonpb.KeyValue{
-		text("gen_ai.operation.name", operationOf(c.Service)), text("gen_ai.request.model", c.Model),
-		text("gen_ai.provider.name", try.Provider), whole("patchbay.attempt", int64(number)),
+		text("gen_ai.operation.name", operationOf(c)), text("gen_ai.request.model", c.Model),
+		text("gen_ai.provider.name", try.Provider), flag("gen_ai.request.stream", c.Streamed), whole("patchbay.attempt", int64(number)),
 		flag("patchbay.connection.reused", try.Reused),
 	}
 	if host, port := addressOf(try.Instance); host != "" {
@@ -96,6 +106,12 @@ func clientSpan(c *calls.Record, try *calls.Try, number int) *tracepb.Span {
 		if c.FirstToken > 0 {
 			span.Events = firstToken(c)
 		}
+		if first := c.FirstTokenOf(try); first > 0 {
+			span.Attributes = append(span.Attributes, seconds("gen_ai.response.time_to_first_chunk", first))
+		}
+	}
+	if c.Conversation != "" {
+		span.Attributes = append(span.Attributes, text("gen_ai.conversation.id", c.Conversation))
 	}
 	if try.Code != "" {
 		span.Attributes = append(span.Attributes, text("error.type", try.Code))
@@ -133,9 +149,33 @@ func usage(c *calls.Record) []*commonpb.KeyValue {
 	if !c.Usage.Known {
 		return nil
 	}
-	return []*commonpb.KeyValue{
+	used := []*commonpb.KeyValue{
 		whole("gen_ai.usage.input_tokens", c.Usage.Prompt), whole("gen_ai.usage.output_tokens", c.Usage.Completion),
 	}
+	if c.Usage.IsCachedTold {
+		used = append(used, whole("gen_ai.usage.cache_read.input_tokens", c.Usage.Cached))
+	}
+	return used
+}
+
+// whose returns who sent the request, as far as that is known.
+func whose(c *calls.Record) (known []*commonpb.KeyValue) {
+	for _, name := range [...]struct{ key, value string }{
+		{"user.id", c.User}, {"session.id", c.Session}, {"gen_ai.conversation.id", c.Conversation},
+	} {
+		if name.value != "" {
+			known = append(known, text(name.key, name.value))
+		}
+	}
+	return known
+}
+
+// providerOf returns who answered: the backend that was called last, or the gateway itself.
+func providerOf(c *calls.Record) string {
+	if c.Attempts == 0 {
+		return "patchbay"
+	}
+	return c.Try().Provider
 }
 
 // addressOf takes host and port out of an instance's identifier, which is a
@@ -164,10 +204,13 @@ func addressOf(instance string) (host string, port int64) {
 	return "", 0
 }
 
-// operationOf returns the name that the semantic conventions have for a service
-// type, or the nearest one.
-func operationOf(s schema.ServiceType) string {
-	switch s {
+// operationOf returns the name that the semantic conventions have for what a request asks for,
+// or one in their manner.
+func operationOf(c *calls.Record) string {
+	if c.Door == schema.DoorCompletions {
+		return "text_completion"
+	}
+	switch c.Service {
 	case schema.Chat:
 		return "chat"
 	case schema.Embedding:
@@ -181,27 +224,7 @@ func operationOf(s schema.ServiceType) string {
 	case schema.ImgGen, schema.ImgEdit:
 		return "generate_content"
 	}
-	return s.String()
-}
-
-func routeOf(s schema.ServiceType) string {
-	switch s {
-	case schema.Chat:
-		return "/v1/chat/completions"
-	case schema.Embedding:
-		return "/v1/embeddings"
-	case schema.Rerank:
-		return "/v1/rerank"
-	case schema.TTS:
-		return "/v1/audio/speech"
-	case schema.STT:
-		return "/v1/audio/transcriptions"
-	case schema.ImgGen:
-		return "/v1/images/generations"
-	case schema.ImgEdit:
-		return "/v1/images/edits"
-	}
-	return "/v1"
+	return c.Service.String()
 }
 
 func text(key, value string) *commonpb.KeyValue {

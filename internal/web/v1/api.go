@@ -144,7 +144,7 @@ func (x *exchange) answerEstimate(body []byte) {
 func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 	x := a.pool.Get().(*exchange)
 	x.w, x.r, x.call, x.door = w, r, web.RecordOf(w), d
-	x.call.Unified, x.call.Service, x.call.Door = true, d.id.Service(), d.id
+	x.call.Unified, x.call.Service, x.call.Door, x.call.Route = true, d.id.Service(), d.id, d.path
 	x.table, x.buffers, x.log = a.current.Load(), &a.buffers, a.options.Log
 	if captured := a.options.Recorder.Capture(); captured != nil {
 		captured.SetHeaders(maskedHeaders(r.Header))
