@@ -41,6 +41,9 @@ func (c *collector) collect() *gathered {
 	if state.Batches != nil {
 		s.batches(state.Batches)
 	}
+	for i := range state.Processes {
+		s.process(&state.Processes[i])
+	}
 	s.ledger(&state.Ledger)
 	s.budgets(&state.Budgets)
 	s.shared(&state.Shared)
@@ -234,6 +237,15 @@ func (s *scrape) batches(view *BatchesView) {
 	s.value(famBatchLines, float64(view.Completed), "completed")
 	s.value(famBatchLines, float64(view.Failed), "failed")
 	s.value(famBatchStalled, view.Stalled.Seconds())
+}
+
+// process adds a process that the gateway runs.
+func (s *scrape) process(p *ProcessView) {
+	for _, state := range p.States {
+		s.value(famProcessState, boolValue(state == p.State), p.Name, state)
+	}
+	s.value(famProcessStarts, float64(p.Starts), p.Name)
+	s.value(famProcessRestarts, float64(p.Restarts), p.Name)
 }
 
 // exchange adds what gateways tell each other about the fleet.

@@ -30,6 +30,7 @@ func someState(instances int) State {
 		})
 	}
 	w.Trust, w.Batches = new(0.5), new(BatchesView)
+	w.Processes = []ProcessView{{Name: "qwen", State: "ready", States: []string{"ready", "failed"}, Starts: 3, Restarts: 2}}
 	w.Models = []ModelView{{Host: "http://gpu0:11434", Model: "m", IsResident: true, Waiting: 2, Waited: 1500 * time.Millisecond, Loads: 3, Failures: 1, Refusals: 5, Evictions: 2, Sleeps: 4}}
 	return w
 }
@@ -121,6 +122,10 @@ func TestEveryFamilyIsThereAtZero(t *testing.T) {
 		`model_router_model_waited_seconds_total{host="http://gpu0:11434",model="m"} 1.5`,
 		`model_router_model_loads_total{host="http://gpu0:11434",model="m"} 3`,
 		`model_router_model_load_failures_total{host="http://gpu0:11434",model="m"} 1`,
+		`model_router_process_state{process="qwen",state="ready"} 1`,
+		`model_router_process_state{process="qwen",state="failed"} 0`,
+		`model_router_process_starts_total{process="qwen"} 3`,
+		`model_router_process_restarts_total{process="qwen"} 2`,
 		`model_router_model_load_refusals_total{host="http://gpu0:11434",model="m"} 5`,
 		`model_router_model_evictions_total{host="http://gpu0:11434",model="m"} 2`,
 		`model_router_model_sleeps_total{host="http://gpu0:11434",model="m"} 4`,

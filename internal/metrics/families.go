@@ -87,6 +87,9 @@ const (
 	famBatchRunning
 	famBatchLines
 	famBatchStalled
+	famProcessState
+	famProcessStarts
+	famProcessRestarts
 	famRecordsDropped
 	famRecordsWaiting
 	famSamplingRate
@@ -155,6 +158,8 @@ var (
 	onInstance = []string{"service", "instance"}
 	onClass    = []string{"service", "priority"}
 	onHost     = []string{"host", "model"}
+	onProcess  = []string{"process"}
+	inState    = []string{"process", "state"}
 	onReason   = []string{"service", "reason"}
 	onOutcome  = []string{"service", "outcome"}
 	onArea     = []string{"area"}
@@ -218,6 +223,9 @@ var families = [familyCount]Family{
 	famBatchRunning:      {"model_router_batch_lines_running", "model.router.batch.lines.running", "Lines of batches that this gateway runs now.", "lines", CategoryCustom, nil, gauge},
 	famBatchLines:        {"model_router_batch_lines_total", "model.router.batch.lines.total", "Lines of batches that this gateway has run, by their end: completed or failed.", "lines", CategoryCustom, []string{"outcome"}, counter},
 	famBatchStalled:      {"model_router_batch_stalled_seconds", "model.router.batch.stalled", "The longest time for which a batch with lines to run has ended none.", "seconds", CategoryCustom, nil, gauge},
+	famProcessState:      {"model_router_process_state", "model.router.process.state", "Whether a process that the gateway runs is in a state: 1 or 0.", "", CategoryCustom, inState, gauge},
+	famProcessStarts:     {"model_router_process_starts_total", "model.router.process.starts.total", "How often a process was started.", "starts", CategoryCustom, onProcess, counter},
+	famProcessRestarts:   {"model_router_process_restarts_total", "model.router.process.restarts.total", "How many of the starts of a process came after a failure.", "restarts", CategoryCustom, onProcess, counter},
 	famRecordsDropped:    {"model_router_monitoring_records_dropped_total", "model.router.monitoring.records.dropped.total", "Call records that were dropped because the buffer was full; counts are not affected.", "records", CategoryCustom, nil, counter},
 	famRecordsWaiting:    {"model_router_monitoring_records_waiting", "model.router.monitoring.records.waiting", "Call records that wait in the pipeline.", "records", CategoryCustom, nil, gauge},
 	famSamplingRate:      {"model_router_monitoring_sampling_ratio", "model.router.monitoring.sampling.ratio", "Part of the calls that is recorded, by sampling and degradation.", "", CategoryCustom, nil, gauge},

@@ -18,7 +18,9 @@ type State struct {
 	// Models are those that are kept in memory and put to sleep.
 	Models []ModelView
 	// Batches is what the gateway does for batches, nil where they are off.
-	Batches    *BatchesView
+	Batches *BatchesView
+	// Processes are those that the gateway runs.
+	Processes  []ProcessView
 	Ledger     LedgerView
 	Budgets    BudgetsView
 	Shared     SharedView
@@ -33,6 +35,14 @@ type BatchesView struct {
 	Open, Running     int
 	Completed, Failed int64         // lines that ended
 	Stalled           time.Duration // since a batch moved that could
+}
+
+// ProcessView is a process that the gateway runs.
+type ProcessView struct {
+	Name             string
+	State            string   // one of States
+	States           []string // all that there are
+	Starts, Restarts int64
 }
 
 // ModelView is a model that is kept in the memory of its host.

@@ -116,6 +116,7 @@ type process struct {
 	failures   int           // in a row
 	retryAt    time.Time     // not started before
 	starts     int64
+	restarts   int64 // starts after a failure
 	out        *output
 }
 

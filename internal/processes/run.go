@@ -28,6 +28,9 @@ func (m *Manager) start(p *process) {
 	p.setState(Starting)
 	p.reason, p.isFailing = "", false
 	p.starts++
+	if p.failures > 0 {
+		p.restarts++
+	}
 	p.stop, p.gone = make(chan struct{}), make(chan struct{})
 	described, stop := p.settings, p.stop
 	m.log.Info("a process is started", "process", p.name)

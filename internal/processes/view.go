@@ -25,6 +25,7 @@ type View struct {
 	LastUsed time.Time       `json:"lastUsed,omitzero"`
 	Took     schema.Duration `json:"startTook,omitzero" doc:"How long its latest start took, in milliseconds."`
 	Starts   int64           `json:"starts" doc:"How often it was started since the gateway was."`
+	Restarts int64           `json:"restarts" doc:"How many of these starts came after a failure."`
 	Failures int             `json:"failures" doc:"How often it has failed in a row."`
 	RetryAt  time.Time       `json:"retryAt,omitzero" doc:"Before which it is not started again by a request."`
 }
@@ -65,7 +66,7 @@ func (m *Manager) view(p *process) View {
 	v := View{
 		Name: p.name, State: p.state, Reason: p.reason, Since: p.since, BaseURL: m.Address(p.name, p.settings),
 		Group: p.settings.Group, Memory: p.settings.Memory, Requests: p.uses, Waiting: len(p.waiters),
-		LastUsed: p.lastUsed, Took: schema.Duration(p.took.Truncate(time.Millisecond)), Starts: p.starts, Failures: p.failures,
+		LastUsed: p.lastUsed, Took: schema.Duration(p.took.Truncate(time.Millisecond)), Starts: p.starts, Restarts: p.restarts, Failures: p.failures,
 	}
 	if p.child != nil {
 		v.PID = p.child.PID()

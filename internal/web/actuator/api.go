@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/fleet/redisfleet"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/processes"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -61,6 +62,8 @@ type Options struct {
 	// Batches returns what the gateway does for batches, nil where they are off; nil means
 	// that they are.
 	Batches func(now time.Time) *metrics.BatchesView
+	// Processes returns the processes that the gateway runs; nil means that it runs none.
+	Processes func() []processes.View
 	// Exchange returns the state of what gateways tell each other about the fleet; nil means
 	// that they tell nothing.
 	Exchange func() redisfleet.Stats

@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/processes"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -27,6 +28,11 @@ func (a *API) state() metrics.State {
 	state := metrics.State{Ledger: a.ledgerView(), Budgets: a.budgetsView(), Shared: a.sharedView(), Exchange: a.exchangeView(), Cluster: a.clusterView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
 	if a.options.LinesDropped != nil {
 		state.Monitoring.LinesDropped = a.options.LinesDropped()
+	}
+	if a.options.Processes != nil {
+		for _, p := range a.options.Processes() {
+			state.Processes = append(state.Processes, processView(&p))
+		}
 	}
 	if a.options.Models != nil {
 		for _, m := range a.options.Models(now) {
@@ -54,6 +60,14 @@ func (a *API) state() metrics.State {
 		}
 	}
 	return state
+}
+
+func processView(p *processes.View) metrics.ProcessView {
+	view := metrics.ProcessView{Name: p.Name, State: string(p.State), Starts: p.Starts, Restarts: p.Restarts}
+	for _, state := range processes.States() {
+		view.States = append(view.States, string(state))
+	}
+	return view
 }
 
 func modelView(m *residency.State) metrics.ModelView {
