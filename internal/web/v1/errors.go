@@ -78,7 +78,9 @@ func writeError(w http.ResponseWriter, e *schema.Error, write errorWriter) {
 func NotFound(w http.ResponseWriter, r *http.Request) {
 	var paths []string
 	for _, d := range doors {
-		paths = append(paths, d.path)
+		if strings.HasPrefix(d.path, "/v1/") { // the list of all would be too long to read
+			paths = append(paths, d.path)
+		}
 	}
 	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+shorten(r.Method)+" "+shorten(r.URL.Path)+
 		". Available are POST "+strings.Join(paths, ", ")+", and GET /v1/models. GET /docs/api shows everything that there is."+geminiHint(r.URL.Path)))
