@@ -81,6 +81,8 @@ func (s *sleeper) load(ctx context.Context) error {
 		switch state := s.look(ctx); {
 		case state == isAwake:
 			return nil
+		case ctx.Err() != nil: // the engine was not asked to the end
+			return context.Cause(ctx)
 		case state == hasFailed:
 			return errNotLoaded
 		case state == isLoading:
