@@ -304,6 +304,9 @@ func (f *Flight) Follow(ctx context.Context, asUsed func(schema.Usage) schema.Us
 		case stage == isOwn:
 			return nil, ErrNotShared
 		case stage == isOver && failed != nil && !hasParts:
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
 			var known *schema.Error
 			if errors.As(failed, &known) {
 				own := *known
@@ -348,8 +351,11 @@ func (r *follower) Next() ([]byte, error) {
 		case f.stage == isOver:
 			err := f.err
 			f.mu.Unlock()
-			if err == nil {
+			switch {
+			case err == nil:
 				err = io.EOF
+			case r.ctx.Err() != nil: // what ended the first request may have ended this one
+				err = context.Cause(r.ctx)
 			}
 			return nil, err
 		}
