@@ -140,6 +140,8 @@ func newBatchesFollow(env []string, stdout, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "follow [ID]",
 		Short: "Show how far a batch is until it ends",
+		Example: `  patchbay batches follow
+  patchbay batches follow batch_4f2c`,
 		Long: `Shows how far a batch is, the newest if none is named, until it ends. With --output
 its results are then fetched.
 
@@ -182,6 +184,8 @@ func newBatchesResults(env []string, stdout io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "results [ID]",
 		Short: "Fetch the results of a batch",
+		Example: `  patchbay batches results > results.jsonl
+  patchbay batches results batch_4f2c`,
 		Long: `Fetches the results of a batch that has ended, the newest if none is named: first the
 answers, then the errors, each in a line with its custom_id.
 
@@ -216,10 +220,11 @@ func newBatchesList(env []string, stdout io.Writer) *cobra.Command {
 	var flags batchFlags
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List batches, the newest first",
-		Long:  "Lists the newest hundred batches that the key sees.\n\n" + batchPlaces,
-		Args:  cobra.NoArgs,
+		Use:     "list",
+		Short:   "List batches, the newest first",
+		Example: `  patchbay batches list`,
+		Long:    "Lists the newest hundred batches that the key sees.\n\n" + batchPlaces,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, err := flags.gateway()
 			if err != nil {
@@ -248,10 +253,11 @@ func newBatchesList(env []string, stdout io.Writer) *cobra.Command {
 func newBatchesCancel(env []string, stdout io.Writer) *cobra.Command {
 	var flags batchFlags
 	cmd := &cobra.Command{
-		Use:   "cancel ID",
-		Short: "Stop a batch; what was done is kept",
-		Long:  "Stops a batch. Requests that run end, and what was done is kept.\n\n" + batchPlaces,
-		Args:  cobra.ExactArgs(1),
+		Use:     "cancel ID",
+		Short:   "Stop a batch; what was done is kept",
+		Example: `  patchbay batches cancel batch_4f2c`,
+		Long:    "Stops a batch. Requests that run end, and what was done is kept.\n\n" + batchPlaces,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g, err := flags.gateway()
 			if err != nil {

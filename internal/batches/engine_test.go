@@ -2,6 +2,7 @@ package batches
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -75,7 +76,7 @@ func TestContentsAndAnswersAreSealed(t *testing.T) {
 		e := h.open(b)
 		defer start(e)()
 		made := h.submit(e, linesOf(50))
-		time.Sleep(90 * time.Second) // some lines have ended
+		<-time.After(90 * time.Second) // some lines have ended
 		seen := 0
 		err := filepath.Walk(h.folder, func(path string, info os.FileInfo, err error) error {
 			if err != nil || info.IsDir() || strings.Contains(path, "documents") {
@@ -187,7 +188,7 @@ func TestWhatIsRefusedNowRunsLater(t *testing.T) {
 				e := h.open(b)
 				defer start(e)()
 				made := h.submit(e, linesOf(2))
-				time.Sleep(time.Minute)
+				<-time.After(time.Minute)
 				p, err := e.Get(context.Background(), owner.Scope(), made.ID)
 				h.check(err)
 				if c.settled && p.Problem != "the budget is used up" {
@@ -208,7 +209,7 @@ func TestACancelledBatchKeepsWhatWasDone(t *testing.T) {
 		e := h.open(b)
 		defer start(e)()
 		made := h.submit(e, linesOf(1000))
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		p, err := e.Cancel(context.Background(), owner.Scope(), made.ID)
 		h.check(err)
 		if p.State != Cancelling {
@@ -222,7 +223,7 @@ func TestACancelledBatchKeepsWhatWasDone(t *testing.T) {
 		if len(b.calls) != done {
 			t.Errorf("%d lines ran, and %d have results", len(b.calls), done)
 		}
-		if _, err := e.Cancel(context.Background(), owner.Scope(), made.ID); err != ErrEnded {
+		if _, err := e.Cancel(context.Background(), owner.Scope(), made.ID); !errors.Is(err, ErrEnded) {
 			t.Errorf("cancelling it again gives %v", err)
 		}
 	})
@@ -251,7 +252,7 @@ func TestABatchStopsWhenItsKeyIsRevoked(t *testing.T) {
 		e := h.open(b)
 		defer start(e)()
 		made := h.submit(e, linesOf(1000))
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		b.mu.Lock()
 		b.revoked = true
 		b.mu.Unlock()
@@ -269,7 +270,7 @@ func TestBatchesHaveTheirTurnsInRotation(t *testing.T) {
 		e := h.open(b)
 		defer start(e)()
 		long := h.submit(e, linesOf(200))
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		short := h.await(e, h.submit(e, linesOf(10)).ID)
 		if took := short.Ended.Sub(short.Created); took > 30*time.Second {
 			t.Errorf("a short batch took %s beside a long one", took)
@@ -288,10 +289,10 @@ func TestBatchesAreSeenByTheirTenantAlone(t *testing.T) {
 		made := h.submit(e, linesOf(1))
 		h.await(e, made.ID)
 		ctx := context.Background()
-		if _, err := e.Get(ctx, "tenant red", made.ID); err != ErrNotFound {
+		if _, err := e.Get(ctx, "tenant red", made.ID); !errors.Is(err, ErrNotFound) {
 			t.Errorf("another tenant gets %v", err)
 		}
-		if err := e.Delete(ctx, "tenant red", made.ID); err != ErrNotFound {
+		if err := e.Delete(ctx, "tenant red", made.ID); !errors.Is(err, ErrNotFound) {
 			t.Errorf("another tenant deletes it: %v", err)
 		}
 		if all, _, err := e.List(ctx, Listing{Scope: "tenant red", Limit: 10}); len(all) > 0 || err != nil {
@@ -316,7 +317,7 @@ func TestAFullDiskIsWaitedFor(t *testing.T) {
 		}
 		defer start(e)()
 		made := h.submit(e, linesOf(20))
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		p, err := e.Get(context.Background(), owner.Scope(), made.ID)
 		h.check(err)
 		if !strings.HasPrefix(p.Problem, "its answers cannot be written") {
@@ -342,8 +343,8 @@ func TestOldBatchesAndFilesAreRemoved(t *testing.T) {
 		defer start(e)()
 		made := h.submit(e, linesOf(3))
 		h.await(e, made.ID)
-		time.Sleep(h.bounds.Retention.Std() + 2*expireEvery)
-		if _, err := e.Get(context.Background(), owner.Scope(), made.ID); err != ErrNotFound {
+		<-time.After(h.bounds.Retention.Std() + 2*expireEvery)
+		if _, err := e.Get(context.Background(), owner.Scope(), made.ID); !errors.Is(err, ErrNotFound) {
 			t.Errorf("the batch is there after its time: %v", err)
 		}
 		left, err := os.ReadDir(filepath.Join(h.folder, "contents"))
@@ -362,7 +363,7 @@ func TestThreeGatewaysDrainOneBatchAndOneThatHangsLosesItsLines(t *testing.T) {
 		for _, b := range backends {
 			e := h.open(b)
 			engines = append(engines, e)
-			defer start(e)()
+			t.Cleanup(start(e))
 		}
 		hung := h.open(hanging{})
 		hung.o.Leases = deaf{h.leases, time.Now().Add(20 * time.Second)}

@@ -15,7 +15,7 @@ import (
 )
 
 // finish makes files of the answers and ends the batch.
-func (j *job) finish(b Batch) error {
+func (j *job) finish() error {
 	if isHeld, err := j.isHeldElsewhere(); err != nil || isHeld {
 		if err == nil {
 			err = errTaken
@@ -95,10 +95,10 @@ func (j *job) end(r results) error {
 
 // endOf returns the state with which a batch ends now.
 func endOf(b Batch) State {
-	switch {
-	case b.State == Cancelling:
+	switch b.State {
+	case Cancelling:
 		return Cancelled
-	case b.State == Finalizing:
+	case Finalizing:
 		return Completed
 	}
 	return Expired
@@ -146,7 +146,8 @@ type resultWriter struct {
 }
 
 func (w *resultWriter) writeAll(ctx context.Context, end State, has []bool, read func(line int) (*record, error)) error {
-	var unread *unanswered
+	unread := unanswered{job: w.job, batch: w.batch}
+	defer unread.close()
 	for line := range has {
 		if line%256 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -167,15 +168,7 @@ func (w *resultWriter) writeAll(ctx context.Context, end State, has []bool, read
 		if end == Cancelled && w.batch.Form == OpenAI {
 			continue // its results have only what was done
 		}
-		if unread == nil {
-			content, err := w.job.open(ctx, w.batch)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = content.Close() }()
-			unread = &unanswered{lines: newLineReader(content.From(0), 0, int(w.job.engine.o.LongestLine())), endpoint: w.batch.Endpoint}
-		}
-		id, err := unread.customID(line)
+		id, err := unread.customID(ctx, line)
 		if err == nil {
 			err = w.write(&record{Line: line, CustomID: id}, end)
 		}
@@ -188,13 +181,29 @@ func (w *resultWriter) writeAll(ctx context.Context, end State, has []bool, read
 
 // unanswered finds the names of lines that have no answer.
 type unanswered struct {
-	lines    *lineReader
-	endpoint string
-	read     int
+	job     *job
+	batch   Batch
+	content *files.Content // nil before the first one is asked for
+	lines   *lineReader
+	read    int
+}
+
+func (u *unanswered) close() {
+	if u.content != nil {
+		_ = u.content.Close()
+	}
 }
 
 // customID returns the name of a line. Lines are asked for in their order.
-func (u *unanswered) customID(number int) (string, error) {
+func (u *unanswered) customID(ctx context.Context, number int) (string, error) {
+	if u.content == nil {
+		content, err := u.job.open(ctx, u.batch)
+		if err != nil {
+			return "", err
+		}
+		u.content = content
+		u.lines = newLineReader(content.From(0), 0, int(u.job.engine.o.LongestLine()))
+	}
 	for {
 		text, _, err := u.lines.next()
 		if err != nil {
@@ -202,7 +211,7 @@ func (u *unanswered) customID(number int) (string, error) {
 		}
 		u.read++
 		if u.read == number+1 {
-			found, fault := parseLine(text, u.endpoint)
+			found, fault := parseLine(text, u.batch.Endpoint)
 			if fault != nil {
 				return "", errors.New(fault.Message)
 			}

@@ -166,7 +166,7 @@ func (j *job) advance() error {
 	case b.State == InProgress:
 		return j.runLines(b)
 	}
-	return j.finish(b)
+	return j.finish()
 }
 
 // store changes the batch and takes notice of that.
@@ -316,7 +316,7 @@ func (j *job) drain(b Batch) error {
 	if j.ctx.Err() != nil {
 		return j.ctx.Err()
 	}
-	return j.finish(b)
+	return j.finish()
 }
 
 // readJournals finds out which lines have an answer.

@@ -126,7 +126,7 @@ func (j *journal) frame(data, payload []byte) []byte {
 	data = append(data, make([]byte, recordHead)...)
 	data = j.box.Seal(data, j.number, payload)
 	sealed := data[at+recordHead:]
-	binary.BigEndian.PutUint32(data[at:], uint32(len(sealed))) //nolint:gosec // no answer is that long
+	binary.BigEndian.PutUint32(data[at:], uint32(len(sealed)))
 	binary.BigEndian.PutUint64(data[at+8:], j.number)
 	binary.BigEndian.PutUint32(data[at+4:], crc32.Update(crc32.Checksum(data[at+8:at+recordHead], j.sums), j.sums, sealed))
 	j.number++
@@ -343,7 +343,7 @@ func (a *answersOf) scanFile(path, id string, keys *seal.Keys, use func(*record,
 }
 
 func endOfJournal(err error) error {
-	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil
 	}
 	return err

@@ -22,7 +22,7 @@ func TestNoLineIsLostOrCalledAgainAfterItsAnswerWasSynced(t *testing.T) {
 	for seed := range uint64(histories) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { runHistory(t, rand.New(rand.NewPCG(seed, 7))) }) //nolint:gosec // a test
+			synctest.Test(t, func(t *testing.T) { runHistory(t, rand.New(rand.NewPCG(seed, 7))) })
 		})
 	}
 }

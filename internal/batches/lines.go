@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,7 +15,6 @@ import (
 // line is one request of a batch.
 type line struct {
 	number   int // among the requests, from 0
-	place    int // among the lines of the file, from 1
 	customID string
 	body     []byte
 	model    string
@@ -108,7 +108,7 @@ func parseLine(text []byte, endpoint string) (line, *Fault) {
 		return fault("missing_required_parameter", "custom_id", "Missing required parameter: 'custom_id'.")
 	case len(*w.CustomID) > longestID:
 		return fault("invalid_value", "custom_id", fmt.Sprintf("'custom_id' must not be longer than %d bytes.", longestID))
-	case w.Method != "POST":
+	case w.Method != http.MethodPost:
 		return fault("invalid_method", "method", "'method' must be POST.")
 	case w.URL != endpoint:
 		return fault("invalid_url", "url", "'url' must be the endpoint of the batch, "+endpoint+".")
@@ -149,7 +149,7 @@ func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) 
 	seen := map[string]int{}
 	for len(c.faults) < mostFaults {
 		text, begins, err := r.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if errors.Is(err, errLongLine) {

@@ -309,7 +309,7 @@ func (c *Content) readFrame(number int64) error {
 		return errors.Join(errDamaged, err)
 	}
 	var err error
-	if c.plain, err = c.box.Open(c.plain[:0], uint64(number), c.raw); err != nil { //nolint:gosec // it is not negative
+	if c.plain, err = c.box.Open(c.plain[:0], uint64(number), c.raw); err != nil {
 		return err
 	}
 	c.known = number + 1

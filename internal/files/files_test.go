@@ -50,7 +50,7 @@ func put(store *files.Store, owner files.Owner, content []byte) (files.File, err
 func TestAnyPartOfAContentCanBeRead(t *testing.T) {
 	t.Parallel()
 	const master, other = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	random := rand.New(rand.NewPCG(1, 2))
 	for _, key := range []string{"", master} {
 		folder, docs := t.TempDir(), documents.NewMemory()
 		keys, _ := seal.New(key, "")

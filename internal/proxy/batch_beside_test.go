@@ -48,7 +48,7 @@ func (b *beside) run(t *testing.T, withBatch bool, horizon time.Duration) (waits
 	for _, i := range d.pool().Instances {
 		i.Join(known)
 		live := engine.NewLive(b.spec)
-		defer live.Close()
+		t.Cleanup(live.Close)
 		engines = append(engines, live)
 	}
 	serve := func(r *run, tokens, outputs int) time.Time {

@@ -50,7 +50,7 @@ func TestABatchBesideInteractiveTrafficDelaysItLittle(t *testing.T) {
 					})
 				}
 			}
-			random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+			random := rand.New(rand.NewPCG(1, 2))
 			var waits []time.Duration
 			for n := range people {
 				<-time.After(time.Duration(random.ExpFloat64() * float64(every)))

@@ -287,10 +287,10 @@ func (s *rawSocket) frame(first byte, masked bool, payload []byte) {
 		head[1] = byte(n)
 	case n < 1<<16:
 		head[1] = 126
-		head = binary.BigEndian.AppendUint16(head, uint16(n)) //nolint:gosec // it is smaller
+		head = binary.BigEndian.AppendUint16(head, uint16(n))
 	default:
 		head[1] = 127
-		head = binary.BigEndian.AppendUint64(head, uint64(n)) //nolint:gosec // a length
+		head = binary.BigEndian.AppendUint64(head, uint64(n))
 	}
 	if masked {
 		head[1] |= 0x80

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -202,23 +203,21 @@ type Bearer struct {
 // ServeAs answers a request to a door that is a line of a batch, in the name of a bearer. It
 // takes only slots that nobody waits for. ServeAs returns false if there is no such door.
 func (a *API) ServeAs(w http.ResponseWriter, r *http.Request, as Bearer) bool {
-	for _, d := range doors {
-		if d.path != r.URL.Path || d.json == nil {
-			continue
-		}
-		x := a.begin(w, r, d)
-		defer a.end(x)
-		err := a.refuseOverload(x)
-		if err == nil {
-			x.use(as.Grant, as.Tenant)
-			x.way.Class = schema.Spare
-			x.memory = a.options.Memory.Bodies().Lease(x.caller.KeyID, x.caller.Addr)
-			err = x.readJSON(d.json)
-		}
-		a.answer(x, err)
-		return true
+	at := slices.IndexFunc(doors, func(d *door) bool { return d.path == r.URL.Path && d.json != nil })
+	if at < 0 {
+		return false
 	}
-	return false
+	x := a.begin(w, r, doors[at])
+	defer a.end(x)
+	err := a.refuseOverload(x)
+	if err == nil {
+		x.use(as.Grant, as.Tenant)
+		x.way.Class = schema.Spare
+		x.memory = a.options.Memory.Bodies().Lease(x.caller.KeyID, x.caller.Addr)
+		err = x.readJSON(x.door.json)
+	}
+	a.answer(x, err)
+	return true
 }
 
 // use makes the bearer of a key the caller, or somebody of a tenant where no key is needed.
