@@ -17,6 +17,16 @@ import (
 // doorRequest is a request of a door.
 type doorRequest struct{ path, body, contentType string }
 
+// code returns the code of an error at the door. Errors of Ollama's API are no objects.
+func (d doorRequest) code(t *testing.T, body string) string {
+	at := "error/code"
+	if strings.HasPrefix(d.path, "/ollama/") {
+		at = "code"
+	}
+	code, _ := gatewaytest.At(t, gatewaytest.DecodeObject(t, body), at).(string)
+	return code
+}
+
 // doorRequests returns a request of every door whose requests are counted.
 func doorRequests(t *testing.T) map[schema.Door]doorRequest {
 	inJSON := func(path, body string) doorRequest { return doorRequest{path, body, "application/json"} }
@@ -37,9 +47,15 @@ func doorRequests(t *testing.T) map[schema.Door]doorRequest {
 		schema.DoorResponses:      inJSON("/v1/responses", `{"model":"m","max_output_tokens":9,"input":"hi"}`),
 		schema.DoorCompletions:    inJSON("/v1/completions", `{"model":"m","max_tokens":9,"prompt":"hi"}`),
 		schema.DoorModerations:    inJSON("/v1/moderations", `{"model":"m","input":"hi"}`),
+		schema.DoorCompact:        inJSON("/v1/responses/compact", `{"model":"m","input":"hi"}`),
+
+		schema.DoorOllamaChat:       inJSON("/ollama/api/chat", `{"model":"m","options":{"num_predict":9},"messages":[{"role":"user","content":"hi"}]}`),
+		schema.DoorOllamaGenerate:   inJSON("/ollama/api/generate", `{"model":"m","options":{"num_predict":9},"prompt":"hi"}`),
+		schema.DoorOllamaEmbed:      inJSON("/ollama/api/embed", `{"model":"m","input":"hi"}`),
+		schema.DoorOllamaEmbeddings: inJSON("/ollama/api/embeddings", `{"model":"m","prompt":"hi"}`),
 	}
 	for _, door := range schema.Doors() {
-		if _, there := all[door]; !there && door != schema.DoorCountTokens {
+		if _, there := all[door]; !there && door != schema.DoorCountTokens && door != schema.DoorInputTokens {
 			t.Fatalf("there is no request for the door %s", door)
 		}
 	}
@@ -123,7 +139,7 @@ func TestWhatReachesNoBackendIsGivenBack(t *testing.T) {
 				}
 				for range 3 {
 					refused := r.Do(http.MethodPost, request.path, request.body, append(bearer("secret"), "Content-Type", request.contentType)...)
-					if code, _ := gatewaytest.At(t, gatewaytest.DecodeObject(t, refused.Body), "error/code").(string); code == "" || !strings.Contains(test.codes, code) {
+					if code := request.code(t, refused.Body); code == "" || !strings.Contains(test.codes, code) {
 						t.Errorf("%s: %d %s", door, refused.Status, refused.Body)
 					}
 				}

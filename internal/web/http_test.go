@@ -294,7 +294,7 @@ func TestMethods(t *testing.T) {
 func TestUnknownPaths(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	for _, path := range []string{
-		"/v1", "/v1/", "/index.html", "/v1/files", "/v1/chat", "/v1/chat/completions/x", "/V1/models", "/v2/chat/completions",
+		"/v1", "/v1/", "/index.html", "/v1/threads", "/v1/chat", "/v1/chat/completions/x", "/V1/models", "/v2/chat/completions",
 		"/v1/../v1/models", "/v1/%2e%2e/v1/models", "/v1/models/..", "/v1/models/%2e", "/v1/models/../", "/v1/./models", "/%2e%2e/%2e%2e/etc/passwd", "/actuators", "/v1/" + strings.Repeat("x", 5000),
 	} {
 		conn := r.DialRaw() // a client would clean the path

@@ -48,7 +48,7 @@ func TestWaitsOfManyAreSpreadUpward(t *testing.T) {
 // The doors say of themselves whether their requests reach backends that do not have them.
 func TestTranslatedDoorsAreThoseWithATranslation(t *testing.T) {
 	for _, d := range doors {
-		if got, want := d.id.IsTranslated(), d.client != nil || d.open != nil || d.estimate != nil; got != want {
+		if got, want := d.id.IsTranslated(), d.client != nil || d.open != nil || d.choose != nil || d.estimate != nil; got != want {
 			t.Errorf("%s: %v, want %v", d.id, got, want)
 		}
 	}
