@@ -149,7 +149,7 @@ func TestClientsOfOllamaAreToldTheAddress(t *testing.T) {
 	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
 	for path, method := range map[string]string{"/api/chat": "POST", "/api/generate": "POST", "/api/tags": "GET", "/api/version": "GET"} {
-		r.API(method, path, "").Is(t, 404, "Ollama's own API is not available here", "/v1")
+		r.API(method, path, "").Is(t, 404, "Ollama's API is not here", "/ollama")
 	}
 	if answer := r.API("GET", "/api/nothing", "").Is(t, 404); strings.Contains(answer.Body, "Ollama") {
 		t.Errorf("%s", answer.Body)
