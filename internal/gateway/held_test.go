@@ -164,7 +164,7 @@ func TestGatewaysShareTheLastUseBeforeAModelSleeps(t *testing.T) {
 	use(idle)
 	slept, alone := sleeps(), time.Now()
 	gatewaytest.Eventually(t, "time passes", func() bool { return time.Since(alone) > 4*time.Second })
-	if len(b.Engine().State().Models) != 1 || sleeps() != slept {
+	if sleeps() != slept { // the engine may have given the model up by itself
 		t.Error("without Redis a model was put to sleep")
 	}
 	redis.Start()
