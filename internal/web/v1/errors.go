@@ -4,6 +4,7 @@ import (
 	"html"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,7 +79,9 @@ func writeError(w http.ResponseWriter, e *schema.Error, write errorWriter) {
 func NotFound(w http.ResponseWriter, r *http.Request) {
 	var paths []string
 	for _, d := range doors {
-		if strings.HasPrefix(d.path, "/v1/") { // the list of all would be too long to read
+		// The list of all would be too long to read.
+		isPart := slices.ContainsFunc(doors, func(other *door) bool { return strings.HasPrefix(d.path, other.path+"/") })
+		if strings.HasPrefix(d.path, "/v1/") && !isPart {
 			paths = append(paths, d.path)
 		}
 	}
