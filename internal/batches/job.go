@@ -248,7 +248,7 @@ func (j *job) runLines(b Batch) (err error) {
 	defer stop()
 	for {
 		if j.shouldStop() {
-			return j.drain(b)
+			return j.drain()
 		}
 		c, isDone, err := j.nextChunk(b)
 		if err != nil {
@@ -300,7 +300,7 @@ func (j *job) wait(most time.Duration) {
 }
 
 // drain waits until no line runs, and gives back what is left.
-func (j *job) drain(b Batch) error {
+func (j *job) drain() error {
 	for {
 		j.mu.Lock()
 		j.stopping = true
