@@ -38,7 +38,9 @@ func Postgres(t testing.TB) *Server {
 	}
 	owner.makeCluster(t, bin, dir, command)
 	host, port := freePort(t)
-	s := &Server{t: t, Address: host + ":" + port}
+	// With SIGQUIT it ends at once and gives its shared memory back. After a SIGKILL the
+	// system keeps that, and has room for 4,096 such pieces.
+	s := &Server{t: t, Address: host + ":" + port, ending: syscall.SIGQUIT}
 	s.URL = "postgres://patchbay@" + s.Address + "/postgres?sslmode=disable"
 	s.command = func() *exec.Cmd {
 		return command("postgres", "-h", host, "-p", port, "-k", dir, "-c", "fsync=off")

@@ -32,6 +32,8 @@ type Server struct {
 	ready   func(context.Context) error
 	process *os.Process
 	exited  chan struct{}
+	// ending ends the server with its test: SIGKILL, unless it has to put something away.
+	ending syscall.Signal
 }
 
 // Start starts a server that was stopped, on the address that it had, and waits
@@ -48,7 +50,7 @@ func (s *Server) Start() {
 		defer close(exited)
 		_ = command.Wait() // a server that was killed always says so
 	}()
-	s.t.Cleanup(s.Kill)
+	s.t.Cleanup(s.stop)
 	await(s.t, s.URL+" is ready", exited, s.ready)
 }
 
@@ -71,6 +73,22 @@ func await(t testing.TB, what string, ended <-chan struct{}, so func(context.Con
 		case <-ctx.Done():
 			t.Fatalf("not so: %s: %v", what, err)
 		}
+	}
+}
+
+// stop ends the server, frozen or not, as the last thing of its test.
+func (s *Server) stop() {
+	if s.ending == 0 {
+		s.Kill()
+		return
+	}
+	s.Thaw()
+	_ = s.process.Signal(s.ending) // it may have ended by itself
+	select {
+	case <-s.exited:
+	case <-time.After(waittest.Limit):
+		s.t.Errorf("%s does not end", s.URL)
+		s.Kill()
 	}
 }
 
