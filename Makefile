@@ -20,12 +20,13 @@ FUZZTIME ?= 10s
 TOO_LONG := EveryLimitHolds|GoesOnAtAnother|LearnedSlotsSuit|SlowInstancesDoNot|MemoryKept|MemoryAllocated
 NO_RACE  := Allocat|Goodput|Amplified|$(TOO_LONG)
 # Packages that run without the race detector, which takes five to ten times as long:
-# those that share nothing between goroutines, and the surfaces (handlers and verbs),
-# whose goroutines meet in the packages below them. test-long runs the surfaces with it.
+# those that share nothing between goroutines, and the surfaces (the assembled gateway,
+# handlers and verbs), whose goroutines meet in the packages below them. CI runs the gateway
+# with it (test-race), and test-long all of them.
 PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect|config|control/files|control/merge|fleet/fleettest|fleet/yardstick|importer|naming|prices|prompts|seal)(/|$$)
-SURFACES := /cmd/patchbay$$|/internal/web(/|$$)
+SURFACES := /cmd/patchbay$$|/internal/(gateway$$|web(/|$$))
 # These take longest and so begin first, beside all others, instead of last and alone.
-SLOWEST  := ./internal/gateway ./internal/proxy ./internal/control ./internal/quota
+SLOWEST  := ./internal/proxy ./internal/control ./internal/quota
 # Most tests wait for something, so that more of them than there are cores can run at
 # once. Without debugging information, which no test reads, they are linked in half of
 # the time; what they print on a failure has its file names and lines all the same.
@@ -140,6 +141,11 @@ test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium,
 .PHONY: test-short
 test-short: ## Run the quick tests only, none of handlers and verbs
 	@go test -short -p 4 $(TEST_FLAGS) $$(go list ./... | grep -Ev '$(SURFACES)')
+
+.PHONY: test-race
+test-race: ## Run the tests of the assembled gateway with the race detector
+	@if ! command -v $$(go env CC) >/dev/null; then $(call skip,race detector: no C compiler); \
+	else CGO_ENABLED=1 go test $(RACE) -timeout 20m $(TEST_FLAGS) -skip '$(TOO_LONG)' ./internal/gateway; fi
 
 .PHONY: test-long
 test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits, 100,000 clients that reset their connections
