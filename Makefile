@@ -65,7 +65,7 @@ SOURCES = find . -name '*.go' -not -path '*/node_modules/*' -not -path './bin/*'
 
 # A step that cannot run says why. In `make test` that is all; asked for by name
 # it is a failure.
-skip = { echo "$(1)" >> $(SKIPS); echo "skipped: $(1)"; test -n "$(MAY_SKIP)"; }
+skip = { mkdir -p bin; echo "$(1)" >> $(SKIPS); touch bin/$@.skipped; echo "skipped: $(1)"; test -n "$(MAY_SKIP)"; }
 
 .PHONY: help
 help: ## List the targets
@@ -99,8 +99,8 @@ test: begin ## Run the tests; CI runs the linters too
 
 run-steps = for step in $(1); do \
 		start=$$(date +%s); \
-		$(2) $(MAKE) --no-print-directory LANES= MAY_SKIP=yes $$step || echo $$step >> $(FAILED); \
-		echo "[$$step: $$(( $$(date +%s) - start )) s]"; \
+		$(2) $(MAKE) --no-print-directory LANES= MAY_SKIP=yes $$step || echo $${step\#unless-passed-} >> $(FAILED); \
+		echo "[$${step\#unless-passed-}: $$(( $$(date +%s) - start )) s]"; \
 	done
 
 # A step of the second lane that hangs is ended, and what it has printed is shown. Those of
@@ -111,7 +111,20 @@ within = $(if $(shell command -v timeout),timeout -k 10 $(1))
 lane:
 	+@$(call run-steps,$(STEPS))
 lane-aside:
-	+@{ $(call run-steps,$(STEPS_ASIDE),$(call within,20m)); } >bin/aside.log 2>&1
+	+@{ $(call run-steps,$(STEPS_ASIDE:%=unless-passed-%),$(call within,20m)); } >bin/aside.log 2>&1
+
+# A step of the second lane is not run again if it has passed, nothing of it skipped, with the same
+# binary, the same files of its own (a list of files that are installed included, and schema.ts not,
+# which the binary makes) and the same tools, by their contents, as go test does it for packages. make clean forgets it.
+unless-passed-%: build
+	+@sum=$$({ cat $(BINARY) Makefile; find $(if $(filter console%,$*),$(CONSOLE),test/$*) \( -name node_modules -o -path '*/src/api/schema.ts' \) -prune -o -type f -print | LC_ALL=C sort | tr '\n' '\0' | xargs -0 cksum; \
+		for tool in go node python3 chromium; do command -v $$tool && "$$tool" $$(test $$tool = go || echo --)version; done; } 2>/dev/null | sha256sum); \
+	if test "$$sum" = "$$(cat bin/$*.passed 2>/dev/null)"; then \
+		echo "$*: has passed with this binary and these files"; \
+	else \
+		rm -f bin/$*.passed bin/$*.skipped; \
+		$(MAKE) --no-print-directory $* && { test -e bin/$*.skipped || echo "$$sum" > bin/$*.passed; }; \
+	fi
 
 # Some tests start servers of their own, on free ports, and a browser. Where one
 # is missing and this is root on Debian, its package is installed (and its own
@@ -216,7 +229,7 @@ clients: build ## Run the official clients against the binary
 		$(call skip,$(notdir $(wildcard $(CLIENTS)/*.test.js)): Node is older than 20); \
 	else \
 		echo "client tests in Node"; \
-		command -v chromium >/dev/null || echo "viewer.test.js: no Chromium is installed" >> $(SKIPS); \
+		command -v chromium >/dev/null || { echo "viewer.test.js: no Chromium is installed" >> $(SKIPS); touch bin/$@.skipped; }; \
 		$(MAKE) --no-print-directory $(CLIENTS)/node_modules/.package-lock.json && \
 		cd $(CLIENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec; \
 	fi
