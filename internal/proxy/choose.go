@@ -201,7 +201,7 @@ func (c *choice) pick(ctx context.Context, a *attempt) error {
 // isNext tells whether nobody waits who comes before the request.
 func (c *choice) isNext() bool {
 	if c.isSpare() {
-		return !c.pool.Queue.HasSpare()
+		return c.pool.Queue.Spare.Load() == 0
 	}
 	return c.pool.IsQuiet()
 }

@@ -48,7 +48,7 @@ var errPieceFailed = errors.New("another piece of the request failed")
 func (r *run) scatter() *gathering {
 	c := &r.choice
 	settings := c.pool.Service.Policy.Split
-	if !settings.On() || r.Client != nil || r.Asks.Uncounted || r.isSpare() || !c.pool.IsQuiet() {
+	if r.Client != nil || r.Asks.Uncounted || r.isSpare() || !c.pool.IsQuiet() {
 		return nil
 	}
 	s := c.survey()
@@ -195,11 +195,8 @@ func (g *gathering) returnUnused() {
 }
 
 // end gives back everything that the pieces hold. The answer of the request shares their
-// memory, so that they end with it. A nil gathering holds nothing.
+// memory, so that they end with it.
 func (g *gathering) end(panicked bool) {
-	if g == nil {
-		return
-	}
 	for _, p := range g.pieces {
 		p.endPart(panicked)
 	}
@@ -377,9 +374,9 @@ func (r *run) join(g *gathering) {
 }
 
 // answerers returns the instances that answered the pieces, in their order and each once;
-// nil where the request was not split, or nobody answered all of it.
+// nil where nobody answered all of it.
 func (g *gathering) answerers() (all []*backend.Instance) {
-	if g == nil || g.failed != nil {
+	if g.failed != nil {
 		return nil
 	}
 	for _, p := range g.pieces {

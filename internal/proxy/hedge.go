@@ -41,12 +41,9 @@ type hedging struct {
 // errHedged is the cause with which the call ends that answered later.
 var errHedged = errors.New("another instance answered sooner")
 
-// call calls the instance that was acquired.
-func (r *run) call(ctx context.Context) *fault {
-	if pool := r.choice.pool; pool.Watch != nil && !r.isPart && !r.isSpare() && mayHedge(pool, r.Asks) && len(r.Recalled()) == 0 {
-		return r.callHedged(ctx, pool.Watch)
-	}
-	return r.attempt.call(ctx, &r.reply)
+// mayHedge reports whether the request may be sent to two instances.
+func (r *run) mayHedge() bool {
+	return !r.isPart && !r.isSpare() && mayHedge(r.choice.pool, r.Asks) && len(r.Recalled()) == 0
 }
 
 // mayHedge reports whether a request has no side effects and its answer comes whole, so that

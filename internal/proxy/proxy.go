@@ -114,7 +114,11 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	r.giveBackUnanswered() // before the caller is told what remains
 	r.tellRoute(to)
 	if err == nil {
-		err = r.sendAnswer(ctx, to)
+		if led, isLed := r.answer.(Led); isLed {
+			err = r.sendLed(led, to)
+		} else {
+			err = r.send(ctx, to)
+		}
 	} else {
 		r.noteEnd(err)
 		r.countShed()
@@ -172,8 +176,10 @@ func (r *run) route(ctx context.Context) error {
 		return err
 	}
 	defer r.choice.endRetry()
-	if g := r.scatter(); g != nil {
-		return r.gather(ctx, g)
+	if r.choice.pool.Splits {
+		if g := r.scatter(); g != nil {
+			return r.gather(ctx, g)
+		}
 	}
 	err := r.choice.pick(ctx, &r.attempt)
 	for err != nil && ctx.Err() == nil && r.choice.mayFallBack() && r.choice.fallBack(err) {
@@ -237,7 +243,7 @@ func (r *run) callInstances(ctx context.Context) *fault {
 			failed = r.enter(ctx, model)
 		}
 		if failed == nil {
-			failed = r.call(ctx)
+			failed = r.callInstance(ctx)
 		}
 		if failed == nil {
 			r.tellAnswer(ctx, nil)
@@ -253,6 +259,14 @@ func (r *run) callInstances(ctx context.Context) *fault {
 			return failed
 		}
 	}
+}
+
+// callInstance calls the instance that was acquired.
+func (r *run) callInstance(ctx context.Context) *fault {
+	if watch := r.choice.pool.Watch; watch != nil && r.mayHedge() {
+		return r.callHedged(ctx, watch)
+	}
+	return r.attempt.call(ctx, &r.reply)
 }
 
 // run is the handling of one request: an instance is chosen, it is called, its reply
@@ -348,6 +362,21 @@ func (r *run) usage() schema.Usage {
 	return r.reply.Usage()
 }
 
+// lastUsage returns what the call has reported that is made now or was made last.
+func (r *run) lastUsage() schema.Usage {
+	if r.joint != nil {
+		return r.joint.Raw()
+	}
+	return r.reply.Usage()
+}
+
+// closeShared ends what the request has of a shared answer.
+func closeShared(answer Answer) {
+	if shared, ok := answer.(Shared); ok {
+		shared.Close()
+	}
+}
+
 // end gives back everything that the request holds. After a panic the run is not
 // put back into the pool, because the state of its memory is unknown.
 func (r *run) end(panicked bool) {
@@ -357,7 +386,9 @@ func (r *run) end(panicked bool) {
 	r.giveBackUnanswered()
 	r.settle(false)
 	r.release(r.reply.outcome)
-	r.gathered.end(panicked)
+	if r.gathered != nil {
+		r.gathered.end(panicked)
+	}
 	closeShared(r.answer)
 	r.retryBudget().leave()
 	r.endRecord()
@@ -410,10 +441,12 @@ func (r *run) reset() {
 func (r *run) tellRoute(to Sink) {
 	route := Route{
 		Model: r.Model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called), Cache: r.Record.Cache,
-		Limit:  r.choice.limitDecision(r.attempt.instance, r.reply.firstByte),
-		Shared: r.gathered.answerers(),
-		Held:   r.Record.Held,
-		Queue:  r.outlook,
+		Limit: r.choice.limitDecision(r.attempt.instance, r.reply.firstByte),
+		Held:  r.Record.Held,
+		Queue: r.outlook,
+	}
+	if r.gathered != nil {
+		route.Shared = r.gathered.answerers()
 	}
 	route.KeyRequests, route.KeyTokens = r.KeyLimits()
 	if r.IsRenamed() {

@@ -164,14 +164,6 @@ func (r *run) tellEnd(ctx context.Context, reason string) {
 	}
 }
 
-// lastUsage returns what the call has reported that is made now or was made last.
-func (r *run) lastUsage() schema.Usage {
-	if r.joint != nil {
-		return r.joint.Raw()
-	}
-	return r.reply.Usage()
-}
-
 // callOnward calls the instance that is to go on with the answer.
 func (r *run) callOnward(ctx context.Context) *fault {
 	begun, waited := r.reply.firstByte, r.Record.Upstream

@@ -36,12 +36,8 @@ type Led interface {
 	Attach() error
 }
 
-// sendAnswer sends the answer to the client.
-func (r *run) sendAnswer(ctx context.Context, to Sink) error {
-	led, isLed := r.answer.(Led)
-	if !isLed {
-		return r.send(ctx, to)
-	}
+// sendLed sends an answer that others read too to the client.
+func (r *run) sendLed(led Led, to Sink) error {
 	ctx, detached := led.Detach(to)
 	err := r.send(ctx, detached)
 	missed := led.Attach()
@@ -74,12 +70,5 @@ func (r *run) share(out *eventWriter) {
 	if shared, ok := r.answer.(Shared); ok {
 		shared.BeforeWait(out.flush)
 		out.failure = shared.Failing(out.failure)
-	}
-}
-
-// closeShared ends what the request has of a shared answer.
-func closeShared(answer Answer) {
-	if shared, ok := answer.(Shared); ok {
-		shared.Close()
 	}
 }

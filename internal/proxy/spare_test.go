@@ -112,7 +112,7 @@ func TestLinesOfBatchesWaitWithoutAQueueAndWithoutADeadline(t *testing.T) {
 		}
 		third := d.routed(ctx, d.spare(1))
 		leave()
-		if isThere(third) != nil || d.pool().Queue.HasSpare() {
+		if isThere(third) != nil || d.pool().Queue.Spare.Load() > 0 {
 			t.Error("a line that was cancelled still waits")
 		}
 		got.end(false)
@@ -193,7 +193,7 @@ func TestAwaitSpareWaitsForARoomThatNobodyWants(t *testing.T) {
 		if len(waits) != 1 || <-waits != nil {
 			t.Error("there is room, and it still waits")
 		}
-		if !d.pool().Queue.Quiet() || d.pool().Queue.HasSpare() {
+		if !d.pool().Queue.Quiet() || d.pool().Queue.Spare.Load() > 0 {
 			t.Error("something is left in the queue")
 		}
 		ended, cancel := context.WithCancelCause(ctx)

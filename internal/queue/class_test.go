@@ -137,12 +137,12 @@ func TestSpareWaitsForThoseWhoAreHeld(t *testing.T) {
 		h.q.Hold(schema.Normal, 10)
 		h.enterAs(schema.Spare, "s1", false)
 		h.wake()
-		if h.order() != "" || h.q.Unwanted() || !h.q.Quiet() || !h.q.HasSpare() {
+		if h.order() != "" || h.q.Unwanted() || !h.q.Quiet() || h.q.Spare.Load() == 0 {
 			t.Fatalf("turns %s", h.order())
 		}
 		h.q.Unhold(schema.Normal)
 		synctest.Wait()
-		if h.order() != "s1" || h.q.HasSpare() {
+		if h.order() != "s1" || h.q.Spare.Load() > 0 {
 			t.Errorf("turns %s", h.order())
 		}
 		h.q.Done(h.standing["s1"], never)
@@ -193,7 +193,7 @@ func (o *office) take(class schema.Class) bool {
 // waited in vain.
 func (o *office) visit(class schema.Class, caller string, takes time.Duration) time.Duration {
 	began := time.Now()
-	if !o.q.Quiet() || class == schema.Spare && o.q.HasSpare() || !o.take(class) {
+	if !o.q.Quiet() || class == schema.Spare && o.q.Spare.Load() > 0 || !o.take(class) {
 		standing, deadline := Standing{Class: class}, began.Add(o.settings.Timeout.Std())
 		due := o.free
 		if class == schema.Spare {

@@ -53,8 +53,8 @@ type Queue struct {
 	spareTurns int    // given to Spare and not ended
 	lastNumber uint64 // how many ever came
 	pace       pace   // of the turns of all classes but Spare
-	// spare is how many wait in the lane of Spare, for those who do not have the mutex.
-	spare atomic.Int64
+	// Spare is how many wait in the lane of that class. The queue counts them.
+	Spare atomic.Int64
 }
 
 type waiter struct {
@@ -154,9 +154,6 @@ func (q *Queue) Unwanted() bool {
 }
 
 func (q *Queue) unwanted() bool { return q.waiting+q.held+q.turns == 0 }
-
-// HasSpare reports whether requests of the class Spare wait.
-func (q *Queue) HasSpare() bool { return q.spare.Load() > 0 }
 
 // recheckEvery is how often waiting requests check for changes that wake nobody: an
 // instance that is healthy again, a breaker whose pause is over.
@@ -281,7 +278,7 @@ func (q *Queue) wake() {
 // count adds to the number of those who wait in a lane.
 func (q *Queue) count(class schema.Class, n int) {
 	if class == schema.Spare {
-		q.spare.Add(int64(n))
+		q.Spare.Add(int64(n))
 	} else {
 		q.waiting += n
 	}

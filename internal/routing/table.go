@@ -77,6 +77,8 @@ type Pool struct {
 	Limiter *ratelimit.Limiter
 	// Queue is where requests wait while all slots of the pool are taken.
 	Queue *queue.Queue
+	// Splits tells that several instances may share one request.
+	Splits bool
 	// Watch knows how long calls take, nil where they are not hedged.
 	Watch *hedge.Watch
 
@@ -311,6 +313,7 @@ func (p *Pool) inherit(before *Pool, now time.Time) {
 	policy := &p.Service.Policy
 	p.Balancer, p.Strategy = balance.New(policy.LoadBalancer, len(p.Instances)), policy.LoadBalancer.String()
 	p.Soonest, _ = p.Balancer.(*balance.Soonest)
+	p.Splits = policy.Split.On()
 	p.inheritWatch(before)
 	if before == nil {
 		p.Limiter = ratelimit.New(scoped(policy.RateLimit, ratelimit.PerModel), now)
@@ -375,7 +378,7 @@ func (p *Pool) IsQuiet() bool { return !p.hasQueue() || p.Queue.Quiet() }
 // Wake gives the next request that waits its turn: a slot has become free. Requests that
 // wait in a queue that was turned off look for a slot themselves.
 func (p *Pool) Wake() {
-	if p.hasQueue() || p.Queue.HasSpare() {
+	if p.hasQueue() || p.Queue.Spare.Load() > 0 {
 		p.Queue.Wake()
 	}
 }
