@@ -13,10 +13,12 @@ import (
 )
 
 const (
-	// firstLook is the time between two looks at whether a process is ready; it doubles up
-	// to lastLook. lookTime bounds one look.
+	// firstLook is the time between two looks at whether a process is ready, up to lastLook
+	// when that takes longer: 1/lookPart of how long it has taken, so that a process which
+	// is ready is seen soon. lookTime bounds one look.
 	firstLook = 25 * time.Millisecond
 	lastLook  = 500 * time.Millisecond
+	lookPart  = 10
 	lookTime  = 5 * time.Second
 )
 
@@ -187,7 +189,7 @@ func (m *Manager) ended(p *process, how string, isHopeless bool) {
 func (m *Manager) awaitReady(ctx context.Context, url string) bool {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	for wait := firstLook; ; wait = min(2*wait, lastLook) {
+	for began := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return false
@@ -199,7 +201,7 @@ func (m *Manager) awaitReady(ctx context.Context, url string) bool {
 		if err == nil {
 			return true
 		}
-		pause.Reset(wait)
+		pause.Reset(min(max(firstLook, time.Since(began)/lookPart), lastLook))
 	}
 }
 
