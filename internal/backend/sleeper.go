@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -18,7 +19,9 @@ import (
 )
 
 const (
-	// lookAgain is how often an engine is asked whether it has loaded a model.
+	// lookAgain is how often an engine is asked whether it has loaded a model; in the
+	// beginning it is asked more often, first after firstLook.
+	firstLook = 20 * time.Millisecond
 	lookAgain = 250 * time.Millisecond
 	// doubtTime is how long an engine may say that it has not got a model which it said it
 	// has loaded. Then it is asked for answers all the same, which are the truth.
@@ -77,12 +80,14 @@ func (s *sleeper) load(ctx context.Context) error {
 		return fmt.Errorf("the engine cannot be woken up: %w", residency.ErrUnable)
 	}
 	began := time.Now()
-	for {
+	for pause := firstLook; ; pause = min(2*pause, lookAgain) {
+		isTooEarly := s.isTooEarly(said)
 		switch state := s.look(ctx); {
 		case state == isAwake:
 			return nil
 		case ctx.Err() != nil: // the engine was not asked to the end
 			return context.Cause(ctx)
+		case isTooEarly:
 		case state == hasFailed:
 			return errNotLoaded
 		case state == isLoading:
@@ -94,9 +99,22 @@ func (s *sleeper) load(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(lookAgain):
+		case <-time.After(pause):
+		}
+		if isTooEarly {
+			if said, err = s.send(ctx, s.instance.Kind.Lever.Load(s.order)); err != nil {
+				return err
+			}
+			began = time.Now()
 		}
 	}
+}
+
+// isTooEarly reports whether the engine could not load a model because another one has not
+// ended yet.
+func (s *sleeper) isTooEarly(answer said) bool {
+	later := s.instance.Kind.Lever.Later
+	return later != "" && !answer.isGood() && strings.Contains(answer.text, later)
 }
 
 // errNotLoaded says that an engine tells of a model that it could not load it.

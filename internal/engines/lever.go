@@ -34,6 +34,9 @@ type Lever struct {
 	// GoesOn means that the engine goes on loading a model when nobody waits for the answer
 	// any more, and that Unload ends that.
 	GoesOn bool
+	// Later is part of what the engine says where it cannot load a model yet, because another
+	// one that was given up has not ended.
+	Later string
 }
 
 // The levers of engines of each kind.
@@ -55,6 +58,7 @@ var (
 		Unload:     func(o Order) Command { return llamaCommand("/models/unload", o) },
 		IsImplicit: true,
 		GoesOn:     true,
+		Later:      "model limit reached",
 	}
 	// LlamaSwapLever is that of llama-swap, which starts the server of a model to pass a
 	// request on to it.

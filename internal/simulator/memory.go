@@ -176,6 +176,8 @@ func answerRouterLoad(x *exchange) {
 	case !ok:
 	case slices.Contains(t.Models, model):
 		x.sendText(http.StatusBadRequest, `{"error":{"code":400,"message":"model is already running","type":"invalid_request_error"}}`)
+	case x.backend.hasUnloaded.Swap(false): // the server of that model has not ended yet
+		x.sendText(http.StatusInternalServerError, `{"error":{"code":500,"message":"model limit reached, try again later","type":"server_error"}}`)
 	default:
 		if !x.lies() {
 			x.backend.engine.Add(&engine.Job{Model: model, LoadOnly: true})
@@ -192,6 +194,7 @@ func answerRouterUnload(x *exchange) {
 	case !x.backend.engine.Unload(model):
 		x.sendText(http.StatusBadRequest, `{"error":{"code":400,"message":"model is not running","type":"invalid_request_error"}}`)
 	default:
+		x.backend.hasUnloaded.Store(true)
 		x.sendText(http.StatusOK, `{"success":true}`)
 	}
 }

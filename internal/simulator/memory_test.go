@@ -190,6 +190,8 @@ func TestModelsAreLoadedAndUnloadedByRequest(t *testing.T) {
 			{"/models/load", "x", 404, "not_found_error", 1},
 			{"/models/unload", "m", 200, `{"success":true}`, 0},
 			{"/models/unload", "m", 400, "is not running", 0},
+			{"/models/load", "m", 500, "model limit reached", 0},
+			{"/models/load", "m", 200, `{"success":true}`, 1},
 		} {
 			status, text, took := c.do("POST", step.path, fmt.Sprintf(`{"model":%q}`, step.model))
 			if status != step.status || !strings.Contains(text, step.text) || took != 0 || len(c.Engine().State().Models) != step.models {

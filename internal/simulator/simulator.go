@@ -91,9 +91,11 @@ type Backend struct {
 	requests *journal
 	probes   *journal
 	served   atomic.Uint64
-	images   imageStore
-	engine   *engine.Live // nil without one
-	lie      atomic.Pointer[Lie]
+	// hasUnloaded says that a model was given up of which the server has not ended yet.
+	hasUnloaded atomic.Bool
+	images      imageStore
+	engine      *engine.Live // nil without one
+	lie         atomic.Pointer[Lie]
 	// responses are those that can be continued and fetched.
 	responses responseStore
 
