@@ -161,7 +161,7 @@ test-race: ## Run the tests of the assembled gateway with the race detector
 	else CGO_ENABLED=1 go test $(RACE) -timeout 20m $(TEST_FLAGS) -skip '$(TOO_LONG)' ./internal/gateway; fi
 
 .PHONY: test-long
-test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits, 100,000 clients that reset their connections
+test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits, 100,000 clients that reset their connections, 40 days of models that are loaded and leave
 	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs --axe && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
 	@CGO_ENABLED=1 go test $(RACE) -count=1 -timeout 30m $(TEST_FLAGS) $$(go list ./... | grep -E '$(SURFACES)')
 	@CGO_ENABLED=1 go test $(RACE) -count=1 -timeout 30m $(TEST_FLAGS) -run '$(TOO_LONG)' ./internal/front ./internal/gateway ./internal/proxy
@@ -169,6 +169,7 @@ test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too l
 	@go test -count=1 -timeout 30m ./internal/control -run PropertyRestart -rapid.checks=2000
 	@PATCHBAY_LIMIT_HISTORIES=5000 go test -count=1 -timeout 60m ./internal/ratelimit -run SharedLimitUnderFaults
 	@PATCHBAY_RESETS=100000 go test -count=1 -timeout 60m ./internal/gateway -run RequestsThatAreReset
+	@PATCHBAY_DAYS=10 go test -count=1 -timeout 30m ./internal/residency -run KeptModelsOfADay
 	@PATCHBAY_KILL_ROUNDS=200 go test -count=1 -timeout 60m ./cmd/patchbay -run QuotaSurvivesKill
 
 .PHONY: trials

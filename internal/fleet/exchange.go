@@ -118,7 +118,7 @@ func (f *Fleet) Import(gateway string, message []byte, now time.Time) error {
 	f.heard = f.clock(now)
 	for _, r := range pending {
 		if i := known[r.instance]; i != nil {
-			i.memory.used = max(i.memory.used, f.heard)
+			i.use(f.heard)
 		}
 	}
 	f.mu.Unlock()

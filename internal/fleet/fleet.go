@@ -68,6 +68,7 @@ type model struct {
 	index     *index
 	instances []*Instance
 	times     loadTimes
+	pauses    pauses
 }
 
 // learned computes anew how fast each instance is, beside all others.

@@ -50,6 +50,7 @@ type kept struct {
 	isOrdered bool    // it is being loaded
 	leaves    float64 // until then no call enters, so that it can leave for another model
 	asked     uint64  // its number among those that wait for room, 0 if it does not
+	askedAt   float64 // since when it does
 	bytes     int64   // as the host told
 }
 
@@ -139,6 +140,12 @@ func (i *Instance) isComing(now float64) bool {
 	return i.state == loading && (i.kept.isOrdered || now-i.kept.since < announced)
 }
 
+// isExpected reports whether a model that is kept is being loaded, or waits for room and has
+// not done so for as long as it takes to load it elsewhere.
+func (i *Instance) isExpected(now float64) bool {
+	return i.isComing(now) || i.kept.asked > 0 && now-i.kept.askedAt < i.loads()
+}
+
 // forget changes the residence. What the model had cached is gone unless it is in memory.
 func (i *Instance) forget(to residence, now float64) {
 	if to != loaded && i.state != to {
@@ -160,8 +167,10 @@ func (i *Instance) loadsFrom(now float64) {
 }
 
 // leavers returns the models that have to leave the memory in which the model would be: those
-// first that are not in use, and of these the one that was used longest ago. Models that are
-// pinned stay, and those that may not leave. It reports false where the others are not enough.
+// first that are not in use, and of these the one that will not be used for longest or, where
+// nobody tells the host, the one that it throws out by itself: most throw out what they have
+// not used for longest. Models that are pinned stay, and those that may not leave. It reports
+// false where the others are not enough.
 func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Instance, bool) {
 	capacity, members := i.memoryOf()
 	if capacity == 0 {
@@ -181,21 +190,34 @@ func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Insta
 	if left >= 0 {
 		return nil, true
 	}
-	slices.SortStableFunc(able, func(a, b *Instance) int {
-		switch inUse := a.isInUse(); {
-		case inUse == b.isInUse():
-			return cmp.Compare(a.memory.used, b.memory.used)
-		case inUse:
-			return 1
-		}
-		return -1
-	})
+	if len(able) > 1 {
+		rankLeavers(able, i.kept != nil, now)
+	}
 	for n, other := range able {
 		if left += other.takes(); left >= 0 {
 			return able[:n+1], true
 		}
 	}
 	return able, false
+}
+
+// rankLeavers puts the model first that leaves first.
+func rankLeavers(able []*Instance, areTold bool, now float64) {
+	left := make(map[*Instance]float64, len(able))
+	for _, i := range able {
+		if areTold {
+			left[i] = i.pauseLeft(now)
+		}
+	}
+	slices.SortStableFunc(able, func(a, b *Instance) int {
+		switch inUse := a.isInUse(); {
+		case inUse == b.isInUse():
+			return cmp.Or(cmp.Compare(left[b], left[a]), cmp.Compare(a.memory.used, b.memory.used))
+		case inUse:
+			return 1
+		}
+		return -1
+	})
 }
 
 // memoryOf returns the memory in which the model is or would be: how much fits into it, 0 for
@@ -227,13 +249,13 @@ func (i *Instance) takes() float64 {
 // isIdle reports whether a model may leave for another one now.
 func isIdle(i *Instance) bool { return !i.isInUse() && i.state == loaded }
 
-// isResting reports whether a model that is not in use had a call a moment ago, and came into
-// memory not long before.
-func (i *Instance) isResting(now float64) bool {
+// rests returns for how many more seconds a model that is not in use is left alone, because it
+// had a call a moment ago and came into memory not long before.
+func (i *Instance) rests(now float64) float64 {
 	if i.kept == nil {
-		return false
+		return 0
 	}
-	return now < min(i.kept.own+min(restPart*i.loads(), longestRest), i.stays())
+	return max(min(i.kept.own+min(restPart*i.loads(), longestRest), i.stays())-now, 0)
 }
 
 // stays returns until when a model that is kept serves its calls before it has to leave for
@@ -251,7 +273,7 @@ func (i *Instance) Enter(calls int, now time.Time) bool {
 		return false
 	}
 	i.kept.busy += int32(calls)
-	i.use(at)
+	i.useOwn(at)
 	return true
 }
 
@@ -266,13 +288,18 @@ func (i *Instance) Leave(now time.Time) bool {
 	if i.kept == nil {
 		return true
 	}
-	i.use(f.clock(now))
+	at := f.clock(now)
+	i.model.pauses.begin(at)
+	i.memory.used, i.kept.own = max(i.memory.used, at), at
 	i.kept.busy = max(i.kept.busy-1, 0)
 	return i.kept.busy == 0
 }
 
-// use notes that this gateway uses a model that is kept.
-func (i *Instance) use(now float64) { i.memory.used, i.kept.own = now, now }
+// useOwn notes that this gateway uses a model that is kept.
+func (i *Instance) useOwn(now float64) {
+	i.use(now)
+	i.kept.own = now
+}
 
 // Begun says what became of an attempt to begin loading.
 type Begun uint8
@@ -287,49 +314,59 @@ const (
 
 // BeginLoad notes that the model is being loaded by order, and returns the models that leave
 // for it, which from now on are not in memory. A model without room waits for it in the order
-// in which it first asked, until it begins or Withdraw is called. With drain, models that are
-// in use and have been there for long enough get no more calls, so that there is room soon.
-func (i *Instance) BeginLoad(drain bool, now time.Time) (leave []*Instance, begun Begun) {
+// in which it first asked, until it begins or Withdraw is called; rest is after which time
+// there may be room without any call that ends, 0 if that is not known. With drain, models
+// that are in use and have been there for long enough get no more calls, so that there is room
+// soon.
+func (i *Instance) BeginLoad(drain bool, now time.Time) (leave []*Instance, begun Begun, rest time.Duration) {
 	f := i.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := f.clock(now)
 	if i.kept == nil {
-		return nil, Present
+		return nil, Present, 0
 	}
 	switch {
 	case i.kept.isOrdered, i.state == loaded && i.isLeaving(at):
-		return nil, NoRoom
+		return nil, NoRoom, 0
 	case i.state == loaded:
-		return nil, Present
+		return nil, Present, 0
 	}
 	if i.kept.asked == 0 {
 		f.asked++
-		i.kept.asked = f.asked
+		i.kept.asked, i.kept.askedAt = f.asked, at
 	}
-	leave, fits := i.leavers(func(other *Instance) bool { return isIdle(other) && !other.isResting(at) }, at)
+	leave, fits := i.leavers(func(other *Instance) bool { return isIdle(other) && other.rests(at) == 0 }, at)
 	if !fits || i.isBehind() {
 		able, fits := i.leavers(nil, at)
 		if !fits {
 			i.kept.asked = 0
-			return nil, Full
+			return nil, Full, 0
 		}
 		if i.isBehind() {
-			return nil, NoRoom
+			return nil, NoRoom, 0
 		}
 		for _, other := range able {
 			if drain && other.kept != nil && other.state == loaded && at >= other.stays() {
 				other.kept.leaves = at + drained
 			}
+			if left := other.rests(at); left > 0 && isIdle(other) {
+				rest = max(rest, seconds(left)+time.Millisecond)
+			}
 		}
-		return nil, NoRoom
+		return nil, NoRoom, rest
 	}
+	i.order(leave, at)
+	return leave, Began, 0
+}
+
+// order notes that the model is being loaded by order, and that others leave for it.
+func (i *Instance) order(leave []*Instance, now float64) {
 	for _, other := range leave {
-		other.forget(absent, at)
+		other.forget(absent, now)
 	}
-	i.loadsFrom(at)
+	i.loadsFrom(now)
 	i.kept.isOrdered, i.kept.asked = true, 0
-	return leave, Began
 }
 
 // Withdraw says that the model does not wait for room any more.
@@ -349,7 +386,7 @@ func (i *Instance) Found(isThere bool, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case i.kept == nil || i.kept.isOrdered || isThere == (i.state == loaded):
+	case i.kept == nil || i.kept.isOrdered || isThere == (i.state == loaded) && i.state != unknown:
 	case isThere && i.kept.believes(f.clock(now)):
 		i.forget(loaded, f.clock(now))
 	case isThere:
@@ -369,13 +406,12 @@ func (i *Instance) EndLoad(entered int, now time.Time) {
 	}
 	at := f.clock(now)
 	if i.kept.isOrdered && at > i.memory.since {
-		took := i.model.times.of(i.memory.slept)
-		*took += (at - i.memory.since - *took) / 2
+		i.model.times.saw(i.memory.slept, at-i.memory.since)
 	}
 	i.kept.isOrdered = false
 	i.forget(loaded, at)
 	i.kept.busy += int32(entered)
-	i.use(at)
+	i.useOwn(at)
 }
 
 // FailLoad notes that the model could not be loaded.

@@ -80,7 +80,7 @@ func TestAHostIsNotBelievedRightAfterAChange(t *testing.T) {
 	if r := i.Residence(at(20)); r.State != "absent" || !r.Since.Equal(at(20)) || r.Bytes != 5 {
 		t.Errorf("%+v ten seconds after it was loaded", r)
 	}
-	if _, begun := i.BeginLoad(false, at(30)); begun != fleet.Began {
+	if _, begun, _ := i.BeginLoad(false, at(30)); begun != fleet.Began {
 		t.Fatal(begun)
 	}
 	i.Host().Lost()

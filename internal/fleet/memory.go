@@ -49,6 +49,16 @@ func (t *loadTimes) of(isAsleep bool) *float64 {
 	return &t.load
 }
 
+// saw notes how long it took. The first time counts alone, because it replaces a guess.
+func (t *loadTimes) saw(wasAsleep bool, seconds float64) {
+	took := t.of(wasAsleep)
+	if *took == *firstTimes.of(wasAsleep) {
+		*took = seconds
+		return
+	}
+	*took += (seconds - *took) / 2
+}
+
 // isCold reports whether a call would have to wait until the model is loaded, which has
 // not begun.
 func (i *Instance) isCold(now float64) bool {
@@ -82,14 +92,13 @@ func (i *Instance) loadTime(now float64) (load, again float64) {
 	return 0, 0
 }
 
-// wantedFor is for how many seconds after its last use a model counts half.
-const wantedFor = 300
+// wantedIn is in how many seconds a model has to be needed again to count half.
+const wantedIn = 600
 
-// wanted returns how likely the model is asked for again soon, from 1 down to 0: the longer
-// nobody has, the less. So of several hosts that one loads a model on which the model that
-// leaves was used longest ago of all.
+// wanted returns how soon the model is asked for again, from 1 down to 0. So of several hosts
+// that one loads a model on which the model that leaves is needed last of all.
 func (i *Instance) wanted(now float64) float64 {
-	return 1 / (1 + max(now-i.memory.used, 0)/wantedFor)
+	return 1 / (1 + math.Exp2(i.pauseLeft(now))/wantedIn)
 }
 
 // loads returns the seconds in which the model is loaded.
@@ -109,7 +118,7 @@ func (i *Instance) askedFor(now float64) {
 		}
 		i.loadsFrom(now)
 	}
-	i.memory.used = now
+	i.use(now)
 }
 
 // answered records that the instance has answered a call, so its model is loaded, and how
@@ -119,8 +128,7 @@ func (i *Instance) answered(waited float64, wasCold bool) {
 		return // its loading is watched
 	}
 	if wasCold && waited > 0 {
-		took := i.model.times.of(i.memory.slept)
-		*took += (waited - *took) / 2
+		i.model.times.saw(i.memory.slept, waited)
 	}
 	if i.state == loading || i.host.room > 0 {
 		i.state = loaded

@@ -1,6 +1,9 @@
 package fleet
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Preferred returns which of the instances of a model a request may go to, so that it goes
 // where its model is and loads it only once; nil means all of them, and an empty list none:
@@ -19,7 +22,7 @@ func (f *Fleet) Preferred(from []*Instance, spread, onlyAsk bool, now time.Time)
 		switch {
 		case i == nil || i.kept == nil || i.state == loaded && !i.isLeaving(at):
 			here = append(here, n)
-		case i.isComing(at):
+		case i.isExpected(at):
 			soon = append(soon, n)
 		default:
 			if _, fits := i.leavers(nil, at); fits {
@@ -67,15 +70,15 @@ type burden struct {
 	waits    bool    // models that have to leave are in use
 	leaves   int     // models that have to leave
 	resident int     // models that are there
-	used     float64 // when the last used one of those that leave was used
+	left     float64 // how soon the first of those that leave is needed again: see pauseLeft
 }
 
 func (i *Instance) burden(now float64) burden {
 	leave, _ := i.leavers(nil, now)
-	b := burden{leaves: len(leave)}
+	b := burden{leaves: len(leave), left: math.Inf(1)}
 	for _, other := range leave {
 		b.waits = b.waits || !isIdle(other)
-		b.used = max(b.used, other.memory.used)
+		b.left = min(b.left, other.pauseLeft(now))
 	}
 	for _, other := range i.host.instances {
 		if other.isResident(now) {
@@ -94,5 +97,5 @@ func (b *burden) isLess(other *burden) bool {
 	case b.resident != other.resident:
 		return b.resident < other.resident
 	}
-	return b.used < other.used
+	return b.left > other.left
 }

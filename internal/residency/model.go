@@ -308,7 +308,7 @@ func (m *Model) makeRoom(ctx context.Context) (leave []*fleet.Instance, isThere 
 		changed := m.keeper.changed
 		m.keeper.mu.Unlock()
 		now := time.Now()
-		leave, begun := m.place.BeginLoad(now.Sub(began) >= patience, now)
+		leave, begun, rest := m.place.BeginLoad(now.Sub(began) >= patience, now)
 		switch begun {
 		case fleet.Began:
 			m.keeper.mu.Lock()
@@ -321,7 +321,7 @@ func (m *Model) makeRoom(ctx context.Context) (leave []*fleet.Instance, isThere 
 			return nil, false, ErrFull
 		case fleet.NoRoom:
 		}
-		again := time.NewTimer(lookEvery)
+		again := time.NewTimer(cmp.Or(min(rest, lookEvery), lookEvery))
 		select {
 		case <-changed:
 		case <-again.C:

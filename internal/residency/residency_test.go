@@ -676,3 +676,28 @@ func TestTwoModelsOnTwoHostsAreLoadedOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestAModelThatRestsIsNotWaitedForLonger switches between two models that are loaded in a
+// moment: what is left alone after a call, for a tenth of that moment, holds others up for no
+// longer.
+func TestAModelThatRestsIsNotWaitedForLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, residency.Options{})
+		defer r.end()
+		e := newEngine(400 * time.Millisecond)
+		a, b := r.add("h", "a", e, residency.Rules{Room: 1}), r.add("h", "b", e, residency.Rules{Room: 1})
+		if err := r.use(a, time.Millisecond); err != nil { // now it is known how long loading takes
+			t.Fatal(err)
+		}
+		for _, m := range []*residency.Model{b, a, b} {
+			began := time.Now()
+			if err := r.use(m, 0); err != nil {
+				t.Fatal(err)
+			}
+			// 0.4 s to load, 0.1 s to put the other one to sleep, and 0.05 s of rest.
+			if took := time.Since(began); took > 600*time.Millisecond {
+				t.Errorf("%s took %s", m.Place().Model(), took)
+			}
+		}
+	})
+}

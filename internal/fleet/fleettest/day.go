@@ -37,12 +37,14 @@ func modelsOfADay() (names []string) {
 	return names
 }
 
-// Day returns the requests of one day for ten models, which are used in sessions.
-func Day(seed uint64) []*Request {
+// Day returns the requests of one day for ten models, which are used in sessions; busy times
+// as many as on a usual day.
+func Day(seed uint64, busy float64) []*Request {
 	rng := source(seed, 9)
 	var all []*Request
 	for _, h := range habits {
-		for t := rng.ExpFloat64() / h.sessions; t < 24; t += rng.ExpFloat64() / h.sessions {
+		sessions := busy * h.sessions
+		for t := rng.ExpFloat64() / sessions; t < 24; t += rng.ExpFloat64() / sessions {
 			if h.isOn(t) {
 				all = append(all, h.session(t*3600, rng)...)
 			}

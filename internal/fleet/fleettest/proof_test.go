@@ -174,7 +174,7 @@ func TestModelsOfADayAreSeldomLoaded(t *testing.T) {
 			run.Told, run.Gateways, run.Share = c.told, c.gateways, c.share
 			least, loads := 0, 0
 			for day := range uint64(days) {
-				run.Requests, run.New = fleettest.Day(day), fleettest.NewLeastTime
+				run.Requests, run.New = fleettest.Day(day, 1), fleettest.NewLeastTime
 				least += fleettest.LeastLoads(run.Requests, run.Engines.Room*run.Engines.Number)
 				figures := run.Do()
 				if loads += figures.Loads; figures.Requests != len(run.Requests) {
