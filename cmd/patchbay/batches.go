@@ -82,49 +82,59 @@ func (f *batchFlags) gateway() (*batchClient, error) {
 	return &batchClient{remoteOver(at, key)}, nil
 }
 
-func newBatchesSubmit(env []string, stdout io.Writer) *cobra.Command {
+// newBatchVerb completes a command that asks the gateway which its flags name.
+func newBatchVerb(env []string, cmd *cobra.Command, do func(ctx context.Context, g *batchClient, args []string) error) *cobra.Command {
 	var flags batchFlags
+	cmd.Long += "\n\n" + batchPlaces
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		g, err := flags.gateway()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := untilSignal(cmd.Context())
+		defer cancel()
+		return failed(do(ctx, g, args))
+	}
+	flags.register(cmd, env)
+	return cmd
+}
+
+func newBatchesSubmit(env []string, stdout io.Writer) *cobra.Command {
 	var endpoint, model, window, system string
 	cmd := &cobra.Command{
 		Use:   "submit FILE",
 		Short: "Upload a file and make a batch of it",
 		Long: `Uploads a file and makes a batch of it. Each line is a request as OpenAI's batches
 have it (custom_id, method, url, body). With --model each line is a prompt in plain
-text, of which a chat is made; its custom_id is the number of the line.
-
-` + batchPlaces,
+text, of which a chat is made; its custom_id is the number of the line.`,
 		Example: `  patchbay batches submit requests.jsonl
   patchbay batches submit requests.jsonl --endpoint /v1/embeddings
   patchbay batches submit prompts.txt --model qwen3 --system "Answer in one word."`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if (model != "" || system != "") && (model == "" || endpoint != defaultEndpoint) {
 				return &exitError{exitUsage, errors.New("--system needs --model, which makes chats: it has no other --endpoint")}
 			}
-			g, err := flags.gateway()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := untilSignal(cmd.Context())
-			defer cancel()
-			content, err := os.Open(args[0])
-			if err != nil {
-				return failed(err)
-			}
-			defer func() { _ = content.Close() }()
-			from := io.Reader(content)
-			if model != "" {
-				from = newPromptReader(content, model, system)
-			}
-			made, err := g.submit(ctx, filepath.Base(args[0]), from, endpoint, window)
-			if err != nil {
-				return failed(err)
-			}
-			fmt.Fprintf(stdout, "%s\n", made.ID)
 			return nil
 		},
 	}
-	flags.register(cmd, env)
+	cmd = newBatchVerb(env, cmd, func(ctx context.Context, g *batchClient, args []string) error {
+		content, err := os.Open(args[0])
+		if err != nil {
+			return err
+		}
+		defer func() { _ = content.Close() }()
+		from := io.Reader(content)
+		if model != "" {
+			from = newPromptReader(content, model, system)
+		}
+		made, err := g.submit(ctx, filepath.Base(args[0]), from, endpoint, window)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stdout, "%s\n", made.ID)
+		return nil
+	})
 	cmd.Flags().StringVar(&endpoint, "endpoint", defaultEndpoint, "where the requests go: /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses")
 	cmd.Flags().StringVar(&model, "model", "", "make a chat with this model of each line")
 	cmd.Flags().StringVar(&system, "system", "", "with --model: what stands before each prompt")
@@ -135,7 +145,6 @@ text, of which a chat is made; its custom_id is the number of the line.
 const defaultEndpoint = "/v1/chat/completions"
 
 func newBatchesFollow(env []string, stdout, stderr io.Writer) *cobra.Command {
-	var flags batchFlags
 	var output string
 	cmd := &cobra.Command{
 		Use:   "follow [ID]",
@@ -143,43 +152,33 @@ func newBatchesFollow(env []string, stdout, stderr io.Writer) *cobra.Command {
 		Example: `  patchbay batches follow
   patchbay batches follow batch_4f2c`,
 		Long: `Shows how far a batch is, the newest if none is named, until it ends. With --output
-its results are then fetched.
-
-` + batchPlaces,
+its results are then fetched.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			g, err := flags.gateway()
-			if err != nil {
+	}
+	cmd = newBatchVerb(env, cmd, func(ctx context.Context, g *batchClient, args []string) error {
+		ended, err := g.follow(ctx, args, newBatchBar(stderr))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stdout, "%s is %s: %s\n", ended.ID, ended.Status, ended.counts())
+		for _, fault := range ended.Errors.Data {
+			fmt.Fprintf(stdout, "  line %d: %s\n", fault.Line, fault.Message)
+		}
+		if output != "" {
+			if err := g.save(ctx, ended, output, stdout); err != nil {
 				return err
 			}
-			ctx, cancel := untilSignal(cmd.Context())
-			defer cancel()
-			ended, err := g.follow(ctx, args, newBatchBar(stderr))
-			if err != nil {
-				return failed(err)
-			}
-			fmt.Fprintf(stdout, "%s is %s: %s\n", ended.ID, ended.Status, ended.counts())
-			for _, fault := range ended.Errors.Data {
-				fmt.Fprintf(stdout, "  line %d: %s\n", fault.Line, fault.Message)
-			}
-			if output != "" {
-				if err := g.save(ctx, ended, output, stdout); err != nil {
-					return failed(err)
-				}
-			}
-			if ended.Status != "completed" {
-				return failed(errors.New("the batch was not completed"))
-			}
-			return nil
-		},
-	}
-	flags.register(cmd, env)
+		}
+		if ended.Status != "completed" {
+			return errors.New("the batch was not completed")
+		}
+		return nil
+	})
 	cmd.Flags().StringVarP(&output, "output", "o", "", "file for the results")
 	return cmd
 }
 
 func newBatchesResults(env []string, stdout io.Writer) *cobra.Command {
-	var flags batchFlags
 	var output string
 	cmd := &cobra.Command{
 		Use:   "results [ID]",
@@ -187,92 +186,70 @@ func newBatchesResults(env []string, stdout io.Writer) *cobra.Command {
 		Example: `  patchbay batches results > results.jsonl
   patchbay batches results batch_4f2c`,
 		Long: `Fetches the results of a batch that has ended, the newest if none is named: first the
-answers, then the errors, each in a line with its custom_id.
-
-` + batchPlaces,
+answers, then the errors, each in a line with its custom_id.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			g, err := flags.gateway()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := untilSignal(cmd.Context())
-			defer cancel()
-			b, err := g.find(ctx, args)
-			if err != nil {
-				return failed(err)
-			}
-			if !b.hasEnded() {
-				return failed(fmt.Errorf("%s is %s and has no results yet; patchbay batches follow waits for them", b.ID, b.Status))
-			}
-			if output == "" {
-				return failed(g.writeResults(ctx, b, stdout))
-			}
-			return failed(g.save(ctx, b, output, stdout))
-		},
 	}
-	flags.register(cmd, env)
+	cmd = newBatchVerb(env, cmd, func(ctx context.Context, g *batchClient, args []string) error {
+		b, err := g.find(ctx, args)
+		if err != nil {
+			return err
+		}
+		if !b.hasEnded() {
+			return fmt.Errorf("%s is %s and has no results yet; patchbay batches follow waits for them", b.ID, b.Status)
+		}
+		if output == "" {
+			return g.writeResults(ctx, b, stdout)
+		}
+		return g.save(ctx, b, output, stdout)
+	})
 	cmd.Flags().StringVarP(&output, "output", "o", "", "file for the results (default: standard output)")
 	return cmd
 }
 
 func newBatchesList(env []string, stdout io.Writer) *cobra.Command {
-	var flags batchFlags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List batches, the newest first",
 		Example: `  patchbay batches list`,
-		Long:    "Lists the newest hundred batches that the key sees.\n\n" + batchPlaces,
+		Long:    "Lists the newest hundred batches that the key sees.",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			g, err := flags.gateway()
-			if err != nil {
-				return err
-			}
-			all, err := g.list(cmd.Context(), 100)
-			if err != nil {
-				return failed(err)
-			}
-			if asJSON {
-				return writeJSON(stdout, all)
-			}
-			table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(table, "ID\tSTATE\tCREATED\tENDPOINT\tREQUESTS")
-			for _, b := range all {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", b.ID, b.Status, time.Unix(b.CreatedAt, 0).Format(time.DateTime), b.Endpoint, b.counts())
-			}
-			return table.Flush()
-		},
 	}
-	flags.register(cmd, env)
+	cmd = newBatchVerb(env, cmd, func(ctx context.Context, g *batchClient, _ []string) error {
+		all, err := g.list(ctx, 100)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return writeJSON(stdout, all)
+		}
+		table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "ID\tSTATE\tCREATED\tENDPOINT\tREQUESTS")
+		for _, b := range all {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", b.ID, b.Status, time.Unix(b.CreatedAt, 0).Format(time.DateTime), b.Endpoint, b.counts())
+		}
+		return table.Flush()
+	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
 func newBatchesCancel(env []string, stdout io.Writer) *cobra.Command {
-	var flags batchFlags
 	cmd := &cobra.Command{
 		Use:     "cancel ID",
 		Short:   "Stop a batch; what was done is kept",
 		Example: `  patchbay batches cancel batch_4f2c`,
-		Long:    "Stops a batch. Requests that run end, and what was done is kept.\n\n" + batchPlaces,
+		Long:    "Stops a batch. Requests that run end, and what was done is kept.",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			g, err := flags.gateway()
-			if err != nil {
-				return err
-			}
-			var b submitted
-			if err := g.call(cmd.Context(), http.MethodPost, "/v1/batches/"+args[0]+"/cancel", nil, "", &b); err != nil {
-				return failed(err)
-			}
-			fmt.Fprintf(stdout, "%s is %s: %s\n", b.ID, b.Status, b.counts())
-			return nil
-		},
 	}
-	flags.register(cmd, env)
-	return cmd
+	return newBatchVerb(env, cmd, func(ctx context.Context, g *batchClient, args []string) error {
+		var b submitted
+		if err := g.call(ctx, http.MethodPost, "/v1/batches/"+args[0]+"/cancel", nil, "", &b); err != nil {
+			return err
+		}
+		fmt.Fprintf(stdout, "%s is %s: %s\n", b.ID, b.Status, b.counts())
+		return nil
+	})
 }
 
 // newBatchBar returns what draws how far a batch is on a terminal, and elsewhere writes a

@@ -212,35 +212,32 @@ func newModelVerb(env []string, stdout io.Writer, cmd *cobra.Command, do func(ct
 	return cmd
 }
 
-// move asks the gateway to load a model or to put it to sleep.
-func (l *residentLine) move(ctx context.Context, r *remote, what string) error {
-	if len(l.Instances) == 0 {
-		return errors.New("the model has no instance any more")
-	}
-	of := l.Instances[0]
-	return r.ask(ctx, http.MethodPost, "/api/config/instance/"+what+"/"+url.PathEscape(of.ServiceType), map[string]string{"instanceId": of.InstanceID}, l)
+// newModelsMove completes a command that has the gateway move a model as its name says, and
+// says what was done.
+func newModelsMove(env []string, stdout io.Writer, cmd *cobra.Command, said string) *cobra.Command {
+	return newModelVerb(env, stdout, cmd, func(ctx context.Context, r *remote, l *residentLine) (string, error) {
+		if len(l.Instances) == 0 {
+			return "", errors.New("the model has no instance any more")
+		}
+		of := l.Instances[0]
+		return said, r.ask(ctx, http.MethodPost, "/api/config/instance/"+cmd.Name()+"/"+url.PathEscape(of.ServiceType), map[string]string{"instanceId": of.InstanceID}, l)
+	})
 }
 
 func newModelsLoad(env []string, stdout io.Writer) *cobra.Command {
-	cmd := &cobra.Command{
+	return newModelsMove(env, stdout, &cobra.Command{
 		Use:     "load MODEL",
 		Short:   "Load a model, and wait until it is in memory; Ctrl-C gives it up",
 		Example: "  patchbay models load qwen3",
-	}
-	return newModelVerb(env, stdout, cmd, func(ctx context.Context, r *remote, l *residentLine) (string, error) {
-		return "loaded", l.move(ctx, r, "load")
-	})
+	}, "loaded")
 }
 
 func newModelsSleep(env []string, stdout io.Writer) *cobra.Command {
-	cmd := &cobra.Command{
+	return newModelsMove(env, stdout, &cobra.Command{
 		Use:     "sleep MODEL",
 		Short:   "Put a model to sleep, or out of memory, unless it is in use or pinned",
 		Example: "  patchbay models sleep qwen3",
-	}
-	return newModelVerb(env, stdout, cmd, func(ctx context.Context, r *remote, l *residentLine) (string, error) {
-		return "put to sleep", l.move(ctx, r, "sleep")
-	})
+	}, "put to sleep")
 }
 
 func newModelsPin(env []string, stdout io.Writer) *cobra.Command {
