@@ -1,0 +1,199 @@
+package batches
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/documents"
+	"github.com/patchbay-ai/patchbay/internal/files"
+)
+
+// Create begins a batch. Its id, its state and its times are set here.
+func (e *Engine) Create(ctx context.Context, b Batch, window time.Duration) (Batch, error) {
+	settings := e.o.Settings()
+	scope := b.Owner.Scope()
+	open, err := e.o.Documents.List(ctx, documents.Query{Kind: batchKind, Scopes: []string{scope}, OnlyOpen: true, Limit: settings.MaxOpen})
+	if err != nil {
+		return Batch{}, err
+	}
+	if len(open) >= settings.MaxOpen {
+		return Batch{}, ErrTooMany
+	}
+	prefix := "batch_"
+	if b.Form == Anthropic {
+		prefix = "msgbatch_"
+	}
+	b.ID, b.State = files.NewID(prefix), Validating
+	b.Created = time.Now().UTC().Truncate(time.Millisecond)
+	b.Expires = b.Created.Add(min(window, settings.Window.Std()))
+	if err := e.put(ctx, &b); err != nil {
+		return Batch{}, err
+	}
+	if err := e.poll(ctx); err != nil {
+		return Batch{}, err
+	}
+	e.nudge()
+	return b, nil
+}
+
+// AnyScope asks for batches of all owners.
+const AnyScope = ""
+
+// Get returns a batch that is seen in a scope, and how far it is.
+func (e *Engine) Get(ctx context.Context, scope, id string) (Progress, error) {
+	b, err := e.get(ctx, id)
+	if err != nil {
+		return Progress{}, err
+	}
+	if scope != AnyScope && b.Owner.Scope() != scope {
+		return Progress{}, ErrNotFound
+	}
+	return e.progress(ctx, b)
+}
+
+// Listing says which batches are listed.
+type Listing struct {
+	// Scope is that of their owners, or AnyScope, and Form their form; empty for all.
+	Scope string
+	Form  Form
+	// After is the id of the batch after which the list begins; empty for the first.
+	After string
+	// IsAscending lists the oldest first, not the newest.
+	IsAscending bool
+	Limit       int
+}
+
+// List returns batches, and whether there are more. An unknown after is ErrNotFound.
+func (e *Engine) List(ctx context.Context, l Listing) (found []Progress, hasMore bool, err error) {
+	query := documents.Query{Kind: batchKind, After: l.After, IsAscending: l.IsAscending}
+	if l.Scope != AnyScope {
+		query.Scopes = []string{l.Scope}
+	}
+	docs, err := e.o.Documents.List(ctx, query)
+	if errors.Is(err, documents.ErrNotFound) {
+		return nil, false, ErrNotFound
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	for _, doc := range docs {
+		b, err := decode(doc)
+		if err != nil {
+			return nil, false, err
+		}
+		if l.Form != "" && b.Form != l.Form {
+			continue
+		}
+		if len(found) == l.Limit {
+			return found, true, nil
+		}
+		p, err := e.progress(ctx, b)
+		if err != nil {
+			return nil, false, err
+		}
+		found = append(found, p)
+	}
+	return found, false, nil
+}
+
+// progress adds to a batch how far it is.
+func (e *Engine) progress(ctx context.Context, b Batch) (Progress, error) {
+	p := Progress{Batch: b}
+	if b.State.IsEnd() || b.Started.IsZero() {
+		return p, nil
+	}
+	leases, err := e.o.Leases.List(ctx, documents.Query{Kind: leaseKind, Scopes: []string{b.ID}})
+	if err != nil {
+		return p, err
+	}
+	p.Counts = Counts{}
+	for _, doc := range leases {
+		var l leased
+		if err := json.Unmarshal(doc.Data, &l); err != nil {
+			return p, err
+		}
+		p.Counts = p.Counts.plus(l.Counts)
+	}
+	ended := p.Counts.Done + p.Counts.Failed
+	if took := time.Since(b.Started); ended > 0 && took > 0 {
+		p.Rate = float64(ended) / took.Minutes()
+		p.End = time.Now().Add(time.Duration(float64(took) / float64(ended) * float64(b.Lines-ended)))
+	}
+	e.mu.Lock()
+	j := e.jobs[b.ID]
+	e.mu.Unlock()
+	if j != nil {
+		p.Problem = j.whyStill()
+	}
+	return p, nil
+}
+
+// Cancel makes a batch stop. Lines that run already end as they would. A batch that stops
+// already is no error.
+func (e *Engine) Cancel(ctx context.Context, scope, id string) (Progress, error) {
+	b, err := e.get(ctx, id)
+	if err == nil && scope != AnyScope && b.Owner.Scope() != scope {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Progress{}, err
+	}
+	b, err = e.stop(ctx, id, nil)
+	if err != nil {
+		return Progress{}, err
+	}
+	if b.State.IsEnd() {
+		return Progress{Batch: b}, ErrEnded
+	}
+	return e.progress(ctx, b)
+}
+
+// stop makes a batch stop for a reason, nil where its owner wants it.
+func (e *Engine) stop(ctx context.Context, id string, why *Fault) (Batch, error) {
+	b, err := e.edit(ctx, id, func(b *Batch) bool {
+		if b.State.IsEnd() || b.State == Cancelling || b.State == Finalizing {
+			return false
+		}
+		b.State, b.Cancelling = Cancelling, time.Now().UTC()
+		if why != nil {
+			b.Faults = append(b.Faults, *why)
+		}
+		return true
+	})
+	if err == nil {
+		e.see(b)
+		e.nudge()
+	}
+	return b, err
+}
+
+// Delete removes a batch that has ended, with the files that belong to it alone.
+func (e *Engine) Delete(ctx context.Context, scope, id string) error {
+	b, err := e.get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if b.Owner.Scope() != scope {
+		return ErrNotFound
+	}
+	if !b.State.IsEnd() {
+		return ErrNotEnded
+	}
+	return e.remove(ctx, b)
+}
+
+// Uses reports whether a batch that has not ended needs a file.
+func (e *Engine) Uses(ctx context.Context, scope, file string) (bool, error) {
+	docs, err := e.o.Documents.List(ctx, documents.Query{Kind: batchKind, Scopes: []string{scope}, OnlyOpen: true})
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(docs, func(doc documents.Document) bool {
+		b, err := decode(doc)
+		return err == nil && b.Input == file
+	}), nil
+}

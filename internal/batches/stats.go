@@ -1,0 +1,36 @@
+package batches
+
+import (
+	"time"
+)
+
+// Stats are what this gateway does for batches.
+type Stats struct {
+	// Open counts the batches that have not ended, and Running the lines that run.
+	Open, Running int
+	// Ended is what became of the lines that this gateway has run.
+	Ended Counts
+	// Stalled is the longest time for which a batch that has lines to run has ended none.
+	Stalled time.Duration
+}
+
+// Stats returns what the gateway does for batches now.
+func (e *Engine) Stats(now time.Time) Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := Stats{Open: len(e.jobs), Running: e.total, Ended: e.ended}
+	for _, j := range e.jobs {
+		s.Stalled = max(s.Stalled, j.still(now))
+	}
+	return s
+}
+
+// still returns for how long no line of the job has ended, although it has some to run.
+func (j *job) still(now time.Time) time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.window) == 0 && j.inFlight == 0 {
+		return 0
+	}
+	return now.Sub(j.moved)
+}
