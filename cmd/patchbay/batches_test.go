@@ -70,25 +70,17 @@ func TestBatchesSurviveKill(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "prompts.txt")
 	gatewaytest.WriteFile(t, file, text.String())
-	verb := func(c *child, args ...string) string {
-		t.Helper()
-		var out, errs strings.Builder
-		if code := run(append(append([]string{"batches"}, args...), "--url", c.url()), nil, &out, &errs); code != exitOK {
-			t.Fatalf("%v: %d %s", args, code, errs.String())
-		}
-		return strings.TrimSpace(out.String())
-	}
 	c := serving(t, args...)
-	id := verb(c, "submit", file, "--model", "m")
+	id := batchesVerb(t, c, "submit", file, "--model", "m")
 	for round := range killRounds(5) {
 		gatewaytest.Eventually(t, "lines end", func() bool { return countOf(t, c, id) >= min(8*(round+1), lines) })
 		c.kill()
 		c = serving(t, args...)
 	}
-	if ended := verb(c, "follow", id); !strings.Contains(ended, fmt.Sprintf("completed: %d of %d", lines, lines)) {
+	if ended := batchesVerb(t, c, "follow", id); !strings.Contains(ended, fmt.Sprintf("completed: %d of %d", lines, lines)) {
 		t.Fatal(ended)
 	}
-	results := verb(c, "results", id)
+	results := batchesVerb(t, c, "results", id)
 	for i := range lines {
 		if n := strings.Count(results, fmt.Sprintf(`"custom_id":"line-%d",`, i+1)); n != 1 {
 			t.Errorf("line %d has %d answers", i+1, n)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -133,27 +133,17 @@ func (j *job) offer(p *pending) bool {
 // keepChunks renews the leases of the chunks until the context ends. A chunk whose lease is
 // lost ends.
 func (j *job) keepChunks(ctx context.Context) {
-	tick := time.NewTicker(j.engine.o.Lease / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	j.engine.renewing(ctx, func() {
 		j.hold(0)
 		j.mu.Lock()
-		held := make([]*chunk, 0, len(j.chunks))
-		for _, c := range j.chunks {
-			held = append(held, c)
-		}
+		held := slices.Collect(maps.Values(j.chunks))
 		j.mu.Unlock()
 		for _, c := range held {
-			if err := j.renew(ctx, c); errors.Is(err, errTaken) || err != nil && !c.holds() {
+			if err := j.renew(ctx, c); c.isLost(err) {
 				j.lose(c)
 			}
 		}
-	}
+	})
 }
 
 // renew renews the lease of a chunk and tells how far it is.
@@ -170,10 +160,11 @@ func (j *job) renew(ctx context.Context, c *chunk) error {
 	return c.lease.put(ctx, state)
 }
 
-func (c *chunk) holds() bool {
+// isLost reports whether the lease of the chunk is lost, by how its renewal ended.
+func (c *chunk) isLost(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lease.holds(time.Now())
+	return c.lease.isLost(err)
 }
 
 // lose ends a chunk that another gateway has, or may have, taken.

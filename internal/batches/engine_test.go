@@ -263,6 +263,33 @@ func TestABatchStopsWhenItsKeyIsRevoked(t *testing.T) {
 	})
 }
 
+// slow is a store whose changes take a while.
+type slow struct{ documents.Store }
+
+func (s slow) Put(ctx context.Context, doc documents.Document) (int64, error) {
+	<-time.After(5 * time.Second)
+	return s.Store.Put(ctx, doc)
+}
+
+func TestTheEndOfABatchWhoseKeyIsRevokedSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, b := newHouse(t), newBackend()
+		// Its lines have ended long before the store knows that it is to stop.
+		h.docs, h.leases = slow{documents.NewMemory()}, documents.NewMemory()
+		e := h.open(b)
+		defer start(e)()
+		made := h.submit(e, linesOf(1000))
+		<-time.After(30 * time.Second)
+		b.mu.Lock()
+		b.revoked = true
+		b.mu.Unlock()
+		p := h.await(e, made.ID)
+		if p.State != Cancelled || len(p.Faults) != 1 || p.Faults[0].Code != "invalid_api_key" || p.Counts.Done == 0 {
+			t.Errorf("the batch ended as %s with %+v, %+v", p.State, p.Faults, p.Counts)
+		}
+	})
+}
+
 func TestBatchesHaveTheirTurnsInRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, b := newHouse(t), newBackend()

@@ -24,9 +24,12 @@ func (j *job) finish() error {
 	}
 	return j.engine.withLease(j.ctx, j.id, finalName, func(ctx context.Context, l *lease) error {
 		now, err := j.engine.get(ctx, j.id)
-		if err != nil || now.State.IsEnd() {
-			j.see(now)
+		if err != nil {
 			return err
+		}
+		if now.State.IsEnd() { // another gateway was first, and has cleaned up before this lease was made
+			j.see(now)
+			return j.engine.clean(context.WithoutCancel(ctx), j.id)
 		}
 		results, err := j.assemble(ctx, now, l.version)
 		if err != nil {

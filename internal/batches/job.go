@@ -3,6 +3,7 @@ package batches
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"time"
 
@@ -36,6 +37,9 @@ type job struct {
 	chunks   map[int]*chunk // those that are leased
 	inFlight int
 	stopping bool // no line runs any more
+	// isRevoked says that the key of the owner was found not to be good any more. The batch
+	// is stopped for that before anything else happens to it.
+	isRevoked bool
 	// paused is until when lines of a model are refused.
 	paused map[string]time.Time
 	// problem is why no line runs, and moved when a line ended last.
@@ -113,9 +117,7 @@ func (j *job) setProblem(text string) {
 
 // run takes the batch to its end, unless the engine or another gateway ends first.
 func (j *job) run() {
-	defer j.cancel()
-	defer j.log.close()
-	defer j.releaseRoom()
+	defer j.sweep()
 	for j.ctx.Err() == nil {
 		err := j.advance()
 		if j.latest().State.IsEnd() {
@@ -134,6 +136,31 @@ func (j *job) run() {
 		j.pause(wait)
 	}
 	j.releaseChunks()
+}
+
+// sweep ends the job. Lines may be in flight whose answers come now; what they leave of a batch
+// that another gateway has ended meanwhile is removed.
+func (j *job) sweep() {
+	j.cancel()
+	j.mu.Lock()
+	j.stopping = true
+	for j.inFlight > 0 {
+		j.mu.Unlock()
+		<-j.changed
+		j.mu.Lock()
+	}
+	j.mu.Unlock()
+	j.log.close()
+	j.releaseRoom()
+	if _, err := os.Stat(j.log.folder); err != nil {
+		return
+	}
+	ctx := context.WithoutCancel(j.ctx)
+	b, err := j.engine.get(ctx, j.id)
+	if errors.Is(err, ErrNotFound) || err == nil && b.State.IsEnd() {
+		err = j.engine.clean(ctx, j.id)
+	}
+	j.engine.tell(err, "removing what late answers left of "+j.id)
 }
 
 // pause waits for a time, or until the job ends.
@@ -161,6 +188,8 @@ func (j *job) advance() error {
 	}
 	j.see(b)
 	switch {
+	case b.State.IsEnd(): // another one has ended it
+		return nil
 	case b.State == Validating && time.Now().Before(b.Expires):
 		return j.check(b)
 	case b.State == InProgress:
@@ -248,6 +277,9 @@ func (j *job) runLines(b Batch) (err error) {
 	defer stop()
 	for {
 		if j.shouldStop() {
+			if err := j.stopRevoked(); err != nil {
+				return err
+			}
 			return j.drain()
 		}
 		c, isDone, err := j.nextChunk(b)
@@ -285,7 +317,22 @@ func (j *job) giveUp() {
 func (j *job) shouldStop() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.stopping || j.ctx.Err() != nil || !time.Now().Before(j.batch.Expires)
+	return j.stopping || j.isRevoked || j.ctx.Err() != nil || !time.Now().Before(j.batch.Expires)
+}
+
+// stopRevoked makes the batch stop if the key of its owner is not good any more. That is
+// stored before the batch is drained, which would else end as one whose time is over.
+func (j *job) stopRevoked() error {
+	j.mu.Lock()
+	isRevoked := j.isRevoked
+	j.mu.Unlock()
+	if !isRevoked {
+		return nil
+	}
+	_, err := j.engine.stop(j.ctx, j.id, &Fault{
+		Code: "invalid_api_key", Message: "The batch was stopped because the API key that made it was revoked or has expired.",
+	})
+	return err
 }
 
 // wait waits until something changes, and no longer than given.

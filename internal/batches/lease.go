@@ -126,18 +126,29 @@ func (l *lease) release() error {
 
 // keep renews the lease until the context ends, and ends it where that fails.
 func (l *lease) keep(ctx context.Context, lost context.CancelFunc) {
-	tick := time.NewTicker(l.engine.o.Lease / 3)
+	l.engine.renewing(ctx, func() {
+		if err := l.put(ctx, leased{Holder: l.engine.holder}); l.isLost(err) {
+			lost()
+		}
+	})
+}
+
+// isLost reports whether another gateway has taken a lease, or may have, by how its renewal
+// ended.
+func (l *lease) isLost(err error) bool {
+	return errors.Is(err, errTaken) || err != nil && !l.holds(time.Now())
+}
+
+// renewing calls a function as often as leases have to be renewed, until the context ends.
+func (e *Engine) renewing(ctx context.Context, renew func()) {
+	tick := time.NewTicker(e.o.Lease / 3)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		}
-		err := l.put(ctx, leased{Holder: l.engine.holder})
-		if errors.Is(err, errTaken) || err != nil && !l.holds(time.Now()) {
-			lost()
-			return
+			renew()
 		}
 	}
 }

@@ -57,13 +57,12 @@ func (e *Engine) dispatch(ctx context.Context) time.Duration {
 func (j *job) take(now time.Time, hasRoom func(model string) bool) (_ *pending, hasMore bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.stopping || len(j.window) == 0 || !now.Before(j.batch.Expires) {
+	if j.stopping || j.isRevoked || len(j.window) == 0 || !now.Before(j.batch.Expires) {
 		return nil, false
 	}
 	if !j.engine.o.Runner.Stands(j.owner) {
-		j.stopping = true
+		j.isRevoked = true
 		j.signal()
-		j.engine.work.Go(j.stopRevoked)
 		return nil, false
 	}
 	if j.written > j.held {
@@ -80,14 +79,6 @@ func (j *job) take(now time.Time, hasRoom func(model string) bool) (_ *pending, 
 		return p, true
 	}
 	return nil, true
-}
-
-// stopRevoked stops the batch because the key of its owner is not good any more.
-func (j *job) stopRevoked() {
-	_, err := j.engine.stop(j.ctx, j.id, &Fault{
-		Code: "invalid_api_key", Message: "The batch was stopped because the API key that made it was revoked or has expired.",
-	})
-	j.engine.tell(err, "stopping a batch whose key is not good any more")
 }
 
 // runLine runs a line and keeps its answer.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -318,6 +319,41 @@ func TestABatchStopsWhenTheKeyOfItsOwnerIsRevoked(t *testing.T) {
 	close(held.Open)
 	b := ended(t, r, "/v1/batches/"+id, as("ann-key")...)
 	if b.Status != "cancelled" || len(b.Faults.Data) != 1 || b.Faults.Data[0].Code != "invalid_api_key" || b.Counts.Completed > 4 {
+		t.Errorf("the batch is %+v", b)
+	}
+}
+
+// A key that expires ends its batch as one that is revoked does; that its time was changed
+// before does not.
+func TestABatchStopsWhenTheKeyOfItsOwnerExpires(t *testing.T) {
+	t.Parallel()
+	held := startHeld(t)
+	r := gatewaytest.Start(t, twoTenants()+on+gatewaytest.ChatYAML(gatewaytest.Instance("m", held.URL, "batch-concurrency: 1")))
+	key := gatewaytest.DataOf[struct {
+		Key string `json:"key"`
+	}](t, r.API("POST", "/api/auth/keys", `{"id":"carl","tenant":"blue"}`, as("admin-token")...).Is(t, 201)).Key
+	expireIn := func(d time.Duration) bool {
+		body := fmt.Sprintf(`{"expiresAt":%q}`, time.Now().Add(d).UTC().Format(time.RFC3339Nano))
+		return r.API("PUT", "/api/auth/keys/carl", body, as("admin-token")...).Status == 200
+	}
+	var lines []string
+	for i := range 50 {
+		lines = append(lines, line(fmt.Sprint("l", i), "m"))
+	}
+	path := "/v1/batches/" + submit(t, r, upload(t, r, strings.Join(lines, "\n"), as(key)...), "/v1/chat/completions", as(key)...)
+	<-held.Entered
+	if !expireIn(time.Hour) {
+		t.Fatal("the key cannot be given an end")
+	}
+	held.Open <- struct{}{}
+	<-held.Entered // the next line runs
+	gatewaytest.Eventually(t, "the key has an end that is near", func() bool { return expireIn(time.Second) })
+	gatewaytest.Eventually(t, "the batch is to stop", func() bool {
+		return strings.Contains(r.Do("GET", path, "", as("ann-key")...).Succeeds(t).Body, `"status":"cancelling"`)
+	})
+	close(held.Open)
+	b := ended(t, r, path, as("ann-key")...)
+	if b.Status != "cancelled" || len(b.Faults.Data) != 1 || b.Faults.Data[0].Code != "invalid_api_key" || b.Counts.Completed != 2 || b.Counts.Failed != 0 {
 		t.Errorf("the batch is %+v", b)
 	}
 }
