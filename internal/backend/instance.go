@@ -94,6 +94,7 @@ type State struct {
 	troubled atomic.Bool // the last call that said anything about the backend failed
 	inFlight atomic.Int64
 	spare    atomic.Int64    // calls in flight of the class Spare
+	demand   demand          // of others than Spare
 	outcomes [3]atomic.Int64 // by breaker.Outcome, every failure as breaker.Failure
 	busy     atomic.Int64    // time that calls took, all together
 	overload atomic.Int64    // until when it has too much to do, counted from since
@@ -279,12 +280,21 @@ type Permit struct {
 	breaker breaker.Permit
 	spent   ratelimit.Spent // of the instance's own limit
 	isSpare bool            // the call is one of the class Spare
+	began   time.Duration   // when such a call began, counted from State.since
 }
 
 // Acquire takes the instance for one call; false means that it is no longer
 // ready and another one must be picked. Every Acquire that succeeds is followed
 // by one Release or Return with its permit.
 func (i *Instance) Acquire(now time.Time) (Permit, bool) {
+	permit, ok := i.acquire(now)
+	if ok && i.demand.isWatched.Load() {
+		i.demand.began(int(i.inFlight.Load()-i.spare.Load()), now)
+	}
+	return permit, ok
+}
+
+func (i *Instance) acquire(now time.Time) (Permit, bool) {
 	running := i.inFlight.Add(1)
 	if limit := int64(i.Slots()); limit > 0 && running >= limit {
 		i.changes.note()
@@ -326,13 +336,13 @@ func (i *Instance) Limit(now time.Time) ratelimit.Decision {
 func (i *Instance) Return(permit Permit, now time.Time) {
 	permit.spent.Return(now)
 	i.Breaker.Done(permit.breaker, breaker.Cancelled, now)
-	i.endCall(permit)
+	i.endCall(permit, breaker.Cancelled, now)
 }
 
 // endCall gives back the slot of a call.
-func (i *Instance) endCall(permit Permit) {
+func (i *Instance) endCall(permit Permit, outcome breaker.Outcome, now time.Time) {
 	if permit.isSpare {
-		i.spare.Add(-1)
+		i.endSpare(permit, outcome, now)
 	}
 	i.inFlight.Add(-1)
 }
@@ -353,7 +363,7 @@ func (i *Instance) Answered(permit Permit, now time.Time) Permit {
 
 // Release ends a call.
 func (i *Instance) Release(permit Permit, outcome breaker.Outcome, now time.Time) {
-	i.endCall(permit)
+	i.endCall(permit, outcome, now)
 	counted := outcome
 	if outcome.Failed() {
 		counted = breaker.Failure

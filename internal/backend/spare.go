@@ -3,6 +3,8 @@ package backend
 import (
 	"fmt"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 )
 
 // defaultBatchConcurrency is how many lines of batches an instance gets at a time where its
@@ -41,12 +43,35 @@ func (i *Instance) SpareObstacle(now time.Time) Obstacle {
 	o := i.Obstacle(now)
 	switch {
 	case o != NoObstacle:
-	case i.spare.Load() >= int64(i.SpareSlots()):
+	case i.SpareInFlight() >= int64(i.spareRoom(now)):
 		return NoSlot
 	case i.wouldDelay(now):
 		return NoSlot
 	}
 	return o
+}
+
+// spareRoom returns how many calls of the class Spare the instance gets at a time now: as many
+// as SpareSlots allows, less those whose slots others are expected to need meanwhile.
+func (i *Instance) spareRoom(now time.Time) int {
+	most := i.SpareSlots()
+	slots := i.Slots()
+	if slots == 0 {
+		return most
+	}
+	others := max(0, int(i.inFlight.Load()-i.spare.Load()))
+	return max(0, min(most, slots-i.demand.expect(others, now)))
+}
+
+// SpareFree returns how many calls of the class Spare the instance would take now, beside
+// those that it has. Where a fleet knows the instance it is one at most, because the next one
+// would find the work on the first.
+func (i *Instance) SpareFree(now time.Time) int {
+	free := max(0, i.spareRoom(now)-int(i.SpareInFlight()))
+	if i.Engine() != nil {
+		free = min(free, 1)
+	}
+	return free
 }
 
 // wouldDelay reports whether a call that comes now would wait for the work on the prompts of
@@ -58,14 +83,24 @@ func (i *Instance) wouldDelay(now time.Time) bool {
 
 // AcquireSpare is Acquire for a call of the class Spare.
 func (i *Instance) AcquireSpare(now time.Time) (Permit, bool) {
-	if i.spare.Add(1) > int64(i.SpareSlots()) {
+	room := int64(i.spareRoom(now))
+	if i.spare.Add(1) > room {
 		i.spare.Add(-1)
 		return Permit{}, false
 	}
-	permit, ok := i.Acquire(now)
+	permit, ok := i.acquire(now)
 	if !ok {
 		i.spare.Add(-1)
+		return Permit{}, false
 	}
-	permit.isSpare = ok
-	return permit, ok
+	permit.isSpare, permit.began = true, now.Sub(i.since)
+	return permit, true
+}
+
+// endSpare ends a call of the class Spare.
+func (i *Instance) endSpare(permit Permit, outcome breaker.Outcome, now time.Time) {
+	i.spare.Add(-1)
+	if outcome == breaker.Success {
+		i.demand.lasted(now.Sub(i.since) - permit.began)
+	}
 }

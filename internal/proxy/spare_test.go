@@ -74,9 +74,13 @@ func TestLinesOfBatchesTakeSlotsThatNobodyWaitsFor(t *testing.T) {
 			t.Fatal("a line took a slot while another request waited")
 		}
 		got.end(false)
+		if isThere(third) != nil {
+			t.Fatal("a line took a slot that others needed a moment ago")
+		}
+		<-time.After(3 * time.Minute)
 		last := isThere(third)
 		if last == nil {
-			t.Fatal("a line waits although a slot is free")
+			t.Fatal("a line waits although a slot is free that nobody has needed for long")
 		}
 		if n := d.pool().Instances[0].SpareInFlight(); n != 2 {
 			t.Errorf("%d lines in flight", n)
