@@ -42,6 +42,8 @@ type Runner interface {
 	// Room returns how many lines to an endpoint and a model may run at a time now, those
 	// that run already included.
 	Room(endpoint, model string) int
+	// AwaitRoom waits until there is room for more than run, or the context ends.
+	AwaitRoom(ctx context.Context, endpoint, model string, running func() int)
 	// Stands reports whether the key of an owner is still good.
 	Stands(owner files.Owner) bool
 	// Run runs a line. It returns when the answer is complete, or the context has ended.
@@ -73,10 +75,8 @@ type Options struct {
 
 const (
 	defaultLease = 30 * time.Second
-	// pollEvery is how often the batches are looked at, and lookEvery how often it is
-	// looked whether a line may run that could not before.
+	// pollEvery is how often the batches are looked at.
 	pollEvery = time.Second
-	lookEvery = 100 * time.Millisecond
 	// expireEvery is how often it is looked which batches and files are too old.
 	expireEvery = 10 * time.Minute
 
@@ -105,7 +105,9 @@ type Engine struct {
 	// many of them at most as may run, because a crash would lose them.
 	unsynced map[target]int
 	total    int // of both
-	halted   bool
+	// awaited are the targets for whose room somebody waits.
+	awaited map[target]bool
+	halted  bool
 	// ended is what became of the lines that this process has run.
 	ended Counts
 }
@@ -118,7 +120,7 @@ func New(o Options) *Engine {
 	if o.Lease == 0 {
 		o.Lease = defaultLease
 	}
-	e := &Engine{o: o, holder: files.NewID(""), wake: make(chan struct{}, 1), jobs: map[string]*job{}, running: map[target]int{}, unsynced: map[target]int{}}
+	e := &Engine{o: o, holder: files.NewID(""), wake: make(chan struct{}, 1), jobs: map[string]*job{}, running: map[target]int{}, unsynced: map[target]int{}, awaited: map[target]bool{}}
 	e.base, e.quit = context.WithCancel(context.Background())
 	return e
 }

@@ -419,6 +419,8 @@ type hanging struct{}
 
 func (hanging) Room(string, string) int { return 4 }
 
+func (hanging) AwaitRoom(ctx context.Context, _, _ string, _ func() int) { <-ctx.Done() }
+
 func (hanging) Stands(files.Owner) bool { return true }
 
 func (hanging) Run(ctx context.Context, _ Call) Answer {

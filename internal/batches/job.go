@@ -106,6 +106,9 @@ func (j *job) latest() Batch {
 func (j *job) whyStill() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.problem == "" && len(j.window) > 0 && j.inFlight == 0 {
+		return "no slot is free that others do not need"
+	}
 	return j.problem
 }
 

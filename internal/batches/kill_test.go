@@ -113,6 +113,8 @@ func (p *mortal) die() { p.once.Do(func() { close(p.dead) }) }
 
 func (*mortal) Room(string, string) int { return 3 }
 
+func (*mortal) AwaitRoom(ctx context.Context, _, _ string, _ func() int) { <-ctx.Done() }
+
 func (*mortal) Stands(files.Owner) bool { return true }
 
 func (p *mortal) Run(ctx context.Context, call Call) Answer {

@@ -27,19 +27,23 @@ func (e *Engine) dispatch(ctx context.Context) time.Duration {
 	for idle := 0; idle < len(e.order) && e.total < most; {
 		j := e.order[0]
 		e.order = append(e.order[1:], j)
-		p, hasMore := j.take(now, func(model string) bool {
+		p, later := j.take(now, func(model string) bool {
 			t := target{j.endpoint, model}
 			room, asked := rooms[t]
 			if !asked {
 				room = e.o.Runner.Room(t.endpoint, t.model)
 				rooms[t] = room
 			}
-			return e.running[t] < room && e.unsynced[t] < room
+			if e.running[t] >= room {
+				e.awaitRoom(t)
+				return false
+			}
+			return e.unsynced[t] < room
 		})
 		if p == nil {
 			idle++
-			if hasMore {
-				wait = lookEvery
+			if !later.IsZero() {
+				wait = min(wait, later.Sub(now))
 			}
 			continue
 		}
@@ -52,33 +56,62 @@ func (e *Engine) dispatch(ctx context.Context) time.Duration {
 	return wait
 }
 
-// take takes the first line out of the window that may run, and reports whether there are
-// lines that may run later.
-func (j *job) take(now time.Time, hasRoom func(model string) bool) (_ *pending, hasMore bool) {
+// awaitRoom has the engine look again when there is room for more lines to a target.
+func (e *Engine) awaitRoom(t target) {
+	if e.awaited[t] {
+		return
+	}
+	e.awaited[t] = true
+	e.work.Go(func() {
+		e.o.Runner.AwaitRoom(e.base, t.endpoint, t.model, func() int {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return e.running[t]
+		})
+		e.mu.Lock()
+		delete(e.awaited, t)
+		e.mu.Unlock()
+		e.nudge()
+	})
+}
+
+// take takes the first line out of the window that may run. Where it takes none because it is
+// too early for them, it returns when it is not.
+func (j *job) take(now time.Time, hasRoom func(model string) bool) (_ *pending, later time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.stopping || j.isRevoked || len(j.window) == 0 || !now.Before(j.batch.Expires) {
-		return nil, false
+		return nil, later
 	}
 	if !j.engine.o.Runner.Stands(j.owner) {
 		j.isRevoked = true
 		j.signal()
-		return nil, false
+		return nil, later
 	}
 	if j.written > j.held {
-		return nil, true // its answers have no room
+		return nil, later // its answers have no room
 	}
 	for at, p := range j.window {
-		if now.Before(p.after) || now.Before(j.paused[p.model]) || !hasRoom(p.model) {
+		from := p.after
+		if paused := j.paused[p.model]; paused.After(from) {
+			from = paused
+		}
+		if now.Before(from) {
+			if later.IsZero() || from.Before(later) {
+				later = from
+			}
+			continue
+		}
+		if !hasRoom(p.model) {
 			continue
 		}
 		j.window = slices.Delete(j.window, at, at+1)
 		j.windowed -= len(p.body)
 		j.inFlight++
 		j.signal()
-		return p, true
+		return p, later
 	}
-	return nil, true
+	return nil, later
 }
 
 // runLine runs a line and keeps its answer.

@@ -67,7 +67,7 @@ func (g *Gateway) openBatches(unified *v1.API, opened *cleanups) error {
 	if err != nil {
 		return fmt.Errorf("files.folder: %w", err)
 	}
-	b.runner = batching.NewRunner(unified, g.keys(), g.Current)
+	b.runner = batching.NewRunner(unified, g.keys(), g.requests)
 	b.engine = batches.New(batches.Options{
 		Documents: docs, Leases: leases, Files: b.files, Folder: filepath.Join(folder, "answers"), Keys: keys,
 		Settings:    func() batches.Settings { return *b.settings.Load() },

@@ -4,58 +4,73 @@ import (
 	"context"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// AwaitSpare waits until a request of the class Spare for a model would find a slot, or learn
-// at once that there is none to wait for. It takes nothing, so that the slot may be gone when
-// the request comes, which waits then. Those who wait have their turns in rotation by the name
-// of their caller. The error is the cause with which the context ended, or a *schema.Error
-// where no instance serves the model.
-//
-// Whoever waits here before the request is made has nothing reserved meanwhile, and sees who
-// may ask for what when it is made.
-func (p *Proxy) AwaitSpare(ctx context.Context, service schema.ServiceType, model, caller string) error {
-	w := spareWait{proxy: p, service: service, model: model}
-	if err := w.look(); err != nil || w.isDue() {
-		return err
-	}
-	standing := queue.Standing{Class: schema.Spare}
-	waiting := w.pool.Queue
-	if err := waiting.Wait(ctx, caller, &standing, queue.Settings{}, time.Time{}, w.isDue); err != nil {
-		return err
-	}
-	waiting.Done(&standing, func() bool { return false }) // the slot is for who had the turn
-	return w.look()
+// SpareRoom returns how many requests of the class Spare for a model may run at a time now:
+// those that run, and those for which there is a slot. Where there is none to wait for it is
+// one more than run, which is told why, or goes on to another model.
+func (p *Proxy) SpareRoom(service schema.ServiceType, model string) int {
+	return new(spareLook).room(p.current.Load().Service(service).Find(model))
 }
 
-// spareWait is the state of one who waits in AwaitSpare.
-type spareWait struct {
-	proxy   *Proxy
-	service schema.ServiceType
-	model   string
-	pool    *routing.Pool
-	survey  survey
+// AwaitSpareRoom waits until SpareRoom is more than run, or the context ends. It takes
+// nothing, so that a slot may be gone when the request comes, which waits then. Whoever waits
+// here before a request is made has nothing reserved meanwhile, and sees who may ask for what
+// when it is made.
+func (p *Proxy) AwaitSpareRoom(ctx context.Context, service schema.ServiceType, model string, running func() int) {
+	var look spareLook
+	find := func() *routing.Pool { return p.current.Load().Service(service).Find(model) }
+	hasRoom := func() bool { return look.room(find()) > running() }
+	for !hasRoom() {
+		pool := find()
+		if pool == nil {
+			pool = &routing.Pool{Queue: queue.New()} // in which one waits until there is a model
+		}
+		standing := queue.Standing{Class: schema.Spare}
+		if pool.Queue.Wait(ctx, spareCaller, &standing, queue.Settings{}, time.Time{}, hasRoom) != nil {
+			return
+		}
+		pool.Queue.Done(&standing, func() bool { return look.hasSlot(find()) }) // for one who takes it
+	}
 }
 
-// look finds the model in the table that is in force now.
-func (w *spareWait) look() error {
-	service := w.proxy.current.Load().Service(w.service)
-	if w.pool = service.Find(w.model); w.pool == nil {
-		return admit.UnknownModel(service, w.service, w.model)
+// spareCaller is whose turn it is in AwaitSpareRoom. No key has the name.
+const spareCaller = "\x00spare"
+
+// spareLook looks for slots for requests of the class Spare.
+type spareLook struct{ survey survey }
+
+// room returns how many such requests may run at a time, nil being a model that nobody serves.
+func (l *spareLook) room(pool *routing.Pool) int {
+	if pool == nil {
+		return 1
 	}
-	return nil
+	now := time.Now()
+	hasSlot := l.hasSlot(pool)
+	room := 0
+	for _, i := range pool.Instances {
+		room += int(i.SpareInFlight())
+	}
+	switch {
+	case hasSlot:
+		for _, i := range l.survey.ready {
+			room += i.SpareFree(now)
+		}
+	case !l.survey.shortestObstacle.Busy():
+		room++
+	}
+	return room
 }
 
-// isDue reports whether there is a slot, or none to wait for.
-func (w *spareWait) isDue() bool {
-	if w.look() != nil {
-		return true
+// hasSlot reports whether such a request would find a slot.
+func (l *spareLook) hasSlot(pool *routing.Pool) bool {
+	if pool == nil {
+		return false
 	}
-	w.survey.askAll(w.pool, &exclusions{spare: true}, time.Now())
-	return w.survey.shortestObstacle != backend.NoSlot
+	l.survey.askAll(pool, &exclusions{spare: true}, time.Now())
+	return l.survey.shortestObstacle == backend.NoObstacle
 }

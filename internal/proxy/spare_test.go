@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,45 +170,78 @@ func TestLinesOfBatchesWaitForTheirTier(t *testing.T) {
 	})
 }
 
-func TestAwaitSpareWaitsForARoomThatNobodyWants(t *testing.T) {
+func TestSlotsForBatchesAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 1, slots(1, waiting(10, time.Hour)))
-		ctx := context.Background()
-		if err := d.AwaitSpare(ctx, schema.Chat, "m", "a"); err != nil {
-			t.Fatal(err)
+		ctx, leave := context.WithCancel(context.Background())
+		if room, unknown := d.SpareRoom(schema.Chat, "m"), d.SpareRoom(schema.Chat, "nobody"); room != 1 || unknown != 1 {
+			t.Errorf("room for %d lines, and for %d of a model that nobody has", room, unknown)
 		}
-		var unknown *schema.Error
-		if err := d.AwaitSpare(ctx, schema.Chat, "nobody", "a"); !errors.As(err, &unknown) {
-			t.Errorf("unknown model: %v", err)
-		}
+		none := func() int { return 0 }
+		d.AwaitSpareRoom(ctx, schema.Chat, "m", none)
 		first := d.hold(1)
 		second := d.routed(ctx, d.request(2))
-		waits := make(chan error, 1)
-		go func() { waits <- d.AwaitSpare(ctx, schema.Chat, "m", "a") }()
-		synctest.Wait()
+		await := func() <-chan struct{} {
+			waits := make(chan struct{})
+			go func() {
+				defer close(waits)
+				d.AwaitSpareRoom(ctx, schema.Chat, "m", none)
+			}()
+			synctest.Wait()
+			return waits
+		}
+		isOver := func(waits <-chan struct{}) bool {
+			synctest.Wait()
+			select {
+			case <-waits:
+				return true
+			default:
+				return false
+			}
+		}
+		waits := await()
 		first.end(false)
 		got := isThere(second)
-		if got == nil || len(waits) != 0 {
+		if got == nil || isOver(waits) {
 			t.Fatal("the room was for the request that waited")
 		}
 		got.end(false)
-		synctest.Wait()
-		if len(waits) != 1 || <-waits != nil {
+		<-time.After(3 * time.Minute) // nobody comes any more
+		if !isOver(waits) {
 			t.Error("there is room, and it still waits")
 		}
 		if !d.pool().Queue.Quiet() || d.pool().Queue.Spare.Load() > 0 {
 			t.Error("something is left in the queue")
 		}
-		ended, cancel := context.WithCancelCause(ctx)
 		third := d.hold(1)
-		why := errors.New("enough")
-		go func() { waits <- d.AwaitSpare(ended, schema.Chat, "m", "a") }()
-		synctest.Wait()
-		cancel(why)
-		if err := <-waits; !errors.Is(err, why) {
-			t.Errorf("cancelled: %v", err)
+		waits = await()
+		leave()
+		if !isOver(waits) {
+			t.Error("it still waits, although nobody wants it")
 		}
 		third.end(false)
+	})
+}
+
+// One who only waits for room does not keep a line from a slot that is free.
+func TestWhoWaitsForRoomLetsLinesGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := 1
+		d := newDesk(t, 1, func(s *config.Service) { s.Instances[0].BatchConcurrency = &one })
+		ctx, leave := context.WithCancel(context.Background())
+		first := isThere(d.routed(ctx, d.spare(1)))
+		go d.AwaitSpareRoom(ctx, schema.Chat, "m", func() int { return 5 })
+		synctest.Wait()
+		second := d.routed(ctx, d.spare(1))
+		began := time.Now()
+		first.end(false)
+		got := isThere(second)
+		if got == nil || time.Since(began) > 0 {
+			t.Fatal("the line did not get the slot at once")
+		}
+		got.end(false)
+		leave()
+		synctest.Wait()
 	})
 }
 

@@ -12,11 +12,10 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/admit"
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/batches"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/files"
-	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
@@ -27,13 +26,13 @@ import (
 type Runner struct {
 	unified *v1.API
 	keys    admit.Keys
-	current *routing.Current
+	proxy   *proxy.Proxy
 	shell   *web.Shell // nil until Use
 }
 
 // NewRunner returns a runner, which needs a shell before its first line.
-func NewRunner(unified *v1.API, keys admit.Keys, current *routing.Current) *Runner {
-	return &Runner{unified: unified, keys: keys, current: current}
+func NewRunner(unified *v1.API, keys admit.Keys, proxy *proxy.Proxy) *Runner {
+	return &Runner{unified: unified, keys: keys, proxy: proxy}
 }
 
 // Use sets the shell that all requests pass.
@@ -45,25 +44,12 @@ var _ batches.Runner = (*Runner)(nil)
 // which there is a slot that nobody waits for. A line that finds none after all waits for one,
 // but then it holds its part of the limits and budgets of its owner meanwhile.
 func (r *Runner) Room(endpoint, model string) int {
-	pool := r.current.Load().Service(serviceOf(endpoint)).Find(model)
-	if pool == nil {
-		return 1 // the line is told, or another model takes over
-	}
-	isWanted, now := !pool.Queue.Unwanted(), time.Now()
-	room, known := 0, false
-	for _, i := range pool.Instances {
-		running := int(i.SpareInFlight())
-		room += running
-		o := i.SpareObstacle(now)
-		known = known || o.Busy()
-		if o == backend.NoObstacle && !isWanted {
-			room += max(0, i.SpareSlots()-running)
-		}
-	}
-	if !known {
-		room++ // no instance will take it soon: the line is told why, or another model takes over
-	}
-	return room
+	return r.proxy.SpareRoom(serviceOf(endpoint), model)
+}
+
+// AwaitRoom waits until there is room for more lines than run, or the context ends.
+func (r *Runner) AwaitRoom(ctx context.Context, endpoint, model string, running func() int) {
+	r.proxy.AwaitSpareRoom(ctx, serviceOf(endpoint), model, running)
 }
 
 func serviceOf(endpoint string) schema.ServiceType {
