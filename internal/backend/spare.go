@@ -38,7 +38,8 @@ func (s *State) SpareInFlight() int64 { return s.spare.Load() }
 
 // SpareObstacle is Obstacle for a call of the class Spare. An instance that a fleet knows has
 // no slot for it while a new request would find work in front of it there, so that one who
-// comes next finds no more of such calls than one.
+// comes next finds no more of such calls than one. One whose model is not in memory has none
+// while it could be loaded only in the place of a model that others use or used lately.
 func (i *Instance) SpareObstacle(now time.Time) Obstacle {
 	o := i.Obstacle(now)
 	switch {
@@ -46,6 +47,8 @@ func (i *Instance) SpareObstacle(now time.Time) Obstacle {
 	case i.SpareInFlight() >= int64(i.spareRoom(now)):
 		return NoSlot
 	case i.wouldDelay(now):
+		return NoSlot
+	case i.Resident() != nil && !i.Resident().Place().AllowsSpare(now):
 		return NoSlot
 	}
 	return o

@@ -39,6 +39,8 @@ type Keeping struct {
 	Room int
 	// IsPinned means that the model never leaves for another one.
 	IsPinned bool
+	// SleepAfter is how long nobody uses the model before it is put to sleep; 0 means never.
+	SleepAfter time.Duration
 }
 
 // kept is the state of a model that is kept.

@@ -93,7 +93,11 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
 	r.Hold()
 	r.debugHeld(ctx, model, began)
 	told := r.notify(policy.Residency.HoldNotice.Std())
-	err := model.Enter(ctx, model.Patience(policy.Residency))
+	enter := model.Enter
+	if r.isSpare() {
+		enter = model.EnterSpare
+	}
+	err := enter(ctx, model.Patience(policy.Residency))
 	told.stop()
 	now := time.Now()
 	r.Record.Held += now.Sub(began)
@@ -119,6 +123,10 @@ func (r *run) notLoaded(err error, model *residency.Model) *fault {
 		if r.attempt.instance.Process() == nil { // whoever runs one decides when it is tried again
 			failed.outcome = breaker.Failure
 		}
+	case errors.Is(err, residency.ErrNeeded): // since it was picked; it comes again
+		failed.failover = false
+		failed.err = unloaded(fmt.Sprintf("The memory that the model %q needs has models that others used lately.", name), model)
+		failed.err.RetryAfter = time.Second
 	case errors.Is(err, residency.ErrFull):
 		failed.err = unloaded(fmt.Sprintf("There is no room for the model %q: the models that are in memory are pinned.", name), model)
 	case errors.Is(err, residency.ErrRemoved):

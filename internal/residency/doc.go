@@ -9,8 +9,9 @@
 // When a table comes into force, Keeper.Follow is told all models that are kept, each with
 // its Sleeper and its Rules, and Keeper.Model returns each by its place in the fleet. A
 // request calls Model.TryEnter, which costs nothing where the model is in memory, and else
-// Model.Enter, which waits until it is; Model.Leave ends the call. Keeper.Run puts models to
-// sleep.
+// Model.Enter, which waits until it is; Model.Leave ends the call. A line of a batch calls
+// Model.EnterSpare, for which no model leaves that others used lately. Keeper.Run puts models
+// to sleep.
 //
 // For people, Keeper.States lists all models, and Keeper.Load and Keeper.Sleep do
 // by hand what is done for requests otherwise.

@@ -115,6 +115,7 @@ var (
 	ErrTimeout = fmt.Errorf("the model was not loaded in time (%w)", context.DeadlineExceeded)
 	ErrRemoved = errors.New("the model is not configured any more")
 	ErrFull    = errors.New("the memory is full of models that are pinned")
+	ErrNeeded  = errors.New("the memory is full of models that others use or used lately")
 	ErrStopped = errors.New("the gateway stops")
 	ErrInUse   = errors.New("the model is in use")
 	ErrPinned  = errors.New("the model is pinned")

@@ -37,15 +37,25 @@ type Model struct {
 // wake is the loading of a model for all who wait for it.
 type wake struct {
 	waiting int
+	others  int // of those who wait, how many are not of the class Spare
 	cancel  context.CancelCauseFunc
 	done    chan struct{} // closed at its end
 	err     error         // set before that
+}
+
+// count adds to the number of those who wait.
+func (w *wake) count(isSpare bool, n int) {
+	w.waiting += n
+	if !isSpare {
+		w.others += n
+	}
 }
 
 // applyRules tells the fleet how the model is kept. It needs the mutex.
 func (m *Model) applyRules() {
 	m.place.Keep(fleet.Keeping{
 		Space: m.rules.Space, Capacity: m.rules.Capacity, Size: m.rules.Size, Room: m.rules.Room, IsPinned: m.rules.IsPinned,
+		SleepAfter: m.rules.SleepAfter,
 	})
 }
 
@@ -121,6 +131,16 @@ func (m *Model) endCall() bool {
 // error is the cause with which the context ended, ErrTimeout, or why the model cannot be
 // loaded. Leave must follow where there is none.
 func (m *Model) Enter(ctx context.Context, timeout time.Duration) error {
+	return m.await(ctx, timeout, false)
+}
+
+// EnterSpare is Enter for a call of the class Spare: no model leaves for it that is in use or
+// was used lately. It returns ErrNeeded at once where one would have to.
+func (m *Model) EnterSpare(ctx context.Context, timeout time.Duration) error {
+	return m.await(ctx, timeout, true)
+}
+
+func (m *Model) await(ctx context.Context, timeout time.Duration, isSpare bool) error {
 	began := time.Now()
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
@@ -129,7 +149,7 @@ func (m *Model) Enter(ctx context.Context, timeout time.Duration) error {
 		m.counts.Waited += time.Since(began)
 		m.keeper.mu.Unlock()
 	}()
-	w := m.join(timeout)
+	w := m.join(timeout, isSpare)
 	if w == nil {
 		return nil
 	}
@@ -137,15 +157,15 @@ func (m *Model) Enter(ctx context.Context, timeout time.Duration) error {
 	case <-w.done:
 		return w.err
 	case <-deadline.C:
-		return m.leave(w, ErrTimeout)
+		return m.leave(w, isSpare, ErrTimeout)
 	case <-ctx.Done():
-		return m.leave(w, context.Cause(ctx))
+		return m.leave(w, isSpare, context.Cause(ctx))
 	}
 }
 
 // join lets the caller wait for the model, and has it loaded if nobody waits. It returns nil
 // where the model is in memory, and the call has begun.
-func (m *Model) join(timeout time.Duration) *wake {
+func (m *Model) join(timeout time.Duration, isSpare bool) *wake {
 	k := m.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -153,7 +173,7 @@ func (m *Model) join(timeout time.Duration) *wake {
 		return nil
 	}
 	if w := m.wake; w != nil {
-		w.waiting++
+		w.count(isSpare, 1)
 		return w
 	}
 	bounded, release := k.base, func() {}
@@ -161,7 +181,8 @@ func (m *Model) join(timeout time.Duration) *wake {
 		bounded, release = context.WithTimeoutCause(k.base, timeout, ErrTimeout)
 	}
 	ctx, cancel := context.WithCancelCause(bounded)
-	w := &wake{waiting: 1, cancel: cancel, done: make(chan struct{})}
+	w := &wake{cancel: cancel, done: make(chan struct{})}
+	w.count(isSpare, 1)
 	if k.base.Err() != nil || k.models[m.place] != m {
 		release()
 		if w.err = context.Cause(k.base); w.err == nil {
@@ -180,7 +201,7 @@ func (m *Model) join(timeout time.Duration) *wake {
 }
 
 // leave ends the wait of one caller for a reason. The last one cancels the wake.
-func (m *Model) leave(w *wake, why error) error {
+func (m *Model) leave(w *wake, isSpare bool, why error) error {
 	k := m.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -192,7 +213,7 @@ func (m *Model) leave(w *wake, why error) error {
 		return why
 	default:
 	}
-	if w.waiting--; w.waiting == 0 {
+	if w.count(isSpare, -1); w.waiting == 0 {
 		w.cancel(why)
 		if m.wake == w {
 			m.wake = nil // who comes now begins anew
@@ -205,7 +226,7 @@ func (m *Model) leave(w *wake, why error) error {
 func (m *Model) load(ctx context.Context, w *wake) {
 	began := time.Now()
 	for {
-		leave, isThere, err := m.makeRoom(ctx)
+		leave, isThere, err := m.makeRoom(ctx, w)
 		if isThere && m.enter(w) {
 			return
 		}
@@ -236,7 +257,7 @@ func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration)
 	k := m.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if cause := context.Cause(ctx); err != nil && cause != nil {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, ErrNeeded) {
 		err = cause
 	}
 	switch {
@@ -252,6 +273,7 @@ func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration)
 		default:
 			m.server.Beside(w.waiting - 1)
 		}
+	case errors.Is(err, ErrNeeded): // nothing was begun
 	case errors.Is(err, ErrFull):
 		m.counts.Refusals++
 	case w.waiting > 0:
@@ -300,7 +322,7 @@ func (m *Model) loadInto(ctx context.Context, leave []*fleet.Instance) error {
 
 // makeRoom waits until there is room, and returns the models that leave for this one; isThere
 // means that it is in memory already.
-func (m *Model) makeRoom(ctx context.Context) (leave []*fleet.Instance, isThere bool, err error) {
+func (m *Model) makeRoom(ctx context.Context, w *wake) (leave []*fleet.Instance, isThere bool, err error) {
 	began := time.Now()
 	patience := max(drainFactor*m.place.Residence(began).Loads, leastDrain)
 	for {
@@ -308,18 +330,18 @@ func (m *Model) makeRoom(ctx context.Context) (leave []*fleet.Instance, isThere 
 		changed := m.keeper.changed
 		m.keeper.mu.Unlock()
 		now := time.Now()
+		if m.isForSpare(w) {
+			if leave, begun := m.place.BeginSpareLoad(now); begun != fleet.NoRoom {
+				return m.begun(leave, begun)
+			}
+			if m.forsake(w) {
+				m.place.Withdraw() // where others have waited, too
+				return nil, false, ErrNeeded
+			}
+		}
 		leave, begun, rest := m.place.BeginLoad(now.Sub(began) >= patience, now)
-		switch begun {
-		case fleet.Began:
-			m.keeper.mu.Lock()
-			m.keeper.announce() // whoever is next may have room as well
-			m.keeper.mu.Unlock()
-			return leave, false, nil
-		case fleet.Present:
-			return nil, true, nil
-		case fleet.Full:
-			return nil, false, ErrFull
-		case fleet.NoRoom:
+		if begun != fleet.NoRoom {
+			return m.begun(leave, begun)
 		}
 		again := time.NewTimer(cmp.Or(min(rest, lookEvery), lookEvery))
 		select {
@@ -334,6 +356,39 @@ func (m *Model) makeRoom(ctx context.Context) (leave []*fleet.Instance, isThere 
 			return nil, false, err
 		}
 	}
+}
+
+// begun returns from makeRoom where there is no more to wait for.
+func (m *Model) begun(leave []*fleet.Instance, what fleet.Begun) ([]*fleet.Instance, bool, error) {
+	switch what {
+	case fleet.Present:
+		return nil, true, nil
+	case fleet.Full:
+		return nil, false, ErrFull
+	case fleet.Began, fleet.NoRoom:
+	}
+	m.keeper.mu.Lock()
+	defer m.keeper.mu.Unlock()
+	m.keeper.announce() // whoever is next may have room as well
+	return leave, false, nil
+}
+
+// isForSpare reports whether all who wait for a wake are of the class Spare.
+func (m *Model) isForSpare(w *wake) bool {
+	m.keeper.mu.Lock()
+	defer m.keeper.mu.Unlock()
+	return w.others == 0
+}
+
+// forsake lets nobody else wait for a wake, and reports whether all who do are of the class
+// Spare. Otherwise nothing changes.
+func (m *Model) forsake(w *wake) bool {
+	m.keeper.mu.Lock()
+	defer m.keeper.mu.Unlock()
+	if w.others == 0 && m.wake == w {
+		m.wake = nil
+	}
+	return w.others == 0
 }
 
 // sleepNow frees the memory of a model that the fleet does not count as loaded any more.
