@@ -127,6 +127,7 @@ var packageOrder = []string{
 	"internal/web/openapi",
 	"internal/web/pages",
 	"internal/web/catalog",
+	"internal/web/described",
 	"internal/web/v1",
 	"internal/web/socket",
 	"internal/web/batching",

@@ -19,6 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/files"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/patchbay-ai/patchbay/internal/web/described"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
@@ -48,7 +49,7 @@ func (a *API) Routes() []web.Route {
 	add := func(pattern string, handler func(*visit) error, op web.Operation) {
 		op.Tag = "Files and batches"
 		if op.Error == nil {
-			op.Error = v1.ErrorBody{}
+			op.Error = described.ErrorBody{}
 		}
 		for _, status := range []int{http.StatusNotFound, http.StatusInsufficientStorage, http.StatusInternalServerError} {
 			if !slices.Contains(op.Errors, status) {

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/catalog"
+	"github.com/patchbay-ai/patchbay/internal/web/described"
 )
 
 // door is one endpoint to which clients post requests for models. Everything that
@@ -49,8 +50,6 @@ type door struct {
 	// failure writes the event that ends a stream before an answer has begun; nil means the
 	// unified one.
 	failure errorWriter
-	// operation describes it in the OpenAPI document.
-	operation web.Operation
 }
 
 // errorWriter writes the body of an error reply.
@@ -70,137 +69,79 @@ var doors = []*door{
 	{
 		id: schema.DoorChat, path: "/v1/chat/completions", aliases: []string{"/chat/completions"},
 		json: (*schema.Request).ParseChat,
-		operation: web.Operation{
-			Summary: "Chat; with stream true the reply is a stream of events", Body: chatRequest{}, Reply: chatCompletion{}, Media: mediaEvents,
-		},
 	},
 	{
 		id: schema.DoorEmbeddings, path: "/v1/embeddings", aliases: []string{"/embeddings"},
-		json:      (*schema.Request).ParseEmbedding,
-		operation: web.Operation{Summary: "Embeddings", Body: embeddingRequest{}, Reply: embeddingList{}},
+		json: (*schema.Request).ParseEmbedding,
 	},
 	{
 		id: schema.DoorRerank, path: "/v1/rerank", aliases: []string{"/v2/rerank", "/rerank", "/v1/reranking"},
-		json:      (*schema.Request).ParseRerank,
-		operation: web.Operation{Summary: "Rank documents by how well they answer a query", Body: rerankRequest{}, Reply: ranking{}},
+		json: (*schema.Request).ParseRerank,
 	},
 	{
 		id: schema.DoorSpeech, path: "/v1/audio/speech", aliases: []string{"/audio/speech"},
 		json: (*schema.Request).ParseSpeech,
-		operation: web.Operation{
-			Summary: "Speech from text", Body: speechRequest{}, Media: map[string]any{"audio/*": "", "text/event-stream": ""},
-		},
 	},
 	{
 		id: schema.DoorTranscriptions, path: "/v1/audio/transcriptions", aliases: []string{"/audio/transcriptions"},
 		form: (*schema.Request).ParseTranscription,
-		operation: web.Operation{
-			Summary: "Text from speech", BodyType: mediaForm, Body: transcriptionRequest{}, Reply: transcription{},
-			Media: map[string]any{"text/plain": "", "text/event-stream": ""},
-		},
 	},
 	{
 		id: schema.DoorCompletions, path: "/v1/completions", aliases: []string{"/completions"},
 		json: (*schema.Request).ParseCompletion,
-		operation: web.Operation{
-			Summary: "Completions of texts; with stream true the reply is a stream of events", Body: completionRequest{}, Reply: textCompletion{}, Media: mediaEvents,
-		},
 	},
 	{
 		id: schema.DoorModerations, path: "/v1/moderations", aliases: []string{"/moderations"},
-		json:      (*schema.Request).ParseModeration,
-		operation: web.Operation{Summary: "Whether texts or images are harmful", Body: moderationRequest{}, Reply: moderation{}},
+		json: (*schema.Request).ParseModeration,
 	},
 	{
 		id: schema.DoorTranslations, path: "/v1/audio/translations", aliases: []string{"/audio/translations"},
 		form: (*schema.Request).ParseTranslation,
-		operation: web.Operation{
-			Summary: "English text from speech in any language", BodyType: mediaForm, Body: translationRequest{}, Reply: transcription{},
-			Media: map[string]any{"text/plain": "", "text/event-stream": ""},
-		},
 	},
 	{
 		id: schema.DoorImages, path: "/v1/images/generations", aliases: []string{"/images/generations"},
-		json:      (*schema.Request).ParseImage,
-		operation: web.Operation{Summary: "Images from text", Body: imageRequest{}, Reply: imageList{}, Media: mediaEvents},
+		json: (*schema.Request).ParseImage,
 	},
 	{
 		id: schema.DoorImageEdits, path: "/v1/images/edits", aliases: []string{"/images/edits"},
 		form: (*schema.Request).ParseImageEdit,
-		operation: web.Operation{
-			Summary: "Images from images", BodyType: mediaForm, Body: imageEditRequest{}, Reply: imageList{}, Media: mediaEvents,
-		},
 	},
 	{
 		id: schema.DoorResponses, path: "/v1/responses", aliases: []string{"/responses"},
 		json: responses.Parse,
 		open: (*API).openResponses, failure: func(known *schema.Error, _ string) []byte { return responses.ErrorEvent(known, 0) },
-		operation: web.Operation{
-			Summary: "Chat in the form of the Responses API; with stream true the reply is a stream of events",
-			Body:    responseRequest{}, Reply: response{}, Media: mediaEvents,
-		},
 	},
 	{
 		id: schema.DoorInputTokens, path: "/v1/responses/input_tokens", aliases: []string{"/responses/input_tokens"},
 		json: compaction.ParseCount, open: (*API).openInputTokens, estimate: estimateInput,
-		operation: web.Operation{
-			Summary: "How many tokens a request to /v1/responses has; an estimate where the backend cannot tell. It is not counted",
-			Body:    inputTokensRequest{}, Reply: inputTokens{},
-		},
 	},
 	{
 		id: schema.DoorCompact, path: "/v1/responses/compact", aliases: []string{"/responses/compact"},
 		json: compaction.Parse, open: (*API).openCompact,
-		operation: web.Operation{
-			Summary: "Make a conversation short: an item that stands for it in the next request. Where the backend cannot, its model is asked for a summary",
-			Body:    compactRequest{}, Reply: compacted{},
-		},
 	},
 	{
 		id: schema.DoorMessages, path: "/v1/messages", aliases: []string{"/messages"},
 		json: messages.ReadRequest, client: messages.Client, errors: messages.Error, failure: messages.ErrorEvent,
-		operation: web.Operation{
-			Summary: "Chat in the shape of Anthropic's Messages API; with stream true the reply is a stream of events",
-			Body:    messageRequest{}, Reply: messageReply{}, Media: mediaEvents, Error: messages.ErrorBody{},
-		},
 	},
 	{
 		id: schema.DoorCountTokens, path: "/v1/messages/count_tokens", aliases: []string{"/messages/count_tokens"},
 		json: messages.ReadCountRequest, estimate: estimateTokens, errors: messages.Error,
-		operation: web.Operation{
-			Summary: "How many tokens a request to /v1/messages has; an estimate where the backend cannot tell. It is not counted",
-			Body:    countRequest{}, Reply: tokenCount{}, Error: messages.ErrorBody{},
-		},
 	},
 	{
 		id: schema.DoorOllamaChat, path: "/ollama/api/chat",
 		json: ollama.ReadChat, client: ollama.Client, local: answerLoad, tagged: true, errors: ollama.Error,
-		operation: web.Operation{
-			Summary: "Chat in the shape of Ollama's API; unless stream is false the reply is a stream of JSON objects, one in each line",
-			Body:    ollamaChatRequest{}, Reply: ollamaChatReply{}, Media: mediaLines, Error: ollama.ErrorBody{},
-		},
 	},
 	{
 		id: schema.DoorOllamaGenerate, path: "/ollama/api/generate",
 		json: ollama.ReadGenerate, choose: ollama.GenerateClient, local: answerLoad, tagged: true, errors: ollama.Error,
-		operation: web.Operation{
-			Summary: "The answer to a prompt in the shape of Ollama's API; unless stream is false the reply is a stream of JSON objects, one in each line",
-			Body:    ollamaGenerateRequest{}, Reply: ollamaGenerateReply{}, Media: mediaLines, Error: ollama.ErrorBody{},
-		},
 	},
 	{
 		id: schema.DoorOllamaEmbed, path: "/ollama/api/embed",
 		json: ollama.ReadEmbed, client: ollama.EmbedClient, tagged: true, errors: ollama.Error,
-		operation: web.Operation{
-			Summary: "Embeddings in the shape of Ollama's API", Body: ollamaEmbedRequest{}, Reply: ollamaEmbedReply{}, Error: ollama.ErrorBody{},
-		},
 	},
 	{
 		id: schema.DoorOllamaEmbeddings, path: "/ollama/api/embeddings",
 		json: ollama.ReadEmbeddings, client: ollama.EmbedClient, tagged: true, errors: ollama.Error,
-		operation: web.Operation{
-			Summary: "One embedding in the older shape of Ollama's API", Body: ollamaEmbeddingsRequest{}, Reply: ollamaEmbeddingsReply{}, Error: ollama.ErrorBody{},
-		},
 	},
 }
 
@@ -227,15 +168,6 @@ func Read(id schema.Door, header http.Header, body []byte) (*schema.Request, *di
 	}
 	return nil, nil, schema.NewError(schema.CodeInternal, "There is no endpoint "+id.String()+".")
 }
-
-// mediaForm is the type of a form with files, and mediaEvents describes a reply that
-// may be a stream.
-const mediaForm = "multipart/form-data"
-
-var (
-	mediaEvents = map[string]any{"text/event-stream": ""}
-	mediaLines  = map[string]any{"application/x-ndjson": ""}
-)
 
 // serve returns the handler of a door.
 func (a *API) serve(d *door) http.HandlerFunc {
@@ -292,7 +224,7 @@ func isAtOrBelow(path, root string) bool {
 func RoutesOf(method, path string, handler http.HandlerFunc, op web.Operation, aliases ...string) []web.Route {
 	op.Tag = "Unified API"
 	if op.Error == nil {
-		op.Error = ErrorBody{}
+		op.Error = described.ErrorBody{}
 	}
 	pattern := method + " " + path
 	routes := []web.Route{{Pattern: pattern, Permission: access.ByKey, Handler: handler, Operation: op}}
@@ -317,29 +249,23 @@ func (a *API) catalog() *catalog.Catalog {
 // Routes returns the operations of the unified API.
 func (a *API) Routes() []web.Route {
 	var routes []web.Route
-	add := func(method, path string, handler http.HandlerFunc, op web.Operation, aliases ...string) {
-		routes = append(routes, RoutesOf(method, path, handler, op, aliases...)...)
+	add := func(method, path string, handler http.HandlerFunc, aliases ...string) {
+		routes = append(routes, RoutesOf(method, path, handler, described.Operation(method+" "+path), aliases...)...)
 	}
 	for _, d := range doors {
-		add(http.MethodPost, d.path, a.serve(d), d.operation, d.aliases...)
+		add(http.MethodPost, d.path, a.serve(d), d.aliases...)
 	}
 	list := a.catalog()
-	add(http.MethodGet, "/v1/models", list.Models, web.Operation{
-		Summary: "Every model of every service type, once; in the shape of Anthropic's API for a caller that sends anthropic-version",
-		Query:   catalog.Query{}, Reply: catalog.AnyList{}, Error: anyError{},
-	}, "/models")
-	add(http.MethodGet, "/v1/models/{id...}", list.Model, web.Operation{Summary: "One model", Reply: catalog.AnyModel{}, Error: anyError{}}, "/models/{id...}")
-	for _, route := range ollamaRoutes(list) {
-		add(route.method, route.path, route.handler, route.operation)
-	}
+	add(http.MethodGet, "/v1/models", list.Models, "/models")
+	add(http.MethodGet, "/v1/models/{id...}", list.Model, "/models/{id...}")
+	add(http.MethodGet, ollamaRoot+"/api/tags", list.Tags)
+	add(http.MethodGet, ollamaRoot+"/api/ps", list.Processes)
+	add(http.MethodGet, ollamaRoot+"/api/version", list.Version)
+	add(http.MethodPost, ollamaRoot+"/api/show", list.Show)
+	routes = append(routes, undescribed(list)...)
 	// A response that its backend keeps is asked for there.
-	askErrors := []int{http.StatusBadRequest, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout}
-	add(http.MethodGet, "/v1/responses/{id}", a.Response, web.Operation{
-		Summary: "A response that is kept", Reply: response{}, Errors: askErrors,
-	}, "/responses/{id}")
-	add(http.MethodDelete, "/v1/responses/{id}", a.DeleteResponse, web.Operation{Summary: "Delete a response that is kept", Reply: deletedResponse{}, Errors: askErrors}, "/responses/{id}")
-	add(http.MethodGet, "/v1/responses/{id}/input_items", a.InputItems, web.Operation{
-		Summary: "The items that were sent for a response that is kept", Reply: itemList{}, Query: itemQuery{}, Errors: askErrors,
-	}, "/responses/{id}/input_items")
+	add(http.MethodGet, "/v1/responses/{id}", a.Response, "/responses/{id}")
+	add(http.MethodDelete, "/v1/responses/{id}", a.DeleteResponse, "/responses/{id}")
+	add(http.MethodGet, "/v1/responses/{id}/input_items", a.InputItems, "/responses/{id}/input_items")
 	return append(routes, web.Route{Pattern: ErrorPagePattern, Permission: access.Anyone, Handler: a.ErrorPage, Operation: web.Operation{Undescribed: true}})
 }

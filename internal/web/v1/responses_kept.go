@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/answers"
@@ -17,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/patchbay-ai/patchbay/internal/web/described"
 )
 
 // Response answers GET /v1/responses/{id}.
@@ -80,14 +79,8 @@ func (a *API) DeleteResponse(w http.ResponseWriter, r *http.Request) {
 		Fail(w, r, responseNotFound(found.ID))
 	default:
 		w.Header()["X-Router-Attempts"] = attemptsText(0)
-		web.WriteJSON(w, http.StatusOK, deletedResponse{found.ID, "response", true})
+		web.WriteJSON(w, http.StatusOK, described.DeletedResponse{ID: found.ID, Object: "response", Deleted: true})
 	}
-}
-
-type deletedResponse struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Deleted bool   `json:"deleted"`
 }
 
 // findAnswer returns the response that a request names. It answers with an error and
@@ -227,13 +220,4 @@ func writeIDOf(w *jsonwrite.Writer, list []jsonscan.Value) {
 		return
 	}
 	w.Raw(list[0].Get("id").Raw())
-}
-
-// itemList describes a list of items.
-type itemList struct {
-	Object  string           `json:"object"`
-	Data    []jsontext.Value `json:"data"`
-	FirstID *string          `json:"first_id"`
-	LastID  *string          `json:"last_id"`
-	HasMore bool             `json:"has_more"`
 }

@@ -1,4 +1,7 @@
-package v1
+// Package described says how requests and replies of the unified API look in the OpenAPI
+// document. The gateway itself does not decode into its types, because it passes on members
+// that it does not know.
+package described
 
 import (
 	"math"
@@ -8,9 +11,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
-
-// The types in this file describe requests and replies in the OpenAPI document. The gateway
-// itself does not decode into them, because it passes on members that it does not know.
 
 // ErrorBody is the form of errors.
 type ErrorBody struct {
@@ -481,10 +481,31 @@ type itemQuery struct {
 }
 
 // anyError has the shape of the API that the caller speaks.
-type anyError = either[ErrorBody, messages.ErrorBody]
+type anyError struct{}
+
+// Alternatives are the shapes of errors.
+func (anyError) Alternatives() []any {
+	return []any{ErrorBody{}, messages.ErrorBody{}}
+}
 
 // tokenCount is the reply to a request for the number of tokens.
 type tokenCount struct {
 	InputTokens int64 `json:"input_tokens"`
 	Estimated   bool  `json:"estimated,omitzero" doc:"No backend counted them; the header X-Router-Estimated says so, too."`
+}
+
+// DeletedResponse is the reply of what deletes a response.
+type DeletedResponse struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Deleted bool   `json:"deleted"`
+}
+
+// itemList describes a list of items.
+type itemList struct {
+	Object  string           `json:"object"`
+	Data    []jsontext.Value `json:"data"`
+	FirstID *string          `json:"first_id"`
+	LastID  *string          `json:"last_id"`
+	HasMore bool             `json:"has_more"`
 }
