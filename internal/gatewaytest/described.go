@@ -154,22 +154,30 @@ func (d *Document) template(path string) string {
 
 func (d *Document) findTemplate(path string) string {
 	best, fewest := "", 0
-	given := strings.Split(path, "/")
 	for candidate := range d.Paths {
-		wanted := strings.Split(candidate, "/")
-		parameters := strings.Count(candidate, "{") + 1
-		isRest := strings.HasSuffix(candidate, "/models/{id}")
-		if len(wanted) != len(given) && !(isRest && len(given) > len(wanted)) || best != "" && parameters >= fewest {
-			continue
+		parameters := 2 * strings.Count(candidate, "{")
+		if strings.Contains(candidate, "}:") {
+			parameters-- // with a verb it goes before the same without one
 		}
-		if matches(wanted, given) {
+		if matches(candidate, path) && (best == "" || parameters < fewest) {
 			best, fewest = candidate, parameters
 		}
 	}
 	return best
 }
 
-func matches(wanted, given []string) bool {
+// matches reports whether a path is an instance of a template. The name of a model, which
+// ends it, may have slashes, and a verb may stand behind it.
+func matches(template, path string) bool {
+	if before, verb, has := strings.Cut(template, "}:"); has {
+		name, found := strings.CutSuffix(path, ":"+verb)
+		return found && matches(before+"}", name)
+	}
+	wanted, given := strings.Split(template, "/"), strings.Split(path, "/")
+	hasModel := strings.HasSuffix(template, "/models/{id}") || strings.HasSuffix(template, "/models/{model}")
+	if len(wanted) != len(given) && !(hasModel && len(given) > len(wanted)) {
+		return false
+	}
 	for i, segment := range wanted {
 		if segment != given[i] && !strings.HasPrefix(segment, "{") {
 			return false

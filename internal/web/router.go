@@ -21,7 +21,9 @@ type Router struct {
 	literal map[string][]methodHandler
 	// named has what stands before the names in patterns such as
 	// "/v1/models/{id...}", once for each.
-	named       []string
+	named []string
+	// verbs has the verbs of patterns whose names are followed by one.
+	verbs       map[string]map[string]http.HandlerFunc
 	notFound    func(w http.ResponseWriter, r *http.Request)
 	wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)
 }
@@ -34,19 +36,54 @@ type methodHandler struct {
 
 // NewRouter returns a Router without routes.
 func NewRouter(notFound func(w http.ResponseWriter, r *http.Request), wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)) *Router {
-	router := &Router{mux: http.NewServeMux(), rest: http.NewServeMux(), literal: make(map[string][]methodHandler), notFound: notFound, wrongMethod: wrongMethod}
+	router := &Router{mux: http.NewServeMux(), rest: http.NewServeMux(), literal: make(map[string][]methodHandler), verbs: make(map[string]map[string]http.HandlerFunc), notFound: notFound, wrongMethod: wrongMethod}
 	router.mux.HandleFunc("/", router.unrouted)
 	return router
 }
 
-// Handle adds a route, such as "GET /v1/models/{id...}".
+// Handle adds a route, such as "GET /v1/models/{id...}". A verb may stand behind a name, as
+// in "POST /v1beta/models/{model...}:countTokens".
 func (router *Router) Handle(pattern string, handler http.HandlerFunc) {
+	if at := strings.LastIndex(pattern, "...}:"); at >= 0 {
+		router.handleVerb(pattern[:at+len("...}")], pattern[at+len("...}:"):], handler)
+		return
+	}
 	if _, path, _ := strings.Cut(pattern, " "); strings.HasSuffix(path, "...}") {
 		if before, _, _ := strings.Cut(path, "{"); !slices.Contains(router.named, before) {
 			router.named = append(router.named, before)
 		}
 	}
 	router.mux.HandleFunc(pattern, router.exceptLiteral(pattern, withOwnValues(pattern, handler)))
+}
+
+// handleVerb adds a route whose name is followed by a verb.
+func (router *Router) handleVerb(pattern, verb string, handler http.HandlerFunc) {
+	if known := router.verbs[pattern]; known != nil {
+		known[verb] = handler
+		return
+	}
+	verbs := map[string]http.HandlerFunc{verb: handler}
+	router.verbs[pattern] = verbs
+	_, name, _ := strings.Cut(pattern, "{")
+	name = strings.TrimSuffix(name, "...}")
+	router.Handle(pattern, func(w http.ResponseWriter, r *http.Request) {
+		value, verb := cutVerb(r.PathValue(name))
+		if verbs[verb] == nil || value == "" {
+			router.unrouted(w, r)
+			return
+		}
+		r.SetPathValue(name, value)
+		verbs[verb](w, r)
+	})
+}
+
+// cutVerb returns the name and the verb behind it, which is empty if there is none.
+func cutVerb(text string) (name, verb string) {
+	at := strings.LastIndexByte(text, ':')
+	if at < 0 {
+		return text, ""
+	}
+	return text[:at], text[at+1:]
 }
 
 // withOwnValues makes the values of the parameters of a path texts of their own. As parts
@@ -103,11 +140,16 @@ func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r, isNamed := router.clean(r)
 	// Most requests have a path without parameters, whose handler mux would find as
 	// well, but later.
-	for _, known := range router.literal[r.URL.Path] {
+	own := router.literal[r.URL.Path]
+	for _, known := range own {
 		if known.method == r.Method && r.URL.RawPath == "" {
 			known.handler(w, r)
 			return
 		}
+	}
+	if own != nil && r.Method != http.MethodHead { // which mux answers as GET
+		router.unrouted(w, r) // mux would send "POST /models" on to "POST /models/{name...}"
+		return
 	}
 	if !isNamed && hasDotSegment(r.URL.Path) {
 		router.notFound(w, r) // a cleaned path would not be the one that was checked
@@ -208,6 +250,11 @@ func (router *Router) methods(r *http.Request) []string {
 		probe.Method = method
 		_, pattern := router.mux.Handler(&probe)
 		_, rest := router.rest.Handler(&probe)
+		if verbs := router.verbs[pattern]; verbs != nil {
+			if name, verb := cutVerb(r.URL.Path); verbs[verb] == nil || strings.HasSuffix(name, "/") {
+				continue
+			}
+		}
 		isMeant := pattern != "/" && pattern != "" && !(hasParameter(pattern) && router.literal[r.URL.Path] != nil)
 		if isMeant || rest != "" {
 			methods = append(methods, method)
