@@ -78,6 +78,7 @@ var packageOrder = []string{
 	"internal/dialect/rerank",
 	"internal/dialect/messages",
 	"internal/dialect/compaction",
+	"internal/dialect/genai",
 	"internal/dialect/kinds",
 	"internal/fleet",
 	"internal/fleet/redisfleet",

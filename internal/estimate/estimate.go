@@ -312,7 +312,7 @@ func memberLength(m jsonscan.Value) int {
 		"reasoning", "reasoning_effort", "thinking", "verbosity", "modalities", "audio", "logit_bias", "include", "truncation",
 		"previous_response_id", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
 		"encoding_format", "task_type", "voice", "stream_format", "size", "quality", "style", "background", "options",
-		"generationConfig", "generation_config", "keep_alive":
+		"generationConfig", "generation_config", "keep_alive", "toolConfig", "tool_config", "safetySettings", "safety_settings", "labels":
 		return 0
 	}
 	return textLength(m.Raw(), false)
@@ -354,7 +354,7 @@ func lengthOf(name string, text []byte) int {
 		if len(text) <= longestKind {
 			return 0
 		}
-	case name == "signature":
+	case name == "signature", name == "thoughtSignature":
 		if isEncoded(text) {
 			return 0
 		}

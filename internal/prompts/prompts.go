@@ -50,6 +50,11 @@ func Read(req *schema.Request, into *fleet.Prompt, recalled ...[]byte) (tokens f
 				r.content(v)
 			}
 		}
+	case schema.DoorGemini, schema.DoorGeminiCount:
+		root := req.Body.Root()
+		r.tools(root.Get("tools"))
+		r.system(root.Get("systemInstruction"))
+		r.messages(root.Get("contents"))
 	case schema.DoorMessages, schema.DoorCountTokens:
 		root := req.Body.Root()
 		r.tools(root.Get("tools"))
@@ -83,7 +88,7 @@ func ReadBegun(door schema.Door, text []byte, into *fleet.Prompt) (tokens float6
 func hasPrompt(door schema.Door) bool {
 	switch door {
 	case schema.DoorChat, schema.DoorMessages, schema.DoorCountTokens, schema.DoorResponses, schema.DoorInputTokens, schema.DoorCompact,
-		schema.DoorCompletions, schema.DoorOllamaChat, schema.DoorOllamaGenerate:
+		schema.DoorCompletions, schema.DoorOllamaChat, schema.DoorOllamaGenerate, schema.DoorGemini, schema.DoorGeminiCount:
 		return true
 	}
 	return false

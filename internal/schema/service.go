@@ -123,15 +123,20 @@ const (
 	DoorOllamaEmbeddings
 	DoorInputTokens
 	DoorCompact
+	DoorGemini
+	DoorGeminiCount
+	DoorGeminiEmbed
+	DoorGeminiBatchEmbed
 
 	// DoorCount sizes arrays that are indexed by Door.
-	DoorCount = int(DoorCompact) + 1
+	DoorCount = int(DoorGeminiBatchEmbed) + 1
 )
 
 var doorNames = [DoorCount]string{
 	"chat", "embeddings", "rerank", "speech", "transcriptions", "images", "image_edits",
 	"messages", "responses", "completions", "moderations", "translations", "count_tokens",
 	"ollama_chat", "ollama_generate", "ollama_embed", "ollama_embeddings", "input_tokens", "compact",
+	"gemini", "gemini_count_tokens", "gemini_embed", "gemini_batch_embed",
 }
 
 // doorServices are the service types of the doors: how their requests are routed,
@@ -139,6 +144,7 @@ var doorNames = [DoorCount]string{
 var doorServices = [DoorCount]ServiceType{
 	Chat, Embedding, Rerank, TTS, STT, ImgGen, ImgEdit, Chat, Chat, Chat, Chat, STT, Chat,
 	Chat, Chat, Embedding, Embedding, Chat, Chat,
+	Chat, Chat, Embedding, Embedding,
 }
 
 // Doors returns every door in its listing order.
@@ -174,7 +180,8 @@ func ParseDoor(name string) (Door, error) {
 // translated, or the gateway answers them itself.
 func (d Door) IsTranslated() bool {
 	switch d {
-	case DoorMessages, DoorResponses, DoorCountTokens, DoorInputTokens, DoorCompact, DoorOllamaChat, DoorOllamaGenerate, DoorOllamaEmbed, DoorOllamaEmbeddings:
+	case DoorMessages, DoorResponses, DoorCountTokens, DoorInputTokens, DoorCompact, DoorOllamaChat, DoorOllamaGenerate, DoorOllamaEmbed, DoorOllamaEmbeddings,
+		DoorGemini, DoorGeminiCount, DoorGeminiEmbed, DoorGeminiBatchEmbed:
 		return true
 	}
 	return false

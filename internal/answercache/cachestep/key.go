@@ -17,8 +17,11 @@ import (
 // request can tell.
 func isDeterministic(r *proxy.Request) bool {
 	switch r.Asks.Door {
-	case schema.DoorEmbeddings, schema.DoorRerank, schema.DoorOllamaEmbed, schema.DoorOllamaEmbeddings:
+	case schema.DoorEmbeddings, schema.DoorRerank, schema.DoorOllamaEmbed, schema.DoorOllamaEmbeddings,
+		schema.DoorGeminiEmbed, schema.DoorGeminiBatchEmbed:
 		return true
+	case schema.DoorGemini:
+		return isZero(r.Asks.Body.Root().Get("generationConfig").Get("temperature"))
 	case schema.DoorOllamaChat, schema.DoorOllamaGenerate:
 		return isZero(r.Asks.Body.Root().Get("options").Get("temperature"))
 	case schema.DoorChat, schema.DoorCompletions, schema.DoorMessages, schema.DoorResponses:
@@ -62,6 +65,13 @@ func (c *Cache) keyOf(r *proxy.Request) (key answercache.Key) {
 	} else {
 		w.head('k', len(r.Caller.KeyID))
 		w.buf = append(w.buf, r.Caller.KeyID...)
+	}
+	if r.Asks.PathModel != "" { // under which the answer names the model
+		w.head('p', len(r.Asks.PathModel))
+		w.buf = append(w.buf, r.Asks.PathModel...)
+	}
+	if r.Asks.Stream && r.Asks.Door == schema.DoorGemini {
+		w.head('s', 0) // which the body does not say
 	}
 	w.head(byte(r.Asks.Door), len(r.Model))
 	w.buf = append(w.buf, r.Model...)

@@ -19,7 +19,7 @@ var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Continues: diale
 // callChat translates the request. The model and whether the answer streams are in
 // the address, everything else is in the body.
 func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	model := modelOf(req, to)
+	model := ModelOf(req, to)
 	body, err := writeBody(req, model)
 	if err != nil {
 		return err
@@ -28,20 +28,20 @@ func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if req.Stream {
 		accept = "text/event-stream"
 	}
-	to.Begin(call, pathOf(to.Path, model, req.Stream), "application/json", accept)
+	to.Begin(call, PathOf(to.Path, model, req.Stream), "application/json", accept)
 	call.Body = append(call.Body[:0], body)
 	return nil
 }
 
-// modelOf returns the backend's name for the model, without the word that
+// ModelOf returns the backend's name for the model, without the word that
 // the backend's own lists put before it.
-func modelOf(req *schema.Request, to *dialect.Target) string {
+func ModelOf(req *schema.Request, to *dialect.Target) string {
 	return strings.TrimPrefix(to.ModelFor(req), "models/")
 }
 
-// pathOf fills the model into a path and chooses the method that streams or
+// PathOf fills the model into a path and chooses the method that streams or
 // the one that does not. Without alt=sse a stream would be one JSON array.
-func pathOf(path, model string, stream bool) string {
+func PathOf(path, model string, stream bool) string {
 	if tuned, ok := strings.CutPrefix(model, "tunedModels/"); ok {
 		path = strings.Replace(path, "models/{model}", "tunedModels/{model}", 1)
 		model = tuned

@@ -121,6 +121,13 @@ func beginToken(w *jsonwrite.Writer, token jsonscan.Value) {
 // totals.
 type tokenCounts struct{ chat.Usage }
 
+// ReadUsage reads a report of tokens.
+func ReadUsage(v jsonscan.Value) chat.Usage {
+	var u tokenCounts
+	u.read(v)
+	return u.Usage
+}
+
 func (u *tokenCounts) read(v jsonscan.Value) {
 	if v.Kind() != jsonscan.Object || v.Empty() {
 		return

@@ -18,7 +18,7 @@ func callEmbedding(req *schema.Request, to *dialect.Target, call *wire.Call) err
 	if err := req.ReserveTranslation(); err != nil {
 		return err
 	}
-	model := modelOf(req, to)
+	model := ModelOf(req, to)
 	var shared jsonwrite.Members
 	shared.Add("model", jsonwrite.AppendText(nil, "models/"+model))
 	shared.AddField("outputDimensionality", req.Field("dimensions"))
@@ -37,7 +37,7 @@ func callEmbedding(req *schema.Request, to *dialect.Target, call *wire.Call) err
 	if err != nil {
 		return err
 	}
-	to.Begin(call, pathOf(to.Path, model, false), "application/json", "application/json")
+	to.Begin(call, PathOf(to.Path, model, false), "application/json", "application/json")
 	body.Close("]}")
 	call.Body = append(call.Body[:0], body.Out)
 	return nil

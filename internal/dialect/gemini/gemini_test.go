@@ -38,7 +38,7 @@ func TestGeminiPath(t *testing.T) {
 		{"/x:streamGenerateContent?alt=sse", "m", true, "/x:streamGenerateContent?alt=sse"},
 		{"/x:streamGenerateContent", "m", false, "/x:generateContent"},
 	} {
-		if got := pathOf(test.path, test.model, test.stream); got != test.want {
+		if got := PathOf(test.path, test.model, test.stream); got != test.want {
 			t.Errorf("path %s, want %s", got, test.want)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -29,7 +30,7 @@ import (
 // documentation or recorded from a real server. It begins with settings, one
 // "name: value" a line (kind, service, base-url, path, api-version, api-key, upstream-model,
 // header.NAME; door where it is not that of the service type, with client-header.NAME
-// and query; status when it is not 200, line-ends when they are crlf or cr),
+// query and path-model; status when it is not 200, line-ends when they are crlf or cr),
 // then has sections:
 //
 //	-- request --   the unified request (for forms: name=value lines, @ for a file), or
@@ -140,6 +141,9 @@ var doorsUnderTest = map[string]struct {
 	"ollama-raw":        {ollama.ReadGenerate, ollama.GenerateClient(rawGenerate())},
 	"ollama-embed":      {ollama.ReadEmbed, ollama.EmbedClient},
 	"ollama-embeddings": {ollama.ReadEmbeddings, ollama.EmbedClient},
+	"gemini":            {genai.ReadRequest, genai.ClientFor(new(schema.Request))},
+	"gemini-stream":     {genai.ReadStreamRequest, genai.ClientFor(new(schema.Request))},
+	"gemini-batch":      {genai.ReadBatchEmbed, genai.EmbedClient},
 }
 
 // rawGenerate is a request for a text around which there is no template.
@@ -153,7 +157,7 @@ func rawGenerate() *schema.Request {
 func (g golden) doorRequest(t *testing.T) (*schema.Request, *dialect.Client) {
 	t.Helper()
 	door := doorsUnderTest[g.settings["door"]]
-	req := &schema.Request{Header: http.Header{}, Query: g.settings["query"]}
+	req := &schema.Request{Header: http.Header{}, Query: g.settings["query"], PathModel: g.settings["path-model"]}
 	for name, value := range g.settings {
 		if header, ok := strings.CutPrefix(name, "client-header."); ok {
 			req.Header.Set(header, value)
@@ -433,6 +437,10 @@ func (u *unframed) Next() ([]byte, error) {
 		line := u.after[0]
 		u.after = u.after[1:]
 		return []byte(line), nil
+	}
+	if data, isBare := strings.CutPrefix(u.after[0], "data: "); isBare { // as Gemini's events are
+		u.after = u.after[1:]
+		return []byte(strings.TrimSuffix(data, "\n\n")), nil
 	}
 	head, data, ok := strings.Cut(u.after[0], "\ndata: ")
 	u.after = u.after[1:]

@@ -7,6 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic"
 	"github.com/patchbay-ai/patchbay/internal/dialect/compaction"
 	"github.com/patchbay-ai/patchbay/internal/dialect/gemini"
+	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/dialect/openai"
@@ -121,6 +122,7 @@ var table = []*dialect.Kind{
 			schema.DoorTranslations: translationRoute,
 			schema.DoorCountTokens:  {Path: "/tokenize", Adapter: messages.Tokenize},
 			schema.DoorInputTokens:  {Path: "/tokenize", Adapter: compaction.Tokenize},
+			schema.DoorGeminiCount:  {Path: "/tokenize", Adapter: genai.Tokenize},
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
@@ -340,8 +342,12 @@ var table = []*dialect.Kind{
 		KeyHeader: "x-goog-api-key",
 		Tokens:    []string{"ya29."},
 		Native: map[schema.Door]dialect.Route{
-			schema.DoorCountTokens: {Path: "/v1beta/models/{model}:countTokens", Adapter: geminiCount},
-			schema.DoorInputTokens: {Path: "/v1beta/models/{model}:countTokens", Adapter: geminiInputTokens},
+			schema.DoorCountTokens:      {Path: "/v1beta/models/{model}:countTokens", Adapter: geminiCount},
+			schema.DoorInputTokens:      {Path: "/v1beta/models/{model}:countTokens", Adapter: geminiInputTokens},
+			schema.DoorGemini:           {Path: "/v1beta/models/{model}:generateContent", Adapter: genai.Pass},
+			schema.DoorGeminiCount:      {Path: "/v1beta/models/{model}:countTokens", Adapter: genai.PassCount},
+			schema.DoorGeminiEmbed:      {Path: "/v1beta/models/{model}:embedContent", Adapter: genai.PassEmbedding},
+			schema.DoorGeminiBatchEmbed: {Path: "/v1beta/models/{model}:batchEmbedContents", Adapter: genai.PassEmbedding},
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      {Path: "/v1beta/models/{model}:generateContent", Adapter: gemini.Chat},

@@ -1,0 +1,66 @@
+package genai
+
+import (
+	"net/http"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// ErrorBody is the body of an error, in the shape of Google's APIs.
+type ErrorBody struct {
+	Error ErrorValue `json:"error"`
+}
+
+// ErrorValue says what is wrong.
+type ErrorValue struct {
+	Code    int         `json:"code"`
+	Message string      `json:"message"`
+	Status  string      `json:"status"`
+	Details []ErrorInfo `json:"details"`
+}
+
+// ErrorInfo has the code of the unified API as the reason.
+type ErrorInfo struct {
+	Type   string `json:"@type" const:"type.googleapis.com/google.rpc.ErrorInfo"`
+	Reason string `json:"reason"`
+	Domain string `json:"domain" const:"patchbay"`
+}
+
+// Error writes the body of an error.
+func Error(known *schema.Error, _ string) []byte {
+	status := known.HTTPStatus()
+	var w jsonwrite.Writer
+	w.Open(`{"error":{"code":`)
+	w.Int(int64(status))
+	w.Name("message")
+	w.Text([]byte(known.Message))
+	w.Name("status")
+	w.Plain(statusName(status))
+	w.Open(`"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":`)
+	w.Text([]byte(known.Code))
+	w.Close(`,"domain":"patchbay"}]}}`)
+	return w.Out
+}
+
+// statusName returns the name that Google's APIs have for a status of HTTP.
+func statusName(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "UNAUTHENTICATED"
+	case http.StatusForbidden:
+		return "PERMISSION_DENIED"
+	case http.StatusNotFound:
+		return "NOT_FOUND"
+	case http.StatusTooManyRequests:
+		return "RESOURCE_EXHAUSTED"
+	case http.StatusServiceUnavailable, http.StatusBadGateway:
+		return "UNAVAILABLE"
+	case http.StatusGatewayTimeout:
+		return "DEADLINE_EXCEEDED"
+	}
+	if status < http.StatusInternalServerError {
+		return "INVALID_ARGUMENT"
+	}
+	return "INTERNAL"
+}

@@ -1,0 +1,237 @@
+package genai
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/gemini"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Pass passes requests to backends that speak the API themselves, and their answers to the
+// client. Only the name of the model is changed.
+var Pass = &dialect.Adapter{
+	Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass, Decode: gemini.Chat.Decode, DecodeStream: gemini.Chat.DecodeStream,
+}
+
+// PassCount and PassEmbedding do the same for counts of tokens and for embeddings.
+var (
+	PassCount     = &dialect.Adapter{Call: callPass, Reply: replyCount}
+	PassEmbedding = &dialect.Adapter{Call: callPass, Reply: replyPassEmbedding}
+)
+
+// callPass passes the client's body on. A stream is asked for as events, whatever the form
+// is in which the client gets it. Nothing of the client's query is passed on.
+func callPass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	accept := "application/json"
+	if req.Stream {
+		accept = "text/event-stream"
+	}
+	model := gemini.ModelOf(req, to)
+	to.Begin(call, gemini.PathOf(to.Path, model, req.Stream), "application/json", accept)
+	call.Edits = renamed(call.Edits[:0], req.Body.Root(), jsonwrite.AppendText(nil, "models/"+model))
+	call.Body = req.Body.Splice(call.Body[:0], call.Edits)
+	return nil
+}
+
+// renamed gives the members of a body that name the model the backend's name.
+func renamed(edits []jsonscan.Edit, root jsonscan.Value, name []byte) []jsonscan.Edit {
+	named := func(v jsonscan.Value) {
+		if model := v.Get("model"); model.Given() {
+			edits = append(edits, model.Replace(name))
+		}
+	}
+	named(root)
+	named(member(root, "generateContentRequest", "generate_content_request"))
+	for r := root.Get("requests").First(); r.Kind() != jsonscan.Absent; r = r.Next() {
+		named(r)
+	}
+	return edits
+}
+
+// replyPass passes an answer on under the model name that the client used.
+func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	if !root.Get("candidates").Given() && !root.Get("promptFeedback").Given() {
+		return fmt.Errorf("%w: no candidates", dialect.ErrInvalid)
+	}
+	reply.Usage = gemini.ReadUsage(root.Get("usageMetadata")).Tokens
+	reply.Edits = renameVersion(reply.Edits[:0], root, req.ModelJSON())
+	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	return nil
+}
+
+func renameVersion(edits []jsonscan.Edit, root jsonscan.Value, name []byte) []jsonscan.Edit {
+	if version := root.Get("modelVersion"); version.Given() && !bytes.Equal(version.Raw(), name) {
+		return append(edits, version.Replace(name))
+	}
+	return edits
+}
+
+// replyCount passes a count on.
+func replyCount(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	if n, ok := dialect.TokenCount(root.Get("totalTokens")); !ok || n == 0 && !root.Get("totalTokens").Given() {
+		return fmt.Errorf("%w: no count", dialect.ErrInvalid)
+	}
+	reply.Segments = append(reply.Segments[:0], answer.Body)
+	return nil
+}
+
+// replyPassEmbedding passes vectors on.
+func replyPassEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	name := "embedding"
+	if req.Door == schema.DoorGeminiBatchEmbed {
+		name = "embeddings"
+	}
+	if !root.Get(name).Given() {
+		return fmt.Errorf("%w: no embeddings", dialect.ErrInvalid)
+	}
+	reply.Usage = gemini.ReadUsage(root.Get("usageMetadata")).Tokens
+	reply.Segments = append(reply.Segments[:0], answer.Body)
+	return nil
+}
+
+// splitPass makes a stream of an answer that was given whole although a stream was asked
+// for.
+func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, error) {
+	if !req.Stream {
+		return nil, nil
+	}
+	var doc jsonscan.Document
+	var answer chat.Answer
+	if err := gemini.Chat.Decode(req, slices.Concat(reply.Segments...), &doc, &answer); err != nil {
+		return nil, err
+	}
+	deltas, err := dialect.SplitAnswer(&answer)
+	if err != nil {
+		return nil, err
+	}
+	return streamEvents(req, deltas), nil
+}
+
+// eventsPass passes the events of a stream on.
+func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
+	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, wishes: readWishes(req)}
+	return e.stream(e, func() bool { return e.isComplete() })
+}
+
+// passedEvents passes events on. It reads from them what the gateway must know.
+type passedEvents struct {
+	dialect.EventReader
+	wishes
+	usage    chat.Usage
+	out      []byte
+	edits    []jsonscan.Edit
+	segments [][]byte
+	begun    bool
+	complete bool
+	onward   *clientEvents // writes what another backend goes on with; nil while none does
+
+	hasContent bool
+}
+
+// Usage returns what was reported last.
+func (e *passedEvents) Usage() schema.Usage {
+	if e.onward != nil {
+		return e.onward.Usage()
+	}
+	return e.usage.Tokens
+}
+
+// HasContent reports whether an event had content.
+func (e *passedEvents) HasContent() bool {
+	return e.hasContent || e.onward != nil && e.onward.hasContent
+}
+
+func (e *passedEvents) isComplete() bool {
+	return e.complete || e.onward != nil && e.onward.complete
+}
+
+// CanResume implements dialect.Resumer.
+func (e *passedEvents) CanResume() bool { return e.begun && !e.isComplete() }
+
+// Resume implements dialect.Resumer.
+func (e *passedEvents) Resume(_ *schema.Request, from dialect.Deltas) {
+	e.onward = &clientEvents{from: from, answerWriter: answerWriter{wishes: e.wishes}}
+}
+
+// Next returns the next event.
+func (e *passedEvents) Next() ([]byte, error) {
+	if e.onward != nil {
+		return e.onward.Next()
+	}
+	if e.complete {
+		return nil, io.EOF
+	}
+	e.out = dialect.Reuse(e.out)
+	err := e.EventReader.Next(e.take)
+	if errors.Is(err, io.EOF) && e.isArray {
+		e.complete = true
+		return e.framing.end(e.out), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.begun = true
+	return e.out, nil
+}
+
+// take reads one event and makes it what is sent.
+func (e *passedEvents) take(event dialect.Event) (bool, error) {
+	if dialect.IsDone(event.Data) { // the dialect has none, but proxies add it
+		return false, nil
+	}
+	if err := event.Failure(); err != nil {
+		return false, err
+	}
+	e.Doc.AllowDuplicateKeys = true
+	if err := e.Doc.Parse(event.Data); err != nil {
+		return false, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	root := e.Doc.Root()
+	if err := dialect.FailureIn(root); err != nil {
+		return false, err
+	}
+	if usage := gemini.ReadUsage(root.Get("usageMetadata")); usage.Known {
+		e.usage = usage
+	}
+	e.Finished = e.Finished || root.Get("promptFeedback").Get("blockReason").Given()
+	for c := root.Get("candidates").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		e.Finished = e.Finished || dialect.IsFinishReason(c.Get("finishReason"))
+		e.hasContent = e.hasContent || hasContent(c.Get("content").Raw())
+	}
+	e.edits = renameVersion(e.edits[:0], root, e.model)
+	e.segments = e.Doc.Splice(e.segments[:0], e.edits)
+	e.out = e.append(e.out, e.segments...)
+	clear(e.segments)
+	return true, nil
+}
+
+// hasContent reports whether a content has something that the model made.
+func hasContent(content []byte) bool {
+	for _, name := range [...]string{`"text"`, `"functionCall"`, `"inlineData"`, `"executableCode"`} {
+		if bytes.Contains(content, []byte(name)) {
+			return true
+		}
+	}
+	return false
+}

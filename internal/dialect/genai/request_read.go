@@ -1,0 +1,328 @@
+// Package genai speaks Google's Gemini API towards clients: it reads their requests,
+// translates answers back, and passes both through to backends that speak the same API.
+package genai
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// fieldNames are the names of the fields of a request that are read here. The API takes
+// each with underscores as well.
+var fieldNames = jsonscan.NewNames("model", "contents", "systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config",
+	"generationConfig", "generation_config", "safetySettings", "safety_settings", "cachedContent", "cached_content", "labels")
+
+// ReadRequest reads a request of generateContent. It checks what the gateway itself uses; a
+// backend of this dialect gets the body as it came.
+func ReadRequest(req *schema.Request, body []byte) error {
+	if err := parse(req, schema.DoorGemini, body, fieldNames); err != nil {
+		return err
+	}
+	req.Decode = readChat
+	switch contents := req.Body.Root().Get("contents"); {
+	case !contents.Given():
+		return schema.MissingParameter("contents")
+	case contents.Kind() != jsonscan.Array && contents.Kind() != jsonscan.Object:
+		return schema.InvalidValue("contents", "'contents' must be an array.")
+	case contents.Empty():
+		return schema.InvalidValue("contents", "'contents' must have at least one content.")
+	}
+	return nil
+}
+
+// ReadStreamRequest reads a request of streamGenerateContent.
+func ReadStreamRequest(req *schema.Request, body []byte) error {
+	req.Stream, req.IncludeUsage = true, true
+	return ReadRequest(req, body)
+}
+
+// parse checks what all requests have in common. The model stands in the path, and where a
+// request is only looked at, in the body.
+func parse(req *schema.Request, door schema.Door, body []byte, names *jsonscan.Names) error {
+	req.PathModel = strings.TrimPrefix(req.PathModel, "models/")
+	return req.ParseBody(door, body, names)
+}
+
+// member returns a member under its usual name, or the one with underscores.
+func member(v jsonscan.Value, name, other string) jsonscan.Value {
+	if m := v.Get(name); m.Given() {
+		return m
+	}
+	return v.Get(other)
+}
+
+// reader reads a request.
+type reader struct {
+	chat.Request
+	root jsonscan.Value
+	room chat.Room
+
+	parts jsonscan.Document // of the content at hand
+	deep  jsonscan.Document // other values that lie deeper than the request records
+
+	open  []chat.ToolCall // the calls of the last answer that have no result yet
+	calls int             // so far
+}
+
+// readChat reads what a request asks for. Hints that only a backend of this dialect
+// understands, such as settings of safety, are left out. What changes the answer and has no
+// equal is an error.
+func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
+	return readFrom(req.Body.Root(), room)
+}
+
+func readFrom(root jsonscan.Value, room chat.Room) (*chat.Request, error) {
+	r := &reader{root: root, room: room}
+	r.parts.Deep, r.deep.Deep = true, true
+	for _, step := range []func() *schema.Error{r.refuse, r.readSystem, r.readContents, r.readTools, r.readToolConfig, r.readConfig} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+		if r.room.Err != nil {
+			return nil, r.room.Err
+		}
+	}
+	return &r.Request, nil
+}
+
+// refuse returns an error for what only a backend of this dialect can obey.
+func (r *reader) refuse() *schema.Error {
+	if cached := member(r.root, "cachedContent", "cached_content"); cached.Given() && len(chat.TextOf(cached)) > 0 {
+		return schema.InvalidValue("cachedContent", "'cachedContent' is not supported by the backend of this model.")
+	}
+	return nil
+}
+
+// readSystem reads the instructions that stand above the conversation.
+func (r *reader) readSystem() *schema.Error {
+	system := member(r.root, "systemInstruction", "system_instruction")
+	if !system.Given() {
+		return nil
+	}
+	text := chat.TextOf(system)
+	for p := dialect.Rescan(&r.parts, system).Get("parts").First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+		text = chat.JoinApart(text, chat.TextOf(p.Get("text")))
+	}
+	if len(text) > 0 {
+		r.Messages = append(r.Messages, chat.Message{Role: chat.System, Content: chat.Content{Text: text}})
+	}
+	return nil
+}
+
+// readContents reads the conversation.
+func (r *reader) readContents() *schema.Error {
+	list := r.root.Get("contents")
+	if list.Kind() == jsonscan.Object {
+		if err := r.content(list); err != nil {
+			return err.Within("contents")
+		}
+		return nil
+	}
+	r.Messages = chat.Grow(&r.room, r.Messages, list)
+	i := 0
+	for c := list.First(); c.Kind() != jsonscan.Absent && r.room.Err == nil; c = c.Next() {
+		if err := r.content(c); err != nil {
+			return err.Within("contents[" + strconv.Itoa(i) + "]")
+		}
+		i++
+	}
+	if len(r.Messages) == 0 && r.room.Err == nil {
+		return schema.InvalidValue("contents", "'contents' must say something.")
+	}
+	return nil
+}
+
+// content reads one turn; the error names fields relative to it.
+func (r *reader) content(c jsonscan.Value) *schema.Error {
+	if c.Kind() != jsonscan.Object {
+		return schema.InvalidValue("parts", "must be an array: a content is an object with a role and parts.")
+	}
+	parts := c.Get("parts")
+	if parts.Kind() != jsonscan.Array && parts.Kind() != jsonscan.Object {
+		return schema.InvalidValue("parts", "must be an array of parts.")
+	}
+	parts = dialect.Rescan(&r.parts, parts)
+	first := parts
+	if parts.Kind() == jsonscan.Array {
+		first = parts.First()
+	}
+	switch role := string(c.Get("role").Text()); role {
+	case "", "user", "function", "tool":
+		return r.userTurn(first)
+	case "model":
+		return r.modelTurn(first)
+	default:
+		return schema.InvalidValue("role", "must be user or model.")
+	}
+}
+
+// userTurn reads what the user said, and the results of calls.
+func (r *reader) userTurn(first jsonscan.Value) *schema.Error {
+	var said []chat.Part
+	i := 0
+	for p := first; p.Kind() != jsonscan.Absent && r.room.Err == nil; p = p.Next() {
+		if result := member(p, "functionResponse", "function_response"); result.Given() {
+			r.result(result)
+		} else if part, err := readPart(p); err != nil {
+			return err.Inside("parts[" + strconv.Itoa(i) + "]")
+		} else if part.Type != "" {
+			said = append(said, part)
+		}
+		i++
+	}
+	switch {
+	case len(said) == 0:
+	case len(said) == 1 && said[0].Type == chat.TextPart:
+		r.Messages = append(r.Messages, chat.Message{Role: chat.User, Content: chat.Content{Text: said[0].Text}})
+	default:
+		r.Messages = append(r.Messages, chat.Message{Role: chat.User, Content: chat.Content{Parts: said}})
+	}
+	return nil
+}
+
+// readPart reads a part that is no call and no result. Its type is empty if it says nothing.
+func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
+	if p.Kind() == jsonscan.String { // as the API takes it, too
+		return chat.NewText(chat.TextOf(p)), nil
+	}
+	if data := member(p, "inlineData", "inline_data"); data.Given() {
+		kind, content := string(member(data, "mimeType", "mime_type").Text()), chat.TextOf(data.Get("data"))
+		part.Type = mediaPart(kind)
+		if kind == "" || len(content) == 0 {
+			return part, schema.InvalidValue("inlineData", "must have a mimeType and data.")
+		}
+		part.SetData(kind, content)
+		if part.Type == chat.FilePart {
+			part.Name = chat.Text("document")
+		}
+		return part, nil
+	}
+	if file := member(p, "fileData", "file_data"); file.Given() {
+		kind, address := string(member(file, "mimeType", "mime_type").Text()), chat.TextOf(member(file, "fileUri", "file_uri"))
+		if len(address) == 0 || mediaPart(kind) != chat.ImagePart {
+			return part, schema.InvalidValue("fileData", "must be an image with an address: the backend of this model takes no other files by their addresses.")
+		}
+		part.Type = chat.ImagePart
+		part.SetSource(address)
+		return part, nil
+	}
+	if text := p.Get("text"); text.Kind() == jsonscan.String {
+		return chat.NewText(chat.TextOf(text)), nil
+	}
+	for m := p.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		switch string(m.Key()) {
+		case "executableCode", "executable_code", "codeExecutionResult", "code_execution_result":
+			return part, schema.InvalidValue("", "has code that the provider ran, which the backend of this model cannot read.")
+		}
+	}
+	return part, nil
+}
+
+// mediaPart returns the type of a part of a media type.
+func mediaPart(kind string) string {
+	switch {
+	case strings.HasPrefix(kind, "image/"):
+		return chat.ImagePart
+	case strings.HasPrefix(kind, "video/"):
+		return chat.VideoPart
+	case strings.HasPrefix(kind, "audio/"):
+		return chat.SoundPart
+	}
+	return chat.FilePart
+}
+
+// result reads what a function returned.
+func (r *reader) result(v jsonscan.Value) {
+	said := chat.Message{Role: chat.ToolRole, Name: chat.TextOf(v.Get("name")), CallID: chat.TextOf(v.Get("id"))}
+	said.Text = resultText(v.Get("response"))
+	at := slices.IndexFunc(r.open, func(call chat.ToolCall) bool {
+		if len(said.CallID) > 0 {
+			return bytes.Equal(call.ID, said.CallID)
+		}
+		return bytes.Equal(call.Name, said.Name)
+	})
+	switch {
+	case at >= 0:
+		said.CallID = r.open[at].ID
+		r.open = slices.Delete(r.open, at, at+1)
+	case len(said.CallID) == 0:
+		said.CallID = chat.Text("call_unknown")
+	}
+	r.Messages = append(r.Messages, said)
+}
+
+// resultText returns the text of a result. One that a client has wrapped, because results
+// are objects here, is unwrapped.
+func resultText(response jsonscan.Value) chat.Text {
+	if only := response.First(); only.Kind() == jsonscan.String && only.Next().Kind() == jsonscan.Absent {
+		switch string(only.Key()) {
+		case "result", "output", "error":
+			return chat.TextOf(only)
+		}
+	}
+	if !response.Given() {
+		return chat.Text{}
+	}
+	return chat.Escape(response.Raw())
+}
+
+// modelTurn reads what the model said, thought and called earlier.
+func (r *reader) modelTurn(first jsonscan.Value) *schema.Error {
+	r.open = r.open[:0]
+	said := chat.Message{Role: chat.Assistant}
+	i := 0
+	for p := first; p.Kind() != jsonscan.Absent && r.room.Err == nil; p = p.Next() {
+		signature := member(p, "thoughtSignature", "thought_signature")
+		text := chat.TextOf(p.Get("text"))
+		switch call := member(p, "functionCall", "function_call"); {
+		case call.Given():
+			if err := r.addCall(&said, call, signature); err != nil {
+				return err.Inside("parts[" + strconv.Itoa(i) + "]")
+			}
+		case p.Get("thought").Kind() == jsonscan.True:
+			said.Reasoning = chat.Join(said.Reasoning, text)
+		default:
+			said.Text = chat.Join(said.Text, text)
+			if len(chat.TextOf(signature)) > 0 {
+				said.Extra = signed(signature)
+			}
+		}
+		i++
+	}
+	if said.Text == nil && len(said.Calls) == 0 {
+		said.Text = chat.Text{}
+	}
+	r.Messages = append(r.Messages, said)
+	return nil
+}
+
+func (r *reader) addCall(m *chat.Message, v, signature jsonscan.Value) *schema.Error {
+	call := chat.ToolCall{ID: chat.TextOf(v.Get("id")), Name: chat.TextOf(v.Get("name")), Input: []byte("{}")}
+	if len(call.Name) == 0 {
+		return schema.InvalidValue("functionCall.name", "must be the name of a function.")
+	}
+	if len(call.ID) == 0 {
+		call.ID = strconv.AppendInt([]byte("call_gemini_"), int64(r.calls), 10)
+	}
+	if args := v.Get("args"); args.Kind() == jsonscan.Object {
+		call.Input = args.Raw()
+	}
+	if len(chat.TextOf(signature)) > 0 {
+		call.Extra = signed(signature)
+	}
+	r.calls++
+	m.Calls, r.open = append(m.Calls, call), append(r.open, call)
+	return nil
+}
+
+// signed returns a signature as the unified shape has it.
+func signed(signature jsonscan.Value) []byte {
+	return slices.Concat([]byte(`{"google":{"thought_signature":`), signature.Raw(), []byte("}}"))
+}

@@ -1,0 +1,168 @@
+package genai
+
+import (
+	"fmt"
+
+	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+var (
+	countNames = jsonscan.NewNames("model", "contents", "generateContentRequest", "generate_content_request", "systemInstruction", "tools", "generationConfig")
+	embedNames = jsonscan.NewNames("model", "content", "taskType", "task_type", "title", "outputDimensionality", "output_dimensionality")
+	batchNames = jsonscan.NewNames("model", "requests")
+)
+
+// ReadCountRequest reads a request of countTokens. Such requests are no use of a model.
+func ReadCountRequest(req *schema.Request, body []byte) error {
+	if err := parse(req, schema.DoorGeminiCount, body, countNames); err != nil {
+		return err
+	}
+	req.Uncounted = true
+	req.Decode = func(req *schema.Request, room chat.Room) (*chat.Request, error) {
+		root := req.Body.Root()
+		if inner := member(root, "generateContentRequest", "generate_content_request"); inner.Given() {
+			var doc jsonscan.Document
+			root = dialect.Rescan(&doc, inner)
+		}
+		return readFrom(root, room)
+	}
+	return nil
+}
+
+// CountBody returns the reply to a request for the number of tokens.
+func CountBody(n int64) []byte {
+	var w jsonwrite.Writer
+	w.Open(`{"totalTokens":`)
+	w.Int(n)
+	w.EndObject()
+	return w.Out
+}
+
+// Tokenize asks a backend that splits chats into tokens, as vLLM does.
+var Tokenize = &dialect.Adapter{Call: messages.Tokenize.Call, Reply: replyTokenize}
+
+func replyTokenize(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	n, ok := dialect.TokenCount(root.Get("count"))
+	if !ok || !root.Get("count").Given() {
+		return fmt.Errorf("%w: no count", dialect.ErrInvalid)
+	}
+	reply.Segments = append(reply.Segments[:0], CountBody(n))
+	return nil
+}
+
+// ReadEmbed reads a request of embedContent.
+func ReadEmbed(req *schema.Request, body []byte) error {
+	if err := parse(req, schema.DoorGeminiEmbed, body, embedNames); err != nil {
+		return err
+	}
+	if !req.Body.Root().Get("content").Given() {
+		return schema.MissingParameter("content")
+	}
+	return nil
+}
+
+// ReadBatchEmbed reads a request of batchEmbedContents.
+func ReadBatchEmbed(req *schema.Request, body []byte) error {
+	if err := parse(req, schema.DoorGeminiBatchEmbed, body, batchNames); err != nil {
+		return err
+	}
+	if requests := req.Body.Root().Get("requests"); requests.Kind() != jsonscan.Array || requests.Empty() {
+		return schema.InvalidValue("requests", "'requests' must be an array with at least one request.")
+	}
+	return nil
+}
+
+// EmbedClient turns requests for embeddings into those of the unified API.
+var EmbedClient = &dialect.Client{Turn: &dialect.Turn{Door: schema.DoorEmbeddings, Request: unifiedEmbedding, Reply: replyEmbedding}}
+
+// unifiedEmbedding makes the request of the unified API. What the vectors are for is a hint
+// that other backends do not take.
+func unifiedEmbedding(req *schema.Request) (*schema.Request, error) {
+	root := req.Body.Root()
+	doc := jsonscan.Document{Deep: true}
+	var size jsonscan.Value
+	var w jsonwrite.Writer
+	w.Object()
+	w.Member("model", req.ModelJSON())
+	w.Name("input")
+	w.Array()
+	add := func(one jsonscan.Value) *schema.Error {
+		text, err := textOf(one.Get("content"))
+		if err != nil {
+			return err
+		}
+		w.Escaped(text)
+		if wanted := member(one, "outputDimensionality", "output_dimensionality"); wanted.Given() {
+			size = wanted
+		}
+		return nil
+	}
+	if req.Door == schema.DoorGeminiEmbed {
+		if err := add(dialect.Rescan(&doc, root)); err != nil {
+			return nil, err
+		}
+	} else {
+		for one := dialect.Rescan(&doc, root.Get("requests")).First(); one.Kind() != jsonscan.Absent; one = one.Next() {
+			if err := add(one); err != nil {
+				return nil, err
+			}
+		}
+	}
+	w.EndArray()
+	w.Field("dimensions", size)
+	w.EndObject()
+	turned := new(schema.Request)
+	return turned, turned.ParseEmbedding(w.Out)
+}
+
+// textOf returns the text of a content that is to be embedded.
+func textOf(content jsonscan.Value) (text chat.Text, err *schema.Error) {
+	for p := content.Get("parts").First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+		piece := chat.TextOf(p.Get("text"))
+		if piece == nil {
+			return nil, schema.InvalidValue("content", "'content' must have texts only: the backend of this model embeds nothing else.")
+		}
+		text = chat.JoinApart(text, piece)
+	}
+	if len(text) == 0 {
+		return nil, schema.InvalidValue("content", "'content' must have a text.")
+	}
+	return text, nil
+}
+
+// replyEmbedding writes vectors.
+func replyEmbedding(req *schema.Request, answer []byte, reply *dialect.Reply) error {
+	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	if err := doc.Parse(answer); err != nil {
+		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	w := jsonwrite.Writer{Out: make([]byte, 0, len(answer)+256)}
+	value := func(item jsonscan.Value) {
+		w.Open(`{"values":`)
+		w.Raw(item.Get("embedding").Raw())
+		w.EndObject()
+	}
+	first := doc.Root().Get("data").First()
+	if req.Door == schema.DoorGeminiEmbed {
+		w.Open(`{"embedding":`)
+		value(first)
+	} else {
+		w.Open(`{"embeddings":[`)
+		for ; first.Kind() != jsonscan.Absent; first = first.Next() {
+			value(first)
+		}
+		w.EndArray()
+	}
+	w.EndObject()
+	reply.Segments = append(reply.Segments[:0], w.Out)
+	return nil
+}
