@@ -60,7 +60,7 @@ func (g *Guard) Identify(h http.Header, now time.Time) (*Grant, *schema.Error) {
 // Presents reports whether a request carries anything that could be an API key.
 func Presents(h http.Header) bool { return presented(h) != "" }
 
-// presented returns the credential of a request; clients put it in one of four places.
+// presented returns the credential of a request; clients put it in one of five places.
 func presented(h http.Header) string {
 	if scheme, token, ok := strings.Cut(h.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
 		return strings.TrimSpace(token)
@@ -72,7 +72,7 @@ func presented(h http.Header) string {
 func KeyIn(h http.Header) string {
 	// The last is where clients of JAiRouter have it. The names are written as headers
 	// have them, so that they need not be brought into that form for every request.
-	for _, name := range [...]string{"X-Api-Key", "Api-Key", "Jairouter_token"} {
+	for _, name := range [...]string{"X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Jairouter_token"} {
 		if keys := h[name]; len(keys) > 0 && keys[0] != "" {
 			return keys[0]
 		}

@@ -37,7 +37,7 @@ func TestWhatIsReservedComesFreeAndWhatIsUsedDoesNot(t *testing.T) {
 			if door == schema.DoorMessages {
 				want = "rate_limit_error"
 			}
-			hasType := strings.HasPrefix(request.path, "/ollama/") || gatewaytest.At(t, gatewaytest.DecodeObject(t, refused.Body), "error/type") == want
+			hasType := strings.HasPrefix(request.path, "/ollama/") || strings.HasPrefix(request.path, "/v1beta/") || gatewaytest.At(t, gatewaytest.DecodeObject(t, refused.Body), "error/type") == want
 			if refused.Status != http.StatusTooManyRequests || request.code(t, refused.Body) != code || !hasType {
 				t.Errorf("%s: %d %s", door, refused.Status, refused.Body)
 			}

@@ -59,6 +59,8 @@ func limitedDoors(t *testing.T) []limitedDoor {
 	}
 	rank, image, transcript := `{"results":[{"index":0,"relevance_score":0.5}]`, `{"created":1,"data":[{"url":"http://pictures.test/1.png"}]`, `{"text":"hi"`
 	ollamaLine := `{"model":"m","created_at":"2026-11-15T00:18:28Z","message":{"role":"assistant","content":"hi"},"done":true,"done_reason":"stop"`
+	contents := `"contents":[{"role":"user","parts":[{"text":"` + text100 + `"}]}]`
+	geminiAnswer := `{"candidates":[{"content":{"parts":[{"text":"hi"}],"role":"model"},"finishReason":"STOP","index":0}]`
 	same := func(n int64) cost { return cost{n, n} }
 	all := []limitedDoor{
 		{"chat", schema.DoorChat, "/v1/chat/completions", inJSON(`{"model":"m","max_tokens":50,` + user + `}`), with(usage), silent, same(154), same(105), 0},
@@ -94,9 +96,15 @@ func limitedDoors(t *testing.T) []limitedDoor {
 		{"ollama generate without a template", schema.DoorOllamaGenerate, "/ollama/api/generate", inJSON(`{"model":"m","raw":true,"options":{"num_predict":50},"prompt":"` + text100 + `"}`), with(usage), silent, same(150), same(101), 0},
 		{"ollama embed", schema.DoorOllamaEmbed, "/ollama/api/embed", inJSON(`{"model":"m","input":"` + text100 + `"}`), with(usage), silent, same(100), same(100), 0},
 		{"ollama embeddings", schema.DoorOllamaEmbeddings, "/ollama/api/embeddings", inJSON(`{"model":"m","prompt":"` + text100 + `"}`), with(usage), silent, same(100), same(100), 0},
+		{"gemini", schema.DoorGemini, "/v1beta/models/m:generateContent", inJSON(`{"generationConfig":{"maxOutputTokens":50},` + contents + `}`), with(usage), silent, same(154), same(105), 0},
+		{"gemini, streamed", schema.DoorGemini, "/v1beta/models/m:streamGenerateContent?alt=sse", inJSON(`{"generationConfig":{"maxOutputTokens":50},` + contents + `}`), with(usage), silent, same(154), same(105), 0},
+		{"gemini, streamed as an array", schema.DoorGemini, "/v1/models/m:streamGenerateContent", inJSON(`{"generationConfig":{"maxOutputTokens":50},` + contents + `}`), with(usage), silent, same(154), same(105), 0},
+		{"gemini, passed on", schema.DoorGemini, "/v1beta/models/gemini:generateContent", inJSON(`{"generationConfig":{"maxOutputTokens":50},` + contents + `}`), body(geminiAnswer + `,"usageMetadata":{"promptTokenCount":600,"candidatesTokenCount":100,"totalTokenCount":700}}`), body(geminiAnswer + `}`), same(154), same(105), 0},
+		{"gemini embed", schema.DoorGeminiEmbed, "/v1beta/models/m:embedContent", inJSON(`{"content":{"parts":[{"text":"` + text100 + `"}]}}`), with(usage), silent, same(100), same(100), 0},
+		{"gemini batch embed", schema.DoorGeminiBatchEmbed, "/v1beta/models/m:batchEmbedContents", inJSON(`{"requests":[{"content":{"parts":[{"text":"` + text100 + `"}]}}]}`), with(usage), silent, same(100), same(100), 0},
 	}
 	for _, door := range schema.Doors() {
-		found := door == schema.DoorCountTokens || door == schema.DoorInputTokens // whose requests are not counted
+		found := isUncounted(door)
 		for _, d := range all {
 			found = found || d.door == door
 		}
@@ -280,8 +288,11 @@ func (l *doorLimit) refuses(t *testing.T, reply gatewaytest.Reply) {
 	t.Helper()
 	object := gatewaytest.DecodeObject(t, reply.Body)
 	code, _ := object["code"].(string) // in the shape of Ollama's API
-	if _, isText := object["error"].(string); !isText {
-		code, _ = gatewaytest.At(t, object, "error/code").(string)
+	switch value := object["error"].(type) {
+	case map[string]any:
+		if code, _ = value["code"].(string); value["status"] == "RESOURCE_EXHAUSTED" { // in Google's
+			code, _ = gatewaytest.At(t, object, "error/details/0/reason").(string)
+		}
 	}
 	if reply.Status != http.StatusTooManyRequests || code != l.code {
 		t.Errorf("%s: refused with %d %.300s", l.name, reply.Status, reply.Body)

@@ -25,6 +25,7 @@ func everyDoor(b *simulator.Backend) string {
 		gatewaytest.Instance("messages", b.URL(), "adapter: anthropic"),
 		gatewaytest.Instance("responses", b.URL(), "responses: true"),
 		gatewaytest.Instance("ollama", b.URL(), "adapter: ollama"),
+		gatewaytest.Instance("gemini", b.URL(), "adapter: gemini"),
 	}, ", "), 1)
 }
 

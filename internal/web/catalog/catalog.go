@@ -48,6 +48,10 @@ func modelOf(m routing.Model) model {
 
 // Models answers GET /v1/models.
 func (c *Catalog) Models(w http.ResponseWriter, r *http.Request) {
+	if SpeaksGemini(r) {
+		c.GeminiModels(w, r)
+		return
+	}
 	models, err := c.models(r)
 	hasMore := false
 	if err == nil {
@@ -68,6 +72,10 @@ func (c *Catalog) Models(w http.ResponseWriter, r *http.Request) {
 
 // Model answers GET /v1/models/{id}.
 func (c *Catalog) Model(w http.ResponseWriter, r *http.Request) {
+	if SpeaksGemini(r) {
+		c.GeminiModel(w, r)
+		return
+	}
 	models, err := c.models(r)
 	if err != nil {
 		c.Fail(w, r, err)
@@ -212,10 +220,10 @@ type (
 )
 
 // Alternatives are the shapes of the list.
-func (AnyList) Alternatives() []any { return []any{modelList{}, messagesModelPage{}} }
+func (AnyList) Alternatives() []any { return []any{modelList{}, messagesModelPage{}, GeminiModels{}} }
 
 // Alternatives are the shapes of a model.
-func (AnyModel) Alternatives() []any { return []any{model{}, messagesModel{}} }
+func (AnyModel) Alternatives() []any { return []any{model{}, messagesModel{}, GeminiModelEntry{}} }
 
 // longestName is how much of the name of an unknown model is shown.
 const longestName = 120

@@ -82,15 +82,14 @@ type OllamaVersionReply struct {
 	Version string `json:"version"`
 }
 
-// asked is a model that clients of Ollama's API can use, once for each of the two service
-// types that it has.
+// asked is a model for chats or embeddings, or for both.
 type asked struct {
 	routing.Model
 	chats, embeds bool
 }
 
-// ollamaModels lists the models that the caller may use at an endpoint of Ollama's API.
-func (c *Catalog) ollamaModels(r *http.Request) ([]asked, *schema.Error) {
+// listModels lists the models for chats and embeddings that the caller may use.
+func (c *Catalog) listModels(r *http.Request) ([]asked, *schema.Error) {
 	grant, err := c.Keys.Identify(r.Header, web.ClientAddr(r, c.TrustedProxies))
 	if err != nil {
 		return nil, err
@@ -117,7 +116,7 @@ func (c *Catalog) ollamaModels(r *http.Request) ([]asked, *schema.Error) {
 
 // Tags answers GET /api/tags.
 func (c *Catalog) Tags(w http.ResponseWriter, r *http.Request) {
-	models, err := c.ollamaModels(r)
+	models, err := c.listModels(r)
 	if err != nil {
 		c.Fail(w, r, err)
 		return
@@ -133,7 +132,7 @@ func (c *Catalog) Tags(w http.ResponseWriter, r *http.Request) {
 // Processes answers GET /api/ps: the models that answer without being loaded first, as far
 // as the gateway knows.
 func (c *Catalog) Processes(w http.ResponseWriter, r *http.Request) {
-	models, err := c.ollamaModels(r)
+	models, err := c.listModels(r)
 	if err != nil {
 		c.Fail(w, r, err)
 		return
@@ -187,7 +186,7 @@ func (c *Catalog) Show(w http.ResponseWriter, r *http.Request) {
 	if name == "" {
 		name = request.Name
 	}
-	models, refused := c.ollamaModels(r)
+	models, refused := c.listModels(r)
 	if refused != nil {
 		c.Fail(w, r, refused)
 		return
@@ -232,7 +231,7 @@ func (c *Catalog) Running(w http.ResponseWriter, _ *http.Request) {
 // Refused answers what would change the models of an Ollama server: those of a gateway are
 // configured.
 func (c *Catalog) Refused(w http.ResponseWriter, r *http.Request) {
-	if _, err := c.ollamaModels(r); err != nil {
+	if _, err := c.listModels(r); err != nil {
 		c.Fail(w, r, err)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -485,7 +486,7 @@ type anyError struct{}
 
 // Alternatives are the shapes of errors.
 func (anyError) Alternatives() []any {
-	return []any{ErrorBody{}, messages.ErrorBody{}}
+	return []any{ErrorBody{}, messages.ErrorBody{}, genai.ErrorBody{}}
 }
 
 // tokenCount is the reply to a request for the number of tokens.

@@ -3,6 +3,7 @@ package described
 import (
 	"net/http"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -84,12 +85,30 @@ var operations = map[string]web.Operation{
 	"POST /ollama/api/embeddings": {
 		Summary: "One embedding in the older shape of Ollama's API", Body: ollamaEmbeddingsRequest{}, Reply: ollamaEmbeddingsReply{}, Error: ollama.ErrorBody{},
 	},
+	"POST /v1beta/models/{model...}:generateContent": {Summary: "Chat in the shape of Google's Gemini API", Body: geminiRequest{}, Reply: geminiReply{}, Error: genai.ErrorBody{}},
+	"POST /v1beta/models/{model...}:streamGenerateContent": {
+		Summary: "Chat in the shape of Google's Gemini API; the reply is a JSON array, or with alt=sse a stream of events",
+		Query:   geminiStreamQuery{}, Body: geminiRequest{}, Reply: []geminiReply{}, Media: mediaEvents, Error: genai.ErrorBody{},
+	},
+	"POST /v1beta/models/{model...}:countTokens": {
+		Summary: "How many tokens a request to generateContent has; an estimate where the backend cannot tell. It is not counted",
+		Body:    geminiCountRequest{}, Reply: geminiCount{}, Error: genai.ErrorBody{},
+	},
+	"POST /v1beta/models/{model...}:embedContent":       {Summary: "One embedding in the shape of Google's Gemini API", Body: geminiEmbedRequest{}, Reply: geminiEmbedding{}, Error: genai.ErrorBody{}},
+	"POST /v1beta/models/{model...}:batchEmbedContents": {Summary: "Embeddings in the shape of Google's Gemini API", Body: geminiBatchRequest{}, Reply: geminiEmbeddings{}, Error: genai.ErrorBody{}},
+
 	"GET /v1/models": {
-		Summary: "Every model of every service type, once; in the shape of Anthropic's API for a caller that sends anthropic-version",
+		Summary: "Every model of every service type, once; in the shape of Anthropic's API for a caller that sends anthropic-version, and of Gemini's for one that sends x-goog-api-key",
 		Query:   catalog.Query{}, Reply: catalog.AnyList{}, Error: anyError{},
 	},
 	"GET /v1/models/{id...}": {Summary: "One model", Reply: catalog.AnyModel{}, Error: anyError{}},
-	"GET /ollama/api/tags":   {Summary: "The models in the shape of Ollama's API", Reply: catalog.OllamaTags{}, Error: ollama.ErrorBody{}},
+	"GET /v1beta/models": {
+		Summary: "The models in the shape of Google's Gemini API", Query: catalog.GeminiQuery{}, Reply: catalog.GeminiModels{}, Error: genai.ErrorBody{},
+	},
+	"GET /v1beta/models/{id...}": {
+		Summary: "One model in the shape of Google's Gemini API", Query: catalog.GeminiKey{}, Reply: catalog.GeminiModelEntry{}, Error: genai.ErrorBody{},
+	},
+	"GET /ollama/api/tags": {Summary: "The models in the shape of Ollama's API", Reply: catalog.OllamaTags{}, Error: ollama.ErrorBody{}},
 	"GET /ollama/api/ps": {
 		Summary: "The models that answer without being loaded first, in the shape of Ollama's API", Reply: catalog.OllamaProcesses{}, Error: ollama.ErrorBody{},
 	},

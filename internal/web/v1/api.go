@@ -146,6 +146,9 @@ func (x *exchange) answerEstimate(body []byte) {
 
 // begin returns an exchange for a request, with what its head says.
 func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
+	if d.modelInPath {
+		takeQueryKey(r)
+	}
 	x := a.pool.Get().(*exchange)
 	x.w, x.r, x.call, x.door = w, r, web.RecordOf(w), d
 	x.call.Unified, x.call.Service, x.call.Door, x.call.Route = true, d.id.Service(), d.id, d.path
@@ -155,6 +158,9 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 		x.call.Captured = captured
 	}
 	x.take(&a.inputs)
+	if d.modelInPath {
+		x.request.PathModel = r.PathValue("model")
+	}
 	if d.id.IsTranslated() {
 		x.request.Header, x.request.Query = r.Header, r.URL.RawQuery
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/compaction"
+	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
@@ -39,6 +40,8 @@ type door struct {
 	choose func(*schema.Request) *dialect.Client
 	// local returns the reply to a request that needs no backend, nil if it needs one.
 	local func(*schema.Request) []byte
+	// modelInPath says that the path names the model, and that the query may have the key.
+	modelInPath bool
 	// tagged says that clients may put the tag of Ollama's latest models behind a name.
 	tagged bool
 	// estimate returns the reply to a request that no backend has answered, for doors
@@ -143,6 +146,26 @@ var doors = []*door{
 		id: schema.DoorOllamaEmbeddings, path: "/ollama/api/embeddings",
 		json: ollama.ReadEmbeddings, client: ollama.EmbedClient, tagged: true, errors: ollama.Error,
 	},
+	{
+		id: schema.DoorGemini, path: geminiRoot + ":generateContent", aliases: []string{geminiAlias + ":generateContent"},
+		json: genai.ReadRequest, choose: genai.ClientFor, modelInPath: true, errors: genai.Error,
+	},
+	{
+		id: schema.DoorGemini, path: geminiRoot + ":streamGenerateContent", aliases: []string{geminiAlias + ":streamGenerateContent"},
+		json: genai.ReadStreamRequest, choose: genai.ClientFor, modelInPath: true, errors: genai.Error,
+	},
+	{
+		id: schema.DoorGeminiCount, path: geminiRoot + ":countTokens", aliases: []string{geminiAlias + ":countTokens"},
+		json: genai.ReadCountRequest, estimate: estimateGemini, modelInPath: true, errors: genai.Error,
+	},
+	{
+		id: schema.DoorGeminiEmbed, path: geminiRoot + ":embedContent", aliases: []string{geminiAlias + ":embedContent"},
+		json: genai.ReadEmbed, client: genai.EmbedClient, modelInPath: true, errors: genai.Error,
+	},
+	{
+		id: schema.DoorGeminiBatchEmbed, path: geminiRoot + ":batchEmbedContents", aliases: []string{geminiAlias + ":batchEmbedContents"},
+		json: genai.ReadBatchEmbed, client: genai.EmbedClient, modelInPath: true, errors: genai.Error,
+	},
 }
 
 // Read reads and checks a request as the door does to which it would come, and returns it
@@ -195,8 +218,11 @@ func errorsFor(r *http.Request) errorWriter {
 	if isAtOrBelow(r.URL.Path, ollamaRoot) {
 		return ollama.Error
 	}
+	if isGemini(r) {
+		return genai.Error
+	}
 	for _, d := range doors {
-		if d.errors != nil && d.owns(r.URL.Path) {
+		if d.errors != nil && !d.modelInPath && d.owns(r.URL.Path) {
 			return d.errors
 		}
 	}
@@ -256,8 +282,10 @@ func (a *API) Routes() []web.Route {
 		add(http.MethodPost, d.path, a.serve(d), d.aliases...)
 	}
 	list := a.catalog()
-	add(http.MethodGet, "/v1/models", list.Models, "/models")
-	add(http.MethodGet, "/v1/models/{id...}", list.Model, "/models/{id...}")
+	add(http.MethodGet, "/v1/models", withQueryKey(list.Models), "/models")
+	add(http.MethodGet, "/v1/models/{id...}", withQueryKey(list.Model), "/models/{id...}")
+	add(http.MethodGet, "/v1beta/models", withQueryKey(list.GeminiModels))
+	add(http.MethodGet, "/v1beta/models/{id...}", withQueryKey(list.GeminiModel))
 	add(http.MethodGet, ollamaRoot+"/api/tags", list.Tags)
 	add(http.MethodGet, ollamaRoot+"/api/ps", list.Processes)
 	add(http.MethodGet, ollamaRoot+"/api/version", list.Version)

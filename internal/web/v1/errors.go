@@ -98,8 +98,10 @@ func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
 // its paths, what it can use instead.
 func geminiHint(path string) string {
 	switch path[strings.LastIndexByte(path, ':')+1:] {
-	case "generateContent", "streamGenerateContent", "embedContent", "batchEmbedContents", "countTokens", "predict":
-		return " Gemini's own API is not available here: use a client of the OpenAI API, with the address of the gateway and /v1. Models of Gemini are served to all clients."
+	case "generateContent", "streamGenerateContent", "embedContent", "batchEmbedContents", "countTokens":
+		return " Gemini's API is at POST /v1beta/models/{model}:generateContent, and its clients need the address of the gateway without a path."
+	case "predict", "predictLongRunning", "generateAnswer", "asyncBatchEmbedContent", "batchGenerateContent", "bidiGenerateContent":
+		return " Of Gemini's API there are generateContent, streamGenerateContent, countTokens, embedContent and batchEmbedContents."
 	}
 	return ""
 }

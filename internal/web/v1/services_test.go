@@ -149,10 +149,9 @@ func TestEndpointsThatDoNotExist(t *testing.T) {
 		}
 	}
 	r.Do(http.MethodPost, "/v1/responses/resp_1", "{}").FailsWith(t, http.StatusMethodNotAllowed, gatewaytest.InvalidRequest, "method_not_allowed", "")
-	for _, base := range []string{"/v1beta/models/", "/v1/models/"} {
-		answer := r.Do(http.MethodPost, base+"m:generateContent", "{}")
-		if message := gatewaytest.ErrorOf(t, answer.Body).Message; answer.Status < 400 || !strings.Contains(message, "Gemini's own API is not available here") {
-			t.Errorf("%s: %d %s", base, answer.Status, message)
+	for _, path := range []string{"/v1beta/models/m:predict", "/v2/models/m:generateContent"} {
+		if answer := r.Do(http.MethodPost, path, "{}"); answer.Status < 400 || !strings.Contains(answer.Body, "Gemini's API") {
+			t.Errorf("%s: %d %s", path, answer.Status, answer.Body)
 		}
 	}
 	if n := b.Stats().Arrived; n != 0 {
