@@ -79,6 +79,7 @@ var packageOrder = []string{
 	"internal/dialect/messages",
 	"internal/dialect/compaction",
 	"internal/dialect/genai",
+	"internal/dialect/engine",
 	"internal/dialect/kinds",
 	"internal/fleet",
 	"internal/fleet/redisfleet",

@@ -290,5 +290,20 @@ var unsupported = &Adapter{
 
 // refuseDoor says that the backend does not have the door.
 func refuseDoor(door schema.Door) error {
-	return schema.NewError(schema.CodeInvalidValue, "The backends of this model do not serve "+door.String()+" requests.")
+	message := "The backends of this model do not serve " + door.String() + " requests."
+	if names := kindsWith[door]; names != "" {
+		message += " Instances whose adapter is " + names + " do."
+	}
+	return schema.NewError(schema.CodeInvalidValue, message)
+}
+
+// kindsWith are the kinds that have doors which only a few have, for people who ask others.
+var kindsWith = map[schema.Door]string{
+	schema.DoorModerations: "openai",
+	schema.DoorTokenize:    "vllm or llamacpp",
+	schema.DoorDetokenize:  "vllm or llamacpp",
+	schema.DoorScore:       "vllm",
+	schema.DoorClassify:    "vllm",
+	schema.DoorPooling:     "vllm",
+	schema.DoorInfill:      "llamacpp",
 }

@@ -269,17 +269,31 @@ func TokensOf(length int) int64 { return int64((length + bytesPerToken - 1) / by
 // that is new to an API, or that only one backend knows, is not free.
 func promptLength(door schema.Door, root jsonscan.Value, recalled [][]byte) int {
 	length := membersLength(root)
-	if door == schema.DoorRerank { // the query is read once with each document
-		documents := 0
-		for d := root.Get("documents").First(); d.Kind() != jsonscan.Absent; d = d.Next() {
-			documents++
-		}
-		length += max(documents-1, 0) * textLength(root.Get("query").Raw(), false)
+	switch door {
+	case schema.DoorRerank:
+		length += repeatedLength(root.Get("query"), root.Get("documents"))
+	case schema.DoorScore:
+		length += repeatedLength(root.Get("text_1"), root.Get("text_2"))
+		length += repeatedLength(root.Get("data_1"), root.Get("data_2"))
+		length += repeatedLength(root.Get("queries"), root.Get("documents")) + repeatedLength(root.Get("queries"), root.Get("items"))
 	}
 	for _, items := range recalled {
 		length += textLength(items, false)
 	}
 	return length
+}
+
+// repeatedLength returns how much more of a query is read than is sent: it is read once with
+// each document. Of several queries each has a document of its own.
+func repeatedLength(query, documents jsonscan.Value) int {
+	if query.Kind() == jsonscan.Array && query.First().Next().Kind() != jsonscan.Absent {
+		return 0
+	}
+	n := 0
+	for d := documents.First(); d.Kind() != jsonscan.Absent; d = d.Next() {
+		n++
+	}
+	return max(n-1, 0) * textLength(query.Raw(), false)
 }
 
 // membersLength adds up the texts of a body.

@@ -16,7 +16,7 @@ import (
 func TestWhatIsReservedComesFreeAndWhatIsUsedDoesNot(t *testing.T) {
 	t.Parallel()
 	b, held := gatewaytest.StartBackend(t), gatewaytest.StartHeldBackend(t)
-	yaml := strings.Replace(gatewaytest.EveryService(b), "instances: [", "instances: ["+gatewaytest.Instance("held", held.URL)+", ", 1)
+	yaml := strings.Replace(everyDoor(b), "instances: [", "instances: ["+gatewaytest.Instance("held", held.URL)+", ", 1)
 	r := gatewaytest.Start(t, yaml+fmt.Sprintf("security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: %s}], keys: [{id: k, key-sha256: %s, budgets: {day: {requests: 1}}}]}\n",
 		gatewaytest.HashOf("admin-token"), gatewaytest.HashOf("secret")))
 	admin := []string{"Authorization", "Bearer admin-token"}

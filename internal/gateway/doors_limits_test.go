@@ -61,6 +61,7 @@ func limitedDoors(t *testing.T) []limitedDoor {
 	ollamaLine := `{"model":"m","created_at":"2026-11-15T00:18:28Z","message":{"role":"assistant","content":"hi"},"done":true,"done_reason":"stop"`
 	contents := `"contents":[{"role":"user","parts":[{"text":"` + text100 + `"}]}]`
 	geminiAnswer := `{"candidates":[{"content":{"parts":[{"text":"hi"}],"role":"model"},"finishReason":"STOP","index":0}]`
+	infilled := `{"content":"hi","stop":true,"model":"/models/m.gguf"`
 	same := func(n int64) cost { return cost{n, n} }
 	all := []limitedDoor{
 		{"chat", schema.DoorChat, "/v1/chat/completions", inJSON(`{"model":"m","max_tokens":50,` + user + `}`), with(usage), silent, same(154), same(105), 0},
@@ -102,6 +103,11 @@ func limitedDoors(t *testing.T) []limitedDoor {
 		{"gemini, passed on", schema.DoorGemini, "/v1beta/models/gemini:generateContent", inJSON(`{"generationConfig":{"maxOutputTokens":50},` + contents + `}`), body(geminiAnswer + `,"usageMetadata":{"promptTokenCount":600,"candidatesTokenCount":100,"totalTokenCount":700}}`), body(geminiAnswer + `}`), same(154), same(105), 0},
 		{"gemini embed", schema.DoorGeminiEmbed, "/v1beta/models/m:embedContent", inJSON(`{"content":{"parts":[{"text":"` + text100 + `"}]}}`), with(usage), silent, same(100), same(100), 0},
 		{"gemini batch embed", schema.DoorGeminiBatchEmbed, "/v1beta/models/m:batchEmbedContents", inJSON(`{"requests":[{"content":{"parts":[{"text":"` + text100 + `"}]}}]}`), with(usage), silent, same(100), same(100), 0},
+		{"score", schema.DoorScore, "/v1/score", inJSON(`{"model":"engine","text_1":"` + text100 + `","text_2":["` + text100 + `","` + text100 + `"]}`), with(usage), silent, same(400), same(400), 0},
+		{"classify", schema.DoorClassify, "/classify", inJSON(`{"model":"engine","input":["` + text100 + `"]}`), with(usage), silent, same(100), same(100), 0},
+		{"pooling", schema.DoorPooling, "/pooling", inJSON(`{"model":"engine","input":"` + text100 + `"}`), with(usage), silent, same(100), same(100), 0},
+		{"infill", schema.DoorInfill, "/infill", inJSON(`{"model":"infill","n_predict":50,"input_prefix":"` + text100 + `","input_suffix":""}`), body(infilled + `,"tokens_predicted":100,"tokens_evaluated":600}`), body(infilled + `}`), same(150), same(101), 0},
+		{"infill, streamed", schema.DoorInfill, "/infill", inJSON(`{"model":"infill","stream":true,"n_predict":50,"input_prefix":"` + text100 + `","input_suffix":""}`), gatewaytest.EventStep("data: " + infilled + ",\"tokens_predicted\":100,\"tokens_evaluated\":600}\n\n"), gatewaytest.EventStep("data: " + infilled + "}\n\n"), same(150), same(101), 0},
 	}
 	for _, door := range schema.Doors() {
 		found := isUncounted(door)

@@ -18,14 +18,21 @@ import (
 var text100 = strings.Repeat("word ", 80)
 
 // everyDoor is a configuration in which a backend serves the model m for every service
-// type, and the models messages and responses for chat in their own dialects.
+// type, and models of other names for chat in their own dialects, and as engines.
 func everyDoor(b *simulator.Backend) string {
-	return strings.Replace(gatewaytest.EveryService(b), gatewaytest.Instance("m", b.URL()), strings.Join([]string{
+	services := gatewaytest.EveryService(b)
+	for _, service := range []string{"embedding", "rerank"} {
+		own := gatewaytest.Instance("m", b.URL())
+		services = strings.Replace(services, gatewaytest.ServiceEntry(service, own),
+			gatewaytest.ServiceEntry(service, own, gatewaytest.Instance("engine", b.URL(), "adapter: vllm")), 1)
+	}
+	return strings.Replace(services, gatewaytest.Instance("m", b.URL()), strings.Join([]string{
 		gatewaytest.Instance("m", b.URL()),
 		gatewaytest.Instance("messages", b.URL(), "adapter: anthropic"),
 		gatewaytest.Instance("responses", b.URL(), "responses: true"),
 		gatewaytest.Instance("ollama", b.URL(), "adapter: ollama"),
 		gatewaytest.Instance("gemini", b.URL(), "adapter: gemini"),
+		gatewaytest.Instance("infill", b.URL(), "adapter: llamacpp"),
 	}, ", "), 1)
 }
 

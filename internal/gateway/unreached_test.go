@@ -61,6 +61,11 @@ func doorRequests(t *testing.T) map[schema.Door]doorRequest {
 		schema.DoorGemini:           inJSON("/v1beta/models/m:generateContent", `{"generationConfig":{"maxOutputTokens":9},"contents":[{"parts":[{"text":"hi"}]}]}`),
 		schema.DoorGeminiEmbed:      inJSON("/v1beta/models/m:embedContent", `{"content":{"parts":[{"text":"hi"}]}}`),
 		schema.DoorGeminiBatchEmbed: inJSON("/v1beta/models/m:batchEmbedContents", `{"requests":[{"content":{"parts":[{"text":"hi"}]}}]}`),
+
+		schema.DoorScore:    inJSON("/v1/score", `{"model":"engine","text_1":"a","text_2":"b"}`),
+		schema.DoorClassify: inJSON("/classify", `{"model":"engine","input":"hi"}`),
+		schema.DoorPooling:  inJSON("/pooling", `{"model":"engine","input":"hi"}`),
+		schema.DoorInfill:   inJSON("/infill", `{"model":"infill","n_predict":9,"input_prefix":"a","input_suffix":"b"}`),
 	}
 	for _, door := range schema.Doors() {
 		if _, there := all[door]; !there && !isUncounted(door) {
@@ -70,11 +75,27 @@ func doorRequests(t *testing.T) map[schema.Door]doorRequest {
 	return all
 }
 
+// withEngines returns an instance of the model m and the same as instances of inference
+// engines, which some doors need.
+func withEngines(service schema.ServiceType, instance string) string {
+	as := func(name, adapter string) string {
+		return ", " + strings.Replace(strings.TrimSuffix(instance, "}")+", adapter: "+adapter+"}", "name: "+gatewaytest.Quote("m"), "name: "+gatewaytest.Quote(name), 1)
+	}
+	switch {
+	case !strings.Contains(instance, "name: "+gatewaytest.Quote("m")+","):
+	case service == schema.Chat:
+		return instance + as("infill", "llamacpp")
+	case service == schema.Embedding, service == schema.Rerank:
+		return instance + as("engine", "vllm")
+	}
+	return instance
+}
+
 // isUncounted tells whether the requests of a door use nothing that is counted, or come over
 // connections that have tests of their own.
 func isUncounted(door schema.Door) bool {
 	switch door {
-	case schema.DoorCountTokens, schema.DoorInputTokens, schema.DoorGeminiCount:
+	case schema.DoorCountTokens, schema.DoorInputTokens, schema.DoorGeminiCount, schema.DoorTokenize, schema.DoorDetokenize:
 		return true
 	}
 	return false
@@ -137,7 +158,7 @@ func TestWhatReachesNoBackendIsGivenBack(t *testing.T) {
 			}
 			var services []string
 			for _, service := range schema.ServiceTypes() {
-				services = append(services, service.String()+": {"+test.policy+", instances: ["+test.instance+", "+gatewaytest.Instance("well", well.URL())+"]}")
+				services = append(services, service.String()+": {"+test.policy+", instances: ["+withEngines(service, test.instance)+", "+gatewaytest.Instance("well", well.URL())+"]}")
 			}
 			setup := gatewaytest.Setup{DataDir: t.TempDir(), YAML: "services: {" + strings.Join(services, ",\n") + "}\nprices: {models: [{model: '*', input: 1, output: 1, image: 1, minute: 1, characters: 1}]}\n" +
 				fmt.Sprintf("security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: %s}], keys: [{id: k, key-sha256: %s, limits: {requests-per-minute: %d, tokens-per-minute: 90000, concurrent-requests: 2}, budgets: {day: {requests: %d, tokens: 90000, cost: 50}}}]}\n",
@@ -152,7 +173,7 @@ func TestWhatReachesNoBackendIsGivenBack(t *testing.T) {
 			}
 			before := usedBudgets(t, r)
 			for door, request := range doorRequests(t) {
-				if test.isHeld && door.Service() != schema.Chat {
+				if test.isHeld && (door.Service() != schema.Chat || door == schema.DoorInfill) {
 					continue // its slot is free
 				}
 				for range 3 {

@@ -127,9 +127,15 @@ const (
 	DoorGeminiCount
 	DoorGeminiEmbed
 	DoorGeminiBatchEmbed
+	DoorTokenize
+	DoorDetokenize
+	DoorScore
+	DoorClassify
+	DoorPooling
+	DoorInfill
 
 	// DoorCount sizes arrays that are indexed by Door.
-	DoorCount = int(DoorGeminiBatchEmbed) + 1
+	DoorCount = int(DoorInfill) + 1
 )
 
 var doorNames = [DoorCount]string{
@@ -137,6 +143,7 @@ var doorNames = [DoorCount]string{
 	"messages", "responses", "completions", "moderations", "translations", "count_tokens",
 	"ollama_chat", "ollama_generate", "ollama_embed", "ollama_embeddings", "input_tokens", "compact",
 	"gemini", "gemini_count_tokens", "gemini_embed", "gemini_batch_embed",
+	"tokenize", "detokenize", "score", "classify", "pooling", "infill",
 }
 
 // doorServices are the service types of the doors: how their requests are routed,
@@ -145,6 +152,7 @@ var doorServices = [DoorCount]ServiceType{
 	Chat, Embedding, Rerank, TTS, STT, ImgGen, ImgEdit, Chat, Chat, Chat, Chat, STT, Chat,
 	Chat, Chat, Embedding, Embedding, Chat, Chat,
 	Chat, Chat, Embedding, Embedding,
+	Chat, Chat, Rerank, Embedding, Embedding, Chat,
 }
 
 // Doors returns every door in its listing order.

@@ -29,6 +29,13 @@ func (b *Backend) routes() *http.ServeMux {
 	add("POST "+imageEditsPath, answerImageEdit)
 	add("GET "+imagesPath+"{name}", answerImage)
 
+	add("POST /tokenize", answerTokenize)
+	add("POST /detokenize", answerDetokenize)
+	add("POST /v1/score", answerScore)
+	add("POST /classify", answerClassify)
+	add("POST /pooling", answerPooling)
+	add("POST /infill", answerInfill)
+
 	add("GET /api/version", answerOllamaVersion)
 	add("GET /api/tags", answerOllamaTags)
 	add("POST /api/chat", answerOllamaChat)

@@ -32,6 +32,8 @@ var (
 		{Text: "unsupported param:", Means: dialect.RequestFault},
 		{Text: "jinja exception:", Means: dialect.RequestFault},
 		{Text: "[json.exception.", Means: dialect.RequestFault},
+		{Text: "vector::_m_range_check", Means: dialect.RequestFault}, // the number of a token that there is not
+		{Text: "infill is not supported by this model", Means: dialect.RequestFault},
 	}
 	whisperErrors = []dialect.ErrorPattern{
 		{Text: "ffmpeg conversion failed", Means: dialect.RequestFault},

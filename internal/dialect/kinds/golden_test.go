@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/engine"
 	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
@@ -116,6 +117,8 @@ func (g golden) target(t *testing.T, service schema.ServiceType) *dialect.Target
 // doors are the doors whose requests pass to backends that have them too.
 var doors = map[string]schema.Door{
 	"completions": schema.DoorCompletions, "moderations": schema.DoorModerations, "translations": schema.DoorTranslations,
+	"tokenize": schema.DoorTokenize, "detokenize": schema.DoorDetokenize, "score": schema.DoorScore, "classify": schema.DoorClassify,
+	"pooling": schema.DoorPooling, "infill": schema.DoorInfill,
 }
 
 // parseAtDoor reads the request of one of these doors.
@@ -125,6 +128,18 @@ func parseAtDoor(req *schema.Request, door, text string) error {
 		return req.ParseCompletion([]byte(text))
 	case "moderations":
 		return req.ParseModeration([]byte(text))
+	case "tokenize":
+		return engine.ReadTokenize(req, []byte(text))
+	case "detokenize":
+		return engine.ReadDetokenize(req, []byte(text))
+	case "score":
+		return engine.ReadScore(req, []byte(text))
+	case "classify":
+		return engine.ReadClassify(req, []byte(text))
+	case "pooling":
+		return engine.ReadPooling(req, []byte(text))
+	case "infill":
+		return engine.ReadInfill(req, []byte(text))
 	}
 	return req.ParseTranslation(formOf(text))
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic"
 	"github.com/patchbay-ai/patchbay/internal/dialect/compaction"
+	"github.com/patchbay-ai/patchbay/internal/dialect/engine"
 	"github.com/patchbay-ai/patchbay/internal/dialect/gemini"
 	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
@@ -123,6 +124,11 @@ var table = []*dialect.Kind{
 			schema.DoorCountTokens:  {Path: "/tokenize", Adapter: messages.Tokenize},
 			schema.DoorInputTokens:  {Path: "/tokenize", Adapter: compaction.Tokenize},
 			schema.DoorGeminiCount:  {Path: "/tokenize", Adapter: genai.Tokenize},
+			schema.DoorTokenize:     {Path: "/tokenize", Adapter: engine.Pass},
+			schema.DoorDetokenize:   {Path: "/detokenize", Adapter: engine.Pass},
+			schema.DoorScore:        {Path: "/v1/score", Adapter: engine.Pass},
+			schema.DoorClassify:     {Path: "/classify", Adapter: engine.Pass},
+			schema.DoorPooling:      {Path: "/pooling", Adapter: engine.Pass},
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
@@ -219,6 +225,9 @@ var table = []*dialect.Kind{
 			schema.DoorResponses:   responsesRoute,
 			schema.DoorCompletions: completionRoute,
 			schema.DoorCountTokens: countRoute,
+			schema.DoorTokenize:    {Path: "/tokenize", Adapter: engine.LlamaTokenize},
+			schema.DoorDetokenize:  {Path: "/detokenize", Adapter: engine.LlamaDetokenize},
+			schema.DoorInfill:      {Path: "/infill", Adapter: engine.Infill},
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,

@@ -97,6 +97,20 @@ var operations = map[string]web.Operation{
 	"POST /v1beta/models/{model...}:embedContent":       {Summary: "One embedding in the shape of Google's Gemini API", Body: geminiEmbedRequest{}, Reply: geminiEmbedding{}, Error: genai.ErrorBody{}},
 	"POST /v1beta/models/{model...}:batchEmbedContents": {Summary: "Embeddings in the shape of Google's Gemini API", Body: geminiBatchRequest{}, Reply: geminiEmbeddings{}, Error: genai.ErrorBody{}},
 
+	"POST /tokenize": {
+		Summary: "The tokens of a text or of messages, by backends that are vLLM, and of a text by llama.cpp. It is not counted",
+		Body:    tokenizeRequest{}, Reply: tokenized{},
+	},
+	"POST /detokenize": {
+		Summary: "The text of tokens, by backends that are vLLM or llama.cpp. It is not counted", Body: detokenizeRequest{}, Reply: detokenized{},
+	},
+	"POST /v1/score": {Summary: "How well texts go together, by backends that are vLLM", Body: scoreRequest{}, Reply: engineList{}},
+	"POST /classify": {Summary: "The classes of texts, by backends that are vLLM", Body: inputRequest{}, Reply: engineList{}},
+	"POST /pooling":  {Summary: "What a model makes of texts, unpooled or pooled, by backends that are vLLM", Body: inputRequest{}, Reply: engineList{}},
+	"POST /infill": {
+		Summary: "What stands between two texts, by backends that are llama.cpp; with stream true the reply is a stream of events",
+		Body:    infillRequest{}, Reply: infilled{}, Media: mediaEvents,
+	},
 	"GET /v1/models": {
 		Summary: "Every model of every service type, once; in the shape of Anthropic's API for a caller that sends anthropic-version, and of Gemini's for one that sends x-goog-api-key",
 		Query:   catalog.Query{}, Reply: catalog.AnyList{}, Error: anyError{},

@@ -6,6 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/compaction"
+	"github.com/patchbay-ai/patchbay/internal/dialect/engine"
 	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
@@ -166,6 +167,12 @@ var doors = []*door{
 		id: schema.DoorGeminiBatchEmbed, path: geminiRoot + ":batchEmbedContents", aliases: []string{geminiAlias + ":batchEmbedContents"},
 		json: genai.ReadBatchEmbed, client: genai.EmbedClient, modelInPath: true, errors: genai.Error,
 	},
+	{id: schema.DoorTokenize, path: "/tokenize", aliases: []string{"/v1/tokenize"}, json: engine.ReadTokenize},
+	{id: schema.DoorDetokenize, path: "/detokenize", aliases: []string{"/v1/detokenize"}, json: engine.ReadDetokenize},
+	{id: schema.DoorScore, path: "/v1/score", aliases: []string{"/score"}, json: engine.ReadScore},
+	{id: schema.DoorClassify, path: "/classify", aliases: []string{"/v1/classify"}, json: engine.ReadClassify},
+	{id: schema.DoorPooling, path: "/pooling", aliases: []string{"/v1/pooling"}, json: engine.ReadPooling},
+	{id: schema.DoorInfill, path: "/infill", aliases: []string{"/v1/infill"}, json: engine.ReadInfill},
 }
 
 // Read reads and checks a request as the door does to which it would come, and returns it

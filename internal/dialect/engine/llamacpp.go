@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// LlamaTokenize and LlamaDetokenize ask llama.cpp, whose endpoints have the same paths as
+// vLLM's and other members.
+var (
+	LlamaTokenize   = &dialect.Adapter{Refuse: refuseMessages, Call: callLlamaTokenize, Reply: replyLlamaTokenize}
+	LlamaDetokenize = &dialect.Adapter{Call: callPass, Reply: replyLlamaDetokenize}
+)
+
+// refuseMessages returns an error for messages, which llama.cpp splits into tokens only after
+// they were made a text by another call.
+func refuseMessages(req *schema.Request) error {
+	if req.Body.Root().Get("prompt").Given() {
+		return nil
+	}
+	return schema.InvalidValue("messages", "The backends of this model count the tokens of a 'prompt' only. For messages there is /v1/messages/count_tokens.")
+}
+
+// callLlamaTokenize writes the request in the words of llama.cpp.
+func callLlamaTokenize(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	if err := refuseMessages(req); err != nil {
+		return err
+	}
+	root := req.Body.Root()
+	var w jsonwrite.Writer
+	w.Object()
+	model := req.ModelJSON()
+	if to.ModelJSON != nil {
+		model = to.ModelJSON
+	}
+	w.Member("model", model) // for a server of several models
+	w.Field("content", root.Get("prompt"))
+	addSpecial := root.Get("add_special_tokens")
+	if addSpecial.Given() {
+		w.Field("add_special", addSpecial)
+	} else {
+		w.Literal(`"add_special":true`)
+	}
+	w.Literal(`"parse_special":true`)
+	w.Field("with_pieces", root.Get("return_token_strs"))
+	w.EndObject()
+	to.Begin(call, to.PathFor(req), "application/json", "application/json")
+	call.Body = append(call.Body[:0], w.Out)
+	return nil
+}
+
+// replyLlamaTokenize writes the tokens as vLLM does. How long a prompt may be is not known.
+func replyLlamaTokenize(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	list := root.Get("tokens")
+	if list.Kind() != jsonscan.Array {
+		return fmt.Errorf("%w: no tokens", dialect.ErrInvalid)
+	}
+	doc := jsonscan.Document{Deep: true, AllowDuplicateKeys: true}
+	var tokens, pieces jsonwrite.Writer
+	tokens.Array()
+	pieces.Array()
+	count := int64(0)
+	for token := dialect.Rescan(&doc, list).First(); token.Kind() != jsonscan.Absent; token = token.Next() {
+		id := token
+		if token.Kind() == jsonscan.Object {
+			id = token.Get("id")
+			if piece := token.Get("piece"); piece.Kind() == jsonscan.String {
+				pieces.Raw(piece.Raw())
+			} else { // bytes that are a part of a character
+				pieces.Text([]byte("�"))
+			}
+		}
+		if id.Kind() != jsonscan.Number {
+			return fmt.Errorf("%w: a token without a number", dialect.ErrInvalid)
+		}
+		tokens.Raw(id.Raw())
+		count++
+	}
+	tokens.EndArray()
+	pieces.EndArray()
+	w := jsonwrite.Writer{}
+	w.Open(`{"count":`)
+	w.Int(count)
+	w.Member("tokens", tokens.Out)
+	if req.Body.Root().Get("return_token_strs").Kind() == jsonscan.True {
+		w.Member("token_strs", pieces.Out)
+	}
+	w.EndObject()
+	reply.Segments = append(reply.Segments[:0], w.Out)
+	return nil
+}
+
+// replyLlamaDetokenize writes the text under vLLM's name.
+func replyLlamaDetokenize(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	content := root.Get("content")
+	if content.Kind() != jsonscan.String {
+		return fmt.Errorf("%w: no content", dialect.ErrInvalid)
+	}
+	var w jsonwrite.Writer
+	w.Object()
+	w.Field("prompt", content)
+	w.EndObject()
+	reply.Segments = append(reply.Segments[:0], w.Out)
+	return nil
+}
+
+// Infill passes requests for what stands between two texts to llama.cpp.
+var Infill = &dialect.Adapter{Call: callInfill, Reply: replyInfill, Events: eventsInfill, Split: splitInfill}
+
+// callInfill passes the client's body on.
+func callInfill(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	accept := "application/json"
+	if req.Stream {
+		accept = "text/event-stream"
+	}
+	return dialect.PassJSON(req, to, call, accept, call.Edits[:0], dialect.Field{})
+}
+
+// replyInfill passes a whole answer on under the model name that the client used.
+func replyInfill(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	if root.Get("content").Kind() != jsonscan.String {
+		return fmt.Errorf("%w: no content", dialect.ErrInvalid)
+	}
+	reply.Usage = usageOf(root)
+	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, req.ModelJSON())
+	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	return nil
+}
+
+// usageOf reads the counts of tokens at the end of an answer.
+func usageOf(root jsonscan.Value) schema.Usage {
+	prompt, hasPrompt := dialect.TokenCount(root.Get("tokens_evaluated"))
+	written, hasWritten := dialect.TokenCount(root.Get("tokens_predicted"))
+	if !hasPrompt || !hasWritten || !root.Get("tokens_predicted").Given() {
+		return schema.Usage{}
+	}
+	return schema.Usage{Prompt: prompt, Completion: written, Total: prompt + written, Known: true}
+}
+
+// splitInfill makes a stream of an answer that was given whole although a stream was asked
+// for.
+func splitInfill(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, error) {
+	if !req.Stream {
+		return nil, nil
+	}
+	return dialect.StoredEvents(reply.Usage, dialect.AppendFrame(nil, nil, reply.Segments...)), nil
+}
+
+// eventsInfill passes the events of a stream on.
+func eventsInfill(req *schema.Request, body io.Reader) *dialect.Stream {
+	e := &infillEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.ModelJSON())}
+	return &dialect.Stream{Events: e, IsComplete: func() bool { return e.Finished }}
+}
+
+// infillEvents passes events on. It reads from them what the gateway must know.
+type infillEvents struct {
+	dialect.EventReader
+	model    []byte // the client's name of it, as JSON
+	usage    schema.Usage
+	out      []byte
+	edits    []jsonscan.Edit
+	segments [][]byte
+
+	hasContent bool
+}
+
+// Usage returns what was reported last.
+func (e *infillEvents) Usage() schema.Usage { return e.usage }
+
+// HasContent reports whether an event had content.
+func (e *infillEvents) HasContent() bool { return e.hasContent }
+
+// Next returns the next event.
+func (e *infillEvents) Next() ([]byte, error) {
+	e.out = dialect.Reuse(e.out)
+	if err := e.EventReader.Next(e.take); err != nil {
+		return nil, err
+	}
+	return e.out, nil
+}
+
+// take reads one event and makes it what is sent.
+func (e *infillEvents) take(event dialect.Event) (bool, error) {
+	if dialect.IsDone(event.Data) { // the dialect has none, but proxies add it
+		return false, nil
+	}
+	if err := event.Failure(); err != nil {
+		return false, err
+	}
+	e.Doc.AllowDuplicateKeys = true
+	if err := e.Doc.Parse(event.Data); err != nil {
+		return false, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	root := e.Doc.Root()
+	if err := dialect.FailureIn(root); err != nil {
+		return false, err
+	}
+	if usage := usageOf(root); usage.Known { // every event has the counts so far
+		e.usage = usage
+	}
+	e.Finished = e.Finished || root.Get("stop").Kind() == jsonscan.True
+	e.hasContent = e.hasContent || len(root.Get("content").Text()) > 0
+	e.edits = dialect.RenameModel(e.edits[:0], root, e.model)
+	e.segments = e.Doc.Splice(e.segments[:0], e.edits)
+	e.out = dialect.AppendFrame(e.out, nil, e.segments...)
+	clear(e.segments)
+	return true, nil
+}

@@ -1,0 +1,134 @@
+// Package engine speaks what inference engines have beside the APIs of others: the tokens of
+// a text, scores, classes and pooled vectors as vLLM has them, and what llama.cpp writes
+// between two texts.
+package engine
+
+import (
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+var (
+	tokenizeNames   = jsonscan.NewNames("model", "prompt", "messages", "add_special_tokens", "return_token_strs")
+	detokenizeNames = jsonscan.NewNames("model", "tokens")
+	scoreNames      = jsonscan.NewNames("model", "user", "text_1", "text_2", "queries", "documents", "items", "data_1", "data_2")
+	inputNames      = jsonscan.NewNames("model", "user", "input", "messages")
+	infillNames     = jsonscan.NewNames("model", "input_prefix", "input_suffix", "input_extra", "prompt", "n_predict", "stream")
+)
+
+// ReadTokenize reads a request for the tokens of a text or of messages. Such requests are no
+// use of a model.
+func ReadTokenize(req *schema.Request, body []byte) error {
+	if err := req.ParseBody(schema.DoorTokenize, body, tokenizeNames); err != nil {
+		return err
+	}
+	req.Uncounted = true
+	root := req.Body.Root()
+	prompt, messages := root.Get("prompt"), root.Get("messages")
+	switch {
+	case prompt.Given() && prompt.Kind() != jsonscan.String:
+		return schema.InvalidValue("prompt", "'prompt' must be a string.")
+	case messages.Given() && messages.Kind() != jsonscan.Array:
+		return schema.InvalidValue("messages", "'messages' must be an array.")
+	case prompt.Given(), messages.Given():
+		return nil
+	}
+	err := schema.MissingParameter("prompt")
+	if root.Get("content").Given() {
+		err.Message += " The body has 'content', as llama.cpp takes it; send that as 'prompt'."
+	}
+	return err
+}
+
+// ReadDetokenize reads a request for the text of tokens, which is no use of a model either.
+func ReadDetokenize(req *schema.Request, body []byte) error {
+	if err := req.ParseBody(schema.DoorDetokenize, body, detokenizeNames); err != nil {
+		return err
+	}
+	req.Uncounted = true
+	tokens := req.Body.Root().Get("tokens")
+	if !tokens.Given() {
+		return schema.MissingParameter("tokens")
+	}
+	const message = "'tokens' must be an array of whole numbers."
+	if tokens.Kind() != jsonscan.Array {
+		return schema.InvalidValue("tokens", message)
+	}
+	for token := tokens.First(); token.Kind() != jsonscan.Absent; token = token.Next() {
+		if _, isWhole := token.Int(); !isWhole {
+			return schema.InvalidValue("tokens", message)
+		}
+	}
+	return nil
+}
+
+// ReadScore reads a request for how well texts go together. vLLM takes the two sides under
+// several names.
+func ReadScore(req *schema.Request, body []byte) error {
+	if err := req.ParseBody(schema.DoorScore, body, scoreNames); err != nil {
+		return err
+	}
+	root := req.Body.Root()
+	for _, pair := range [...][2]string{{"text_1", "text_2"}, {"queries", "documents"}, {"queries", "items"}, {"data_1", "data_2"}} {
+		if root.Get(pair[0]).Given() && root.Get(pair[1]).Given() {
+			return readUser(req)
+		}
+	}
+	if root.Get("text_1").Given() {
+		return schema.MissingParameter("text_2")
+	}
+	return schema.MissingParameter("text_1")
+}
+
+// ReadClassify reads a request for the classes of texts.
+func ReadClassify(req *schema.Request, body []byte) error {
+	return readInput(req, schema.DoorClassify, body)
+}
+
+// ReadPooling reads a request for what a model makes of texts before anything is made of that.
+func ReadPooling(req *schema.Request, body []byte) error {
+	return readInput(req, schema.DoorPooling, body)
+}
+
+func readInput(req *schema.Request, door schema.Door, body []byte) error {
+	if err := req.ParseBody(door, body, inputNames); err != nil {
+		return err
+	}
+	if root := req.Body.Root(); !root.Get("input").Given() && !root.Get("messages").Given() {
+		return schema.MissingParameter("input")
+	}
+	return readUser(req)
+}
+
+// ReadInfill reads a request for what stands between two texts.
+func ReadInfill(req *schema.Request, body []byte) error {
+	if err := req.ParseBody(schema.DoorInfill, body, infillNames); err != nil {
+		return err
+	}
+	root := req.Body.Root()
+	for _, name := range [...]string{"input_prefix", "input_suffix"} {
+		switch text := root.Get(name); {
+		case !text.Given():
+			return schema.MissingParameter(name)
+		case text.Kind() != jsonscan.String:
+			return schema.InvalidValue(name, "'"+name+"' must be a string.")
+		}
+	}
+	switch stream := root.Get("stream"); {
+	case stream.Kind() == jsonscan.True:
+		req.Stream, req.IncludeUsage = true, true
+	case stream.Given() && stream.Kind() != jsonscan.False:
+		return schema.InvalidValue("stream", "'stream' must be true or false.")
+	}
+	return readUser(req)
+}
+
+// readUser reads whom a request is counted for.
+func readUser(req *schema.Request) error {
+	user := req.Body.Root().Get("user")
+	if user.Given() && user.Kind() != jsonscan.String {
+		return schema.InvalidValue("user", "'user' must be a string.")
+	}
+	req.User = user.Text()
+	return nil
+}
