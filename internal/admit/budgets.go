@@ -225,9 +225,10 @@ func UnknownModel(service *routing.Service, serviceType schema.ServiceType, name
 	return err
 }
 
-// OverLimit says that a rate limit is reached.
-func OverLimit(d ratelimit.Decision) *schema.Error {
+// OverLimit says that a rate limit is reached, and whose: that of service/chat or of model/m.
+func OverLimit(d ratelimit.Decision, of string) *schema.Error {
 	return &schema.Error{
+		Of:         of,
 		Message:    fmt.Sprintf("The rate limit of %d requests is reached; the next one is allowed in %s.", d.Limit, d.RetryAfter.Round(time.Millisecond)),
 		Type:       schema.TypeRateLimit,
 		Code:       schema.CodeRateLimitExceeded,
@@ -300,7 +301,7 @@ func noRoom(r *budget.Refusal, now time.Time) *schema.Error {
 			known.RetryAfter = max(r.Reset.Sub(now), time.Second)
 		}
 	}
-	known.Details = details
+	known.Details, known.Of = details, r.Account
 	return known
 }
 
@@ -315,7 +316,7 @@ func keyLimited(r *allowance.Refusal) *schema.Error {
 	}
 	message := fmt.Sprintf("The limit of %s, %d %s, is reached; try again in %s.", ownerOf(r.Account.Name), r.State.Limit, what, r.State.RetryAfter.Round(time.Millisecond))
 	known := schema.NewError(schema.CodeKeyRateLimited, message)
-	known.RetryAfter, known.Spread = max(r.State.RetryAfter, time.Millisecond), true
+	known.RetryAfter, known.Spread, known.Of = max(r.State.RetryAfter, time.Millisecond), true, r.Account.Name
 	return known
 }
 

@@ -287,6 +287,12 @@ func (l *limits) take(place int, limiter *ratelimit.Limiter, client netip.Addr, 
 	return decision.Allowed
 }
 
+// LimitOfService names the rate limit of a service type in a refusal.
+func LimitOfService(service schema.ServiceType) string { return "service/" + service.String() }
+
+// LimitOfModel names the rate limit of a model in a refusal.
+func LimitOfModel(model string) string { return "model/" + model }
+
 // takeLimits counts the request in the limits of its service type and its model.
 func (r *Request) takeLimits(now time.Time) error {
 	l, service := &r.limits, r.service()
@@ -294,12 +300,12 @@ func (r *Request) takeLimits(now time.Time) error {
 		return nil
 	}
 	if !l.take(ofService, service.Limiter, r.Caller.Addr, now) {
-		return OverLimit(l.decision)
+		return OverLimit(l.decision, LimitOfService(r.Asks.Service))
 	}
 	if r.Pool == nil || l.take(ofModel, r.Pool.Limiter, r.Caller.Addr, now) {
 		return nil
 	}
-	refusal := OverLimit(l.decision)
+	refusal := OverLimit(l.decision, LimitOfModel(r.Pool.Model))
 	if len(r.takeovers()) == 0 {
 		reached := l.decision
 		l.giveBack(now)
@@ -449,7 +455,7 @@ func (v *Visit) Begin(service *routing.Service, caller *access.Caller) *schema.E
 	}
 	if v.Limit, _ = service.Limiter.Take(caller.Addr, now); !v.Limit.Allowed {
 		v.Use.GiveBack(now)
-		return OverLimit(v.Limit)
+		return OverLimit(v.Limit, LimitOfService(service.Type))
 	}
 	return nil
 }

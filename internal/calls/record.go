@@ -47,6 +47,8 @@ type Record struct {
 	Status int
 	// Code is the code of the error, empty for a success.
 	Code string
+	// Told is what the caller was told about the error, nil where there was none.
+	Told *Told
 	// Gone says that the client left before it had the whole answer.
 	Gone bool
 
@@ -69,10 +71,10 @@ type Record struct {
 	// model by their backend.Obstacle; the first number counts those without one.
 	Strategy   string
 	Candidates [maxObstacles]uint16
-	// KeyID names the API key, where keys are required, and Client is the address
-	// that the request came from.
-	KeyID  string
-	Client netip.Addr
+	// KeyID names the API key, where keys are required, Tenant is whom the request is
+	// counted for, and Client is the address that the request came from.
+	KeyID, Tenant string
+	Client        netip.Addr
 	// User is who the request is made for, as the ledger names it; empty where the key trusts
 	// no header that says so. What bodies say of users is not kept.
 	User     string
@@ -131,6 +133,40 @@ type Record struct {
 	// Captured is what is kept of headers and bodies, nil for nothing. It is taken out of
 	// the record before anybody reads that; Recorder.Captured returns it.
 	Captured *Captured
+}
+
+// Told is what the caller of a request that failed was told.
+type Told struct {
+	// Message is cut.
+	Message string
+	// Of is whose limit or budget refused the request, as in schema.Error, and Until is
+	// when that lets a request in again; they are zero where none did, or never does.
+	Of    string
+	Until time.Time
+}
+
+// maxMessage bounds what is kept of what a caller was told.
+const maxMessage = 600
+
+// Tell notes the error that the caller is told.
+func (c *Record) Tell(e *schema.Error) {
+	c.Code = e.Code
+	message := cut(e.Message, maxMessage)
+	if c.Told != nil && c.Told.Message == message {
+		return // the proxy has noted it
+	}
+	c.Told = &Told{Message: strings.Clone(message), Of: e.Of}
+	if e.Of != "" && e.RetryAfter > 0 && e.Code != schema.CodeBudgetReserved { // which passes when others end
+		c.Told.Until = time.Now().Add(e.RetryAfter)
+	}
+}
+
+// cut returns a text of at most so many bytes, and marks where it was cut.
+func cut(text string, longest int) string {
+	if len(text) > longest {
+		return strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
 }
 
 // Try is one attempt of a call.
@@ -253,10 +289,7 @@ func (c *Record) Try() *Try {
 func (c *Record) Fail(code, cause, text string) {
 	try := c.Try()
 	try.Code, try.Cause = code, cause
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	try.Text = text
+	try.Text = cut(text, maxText)
 }
 
 // Cause returns the word for why the backend that was called last could not be

@@ -220,10 +220,11 @@ func (x *Explanation) refusal(s *survey, excluded *exclusions) *schema.Error {
 	if err := s.refusal(excluded, x.Pool.Before(x.Queue.Class)); err != nil {
 		return err
 	}
-	for _, limit := range []ratelimit.Decision{x.ServiceLimit, x.ModelLimit} {
-		if !limit.Allowed {
-			return admit.OverLimit(limit)
-		}
+	if !x.ServiceLimit.Allowed {
+		return admit.OverLimit(x.ServiceLimit, admit.LimitOfService(x.Pool.Service.Type))
+	}
+	if !x.ModelLimit.Allowed {
+		return admit.OverLimit(x.ModelLimit, admit.LimitOfModel(x.Pool.Model))
 	}
 	return nil
 }

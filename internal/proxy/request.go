@@ -249,7 +249,7 @@ func (r *request) noteEnd(err error) {
 	switch {
 	case err == nil:
 	case errors.As(err, &known):
-		r.Record.Code = known.Code
+		r.Record.Tell(known)
 	case errors.Is(err, context.Canceled):
 		r.Record.Gone, r.Record.Code = true, schema.CodeCancelled
 	default: // the gateway stops

@@ -349,7 +349,7 @@ func (l *outlook) refusal(pool *routing.Pool) *schema.Error {
 	case l.limited >= 0:
 		err.Message = fmt.Sprintf("Every instance of the model %q is at its rate limit.", pool.Model)
 		err.Type, err.Code = schema.TypeRateLimit, schema.CodeRateLimitExceeded
-		err.RetryAfter = max(l.limited, time.Millisecond)
+		err.RetryAfter, err.Of = max(l.limited, time.Millisecond), "instances/"+pool.Model
 	case trial >= 0:
 		err.Message = fmt.Sprintf("The circuit breakers of the model %q are open after repeated failures of its backends.", pool.Model)
 		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen

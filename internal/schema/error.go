@@ -27,6 +27,9 @@ type Error struct {
 	// Cause is the stable word for why a backend could not be reached, for logs and
 	// records; empty where that is not what went wrong.
 	Cause string `json:"-"`
+	// Of is whose limit or budget refused the request, for records: key/…, tenant/…,
+	// service/…, model/… or instances/… (those of a model), and a name; empty where none did.
+	Of string `json:"-"`
 	// NoRetry tells clients that repeating the same request is pointless.
 	NoRetry bool `json:"-"`
 }

@@ -20,17 +20,21 @@ type callView struct {
 	Service    schema.ServiceType `json:"service"`
 	Door       schema.Door        `json:"door" doc:"The endpoint to which the request came."`
 	Model      string             `json:"model,omitzero"`
-	Asked      string             `json:"asked,omitzero" doc:"The name that the caller gave, where another model served: an alias, or a model with fallbacks."`
+	Asked      string             `json:"asked,omitzero" doc:"The name that the caller gave, where it is not that of the model that served: an alias, a model with fallbacks, or the name of no model."`
 	Instance   string             `json:"instance,omitzero"`
 	Handle     string             `json:"handle,omitzero" doc:"Of the instance, as in X-Router-Instance."`
 	Strategy   string             `json:"strategy,omitzero" doc:"How the instance was picked."`
 	Candidates *candidates        `json:"candidates,omitzero" doc:"The instances of the model when the first one was picked."`
 	KeyID      string             `json:"keyId,omitzero"`
+	Tenant     string             `json:"tenant,omitzero" doc:"Whom the request was counted for."`
 	User       string             `json:"user,omitzero" doc:"Who the request was made for, by the header that its key trusts (userHeader)."`
 	ClientIP   string             `json:"clientIp,omitzero"`
 	Status     callStatus         `json:"status"`
 	HTTPStatus int                `json:"httpStatus,omitzero"`
 	ErrorCode  string             `json:"errorCode,omitzero"`
+	Message    string             `json:"errorMessage,omitzero" doc:"What the caller was told, at most 600 characters."`
+	RefusedBy  string             `json:"refusedBy,omitzero" doc:"Whose limit or budget refused the request: key/…, tenant/…, service/…, model/… or instances/… (those of a model), and a name."`
+	Until      string             `json:"refusedUntil,omitzero" format:"date-time" doc:"When that lets a request in again, where it is known."`
 	Streamed   bool               `json:"streamed"`
 	ClientGone bool               `json:"clientGone,omitzero"`
 	DurationMs float64            `json:"durationMs"`
@@ -74,14 +78,6 @@ type candidates struct {
 	Total      int            `json:"total"`
 	Ready      int            `json:"ready" doc:"Those that might have been picked."`
 	PassedOver map[string]int `json:"passedOver,omitzero" doc:"The others, by reason: disabled, no_weight, faulty, unhealthy, breaker_open, at_limit, no_slot, standby (a lower tier was ready)."`
-}
-
-// asked returns the name that the caller gave, where another model served.
-func asked(c *calls.Record) string {
-	if c.Model == "" {
-		return "" // no model has the name, which is not kept
-	}
-	return c.Asked
 }
 
 func candidatesOf(c *calls.Record) *candidates {
@@ -182,13 +178,19 @@ func statusOf(c *calls.Record) callStatus {
 
 func viewOfCall(c *calls.Record) callView {
 	view := callView{
-		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: asked(c), Instance: c.Instance, KeyID: c.KeyID, User: c.User,
+		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: c.Asked, Instance: c.Instance, KeyID: c.KeyID, Tenant: c.Tenant, User: c.User,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
 		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces, Resumed: c.Resumed, Hedge: hedgeWord(c.Hedge.String()), Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
 			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
 			FirstTokenMs: inMilliseconds(c.FirstToken), EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), HeldMs: inMilliseconds(c.Held), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),
 		},
+	}
+	if told := c.Told; told != nil {
+		view.Message, view.RefusedBy = told.Message, told.Of
+		if !told.Until.IsZero() {
+			view.Until = web.Time(told.Until)
+		}
 	}
 	if c.Instance != "" {
 		view.Handle = backend.Handle(c.Instance)

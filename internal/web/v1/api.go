@@ -107,6 +107,7 @@ func (a *API) route(x *exchange) error {
 	way := &x.way
 	way.Asks, way.Owner, way.Caller, way.Record, way.Table = &x.request, x, &x.caller, x.call, x.table
 	if err := way.RefuseModel(); err != nil {
+		x.call.Asked = shorten(string(x.request.Model))
 		return err
 	}
 	if x.door.local != nil {
@@ -138,7 +139,7 @@ func (a *API) route(x *exchange) error {
 
 // answerEstimate answers with what the gateway itself can say.
 func (x *exchange) answerEstimate(body []byte) {
-	x.call.Code = ""
+	x.call.Code, x.call.Told = "", nil
 	x.w.Header()["X-Router-Estimated"] = []string{"true"}
 	x.Head(proxy.Head{ContentType: proxy.TypeJSON, Length: len(body)})
 	_, _ = x.w.Write(body) // a client that left does not need it
@@ -232,10 +233,11 @@ func (a *API) ServeAs(w http.ResponseWriter, r *http.Request, as Bearer) bool {
 // use makes the bearer of a key the caller, or somebody of a tenant where no key is needed.
 func (x *exchange) use(grant *access.Grant, tenant string) {
 	if grant == nil {
-		x.caller.Tenant = tenant
+		x.caller.Tenant, x.call.Tenant = tenant, shorten(tenant)
 		return
 	}
-	x.caller.Grant, x.caller.KeyID, x.caller.Tenant, x.call.KeyID = grant, grant.ID, grant.Tenant, grant.ID
+	x.caller.Grant, x.caller.KeyID, x.caller.Tenant = grant, grant.ID, grant.Tenant
+	x.call.KeyID, x.call.Tenant = grant.ID, grant.Tenant
 }
 
 // admit returns an error if too many requests are running, if memory is short, or if the

@@ -156,7 +156,7 @@ func (x *exchange) fail(err error) {
 		}
 		known = unexpected(err)
 	}
-	x.call.Code = known.Code
+	x.call.Tell(known)
 	if x.isNoticed {
 		if x.Send(x.door.failureEvent(known, x.caller.RequestID)) != nil {
 			panic(http.ErrAbortHandler) // the client has left

@@ -94,7 +94,7 @@ func (a *API) findAnswer(w http.ResponseWriter, r *http.Request) (found *answers
 		}
 	}
 	visit.End()
-	web.RecordOf(w).Code = err.Code
+	web.RecordOf(w).Tell(err)
 	Fail(w, r, err)
 	return nil, nil
 }
