@@ -47,6 +47,8 @@ const (
 	ReadMonitoring  Permission = "monitoring:config:read"
 	WriteMonitoring Permission = "monitoring:config:write"
 	ReadMetrics     Permission = "monitoring:metrics:read"
+	// StopRequests is what ending somebody's request takes.
+	StopRequests Permission = "monitoring:request:write"
 	// ManageContents is what keeping, and seeing, headers and bodies of requests takes.
 	ManageContents Permission = "monitoring:content:manage"
 	ReadActuator   Permission = "actuator:details:read"
@@ -61,7 +63,7 @@ func (r Role) Permissions() []Permission {
 	all := []Permission{
 		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms, ReadModels, ReadRoutes, ReadProcesses, ManageProcesses, ReadBatches, WriteBatches,
 		ManageKeys, ManageTokens, ReadSelf, UseSession, ReadQuota, WriteQuota, ReadQuotaUsage,
-		ReadMonitoring, WriteMonitoring, ReadMetrics, ManageContents, ReadActuator, WriteLoggers, ManageAccessLog,
+		ReadMonitoring, WriteMonitoring, ReadMetrics, StopRequests, ManageContents, ReadActuator, WriteLoggers, ManageAccessLog,
 	}
 	held := []Permission{}
 	for _, p := range all {

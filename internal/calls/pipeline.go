@@ -317,6 +317,7 @@ func (b *buffer) push(c *Record) int {
 		return 0
 	}
 	b.records = append(b.records, *c)
+	b.records[len(b.records)-1].Running = nil // it ends with the request
 	return len(b.records)
 }
 

@@ -130,6 +130,9 @@ type Record struct {
 	// Series are the counts of the instance that answered or failed last.
 	Series *metrics.Instance
 
+	// Running shows the request to people while it runs, nil where nobody can see it.
+	Running *Running
+
 	// Captured is what is kept of headers and bodies, nil for nothing. It is taken out of
 	// the record before anybody reads that; Recorder.Captured returns it.
 	Captured *Captured

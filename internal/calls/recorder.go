@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,8 @@ type Recorder struct {
 	// capture is what is kept of requests beside their records, a metrics.Capture.
 	capture atomic.Uint32
 
+	running runningList
+
 	// levelObserver is called when the degradation level may have changed.
 	levelObserver atomic.Pointer[func(Level)]
 
@@ -47,6 +50,98 @@ func NewRecorder(configured metrics.Settings) *Recorder {
 	r.pipe.level.changed = r.counts.Started()
 	r.apply(configured)
 	return r
+}
+
+// Running is a request while it is answered.
+type Running struct {
+	// These are set before Enter, and nobody changes them until Leave.
+	RequestID           string
+	Started             time.Time
+	Service             schema.ServiceType
+	Door                schema.Door
+	KeyID, Tenant, User string
+	Client              netip.Addr
+	// Stopper ends the request.
+	Stopper interface{ Stop(cause error) }
+
+	isListed       bool
+	previous, next *Running // under the lock of the list
+
+	mu       sync.Mutex
+	serving  Serving
+	attempts int
+}
+
+// Serving is which model and instance have a request; both are empty before they are known.
+type Serving struct{ Model, Instance string }
+
+// Note notes who has the request now. A nil Running notes nothing.
+func (r *Running) Note(model, instance string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	r.serving = Serving{model, instance}
+	if instance != "" {
+		r.attempts++
+	}
+	r.mu.Unlock()
+}
+
+// Served returns who has the request, and how many instances were asked.
+func (r *Running) Served() (Serving, int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.serving, r.attempts
+}
+
+// runningList is the requests that run, the newest first.
+type runningList struct {
+	mu    sync.Mutex
+	first *Running
+}
+
+// Enter shows a request to people until Leave, which must be called before its memory is used
+// for something else.
+func (r *Recorder) Enter(one *Running) {
+	l := &r.running
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one.isListed, one.previous, one.next = true, nil, l.first
+	if l.first != nil {
+		l.first.previous = one
+	}
+	l.first = one
+}
+
+// Leave ends what Enter began. It has no effect on a request that nobody sees.
+func (r *Recorder) Leave(one *Running) {
+	if !one.isListed {
+		return
+	}
+	l := &r.running
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one.next != nil {
+		one.next.previous = one.previous
+	}
+	if one.previous != nil {
+		one.previous.next = one.next
+	} else {
+		l.first = one.next
+	}
+	one.isListed, one.previous, one.next = false, nil, nil
+}
+
+// Running returns the requests that run, the newest first. The loop must neither wait nor keep
+// what it is given.
+func (r *Recorder) Running() iter.Seq[*Running] {
+	return func(yield func(*Running) bool) {
+		r.running.mu.Lock()
+		defer r.running.mu.Unlock()
+		for one := r.running.first; one != nil && yield(one); one = one.next {
+		}
+	}
 }
 
 // Registry returns the counts.

@@ -363,8 +363,10 @@ type requestContext struct {
 	calling         *sync.WaitGroup // what is called when the context ends
 
 	ended atomic.Bool
-	mu    sync.Mutex
-	done  chan struct{} // made when it is asked for
+	// stopped has ended with the cause of Stop; nil unless that was called.
+	stopped atomic.Pointer[context.Context]
+	mu      sync.Mutex
+	done    chan struct{} // made when it is asked for
 	// first is what AfterFunc was given, others are those that came beside it.
 	first  watch
 	others []watch
@@ -396,6 +398,24 @@ func (r *requestContext) Err() error {
 		return context.Canceled
 	}
 	return nil
+}
+
+// Stop ends the context with a cause, which context.Cause returns from then on. The client is
+// still there and is answered.
+func (r *requestContext) Stop(cause error) {
+	stopped, cancel := context.WithCancelCause(r.Context)
+	cancel(cause)
+	if !r.ended.Load() && r.stopped.CompareAndSwap(nil, &stopped) {
+		r.cancel()
+	}
+}
+
+// Value returns what the context of all requests has. Package context finds the cause by it.
+func (r *requestContext) Value(key any) any {
+	if stopped := r.stopped.Load(); stopped != nil {
+		return (*stopped).Value(key)
+	}
+	return r.Context.Value(key)
 }
 
 // AfterFunc calls f in a goroutine of its own when the context ends, unless the

@@ -48,6 +48,7 @@ func (a *attempt) begin(i *backend.Instance, followed *fleet.Call, now time.Time
 	previous := a.instance
 	a.instance, a.followed, a.held = i, followed, true
 	a.Record.Begin(i.ID, i.Kind.Name, now)
+	a.Record.Running.Note(a.Model, i.ID)
 	try := a.Record.Try()
 	try.Provider = cmp.Or(i.Kind.Guide.Provider, i.Kind.Name)
 	if followed != nil {

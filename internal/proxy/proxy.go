@@ -122,8 +122,9 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	} else {
 		r.noteEnd(err)
 		r.countShed()
-		// No attempt answered, so that none has a cost, unless the client did not wait.
-		r.Settle(schema.Usage{}, false, r.Record.Gone && r.choice.reached > 0)
+		// No attempt answered, so that none has a cost, unless nobody waited for the answer.
+		isCutShort := r.Record.Gone || r.Record.Code == schema.CodeStopped
+		r.Settle(schema.Usage{}, false, isCutShort && r.choice.reached > 0)
 	}
 	panicked = false
 	return err
@@ -316,6 +317,7 @@ func (p *Proxy) begin(req *Request) *run {
 		r.steps = *steps
 	}
 	r.Find()
+	r.Record.Running.Note(r.Model, "")
 	r.reply.memory = p.bodies.Lease(r.Caller.KeyID, r.Caller.Addr)
 	r.choice.request, r.attempt.request = &r.request, &r.request
 	r.choice.excluded.spare = r.isSpare()

@@ -141,7 +141,9 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 			return nil
 		}
 		r.reply.outcome = breaker.Cancelled
-		known = Stopping()
+		if !errors.As(context.Cause(ctx), &known) { // an operator stopped the request
+			known = Stopping()
+		}
 	} else {
 		known = r.noteBroken(err).err
 	}

@@ -156,6 +156,7 @@ const (
 	CodeUpstreamTruncated  = "upstream_stream_truncated"
 	CodeLedgerUnavailable  = "quota_ledger_unavailable"
 	CodeLoopDetected       = "loop_detected"
+	CodeStopped            = "stopped_by_operator"
 	CodeInternal           = "internal_error"
 	// CodeCancelled is for logs and records of requests whose client disconnected. It
 	// is never sent.
@@ -249,6 +250,7 @@ var errorClasses = [...]errorClass{
 	{CodeUpstreamTimeout, TypeAPI, http.StatusGatewayTimeout, ResultTimedOut},
 	{CodeUpstreamTruncated, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeLedgerUnavailable, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed},
+	{CodeStopped, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed},
 	{CodeLoopDetected, TypeAPI, http.StatusLoopDetected, ResultFailed},
 	{CodeCancelled, TypeAPI, StatusCancelled, ResultFailed},
 }

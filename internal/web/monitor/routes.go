@@ -75,6 +75,10 @@ func (a *API) Routes() []web.Route {
 	t.add("GET "+root+"/calls/{requestId}/content", access.ManageContents, handle(a.content), web.Operation{
 		Summary: "What is kept of the headers and bodies of a call, if anything is", Reply: callContent{}, Audited: true,
 	})
+	read(t, "/running", access.ReadMetrics, a.running, "The requests that run now, the newest first", runningQuery{})
+	t.add("POST "+root+"/running/{requestId}/stop", access.StopRequests, a.stopRunning, web.Operation{
+		Summary: "Stop a request that runs: its client gets an error, its backend is freed, and what it used is settled", Body: stopRequest{}, Reply: stopped{},
+	})
 	read(t, "/problems", access.ReadMetrics, a.problems, "What failed lately, by kind; the latest first", problemsQuery{})
 	read(t, "/series", access.ReadMetrics, a.series, "The history of requests, latency, tokens and overhead", seriesQuery{})
 	read(t, "/fleet", access.ReadMetrics, a.fleet, "How well the instances are used that are balanced by least_time: queues, caches, and the time to the first token beside that of taking turns", nil)

@@ -3,6 +3,7 @@
 package v1
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -129,12 +130,52 @@ func (a *API) route(x *exchange) error {
 	if x.door.estimate != nil && x.table.Service(x.request.Service).FindBytes(x.request.Model) != nil {
 		estimate = x.door.estimate(x) // the request is gone when the proxy returns
 	}
-	err := a.proxy.Do(x.r.Context(), way, x)
+	err := a.proxy.Do(a.enter(x), way, x)
 	if estimate != nil && errors.As(err, new(*schema.Error)) {
 		x.answerEstimate(estimate)
 		return nil
 	}
 	return err
+}
+
+// enter shows the request to people who watch the gateway, and returns its context, which they
+// can end.
+func (a *API) enter(x *exchange) context.Context {
+	ctx := x.r.Context()
+	if !a.options.Recorder.On() {
+		return ctx
+	}
+	one := &x.running
+	one.RequestID, one.Started, one.Service, one.Door = x.call.RequestID, x.call.Started, x.call.Service, x.call.Door
+	one.KeyID, one.Tenant, one.User, one.Client = x.call.KeyID, x.call.Tenant, x.call.User, x.caller.Addr
+	var ok bool
+	if one.Stopper, ok = ctx.(interface{ Stop(cause error) }); !ok {
+		// Not a request of HTTP/1.1: those can be ended without further memory.
+		var end context.CancelCauseFunc
+		ctx, end = context.WithCancelCause(ctx)
+		one.Stopper = stopper(end)
+	}
+	x.call.Running = one
+	a.options.Recorder.Enter(one)
+	return ctx
+}
+
+// stopper ends a context.
+type stopper context.CancelCauseFunc
+
+// Stop ends it with a cause.
+func (s stopper) Stop(cause error) { s(cause) }
+
+// leave ends what enter began.
+func (a *API) leave(x *exchange) {
+	if x.call == nil || x.call.Running == nil {
+		return
+	}
+	a.options.Recorder.Leave(x.call.Running)
+	x.call.Running = nil
+	if end, ok := x.running.Stopper.(stopper); ok {
+		end(nil)
+	}
 }
 
 // answerEstimate answers with what the gateway itself can say.
@@ -273,6 +314,7 @@ func (a *API) refuseOverload(x *exchange) error {
 // end puts the exchange back into the pool.
 func (a *API) end(x *exchange) {
 	a.running.Add(-1)
+	a.leave(x)
 	x.TakeBack()
 	*x = exchange{} // the pool keeps nothing of a request in memory
 	a.pool.Put(x)

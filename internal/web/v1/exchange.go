@@ -49,6 +49,8 @@ type exchange struct {
 	passed passedAnswer
 	// isNoticed says that the client has the head of a stream, and nothing of an answer yet.
 	isNoticed bool
+	// running shows the request to people while it runs.
+	running calls.Running
 	// before is what stands before the input in a conversation whose tokens are counted.
 	before [][]byte
 }
