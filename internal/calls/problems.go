@@ -38,6 +38,10 @@ type problemKey struct {
 type problems struct {
 	mu  sync.Mutex
 	all map[problemKey]*Problem
+	// groups are the same by cause, and tracked counts the requests of accounts that refuse
+	// some.
+	groups  map[groupKey]*Group
+	tracked map[string]*minutes
 }
 
 // note adds the failures of a batch.
@@ -45,8 +49,13 @@ func (p *problems) note(batch []Record) {
 	for i := range batch {
 		c := &batch[i]
 		if c.Gone || c.Code == "" && c.Attempts <= 1 {
+			p.countTracked(c)
 			continue
 		}
+		p.mu.Lock()
+		p.group(c, c.Started.Add(c.Ended))
+		p.mu.Unlock()
+		p.countTracked(c)
 		blamed := false
 		for _, try := range c.Described() {
 			if try.Code != "" && try.Code != schema.CodeCancelled {
@@ -57,6 +66,15 @@ func (p *problems) note(batch []Record) {
 		if c.Code != "" && !blamed {
 			p.add(c, problemKey{service: c.Service, model: c.Model, code: c.Code}, "")
 		}
+	}
+}
+
+// countTracked counts a request where some are refused.
+func (p *problems) countTracked(c *Record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.tracked) > 0 {
+		p.count(c, c.Started.Add(c.Ended))
 	}
 }
 

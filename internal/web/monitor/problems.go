@@ -3,7 +3,9 @@ package monitor
 import (
 	"net/http"
 	"strconv"
+	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -16,6 +18,43 @@ type problemsQuery struct {
 // problemList has the latest problems, which are remembered apart from the calls.
 type problemList struct {
 	Problems []problemView `json:"problems"`
+	Groups   []groupView   `json:"groups" doc:"The same by cause: the calls of one backend that fail alike, and what one limit or budget refuses. A group is over when nothing happened for 15 minutes."`
+}
+
+// groupView is problems with one cause.
+type groupView struct {
+	Kind       calls.GroupKind    `json:"kind" enum:"backend,refusal,request" doc:"backend: calls of a host fail. refusal: a limit or a budget refuses requests. request: requests fail before a backend is asked."`
+	Subject    string             `json:"subject,omitzero" doc:"The host, whose limit or budget it is (as refusedBy of a call), or the name that was asked for."`
+	Service    schema.ServiceType `json:"service"`
+	Code       string             `json:"code"`
+	Text       string             `json:"text,omitzero" doc:"What was said about the latest: the backend's own words, or what the client was told."`
+	HTTPStatus int                `json:"httpStatus,omitzero" doc:"That of the backend's answer, or what the client was sent."`
+	Models     []string           `json:"models"`
+	Instances  []string           `json:"instances"`
+	Rescued    int64              `json:"rescued" doc:"Requests that another instance answered, since then."`
+	Lost       int64              `json:"lost" doc:"Requests that failed, since then."`
+	Calls      int64              `json:"calls,omitzero" doc:"All requests of whose limit or budget it is, in the last 5 minutes."`
+	Refused    int64              `json:"refused,omitzero" doc:"Those of them that were refused."`
+	Until      string             `json:"until,omitzero" format:"date-time" doc:"When requests are let in again, where it is known."`
+	Since      string             `json:"since" format:"date-time"`
+	Last       string             `json:"last" format:"date-time"`
+	RequestID  string             `json:"requestId" doc:"Of the latest call."`
+}
+
+// groups returns the problems by cause.
+func (a *API) groups(now time.Time) []groupView {
+	list := []groupView{}
+	for _, g := range a.recorder.Groups(now) {
+		view := groupView{
+			Kind: g.Kind, Subject: g.Subject, Service: g.Service, Code: g.Code, Text: g.Text, HTTPStatus: g.Status, Models: append([]string{}, g.Models...), Instances: append([]string{}, g.Instances...),
+			Rescued: g.Rescued, Lost: g.Lost, Calls: g.Calls, Refused: g.Refused, Since: web.Time(g.First), Last: web.Time(g.Last), RequestID: g.RequestID,
+		}
+		if !g.Until.IsZero() {
+			view.Until = web.Time(g.Until)
+		}
+		list = append(list, view)
+	}
+	return list
 }
 
 // problemView is failures of the same kind.
@@ -39,7 +78,7 @@ func (a *API) problems(r *http.Request) (problemList, error) {
 	if err != nil {
 		return problemList{}, err
 	}
-	list := problemList{[]problemView{}}
+	list := problemList{[]problemView{}, a.groups(time.Now())}
 	for _, p := range a.recorder.Problems() {
 		if len(list.Problems) == limit {
 			break
