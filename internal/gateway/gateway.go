@@ -265,6 +265,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		Exchange:      g.Exchange.Stats,
 		Models:        g.Residency.States,
 		Batches:       g.batchesView,
+		Sockets:       func() int { return g.sockets.Count() },
 		Processes:     g.processes.List,
 		Cluster:       g.Cluster.View,
 		Config:        g.sources,

@@ -38,6 +38,7 @@ func (c *collector) collect() *gathered {
 	for i := range state.Models {
 		s.model(&state.Models[i])
 	}
+	s.value(famSockets, float64(state.Sockets))
 	if state.Batches != nil {
 		s.batches(state.Batches)
 	}

@@ -87,6 +87,7 @@ const (
 	famBatchRunning
 	famBatchLines
 	famBatchStalled
+	famSockets
 	famProcessState
 	famProcessStarts
 	famProcessRestarts
@@ -223,6 +224,7 @@ var families = [familyCount]Family{
 	famBatchRunning:      {"model_router_batch_lines_running", "model.router.batch.lines.running", "Lines of batches that this gateway runs now.", "lines", CategoryCustom, nil, gauge},
 	famBatchLines:        {"model_router_batch_lines_total", "model.router.batch.lines.total", "Lines of batches that this gateway has run, by their end: completed or failed.", "lines", CategoryCustom, []string{"outcome"}, counter},
 	famBatchStalled:      {"model_router_batch_stalled_seconds", "model.router.batch.stalled", "The longest time for which a batch with lines to run has ended none.", "seconds", CategoryCustom, nil, gauge},
+	famSockets:           {"model_router_websockets_open", "model.router.websockets.open", "WebSockets of clients that are open.", "connections", CategoryRequest, nil, gauge},
 	famProcessState:      {"model_router_process_state", "model.router.process.state", "Whether a process that the gateway runs is in a state: 1 or 0.", "", CategoryCustom, inState, gauge},
 	famProcessStarts:     {"model_router_process_starts_total", "model.router.process.starts.total", "How often a process was started.", "starts", CategoryCustom, onProcess, counter},
 	famProcessRestarts:   {"model_router_process_restarts_total", "model.router.process.restarts.total", "How many of the starts of a process came after a failure.", "restarts", CategoryCustom, onProcess, counter},

@@ -19,6 +19,8 @@ type State struct {
 	Models []ModelView
 	// Batches is what the gateway does for batches, nil where they are off.
 	Batches *BatchesView
+	// Sockets is how many WebSockets of clients are open.
+	Sockets int
 	// Processes are those that the gateway runs.
 	Processes  []ProcessView
 	Ledger     LedgerView

@@ -62,6 +62,8 @@ type Options struct {
 	// Batches returns what the gateway does for batches, nil where they are off; nil means
 	// that they are.
 	Batches func(now time.Time) *metrics.BatchesView
+	// Sockets returns how many WebSockets of clients are open; nil means none.
+	Sockets func() int
 	// Processes returns the processes that the gateway runs; nil means that it runs none.
 	Processes func() []processes.View
 	// Exchange returns the state of what gateways tell each other about the fleet; nil means

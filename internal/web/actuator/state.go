@@ -39,6 +39,9 @@ func (a *API) state() metrics.State {
 			state.Models = append(state.Models, modelView(&m))
 		}
 	}
+	if a.options.Sockets != nil {
+		state.Sockets = a.options.Sockets()
+	}
 	if a.options.Batches != nil {
 		state.Batches = a.options.Batches(now)
 	}

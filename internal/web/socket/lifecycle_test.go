@@ -79,6 +79,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Errorf("%d %s", reply.Status, reply.Body)
 	}
 	r.OpenSocket(responsesPath, "Authorization", "Bearer other-key")
+	if scraped := r.Do(http.MethodGet, "/metrics", "", "Authorization", "Bearer admin-token").Succeeds(t).Body; !strings.Contains(scraped, "\nmodel_router_websockets_open 3\n") {
+		t.Error("the metrics do not count 3 open WebSockets")
+	}
 	if _, reply := r.Dial(responsesPath, "Authorization", "Bearer other-key"); reply.Status != http.StatusServiceUnavailable || gatewaytest.ErrorOf(t, reply.Body).Code != "overloaded" {
 		t.Errorf("%d %s", reply.Status, reply.Body)
 	}

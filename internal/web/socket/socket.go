@@ -64,6 +64,14 @@ func (d *Doors) ServeWith(handler http.Handler) { d.handler.Store(&handler) }
 // Stop ends every WebSocket, once what runs on it has ended.
 func (d *Doors) Stop() { d.stop.Do(func() { close(d.stopping) }) }
 
+// Count returns how many WebSockets are open.
+func (d *Doors) Count() int {
+	if d == nil { // before the gateway has its doors
+		return 0
+	}
+	return d.open.Count()
+}
+
 // isStopping reports whether Stop was called.
 func (d *Doors) isStopping() bool {
 	select {
