@@ -306,4 +306,5 @@ var kindsWith = map[schema.Door]string{
 	schema.DoorClassify:    "vllm",
 	schema.DoorPooling:     "vllm",
 	schema.DoorInfill:      "llamacpp",
+	schema.DoorRealtime:    "openai or vllm",
 }

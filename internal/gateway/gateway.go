@@ -315,7 +315,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		Answers: g.answers.Store, Recorder: g.Recorder, Log: g.log,
 	})
 	g.sockets = socket.New(socket.Options{
-		Current: g.Current, Keys: g.keys(), TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Log: g.log,
+		Current: g.Current, Keys: g.keys(), TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Proxy: requests, Recorder: g.Recorder, Log: g.log,
 	})
 	if err := g.openBatches(api, opened); err != nil {
 		return err

@@ -95,7 +95,7 @@ func withEngines(service schema.ServiceType, instance string) string {
 // connections that have tests of their own.
 func isUncounted(door schema.Door) bool {
 	switch door {
-	case schema.DoorCountTokens, schema.DoorInputTokens, schema.DoorGeminiCount, schema.DoorTokenize, schema.DoorDetokenize:
+	case schema.DoorCountTokens, schema.DoorInputTokens, schema.DoorGeminiCount, schema.DoorTokenize, schema.DoorDetokenize, schema.DoorRealtime:
 		return true
 	}
 	return false

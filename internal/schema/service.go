@@ -133,9 +133,10 @@ const (
 	DoorClassify
 	DoorPooling
 	DoorInfill
+	DoorRealtime
 
 	// DoorCount sizes arrays that are indexed by Door.
-	DoorCount = int(DoorInfill) + 1
+	DoorCount = int(DoorRealtime) + 1
 )
 
 var doorNames = [DoorCount]string{
@@ -143,7 +144,7 @@ var doorNames = [DoorCount]string{
 	"messages", "responses", "completions", "moderations", "translations", "count_tokens",
 	"ollama_chat", "ollama_generate", "ollama_embed", "ollama_embeddings", "input_tokens", "compact",
 	"gemini", "gemini_count_tokens", "gemini_embed", "gemini_batch_embed",
-	"tokenize", "detokenize", "score", "classify", "pooling", "infill",
+	"tokenize", "detokenize", "score", "classify", "pooling", "infill", "realtime",
 }
 
 // doorServices are the service types of the doors: how their requests are routed,
@@ -152,7 +153,7 @@ var doorServices = [DoorCount]ServiceType{
 	Chat, Embedding, Rerank, TTS, STT, ImgGen, ImgEdit, Chat, Chat, Chat, Chat, STT, Chat,
 	Chat, Chat, Embedding, Embedding, Chat, Chat,
 	Chat, Chat, Embedding, Embedding,
-	Chat, Chat, Rerank, Embedding, Embedding, Chat,
+	Chat, Chat, Rerank, Embedding, Embedding, Chat, Chat,
 }
 
 // Doors returns every door in its listing order.

@@ -11,30 +11,53 @@ import (
 // dial opens a connection within limit (zero: none), name resolution and TLS
 // included.
 func (c *Client) dial(ctx context.Context, to Origin, limit time.Duration) (*conn, error) {
+	nc, socket, err := c.open(ctx, to, limit)
+	if err != nil {
+		return nil, err
+	}
+	return newConn(c, to.target, nc, socket), nil
+}
+
+// Dial opens a connection that is nobody else's, for a protocol that a call asks for in
+// place of HTTP. Limit is as in Timeouts.Connect. A proxy that passes plain requests on one
+// by one cannot carry it.
+func (c *Client) Dial(ctx context.Context, to *Origin, limit time.Duration) (net.Conn, error) {
+	if to.prefix != "" {
+		return nil, &Error{Step: stepConnect, Addr: to.addr, class: ErrConnect, cause: errNoTunnel}
+	}
+	nc, _, err := c.open(ctx, *to, limit)
+	return nc, err
+}
+
+// errNoTunnel says that there is no way for a connection of its own.
+var errNoTunnel = errors.New("the proxy takes plain requests only")
+
+// open opens the connection of dial, and returns it with the socket below it.
+func (c *Client) open(ctx context.Context, to Origin, limit time.Duration) (nc, socket net.Conn, err error) {
 	bounded := ctx
 	if limit > 0 {
 		var cancel context.CancelFunc
 		bounded, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	nc, socket, err := c.reach(bounded, to)
+	nc, socket, err = c.reach(bounded, to)
 	if err != nil {
-		return nil, connectError(ctx, bounded, to, err)
+		return nil, nil, connectError(ctx, bounded, to, err)
 	}
 	if !to.secure {
-		return newConn(c, to.target, nc, socket), nil
+		return nc, socket, nil
 	}
 	config, err := c.secured(to)
 	if err != nil {
 		_ = socket.Close()
-		return nil, &Error{Step: stepConnect, Addr: to.addr, class: ErrConnect, cause: err}
+		return nil, nil, &Error{Step: stepConnect, Addr: to.addr, class: ErrConnect, cause: err}
 	}
 	secured := tls.Client(nc, config)
 	if err := secured.HandshakeContext(bounded); err != nil {
 		_ = socket.Close()
-		return nil, connectError(ctx, bounded, to, err)
+		return nil, nil, connectError(ctx, bounded, to, err)
 	}
-	return newConn(c, to.target, secured, socket), nil
+	return secured, socket, nil
 }
 
 // connectError returns the error of a connection that was not made: the caller's context

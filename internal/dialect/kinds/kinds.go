@@ -34,6 +34,7 @@ var (
 var (
 	completionRoute  = dialect.Route{Path: "/v1/completions", Adapter: openai.Completion}
 	moderationRoute  = dialect.Route{Path: "/v1/moderations", Adapter: openai.Moderation}
+	realtimeRoute    = dialect.Route{Path: "/v1/realtime", Adapter: openai.Realtime}
 	translationRoute = dialect.Route{Path: "/v1/audio/translations", Adapter: openai.Transcription}
 	// Those of OpenAI speak the Responses API; for any other the instance must say so.
 	responsesRoute = dialect.Route{Path: "/v1/responses", Adapter: openai.Responses, Hosts: []string{"openai.com"}}
@@ -75,6 +76,7 @@ var table = []*dialect.Kind{
 			schema.DoorCompact:      compactRoute,
 			schema.DoorCompletions:  completionRoute,
 			schema.DoorModerations:  moderationRoute,
+			schema.DoorRealtime:     realtimeRoute,
 			schema.DoorTranslations: translationRoute,
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
@@ -129,6 +131,7 @@ var table = []*dialect.Kind{
 			schema.DoorScore:        {Path: "/v1/score", Adapter: engine.Pass},
 			schema.DoorClassify:     {Path: "/classify", Adapter: engine.Pass},
 			schema.DoorPooling:      {Path: "/pooling", Adapter: engine.Pass},
+			schema.DoorRealtime:     realtimeRoute,
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,

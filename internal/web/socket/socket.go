@@ -19,6 +19,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/admit"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -46,7 +47,10 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	// Memory tells whether there is memory for more, and has the room for messages.
 	Memory *admit.Memory
-	Log    *slog.Logger
+	// Proxy finds instances for lines to them, and Recorder records what is asked on one.
+	Proxy    *proxy.Proxy
+	Recorder *calls.Recorder
+	Log      *slog.Logger
 }
 
 // New returns the doors. They answer nothing before ServeWith.
@@ -84,11 +88,21 @@ func (d *Doors) isStopping() bool {
 
 // Routes returns the operations.
 func (d *Doors) Routes() []web.Route {
-	return v1.RoutesOf(http.MethodGet, "/v1/responses", d.Responses, web.Operation{
+	realtime := v1.RoutesOf(http.MethodGet, realtimePath, d.Realtime, web.Operation{
+		Summary: "The Realtime API over a WebSocket to a backend that has it; messages pass both ways, and every response is limited and counted by itself",
+		Query:   realtimeQuery{}, Status: http.StatusSwitchingProtocols, Media: map[string]any{},
+		Errors: []int{http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUpgradeRequired, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout},
+	}, "/realtime")
+	return append(realtime, v1.RoutesOf(http.MethodGet, "/v1/responses", d.Responses, web.Operation{
 		Summary: "The Responses API over a WebSocket: every message of the client is a response.create, whose members are those of a request, and every message of the server an event of a stream",
 		Status:  http.StatusSwitchingProtocols, Media: map[string]any{},
 		Errors: []int{http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUpgradeRequired},
-	}, "/responses")
+	}, "/responses")...)
+}
+
+type realtimeQuery struct {
+	Model  string `json:"model" required:"true" doc:"The name of the model."`
+	Intent string `json:"intent" doc:"Passed on, such as transcription."`
 }
 
 // Responses answers GET /v1/responses.

@@ -119,7 +119,7 @@ func TestEndpointsThatDoNotExist(t *testing.T) {
 	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	for _, path := range []string{
-		"/v1/assistants", "/v1/realtime", "/v1/threads", "/v1/conversations",
+		"/v1/assistants", "/v1/threads", "/v1/conversations",
 		"/v1/fine_tuning/jobs", "/v1/audio/voices", "/v1/images/variations", "/v1/vector_stores",
 	} {
 		for _, method := range []string{http.MethodPost, http.MethodGet} {

@@ -1,0 +1,28 @@
+package openai
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Realtime asks for a WebSocket of the Realtime API. What is said over it is passed on.
+var Realtime = &dialect.Adapter{Call: callRealtime}
+
+// callRealtime writes the request that opens the WebSocket. The model stands in its query,
+// with what the client's query says the session is for.
+func callRealtime(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	query := url.Values{"model": {to.ModelFor(req)}}
+	if own, err := url.ParseQuery(req.Query); err == nil && own.Get("intent") != "" {
+		query.Set("intent", own.Get("intent"))
+	}
+	call.Method, call.Path, call.Body = http.MethodGet, to.PathFor(req)+"?"+query.Encode(), call.Body[:0]
+	call.Header = append(call.Header[:0], to.Header...)
+	if beta := req.Header.Get("Openai-Beta"); beta != "" {
+		call.AddHeader("OpenAI-Beta", beta)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Line is a connection to an instance that carries more than one answer.
+type Line struct {
+	// Open opens it: it asks the instance with the call, over a connection of its own. The
+	// connection is closed by whoever opens it. An answer that refuses is a StatusError.
+	Open func(ctx context.Context, to *backend.Instance, over net.Conn, call *wire.Call) error
+	// Serve serves it until it ends, and returns an error if the instance broke it off.
+	Serve func(to *backend.Instance) error
+}
+
+// StatusError returns the error that an answer with a status stands for.
+func StatusError(status int, body []byte) error {
+	return &statusError{Failure: dialect.ReadFailure(status, body)}
+}
+
+// Ledger returns what counts requests that reach a backend, nil where nothing does.
+func (p *Proxy) Ledger() *quota.Ledger { return p.ledger.Load() }
+
+// Hold finds an instance for a line as Do does for a request, and holds it while the line is
+// served. The request is one that is not counted: what is asked on the line is, each by
+// itself. An error says that no line was opened; it is as those of Do.
+func (p *Proxy) Hold(ctx context.Context, req *Request, line *Line) error {
+	r := p.begin(req)
+	panicked := true
+	defer func() { r.end(panicked) }()
+	err := p.checkHops(r.Caller.Hops)
+	if err == nil {
+		err = r.Classify()
+	}
+	if err == nil {
+		err = r.Admit(ctx)
+	}
+	if err == nil {
+		err = r.serveLine(ctx, line)
+	}
+	if err != nil {
+		r.noteEnd(err)
+		r.countShed()
+	}
+	panicked = false
+	return err
+}
+
+// serveLine opens the line at one instance after the other until one takes it, and serves it.
+func (r *run) serveLine(ctx context.Context, line *Line) error {
+	if err := r.choice.start(); err != nil {
+		return err
+	}
+	defer r.choice.endRetry()
+	err := r.choice.pick(ctx, &r.attempt)
+	r.choice.noteChoice()
+	if err != nil {
+		return err
+	}
+	for {
+		r.choice.noteCall(r.attempt.instance)
+		failed := r.attempt.openLine(ctx, line)
+		if failed == nil {
+			break
+		}
+		if failed.unsent {
+			r.choice.reached--
+		}
+		r.attempt.noteFailure(ctx, failed)
+		r.release(failed.outcome)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !failed.failover || r.choice.isLastAttempt() || !r.choice.pickAnother(&r.attempt) {
+			return failed.err
+		}
+	}
+	r.reply.firstByte = time.Now()
+	r.attempt.permit = r.attempt.instance.Answered(r.attempt.permit, r.reply.firstByte)
+	outcome := breaker.Success
+	if err := line.Serve(r.attempt.instance); err != nil {
+		outcome = r.attempt.classifier().classify(err, true).outcome
+	}
+	r.release(outcome)
+	return nil
+}
+
+// openLine opens a line at the instance that was acquired.
+func (a *attempt) openLine(ctx context.Context, line *Line) *fault {
+	if err := a.addHeaders(ctx); err != nil {
+		return a.classifier().classify(err, false)
+	}
+	limits := &a.instance.Timeouts
+	a.sent = time.Now()
+	over, err := a.proxy.client.Dial(ctx, &a.instance.Origin, limits.Connect.Std())
+	if err == nil {
+		bounded, cancel := context.WithTimeoutCause(ctx, limits.FirstByte.Std(), errTotal)
+		defer cancel()
+		if err = line.Open(bounded, a.instance, over, &a.out); err != nil && ctx.Err() == nil && bounded.Err() != nil {
+			err = transport.ErrTimeout
+		}
+	}
+	a.noteWait(time.Now())
+	if err == nil {
+		return nil
+	}
+	failed := a.classifier().classify(err, false)
+	if failed.unsent = transport.Unsent(err); failed.unsent {
+		a.permit = a.instance.Unsent(a.permit, time.Now())
+	}
+	return failed
+}
+
+// ReadLine returns a request for a line, or for an answer on it, of a model.
+func ReadLine(door schema.Door, model string) (*schema.Request, error) {
+	req := &schema.Request{PathModel: model}
+	err := req.ParseBody(door, []byte("{}"), lineNames)
+	return req, err
+}
+
+var lineNames = jsonscan.NewNames("model")

@@ -1,0 +1,186 @@
+package socket
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// realtimePath is where the Realtime API is.
+const realtimePath = "/v1/realtime"
+
+// Realtime answers GET /v1/realtime: it opens a WebSocket to an instance, and passes on what
+// both sides say.
+func (d *Doors) Realtime(w http.ResponseWriter, r *http.Request) {
+	protocols := takeProtocolKey(r.Header)
+	line, refusal := d.openRelay(w, r, protocols)
+	if line != nil {
+		defer d.open.Close(line.who.holder)
+	}
+	var err error
+	if refusal != nil {
+		err = refusal
+	} else {
+		err = line.hold(w, r)
+	}
+	if err == nil || line != nil && line.accepted {
+		return
+	}
+	var known *schema.Error
+	if !errors.As(err, &known) {
+		if r.Context().Err() != nil && !errors.Is(err, web.ErrStopping) {
+			panic(http.ErrAbortHandler) // the client has left
+		}
+		known = proxy.Stopping()
+	}
+	record := web.RecordOf(w)
+	record.Unified, record.Service, record.Door, record.Route = true, schema.DoorRealtime.Service(), schema.DoorRealtime, realtimePath
+	record.Tell(known)
+	v1.Fail(w, r, known)
+}
+
+// keyProtocol begins the name of a protocol that pages offer, because they cannot set
+// headers: the rest of it is the key.
+const keyProtocol = "openai-insecure-api-key."
+
+// takeProtocolKey moves the key from the protocols that a client offers to the header for it,
+// and returns those that a backend may be told. Nobody else finds the key there.
+func takeProtocolKey(header http.Header) (protocols []string) {
+	for _, list := range header["Sec-Websocket-Protocol"] {
+		for offered := range strings.SplitSeq(list, ",") {
+			offered = strings.TrimSpace(offered)
+			key, isKey := strings.CutPrefix(offered, keyProtocol)
+			switch {
+			case isKey && key != "" && !access.Presents(header):
+				header["Authorization"] = []string{"Bearer " + strings.Clone(key)}
+			case isKey, offered == "", strings.HasPrefix(offered, "openai-organization."), strings.HasPrefix(offered, "openai-project."):
+			default:
+				protocols = append(protocols, strings.Clone(offered))
+			}
+		}
+	}
+	delete(header, "Sec-Websocket-Protocol")
+	if len(protocols) > 0 {
+		header["Sec-Websocket-Protocol"] = []string{strings.Join(protocols, ", ")}
+	}
+	return protocols
+}
+
+// openRelay decides whether a WebSocket may be opened, and counts it if the relay is not nil.
+func (d *Doors) openRelay(w http.ResponseWriter, r *http.Request, protocols []string) (*relay, *schema.Error) {
+	if !asksForSocket(r) {
+		known := schema.NewError(schema.CodeMethodNotAllowed, "The Realtime API is spoken over a WebSocket; ask for one, or use POST /v1/responses.")
+		known.Status = http.StatusUpgradeRequired
+		return nil, known
+	}
+	who, refusal := d.admit(w, r)
+	if refusal != nil {
+		return nil, refusal
+	}
+	now := time.Now()
+	line := &relay{
+		doors: d, who: who, protocols: protocols, header: headerOf(r.Header), began: now, used: now, quiet: make(chan struct{}, 1),
+		model: r.URL.Query().Get("model"), query: r.URL.RawQuery,
+	}
+	line.caller = access.Caller{
+		Addr: who.addr, RequestID: web.RecordOf(w).RequestID, Header: line.header, Grant: who.grant,
+		Traceparent: web.FirstOf(r.Header, "Traceparent"), Tracestate: web.FirstOf(r.Header, "Tracestate"), Hops: strings.Join(r.Header["Cdn-Loop"], ", "),
+	}
+	if who.grant != nil {
+		line.caller.KeyID, line.caller.Tenant = who.grant.ID, who.grant.Tenant
+	} else {
+		line.caller.Tenant = web.FirstOf(r.Header, "X-Tenant-Id")
+	}
+	var err *schema.Error
+	if line.model == "" {
+		err = schema.MissingParameter("model")
+	} else {
+		line.caller.User, err = who.grant.UserOf(line.header)
+	}
+	return line, err
+}
+
+// hold opens the WebSocket at an instance, then that of the client, and relays until one of
+// them ends. What the first response may use is reserved before.
+func (l *relay) hold(w http.ResponseWriter, r *http.Request) error {
+	asks, err := l.asks()
+	if err != nil {
+		return err
+	}
+	asks.Uncounted = true
+	request := &proxy.Request{Asks: asks, Caller: &l.caller, Record: new(calls.Record), Table: l.doors.options.Current.Load()}
+	request.Record.Started, request.Record.RequestID = time.Now(), l.caller.RequestID
+	if err := request.RefuseModel(); err != nil {
+		return err
+	}
+	if err := l.reserve(r.Context()); err != nil {
+		return err
+	}
+	defer l.giveBack()
+	return l.doors.options.Proxy.Hold(r.Context(), request, &proxy.Line{
+		Open: l.dial,
+		Serve: func(to *backend.Instance) error {
+			l.instance, l.served, l.price = to, request.Model, request.Price
+			return l.serve(w, r)
+		},
+	})
+}
+
+// dial asks an instance for a WebSocket.
+func (l *relay) dial(ctx context.Context, to *backend.Instance, over net.Conn, call *wire.Call) error {
+	header := http.Header{}
+	for _, h := range call.Header {
+		header.Add(h.Name, h.Value)
+	}
+	base, err := url.Parse(to.Settings.BaseURL)
+	if err != nil {
+		return err
+	}
+	carrier := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return over, nil }}
+	conn, response, err := websocket.Dial(ctx, "http://"+base.Host+call.Path, &websocket.DialOptions{ //nolint:bodyclose // Dial has read the body and closed it
+		HTTPClient: &http.Client{
+			Transport:     carrier,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		HTTPHeader: header, Subprotocols: l.protocols,
+	})
+	if err == nil {
+		conn.SetReadLimit(largestAnswer)
+		l.backend = conn
+		return nil
+	}
+	carrier.CloseIdleConnections()
+	_ = over.Close()
+	if response != nil && response.StatusCode != http.StatusSwitchingProtocols {
+		return proxy.StatusError(response.StatusCode, firstOf(response.Body))
+	}
+	return err
+}
+
+// serve takes the client's side, and relays.
+func (l *relay) serve(w http.ResponseWriter, r *http.Request) error {
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: l.protocols})
+	l.accepted = true
+	if err != nil { // the client has left
+		_ = l.backend.CloseNow()
+		return nil
+	}
+	conn.SetReadLimit(largestMessage)
+	l.client = conn
+	return l.run(r.Context())
+}
