@@ -43,6 +43,7 @@ var packageOrder = []string{
 	"internal/seal",
 	"internal/metrics",
 	"internal/calls",
+	"internal/calls/callfile",
 	"internal/telemetry",
 	"internal/breaker",
 	"internal/tally",

@@ -53,6 +53,15 @@ type Content struct {
 	isFull bool // nothing more is kept
 }
 
+// Size returns how many bytes it takes in memory, once the record is finished.
+func (c *Captured) Size() int {
+	size := cap(c.Request.Text) + cap(c.Answer.Text)
+	for _, h := range c.Headers {
+		size += len(h.Name) + len(h.Value)
+	}
+	return size
+}
+
 // SetHeaders keeps headers of the request, whose values are masked where they are
 // secret.
 func (c *Captured) SetHeaders(headers []Header) {

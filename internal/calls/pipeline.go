@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 )
 
 const (
@@ -31,6 +33,15 @@ type Exporter func(ctx context.Context, batch []Record) error
 // Observer reads every record that is kept. It must neither wait nor retain the batch.
 type Observer func(batch []Record)
 
+// Archive keeps records for longer than the list of the latest calls does.
+type Archive interface {
+	// Offer gives it records, with what was captured of them. It must neither wait nor
+	// retain the batch.
+	Offer(batch []Record)
+	// Forget removes what was captured beyond a level, because no more is to be kept.
+	Forget(most metrics.Capture)
+}
+
 // pipeline moves records from the requests to where they are read.
 type pipeline struct {
 	buffer      buffer
@@ -44,6 +55,7 @@ type pipeline struct {
 	subscribers subscribers
 	exporter    atomic.Pointer[Exporter]
 	observer    atomic.Pointer[Observer]
+	archive     atomic.Pointer[Archive]
 	// levelChanged is called when the level may have changed.
 	levelChanged func()
 
@@ -151,9 +163,14 @@ func (p *pipeline) keep(batch []Record, now time.Time) {
 	for n := range batch {
 		p.sequence++
 		batch[n].Sequence = p.sequence
+	}
+	if archive := p.archive.Load(); archive != nil {
+		(*archive).Offer(batch) // before the ring, so that no record is in neither of them
+	}
+	for n := range batch {
 		if captured := batch[n].Captured; captured != nil {
 			batch[n].Captured = nil
-			p.captures.keep(p.sequence, captured)
+			p.captures.keep(batch[n].Sequence, captured)
 		}
 	}
 	if size := uint64(len(p.ring.calls)); p.sequence > size {

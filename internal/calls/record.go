@@ -172,6 +172,17 @@ func cut(text string, longest int) string {
 	return text
 }
 
+// Restore sets the attempts that a record describes, as Described returned them.
+func (c *Record) Restore(attempts int, tries []Try) {
+	c.Attempts, c.only, c.several = attempts, [1]Try{}, nil
+	switch {
+	case len(tries) == 1:
+		c.only[0] = tries[0]
+	case len(tries) > 1:
+		c.several = tries
+	}
+}
+
 // Try is one attempt of a call.
 type Try struct {
 	Instance, Adapter string

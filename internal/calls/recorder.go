@@ -270,7 +270,10 @@ func (r *Recorder) apply(s metrics.Settings) {
 	if !isRecording(&s) {
 		capture = metrics.CaptureNone
 	}
-	r.capture.Store(uint32(capture))
+	before := metrics.Capture(r.capture.Swap(uint32(capture)))
+	if archive := r.pipe.archive.Load(); archive != nil && capture < before {
+		(*archive).Forget(capture)
+	}
 	r.pipe.captures.limit(capture)
 }
 
@@ -396,6 +399,16 @@ func (r *Recorder) Export(to Exporter) { r.pipe.exporter.Store(&to) }
 
 // Observe sets who reads every record that is kept, besides those who ask for records.
 func (r *Recorder) Observe(observer Observer) { r.pipe.observer.Store(&observer) }
+
+// ArchiveTo gives an archive all records that are kept from now on. They are numbered from
+// the one behind the last that it has. It must be called before the first request.
+func (r *Recorder) ArchiveTo(archive Archive, last uint64) {
+	r.pipe.mu.Lock()
+	defer r.pipe.mu.Unlock()
+	r.pipe.sequence = last
+	r.pipe.archive.Store(&archive)
+	archive.Forget(metrics.Capture(r.capture.Load()))
+}
 
 // View returns the state of recording, for a scrape.
 func (r *Recorder) View() metrics.MonitoringView {

@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/calls/callfile"
 	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
@@ -67,6 +68,7 @@ type Gateway struct {
 	spending     *quota.Ledger // that of the book, nil where there is none
 	closeBook    func()
 	attempts     *access.Attempts
+	callFile     *callfile.File       // nil when no calls are kept on disk
 	traces       *telemetry.Exporter  // nil when no traces are sent
 	pusher       *telemetry.Pusher    // nil when no metrics are sent
 	certificates *listen.Certificates // nil without encryption
@@ -250,6 +252,9 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.shareCredentials()
 	g.renewCredentials()
 	g.Recorder = calls.NewRecorder(g.Document.Monitoring)
+	if err = g.openCallFile(opened); err != nil {
+		return err
+	}
 	g.Actuator, err = actuator.New(actuator.Options{
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,
 		Ledger:  func() quota.Stats { return g.Ledger.Stats() },
@@ -467,6 +472,9 @@ func (g *Gateway) Start() {
 	g.background.Go(func() { g.Cluster.Run(ctx) })
 	g.background.Go(func() { g.Control.Follow(ctx) })
 	g.background.Go(func() { g.Recorder.Run(ctx) })
+	if g.callFile != nil {
+		g.background.Go(func() { g.callFile.Run(ctx) })
+	}
 	g.background.Go(func() { g.feed.Run(ctx) })
 	if g.batches.engine != nil {
 		g.background.Go(func() { g.batches.engine.Run(ctx) })
@@ -548,6 +556,7 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.abort(web.ErrStopping)
 		g.quit()
 		g.background.Wait()
+		g.callFile.Close()
 		g.processes.Close()
 		g.closeTelemetry(last)
 		g.Transport.Close()

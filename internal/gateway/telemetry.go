@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/calls/callfile"
+	"github.com/patchbay-ai/patchbay/internal/seal"
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
 )
 
@@ -35,6 +37,30 @@ func (g *Gateway) openTelemetry(opened *cleanups) error {
 	opened.add(func() { g.closeTelemetry(context.Background()) })
 	g.Recorder.Export(exporter.Export)
 	g.Recorder.TraceNew(settings.Sample)
+	return nil
+}
+
+// openCallFile prepares to keep calls on disk, if that is wanted. Calls that were kept before
+// are left alone otherwise.
+func (g *Gateway) openCallFile(opened *cleanups) error {
+	settings := g.Document.Monitoring.CallsFile
+	if !settings.Enabled {
+		return nil
+	}
+	keys, err := seal.New(g.Document.Security.MasterKey, g.Document.Security.PreviousMasterKey)
+	if err != nil {
+		return err
+	}
+	file, last, err := callfile.Open(callfile.Options{
+		Dir: g.Store.Data().Path(""), Settings: settings, Keys: keys,
+		Fault: func(operation, text string) { g.Recorder.NoteFault("calls-file", operation, text) },
+	})
+	if err != nil {
+		return err
+	}
+	g.callFile = file
+	opened.add(file.Close)
+	g.Recorder.ArchiveTo(file, last)
 	return nil
 }
 

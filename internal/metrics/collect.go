@@ -98,7 +98,7 @@ func (s *scrape) service(service schema.ServiceType) {
 			s.value(famResumed, float64(series.resumed[how].Value()), name, label)
 		}
 	}
-	for how := HedgeWon; int(how) < hedgedCount; how++ {
+	for how := HedgeWon; int(how) < HedgedCount; how++ {
 		s.value(famHedges, float64(series.hedges[how].Value()), name, how.String())
 	}
 	for _, what := range [...]Cached{CacheHit, CacheMiss, CacheBypass, CacheShared} {

@@ -195,10 +195,11 @@ const (
 	HedgeLost                  // the first call answered first
 	HedgeRefused               // it was not made
 
-	hedgedCount = int(HedgeRefused) + 1
+	// HedgedCount sizes arrays that are indexed by Hedged.
+	HedgedCount = int(HedgeRefused) + 1
 )
 
-var hedgedNames = [hedgedCount]string{"", "won", "lost", "refused"}
+var hedgedNames = [HedgedCount]string{"", "won", "lost", "refused"}
 
 // String returns the word for it, empty where none was due.
 func (h Hedged) String() string { return hedgedNames[h] }
@@ -275,8 +276,8 @@ type Service struct {
 	// split counts requests that several instances shared, and pieces their calls.
 	split, pieces Counter
 	resumed       [resumedCount]Counter
-	hedges        [hedgedCount]Counter // by Hedged
-	cached        [cachedCount]Counter
+	hedges        [HedgedCount]Counter // by Hedged
+	cached        [CachedCount]Counter
 	queueWait     Histogram
 	classWait     [schema.ClassCount]Histogram // the same by class
 	overhead      Histogram
@@ -300,10 +301,12 @@ const (
 	CacheMiss                 // it did not have the answer
 	CacheBypass               // it was not asked, or does not keep the answer
 	CacheShared               // the answer was that of an equal request in flight
-	cachedCount
+
+	// CachedCount sizes arrays that are indexed by Cached.
+	CachedCount = int(CacheShared) + 1
 )
 
-var cachedNames = [cachedCount]string{"", "hit", "miss", "bypass", "shared"}
+var cachedNames = [CachedCount]string{"", "hit", "miss", "bypass", "shared"}
 
 // String returns the word that clients see, empty for CacheOff.
 func (c Cached) String() string { return cachedNames[c] }
