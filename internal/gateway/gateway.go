@@ -334,6 +334,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	}
 	monitoring := monitor.New(g.Recorder, g.Current, g.Control.Version)
 	monitoring.SetBudgets(g.book.Uses)
+	monitoring.SetFile(g.callFile)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
 	g.describe(surfaces{api, g.sockets, g.batchDoors(), management, g.Actuator, openapi.NewPages(), monitoring, consolePages, peers.New(g.Cluster.View)})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/calls/callfile"
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -26,6 +27,7 @@ type API struct {
 	budgets func() []budget.Use
 
 	recorder *calls.Recorder
+	file     *callfile.File // nil where no calls are kept on disk
 	current  *routing.Current
 	version  func() int
 	sampler  *live.Sampler
@@ -39,6 +41,9 @@ func New(recorder *calls.Recorder, current *routing.Current, version func() int)
 	a.feed = live.NewFeed(a.sampler, a.renderSnapshot)
 	return a
 }
+
+// SetFile makes the calls that are kept on disk part of searches.
+func (a *API) SetFile(file *callfile.File) { a.file = file }
 
 // Feed returns the live feed, which its owner runs and closes.
 func (a *API) Feed() *live.Feed { return a.feed }

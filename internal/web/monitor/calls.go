@@ -16,6 +16,7 @@ import (
 // callView is the record of one request as JSON. It has nothing of the bodies.
 type callView struct {
 	RequestID  string             `json:"requestId"`
+	Number     uint64             `json:"number,omitzero" doc:"The place of the call among all that were recorded; with it a call of the file is found at once."`
 	Time       string             `json:"time" format:"date-time"`
 	Service    schema.ServiceType `json:"service"`
 	Door       schema.Door        `json:"door" doc:"The endpoint to which the request came."`
@@ -47,7 +48,7 @@ type callView struct {
 	Pieces     int                `json:"pieces,omitzero" doc:"Over how many calls the request was split; left out where it was not."`
 	Resumed    int                `json:"resumed,omitzero" doc:"How often another instance went on with a stream that broke off after content was sent."`
 	Hedge      hedgeWord          `json:"hedge,omitzero" doc:"What became of a second call that was due because the first took longer than such calls do: it won, it lost, or it was refused."`
-	Timeline   callTimeline       `json:"timeline"`
+	Timeline   callTimeline       `json:"timeline,omitzero"`
 	Tries      []callTry          `json:"tries"`
 	TraceID    string             `json:"traceId,omitzero"`
 }
@@ -178,7 +179,7 @@ func statusOf(c *calls.Record) callStatus {
 
 func viewOfCall(c *calls.Record) callView {
 	view := callView{
-		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: c.Asked, Instance: c.Instance, KeyID: c.KeyID, Tenant: c.Tenant, User: c.User,
+		RequestID: c.RequestID, Number: c.Sequence, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: c.Asked, Instance: c.Instance, KeyID: c.KeyID, Tenant: c.Tenant, User: c.User,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
 		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces, Resumed: c.Resumed, Hedge: hedgeWord(c.Hedge.String()), Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
@@ -215,28 +216,6 @@ func viewOfCall(c *calls.Record) callView {
 		view.TraceID = hex.EncodeToString(c.Trace.ID[:])
 	}
 	return view
-}
-
-// callList has the latest calls.
-type callList struct {
-	Calls        []callView `json:"calls"`
-	Capacity     int        `json:"capacity" doc:"How many calls are remembered."`
-	SamplingRate float64    `json:"samplingRate" minimum:"0" maximum:"1"`
-}
-
-// call returns the call with the id in the path: the latest one, where a client used an
-// id more than once.
-func (a *API) call(r *http.Request) (callView, error) { return findCall(a, r, viewOfCall) }
-
-// findCall returns what view makes of the call with the id in the path.
-func findCall[T any](a *API, r *http.Request, view func(*calls.Record) T) (found T, err error) {
-	id := r.PathValue("requestId")
-	for c := range a.recorder.Calls() {
-		if c.RequestID == id {
-			return view(c), nil
-		}
-	}
-	return found, &requestError{http.StatusNotFound, "No call of this id is remembered: it is too long ago, was not sampled, or did not happen."}
 }
 
 // stream sends every call that is recorded from now on as a server-sent event. It ends

@@ -35,6 +35,9 @@ func (a *API) content(r *http.Request) (callContent, error) {
 		view := callContent{RequestID: c.RequestID}
 		captured := a.recorder.Captured(c)
 		if captured == nil {
+			captured = a.file.Captured(c.Sequence)
+		}
+		if captured == nil {
 			return view
 		}
 		view.Kept = captured.What

@@ -29,6 +29,7 @@ const maxCallRate = 250
 // liveQuery chooses what the live feed sends.
 type liveQuery struct {
 	Topics      string `json:"topics" pattern:"^(|(snapshot|change|call)(,(snapshot|change|call))*)$" doc:"Those wanted, with commas between them; all that the caller may read if left out."`
+	Brief       bool   `json:"brief" doc:"true: calls as in a brief list of calls."`
 	LastEventID string `json:"lastEventId" doc:"As the header Last-Event-ID, for clients that cannot set it."`
 }
 
@@ -83,6 +84,10 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) {
 		options.After = &last.change
 	}
 	s := &liveStream{api: a, events: newEventStream(w)}
+	if s.isBrief, err = web.Flag(r, "brief"); err != nil {
+		fail(w, invalid("brief: "+err.Error()))
+		return
+	}
 	if slices.Contains(topics, topicCall) {
 		if s.calls, err = a.recorder.Follow(); err != nil {
 			failFeed(w, err)
@@ -147,6 +152,8 @@ type liveStream struct {
 	events *eventStream
 	reader *live.Reader
 	calls  *calls.Subscription // nil where the reader wants none
+	// isBrief says that calls are sent in short.
+	isBrief bool
 
 	lastChange uint64 // the number of the change that was sent last
 	lastCall   uint64 // the same of calls
@@ -202,7 +209,7 @@ func (s *liveStream) resumeCalls() {
 			break
 		}
 		oldest = c.Sequence
-		missed, numbers = append(missed, viewOfCall(c)), append(numbers, c.Sequence)
+		missed, numbers = append(missed, viewOf(c, s.isBrief)), append(numbers, c.Sequence)
 	}
 	if oldest > s.lastCall+1 {
 		s.leftOut += int64(oldest - s.lastCall - 1)
@@ -242,7 +249,7 @@ func (s *liveStream) sendCall(c *calls.Record) {
 		s.leftOut++
 		return
 	}
-	s.sendValue(topicCall, viewOfCall(c))
+	s.sendValue(topicCall, viewOf(c, s.isBrief))
 }
 
 func (s *liveStream) sendNews() {

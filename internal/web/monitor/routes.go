@@ -68,12 +68,12 @@ func (a *API) Routes() []web.Route {
 	read(t, "/rate-limit", access.ReadMetrics, a.rateLimit, "What the rate limits leave", nil)
 	read(t, "/circuit-breaker", access.ReadMetrics, a.breakers, "The circuit breaker of every instance", nil)
 	t.add("GET "+root+"/calls", access.ReadMetrics, a.calls, web.Operation{
-		Summary: "The latest calls, the newest first; one line for each where Accept names application/x-ndjson",
+		Summary: "The calls that are kept and match, the newest first, in pages; one line for each where Accept names application/x-ndjson",
 		Query:   callsQuery{}, Reply: callList{}, Media: map[string]any{mediaNDJSON: callView{}},
 	})
-	read(t, "/calls/{requestId}", access.ReadMetrics, a.call, "One call with its timeline", nil)
+	read(t, "/calls/{requestId}", access.ReadMetrics, a.call, "One call with its timeline", callQuery{})
 	t.add("GET "+root+"/calls/{requestId}/content", access.ManageContents, handle(a.content), web.Operation{
-		Summary: "What is kept of the headers and bodies of a call, if anything is", Reply: callContent{}, Audited: true,
+		Summary: "What is kept of the headers and bodies of a call, if anything is", Query: callQuery{}, Reply: callContent{}, Audited: true,
 	})
 	read(t, "/running", access.ReadMetrics, a.running, "The requests that run now, the newest first", runningQuery{})
 	t.add("POST "+root+"/running/{requestId}/stop", access.StopRequests, a.stopRunning, web.Operation{
