@@ -29,7 +29,7 @@ func (g *Gateway) openTelemetry(opened *cleanups) error {
 	if !settings.Enabled {
 		return nil
 	}
-	exporter, err := telemetry.Open(context.Background(), settings, g.build.Version)
+	exporter, err := telemetry.Open(context.Background(), settings, g.build.Version, g.Recorder.Captured)
 	if err != nil {
 		return err
 	}

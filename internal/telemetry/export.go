@@ -30,12 +30,14 @@ type Exporter struct {
 	client   otlptrace.Client
 	settings Settings
 	version  string
+	captured func(*calls.Record) *calls.Captured
 }
 
 // Open returns an exporter to the collector of the settings. Whether it can be
-// reached turns out with the first export.
-func Open(ctx context.Context, settings Settings, version string) (*Exporter, error) {
-	e := &Exporter{settings: settings, version: version, client: newClient(settings)}
+// reached turns out with the first export. What was captured of a call is asked for only if
+// the settings say that content is sent.
+func Open(ctx context.Context, settings Settings, version string, captured func(*calls.Record) *calls.Captured) (*Exporter, error) {
+	e := &Exporter{settings: settings, version: version, captured: captured, client: newClient(settings)}
 	if err := e.client.Start(ctx); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
@@ -74,18 +76,22 @@ func tracesURL(endpoint string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(endpoint, "/"), path) + path
 }
 
-// Export sends the traces of a batch of calls.
+// Export sends the traces of a batch of calls. A batch that failed is sent as a whole once more;
+// spans that had arrived have the same ids again.
 func (e *Exporter) Export(ctx context.Context, batch []calls.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, exportTime)
 	defer cancel()
-	err := e.client.UploadTraces(ctx, []*tracepb.ResourceSpans{e.spansOf(batch)})
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return errTimeout
+	for spans := range e.portions(batch) {
+		err := e.client.UploadTraces(ctx, []*tracepb.ResourceSpans{spans})
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return errTimeout
+		default:
+			return errUnreachable
+		}
 	}
-	return errUnreachable
+	return nil
 }
 
 // Close ends the connection to the collector.

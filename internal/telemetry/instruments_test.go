@@ -121,7 +121,7 @@ func TestAttributesOfSpans(t *testing.T) {
 	c.Asked, c.User, c.Session, c.Conversation = "an-alias", "ann", "s-1", "conv_1"
 	c.Door, c.Route = schema.DoorCompletions, "/v1/completions"
 	c.Usage.Cached, c.Usage.IsCachedTold = 9, true
-	spans := callSpans(&c)
+	spans := new(Exporter).callSpans(&c)
 	texts, numbers := map[string]string{}, map[string]int64{}
 	for _, a := range spans[0].Attributes {
 		texts[a.Key], numbers[a.Key] = a.Value.GetStringValue(), a.Value.GetIntValue()
@@ -138,7 +138,7 @@ func TestAttributesOfSpans(t *testing.T) {
 		t.Errorf("%v", spans[0])
 	}
 	c = called("m")
-	for _, a := range callSpans(&c)[0].Attributes {
+	for _, a := range new(Exporter).callSpans(&c)[0].Attributes {
 		switch a.Key {
 		case "user.id", "session.id", "gen_ai.conversation.id", "gen_ai.usage.cache_read.input_tokens":
 			t.Errorf("%s is there although nobody said it", a.Key)

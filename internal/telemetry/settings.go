@@ -56,6 +56,8 @@ type Settings struct {
 	// Metrics are sent to the collector too, every collection interval of
 	// monitoring, whether or not traces are.
 	Metrics bool `json:"metrics"`
+	// Content adds to traces what was said, of calls of which monitoring captures the content.
+	Content bool `json:"content"`
 }
 
 // DefaultSettings returns what holds where nothing is configured: no traces.

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"cmp"
+	"iter"
 	"net"
 	"net/url"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -24,11 +26,34 @@ const (
 	schemaURL = "https://opentelemetry.io/schemas/1.41.0"
 )
 
-func (e *Exporter) spansOf(batch []calls.Record) *tracepb.ResourceSpans {
-	var spans []*tracepb.Span
-	for i := range batch {
-		spans = append(spans, callSpans(&batch[i])...)
+// maxExport is how many bytes the spans of one export may have: collectors refuse more than 4 MiB
+// unless they are told otherwise.
+const maxExport = 2 << 20
+
+// portions passes on the spans of a batch, in portions that collectors take.
+func (e *Exporter) portions(batch []calls.Record) iter.Seq[*tracepb.ResourceSpans] {
+	return func(yield func(*tracepb.ResourceSpans) bool) {
+		var spans []*tracepb.Span
+		size := 0
+		for i := range batch {
+			of := e.callSpans(&batch[i])
+			more := 0
+			for _, span := range of {
+				more += proto.Size(span)
+			}
+			if size+more > maxExport && len(spans) > 0 {
+				if !yield(e.resource(spans)) {
+					return
+				}
+				spans, size = nil, 0
+			}
+			spans, size = append(spans, of...), size+more
+		}
+		yield(e.resource(spans))
 	}
+}
+
+func (e *Exporter) resource(spans []*tracepb.Span) *tracepb.ResourceSpans {
 	return &tracepb.ResourceSpans{
 		Resource: &resourcepb.Resource{Attributes: []*commonpb.KeyValue{
 			text("service.name", e.settings.ServiceName), text("service.version", e.version),
@@ -40,13 +65,18 @@ func (e *Exporter) spansOf(batch []calls.Record) *tracepb.ResourceSpans {
 	}
 }
 
-// callSpans makes the spans of one call: the request, and in it every attempt.
-func callSpans(c *calls.Record) []*tracepb.Span {
+// callSpans makes the spans of one call: the request, and in it every attempt. What was said is in
+// the span of the attempt that answered, or of the request if no backend was called.
+func (e *Exporter) callSpans(c *calls.Record) []*tracepb.Span {
 	spans := []*tracepb.Span{serverSpan(c)}
 	for n, try := range c.Described() {
 		if (try.Span != calls.SpanID{}) {
 			spans = append(spans, clientSpan(c, &try, n+1))
 		}
+	}
+	if e.settings.Content {
+		last := spans[len(spans)-1]
+		last.Attributes = append(last.Attributes, contentOf(c, e.captured(c))...)
 	}
 	return spans
 }

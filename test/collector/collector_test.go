@@ -30,7 +30,7 @@ func TestACollectorReceivesTracesAndMetrics(t *testing.T) {
 	if binary == "" {
 		t.Skip("PATCHBAY_BIN names no binary")
 	}
-	for _, protocol := range []string{"http", "grpc"} {
+	for _, protocol := range protocols() {
 		t.Run(protocol, func(t *testing.T) {
 			traces, metrics := new(consumertest.TracesSink), new(consumertest.MetricsSink)
 			endpoint := startReceiver(t, protocol, traces, metrics)
@@ -53,6 +53,45 @@ func TestACollectorReceivesTracesAndMetrics(t *testing.T) {
 				return found["gen_ai.server.request.duration"] == 2 && found["gen_ai.client.token.usage"] == 4
 			})
 		})
+	}
+}
+
+func protocols() []string { return []string{"http", "grpc"} }
+
+func TestACollectorReceivesContentOnlyWithCapture(t *testing.T) {
+	binary := os.Getenv("PATCHBAY_BIN")
+	if binary == "" {
+		t.Skip("PATCHBAY_BIN names no binary")
+	}
+	const asked = `{"messages":[{"role":"user","content":"a question nobody else asks"}],"max_tokens":99,"model":`
+	for _, protocol := range protocols() {
+		for name, row := range map[string]struct {
+			content, capture string
+			isSent           bool
+		}{
+			"both": {"true", "content", true}, "only capture": {"false", "content", false}, "only telemetry": {"true", "none", false}, "headers": {"true", "headers", false},
+		} {
+			t.Run(protocol+" "+name, func(t *testing.T) {
+				traces := new(consumertest.TracesSink)
+				endpoint := startReceiver(t, protocol, traces, new(consumertest.MetricsSink))
+				gateway := startGateway(t, binary, protocol, endpoint, "telemetry.content="+row.content, "monitoring.capture="+row.capture)
+				post(t, gateway+"/v1/chat/completions", asked+`"demo-chat","stream":true}`)
+				post(t, gateway+"/v1/messages", asked+`"demo-claude"}`)
+				eventually(t, "the spans of both requests", func() bool { return traces.SpanCount() >= 4 })
+				spans := spansOf(t, traces)
+				for _, name := range []string{"chat demo-chat", "chat demo-claude"} {
+					said := spans[name].AsRaw()
+					answer, _ := said["gen_ai.output.messages"].(string)
+					const want = `[{"role":"user","parts":[{"content":"a question nobody else asks","type":"text"}]}]`
+					if isSent := said["gen_ai.input.messages"] == want && strings.Contains(answer, `"finish_reason":"stop"`); isSent != row.isSent {
+						t.Errorf("%s: %v", name, said)
+					}
+				}
+				if text := fmt.Sprint(spans["POST /v1/messages"].AsRaw(), spans["chat demo-chat"].AsRaw()); strings.Contains(text, "nobody else") != row.isSent {
+					t.Error(text)
+				}
+			})
+		}
 	}
 }
 
@@ -100,7 +139,7 @@ func freeAddress(t *testing.T) string {
 }
 
 // startGateway starts a demo that sends telemetry, and returns its address.
-func startGateway(t *testing.T, binary, protocol, endpoint string) string {
+func startGateway(t *testing.T, binary, protocol, endpoint string, settings ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -108,9 +147,13 @@ func startGateway(t *testing.T, binary, protocol, endpoint string) string {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "demo", "--traffic=false", "--listen", "127.0.0.1:0",
-		"--set", "telemetry={enabled: true, metrics: true, protocol: "+protocol+", endpoint: '"+endpoint+"'}",
-		"--set", "monitoring.collection-interval=PT0.5S", "--set", "monitoring.performance.flush-interval=PT0.1S")
+	arguments := []string{"demo", "--traffic=false", "--listen", "127.0.0.1:0",
+		"--set", "telemetry={enabled: true, metrics: true, protocol: " + protocol + ", endpoint: '" + endpoint + "'}",
+		"--set", "monitoring.collection-interval=PT0.5S", "--set", "monitoring.performance.flush-interval=PT0.1S"}
+	for _, setting := range settings {
+		arguments = append(arguments, "--set", setting)
+	}
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, arguments...)
 	command.Dir, command.Stdout, command.Stderr = dir, log, log
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
@@ -179,19 +222,7 @@ func eventually(t *testing.T, what string, happened func() bool) {
 // checkSpans checks the attributes of the spans that were received.
 func checkSpans(t *testing.T, sink *consumertest.TracesSink) {
 	t.Helper()
-	found := map[string]pcommon.Map{}
-	for _, traces := range sink.AllTraces() {
-		for _, resource := range traces.ResourceSpans().All() {
-			for _, scope := range resource.ScopeSpans().All() {
-				if scope.SchemaUrl() != schemaURL {
-					t.Errorf("the schema of the spans is %q", scope.SchemaUrl())
-				}
-				for _, span := range scope.Spans().All() {
-					found[span.Name()] = span.Attributes()
-				}
-			}
-		}
-	}
+	found := spansOf(t, sink)
 	for name, wanted := range map[string]map[string]string{
 		"POST /v1/chat/completions": {
 			"gen_ai.operation.name": "chat", "gen_ai.request.model": "demo-chat", "gen_ai.response.model": "demo-chat", "gen_ai.provider.name": "openai",
@@ -223,6 +254,25 @@ func checkSpans(t *testing.T, sink *consumertest.TracesSink) {
 			t.Errorf("%s has content: %s", name, text)
 		}
 	}
+}
+
+// spansOf returns the attributes of the spans that were received, by the names of the spans.
+func spansOf(t *testing.T, sink *consumertest.TracesSink) map[string]pcommon.Map {
+	t.Helper()
+	found := map[string]pcommon.Map{}
+	for _, traces := range sink.AllTraces() {
+		for _, resource := range traces.ResourceSpans().All() {
+			for _, scope := range resource.ScopeSpans().All() {
+				if scope.SchemaUrl() != schemaURL {
+					t.Errorf("the schema of the spans is %q", scope.SchemaUrl())
+				}
+				for _, span := range scope.Spans().All() {
+					found[span.Name()] = span.Attributes()
+				}
+			}
+		}
+	}
+	return found
 }
 
 // measured returns how many measurements the latest export has, by the name of the histogram.
