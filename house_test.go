@@ -54,6 +54,7 @@ var packageOrder = []string{
 	"internal/queue",
 	"internal/quota",
 	"internal/quota/sqlstore",
+	"internal/spend",
 	"internal/budget",
 	"internal/answercache",
 	"internal/answercache/rediscache",

@@ -333,7 +333,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		return err
 	}
 	monitoring := monitor.New(g.Recorder, g.Current, g.Control.Version)
-	monitoring.SetBudgets(g.book.Uses)
+	monitoring.SetBudgets(g.book.Uses, g.currency)
 	monitoring.SetFile(g.callFile)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
@@ -358,6 +358,12 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		}
 	}
 	return nil
+}
+
+// currency returns that of the prices in force.
+func (g *Gateway) currency() string {
+	doc, _ := g.Control.Document()
+	return doc.Prices.Currency
 }
 
 // useSteps puts the steps that are on between admission and routing.

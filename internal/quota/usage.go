@@ -76,14 +76,45 @@ func (l *Ledger) EachUsage(ctx context.Context, q UsageQuery, visit func(Usage) 
 	return true, err
 }
 
+// EachUsageIn is EachUsage for windows that the caller lists, open ones and past ones; From,
+// To and Window of the query do not count. Each window is read by itself, with the bound of
+// an open one, so that many keys in a long time are whole.
+func (l *Ledger) EachUsageIn(ctx context.Context, q UsageQuery, windows []CalendarWindow, visit func(Usage)) (enabled bool, err error) {
+	on := l.active.Load()
+	if on == nil {
+		return false, nil
+	}
+	filter := q.names()
+	filter.Limit = on.session.maxOpen + 1 // one more shows that there are more
+	left := readTime
+	for _, w := range windows {
+		began := time.Now()
+		filter.Kinds, filter.From, filter.To = []Window{w.Window}, w.Start, w.Start.Add(time.Second)
+		usage, failed := on.session.usage(ctx, &filter, left)
+		left -= time.Since(began)
+		if failed != nil && err == nil { // a store that is away fails for every window
+			err = failed
+		}
+		for _, u := range usage {
+			visit(u)
+		}
+	}
+	return true, err
+}
+
+// names returns a filter by the names in a query.
+func (q *UsageQuery) names() Filter {
+	return Filter{
+		Tenant: storable(q.Tenant, maxText), APIKey: storable(q.APIKey, maxText), User: storable(q.User, maxText),
+		Service: q.Service, Model: storable(q.Model, maxModel),
+	}
+}
+
 // filters returns the filters of a query in the order of the result: one for each
 // open window, or one for the past.
 func (l *Ledger) filters(q UsageQuery, on *activeSession) []Filter {
 	now := l.options.Now()
-	f := Filter{
-		Tenant: storable(q.Tenant, maxText), APIKey: storable(q.APIKey, maxText), User: storable(q.User, maxText),
-		Service: q.Service, Model: storable(q.Model, maxModel),
-	}
+	f := q.names()
 	history := q.From != nil || q.To != nil
 	var kinds []Window
 	for _, w := range Windows() {

@@ -280,3 +280,44 @@ func TestUsageWithoutTheSharedCounter(t *testing.T) {
 		t.Errorf("the usage of long ago: %v", err)
 	}
 }
+
+// TestListedWindowsAreReadOneByOne: many keys in each of many windows are whole, because the
+// bound is that of one window.
+func TestListedWindowsAreReadOneByOne(t *testing.T) {
+	now := time.Date(2026, 5, 31, 12, 0, 0, 0, time.UTC)
+	sql := new(MemorySnapshots)
+	const users, days = 40, 20
+	var windows []CalendarWindow
+	var rows []Row
+	for day := range days {
+		start := Day.Start(now.AddDate(0, 0, -day))
+		windows = append(windows, CalendarWindow{Day, start})
+		for user := range users {
+			rows = append(rows, Row{Writer: "w", Key: Key{User: fmt.Sprint(user), Tenant: fmt.Sprint(user % 2)}, Window: Day, Start: start, Requests: 1, Detail: Detail{Cost: 3}})
+		}
+	}
+	if err := sql.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	b := newBenchOn(t, newMemoryDisk(), sql, nil)
+	b.now = now
+	b.session.maxOpen, b.session.maxHistory = users, users
+	b.count("0", now, 2) // counted just now, and only in memory
+	var requests, cost int64
+	enabled, err := b.EachUsageIn(t.Context(), UsageQuery{}, windows, func(u Usage) { requests, cost = requests+u.Requests, cost+u.Cost })
+	if !enabled || err != nil || requests != users*days+1 || cost != 3*users*days {
+		t.Errorf("%t, %v, %d requests, cost %d", enabled, err, requests, cost)
+	}
+	requests = 0
+	if _, err := b.EachUsageIn(t.Context(), UsageQuery{Tenant: "1"}, windows[:2], func(u Usage) { requests += u.Requests }); err != nil || requests != users {
+		t.Errorf("%v, %d requests of a tenant", err, requests)
+	}
+	b.session.maxOpen = users - 1
+	if _, err := b.EachUsageIn(t.Context(), UsageQuery{}, windows, func(Usage) {}); !errors.Is(err, ErrTruncated) {
+		t.Errorf("beyond the bound: %v", err)
+	}
+	sql.Down = true
+	if _, err := b.EachUsageIn(t.Context(), UsageQuery{}, windows, func(Usage) {}); err == nil || errors.Is(err, ErrTruncated) {
+		t.Errorf("without the database: %v", err)
+	}
+}

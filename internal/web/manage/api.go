@@ -18,12 +18,16 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/spend"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // API answers the management operations.
-type API struct{ options Options }
+type API struct {
+	options Options
+	spend   *spend.Reader
+}
 
 // Options are what the API works on.
 type Options struct {
@@ -50,7 +54,7 @@ type Options struct {
 }
 
 // New returns the management API.
-func New(options Options) *API { return &API{options} }
+func New(options Options) *API { return &API{options, spend.New(options.Ledger)} }
 
 // table returns the table in force.
 func (a *API) table() *routing.Table { return a.options.Current.Load() }

@@ -231,6 +231,10 @@ func (t *routeTable) addQuota() {
 		Summary: "Requests and tokens by window; of the open windows, or of those that began between from and to",
 		Query:   usageQuery{}, Reply: listOf[quotaUsageView]{},
 	})
+	t.unversioned("GET /api/monitoring/spend", access.ReadQuotaUsage, a.Spend, web.Operation{
+		Summary: "What was spent in a period by tenant, key, user, model or service, beside the period before, with a forecast",
+		Query:   spendQuery{}, Reply: spendView{},
+	})
 }
 
 func (t *routeTable) addCredentials() {

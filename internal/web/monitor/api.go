@@ -25,6 +25,8 @@ import (
 type API struct {
 	// budgets returns how much of the budgets is used; nil where nobody has one.
 	budgets func() []budget.Use
+	// currency returns that of costs.
+	currency func() string
 
 	recorder *calls.Recorder
 	file     *callfile.File // nil where no calls are kept on disk

@@ -10,7 +10,8 @@ import (
 
 // budgetUses are the budgets of all keys and tenants.
 type budgetUses struct {
-	Budgets []budgetUse `json:"budgets"`
+	Currency string      `json:"currency" doc:"In which costs are."`
+	Budgets  []budgetUse `json:"budgets"`
 }
 
 type budgetUse struct {
@@ -25,16 +26,19 @@ type budgetUse struct {
 	Reset *time.Time `json:"reset" doc:"When the budget begins anew; null for one of all time."`
 }
 
-// SetBudgets makes the operations show how much of the budgets is used. It must be called
-// before requests are served.
-func (a *API) SetBudgets(uses func() []budget.Use) { a.budgets = uses }
+// SetBudgets makes the operations show how much of the budgets is used, and in which
+// currency costs are. It must be called before requests are served.
+func (a *API) SetBudgets(uses func() []budget.Use, currency func() string) {
+	a.budgets, a.currency = uses, currency
+}
 
 // budgetUse answers GET /api/monitoring/budgets.
 func (a *API) budgetUse(*http.Request) (budgetUses, error) {
-	views := budgetUses{[]budgetUse{}}
+	views := budgetUses{Budgets: []budgetUse{}}
 	if a.budgets == nil {
 		return views, nil
 	}
+	views.Currency = a.currency()
 	for _, use := range a.budgets() {
 		view := budgetUse{Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: use.Limit, Used: use.Used, Reserved: use.Reserved}
 		if use.Unit == budget.Cost {

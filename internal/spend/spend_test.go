@@ -1,0 +1,218 @@
+package spend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/spend"
+)
+
+// fakeLedger has one entry for each window and key that it is given.
+type fakeLedger struct {
+	settings quota.Settings
+	entries  []quota.Usage
+	off      bool
+	err      error
+	read     []quota.CalendarWindow
+}
+
+func (f *fakeLedger) Settings() quota.Settings { return f.settings }
+
+func (f *fakeLedger) EachUsageIn(_ context.Context, q quota.UsageQuery, windows []quota.CalendarWindow, visit func(quota.Usage)) (bool, error) {
+	f.read = append(f.read, windows...)
+	for _, w := range windows {
+		for _, u := range f.entries {
+			if u.Window == w.Window && u.Start.Equal(w.Start) && (q.Tenant == "" || q.Tenant == u.Key.Tenant) {
+				visit(u)
+			}
+		}
+	}
+	return !f.off, f.err
+}
+
+// use counts a request in every window that contains a moment.
+func (f *fakeLedger) use(at time.Time, tenant, model string, cost int64) {
+	for _, w := range quota.Windows() {
+		f.entries = append(f.entries, quota.Usage{
+			Key: quota.Key{Tenant: tenant, Model: model, Service: schema.Chat}, Window: w, Start: w.Start(at),
+			Requests: 1, Tokens: 3, Detail: quota.Detail{Prompt: 1, Completion: 2, Cost: cost},
+		})
+	}
+}
+
+func newLedger() *fakeLedger { return &fakeLedger{settings: quota.DefaultSettings()} }
+
+func at(text string) time.Time {
+	t, err := time.Parse("2006-01-02 15:04", text)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func read(t *testing.T, f *fakeLedger, from, to, now string, by spend.Dimension) spend.Report {
+	t.Helper()
+	q := spend.Question{By: by, From: at(from), To: at(to), Limit: 100}
+	if err := q.Check(); err != nil {
+		t.Fatal(err)
+	}
+	report, err := spend.New(f).Read(t.Context(), q, at(now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestSpendingIsAddedUpByGroupAndStep(t *testing.T) {
+	f := newLedger()
+	f.use(at("2026-11-02 10:00"), "acme", "small", 5)
+	f.use(at("2026-11-02 23:59"), "acme", "large", 70)
+	f.use(at("2026-11-03 00:00"), "", "small", 200)
+	f.use(at("2026-10-31 12:00"), "acme", "small", 50)
+	f.use(at("2026-11-30 12:00"), "acme", "small", 1000) // after the period
+	report := read(t, f, "2026-11-02 00:00", "2026-11-09 00:00", "2026-11-17 12:00", spend.ByTenant)
+	if report.Step != quota.Day || len(report.Starts) != 7 || !report.From.Equal(at("2026-11-02 00:00")) || !report.To.Equal(at("2026-11-09 00:00")) {
+		t.Errorf("%v from %v to %v in %d", report.Step, report.From, report.To, len(report.Starts))
+	}
+	if !report.HasBefore || !report.BeforeFrom.Equal(at("2026-10-26 00:00")) || report.HasForecast {
+		t.Errorf("before %t %v, forecast %t", report.HasBefore, report.BeforeFrom, report.HasForecast)
+	}
+	got := ""
+	for _, g := range append(report.Groups, report.Total) {
+		got += fmt.Sprintf("%q %d before %d in %d steps %v; ", g.Name, g.Cost, g.Before, g.Requests, g.Costs[:2])
+	}
+	want := `"" 200 before 0 in 1 steps [0 200]; "acme" 75 before 50 in 2 steps [75 0]; "" 275 before 50 in 3 steps [75 200]; `
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	byModel := read(t, f, "2026-11-02 00:00", "2026-11-09 00:00", "2026-11-17 12:00", spend.ByModel)
+	if len(byModel.Groups) != 2 || byModel.Groups[0].Name != "small" || byModel.Groups[0].Cost != 205 {
+		t.Errorf("%+v", byModel.Groups)
+	}
+}
+
+func TestStepsSuitTheLengthOfThePeriodAndWhatIsKept(t *testing.T) {
+	for name, test := range map[string]struct {
+		from, to string
+		windows  []quota.Window
+		step     quota.Window
+		steps    int
+		before   string // where the period before begins, empty if it is not kept
+	}{
+		"today":                      {from: "2026-11-17 00:00", to: "2026-11-18 00:00", step: quota.Hour, steps: 24, before: "2026-11-16 00:00"},
+		"a day whose hours are gone": {from: "2026-11-10 00:00", to: "2026-11-11 00:00", step: quota.Day, steps: 1, before: "2026-11-09 00:00"},
+		"a week":                     {from: "2026-11-16 00:00", to: "2026-11-23 00:00", step: quota.Day, steps: 7, before: "2026-11-09 00:00"},
+		"this month":                 {from: "2026-11-01 00:00", to: "2026-12-01 00:00", step: quota.Day, steps: 30, before: "2026-10-01 00:00"},
+		"the month before":           {from: "2026-10-01 00:00", to: "2026-11-01 00:00", step: quota.Month, steps: 1, before: "2026-09-01 00:00"},
+		"half a year":                {from: "2026-06-01 00:00", to: "2026-12-01 00:00", step: quota.Month, steps: 6, before: "2025-12-01 00:00"},
+		"before what is kept":        {from: "2026-01-01 00:00", to: "2026-12-01 00:00", step: quota.Month, steps: 11},
+		"a range":                    {from: "2026-11-03 13:30", to: "2026-11-09 01:00", step: quota.Day, steps: 7, before: "2026-10-27 00:00"},
+		"only months are counted":    {from: "2026-11-16 00:00", to: "2026-11-23 00:00", windows: []quota.Window{quota.Month}, step: quota.Month, steps: 1, before: "2026-10-01 00:00"},
+		"only minutes are counted":   {from: "2026-11-16 00:00", to: "2026-11-23 00:00", windows: []quota.Window{quota.Minute}, step: quota.Day, steps: 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newLedger()
+			if test.windows != nil {
+				f.settings.Windows = test.windows
+			}
+			report := read(t, f, test.from, test.to, "2026-11-17 12:34", spend.ByTenant)
+			if report.Step != test.step || len(report.Starts) != test.steps {
+				t.Errorf("%d of %v", len(report.Starts), report.Step)
+			}
+			if before := report.BeforeFrom.Format("2006-01-02 15:04"); report.HasBefore != (test.before != "") || report.HasBefore && before != test.before {
+				t.Errorf("before: %t %s", report.HasBefore, before)
+			}
+			for _, w := range f.read {
+				if w.Start.After(at("2026-11-17 12:34")) {
+					t.Errorf("reads %v", w)
+				}
+			}
+		})
+	}
+}
+
+// The forecast is what was spent and the rest of the period at the pace of the last week,
+// or of the time since the ledger began to count.
+func TestForecastFollowsThePaceOfTheLastDays(t *testing.T) {
+	f := newLedger()
+	for d := 8; d <= 14; d++ {
+		f.use(at(fmt.Sprintf("2026-11-%02d 12:00", d)), "steady", "m", 100)
+	}
+	f.use(at("2026-11-01 12:00"), "once", "m", 900)
+	report := read(t, f, "2026-11-01 00:00", "2026-12-01 00:00", "2026-11-15 00:00", spend.ByTenant)
+	forecasts := map[string]int64{}
+	for _, g := range report.Groups {
+		forecasts[g.Name] = g.Forecast
+	}
+	// 700 in seven days; sixteen days are left.
+	if !report.HasForecast || forecasts["steady"] != 700+1600 || forecasts["once"] != 900 || report.Total.Forecast != 3200 {
+		t.Errorf("%v, all %d", forecasts, report.Total.Forecast)
+	}
+	young := newLedger()
+	young.use(at("2026-11-14 01:00"), "new", "m", 100)
+	if got := read(t, young, "2026-11-01 00:00", "2026-12-01 00:00", "2026-11-15 00:00", spend.ByTenant).Total.Forecast; got != 100+1600 {
+		t.Errorf("a ledger that counts since yesterday: %d", got)
+	}
+	hours := newLedger()
+	hours.use(at("2026-11-14 20:00"), "a", "m", 240) // within the last 24 hours
+	if got := read(t, hours, "2026-11-15 00:00", "2026-11-16 00:00", "2026-11-15 08:00", spend.ByTenant).Total.Forecast; got != 240*16/12 {
+		t.Errorf("of a day: %d", got)
+	}
+}
+
+func TestGroupsBeyondTheLimitAreAddedUp(t *testing.T) {
+	f := newLedger()
+	const users = 20_050
+	for i := range users {
+		f.entries = append(f.entries, quota.Usage{
+			Key: quota.Key{User: fmt.Sprint(i)}, Window: quota.Day, Start: at("2026-11-16 00:00"), Requests: 1, Detail: quota.Detail{Cost: 2},
+		})
+	}
+	q := spend.Question{By: spend.ByUser, From: at("2026-11-16 00:00"), To: at("2026-11-23 00:00"), Limit: 10}
+	report, err := spend.New(f).Read(t.Context(), q, at("2026-11-17 12:00"))
+	if err != nil || len(report.Groups) != 10 || report.Total.Cost != 2*users || report.Rest.Cost != 2*(users-10) || report.Others < 19_990 {
+		t.Errorf("%d groups, %d others, %d in all, %d of the others, %v", len(report.Groups), report.Others, report.Total.Cost, report.Rest.Cost, err)
+	}
+}
+
+func TestAmountsDoNotOverflow(t *testing.T) {
+	f := newLedger()
+	f.use(at("2026-11-16 01:00"), "a", "m", math.MaxInt64-1)
+	f.use(at("2026-11-17 01:00"), "b", "m", math.MaxInt64-1)
+	report := read(t, f, "2026-11-16 00:00", "2026-11-23 00:00", "2026-11-17 12:00", spend.ByTenant)
+	if report.Total.Cost != math.MaxInt64 || report.Total.Forecast != math.MaxInt64 || report.Groups[0].Forecast < report.Groups[0].Cost {
+		t.Errorf("%+v", report.Total)
+	}
+}
+
+func TestLedgerThatIsOffOrFailsIsTold(t *testing.T) {
+	f := newLedger()
+	f.off = true
+	if report := read(t, f, "2026-11-16 00:00", "2026-11-23 00:00", "2026-11-17 12:00", spend.ByTenant); report.Enabled || report.Total.Cost != 0 || len(report.Total.Costs) != 7 {
+		t.Errorf("%+v", report)
+	}
+	f.off, f.err = false, errors.New("away")
+	f.use(at("2026-11-17 01:00"), "a", "m", 7)
+	q := spend.Question{From: at("2026-11-16 00:00"), To: at("2026-11-23 00:00"), Limit: 5}
+	if report, err := spend.New(f).Read(t.Context(), q, at("2026-11-17 12:00")); !errors.Is(err, f.err) || report.Total.Cost != 7 {
+		t.Errorf("%v, %+v", err, report.Total)
+	}
+}
+
+func TestPeriodsThatAreNoneAreRefused(t *testing.T) {
+	for _, q := range []spend.Question{
+		{From: at("2026-11-16 00:00"), To: at("2026-11-16 00:00")},
+		{From: at("2026-11-16 00:00"), To: at("2026-11-15 00:00")},
+		{From: at("2006-11-16 00:00"), To: at("2026-11-15 00:00")},
+	} {
+		if q.Check() == nil {
+			t.Errorf("%v to %v is taken", q.From, q.To)
+		}
+	}
+}
