@@ -225,6 +225,32 @@ const flows = {
     await page.getByRole('menuitem', { name: 'Back to automatic' }).click()
     await row.getByText('Closed', { exact: true }).waitFor({ timeout: 2500 })
   },
+  'calls: searched by the gateway, filters in the address, pages': async (page) => {
+    for (let n = 0; n < 60; n++) await chat('gpt-5o')
+    let bytes = 0
+    const count = async (reply) => {
+      if (reply.url().includes('/api/') && !reply.url().includes('/live')) bytes += (await reply.body().catch(() => '')).length
+    }
+    page.on('response', count)
+    await page.goto(`${base}calls`)
+    await page.waitForSelector('.cbody .crow')
+    await page.waitForTimeout(500)
+    page.off('response', count)
+    assert.ok(bytes < 60_000, `${bytes} bytes for a page`)
+    await page.getByRole('button', { name: 'Filters' }).click()
+    await page.getByLabel('Asked for').fill('gpt-5o')
+    await page.getByRole('radio', { name: 'Failed' }).or(page.getByRole('button', { name: 'Failed', exact: true })).first().click()
+    await page.waitForURL(/asked=gpt-5o/)
+    await page.reload()
+    await page.getByRole('button', { name: 'Remove the filter Asked for' }).waitFor()
+    await within(10_000, page, () => [...document.querySelectorAll('.cbody .c-model')].length > 3 && [...document.querySelectorAll('.cbody .c-model')].every((cell) => cell.textContent.includes('gpt-5o')))
+    assert.equal(await page.locator('.calltable').getAttribute('aria-rowcount'), '50')
+    await page.getByRole('button', { name: 'Older calls' }).click()
+    await within(10_000, page, () => Number(document.querySelector('.calltable').getAttribute('aria-rowcount')) >= 60)
+    await page.locator('.cbody .crow').first().click()
+    await page.locator('.drawer').getByText('No instance serves the model "gpt-5o" for chat.').waitFor()
+    return `${bytes} bytes of the API for a page; 60 calls of one name on two pages`
+  },
   'calls: the drawer tells each try, and why the instance': async (page) => {
     const failed = await chat('demo-down')
     const requestId = failed.headers.get('x-request-id')
@@ -717,12 +743,10 @@ const flows = {
       await page.waitForSelector('.live.live')
       readings.push(await heap())
     }
-    // All of it has arrived: the list is full, and its head is the last call.
-    await page.keyboard.press('g')
-    await page.keyboard.press('c')
-    await page.getByText('The latest 10,000 calls').waitFor()
-    await page.locator('.cbody .crow').first().click()
-    await page.locator('.drawer', { hasText: 'req_replay_7199_' }).waitFor()
+    // All of it has arrived: the last call is found.
+    await page.keyboard.press('Control+k')
+    await page.keyboard.type('req_replay_7199_1')
+    await page.getByText('req_replay_7199_1').first().waitFor()
     const told = readings.map((reading) => `${reading.mb.toFixed(1)} MB, ${reading.nodes} nodes, ${reading.listeners} listeners`).join('; ')
     // The buffers of the charts fill up in the first hour; the second one adds nothing.
     assert.ok(readings[3].mb < readings[1].mb * 1.03 + 0.3, told)
@@ -886,7 +910,8 @@ const flows = {
       status: i % 9 === 0 ? 'error' : 'success', httpStatus: i % 9 === 0 ? 502 : 200, errorCode: i % 9 === 0 ? 'upstream_error' : undefined, streamed: true, durationMs: (i * 7) % 3000, attempts: 1,
       tries: [{ instance: `model-${i % 30}@http://127.0.0.1:9`, pickMs: 0.1, endMs: 10 }],
     }))
-    await page.route('**/api/monitoring/calls?**', (route) => route.fulfill({ json: { calls: route.request().url().includes('limit=1000') ? many : [], capacity: 10_000, samplingRate: 1 } }))
+    await page.route('**/api/monitoring/calls?**', (route) => route.fulfill({ json: { calls: route.request().url().includes('after=') ? [] : many, capacity: 10_000, samplingRate: 1 } }))
+    await page.route('**/api/monitoring/calls/req_*', (route) => route.fulfill({ json: { ...many[0], requestId: route.request().url().split('/').at(-1).split('?')[0], timeline: { receivedMs: 0, endMs: 10, queuedMs: 0, upstreamMs: 9, gatewayMs: 1 } } }))
     await page.goto(`${base}calls`)
     await page.waitForSelector('.cbody .crow')
     const spent = await threadTime(page)

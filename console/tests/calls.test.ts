@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Call } from '@/api/types'
-import { countNew, filterCalls, logShare, rescuedFrom } from '@/pages/calls/filter'
+import { logShare, rescuedFrom } from '@/pages/calls/rows'
+import { pageSize, questionOf, searchKey, withNew, type Found } from '@/pages/calls/search'
 import { axisOf, timelineOf } from '@/pages/calls/timeline'
 
 const base: Call = {
@@ -33,6 +34,11 @@ describe('the timeline', () => {
     expect(timelineOf(base).gateway[2]).toMatchObject({ phase: 'queue', present: false })
     expect(timelineOf({ ...base, timeline: { ...base.timeline, queuedMs: 5 } }).gateway[2]).toMatchObject({ present: true })
   })
+  it('shows the time in which the model was loaded apart', () => {
+    const held = timelineOf({ ...base, attempts: 1, timeline: { ...base.timeline, queuedMs: 900, heldMs: 800 }, tries: [{ ...base.tries![1]!, pickMs: 0.08, connectMs: 900.2, firstByteMs: 1000 }] })
+    expect(held.gateway.slice(2).map((bar) => `${bar.phase} ${bar.from.toFixed(0)} ${bar.to.toFixed(0)}`)).toEqual(['queue 0 100', 'load 100 900'])
+    expect(held.tries[0]!.bars[0]!.from).toBeCloseTo(900.07)
+  })
   it('enlarges the first milliseconds of a long call', () => {
     const axis = axisOf(timelineOf(base))
     expect(axis.split).toBe(4)
@@ -63,26 +69,21 @@ describe('the timeline', () => {
   })
 })
 
-describe('the filter', () => {
-  const all = Array.from({ length: 10_000 }, (_, i): Call => ({ ...base, tries: [], requestId: `req_${i}`, durationMs: i % 100, status: i % 10 === 0 ? 'error' : 'success', errorCode: i % 10 === 0 ? 'upstream_error' : undefined }))
-  const none = { q: '', show: 'all', service: '', model: '' } as const
-  it('leaves the list alone without a filter', () => {
-    expect(filterCalls(all, none)).toBe(all)
+describe('the question to the gateway', () => {
+  const now = Date.parse('2026-11-17T12:00:00Z')
+  it('has what the address says, and nothing else', () => {
+    expect(questionOf({}, now)).toEqual({})
+    expect(questionOf({ call: 'req_1', show: 'all', q: ' ' }, now)).toEqual({})
+    expect(questionOf({ q: ' loading ', show: 'refused', tenant: 'acme', asked: 'gpt-5o', httpStatus: '429', min: '1500' }, now)).toEqual({ q: 'loading', outcome: 'refused', tenant: 'acme', asked: 'gpt-5o', httpStatus: '429', minDurationMs: '1500' })
+    expect(questionOf({ show: 'nonsense', min: 'x', span: 'y', from: 'z' }, now)).toEqual({})
   })
-  it('finds by id, state and service', () => {
-    expect(filterCalls(all, { ...none, q: 'REQ_1234' })).toHaveLength(1)
-    expect(filterCalls(all, { ...none, show: 'failed' })).toHaveLength(1000)
-    expect(filterCalls(all, { ...none, service: 'tts' })).toHaveLength(0)
-    expect(filterCalls(all, { ...none, q: 'upstream_error', model: 'demo-flaky' })).toHaveLength(1000)
+  it('counts a span of time from now, and takes a range as it is', () => {
+    expect(questionOf({ span: '1h' }, now)).toEqual({ from: '2026-11-17T11:00:00.000Z' })
+    expect(questionOf({ from: '2026-11-16T00:00:00Z', to: '2026-11-17T00:00:00Z' }, now)).toEqual({ from: '2026-11-16T00:00:00.000Z', to: '2026-11-17T00:00:00.000Z' })
   })
-  it('finds calls by the failed tries before the one that answered', () => {
-    expect(filterCalls([base, ...all], { ...none, q: 'upstream_error' })).toHaveLength(1001)
-    expect(filterCalls([base, ...all], { ...none, q: 'http://a:1' })).toHaveLength(1)
-  })
-  it('takes the slowest twentieth as slow', () => {
-    const slow = filterCalls(all, { ...none, show: 'slow' })
-    expect(slow.length).toBeGreaterThan(300)
-    expect(slow.length).toBeLessThan(800)
+  it('is another one only where the search changes', () => {
+    expect(searchKey({ call: 'a', tenant: 'x' })).toBe(searchKey({ call: 'b', tenant: 'x' }))
+    expect(searchKey({ tenant: 'x' })).not.toBe(searchKey({ tenant: 'y' }))
   })
   it('draws durations from a tenth of a millisecond to 100 seconds', () => {
     expect(logShare(0)).toBeCloseTo(0.02)
@@ -91,21 +92,22 @@ describe('the filter', () => {
   })
 })
 
-describe('calls that came while the list was held', () => {
-  const filter = { q: '', show: 'all', service: '', model: '' } as const
-  const call = (requestId: string, model: string, attempts = 1): Call => ({ ...base, requestId, model, attempts, tries: [base.tries![1]!] })
-  const held = [call('2', 'a'), call('1', 'b')]
-  const calls = [call('5', 'a', 2), call('4', 'b'), call('3', 'a'), ...held]
-  it('are counted where the filter shows them', () => {
-    expect(countNew(calls, held, filter)).toBe(3)
-    expect(countNew(calls, held, { ...filter, model: 'a' })).toBe(2)
-    expect(countNew(calls, held, { ...filter, q: 'nowhere' })).toBe(0)
-    expect(countNew(calls, held, { ...filter, show: 'troubled' })).toBe(1)
-    expect(countNew(held, held, filter)).toBe(0)
+describe('new calls', () => {
+  const call = (requestId: string): Call => ({ ...base, requestId })
+  const found: Found = { rows: [call('2'), call('1')], fresh: [], next: 'c', reached: undefined, capacity: 1000, fileDays: 0, samplingRate: 1, isLoading: false, isLoaded: true, error: null }
+  const ids = (list: readonly Call[]) => list.map((one) => one.requestId).join(' ')
+  it('come on top', () => {
+    expect(ids(withNew(found, { rows: [call('4'), call('3')] }, false).rows)).toBe('4 3 2 1')
   })
-  it('are all of them where nothing was held, or where it is forgotten', () => {
-    expect(countNew(calls, [], filter)).toBe(5)
-    expect(countNew(calls, [call('0', 'a')], filter)).toBe(5)
+  it('wait while the list is held, and come in order', () => {
+    const held = withNew(withNew(found, { rows: [call('3')] }, true), { rows: [call('4')] }, true)
+    expect([ids(held.rows), ids(held.fresh)]).toEqual(['2 1', '4 3'])
+    expect(ids(withNew(held, { rows: [call('5')] }, false).rows)).toBe('5 4 3 2 1')
+  })
+  it('begin the list anew where there are more than a page', () => {
+    const many = Array.from({ length: pageSize }, (_, i) => call(`n${i}`))
+    const anew = withNew(found, { rows: many, next: 'd' }, false)
+    expect([anew.rows.length, anew.next]).toEqual([pageSize, 'd'])
   })
 })
 

@@ -62,7 +62,9 @@ export const priorities: Priority[] = ['interactive', 'normal', 'batch']
 export const serviceTypes: ServiceType[] = ['chat', 'embedding', 'rerank', 'tts', 'stt', 'imgGen', 'imgEdit']
 
 /** One call as the gateway remembers it; what it could not tell is empty. */
-export type Call = Omit<Schemas['Call'], 'model' | 'instance' | 'httpStatus' | 'usage'> & {
+export type Call = Omit<Schemas['Call'], 'model' | 'instance' | 'httpStatus' | 'usage' | 'timeline'> & {
+  /** Brief calls have none; what shows it asks for the whole call. */
+  timeline: NonNullable<Schemas['Call']['timeline']>
   model: string
   instance: string
   httpStatus: number
@@ -70,8 +72,8 @@ export type Call = Omit<Schemas['Call'], 'model' | 'instance' | 'httpStatus' | '
 }
 
 /** A call that was refused early has no model or instance to tell of. */
-export function toCall(call: Schemas['Call']): Call {
-  return { ...call, model: call.model ?? '', instance: call.instance ?? '', httpStatus: call.httpStatus ?? 0, usage: call.usage ?? undefined }
+export function toCall(call: Schemas['Call'] | Call): Call {
+  return { ...call, timeline: call.timeline as Call['timeline'], model: call.model ?? '', instance: call.instance ?? '', httpStatus: call.httpStatus ?? 0, usage: call.usage ?? undefined }
 }
 
 /** What may be said about a key when it is issued or changed. */

@@ -2,7 +2,7 @@ import { ApiError, toError, unauthorized } from '@/api/client'
 import { toCall, type Call, type LiveChange, type LiveInstance, type LiveSnapshot, type LiveWindow } from '@/api/types'
 import { splitId } from '@/lib/format'
 import { readEvents } from '@/lib/sse'
-import { PollingSource, readCalls } from './polling'
+import { firstTail, PollingSource, readCalls } from './polling'
 import type { Stat, Stats } from './stats'
 import { empty } from './stats'
 import type { InstanceState, Sink, Snapshot, Source } from './types'
@@ -13,7 +13,6 @@ const silence = 3500
 const beginning = 15_000
 /** A timer that is so late was held up together with the events: the tab did not run. */
 const late = 1000
-const firstTail = 1000
 
 /** Follows the gateway's one live connection; asks each second where there is none. */
 export class StreamSource implements Source {
@@ -64,7 +63,7 @@ export class StreamSource implements Source {
     expect(beginning)
     const signal = AbortSignal.any([outer, dead.signal])
     try {
-      const query = new URLSearchParams({ topics: 'snapshot,change,call' })
+      const query = new URLSearchParams({ topics: 'snapshot,change,call', brief: 'true' })
       if (this.lastId !== '') query.set('lastEventId', this.lastId)
       const response = await fetch(`/api/monitoring/live?${query}`, { headers: { accept: 'text/event-stream' }, signal })
       if (response.status === 401) unauthorized.dispatchEvent(new Event('unauthorized'))
@@ -91,7 +90,7 @@ export class StreamSource implements Source {
 export class Feed {
   private calls: Call[] = []
   private complete = true
-  private capacity = firstTail
+  private capacity = 1000
   private latest: Snapshot | null = null
 
   constructor(private readonly sink: Sink) {}

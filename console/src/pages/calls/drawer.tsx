@@ -18,6 +18,7 @@ import { replayInPlayground } from '../playground/replay'
 import { strategyLabel } from '../services/strategies'
 import { replayable, type CallContent } from './content'
 import { CaptureBadge, Contents } from './contents'
+import { Told } from './told'
 import { axisOf, timelineOf, type Axis, type Phase, type TimeBar } from './timeline'
 
 /** How the call ended, in a few words. */
@@ -44,7 +45,7 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
     queryKey: ['content', call.requestId, capture],
     enabled: denied === undefined && capture !== undefined && capture !== 'none',
     retry: false,
-    queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/calls/{requestId}/content', { params: { path: { requestId: call.requestId } }, signal }))) as unknown as CallContent,
+    queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/calls/{requestId}/content', { params: { path: { requestId: call.requestId }, query: call.number === undefined ? {} : { number: call.number } }, signal }))) as unknown as CallContent,
   })
   // The playground writes requests of the unified API only.
   const again = call.service === 'chat' && call.door !== 'chat' ? null : replayable(content.data)
@@ -119,6 +120,7 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
               )}
             </Fact>
           </div>
+          {call.errorMessage !== undefined && <Told call={call} />}
           <TimelineView call={call} />
           <div className="sub">{t('calls.why')}</div>
           <p className="soft mb-3">
@@ -134,6 +136,22 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
               {call.service} · <code>{call.model === '' ? '–' : call.model}</code>
               {call.streamed && ` · ${t('calls.streamed')}`}
             </dd>
+            {call.asked !== undefined && (
+              <>
+                <dt>{t('find.asked')}</dt>
+                <dd>
+                  <code>{call.asked}</code>
+                </dd>
+              </>
+            )}
+            {call.tenant !== undefined && (
+              <>
+                <dt>{t('find.tenant')}</dt>
+                <dd>
+                  <code>{call.tenant}</code>
+                </dd>
+              </>
+            )}
             {call.timePerOutputTokenMs !== undefined && (
               <>
                 <dt>{t('calls.perToken')}</dt>
@@ -297,6 +315,7 @@ const phases: Record<Phase, Key> = {
   read: 'calls.read',
   limiter: 'calls.limiter',
   queue: 'calls.queue',
+  load: 'calls.load',
   pick: 'calls.pick',
   firstByte: 'calls.firstByte',
   firstToken: 'common.firstToken',

@@ -1,57 +1,52 @@
 import { useQuery } from '@tanstack/react-query'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { ArrowUp, Check, Download, Pause, Play, Search as SearchIcon, X } from 'lucide-react'
-import { memo, useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
+import { memo, useCallback, useEffect, useRef, useState, type KeyboardEvent } from 'react'
 import { api, body } from '@/api/client'
 import { monitoringConfig } from '@/api/queries'
-import { serviceTypes, type Call } from '@/api/types'
+import { toCall, type Call } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { clock, duration, percent, shorten, splitId, text } from '@/lib/format'
+import { clock, duration, percent, splitId, stamp, text } from '@/lib/format'
 import { shell } from '@/lib/snippets'
 import { oneOf } from '@/lib/url'
-import { useLive } from '@/live/context'
 import { endOf, outcome } from '@/live/series'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
-import { Select } from '@/ui/field'
 import { Bar, CodeBox, Name, Segments } from '@/ui/parts'
 import { CaptureBadge } from './contents'
 import { CallDrawer } from './drawer'
-import { countNew, filterCalls, logShare, rescuedFrom, shown } from './filter'
+import { Chips, MoreFilters } from './filters'
+import { logShare, rescuedFrom } from './rows'
+import { pageSize, questionOf, shown, useCallSearch } from './search'
 
 export default function Calls() {
   const { t, locale } = useI18n()
   const [search, setSearch] = useSearchState()
-  const { calls, capacity, samplingRate, snapshot } = useLive()
   const [paused, setPaused] = useState(false)
   const [inside, setInside] = useState(false)
-  const [held, setHeld] = useState<readonly Call[] | null>(null)
   const capture = useQuery(monitoringConfig).data?.capture
-  usePageFact(t(capture === 'none' || capture === undefined ? 'calls.sum' : 'calls.sumKept', { n: new Intl.NumberFormat(locale).format(Math.max(capacity, calls.length)) }))
-
   // Rows do not move below the pointer: while it is in the table the list is
   // held, and a chip counts what is new.
-  const hold = paused || inside
-  const current = useRef(calls)
-  current.current = calls
-  useEffect(() => setHeld(hold ? current.current : null), [hold])
-  const list = held ?? calls
-  const filter = { q: search.q ?? '', show: oneOf(search.show, shown), service: search.service ?? '', model: search.model ?? '' }
-  const rows = useMemo(() => filterCalls(list, filter), [list, filter.q, filter.show, filter.service, filter.model]) // eslint-disable-line react-hooks/exhaustive-deps -- the parts of the filter
-  const fresh = held === null ? 0 : countNew(calls, held, filter)
+  const found = useCallSearch(search, paused || inside)
+  const { rows, capacity, samplingRate } = found
+  const number = (n: number) => new Intl.NumberFormat(locale).format(n)
+  usePageFact(found.fileDays > 0 ? t('find.sumFile', { n: found.fileDays }) : t(capture === 'none' || capture === undefined ? 'calls.sum' : 'calls.sumKept', { n: number(Math.max(capacity, rows.length)) }))
+  const show = oneOf(search.show, shown)
   const selected = search.call ?? ''
-  const question = new URLSearchParams({ limit: '100', ...(filter.service === '' ? {} : { service: filter.service }), ...(filter.model === '' ? {} : { model: filter.model }), ...(filter.q === '' ? {} : { q: filter.q }), ...(filter.show === 'failed' ? { status: 'error' } : {}) })
+  const question = new URLSearchParams({ ...questionOf(search, Date.now()), limit: String(pageSize) })
   usePageCalls([...(selected === '' ? [] : [{ path: `/api/monitoring/calls/${encodeURIComponent(selected)}` }]), { path: `/api/monitoring/calls?${question.toString()}` }])
-  const known = selected === '' ? undefined : (calls.find((call) => call.requestId === selected) ?? list.find((call) => call.requestId === selected))
+  const place = rows.find((row) => row.requestId === selected)?.number
   const asked = useQuery({
     queryKey: ['call', selected],
-    enabled: selected !== '' && known === undefined && snapshot !== null,
+    enabled: selected !== '',
     retry: false,
-    queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/calls/{requestId}', { params: { path: { requestId: selected } }, signal }))) as unknown as Call,
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: async ({ signal }) => toCall((await body(api.GET('/api/monitoring/calls/{requestId}', { params: { path: { requestId: selected }, query: place === undefined ? {} : { number: place } }, signal }))) as never),
   })
-  const call = known ?? asked.data
+  const call = selected === '' ? undefined : asked.data
+  const filter = useCallback((change: Record<string, string | undefined>) => setSearch(change), [setSearch])
   const open = useCallback((id: string) => setSearch({ call: id }, true), [setSearch])
   const close = useCallback(() => setSearch({ call: undefined }), [setSearch])
   const walk = useCallback(
@@ -73,35 +68,30 @@ export default function Calls() {
     return () => document.removeEventListener('keydown', press)
   }, [walk])
 
+  const filtered = Object.keys(questionOf(search, 0)).length > 0
+
   const content = (
     <div className="callpage">
       <div className="bar">
         <div className="inp quiet grow md:max-w-[300px]">
           <SearchIcon className="ic s14" aria-hidden />
-          <input data-filter aria-label={t('calls.filter')} placeholder={t('calls.filter')} value={filter.q} onChange={(event) => setSearch({ q: event.target.value })} />
+          <input data-filter aria-label={t('calls.filter')} placeholder={t('calls.filter')} value={search.q ?? ''} onChange={(event) => setSearch({ q: event.target.value })} />
         </div>
         <Segments
           label={t('calls.status')}
-          value={filter.show}
+          value={show}
           options={[
             { value: 'all', label: t('common.all') },
             { value: 'failed', label: t('calls.failed') },
+            { value: 'refused', label: t('find.refused') },
             { value: 'retried', label: t('calls.retried') },
             // Where a link from another page leads, not one more button for everyone.
-            ...(filter.show === 'troubled' ? [{ value: 'troubled' as const, label: t('calls.troubled') }] : []),
-            { value: 'slow', label: t('calls.slow') },
+            ...(show === 'troubled' ? [{ value: 'troubled' as const, label: t('calls.troubled') }] : []),
+            ...(show === 'answered' ? [{ value: 'answered' as const, label: t('find.answered') }] : []),
           ]}
           onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}
         />
-        <span className="lo w-[150px]">
-          <Select quiet label={t('common.service')} value={filter.service} options={[{ value: '', label: t('calls.allServices') }, ...serviceTypes.map((type) => ({ value: type as string, label: type }))]} onChange={(value) => setSearch({ service: value })} />
-        </span>
-        {filter.model !== '' && (
-          <button type="button" className="btn sm" onClick={() => setSearch({ model: undefined })}>
-            <code>{shorten(filter.model, 20)}</code>
-            <X className="ic s14" aria-hidden />
-          </button>
-        )}
+        <MoreFilters search={search} onChange={filter} />
         <CaptureBadge capture={capture} />
         <span className="grow onlydesk" />
         <button type="button" className="btn" aria-pressed={paused} onClick={() => setPaused(!paused)}>
@@ -113,33 +103,53 @@ export default function Calls() {
           {t('calls.export')}
         </button>
       </div>
+      <Chips search={search} onChange={filter} />
+      {found.error !== null && (
+        <div className="mb-3">
+          <ErrorNote error={found.error} title={t('find.failed')} />
+        </div>
+      )}
       {samplingRate < 1 && <div className="note wn mb-3">{t('calls.sampled', { share: percent(samplingRate, 0) })}</div>}
-      {asked.error !== null && (
+      {selected !== '' && asked.error !== null && (
         <div className="mb-3">
           <ErrorNote error={asked.error} title={t('calls.notFound', { n: new Intl.NumberFormat(locale).format(capacity) })} />
         </div>
       )}
       <div className="callbox" onPointerEnter={() => setInside(true)} onPointerLeave={() => setInside(false)}>
-      {fresh > 0 && (
+      {found.fresh.length > 0 && (
         <button
           type="button"
           className="btn sm fresh"
           onClick={() => {
             setPaused(false)
-            setHeld(paused || inside ? calls : null)
+            found.release()
           }}
         >
           <ArrowUp className="ic s14" aria-hidden />
-          {t('calls.new', { n: fresh })}
+          {t('calls.new', { n: found.fresh.length })}
         </button>
       )}
       {rows.length === 0 ? (
         <div className="panel empty">
-          <h3>{calls.length === 0 ? t('calls.empty') : t('calls.noMatch')}</h3>
-          {calls.length === 0 && <CodeBox fold text={shell`curl ${`${location.origin}/v1/chat/completions`} -H 'Content-Type: application/json' -d '{"model":"demo-chat","messages":[{"role":"user","content":"hi"}]}'`} />}
+          {!found.isLoaded ? (
+            <h3>–</h3>
+          ) : filtered ? (
+            <>
+              <h3>{t('calls.noMatch')}</h3>
+              <Further found={found} />
+            </>
+          ) : (
+            <>
+              <h3>{t('calls.empty')}</h3>
+              <CodeBox fold text={shell`curl ${`${location.origin}/v1/chat/completions`} -H 'Content-Type: application/json' -d '{"model":"demo-chat","messages":[{"role":"user","content":"hi"}]}'`} />
+            </>
+          )}
         </div>
       ) : (
-        <CallTable rows={rows} selected={selected} onOpen={open} />
+        <>
+          <CallTable rows={rows} selected={selected} onOpen={open} onEnd={found.more} />
+          {found.next !== undefined && <Further found={found} />}
+        </>
       )}
       </div>
     </div>
@@ -153,10 +163,24 @@ export default function Calls() {
   )
 }
 
+/** Older calls are a button away, and how far the search has come is told. */
+function Further({ found }: { found: ReturnType<typeof useCallSearch> }) {
+  const { t } = useI18n()
+  if (found.next === undefined) return null
+  return (
+    <div className="further">
+      {found.reached !== undefined && <span className="muted">{t('find.reached', { time: stamp(found.reached) })}</span>}
+      <button type="button" className="btn sm" disabled={found.isLoading} onClick={found.more}>
+        {t('find.older')}
+      </button>
+    </div>
+  )
+}
+
 const phoneQuery = '(max-width: 767px)'
 
 /** Only the rows in sight are in the page: 10,000 scroll like ten. */
-function CallTable({ rows, selected, onOpen }: { rows: readonly Call[]; selected: string; onOpen(id: string): void }) {
+function CallTable({ rows, selected, onOpen, onEnd }: { rows: readonly Call[]; selected: string; onOpen(id: string): void; onEnd(): void }) {
   const { t } = useI18n()
   const box = useRef<HTMLDivElement>(null)
   const [phone, setPhone] = useState(() => matchMedia(phoneQuery).matches)
@@ -168,6 +192,15 @@ function CallTable({ rows, selected, onOpen }: { rows: readonly Call[]; selected
   }, [])
   const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => (phone ? 58 : 32), overscan: 8, useFlushSync: false })
   useEffect(() => virtual.measure(), [phone, virtual])
+  // Whoever scrolls to the end gets the next page.
+  const last = virtual.getVirtualItems().at(-1)?.index ?? 0
+  const atEnd = last >= rows.length - 3 && (box.current?.scrollTop ?? 0) > 0
+  const ended = useRef(0)
+  useEffect(() => {
+    if (!atEnd || ended.current === rows.length) return
+    ended.current = rows.length
+    onEnd()
+  }, [atEnd, rows.length, onEnd])
   const index = rows.findIndex((row) => row.requestId === selected)
   const shownIndex = useRef(-1)
   useEffect(() => {
@@ -235,11 +268,14 @@ const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { 
         {kind === 'answered' ? <Check className="ic s14 text-accent" aria-hidden /> : kind === 'limited' ? <Pause className="ic s14" aria-hidden /> : <X className="ic s14" aria-hidden />}
         <code className={tone === '' ? '' : 'font-semibold'}>{call.httpStatus}</code>
       </span>
-      <span role="cell" className="c-model min-w-0">{call.model === '' ? '–' : <Name className="font-medium">{call.model}</Name>}</span>
+      <span role="cell" className="c-model min-w-0">{call.model !== '' ? <Name className="font-medium">{call.model}</Name> : (call.asked ?? '') !== '' ? <s title={call.asked}><Name>{call.asked!}</Name></s> : '–'}</span>
       {tone === '' ? (
         <Answerer call={call} />
       ) : (
-        <code role="cell" className={`c-inst trunc ${tone}`} title={call.errorCode ?? call.status}>{call.errorCode ?? call.status}</code>
+        <code role="cell" className={`c-inst trunc ${tone}`} title={call.errorMessage ?? call.errorCode ?? call.status}>
+          {call.errorCode ?? call.status}
+          {call.errorMessage !== undefined && <span className="soft font-sans">{` · ${call.errorMessage}`}</span>}
+        </code>
       )}
       <span role="cell" className="num lo">{text(duration(call.timeToFirstTokenMs))}</span>
       <span role="cell" className="num c-total">{text(duration(call.durationMs))}</span>

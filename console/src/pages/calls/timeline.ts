@@ -3,7 +3,7 @@
 import type { Call } from '@/api/types'
 import { niceMax } from '@/lib/format'
 
-export type Phase = 'read' | 'limiter' | 'queue' | 'pick' | 'firstByte' | 'firstToken' | 'stream' | 'body' | 'errorRead'
+export type Phase = 'read' | 'limiter' | 'queue' | 'load' | 'pick' | 'firstByte' | 'firstToken' | 'stream' | 'body' | 'errorRead'
 export type BarKind = 'gateway' | 'waiting' | 'streaming' | 'failed'
 
 export interface TimeBar {
@@ -39,20 +39,24 @@ export function timelineOf(call: Call): Timeline {
   const received = line.receivedMs ?? 0
   const limited = line.limiterMs ?? received
   const queued = line.queuedMs ?? 0
+  const held = Math.min(line.heldMs ?? 0, queued)
   const total = Math.max(call.durationMs, line.endMs ?? 0)
   const bar = (phase: Phase, from: number, to: number, kind: BarKind, present = true): TimeBar => ({ phase, from, to: Math.max(from, to), kind, present })
   const gateway = [
     bar('read', 0, received, 'gateway'),
     bar('limiter', received, limited, 'gateway', line.limiterMs !== undefined),
-    bar('queue', limited, limited + queued, 'waiting', queued > 0),
+    bar('queue', limited, limited + queued - held, 'waiting', queued > held),
   ]
+  if (held > 0) gateway.push(bar('load', limited + queued - held, limited + queued, 'waiting'))
   let before = limited + queued
   const tries = (call.tries ?? []).map((attempt, index, all): TryBars => {
     const failed = attempt.errorCode !== undefined && attempt.errorCode !== ''
     const connect = attempt.connectMs ?? attempt.pickMs ?? before
     const end = attempt.endMs ?? total
     // Pieces of a request, and calls that were made again, run beside each other.
-    const bars = [bar('pick', Math.min(before, attempt.pickMs ?? before), connect, 'gateway')]
+    // What waits for its model was picked before.
+    const picked = held > 0 && all.length === 1 ? before : Math.min(before, attempt.pickMs ?? before)
+    const bars = [bar('pick', picked, connect, 'gateway')]
     if (attempt.firstByteMs === undefined) bars.push(bar('firstByte', connect, end, failed ? 'failed' : 'waiting'))
     else {
       const cut = failed && call.streamed && (index === all.length - 1 || all[index + 1]!.resumed !== undefined)

@@ -1,0 +1,89 @@
+import { SlidersHorizontal, X } from 'lucide-react'
+import { useId, useState } from 'react'
+import { serviceTypes } from '@/api/types'
+import { useI18n } from '@/i18n'
+import { shorten, stamp } from '@/lib/format'
+import type { Search } from '@/lib/url'
+import { Select, TextField } from '@/ui/field'
+import { exact, spans, type Exact } from './search'
+
+const typed: Exclude<Exact, 'service' | 'errorCode' | 'refusedBy'>[] = ['asked', 'model', 'instance', 'tenant', 'keyId', 'user', 'httpStatus']
+
+/** The filters beside the text and the outcome: the time, and what is compared whole. */
+export function MoreFilters({ search, onChange }: { search: Search; onChange(change: Record<string, string | undefined>): void }) {
+  const { t } = useI18n()
+  const [open, setOpen] = useState(false)
+  const id = useId()
+  return (
+    <>
+      <span className="w-[132px]">
+        <Select
+          quiet
+          label={t('find.time')}
+          value={search.span ?? (search.from !== undefined || search.to !== undefined ? 'own' : '')}
+          options={[
+            { value: '', label: t('find.anyTime') },
+            ...Object.keys(spans).map((span) => ({ value: span, label: t(`find.span.${span}` as 'find.span.1h') })),
+            ...(search.from !== undefined || search.to !== undefined ? [{ value: 'own', label: t('find.ownTime') }] : []),
+          ]}
+          onChange={(value) => value !== 'own' && onChange({ span: value, from: undefined, to: undefined })}
+        />
+      </span>
+      <button type="button" className="btn" aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
+        <SlidersHorizontal className="ic s14" aria-hidden />
+        {t('find.more')}
+      </button>
+      {open && (
+        <form
+          id={id}
+          className="morefilters"
+          onSubmit={(event) => event.preventDefault()}
+        >
+          <div className="f">
+            <span className="flab">{t('common.service')}</span>
+            <Select label={t('common.service')} value={search.service ?? ''} options={[{ value: '', label: t('calls.allServices') }, ...serviceTypes.map((type) => ({ value: type as string, label: type }))]} onChange={(value) => onChange({ service: value })} />
+          </div>
+          {typed.map((name) => (
+            <TextField key={name} label={t(`find.${name}`)} mono inputMode={name === 'httpStatus' ? 'numeric' : undefined} value={search[name] ?? ''} onChange={(value) => onChange({ [name]: value })} />
+          ))}
+          <TextField label={t('find.min')} inputMode="decimal" value={search.min ?? ''} onChange={(value) => onChange({ min: value })} />
+          {(['from', 'to'] as const).map((name) => (
+            <TextField key={name} label={t(`find.${name}`)} type="datetime-local" step={1} value={local(search[name])} onChange={(value) => onChange({ [name]: value === '' ? undefined : new Date(value).toISOString(), span: undefined })} />
+          ))}
+        </form>
+      )}
+    </>
+  )
+}
+
+/** The filters in force, each with a way out. */
+export function Chips({ search, onChange }: { search: Search; onChange(change: Record<string, string | undefined>): void }) {
+  const { t } = useI18n()
+  const chips: { name: string; text: string; value: string }[] = []
+  for (const name of exact) if ((search[name] ?? '') !== '') chips.push({ name, text: name === 'service' ? t('common.service') : t(`find.${name}`), value: search[name]! })
+  if ((search.min ?? '') !== '') chips.push({ name: 'min', text: t('find.min'), value: search.min! })
+  for (const name of ['from', 'to'] as const) if (search[name] !== undefined) chips.push({ name, text: t(`find.${name}`), value: stamp(search[name]!, false) })
+  if (chips.length === 0) return null
+  return (
+    <div className="chips">
+      {chips.map((chip) => (
+        <button key={chip.name} type="button" className="btn sm" aria-label={t('find.remove', { name: chip.text })} title={chip.value} onClick={() => onChange({ [chip.name]: undefined })}>
+          <span className="muted">{chip.text}</span>
+          <code>{shorten(chip.value, 40)}</code>
+          <X className="ic s14" aria-hidden />
+        </button>
+      ))}
+      {chips.length > 1 && (
+        <button type="button" className="btn sm ghost" onClick={() => onChange(Object.fromEntries(chips.map((chip) => [chip.name, undefined])))}>
+          {t('find.clear')}
+        </button>
+      )}
+    </div>
+  )
+}
+
+/** A time as an input of the browser takes it. */
+function local(time: string | undefined): string {
+  const at = Date.parse(time ?? '')
+  return Number.isNaN(at) ? '' : new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
+}

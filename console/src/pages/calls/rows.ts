@@ -1,0 +1,14 @@
+import type { Call } from '@/api/types'
+import { outcome } from '@/live/series'
+
+/** The instances that failed before the one that answered; empty where the first did. */
+export function rescuedFrom(call: Call): string[] {
+  const tries = call.tries ?? []
+  const failed = tries.filter((attempt) => attempt.errorCode !== undefined && attempt.errorCode !== '')
+  return outcome(call) === 'answered' && failed.length < tries.length ? failed.map((attempt) => attempt.instance) : []
+}
+
+/** The length of a bar for a duration: logarithmic, 0.1 ms to 100 s. */
+export function logShare(ms: number): number {
+  return Math.min(1, Math.max(0.02, (Math.log10(Math.max(ms, 0.1)) + 1) / 6))
+}
