@@ -43,17 +43,28 @@ const kill = (process) =>
 const stopGateway = () => kill(child)
 
 /** A gateway with security on, and a token for each role. */
-async function withSecurity(run) {
+async function withSecurity(run, ...args) {
   const tokens = { ADMIN: randomBytes(24).toString('hex'), VIEWER: randomBytes(24).toString('hex') }
   const hash = (token) => createHash('sha256').update(token).digest('hex')
   const list = Object.entries(tokens).map(([role, token]) => `{name: ${role.toLowerCase()}, role: ${role}, token-sha256: "${hash(token)}"}`)
   const url = `http://127.0.0.1:${await freePort()}`
-  const guarded = demo(url, '--traffic=false', '--set', 'security.enabled=true', '--set', `security.tokens=[${list.join(', ')}]`)
+  const guarded = demo(url, '--traffic=false', '--set', 'security.enabled=true', '--set', `security.tokens=[${list.join(', ')}]`, ...args)
   try {
     await ready(url)
     return await run(url, tokens)
   } finally {
     await kill(guarded)
+  }
+}
+/** A gateway of its own with more settings. */
+async function withSettings(settings, run) {
+  const url = `http://127.0.0.1:${await freePort()}`
+  const other = demo(url, '--traffic=false', ...settings.flatMap((setting) => ['--set', setting]))
+  try {
+    await ready(url)
+    return await run(url)
+  } finally {
+    await kill(other)
   }
 }
 async function logIn(page, token) {
@@ -481,6 +492,55 @@ const flows = {
     await page.getByRole('button', { name: 'Show all again, not only demo-claude' }).click()
     await within(2000, page, () => document.querySelectorAll('.cols.quota tbody tr').length > 1)
   },
+  'spend: who spent most, by team, user and model, in the currency, and as a file': (page) =>
+    withSettings(['quota.enabled=true', 'prices.currency=EUR', 'prices.models=[{model: "*", input: 300, output: 900}]'], async (url) => {
+      const ask = (tenant, user) =>
+        fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-tenant-id': tenant }, body: JSON.stringify({ model: 'demo-chat', user, messages: [{ role: 'user', content: 'hi' }] }) }).then((reply) => reply.text())
+      for (let i = 0; i < 6; i++) await ask('acme', 'ann')
+      await ask('=cmd|x', 'bob')
+      await page.goto(`${url}/spend`)
+      await page.locator('.spendhead h2 >> text=/^0\\.\\d+ EUR in /').waitFor()
+      const first = page.locator('.spt tbody tr').first()
+      assert.match(await first.innerText(), /acme/)
+      await page.locator('.spendplot canvas').waitFor()
+      await page.locator('.leg >> text=acme').waitFor()
+      for (const period of ['Week', 'Day', 'Range', 'Month']) {
+        await page.getByRole('button', { name: period, exact: true }).click()
+        await page.locator('.spt tbody tr >> text=acme').waitFor()
+      }
+      const waiting = page.waitForEvent('download')
+      await page.getByRole('button', { name: 'Download CSV' }).click()
+      const file = await readFile(await (await waiting).path(), 'utf8')
+      assert.match(file, /^\uFEFFtenant,currency,from,to,cost,/)
+      assert.match(file, /\r\n'=cmd\|x,EUR,/)
+      await page.getByTitle('Only acme').first().click()
+      await page.locator('.spt tbody tr >> text=demo-chat').waitFor()
+      await page.getByRole('button', { name: 'User', exact: true }).click()
+      await page.locator('.spt tbody tr >> text=ann').waitFor()
+      assert.equal(await page.locator('.spt tbody tr >> text=bob').count(), 0)
+      for (const width of [390, 1024, 1440]) {
+        await page.setViewportSize({ width, height: 800 })
+        assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0, `${width} px`)
+      }
+      await page.setViewportSize({ width: 1280, height: 800 })
+      await page.goto(`${url}/playground?model=demo-chat&second=demo-fast`)
+      await page.fill('.ta', 'hi')
+      await page.keyboard.press('Control+Enter')
+      await page.locator('.meta >> text=/\\d EUR/').first().waitFor()
+    }),
+  'budgets: "0.02 of 20 USD", in the list and at the key': (page) =>
+    withSecurity(async (url, tokens) => {
+      const issued = await fetch(`${url}/api/auth/keys`, { method: 'POST', headers: { authorization: `Bearer ${tokens.ADMIN}`, 'content-type': 'application/json' }, body: JSON.stringify({ id: 'paid', tenant: 'acme', budgets: { month: { cost: 20 } } }) }).then((reply) => reply.json())
+      const reply = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${issued.data.key}`, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'demo-chat', messages: [{ role: 'user', content: 'hi' }] }) })
+      assert.equal(reply.status, 200)
+      await reply.text()
+      await page.goto(`${url}/quota`)
+      await logIn(page, tokens.ADMIN)
+      await page.locator('.bdg >> text=/^0\\.\\d+ of 20 USD$/').waitFor()
+      await page.goto(`${url}/keys?key=paid`)
+      await page.locator('.drawer dd >> text=/^0\\.\\d+ of 20 USD/').waitFor()
+      await page.locator('.kt td.kcost >> text=/ USD/').first().waitFor()
+    }, '--set', 'quota.enabled=true', '--set', 'prices.models=[{model: "*", input: 300, output: 900}]'),
   'bulk: the instances shown are switched off, and one undo takes it back': async (page) => {
     const off = async () => (await instances()).filter((instance) => instance.enabled === false).map((instance) => instance.name)
     const wanted = (await instances()).filter((instance) => instance.name === 'demo-chat').length

@@ -18,6 +18,7 @@ const loaders = {
   '/calls': () => import('@/pages/calls'),
   '/resilience': () => import('@/pages/resilience'),
   '/quota': () => import('@/pages/quota'),
+  '/spend': () => import('@/pages/spend'),
   '/versions': () => import('@/pages/versions'),
   '/keys': () => import('@/pages/keys'),
   '/settings': () => import('@/pages/settings'),
@@ -33,7 +34,7 @@ export function preloadPage(path: string): void {
 }
 
 const tree = root.addChildren([
-  page('/'), page('/services'), page('/playground'), page('/calls'), page('/resilience'), page('/quota'), page('/versions'), page('/keys'), page('/settings'), page('/docs/api'),
+  page('/'), page('/services'), page('/playground'), page('/calls'), page('/resilience'), page('/quota'), page('/spend'), page('/versions'), page('/keys'), page('/settings'), page('/docs/api'),
 ])
 
 export const router = createRouter({

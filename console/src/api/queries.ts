@@ -2,7 +2,7 @@
 // is kept.
 import { queryOptions } from '@tanstack/react-query'
 import { api, body, data, versioned } from './client'
-import type { Key, Resident, Service, ServiceType, Share, Token, Usage, Version } from './types'
+import type { Key, Resident, Service, ServiceType, Share, SpendBy, Token, Usage, Version } from './types'
 
 export interface MonitoringConfig {
   enabled: boolean
@@ -170,6 +170,41 @@ export const quotaStatus = queryOptions({
 
 /** How far back usage is asked for: a chart of 60 windows at most. */
 const usageSpan: Record<Usage['window'], number> = { MINUTE: 3_600_000, HOUR: 48 * 3_600_000, DAY: 35 * 86_400_000, MONTH: 400 * 86_400_000 }
+
+export interface SpendQuestion {
+  by: SpendBy
+  /** Milliseconds; whole days in UTC. */
+  from: number
+  to: number
+  only: { by: SpendBy; name: string } | null
+  limit: number
+}
+
+const spendFilters = { tenant: 'tenantId', key: 'apiKeyId', user: 'userId', model: 'model', service: 'serviceType' } as const
+
+const spendParameters = ({ by, from, to, only, limit }: SpendQuestion) => ({
+  by, from: new Date(from).toISOString().slice(0, 19) + 'Z', to: new Date(to).toISOString().slice(0, 19) + 'Z', limit, ...(only === null ? {} : { [spendFilters[only.by]]: only.name }),
+})
+
+export const spendPath = (question: SpendQuestion): string => `/api/monitoring/spend?${new URLSearchParams(Object.entries(spendParameters(question)).map(([name, value]) => [name, String(value)])).toString()}`
+
+/** What was spent in a period. */
+export const spendOf = (question: SpendQuestion) =>
+  queryOptions({
+    queryKey: ['spend', spendParameters(question)],
+    queryFn: ({ signal }) => data(api.GET('/api/monitoring/spend', { params: { query: spendParameters(question) }, signal })),
+  })
+
+/** What was spent this month by key or tenant, in millionths; empty where nothing is counted. */
+export const spentThisMonth = (by: 'key' | 'tenant') =>
+  queryOptions({
+    queryKey: ['spend', 'month', by],
+    staleTime: 10_000,
+    queryFn: async ({ signal }) => {
+      const reply = await data(api.GET('/api/monitoring/spend', { params: { query: { by, limit: 1000 } }, signal }))
+      return { shown: reply.enabled && reply.priced, currency: reply.currency, costs: new Map(reply.groups.map((group) => [group.name, group.cost])) }
+    },
+  })
 
 export const quotaUsage = (window: Usage['window']) =>
   queryOptions({

@@ -1,11 +1,13 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
 import { useCallback, useState } from 'react'
 import { api, data, fieldErrors } from '@/api/client'
-import { keys, security } from '@/api/queries'
+import { keys, security, spentThisMonth } from '@/api/queries'
 import type { Key } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { ago, stamp } from '@/lib/format'
+import { money } from '@/lib/money'
 import { shell } from '@/lib/snippets'
 import { useNow } from '@/live/context'
 import { usePageCalls } from '@/shell/api-calls'
@@ -23,6 +25,8 @@ export function ApiKeys() {
   const [search, setSearch] = useSearchState()
   const query = useQuery(keys)
   const { data: guarded } = useQuery(security)
+  const { data: spent } = useQuery({ ...spentThisMonth('key'), refetchInterval: 15_000 })
+  const { data: spentByTenant } = useQuery({ ...spentThisMonth('tenant'), refetchInterval: 15_000 })
   const now = useNow(30_000)
   const toast = useToast()
   const client = useQueryClient()
@@ -36,7 +40,7 @@ export function ApiKeys() {
   const scope = (key: Key) => [key.services.join(', '), key.models.join(', '), key.addresses.join(', ')].filter((text) => text !== '')
   const terms = (key: Key) => [
     ...limitNames.filter((name) => key.limits[name] !== 0).map((name) => (key.limits[name] < 0 ? t('key.noLimit', { what: t(`key.limit.${name}`) }) : t(`key.term.${name}`, { n: new Intl.NumberFormat(locale).format(key.limits[name]) }))),
-    ...budgetWindows.flatMap((window) => budgetUnits.filter((unit) => key.budgets[window]?.[unit] !== undefined).map((unit) => `${key.budgets[window]![unit]} ${t(`key.budget.${unit}`)} / ${t(`key.window.${window}`)}`)),
+    ...budgetWindows.flatMap((window) => budgetUnits.filter((unit) => key.budgets[window]?.[unit] !== undefined).map((unit) => `${key.budgets[window]![unit]} ${unit === 'cost' && spent !== undefined ? spent.currency : t(`key.budget.${unit}`)} / ${t(`key.window.${window}`)}`)),
   ]
   const editing = list.find((key) => key.id === search.key)
   const drawer =
@@ -76,11 +80,12 @@ export function ApiKeys() {
                 <tr>
                   <th>{t('key.id')}</th>
                   <th className="w-[84px]">{t('key.status')}</th>
-                  <th className="lo w-[104px]">{t('key.tenant')}</th>
-                  <th className="lo w-[22%]">{t('key.may')}</th>
-                  <th className="lo w-[20%]">{t('key.limits')}</th>
+                  <th className="lo w-[124px]">{t('key.tenant')}</th>
+                  <th className="lo w-[15%]">{t('key.may')}</th>
+                  <th className="lo w-[17%]">{t('key.limits')}</th>
                   <th className="lo w-[128px]">{t('key.expires')}</th>
-                  <th className="w-[120px]">{t('key.used')}</th>
+                  {spent?.shown && <th className="num kcost w-[112px]">{t('spend.thisMonth')}</th>}
+                  <th className="kused w-[120px]">{t('key.used')}</th>
                 </tr>
               </thead>
               <tbody>
@@ -95,11 +100,25 @@ export function ApiKeys() {
                     <td>
                       <span className={`tag ${key.status === 'ACTIVE' ? '' : 'off'}`}>{t(`key.${key.status}`)}</span>
                     </td>
-                    <td className="lo cut" title={key.tenant}>{key.tenant === '' ? '–' : key.tenant}</td>
+                    <td className="lo cut" title={key.tenant}>
+                      {key.tenant === '' ? '–' : key.tenant}
+                      {key.tenant !== '' && spentByTenant?.shown && (
+                        <Link className="link block" title={t('spend.thisMonth')} to="/spend" search={{ only: `tenant~${key.tenant}`, by: 'key' } as never}>
+                          {money(spentByTenant.costs.get(key.tenant) ?? 0, spentByTenant.currency, locale)}
+                        </Link>
+                      )}
+                    </td>
                     <td className="lo cut" title={scope(key).join('; ')}>{scope(key).length === 0 ? <span className="muted">{t('key.all')}</span> : scope(key).join('; ')}</td>
                     <td className="lo cut" title={terms(key).join(t('common.comma'))}>{terms(key).length === 0 ? <span className="muted">{t('key.byDefault')}</span> : terms(key).join(t('common.comma'))}</td>
                     <td className="lo">{key.expiresAt ? stamp(key.expiresAt).slice(0, 16) : <span className="muted">{t('key.never')}</span>}</td>
-                    <td className="cut" title={t('key.callsToday', { n: key.callsToday })}>{key.lastUsedAt ? ago(key.lastUsedAt, now, locale) : <span className="muted">{t('key.unused')}</span>}</td>
+                    {spent?.shown && (
+                      <td className="num kcost">
+                        <Link className="link" to="/spend" search={{ only: `key~${key.id}`, by: 'model' } as never}>
+                          {money(spent.costs.get(key.id) ?? 0, spent.currency, locale)}
+                        </Link>
+                      </td>
+                    )}
+                    <td className="cut kused" title={t('key.callsToday', { n: key.callsToday })}>{key.lastUsedAt ? ago(key.lastUsedAt, now, locale) : <span className="muted">{t('key.unused')}</span>}</td>
                   </tr>
                 ))}
               </tbody>

@@ -1,10 +1,12 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { api, data, errorsAt, fieldErrors } from '@/api/client'
-import { budgets as budgetsQuery } from '@/api/queries'
+import { budgets as budgetsQuery, spentThisMonth } from '@/api/queries'
 import { priorities, serviceTypes, type Key } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { percent, stamp } from '@/lib/format'
+import { stamp } from '@/lib/format'
+import { budgetText, money } from '@/lib/money'
 import { useLeaveGuard } from '@/shell/leave'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { SelectField, TextField } from '@/ui/field'
@@ -187,7 +189,8 @@ function BudgetRow({ window, values, bad, onChange }: {
 
 /** What became of the key: when it was made, changed and used, and what is spent of its budgets. */
 function Facts({ stored }: { stored: Key }) {
-  const { t } = useI18n()
+  const { t, locale } = useI18n()
+  const { data: spent } = useQuery(spentThisMonth('key'))
   const { data: list } = useQuery({ ...budgetsQuery, refetchInterval: 5000 })
   const own = (list?.budgets ?? []).filter((use) => use.of === `key/${stored.id}`)
   return (
@@ -202,6 +205,16 @@ function Facts({ stored }: { stored: Key }) {
       <dd>
         {stored.lastUsedAt === undefined ? t('key.unused') : stamp(stored.lastUsedAt)} · {t('key.callsToday', { n: stored.callsToday })}
       </dd>
+      {spent?.shown && (
+        <>
+          <dt>{t('spend.thisMonth')}</dt>
+          <dd>
+            <Link className="link" to="/spend" search={{ only: `key~${stored.id}`, by: 'model' } as never}>
+              {money(spent.costs.get(stored.id) ?? 0, spent.currency, locale)}
+            </Link>
+          </dd>
+        </>
+      )}
       {stored.rotatedAt !== undefined && (
         <>
           <dt>{t('key.rotated')}</dt>
@@ -214,11 +227,11 @@ function Facts({ stored }: { stored: Key }) {
       {own.map((use) => (
         <div key={`${use.window} ${use.unit}`} className="contents">
           <dt>
-            {t(`quota.budget.${use.window}`)} · {t(`quota.budget.${use.unit}`)}
+            {t('key.budgets')} · {t(`quota.budget.${use.window}`)}
           </dt>
-          <dd className="row">
+          <dd>
+            {budgetText(use, list?.currency ?? '', t, locale)}
             <Bar share={use.used / use.limit} kind={use.used / use.limit >= 0.9 ? 'wn' : ''} />
-            {percent(use.used / use.limit, 0)}
           </dd>
         </div>
       ))}

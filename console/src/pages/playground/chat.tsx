@@ -10,7 +10,7 @@ import { Slider, Toggle, Value } from '@/ui/parts'
 import { gatewayKey } from './call'
 import { chatRequest, useChat, type Answer, type ChatParameters, type Turn } from './chat-state'
 import { replayedChat, useReplay } from './replay'
-import { AnsweredBy, CallError, RunButton } from './parts'
+import { AnsweredBy, CallError, Cost, RunButton } from './parts'
 import { useWhere } from './where'
 import type { TabProps } from './index'
 
@@ -259,6 +259,7 @@ function AnswerView({ answer }: { answer: Answer }) {
           running && answer.ticks.length > 0 && <span>{t('pg.outSoFar', { n: answer.ticks.length })}</span>
         )}
         <b>{text(duration(elapsed))}</b>
+        {!running && <Cost requestId={answer.requestId} />}
         <AnsweredBy service="chat" model={answer.model} handle={answer.handle} />
         {answer.overheadMs !== null && <span title={t('pg.gatewayHint')}>{t('pg.gateway', { time: text(duration(answer.overheadMs)) })}</span>}
         {answer.attempts > 1 && <span className="warn">{t('pg.tries', { n: answer.attempts })}</span>}

@@ -1,11 +1,12 @@
-import { useQuery } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useCallback, useEffect, useRef, useState, type ReactNode } from 'react'
-import { ApiError } from '@/api/client'
-import { explain } from '@/api/queries'
+import { api, ApiError, body } from '@/api/client'
+import { budgets, explain } from '@/api/queries'
 import type { ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { duration, splitId, text } from '@/lib/format'
+import { money } from '@/lib/money'
 import { useNow } from '@/live/context'
 import { ErrorNote } from '@/ui/feedback'
 import { Value } from '@/ui/parts'
@@ -54,6 +55,30 @@ export function AnsweredBy({ service, model, handle }: { service: ServiceType; m
   )
 }
 
+/** The record of a call that has ended. */
+export const callOf = (requestId: string) =>
+  queryOptions({
+    queryKey: ['call', 'ended', requestId],
+    staleTime: Number.POSITIVE_INFINITY,
+    // The record is written after the last byte.
+    retry: 5,
+    retryDelay: 300,
+    queryFn: ({ signal }) => body(api.GET('/api/monitoring/calls/{requestId}', { params: { path: { requestId } }, signal })),
+  })
+
+/** What a call cost, when it has ended; nothing where models have no price. */
+export function Cost({ requestId }: { requestId: string }) {
+  const { t, locale } = useI18n()
+  const { data: call } = useQuery({ ...callOf(requestId), enabled: requestId !== '' })
+  const { data: uses } = useQuery({ ...budgets, staleTime: 60_000 })
+  if (call?.cost === undefined || call.cost === 0 || uses === undefined) return null
+  return (
+    <span title={t('pg.costHint')}>
+      <b>{money(call.cost, uses.currency, locale)}</b>
+    </span>
+  )
+}
+
 /** How long a call took, which instance answered, after which tries. */
 export function Meta({ service, model, reply, children }: { service: ServiceType; model: string; reply: { durationMs: number; handle: string; attempts: number; overheadMs: number | null; requestId: string }; children?: ReactNode }) {
   const { t } = useI18n()
@@ -63,6 +88,7 @@ export function Meta({ service, model, reply, children }: { service: ServiceType
         <Value reading={duration(reply.durationMs)} />
       </b>
       {children}
+      <Cost requestId={reply.requestId} />
       <AnsweredBy {...{ service, model }} handle={reply.handle} />
       {reply.overheadMs !== null && <span title={t('pg.gatewayHint')}>{t('pg.gateway', { time: text(duration(reply.overheadMs)) })}</span>}
       {reply.attempts > 1 && <span className="warn">{t('pg.tries', { n: reply.attempts })}</span>}

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { budgets } from '@/api/queries'
 import { useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
+import { budgetNumber, budgetText } from '@/lib/money'
 import { Bar } from '@/ui/parts'
 
 /** How much of each budget is used and reserved; nothing where nobody has one. */
@@ -10,25 +11,23 @@ export function Budgets() {
   const query = useQuery({ ...budgets, refetchInterval: 3000 })
   const rows = query.data?.budgets ?? []
   if (rows.length === 0) return null
-  const number = (value: number, unit: string) =>
-    new Intl.NumberFormat(locale, { maximumFractionDigits: 6 }).format(unit === 'cost' ? value / 1e6 : value)
   return (
     <section className="mb-4">
       <div className="h2">
         <h2>{t('quota.budgets')}</h2>
       </div>
-      <div className="panel tw">
-        <table className="tbl">
+      <div className="panel">
+        <table className="tbl bdg">
           <thead>
             <tr>
               <th>{t('quota.budgetOf')}</th>
               <th>{t('quota.window')}</th>
               <th className="num">{t('quota.budgetUsed')}</th>
-              <th className="w-[120px]">
+              <th className="onlydesk w-[120px]">
                 <span className="sr-only">{t('quota.budgetUsed')}</span>
               </th>
-              <th className="num">{t('quota.budgetReserved')}</th>
-              <th>{t('quota.budgetReset')}</th>
+              <th className="num onlydesk">{t('quota.budgetReserved')}</th>
+              <th className="onlydesk">{t('quota.budgetReset')}</th>
             </tr>
           </thead>
           <tbody>
@@ -36,18 +35,18 @@ export function Budgets() {
               const share = Math.min(1, row.used / row.limit)
               return (
                 <tr key={`${row.of} ${row.window} ${row.unit}`}>
-                  <td>
-                    <code>{row.of}</code>
+                  <td className="of">
+                    <code title={row.of}>{row.of}</code>
                   </td>
                   <td>{t(`quota.budget.${row.window}`)}</td>
                   <td className={`num ${share >= 0.9 ? 'warn font-semibold' : ''}`}>
-                    {t('quota.budgetOfLimit', { used: number(row.used, row.unit), limit: number(row.limit, row.unit), unit: t(`quota.budget.${row.unit}`) })}
+                    {budgetText(row, query.data?.currency ?? '', t, locale)}
                   </td>
-                  <td>
+                  <td className="onlydesk">
                     <Bar share={share} kind={share >= 0.9 ? 'wn' : ''} />
                   </td>
-                  <td className="num">{number(row.reserved, row.unit)}</td>
-                  <td>{row.reset == null ? t('quota.budgetNever') : stamp(row.reset)}</td>
+                  <td className="num onlydesk">{budgetNumber(row.reserved, row.unit, locale)}</td>
+                  <td className="onlydesk">{row.reset == null ? t('quota.budgetNever') : stamp(row.reset)}</td>
                 </tr>
               )
             })}

@@ -6,6 +6,7 @@ import { quotaConfig, quotaStatus, quotaUsage } from '@/api/queries'
 import type { QuotaConfig, Usage } from '@/api/types'
 import { T, useI18n } from '@/i18n'
 import { digits, percent, shorten, stamp } from '@/lib/format'
+import { download } from '@/lib/money'
 import { oneOf } from '@/lib/url'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
@@ -84,13 +85,6 @@ function UsageView() {
   const max = Math.max(1, ...bars.map((bar) => bar.total))
   const label = (value: string) => (value === '' ? t('quota.nobody') : value)
   const number = (value: number) => new Intl.NumberFormat(locale).format(value)
-  const download = () => {
-    const link = document.createElement('a')
-    link.href = URL.createObjectURL(new Blob([toCsv(rows)], { type: 'text/csv' }))
-    link.download = `quota-${window.toLowerCase()}.csv`
-    link.click()
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000)
-  }
   return (
     <>
       <div className="bar">
@@ -112,7 +106,7 @@ function UsageView() {
           onChange={(value) => setSearch({ of: value })}
         />
         <span className="grow onlydesk" />
-        <button type="button" className="btn" disabled={rows.length === 0} onClick={download}>
+        <button type="button" className="btn" disabled={rows.length === 0} onClick={() => download(`quota-${window.toLowerCase()}.csv`, toCsv(rows), 'text/csv')}>
           <Download className="ic s14" aria-hidden />
           {t('quota.csv')}
         </button>
@@ -190,11 +184,11 @@ function UsageTable({ rows, label }: { rows: Usage[]; label(value: string): stri
         <thead>
           <tr>
             <th>{t('quota.start')}</th>
-            <th>{t('common.service')}</th>
+            <th className="onlydesk">{t('common.service')}</th>
             <th>{t('common.model')}</th>
-            <th>{t('quota.tenant')}</th>
-            <th>{t('quota.key')}</th>
-            <th>{t('quota.user')}</th>
+            <th className="onlydesk">{t('quota.tenant')}</th>
+            <th className="onlydesk">{t('quota.key')}</th>
+            <th className="onlydesk">{t('quota.user')}</th>
             <th className="num">{t('quota.requests')}</th>
             <th className="num">{t('quota.tokens')}</th>
           </tr>
@@ -203,13 +197,13 @@ function UsageTable({ rows, label }: { rows: Usage[]; label(value: string): stri
           {shown.map((row, index) => (
             <tr key={index}>
               <td className="soft">{stamp(row.windowStart)}</td>
-              <td>{row.dimensions.serviceType}</td>
-              <td>
+              <td className="onlydesk">{row.dimensions.serviceType}</td>
+              <td className="cut" title={row.dimensions.model}>
                 <code>{row.dimensions.model}</code>
               </td>
-              <td className="soft">{label(row.dimensions.tenantId)}</td>
-              <td className="soft">{label(row.dimensions.apiKeyId)}</td>
-              <td className="soft">{label(row.dimensions.userId)}</td>
+              <td className="soft onlydesk">{label(row.dimensions.tenantId)}</td>
+              <td className="soft onlydesk">{label(row.dimensions.apiKeyId)}</td>
+              <td className="soft onlydesk">{label(row.dimensions.userId)}</td>
               <td className="num">{digits(row.requestCount)}</td>
               <td className="num">{digits(row.tokenCount)}</td>
             </tr>

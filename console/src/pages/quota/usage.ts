@@ -1,4 +1,5 @@
 import type { Usage } from '@/api/types'
+import { csv } from '@/lib/money'
 
 export const windows = ['MINUTE', 'HOUR', 'DAY', 'MONTH'] as const
 export const dimensions = ['byModel', 'byService', 'byTenant', 'byKey', 'byUser'] as const
@@ -56,16 +57,7 @@ export function totals(rows: readonly Usage[], by: Dimension, measure: 'requests
   return { groups, bars: [...bars.values()].sort((a, b) => a.start.localeCompare(b.start)) }
 }
 
-/** A cell that a spreadsheet reads as text, never as a formula. */
-function cell(value: string | number): string {
-  const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value)
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
-}
-
 export function toCsv(rows: readonly Usage[]): string {
   const head = ['windowStart', 'window', 'tenantId', 'apiKeyId', 'userId', 'serviceType', 'model', 'requestCount', 'tokenCount']
-  const lines = rows.map((row) =>
-    [row.windowStart, row.window, row.dimensions.tenantId, row.dimensions.apiKeyId, row.dimensions.userId, row.dimensions.serviceType, row.dimensions.model, row.requestCount, row.tokenCount].map(cell).join(','),
-  )
-  return [head.join(','), ...lines, ''].join('\r\n')
+  return csv([head, ...rows.map(({ windowStart, window, dimensions: d, requestCount, tokenCount }) => [windowStart, window, d.tenantId, d.apiKeyId, d.userId, d.serviceType, d.model, requestCount, tokenCount])])
 }
