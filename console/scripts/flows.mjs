@@ -528,6 +528,31 @@ const flows = {
       await page.keyboard.press('Control+Enter')
       await page.locator('.meta >> text=/\\d EUR/').first().waitFor()
     }),
+  'batches: how far one is, and that it is stopped by the keyboard on a telephone': (page) =>
+    withSettings(['batches.enabled=true', 'batches.max-in-flight=1'], async (url) => {
+      await page.setViewportSize({ width: 390, height: 800 })
+      await page.goto(`${url}/batches`)
+      await page.getByRole('heading', { name: 'No batches' }).waitFor()
+      const form = new FormData()
+      const line = (n) => JSON.stringify({ custom_id: `${n}`, method: 'POST', url: '/v1/chat/completions', body: { model: 'demo-chat', messages: [{ role: 'user', content: 'hi' }] } })
+      form.set('purpose', 'batch')
+      form.set('file', new Blob([Array.from({ length: 50_000 }, (_, n) => line(n)).join('\n')]), 'in.jsonl')
+      const file = await fetch(`${url}/v1/files`, { method: 'POST', body: form }).then((reply) => reply.json())
+      const made = await fetch(`${url}/v1/batches`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ input_file_id: file.id, endpoint: '/v1/chat/completions', completion_window: '24h' }) }).then((reply) => reply.json())
+      const row = page.getByRole('listitem').filter({ hasText: made.id })
+      await row.getByText('running').waitFor()
+      await row.getByText(/^[1-9][\d,]* of 50,000 lines/).waitFor()
+      await row.getByText(/no key · \/v1\/chat\/completions · .* lines a minute · cost 0/).waitFor()
+      await row.getByText(/^ends in about /).waitFor()
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0)
+      await row.getByRole('button', { name: `Stop ${made.id}` }).focus()
+      await page.keyboard.press('Enter')
+      await page.getByRole('dialog').getByText(/lines do not run any more/).waitFor()
+      await page.getByRole('button', { name: 'Stop the batch' }).focus()
+      await page.keyboard.press('Enter')
+      await row.getByText('stopped', { exact: true }).waitFor()
+      assert.equal(await row.getByRole('button').count(), 0)
+    }),
   'budgets: "0.02 of 20 USD", in the list and at the key': (page) =>
     withSecurity(async (url, tokens) => {
       const issued = await fetch(`${url}/api/auth/keys`, { method: 'POST', headers: { authorization: `Bearer ${tokens.ADMIN}`, 'content-type': 'application/json' }, body: JSON.stringify({ id: 'paid', tenant: 'acme', budgets: { month: { cost: 20 } } }) }).then((reply) => reply.json())

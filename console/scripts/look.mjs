@@ -9,7 +9,7 @@ import { demoGateway, someCalls } from './gateway.mjs'
 
 const all = {
   overview: '/', services: '/services', playground: '/playground', calls: '/calls', resilience: '/resilience',
-  quota: '/quota', spend: '/spend', versions: '/versions', keys: '/keys', settings: '/settings', docs: '/docs/api',
+  quota: '/quota', spend: '/spend', batches: '/batches', versions: '/versions', keys: '/keys', settings: '/settings', docs: '/docs/api',
 }
 const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
 const named = process.argv.slice(2).filter((arg) => !arg.startsWith('--'))
@@ -121,7 +121,7 @@ async function look([lang, theme, width]) {
     loaded = true
     await settled(page, pending, where)
     const text = await page.evaluate(() => document.body.innerText)
-    const key = /\b(?:nav|top|live|common|error|health|breaker|palette|keys|overview|services|pg|calls|res|quota|spend|budget|ver|key|set)\.[a-z][A-Za-z0-9.]+\b/.exec(text)
+    const key = /\b(?:nav|top|live|common|error|health|breaker|palette|keys|overview|services|pg|calls|res|quota|spend|batch|budget|ver|key|set)\.[a-z][A-Za-z0-9.]+\b/.exec(text)
     if (key !== null && !/\.(go|json|md|retention|enabled|defaults)/.test(key[0])) report(where, `untranslated key ${key[0]}`)
     // Paths of the API have names in braces of their own.
     const brace = name === 'docs' ? null : /\{\w+\}/.exec(text)

@@ -19,6 +19,7 @@ const loaders = {
   '/resilience': () => import('@/pages/resilience'),
   '/quota': () => import('@/pages/quota'),
   '/spend': () => import('@/pages/spend'),
+  '/batches': () => import('@/pages/batches'),
   '/versions': () => import('@/pages/versions'),
   '/keys': () => import('@/pages/keys'),
   '/settings': () => import('@/pages/settings'),
@@ -34,7 +35,7 @@ export function preloadPage(path: string): void {
 }
 
 const tree = root.addChildren([
-  page('/'), page('/services'), page('/playground'), page('/calls'), page('/resilience'), page('/quota'), page('/spend'), page('/versions'), page('/keys'), page('/settings'), page('/docs/api'),
+  page('/'), page('/services'), page('/playground'), page('/calls'), page('/resilience'), page('/quota'), page('/spend'), page('/batches'), page('/versions'), page('/keys'), page('/settings'), page('/docs/api'),
 ])
 
 export const router = createRouter({

@@ -2,7 +2,7 @@
 // is kept.
 import { queryOptions } from '@tanstack/react-query'
 import { api, body, data, versioned } from './client'
-import type { Key, Resident, Service, ServiceType, Share, SpendBy, Token, Usage, Version } from './types'
+import type { Batch, Key, Resident, Service, ServiceType, Share, SpendBy, Token, Usage, Version } from './types'
 
 export interface MonitoringConfig {
   enabled: boolean
@@ -128,6 +128,13 @@ export const residency = queryOptions({
   queryKey: ['residency'],
   refetchInterval: 2000,
   queryFn: async ({ signal }): Promise<Resident[]> => (await data(api.GET('/api/models/residency', { signal }))) as Resident[],
+})
+
+/** The newest batches of all owners. */
+export const batches = queryOptions({
+  queryKey: ['batches'],
+  refetchInterval: 2000,
+  queryFn: async ({ signal }) => (await data(api.GET('/api/batches', { signal }))) as Batch[],
 })
 
 /** The expected and the actual share of each instance in the last five minutes. */

@@ -1,11 +1,11 @@
-import { ChartNoAxesColumn, Coins, Gauge, History, KeyRound, List, Server, SlidersHorizontal, Terminal } from 'lucide-react'
+import { ChartNoAxesColumn, Coins, Gauge, History, KeyRound, Layers, List, Server, SlidersHorizontal, Terminal } from 'lucide-react'
 import { useMemo, type ReactNode } from 'react'
 import type { Key } from '@/i18n'
 import { SwitchIcon } from '@/ui/glyphs'
 import { useMe } from './session'
 
 export interface Page {
-  path: '/' | '/services' | '/playground' | '/calls' | '/resilience' | '/quota' | '/spend' | '/versions' | '/keys' | '/settings'
+  path: '/' | '/services' | '/playground' | '/calls' | '/resilience' | '/quota' | '/spend' | '/batches' | '/versions' | '/keys' | '/settings'
   title: Key
   /** The letter after "g" that goes to the page. */
   letter: string
@@ -22,13 +22,14 @@ export const pages: Page[] = [
   { path: '/resilience', title: 'nav.resilience', letter: 'r', needs: 'monitoring:metrics:read', icon: <SwitchIcon /> },
   { path: '/quota', title: 'nav.quota', letter: 'q', needs: 'config:quota:read', icon: <ChartNoAxesColumn className="ic" aria-hidden /> },
   { path: '/spend', title: 'nav.spend', letter: 'm', needs: 'monitoring:quota:read', icon: <Coins className="ic" aria-hidden /> },
+  { path: '/batches', title: 'nav.batches', letter: 'b', needs: 'batch:read', icon: <Layers className="ic" aria-hidden /> },
   { path: '/versions', title: 'nav.versions', letter: 'v', needs: 'config:version:read', icon: <History className="ic" aria-hidden /> },
   { path: '/keys', title: 'nav.keys', letter: 'k', needs: 'auth:key:manage', icon: <KeyRound className="ic" aria-hidden /> },
   { path: '/settings', title: 'nav.settings', letter: 't', needs: 'monitoring:config:read', icon: <SlidersHorizontal className="ic" aria-hidden /> },
 ]
 
 /** How many pages show what runs; the rest is administration. */
-export const running = 7
+export const running = 8
 
 /** The pages that the person may see something on. */
 export function usePages(): Page[] {

@@ -44,7 +44,7 @@ type console struct {
 // consolePaths are the pages of the console. The page itself decides by its path
 // what it shows.
 var consolePaths = [...]string{
-	"/services", "/playground", "/calls", "/resilience", "/quota", "/spend", "/versions", "/keys", "/settings",
+	"/services", "/playground", "/calls", "/resilience", "/quota", "/spend", "/batches", "/versions", "/keys", "/settings",
 }
 
 // policy is what the pages may load: files of their own, and pictures and sounds
