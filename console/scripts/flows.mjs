@@ -191,7 +191,7 @@ const flows = {
     const focused = await page.evaluate(() => document.activeElement.getAttribute('data-row'))
     assert.match(focused, /^chat demo-chat@/)
     await page.keyboard.press('Enter')
-    await page.waitForURL('**/services?edit=*')
+    await page.waitForURL('**/instance?*')
   },
   'chat: streamed, stopped': async (page) => {
     await page.goto(`${base}playground`)
@@ -235,6 +235,18 @@ const flows = {
     await row.getByRole('button').click()
     await page.getByRole('menuitem', { name: 'Back to automatic' }).click()
     await row.getByText('Closed', { exact: true }).waitFor({ timeout: 2500 })
+  },
+  'a running request is seen and stopped': async (page) => {
+    const running = call('POST', '/v1/chat/completions', { model: 'demo-hang', messages: [{ role: 'user', content: 'hi' }] }, { 'x-request-id': 'stuck-1' })
+    await page.goto(`${base}gateways`)
+    await page.locator('.running .pr', { hasText: 'stuck-1' }).getByRole('button', { name: 'Stop' }).click()
+    await page.getByLabel('Reason').fill('it hangs')
+    await page.locator('dialog').getByRole('button', { name: 'Stop' }).click()
+    const reply = await running
+    assert.equal(reply.status, 503)
+    assert.match(reply.body.error.message, /stopped this request: it hangs/)
+    await page.locator('.running .pr', { hasText: 'stuck-1' }).waitFor({ state: 'detached' })
+    return reply.body.error.code
   },
   'calls: searched by the gateway, filters in the address, pages': async (page) => {
     for (let n = 0; n < 60; n++) await chat('gpt-5o')
@@ -989,6 +1001,28 @@ const flows = {
       assert.equal(new URL(page.url()).pathname, '/resilience')
       await logOut(page)
     }),
+  'what is wrong has a page: by host and cause, with its calls and actions': async (page) => {
+    await withBackend(['wrong-model'], async (url) => {
+      await call('POST', '/api/config/instance/add/chat', { name: 'wrong-model', baseUrl: url })
+      for (let n = 0; n < 4; n++) await call('POST', '/v1/chat/completions', { model: 'wrong-model', messages: [{ role: 'user', content: 'fail:model is loading' }] })
+      const host = new URL(url).host
+      await page.goto(base)
+      await page.locator('.head').getByText(/500 model is loading/).first().waitFor()
+      await page.locator('.pr', { hasText: host }).getByRole('link').first().click()
+      await page.waitForURL(/\/instance\?/)
+      await page.locator('.head h2', { hasText: /wrong-model, 500 model is loading, since \d\d:\d\d: 0 calls rescued, 4 lost/ }).waitFor()
+      await page.getByRole('button', { name: 'Test', exact: true }).click()
+      await page.getByText(/It answered after/).waitFor()
+      await page.getByRole('button', { name: 'Disable' }).click()
+      await page.locator('dialog').getByRole('button', { name: 'Disable' }).click()
+      await page.getByRole('button', { name: 'Enable' }).click()
+      await page.getByRole('button', { name: 'Disable' }).waitFor()
+      await page.getByRole('link', { name: 'The model wrong-model' }).click()
+      await page.waitForURL(/\/model\?/)
+      await page.getByText(/model is loading/).first().waitFor()
+      await call('DELETE', `/api/config/instance/del/chat?modelName=wrong-model&baseUrl=${encodeURIComponent(url)}`)
+    })
+  },
   '10,000 calls scroll': async (page) => {
     const many = Array.from({ length: 10_000 }, (_, i) => ({
       requestId: `req_${String(i).padStart(6, '0')}`, time: new Date(Date.now() - i * 20).toISOString(), service: 'chat', model: `model-${i % 30}`, instance: `model-${i % 30}@http://127.0.0.1:9`,

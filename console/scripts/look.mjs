@@ -10,6 +10,7 @@ import { demoGateway, someCalls } from './gateway.mjs'
 const all = {
   overview: '/', services: '/services', playground: '/playground', calls: '/calls', resilience: '/resilience',
   quota: '/quota', spend: '/spend', batches: '/batches', versions: '/versions', keys: '/keys', settings: '/settings', docs: '/docs/api',
+  model: '/model?service=chat&id=demo-flaky', tenant: '/tenant', gateways: '/gateways',
 }
 const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
 const named = process.argv.slice(2).filter((arg) => !arg.startsWith('--'))

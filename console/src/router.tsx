@@ -23,6 +23,10 @@ const loaders = {
   '/versions': () => import('@/pages/versions'),
   '/keys': () => import('@/pages/keys'),
   '/settings': () => import('@/pages/settings'),
+  '/instance': () => import('@/pages/wrong/instance'),
+  '/model': () => import('@/pages/wrong/model'),
+  '/tenant': () => import('@/pages/wrong/tenant'),
+  '/gateways': () => import('@/pages/wrong/gateways'),
   '/docs/api': () => import('@/pages/docs'),
 }
 type Path = keyof typeof loaders
@@ -35,7 +39,7 @@ export function preloadPage(path: string): void {
 }
 
 const tree = root.addChildren([
-  page('/'), page('/services'), page('/playground'), page('/calls'), page('/resilience'), page('/quota'), page('/spend'), page('/batches'), page('/versions'), page('/keys'), page('/settings'), page('/docs/api'),
+  page('/'), page('/services'), page('/playground'), page('/calls'), page('/resilience'), page('/quota'), page('/spend'), page('/batches'), page('/versions'), page('/keys'), page('/settings'), page('/instance'), page('/model'), page('/tenant'), page('/gateways'), page('/docs/api'),
 ])
 
 export const router = createRouter({

@@ -109,11 +109,32 @@ export const instanceTraffic = queryOptions({
   },
 })
 
-/** What went wrong lately, grouped by the gateway; the latest first. */
-export const problems = queryOptions({
+/** What is wrong, by cause: hosts that fail, limits that refuse; the latest first. */
+export const troubles = queryOptions({
   queryKey: ['problems'],
   refetchInterval: 2000,
-  queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/problems', { params: { query: { limit: 10 } }, signal }))).problems,
+  queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/problems', { params: { query: { limit: 1 } }, signal }))).groups,
+})
+
+/** The requests that run now. */
+export const running = (question: Record<string, string>) =>
+  queryOptions({
+    queryKey: ['running', question],
+    refetchInterval: 2000,
+    queryFn: ({ signal }) => body(api.GET('/api/monitoring/running', { params: { query: question as never }, signal })),
+  })
+
+/** The gateways that share something with this one. */
+export const gateways = queryOptions({
+  queryKey: ['cluster'],
+  refetchInterval: 3000,
+  queryFn: ({ signal }) => data(api.GET('/api/cluster', { signal })),
+})
+
+/** The limits, budgets and scopes of tenants. */
+export const terms = queryOptions({
+  queryKey: ['terms'],
+  queryFn: ({ signal }) => data(api.GET('/api/config/terms', { signal })),
 })
 
 /** How well the engines are used that are balanced by the time to the first token. */

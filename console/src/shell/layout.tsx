@@ -3,7 +3,7 @@ import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-route
 import { Code, Contrast, Ellipsis, Globe, Search as SearchIcon, UserRound } from 'lucide-react'
 import { useEffect, useMemo, useState } from 'react'
 import { info } from '@/api/queries'
-import { useI18n, type Language } from '@/i18n'
+import { useI18n, type Key, type Language } from '@/i18n'
 import { useLive, useNow } from '@/live/context'
 import { since, span } from '@/lib/format'
 import { BreakerGlyph, Mark } from '@/ui/glyphs'
@@ -18,7 +18,8 @@ import { logOut, useMe } from './session'
 import { useShortcuts } from './shortcuts'
 
 /** The page of the API is not in the menu: it is for those who write clients. */
-const docsPage = { title: 'docs.title' } as const
+/** Pages that no menu has. */
+const others: Record<string, { title: Key }> = { '/docs/api': { title: 'docs.title' }, '/instance': { title: 'wrong.instance' }, '/model': { title: 'wrong.model' }, '/tenant': { title: 'wrong.tenant' }, '/gateways': { title: 'wrong.gateways' } }
 
 /** The frame of all pages: menu, top bar, search and shortcuts. */
 export function Layout() {
@@ -29,7 +30,7 @@ export function Layout() {
   const [asApi, setAsApi] = useState(false)
   const [calls] = useState(() => new Map<symbol, readonly ApiCall[]>())
   const path = useRouterState({ select: (state) => state.location.pathname })
-  const page = path === '/docs/api' ? docsPage : pages.find((candidate) => candidate.path === path)
+  const page = others[path] ?? pages.find((candidate) => candidate.path === path)
   useShortcuts({ openPalette: () => setPalette(true), openHelp: () => setHelp(true) })
   useEffect(() => {
     document.title = page === undefined ? 'Patchbay' : `${t(page.title)} · Patchbay`
@@ -119,7 +120,7 @@ function Sidebar({ path }: { path: string }) {
         ))}
       </nav>
       <div className="foot">
-        <code>{location.host}</code>
+        <Link className="plain hover:underline" to="/gateways"><code>{location.host}</code></Link>
         <div>
           {data?.version ?? '–'}
           {data?.startedAt !== undefined && data.startedAt !== null && ` · ${t('nav.up', { age: since(data.startedAt, now, locale) })}`}

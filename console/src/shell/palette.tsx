@@ -98,6 +98,9 @@ function useItems(query: string, onApi: () => void): Item[] {
     for (const page of pages) {
       if (has(t(page.title)) || has(page.path)) items.push({ group: 'palette.pages', icon: page.icon, label: t(page.title), run: () => go(page.path) })
     }
+    for (const [path, title] of [['/tenant', 'wrong.tenants'], ['/gateways', 'wrong.gateways']] as const) {
+      if (needle !== '' && (has(t(title)) || has(path))) items.push({ group: 'palette.pages', icon: <List className="ic" aria-hidden />, label: t(title), run: () => go(path) })
+    }
     if (needle !== '') {
       const found = (snapshot?.instances ?? []).filter((instance) => has(instance.id)).slice(0, 8)
       for (const instance of found) {
@@ -109,7 +112,7 @@ function useItems(query: string, onApi: () => void): Item[] {
               <code>{shorten(instance.model)}</code> <span className="muted">{instance.host}</span>
             </>
           ),
-          run: () => go('/services', { edit: `${instance.service}/${instance.id}` }),
+          run: () => go('/instance', { service: instance.service, id: instance.id }),
         })
       }
       for (const call of calls.filter((candidate) => has(candidate.requestId)).slice(0, 4)) {

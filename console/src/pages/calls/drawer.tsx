@@ -148,7 +148,7 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
               <>
                 <dt>{t('find.tenant')}</dt>
                 <dd>
-                  <code>{call.tenant}</code>
+                  <Link to="/tenant" search={{ id: call.tenant } as never}><code>{call.tenant}</code></Link>
                 </dd>
               </>
             )}
@@ -202,7 +202,7 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
               <>
                 <dt>{t('common.instance')}</dt>
                 <dd>
-                  <code>{splitId(call.instance).host}</code> · <code>{call.handle}</code>
+                  <Link to="/instance" search={{ service: call.service, id: call.instance } as never}><code>{splitId(call.instance).host}</code></Link> · <code>{call.handle}</code>
                 </dd>
               </>
             )}

@@ -1,3 +1,4 @@
+import { Link } from '@tanstack/react-router'
 import { useI18n } from '@/i18n'
 import { oneOf } from '@/lib/url'
 import { usePageFact } from '@/shell/fact'
@@ -23,6 +24,7 @@ export default function Keys() {
     <>
       <div className="bar">
         <Segments label={t('nav.keys')} value={tab} options={tabs.map((value) => ({ value, label: t(`key.tab.${value}`) }))} onChange={(value) => setSearch({ tab: value === 'keys' ? undefined : value, create: undefined, key: undefined, issue: undefined })} />
+        <Link className="btn ghost" to="/tenant">{t('wrong.tenants')}</Link>
       </div>
       {tab === 'keys' ? <ApiKeys /> : tab === 'tokens' ? <Tokens /> : <Roles />}
     </>

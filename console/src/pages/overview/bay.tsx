@@ -58,13 +58,13 @@ export function PatchBay({ bay, traffic, find, unfolded, onFold, onShowIdle }: {
   const open = (side: 'model' | 'jack', key: string) => {
     if (side === 'model') {
       const row = bay.models.find((candidate) => candidate.key === key)
-      if (row !== undefined) void navigate({ to: '/calls', search: { service: row.service, q: row.model } as never })
+      if (row !== undefined) void navigate({ to: '/model', search: { service: row.service, id: row.model } as never })
       return
     }
     const row = bay.jacks.find((candidate) => candidate.key === key)
     if (row === undefined) return
     if (row.folded) onFold(row.host)
-    else void navigate({ to: '/services', search: { edit: `${row.instances[0]!.service}/${row.instances[0]!.id}` } as never })
+    else void navigate({ to: '/instance', search: { service: row.instances[0]!.service, id: row.instances[0]!.id } as never })
   }
   const props = (side: 'model' | 'jack', key: string, first: boolean) => ({
     'data-row': key,

@@ -2,10 +2,10 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { TriangleAlert } from 'lucide-react'
 import { useMemo, useState } from 'react'
-import { problems } from '@/api/queries'
+import { troubles } from '@/api/queries'
 import { serviceTypes } from '@/api/types'
-import { T, useI18n, type Key } from '@/i18n'
-import { duration, percent, rate, shorten, since, splitId, text } from '@/lib/format'
+import { useI18n, type Key } from '@/i18n'
+import { duration, percent, rate, shorten, since, text } from '@/lib/format'
 import { useLive, useNow, useStats } from '@/live/context'
 import type { Range } from '@/live/series'
 import { empty, type Stats } from '@/live/stats'
@@ -13,6 +13,7 @@ import type { InstanceState } from '@/live/types'
 import { ErrorNote } from '@/ui/feedback'
 import { BreakerGlyph, HealthGlyph } from '@/ui/glyphs'
 import { BreakerPill, canServe, inTrouble } from '@/ui/status'
+import { GroupLink, GroupSentence } from '../wrong/sentence'
 import { jackKey, modelKey, type Bay } from './bay-layout'
 
 /** The bay without cables, for narrow screens: trouble first, then traffic. */
@@ -106,7 +107,7 @@ export function BayTable({ bay }: { bay: Bay }) {
             return (
               <tr key={row.key}>
                 <td className="cut">
-                  <Link to="/services" search={{ edit: `${instance.service}/${instance.id}` } as never}>
+                  <Link to="/instance" search={{ service: instance.service, id: instance.id } as never}>
                     <code>{row.folded ? row.host : shorten(instance.model, 30)}</code>
                   </Link>{' '}
                   <code className="muted">{row.folded ? t('common.instances', { n: row.instances.length }) : instance.host}</code>
@@ -206,43 +207,28 @@ export function ServicesTable({ range }: { range: Range }) {
   )
 }
 
-const causes: Record<string, Key> = {
-  circuit_breaker_open: 'overview.p.circuit_breaker_open',
-  upstream_error: 'overview.p.upstream_error',
-  upstream_stream_truncated: 'overview.p.upstream_stream_truncated',
-  rate_limit_exceeded: 'overview.p.rate_limit_exceeded',
-  upstream_timeout: 'overview.p.upstream_timeout',
-  service_unavailable: 'overview.p.service_unavailable',
-}
-
+/** What is wrong, by cause; each leads to the page of what it is about. */
 export function ProblemList() {
   const { t, locale } = useI18n()
-  const { data: list = [], error } = useQuery(problems)
+  const { data: list = [], error } = useQuery(troubles)
   const now = useNow()
   if (error !== null && list.length === 0) return <ErrorNote error={error} title={t('error.load')} />
   return (
     <div className="panel">
       {list.length === 0 && <div className="muted px-3 py-3">{t('overview.noProblems')}</div>}
-      {list.map((problem) => (
-        <div key={`${problem.kind} ${problem.service} ${problem.model} ${problem.instanceId} ${problem.code}`} className="pr">
-          <span className="muted">{since(Date.parse(problem.last), now, locale)}</span>
+      {list.slice(0, 10).map((group) => (
+        <div key={`${group.kind} ${group.service} ${group.subject} ${group.code}`} className="pr">
+          <span className="muted">{since(Date.parse(group.last), now, locale)}</span>
           <span className="min-w-0">
-            <span className="trunc block" title={problem.text}>
-              <T k={causes[problem.code] ?? 'overview.p.other'} v={{ model: <span title={problem.model}>{shorten(problem.model ?? problem.service, 28)}</span> }} />
-            </span>
-            {problem.text !== undefined && problem.text !== '' && (
-              <span className="muted trunc block" title={problem.text}>
-                {problem.text}
-              </span>
-            )}
-            <code className={problem.httpStatus === 429 || problem.httpStatus === 200 ? 'warn' : 'bad'}>
-              {problem.httpStatus} {problem.code}
+            <GroupLink group={group} className="plain hover:underline">
+              <GroupSentence group={group} now={now} />
+            </GroupLink>
+            <code className={`block ${group.lost === 0 ? 'warn' : 'bad'}`}>
+              {group.httpStatus} {group.code}
             </code>
-            {problem.kind === 'attempt' && problem.instanceId !== undefined && <code className="muted"> {splitId(problem.instanceId).host}</code>}
-            {problem.kind === 'attempt' && problem.httpStatus === 200 && problem.code !== 'upstream_stream_truncated' && <span className="muted"> {t('overview.p.helped')}</span>}
           </span>
-          <Link to="/calls" search={{ q: problem.code, model: problem.model, call: problem.requestId } as never}>
-            ×{problem.count}
+          <Link to="/calls" search={{ call: group.requestId, errorCode: group.kind === 'backend' ? undefined : group.code, instance: group.instances.length === 1 ? group.instances[0] : undefined } as never}>
+            ×{group.lost + group.rescued}
           </Link>
         </div>
       ))}

@@ -1,8 +1,12 @@
+import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
+import { troubles } from '@/api/queries'
+import type { ProblemGroup } from '@/api/types'
 import { T, useI18n } from '@/i18n'
 import { ago, percent, rate, shorten, span } from '@/lib/format'
 import { useLive, useNow, useStats } from '@/live/context'
 import { secondsLeft } from '@/ui/status'
+import { byWeight, GroupLink, GroupSentence, isCurrent } from '../wrong/sentence'
 import { assess } from './assess'
 
 const Name = ({ children }: { children: string }) => (
@@ -11,12 +15,19 @@ const Name = ({ children }: { children: string }) => (
   </span>
 )
 
+const Told = ({ group, now }: { group: ProblemGroup; now: number }) => (
+  <GroupLink group={group} className="plain hover:underline">
+    <GroupSentence group={group} now={now} />
+  </GroupLink>
+)
+
 /** One sentence that says whether all is well, and one that says why not. */
 export function StatusSentence() {
   const { t, lang, locale } = useI18n()
   const { snapshot, connection } = useLive()
   const stats = useStats('5m')
   const now = useNow()
+  const { data: groups = [] } = useQuery(troubles)
   if (snapshot === null) {
     return (
       <div className="grow">
@@ -26,15 +37,22 @@ export function StatusSentence() {
     )
   }
   const { services, down, models, trouble } = assess(snapshot.instances, now)
+  const current = groups.filter((group) => isCurrent(group, now)).toSorted(byWeight)
+  const refusals = current.filter((group) => group.kind === 'refusal')
   const n = services.length
   let title: ReactNode
   if (n > 0 && down.length === n) title = t('overview.noneAnswer')
   else if (down.length > 0) title = t('overview.someServices', { k: down.length, n, services: down.join(', ') })
+  else if (models.length > 0 && n === 1) title = t('wrong.oneExcept', { service: services[0]!, models: models.slice(0, 3).join(', ') + (models.length > 3 ? ' …' : '') })
   else if (models.length === 1) title = <T k="overview.except" v={{ n, model: <Name>{models[0]!}</Name> }} />
   else if (models.length > 1) title = <T k="overview.exceptMany" v={{ n, k: models.length, models: models.slice(0, 3).join(', ') + (models.length > 3 ? ' …' : '') }} />
+  // "All services answer" is not the truth for those who are refused.
+  else if (refusals.length > 0) title = <Told group={refusals[0]!} now={now} />
   else title = n === 1 ? t('overview.allWell.one', { service: services[0]! }) : n === 2 ? t('overview.allWell.two') : t('overview.allWell', { n })
 
-  const reasons = trouble.slice(0, 2).map((instance) => {
+  // What fails together is said once: by host and cause, and what is refused beside it.
+  const grouped = current.filter((group) => group.kind !== 'request' && group !== (down.length + models.length === 0 ? refusals[0] : undefined))
+  const reasons = grouped.length > 0 ? grouped.slice(0, 2).map((group) => <Told key={`${group.kind} ${group.subject} ${group.code}`} group={group} now={now} />) : trouble.slice(0, 2).map((instance) => {
     // Of several instances of a model, the address says which one.
     const several = snapshot.instances.some((other) => other.model === instance.model && other.service === instance.service && other.id !== instance.id)
     const model = <Name>{several ? `${instance.model} · ${instance.host}` : instance.model}</Name>

@@ -1,0 +1,160 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { Square } from 'lucide-react'
+import { useState, type ReactNode } from 'react'
+import { api, body } from '@/api/client'
+import { running, troubles, versions } from '@/api/queries'
+import type { ProblemGroup, RunningCall } from '@/api/types'
+import { toCall, type CallList } from '@/api/types'
+import { useI18n } from '@/i18n'
+import { clock, duration, shorten, since, splitId, stamp, text } from '@/lib/format'
+import { useNow } from '@/live/context'
+import { outcome } from '@/live/series'
+import { useDenied } from '@/shell/guard'
+import { ErrorNote, useToast } from '@/ui/feedback'
+import { TextField } from '@/ui/field'
+import { Confirm } from '@/ui/overlay'
+import { GroupSentence } from './sentence'
+
+export function Section({ title, more, children }: { title: string; more?: ReactNode; children: ReactNode }) {
+  return (
+    <section>
+      <div className="h2">
+        <h2>{title}</h2>
+        {more !== undefined && <span className="soft ml-auto text-[12px]">{more}</span>}
+      </div>
+      {children}
+    </section>
+  )
+}
+
+/** The problems of an object, with the words of the backend. */
+export function Errors({ of, last }: { of(group: ProblemGroup): boolean; last?: { code: string; text: string } | null }) {
+  const { t, locale } = useI18n()
+  const now = useNow()
+  const groups = (useQuery(troubles).data ?? []).filter(of)
+  return (
+    <Section title={t('wrong.errors')}>
+      <div className="panel">
+        {groups.length === 0 && (last === undefined || last === null) && <div className="muted px-3 py-3">{t('wrong.noErrors')}</div>}
+        {groups.length === 0 && last !== undefined && last !== null && (
+          <div className="pr">
+            <span className="muted">{t('wrong.lastError')}</span>
+            <span className="min-w-0 break-words">{last.text === '' ? last.code : last.text} <code className="muted">{last.code}</code></span>
+          </div>
+        )}
+        {groups.map((group) => (
+          <div key={`${group.kind} ${group.subject} ${group.code}`} className="pr">
+            <span className="muted">{since(Date.parse(group.last), now, locale)}</span>
+            <span className="min-w-0">
+              <GroupSentence group={group} now={now} />
+              {group.text !== undefined && <span className="muted block break-words">{group.text}</span>}
+              <code className="bad">
+                {group.httpStatus} {group.code}
+              </code>
+            </span>
+            <Link to="/calls" search={{ call: group.requestId, q: group.code } as never}>×{group.lost + group.rescued}</Link>
+          </div>
+        ))}
+      </div>
+    </Section>
+  )
+}
+
+/** The latest calls of an object. */
+export function LatestCalls({ question }: { question: Record<string, string> }) {
+  const { t } = useI18n()
+  const query = useQuery({
+    queryKey: ['calls of', question],
+    refetchInterval: 3000,
+    queryFn: async ({ signal }) => ((await body(api.GET('/api/monitoring/calls', { params: { query: { ...question, brief: true, limit: 12 } as never }, signal }))) as CallList).calls.map(toCall),
+  })
+  return (
+    <Section title={t('wrong.calls')} more={<Link to="/calls" search={question as never}>{t('wrong.allCalls')}</Link>}>
+      {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} />}
+      <div className="panel">
+        {query.data?.length === 0 && <div className="muted px-3 py-3">{t('wrong.noCalls')}</div>}
+        {(query.data ?? []).map((call) => (
+          <Link key={call.requestId} className="pr plain" to="/calls" search={{ ...question, call: call.requestId } as never}>
+            <code className="muted">{clock(Date.parse(call.time), false)}</code>
+            <span className="min-w-0 trunc" title={call.errorMessage}>
+              <code className={outcome(call) === 'answered' ? '' : 'bad'}>{call.httpStatus}</code> {shorten(call.model === '' ? (call.asked ?? '–') : call.model, 28)}{' '}
+              <span className="muted">{call.errorMessage ?? call.errorCode ?? splitId(call.instance).host}</span>
+            </span>
+            <span className="muted">{text(duration(call.durationMs))}</span>
+          </Link>
+        ))}
+      </div>
+    </Section>
+  )
+}
+
+/** The requests of an object that run now; an operator can stop one. */
+export function Running({ question, title }: { question: Record<string, string>; title?: string }) {
+  const { t } = useI18n()
+  const client = useQueryClient()
+  const toast = useToast()
+  const denied = useDenied('monitoring:request:write')
+  const [asked, setAsked] = useState<RunningCall | null>(null)
+  const [reason, setReason] = useState('')
+  const { data } = useQuery(running(question))
+  const stop = async (call: RunningCall) => {
+    await body(api.POST('/api/monitoring/running/{requestId}/stop', { params: { path: { requestId: call.requestId } }, body: { reason } }))
+    setAsked(null)
+    toast(t('wrong.stopped'))
+    await client.invalidateQueries({ queryKey: ['running'] })
+  }
+  const list = data?.running ?? []
+  return (
+    <Section title={title ?? t('wrong.running')} more={data === undefined ? undefined : t('wrong.runningSum', { n: data.total })}>
+      <div className="panel running">
+        {list.length === 0 && <div className="muted px-3 py-3">{t('wrong.noRunning')}</div>}
+        {list.slice(0, 50).map((call) => {
+          const where = call.instance === undefined ? t('wrong.waits') : splitId(call.instance).host
+          const whose = [call.requestId, call.keyId, call.tenant, call.user].filter(Boolean).join(' · ')
+          return (
+            <div key={`${call.requestId} ${call.time}`} className="pr">
+              <span className="muted">{text(duration(call.runningMs))}</span>
+              <span className="min-w-0">
+                <span className="trunc block" title={`${call.model ?? call.service} ${where}`}>
+                  {shorten(call.model ?? call.service, 28)} <span className="muted">{where}</span>
+                </span>
+                <code className="muted trunc block" title={whose}>{whose}</code>
+              </span>
+              <button type="button" className="btn sm" disabled={denied !== undefined} title={denied} onClick={() => { setReason(''); setAsked(call) }}>
+                <Square className="ic s14" aria-hidden />
+                {t('wrong.stop')}
+              </button>
+            </div>
+          )
+        })}
+      </div>
+      {asked !== null && (
+        <Confirm title={t('wrong.stopTitle')} action={t('wrong.stop')} onClose={() => setAsked(null)} onConfirm={() => stop(asked)}>
+          <p>{t('wrong.stopText', { model: asked.model ?? asked.service, who: asked.tenant ?? asked.keyId ?? asked.clientIp ?? '–' })}</p>
+          <TextField label={t('wrong.reason')} value={reason} maxLength={200} onChange={setReason} />
+        </Confirm>
+      )}
+    </Section>
+  )
+}
+
+/** The versions that changed an object, by their summaries. */
+export function Changes({ names }: { names: string[] }) {
+  const { t } = useI18n()
+  const list = (useQuery(versions).data ?? []).filter((version) => names.some((name) => version.summary.includes(name))).slice(0, 10)
+  return (
+    <Section title={t('wrong.history')} more={<Link to="/versions">{t('nav.versions')}</Link>}>
+      <div className="panel">
+        {list.length === 0 && <div className="muted px-3 py-3">{t('wrong.noHistory')}</div>}
+        {list.map((version) => (
+          <Link key={version.version} className="pr plain" to="/versions" search={{ version: String(version.version) } as never}>
+            <span className="muted">{version.version}</span>
+            <span className="min-w-0 break-words">{version.summary}</span>
+            <span className="muted nowrap">{stamp(version.createdAt)}</span>
+          </Link>
+        ))}
+      </div>
+    </Section>
+  )
+}

@@ -1,0 +1,66 @@
+import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import type { ProblemGroup } from '@/api/types'
+import { T, useI18n, type I18n, type Key } from '@/i18n'
+import { clock, percent, shorten, stamp } from '@/lib/format'
+
+/** A problem that was seen within so many milliseconds is one of now. */
+const recent = 60_000
+
+export const isCurrent = (group: ProblemGroup, now: number) => now - Date.parse(group.last) < recent
+
+/** The worst first: what is lost before what is refused before what was rescued. */
+export function byWeight(a: ProblemGroup, b: ProblemGroup): number {
+  return b.lost - a.lost || b.rescued - a.rescued
+}
+
+/** "tenant/acme" in words. */
+export function accountOf(subject: string, t: I18n['t']): string {
+  const [kind = '', ...rest] = subject.split('/')
+  const name = rest.join('/')
+  const words: Record<string, Key> = { key: 'wrong.of.key', tenant: 'wrong.of.tenant', service: 'wrong.of.service', model: 'wrong.of.model', instances: 'wrong.of.instances' }
+  return words[kind] === undefined ? subject : t(words[kind], { name })
+}
+
+const minute = (time: number) => clock(time, false).slice(0, 5)
+
+/** The backend's own words, behind its status; the gateway's words around them are known. */
+export function saidBy(group: ProblemGroup): string {
+  return (group.text ?? '').replace(/^The backend answered with status (\d+): /, '$1 ')
+}
+
+/** Until when a limit or a budget refuses: a time today, else a day. */
+function untilOf(until: string, now: number): string {
+  const time = Date.parse(until)
+  return time - now < 86_400_000 ? minute(time) : stamp(time).slice(0, 10)
+}
+
+/** One problem in one sentence. */
+export function GroupSentence({ group, now }: { group: ProblemGroup; now: number }) {
+  const { t } = useI18n()
+  const since = minute(Date.parse(group.since))
+  if (group.kind === 'refusal') {
+    const share = group.calls === undefined || group.calls === 0 ? '–' : percent(Math.min(1, (group.refused ?? 0) / group.calls), 0)
+    const who = <b className="nowrap">{accountOf(group.subject ?? '', t)}</b>
+    if (group.code === 'budget_reserved') return <T k="wrong.reserved" v={{ who, share }} />
+    const isBudget = group.code === 'budget_exceeded'
+    if (group.until === undefined) return <T k={isBudget ? 'wrong.budget' : 'wrong.limit'} v={{ who, share }} />
+    return <T k={isBudget ? 'wrong.budgetUntil' : 'wrong.limitUntil'} v={{ who, share, until: untilOf(group.until, now) }} />
+  }
+  const name = <b className="nowrap" title={group.subject}>{shorten(group.subject ?? group.service, 40)}</b>
+  if (group.kind === 'request') return <T k="wrong.request" v={{ name, code: <code>{group.code}</code>, lost: group.lost, since }} />
+  const models = group.models.length === 1 ? <span className="nowrap">{shorten(group.models[0]!, 32)}</span> : t('wrong.models', { n: group.models.length })
+  const said = saidBy(group) === '' ? <code>{group.code}</code> : <q title={group.text}>{shorten(saidBy(group), 90)}</q>
+  return <T k="wrong.backend" v={{ host: name, models, said, since, rescued: group.rescued, lost: group.lost }} />
+}
+
+/** Where a problem has its page. */
+export function GroupLink({ group, children, className }: { group: ProblemGroup; children: ReactNode; className?: string }) {
+  const [kind = '', ...rest] = (group.subject ?? '').split('/')
+  const name = rest.join('/')
+  if (group.kind === 'backend' && group.instances.length > 0) return <Link className={className} to="/instance" search={{ service: group.service, id: group.instances[0] } as never}>{children}</Link>
+  if (group.kind === 'refusal' && kind === 'tenant') return <Link className={className} to="/tenant" search={{ id: name } as never}>{children}</Link>
+  if (group.kind === 'refusal' && (kind === 'model' || kind === 'instances')) return <Link className={className} to="/model" search={{ service: group.service, id: name } as never}>{children}</Link>
+  const search = group.kind === 'refusal' ? { refusedBy: group.subject } : { asked: group.subject, errorCode: group.code }
+  return <Link className={className} to="/calls" search={search as never}>{children}</Link>
+}
