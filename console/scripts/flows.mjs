@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer as createBackend } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -55,6 +55,20 @@ async function withSecurity(run, ...args) {
   } finally {
     await kill(guarded)
   }
+}
+
+/** The arguments of a gateway whose file has a process that works and one that does not. */
+async function twoProcesses() {
+  const server = "console.log('weights are read'); require('node:http').createServer((_, reply) => reply.end('{}')).listen(process.env.PORT, '127.0.0.1')"
+  const file = join(dir, 'processes.yaml')
+  await writeFile(file, JSON.stringify({
+    processes: {
+      works: { group: 'gpu', command: [process.execPath, '-e', server], env: { PORT: '$PORT' } },
+      breaks: { command: [process.execPath, '-e', "console.log('<b>out of memory</b>'); process.exit(3)", '$PORT'], restarts: 0 },
+    },
+    services: { chat: { instances: [{ name: 'works', process: 'works' }, { name: 'breaks', process: 'breaks' }] } },
+  }))
+  return ['--config', file]
 }
 /** A gateway of its own with more settings. */
 async function withSettings(settings, run) {
@@ -1001,6 +1015,35 @@ const flows = {
       assert.equal(new URL(page.url()).pathname, '/resilience')
       await logOut(page)
     }),
+  'processes: one is started, read and stopped, and another one says why it does not start': async (page) =>
+    withSecurity(async (url, tokens) => {
+      const row = (name) => page.locator('.hands tbody tr', { has: page.getByRole('button', { name: 'Output' }) }).filter({ hasText: name })
+      await page.goto(`${url}/services`)
+      await logIn(page, tokens.ADMIN)
+      await row('works').getByRole('button', { name: 'Start' }).click()
+      await row('works').getByText('ready').waitFor({ timeout: 60_000 })
+      await page.getByText('1 of 2 are ready').waitFor()
+      await row('works').getByRole('button', { name: 'Output' }).click()
+      await page.getByLabel('The last lines of works').getByText('weights are read').waitFor()
+      await page.setViewportSize({ width: 390, height: 800 })
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0)
+      await page.setViewportSize({ width: 1280, height: 800 })
+      await row('works').getByRole('button', { name: 'Stop' }).click()
+      await row('works').getByText('stopped').waitFor({ timeout: 60_000 })
+      await row('breaks').getByRole('button', { name: 'Start' }).click()
+      await row('breaks').getByText('failed').waitFor({ timeout: 60_000 })
+      await row('breaks').getByRole('button', { name: 'Output' }).click()
+      await page.getByLabel('The last lines of breaks').getByText('<b>out of memory</b>').waitFor()
+      await page.getByText('it exited with status 3').waitFor()
+      await logOut(page)
+      await logIn(page, tokens.VIEWER)
+      await page.goto(`${url}/services`)
+      for (const name of ['Start', 'Output']) {
+        const button = row('works').getByRole('button', { name })
+        assert.equal(await button.isDisabled(), true)
+        assert.match(await button.getAttribute('title'), /Your role VIEWER lacks the permission process:manage\./)
+      }
+    }, ...(await twoProcesses())),
   'what is wrong has a page: by host and cause, with its calls and actions': async (page) => {
     await withBackend(['wrong-model'], async (url) => {
       await call('POST', '/api/config/instance/add/chat', { name: 'wrong-model', baseUrl: url })

@@ -2,7 +2,7 @@
 // is kept.
 import { queryOptions } from '@tanstack/react-query'
 import { api, body, data, versioned } from './client'
-import type { Batch, Key, Resident, Service, ServiceType, Share, SpendBy, Token, Usage, Version } from './types'
+import type { Batch, Key, Process, ProcessDetail, Resident, Service, ServiceType, Share, SpendBy, Token, Usage, Version } from './types'
 
 export interface MonitoringConfig {
   enabled: boolean
@@ -157,6 +157,21 @@ export const batches = queryOptions({
   refetchInterval: 2000,
   queryFn: async ({ signal }) => (await data(api.GET('/api/batches', { signal }))) as Batch[],
 })
+
+/** The model servers that the gateway runs. */
+export const processes = queryOptions({
+  queryKey: ['processes'],
+  refetchInterval: 2000,
+  queryFn: async ({ signal }): Promise<Process[]> => (await data(api.GET('/api/processes', { signal }))) as Process[],
+})
+
+/** One of them, with its last lines for administrators. */
+export const process = (name: string) =>
+  queryOptions({
+    queryKey: ['processes', name],
+    refetchInterval: 2000,
+    queryFn: async ({ signal }): Promise<ProcessDetail> => (await data(api.GET('/api/processes/{name}', { params: { path: { name } }, signal }))) as ProcessDetail,
+  })
 
 /** The expected and the actual share of each instance in the last five minutes. */
 export const shares = queryOptions({

@@ -18,6 +18,7 @@ import { Menu, Segments } from '@/ui/parts'
 import { inTrouble } from '@/ui/status'
 import { InstanceDrawer } from './instance-drawer'
 import { Models } from './models'
+import { Processes } from './processes'
 import { PolicyDrawer } from './policy-drawer'
 import { ServiceGroup, type Row } from './table'
 
@@ -123,6 +124,7 @@ export default function Services() {
         return <ServiceGroup key={service} {...{ service, value, stats, version, now }} rows={shown} selected={search.edit ?? ''} onRemove={setRemoving} />
       })}
       {q === '' && show === 'all' && <Models />}
+      {q === '' && show === 'all' && <Processes />}
       {query.data !== undefined && rows.filter(matches).length === 0 && (
         <div className="panel empty">
           <h3>{rows.length === 0 ? t('overview.first.title') : t('services.empty')}</h3>

@@ -24,7 +24,7 @@ export function Models() {
         <span className="muted">{t('models.sum', { loaded, all: all.length })}</span>
       </div>
       <div className="panel">
-        <table className="tbl fx">
+        <table className="tbl fx hands">
           <thead>
             <tr>
               <th>{t('common.model')}</th>
@@ -92,7 +92,7 @@ function Row({ model }: { model: Resident }) {
       <td className="num onlydesk">
         {model.loads}, {model.evictions}
       </td>
-      <td className="text-right">
+      <td className="hand text-right">
         {isOut ? (
           <button type="button" className="btn" title={denied} disabled={off} onClick={() => move.mutate('load')}>
             {t('models.load')}

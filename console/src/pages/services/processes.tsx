@@ -1,0 +1,115 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, data } from '@/api/client'
+import { process, processes } from '@/api/queries'
+import type { Process } from '@/api/types'
+import { useI18n } from '@/i18n'
+import { ago, duration, stamp, text } from '@/lib/format'
+import { useNow } from '@/live/context'
+import { useDenied } from '@/shell/guard'
+import { useToast } from '@/ui/feedback'
+import { Name } from '@/ui/parts'
+
+/** The model servers that the gateway runs on its own host. */
+export function Processes() {
+  const { t } = useI18n()
+  const query = useQuery(processes)
+  const [shown, setShown] = useState('')
+  const all = query.data ?? []
+  if (all.length === 0) return null
+  const ready = all.filter((one) => one.state === 'ready').length
+  return (
+    <>
+      <div className="h2">
+        <h2>{t('processes.title')}</h2>
+        <span className="muted">{t('processes.sum', { ready, all: all.length })}</span>
+      </div>
+      <div className="panel">
+        <table className="tbl fx hands">
+          <thead>
+            <tr>
+              <th>{t('processes.name')}</th>
+              <th className="w-[190px]">{t('common.state')}</th>
+              <th className="w-[110px] onlydesk">{t('processes.since')}</th>
+              <th className="num w-[90px] onlydesk" title={t('processes.startsHint')}>
+                {t('processes.starts')}
+              </th>
+              <th className="num w-[90px] onlydesk">{t('processes.took')}</th>
+              <th className="w-[190px]">
+                <span className="sr-only">{t('common.more')}</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {all.map((one) => (
+              <Row key={one.name} process={one} isShown={shown === one.name} onShow={() => setShown(shown === one.name ? '' : one.name)} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  )
+}
+
+function Row({ process: one, isShown, onShow }: { process: Process; isShown: boolean; onShow: () => void }) {
+  const { t, locale } = useI18n()
+  const now = useNow()
+  const toast = useToast()
+  const client = useQueryClient()
+  const denied = useDenied('process:manage')
+  const change = useMutation({
+    mutationFn: (what: 'start' | 'stop') => data(api.POST(`/api/processes/{name}/${what}`, { params: { path: { name: one.name } } }) as never),
+    onError: (error) => toast(error.message),
+    onSettled: () => client.invalidateQueries({ queryKey: ['processes'] }),
+  })
+  const runs = one.state === 'ready' || one.state === 'starting' || one.state === 'stopping'
+  return (
+    <>
+      <tr>
+        <td className="cut">
+          <span className="where" title={one.baseUrl}>
+            <Name className="font-medium">{one.name}</Name>
+            {one.group !== undefined && <Name className="muted">{one.group}</Name>}
+          </span>
+        </td>
+        <td className="cut" title={one.reason}>
+          {t(`processes.state.${one.state as 'ready'}`)}
+          {one.waiting > 0 && t('models.waiting', { n: one.waiting })}
+        </td>
+        <td className="onlydesk" title={stamp(one.since, true)}>
+          {ago(one.since, now, locale)}
+        </td>
+        <td className="num onlydesk">
+          {one.starts}, {one.restarts}
+        </td>
+        <td className="num onlydesk">{one.startTook === undefined ? <span className="muted">–</span> : text(duration(one.startTook))}</td>
+        <td className="hand text-right">
+          <button type="button" className="btn" title={denied} aria-expanded={isShown} disabled={denied !== undefined} onClick={onShow}>
+            {t('processes.output')}
+          </button>{' '}
+          <button type="button" className="btn" title={denied} disabled={denied !== undefined || change.isPending || one.state === 'stopping'} onClick={() => change.mutate(runs ? 'stop' : 'start')}>
+            {t(runs ? 'processes.stop' : 'processes.start')}
+          </button>
+        </td>
+      </tr>
+      {isShown && <Output name={one.name} reason={one.reason} />}
+    </>
+  )
+}
+
+/** The last lines that a process wrote. */
+function Output({ name, reason }: { name: string; reason: string | undefined }) {
+  const { t } = useI18n()
+  const query = useQuery(process(name))
+  const lines = query.data?.output ?? []
+  return (
+    <tr>
+      <td className="wide" colSpan={6}>
+        {reason !== undefined && <p className="py-2 whitespace-normal break-words">{reason}</p>}
+        <pre className="code fold my-2 max-h-[320px] overflow-auto" tabIndex={0} aria-label={t('processes.outputOf', { name })}>
+          {lines.length === 0 ? t('processes.silent') : lines.map((line) => line.text).join('\n')}
+        </pre>
+      </td>
+    </tr>
+  )
+}
