@@ -322,6 +322,35 @@ const flows = {
     assert.equal((await instances())[0].weight, 1)
     return `saved in ${time} ms`
   },
+  'chat: Enter sends, markdown is drawn, the end is followed, the speed is that of the tokens': async (page) => {
+    const event = (delta, more = {}) => `data: ${JSON.stringify({ choices: [{ delta: { content: delta } }], ...more })}\n\n`
+    const body = event('# Title\n\n**bold** ![x](http://127.0.0.1:9/p.png)\n\n') + Array.from({ length: 200 }, (_, i) => event(`- point ${i} of a long list\n`)).join('') + event('', { usage: { prompt_tokens: 3, completion_tokens: 1000 } }) + 'data: [DONE]\n\n'
+    const asked = []
+    page.on('request', (request) => asked.push(request.url()))
+    await page.route('**/v1/chat/completions', (route) => route.fulfill({ status: 200, contentType: 'text/event-stream', body }))
+    await page.goto(`${base}playground`)
+    await page.waitForSelector('.live.live')
+    await page.fill('.ta', 'one')
+    await page.keyboard.press('Shift+Enter')
+    await page.keyboard.type('two')
+    await page.keyboard.press('Enter')
+    await page.locator('.md >> text=point 199').waitFor()
+    assert.equal(await page.locator('.md strong >> text=bold').count(), 1)
+    assert.equal(await page.locator('.md img').count(), 0)
+    assert.equal(asked.some((url) => url.includes('p.png')), false)
+    assert.ok((await page.evaluate(() => ((box) => box.scrollHeight - box.scrollTop - box.clientHeight)(document.querySelector('.conv')))) < 4)
+  },
+  'playground: with security on it offers to make a key': (page) =>
+    withSecurity(async (url, tokens) => {
+      await page.goto(`${url}/playground`)
+      await logIn(page, tokens.ADMIN)
+      await page.getByRole('button', { name: 'Make a key for a day' }).click()
+      await page.locator('.toast >> text=A key for this tab was made').waitFor()
+      await page.fill('.ta', 'hi')
+      await page.keyboard.press('Enter')
+      await page.locator('.meta >> text=tokens/s').first().waitFor()
+      await page.getByRole('button', { name: 'Clear' }).click().catch(() => undefined)
+    }),
   'conflict: two edit one instance': async (page) => {
     const [first] = await instances()
     await page.goto(`${base}services?edit=${encodeURIComponent(`chat/${first.instanceId}`)}`)

@@ -6,7 +6,7 @@ import { curlOf } from '@/shell/api-calls'
 
 const turn = (id: number, content: string, state: 'done' | 'failed' = 'done'): Turn => ({
   id, content, image: 'data:image/png;base64,AAAA',
-  answers: [{ model: 'm', text: 'a', state, error: null, requestId: 'req_1', handle: 'i-1', attempts: 1, overheadMs: 1, began: 0, firstTokenMs: 1, endMs: 2, usage: null, ticks: [1, 2] }],
+  answers: [{ model: 'm', text: 'a', state, error: null, requestId: 'req_1', handle: 'i-1', attempts: 1, overheadMs: 1, began: 0, firstTokenMs: 1, endMs: 2, usage: null, events: 3, ticks: [1, 2] }],
 })
 
 describe('the conversation that a browser keeps', () => {

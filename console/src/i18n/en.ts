@@ -496,7 +496,7 @@ export const en = {
   'pg.stop': 'Stop',
   'pg.clear': 'Clear',
   'pg.clearHint': 'The conversation is kept in this browser until it is cleared.',
-  'pg.hint': 'Ctrl Enter sends, Esc stops',
+  'pg.hint': 'Enter sends, Shift Enter begins a line, Esc stops',
   'pg.attach': 'Attach an image',
   'pg.params': 'Parameters',
   'pg.firstToken': 'first token',
@@ -1197,4 +1197,6 @@ export const en = {
   'budget.in.DAY': 'today',
   'budget.in.MONTH': 'this month',
   'budget.in.TOTAL': 'in all',
+  'pg.makeKey': 'Make a key for a day',
+  'pg.keyMade': 'A key for this tab was made. It expires in 24 hours.',
 } as const satisfies Record<string, string>

@@ -497,7 +497,7 @@ export const zh: Dictionary = {
   'pg.stop': '停止',
   'pg.clear': '清空',
   'pg.clearHint': '对话保存在此浏览器中，直到被清除。',
-  'pg.hint': 'Ctrl Enter 发送，Esc 停止',
+  'pg.hint': 'Enter 发送，Shift Enter 换行，Esc 停止',
   'pg.attach': '附加图片',
   'pg.params': '参数',
   'pg.firstToken': '首 token',
@@ -1198,4 +1198,6 @@ export const zh: Dictionary = {
   'budget.in.DAY': '今日',
   'budget.in.MONTH': '本月',
   'budget.in.TOTAL': '总计',
+  'pg.makeKey': '生成一天有效的密钥',
+  'pg.keyMade': '已为此标签页生成密钥，24 小时后过期。',
 }

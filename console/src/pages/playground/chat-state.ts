@@ -15,6 +15,8 @@ export interface Answer {
   firstTokenMs: number | null
   endMs: number | null
   usage: ChatUsage | null
+  /** How many events the stream had. */
+  events: number
   /** The moments of the stream's events, for the tape below the answer. */
   ticks: number[]
 }
@@ -106,7 +108,7 @@ function store(turns: readonly Turn[]): void {
 }
 
 const fresh = (model: string): Answer => ({
-  model, text: '', state: 'waiting', error: null, requestId: '', handle: '', attempts: 0, overheadMs: null, began: performance.now(), firstTokenMs: null, endMs: null, usage: null, ticks: [],
+  model, text: '', state: 'waiting', error: null, requestId: '', handle: '', attempts: 0, overheadMs: null, began: performance.now(), firstTokenMs: null, endMs: null, usage: null, events: 0, ticks: [],
 })
 
 /** A conversation with one model, or with two side by side; one that begins with given turns is not kept. */
@@ -188,6 +190,7 @@ async function run(json: object, stream: boolean, signal: AbortSignal, answer: A
       if (delta.kind === 'text') {
         answer.firstTokenMs ??= since()
         answer.text += delta.text
+        answer.events++
         answer.ticks.push(since())
       } else if (delta.kind === 'usage') answer.usage = delta.usage
       else if (delta.kind === 'error') Object.assign(answer, { state: 'failed', error: delta.error })

@@ -1,6 +1,7 @@
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Paperclip, Pencil, X } from 'lucide-react'
-import { useEffect, useMemo, useRef, useState } from 'react'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { useI18n } from '@/i18n'
 import { digits, duration, text } from '@/lib/format'
 import { useNow } from '@/live/context'
@@ -10,7 +11,8 @@ import { Slider, Toggle, Value } from '@/ui/parts'
 import { gatewayKey } from './call'
 import { chatRequest, useChat, type Answer, type ChatParameters, type Turn } from './chat-state'
 import { replayedChat, useReplay } from './replay'
-import { AnsweredBy, CallError, Cost, RunButton } from './parts'
+import { Markdown } from './markdown'
+import { AnsweredBy, CallError, callOf, Cost, RunButton } from './parts'
 import { useWhere } from './where'
 import type { TabProps } from './index'
 
@@ -40,19 +42,21 @@ export function Chat({ model, second, panel }: TabProps) {
   const parameters: ChatParameters = { ...form, models }
   const set = <K extends keyof typeof defaults>(field: K, value: (typeof defaults)[K]) => setForm((old) => ({ ...old, [field]: value }))
 
+  const follows = useRef(true)
   const submit = () => {
     if (draft.trim() === '' || model === '') return
+    follows.current = true
     chat.ask(draft, image, parameters)
     setDraft('')
     setImage(null)
   }
   const where = useWhere()
   const last = chat.turns.at(-1)
-  useEffect(() => {
+  useLayoutEffect(() => {
     const box = end.current?.parentElement
-    // Follow the answer only while its end is in sight.
-    if (box !== null && box !== undefined && box.scrollHeight - box.scrollTop - box.clientHeight < 160) box.scrollTop = box.scrollHeight
-  }, [last])
+    // Who has scrolled up reads; all others follow the answer.
+    if (follows.current && box !== null && box !== undefined) box.scrollTop = box.scrollHeight
+  })
   const { busy, stop } = chat
   useEffect(() => {
     const escape = (event: KeyboardEvent) => event.key === 'Escape' && busy && stop()
@@ -85,7 +89,14 @@ export function Chat({ model, second, panel }: TabProps) {
     ),
     children: (
       <>
-        <div className="conv" tabIndex={0} aria-label={t('pg.chat')}>
+        <div
+          className="conv"
+          tabIndex={0}
+          aria-label={t('pg.chat')}
+          onScroll={({ currentTarget: box }) => {
+            follows.current = box.scrollHeight - box.scrollTop - box.clientHeight < 48
+          }}
+        >
           {replay !== null && (
             <div className="note mb-3">
               {t('pg.replayed')} <code className="wrap">{replay.requestId}</code>
@@ -164,7 +175,7 @@ export function Chat({ model, second, panel }: TabProps) {
             value={draft}
             onChange={(event) => setDraft(event.target.value)}
             onKeyDown={(event) => {
-              if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
+              if (event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing) {
                 event.preventDefault()
                 submit()
               }
@@ -219,17 +230,19 @@ function AnswerView({ answer }: { answer: Answer }) {
   const running = answer.state === 'waiting' || answer.state === 'streaming'
   useNow(running ? 100 : 60_000)
   const elapsed = answer.endMs ?? performance.now() - answer.began
-  const out = answer.usage?.completion_tokens ?? answer.ticks.length
+  // Events are no tokens: where the backend told no number, the record of the call has one.
+  const { data: call } = useQuery({ ...callOf(answer.requestId), enabled: !running && answer.requestId !== '' })
+  const out = answer.usage?.completion_tokens ?? call?.usage?.completionTokens ?? 0
   const spent = elapsed - (answer.firstTokenMs ?? 0)
-  const speed = answer.firstTokenMs !== null && out > 1 && spent > 0 ? (out / spent) * 1000 : null
+  const speed = !running && answer.firstTokenMs !== null && out > 1 && spent > 0 ? (out / spent) * 1000 : null
   return (
     <div className="m">
       <div className="who">
         <code>{answer.model}</code>
         {answer.state === 'stopped' && <span className="tag off">{t('pg.stopped')}</span>}
       </div>
-      <div className="txt">
-        {answer.text}
+      <div className="txt md">
+        <Markdown text={answer.text} />
         {answer.state === 'streaming' && <span className="caret" aria-hidden="true" />}
         {answer.state === 'waiting' && <span className="muted">…</span>}
       </div>
@@ -256,7 +269,7 @@ function AnswerView({ answer }: { answer: Answer }) {
         {answer.usage !== null ? (
           <span>{t('pg.usage', { in: answer.usage.prompt_tokens, out: answer.usage.completion_tokens })}</span>
         ) : (
-          running && answer.ticks.length > 0 && <span>{t('pg.outSoFar', { n: answer.ticks.length })}</span>
+          running && answer.events > 0 && <span>{t('pg.outSoFar', { n: answer.events })}</span>
         )}
         <b>{text(duration(elapsed))}</b>
         {!running && <Cost requestId={answer.requestId} />}

@@ -1,7 +1,9 @@
-import { SlidersHorizontal } from 'lucide-react'
+import { useMutation } from '@tanstack/react-query'
+import { KeyRound, SlidersHorizontal } from 'lucide-react'
 import { Tabs } from 'radix-ui'
 import { useCallback, useMemo, useState, type ReactNode } from 'react'
-import { serviceTypes, type ServiceType } from '@/api/types'
+import { api, data } from '@/api/client'
+import { serviceTypes, type Key, type ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { snippet, snippetLanguages, snippetNames, type SnippetLanguage, type SnippetRequest } from '@/lib/snippets'
 import { oneOf } from '@/lib/url'
@@ -11,6 +13,7 @@ import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { useSearchState } from '@/shell/search'
 import { useMe } from '@/shell/session'
+import { ErrorNote, useToast } from '@/ui/feedback'
 import { SecretField, Select, SelectField } from '@/ui/field'
 import { HealthGlyph } from '@/ui/glyphs'
 import { CopyButton, Segments, Toggle } from '@/ui/parts'
@@ -146,7 +149,18 @@ function KeyField() {
   const { t } = useI18n()
   const me = useMe()
   const [key, setKey] = useState(gatewayKey)
+  const toast = useToast()
+  const make = useMutation({
+    mutationFn: () => data(api.POST('/api/auth/keys', { body: { id: `playground-${Date.now().toString(36)}`, expiresAt: new Date(Date.now() + 86_400_000).toISOString() } })) as Promise<Key>,
+    onSuccess: (made) => {
+      setKey(made.key ?? '')
+      setGatewayKey(made.key ?? '')
+      toast(t('pg.keyMade'))
+    },
+  })
+  const offers = me?.securityEnabled === true && key === '' && me.permissions.includes('auth:key:manage')
   return (
+    <>
     <SecretField
       label={t(me?.securityEnabled === false ? 'pg.keyOptional' : 'pg.key')}
       hint={t(me?.securityEnabled === false ? 'pg.keyOptionalHint' : 'pg.keyHint')}
@@ -156,6 +170,14 @@ function KeyField() {
         setGatewayKey(value)
       }}
     />
+    {offers && (
+      <button type="button" className="btn mb-3" disabled={make.isPending} onClick={() => make.mutate()}>
+        <KeyRound className="ic s14" aria-hidden />
+        {t('pg.makeKey')}
+      </button>
+    )}
+    {make.error !== null && <ErrorNote error={make.error} />}
+    </>
   )
 }
 

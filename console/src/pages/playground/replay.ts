@@ -66,7 +66,7 @@ export interface ReplayedChat {
 }
 
 const answered = (model: string, text: string): Answer => ({
-  model, text, state: 'done', error: null, requestId: '', handle: '', attempts: 0, overheadMs: null, began: 0, firstTokenMs: null, endMs: null, usage: null, ticks: [],
+  model, text, state: 'done', error: null, requestId: '', handle: '', attempts: 0, overheadMs: null, began: 0, firstTokenMs: null, endMs: null, usage: null, events: 0, ticks: [],
 })
 
 /** A chat request as the page has it: earlier turns, and the last message to be sent again. */
