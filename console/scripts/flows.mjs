@@ -322,6 +322,53 @@ const flows = {
     assert.equal((await instances())[0].weight, 1)
     return `saved in ${time} ms`
   },
+  'edit: saved twice without a conflict with oneself; the version named is the one made': async (page) => {
+    await call('PUT', '/api/config/type/services/chat', { loadBalancer: 'round_robin' })
+    await rollBack() // the next number is not the one after that in force
+    const [one] = await instances()
+    await page.goto(`${base}services?edit=${encodeURIComponent(`chat/${one.instanceId}`)}`)
+    for (const weight of ['5', '7']) {
+      await page.waitForFunction(() => document.querySelector('.drawer footer .btn.pri')?.disabled === true)
+      await page.locator('.drawer').getByRole('textbox', { name: 'Weight' }).fill(weight)
+      const save = page.locator('.drawer footer .btn.pri')
+      const named = Number(/\d+$/.exec(await save.innerText())[0])
+      await save.click()
+      await page.waitForFunction(() => document.querySelector('.drawer footer .btn.pri')?.disabled === true)
+      assert.equal(await page.locator('.drawer .note.bd').count(), 0)
+      assert.equal((await call('GET', '/api/config/version/current')).body.data, named)
+    }
+    await page.goto(`${base}versions?version=1&with=2`)
+    await page.locator('h2 >> text=From version 2 to version 1').waitFor()
+    await rollBack()
+  },
+  'keyboard: arrows walk a list, Enter opens, a drawer takes the focus and gives it back': async (page) => {
+    await page.goto(`${base}services`)
+    await page.waitForSelector('.nmad')
+    await page.locator('.nmad').first().focus()
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('ArrowDown')
+    const third = await page.locator('.nmad').nth(2).getAttribute('title')
+    assert.equal(await page.evaluate(() => document.activeElement.getAttribute('title')), third)
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('.drawer')
+    assert.equal(await page.evaluate(() => document.activeElement.classList.contains('drawer')), true)
+    await page.keyboard.press('Escape')
+    await page.waitForSelector('.drawer', { state: 'detached' })
+    assert.equal(await page.evaluate(() => document.activeElement.getAttribute('title')), third)
+  },
+  'switch: the last instance of a model asks before it goes out': async (page) => {
+    const list = await instances()
+    const last = list.find((one) => list.filter((other) => other.name === one.name && other.enabled !== false).length === 1 && one.enabled !== false)
+    await page.goto(`${base}services`)
+    await page.getByRole('switch', { name: last.instanceId }).click()
+    await page.locator('dialog[open] >> text=Nothing else serves').waitFor()
+    await page.keyboard.press('Escape')
+    assert.equal(await page.getByRole('switch', { name: last.instanceId }).getAttribute('aria-checked'), 'true')
+    await page.getByRole('switch', { name: last.instanceId }).click()
+    await page.getByRole('button', { name: 'Switch it off' }).click()
+    await page.locator(`[role=switch][aria-checked=false][aria-label*="${last.instanceId}"]`).waitFor()
+    await rollBack()
+  },
   'chat: Enter sends, markdown is drawn, the end is followed, the speed is that of the tokens': async (page) => {
     const event = (delta, more = {}) => `data: ${JSON.stringify({ choices: [{ delta: { content: delta } }], ...more })}\n\n`
     const body = event('# Title\n\n**bold** ![x](http://127.0.0.1:9/p.png)\n\n') + Array.from({ length: 200 }, (_, i) => event(`- point ${i} of a long list\n`)).join('') + event('', { usage: { prompt_tokens: 3, completion_tokens: 1000 } }) + 'data: [DONE]\n\n'

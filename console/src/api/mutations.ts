@@ -1,9 +1,10 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useCallback } from 'react'
 import { useI18n } from '@/i18n'
 import { markStep } from '@/shell/steps'
 import { useToast } from '@/ui/feedback'
 import { api, ApiError, data } from './client'
+import { versions } from './queries'
 import type { Change, Instance, InstanceChanges, InstanceInput, ServiceInput, ServiceType } from './types'
 
 /** An edit of the configuration, based on the version that was shown. */
@@ -46,6 +47,12 @@ function send(edit: Edit, version: number | undefined): Promise<Change> {
     case 'rollback':
       return data(api.POST('/api/config/version/rollback/{version}', { params: { path: { version: edit.version }, header } })) as Promise<Change>
   }
+}
+
+/** The number of the version that the next change makes: numbers only grow, also after a roll-back. */
+export function useNextVersion(current: number): number {
+  const { data: list } = useQuery({ ...versions, retry: false })
+  return Math.max(current, ...(list ?? []).map((version) => version.version)) + 1
 }
 
 /**

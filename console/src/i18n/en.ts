@@ -640,6 +640,7 @@ export const en = {
   'wrong.chart.failed': 'Failed a second',
   'wrong.chart.p95': 'p95',
   'wrong.chart.hour': 'last hour',
+
   // The search of calls
   'find.time': 'When',
   'find.anyTime': 'Any time',
@@ -671,6 +672,7 @@ export const en = {
   'find.reached': 'Searched back to {time}',
   'find.sumFile': 'Calls of the last {n} days',
   'find.told': 'What the caller was told',
+
   'calls.sum': 'The latest {n} calls; their contents are not kept',
   'calls.sumKept': 'The latest {n} calls',
   'calls.filter': 'Id, model, instance, key, error text',
@@ -1105,6 +1107,7 @@ export const en = {
   'set.effective': 'Configuration in force',
   'set.dashboard': 'Grafana dashboard',
   'set.bundleHint': 'The bundle has the state, the configuration and the latest calls as JSON; secrets are masked.',
+
   'nav.batches': 'Batches',
   'batch.sum': '{n} batch runs|{n} batches run',
   'batch.none': 'No batches',
@@ -1134,6 +1137,7 @@ export const en = {
   'batch.cancelText': '{left} line does not run any more; what was done is kept.|{left} lines do not run any more; those that run end as they would, and what was done is kept.',
   'batch.cancelAction': 'Stop the batch',
   'batch.cancelled': '{id} is being stopped',
+
   'nav.spend': 'Spend',
   'spend.sum': 'What it cost, by whom, and where it goes',
   'spend.period': 'Period',
@@ -1197,6 +1201,13 @@ export const en = {
   'budget.in.DAY': 'today',
   'budget.in.MONTH': 'this month',
   'budget.in.TOTAL': 'in all',
+
+  'services.lastTitle': 'Switch off the last instance of {model}',
+  'services.lastText': 'Nothing else serves {model}: requests for it will fail. {rate} requests a second go to it now.',
+  'services.lastAction': 'Switch it off',
+  'ver.between': 'From version {from} to version {to}',
+  'ver.with': 'Compare with',
+  'ver.withVersion': 'with version {n}',
   'pg.makeKey': 'Make a key for a day',
   'pg.keyMade': 'A key for this tab was made. It expires in 24 hours.',
 } as const satisfies Record<string, string>

@@ -264,13 +264,13 @@ export const zh: Dictionary = {
   'models.used': '上次使用',
   'models.memory': '内存',
   'models.loads': '加载',
-  'models.loadsHint': '加载次数,以及为其他模型让出内存的次数',
+  'models.loadsHint': '加载次数，以及为其他模型让出内存的次数',
   'models.now': '现在',
   'models.load': '加载',
   'models.sleep': '休眠',
   'models.pin': '固定',
   'models.unpin': '取消固定',
-  'models.pinHint': '固定的模型不会休眠,也不会为其他模型让出内存',
+  'models.pinHint': '固定的模型不会休眠，也不会为其他模型让出内存',
   'models.pinnedSaid': '已固定 {id}',
   'models.unpinned': '已取消固定 {id}',
   'models.loadingMore': '加载中，约还需 {time}',
@@ -641,6 +641,7 @@ export const zh: Dictionary = {
   'wrong.chart.failed': '每秒失败',
   'wrong.chart.p95': 'p95',
   'wrong.chart.hour': '最近 1 小时',
+
   // The search of calls
   'find.time': '时间',
   'find.anyTime': '任意时间',
@@ -672,6 +673,7 @@ export const zh: Dictionary = {
   'find.reached': '已搜索至 {time}',
   'find.sumFile': '最近 {n} 天的调用',
   'find.told': '返回给调用方的信息',
+
   'calls.sum': '最近 {n} 次调用；不保留内容',
   'calls.sumKept': '最近 {n} 次调用',
   'calls.filter': '请求 ID、模型、实例、密钥、错误信息',
@@ -1106,6 +1108,7 @@ export const zh: Dictionary = {
   'set.effective': '当前生效的配置',
   'set.dashboard': 'Grafana 仪表盘',
   'set.bundleHint': '信息包以 JSON 包含状态、配置和最近的调用，机密已遮盖。',
+
   'nav.batches': '批处理',
   'batch.sum': '{n} 个批处理进行中',
   'batch.none': '没有批处理',
@@ -1135,6 +1138,7 @@ export const zh: Dictionary = {
   'batch.cancelText': '剩余 {left} 行不再执行。已在执行的行会照常结束，已完成的结果会保留。',
   'batch.cancelAction': '停止批处理',
   'batch.cancelled': '正在停止 {id}',
+
   'nav.spend': '费用',
   'spend.sum': '花了多少、谁花的、走向如何',
   'spend.period': '周期',
@@ -1198,6 +1202,13 @@ export const zh: Dictionary = {
   'budget.in.DAY': '今日',
   'budget.in.MONTH': '本月',
   'budget.in.TOTAL': '总计',
+
+  'services.lastTitle': '停用 {model} 的最后一个实例',
+  'services.lastText': '没有其他实例提供 {model}：对它的请求将会失败。目前它承载 {rate} 次/秒的请求。',
+  'services.lastAction': '停用',
+  'ver.between': '从版本 {from} 到版本 {to}',
+  'ver.with': '比较对象',
+  'ver.withVersion': '与版本 {n} 比较',
   'pg.makeKey': '生成一天有效的密钥',
   'pg.keyMade': '已为此标签页生成密钥，24 小时后过期。',
 }

@@ -15,6 +15,7 @@ import { pages, running, usePages, type Page } from './pages'
 import { Palette } from './palette'
 import { languageNames, usePreferences, type Theme } from './preferences'
 import { logOut, useMe } from './session'
+import { useRowKeys } from './rows'
 import { useShortcuts } from './shortcuts'
 
 /** The page of the API is not in the menu: it is for those who write clients. */
@@ -31,6 +32,7 @@ export function Layout() {
   const [calls] = useState(() => new Map<symbol, readonly ApiCall[]>())
   const path = useRouterState({ select: (state) => state.location.pathname })
   const page = others[path] ?? pages.find((candidate) => candidate.path === path)
+  useRowKeys()
   useShortcuts({ openPalette: () => setPalette(true), openHelp: () => setHelp(true) })
   useEffect(() => {
     document.title = page === undefined ? 'Patchbay' : `${t(page.title)} · Patchbay`

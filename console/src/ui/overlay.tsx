@@ -1,5 +1,5 @@
 import { X } from 'lucide-react'
-import { useEffect, useRef, useState, type ReactNode } from 'react'
+import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from 'react'
 import { useI18n } from '@/i18n'
 import { ErrorNote } from './feedback'
 
@@ -108,8 +108,18 @@ export function Drawer({ title, sub, tools, footer, onClose, children, label }: 
     document.addEventListener('keydown', close)
     return () => document.removeEventListener('keydown', close)
   }, [onClose])
+  const box = useRef<HTMLElement>(null)
+  useLayoutEffect(() => {
+    const opener = document.activeElement
+    const drawer = box.current
+    drawer?.focus({ preventScroll: true })
+    return () => {
+      const lost = document.activeElement === document.body || drawer?.contains(document.activeElement)
+      if (lost && opener instanceof HTMLElement && opener.isConnected) opener.focus({ preventScroll: true })
+    }
+  }, [])
   return (
-    <aside className="drawer" aria-label={label}>
+    <aside ref={box} className="drawer" aria-label={label} tabIndex={-1}>
       <header>
         <div className="grow">
           <h2>{title}</h2>

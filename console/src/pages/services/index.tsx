@@ -31,6 +31,7 @@ export default function Services() {
   const now = useNow()
   const edit = useEdit()
   const [removing, setRemoving] = useState<Row | null>(null)
+  const [last, setLast] = useState<Row | null>(null)
   const show = oneOf(search.show, ['all', 'problems', 'off'] as const)
   const q = (search.q ?? '').toLowerCase()
 
@@ -50,6 +51,7 @@ export default function Services() {
     [query.data, states, named],
   )
   const isOff = (row: Row) => row.instance.enabled === false || row.instance.weight === 0
+  const isLast = (row: Row) => row.instance.name !== '' && !isOff(row) && !rows.some((other) => other !== row && other.service === row.service && other.instance.name === row.instance.name && !isOff(other))
   const isBad = (row: Row) => row.state !== undefined && inTrouble(row.state)
   const matches = (row: Row) =>
     (q === '' || `${row.service} ${row.id} ${row.state?.adapter ?? ''} ${row.state?.breaker ?? ''} ${row.state?.health ?? ''}`.toLowerCase().includes(q)) &&
@@ -121,7 +123,7 @@ export default function Services() {
         const value = services[service]
         const shown = rows.filter((row) => row.service === service && matches(row))
         if (value === undefined || (shown.length === 0 && (q !== '' || show !== 'all'))) return null
-        return <ServiceGroup key={service} {...{ service, value, stats, version, now }} rows={shown} selected={search.edit ?? ''} onRemove={setRemoving} />
+        return <ServiceGroup key={service} {...{ service, value, stats, version, now }} rows={shown} selected={search.edit ?? ''} isLast={isLast} onLast={setLast} onRemove={setRemoving} />
       })}
       {q === '' && show === 'all' && <Models />}
       {q === '' && show === 'all' && <Processes />}
@@ -155,6 +157,16 @@ export default function Services() {
               </li>
             ))}
           </ul>
+        </Confirm>
+      )}
+      {last !== null && (
+        <Confirm
+          title={t('services.lastTitle', { model: last.instance.name })}
+          action={t('services.lastAction')}
+          onClose={() => setLast(null)}
+          onConfirm={() => edit.mutateAsync({ edit: { kind: 'update', service: last.service, id: last.id, instance: { enabled: false } }, version, said: t('services.disabled', { id: last.instance.name }) })}
+        >
+          {t('services.lastText', { model: last.instance.name, rate: rate(stats.instances.get(`${last.service} ${last.id}`)?.rate ?? 0) })}
         </Confirm>
       )}
       {removing !== null && (

@@ -2,7 +2,7 @@ import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query'
 import { Check, TriangleAlert } from 'lucide-react'
 import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { api, ApiError, data, errorsAt, fieldErrors } from '@/api/client'
-import { useEdit } from '@/api/mutations'
+import { useEdit, useNextVersion } from '@/api/mutations'
 import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType, ShareChange, TestResult } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { ago, duration, host, percent, splitId, text } from '@/lib/format'
@@ -72,6 +72,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const [form, setForm] = useState<InstanceForm>(() => toForm(stored ?? copied))
   const [touched, setTouched] = useState<Set<keyof InstanceForm>>(new Set())
   const [view, setView] = useState<FormView>('form')
+  const next = useNextVersion(version)
   const part = useMemo(() => changes(form, base.stored), [form, base.stored])
   const dirty = Object.keys(part).length > 0 && (stored !== null || touched.size > 0)
   const local = validate(form)
@@ -80,6 +81,14 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const shown = new Set<string>([...Object.keys(form), 'models'])
   const unknown = edit.error !== null && !conflict && !Object.keys(remote).some((field) => shown.has(field.replace(/[.[].*$/, '')))
   const leave = useLeaveGuard(dirty)
+  // What was saved, or changed elsewhere while nothing is typed, is what the form begins with.
+  const [savedAs, setSavedAs] = useState<number | null>(null)
+  if (stored !== null && base.version !== version && (savedAs === null ? !dirty && !edit.isPending && edit.error === null : version >= savedAs)) {
+    setBase({ version, stored })
+    setForm(toForm(stored))
+    setTouched(new Set())
+    setSavedAs(null)
+  }
 
   const shownPart = part.apiKey === undefined ? part : { ...part, apiKey: '****' }
   usePageCalls(
@@ -113,6 +122,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
       {
         onSuccess: (change) => {
           leave.saved()
+          setSavedAs(change.version)
           onSaved(change.instanceId ?? id)
         },
       },
@@ -124,14 +134,9 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
       label={title}
       title={<code className="text-[13px]">{title}</code>}
       sub={
-        <div className="muted mono text-[11px]">
-          {service}
-          {stored !== null && ` · ${host(stored.baseUrl)}`}
-        </div>
+        <div className="muted mono text-[11px]">{stored === null ? service : `${service} · ${host(stored.baseUrl)}`}</div>
       }
-      tools={
-        <FormViews label={t('common.form')} value={view} onChange={setView} />
-      }
+      tools={<FormViews label={t('common.form')} value={view} onChange={setView} />}
       onClose={onClose}
       footer={
         <>
@@ -141,7 +146,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
           </button>
           <Guard needs="config:instance:write">
             <button type="button" className="btn pri" disabled={!dirty || edit.isPending || Object.keys(local).length > 0} onClick={() => save(base.version)}>
-              {t(stored === null ? 'services.addAs' : 'services.saveAs', { n: base.version + 1 })}
+              {t(stored === null ? 'services.addAs' : 'services.saveAs', { n: next })}
             </button>
           </Guard>
         </>

@@ -1,7 +1,7 @@
 import { TriangleAlert } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import { ApiError, errorsAt, fieldErrors } from '@/api/client'
-import { useEdit } from '@/api/mutations'
+import { useEdit, useNextVersion } from '@/api/mutations'
 import { priorities, type BalanceStrategy, type Service, type ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { axis, duration, rate } from '@/lib/format'
@@ -35,6 +35,12 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
   const part = useMemo(() => policyChanges(form, base.value), [form, base.value])
   const dirty = Object.keys(part).length > 0
   const leave = useLeaveGuard(dirty)
+  const next = useNextVersion(version)
+  // While nothing is typed, what is saved elsewhere is what the form begins with.
+  if (base.version !== version && !dirty && !edit.isPending && edit.error === null) {
+    setBase({ value, version })
+    setForm(toPolicyForm(value))
+  }
   usePageCalls([{ method: 'PUT', path: `/api/config/type/services/${service}`, body: part, version: base.version }])
   const errors = fieldErrors(edit.error)
   const conflict = edit.error instanceof ApiError && edit.error.status === 409
@@ -83,7 +89,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
           </button>
           <span className="grow" />
           <button type="button" className="btn pri" disabled={!dirty || edit.isPending} onClick={() => save(base.version)}>
-            {t('services.saveAs', { n: base.version + 1 })}
+            {t('services.saveAs', { n: next })}
           </button>
         </Guard>
       }

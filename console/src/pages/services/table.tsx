@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Ellipsis, Plus } from 'lucide-react'
-import { useEffect, useRef, useState } from 'react'
+import { memo, useEffect, useRef, useState, type RefObject } from 'react'
 import { useEdit } from '@/api/mutations'
 import { shares } from '@/api/queries'
 import type { Instance, InstanceChanges, Service, ServiceType } from '@/api/types'
@@ -54,7 +54,7 @@ function Policies({ service, value }: { service: ServiceType; value: Service }) 
   )
 }
 
-export function ServiceGroup({ service, value, rows, stats, version, now, selected, onRemove }: {
+export function ServiceGroup({ service, value, rows, stats, version, now, selected, isLast, onLast, onRemove }: {
   service: ServiceType
   value: Service
   rows: Row[]
@@ -62,10 +62,13 @@ export function ServiceGroup({ service, value, rows, stats, version, now, select
   version: number
   now: number
   selected: string
+  isLast(row: Row): boolean
+  onLast(row: Row): void
   onRemove(row: Row): void
 }) {
   const { t } = useI18n()
   const models = new Set(rows.map((row) => row.instance.name)).size
+  const [body, near] = useNearRows(rows.length > manyRows)
   return (
     <section className="grp" aria-label={service}>
       <div className="gh">
@@ -101,10 +104,14 @@ export function ServiceGroup({ service, value, rows, stats, version, now, select
               </th>
             </tr>
           </thead>
-          <tbody>
-            {rows.map((row) => (
-              <InstanceRow key={row.id} {...{ row, stats, version, now, onRemove }} selected={selected === `${service}/${row.id}`} />
-            ))}
+          <tbody ref={body}>
+            {rows.map((row) =>
+              rows.length <= manyRows || near.has(row.id) || selected === `${service}/${row.id}` ? (
+                <InstanceRow key={row.id} {...{ row, stats, version, now, onLast, onRemove }} isLast={isLast(row)} selected={selected === `${service}/${row.id}`} />
+              ) : (
+                <FarRow key={row.id} id={row.id} name={label(row.instance)} address={host(row.instance.baseUrl)} />
+              ),
+            )}
           </tbody>
         </table>
       </div>
@@ -112,12 +119,67 @@ export function ServiceGroup({ service, value, rows, stats, version, now, select
   )
 }
 
-function InstanceRow({ row, stats, version, now, selected, onRemove }: {
+/** Of more rows than these, only those in sight are whole: hundreds that change each second would hold up the page. */
+const manyRows = 40
+
+/** Which rows of a table are in sight, or nearly. */
+function useNearRows(isOn: boolean): [RefObject<HTMLTableSectionElement | null>, ReadonlySet<string>] {
+  const body = useRef<HTMLTableSectionElement>(null)
+  const [near, setNear] = useState<ReadonlySet<string>>(new Set())
+  useEffect(() => {
+    const table = body.current
+    if (!isOn || table === null) return
+    const look = () => {
+      const found = new Set<string>()
+      for (const row of table.rows) {
+        const { top, bottom } = row.getBoundingClientRect()
+        if (bottom > -400 && top < innerHeight + 400) found.add(row.dataset.id ?? '')
+      }
+      setNear((old) => (old.size === found.size && [...found].every((id) => old.has(id)) ? old : found))
+    }
+    look()
+    let frame = 0
+    const soon = () => {
+      cancelAnimationFrame(frame)
+      frame = requestAnimationFrame(look)
+    }
+    const watch = new MutationObserver(soon) // rows come and go with the filter
+    watch.observe(table, { childList: true })
+    document.addEventListener('scroll', soon, { capture: true, passive: true })
+    addEventListener('resize', soon)
+    return () => {
+      cancelAnimationFrame(frame)
+      watch.disconnect()
+      document.removeEventListener('scroll', soon, { capture: true })
+      removeEventListener('resize', soon)
+    }
+  }, [isOn])
+  return [body, near]
+}
+
+/** A row that is not in sight: its name, so that it can be found and reached by keys. */
+const FarRow = memo(function FarRow({ id, name, address }: { id: string; name: string; address: string }) {
+  return (
+    <tr data-id={id}>
+      <td />
+      <td className="cut nmtd" colSpan={9}>
+        <button type="button" className="nmad" title={id}>
+          <code>{name}</code> <code className="muted">{address}</code>
+        </button>
+      </td>
+    </tr>
+  )
+})
+
+function InstanceRow({ row, stats, version, now, selected, isLast, onLast, onRemove }: {
   row: Row
   stats: Stats
   version: number
   now: number
   selected: boolean
+  /** Nothing else serves its model. */
+  isLast: boolean
+  onLast(row: Row): void
   onRemove(row: Row): void
 }) {
   const { t } = useI18n()
@@ -147,13 +209,13 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
     rest.current = setTimeout(() => latest.current({ weight: next }, t('services.weightIs', { n: next })), 400)
   }
   return (
-    <tr className={selected ? 'sel' : ''} aria-selected={selected}>
+    <tr data-id={id} className={selected ? 'sel' : ''} aria-selected={selected}>
       <td title={denied}>
         <Switch
           checked={enabled}
           disabled={edit.isPending || denied !== undefined}
           label={t('services.enable', { id })}
-          onChange={(next) => change({ enabled: next }, t(next ? 'services.enabled' : 'services.disabled', { id: instance.name }))}
+          onChange={(next) => (!next && isLast ? onLast(row) : change({ enabled: next }, t(next ? 'services.enabled' : 'services.disabled', { id: instance.name })))}
         />
       </td>
       <td className="cut nmtd">

@@ -15,6 +15,7 @@ import { usePageFact } from '@/shell/fact'
 import { Guard } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote, useToast } from '@/ui/feedback'
+import { Select } from '@/ui/field'
 import { Confirm } from '@/ui/overlay'
 import { Segments } from '@/ui/parts'
 import { DiffView } from './diff-view'
@@ -61,7 +62,7 @@ export default function Versions() {
         <p className="hint mt-2">{t('ver.grow')}</p>
       </div>
       {selected !== undefined && current !== undefined && (
-        <Comparison key={selected.version} list={list} selected={selected} current={current} live={snapshot?.version} view={oneOf(search.diff, ['unified', 'side'] as const)} onView={(view) => setSearch({ diff: view === 'unified' ? undefined : view })} />
+        <Comparison key={selected.version} list={list} selected={selected} current={current} live={snapshot?.version} view={oneOf(search.diff, ['unified', 'side'] as const)} onView={(view) => setSearch({ diff: view === 'unified' ? undefined : view })} withOther={list.find((version) => String(version.version) === search.with)?.version} onWith={(version) => setSearch({ with: version === undefined ? undefined : String(version) })} />
       )}
     </div>
   )
@@ -119,13 +120,16 @@ function Comings({ version }: { version: Version }) {
   )
 }
 
-function Comparison({ list, selected, current, live, view, onView }: {
+function Comparison({ list, selected, current, live, view, onView, withOther, onWith }: {
   list: Version[]
   selected: Version
   current: Version
   live: number | undefined
   view: 'unified' | 'side'
   onView(view: 'unified' | 'side'): void
+  /** The version that it is compared with, where somebody chose one. */
+  withOther: number | undefined
+  onWith(version: number | undefined): void
 }) {
   const { t } = useI18n()
   const edit = useEdit()
@@ -136,7 +140,8 @@ function Comparison({ list, selected, current, live, view, onView }: {
   const isCurrent = selected.version === current.version
   // Of the version in force one asks what it has changed.
   const previous = list.filter((version) => version.version < selected.version).sort((a, b) => b.version - a.version)[0]
-  const from = isCurrent ? previous?.version : current.version
+  const usual = isCurrent ? previous?.version : current.version
+  const from = withOther === selected.version ? usual : (withOther ?? usual)
   const to = selected.version
   const back = to < current.version
   usePageCalls([
@@ -149,7 +154,7 @@ function Comparison({ list, selected, current, live, view, onView }: {
   const changes = useQuery({ ...versionDiff(from ?? 0, to), enabled: from !== undefined })
   const left = useMemo(() => yamlLines(maskSecrets(before.data ?? {})), [before.data])
   const right = useMemo(() => yamlLines(maskSecrets(after.data ?? {})), [after.data])
-  const title = isCurrent ? t('ver.since', { n: to }) : t(back ? 'ver.rollTitle' : 'ver.forwardTitle', { from: from ?? 0, to })
+  const title = from !== usual ? t('ver.between', { from: from ?? 0, to }) : isCurrent ? t('ver.since', { n: to }) : t(back ? 'ver.rollTitle' : 'ver.forwardTitle', { from: from ?? 0, to })
   const error = before.error ?? after.error ?? changes.error
 
   const roll = () => {
@@ -168,6 +173,9 @@ function Comparison({ list, selected, current, live, view, onView }: {
     <section className="panel dv" aria-label={title}>
       <header>
         <h2>{title}</h2>
+        {list.length > 1 && (
+          <Select label={t('ver.with')} quiet value={String(from ?? '')} options={list.filter((version) => version.version !== to).map((version) => ({ value: String(version.version), label: t('ver.withVersion', { n: version.version }) }))} onChange={(value) => onWith(Number(value) === usual ? undefined : Number(value))} />
+        )}
         <Segments
           label={t('ver.unified')}
           value={view}
