@@ -6,8 +6,8 @@ kind of backend. llm-comply, CompatCanary and the packages openai and anthropic,
 test suites come with their sources, are installed from PyPI and npm, in the versions that are
 pinned here, below the directory that SUITES_DIR names.
 
-With --quick it runs what takes little time and needs no npm: the generated suites without their
-asynchronous half, and llm-comply on two kinds of backends. It ends with status 3 where the suites
+With --quick it runs what takes little time and needs no npm: each request of the generated suites once,
+validated strictly, and llm-comply on two kinds of backends. It ends with status 3 where the suites
 cannot be installed.
 """
 
@@ -75,8 +75,15 @@ OPENAI_TESTS = {
     "chat": ["chat/test_completions.py"], "responses": ["test_responses.py", "responses"], "completions": ["test_completions.py"],
     "embeddings": ["test_embeddings.py"], "moderations": ["test_moderations.py"], "models": ["test_models.py"],
     "images": ["test_images.py"], "audio": ["audio/test_speech.py", "audio/test_transcriptions.py", "audio/test_translations.py"],
+    "files": ["test_files.py"], "batches": ["test_batches.py"],
 }
-ANTHROPIC_TESTS = {"messages": ["test_messages.py", "beta/test_messages.py"], "models": ["test_models.py", "beta/test_models.py"]}
+ANTHROPIC_TESTS = {
+    "messages": ["test_messages.py", "beta/test_messages.py"], "batches": ["messages/test_batches.py", "beta/messages/test_batches.py"], "models": ["test_models.py", "beta/test_models.py"],
+}
+
+# The forms in which the generated suites send a request again that they have sent once: what differs is
+# in the client. The last are no requests.
+REPEATED = ["Async", "loose", "raw_response", "streaming_response", "path_params"]
 
 START_LIMIT = 60
 
@@ -125,7 +132,7 @@ def old_claudes(python):
 
 
 def configuration(backend, old):
-    lines = ["services:"]
+    lines = ["batches: {enabled: true}", "services:"]
     for service, aliases in ALIASES.items():
         if service == "chat":
             aliases = aliases | {name: f"{PREFIX}anthropic" for name in old}
@@ -142,7 +149,10 @@ def configuration(backend, old):
 
 def install():
     """Installs the suites, and returns the folder of the Python that has them."""
-    python = TOOLS / "python" / "bin"
+    python, pins = TOOLS / "python" / "bin", f"{COMPLY} {OPENAI} {ANTHROPIC} {CANARY if not QUICK else ''} {' '.join(PYTEST)}"
+    installed = TOOLS / ("installed-quick" if QUICK else "installed")
+    if installed.exists() and installed.read_text() == pins:
+        return python
     if not (python / "pip").exists():
         subprocess.run([sys.executable, "-m", "venv", TOOLS / "python"], check=True)
     pip = [python / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "--timeout", "20", "--retries", "2"]
@@ -156,6 +166,7 @@ def install():
     if not QUICK:
         command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", TOOLS, f"compatcanary@{CANARY}"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    installed.write_text(pins)
     return python
 
 
@@ -164,7 +175,7 @@ def run_generated(python, folder, base, tests):
     report, resources = TOOLS / "report.xml", "tests/api_resources/"
     version = "/v1" if folder.startswith("openai") else ""
     command = [python / "python", "-m", "pytest", "-p", "sdk_suite", "-p", "no:cacheprovider", "-n", "0", "-q", "--tb=no", "-W", "ignore", f"--junitxml={report}"]
-    command += ["-k", "not Async"] if QUICK else []
+    command += ["-k", " and ".join(f"not {form}" for form in REPEATED)] if QUICK else []
     command += [resources + test for part in tests.values() for test in part]
     variables = os.environ | {"TEST_API_BASE_URL": base + version, "SUITE_BASE": base + "/v1", "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"}
     printed = subprocess.run(command, cwd=TOOLS / folder, env=variables, capture_output=True, text=True, timeout=900)
@@ -198,6 +209,21 @@ def run_canary(canary, base, model):
     report = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=300).stdout)
     faults = [f"{r['id']}: {r['summary']}" for r in report["results"] if r["status"] != "pass"]
     return report["score"], 100, faults
+
+
+def run_batches(python, base, columns):
+    """Uses files and batches with the Python clients, and returns passed, run and faults for each client."""
+    command = [python / "python", HERE / "batches.py", base, PREFIX + "openai", "text-embedding-3-small"]
+    output = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    results = [json.loads(line) for line in output.stdout.splitlines()]
+    if output.returncode != 0:
+        results.append(["OpenAI.start", output.stderr[-500:]])
+    scores = {}
+    for column in columns:
+        of = [(name, fault) for name, fault in results if name.startswith(column + ".")]
+        faults = [f"{name}: {fault}" for name, fault in of if fault is not None]
+        scores[column] = len(of) - len(faults), len(of), faults
+    return scores
 
 
 def suites_of(python):
@@ -245,6 +271,11 @@ def run_all(python, base):
         table.head(tests)
         scores = run_generated(python, f"{name}-{version}", base, tests)
         table.row(f"{name} {version} (Python)", tests, lambda part: scores[part])
+    print()
+    clients = ["OpenAI", "Anthropic"]
+    table.head(clients)
+    scores = run_batches(python, base, clients)
+    table.row("files and batches (Python)", clients, lambda client: scores[client])
     return table
 
 
