@@ -192,6 +192,24 @@ test-agents: build $(AGENTS)/node_modules/.package-lock.json ## Run Claude Code 
 test-suites: build ## Run suites that others wrote for the APIs (from PyPI and npm) against the binary
 	@PATCHBAY_BIN=$(CURDIR)/$(BINARY) SUITES_DIR=$(CURDIR)/bin/suites python3 test/suites/run.py
 
+# These are in no registry, so that checkouts of them are named.
+.PHONY: test-openresponses
+test-openresponses: build ## Run the compliance tests of Open Responses against the binary (OPENRESPONSES=CHECKOUT with bun and zod)
+	@PATCHBAY_BIN=$(CURDIR)/$(BINARY) python3 test/suites/openresponses.py $(OPENRESPONSES)
+
+.PHONY: test-llama-suite
+test-llama-suite: build ## Run llama.cpp's own server tests with and without the gateway (LLAMA=CHECKOUT LLAMA_SERVER=FILE CHAT_MODEL=FILE EMBEDDING_MODEL=FILE RERANK_MODEL=FILE)
+	@PATCHBAY_BIN=$(CURDIR)/$(BINARY) SUITES_DIR=$(CURDIR)/bin/suites LLAMA_SERVER=$(LLAMA_SERVER) CHAT_MODEL=$(CHAT_MODEL) EMBEDDING_MODEL=$(EMBEDDING_MODEL) RERANK_MODEL=$(RERANK_MODEL) \
+		python3 test/suites/llama.py $(LLAMA)
+
+.PHONY: test-tester
+test-tester: build ## Run openai-compatible-tester in strict mode against the binary (TESTER=CHECKOUT)
+	@PATCHBAY_BIN=$(CURDIR)/$(BINARY) python3 test/suites/tester.py $(TESTER)
+
+.PHONY: test-ollama
+test-ollama: build ## Compare what Ollama answers with what the gateway's Ollama endpoints answer in front of it (OLLAMA=FILE MODELS=FOLDER of Modelfiles)
+	@PATCHBAY_BIN=$(CURDIR)/$(BINARY) OLLAMA=$(OLLAMA) python3 test/suites/ollama.py $(MODELS)
+
 .PHONY: test-collector
 test-collector: build ## Send traces and metrics of the binary to the OpenTelemetry Collector's receiver
 	@cd test/collector && PATCHBAY_BIN=$(CURDIR)/$(BINARY) go test -count=1 -vet=off -ldflags=-w -timeout 5m ./...
