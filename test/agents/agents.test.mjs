@@ -17,6 +17,7 @@ const task = `Copy what ${input} holds into ${output}.`;
 const key = 'any-key';
 
 let backend, gateway, base, home;
+let printed = ''; // by the gateway
 
 before(async () => {
   home = mkdtempSync(join(tmpdir(), 'patchbay-agents-'));
@@ -27,7 +28,6 @@ before(async () => {
     cwd: home,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  let printed = '';
   const ended = once(gateway, 'exit').then(() => assert.fail(`the gateway ended:\n${printed}`));
   for (const from of [gateway.stdout, gateway.stderr]) from.setEncoding('utf8').on('data', (text) => (printed += text));
   while (!(base = printed.match(/(http:\/\/127\.0\.0\.1:\d+)/)?.[1])) {
@@ -57,17 +57,33 @@ const agents = {
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
     },
   }),
-  Codex: (model, own) => ({
+  Codex: (model, own) => codex(model, own, ''),
+  'Codex over a WebSocket': (model, own) => ({ ...codex(model, own, ', supports_websockets=true'), upgrades: true }),
+};
+
+function codex(model, own, more) {
+  return {
     command: join(here, 'node_modules/.bin/codex'),
     args: [
       'exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', '-m', model,
       '-c', 'model_provider="patchbay"',
-      '-c', `model_providers.patchbay={name="Patchbay", base_url="${base}/v1", env_key="PATCHBAY_KEY", wire_api="responses"}`,
+      '-c', `model_providers.patchbay={name="Patchbay", base_url="${base}/v1", env_key="PATCHBAY_KEY", wire_api="responses"${more}}`,
       task,
     ],
     env: { CODEX_HOME: own, PATCHBAY_KEY: key },
-  }),
-};
+  };
+}
+
+// usedOneConnection waits for the line of the connection's end in the log of the gateway, and checks that
+// every request came over it: their ids are the connection's, with a number.
+async function usedOneConnection(from) {
+  const end = /"request_id":"(req_[A-Z0-9]+)","method":"GET","path":"\/v1\/responses","status":101/;
+  while (!end.test(printed.slice(from))) await Promise.race([once(gateway.stdout, 'data'), once(gateway.stderr, 'data')]);
+  const lines = printed.slice(from);
+  const requests = [...lines.matchAll(/"request_id":"([^"]*)","method":"POST","path":"\/v1\/responses"/g)].map((found) => found[1]);
+  const connection = lines.match(end)[1];
+  assert.ok(requests.length >= 4 && requests.every((id) => id.startsWith(`${connection}.`)), lines);
+}
 
 for (const [agent, describe] of Object.entries(agents)) {
   for (const dialect of Object.keys(dialects)) {
@@ -79,7 +95,8 @@ for (const [agent, describe] of Object.entries(agents)) {
       writeFileSync(join(dir, input), `${secret}\n`);
       backend.state.dir = dir;
       backend.state.requests = [];
-      const { command, args, env } = describe(`${dialect}-model`, own);
+      const { command, args, env, upgrades } = describe(`${dialect}-model`, own);
+      const printedBefore = printed.length;
       const child = spawn(command, args, {
         cwd: dir,
         stdio: ['ignore', 'pipe', 'pipe'],
@@ -94,6 +111,7 @@ for (const [agent, describe] of Object.entries(agents)) {
       assert.ok(said.includes(done), `it did not end as it should; it said:\n${said}\nthe backend was asked:\n${asked()}`);
       assert.equal(readFileSync(join(dir, output), 'utf8'), `${secret}\n`, said);
       assert.ok(backend.state.requests.length >= 4, asked());
+      if (upgrades) await usedOneConnection(printedBefore);
     });
   }
 }
