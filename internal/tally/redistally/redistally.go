@@ -120,7 +120,9 @@ func (s *Store) Exchange(ctx context.Context, hello tally.Hello, asks []tally.As
 
 // Tell stores totals, each sheet with one command, all of which are sent together, and counts
 // news. A sheet that is only read takes no script, which would have to copy all of it. The
-// parts of a cluster keep no order among each other, so readers of news read twice.
+// parts of a cluster keep no order among each other, and a Redis that does not know the script
+// counts news before it stores totals, so readers of news read twice, and each sheet is named
+// once.
 func (s *Store) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error) {
 	calls := make([]redis.Call, len(sheets), len(sheets)+1)
 	for i := range sheets {
