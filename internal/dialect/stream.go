@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -19,6 +20,23 @@ type EventReader struct {
 	Finished, Stopped bool
 
 	end error // what every further call returns
+}
+
+// Scan returns the value of an event of a dialect that has no mark of the end. It reports
+// false for such a mark all the same, because proxies add one.
+func (r *EventReader) Scan(event Event) (root jsonscan.Value, ok bool, err error) {
+	if IsDone(event.Data) {
+		return root, false, nil
+	}
+	if err := event.Failure(); err != nil {
+		return root, false, err
+	}
+	r.Doc.AllowDuplicateKeys = true
+	if err := r.Doc.Parse(event.Data); err != nil {
+		return root, false, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	root = r.Doc.Root()
+	return root, true, FailureIn(root)
 }
 
 // Next reads events until take reports that there is something for the client. The errors

@@ -200,18 +200,8 @@ func (e *infillEvents) Next() ([]byte, error) {
 
 // take reads one event and makes it what is sent.
 func (e *infillEvents) take(event dialect.Event) (bool, error) {
-	if dialect.IsDone(event.Data) { // the dialect has none, but proxies add it
-		return false, nil
-	}
-	if err := event.Failure(); err != nil {
-		return false, err
-	}
-	e.Doc.AllowDuplicateKeys = true
-	if err := e.Doc.Parse(event.Data); err != nil {
-		return false, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
-	}
-	root := e.Doc.Root()
-	if err := dialect.FailureIn(root); err != nil {
+	root, ok, err := e.Scan(event)
+	if !ok || err != nil {
 		return false, err
 	}
 	if usage := usageOf(root); usage.Known { // every event has the counts so far
