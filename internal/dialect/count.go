@@ -70,3 +70,17 @@ func TokenCount(v jsonscan.Value) (int64, bool) {
 	n, ok := v.Int()
 	return n, ok && n >= 0 && n <= most
 }
+
+// ReadCount returns the count that the answer to a question for it has under a name, and
+// whether another gateway has estimated it.
+func (r *Reply) ReadCount(answer Answer, name string) (n int64, isEstimated bool, err error) {
+	root, err := r.Scan(answer.Body)
+	if err != nil {
+		return 0, false, err
+	}
+	n, ok := TokenCount(root.Get(name))
+	if !ok || !root.Get(name).Given() {
+		return 0, false, fmt.Errorf("%w: no count", ErrInvalid)
+	}
+	return n, root.Get("estimated").Kind() == jsonscan.True, nil
+}

@@ -81,12 +81,8 @@ func renameVersion(edits []jsonscan.Edit, root jsonscan.Value, name []byte) []js
 
 // replyCount passes a count on.
 func replyCount(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	root, err := reply.Scan(answer.Body)
-	if err != nil {
+	if _, _, err := reply.ReadCount(answer, "totalTokens"); err != nil {
 		return err
-	}
-	if n, ok := dialect.TokenCount(root.Get("totalTokens")); !ok || n == 0 && !root.Get("totalTokens").Given() {
-		return fmt.Errorf("%w: no count", dialect.ErrInvalid)
 	}
 	reply.Segments = append(reply.Segments[:0], answer.Body)
 	return nil

@@ -47,13 +47,9 @@ func CountBody(n int64) []byte {
 var Tokenize = &dialect.Adapter{Call: messages.Tokenize.Call, Reply: replyTokenize}
 
 func replyTokenize(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	root, err := reply.Scan(answer.Body)
+	n, _, err := reply.ReadCount(answer, "count")
 	if err != nil {
 		return err
-	}
-	n, ok := dialect.TokenCount(root.Get("count"))
-	if !ok || !root.Get("count").Given() {
-		return fmt.Errorf("%w: no count", dialect.ErrInvalid)
 	}
 	reply.Segments = append(reply.Segments[:0], CountBody(n))
 	return nil

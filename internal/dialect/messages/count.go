@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"fmt"
 	"unicode/utf8"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
@@ -38,16 +37,11 @@ func replyCount(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) 
 
 // WriteCount replies with the count that an answer has under a name.
 func WriteCount(answer dialect.Answer, reply *dialect.Reply, name string) error {
-	root, err := reply.Scan(answer.Body)
+	n, isEstimated, err := reply.ReadCount(answer, name)
 	if err != nil {
 		return err
 	}
-	n, ok := dialect.TokenCount(root.Get(name))
-	if !ok || !root.Get(name).Given() {
-		return fmt.Errorf("%w: no count", dialect.ErrInvalid)
-	}
-	// Another gateway may have estimated it.
-	reply.Segments = append(reply.Segments[:0], CountBody(n, root.Get("estimated").Kind() == jsonscan.True))
+	reply.Segments = append(reply.Segments[:0], CountBody(n, isEstimated))
 	return nil
 }
 
