@@ -54,7 +54,6 @@ type pipeline struct {
 	captures    captures
 	subscribers subscribers
 	exporter    atomic.Pointer[Exporter]
-	observer    atomic.Pointer[Observer]
 	archive     atomic.Pointer[Archive]
 	// levelChanged is called when the level may have changed.
 	levelChanged func()
@@ -66,6 +65,7 @@ type pipeline struct {
 
 	mu          sync.Mutex // held while batches are moved on
 	sequence    uint64     // of the latest record
+	observers   []Observer
 	outbox      []exportBatch
 	waiting     int   // records in the outbox and in the export that runs
 	sending     int   // exports that run and are retries
@@ -178,8 +178,8 @@ func (p *pipeline) keep(batch []Record, now time.Time) {
 	}
 	p.ring.add(batch)
 	p.problems.note(batch)
-	if observe := p.observer.Load(); observe != nil {
-		(*observe)(batch)
+	for _, observe := range p.observers {
+		observe(batch)
 	}
 	if slow := p.subscribers.publish(batch); slow > 0 {
 		p.faults.note("stream", "send", "a subscriber was too slow and was dropped", int64(slow), now)

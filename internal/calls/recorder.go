@@ -397,8 +397,16 @@ func (r *Recorder) subscribe(mayMiss bool) (*Subscription, error) {
 // Export sends the records of traced calls somewhere else from now on.
 func (r *Recorder) Export(to Exporter) { r.pipe.exporter.Store(&to) }
 
-// Observe sets who reads every record that is kept, besides those who ask for records.
-func (r *Recorder) Observe(observer Observer) { r.pipe.observer.Store(&observer) }
+// Observe adds one who reads every record that is kept, besides those who ask for records. It
+// must be called before the first request.
+func (r *Recorder) Observe(observer Observer) {
+	r.pipe.mu.Lock()
+	defer r.pipe.mu.Unlock()
+	r.pipe.observers = append(r.pipe.observers, observer)
+}
+
+// Flush moves the records that wait on, so that their readers have them.
+func (r *Recorder) Flush() { r.pipe.drain(time.Now()) }
 
 // ArchiveTo gives an archive all records that are kept from now on. They are numbered from
 // the one behind the last that it has. It must be called before the first request.

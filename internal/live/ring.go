@@ -63,6 +63,7 @@ type counts struct {
 	outcomes             metrics.Outcomes
 	tokensIn, tokensOut  int64
 	failovers            int64
+	cost                 int64 // in 10^-12 of the currency's unit
 	duration, firstToken metrics.Buckets
 	overhead             metrics.Buckets // of service types and in total only
 }
@@ -72,6 +73,7 @@ func (c *counts) add(other *counts) {
 	c.tokensIn += other.tokensIn
 	c.tokensOut += other.tokensOut
 	c.failovers += other.failovers
+	c.cost += other.cost
 	c.duration.Add(&other.duration)
 	c.firstToken.Add(&other.firstToken)
 	c.overhead.Add(&other.overhead)
@@ -85,8 +87,8 @@ func difference(now, before *metrics.InstanceTotals) counts {
 	return counts{
 		outcomes: now.Outcomes.Sub(before.Outcomes),
 		tokensIn: now.TokensIn - before.TokensIn, tokensOut: now.TokensOut - before.TokensOut,
-		failovers: now.Failovers - before.Failovers,
-		duration:  now.Duration.Sub(&before.Duration), firstToken: now.FirstToken.Sub(&before.FirstToken),
+		failovers: now.Failovers - before.Failovers, cost: now.Cost - before.Cost,
+		duration: now.Duration.Sub(&before.Duration), firstToken: now.FirstToken.Sub(&before.FirstToken),
 	}
 }
 
@@ -95,7 +97,7 @@ type point struct {
 	slot                                             int64 // which step it is; others are empty
 	answered, failed, breakerOpen, limited, rejected uint32
 	failovers                                        uint32
-	tokensIn, tokensOut                              int64
+	tokensIn, tokensOut, cost                        int64
 	duration, firstToken                             [len(metrics.Buckets{})]uint32
 }
 
@@ -106,6 +108,7 @@ func (p *point) add(c *counts) {
 	p.limited += uint32(c.outcomes.Limited)
 	p.rejected += uint32(c.outcomes.Rejected)
 	p.failovers += uint32(c.failovers)
+	p.cost += c.cost
 	p.tokensIn += c.tokensIn
 	p.tokensOut += c.tokensOut
 	for i := range p.duration {
@@ -119,6 +122,7 @@ func (p *point) addTo(c *counts) {
 		Answered: int64(p.answered), Failed: int64(p.failed), BreakerOpen: int64(p.breakerOpen), Limited: int64(p.limited), Rejected: int64(p.rejected),
 	})
 	c.failovers += int64(p.failovers)
+	c.cost += p.cost
 	c.tokensIn += p.tokensIn
 	c.tokensOut += p.tokensOut
 	for i := range p.duration {
@@ -181,7 +185,7 @@ func (t *track) sum(r Range, first, last int64) counts {
 		return c
 	}
 	size := shapes[r].points
-	for slot := max(first, last-size+1); slot <= last; slot++ {
+	for slot := max(first, last-size+1, 0); slot <= last; slot++ { // before the first sample the last is 0
 		if p := &t.points[r][slot%size]; p.slot == slot {
 			p.addTo(&c)
 		}

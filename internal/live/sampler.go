@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxInstances is how many instances have a history. One takes about 120 KiB
+	// maxInstances is how many instances have a history. One takes about 130 KiB
 	// from its first request on.
 	maxInstances = 100
 	// idleAfter is after how many seconds without a request the history of an
@@ -22,8 +22,8 @@ const (
 	lateSeconds = 5
 )
 
-// Sampler reads the counts once a second and keeps their history. Nothing on the
-// way of a request knows about it.
+// Sampler reads the counts once a second and keeps their history, and that of tenants by the
+// records of their requests. Nothing on the way of a request knows about it.
 type Sampler struct {
 	registry *metrics.Registry
 	current  *routing.Current
@@ -35,6 +35,7 @@ type Sampler struct {
 	total     series
 	services  [schema.ServiceTypeCount]series
 	instances map[InstanceKey]*instanceSeries
+	tenants   map[string]*track
 }
 
 // series is the history of a service type, or of all.
@@ -63,7 +64,7 @@ type instanceSeries struct {
 // NewSampler returns a sampler of the counts of a registry and of the instances
 // in the table in force.
 func NewSampler(registry *metrics.Registry, current *routing.Current) *Sampler {
-	return &Sampler{registry: registry, current: current, started: registry.Started(), instances: map[InstanceKey]*instanceSeries{}}
+	return &Sampler{registry: registry, current: current, started: registry.Started(), instances: map[InstanceKey]*instanceSeries{}, tenants: map[string]*track{}}
 }
 
 // everySecond calls f shortly after each full second until ctx ends.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -21,10 +22,11 @@ const (
 	TTFT     Metric = "ttft"
 	Tokens   Metric = "tokens"
 	Overhead Metric = "overhead"
+	Cost     Metric = "cost"
 )
 
 // Metrics returns every metric.
-func Metrics() []Metric { return []Metric{Requests, Latency, TTFT, Tokens, Overhead} }
+func Metrics() []Metric { return []Metric{Requests, Latency, TTFT, Tokens, Overhead, Cost} }
 
 // ParseMetrics reads names with commas between them; all where there are none.
 func ParseMetrics(names string) ([]Metric, error) {
@@ -49,6 +51,7 @@ const (
 	Total      Grouping = "total"
 	ByService  Grouping = "service"
 	ByInstance Grouping = "instance"
+	ByTenant   Grouping = "tenant"
 )
 
 // Query asks for a part of the history.
@@ -56,9 +59,10 @@ type Query struct {
 	Metrics []Metric
 	By      Grouping
 	Range   Range
-	// Service and Instance narrow the series; nil and empty mean all.
+	// Service, Instance and Tenant narrow the series; nil and empty mean all.
 	Service  *schema.ServiceType
 	Instance string
+	Tenant   string
 }
 
 // History is a part of the history. Every list in it has as many points, one for
@@ -73,16 +77,18 @@ type History struct {
 	Omitted     int          `json:"omitted" doc:"Instances with requests for whose history there was no room."`
 }
 
-// TimeSeries is the history of a service type, of an instance or of all.
+// TimeSeries is the history of a service type, of an instance, of a tenant or of all.
 type TimeSeries struct {
 	Service    *schema.ServiceType `json:"service,omitzero"`
 	Model      string              `json:"model,omitzero"`
 	InstanceID string              `json:"instanceId,omitzero"`
+	Tenant     string              `json:"tenant,omitzero"`
 	Requests   *RequestSeries      `json:"requests,omitzero" doc:"Requests that ended in each step; of an instance, calls."`
 	Tokens     *TokenSeries        `json:"tokens,omitzero" doc:"Tokens that backends reported in each step."`
 	Latency    *QuantileSeries     `json:"latency,omitzero" doc:"How long whole requests took, in milliseconds, over the last 10 seconds, 30 seconds or 5 minutes, by range."`
 	TTFT       *QuantileSeries     `json:"ttft,omitzero" doc:"Time to the first token of streams, in milliseconds."`
-	Overhead   *QuantileSeries     `json:"overhead,omitzero" doc:"The gateway's own time, in milliseconds; not of instances."`
+	Overhead   *QuantileSeries     `json:"overhead,omitzero" doc:"The gateway's own time, in milliseconds; not of instances and tenants."`
+	Cost       *Counts             `json:"cost,omitzero" doc:"What the requests that ended in each step cost, in millionths of the currency's unit."`
 }
 
 // Counts are the counts of each step; null where nothing was watched.
@@ -143,6 +149,13 @@ func (s *Sampler) History(q Query) History {
 		slices.SortFunc(h.Series, func(a, b TimeSeries) int {
 			return cmp.Or(cmp.Compare(*a.Service, *b.Service), cmp.Compare(a.InstanceID, b.InstanceID))
 		})
+	case ByTenant:
+		for name, own := range s.tenants {
+			if q.Tenant == "" || q.Tenant == name {
+				h.Series = append(h.Series, s.render(q, own, TimeSeries{Tenant: name}, true))
+			}
+		}
+		slices.SortFunc(h.Series, func(a, b TimeSeries) int { return cmp.Compare(a.Tenant, b.Tenant) })
 	default:
 		h.Series = append(h.Series, s.render(q, &s.total.track, TimeSeries{}, false))
 	}
@@ -153,8 +166,8 @@ func (q *Query) wants(service schema.ServiceType, instance string) bool {
 	return (q.Service == nil || *q.Service == service) && (q.Instance == "" || instance == "" || q.Instance == instance)
 }
 
-// render shows the history of a track.
-func (s *Sampler) render(q Query, t *track, out TimeSeries, ofInstance bool) TimeSeries {
+// render shows the history of a track. That of a part has no overhead.
+func (s *Sampler) render(q Query, t *track, out TimeSeries, isPart bool) TimeSeries {
 	shape := shapes[q.Range]
 	last := s.second / shape.step
 	for _, metric := range q.Metrics {
@@ -168,19 +181,22 @@ func (s *Sampler) render(q Query, t *track, out TimeSeries, ofInstance bool) Tim
 		case TTFT:
 			out.TTFT = newQuantiles(shape.points)
 		case Overhead:
-			if !ofInstance {
+			if !isPart {
 				out.Overhead = newQuantiles(shape.points)
 			}
+		case Cost:
+			out.Cost = new(Counts)
 		}
 	}
 	for slot := last - shape.points + 1; slot <= last; slot++ {
 		known := s.watched.has(q.Range, slot)
 		own := t.sum(q.Range, slot, slot)
-		if ofInstance {
+		if isPart {
 			own.outcomes.Failed += own.failovers
 		}
 		out.Requests.add(known, own.outcomes)
 		out.Tokens.add(known, &own)
+		out.Cost.add(known, prices.Amount(own.cost).Micros())
 		if !known || out.Latency == nil && out.TTFT == nil && out.Overhead == nil {
 			out.Latency.add(nil, nil)
 			out.TTFT.add(nil, nil)
@@ -217,6 +233,9 @@ func (t *TokenSeries) add(known bool, c *counts) {
 }
 
 func (c *Counts) add(known bool, n int64) {
+	if c == nil {
+		return
+	}
 	if !known {
 		*c = append(*c, nil)
 		return

@@ -100,8 +100,10 @@ func (h *Histogram) Observe(d time.Duration) {
 	raiseTo(&h.longest, int64(d))
 }
 
-func (h *Histogram) bucket(d time.Duration) int {
-	for i, bound := range h.bounds {
+func (h *Histogram) bucket(d time.Duration) int { return bucketOf(h.bounds, d) }
+
+func bucketOf(bounds []time.Duration, d time.Duration) int {
+	for i, bound := range bounds {
 		if d <= bound {
 			return i
 		}
@@ -412,6 +414,7 @@ type InstanceTotals struct {
 	Outcomes             Outcomes
 	TokensIn, TokensOut  int64
 	Failovers            int64
+	Cost                 int64 // in 10^-12 of the currency's unit
 	Duration, FirstToken Buckets
 }
 
@@ -427,7 +430,7 @@ type ServiceTotals struct {
 
 // Totals returns the counts as they are now.
 func (i *Instance) Totals() InstanceTotals {
-	t := InstanceTotals{TokensIn: i.tokensIn.Value(), TokensOut: i.tokensOut.Value(), Failovers: i.Failovers.Value()}
+	t := InstanceTotals{TokensIn: i.tokensIn.Value(), TokensOut: i.tokensOut.Value(), Failovers: i.Failovers.Value(), Cost: i.cost.Value()}
 	// The counts of cancelled requests are incremented after those of requests, so
 	// they are read first: that keeps the differences from falling below 0.
 	left := i.cancelled[schema.ResultFailed].Value() + i.cancelled[schema.ResultTimedOut].Value()
@@ -462,6 +465,9 @@ func (h *Histogram) read(to *Buckets) {
 		to[i] = h.counts[i].Load()
 	}
 }
+
+// Request counts the duration of a request, or its time to the first token.
+func (b *Buckets) Request(d time.Duration) { b[bucketOf(requestBounds, d)]++ }
 
 // RequestQuantile returns the length of time that a part q of the requests in the
 // buckets of a duration or of a time to the first token did not exceed. It is

@@ -111,6 +111,20 @@ services: {chat: {`+gatewaytest.NoChecks+`, instances: [`+gatewaytest.Instance("
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
+	gatewaytest.Eventually(t, "the tenant has a history", func() bool {
+		h := r.GetObject("/api/monitoring/series?by=tenant&tenant=acme&metric=requests", "Authorization", asAdmin)
+		return len(h["series"].([]any)) == 1 && sumOf(t, h, "answered") == 2 && sumOf(t, h, "limited") == 1
+	})
+}
+
+// sumOf adds up the points of the first series of a history.
+func sumOf(t *testing.T, history map[string]any, outcome string) (sum float64) {
+	for _, n := range gatewaytest.At(t, history, "series/0/requests/"+outcome).([]any) {
+		if n != nil {
+			sum += n.(float64)
+		}
+	}
+	return sum
 }
 
 // TestTheFileOutlivesTheGateway: calls of an earlier run are found, and new ones come before

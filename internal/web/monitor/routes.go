@@ -80,7 +80,7 @@ func (a *API) Routes() []web.Route {
 		Summary: "Stop a request that runs: its client gets an error, its backend is freed, and what it used is settled", Body: stopRequest{}, Reply: stopped{},
 	})
 	read(t, "/problems", access.ReadMetrics, a.problems, "What failed lately, by kind; the latest first", problemsQuery{})
-	read(t, "/series", access.ReadMetrics, a.series, "The history of requests, latency, tokens and overhead", seriesQuery{})
+	read(t, "/series", access.ReadMetrics, a.series, "The history of requests, latency, tokens, overhead and cost", seriesQuery{})
 	read(t, "/fleet", access.ReadMetrics, a.fleet, "How well the instances are used that are balanced by least_time: queues, caches, and the time to the first token beside that of taking turns", nil)
 	read(t, "/shares", access.ReadMetrics, a.shares, "The share of each instance in the requests of its model: expected and actual", sharesQuery{})
 	t.add("GET "+root+"/live", access.ReadMonitoring, a.live, web.Operation{

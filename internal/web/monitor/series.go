@@ -11,11 +11,12 @@ import (
 
 // seriesQuery chooses a part of the history.
 type seriesQuery struct {
-	Metric     string `json:"metric" pattern:"^(|(requests|latency|ttft|tokens|overhead)(,(requests|latency|ttft|tokens|overhead))*)$" doc:"Those wanted, with commas between them; all if left out."`
-	By         string `json:"by" empty:"true" enum:"total,service,instance" doc:"total if left out."`
+	Metric     string `json:"metric" pattern:"^(|(requests|latency|ttft|tokens|overhead|cost)(,(requests|latency|ttft|tokens|overhead|cost))*)$" doc:"Those wanted, with commas between them; all if left out."`
+	By         string `json:"by" empty:"true" enum:"total,service,instance,tenant" doc:"total if left out. Tenants have what sampling leaves of their requests."`
 	Range      string `json:"range" empty:"true" enum:"5m,1h,24h" doc:"5m if left out: 300 points of a second, 240 of 15 seconds, 288 of 5 minutes."`
 	Service    string `json:"service" doc:"Only this service type."`
 	InstanceID string `json:"instanceId" doc:"Only this instance."`
+	Tenant     string `json:"tenant" doc:"Only this tenant, by tenant."`
 }
 
 // series answers GET /api/monitoring/series.
@@ -32,10 +33,10 @@ func (a *API) series(r *http.Request) (live.History, error) {
 	switch by := live.Grouping(query.Get("by")); by {
 	case "", live.Total:
 		q.By = live.Total
-	case live.ByService, live.ByInstance:
+	case live.ByService, live.ByInstance, live.ByTenant:
 		q.By = by
 	default:
-		return live.History{}, invalid("by: want one of total, service, instance")
+		return live.History{}, invalid("by: want one of total, service, instance, tenant")
 	}
 	if name := query.Get("service"); name != "" {
 		service, err := schema.ParseServiceType(name)
@@ -44,7 +45,10 @@ func (a *API) series(r *http.Request) (live.History, error) {
 		}
 		q.Service = &service
 	}
-	q.Instance = query.Get("instanceId")
+	q.Instance, q.Tenant = query.Get("instanceId"), query.Get("tenant")
+	if q.By == live.ByTenant {
+		a.recorder.Flush()
+	}
 	return a.sampler.History(q), nil
 }
 
