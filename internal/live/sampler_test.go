@@ -110,6 +110,9 @@ func TestHistoryCountsWhatHappenedInEachStep(t *testing.T) {
 	if len(h.Series) != 2 || h.Series[0].Model != "a" || last(h.Series[0].Requests.Answered, 1) != "2" || last(h.Series[1].Requests.Failed, 1) != "1" || h.Series[0].Latency != nil {
 		t.Errorf("by instance: %+v", h.Series)
 	}
+	if h := r.History(Query{Metrics: []Metric{Requests}, By: ByInstance, Model: "b", Range: FiveMinutes}); len(h.Series) != 1 || h.Series[0].Model != "b" {
+		t.Errorf("of a model: %+v", h.Series)
+	}
 	if h := r.History(Query{Metrics: Metrics(), By: ByService, Range: FiveMinutes}); len(h.Series) != 1 || *h.Series[0].Service != schema.Chat {
 		t.Errorf("by service: %+v", h.Series)
 	}

@@ -59,8 +59,9 @@ type Query struct {
 	Metrics []Metric
 	By      Grouping
 	Range   Range
-	// Service, Instance and Tenant narrow the series; nil and empty mean all.
+	// Service, Model, Instance and Tenant narrow the series; nil and empty mean all.
 	Service  *schema.ServiceType
+	Model    string // of instances
 	Instance string
 	Tenant   string
 }
@@ -134,7 +135,7 @@ func (s *Sampler) History(q Query) History {
 		}
 	case ByInstance:
 		for key, own := range s.instances {
-			if !q.wants(key.Service, key.ID) {
+			if !q.wants(key.Service, key.ID) || q.Model != "" && q.Model != own.model {
 				continue
 			}
 			if own.track == nil {

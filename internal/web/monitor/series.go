@@ -15,6 +15,7 @@ type seriesQuery struct {
 	By         string `json:"by" empty:"true" enum:"total,service,instance,tenant" doc:"total if left out. Tenants have what sampling leaves of their requests."`
 	Range      string `json:"range" empty:"true" enum:"5m,1h,24h" doc:"5m if left out: 300 points of a second, 240 of 15 seconds, 288 of 5 minutes."`
 	Service    string `json:"service" doc:"Only this service type."`
+	Model      string `json:"model" doc:"Only instances of this model, by instance."`
 	InstanceID string `json:"instanceId" doc:"Only this instance."`
 	Tenant     string `json:"tenant" doc:"Only this tenant, by tenant."`
 }
@@ -45,7 +46,7 @@ func (a *API) series(r *http.Request) (live.History, error) {
 		}
 		q.Service = &service
 	}
-	q.Instance, q.Tenant = query.Get("instanceId"), query.Get("tenant")
+	q.Model, q.Instance, q.Tenant = query.Get("model"), query.Get("instanceId"), query.Get("tenant")
 	if q.By == live.ByTenant {
 		a.recorder.Flush()
 	}
