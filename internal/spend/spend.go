@@ -67,8 +67,9 @@ type Question struct {
 // Check reports what is wrong with the period of a question.
 func (q *Question) Check() error { return checkRange(q.From, q.To) }
 
-// maxGroups bounds the groups that are told apart; what is beyond is in Rest.
-const maxGroups = 20_000
+// maxCells bounds the costs that are told apart, one for each group and step (16 MiB); groups
+// beyond that are in Rest. Clients choose the names of users.
+const maxCells = 1 << 21
 
 // Report is the answer. Costs are in 10^-12 of the currency's unit.
 type Report struct {
@@ -217,7 +218,7 @@ func (r *Reader) foretell(ctx context.Context, only quota.UsageQuery, sum *sums,
 type sums struct {
 	by     Dimension
 	groups map[string]*Group
-	rest   *Group // what is beyond maxGroups
+	rest   *Group // what is beyond maxCells
 	steps  int
 }
 
@@ -226,7 +227,7 @@ func (s *sums) group(u *quota.Usage) *Group {
 	if g := s.groups[name]; g != nil {
 		return g
 	}
-	if len(s.groups) >= maxGroups {
+	if len(s.groups)*s.steps >= maxCells {
 		if s.rest == nil {
 			s.rest = &Group{Costs: make([]int64, s.steps)}
 		}

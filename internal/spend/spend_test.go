@@ -216,3 +216,26 @@ func TestPeriodsThatAreNoneAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Whoever invents users gets no more memory than this: they are added up from some number on,
+// and nothing is lost of the total.
+func TestGroupsThatAreToldApartAreBounded(t *testing.T) {
+	const users, steps = 90_000, 30
+	f := newLedger()
+	for i := range users {
+		f.entries = append(f.entries, quota.Usage{
+			Key: quota.Key{User: fmt.Sprint(i)}, Window: quota.Day, Start: at("2026-11-01 00:00"), Requests: 1, Detail: quota.Detail{Cost: 1},
+		})
+	}
+	q := spend.Question{By: spend.ByUser, From: at("2026-10-25 00:00"), To: at("2026-10-25 00:00").AddDate(0, 0, steps), Limit: users}
+	report, err := spend.New(f).Read(t.Context(), q, at("2026-11-17 00:00"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept := len(report.Groups) * steps; kept > 3<<20 || len(report.Groups) < 1000 {
+		t.Errorf("%d groups of %d steps are told apart", len(report.Groups), steps)
+	}
+	if report.Total.Cost != users || report.Rest.Cost != int64(users-len(report.Groups)) {
+		t.Errorf("total %d, rest %d", report.Total.Cost, report.Rest.Cost)
+	}
+}
