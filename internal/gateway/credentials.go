@@ -1,5 +1,11 @@
 package gateway
 
+import (
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/admit"
+)
+
 import "context"
 
 // shareCredentials makes keys and tokens those of the shared configuration,
@@ -35,4 +41,36 @@ func (g *Gateway) readiness() func() bool {
 		return nil
 	}
 	return g.ready
+}
+
+// keys returns who decides whose key is good. Where security is off, nobody does.
+func (g *Gateway) keys() admit.Keys {
+	if !g.Document.Security.Enabled {
+		return admit.Keys{}
+	}
+	return admit.Keys{Credentials: g.credentials, Attempts: g.attempts}
+}
+
+// warnOfMissingCredentials warns where security is on, and the unified API is open all the
+// same because there is no key, or nobody can manage the gateway because there is no token.
+func (g *Gateway) warnOfMissingCredentials() {
+	if !g.Document.Security.Enabled || !g.credentials.Known() {
+		return
+	}
+	if addresses := OpenAddresses(g.Document); g.credentials.Guard() == nil && len(addresses) > 0 {
+		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1; set security.keys, or issue a key with patchbay keys create",
+			"address", strings.Join(addresses, ", "))
+	}
+	if g.credentials.Roster().Empty() {
+		g.log.Warn("security is on and there is no management token: nobody can use the management API; " +
+			"set security.tokens, or issue one with patchbay tokens issue while the gateway is stopped")
+	}
+}
+
+// metricsAddresses returns where the metrics are served.
+func (g *Gateway) metricsAddresses() []string {
+	if addresses := g.Document.Server.ManagementListen; len(addresses) > 0 {
+		return addresses
+	}
+	return g.Document.Server.Listen
 }

@@ -5,15 +5,12 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/console"
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/answercache/cachestep"
@@ -44,7 +41,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web/manage"
 	"github.com/patchbay-ai/patchbay/internal/web/monitor"
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
-	"github.com/patchbay-ai/patchbay/internal/web/pages"
 	"github.com/patchbay-ai/patchbay/internal/web/peers"
 	"github.com/patchbay-ai/patchbay/internal/web/socket"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
@@ -171,46 +167,6 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 		return nil, err
 	}
 	return g, nil
-}
-
-// listen opens the ports. Nothing is accepted there before Start.
-func (g *Gateway) listen(opened *cleanups) (err error) {
-	if g.Document.Server.TLS.Enabled() {
-		if g.certificates, err = listen.LoadCertificates(g.Document.Server.TLS, g.log); err != nil {
-			return fmt.Errorf("server.tls: %w", err)
-		}
-	}
-	serves := everything
-	if len(g.Document.Server.ManagementListen) > 0 {
-		serves = onlyUnified
-	}
-	for _, address := range g.Document.Server.Listen {
-		if err := g.listenOn(address, serves, opened); err != nil {
-			return err
-		}
-	}
-	for _, address := range g.Document.Server.ManagementListen {
-		if err := g.listenOn(address, onlyManagement, opened); err != nil {
-			return err
-		}
-	}
-	for _, address := range g.Document.Server.OllamaListen {
-		if err := g.listenOn(address, onlyOllama, opened); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (g *Gateway) listenOn(address string, serves portion, opened *cleanups) error {
-	port, err := openPort(address, g.certificates, g.log)
-	if err != nil {
-		return err
-	}
-	port.serves = serves
-	opened.add(func() { _ = port.Listener.Close() })
-	g.Ports = append(g.Ports, port)
-	return nil
 }
 
 // open opens what the gateway keeps and what it is connected to.
@@ -375,77 +331,6 @@ func (g *Gateway) useSteps(doc *config.Document) {
 	g.requests.Use(steps...)
 }
 
-// keys returns who decides whose key is good. Where security is off, nobody does.
-func (g *Gateway) keys() admit.Keys {
-	if !g.Document.Security.Enabled {
-		return admit.Keys{}
-	}
-	return admit.Keys{Credentials: g.credentials, Attempts: g.attempts}
-}
-
-// warnOfMissingCredentials warns where security is on, and the unified API is open all the
-// same because there is no key, or nobody can manage the gateway because there is no token.
-func (g *Gateway) warnOfMissingCredentials() {
-	if !g.Document.Security.Enabled || !g.credentials.Known() {
-		return
-	}
-	if addresses := OpenAddresses(g.Document); g.credentials.Guard() == nil && len(addresses) > 0 {
-		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1; set security.keys, or issue a key with patchbay keys create",
-			"address", strings.Join(addresses, ", "))
-	}
-	if g.credentials.Roster().Empty() {
-		g.log.Warn("security is on and there is no management token: nobody can use the management API; " +
-			"set security.tokens, or issue one with patchbay tokens issue while the gateway is stopped")
-	}
-}
-
-// metricsAddresses returns where the metrics are served.
-func (g *Gateway) metricsAddresses() []string {
-	if addresses := g.Document.Server.ManagementListen; len(addresses) > 0 {
-		return addresses
-	}
-	return g.Document.Server.Listen
-}
-
-// newPages returns the pages of the console.
-func (g *Gateway) newPages() (*pages.Pages, error) {
-	files, err := console.Files()
-	if err != nil {
-		return nil, fmt.Errorf("the console: %w", err)
-	}
-	return pages.New(files, g.build.Version, v1.NotFound)
-}
-
-// describe lists the routes and describes them in the OpenAPI document.
-func (g *Gateway) describe(s surfaces) {
-	g.Routes = append(s.routes(), g.more...)
-	s.docs.Describe(g.build.Version, g.Routes)
-}
-
-// newRouterOf puts what a port serves behind a gate of its own, because who reaches the
-// port decides what the gate allows.
-func (g *Gateway) newRouterOf(port *Port) *web.Router {
-	settings := g.Document.Security
-	hosts := settings.AllowedHosts
-	if host, _, err := net.SplitHostPort(port.Address); err == nil {
-		hosts = append([]string{host}, hosts...)
-	}
-	gate := web.NewGate(web.GateOptions{
-		Roster:         g.credentials.Roster,
-		Attempts:       g.attempts,
-		Ready:          g.readiness(),
-		NotReady:       notReady,
-		AllowOpen:      settings.AllowOpen,
-		Loopback:       listen.IsLoopback(port.Address),
-		Hosts:          hosts,
-		Origins:        g.Document.Server.CORSOrigins,
-		TrustedProxies: g.Document.Server.TrustedProxies,
-		Version:        g.Control.Version,
-		Log:            g.log,
-	})
-	return newRouter(port.serves.of(g.Routes), gate)
-}
-
 // newChecker returns the health checker of the instances in the table in force.
 func (g *Gateway) newChecker() *backend.Checker {
 	return backend.NewChecker(backend.CheckerOptions{
@@ -460,132 +345,4 @@ func (g *Gateway) newChecker() *backend.Checker {
 		Client: g.Transport,
 		Log:    g.log,
 	})
-}
-
-// Start begins to answer requests, until Stop.
-func (g *Gateway) Start() {
-	ctx, quit := context.WithCancel(context.Background())
-	g.quit = quit
-	g.finder.First(ctx)
-	g.background.Go(func() { g.finder.Run(ctx) })
-	g.background.Go(func() { g.checker.Run(ctx) })
-	g.background.Go(func() { g.Memory.Run(ctx) })
-	g.Shared.Begin(ctx)
-	sharing, endSharing := context.WithCancel(context.Background())
-	g.endSharing = endSharing
-	g.sharing.Go(func() { g.Shared.Run(sharing) })
-	g.background.Go(func() { g.Exchange.Run(ctx) })
-	g.background.Go(func() { g.Residency.Run(ctx) })
-	g.background.Go(func() { g.Cluster.Run(ctx) })
-	g.background.Go(func() { g.Control.Follow(ctx) })
-	g.background.Go(func() { g.Recorder.Run(ctx) })
-	if g.callFile != nil {
-		g.background.Go(func() { g.callFile.Run(ctx) })
-	}
-	g.background.Go(func() { g.feed.Run(ctx) })
-	if g.batches.engine != nil {
-		g.background.Go(func() { g.batches.engine.Run(ctx) })
-	}
-	if g.pusher != nil {
-		g.background.Go(func() { g.pusher.Run(ctx) })
-	}
-	if g.certificates != nil {
-		g.background.Go(func() { g.certificates.Run(ctx) })
-	}
-	for _, port := range g.Ports {
-		port.start(g.log)
-		g.serving.Go(func() {
-			err := port.serve()
-			g.stopped.Do(func() {
-				g.failure = err
-				close(g.served)
-			})
-		})
-	}
-}
-
-// Done returns a channel that is closed when the gateway no longer serves; Err
-// then says why.
-func (g *Gateway) Done() <-chan struct{} { return g.served }
-
-// Err returns why the listener failed, once Done is closed.
-func (g *Gateway) Err() error { return g.failure }
-
-// Address returns where the gateway listens, the first address if there are several.
-func (g *Gateway) Address() string { return g.Ports[0].Listener.Addr().String() }
-
-// ManagementAddress returns where management is served, the first address if there are
-// several.
-func (g *Gateway) ManagementAddress() string {
-	for _, port := range g.Ports {
-		if port.serves == everything || port.serves == onlyManagement {
-			return port.Listener.Addr().String()
-		}
-	}
-	return ""
-}
-
-func (g *Gateway) closeListeners() {
-	for _, port := range g.Ports {
-		_ = port.Listener.Close()
-	}
-}
-
-// Stop serves on for the delay of the configuration, waits for the running requests, then
-// aborts them, and closes everything. The end of ctx ends both waits. The listener stays
-// open until the requests that ran after the delay have ended, so that probes see that the
-// gateway is not ready.
-func (g *Gateway) Stop(ctx context.Context) {
-	g.close.Do(func() {
-		g.Actuator.Drain()
-		g.delay(ctx)
-		if g.batches.engine != nil {
-			g.batches.engine.Halt()
-		}
-		g.Recorder.EndStreams()
-		g.feed.Close()
-		g.sockets.Stop()
-		grace, cancel := context.WithTimeout(ctx, g.Document.Server.ShutdownGrace.Std())
-		defer cancel()
-		if g.shell.Drain(grace, g.closeListeners) != nil {
-			g.abort(web.ErrStopping)
-		}
-		// What is left has its answer or its error; this is the time to write it.
-		last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancelLast()
-		g.closeListeners()
-		var ports sync.WaitGroup
-		for _, port := range g.Ports {
-			ports.Go(func() { port.shutdown(last) })
-		}
-		ports.Wait()
-		g.serving.Wait()
-		g.abort(web.ErrStopping)
-		g.quit()
-		g.background.Wait()
-		g.callFile.Close()
-		g.processes.Close()
-		g.closeTelemetry(last)
-		g.Transport.Close()
-		g.closeBook()
-		g.closeLedger()
-		g.endSharing() // both have told the others what they counted at last
-		g.sharing.Wait()
-		g.answers.close()
-		g.closeCache()
-		g.batches.close()
-		if err := g.Store.Close(); err != nil {
-			g.log.Error("closing the store", "error", err)
-		}
-	})
-}
-
-// delay waits for as long as others may need to see that the gateway is not ready.
-func (g *Gateway) delay(ctx context.Context) {
-	over := time.NewTimer(g.Document.Server.ShutdownDelay.Std())
-	defer over.Stop()
-	select {
-	case <-over.C:
-	case <-ctx.Done():
-	}
 }

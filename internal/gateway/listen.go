@@ -35,3 +35,43 @@ func CheckListen(doc *config.Document) error {
 func OpenAddresses(doc *config.Document) []string {
 	return slices.DeleteFunc(slices.Concat([]string(doc.Server.Listen), doc.Server.OllamaListen), listen.IsLoopback)
 }
+
+// listen opens the ports. Nothing is accepted there before Start.
+func (g *Gateway) listen(opened *cleanups) (err error) {
+	if g.Document.Server.TLS.Enabled() {
+		if g.certificates, err = listen.LoadCertificates(g.Document.Server.TLS, g.log); err != nil {
+			return fmt.Errorf("server.tls: %w", err)
+		}
+	}
+	serves := everything
+	if len(g.Document.Server.ManagementListen) > 0 {
+		serves = onlyUnified
+	}
+	for _, address := range g.Document.Server.Listen {
+		if err := g.listenOn(address, serves, opened); err != nil {
+			return err
+		}
+	}
+	for _, address := range g.Document.Server.ManagementListen {
+		if err := g.listenOn(address, onlyManagement, opened); err != nil {
+			return err
+		}
+	}
+	for _, address := range g.Document.Server.OllamaListen {
+		if err := g.listenOn(address, onlyOllama, opened); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Gateway) listenOn(address string, serves portion, opened *cleanups) error {
+	port, err := openPort(address, g.certificates, g.log)
+	if err != nil {
+		return err
+	}
+	port.serves = serves
+	opened.add(func() { _ = port.Listener.Close() })
+	g.Ports = append(g.Ports, port)
+	return nil
+}

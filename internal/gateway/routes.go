@@ -1,11 +1,15 @@
 package gateway
 
 import (
+	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/console"
+	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/actuator"
@@ -119,4 +123,43 @@ func isActuator(r *http.Request) bool { return isUnder(r, "/actuator") }
 func isUnder(r *http.Request, root string) bool {
 	rest, begins := strings.CutPrefix(r.URL.Path, root)
 	return begins && (rest == "" || rest[0] == '/')
+}
+
+// newPages returns the pages of the console.
+func (g *Gateway) newPages() (*pages.Pages, error) {
+	files, err := console.Files()
+	if err != nil {
+		return nil, fmt.Errorf("the console: %w", err)
+	}
+	return pages.New(files, g.build.Version, v1.NotFound)
+}
+
+// describe lists the routes and describes them in the OpenAPI document.
+func (g *Gateway) describe(s surfaces) {
+	g.Routes = append(s.routes(), g.more...)
+	s.docs.Describe(g.build.Version, g.Routes)
+}
+
+// newRouterOf puts what a port serves behind a gate of its own, because who reaches the
+// port decides what the gate allows.
+func (g *Gateway) newRouterOf(port *Port) *web.Router {
+	settings := g.Document.Security
+	hosts := settings.AllowedHosts
+	if host, _, err := net.SplitHostPort(port.Address); err == nil {
+		hosts = append([]string{host}, hosts...)
+	}
+	gate := web.NewGate(web.GateOptions{
+		Roster:         g.credentials.Roster,
+		Attempts:       g.attempts,
+		Ready:          g.readiness(),
+		NotReady:       notReady,
+		AllowOpen:      settings.AllowOpen,
+		Loopback:       listen.IsLoopback(port.Address),
+		Hosts:          hosts,
+		Origins:        g.Document.Server.CORSOrigins,
+		TrustedProxies: g.Document.Server.TrustedProxies,
+		Version:        g.Control.Version,
+		Log:            g.log,
+	})
+	return newRouter(port.serves.of(g.Routes), gate)
 }
