@@ -43,6 +43,9 @@ type taken struct {
 // one of them is reached, and reserves what it may use of their budgets.
 func (r *Request) takeAllowance(ctx context.Context, now time.Time) error {
 	a, grant := &r.taken, r.Caller.Grant
+	if r.Asks.Uncounted {
+		return r.visit(now)
+	}
 	if a.counted = grant != nil && grant.CountsTokens() || r.mayCost(); a.counted {
 		var unbounded int64
 		if grant != nil {
@@ -60,6 +63,18 @@ func (r *Request) takeAllowance(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	return r.reserve(ctx, grant, now)
+}
+
+// visit counts a request that is no use of a model in the limits of requests alone: it takes
+// time of a backend like any other.
+func (r *Request) visit(now time.Time) error {
+	if r.Caller.Grant == nil {
+		return nil
+	}
+	if refusal := r.taken.use.Take(r.Caller.Grant.Accounts, allowance.NoTokens, now); refusal != nil {
+		return keyLimited(refusal)
+	}
+	return nil
 }
 
 // Recalled returns what the gateway itself adds to the conversation.

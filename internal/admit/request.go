@@ -116,14 +116,20 @@ func (r *Request) RefuseModel() error {
 	return err
 }
 
-// Admit counts the request in all limits and reserves what it may use of the budgets. If
-// it returns an error, GiveBack gives back what was taken before the refusal.
-func (r *Request) Admit(ctx context.Context) error {
+// RefuseUnknown returns an error if there is neither the model that the request asks for nor
+// one that takes over from it.
+func (r *Request) RefuseUnknown() error {
 	if r.Pool == nil && len(r.takeovers()) == 0 {
 		return UnknownModel(r.service(), r.Asks.Service, string(r.Asks.Model))
 	}
-	if r.Asks.Uncounted {
-		return nil
+	return nil
+}
+
+// Admit counts the request in all limits and reserves what it may use of the budgets. If
+// it returns an error, GiveBack gives back what was taken before the refusal.
+func (r *Request) Admit(ctx context.Context) error {
+	if err := r.RefuseUnknown(); err != nil {
+		return err
 	}
 	now := time.Now()
 	if err := r.takeAllowance(ctx, now); err != nil {

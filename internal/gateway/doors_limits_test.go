@@ -373,25 +373,3 @@ func TestRateLimitsHoldAtEveryDoor(t *testing.T) {
 		}
 	}
 }
-
-// Counting the tokens of a message uses no model, so that no limit counts it.
-func TestNoLimitCountsTheCountOfTokens(t *testing.T) {
-	t.Parallel()
-	limits := serialLimits(cost{1, 1}, cost{1, 1})
-	b := gatewaytest.StartBackend(t)
-	r := gatewaytest.Start(t, limitedYAML(b, limits))
-	for _, model := range []string{"m", "messages"} {
-		for _, l := range limits {
-			for _, key := range l.keys() {
-				for range 4 {
-					r.Do(http.MethodPost, "/v1/messages/count_tokens", `{"model":"`+model+`","messages":[{"role":"user","content":"`+text100+`"}]}`, bearer(key)...).Succeeds(t)
-				}
-			}
-		}
-	}
-	if requests, tokens := gatewaytest.Counted(t, func() gatewaytest.Reply {
-		return r.Do(http.MethodGet, gatewaytest.LongAgo, "", bearer("admin-token")...)
-	}); requests+tokens != 0 {
-		t.Errorf("the ledger counts %d requests and %d tokens", requests, tokens)
-	}
-}

@@ -33,7 +33,7 @@ func StatusError(status int, body []byte) error {
 func (p *Proxy) Ledger() *quota.Ledger { return p.ledger.Load() }
 
 // Hold finds an instance for a line as Do does for a request, and holds it while the line is
-// served. The request is one that is not counted: what is asked on the line is, each by
+// served. No limit counts the request for it: what is asked on the line is counted, each by
 // itself. An error says that no line was opened; it is as those of Do.
 func (p *Proxy) Hold(ctx context.Context, req *Request, line *Line) error {
 	r := p.begin(req)
@@ -41,10 +41,10 @@ func (p *Proxy) Hold(ctx context.Context, req *Request, line *Line) error {
 	defer func() { r.end(panicked) }()
 	err := p.checkHops(r.Caller.Hops)
 	if err == nil {
-		err = r.Classify()
+		err = r.readHeaders()
 	}
 	if err == nil {
-		err = r.Admit(ctx)
+		err = r.RefuseUnknown()
 	}
 	if err == nil {
 		err = r.serveLine(ctx, line)

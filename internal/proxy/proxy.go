@@ -98,11 +98,8 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	defer func() { r.end(panicked) }()
 	err := p.checkHops(r.Caller.Hops)
 	if err == nil {
-		err = r.Classify()
+		err = r.readHeaders()
 		r.Record.Class = r.Class
-	}
-	if err == nil {
-		err = r.readResume()
 	}
 	if err == nil {
 		if err = r.Admit(ctx); err == nil {

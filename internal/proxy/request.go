@@ -78,25 +78,41 @@ type request struct {
 	transcript *chat.Transcript
 }
 
-// readResume reads whether another instance is to go on with the answer should it break off:
-// the service type says so, or the request for itself.
-func (r *request) readResume() error {
-	if !r.Asks.Stream || r.Asks.Service != schema.Chat {
-		return nil
+// CheckHeaders returns an error if a header by which a request says how it is to be handled
+// has a value that it may not have.
+func CheckHeaders(r *Request) error {
+	if err := r.Classify(); err != nil {
+		return err
 	}
-	mode := resume.Off
+	_, err := resumeMode(r)
+	return err
+}
+
+// resumeMode reads whether another instance is to go on with the answer should it break off:
+// the service type says so, or the request for itself. A header that says neither is refused
+// also where no answer can go on, so that a mistake is found before it matters.
+func resumeMode(r *Request) (mode resume.Mode, err error) {
 	if service := r.Table.Service(r.Asks.Service); service != nil {
 		mode = service.Policy.Streams.Resume
 	}
 	if own := r.Caller.Header[resume.Header]; len(own) > 0 {
-		if err := mode.UnmarshalText([]byte(own[0])); err != nil {
-			return schema.NewError(schema.CodeInvalidValue, "The header x-router-resume must be off or continue.")
+		if mode.UnmarshalText([]byte(own[0])) != nil {
+			return mode, schema.NewError(schema.CodeInvalidValue, "The header x-router-resume must be off or continue.")
 		}
 	}
-	if mode == resume.Continue {
+	return mode, nil
+}
+
+// readHeaders reads the headers by which the request says how it is to be handled.
+func (r *request) readHeaders() error {
+	if err := r.Classify(); err != nil {
+		return err
+	}
+	mode, err := resumeMode(r.Request)
+	if mode == resume.Continue && r.Asks.Stream && r.Asks.Service == schema.Chat {
 		r.transcript = new(chat.Transcript)
 	}
-	return nil
+	return err
 }
 
 // isSpare reports whether the request takes only slots that nobody waits for.

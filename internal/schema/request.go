@@ -50,8 +50,8 @@ type Request struct {
 	Passed func(id string)
 	// Came is when the request came, for doors whose answers say how long they took.
 	Came time.Time
-	// Uncounted says that the request is no use of a model, so that neither the ledger
-	// nor a limit counts it.
+	// Uncounted says that the request is no use of a model, so that neither the ledger nor
+	// a budget nor a limit of tokens counts it. Limits of requests do.
 	Uncounted bool
 
 	extra  jsonscan.Value // extra_body, looked up once

@@ -56,7 +56,7 @@ var operations = map[string]web.Operation{
 		Body:    responseRequest{}, Reply: response{}, Media: mediaEvents,
 	},
 	"POST /v1/responses/input_tokens": {
-		Summary: "How many tokens a request to /v1/responses has; an estimate where the backend cannot tell. It is not counted",
+		Summary: "How many tokens a request to /v1/responses has; an estimate where the backend cannot tell. Only limits of requests count it",
 		Body:    inputTokensRequest{}, Reply: inputTokens{},
 	},
 	"POST /v1/responses/compact": {
@@ -68,7 +68,7 @@ var operations = map[string]web.Operation{
 		Body:    messageRequest{}, Reply: messageReply{}, Media: mediaEvents, Error: messages.ErrorBody{},
 	},
 	"POST /v1/messages/count_tokens": {
-		Summary: "How many tokens a request to /v1/messages has; an estimate where the backend cannot tell. It is not counted",
+		Summary: "How many tokens a request to /v1/messages has; an estimate where the backend cannot tell. Only limits of requests count it",
 		Body:    countRequest{}, Reply: tokenCount{}, Error: messages.ErrorBody{},
 	},
 	"POST /ollama/api/chat": {
@@ -91,18 +91,18 @@ var operations = map[string]web.Operation{
 		Query:   geminiStreamQuery{}, Body: geminiRequest{}, Reply: []geminiReply{}, Media: mediaEvents, Error: genai.ErrorBody{},
 	},
 	"POST /v1beta/models/{model...}:countTokens": {
-		Summary: "How many tokens a request to generateContent has; an estimate where the backend cannot tell. It is not counted",
+		Summary: "How many tokens a request to generateContent has; an estimate where the backend cannot tell. Only limits of requests count it",
 		Body:    geminiCountRequest{}, Reply: geminiCount{}, Error: genai.ErrorBody{},
 	},
 	"POST /v1beta/models/{model...}:embedContent":       {Summary: "One embedding in the shape of Google's Gemini API", Body: geminiEmbedRequest{}, Reply: geminiEmbedding{}, Error: genai.ErrorBody{}},
 	"POST /v1beta/models/{model...}:batchEmbedContents": {Summary: "Embeddings in the shape of Google's Gemini API", Body: geminiBatchRequest{}, Reply: geminiEmbeddings{}, Error: genai.ErrorBody{}},
 
 	"POST /tokenize": {
-		Summary: "The tokens of a text or of messages, by backends that are vLLM, and of a text by llama.cpp. It is not counted",
+		Summary: "The tokens of a text or of messages, by backends that are vLLM, and of a text by llama.cpp. Only limits of requests count it",
 		Body:    tokenizeRequest{}, Reply: tokenized{},
 	},
 	"POST /detokenize": {
-		Summary: "The text of tokens, by backends that are vLLM or llama.cpp. It is not counted", Body: detokenizeRequest{}, Reply: detokenized{},
+		Summary: "The text of tokens, by backends that are vLLM or llama.cpp. Only limits of requests count it", Body: detokenizeRequest{}, Reply: detokenized{},
 	},
 	"POST /v1/score": {Summary: "How well texts go together, by backends that are vLLM", Body: scoreRequest{}, Reply: engineList{}},
 	"POST /classify": {Summary: "The classes of texts, by backends that are vLLM", Body: inputRequest{}, Reply: engineList{}},

@@ -111,6 +111,12 @@ func (a *API) route(x *exchange) error {
 		x.call.Asked = shorten(string(x.request.Model))
 		return err
 	}
+	if x.door.local != nil || x.door.estimate != nil {
+		// What the proxy would refuse is not answered here either.
+		if err := proxy.CheckHeaders(way); err != nil {
+			return err
+		}
+	}
 	if x.door.local != nil {
 		if reply := x.door.local(&x.request); reply != nil {
 			return x.answerLocally(reply)
@@ -131,11 +137,18 @@ func (a *API) route(x *exchange) error {
 		estimate = x.door.estimate(x) // the request is gone when the proxy returns
 	}
 	err := a.proxy.Do(a.enter(x), way, x)
-	if estimate != nil && errors.As(err, new(*schema.Error)) {
+	if estimate != nil && isUnanswered(err) {
 		x.answerEstimate(estimate)
 		return nil
 	}
 	return err
+}
+
+// isUnanswered reports whether an error says that no backend has answered, although the limits
+// allow the request.
+func isUnanswered(err error) bool {
+	var known *schema.Error
+	return errors.As(err, &known) && schema.ResultOf(known.Code) != schema.ResultRateLimited
 }
 
 // enter shows the request to people who watch the gateway, and returns its context, which they
