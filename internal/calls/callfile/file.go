@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -261,9 +260,12 @@ func (f *File) flush(now time.Time) {
 	if dropped > 0 {
 		f.fault("store", fmt.Errorf("%d calls were not kept, because they came faster than they could be written", dropped))
 	}
-	written, err := f.write(batch, now)
+	written, unfit, err := f.write(batch, now)
 	if err != nil {
 		f.fault("write", err)
+	}
+	if unfit.number > 0 {
+		f.fault("encode", fmt.Errorf("%d calls were not kept, because they cannot be written: %w", unfit.number, unfit.last))
 	}
 	f.mu.Lock()
 	for i := range f.waiting[:written] {
@@ -286,33 +288,66 @@ func (f *File) fault(operation string, err error) {
 	f.options.Fault(operation, err.Error())
 }
 
-// write writes records in blocks, and returns how many of them it has written.
-func (f *File) write(batch []calls.Record, now time.Time) (written int, err error) {
+// write writes records in blocks, and returns how many of them it has done with, and how many
+// of these it left out because they cannot be written.
+func (f *File) write(batch []calls.Record, now time.Time) (written int, unfit unwritable, err error) {
 	for written < len(batch) {
-		var lines, contents []byte
-		n, of := written, span{first: batch[written].Sequence, earliest: math.MaxInt64}
-		for ; n < len(batch) && len(lines) < blockLines && len(contents) < blockLines; n++ {
-			c := &batch[n]
-			if lines, err = appendRecord(lines, c); err != nil {
-				return written, err
-			}
-			if contents, err = appendContents(contents, c); err != nil {
-				return written, err
-			}
-			of.earliest, of.latest = min(of.earliest, c.Started.UnixMicro()), max(of.latest, c.Started.UnixMicro())
-			of.last = c.Sequence
+		var b portion
+		for written+b.records < len(batch) && len(b.lines) < blockLines && len(b.contents) < blockLines {
+			b.add(&batch[written+b.records])
 		}
-		if len(contents) > 0 {
-			if err := f.add(ofContents, of, contents, now); err != nil {
-				return written, err
+		if len(b.contents) > 0 {
+			if err := f.add(ofContents, b.of, b.contents, now); err != nil {
+				return written, unfit, err
 			}
 		}
-		if err := f.add(ofRecords, of, lines, now); err != nil {
-			return written, err
+		if len(b.lines) > 0 {
+			if err := f.add(ofRecords, b.of, b.lines, now); err != nil {
+				return written, unfit, err
+			}
 		}
-		written = n
+		written += b.records
+		unfit.number += b.unfit.number
+		unfit.last = cmp.Or(b.unfit.last, unfit.last)
 	}
-	return written, nil
+	return written, unfit, nil
+}
+
+// unwritable is how many records, or contents of them, cannot be written, and why the last
+// one cannot.
+type unwritable struct {
+	number int
+	last   error
+}
+
+// portion is the records that are written as one block.
+type portion struct {
+	records         int // that were added, with those that cannot be written
+	of              span
+	lines, contents []byte
+	unfit           unwritable
+}
+
+// add adds a record. One that cannot be written is left out: it would not get better, and
+// those behind it would wait for ever.
+func (b *portion) add(c *calls.Record) {
+	b.records++
+	lines, err := appendRecord(b.lines, c)
+	if err != nil {
+		b.unfit = unwritable{b.unfit.number + 1, err}
+		return
+	}
+	contents, err := appendContents(b.contents, c)
+	if err != nil {
+		b.unfit = unwritable{b.unfit.number + 1, err}
+	}
+	at := c.Started.UnixMicro()
+	if len(b.lines) == 0 {
+		b.of = span{first: c.Sequence, earliest: at, latest: at}
+	}
+	b.lines, b.contents = lines, contents
+	b.of.earliest, b.of.latest = min(b.of.earliest, at), max(b.of.latest, at)
+	b.of.last = c.Sequence
 }
 
 // add adds a block to a log. What was written of a block that could not be written whole is

@@ -314,6 +314,30 @@ func TestWhatCannotBeWrittenIsAFault(t *testing.T) {
 	}
 }
 
+// TestARecordThatCannotBeEncodedIsLeftOut: those behind it are kept, and how many were left
+// out is told once.
+func TestARecordThatCannotBeEncodedIsLeftOut(t *testing.T) {
+	t.Parallel()
+	f := openFile(t, t.TempDir(), metrics.CallsFile{}, nil)
+	unfit := func(number uint64) calls.Record {
+		c := record(number)
+		c.Restore(1, []calls.Try{{Instance: "a", Matched: math.NaN()}})
+		return c
+	}
+	f.Offer([]calls.Record{unfit(1), record(2), unfit(3), record(4), unfit(5)})
+	f.flush(time.Now())
+	f.Offer([]calls.Record{unfit(6)})
+	f.flush(time.Now())
+	f.Offer([]calls.Record{record(7)})
+	f.flush(time.Now())
+	if got, _ := numbers(t, f, Query{Before: math.MaxUint64, Most: 10}); !slices.Equal(got, []uint64{7, 4, 2}) || len(f.waiting) != 0 {
+		t.Errorf("%v, and %d calls wait", got, len(f.waiting))
+	}
+	if len(f.faults) != 2 || !strings.HasPrefix(f.faults[0], "encode: 3 calls were not kept") || !strings.HasPrefix(f.faults[1], "encode: 1 calls were not kept") {
+		t.Errorf("%q", f.faults)
+	}
+}
+
 func TestContentsAreSealedAndForgotten(t *testing.T) {
 	t.Parallel()
 	captured := func(what metrics.Capture) *calls.Captured {
