@@ -221,7 +221,7 @@ func UnknownModel(service *routing.Service, serviceType schema.ServiceType, name
 		Message: fmt.Sprintf("No instance serves the model %q for %s.", name, serviceType),
 		Type:    schema.TypeServiceUnavailable,
 		Code:    schema.CodeServiceUnavailable,
-		NoRetry: true,
+		NoRetry: true, UnknownModel: name,
 	}
 	const shown = 5
 	near := schema.Nearest(name, known, shown)

@@ -139,7 +139,7 @@ func TestWhatReachesNoBackendIsGivenBack(t *testing.T) {
 		},
 		"the breaker opens":   {"circuit-breaker: {failure-threshold: 1, recovery-timeout: 1h}, " + gatewaytest.NoChecks, gatewaytest.Instance("m", refusing), "upstream_error circuit_breaker_open", false},
 		"an instance is off":  {gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", refusing, "enabled: false"), "service_unavailable", false},
-		"another model":       {gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("other", refusing), "service_unavailable", false},
+		"another model":       {gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("other", refusing), "service_unavailable model_not_found", false},
 		"all slots are taken": {gatewaytest.NoBreakerNoChecks, "", "concurrency_limit_reached", true},
 		"the wait is too long": {
 			gatewaytest.NoBreakerNoChecks + ", queue: {size: 9, timeout: 1ms}", "", "concurrency_limit_reached", true,

@@ -30,6 +30,9 @@ type Error struct {
 	// Of is whose limit or budget refused the request, for records: key/…, tenant/…,
 	// service/…, model/… or instances/… (those of a model), and a name; empty where none did.
 	Of string `json:"-"`
+	// UnknownModel is the name that the caller gave where no model has it; empty for all other
+	// errors.
+	UnknownModel string `json:"-"`
 	// NoRetry tells clients that repeating the same request is pointless.
 	NoRetry bool `json:"-"`
 }

@@ -27,6 +27,13 @@ type ErrorInfo struct {
 	Domain string `json:"domain" const:"patchbay"`
 }
 
+// NotFound says in the words of Google's API that there is no such model.
+func NotFound(model string) *schema.Error {
+	known := schema.NewError(schema.CodeModelNotFound, "models/"+model+" is not found.")
+	known.NoRetry = true
+	return known
+}
+
 // Error writes the body of an error.
 func Error(known *schema.Error, _ string) []byte {
 	status := known.HTTPStatus()

@@ -11,6 +11,13 @@ type ErrorBody struct {
 	Code  string `json:"code"`
 }
 
+// NotFound says in Ollama's words that there is no such model.
+func NotFound(model string) *schema.Error {
+	known := schema.NewError(schema.CodeModelNotFound, "model '"+model+"' not found")
+	known.NoRetry = true
+	return known
+}
+
 // Error writes the body of an error.
 func Error(known *schema.Error, _ string) []byte {
 	var w jsonwrite.Writer

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -103,5 +104,5 @@ func (c *Catalog) GeminiModel(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c.Fail(w, r, schema.NewError(schema.CodeModelNotFound, "models/"+web.CutText(id, longestName)+" is not found."))
+	c.Fail(w, r, genai.NotFound(web.CutText(id, longestName)))
 }

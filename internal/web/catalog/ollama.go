@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -200,7 +201,7 @@ func (c *Catalog) Show(w http.ResponseWriter, r *http.Request) {
 		n = named(strings.TrimSuffix(name, ":latest"))
 	}
 	if n < 0 {
-		c.Fail(w, r, schema.NewError(schema.CodeModelNotFound, "model '"+web.CutText(name, longestName)+"' not found"))
+		c.Fail(w, r, ollama.NotFound(web.CutText(name, longestName)))
 		return
 	}
 	shown := OllamaShow{ModelInfo: map[string]string{"general.basename": models[n].ID}, ModifiedAt: models[n].Created.UTC()}

@@ -51,6 +51,9 @@ type door struct {
 	// errors writes the body of an error; nil means the unified one. The replies of
 	// such a door have the id of the request in the header of its dialect.
 	errors errorWriter
+	// notFound is the error for a model that does not exist, where the clients of the door
+	// expect another one than the unified API has.
+	notFound func(model string) *schema.Error
 	// failure writes the event that ends a stream before an answer has begun; nil means the
 	// unified one.
 	failure errorWriter
@@ -133,39 +136,39 @@ var doors = []*door{
 	},
 	{
 		id: schema.DoorOllamaChat, path: "/ollama/api/chat",
-		json: ollama.ReadChat, client: ollama.Client, local: answerLoad, tagged: true, errors: ollama.Error,
+		json: ollama.ReadChat, client: ollama.Client, local: answerLoad, tagged: true, errors: ollama.Error, notFound: ollama.NotFound,
 	},
 	{
 		id: schema.DoorOllamaGenerate, path: "/ollama/api/generate",
-		json: ollama.ReadGenerate, choose: ollama.GenerateClient, local: answerLoad, tagged: true, errors: ollama.Error,
+		json: ollama.ReadGenerate, choose: ollama.GenerateClient, local: answerLoad, tagged: true, errors: ollama.Error, notFound: ollama.NotFound,
 	},
 	{
 		id: schema.DoorOllamaEmbed, path: "/ollama/api/embed",
-		json: ollama.ReadEmbed, client: ollama.EmbedClient, tagged: true, errors: ollama.Error,
+		json: ollama.ReadEmbed, client: ollama.EmbedClient, tagged: true, errors: ollama.Error, notFound: ollama.NotFound,
 	},
 	{
 		id: schema.DoorOllamaEmbeddings, path: "/ollama/api/embeddings",
-		json: ollama.ReadEmbeddings, client: ollama.EmbedClient, tagged: true, errors: ollama.Error,
+		json: ollama.ReadEmbeddings, client: ollama.EmbedClient, tagged: true, errors: ollama.Error, notFound: ollama.NotFound,
 	},
 	{
 		id: schema.DoorGemini, path: geminiRoot + ":generateContent", aliases: []string{geminiAlias + ":generateContent"},
-		json: genai.ReadRequest, choose: genai.ClientFor, modelInPath: true, errors: genai.Error,
+		json: genai.ReadRequest, choose: genai.ClientFor, modelInPath: true, errors: genai.Error, notFound: genai.NotFound,
 	},
 	{
 		id: schema.DoorGemini, path: geminiRoot + ":streamGenerateContent", aliases: []string{geminiAlias + ":streamGenerateContent"},
-		json: genai.ReadStreamRequest, choose: genai.ClientFor, modelInPath: true, errors: genai.Error,
+		json: genai.ReadStreamRequest, choose: genai.ClientFor, modelInPath: true, errors: genai.Error, notFound: genai.NotFound,
 	},
 	{
 		id: schema.DoorGeminiCount, path: geminiRoot + ":countTokens", aliases: []string{geminiAlias + ":countTokens"},
-		json: genai.ReadCountRequest, estimate: estimateGemini, modelInPath: true, errors: genai.Error,
+		json: genai.ReadCountRequest, estimate: estimateGemini, modelInPath: true, errors: genai.Error, notFound: genai.NotFound,
 	},
 	{
 		id: schema.DoorGeminiEmbed, path: geminiRoot + ":embedContent", aliases: []string{geminiAlias + ":embedContent"},
-		json: genai.ReadEmbed, client: genai.EmbedClient, modelInPath: true, errors: genai.Error,
+		json: genai.ReadEmbed, client: genai.EmbedClient, modelInPath: true, errors: genai.Error, notFound: genai.NotFound,
 	},
 	{
 		id: schema.DoorGeminiBatchEmbed, path: geminiRoot + ":batchEmbedContents", aliases: []string{geminiAlias + ":batchEmbedContents"},
-		json: genai.ReadBatchEmbed, client: genai.EmbedClient, modelInPath: true, errors: genai.Error,
+		json: genai.ReadBatchEmbed, client: genai.EmbedClient, modelInPath: true, errors: genai.Error, notFound: genai.NotFound,
 	},
 	{id: schema.DoorTokenize, path: "/tokenize", aliases: []string{"/v1/tokenize"}, json: engine.ReadTokenize},
 	{id: schema.DoorDetokenize, path: "/detokenize", aliases: []string{"/v1/detokenize"}, json: engine.ReadDetokenize},

@@ -158,6 +158,9 @@ func (x *exchange) fail(err error) {
 		}
 		known = unexpected(err)
 	}
+	if known.UnknownModel != "" && x.door.notFound != nil {
+		known = x.door.notFound(shorten(known.UnknownModel))
+	}
 	x.call.Tell(known)
 	if x.isNoticed {
 		if x.Send(x.door.failureEvent(known, x.caller.RequestID)) != nil {

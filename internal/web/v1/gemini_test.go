@@ -76,7 +76,11 @@ func TestErrorsOfGeminisAPIHaveItsShape(t *testing.T) {
 		{"POST", "/v1beta/models/m:generateContent", `{`, 400, "INVALID_ARGUMENT", "invalid_json"},
 		{"POST", "/v1beta/models/m:generateContent", `{}`, 400, "INVALID_ARGUMENT", "missing_parameter"},
 		{"POST", "/v1/models/m:generateContent", `{"contents":[{"role":"robot","parts":[]}]}`, 400, "INVALID_ARGUMENT", "invalid_value"},
-		{"POST", "/v1beta/models/unknown:generateContent", geminiHi, 503, "UNAVAILABLE", "service_unavailable"},
+		{"POST", "/v1beta/models/unknown:generateContent", geminiHi, 404, "NOT_FOUND", "model_not_found"},
+		{"POST", "/v1beta/models/unknown:streamGenerateContent", geminiHi, 404, "NOT_FOUND", "model_not_found"},
+		{"POST", "/v1beta/models/unknown:countTokens", geminiHi, 404, "NOT_FOUND", "model_not_found"},
+		{"POST", "/v1beta/models/unknown:embedContent", `{"content":{"parts":[{"text":"hi"}]}}`, 404, "NOT_FOUND", "model_not_found"},
+		{"POST", "/v1beta/models/unknown:batchEmbedContents", `{"requests":[{"content":{"parts":[{"text":"hi"}]}}]}`, 404, "NOT_FOUND", "model_not_found"},
 		{"POST", "/v1beta/models/:generateContent", geminiHi, 405, "INVALID_ARGUMENT", "method_not_allowed"},
 		{"POST", "/v1beta/models/m:predict", `{}`, 405, "INVALID_ARGUMENT", "method_not_allowed"},
 		{"GET", "/v1beta/models/unknown", ``, 404, "NOT_FOUND", "model_not_found"},
@@ -108,5 +112,25 @@ func TestErrorsOfGeminisAPIHaveItsShape(t *testing.T) {
 	}
 	if none := r.Do("GET", "/v1/models/unknown", "", "X-Goog-Api-Key", "any"); gatewaytest.At(t, gatewaytest.DecodeObject(t, none.Body), "error/status") != "NOT_FOUND" {
 		t.Errorf("%s", none.Body)
+	}
+}
+
+// Whoever has no key is told every place in which it may stand, the one that clients of the
+// door use included; and it may.
+func TestARefusedKeyIsToldWhereItMayStand(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"security: {enabled: true, keys: [{id: k, key-sha256: "+gatewaytest.HashOf("the-key")+"}]}\n")
+	const path = "/v1beta/models/m:generateContent"
+	refused := r.Do("POST", path, geminiHi)
+	message, _ := gatewaytest.At(t, gatewaytest.DecodeObject(t, refused.Body), "error/message").(string)
+	if refused.Status != 401 {
+		t.Errorf("%d %s", refused.Status, refused.Body)
+	}
+	for header, value := range map[string]string{"Authorization": "Bearer <key>", "X-API-Key": "<key>", "x-goog-api-key": "<key>"} {
+		if !strings.Contains(message, "'"+header+": "+value+"'") {
+			t.Errorf("%s is not named: %s", header, message)
+		}
+		r.Do("POST", path, geminiHi, header, strings.Replace(value, "<key>", "the-key", 1)).Succeeds(t)
 	}
 }

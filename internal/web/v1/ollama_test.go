@@ -100,6 +100,11 @@ func TestErrorsOfOllamasAPIHaveItsShape(t *testing.T) {
 		{"DELETE", "/ollama/api/delete", `{"model":"m"}`, 403, "permission_denied"},
 		{"POST", "/ollama/api/blobs/sha256:1", `x`, 403, "permission_denied"},
 		{"POST", "/ollama/api/show", `{"model":"nothing"}`, 404, "model_not_found"},
+		{"POST", "/ollama/api/chat", `{"model":"nothing"}`, 404, "model_not_found"},
+		{"POST", "/ollama/api/chat", `{"model":"nothing","messages":[{"role":"user","content":"x"}]}`, 404, "model_not_found"},
+		{"POST", "/ollama/api/generate", `{"model":"nothing","prompt":"x"}`, 404, "model_not_found"},
+		{"POST", "/ollama/api/embed", `{"model":"nothing","input":"x"}`, 404, "model_not_found"},
+		{"POST", "/ollama/api/embeddings", `{"model":"nothing","prompt":"x"}`, 404, "model_not_found"},
 		{"POST", "/ollama/api/show", `{`, 400, "invalid_json"},
 		{"POST", "/ollama/api/nothing", `{}`, 404, "unknown_endpoint"},
 		{"GET", "/ollama/api/chat", ``, 405, "method_not_allowed"},
@@ -107,7 +112,7 @@ func TestErrorsOfOllamasAPIHaveItsShape(t *testing.T) {
 		reply := r.Do(row.method, row.path, row.body)
 		object := gatewaytest.DecodeObject(t, reply.Body)
 		text, isText := object["error"].(string)
-		if reply.Status != row.status || object["code"] != row.code || !isText || text == "" {
+		if reply.Status != row.status || object["code"] != row.code || !isText || text == "" || row.status == 404 && row.code == "model_not_found" && text != "model 'nothing' not found" {
 			t.Errorf("%s %s: %d %s, want %d %s", row.method, row.path, reply.Status, reply.Body, row.status, row.code)
 		}
 	}
