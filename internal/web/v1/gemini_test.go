@@ -115,8 +115,8 @@ func TestErrorsOfGeminisAPIHaveItsShape(t *testing.T) {
 	}
 }
 
-// Whoever has no key is told every place in which it may stand, the one that clients of the
-// door use included; and it may.
+// A client without a key is told every place in which one may stand, that which clients of the
+// door use included, and a key is taken there.
 func TestARefusedKeyIsToldWhereItMayStand(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.StartBackend(t)
