@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { createServer } from 'node:net'
 
-const freePort = () =>
+export const freePort = () =>
   new Promise((resolve) => {
     const server = createServer().listen(0, '127.0.0.1', () => {
       const { port } = server.address()
@@ -10,17 +10,26 @@ const freePort = () =>
     })
   })
 
+/** Waits until the gateway answers. */
+export async function ready(url) {
+  for (let i = 0; i < 600; i++) {
+    if (await fetch(`${url}/actuator/health/readiness`).then((reply) => reply.ok, () => false)) return
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  throw new Error('the gateway does not start')
+}
+
+/** What Chromium is started with: no sandbox in containers, and nothing that asks the network. */
+export const chromiumArgs = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
+
 /** The address of PATCHBAY_URL, or of a demo of PATCHBAY_BIN that ends with stop(). */
 export async function demoGateway() {
   if (process.env.PATCHBAY_URL !== undefined) return { url: process.env.PATCHBAY_URL, stop: () => undefined }
   const url = `http://127.0.0.1:${await freePort()}`
   const child = spawn(process.env.PATCHBAY_BIN ?? '../bin/patchbay', ['demo', '--listen', new URL(url).host], { stdio: 'ignore' })
   process.once('exit', () => child.kill())
-  for (let i = 0; i < 600; i++) {
-    if (await fetch(`${url}/actuator/health/readiness`).then((reply) => reply.ok, () => false)) return { url, stop: () => child.kill() }
-    await new Promise((resolve) => setTimeout(resolve, 100))
-  }
-  throw new Error('the gateway does not start')
+  await ready(url)
+  return { url, stop: () => child.kill() }
 }
 
 /** A few calls of every kind, so that the pages have something to show. */

@@ -81,7 +81,7 @@ export function BayTable({ bay }: { bay: Bay }) {
   })
   const Head = ({ column, label, num }: { column: Column; label: Key; num?: boolean }) => (
     <th className={num ? 'num w-[96px]' : ''} aria-sort={sort.column === column ? (sort.down ? 'descending' : 'ascending') : undefined}>
-      <button type="button" className="border-0 bg-transparent p-0" onClick={() => setSort({ column, down: sort.column === column ? !sort.down : num === true })}>
+      <button type="button" className="sortb" onClick={() => setSort({ column, down: sort.column === column ? !sort.down : num === true })}>
         {t(label)}
         {sort.column === column ? (sort.down ? ' ↓' : ' ↑') : ''}
       </button>

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Ellipsis } from 'lucide-react'
-import { useState } from 'react'
+import { memo, useRef, useState } from 'react'
 import { api, data } from '@/api/client'
 import { serviceTypes } from '@/api/types'
 import { useI18n } from '@/i18n'
@@ -13,6 +13,7 @@ import { useDenied } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { useToast } from '@/ui/feedback'
 import { TextField } from '@/ui/field'
+import { useNearRows } from '@/ui/near'
 import { Confirm } from '@/ui/overlay'
 import { Menu, Name, Segments } from '@/ui/parts'
 import { BreakerPill, condition } from '@/ui/status'
@@ -23,6 +24,8 @@ export function Breakers() {
   const [search, setSearch] = useSearchState()
   const { snapshot } = useLive()
   const stats = useStats('5m')
+  const now = useNow()
+  const list = useRef<HTMLDivElement>(null)
   const toast = useToast()
   const client = useQueryClient()
   const [holding, setHolding] = useState<{ instance: InstanceState; state: 'OPEN' | 'CLOSED' } | null>(null)
@@ -36,6 +39,7 @@ export function Breakers() {
   const count = (state: InstanceState['breaker']) => instances.filter((instance) => instance.breaker === state).length
   const special = (instance: InstanceState) => instance.breaker !== 'CLOSED' || instance.forced || instance.failures > 0 || condition(instance) === 'unreachable'
   const rows = show === 'all' ? instances : instances.filter(special)
+  const near = useNearRows(list, rows.length)
   const force = useMutation({
     mutationFn: ({ instance, state, why = '' }: { instance: InstanceState; state: 'OPEN' | 'CLOSED' | 'AUTO'; why?: string }) =>
       data(api.POST('/api/config/instance/circuit-breaker/{serviceType}', { params: { path: { serviceType: instance.service } }, body: { instanceId: instance.id, state, ...(why === '' ? {} : { reason: why }) } }) as never),
@@ -64,7 +68,7 @@ export function Breakers() {
           onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}
         />
       </div>
-      <div className="panel">
+      <div className="panel" ref={list}>
         <table className="tbl fx brk">
           <thead>
             <tr>
@@ -86,6 +90,8 @@ export function Breakers() {
               return (
                 <Row
                   key={key}
+                  isNear={near === null || near.has(key)}
+                  now={now}
                   instance={instance}
                   requests={stats.instances.get(key)?.rate ?? null}
                   onHold={(state) => hold(instance, state)}
@@ -122,27 +128,42 @@ export function Breakers() {
   )
 }
 
-function Row({ instance, requests, onHold, onLetGo }: {
+interface RowProps {
   instance: InstanceState
+  now: number
   requests: number | null
   onHold(state: 'OPEN' | 'CLOSED'): void
   onLetGo(): void
-}) {
+}
+
+/** One that is not near has only its name. */
+const Row = memo(
+  function Row({ isNear, ...props }: RowProps & { isNear: boolean }) {
+    const { instance } = props
+    return (
+      <tr data-id={`${instance.service} ${instance.id}`}>
+        <td className="cut b-name" colSpan={isNear ? undefined : 8}>
+          <Link className="plain hover:underline where" title={instance.id} to="/instance" search={{ service: instance.service, id: instance.id } as never}>
+            <Name className="font-medium">{instance.model}</Name>
+            <Name className="muted">{instance.host}</Name>
+          </Link>
+        </td>
+        {isNear && <Cells {...props} />}
+      </tr>
+    )
+  },
+  (old, now) => !old.isNear && !now.isNear && old.instance.id === now.instance.id && old.instance.service === now.instance.service,
+)
+
+function Cells({ instance, now, requests, onHold, onLetGo }: RowProps) {
   const { t, locale } = useI18n()
-  const now = useNow()
   const none = <span className="muted">–</span>
   const { lastError } = instance
   const denied = useDenied('config:instance:write')
   const held = instance.forced && (instance.heldReason !== '' || instance.heldBy !== '')
   const half = instance.breaker === 'HALF_OPEN'
   return (
-    <tr>
-      <td className="cut b-name">
-        <span className="where" title={instance.id}>
-          <Name className="font-medium">{instance.model}</Name>
-          <Name className="muted">{instance.host}</Name>
-        </span>
-      </td>
+    <>
       <td className="b-state">
         <BreakerPill instance={instance} now={now} />
       </td>
@@ -181,7 +202,7 @@ function Row({ instance, requests, onHold, onLetGo }: {
           ]}
         />
       </td>
-    </tr>
+    </>
   )
 }
 

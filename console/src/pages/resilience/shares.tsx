@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import { useMemo } from 'react'
 import { config, shares } from '@/api/queries'
 import type { Share } from '@/api/types'
 import { useI18n } from '@/i18n'
@@ -20,6 +21,7 @@ export function Shares() {
     const key = `${share.service} ${share.model}`
     models.set(key, [...(models.get(key) ?? []), share])
   }
+  const states = useMemo(() => new Map((snapshot?.instances ?? []).map((instance) => [`${instance.service} ${instance.id}`, instance])), [snapshot])
   const shared = [...models.values()].filter((model) => model.length > 1).slice(0, 20)
   if (shared.length === 0) return error === null ? null : <ErrorNote error={error} title={t('error.load')} />
   return (
@@ -46,7 +48,7 @@ export function Shares() {
           <tbody>
             {shared.flatMap((model) =>
               model.map((share, row) => {
-                const state = snapshot?.instances.find((instance) => instance.id === share.instanceId && instance.service === share.service)
+                const state = states.get(`${share.service} ${share.instanceId}`)
                 return (
                   <tr key={`${share.service} ${share.instanceId}`}>
                     <td className="cut">

@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { Ellipsis, Plus, Search as SearchIcon } from 'lucide-react'
-import { useCallback, useMemo, useState } from 'react'
+import { useCallback, useMemo, useRef, useState } from 'react'
 import { useEdit } from '@/api/mutations'
-import { config } from '@/api/queries'
+import { config, shares as shareQuery } from '@/api/queries'
 import { serviceTypes, type ServiceType } from '@/api/types'
-import { useI18n } from '@/i18n'
+import { useI18n, type I18n } from '@/i18n'
 import { host, rate } from '@/lib/format'
 import { oneOf } from '@/lib/url'
 import { useLive, useNow, useStats } from '@/live/context'
@@ -13,6 +13,8 @@ import { usePageCalls } from '@/shell/api-calls'
 import { GuardedLink, useDenied } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
+import { Select } from '@/ui/field'
+import { useNearRows } from '@/ui/near'
 import { Confirm } from '@/ui/overlay'
 import { Menu, Segments } from '@/ui/parts'
 import { inTrouble } from '@/ui/status'
@@ -20,7 +22,9 @@ import { InstanceDrawer } from './instance-drawer'
 import { Models } from './models'
 import { Processes } from './processes'
 import { PolicyDrawer } from './policy-drawer'
-import { ServiceGroup, type Row } from './table'
+import { columns, groupings, groupRows, inOrder, parseSort, rowKey, sortRows, sortText, type Column, type Readings, type Sort } from './order'
+import type { Row } from './row'
+import { Grouped, ServiceGroup } from './table'
 
 export default function Services() {
   const { t } = useI18n()
@@ -33,6 +37,8 @@ export default function Services() {
   const [removing, setRemoving] = useState<Row | null>(null)
   const [last, setLast] = useState<Row | null>(null)
   const show = oneOf(search.show, ['all', 'problems', 'off'] as const)
+  const grouping = oneOf(search.group, groupings)
+  const sort = parseSort(search.sort)
   const q = (search.q ?? '').toLowerCase()
 
   const states = useMemo(() => new Map((snapshot?.instances ?? []).map((state) => [`${state.service} ${state.id}`, state])), [snapshot])
@@ -62,7 +68,12 @@ export default function Services() {
 
   usePageCalls([{ path: '/api/config/type' }, { path: '/api/monitoring/instances' }])
   const denied = useDenied('config:instance:write')
-  const shownRows = rows.filter(matches)
+  const { data: shareList } = useQuery(shareQuery)
+  const readings = useMemo(() => ({ stats, shares: new Map((shareList ?? []).map((share) => [`${share.service} ${share.instanceId}`, share])) }), [stats, shareList])
+  const filtered = rows.filter(matches)
+  const box = useRef<HTMLDivElement>(null)
+  const near = useNearRows(box, filtered.length, grouping)
+  const [shownRows, hold] = useSteadyOrder(filtered, sort, readings)
   const bulk = (enabled: boolean) => shownRows.filter((row) => (row.instance.enabled !== false) !== enabled)
   const [many, setMany] = useState<{ act: 'enable' | 'disable' | 'remove'; rows: Row[] } | null>(null)
 
@@ -81,6 +92,15 @@ export default function Services() {
       <PolicyDrawer key={policy} service={policy} value={services[policy]!} version={version} onClose={close} />
     ) : null
 
+  const table = {
+    readings, version, now, sort, isLast, selected: search.edit ?? '', near,
+    onSort: (next: Sort | null) => setSearch({ sort: sortText(next) }), onLast: setLast, onRemove: setRemoving,
+  }
+  const groups = serviceTypes.flatMap((service) => {
+    const value = services[service]
+    const members = shownRows.filter((row) => row.service === service)
+    return value === undefined || (members.length === 0 && (q !== '' || show !== 'all')) ? [] : [{ service, value, members }]
+  })
   const list = (
     <>
       <div className="bar">
@@ -98,6 +118,24 @@ export default function Services() {
           ]}
           onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}
         />
+        <span className="pick">
+          <Select
+            quiet
+            label={t('services.group')}
+            value={grouping}
+            options={groupings.map((value) => ({ value, label: t(`services.group.${value}`) }))}
+            onChange={(value) => setSearch({ group: value === 'service' ? undefined : value })}
+          />
+        </span>
+        <span className="pick onlyphone">
+          <Select
+            quiet
+            label={t('services.sort')}
+            value={sortText(sort) ?? ''}
+            options={[{ value: '', label: t('services.sort.none') }, ...columns.flatMap((column) => [column, `-${column}`]).map((value) => ({ value, label: sortLabel(t, value) }))]}
+            onChange={(value) => setSearch({ sort: value })}
+          />
+        </span>
         <span className="grow onlydesk" />
         <Menu
           trigger={
@@ -119,15 +157,16 @@ export default function Services() {
         </GuardedLink>
       </div>
       {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />}
-      {serviceTypes.map((service) => {
-        const value = services[service]
-        const shown = rows.filter((row) => row.service === service && matches(row))
-        if (value === undefined || (shown.length === 0 && (q !== '' || show !== 'all'))) return null
-        return <ServiceGroup key={service} {...{ service, value, stats, version, now }} rows={shown} selected={search.edit ?? ''} isLast={isLast} onLast={setLast} onRemove={setRemoving} />
-      })}
+      <div ref={box} {...hold}>
+        {grouping === 'service' ? (
+          groups.map(({ service, value, members }, index) => <ServiceGroup key={service} {...{ service, value }} rows={members} hasSorts={index === 0} {...table} />)
+        ) : shownRows.length === 0 ? null : (
+          <Grouped key={grouping} groups={groupRows(shownRows, grouping)} grouping={grouping} {...table} />
+        )}
+      </div>
       {q === '' && show === 'all' && <Models />}
       {q === '' && show === 'all' && <Processes />}
-      {query.data !== undefined && rows.filter(matches).length === 0 && (
+      {query.data !== undefined && filtered.length === 0 && (
         <div className="panel empty">
           <h3>{rows.length === 0 ? t('overview.first.title') : t('services.empty')}</h3>
           {rows.length === 0 && <p>{t('services.none')}</p>}
@@ -193,4 +232,25 @@ export default function Services() {
       {drawer}
     </div>
   )
+}
+
+/**
+ * The rows in the order that was asked for. Rows do not move below the pointer
+ * or the focus: the order is kept while one of them is in the list.
+ */
+function useSteadyOrder(rows: readonly Row[], sort: Sort | null, readings: Readings): [Row[], { onPointerEnter(): void; onPointerLeave(): void; onFocus(): void; onBlur(): void }] {
+  const [hands, setHands] = useState({ pointer: false, focus: false })
+  const [kept, setKept] = useState<{ sort: string | undefined; order: ReadonlyMap<string, number> }>({ sort: undefined, order: new Map() })
+  const isHeld = (hands.pointer || hands.focus) && kept.sort === sortText(sort)
+  const shown = sort === null ? [...rows] : isHeld ? inOrder(rows, kept.order) : sortRows(rows, sort, readings)
+  const isNew = sort !== null && !isHeld && (kept.sort !== sortText(sort) || shown.length !== kept.order.size || shown.some((row, index) => kept.order.get(rowKey(row)) !== index))
+  if (isNew) setKept({ sort: sortText(sort), order: new Map(shown.map((row, index) => [rowKey(row), index])) })
+  const set = (change: Partial<typeof hands>) => () => setHands((old) => ({ ...old, ...change }))
+  return [shown, { onPointerEnter: set({ pointer: true }), onPointerLeave: set({ pointer: false }), onFocus: set({ focus: true }), onBlur: set({ focus: false }) }]
+}
+
+function sortLabel(t: I18n['t'], value: string): string {
+  const words: Record<Column, string> = { name: t('common.instance'), state: t('common.state'), dialect: t('services.dialect'), weight: t('common.weight'), share: t('common.share'), rate: t('common.reqs'), p95: t('common.p95'), errors: t('common.errors') }
+  const sort = parseSort(value)!
+  return `${words[sort.column]} ${sort.down ? '↓' : '↑'}`
 }

@@ -1,0 +1,184 @@
+import { useNavigate } from '@tanstack/react-router'
+import { Ellipsis } from 'lucide-react'
+import { memo, useEffect, useRef, useState } from 'react'
+import { useEdit } from '@/api/mutations'
+import type { Instance, InstanceChanges, ServiceType, Share } from '@/api/types'
+import { useI18n } from '@/i18n'
+import { duration, host, percent, rate, text } from '@/lib/format'
+import type { Stat } from '@/live/stats'
+import type { InstanceState } from '@/live/types'
+import { useDenied } from '@/shell/guard'
+import { useToast } from '@/ui/feedback'
+import { Menu, Name, Slider, Switch } from '@/ui/parts'
+import { StatePill } from '@/ui/status'
+import { label } from './form'
+
+export interface Row {
+  service: ServiceType
+  id: string
+  instance: Instance
+  state: InstanceState | undefined
+  /** The instances that this one has found at its backend; empty for one with a name. */
+  found: InstanceState[]
+}
+
+interface RowProps {
+  row: Row
+  stat: Stat
+  share: Share | undefined
+  version: number
+  now: number
+  selected: boolean
+  /** Nothing else serves its model. */
+  isLast: boolean
+  onLast(row: Row): void
+  onRemove(row: Row): void
+}
+
+function useOpen({ service, id }: Row): () => void {
+  const navigate = useNavigate()
+  return () => void navigate({ to: '/services', search: ((old: object) => ({ ...old, edit: `${service}/${id}`, add: undefined, policy: undefined })) as never })
+}
+
+/**
+ * A row of the list. One that is not near has only its name, so that it can be
+ * found and reached by keys; its button stays the same element when it comes
+ * near, and with it the focus.
+ */
+export const InstanceRow = memo(
+  function InstanceRow({ isNear, ...props }: RowProps & { isNear: boolean }) {
+    const { t } = useI18n()
+    const { row, selected } = props
+    const { instance, id } = row
+    const open = useOpen(row)
+    return (
+      <tr data-id={`${row.service} ${id}`} className={selected ? 'sel' : ''} aria-selected={selected}>
+        {isNear ? <OnOff key="on" {...props} /> : <td key="on" />}
+        <td key="name" className="cut nmtd" colSpan={isNear ? undefined : 9}>
+          <button type="button" className="nmad" title={id} onClick={open}>
+            {isNear ? (
+              <>
+                <Name className={`font-medium ${instance.enabled === false ? 'off' : ''}`}>{instance.models?.[0] === 'discover' ? t('services.serves.all') : label(instance)}</Name>
+                <span className="muted addr">
+                  <Name>{host(instance.baseUrl)}</Name>
+                  {row.state?.slots !== undefined && <code title={row.state.slots.why}>{` · ${t('services.slotsAre', { n: row.state.slots.now })}`}</code>}
+                  {(instance.tier ?? 0) > 0 && <code>{` · ${t('services.tierIs', { n: instance.tier ?? 0 })}`}</code>}
+                </span>
+              </>
+            ) : (
+              <code>{`${label(instance)} ${host(instance.baseUrl)}`}</code>
+            )}
+          </button>
+        </td>
+        {isNear && <Cells key="cells" {...props} />}
+      </tr>
+    )
+  },
+  // Hundreds of rows that are not in sight need not be compared with what changes each second.
+  (old, now) => !old.isNear && !now.isNear && old.row.id === now.row.id && old.row.service === now.row.service && old.selected === now.selected,
+)
+
+function useChange({ row: { service, id }, version }: RowProps) {
+  const toast = useToast()
+  const edit = useEdit()
+  const change = (part: InstanceChanges, said: string, onSettled?: () => void) =>
+    edit.mutate({ edit: { kind: 'update', service, id, instance: part }, version, said }, { onError: (error) => toast(error.message), onSettled })
+  return { change, isPending: edit.isPending }
+}
+
+function OnOff(props: RowProps) {
+  const { t } = useI18n()
+  const denied = useDenied('config:instance:write')
+  const { row, isLast, onLast } = props
+  const { instance, id } = row
+  const { change, isPending } = useChange(props)
+  return (
+    <td title={denied}>
+      <Switch
+        checked={instance.enabled !== false}
+        disabled={isPending || denied !== undefined}
+        label={t('services.enable', { id })}
+        onChange={(next) => (!next && isLast ? onLast(row) : change({ enabled: next }, t(next ? 'services.enabled' : 'services.disabled', { id: instance.name })))}
+      />
+    </td>
+  )
+}
+
+function Cells(props: RowProps) {
+  const { t } = useI18n()
+  const navigate = useNavigate()
+  const denied = useDenied('config:instance:write')
+  const { row, stat, share, now, onRemove } = props
+  const { instance, service, id } = row
+  const [weight, setWeight] = useState<number | null>(null)
+  const discovers = (instance.models ?? []).length > 0
+  const shown = weight ?? instance.weight ?? 1
+  const open = useOpen(row)
+  const { change } = useChange(props)
+  // Arrow keys move the slider step by step; what is saved is where it comes to rest.
+  const rest = useRef<ReturnType<typeof setTimeout> | undefined>(undefined)
+  useEffect(() => () => clearTimeout(rest.current), [])
+  const latest = useRef(change)
+  useEffect(() => {
+    latest.current = change
+  })
+  const weigh = (next: number) => {
+    clearTimeout(rest.current)
+    rest.current = setTimeout(() => latest.current({ weight: next }, t('services.weightIs', { n: next }), () => setWeight(null)), 400)
+  }
+  return (
+    <>
+      <td className="sttd">{discovers ? (
+          <span className="soft" title={row.found.map((one) => one.model).join(', ')}>
+            {t('services.foundModels', { n: row.found.length })}
+          </span>
+        ) : row.state !== undefined ? (
+          <StatePill instance={row.state} now={now} />
+        ) : (
+          <span className="muted">–</span>
+        )}</td>
+      <td className="lo soft">{row.state?.adapter ?? instance.adapter}</td>
+      <td className="wtd" title={denied}>
+        <span className="row">
+          <span className="w-[24px] text-right">{shown}</span>
+          <span className="lo2 w-[84px]">
+            <Slider
+              label={`${t('common.weight')} ${id}`}
+              value={shown}
+              min={0}
+              max={10}
+              step={1}
+              disabled={denied !== undefined}
+              onChange={setWeight}
+              onCommit={weigh}
+            />
+          </span>
+        </span>
+      </td>
+      <td className="num shtd" title={share?.reason}>
+        <b className="font-semibold">{percent(row.state?.breaker === 'OPEN' ? 0 : share?.share, 0)}</b>
+        <span className="muted lo"> / {percent(share?.expectedShare, 0)}</span>
+      </td>
+      <td className="num lo">{rate(stat.requests === 0 ? null : stat.rate)}</td>
+      <td className="num lo">{text(duration(stat.p95))}</td>
+      <td className={`num ertd ${(stat.errorRate ?? 0) > 0 ? 'bad' : 'muted'}`}>{percent(stat.errorRate)}</td>
+      <td className="mtd">
+        <Menu
+          trigger={
+            <button type="button" className="btn ghost icon" aria-label={`${t('common.more')}: ${id}`}>
+              <Ellipsis className="ic" aria-hidden />
+            </button>
+          }
+          items={[
+            { label: t('services.edit'), onSelect: open },
+            { label: t('services.try'), onSelect: () => void navigate({ to: '/playground', search: { type: service, model: instance.name } as never }) },
+            { label: t('services.calls'), onSelect: () => void navigate({ to: '/calls', search: { service, q: id } as never }) },
+            { label: t('services.copy'), disabled: denied !== undefined, title: denied, onSelect: () => void navigate({ to: '/services', search: ((old: object) => ({ ...old, add: service, from: id, edit: undefined })) as never }) },
+            'separator',
+            { label: t('services.remove'), danger: true, disabled: denied !== undefined, title: denied, onSelect: () => onRemove(row) },
+          ]}
+        />
+      </td>
+    </>
+  )
+}

@@ -1,0 +1,62 @@
+import { useEffect, useState, type RefObject } from 'react'
+
+/** Of more rows than these, only those in sight are whole: hundreds that change each second would hold up the page. */
+const manyRows = 40
+/** How far outside of the window a row is near, in pixels. */
+const margin = 200
+/** How many rows become whole in one frame. */
+const atOnce = 12
+
+/**
+ * Which rows (tr[data-id]) of a list are in sight, or nearly; null means all. A
+ * list of another kind, by its name, begins anew: few rows at a time become whole.
+ */
+export function useNearRows(list: RefObject<HTMLElement | null>, count: number, kind = ''): ReadonlySet<string> | null {
+  const [near, setNear] = useState<{ kind: string; ids: ReadonlySet<string> }>({ kind, ids: new Set() })
+  const isOn = count > manyRows
+  useEffect(() => {
+    const box = list.current
+    if (!isOn || box === null) return
+    let frame = 0
+    const soon = () => {
+      cancelAnimationFrame(frame)
+      frame = requestAnimationFrame(look)
+    }
+    let held: ReadonlySet<string> = new Set()
+    const look = () => {
+      const found = new Set<string>()
+      const fresh: string[] = []
+      for (const row of box.querySelectorAll<HTMLElement>('tr[data-id]')) {
+        const { top, bottom } = row.getBoundingClientRect()
+        if (bottom < -margin || top > innerHeight + margin) continue
+        const id = row.dataset.id ?? ''
+        if (held.has(id)) found.add(id)
+        else if (top < innerHeight && bottom > 0) fresh.unshift(id)
+        else fresh.push(id)
+      }
+      for (const id of fresh.slice(0, atOnce)) found.add(id)
+      if (fresh.length > atOnce) soon()
+      if (fresh.length === 0 && found.size === held.size) return
+      held = found
+      setNear({ kind, ids: found })
+    }
+    look()
+    const size = new ResizeObserver(soon)
+    size.observe(box)
+    // Rows come and go with the filter, and change places with the order.
+    const order = new MutationObserver((changes) => changes.some((change) => change.target instanceof HTMLTableSectionElement) && soon())
+    order.observe(box, { childList: true, subtree: true })
+    document.addEventListener('scroll', soon, { capture: true, passive: true })
+    addEventListener('resize', soon)
+    return () => {
+      cancelAnimationFrame(frame)
+      size.disconnect()
+      order.disconnect()
+      document.removeEventListener('scroll', soon, { capture: true })
+      removeEventListener('resize', soon)
+    }
+  }, [isOn, list, kind])
+  return isOn ? (near.kind === kind ? near.ids : none) : null
+}
+
+const none: ReadonlySet<string> = new Set()
