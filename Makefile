@@ -450,6 +450,11 @@ dist-check: ## Build the packages of one platform twice, in two places, and comp
 docs: ## Make the documentation as a site with a search, which needs no network (bin/site/index.html)
 	@cd docs/site && go run . -out ../../bin/site
 
+# They are committed, so that the gateway builds without what renders them.
+.PHONY: docs-served
+docs-served: ## Make the pages of the documentation that the gateway serves (docs/served)
+	@cd docs/site && go run . -served -out ../served
+
 # It is written as files (deploy/dist/image.go), so that it needs no container engine.
 .PHONY: image
 image: ## Build the container image of this machine's architecture, for docker load

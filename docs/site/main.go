@@ -1,6 +1,7 @@
 // Command site makes the documentation as a static site (make docs): pages that are
-// read from a disk or a server, with a search that needs no network. It is a module of
-// its own, so that the gateway does not depend on what it uses.
+// read from a disk or a server, with a search that needs no network. With -served it makes
+// the pages that the gateway itself serves (make docs-served). It is a module of its own, so
+// that the gateway does not depend on what it uses.
 package main
 
 import (
@@ -12,8 +13,13 @@ import (
 func main() {
 	root := flag.String("root", "../..", "root of the repository")
 	out := flag.String("out", "../../bin/site", "directory to write; what is in it is removed")
+	served := flag.Bool("served", false, "write the pages that the gateway serves")
 	flag.Parse()
-	pages, problems, err := build(*root, *out)
+	produce := build
+	if *served {
+		produce = serve
+	}
+	made, problems, err := produce(*root, *out)
 	for _, problem := range problems {
 		fmt.Fprintln(os.Stderr, problem)
 	}
@@ -24,7 +30,11 @@ func main() {
 	case len(problems) > 0:
 		os.Exit(1)
 	}
-	fmt.Printf("%d pages: %s/index.html\n", pages, *out)
+	what := "pages"
+	if *served {
+		what = "files"
+	}
+	fmt.Printf("%d %s: %s\n", made, what, *out)
 }
 
 // build reads the pages, checks their links and writes the site. Problems are links that

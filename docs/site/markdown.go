@@ -24,6 +24,9 @@ type document struct {
 	headings []heading
 	links    []link
 	lines    []int // where each line begins
+	// renamed has the names of headings by those that they have in the file, where a
+	// translation has taken over others.
+	renamed map[string]string
 }
 
 // A heading is a place that links can lead to.
@@ -37,6 +40,7 @@ type link struct {
 	target string
 	line   int
 	set    func(string)
+	node   ast.Node
 }
 
 // markdown reads what GitHub reads, with its names of anchors.
@@ -68,9 +72,9 @@ func parse(name string, source []byte) *document {
 			}
 			d.headings = append(d.headings, h)
 		case *ast.Link:
-			d.links = append(d.links, link{string(n.Destination), line, func(s string) { n.Destination = []byte(s) }})
+			d.links = append(d.links, link{string(n.Destination), line, func(s string) { n.Destination = []byte(s) }, n})
 		case *ast.Image:
-			d.links = append(d.links, link{string(n.Destination), line, func(s string) { n.Destination = []byte(s) }})
+			d.links = append(d.links, link{string(n.Destination), line, func(s string) { n.Destination = []byte(s) }, n})
 		}
 	})
 	return d

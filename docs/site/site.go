@@ -28,8 +28,14 @@ var layout string
 //go:embed assets/style.css
 var style []byte
 
+//go:embed assets/theme.js
+var theme []byte
+
 //go:embed assets/site.js
 var script []byte
+
+//go:embed assets/search.js
+var search []byte
 
 //go:embed assets/icon.svg
 var icon []byte
@@ -126,7 +132,8 @@ func (s *site) check() []string {
 				problems = append(problems, fmt.Sprintf("%s:%d: %s: %s", name, l.line, l.target, problem))
 			}
 		}
-		if path.Dir(name) == "docs" && !slices.Contains(s.order, name) {
+		problems = append(problems, s.checkTranslation(d)...)
+		if (path.Dir(name) == "docs" || strings.HasPrefix(name, translations)) && !slices.Contains(s.order, name) {
 			problems = append(problems, fmt.Sprintf("%s: %s does not list it", name, index))
 		}
 	}
@@ -152,8 +159,8 @@ func (s *site) checkLink(d *document, target string) string {
 	if _, err := os.Stat(filepath.Join(s.root, file)); err != nil {
 		return "there is no such file"
 	}
-	if anchor == "" {
-		return ""
+	if problem := s.checkLanguage(d, file); problem != "" || anchor == "" {
+		return problem
 	}
 	to := s.documents[file]
 	if to == nil || !to.hasAnchor(anchor) {
@@ -169,12 +176,15 @@ func address(name string) string {
 		return "index.html"
 	case name == "README.md":
 		return "readme.html"
+	case strings.HasPrefix(name, translations):
+		return string(chinese) + "-" + strings.TrimSuffix(path.Base(name), ".md") + ".html"
 	}
 	return strings.ToLower(strings.TrimSuffix(path.Base(name), ".md")) + ".html"
 }
 
 // write makes the site in an empty directory.
 func (s *site) write(out string) error {
+	s.align()
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
@@ -215,7 +225,9 @@ func (s *site) write(out string) error {
 	}
 	// A page that is read from a disk may load scripts, and no other files.
 	found = append(append([]byte("window.searchIndex = "), found...), ";\n"...)
-	for name, content := range map[string][]byte{"style.css": style, "site.js": script, "icon.svg": icon, "search-index.js": found} {
+	for name, content := range map[string][]byte{
+		"style.css": style, "theme.js": theme, "site.js": script, "search.js": search, "icon.svg": icon, "search-index.js": found,
+	} {
 		if err := os.WriteFile(filepath.Join(out, name), content, 0o644); err != nil {
 			return err
 		}
@@ -242,7 +254,7 @@ func (s *site) relink(d *document, out string) error {
 				to = ""
 			}
 			if anchor != "" {
-				to += "#" + anchor
+				to += "#" + s.documents[file].anchor(anchor)
 			}
 			l.set(to)
 		case info.IsDir():
@@ -276,6 +288,13 @@ type view struct {
 	Contents        []viewLink
 	Before, After   *viewLink
 	Source          string
+	Words           words
+	// Assets is where the files beside the pages are, and Home the page of contents.
+	Assets, Home string
+	// Served is the language of a page that the program serves, and Other the same page in
+	// the other language. The site has a search in their place.
+	Served string
+	Other  *viewLink
 }
 
 type viewGroup struct {
@@ -287,12 +306,14 @@ type viewLink struct {
 	Title, Address string
 	Level          int
 	Here           bool
+	// Language and Name are those of a page in another language.
+	Language, Name string
 }
 
 func (s *site) view(i int, d *document, body template.HTML) view {
-	v := view{Title: d.title, Language: "en", Body: body, Source: repository + "/blob/main/" + d.path}
-	if strings.Contains(d.path, ".zh-CN.") {
-		v.Language = "zh-CN"
+	l := languageOf(d.path)
+	v := view{
+		Title: d.title, Language: l.tag(), Body: body, Contents: contents(d), Words: wordsOf[l], Home: address(index), Source: repository + "/blob/main/" + d.path,
 	}
 	for _, g := range s.groups {
 		shown := viewGroup{Title: g.Title}
@@ -301,11 +322,6 @@ func (s *site) view(i int, d *document, body template.HTML) view {
 		}
 		v.Groups = append(v.Groups, shown)
 	}
-	for _, h := range d.headings {
-		if h.level == 2 || h.level == 3 {
-			v.Contents = append(v.Contents, viewLink{Title: h.text, Address: "#" + h.id, Level: h.level})
-		}
-	}
 	if i > 0 {
 		v.Before = &viewLink{Title: s.label(s.order[i-1]), Address: address(s.order[i-1])}
 	}
@@ -313,6 +329,17 @@ func (s *site) view(i int, d *document, body template.HTML) view {
 		v.After = &viewLink{Title: s.label(s.order[i+1]), Address: address(s.order[i+1])}
 	}
 	return v
+}
+
+// contents returns the links to the sections of a page.
+func contents(d *document) []viewLink {
+	var found []viewLink
+	for _, h := range d.headings {
+		if h.level == 2 || h.level == 3 {
+			found = append(found, viewLink{Title: h.text, Address: "#" + h.id, Level: h.level})
+		}
+	}
+	return found
 }
 
 // label is the name of a page in the navigation.

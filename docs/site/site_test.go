@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/yuin/goldmark/ast"
-	extast "github.com/yuin/goldmark/extension/ast"
 )
 
 const root = "../.."
@@ -121,61 +118,6 @@ func TestAnchorsAreThoseOfGitHub(t *testing.T) {
 	if want := []string{"what-it-does-and-why", "circuit_breaker_open", "same", "same-1", "30-秒上手"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-}
-
-// The two languages of README have the same structure: headings, commands, links, tables.
-func TestReadmesAreEqual(t *testing.T) {
-	english, chinese := structure(t, "README.md"), structure(t, "README.zh-CN.md")
-	for i := range max(len(english), len(chinese)) {
-		var e, c string
-		if i < len(english) {
-			e = english[i]
-		}
-		if i < len(chinese) {
-			c = chinese[i]
-		}
-		if e != c {
-			t.Fatalf("part %d of README.md is\n%s\nand of README.zh-CN.md\n%s", i, e, c)
-		}
-	}
-	if han := regexp.MustCompile(`\p{Han}`).FindAllString(readFile(t, filepath.Join(root, "README.zh-CN.md")), -1); len(han) < 1000 {
-		t.Errorf("README.zh-CN.md has only %d Chinese characters", len(han))
-	}
-}
-
-// structure returns what both languages have: headings by level, blocks of code without
-// comments, the shape of tables; and of each section its links, pictures and code, whose
-// order depends on the language.
-func structure(t *testing.T, name string) []string {
-	t.Helper()
-	d := parse(name, []byte(readFile(t, filepath.Join(root, name))))
-	comment := regexp.MustCompile(`(?m) *# .*$`)
-	var parts, inline []string
-	section := func() {
-		slices.Sort(inline)
-		parts, inline = append(parts, inline...), nil
-	}
-	d.walk(d.tree, func(n ast.Node) {
-		switch n := n.(type) {
-		case *ast.Heading:
-			section()
-			parts = append(parts, strings.Repeat("#", n.Level))
-		case *ast.FencedCodeBlock:
-			section()
-			parts = append(parts, string(n.Info.Segment.Value(d.source)), comment.ReplaceAllString(string(n.Lines().Value(d.source)), "#"))
-		case *extast.TableRow, *extast.TableHeader, *extast.TableCell, *ast.List, *ast.ListItem:
-			section()
-			parts = append(parts, n.Kind().String())
-		case *ast.Link:
-			inline = append(inline, strings.Replace(string(n.Destination), "README.zh-CN.md", "README.md", 1)) // each links to the other
-		case *ast.Image:
-			inline = append(inline, string(n.Destination))
-		case *ast.CodeSpan:
-			inline = append(inline, d.plain(n))
-		}
-	})
-	section()
-	return parts
 }
 
 // The versions of the clients in README are those that the tests use.

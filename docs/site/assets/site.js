@@ -1,12 +1,19 @@
 'use strict';
-// The search, the theme, and small comforts of the documentation. Nothing is loaded from a network.
+// The theme, the language, and small comforts of the documentation. Nothing is loaded from a network.
 
 const root = document.documentElement;
 
 document.getElementById('theme').addEventListener('click', () => {
   const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
   root.dataset.theme = dark ? 'light' : 'dark';
-  try { localStorage.setItem('patchbay-docs-theme', root.dataset.theme); } catch { /* it holds for this page */ }
+  try { localStorage.setItem('patchbay.theme', root.dataset.theme); } catch { /* it holds for this page */ }
+});
+
+// What is chosen here is what the console shows as well, and the section stays.
+const language = document.getElementById('language');
+language?.addEventListener('click', () => {
+  try { localStorage.setItem('patchbay.lang', language.dataset.name); } catch { /* the address says it */ }
+  language.href = '?lang=' + language.dataset.name + location.hash;
 });
 
 const menu = document.getElementById('menu');
@@ -16,23 +23,32 @@ menu.addEventListener('click', () => {
 
 for (const h of document.querySelectorAll('article h2[id], article h3[id]')) {
   const a = Object.assign(document.createElement('a'), { className: 'anchor', href: '#' + h.id, textContent: '#' });
-  a.setAttribute('aria-label', 'Link to this section');
+  a.setAttribute('aria-label', root.dataset.section);
   h.append(a);
 }
 for (const t of document.querySelectorAll('article table')) {
   const box = Object.assign(document.createElement('div'), { className: 'table' + (t.rows[0].cells.length > 3 ? ' wide' : '') });
   t.replaceWith(box);
   box.append(t);
+  reachable(box);
 }
 for (const pre of document.querySelectorAll('article pre')) {
   const box = Object.assign(document.createElement('div'), { className: 'code' });
   pre.replaceWith(box);
-  const copy = Object.assign(document.createElement('button'), { className: 'copy', type: 'button', textContent: 'Copy' });
+  box.append(pre);
+  reachable(pre);
+  if (pre.querySelector('code[class]') === null) continue; // a drawing
+  const copy = Object.assign(document.createElement('button'), { className: 'copy', type: 'button', textContent: root.dataset.copy });
   copy.addEventListener('click', async () => {
-    try { await navigator.clipboard.writeText(pre.textContent); copy.textContent = 'Copied'; } catch { getSelection().selectAllChildren(pre); }
-    setTimeout(() => { copy.textContent = 'Copy'; }, 1500);
+    try { await navigator.clipboard.writeText(pre.textContent); copy.textContent = root.dataset.copied; } catch { getSelection().selectAllChildren(pre); }
+    setTimeout(() => { copy.textContent = root.dataset.copy; }, 1500);
   });
-  box.append(pre, copy);
+  box.append(copy);
+}
+
+// What is wider than the page is moved by keys as well.
+function reachable(box) {
+  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
 }
 
 // The section that is read is marked in the list of contents.
@@ -46,92 +62,3 @@ if (contents.size) {
   }, { rootMargin: '-60px 0px -70% 0px' });
   for (const h of document.querySelectorAll('article h2[id], article h3[id]')) watch.observe(h);
 }
-
-const query = document.getElementById('query');
-const results = document.getElementById('results');
-let index;
-let chosen = -1;
-
-// The index is loaded when the search is used first.
-function load() {
-  return index ??= new Promise((done, failed) => {
-    const s = Object.assign(document.createElement('script'), { src: 'search-index.js', onerror: failed });
-    s.onload = () => done(window.searchIndex.map(e => ({ ...e, title: e.t.toLowerCase(), heading: (e.h ?? '').toLowerCase(), text: e.x.toLowerCase() })));
-    document.head.append(s);
-  });
-}
-
-// Every word must be somewhere in the section; headings count more than text.
-function find(entries, words) {
-  const found = [];
-  for (const e of entries) {
-    let score = 0;
-    for (const w of words) {
-      const s = (e.heading === w ? 40 : 0) + (e.heading.includes(w) ? 20 : 0) + (e.title.includes(w) ? (e.h ? 4 : 24) : 0) +
-        Math.min(e.text.split(w).length - 1, 4);
-      if (!s) { score = 0; break; }
-      score += s;
-    }
-    if (score) found.push([score, e]);
-  }
-  return found.sort((a, b) => b[0] - a[0]).slice(0, 12).map(f => f[1]);
-}
-
-function excerpt(e, words) {
-  const at = Math.max(0, Math.min(...words.map(w => e.text.indexOf(w)).filter(i => i >= 0), e.text.length) - 40);
-  return (at ? '…' : '') + e.x.slice(at, at + 150) + (at + 150 < e.x.length ? '…' : '');
-}
-
-function marked(element, text, words) {
-  const lower = text.toLowerCase();
-  for (let i = 0; i < text.length;) {
-    let next = text.length, length = 0;
-    for (const w of words) {
-      const at = lower.indexOf(w, i);
-      if (at >= 0 && at < next) { next = at; length = w.length; }
-    }
-    element.append(text.slice(i, next));
-    if (length) element.append(Object.assign(document.createElement('mark'), { textContent: text.slice(next, next + length) }));
-    i = next + length || text.length;
-  }
-  return element;
-}
-
-async function show() {
-  const words = query.value.toLowerCase().split(/\s+/).filter(Boolean);
-  results.hidden = !words.length;
-  if (!words.length) return;
-  const entries = await load();
-  if (words.join(' ') !== query.value.toLowerCase().split(/\s+/).filter(Boolean).join(' ')) return;
-  chosen = -1;
-  const found = find(entries, words);
-  results.replaceChildren(...found.map(e => {
-    const a = Object.assign(document.createElement('a'), { href: e.p + (e.a ? '#' + e.a : '') });
-    a.setAttribute('role', 'option');
-    a.append(marked(document.createElement('b'), e.h ?? e.t, words), Object.assign(document.createElement('span'), { textContent: e.h ? ' · ' + e.t : '' }),
-      marked(document.createElement('small'), excerpt(e, words), words));
-    a.addEventListener('click', () => { results.hidden = true; });
-    return a;
-  }));
-  if (!found.length) results.append(Object.assign(document.createElement('p'), { textContent: 'Nothing found.' }));
-}
-
-query.addEventListener('input', show);
-query.addEventListener('focus', () => { load(); show(); });
-query.addEventListener('keydown', event => {
-  const options = results.querySelectorAll('a');
-  if (event.key === 'Escape') { query.value = ''; results.hidden = true; query.blur(); }
-  if (event.key === 'Enter' && options.length) { event.preventDefault(); options[Math.max(chosen, 0)].click(); }
-  if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp' || !options.length) return;
-  event.preventDefault();
-  chosen = (chosen + (event.key === 'ArrowDown' ? 1 : options.length - 1) + (chosen < 0 && event.key === 'ArrowUp' ? 1 : 0)) % options.length;
-  options.forEach((o, i) => o.setAttribute('aria-selected', String(i === chosen)));
-  options[chosen].scrollIntoView({ block: 'nearest' });
-});
-document.addEventListener('click', event => { if (!event.target.closest('.search')) results.hidden = true; });
-document.addEventListener('keydown', event => {
-  if (event.key === '/' && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) { event.preventDefault(); query.focus(); }
-});
-// A search can be linked to: index.html?q=breaker
-const asked = new URLSearchParams(location.search).get('q');
-if (asked) { query.value = asked; query.focus(); show(); }
