@@ -1,20 +1,24 @@
 // Package docs holds the documentation that the program itself uses: what each setting
-// and each code of an error means.
+// means, and the pages that it serves.
 package docs
 
 import (
-	_ "embed"
+	"embed"
+	"io/fs"
 	"strings"
 )
 
 //go:embed configuration.md
 var configuration string
 
-//go:embed errors.md
-var errors string
+//go:embed served
+var served embed.FS
 
-// Errors returns the page of the codes of errors, in Markdown.
-func Errors() string { return errors }
+// Served returns the pages of the documentation that the program serves, compressed by gzip:
+// en/start.html.gz and zh/start.html.gz are one in two languages, index the contents, and
+// missing what is shown where there is no page. Beside these folders are the files that the
+// pages load. They are made from the Markdown files of this directory (make docs-served).
+func Served() (fs.FS, error) { return fs.Sub(served, "served") }
 
 // Setting returns what the reference says of a setting: the heading of its table, such
 // as "## server", and its name there. The text is empty if there is no such row.

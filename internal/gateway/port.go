@@ -14,7 +14,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
-	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
 // Port is an address on which the gateway listens, and the servers of its
@@ -48,8 +47,8 @@ func (p portion) of(routes []web.Route) []web.Route {
 		return routes
 	}
 	return slices.DeleteFunc(slices.Clone(routes), func(route web.Route) bool {
-		isUnified := route.Permission == access.ByKey || route.Pattern == v1.ErrorPagePattern
-		return isUnified == (p == onlyManagement)
+		isUnified := route.Permission == access.ByKey
+		return !route.Everywhere && isUnified == (p == onlyManagement)
 	})
 }
 

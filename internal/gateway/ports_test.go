@@ -62,8 +62,12 @@ func TestManagementOnAddressesOfItsOwn(t *testing.T) {
 			t.Errorf("%s is %d beside the unified API", path, got)
 		}
 	}
+	// Errors of both lead to the documentation.
+	if got, _ := statusOf(t, tcp, http.MethodGet, r.URL+"/docs/traffic", ""); got != http.StatusOK {
+		t.Errorf("the documentation is %d beside the unified API", got)
+	}
 	for base, client := range map[string]*http.Client{"http://" + r.ManagementAddress(): tcp, "http://localhost": overSocket(t, socket)} {
-		for _, path := range paths[:4] {
+		for _, path := range append(paths[:4:4], "/docs", "/docs/errors") {
 			if got, said := statusOf(t, client, http.MethodGet, base+path, ""); got != http.StatusOK {
 				t.Errorf("%s%s is %d: %s", base, path, got, said)
 			}

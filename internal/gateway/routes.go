@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/console"
+	"github.com/patchbay-ai/patchbay/docs"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -125,13 +126,17 @@ func isUnder(r *http.Request, root string) bool {
 	return begins && (rest == "" || rest[0] == '/')
 }
 
-// newPages returns the pages of the console.
+// newPages returns the pages of the console and of the documentation.
 func (g *Gateway) newPages() (*pages.Pages, error) {
 	files, err := console.Files()
 	if err != nil {
 		return nil, fmt.Errorf("the console: %w", err)
 	}
-	return pages.New(files, g.build.Version, v1.NotFound)
+	documentation, err := docs.Served()
+	if err != nil {
+		return nil, fmt.Errorf("the documentation: %w", err)
+	}
+	return pages.New(files, documentation, g.build.Version, v1.NotFound)
 }
 
 // describe lists the routes and describes them in the OpenAPI document.

@@ -276,6 +276,8 @@ type Route struct {
 	Pattern    string
 	Permission access.Permission
 	Handler    http.HandlerFunc
+	// Everywhere says that each port has the route, whichever part of the API it serves.
+	Everywhere bool
 	Operation
 }
 

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"net/http"
 	"path"
 	"slices"
@@ -13,24 +14,37 @@ import (
 	"sync"
 )
 
-// file is a file of the console, plain and compressed.
+// file is a file for browsers, plain and compressed.
 type file struct {
 	contentType, tag string
-	plain            []byte
-	// compressed returns the file as gzip makes it, which it does once, when the
-	// file is first asked for.
-	compressed func() []byte
+	// plain returns the file, and compressed the file as gzip makes it, or nil if it does
+	// not become smaller.
+	plain, compressed func() []byte
 }
 
+// newFile returns a file that is compressed once, when it is first asked for.
 func newFile(name string, content []byte) *file {
-	sum := sha256.Sum256(content)
 	return &file{
-		contentType: contentTypes(path.Ext(name)),
-		// The two forms have the same tag, which is therefore a weak one.
-		tag:        `W/"` + hex.EncodeToString(sum[:8]) + `"`,
-		plain:      content,
+		contentType: contentTypes(path.Ext(name)), tag: tagOf(content),
+		plain:      func() []byte { return content },
 		compressed: sync.OnceValue(func() []byte { return compress(content) }),
 	}
+}
+
+// newPacked returns a file that is stored compressed. Almost every browser takes it so; for
+// the others it is unpacked each time.
+func newPacked(name string, packed []byte) *file {
+	return &file{
+		contentType: contentTypes(path.Ext(name)), tag: tagOf(packed),
+		plain:      func() []byte { return unpack(packed) },
+		compressed: func() []byte { return packed },
+	}
+}
+
+// tagOf returns the tag of a file. Its two forms have the same one, which is therefore weak.
+func tagOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return `W/"` + hex.EncodeToString(sum[:8]) + `"`
 }
 
 func contentTypes(extension string) string {
@@ -64,25 +78,42 @@ func compress(content []byte) []byte {
 	return slices.Clip(compressed.Bytes())
 }
 
+// unpack is the reverse of compress.
+func unpack(packed []byte) []byte {
+	from, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil
+	}
+	content, err := io.ReadAll(from)
+	if err != nil {
+		return nil // the files are part of the program, whose tests read them all
+	}
+	return content
+}
+
 // send answers with the file, in the form that the client understands.
-func (f *file) send(w http.ResponseWriter, r *http.Request) {
+func (f *file) send(w http.ResponseWriter, r *http.Request, status int) {
 	header := w.Header()
 	header.Add("Vary", "Accept-Encoding")
-	header.Set("Etag", f.tag)
-	if slices.Contains(listed(r.Header.Values("If-None-Match")), f.tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	body := f.plain
-	if slices.Contains(listed(r.Header.Values("Accept-Encoding")), "gzip") {
-		if compressed := f.compressed(); compressed != nil {
-			header.Set("Content-Encoding", "gzip")
-			body = compressed
+	if status == http.StatusOK {
+		header.Set("Etag", f.tag)
+		if slices.Contains(listed(r.Header.Values("If-None-Match")), f.tag) {
+			w.WriteHeader(http.StatusNotModified)
+			return
 		}
+	}
+	var body []byte
+	if slices.Contains(listed(r.Header.Values("Accept-Encoding")), "gzip") {
+		if body = f.compressed(); body != nil {
+			header.Set("Content-Encoding", "gzip")
+		}
+	}
+	if body == nil {
+		body = f.plain()
 	}
 	header.Set("Content-Type", f.contentType)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that left does not need it
 }
 

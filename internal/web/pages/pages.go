@@ -1,5 +1,5 @@
-// Package pages answers browsers: it decides which paths are pages of the
-// console, how its files are cached and compressed, and what the pages may load.
+// Package pages answers browsers: it decides which paths are pages of the console and of the
+// documentation, how their files are cached and compressed, and what the pages may load.
 package pages
 
 import (
@@ -20,11 +20,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// Pages serves the console.
+// Pages serves the console and the documentation.
 type Pages struct {
 	// console returns the files of the console, which are read when somebody first
 	// asks for one: a gateway whose console nobody opens need not hold them.
 	console func() (*console, error)
+	// documents returns the documentation in the same way.
+	documents func() (*documents, error)
 	// links is what programs get at the address of the gateway itself.
 	links []byte
 	// notFound answers programs at paths that are pages for browsers.
@@ -54,16 +56,20 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 	"img-src 'self' blob: data:; media-src 'self' blob: data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// New returns the pages of a console that was built into files. NotFound answers
-// programs at paths that are pages for browsers.
-func New(files fs.FS, version string, notFound http.HandlerFunc) (*Pages, error) {
+// New returns the pages of a console that was built into files, and those of the
+// documentation. NotFound answers programs at paths that are pages for browsers.
+func New(files, documentation fs.FS, version string, notFound http.HandlerFunc) (*Pages, error) {
 	if _, err := fs.Stat(files, indexName); err != nil {
 		return nil, fmt.Errorf("the console: %w", err)
 	}
-	p := &Pages{notFound: notFound, console: sync.OnceValues(func() (*console, error) { return readConsole(files) })}
+	p := &Pages{
+		notFound:  notFound,
+		console:   sync.OnceValues(func() (*console, error) { return readConsole(files) }),
+		documents: sync.OnceValues(func() (*documents, error) { return readDocuments(documentation) }),
+	}
 	var err error
 	p.links, err = json.Marshal(links{"patchbay", version, map[string]string{
-		"console": "/", "models": "/v1/models", "docs": "/docs/api", "openapi": "/openapi.json",
+		"console": "/", "models": "/v1/models", "docs": "/docs", "api": "/docs/api", "openapi": "/openapi.json",
 		"health": "/actuator/health", "info": "/actuator/info", "metrics": "/actuator/prometheus",
 	}}, json.Deterministic(true))
 	return p, err
@@ -118,8 +124,7 @@ type links struct {
 func (p *Pages) Routes() []web.Route {
 	var routes []web.Route
 	add := func(pattern string, handler http.HandlerFunc, op web.Operation) {
-		op.Tag, op.Error = "This document", web.Fault{}
-		routes = append(routes, web.Route{Pattern: pattern, Permission: access.Anyone, Handler: handler, Operation: op})
+		routes = append(routes, p.route(pattern, handler, op))
 	}
 	add("GET /", p.Root, web.Operation{
 		Summary: "Version and links; the console where Accept names text/html", Reply: links{}, Media: map[string]any{"text/html": ""},
@@ -132,7 +137,12 @@ func (p *Pages) Routes() []web.Route {
 	})
 	add("GET /admin", p.Redirect, web.Operation{Undescribed: true})
 	add("GET /assets/{build}/{file}", p.Asset, web.Operation{Undescribed: true})
-	return routes
+	return append(routes, p.documentRoutes()...)
+}
+
+func (*Pages) route(pattern string, handler http.HandlerFunc, op web.Operation) web.Route {
+	op.Tag, op.Error = "This document", web.Fault{}
+	return web.Route{Pattern: pattern, Permission: access.Anyone, Handler: handler, Operation: op}
 }
 
 // Root answers GET /: the console for browsers, which ask for a page, and links
@@ -176,7 +186,7 @@ func (p *Pages) Asset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	c.assets[r.PathValue("file")].send(w, r)
+	c.assets[r.PathValue("file")].send(w, r, http.StatusOK)
 }
 
 func (p *Pages) sendIndex(w http.ResponseWriter, r *http.Request) {
@@ -185,13 +195,17 @@ func (p *Pages) sendIndex(w http.ResponseWriter, r *http.Request) {
 		p.notFound(w, r)
 		return
 	}
-	header := w.Header()
+	protect(w.Header())
+	w.Header().Set("Cache-Control", "no-cache")
+	c.index.send(w, r, http.StatusOK)
+}
+
+// protect says what a page may load, and who may show it.
+func protect(header http.Header) {
 	header.Set("Content-Security-Policy", policy)
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Permissions-Policy", "microphone=(self), camera=(), geolocation=()")
-	header.Set("Cache-Control", "no-cache")
-	c.index.send(w, r)
 }
 
 // wantsPage tells browsers from programs: they say that they want a page.

@@ -35,8 +35,6 @@ type API struct {
 	buffers buffers
 	running atomic.Int64
 	warned  atomic.Int64 // when it was logged that responses are not kept, in seconds
-	// errorPage explains the codes of errors.
-	errorPage []byte
 }
 
 // Options are the settings of the API that do not change while it runs.
@@ -65,9 +63,8 @@ func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
 	}
 	return &API{
 		proxy: p, current: current, options: options,
-		pool:      sync.Pool{New: func() any { return new(exchange) }},
-		inputs:    sync.Pool{New: func() any { return new(input) }},
-		errorPage: errorPage(),
+		pool:   sync.Pool{New: func() any { return new(exchange) }},
+		inputs: sync.Pool{New: func() any { return new(input) }},
 	}
 }
 

@@ -305,5 +305,5 @@ func (a *API) Routes() []web.Route {
 	add(http.MethodGet, "/v1/responses/{id}", a.Response, "/responses/{id}")
 	add(http.MethodDelete, "/v1/responses/{id}", a.DeleteResponse, "/responses/{id}")
 	add(http.MethodGet, "/v1/responses/{id}/input_items", a.InputItems, "/responses/{id}/input_items")
-	return append(routes, web.Route{Pattern: ErrorPagePattern, Permission: access.Anyone, Handler: a.ErrorPage, Operation: web.Operation{Undescribed: true}})
+	return routes
 }
