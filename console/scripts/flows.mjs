@@ -365,7 +365,7 @@ const flows = {
     await page.keyboard.press('Escape')
     assert.equal(await page.getByRole('switch', { name: last.instanceId }).getAttribute('aria-checked'), 'true')
     await page.getByRole('switch', { name: last.instanceId }).click()
-    await page.getByRole('button', { name: 'Switch it off' }).click()
+    await page.getByRole('button', { name: 'Take it out' }).click()
     await page.locator(`[role=switch][aria-checked=false][aria-label*="${last.instanceId}"]`).waitFor()
     await rollBack()
   },

@@ -17,6 +17,8 @@ import { useNearRows } from '@/ui/near'
 import { Confirm } from '@/ui/overlay'
 import { Menu, Name, Segments } from '@/ui/parts'
 import { BreakerPill, condition } from '@/ui/status'
+import { LeftWithout } from '../services/last'
+import { modelsWithout, servingStates } from '../services/rows'
 
 /** The breaker of each instance, and the hand that may hold it. */
 export function Breakers() {
@@ -121,6 +123,7 @@ export function Breakers() {
               ? t('res.holdText', { rate: rate(stats.instances.get(`${holding.instance.service} ${holding.instance.id}`)?.rate ?? 0) })
               : t('res.holdClosedText')}
           </p>
+          {holding.state === 'OPEN' && <LeftWithout models={modelsWithout(servingStates(instances), [`${holding.instance.service} ${holding.instance.id}`])} />}
           <TextField label={t('res.reason')} hint={t('res.reasonHint')} maxLength={200} value={reason} onChange={setReason} />
         </Confirm>
       )}

@@ -1,13 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { Ellipsis, Plus, Search as SearchIcon } from 'lucide-react'
-import { useCallback, useMemo, useRef, useState } from 'react'
+import { useMemo, useRef, useState } from 'react'
 import { useEdit } from '@/api/mutations'
-import { config, shares as shareQuery } from '@/api/queries'
-import { serviceTypes, type ServiceType } from '@/api/types'
+import { shares as shareQuery } from '@/api/queries'
+import { serviceTypes } from '@/api/types'
 import { useI18n, type I18n } from '@/i18n'
 import { host, rate } from '@/lib/format'
 import { oneOf } from '@/lib/url'
-import { useLive, useNow, useStats } from '@/live/context'
+import { useNow, useStats } from '@/live/context'
 import { usePageFact } from '@/shell/fact'
 import { usePageCalls } from '@/shell/api-calls'
 import { GuardedLink, useDenied } from '@/shell/guard'
@@ -18,51 +18,39 @@ import { useNearRows } from '@/ui/near'
 import { Confirm } from '@/ui/overlay'
 import { Menu, Segments } from '@/ui/parts'
 import { inTrouble } from '@/ui/status'
-import { InstanceDrawer } from './instance-drawer'
+import { useServiceDrawer } from './drawers'
+import { LeftWithout } from './last'
+import { label } from './form'
 import { Models } from './models'
 import { Processes } from './processes'
-import { PolicyDrawer } from './policy-drawer'
 import { columns, groupings, groupRows, inOrder, parseSort, rowKey, sortRows, sortText, type Column, type Readings, type Sort } from './order'
-import type { Row } from './row'
+import type { Last, Row } from './row'
+import { idsOf, lastOnes, modelsWithout, servingRows, useRows } from './rows'
 import { Grouped, ServiceGroup } from './table'
 
 export default function Services() {
   const { t } = useI18n()
   const [search, setSearch] = useSearchState()
-  const query = useQuery({ ...config, refetchInterval: 5000 })
-  const { snapshot } = useLive()
+  const configured = useRows()
+  const { query, rows, services, version } = configured
   const stats = useStats('5m')
   const now = useNow()
   const edit = useEdit()
   const [removing, setRemoving] = useState<Row | null>(null)
-  const [last, setLast] = useState<Row | null>(null)
+  const [last, setLast] = useState<Last | null>(null)
   const show = oneOf(search.show, ['all', 'problems', 'off'] as const)
   const grouping = oneOf(search.group, groupings)
   const sort = parseSort(search.sort)
   const q = (search.q ?? '').toLowerCase()
 
-  const states = useMemo(() => new Map((snapshot?.instances ?? []).map((state) => [`${state.service} ${state.id}`, state])), [snapshot])
-  const services = query.data?.services ?? {}
-  const named = useMemo(() => new Set(serviceTypes.flatMap((service) => (query.data?.services[service]?.instances ?? []).map((instance) => `${service} ${instance.instanceId}`))), [query.data])
-  const rows = useMemo(
-    () =>
-      serviceTypes.flatMap((service) =>
-        (query.data?.services[service]?.instances ?? []).map((instance): Row => {
-          const id = instance.instanceId ?? `${instance.name}@${instance.baseUrl}`
-          const discovers = (instance.models ?? []).length > 0
-          const found = discovers ? [...states.values()].filter((state) => state.service === service && state.url === instance.baseUrl && !named.has(`${service} ${state.id}`)) : []
-          return { service, id, instance, state: states.get(`${service} ${id}`), found }
-        }),
-      ),
-    [query.data, states, named],
-  )
   const isOff = (row: Row) => row.instance.enabled === false || row.instance.weight === 0
-  const isLast = (row: Row) => row.instance.name !== '' && !isOff(row) && !rows.some((other) => other !== row && other.service === row.service && other.instance.name === row.instance.name && !isOff(other))
+  const serving = useMemo(() => servingRows(rows), [rows])
+  const lasts = useMemo(() => lastOnes(serving), [serving])
+  const isLast = (row: Row) => idsOf(row).some((id) => lasts.has(id))
   const isBad = (row: Row) => row.state !== undefined && inTrouble(row.state)
   const matches = (row: Row) =>
     (q === '' || `${row.service} ${row.id} ${row.state?.adapter ?? ''} ${row.state?.breaker ?? ''} ${row.state?.health ?? ''}`.toLowerCase().includes(q)) &&
     (show === 'all' || (show === 'off' ? isOff(row) : isBad(row)))
-  const version = query.data?.version ?? 0
   const backends = new Set(rows.map((row) => host(row.instance.baseUrl))).size
   usePageFact(query.data === undefined ? '' : t('services.sum', { instances: rows.length, backends }))
 
@@ -77,20 +65,7 @@ export default function Services() {
   const bulk = (enabled: boolean) => shownRows.filter((row) => (row.instance.enabled !== false) !== enabled)
   const [many, setMany] = useState<{ act: 'enable' | 'disable' | 'remove'; rows: Row[] } | null>(null)
 
-  const close = useCallback(() => setSearch({ edit: undefined, add: undefined, from: undefined, policy: undefined }), [setSearch])
-  const slash = (search.edit ?? '').indexOf('/')
-  const editing = slash < 0 ? undefined : rows.find((row) => row.service === search.edit!.slice(0, slash) && row.id === search.edit!.slice(slash + 1))
-  const adding = serviceTypes.includes(search.add as ServiceType) ? (search.add as ServiceType) : undefined
-  const policy = serviceTypes.find((type) => type === search.policy && services[type] !== undefined)
-  const from = rows.find((row) => row.service === adding && row.id === search.from)
-  const drawer =
-    editing !== undefined ? (
-      <InstanceDrawer key={search.edit} service={editing.service} value={services[editing.service]} stored={editing.instance} copied={null} version={version} onClose={close} onSaved={(id) => setSearch({ edit: `${editing.service}/${id}` })} />
-    ) : adding !== undefined && query.data !== undefined ? (
-      <InstanceDrawer key={`add ${adding} ${search.from}`} service={adding} value={services[adding]} stored={null} copied={from?.instance ?? null} version={version} onClose={close} onSaved={(id) => setSearch({ add: undefined, from: undefined, edit: `${adding}/${id}` })} />
-    ) : policy !== undefined ? (
-      <PolicyDrawer key={policy} service={policy} value={services[policy]!} version={version} onClose={close} />
-    ) : null
+  const { drawer, close } = useServiceDrawer(configured)
 
   const table = {
     readings, version, now, sort, isLast, selected: search.edit ?? '', near,
@@ -189,6 +164,7 @@ export default function Services() {
           }}
         >
           <p className="mb-2">{t('services.bulkText', { rate: rate(many.rows.reduce((sum, row) => sum + (stats.instances.get(`${row.service} ${row.id}`)?.rate ?? 0), 0)), n: many.rows.length })}</p>
+          {many.act !== 'enable' && <LeftWithout models={modelsWithout(serving, many.rows.flatMap(idsOf))} />}
           <ul className="max-h-[160px] overflow-auto text-[12px]">
             {many.rows.map((row) => (
               <li key={`${row.service} ${row.id}`} className="trunc">
@@ -200,12 +176,13 @@ export default function Services() {
       )}
       {last !== null && (
         <Confirm
-          title={t('services.lastTitle', { model: last.instance.name })}
+          title={t('services.lastTitle', { model: label(last.row.instance) })}
           action={t('services.lastAction')}
           onClose={() => setLast(null)}
-          onConfirm={() => edit.mutateAsync({ edit: { kind: 'update', service: last.service, id: last.id, instance: { enabled: false } }, version, said: t('services.disabled', { id: last.instance.name }) })}
+          onConfirm={() => edit.mutateAsync({ edit: { kind: 'update', service: last.row.service, id: last.row.id, instance: last.change }, version, said: last.said })}
         >
-          {t('services.lastText', { model: last.instance.name, rate: rate(stats.instances.get(`${last.service} ${last.id}`)?.rate ?? 0) })}
+          <LeftWithout models={modelsWithout(serving, idsOf(last.row))} />
+          {t('services.lastText', { rate: rate(stats.instances.get(`${last.row.service} ${last.row.id}`)?.rate ?? 0) })}
         </Confirm>
       )}
       {removing !== null && (
@@ -216,12 +193,11 @@ export default function Services() {
           onConfirm={() =>
             edit
               .mutateAsync({ edit: { kind: 'remove', service: removing.service, instance: removing.instance }, version, said: t('services.removed', { id: removing.id }) })
-              .then(() => editing?.id === removing.id && close())
+              .then(() => search.edit === `${removing.service}/${removing.id}` && close())
           }
         >
-          {t('services.removeText', { rate: rate(stats.instances.get(`${removing.service} ${removing.id}`)?.rate ?? 0) })}{' '}
-          {rows.filter((row) => row.service === removing.service && row.instance.name === removing.instance.name).length === 1 &&
-            t('services.removeLast', { model: removing.instance.name })}
+          <LeftWithout models={modelsWithout(serving, idsOf(removing))} />
+          {t('services.removeText', { rate: rate(stats.instances.get(`${removing.service} ${removing.id}`)?.rate ?? 0) })}
         </Confirm>
       )}
     </>

@@ -15,10 +15,12 @@ import { Conflict } from '@/ui/conflict'
 import { ErrorNote } from '@/ui/feedback'
 import { SecretField, SelectField, TextArea, TextField } from '@/ui/field'
 import { FileText, FormViews, type FormView } from '@/ui/file-text'
-import { Drawer } from '@/ui/overlay'
+import { Confirm, Drawer } from '@/ui/overlay'
 import { Segments, Slider, Toggle } from '@/ui/parts'
 import { Discover } from './discover'
 import { changes, inFile, label, toForm, validate, type InstanceForm } from './form'
+import { LeftWithout } from './last'
+import { idsOf, modelsWithout, servingRows, useRows } from './rows'
 
 // Every name that the gateway knows for an adapter, in the order of the list; those that
 // are other names of the same are not offered. The compiler wants each of them.
@@ -108,6 +110,11 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
     if (touched.has(field) && local[field] !== undefined) return t(local[field])
     return errorsAt(remote, field === 'patterns' ? 'models' : field)
   }
+  const { rows } = useRows()
+  const own = rows.find((row) => row.service === service && row.id === stored?.instanceId)
+  const isOut = part.weight === 0 || part.name !== undefined || part.models !== undefined
+  const without = own === undefined || !isOut ? [] : modelsWithout(servingRows(rows), idsOf(own))
+  const [asks, setAsks] = useState(false)
   const save = (onVersion: number) => {
     const id = stored?.instanceId ?? form.name
     const called = form.serves === 'one' ? form.name : host(form.baseUrl)
@@ -145,7 +152,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
             {t('common.discard')}
           </button>
           <Guard needs="config:instance:write">
-            <button type="button" className="btn pri" disabled={!dirty || edit.isPending || Object.keys(local).length > 0} onClick={() => save(base.version)}>
+            <button type="button" className="btn pri" disabled={!dirty || edit.isPending || Object.keys(local).length > 0} onClick={() => (without.length > 0 ? setAsks(true) : save(base.version))}>
               {t(stored === null ? 'services.addAs' : 'services.saveAs', { n: next })}
             </button>
           </Guard>
@@ -153,6 +160,11 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
       }
     >
       {leave.note}
+      {asks && (
+        <Confirm title={t('services.lastTitle', { model: title })} action={t('services.saveAs', { n: next })} onClose={() => setAsks(false)} onConfirm={() => Promise.resolve(save(base.version))}>
+          <LeftWithout models={without} />
+        </Confirm>
+      )}
       {stored === null && <p className="soft mb-3">{t('services.wizardText')}</p>}
       {conflict && (
         <Conflict

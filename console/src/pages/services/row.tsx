@@ -22,6 +22,13 @@ export interface Row {
   found: InstanceState[]
 }
 
+/** A change that takes the last instance of a model out, and what is said when it is done. */
+export interface Last {
+  row: Row
+  change: InstanceChanges
+  said: string
+}
+
 interface RowProps {
   row: Row
   stat: Stat
@@ -31,7 +38,7 @@ interface RowProps {
   selected: boolean
   /** Nothing else serves its model. */
   isLast: boolean
-  onLast(row: Row): void
+  onLast(last: Last): void
   onRemove(row: Row): void
 }
 
@@ -78,19 +85,25 @@ export const InstanceRow = memo(
   (old, now) => !old.isNear && !now.isNear && old.row.id === now.row.id && old.row.service === now.row.service && old.selected === now.selected,
 )
 
-function useChange({ row: { service, id }, version }: RowProps) {
+function useChange({ row, version, isLast, onLast }: RowProps) {
+  const { service, id } = row
   const toast = useToast()
   const edit = useEdit()
-  const change = (part: InstanceChanges, said: string, onSettled?: () => void) =>
+  const change = (part: InstanceChanges, said: string, onSettled?: () => void) => {
+    if (isLast && (part.enabled === false || part.weight === 0)) {
+      onSettled?.()
+      onLast({ row, change: part, said })
+      return
+    }
     edit.mutate({ edit: { kind: 'update', service, id, instance: part }, version, said }, { onError: (error) => toast(error.message), onSettled })
+  }
   return { change, isPending: edit.isPending }
 }
 
 function OnOff(props: RowProps) {
   const { t } = useI18n()
   const denied = useDenied('config:instance:write')
-  const { row, isLast, onLast } = props
-  const { instance, id } = row
+  const { instance, id } = props.row
   const { change, isPending } = useChange(props)
   return (
     <td title={denied}>
@@ -98,7 +111,7 @@ function OnOff(props: RowProps) {
         checked={instance.enabled !== false}
         disabled={isPending || denied !== undefined}
         label={t('services.enable', { id })}
-        onChange={(next) => (!next && isLast ? onLast(row) : change({ enabled: next }, t(next ? 'services.enabled' : 'services.disabled', { id: instance.name })))}
+        onChange={(next) => change({ enabled: next }, t(next ? 'services.enabled' : 'services.disabled', { id: instance.name }))}
       />
     </td>
   )

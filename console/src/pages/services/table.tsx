@@ -9,7 +9,7 @@ import { GuardedLink } from '@/shell/guard'
 import { Name } from '@/ui/parts'
 import { inTrouble, type Condition } from '@/ui/status'
 import { nextSort, rowKey, type Column, type Group, type Grouping, type Readings, type Sort } from './order'
-import { InstanceRow, type Row } from './row'
+import { InstanceRow, type Last, type Row } from './row'
 import { strategyLabel } from './strategies'
 
 /** The policies of a service in three links: balancing, limit, breaker. */
@@ -53,7 +53,7 @@ export interface TableProps {
   near: ReadonlySet<string> | null
   isLast(row: Row): boolean
   onSort(sort: Sort | null): void
-  onLast(row: Row): void
+  onLast(last: Last): void
   onRemove(row: Row): void
 }
 

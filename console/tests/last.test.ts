@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest'
+import type { InstanceState } from '@/live/types'
+import { idsOf, lastOnes, modelsWithout, servingRows, servingStates } from '@/pages/services/rows'
+import type { Row } from '@/pages/services/row'
+
+const state = (id: string, more: Partial<InstanceState> = {}) => ({ service: 'chat', id, model: id.split('@')[0]!, enabled: true, weight: 1, forced: false, breaker: 'CLOSED', ...more }) as InstanceState
+const row = (id: string, more: Partial<Row['instance']> = {}, found: InstanceState[] = [], own?: InstanceState): Row => ({ service: 'chat', id, instance: { name: id.split('@')[0]!, baseUrl: 'http://h', ...more } as Row['instance'], state: own, found })
+
+describe('what is left without instances', () => {
+  it('is named by model', () => {
+    const all = servingStates([state('a@1'), state('a@2'), state('b@1'), state('c@1', { enabled: false })])
+    expect(modelsWithout(all, ['chat a@1'])).toEqual([])
+    expect(modelsWithout(all, ['chat a@1', 'chat a@2', 'chat b@1'])).toEqual(['a', 'b'])
+    expect(modelsWithout(all, ['chat c@1'])).toEqual([]) // nothing serves it now
+    expect([...lastOnes(all)]).toEqual(['chat b@1'])
+  })
+  it('counts no instance that is off, without weight or held open', () => {
+    const held = state('a@2', { forced: true, breaker: 'OPEN' })
+    for (const other of [row('a@2', { enabled: false }), row('a@2', { weight: 0 }), row('a@2', {}, [], held)]) {
+      const all = servingRows([row('a@1'), other])
+      expect(modelsWithout(all, ['chat a@1'])).toEqual(['a'])
+      expect(lastOnes(all).has('chat a@1')).toBe(true)
+    }
+    expect(modelsWithout(servingRows([row('a@1'), row('a@2', {}, [], { ...held, forced: false })]), ['chat a@1'])).toEqual([]) // a breaker closes again
+  })
+  it('has every model that an instance has found', () => {
+    const finds = row('*@1', { name: '', models: ['discover'] } as never, [state('x@1'), state('y@1')])
+    const all = servingRows([finds, row('x@2')])
+    expect(modelsWithout(all, idsOf(finds))).toEqual(['y'])
+    expect(idsOf(finds).some((id) => lastOnes(all).has(id))).toBe(true)
+  })
+  it('does not mix the services', () => {
+    const all = [...servingStates([state('a@1')]), { service: 'embedding', model: 'a', id: 'a@1', serves: true }]
+    expect(modelsWithout(all, ['chat a@1'])).toEqual(['a'])
+    expect(lastOnes(all).size).toBe(2)
+  })
+})
