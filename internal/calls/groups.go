@@ -95,7 +95,7 @@ func (p *problems) group(c *Record, at time.Time) {
 		}
 		one := p.groupOf(groupKey{AtBackend, c.Service, hostOf(try.Instance), try.Code}, c, at)
 		one.Text, one.Status = try.Text, try.Status
-		one.name(c.Model, try.Instance)
+		one.name(modelOf(try.Instance, c.Model), try.Instance)
 		if isBlamed {
 			continue // a request counts once
 		}
@@ -108,6 +108,10 @@ func (p *problems) group(c *Record, at time.Time) {
 	if c.Code == "" || isBlamed || c.Code == schema.CodeStopped {
 		return
 	}
+	if one := p.cause(c, at); one != nil {
+		one.Lost, one.Last, one.RequestID = one.Lost+1, at, c.RequestID
+		return
+	}
 	subject := c.Asked
 	if subject == "" {
 		subject = c.Model
@@ -118,6 +122,22 @@ func (p *problems) group(c *Record, at time.Time) {
 	if c.Told != nil {
 		one.Text = c.Told.Message
 	}
+}
+
+// cause returns the failures of a backend for which a request found every circuit breaker open;
+// nil where there are none, as of breakers that a person holds.
+func (p *problems) cause(c *Record, at time.Time) *Group {
+	if c.Code != schema.CodeCircuitBreakerOpen {
+		return nil
+	}
+	var latest *Group
+	for key, one := range p.groups {
+		if key.kind == AtBackend && key.service == c.Service && slices.Contains(one.Models, c.Model) && at.Sub(one.Last) <= GroupQuiet &&
+			(latest == nil || one.Last.After(latest.Last)) {
+			latest = one
+		}
+	}
+	return latest
 }
 
 // groupOf returns the group of a problem, which begins anew where it was quiet for long.
@@ -179,6 +199,15 @@ func (p *problems) count(c *Record, at time.Time) {
 			one.calls[one.advance(at)]++
 		}
 	}
+}
+
+// modelOf returns the model of an instance, name@address: a request may have gone on to another
+// model after it failed there.
+func modelOf(instance, otherwise string) string {
+	if name, _, ok := cutLast(instance, "@http"); ok {
+		return name
+	}
+	return otherwise
 }
 
 // hostOf returns the host of an instance, name@address.

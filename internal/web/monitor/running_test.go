@@ -117,3 +117,26 @@ services: {chat: {`+gatewaytest.NoChecks+`, circuit-breaker: {enabled: false}, i
 		t.Errorf("%v", groups)
 	}
 }
+
+// TestOpenBreakersBelongToWhatOpenedThem: a request that no instance may take is lost by the
+// host that failed, and a host is blamed for its own model, not for the one that took over.
+func TestOpenBreakersBelongToWhatOpenedThem(t *testing.T) {
+	t.Parallel()
+	bad, good := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	bad.ScriptForever(simulator.Step{Status: 503, Body: `{"error":{"message":"model is loading"}}`, Header: gatewaytest.ContentType("application/json")})
+	r := gatewaytest.Start(t, `
+services: {chat: {`+gatewaytest.NoChecks+`, fallbacks: {two: [spare]}, circuit-breaker: {failure-threshold: 2, recovery-timeout: 1h},
+  instances: [`+gatewaytest.Instance("one", bad.URL())+", "+gatewaytest.Instance("two", bad.URL())+", "+gatewaytest.Instance("spare", good.URL())+`]}}
+`)
+	for range 5 {
+		r.Chat(`{"model":"one",` + gatewaytest.SomeMessages + `}`)
+	}
+	r.Chat(`{"model":"two",` + gatewaytest.SomeMessages + `}`).Succeeds(t)
+	groups := gatewaytest.At(t, r.GetObject("/api/monitoring/problems"), "groups").([]any)
+	if len(groups) != 1 {
+		t.Fatalf("%v", groups)
+	}
+	if one := groups[0].(map[string]any); one["kind"] != "backend" || fmt.Sprint(one["models"]) != "[one two]" || one["lost"] != 5.0 || one["rescued"] != 1.0 {
+		t.Errorf("%v", one)
+	}
+}
