@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { ProblemGroup } from '@/api/types'
-import { sumOf } from '@/pages/wrong/charts'
+import type { Call } from '@/api/types'
+import { merged } from '@/live/history'
+import type { Series } from '@/live/series'
+import { failuresOf } from '@/pages/wrong/parts'
 import { byWeight, isCurrent, saidBy } from '@/pages/wrong/sentence'
 
 const group = (more: Partial<ProblemGroup>): ProblemGroup => ({ kind: 'backend', service: 'chat', code: 'upstream_error', models: [], instances: [], rescued: 0, lost: 0, since: '2026-11-17T12:00:00Z', last: '2026-11-17T12:00:00Z', requestId: 'r', ...more })
@@ -21,8 +24,18 @@ describe('what is wrong', () => {
 })
 
 describe('charts of several instances', () => {
-  it('add what is known, and keep gaps', () => {
-    expect(sumOf([[1, null, null], [2, 3, null]], (a, b) => a + b)).toEqual([3, 3, null])
-    expect(sumOf([], (a, b) => a + b)).toEqual([])
+  it('add what is known, take the worst time, and keep gaps', () => {
+    const one = { step: 1, times: [1, 2, 3], answered: [1, null, null], p95: [10, null, null] } as unknown as Series
+    const two = { step: 1, times: [1, 2, 3], answered: [2, 3, null], p95: [30, 5, null] } as unknown as Series
+    expect(merged([one, two])).toEqual({ step: 1, times: [1, 2, 3], answered: [3, 3, null], p95: [30, 5, null] })
+    expect(merged([one])).toBe(one)
+  })
+})
+
+describe('what calls failed with', () => {
+  const call = (more: Partial<Call>) => ({ httpStatus: 502, errorCode: 'upstream_error', errorMessage: 'status 503: model is loading', instance: 'm@http://gpu-2:8000', attempts: 1, requestId: 'r', time: '2026-11-17T12:00:00Z', ...more }) as Call
+  it('is told once, in the words of whoever said it', () => {
+    const found = failuresOf([call({ requestId: 'latest' }), call({}), call({ attempts: 0, instance: '', httpStatus: 404, errorCode: 'model_not_found', errorMessage: 'no model gpt-5o' }), call({ refusedBy: 'tenant/a', errorCode: 'budget_exceeded' })])
+    expect(found.map((one) => [one.host, one.code, one.count, one.requestId])).toEqual([['gpu-2:8000', 'upstream_error', 2, 'latest'], ['', 'model_not_found', 1, 'r']])
   })
 })

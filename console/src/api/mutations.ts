@@ -5,7 +5,7 @@ import { markStep } from '@/shell/steps'
 import { useToast } from '@/ui/feedback'
 import { api, ApiError, data } from './client'
 import { versions } from './queries'
-import type { Change, Instance, InstanceChanges, InstanceInput, ServiceInput, ServiceType } from './types'
+import type { Change, Instance, InstanceChanges, InstanceInput, ServiceInput, ServiceType, TenantTerms } from './types'
 
 /** An edit of the configuration, based on the version that was shown. */
 export type Edit =
@@ -16,6 +16,8 @@ export type Edit =
   | { kind: 'service'; service: ServiceType; value: ServiceInput }
   | { kind: 'create'; service: ServiceType; value: ServiceInput }
   | { kind: 'delete'; service: ServiceType }
+  | { kind: 'tenant'; tenant: string; terms: TenantTerms }
+  | { kind: 'dropTenant'; tenant: string }
   | { kind: 'rollback'; version: number }
 
 function send(edit: Edit, version: number | undefined): Promise<Change> {
@@ -44,6 +46,10 @@ function send(edit: Edit, version: number | undefined): Promise<Change> {
       return data(api.POST('/api/config/type/services/{serviceType}', { params: { path: { serviceType: edit.service }, header }, body: edit.value }))
     case 'delete':
       return data(api.DELETE('/api/config/type/services/{serviceType}', { params: { path: { serviceType: edit.service }, header } }))
+    case 'tenant':
+      return data(api.PUT('/api/config/terms/tenants/{tenant}', { params: { path: { tenant: edit.tenant }, header }, body: edit.terms })) as Promise<Change>
+    case 'dropTenant':
+      return data(api.DELETE('/api/config/terms/tenants/{tenant}', { params: { path: { tenant: edit.tenant }, header } })) as Promise<Change>
     case 'rollback':
       return data(api.POST('/api/config/version/rollback/{version}', { params: { path: { version: edit.version }, header } })) as Promise<Change>
   }
@@ -63,7 +69,7 @@ export function useEdit() {
   const { t } = useI18n()
   const toast = useToast()
   const client = useQueryClient()
-  const refresh = useCallback(() => Promise.all(['config', 'versions', 'explain', 'shares'].map((key) => client.invalidateQueries({ queryKey: [key] }))), [client])
+  const refresh = useCallback(() => Promise.all(['config', 'versions', 'explain', 'shares', 'terms', 'quota'].map((key) => client.invalidateQueries({ queryKey: [key] }))), [client])
   return useMutation({
     mutationFn: async ({ edit, version }: { edit: Edit; version?: number; undoTo?: number; said?: string }) => send(edit, version),
     // A conflict is shown with what the others have saved.

@@ -134,7 +134,10 @@ export const gateways = queryOptions({
 /** The limits, budgets and scopes of tenants. */
 export const terms = queryOptions({
   queryKey: ['terms'],
-  queryFn: ({ signal }) => data(api.GET('/api/config/terms', { signal })),
+  queryFn: async ({ signal }) => {
+    const reply = await versioned(api.GET('/api/config/terms', { signal }))
+    return { ...reply.data, version: reply.version }
+  },
 })
 
 /** How well the engines are used that are balanced by the time to the first token. */

@@ -82,6 +82,8 @@ export function toCall(call: Schemas['Call'] | Call): Call {
 
 /** What may be said about a key when it is issued or changed. */
 export type KeyInput = Schemas['KeyRequest']
+/** What may be said about the terms of a tenant. */
+export type TenantTerms = Omit<KeyInput, 'id' | 'tenant' | 'userHeader'>
 export type Token = Schemas['Token']
 export type TokenInput = Schemas['TokenRequest']
 export type BudgetUse = Schemas['BudgetUse']

@@ -5,23 +5,25 @@ import type { LiveHistory } from '@/api/types'
 import { counts, rangeShape, type Range, type Series } from './series'
 import type { Snapshot } from './types'
 
+/** How often a range that nobody extends is asked for again. */
+export const refetchEvery: Record<Range, number> = { '5m': 2000, '1h': 15_000, '24h': 60_000 }
+
 /** What the gateway has kept; asked for again once a step, for seconds twice a minute. */
 export const history = (range: Range) =>
   queryOptions({
     queryKey: ['series', range],
     retry: false,
     staleTime: 10_000,
-    refetchInterval: { '5m': 30_000, '1h': 15_000, '24h': 60_000 }[range],
+    refetchInterval: { ...refetchEvery, '5m': 30_000 }[range], // seconds come by the stream
     queryFn: async ({ signal }) => toSeries(await body(api.GET('/api/monitoring/series', { params: { query: { range } }, signal }))),
   })
 
 const quantiles = ['p50', 'p95', 'firstToken', 'overhead50', 'overhead95'] as const
 
 /** Counts of each step become rates; those of seconds are the mean of the last ones. */
-export function toSeries(reply: LiveHistory): Series {
+export function toSeries(reply: LiveHistory, of = reply.series[0]): Series & { cost: (number | null)[] } {
   const step = reply.stepSeconds
   const from = Math.round(Date.parse(reply.from) / 1000)
-  const of = reply.series[0]
   const column = (values: (number | null)[] | null | undefined) => Array.from({ length: reply.points }, (_, i) => values?.[i] ?? null)
   const rates = (values: (number | null)[] | null | undefined) => smooth(column(values).map((value) => (value === null ? null : value / step)), step === 1 ? rangeShape['5m'].rateOver : 1)
   return {
@@ -31,6 +33,7 @@ export function toSeries(reply: LiveHistory): Series {
     failed: rates(of?.requests?.failed),
     breaker: rates(of?.requests?.breakerOpen),
     limited: rates(of?.requests?.limited),
+    cost: rates(of?.cost).map((value) => (value === null ? null : value * 3600)), // by the hour
     tokensIn: rates(of?.tokens?.input),
     tokensOut: rates(of?.tokens?.output),
     p50: column(of?.latency?.p50),
@@ -39,6 +42,24 @@ export function toSeries(reply: LiveHistory): Series {
     overhead50: column(of?.overhead?.p50),
     overhead95: column(of?.overhead?.p95),
   }
+}
+
+/** What several have together, moment by moment: sums, of times the worst, and unknown where none of them is known. */
+export function merged<S extends Series>(all: readonly S[]): S {
+  const first = all[0]!
+  if (all.length === 1) return first
+  const whole = { ...first } as S & Record<string, (number | null)[]>
+  for (const name of Object.keys(first).filter((key) => key !== 'step' && key !== 'times')) {
+    const isTime = (quantiles as readonly string[]).includes(name)
+    const columns = all.map((one) => (one as unknown as Record<string, (number | null)[]>)[name]!)
+    const column = first.times.map((_, at) => {
+      const known = columns.map((values) => values[at] ?? null).filter((value) => value !== null)
+      if (known.length === 0) return null
+      return isTime ? Math.max(...known) : known.reduce((sum, value) => sum + value, 0)
+    })
+    Object.assign(whole, { [name]: column })
+  }
+  return whole
 }
 
 /** The mean of each value and those before it; a gap stays a gap. */

@@ -33,7 +33,7 @@ export function ApiKeys() {
   const [revoking, setRevoking] = useState<Key | null>(null)
   const [issued, setIssued] = useState<Key | null>(null)
   const [rotating, setRotating] = useState<Key | null>(null)
-  const close = useCallback(() => setSearch({ create: undefined, key: undefined }), [setSearch])
+  const close = useCallback(() => setSearch({ create: undefined, key: undefined, tenant: undefined }), [setSearch])
   const list = query.data ?? []
   usePageCalls(search.create === '1' ? [{ method: 'POST', path: '/api/auth/keys', body: {} }] : [{ path: '/api/auth/keys' }])
   /** What a key is confined to, as the API has it. */
@@ -45,7 +45,7 @@ export function ApiKeys() {
   const editing = list.find((key) => key.id === search.key)
   const drawer =
     issued !== null ? null : search.create === '1' ? (
-      <KeyDrawer key="create" stored={null} onClose={close} onIssued={setIssued} onRotate={setRotating} onRevoke={setRevoking} />
+      <KeyDrawer key="create" stored={null} tenant={search.tenant ?? ''} onClose={close} onIssued={setIssued} onRotate={setRotating} onRevoke={setRevoking} />
     ) : editing !== undefined ? (
       <KeyDrawer key={editing.id} stored={editing} onClose={close} onIssued={setIssued} onRotate={setRotating} onRevoke={setRevoking} />
     ) : null

@@ -3,22 +3,25 @@ import { Link } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { api, data, errorsAt, fieldErrors } from '@/api/client'
 import { budgets as budgetsQuery, spentThisMonth } from '@/api/queries'
-import { priorities, serviceTypes, type Key } from '@/api/types'
+import type { Key } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
 import { budgetText, money } from '@/lib/money'
 import { useLeaveGuard } from '@/shell/leave'
 import { ErrorNote, useToast } from '@/ui/feedback'
-import { SelectField, TextField } from '@/ui/field'
+import { TextField } from '@/ui/field'
 import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Drawer } from '@/ui/overlay'
-import { Bar, Toggle } from '@/ui/parts'
-import { budgetUnits, budgetWindows, keyChanges, keyInFile, limitNames, toKeyForm, type KeyForm } from './form'
+import { Bar } from '@/ui/parts'
+import { keyChanges, keyInFile, toKeyForm, type KeyForm } from './form'
+import { TermFields } from './term-fields'
 
 /** Creates a key, or changes what one may do. */
-export function KeyDrawer({ stored, onClose, onIssued, onRotate, onRevoke }: {
+export function KeyDrawer({ stored, tenant = '', onClose, onIssued, onRotate, onRevoke }: {
   /** The key that is edited; null when one is created. */
   stored: Key | null
+  /** Whose key is made, where that is known. */
+  tenant?: string
   onClose(): void
   onIssued(key: Key): void
   onRotate(key: Key): void
@@ -28,7 +31,7 @@ export function KeyDrawer({ stored, onClose, onIssued, onRotate, onRevoke }: {
   const toast = useToast()
   const client = useQueryClient()
   const [base, setBase] = useState(stored)
-  const [form, setForm] = useState<KeyForm>(() => toKeyForm(stored))
+  const [form, setForm] = useState<KeyForm>(() => ({ ...toKeyForm(stored), ...(stored === null ? { tenant } : {}) }))
   const [view, setView] = useState<FormView>('form')
   const part = useMemo(() => keyChanges(form, base), [form, base])
   const dirty = Object.keys(part).length > 0
@@ -101,89 +104,15 @@ export function KeyDrawer({ stored, onClose, onIssued, onRotate, onRevoke }: {
         <fieldset disabled={fixed} className="contents">
           {stored === null && <TextField label={t('key.id')} extra={t('common.optional')} mono value={form.id} hint={t('key.idHint')} error={errorsAt(errors, 'id')} name="id" onChange={(next) => set('id', next)} />}
           <TextField label={t('key.tenant')} extra={t('common.optional')} value={form.tenant} hint={t('key.tenantHint')} error={errorsAt(errors, 'tenant')} name="tenant" onChange={(next) => set('tenant', next)} />
-          <TextField label={t('key.expires')} extra={t('key.expiresHint')} type="datetime-local" value={form.expiresAt} error={errorsAt(errors, 'expiresAt')} name="expiresAt" onChange={(next) => set('expiresAt', next)} />
 
-          <div className="sub">{t('key.may')}</div>
-          <div className="f">
-            <div className="flab">
-              {t('key.services')} <span className="opt">{form.services.length === 0 ? t('key.anyService') : ''}</span>
-            </div>
-            <div className="row flex-wrap !gap-x-4">
-              {serviceTypes.map((type) => (
-                <Toggle key={type} disabled={fixed} checked={form.services.includes(type)} onChange={(on) => set('services', serviceTypes.filter((other) => (other === type ? on : form.services.includes(other))))}>
-                  {type}
-                </Toggle>
-              ))}
-            </div>
-            {errorsAt(errors, 'services') !== undefined && <div className="msg">{errorsAt(errors, 'services')}</div>}
-          </div>
-          <TextField label={t('key.models')} mono value={form.models} placeholder="llama3*, gpt-4o" hint={t('key.modelsHint')} error={errorsAt(errors, 'models')} name="models" onChange={(next) => set('models', next)} />
-          <TextField label={t('key.userHeader')} mono value={form.userHeader} placeholder="X-OpenWebUI-User-Email" hint={t('key.userHeaderHint')} error={errorsAt(errors, 'userHeader')} name="userHeader" onChange={(next) => set('userHeader', next)} />
-          <TextField label={t('key.addresses')} mono value={form.addresses} placeholder="10.0.0.0/8" hint={t('key.addressesHint')} error={errorsAt(errors, 'addresses')} name="addresses" onChange={(next) => set('addresses', next)} />
-
-          <SelectField
-            label={t('key.priority')}
-            hint={t('key.priorityHint')}
-            error={errorsAt(errors, 'priority')}
-            name="priority"
-            disabled={fixed}
-            value={form.priority}
-            options={[{ value: '', label: t('key.byDefault') }, ...priorities.map((name) => ({ value: name, label: t(`common.${name}`) }))]}
-            onChange={(next) => set('priority', next)}
-          />
-
-          <div className="sub">{t('key.limits')}</div>
-          <div className="three">
-            {limitNames.map((name) => (
-              <TextField key={name} label={t(`key.limit.${name}`)} inputMode="numeric" value={form.limits[name]} placeholder={t('key.byDefault')} error={errorsAt(errors, `limits.${name}`)} name={`limits.${name}`} onChange={(next) => set('limits', { ...form.limits, [name]: next })} />
-            ))}
-          </div>
-          <p className="hint mb-2">{t('key.limitsHint')}</p>
-
-          <div className="sub">{t('key.budgets')}</div>
-          <div className="bgrid" role="group" aria-label={t('key.budgets')}>
-            <span />
-            {budgetUnits.map((unit) => (
-              <span key={unit} className="flab">
-                {t(`key.budget.${unit}`)}
-              </span>
-            ))}
-            {budgetWindows.map((window) => (
-              <BudgetRow key={window} window={window} values={form.budgets[window]} bad={(unit) => errorsAt(errors, `budgets.${window}.${unit}`) !== undefined} onChange={(next) => set('budgets', { ...form.budgets, [window]: next })} />
-            ))}
-          </div>
-          {errorsAt(errors, 'budgets') !== undefined ? (
-            <div className="msg mt-1" role="alert">
-              <code>budgets</code>: {errorsAt(errors, 'budgets')}
-            </div>
-          ) : (
-            <p className="hint mt-1">{t('key.budgetsHint')}</p>
-          )}
+          <TermFields form={form} set={set} errors={errors} fixed={fixed}>
+            <TextField label={t('key.userHeader')} mono value={form.userHeader} placeholder="X-OpenWebUI-User-Email" hint={t('key.userHeaderHint')} error={errorsAt(errors, 'userHeader')} name="userHeader" onChange={(next) => set('userHeader', next)} />
+          </TermFields>
           {/* Enter in a field saves, as in every form. */}
           <button type="submit" className="sr-only" tabIndex={-1} aria-hidden="true" disabled={save.isPending} />
         </fieldset>
       </form>
     </Drawer>
-  )
-}
-
-function BudgetRow({ window, values, bad, onChange }: {
-  window: (typeof budgetWindows)[number]
-  values: KeyForm['budgets']['day']
-  bad(unit: (typeof budgetUnits)[number]): boolean
-  onChange(values: KeyForm['budgets']['day']): void
-}) {
-  const { t } = useI18n()
-  const name = t(`key.window.${window}`)
-  return (
-    <>
-      <span className="flab">{name}</span>
-      {budgetUnits.map((unit) => (
-        <div key={unit} className={`inp ${bad(unit) ? 'err' : ''}`}>
-          <input className="text-right" inputMode="decimal" aria-label={`${name}${t('common.comma')}${t(`key.budget.${unit}`)}`} aria-invalid={bad(unit)} placeholder="–" value={values[unit]} onChange={(event) => onChange({ ...values, [unit]: event.target.value })} />
-        </div>
-      ))}
-    </>
   )
 }
 

@@ -9,11 +9,8 @@ export type BudgetWindow = (typeof budgetWindows)[number]
 export type BudgetUnit = (typeof budgetUnits)[number]
 export type LimitName = (typeof limitNames)[number]
 
-/** A key as it is typed: everything is text until it is saved. */
-export interface KeyForm {
-  id: string
-  tenant: string
-  userHeader: string
+/** What a key or a tenant may do, as it is typed: everything is text until it is saved. */
+export interface TermForm {
   services: ServiceType[]
   models: string
   addresses: string
@@ -27,6 +24,15 @@ export interface KeyForm {
   budgets: Record<BudgetWindow, Record<BudgetUnit, string>>
 }
 
+export interface KeyForm extends TermForm {
+  id: string
+  tenant: string
+  userHeader: string
+}
+
+/** The terms of a key or a tenant as the API has them. */
+export type StoredTerms = Pick<Key, 'services' | 'models' | 'addresses' | 'expiresAt' | 'priority' | 'limits' | 'budgets'>
+
 /** A time as a field of the browser wants it, in the time zone of the person. */
 export function localTime(iso: string): string {
   const time = new Date(iso)
@@ -34,20 +40,21 @@ export function localTime(iso: string): string {
   return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
 }
 
-export function toKeyForm(key: Key | null): KeyForm {
+export function toTermForm(terms: StoredTerms | null): TermForm {
   const text = (value: number | string | undefined) => (value === undefined || value === 0 ? '' : String(value))
   return {
-    id: key?.id ?? '',
-    tenant: key?.tenant ?? '',
-    userHeader: key?.userHeader ?? '',
-    services: key?.services ?? [],
-    models: (key?.models ?? []).join(', '),
-    addresses: (key?.addresses ?? []).join(', '),
-    expiresAt: localTime(key?.expiresAt ?? ''),
-    priority: key?.priority ?? '',
-    limits: Object.fromEntries(limitNames.map((name) => [name, text(key?.limits[name])])) as KeyForm['limits'],
-    budgets: Object.fromEntries(budgetWindows.map((window) => [window, Object.fromEntries(budgetUnits.map((unit) => [unit, text(key?.budgets[window]?.[unit])]))])) as KeyForm['budgets'],
+    services: terms?.services ?? [],
+    models: (terms?.models ?? []).join(', '),
+    addresses: (terms?.addresses ?? []).join(', '),
+    expiresAt: localTime(terms?.expiresAt ?? ''),
+    priority: terms?.priority ?? '',
+    limits: Object.fromEntries(limitNames.map((name) => [name, text(terms?.limits[name])])) as TermForm['limits'],
+    budgets: Object.fromEntries(budgetWindows.map((window) => [window, Object.fromEntries(budgetUnits.map((unit) => [unit, text(terms?.budgets[window]?.[unit])]))])) as TermForm['budgets'],
   }
+}
+
+export function toKeyForm(key: Key | null): KeyForm {
+  return { id: key?.id ?? '', tenant: key?.tenant ?? '', userHeader: key?.userHeader ?? '', ...toTermForm(key) }
 }
 
 const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
@@ -55,10 +62,17 @@ const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
 /** Only what differs from the key as it is; what was emptied is sent as what the API calls none. */
 export function keyChanges(form: KeyForm, stored: Key | null): KeyInput {
   const base = toKeyForm(stored)
-  const changed: KeyInput = {}
+  const changed: KeyInput = termChanges(form, stored)
   if (stored === null && form.id.trim() !== '') changed.id = form.id.trim()
   if (form.tenant.trim() !== base.tenant) changed.tenant = form.tenant.trim()
   if (form.userHeader.trim() !== base.userHeader) changed.userHeader = form.userHeader.trim()
+  return changed
+}
+
+/** The same of the terms alone. */
+export function termChanges(form: TermForm, stored: StoredTerms | null): Omit<KeyInput, 'id' | 'tenant' | 'userHeader'> {
+  const base = toTermForm(stored)
+  const changed: Omit<KeyInput, 'id' | 'tenant' | 'userHeader'> = {}
   if (!same(form.services, base.services)) changed.services = form.services
   if (form.models !== base.models) changed.models = listOf(form.models)
   if (form.addresses !== base.addresses) changed.addresses = listOf(form.addresses)

@@ -37,7 +37,7 @@ export function BayList({ instances, stats }: { instances: readonly InstanceStat
         const worst = members.find(inTrouble) ?? members[0]!
         const first = members[0]!
         return (
-          <Link key={key} className="bl plain" to="/calls" search={{ service: first.service, q: first.model } as never}>
+          <Link key={key} className="bl plain" to="/model" search={{ service: first.service, id: first.model } as never}>
             <span className="nm trunc" title={first.model}>{shorten(first.model, 26)}</span>
             <BreakerPill instance={worst} now={now} idle={stat.requests === 0 && !inTrouble(worst)} />
             <code className="trunc">{members.length === 1 ? first.host : t('common.instances', { n: members.length })}</code>

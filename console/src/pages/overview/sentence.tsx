@@ -51,7 +51,9 @@ export function StatusSentence() {
   else title = n === 1 ? t('overview.allWell.one', { service: services[0]! }) : n === 2 ? t('overview.allWell.two') : t('overview.allWell', { n })
 
   // What fails together is said once: by host and cause, and what is refused beside it.
-  const grouped = current.filter((group) => group.kind !== 'request' && group !== (down.length + models.length === 0 ? refusals[0] : undefined))
+  const causes = current.filter((group) => group.kind !== 'request' && group !== (down.length + models.length === 0 ? refusals[0] : undefined))
+  // What callers get wrong themselves is said where nothing else is wrong.
+  const grouped = causes.length > 0 || trouble.length > 0 ? causes : current.filter((group) => group.kind === 'request')
   const reasons = grouped.length > 0 ? grouped.slice(0, 2).map((group) => <Told key={`${group.kind} ${group.subject} ${group.code}`} group={group} now={now} />) : trouble.slice(0, 2).map((instance) => {
     // Of several instances of a model, the address says which one.
     const several = snapshot.instances.some((other) => other.model === instance.model && other.service === instance.service && other.id !== instance.id)

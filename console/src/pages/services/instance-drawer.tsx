@@ -1,15 +1,13 @@
-import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query'
-import { Check, TriangleAlert } from 'lucide-react'
-import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useDeferredValue, useMemo, useState } from 'react'
 import { api, ApiError, data, errorsAt, fieldErrors } from '@/api/client'
 import { useEdit, useNextVersion } from '@/api/mutations'
-import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType, ShareChange, TestResult } from '@/api/types'
+import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType, ShareChange } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { ago, duration, host, percent, splitId, text } from '@/lib/format'
+import { ago, host, percent, splitId } from '@/lib/format'
 import { useNow } from '@/live/context'
 import { usePageCalls } from '@/shell/api-calls'
 import { Guard, useDenied } from '@/shell/guard'
-import { markStep } from '@/shell/steps'
 import { useLeaveGuard } from '@/shell/leave'
 import { Conflict } from '@/ui/conflict'
 import { ErrorNote } from '@/ui/feedback'
@@ -21,6 +19,7 @@ import { Discover } from './discover'
 import { changes, inFile, label, toForm, validate, type InstanceForm } from './form'
 import { LeftWithout } from './last'
 import { idsOf, modelsWithout, servingRows, useRows } from './rows'
+import { Test } from './test'
 
 // Every name that the gateway knows for an adapter, in the order of the list; those that
 // are other names of the same are not offered. The compiler wants each of them.
@@ -366,64 +365,5 @@ function Weight({ service, form, stored, value, part, valid, error, onChange }: 
         </>
       )}
     </div>
-  )
-}
-
-/** A real minimal call to the backend, as it is saved or as it is typed. */
-function Test({ service, stored, part, name }: { service: ServiceType; stored: Instance | null; part: InstanceChanges; name: string }) {
-  const { t } = useI18n()
-  const abort = useRef<AbortController | null>(null)
-  useEffect(() => () => abort.current?.abort(), [])
-  const run = useMutation({
-    mutationFn: (): Promise<TestResult> => {
-      abort.current?.abort()
-      abort.current = new AbortController()
-      const typed = Object.keys(part).length === 0 ? {} : { instance: part as InstanceInput }
-      const id = stored?.instanceId
-      markStep('test')
-      return data(api.POST('/api/config/instance/test/{serviceType}', { params: { path: { serviceType: service } }, body: { ...(id === undefined ? {} : { instanceId: id }), ...typed } as never, signal: abort.current.signal }))
-    },
-  })
-  const result = run.data
-  const stopped = abort.current?.signal.aborted === true
-  return (
-    <>
-      <div className="sub">
-        <span className="grow">{t('services.test')}</span>
-        {run.isPending ? (
-          <button type="button" className="btn sm" onClick={() => abort.current?.abort()}>
-            {t('services.testStop')}
-          </button>
-        ) : (
-          <button type="button" className="btn sm" onClick={() => run.mutate()}>
-            {t('services.sendTest')}
-          </button>
-        )}
-      </div>
-      <div aria-live="polite">
-        {run.isPending && <div className="note">{t('common.loading')}</div>}
-        {run.error !== null && !stopped && <ErrorNote error={run.error} title={t('pg.failed')} retry={() => run.mutate()} />}
-        {result !== undefined && result.ok && (
-          <div className="note ok">
-            <Check className="ic" aria-hidden />
-            <div>
-              <b>{t('services.testOk', { status: result.httpStatus ?? 200, time: text(duration(result.durationMs)) })}</b>{' '}
-              {result.firstTokenMs != null && t('services.testFirst', { time: text(duration(result.firstTokenMs)) })}
-              <div className="wrap mt-1">{result.reply}</div>
-            </div>
-          </div>
-        )}
-        {result !== undefined && !result.ok && (
-          <div className="note bd" role="alert">
-            <TriangleAlert className="ic" aria-hidden />
-            <div>
-              <b>{t('services.testBad', { cause: result.cause ?? result.errorCode ?? String(result.httpStatus ?? ''), time: text(duration(result.durationMs)) })}</b>
-              <div className="wrap mt-1">{result.upstreamError}</div>
-            </div>
-          </div>
-        )}
-        {!run.isPending && run.error === null && result === undefined && <div className="hint">{t('services.testHint', { model: name })}</div>}
-      </div>
-    </>
   )
 }

@@ -1,53 +1,117 @@
 import { useQuery } from '@tanstack/react-query'
+import { useMemo, useState } from 'react'
 import { api, body } from '@/api/client'
-import type { ServiceType } from '@/api/types'
+import { spentThisMonth } from '@/api/queries'
 import { useI18n } from '@/i18n'
-import { digits, duration, text } from '@/lib/format'
-import { Sparkline } from '@/ui/chart'
-import { useWidth } from '@/ui/size'
+import { axis, digits, duration, missing, rate, text } from '@/lib/format'
+import { amount, money } from '@/lib/money'
+import { oneOf } from '@/lib/url'
+import { merged, refetchEvery, toSeries } from '@/live/history'
+import { ranges, type Range } from '@/live/series'
+import { useSearchState } from '@/shell/search'
+import type { Zoom } from '@/ui/chart'
+import { Meter, type Columns, type MeterSpec } from '@/ui/chart-meter'
+import { Part } from '@/ui/feedback'
+import { Segments } from '@/ui/parts'
 
-type Values = (number | null)[]
+/** Whose history is shown: as the API narrows it. */
+export type HistoryOf = { by: 'instance'; service: string; model?: string; instanceId?: string } | { by: 'tenant'; tenant: string }
 
-const last = (values: Values): number | null => values.findLast((value) => value !== null) ?? null
+type Name = 'answered' | 'failed' | 'refused' | 'p50' | 'p95' | 'firstToken' | 'tokensIn' | 'tokensOut' | 'cost'
 
-/** Adds up what several instances did, moment by moment; unknown where none of them is known. */
-export function sumOf(all: Values[], join: (a: number, b: number) => number): Values {
-  return Array.from({ length: Math.max(0, ...all.map((one) => one.length)) }, (_, at) => {
-    const known = all.map((one) => one[at] ?? null).filter((value) => value !== null)
-    return known.length === 0 ? null : known.reduce(join)
+/** What was counted of an object, with what limits, budgets and breakers refused in one line. */
+function useHistory(of: HistoryOf, range: Range): Columns<Name> | undefined {
+  const { data } = useQuery({
+    queryKey: ['series', 'of', of, range],
+    refetchInterval: refetchEvery[range],
+    queryFn: ({ signal }) => body(api.GET('/api/monitoring/series', { params: { query: { ...of, metric: 'requests,latency,ttft,tokens,cost', range } as never }, signal })),
   })
+  return useMemo(() => {
+    if (data === undefined) return undefined
+    const series = merged(data.series.length === 0 ? [toSeries(data)] : data.series.map((one) => toSeries(data, one)))
+    const refused = series.limited.map((limited, at) => (limited === null ? null : limited + (series.breaker[at] ?? 0)))
+    return { ...series, refused }
+  }, [data])
 }
 
-/** The last hour of one or more instances: requests, failures and the worst latency. */
-export function Charts({ service, ids }: { service: ServiceType; ids: string[] }) {
-  const { t } = useI18n()
-  const [box, width] = useWidth<HTMLDivElement>()
-  const { data } = useQuery({
-    queryKey: ['series', 'of instances'],
-    refetchInterval: 15_000,
-    queryFn: ({ signal }) => body(api.GET('/api/monitoring/series', { params: { query: { metric: 'requests,latency', by: 'instance', range: '1h' } as never }, signal })),
-  })
-  const mine = (data?.series ?? []).filter((series) => series.service === service && ids.includes(series.instanceId ?? ''))
-  const add = (a: number, b: number) => a + b
-  const answered = sumOf(mine.map((one) => (one.requests?.answered ?? []) as Values), add)
-  const failed = sumOf(mine.map((one) => (one.requests?.failed ?? []) as Values), add)
-  const p95 = sumOf(mine.map((one) => (one.latency?.p95 ?? []) as Values), Math.max)
-  const charts: { label: string; values: Values; now: string }[] = [
-    { label: t('wrong.chart.answered'), values: answered, now: last(answered) === null ? '–' : digits(last(answered)!) },
-    { label: t('wrong.chart.failed'), values: failed, now: last(failed) === null ? '–' : digits(last(failed)!) },
-    { label: t('wrong.chart.p95'), values: p95, now: text(duration(last(p95))) },
-  ]
+const sum = (values: (number | null)[]) => ({ value: values[0] == null ? missing : digits(values.reduce<number>((total, value) => total + (value ?? 0), 0)), unit: '' })
+const requests: MeterSpec<Name> = {
+  title: 'overview.requests',
+  unit: 'common.perSecond',
+  lines: [
+    { series: 'answered', name: 'overview.answered', tone: 'accent', fill: true, legend: '' },
+    { series: 'failed', name: 'overview.failed', tone: 'bad-fill', width: 1.4, legend: 'b' },
+    { series: 'refused', name: 'wrong.chart.refused', tone: 'warn-fill', width: 1.4, dash: [2, 3], legend: 'w d' },
+  ],
+  reading: sum,
+  value: (value) => rate(value),
+  max: (value) => digits(value),
+}
+const latency: MeterSpec<Name> = {
+  title: 'overview.latency',
+  band: true,
+  lines: [
+    { series: 'p95', name: 'p95', tone: 'accent', legend: '' },
+    { series: 'p50', name: 'p50', tone: 'ink-3', width: 1.2, legend: 'n' },
+  ],
+  extra: { series: 'firstToken', name: 'pg.firstToken' },
+  reading: (values) => duration(values[0]),
+  value: (value) => text(duration(value)),
+  max: (value) => axis(duration(value)),
+}
+const tokens: MeterSpec<Name> = {
+  title: 'overview.tokens',
+  unit: 'common.perSecond',
+  lines: [
+    { series: 'tokensOut', name: 'overview.out', tone: 'accent', legend: '' },
+    { series: 'tokensIn', name: 'overview.in', tone: 'ink-3', width: 1.2, legend: 'n' },
+  ],
+  reading: sum,
+  value: (value) => (value === null ? missing : digits(value)),
+  max: (value) => digits(value),
+}
+const spend = (currency: string, locale: string): MeterSpec<Name> => ({
+  title: 'wrong.chart.spend',
+  unit: 'wrong.chart.perHour',
+  lines: [{ series: 'cost', name: 'wrong.chart.cost', tone: 'accent', fill: true, legend: '' }],
+  reading: (values) => ({ value: values[0] == null ? missing : amount(values[0], locale), unit: values[0] == null ? '' : currency }),
+  value: (value) => (value === null ? missing : money(value, currency, locale)),
+  max: (value) => (value <= 1 ? '' : amount(value, locale)), // nothing was spent
+})
+
+/** Requests, latency, tokens and spend of an object, with their axes, in one of the kept ranges. */
+export function ObjectCharts({ of, label }: { of: HistoryOf; label: string }) {
+  const { t, locale } = useI18n()
+  const [search, setSearch] = useSearchState()
+  const range = oneOf(search.range, ranges)
+  const series = useHistory(of, range)
+  const { data: spent } = useQuery(spentThisMonth('tenant'))
+  const [zoom, setZoom] = useState<Zoom | null>(null)
+  const [cursor, setCursor] = useState<number | null>(null)
+  const specs = useMemo(() => [requests, latency, tokens, ...(spent?.shown === true ? [spend(spent.currency, locale)] : [])], [spent?.shown, spent?.currency, locale])
   return (
-    <div className="panel objcharts" ref={box}>
-      {charts.map((chart) => (
-        <figure key={chart.label}>
-          <figcaption>
-            <span className="muted">{chart.label}</span> <b>{chart.now}</b>
-          </figcaption>
-          <Sparkline values={chart.values} width={Math.max(80, Math.floor((width < 700 ? width - 24 : width / 3 - 32)))} height={54} />
-          <span className="muted text-[11px]">{t('wrong.chart.hour')}</span>
-        </figure>
-      ))}
-    </div>
+    <section aria-label={label}>
+      <div className="h2">
+        <h2>{t('wrong.charts')}</h2>
+        <span className="grow" />
+        <Segments
+          label={t('overview.range')}
+          value={range}
+          options={ranges.map((value) => ({ value, label: t(`overview.${value}`) }))}
+          onChange={(value) => {
+            setZoom(null)
+            setSearch({ range: value === '5m' ? undefined : value })
+          }}
+        />
+      </div>
+      <div className={`panel meters objmeters n${specs.length}`}>
+        {series !== undefined &&
+          specs.map((spec) => (
+            <Part key={spec.title}>
+              <Meter {...{ spec, series, range, zoom, setZoom, cursor, setCursor }} sync="object" height={96} open />
+            </Part>
+          ))}
+      </div>
+    </section>
   )
 }

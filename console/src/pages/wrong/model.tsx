@@ -1,77 +1,149 @@
-import { useQuery } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { troubles } from '@/api/queries'
-import type { ProblemGroup, ServiceType } from '@/api/types'
+import type { ProblemGroup, Service, ServiceType, TestResult } from '@/api/types'
 import { T, useI18n } from '@/i18n'
-import { duration, percent, rate, text } from '@/lib/format'
+import { axis, duration, percent, rate, splitId, text } from '@/lib/format'
 import { useLive, useNow, useStats } from '@/live/context'
 import { empty } from '@/live/stats'
+import type { InstanceState } from '@/live/types'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
+import { GuardedLink, useDenied } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { Name } from '@/ui/parts'
 import { canServe, StatePill } from '@/ui/status'
-import { Charts } from './charts'
-import { Changes, Errors, LatestCalls, Running, Section } from './parts'
-import { GroupSentence, isCurrent } from './sentence'
+import { useServiceDrawer } from '../services/drawers'
+import { useRows } from '../services/rows'
+import { strategyLabel } from '../services/strategies'
+import { InstanceActions, tested, testOf } from './actions'
+import { Facts, ObjectPage, useWorst } from './frame'
+import { Errors, Here, LatestCalls, Section } from './parts'
 
-/** Everything about one model: its instances, what is wrong, its calls. */
+/** Everything about one model: its instances, what is wrong, how its requests are handled. */
 export default function ModelPage() {
   const { t } = useI18n()
   const [search] = useSearchState()
   const service = (search.service ?? '') as ServiceType
   const id = search.id ?? ''
   const { snapshot } = useLive()
+  const stat = useStats('5m').models.get(`${service} ${id}`) ?? empty
+  const members = (snapshot?.instances ?? []).filter((one) => one.service === service && one.model === id)
+  const table = useRows()
+  const { drawer } = useServiceDrawer(table)
+  const mine = (group: ProblemGroup) =>
+    group.service === service && (group.kind === 'refusal' ? group.subject === `model/${id}` || group.subject === `instances/${id}` : group.kind === 'request' ? group.subject === id || group.models.includes(id) : group.models.includes(id))
+  const worst = useWorst(mine)
+  usePageFact(`${service} · ${id}`)
+  usePageCalls([
+    { path: `/api/monitoring/series?by=instance&service=${service}&model=${encodeURIComponent(id)}` },
+    { path: `/api/monitoring/calls?service=${service}&model=${encodeURIComponent(id)}` },
+    { path: `/api/monitoring/running?model=${encodeURIComponent(id)}` },
+    { path: `/api/route/explain?service=${service}&model=${encodeURIComponent(id)}` },
+  ])
+  const values = { model: <b>{id}</b>, n: members.filter(canServe).length, all: members.length, rate: rate(stat.rate), errors: percent(stat.errorRate ?? 0) }
+  const value = table.services[service]
+  return (
+    <ObjectPage
+      worst={worst}
+      sentence={<T k={members.length === 0 ? 'wrong.modelGone' : !members.some(canServe) ? 'wrong.modelDown' : stat.requests === 0 ? 'wrong.modelIdle' : 'wrong.modelWell'} v={values} />}
+      under={
+        <>
+          <span className="muted">{t('wrong.canServe', { n: values.n, all: values.all })}</span>
+          <Link className="soft" to="/services" search={{ q: id } as never}>{t('nav.services')}</Link>
+          <Link className="soft" to="/spend" search={{ only: `model~${id}`, by: 'tenant' } as never}>{t('nav.spend')}</Link>
+        </>
+      }
+      actions={<ModelActions service={service} model={id} members={members} />}
+      history={{ of: { by: 'instance', service, model: id }, label: id }}
+      errors={<Errors of={mine} />}
+      parts={<Instances members={members} table={table} />}
+      question={{ service, model: id }}
+      calls={<LatestCalls question={{ service, asked: id }} title={t('wrong.callsAsked')} />}
+      settings={
+        <Section title={t('wrong.settings')} more={value !== undefined && <Here search={{ policy: service }}>{t('wrong.editPolicy', { service })}</Here>}>
+          {value === undefined ? <div className="panel muted px-3 py-3">–</div> : <Settings value={value} model={id} />}
+        </Section>
+      }
+      changes={[id]}
+      drawer={drawer}
+    />
+  )
+}
+
+/** The instances of a model, each with its hands. */
+function Instances({ members, table }: { members: InstanceState[]; table: ReturnType<typeof useRows> }) {
+  const { t } = useI18n()
   const now = useNow()
   const stats = useStats('5m')
-  const members = (snapshot?.instances ?? []).filter((one) => one.service === service && one.model === id)
-  const mine = (group: ProblemGroup) => group.service === service && (group.kind === 'refusal' ? group.subject === `model/${id}` || group.subject === `instances/${id}` : group.models.includes(id))
-  const current = (useQuery(troubles).data ?? []).find((group) => mine(group) && isCurrent(group, now))
-  const stat = stats.models.get(`${service} ${id}`) ?? empty
-  usePageFact(`${service} · ${id}`)
-  usePageCalls([{ path: `/api/monitoring/calls?service=${service}&model=${encodeURIComponent(id)}` }, { path: `/api/monitoring/running?model=${encodeURIComponent(id)}` }])
   return (
-    <>
-      <div className="head">
-        <div className="grow">
-          <h2>
-            {current !== undefined ? (
-              <GroupSentence group={current} now={now} />
-            ) : (
-              <T k={members.length === 0 ? 'wrong.modelGone' : members.some(canServe) ? 'wrong.modelWell' : 'wrong.modelDown'} v={{ model: <b>{id}</b>, n: members.filter(canServe).length, all: members.length, rate: rate(stat.rate), errors: percent(stat.errorRate ?? 0) }} />
-            )}
-          </h2>
-          <p className="row">
-            <Link className="soft" to="/playground" search={{ type: service, model: id } as never}>{t('wrong.tryIt')}</Link>
-            <Link className="soft" to="/services" search={{ q: id } as never}>{t('nav.services')}</Link>
-          </p>
-        </div>
-      </div>
-      <Charts service={service} ids={members.map((one) => one.id)} />
-      <div className="cols">
-        <div>
-          <Section title={t('wrong.instances')}>
-            <div className="panel">
-              {members.map((one) => {
-                const its = stats.instances.get(`${one.service} ${one.id}`) ?? empty
-                return (
-                  <Link key={one.id} className="pr obj plain" to="/instance" search={{ service, id: one.id } as never}>
-                    <StatePill instance={one} now={now} />
-                    <span className="min-w-0"><Name>{one.host}</Name></span>
-                    <span className="muted nowrap">{rate(its.rate)} · {percent(its.errorRate)} · {text(duration(its.p95))}</span>
-                  </Link>
-                )
-              })}
+    <Section title={t('wrong.instances')} more={t('common.instances', { n: members.length })}>
+      <div className="panel">
+        {members.length === 0 && <div className="muted px-3 py-3">{t('wrong.noInstances')}</div>}
+        {members.map((one) => {
+          const its = stats.instances.get(`${one.service} ${one.id}`) ?? empty
+          return (
+            <div key={one.id} className="pr obj hand">
+              <StatePill instance={one} now={now} />
+              <Link className="min-w-0" to="/instance" search={{ service: one.service, id: one.id } as never}><Name>{one.host}</Name></Link>
+              <span className="muted nowrap">{rate(its.rate)} {t('common.reqs')} · {percent(its.errorRate)} · {text(duration(its.p95))}</span>
+              <InstanceActions menu state={one} table={table} />
             </div>
-          </Section>
-          <Errors of={mine} />
-          <Changes names={[id]} />
-        </div>
-        <div>
-          <LatestCalls question={{ service, model: id }} />
-          <Running question={{ model: id }} />
-        </div>
+          )
+        })}
       </div>
-    </>
+    </Section>
+  )
+}
+
+/** What can be done with a model: a real call to each of its instances, the playground, one more instance. */
+function ModelActions({ service, model, members }: { service: ServiceType; model: string; members: InstanceState[] }) {
+  const { t } = useI18n()
+  const denied = useDenied('config:instance:write')
+  const test = useMutation({
+    mutationFn: () =>
+      Promise.all(members.filter((one) => one.enabled).map(async (one): Promise<[string, TestResult]> => [one.id, await testOf(service, one.id)])),
+  })
+  const results = test.data ?? []
+  const bad = results.find(([, result]) => !result.ok)
+  return (
+    <div className="bar" role="group" aria-label={t('wrong.actions')}>
+      <button type="button" className="btn" disabled={denied !== undefined || test.isPending || members.length === 0} title={denied} onClick={() => test.mutate()}>{t('wrong.testModel')}</button>
+      <Link className="btn" to="/playground" search={{ type: service, model } as never}>{t('wrong.tryIt')}</Link>
+      <GuardedLink needs="config:instance:write" className="btn ghost" to="/model" search={((old: object) => ({ ...old, add: service, from: members[0]?.id, edit: undefined, policy: undefined })) as never}>{t('services.addInstance')}</GuardedLink>
+      {test.isPending && <span className="muted" role="status">{t('common.loading')}</span>}
+      {test.data !== undefined && (
+        <span className={bad === undefined ? 'soft' : 'bad'} role="status">
+          {t('wrong.testedAll', { n: results.filter(([, result]) => result.ok).length, all: results.length })}
+          {bad !== undefined && ` ${splitId(bad[0]).host}: ${tested(t, bad[1])}`}
+        </span>
+      )}
+      {test.error !== null && <span className="bad" role="status">{test.error.message}</span>}
+    </div>
+  )
+}
+
+/** How requests for a model are handled: the policies of its service, as far as they are about it. */
+function Settings({ value, model }: { value: Service; model: string }) {
+  const { t } = useI18n()
+  const limit = value.rateLimit
+  const breaker = value.circuitBreaker
+  const aliases = Object.entries(value.aliases ?? {}).filter(([, to]) => to === model).map(([name]) => name)
+  const fallbacks = value.fallbacks?.[model] ?? []
+  const takesOver = Object.entries(value.fallbacks ?? {}).filter(([, others]) => others.includes(model)).map(([name]) => name)
+  const queue = value.queue
+  return (
+    <Facts
+      of={[
+        [t('services.balancing'), strategyLabel(t, value.loadBalancer ?? 'round_robin')],
+        [t('services.limiter'), limit?.enabled === true ? `${t('services.limitSentence', { capacity: limit.capacity ?? 0, rate: limit.refillRate ?? 0 })} ${t(`common.${limit.scope ?? 'service'}` as 'common.service')}` : t('services.noLimit')],
+        [t('services.breakerTitle'), breaker?.enabled === true ? t('services.breakerSentence', { failures: breaker.failureThreshold ?? 0, wait: axis(duration(Number(breaker.recoveryTimeout))), successes: breaker.successThreshold ?? 0 }) : t('services.noBreaker')],
+        [t('services.aliases'), aliases.length === 0 ? t('wrong.none') : <code>{aliases.join(', ')}</code>],
+        [t('services.fallbacks'), fallbacks.length === 0 ? t('wrong.none') : <code>{fallbacks.join(' → ')}</code>],
+        [t('wrong.takesOver'), takesOver.length > 0 && <code>{takesOver.join(', ')}</code>],
+        [t('services.healthTitle'), value.healthCheck?.enabled === true ? t('wrong.checked', { every: axis(duration(Number(value.healthCheck.interval))) }) : t('wrong.none')],
+        [t('services.queueTitle'), (queue?.size ?? 0) > 0 ? t('wrong.queued', { n: queue?.size ?? 0, wait: axis(duration(Number(queue?.timeout ?? 0))) }) : t('wrong.none')],
+        [t('key.priority'), t(`common.${value.priority ?? 'normal'}` as 'common.normal')],
+      ]}
+    />
   )
 }

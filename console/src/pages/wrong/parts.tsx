@@ -5,16 +5,26 @@ import { useState, type ReactNode } from 'react'
 import { api, body } from '@/api/client'
 import { running, troubles, versions } from '@/api/queries'
 import type { ProblemGroup, RunningCall } from '@/api/types'
-import { toCall, type CallList } from '@/api/types'
-import { useI18n } from '@/i18n'
+import { toCall, type Call, type CallList } from '@/api/types'
+import { T, useI18n } from '@/i18n'
 import { clock, duration, shorten, since, splitId, stamp, text } from '@/lib/format'
 import { useNow } from '@/live/context'
 import { outcome } from '@/live/series'
 import { useDenied } from '@/shell/guard'
+import { CallCost } from '@/ui/cost'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { TextField } from '@/ui/field'
 import { Confirm } from '@/ui/overlay'
 import { GroupSentence } from './sentence'
+
+/** A link that changes the address of this page, which opens a drawer. */
+export function Here({ search, children }: { search: Record<string, string>; children: ReactNode }) {
+  return (
+    <Link to="." resetScroll={false} search={((old: object) => ({ ...old, edit: undefined, add: undefined, policy: undefined, terms: undefined, ...search })) as never}>
+      {children}
+    </Link>
+  )
+}
 
 export function Section({ title, more, children }: { title: string; more?: ReactNode; children: ReactNode }) {
   return (
@@ -28,16 +38,52 @@ export function Section({ title, more, children }: { title: string; more?: React
   )
 }
 
-/** The problems of an object, with the words of the backend. */
-export function Errors({ of, last }: { of(group: ProblemGroup): boolean; last?: { code: string; text: string } | null }) {
+/** What calls of an object failed with, in whose words, the most frequent first. */
+export interface Failure {
+  message: string
+  code: string
+  status: number
+  /** The host whose words they are; empty where the gateway said so. */
+  host: string
+  count: number
+  /** The latest. */
+  requestId: string
+  time: string
+}
+
+/** Failed calls by what was said; those that a limit or a budget refused have their own sentences. */
+export function failuresOf(calls: readonly Call[]): Failure[] {
+  const found = new Map<string, Failure>()
+  for (const call of calls) {
+    if (call.errorCode === undefined || call.refusedBy !== undefined) continue
+    const host = call.attempts > 0 ? splitId(call.instance).host : ''
+    const message = call.errorMessage ?? ''
+    const key = `${call.httpStatus} ${call.errorCode} ${host} ${message}`
+    const known = found.get(key)
+    if (known === undefined) found.set(key, { message, code: call.errorCode, status: call.httpStatus, host, count: 1, requestId: call.requestId, time: call.time })
+    else known.count++
+  }
+  return [...found.values()].toSorted((a, b) => b.count - a.count)
+}
+
+/** The problems of an object, with the words of the backend; with a question, also what its calls failed with. */
+export function Errors({ of, last, question }: { of(group: ProblemGroup): boolean; last?: { code: string; text: string } | null; question?: Record<string, string> }) {
   const { t, locale } = useI18n()
   const now = useNow()
   const groups = (useQuery(troubles).data ?? []).filter(of)
+  const failed = useQuery({
+    queryKey: ['failures of', question],
+    enabled: question !== undefined,
+    refetchInterval: 5000,
+    queryFn: async ({ signal }) => ((await body(api.GET('/api/monitoring/calls', { params: { query: { ...question, outcome: 'failed', brief: true, limit: 100 } as never }, signal }))) as CallList).calls.map(toCall),
+  })
+  const failures = failuresOf(failed.data ?? []).slice(0, 10)
+  const none = groups.length === 0 && failures.length === 0
   return (
     <Section title={t('wrong.errors')}>
       <div className="panel">
-        {groups.length === 0 && (last === undefined || last === null) && <div className="muted px-3 py-3">{t('wrong.noErrors')}</div>}
-        {groups.length === 0 && last !== undefined && last !== null && (
+        {none && (last === undefined || last === null) && <div className="muted px-3 py-3">{t('wrong.noErrors')}</div>}
+        {none && last !== undefined && last !== null && (
           <div className="pr">
             <span className="muted">{t('wrong.lastError')}</span>
             <span className="min-w-0 break-words">{last.text === '' ? last.code : last.text} <code className="muted">{last.code}</code></span>
@@ -56,13 +102,26 @@ export function Errors({ of, last }: { of(group: ProblemGroup): boolean; last?: 
             <Link to="/calls" search={{ call: group.requestId, q: group.code } as never}>×{group.lost + group.rescued}</Link>
           </div>
         ))}
+        {failures.map((one) => (
+          <div key={`${one.code} ${one.host} ${one.message}`} className="pr">
+            <span className="muted">{since(Date.parse(one.time), now, locale)}</span>
+            <span className="min-w-0">
+              <span className="block">{one.host === '' ? t('wrong.gatewaySaid') : <T k="wrong.hostSaid" v={{ host: <b className="nowrap">{one.host}</b> }} />}</span>
+              <span className="muted block break-words">{one.message}</span>
+              <code className="bad">
+                {one.status} {one.code}
+              </code>
+            </span>
+            <Link to="/calls" search={{ ...question, call: one.requestId, errorCode: one.code } as never}>×{one.count}</Link>
+          </div>
+        ))}
       </div>
     </Section>
   )
 }
 
 /** The latest calls of an object. */
-export function LatestCalls({ question }: { question: Record<string, string> }) {
+export function LatestCalls({ question, title }: { question: Record<string, string>; title?: string }) {
   const { t } = useI18n()
   const query = useQuery({
     queryKey: ['calls of', question],
@@ -70,7 +129,7 @@ export function LatestCalls({ question }: { question: Record<string, string> }) 
     queryFn: async ({ signal }) => ((await body(api.GET('/api/monitoring/calls', { params: { query: { ...question, brief: true, limit: 12 } as never }, signal }))) as CallList).calls.map(toCall),
   })
   return (
-    <Section title={t('wrong.calls')} more={<Link to="/calls" search={question as never}>{t('wrong.allCalls')}</Link>}>
+    <Section title={title ?? t('wrong.calls')} more={<Link to="/calls" search={question as never}>{t('wrong.allCalls')}</Link>}>
       {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} />}
       <div className="panel">
         {query.data?.length === 0 && <div className="muted px-3 py-3">{t('wrong.noCalls')}</div>}
@@ -81,7 +140,10 @@ export function LatestCalls({ question }: { question: Record<string, string> }) 
               <code className={outcome(call) === 'answered' ? '' : 'bad'}>{call.httpStatus}</code> {shorten(call.model === '' ? (call.asked ?? '–') : call.model, 28)}{' '}
               <span className="muted">{call.errorMessage ?? call.errorCode ?? splitId(call.instance).host}</span>
             </span>
-            <span className="muted">{text(duration(call.durationMs))}</span>
+            <span className="muted nowrap">
+              <CallCost call={call} after=" · " />
+              {text(duration(call.durationMs))}
+            </span>
           </Link>
         ))}
       </div>

@@ -48,6 +48,7 @@ export function GroupSentence({ group, now }: { group: ProblemGroup; now: number
     return <T k={isBudget ? 'wrong.budgetUntil' : 'wrong.limitUntil'} v={{ who, share, until: untilOf(group.until, now) }} />
   }
   const name = <b className="nowrap" title={group.subject}>{shorten(group.subject ?? group.service, 40)}</b>
+  if (group.kind === 'request' && group.models.length === 0 && (group.code === 'service_unavailable' || group.code === 'model_not_found')) return <T k="wrong.unknown" v={{ name, lost: group.lost, since }} />
   if (group.kind === 'request') return <T k="wrong.request" v={{ name, code: <code>{group.code}</code>, lost: group.lost, since }} />
   const models = group.models.length === 1 ? <span className="nowrap">{shorten(group.models[0]!, 32)}</span> : t('wrong.models', { n: group.models.length })
   const said = saidBy(group) === '' ? <code>{group.code}</code> : <q title={group.text}>{shorten(saidBy(group), 90)}</q>

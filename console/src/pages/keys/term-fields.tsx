@@ -1,0 +1,101 @@
+import type { ReactNode } from 'react'
+import { errorsAt } from '@/api/client'
+import { priorities, serviceTypes } from '@/api/types'
+import { useI18n } from '@/i18n'
+import { SelectField, TextField } from '@/ui/field'
+import { Toggle } from '@/ui/parts'
+import { budgetUnits, budgetWindows, limitNames, type TermForm } from './form'
+
+/** What a key or a tenant may use, and how much of it. */
+export function TermFields({ form, set, errors, fixed, children }: {
+  form: TermForm
+  set<K extends keyof TermForm>(field: K, next: TermForm[K]): void
+  errors: Record<string, string>
+  fixed: boolean
+  /** What stands between the models and the addresses. */
+  children?: ReactNode
+}) {
+  const { t } = useI18n()
+  return (
+    <>
+      <TextField label={t('key.expires')} extra={t('key.expiresHint')} type="datetime-local" value={form.expiresAt} error={errorsAt(errors, 'expiresAt')} name="expiresAt" onChange={(next) => set('expiresAt', next)} />
+
+      <div className="sub">{t('key.may')}</div>
+      <div className="f">
+        <div className="flab">
+          {t('key.services')} <span className="opt">{form.services.length === 0 ? t('key.anyService') : ''}</span>
+        </div>
+        <div className="row flex-wrap !gap-x-4">
+          {serviceTypes.map((type) => (
+            <Toggle key={type} disabled={fixed} checked={form.services.includes(type)} onChange={(on) => set('services', serviceTypes.filter((other) => (other === type ? on : form.services.includes(other))))}>
+              {type}
+            </Toggle>
+          ))}
+        </div>
+        {errorsAt(errors, 'services') !== undefined && <div className="msg">{errorsAt(errors, 'services')}</div>}
+      </div>
+      <TextField label={t('key.models')} mono value={form.models} placeholder="llama3*, gpt-4o" hint={t('key.modelsHint')} error={errorsAt(errors, 'models')} name="models" onChange={(next) => set('models', next)} />
+      {children}
+      <TextField label={t('key.addresses')} mono value={form.addresses} placeholder="10.0.0.0/8" hint={t('key.addressesHint')} error={errorsAt(errors, 'addresses')} name="addresses" onChange={(next) => set('addresses', next)} />
+
+      <SelectField
+        label={t('key.priority')}
+        hint={t('key.priorityHint')}
+        error={errorsAt(errors, 'priority')}
+        name="priority"
+        disabled={fixed}
+        value={form.priority}
+        options={[{ value: '', label: t('key.byDefault') }, ...priorities.map((name) => ({ value: name, label: t(`common.${name}`) }))]}
+        onChange={(next) => set('priority', next)}
+      />
+
+      <div className="sub">{t('key.limits')}</div>
+      <div className="three">
+        {limitNames.map((name) => (
+          <TextField key={name} label={t(`key.limit.${name}`)} inputMode="numeric" value={form.limits[name]} placeholder={t('key.byDefault')} error={errorsAt(errors, `limits.${name}`)} name={`limits.${name}`} onChange={(next) => set('limits', { ...form.limits, [name]: next })} />
+        ))}
+      </div>
+      <p className="hint mb-2">{t('key.limitsHint')}</p>
+
+      <div className="sub">{t('key.budgets')}</div>
+      <div className="bgrid" role="group" aria-label={t('key.budgets')}>
+        <span />
+        {budgetUnits.map((unit) => (
+          <span key={unit} className="flab">
+            {t(`key.budget.${unit}`)}
+          </span>
+        ))}
+        {budgetWindows.map((window) => (
+          <BudgetRow key={window} window={window} values={form.budgets[window]} bad={(unit) => errorsAt(errors, `budgets.${window}.${unit}`) !== undefined} onChange={(next) => set('budgets', { ...form.budgets, [window]: next })} />
+        ))}
+      </div>
+      {errorsAt(errors, 'budgets') !== undefined ? (
+        <div className="msg mt-1" role="alert">
+          <code>budgets</code>: {errorsAt(errors, 'budgets')}
+        </div>
+      ) : (
+        <p className="hint mt-1">{t('key.budgetsHint')}</p>
+      )}
+    </>
+  )
+}
+
+function BudgetRow({ window, values, bad, onChange }: {
+  window: (typeof budgetWindows)[number]
+  values: TermForm['budgets']['day']
+  bad(unit: (typeof budgetUnits)[number]): boolean
+  onChange(values: TermForm['budgets']['day']): void
+}) {
+  const { t } = useI18n()
+  const name = t(`key.window.${window}`)
+  return (
+    <>
+      <span className="flab">{name}</span>
+      {budgetUnits.map((unit) => (
+        <div key={unit} className={`inp ${bad(unit) ? 'err' : ''}`}>
+          <input className="text-right" inputMode="decimal" aria-label={`${name}${t('common.comma')}${t(`key.budget.${unit}`)}`} aria-invalid={bad(unit)} placeholder="–" value={values[unit]} onChange={(event) => onChange({ ...values, [unit]: event.target.value })} />
+        </div>
+      ))}
+    </>
+  )
+}

@@ -1,0 +1,107 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { Ellipsis } from 'lucide-react'
+import { useState } from 'react'
+import { api, data } from '@/api/client'
+import { useEdit } from '@/api/mutations'
+import type { ServiceType, TestResult } from '@/api/types'
+import { useI18n, type I18n } from '@/i18n'
+import { duration, rate, splitId, text } from '@/lib/format'
+import { useLive, useStats } from '@/live/context'
+import { empty } from '@/live/stats'
+import type { InstanceState } from '@/live/types'
+import { useDenied } from '@/shell/guard'
+import { useToast } from '@/ui/feedback'
+import { TextField } from '@/ui/field'
+import { Confirm } from '@/ui/overlay'
+import { Menu } from '@/ui/parts'
+import { LeftWithout } from '../services/last'
+import { modelsWithout, servingRows, servingStates, type useRows } from '../services/rows'
+
+/** A real minimal call to the backend of an instance. */
+export const testOf = (service: ServiceType, instanceId: string) =>
+  data(api.POST('/api/config/instance/test/{serviceType}', { params: { path: { serviceType: service } }, body: { instanceId } as never })) as Promise<TestResult>
+
+/** How a test went, in a sentence. */
+export function tested(t: I18n['t'], result: TestResult): string {
+  return result.ok ? t('wrong.testOk', { ms: text(duration(result.durationMs)) }) : t('wrong.testFailed', { text: result.upstreamError ?? result.cause ?? String(result.httpStatus ?? '') })
+}
+
+type Asked = 'off' | 'drain' | 'hold'
+
+/** What can be done with an instance: as buttons, or in a menu. What takes it out asks, and names what that does. */
+export function InstanceActions({ state, table, menu = false }: { state: InstanceState; table: ReturnType<typeof useRows>; menu?: boolean }) {
+  const { t } = useI18n()
+  const edit = useEdit()
+  const toast = useToast()
+  const client = useQueryClient()
+  const { snapshot } = useLive()
+  const denied = useDenied('config:instance:write')
+  const [asks, setAsks] = useState<Asked | null>(null)
+  const [reason, setReason] = useState('')
+  const { service, id } = state
+  const { model, host } = splitId(id)
+  const stat = useStats('5m').instances.get(`${service} ${id}`) ?? empty
+  const change = (instance: { enabled?: boolean; weight?: number }, said: string) => edit.mutateAsync({ edit: { kind: 'update', service, id, instance }, version: table.version, said })
+  const failed = (error: Error) => toast(error.message)
+  const hold = (to: 'OPEN' | 'AUTO') =>
+    data(api.POST('/api/config/instance/circuit-breaker/{serviceType}', { params: { path: { serviceType: service } }, body: { instanceId: id, state: to, ...(reason === '' ? {} : { reason }) } }) as never).then(() => {
+      toast(t(to === 'OPEN' ? 'res.held' : 'res.isAuto', { id: model }))
+      return client.invalidateQueries({ queryKey: ['shares'] })
+    })
+  const test = useMutation({ mutationFn: () => testOf(service, id) })
+  const isStored = table.rows.some((row) => row.service === service && row.id === id)
+  const off = denied ?? (edit.isPending ? t('common.loading') : undefined)
+  const fixed = off ?? (isStored ? undefined : t('wrong.found'))
+  const hands: { name: string; off: string | undefined; run(): void }[] = [
+    { name: t('wrong.test'), off: off ?? (test.isPending ? t('common.loading') : undefined), run: () => test.mutate() },
+    state.enabled
+      ? { name: t('wrong.disable'), off: fixed, run: () => setAsks('off') }
+      : { name: t('wrong.enable'), off: fixed, run: () => void change({ enabled: true }, t('services.enabled', { id: model })).catch(failed) },
+    state.weight > 0
+      ? { name: t('wrong.drain'), off: fixed, run: () => setAsks('drain') }
+      : { name: t('wrong.undrain'), off: fixed, run: () => void change({ weight: 1 }, t('services.weightIs', { n: 1 })).catch(failed) },
+    state.forced
+      ? { name: t('wrong.release'), off, run: () => void hold('AUTO').catch(failed) }
+      : { name: t('wrong.hold'), off, run: () => { setReason(''); setAsks('hold') } },
+  ]
+  const serving = isStored ? servingRows(table.rows) : servingStates(snapshot?.instances ?? [])
+  const said = test.data !== undefined ? tested(t, test.data) : test.error?.message
+  return (
+    <>
+      {menu ? (
+        <>
+          {said !== undefined && <span className={`testsaid ${test.data?.ok === true ? 'soft' : 'bad'}`} role="status" title={said}>{said}</span>}
+          <Menu
+            trigger={
+              <button type="button" className="btn ghost icon" aria-label={`${t('common.more')}: ${id}`}>
+                <Ellipsis className="ic" aria-hidden />
+              </button>
+            }
+            items={hands.map((hand) => ({ label: hand.name, disabled: hand.off !== undefined, title: hand.off, onSelect: hand.run }))}
+          />
+        </>
+      ) : (
+        <>
+          {hands.map((hand) => (
+            <button key={hand.name} type="button" className="btn" disabled={hand.off !== undefined} title={hand.off} onClick={hand.run}>
+              {hand.name}
+            </button>
+          ))}
+          {said !== undefined && <span className={test.data?.ok === true ? 'soft' : 'bad'} role="status">{said}</span>}
+        </>
+      )}
+      {asks !== null && (
+        <Confirm
+          title={t(asks === 'off' ? 'wrong.disableTitle' : asks === 'drain' ? 'wrong.drainTitle' : 'wrong.holdTitle', { model })}
+          action={t(asks === 'off' ? 'wrong.disable' : asks === 'drain' ? 'wrong.drain' : 'wrong.hold')}
+          onClose={() => setAsks(null)}
+          onConfirm={() => (asks === 'off' ? change({ enabled: false }, t('services.disabled', { id: model })) : asks === 'drain' ? change({ weight: 0 }, t('services.weightIs', { n: 0 })) : hold('OPEN'))}
+        >
+          <LeftWithout models={modelsWithout(serving, [`${service} ${id}`])} />
+          <p>{t('wrong.effect', { host, rate: rate(stat.rate) })}</p>
+          {asks === 'hold' && <TextField label={t('wrong.reason')} value={reason} maxLength={200} onChange={setReason} />}
+        </Confirm>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,106 @@
+import { useMemo, useState } from 'react'
+import { ApiError, fieldErrors } from '@/api/client'
+import { useEdit, useNextVersion } from '@/api/mutations'
+import { useI18n } from '@/i18n'
+import { usePageCalls } from '@/shell/api-calls'
+import { Guard } from '@/shell/guard'
+import { useLeaveGuard } from '@/shell/leave'
+import { Conflict } from '@/ui/conflict'
+import { ErrorNote } from '@/ui/feedback'
+import { Confirm, Drawer } from '@/ui/overlay'
+import { termChanges, toTermForm, type StoredTerms, type TermForm } from '../keys/form'
+import { TermFields } from '../keys/term-fields'
+
+/** Changes what a tenant may use, and how much of it. */
+export function TermsDrawer({ tenant, stored, version, onClose }: { tenant: string; stored: StoredTerms | null; version: number; onClose(): void }) {
+  const { t } = useI18n()
+  const edit = useEdit()
+  const [base, setBase] = useState({ version, stored })
+  const [form, setForm] = useState<TermForm>(() => toTermForm(stored))
+  const [dropping, setDropping] = useState(false)
+  const next = useNextVersion(version)
+  const part = useMemo(() => termChanges(form, base.stored), [form, base.stored])
+  const dirty = Object.keys(part).length > 0
+  const leave = useLeaveGuard(dirty)
+  const errors = fieldErrors(edit.error)
+  const conflict = edit.error instanceof ApiError && edit.error.status === 409
+  const set = <K extends keyof TermForm>(field: K, value: TermForm[K]) => setForm((old) => ({ ...old, [field]: value }))
+  usePageCalls([{ method: 'PUT', path: `/api/config/terms/tenants/${encodeURIComponent(tenant)}`, body: part, version: base.version }])
+  const done = () => {
+    leave.saved()
+    onClose()
+  }
+  const save = (onVersion: number) => edit.mutate({ edit: { kind: 'tenant', tenant, terms: part }, version: onVersion, said: t('wrong.termsSaved', { name: tenant }) }, { onSuccess: done })
+  return (
+    <Drawer
+      label={t('wrong.termsOf', { name: tenant })}
+      title={t('wrong.termsOf', { name: tenant })}
+      onClose={onClose}
+      footer={
+        <Guard needs="config:terms:write">
+          {stored !== null && (
+            <button type="button" className="btn danger" onClick={() => setDropping(true)}>
+              {t('wrong.dropTerms')}
+            </button>
+          )}
+          <span className="grow" />
+          <button type="button" className="btn" onClick={onClose}>
+            {t(dirty ? 'common.discard' : 'common.close')}
+          </button>
+          <button type="submit" form="terms-form" className="btn pri" disabled={!dirty || edit.isPending}>
+            {t('services.saveAs', { n: next })}
+          </button>
+        </Guard>
+      }
+    >
+      {leave.note}
+      {conflict && (
+        <Conflict
+          base={base.stored}
+          theirs={stored}
+          mine={part}
+          from={base.version}
+          to={version}
+          onKeep={() => {
+            setBase({ version, stored })
+            save(version)
+          }}
+          onTake={() => {
+            setBase({ version, stored })
+            setForm(toTermForm(stored))
+            edit.reset()
+          }}
+        />
+      )}
+      {edit.error !== null && !conflict && Object.keys(errors).length === 0 && (
+        <div className="mb-3">
+          <ErrorNote error={edit.error} />
+        </div>
+      )}
+      <p className="soft mb-3">{t('wrong.termsHint', { name: tenant })}</p>
+      <Guard needs="config:terms:write" say>
+        <form
+          id="terms-form"
+          onSubmit={(event) => {
+            event.preventDefault()
+            if (dirty) save(base.version)
+          }}
+        >
+          <TermFields form={form} set={set} errors={errors} fixed={false} />
+          {/* Enter in a field saves, as in every form. */}
+          <button type="submit" className="sr-only" tabIndex={-1} aria-hidden="true" disabled={edit.isPending} />
+        </form>
+      </Guard>
+      {dropping && (
+        <Confirm
+          title={t('wrong.dropTermsTitle', { name: tenant })}
+          action={t('wrong.dropTerms')}
+          onClose={() => setDropping(false)}
+          onConfirm={() => edit.mutateAsync({ edit: { kind: 'dropTenant', tenant }, version: base.version, said: t('wrong.termsDropped', { name: tenant }) }).then(done)}
+        >
+          <p>{t('wrong.dropTermsText')}</p>
+        </Confirm>
+      )}
+    </Drawer>
+  )
+}
