@@ -133,7 +133,7 @@ export function Menu({ trigger, items }: { trigger: ReactNode; items: (MenuItem 
 }
 
 /** Copies a text, and says so for a moment. */
-export function CopyButton({ text, label, small = true }: { text: string | (() => string); label?: string; small?: boolean }) {
+export function CopyButton({ text, label, small = true, hint, onCopied }: { text: string | (() => string); label?: string; small?: boolean; hint?: string; onCopied?(): void }) {
   const { t } = useI18n()
   const [copied, setCopied] = useState(false)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
@@ -141,6 +141,7 @@ export function CopyButton({ text, label, small = true }: { text: string | (() =
   const copy = async () => {
     await copyText(typeof text === 'string' ? text : text())
     setCopied(true)
+    onCopied?.()
     clearTimeout(timer.current)
     timer.current = setTimeout(() => setCopied(false), 1500)
   }
@@ -149,7 +150,7 @@ export function CopyButton({ text, label, small = true }: { text: string | (() =
     <button
       type="button"
       className={label === undefined ? 'btn ghost icon' : `btn ${small ? 'sm' : ''}`}
-      title={copied ? t('common.copied') : t('common.copy')}
+      title={copied ? t('common.copied') : (hint ?? t('common.copy'))}
       aria-label={label === undefined ? t('common.copy') : undefined}
       onClick={() => void copy()}
     >

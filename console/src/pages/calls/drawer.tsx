@@ -1,25 +1,27 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { Check, ChevronDown, ChevronUp, X } from 'lucide-react'
-import { useEffect, useMemo, useState, type ReactNode } from 'react'
+import { ChevronDown, ChevronUp } from 'lucide-react'
+import { useEffect, useState, type ReactNode } from 'react'
 import { api, body } from '@/api/client'
 import type { Capture } from '@/api/queries'
 import type { Call } from '@/api/types'
 import { T, useI18n, type I18n, type Key } from '@/i18n'
-import { axis as label, digits, duration, overhead, percent, splitId, stamp, text } from '@/lib/format'
+import { digits, duration, overhead, percent, splitId, stamp, text } from '@/lib/format'
 import { outcome } from '@/live/series'
-import { curlOf } from '@/shell/api-calls'
 import { useDenied } from '@/shell/guard'
 import { useMe } from '@/shell/session'
 import { markStep } from '@/shell/steps'
+import { CallCost } from '@/ui/cost'
+import { useToast } from '@/ui/feedback'
 import { Drawer } from '@/ui/overlay'
 import { CopyButton, Value } from '@/ui/parts'
 import { replayInPlayground } from '../playground/replay'
 import { strategyLabel } from '../services/strategies'
 import { replayable, type CallContent } from './content'
 import { CaptureBadge, Contents } from './contents'
+import { requestLine } from './curl'
 import { Told } from './told'
-import { axisOf, timelineOf, type Axis, type Phase, type TimeBar } from './timeline'
+import { fine, TimelineView } from './timeline-view'
 
 /** How the call ended, in a few words. */
 export function titleOf(call: Call, t: I18n['t']): string {
@@ -50,6 +52,8 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
   // The playground writes requests of the unified API only.
   const again = call.service === 'chat' && call.door !== 'chat' ? null : replayable(content.data)
   const estimate = call.tries?.at(-1)?.estimate
+  const toast = useToast()
+  const line = () => requestLine(call, content.data, location.origin, secured)
   useEffect(() => markStep('call'), [])
   return (
     <Drawer
@@ -86,7 +90,7 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
               {t(again === null ? 'calls.replay' : 'calls.replaySame')}
             </Link>
           )}
-          <CopyButton text={curlOf({ path: `/api/monitoring/calls/${encodeURIComponent(call.requestId)}` }, location.origin, secured)} label="curl" small={false} />
+          <CopyButton text={() => line().text} label={t('calls.curl')} hint={t(line().isWhole ? 'calls.curlWhole' : 'calls.curlPart')} small={false} onCopied={() => toast(t(line().isWhole ? 'calls.curlWhole' : 'calls.curlPart'))} />
           <span className="grow" />
           <button type="button" className="btn ghost" aria-pressed={json} onClick={() => setJson(!json)}>
             {t('calls.json')}
@@ -108,6 +112,11 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
             <Fact label={t('calls.gateway')}>
               <Value reading={overhead(call.timeline?.gatewayMs)} />
             </Fact>
+            {(call.cost ?? 0) > 0 && (
+              <Fact label={t('wrong.chart.spend')}>
+                <CallCost call={call} />
+              </Fact>
+            )}
             <Fact label={t('calls.tokensShort')}>
               {call.usage === undefined ? (
                 '–'
@@ -309,103 +318,4 @@ const passedOver: Record<string, Key> = {
   breaker_open: 'calls.over.breaker_open',
   at_limit: 'calls.over.at_limit',
   no_slot: 'calls.over.no_slot',
-}
-
-const phases: Record<Phase, Key> = {
-  read: 'calls.read',
-  limiter: 'calls.limiter',
-  queue: 'calls.queue',
-  load: 'calls.load',
-  pick: 'calls.pick',
-  firstByte: 'calls.firstByte',
-  firstToken: 'common.firstToken',
-  stream: 'calls.stream',
-  body: 'calls.body',
-  errorRead: 'calls.errorRead',
-}
-
-function fine(ms: number): string {
-  return ms < 10 ? `${ms.toFixed(2)} ms` : text(duration(ms))
-}
-
-function BarRow({ bar, axis }: { bar: TimeBar; axis: Axis }) {
-  const { t } = useI18n()
-  const from = axis.place(bar.from)
-  const to = axis.place(bar.to)
-  return (
-    <div className="tr">
-      <span className="tl">{t(phases[bar.phase])}</span>
-      <span className="tt">
-        {bar.present ? <i className={bar.kind} style={{ left: `${from * 100}%`, width: `max(2px, ${(to - from) * 100}%)` }} /> : <em />}
-      </span>
-      <code className="num">{bar.present ? fine(bar.to - bar.from) : '–'}</code>
-    </div>
-  )
-}
-
-/** Queue, limiter, pick, connect, first byte, first token and end; each try for itself. */
-function TimelineView({ call }: { call: Call }) {
-  const { t } = useI18n()
-  const timeline = useMemo(() => timelineOf(call), [call])
-  const axis = useMemo(() => axisOf(timeline), [timeline])
-  return (
-    <>
-      <div className="sub">
-        {t('calls.timeline')} {axis.split !== null && <span className="muted font-normal">{t('calls.enlarged', { ms: text(duration(axis.split)) })}</span>}
-      </div>
-      <div className="tlbox">
-        <div className="tax" aria-hidden="true">
-          {axis.ticks.map((tick, index) => (
-            <span key={index} className={index === 1 ? 'onlydesk' : ''} style={{ left: `${tick.at * 100}%` }}>
-              {label(duration(tick.ms))}
-            </span>
-          ))}
-        </div>
-        {axis.split !== null && (
-          <div className="tgrid" aria-hidden="true">
-            <s />
-            <u />
-          </div>
-        )}
-        {timeline.gateway.map((bar) => (
-          <BarRow key={bar.phase} bar={bar} axis={axis} />
-        ))}
-        {timeline.tries.map((attempt, index) => (
-          <div key={index}>
-            <div className="try">
-              {attempt.errorCode === '' ? <Check className="ic s14" aria-hidden /> : <X className="ic s14 text-bad" aria-hidden />}
-              <b>{t('calls.try', { n: index + 1 })}</b>
-              <code className="trunc grow" title={`${attempt.instance} ${attempt.handle}`}>{splitId(attempt.instance).host}</code>
-              <code className={attempt.errorCode === '' ? '' : 'bad'}>
-                {attempt.httpStatus ?? ''} {attempt.errorCode}
-              </code>
-            </div>
-            {(attempt.cause !== '' || attempt.errorText !== '') && (
-              <div className="hint wrap relative bg-raised pb-1">
-                {attempt.errorText} {attempt.cause !== '' && <code>{attempt.cause}</code>}
-              </div>
-            )}
-            {attempt.bars.map((bar) => (
-              <BarRow key={bar.phase} bar={bar} axis={axis} />
-            ))}
-          </div>
-        ))}
-      </div>
-      <div className="tleg">
-        {(
-          [
-            ['gateway', 'calls.legGateway'],
-            ['waiting', 'calls.legWaiting'],
-            ['streaming', 'calls.legStream'],
-            ['failed', 'calls.legFailed'],
-          ] as const
-        ).map(([kind, key]) => (
-          <span key={kind}>
-            <i className={kind} aria-hidden="true" />
-            {t(key)}
-          </span>
-        ))}
-      </div>
-    </>
-  )
 }
