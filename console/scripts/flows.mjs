@@ -750,6 +750,32 @@ const flows = {
     await page.getByText('Keep of each call, beside its record is saved.').waitFor()
     assert.equal((await call('GET', `/api/monitoring/calls/${id}/content`)).body.kept, 'none')
   },
+  'help leads to the documentation, in the language of the console': async (page) => {
+    const opened = async (click) => {
+      const [tab] = await Promise.all([browser.waitForEvent('page'), click()])
+      await tab.waitForLoadState()
+      return tab
+    }
+    const { headers } = await chat('no-such-model')
+    await page.goto(`${base}calls?call=${headers.get('x-request-id')}`)
+    const explained = await opened(() => page.locator('.drawer').getByRole('link', { name: 'What to do' }).click())
+    assert.equal(explained.url(), `${base}docs/errors?lang=en#service_unavailable`)
+    assert.match(await explained.locator(':target').innerText(), /^service_unavailable/)
+    // A choice made there holds in the console as well, and the section stays.
+    await explained.locator('#language').click()
+    await explained.waitForURL('**/docs/errors?lang=zh#service_unavailable')
+    assert.equal(await explained.locator('h1').innerText(), '\u9519\u8bef\u7801')
+    assert.equal(await page.evaluate(() => localStorage.getItem('patchbay.lang')), 'zh')
+    await explained.close()
+    await page.evaluate(() => localStorage.setItem('patchbay.lang', 'en'))
+    await page.goto(base)
+    await page.keyboard.press('Control+k')
+    await page.locator('.palette input').fill('traffic policy')
+    await page.getByRole('option', { name: 'Traffic policy' }).waitFor()
+    const found = await opened(() => page.keyboard.press('Enter'))
+    assert.equal(found.url(), `${base}docs/traffic?lang=en`)
+    await found.close()
+  },
   'hostile text is text': async (page) => {
     let dialogs = 0
     page.on('dialog', (dialog) => {

@@ -12,11 +12,13 @@ const all = {
   quota: '/quota', spend: '/spend', batches: '/batches', versions: '/versions', keys: '/keys', settings: '/settings', docs: '/docs/api',
   model: '/model?service=chat&id=demo-flaky', tenant: '/tenant', gateways: '/gateways',
 }
+// The documentation is pages of its own, which follow the language and theme of the console.
+const guides = { guide: '/docs', start: '/docs/start', 'first-backend': '/docs/first-backend', traffic: '/docs/traffic', ledger: '/docs/quota', errors: '/docs/errors', missing: '/docs/nothing' }
 const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
 const named = process.argv.slice(2).filter((arg) => !arg.startsWith('--'))
 const pages = named.length === 0 ? all : Object.fromEntries(named.map((arg) => {
   const cut = arg.indexOf('=')
-  return cut < 0 ? [arg, all[arg]] : [arg.slice(0, cut), arg.slice(cut + 1)]
+  return cut < 0 ? [arg, all[arg] ?? guides[arg]] : [arg.slice(0, cut), arg.slice(cut + 1)]
 }))
 const few = flags.includes('--few')
 const combinations = few
@@ -103,13 +105,14 @@ async function look([lang, theme, width]) {
     localStorage.setItem('patchbay.theme', t)
   }, [lang, theme])
   let where = ''
-  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && report(where, `console: ${message.text()}`))
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !where.startsWith('missing-') && report(where, `console: ${message.text()}`))
   page.on('pageerror', (error) => report(where, `error: ${error.message}`))
   const pending = new Set()
   page.on('request', (request) => !request.url().includes('/api/monitoring/live') && pending.add(request))
   for (const event of ['requestfinished', 'requestfailed']) page.on(event, (request) => pending.delete(request))
   let loaded = false
   for (const [name, path] of Object.entries(pages)) {
+    if (guides[name] === path) continue
     where = `${name}-${width}-${theme}-${lang}`
     const shown = page.evaluate(() => document.querySelector('h1')?.textContent).catch(() => '')
     if (loaded) {
@@ -134,13 +137,32 @@ async function look([lang, theme, width]) {
       if (process.env.WAIT !== undefined) await page.waitForTimeout(Number(process.env.WAIT))
       await page.screenshot({ path: `screenshots/${where}.png`, fullPage: flags.includes('--full'), timeout: 240_000 })
     }
-    if (axe !== '') {
-      await page.evaluate(`if (typeof axe === 'undefined') { ${axe} }`)
-      const violations = await page.evaluate("axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'] }).then((results) => results.violations.map(({ impact, id, nodes }) => ({ impact, id, nodes: nodes.slice(0, 3).map((node) => node.target.join(' ')) })))")
-      for (const { impact, id, nodes } of violations) report(where, `axe ${impact} ${id}: ${nodes.join(' | ')}`)
-    }
+    if (axe !== '') await runAxe(page, where)
   }
+  await lookAtGuides(page, [lang, theme, width], (name) => (where = name))
   await page.close()
+}
+
+async function runAxe(page, where) {
+  await page.evaluate(`if (typeof axe === 'undefined') { ${axe} }`)
+  const violations = await page.evaluate("axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'] }).then((results) => results.violations.map(({ impact, id, nodes }) => ({ impact, id, nodes: nodes.slice(0, 3).map((node) => node.target.join(' ')) })))")
+  for (const { impact, id, nodes } of violations) report(where, `axe ${impact} ${id}: ${nodes.join(' | ')}`)
+}
+
+/** Opens the pages of the documentation without a language, as the link of an error does. */
+async function lookAtGuides(page, [lang, theme, width], at) {
+  for (const [name, path] of Object.entries(guides)) {
+    if (named.length > 0 && pages[name] !== path) continue
+    const where = `${name}-${width}-${theme}-${lang}`
+    at(where)
+    await page.goto(new URL(path, base).href)
+    await page.waitForFunction((l) => document.documentElement.lang.startsWith(l) && document.readyState === 'complete', lang, { timeout: 60_000 }).catch(() => report(where, `not in ${lang}`))
+    const seen = await page.evaluate(() => ({ theme: document.documentElement.dataset.theme, wide: document.documentElement.scrollWidth - document.documentElement.clientWidth }))
+    if (seen.theme !== theme) report(where, `is ${seen.theme}`)
+    if (seen.wide > 0) report(where, `scrolls sideways by ${seen.wide} px`)
+    if (!few) await page.screenshot({ path: `screenshots/${where}.png`, fullPage: flags.includes('--full'), timeout: 240_000 })
+    if (axe !== '') await runAxe(page, where)
+  }
 }
 
 // Two at a time: while one waits for the gateway, the other is drawn.

@@ -41,6 +41,15 @@ export const en = {
   'docs.takes': 'Takes',
   'docs.answers': 'Answers',
 
+  'guide.title': 'Documentation',
+  'guide.start': 'First five minutes',
+  'guide.backend': 'First real backend',
+  'guide.traffic': 'Traffic policy',
+  'guide.quota': 'The quota ledger',
+  'guide.errors': 'Error codes',
+  'guide.whatToDo': 'What to do',
+  'guide.how': 'How it works',
+
   'services.found.ask': 'Find its models',
   'services.found.failed': 'The backend could not be asked',
   'services.found.none': 'No model was found at this address.',

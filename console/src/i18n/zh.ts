@@ -42,6 +42,15 @@ export const zh: Dictionary = {
   'docs.takes': '请求',
   'docs.answers': '应答',
 
+  'guide.title': '文档',
+  'guide.start': '最初的五分钟',
+  'guide.backend': '接入第一个真实后端',
+  'guide.traffic': '流量策略',
+  'guide.quota': '配额账本',
+  'guide.errors': '错误码',
+  'guide.whatToDo': '怎么办',
+  'guide.how': '工作原理',
+
   'services.found.ask': '查找其模型',
   'services.found.failed': '无法询问该后端',
   'services.found.none': '此地址没有找到模型。',

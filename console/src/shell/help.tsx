@@ -1,4 +1,5 @@
 import { useI18n } from '@/i18n'
+import { DocsLink } from '@/ui/docs'
 import { Dialog } from '@/ui/overlay'
 import { Kbd } from '@/ui/parts'
 import { usePages } from './pages'
@@ -49,6 +50,7 @@ export function Help({ onClose }: { onClose(): void }) {
         <h2>{t('keys.title')}</h2>
         <Shortcuts />
         <div className="acts">
+          <DocsLink className="btn ghost">{t('guide.title')}</DocsLink>
           <button type="button" className="btn" onClick={onClose}>
             {t('common.close')}
           </button>

@@ -1,7 +1,8 @@
 import { useNavigate } from '@tanstack/react-router'
-import { Code, Contrast, Globe, List, Search as SearchIcon, Terminal } from 'lucide-react'
+import { BookOpen, Code, Contrast, Globe, List, Search as SearchIcon, Terminal } from 'lucide-react'
 import { useMemo, useState, type ReactNode } from 'react'
 import { useI18n, type Key } from '@/i18n'
+import { docsAddress, docsPages, type DocsPage } from '@/lib/docs'
 import { shorten } from '@/lib/format'
 import { useLive } from '@/live/context'
 import { Dialog } from '@/ui/overlay'
@@ -140,6 +141,14 @@ function useItems(query: string, onApi: () => void): Item[] {
           label: t('palette.failed', { model: instance.model }),
           run: () => go('/calls', { q: instance.model, show: 'failed' }),
         })
+      }
+    }
+    const guides = [undefined, ...(Object.keys(docsPages) as DocsPage[])]
+    for (const page of guides) {
+      const title = t(page === undefined ? 'guide.title' : docsPages[page])
+      // All of them are found by what they have in common.
+      if (needle !== '' && (has(title) || has(t('guide.title')) || 'docs help'.includes(needle))) {
+        items.push({ group: 'guide.title', icon: <BookOpen className="ic" aria-hidden />, label: title, run: () => void window.open(docsAddress(lang, page), '_blank', 'noreferrer') })
       }
     }
     if (has(t('api.title'))) items.push({ group: 'palette.actions', icon: <Code className="ic" aria-hidden />, label: t('api.title'), run: onApi })

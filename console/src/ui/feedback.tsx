@@ -2,6 +2,8 @@ import { Check, TriangleAlert } from 'lucide-react'
 import { Component, createContext, useCallback, useContext, useEffect, useMemo, useRef, useState, type ReactNode } from 'react'
 import { ApiError } from '@/api/client'
 import { useI18n } from '@/i18n'
+import { documentedCode } from '@/lib/docs'
+import { DocsLink } from './docs'
 import { CopyButton } from './parts'
 
 /** A failure in place: what failed, the server's words, the id, what to do. */
@@ -9,6 +11,7 @@ export function ErrorNote({ error, title, retry, children }: { error: unknown; t
   const { t } = useI18n()
   const [open, setOpen] = useState(false)
   const known = error instanceof ApiError ? error : null
+  const code = documentedCode(known?.body)
   const message = known !== null ? known.message : error instanceof TypeError ? t('error.network') : String((error as Error)?.message ?? error)
   return (
     <div className="note bd" role="alert">
@@ -27,6 +30,11 @@ export function ErrorNote({ error, title, retry, children }: { error: unknown; t
             <button type="button" className="btn ghost sm" aria-expanded={open} onClick={() => setOpen(!open)}>
               {t('common.details')}
             </button>
+          )}
+          {code !== undefined && (
+            <DocsLink className="btn ghost sm" page="errors" section={code}>
+              {t('guide.whatToDo')}
+            </DocsLink>
           )}
           {known !== null && known.requestId !== '' && (
             <span className="row">

@@ -2,6 +2,7 @@ import { useState } from 'react'
 import { useI18n } from '@/i18n'
 import { shell } from '@/lib/snippets'
 import { GuardedLink } from '@/shell/guard'
+import { DocsLink } from '@/ui/docs'
 import { CodeBox } from '@/ui/parts'
 
 /** An empty gateway shows three ways forward, each with a working command. */
@@ -22,6 +23,9 @@ export function FirstRun() {
         <button type="button" className="btn" aria-expanded={way === 'import'} onClick={() => setWay('import')}>
           {t('overview.first.import')}
         </button>
+        <DocsLink className="btn ghost" page="first-backend">
+          {t('guide.backend')}
+        </DocsLink>
       </div>
       {way === 'demo' && (
         <div className="grid w-full gap-2">

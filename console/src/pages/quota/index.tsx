@@ -12,6 +12,7 @@ import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { Guard } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
+import { DocsLink } from '@/ui/docs'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Bar, CodeBox, Segments, Toggle } from '@/ui/parts'
@@ -53,6 +54,7 @@ export default function Quota() {
           </Guard>
           <p>{t('quota.keepOn')}</p>
           <CodeBox text={'quota:\n  enabled: true'} />
+          <DocsLink page="quota">{t('guide.quota')}</DocsLink>
         </div>
       </>
     )

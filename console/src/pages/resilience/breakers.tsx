@@ -11,6 +11,7 @@ import { useLive, useNow, useStats } from '@/live/context'
 import type { InstanceState } from '@/live/types'
 import { useDenied } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
+import { DocsLink } from '@/ui/docs'
 import { useToast } from '@/ui/feedback'
 import { TextField } from '@/ui/field'
 import { useNearRows } from '@/ui/near'
@@ -60,6 +61,9 @@ export function Breakers() {
         <span className="muted trunc grow" title={sum}>
           {sum}
         </span>
+        <DocsLink className="onlydesk" page="traffic" section="circuit-breaker">
+          {t('guide.how')}
+        </DocsLink>
         <Segments
           label={t('res.breakers')}
           value={show}

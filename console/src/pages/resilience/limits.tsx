@@ -1,5 +1,6 @@
 import { api, body } from '@/api/client'
 import { useI18n } from '@/i18n'
+import { DocsLink } from '@/ui/docs'
 import { ErrorNote } from '@/ui/feedback'
 import { Bar } from '@/ui/parts'
 import { useMonitoring } from './query'
@@ -19,7 +20,10 @@ export function Limits() {
   return (
     <section>
       <div className="h2">
-        <h2>{t('res.limits')}</h2>
+        <h2 className="grow">{t('res.limits')}</h2>
+        <DocsLink page="traffic" section="rate-limits">
+          {t('guide.how')}
+        </DocsLink>
       </div>
       <div className="panel p-3">
         {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} />}

@@ -12,6 +12,7 @@ import { usePageFact } from '@/shell/fact'
 import { usePageCalls } from '@/shell/api-calls'
 import { GuardedLink, useDenied } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
+import { DocsLink } from '@/ui/docs'
 import { ErrorNote } from '@/ui/feedback'
 import { Select } from '@/ui/field'
 import { useNearRows } from '@/ui/near'
@@ -145,6 +146,7 @@ export default function Services() {
         <div className="panel empty">
           <h3>{rows.length === 0 ? t('overview.first.title') : t('services.empty')}</h3>
           {rows.length === 0 && <p>{t('services.none')}</p>}
+          {rows.length === 0 && <DocsLink page="first-backend">{t('guide.backend')}</DocsLink>}
         </div>
       )}
       {many !== null && (

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 import { info } from '@/api/queries'
 import { useI18n, type Key, type Language } from '@/i18n'
+import { docsAddress } from '@/lib/docs'
 import { stamp } from '@/lib/format'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
@@ -144,6 +145,7 @@ function Health() {
 
 const links: [Key, string][] = [
   ['set.link.openapi', '/openapi.json'],
+  ['guide.title', '/docs'],
   ['set.link.docs', '/docs/api'],
   ['set.link.health', '/actuator/health'],
   ['set.link.prometheus', '/actuator/prometheus'],
@@ -151,7 +153,7 @@ const links: [Key, string][] = [
 ]
 
 function Links() {
-  const { t } = useI18n()
+  const { t, lang } = useI18n()
   return (
     <>
       <div className="h2">
@@ -161,7 +163,7 @@ function Links() {
         <ul className="grid gap-1">
           {links.map(([key, path]) => (
             <li key={path} className="row flex-wrap">
-              <a href={path} target="_blank" rel="noreferrer">
+              <a href={path === '/docs' ? docsAddress(lang) : path} target="_blank" rel="noreferrer">
                 {t(key)}
               </a>
               <code className="muted">{path}</code>
