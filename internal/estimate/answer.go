@@ -13,6 +13,8 @@ type Answer struct {
 	// pieces is what came piece by piece, or all of an answer that came whole, and final
 	// what the last event of a response repeats of it.
 	pieces, final texts
+	// sound is how many bytes of sound in base64 came.
+	sound int
 }
 
 // texts counts texts.
@@ -28,6 +30,8 @@ func (a *Answer) Add(door schema.Door, part []byte) {
 	case door.Service() != schema.Chat || door == schema.DoorModerations:
 	case door == schema.DoorResponses && bytes.HasPrefix(part, eventName):
 		a.addResponseEvents(part)
+	case door == schema.DoorRealtime && isSound(part):
+		a.sound += len(part)
 	case door == schema.DoorOllamaGenerate:
 		a.pieces.addNamed(part, []byte("response"))
 	case door == schema.DoorCompact:
@@ -86,7 +90,17 @@ func (a *Answer) addResponseEvents(part []byte) {
 }
 
 // Tokens returns the estimate.
-func (a *Answer) Tokens() int64 { return max(a.pieces.tokens(), a.final.tokens()) }
+func (a *Answer) Tokens() int64 {
+	return max(a.pieces.tokens(), a.final.tokens()) + int64((a.sound+soundPerToken-1)/soundPerToken)
+}
+
+// soundPerToken is how many bytes of base64 a token of sound has that a model speaks: it is one
+// of 50 ms, which are 2400 bytes in the form that the Realtime API has by default (24,000
+// samples of two bytes in a second).
+const soundPerToken = 3200
+
+// isSound reports whether an event of the Realtime API has a piece of sound.
+func isSound(event []byte) bool { return bytes.Contains(event, []byte(`audio.delta"`)) }
 
 // textNames are the members that hold what a model wrote, in all forms of answers.
 var textNames = [...]string{"content", "text", "arguments", "partial_json", "thinking", "delta", "refusal"}

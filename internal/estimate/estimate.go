@@ -53,7 +53,7 @@ func Most(req *schema.Request, recalled [][]byte, unbounded int64) Use {
 	}
 	root := req.Body.Root()
 	var use Use
-	use.Prompt = TokensOf(promptLength(req.Door, root, recalled))
+	use.Prompt = TokensOf(promptLength(req.Door, root, recalled)) + req.Remembered
 	switch req.Service {
 	case schema.Chat:
 		if req.Door != schema.DoorModerations {
@@ -133,6 +133,7 @@ const (
 	maxCompletionTokens
 	maxOutputTokens
 	maxOutputTokensCamel
+	maxResponseOutputTokens
 	maxNewTokens
 	nPredict
 	numPredict
@@ -151,7 +152,7 @@ const (
 )
 
 var limitNames = jsonscan.NewNames(
-	"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "max_new_tokens", "n_predict", "num_predict",
+	"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "max_response_output_tokens", "max_new_tokens", "n_predict", "num_predict",
 	"n", "candidate_count", "candidateCount", "best_of", "reasoning_effort", "reasoning",
 	"extra_body", "options", "generation_config", "generationConfig",
 )
@@ -324,13 +325,17 @@ func memberLength(m jsonscan.Value) int {
 		return membersLength(m)
 	case "model", "user", "metadata", "stream_options", "stop", "stop_sequences", "tool_choice", "function_call",
 		"reasoning", "reasoning_effort", "thinking", "verbosity", "modalities", "audio", "logit_bias", "include", "truncation",
-		"previous_response_id", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+		"max_output_tokens", "max_response_output_tokens", "previous_response_id", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
 		"encoding_format", "task_type", "voice", "stream_format", "size", "quality", "style", "background", "options",
 		"generationConfig", "generation_config", "keep_alive", "toolConfig", "tool_config", "safetySettings", "safety_settings", "labels":
 		return 0
 	}
 	return textLength(m.Raw(), false)
 }
+
+// Length returns the length in bytes of the texts of a part of a conversation, as JSON, and if
+// wanted with the names of members. TokensOf makes tokens of it.
+func Length(raw []byte, withNames bool) int { return textLength(raw, withNames) }
 
 // textLength adds up the lengths of the texts in a value, whatever its depth, and if
 // wanted those of the names of members: a model reads those of a schema. Files count by
@@ -398,6 +403,8 @@ func IsFile(name string, text []byte) bool {
 		return false
 	case "data", "file_data", imagesName:
 		return isEncoded(text)
+	case "audio":
+		return len(text) > longestKind && isEncoded(text)
 	}
 	return bytes.HasPrefix(text, []byte("data:")) && bytes.Contains(text[:min(len(text), longestURLHead)], []byte(";base64,")) && isEncoded(text)
 }

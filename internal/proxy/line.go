@@ -122,10 +122,11 @@ func (a *attempt) openLine(ctx context.Context, line *Line) *fault {
 	return failed
 }
 
-// ReadLine returns a request for a line, or for an answer on it, of a model.
-func ReadLine(door schema.Door, model string) (*schema.Request, error) {
+// ReadLine returns a request for a line of a model, or for an answer on it. The body is what
+// is asked for, as JSON.
+func ReadLine(door schema.Door, model string, body []byte) (*schema.Request, error) {
 	req := &schema.Request{PathModel: model}
-	err := req.ParseBody(door, []byte("{}"), lineNames)
+	err := req.ParseBody(door, body, lineNames)
 	return req, err
 }
 

@@ -50,6 +50,9 @@ type Request struct {
 	Passed func(id string)
 	// Came is when the request came, for doors whose answers say how long they took.
 	Came time.Time
+	// Remembered is how many tokens the backend reads beside the request: those of a
+	// conversation that it keeps, as far as they are known.
+	Remembered int64
 	// Uncounted says that the request is no use of a model, so that neither the ledger nor
 	// a budget nor a limit of tokens counts it. Limits of requests do.
 	Uncounted bool

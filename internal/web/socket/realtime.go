@@ -95,8 +95,10 @@ func (d *Doors) openRelay(w http.ResponseWriter, r *http.Request, protocols []st
 	now := time.Now()
 	line := &relay{
 		doors: d, who: who, protocols: protocols, header: headerOf(r.Header), began: now, used: now, quiet: make(chan struct{}, 1),
-		model: r.URL.Query().Get("model"), query: r.URL.RawQuery,
+		query: r.URL.RawQuery, turns: turns{running: map[string]*turn{}},
 	}
+	query := r.URL.Query()
+	line.model, line.isTranscription = query.Get("model"), query.Get("intent") == "transcription"
 	line.caller = access.Caller{
 		Addr: who.addr, RequestID: web.RecordOf(w).RequestID, Header: line.header, Grant: who.grant,
 		Traceparent: web.FirstOf(r.Header, "Traceparent"), Tracestate: web.FirstOf(r.Header, "Tracestate"), Hops: strings.Join(r.Header["Cdn-Loop"], ", "),
@@ -118,7 +120,7 @@ func (d *Doors) openRelay(w http.ResponseWriter, r *http.Request, protocols []st
 // hold opens the WebSocket at an instance, then that of the client, and relays until one of
 // them ends. What the first response may use is reserved before.
 func (l *relay) hold(w http.ResponseWriter, r *http.Request) error {
-	asks, err := l.asks()
+	asks, err := l.lineOf([]byte("{}"))
 	if err != nil {
 		return err
 	}
@@ -128,10 +130,10 @@ func (l *relay) hold(w http.ResponseWriter, r *http.Request) error {
 	if err := request.RefuseModel(); err != nil {
 		return err
 	}
-	if err := l.reserve(r.Context()); err != nil {
+	if err := l.keepSpare(r.Context()); err != nil {
 		return err
 	}
-	defer l.giveBack()
+	defer func() { l.takeSpare().giveBack() }() // where no line is opened
 	return l.doors.options.Proxy.Hold(r.Context(), request, &proxy.Line{
 		Open: l.dial,
 		Serve: func(to *backend.Instance) error {

@@ -2,6 +2,8 @@ package socket_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,12 +16,14 @@ import (
 )
 
 // realtimeBackend is a server of the Realtime API. A response.create is answered with a
-// response of 30 tokens; with the instructions "hang" it ends only when it is cancelled.
+// response of 30 tokens; with the instructions "hang" it says five pieces and ends only when it
+// is cancelled, with "mute" not even then, and with "refuse" it is refused.
 type realtimeBackend struct {
 	*httptest.Server
 	mu       sync.Mutex
 	opened   []*http.Request
 	got      []string
+	closed   []websocket.CloseError // what connections were ended with; the code is -1 without a close frame
 	open     int
 	refusing bool
 }
@@ -45,33 +49,62 @@ func (b *realtimeBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	conn.SetReadLimit(-1)
 	b.count(1)
 	defer b.count(-1)
 	say := func(text string) { _ = conn.Write(r.Context(), websocket.MessageText, []byte(text)) }
-	const done = `{"type":"response.done","response":{"id":"r","status":"STATUS","usage":{"total_tokens":30,"input_tokens":10,"output_tokens":20}}}`
+	const done = `{"type":"response.done","response":{"id":"ID","status":"STATUS","usage":{"total_tokens":30,"input_tokens":10,"output_tokens":20}}}`
+	end := func(id, status string) { say(strings.NewReplacer("ID", id, "STATUS", status).Replace(done)) }
 	say(`{"type":"session.created","session":{"id":"s","model":"upstream-realtime"}}`)
-	for {
-		_, text, err := conn.Read(r.Context())
+	hanging := []string{}
+	for number := 1; ; number++ {
+		_, bytes, err := conn.Read(r.Context())
 		if err != nil {
+			closed := websocket.CloseError{Code: -1}
+			errors.As(err, &closed)
+			b.mu.Lock()
+			b.closed = append(b.closed, closed)
+			b.mu.Unlock()
 			return
 		}
+		text := string(bytes)
 		b.mu.Lock()
-		b.got = append(b.got, string(text))
+		b.got = append(b.got, text)
 		b.mu.Unlock()
+		has := func(part string) bool { return strings.Contains(text, part) }
+		id := fmt.Sprint("r", number)
 		switch {
-		case strings.Contains(string(text), `"response.create"`):
-			say(`{"type":"response.created","response":{"id":"r","status":"in_progress"}}`)
-			if strings.Contains(string(text), "hang") {
+		case has(`"response.create"`) && has("refuse"):
+			say(`{"type":"error","error":{"type":"invalid_request_error","message":"no","event_id":"refused"}}`)
+		case has(`"response.create"`):
+			say(`{"type":"response.created","response":{"id":"` + id + `","status":"in_progress"}}`)
+			if has("hang") || has("mute") {
+				for range 5 {
+					say(`{"type":"response.output_text.delta","response_id":"` + id + `","delta":"word"}`)
+				}
+				if has("hang") {
+					hanging = append(hanging, id)
+				}
 				continue
 			}
-			say(`{"type":"response.output_text.delta","delta":"hi"}`)
-			say(strings.Replace(done, "STATUS", "completed", 1))
-		case strings.Contains(string(text), `"response.cancel"`):
-			say(strings.Replace(done, "STATUS", "cancelled", 1))
-		case strings.Contains(string(text), `"die"`):
+			say(`{"type":"response.output_text.delta","response_id":"` + id + `","delta":"hi"}`)
+			end(id, "completed")
+		case has(`"response.cancel"`):
+			for _, id := range hanging {
+				if !has("response_id") || has(`"`+id+`"`) {
+					end(id, "cancelled")
+				}
+			}
+		case has(`"speak"`): // as somebody who has stopped speaking
+			say(`{"type":"input_audio_buffer.committed","item_id":"i"}`)
+			say(`{"type":"response.created","response":{"id":"` + id + `","status":"in_progress"}}`)
+			hanging = append(hanging, id)
+		case has(`"transcribe"`):
+			say(`{"type":"conversation.item.input_audio_transcription.completed","item_id":"i","transcript":"hi","usage":{"type":"tokens","total_tokens":30,"input_tokens":10,"output_tokens":20}}`)
+		case has(`"die"`):
 			_ = conn.CloseNow()
 			return
-		case strings.Contains(string(text), `"leave"`):
+		case has(`"leave"`):
 			_ = conn.Close(websocket.StatusNormalClosure, "bye")
 			return
 		}
@@ -186,10 +219,13 @@ func TestAKeyAsAProtocol(t *testing.T) {
 // backend is asked.
 func TestBudgetsHoldForEachResponse(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct{ terms, code string }{
-		"tokens":   {", budgets: {day: {tokens: 95}}", "budget_exceeded"}, // 30 and 30, and then 40 are reserved
-		"requests": {", limits: {requests-per-minute: 2}", "key_rate_limited"},
-		"cost":     {", budgets: {total: {cost: 95}}", "budget_exceeded"},
+	for name, row := range map[string]struct {
+		terms, code string
+		again       int // the status of a connection after that
+	}{
+		"tokens":   {", budgets: {day: {tokens: 125}}", "budget_exceeded", http.StatusSwitchingProtocols}, // 30 and 30, and then the conversation of 30 and 40 are reserved
+		"requests": {", limits: {requests-per-minute: 2}", "key_rate_limited", http.StatusTooManyRequests},
+		"cost":     {", budgets: {total: {cost: 125}}", "budget_exceeded", http.StatusSwitchingProtocols},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,7 +248,7 @@ func TestBudgetsHoldForEachResponse(t *testing.T) {
 			}
 			gatewaytest.Eventually(t, "the backend's connection is closed", func() bool { return !b.isOpen() })
 			before := len(b.opened)
-			if s, reply := r.Dial(realtimePath, realtimeHeaders...); s != nil || reply.Status != http.StatusTooManyRequests || len(b.opened) != before {
+			if _, reply := r.Dial(realtimePath, realtimeHeaders...); reply.Status != row.again || (len(b.opened) != before) != (row.again == http.StatusSwitchingProtocols) {
 				t.Errorf("%d %s", reply.Status, reply.Body)
 			}
 		})

@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +16,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
-	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/front"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
@@ -38,8 +37,7 @@ const (
 )
 
 // relay is a connection of the Realtime API: what the client says is passed to the backend,
-// and what that says to the client. The backend may begin a response at any time, so that
-// there is always one for which the limits and budgets have let the client in.
+// and what that says to the client.
 type relay struct {
 	doors     *Doors
 	who       visitor
@@ -48,7 +46,9 @@ type relay struct {
 	protocols []string
 	model     string // the client's name of it
 	query     string
-	instance  *backend.Instance
+	// isTranscription says that the session is for transcripts, which are its responses.
+	isTranscription bool
+	instance        *backend.Instance
 	// served is the configured name of the model that serves, and price what it costs.
 	served   string
 	price    *prices.Price
@@ -56,97 +56,23 @@ type relay struct {
 	accepted bool
 
 	client, backend *websocket.Conn
-	ctx             context.Context //nolint:containedctx // it lives as long as the connection
-	cancel          context.CancelFunc
-	working         sync.WaitGroup
-	heard           atomic.Int64
-	// quiet is sent to when a response has ended.
+	// ctx is that of the connection, and reading that of what the client says, which ends
+	// before it.
+	ctx, reading  context.Context //nolint:containedctx // both live as long as the connection
+	cancel, leave context.CancelFunc
+	working       sync.WaitGroup
+	heard         atomic.Int64
+	// quiet is sent to when a response has ended, or the backend has left.
 	quiet chan struct{}
 
-	mu    sync.Mutex
-	next  *proxy.Request // the response that is made, or the one after it
-	busy  bool           // it is being made
-	since time.Time      // when it began
-	count int
+	mu sync.Mutex
+	turns
 	used  time.Time
 	ended bool
-}
-
-// asks returns the request that one response is.
-func (l *relay) asks() (*schema.Request, error) {
-	req, err := proxy.ReadLine(schema.DoorRealtime, l.model)
-	if err != nil {
-		return nil, err
-	}
-	req.Header, req.Query = l.header, l.query
-	return req, nil
-}
-
-// reserve lets the client in for one more response.
-func (l *relay) reserve(ctx context.Context) error {
-	asks, err := l.asks()
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	l.count++
-	number := l.count
-	l.mu.Unlock()
-	record := &calls.Record{
-		Started: time.Now(), RequestID: l.caller.RequestID + "." + strconv.Itoa(number), Unified: true, Routed: true,
-		Service: asks.Service, Door: asks.Door, Route: realtimePath, KeyID: l.caller.KeyID, Client: l.caller.Addr, Streamed: true,
-	}
-	request := &proxy.Request{Asks: asks, Caller: &l.caller, Record: record, Table: l.doors.options.Current.Load()}
-	request.Find()
-	if err := request.Admit(ctx); err != nil {
-		request.GiveBack()
-		request.End()
-		return err
-	}
-	l.mu.Lock()
-	l.next, l.busy = request, false
-	l.mu.Unlock()
-	return nil
-}
-
-// giveBack gives back what was reserved for a response that nobody asked for.
-func (l *relay) giveBack() {
-	l.mu.Lock()
-	request := l.next
-	l.next = nil
-	l.mu.Unlock()
-	if request != nil {
-		request.GiveBack()
-		request.End()
-	}
-}
-
-// settle ends the accounts of a response: with what the backend reports of it, or, where it
-// broke off, with what is estimated.
-func (l *relay) settle(usage schema.Usage, code string) {
-	l.mu.Lock()
-	request, since := l.next, l.since
-	l.next, l.busy, l.used = nil, false, time.Now()
-	l.mu.Unlock()
-	if request == nil {
-		return
-	}
-	record := request.Record
-	request.Model, request.Price = l.served, l.price
-	if err := request.Count(l.doors.options.Proxy.Ledger()); err != nil {
-		code = codeOf(err)
-	}
-	request.Settle(usage, code == "", true)
-	record.Started, record.Model, record.Usage, record.Status, record.Code = since, request.Model, usage, http.StatusOK, code
-	record.Begin(l.instance.ID, l.instance.Kind.Name, since)
-	record.Series = l.instance.Series
-	record.Ended = time.Since(since)
-	request.End()
-	l.doors.options.Recorder.Finish(record)
-	select {
-	case l.quiet <- struct{}{}:
-	default:
-	}
+	// isLost says that the backend's connection is over, and hasLeft that the backend ended it.
+	// Farewell is, once that is known, with what it is ended here.
+	isLost, hasLeft bool
+	farewell        *websocket.CloseError
 }
 
 // run relays until one side ends. It returns an error if the backend broke the connection
@@ -154,6 +80,8 @@ func (l *relay) settle(usage schema.Usage, code string) {
 func (l *relay) run(opened context.Context) error {
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(opened))
 	defer l.cancel()
+	l.reading, l.leave = context.WithCancel(l.ctx)
+	defer l.leave()
 	defer context.AfterFunc(opened, l.cancel)() // the gateway stops at once
 	var broken error
 	l.working.Go(func() { broken = l.fromBackend() })
@@ -162,80 +90,150 @@ func (l *relay) run(opened context.Context) error {
 	l.working.Go(func() { l.watch(watch) })
 	l.fromClient()
 	done()
-	l.stopResponse()
+	l.stopResponses()
+	l.closeBackend()
 	l.cancel()
 	l.working.Wait()
 	_ = l.client.CloseNow()
 	_ = l.backend.CloseNow()
-	l.mu.Lock()
-	isCut := l.busy
-	l.mu.Unlock()
-	if isCut {
-		l.settle(schema.Usage{}, schema.CodeUpstreamTruncated)
-	}
+	l.endTurns()
 	return broken
 }
 
-// stopResponse asks the backend to end the response that it makes for a client who has left,
-// and waits a little for it to say what that took.
-func (l *relay) stopResponse() {
+// closeBackend ends the backend's connection as that of the client has ended.
+func (l *relay) closeBackend() {
 	l.mu.Lock()
-	isBusy := l.busy
-	l.ended = true
+	isLost, farewell := l.isLost, l.farewell
 	l.mu.Unlock()
-	if !isBusy || l.ctx.Err() != nil {
+	if isLost || l.ctx.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, lastWords)
-	defer cancel()
-	if l.backend.Write(ctx, websocket.MessageText, []byte(`{"type":"response.cancel"}`)) != nil {
-		return
+	late := time.AfterFunc(closing, l.cancel)
+	defer late.Stop()
+	_ = l.backend.Close(farewell.Code, farewell.Reason) // the backend may be gone
+}
+
+// sayFarewell sets with what the backend's connection is ended, if that is not known yet.
+func (l *relay) sayFarewell(code websocket.StatusCode, reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.farewell == nil {
+		l.farewell = &websocket.CloseError{Code: code, Reason: reason}
 	}
-	for isBusy {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.quiet:
-		}
-		l.mu.Lock()
-		isBusy = l.busy
-		l.mu.Unlock()
-	}
+}
+
+// newParser returns a parser of messages, which has to be closed.
+func (l *relay) newParser(anyKeys bool) *parser {
+	p := &parser{anyKeys: anyKeys, lease: l.doors.leaseFor(l.who)}
+	p.takesFrom = takeFrom(&p.lease)
+	return p
 }
 
 // fromClient passes on what the client says.
 func (l *relay) fromClient() {
-	var doc jsonscan.Document
+	p := l.newParser(false)
+	defer p.lease.Close()
 	for {
-		kind, text, err := l.client.Read(l.ctx)
+		text, err := l.readClient(p)
+		if err == nil {
+			err = l.passOn(p, text)
+		}
+		p.lease.Keep(0)
 		if err != nil {
-			return
-		}
-		l.heard.Add(1)
-		l.touch()
-		if kind != websocket.MessageText {
-			l.end(websocket.StatusUnsupportedData, "messages are texts")
-			return
-		}
-		if err := doc.Parse(text); err != nil || doc.Root().Kind() != jsonscan.Object {
-			l.sendError(schema.NewError(schema.CodeInvalidJSON, "The message is not a valid JSON object."))
-			continue
-		}
-		root := doc.Root()
-		if string(root.Get("type").Text()) == createType && l.doors.isStopping() {
-			l.sendError(proxy.Stopping())
-			continue
-		}
-		if model := root.Get("session").Get("model"); model.Kind() == jsonscan.String && string(model.Text()) == l.model {
-			text = slices.Concat(doc.Splice(nil, []jsonscan.Edit{model.Replace(jsonwrite.AppendText(nil, l.upstreamModel()))})...)
-		}
-		ctx, cancel := context.WithTimeout(l.ctx, front.Allowance(int64(len(text))))
-		err = l.backend.Write(ctx, websocket.MessageText, text)
-		cancel()
-		if err != nil {
+			l.clientEnded(err)
 			return
 		}
 	}
+}
+
+// clientEnded notes why nothing more comes from the client.
+func (l *relay) clientEnded(err error) {
+	var closed websocket.CloseError
+	var known *schema.Error
+	switch {
+	case errors.As(err, &known): // there is no memory, and the rest of the message would have to be read
+		l.sendError(known)
+		l.end(websocket.StatusTryAgainLater, "there is no memory for the message")
+	case errors.As(err, &closed):
+		l.sayFarewell(closed.Code, closed.Reason)
+	default:
+		l.sayFarewell(websocket.StatusGoingAway, "the client has left")
+	}
+}
+
+// readClient returns the next message of the client. It has taken the memory for it.
+func (l *relay) readClient(p *parser) ([]byte, error) {
+	kind, from, err := l.client.Reader(l.reading)
+	if err != nil {
+		return nil, err
+	}
+	if kind != websocket.MessageText {
+		l.end(websocket.StatusUnsupportedData, "messages are texts")
+		return nil, errors.New("a message is no text")
+	}
+	began := time.Now()
+	stalled := time.AfterFunc(front.Allowance(0), func() { l.end(websocket.StatusPolicyViolation, "a message did not arrive in time") })
+	defer stalled.Stop()
+	text, err := readMessage(from, p.takesFrom, func(bytes, all int) {
+		l.heard.Add(int64(bytes))
+		stalled.Reset(time.Until(began.Add(front.Allowance(int64(all)))))
+	})
+	l.heard.Add(1)
+	l.touch()
+	return text, err
+}
+
+// passOn passes a message of the client on, or tells the client why it is not. It returns an
+// error if nothing more can be passed on.
+func (l *relay) passOn(p *parser, text []byte) error {
+	doc, err := p.parse(text)
+	if known := new(schema.Error); errors.As(err, &known) {
+		return known
+	}
+	root := doc.Root()
+	if err != nil || root.Kind() != jsonscan.Object {
+		l.sendError(schema.NewError(schema.CodeInvalidJSON, "The message is not a valid JSON object."))
+		return nil
+	}
+	if err := l.noteAsked(root); err != nil {
+		l.sendError(err)
+		return nil
+	}
+	if model := root.Get("session").Get("model"); model.Kind() == jsonscan.String && string(model.Text()) == l.model {
+		if err := p.takesFrom(len(text)); err != nil {
+			return err
+		}
+		text = slices.Concat(doc.Splice(nil, []jsonscan.Edit{model.Replace(jsonwrite.AppendText(nil, l.upstreamModel()))})...)
+	}
+	return l.sendBackend(text)
+}
+
+// sendBackend sends the backend a message.
+func (l *relay) sendBackend(text []byte) error {
+	ctx, cancel := context.WithTimeout(l.ctx, front.Allowance(int64(len(text))))
+	defer cancel()
+	return l.backend.Write(ctx, websocket.MessageText, text)
+}
+
+// noteAsked notes what a message of the client asks of the backend, and returns an error if it
+// may not.
+func (l *relay) noteAsked(root jsonscan.Value) error {
+	switch string(root.Get("type").Text()) {
+	case createType:
+		if l.doors.isStopping() {
+			return proxy.Stopping()
+		}
+		return l.ask(root)
+	case "session.update":
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.talk.set(root.Get("session"))
+	case "conversation.item.create":
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.talk.add(root.Get("item"))
+	}
+	return nil
 }
 
 // upstreamModel returns the backend's name of the model.
@@ -249,53 +247,128 @@ func (l *relay) upstreamModel() string {
 // fromBackend passes on what the backend says, and counts its responses. It returns an error
 // if the backend broke the connection off.
 func (l *relay) fromBackend() error {
-	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	p := l.newParser(true)
+	defer p.lease.Close()
 	for {
-		kind, text, err := l.backend.Read(l.ctx)
+		kind, from, err := l.backend.Reader(l.ctx)
+		var text []byte
+		if err == nil {
+			text, err = readMessage(from, p.takesFrom, func(int, int) {})
+		}
+		if err == nil {
+			err = l.passBack(p, kind, text)
+		}
+		p.lease.Keep(0)
 		if err != nil {
 			return l.backendEnded(err)
 		}
-		l.touch()
-		var done jsonscan.Value
-		if kind == websocket.MessageText && doc.Parse(text) == nil {
+	}
+}
+
+// passBack passes a message of the backend on. It returns an error if there is no memory for
+// it.
+func (l *relay) passBack(p *parser, kind websocket.MessageType, text []byte) error {
+	l.touch()
+	var told happened
+	if kind == websocket.MessageText {
+		doc, err := p.parse(text)
+		if known := new(schema.Error); errors.As(err, &known) {
+			return known
+		}
+		if err == nil {
 			root := doc.Root()
-			switch string(root.Get("type").Text()) {
-			case "response.created":
-				l.begin()
-			case "response.done":
-				done = root.Get("response")
-			}
+			told = l.note(root, text)
 			if model := root.Get("session").Get("model"); model.Kind() == jsonscan.String {
+				if err := p.takesFrom(len(text)); err != nil {
+					return err
+				}
 				text = slices.Concat(doc.Splice(nil, []jsonscan.Edit{model.Replace(jsonwrite.AppendText(nil, l.model))})...)
 			}
 		}
-		if done.Kind() != jsonscan.Absent {
-			code := ""
-			switch string(done.Get("status").Text()) {
-			case "failed":
-				code = schema.CodeUpstreamError
-			case "cancelled":
-				code = schema.CodeCancelled
-			}
-			l.begin() // of one that was not announced
-			l.settle(schema.ReadUsage(done.Get("usage")), code)
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, front.Allowance(int64(len(text))))
+	_ = l.client.Write(ctx, kind, text) // whether the client is there its own reader knows
+	cancel()
+	l.follow(told)
+	return nil
+}
+
+// happened is what a message of the backend says about a response.
+type happened struct {
+	id      string
+	hasDone bool
+	// refusal is why the response may not be made.
+	refusal error
+}
+
+// note notes what a message of the backend says.
+func (l *relay) note(root jsonscan.Value, text []byte) (told happened) {
+	switch kind := string(root.Get("type").Text()); kind {
+	case "session.created", "session.updated":
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.talk.set(root.Get("session"))
+	case "input_audio_buffer.committed":
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.talk.addSound()
+	case "response.created":
+		told.id = string(root.Get("response").Get("id").Text())
+		told.refusal = l.begin(told.id)
+	case "response.done":
+		response := root.Get("response")
+		told.id, told.hasDone = string(response.Get("id").Text()), true
+		told.refusal = l.done(told.id, response, false)
+	case "transcription.done", "conversation.item.input_audio_transcription.completed":
+		// Sessions that talk have transcripts beside their responses.
+		if told.hasDone = l.isTranscription || kind == "transcription.done"; told.hasDone {
+			told.id = string(root.Get("item_id").Text())
+			told.refusal = l.done(told.id, root, true)
 		}
-		ctx, cancel := context.WithTimeout(l.ctx, front.Allowance(int64(len(text))))
-		err = l.client.Write(ctx, kind, text)
-		cancel()
-		if done.Kind() == jsonscan.Absent || err != nil {
-			continue // whether the client is there its own reader knows
+	case "error":
+		l.notBegun(string(root.Get("error").Get("event_id").Text()))
+	default:
+		if strings.HasSuffix(kind, ".delta") {
+			l.measure(string(root.Get("response_id").Text()), text)
 		}
-		if err := l.reserve(l.ctx); err != nil {
-			l.sendError(err)
-			l.end(websocket.StatusPolicyViolation, codeOf(err))
-		}
+	}
+	return told
+}
+
+// follow does what follows from a message of the backend, once the client has it: a response
+// that the limits do not allow ends, and the connection with it; after one that has ended there
+// may be another.
+func (l *relay) follow(told happened) {
+	err := told.refusal
+	switch {
+	case err != nil && !told.hasDone:
+		_ = l.sendBackend(cancelOf(told.id)) // the backend may be gone
+	case err == nil && told.hasDone && !l.isEnded():
+		err = l.keepSpare(l.ctx)
+	}
+	if err != nil {
+		l.sendError(err)
+		l.end(websocket.StatusPolicyViolation, codeOf(err))
 	}
 }
 
 // backendEnded ends the client's connection as the backend ended its own.
 func (l *relay) backendEnded(err error) error {
-	if l.ctx.Err() != nil {
+	var known *schema.Error
+	if errors.As(err, &known) { // there is no memory
+		l.sendError(known)
+		l.end(websocket.StatusTryAgainLater, "there is no memory for a message of the backend")
+		return nil
+	}
+	l.mu.Lock()
+	isOurs := l.farewell != nil || l.ctx.Err() != nil
+	l.isLost, l.hasLeft = true, !isOurs
+	l.mu.Unlock()
+	select {
+	case l.quiet <- struct{}{}: // nobody waits for it any more
+	default:
+	}
+	if isOurs {
 		return nil
 	}
 	var closed websocket.CloseError
@@ -308,13 +381,11 @@ func (l *relay) backendEnded(err error) error {
 	return err
 }
 
-// begin notes that a response is being made.
-func (l *relay) begin() {
+// isEnded reports whether the connection of the client has ended, or is about to.
+func (l *relay) isEnded() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.next != nil && !l.busy {
-		l.busy, l.since = true, time.Now()
-	}
+	return l.ended
 }
 
 func (l *relay) touch() {
@@ -358,10 +429,10 @@ func (l *relay) mayStay(settings sockets.Settings) bool {
 		return false
 	}
 	l.mu.Lock()
-	isQuiet, used := !l.busy, l.used
+	isQuiet, used := len(l.running) == 0, l.used
 	l.mu.Unlock()
 	switch {
-	case isQuiet && l.doors.isStopping():
+	case l.doors.isStopping() && !l.isBusy():
 		l.end(websocket.StatusGoingAway, "the gateway is shutting down")
 	case isQuiet && time.Since(l.began) >= settings.Lifetime.Std():
 		l.sendError(tooOld())
@@ -392,7 +463,17 @@ func (l *relay) end(code websocket.StatusCode, reason string) {
 		return
 	}
 	l.ended = true
-	l.working.Go(func() { _ = l.client.Close(code, reason) }) // the client may be gone
+	if l.farewell == nil {
+		l.farewell = &websocket.CloseError{Code: websocket.StatusNormalClosure}
+		if code == websocket.StatusGoingAway {
+			l.farewell = &websocket.CloseError{Code: code, Reason: reason}
+		}
+	}
+	l.working.Go(func() {
+		late := time.AfterFunc(closing, l.leave)
+		defer late.Stop()
+		_ = l.client.Close(code, reason) // the client may be gone
+	})
 }
 
 // sendError tells the client of an error.

@@ -3,7 +3,6 @@ package socket
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -73,14 +72,10 @@ type session struct {
 type lane struct{ waiting []*create }
 
 func newSession(d *Doors, r *http.Request, who visitor) *session {
-	key := ""
-	if who.grant != nil {
-		key = who.grant.ID
-	}
 	now := time.Now()
 	s := &session{
 		doors: d, opened: r, who: who, header: headerOf(r.Header), began: now, used: now,
-		quiet: make(chan struct{}, 1), lanes: make(map[string]*lane), memory: d.options.Memory.Bodies().Lease(key, who.addr),
+		quiet: make(chan struct{}, 1), lanes: make(map[string]*lane), memory: d.leaseFor(who),
 	}
 	s.ctx, s.cancel = context.WithCancel(r.Context())
 	s.calls, s.abandon = context.WithCancel(s.ctx)
@@ -137,28 +132,14 @@ func (s *session) read() ([]byte, error) {
 	began := time.Now()
 	stalled := time.AfterFunc(front.Allowance(0), func() { s.end(websocket.StatusPolicyViolation, "a message did not arrive in time") })
 	defer stalled.Stop()
-	buffer := make([]byte, 0, 4<<10)
-	if err := s.reserve(cap(buffer)); err != nil {
+	text, err := readMessage(from, s.reserve, func(bytes, all int) {
+		s.heard.Add(int64(bytes))
+		stalled.Reset(time.Until(began.Add(front.Allowance(int64(all)))))
+	})
+	if errors.As(err, new(*schema.Error)) { // there is no memory
 		return nil, s.refuseMemory(err)
 	}
-	for {
-		if len(buffer) == cap(buffer) {
-			if err := s.reserve(cap(buffer)); err != nil {
-				return nil, s.refuseMemory(err)
-			}
-			buffer = append(make([]byte, 0, 2*cap(buffer)), buffer...)
-		}
-		n, err := from.Read(buffer[len(buffer):cap(buffer)])
-		buffer = buffer[:len(buffer)+n]
-		s.heard.Add(int64(n))
-		switch {
-		case errors.Is(err, io.EOF):
-			return buffer, nil
-		case err != nil:
-			return nil, err
-		}
-		stalled.Reset(time.Until(began.Add(front.Allowance(int64(len(buffer))))))
-	}
+	return text, err
 }
 
 // refuseMemory ends the connection because there is no memory for a message, of which the

@@ -1,0 +1,385 @@
+package socket
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// turn is a response for which the limits and budgets have let the client in.
+type turn struct {
+	request *proxy.Request
+	// asks is what was reserved for it, and part what it has to do with the conversation.
+	asks *schema.Request
+	part part
+	// event is the id of the message that asked for it, if that has one.
+	event string
+	since time.Time // when it began
+}
+
+// turns are the responses of a connection. A backend may begin one at any time, because
+// somebody has stopped speaking; so there is a spare turn while no response is made. A response
+// that the client asks for is let in by itself, with what it may cost, in place of the spare.
+type turns struct {
+	spare *turn
+	// asked are those that the backend was asked for and has not begun, in their order, and
+	// asking is how many more are about to be.
+	asked  []*turn
+	asking int
+	// running are those that are being made, by their ids.
+	running map[string]*turn
+	count   int
+	talk    talk
+}
+
+// mostTurns is how many responses may be made on a connection at a time.
+const mostTurns = 8
+
+// longestID is how long the id of a message may be that is compared.
+const longestID = 512
+
+// asksFor returns the request that a response is; of one that nobody has asked for, the value
+// is absent.
+func (l *relay) asksFor(asked jsonscan.Value) (*schema.Request, part, error) {
+	l.mu.Lock()
+	body, remembered, part := l.talk.body(asked), l.talk.remembered(asked), l.talk.begin(asked)
+	l.mu.Unlock()
+	asks, err := l.lineOf(body)
+	if err == nil {
+		asks.Remembered = remembered
+	}
+	return asks, part, err
+}
+
+// lineOf returns a request of the session, with a body.
+func (l *relay) lineOf(body []byte) (*schema.Request, error) {
+	req, err := proxy.ReadLine(schema.DoorRealtime, l.model, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header, req.Query = l.header, l.query
+	return req, nil
+}
+
+// admit lets the client in for a response.
+func (l *relay) admit(ctx context.Context, asks *schema.Request, part part) (*turn, error) {
+	l.mu.Lock()
+	l.count++
+	number := l.count
+	l.mu.Unlock()
+	record := &calls.Record{
+		Started: time.Now(), RequestID: l.caller.RequestID + "." + strconv.Itoa(number), Unified: true, Routed: true,
+		Service: asks.Service, Door: asks.Door, Route: realtimePath, KeyID: l.caller.KeyID, Client: l.caller.Addr, Streamed: true,
+	}
+	request := &proxy.Request{Asks: asks, Caller: &l.caller, Record: record, Table: l.doors.options.Current.Load()}
+	request.Find()
+	t := &turn{request: request, asks: asks, part: part}
+	if err := request.Admit(ctx); err != nil {
+		t.giveBack()
+		return nil, err
+	}
+	return t, nil
+}
+
+// giveBack gives back what was reserved for a response that is not made.
+func (t *turn) giveBack() {
+	if t != nil {
+		t.request.GiveBack()
+		t.request.End()
+	}
+}
+
+// keepSpare lets the client in for a response that the backend may begin by itself, unless
+// there is one already, or one is made or asked for.
+func (l *relay) keepSpare(ctx context.Context) error {
+	l.mu.Lock()
+	isNeeded := l.spare == nil && len(l.running)+len(l.asked)+l.asking == 0
+	l.mu.Unlock()
+	if !isNeeded {
+		return nil
+	}
+	asks, part, err := l.asksFor(jsonscan.Value{})
+	if err != nil {
+		return err
+	}
+	t, err := l.admit(ctx, asks, part)
+	if err == nil {
+		l.putSpare(t)
+	}
+	return err
+}
+
+// putSpare makes a turn the spare one, or gives it back where there is one.
+func (l *relay) putSpare(t *turn) {
+	l.mu.Lock()
+	if l.spare == nil {
+		l.spare, t = t, nil
+	}
+	l.mu.Unlock()
+	t.giveBack()
+}
+
+// takeSpare returns the spare turn, nil where there is none.
+func (l *relay) takeSpare() *turn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.spare
+	l.spare = nil
+	return t
+}
+
+// ask lets the client in for the response that a message asks for.
+func (l *relay) ask(message jsonscan.Value) error {
+	l.mu.Lock()
+	isFull := len(l.running)+len(l.asked)+l.asking >= mostTurns
+	if !isFull {
+		l.asking++
+	}
+	l.mu.Unlock()
+	if isFull {
+		return tooMany("As many responses as may be made on one connection at a time (" + strconv.Itoa(mostTurns) + ") are being made.")
+	}
+	l.takeSpare().giveBack()
+	asks, part, err := l.asksFor(message.Get("response"))
+	var t *turn
+	if err == nil {
+		t, err = l.admit(l.ctx, asks, part)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asking--
+	if err != nil {
+		return err
+	}
+	t.asks = nil // it has what the message says
+	if t.request.Asks, err = l.lineOf([]byte("{}")); err != nil {
+		return err // it cannot fail: the first one was read
+	}
+	if id := message.Get("event_id").Text(); len(id) <= longestID {
+		t.event = string(id)
+	}
+	l.asked = append(l.asked, t)
+	return nil
+}
+
+// notBegun notes that the backend has refused something that it was asked for by the message
+// with an id. If that may be a response, none is made for it.
+func (l *relay) notBegun(event string) {
+	l.mu.Lock()
+	at := slices.IndexFunc(l.asked, func(t *turn) bool { return t.event == event })
+	if at < 0 && event == "" {
+		at = len(l.asked) - 1 // which one it is the backend does not say
+	}
+	var t *turn
+	if at >= 0 {
+		t = l.asked[at]
+		l.asked = slices.Delete(l.asked, at, at+1)
+	}
+	l.mu.Unlock()
+	if t != nil {
+		l.putSpare(t)
+	}
+}
+
+// begin notes that a response is being made. An error says that the limits or budgets do not
+// allow it; where the turn is there all the same, it is paid from what was reserved before.
+func (l *relay) begin(id string) error {
+	l.mu.Lock()
+	_, isRunning := l.running[id]
+	isFull := len(l.running) >= 2*mostTurns
+	var t *turn
+	if !isRunning && !isFull && len(l.asked) > 0 {
+		t = l.asked[0]
+		l.asked = slices.Delete(l.asked, 0, 1)
+	}
+	l.mu.Unlock()
+	switch {
+	case isRunning:
+		return nil
+	case isFull:
+		return tooMany("The backend makes more responses at a time than may be made on one connection.")
+	}
+	var refusal error
+	if t == nil {
+		t, refusal = l.beginUnasked()
+	}
+	if t == nil {
+		return refusal
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.since = time.Now()
+	l.running[id] = t
+	return refusal
+}
+
+// beginUnasked lets the client in for a response that the backend has begun by itself, with
+// what the conversation has by now. Where that is refused, the turn is what the spare one was.
+func (l *relay) beginUnasked() (*turn, error) {
+	spare := l.takeSpare()
+	spare.giveBack()
+	asks, part, err := l.asksFor(jsonscan.Value{})
+	if err != nil {
+		return nil, err
+	}
+	t, refusal := l.admit(l.ctx, asks, part)
+	if refusal != nil && spare != nil && spare.asks != nil {
+		t, _ = l.admit(l.ctx, spare.asks, part) // the refusal is told
+	}
+	return t, refusal
+}
+
+// cancelOf returns the message that asks the backend to end a response.
+func cancelOf(id string) []byte {
+	var w jsonwrite.Writer
+	w.Open(`{"type":"response.cancel"`)
+	w.Close("")
+	if id != "" {
+		w.Name("response_id")
+		w.Text([]byte(id))
+	}
+	w.EndObject()
+	return w.Out
+}
+
+// measure adds a piece of a response to what that is estimated to have used.
+func (l *relay) measure(id string, event []byte) {
+	l.mu.Lock()
+	t := l.running[id]
+	if t == nil && len(l.running) == 1 { // of a backend that does not name it
+		for _, only := range l.running {
+			t = only
+		}
+	}
+	l.mu.Unlock()
+	if t != nil && t.request.IsMeasured() {
+		t.request.Measure(event)
+	}
+}
+
+// done ends a response, or a transcript, which is no part of the conversation, with what the
+// backend says of it.
+func (l *relay) done(id string, response jsonscan.Value, isTranscript bool) error {
+	l.mu.Lock()
+	isEnded := l.ended && l.running[id] == nil // it was refused when it began
+	l.mu.Unlock()
+	if isEnded {
+		return nil
+	}
+	err := l.begin(id) // of one that was not announced
+	code := ""
+	switch string(response.Get("status").Text()) {
+	case "failed":
+		code = schema.CodeUpstreamError
+	case "cancelled":
+		code = schema.CodeCancelled
+	}
+	usage := schema.ReadUsage(response.Get("usage"))
+	l.mu.Lock()
+	t := l.running[id]
+	delete(l.running, id)
+	if t != nil && !isTranscript {
+		l.talk.end(t.part, usage, response.Get("output"))
+	}
+	l.mu.Unlock()
+	if t != nil {
+		l.settle(t, usage, code)
+	}
+	return err
+}
+
+// settle ends the accounts of a response: with what the backend reports of it, or, where it
+// broke off, with what is estimated.
+func (l *relay) settle(t *turn, usage schema.Usage, code string) {
+	request, record := t.request, t.request.Record
+	request.Model, request.Price = l.served, l.price
+	if err := request.Count(l.doors.options.Proxy.Ledger()); err != nil {
+		code = codeOf(err)
+	}
+	request.Settle(usage, code == "", true)
+	record.Started, record.Model, record.Usage, record.Status, record.Code = t.since, request.Model, usage, http.StatusOK, code
+	record.Begin(l.instance.ID, l.instance.Kind.Name, t.since)
+	record.Series = l.instance.Series
+	record.Ended = time.Since(t.since)
+	request.End()
+	l.doors.options.Recorder.Finish(record)
+	l.touch()
+	select {
+	case l.quiet <- struct{}{}:
+	default:
+	}
+}
+
+// endTurns ends what is left when the connection has ended: responses that were cut short are
+// paid as they are estimated, those that a client asked for and did not wait for included. If
+// the backend has left, those that it had not begun cost nothing.
+func (l *relay) endTurns() {
+	l.mu.Lock()
+	spare, asked, running, hasLeft := l.spare, l.asked, l.running, l.hasLeft
+	l.spare, l.asked, l.running = nil, nil, nil
+	l.mu.Unlock()
+	spare.giveBack()
+	code := schema.CodeCancelled
+	if hasLeft {
+		code = schema.CodeUpstreamTruncated
+	}
+	for _, t := range asked {
+		if hasLeft {
+			t.giveBack()
+			continue
+		}
+		t.since = t.request.Record.Started
+		l.settle(t, schema.Usage{}, code)
+	}
+	for _, t := range running {
+		l.settle(t, schema.Usage{}, code)
+	}
+}
+
+// isBusy reports whether a response is being made, or asked for.
+func (l *relay) isBusy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.isLost && len(l.running)+len(l.asked)+l.asking > 0
+}
+
+// stopResponses asks the backend to end the responses that it makes for a client who has left,
+// and waits a little for it to say what they took.
+func (l *relay) stopResponses() {
+	l.mu.Lock()
+	l.ended = true
+	cancels := [][]byte{cancelOf("")}
+	for id := range l.running {
+		if len(l.running) > 1 {
+			cancels = append(cancels, cancelOf(id))
+		}
+	}
+	l.mu.Unlock()
+	if !l.isBusy() || l.ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, lastWords)
+	defer cancel()
+	for _, message := range cancels {
+		if l.backend.Write(ctx, websocket.MessageText, message) != nil {
+			return
+		}
+	}
+	for l.isBusy() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.quiet:
+		}
+	}
+}
