@@ -43,6 +43,8 @@ type Member struct {
 	StartedAt     time.Time `json:"startedAt"`
 	// Stores are those that it uses, and whether it reaches each.
 	Stores map[string]bool `json:"stores,omitzero"`
+	// Draining says that it takes no new requests any more and ends when the running ones have.
+	Draining bool `json:"draining,omitzero"`
 }
 
 // Seen is a member and how long ago it announced itself, by the clock of the registry.
@@ -69,10 +71,12 @@ const (
 	Up     State = "up"
 	Behind State = "behind" // it has not the latest configuration
 	Away   State = "away"   // it does not announce itself any more
+	// Draining is ending: load balancers send new requests elsewhere.
+	Draining State = "draining"
 )
 
 // States returns all states.
-func States() []State { return []State{Up, Behind, Away} }
+func States() []State { return []State{Up, Behind, Away, Draining} }
 
 // Status is a member as others see it.
 type Status struct {
@@ -248,18 +252,20 @@ func (w *Watch) View() View {
 				continue
 			}
 			ago := s.Ago + now.Sub(k.at)
-			view.Members = append(view.Members, Status{Member: s.Member, State: stateOf(ago, k.behind[s.ID]), LastSeen: now.Add(-ago)})
+			view.Members = append(view.Members, Status{Member: s.Member, State: stateOf(&s.Member, ago, k.behind[s.ID]), LastSeen: now.Add(-ago)})
 		}
 	}
-	view.Members = append(view.Members, Status{Member: self, State: stateOf(0, isBehind), LastSeen: now})
+	view.Members = append(view.Members, Status{Member: self, State: stateOf(&self, 0, isBehind), LastSeen: now})
 	slices.SortFunc(view.Members, func(a, b Status) int { return cmp.Compare(a.ID, b.ID) })
 	return view
 }
 
-func stateOf(ago time.Duration, isBehind bool) State {
+func stateOf(m *Member, ago time.Duration, isBehind bool) State {
 	switch {
 	case ago > AwayAfter:
 		return Away
+	case m.Draining:
+		return Draining
 	case isBehind:
 		return Behind
 	}

@@ -84,6 +84,7 @@ func (g *Gateway) closeListeners() {
 func (g *Gateway) Stop(ctx context.Context) {
 	g.close.Do(func() {
 		g.Actuator.Drain()
+		g.Cluster.Announce(ctx) // the others show it at once
 		g.delay(ctx)
 		if g.batches.engine != nil {
 			g.batches.engine.Halt()

@@ -109,6 +109,9 @@ func (a *API) Exposition() *metrics.Exposition { return a.exposition }
 // requests elsewhere while the running ones end.
 func (a *API) Drain() { a.draining.Store(true) }
 
+// IsDraining tells whether Drain was called.
+func (a *API) IsDraining() bool { return a.draining.Load() }
+
 // seesDetails tells whether a caller may see more than a status.
 func seesDetails(r *http.Request) bool { return web.IdentityOf(r).Role.Holds(access.ReadActuator) }
 

@@ -129,9 +129,10 @@ type exchangeDetails struct {
 type clusterDetails struct {
 	dependencyDetails
 
-	Up     int `json:"up"`
-	Behind int `json:"behind"`
-	Away   int `json:"away"`
+	Up       int `json:"up"`
+	Behind   int `json:"behind"`
+	Away     int `json:"away"`
+	Draining int `json:"draining"`
 }
 
 // clusterHealth is degraded while the list of gateways cannot be reached, or one of them
@@ -149,7 +150,7 @@ func (a *API) clusterHealth() (h health, isShared bool) {
 	if counts[cluster.Behind]+counts[cluster.Away] > 0 {
 		status = degraded
 	}
-	return health{Status: status, Details: clusterDetails{details, counts[cluster.Up], counts[cluster.Behind], counts[cluster.Away]}}, true
+	return health{Status: status, Details: clusterDetails{details, counts[cluster.Up], counts[cluster.Behind], counts[cluster.Away], counts[cluster.Draining]}}, true
 }
 
 // configView returns the metrics of the sources of the configuration.

@@ -42,7 +42,7 @@ type memberView struct {
 	Address       string          `json:"address"`
 	Version       string          `json:"version" doc:"Of the program."`
 	ConfigVersion int             `json:"configVersion" doc:"The version of the configuration that is in force there."`
-	State         string          `json:"state" enum:"up,behind,away" doc:"behind: it has not had the latest configuration for 10 s; away: it was not heard of for 10 s."`
+	State         string          `json:"state" enum:"up,behind,away,draining" doc:"behind: it has not had the latest configuration for 10 s; away: it was not heard of for 10 s; draining: it ends when its running requests have."`
 	StartedAt     string          `json:"startedAt" format:"date-time"`
 	LastSeen      string          `json:"lastSeen" format:"date-time"`
 	Stores        map[string]bool `json:"stores" doc:"The stores that it uses, and whether it reaches each."`

@@ -1,7 +1,9 @@
 package peers_test
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,17 +13,19 @@ import (
 
 // members is what GET /api/cluster shows.
 type members struct {
-	Source  string `json:"source"`
-	Reached bool   `json:"reached"`
-	Self    string `json:"self"`
-	Members []struct {
-		ID            string          `json:"id"`
-		Address       string          `json:"address"`
-		Version       string          `json:"version"`
-		ConfigVersion int             `json:"configVersion"`
-		State         string          `json:"state"`
-		Stores        map[string]bool `json:"stores"`
-	} `json:"members"`
+	Source  string   `json:"source"`
+	Reached bool     `json:"reached"`
+	Self    string   `json:"self"`
+	Members []member `json:"members"`
+}
+
+type member struct {
+	ID            string          `json:"id"`
+	Address       string          `json:"address"`
+	Version       string          `json:"version"`
+	ConfigVersion int             `json:"configVersion"`
+	State         string          `json:"state"`
+	Stores        map[string]bool `json:"stores"`
 }
 
 func membersOf(r *gatewaytest.Gateway) members {
@@ -45,7 +49,7 @@ func TestGatewaysOfOneConfigurationKnowEachOther(t *testing.T) {
 		t.Run(source, func(t *testing.T) {
 			t.Parallel()
 			shared := yaml(t)
-			a, b := gatewaytest.Start(t, shared), gatewaytest.Start(t, shared)
+			a, b := gatewaytest.Start(t, shared), gatewaytest.Start(t, shared+"server: {shutdown-delay: 1h}\n")
 			for _, r := range []*gatewaytest.Gateway{a, b} {
 				gatewaytest.Eventually(t, "both are known", func() bool { return len(membersOf(r).Members) == 2 })
 			}
@@ -66,7 +70,14 @@ func TestGatewaysOfOneConfigurationKnowEachOther(t *testing.T) {
 			if scrape := a.Do(http.MethodGet, "/actuator/prometheus", "").Succeeds(t).Body; !strings.Contains(scrape, `model_router_cluster_members{state="up"} 2`) {
 				t.Error("the metrics do not count two gateways")
 			}
-			b.Halt()
+			ctx, end := context.WithCancel(t.Context())
+			stopped := make(chan struct{})
+			go func() { defer close(stopped); b.Stop(ctx) }()
+			gatewaytest.Eventually(t, "the one that stops is draining", func() bool {
+				return slices.ContainsFunc(membersOf(a).Members, func(m member) bool { return m.Address == b.Address() && m.State == "draining" })
+			})
+			end()
+			<-stopped
 			gatewaytest.Eventually(t, "the one that stopped is forgotten", func() bool { return len(membersOf(a).Members) == 1 })
 		})
 	}
