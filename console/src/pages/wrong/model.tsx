@@ -58,7 +58,7 @@ export default function ModelPage() {
       errors={<Errors of={mine} />}
       parts={<Instances members={members} table={table} />}
       question={{ service, model: id }}
-      calls={<LatestCalls question={{ service, asked: id }} title={t('wrong.callsAsked')} />}
+      calls={<LatestCalls question={{ service, asked: id }} title={t('wrong.callsAsked')} of={(call) => call.model !== id} />}
       settings={
         <Section title={t('wrong.settings')} more={value !== undefined && <Here search={{ policy: service }}>{t('wrong.editPolicy', { service })}</Here>}>
           {value === undefined ? <div className="panel muted px-3 py-3">–</div> : <Settings value={value} model={id} />}
@@ -109,7 +109,7 @@ function ModelActions({ service, model, members }: { service: ServiceType; model
     <div className="bar" role="group" aria-label={t('wrong.actions')}>
       <button type="button" className="btn" disabled={denied !== undefined || test.isPending || members.length === 0} title={denied} onClick={() => test.mutate()}>{t('wrong.testModel')}</button>
       <Link className="btn" to="/playground" search={{ type: service, model } as never}>{t('wrong.tryIt')}</Link>
-      <GuardedLink needs="config:instance:write" className="btn ghost" to="/model" search={((old: object) => ({ ...old, add: service, from: members[0]?.id, edit: undefined, policy: undefined })) as never}>{t('services.addInstance')}</GuardedLink>
+      <GuardedLink needs="config:instance:write" className="btn ghost" to="/model" search={((old: object) => ({ ...old, add: service, from: members[0]?.id, edit: undefined, policy: undefined })) as never}>{t('services.add')}</GuardedLink>
       {test.isPending && <span className="muted" role="status">{t('common.loading')}</span>}
       {test.data !== undefined && (
         <span className={bad === undefined ? 'soft' : 'bad'} role="status">

@@ -120,20 +120,22 @@ export function Errors({ of, last, question }: { of(group: ProblemGroup): boolea
   )
 }
 
-/** The latest calls of an object. */
-export function LatestCalls({ question, title }: { question: Record<string, string>; title?: string }) {
+/** The latest calls of an object; with of, those of them that are meant, and nothing where there are none. */
+export function LatestCalls({ question, title, of }: { question: Record<string, string>; title?: string; of?(call: Call): boolean }) {
   const { t } = useI18n()
   const query = useQuery({
     queryKey: ['calls of', question],
     refetchInterval: 3000,
     queryFn: async ({ signal }) => ((await body(api.GET('/api/monitoring/calls', { params: { query: { ...question, brief: true, limit: 12 } as never }, signal }))) as CallList).calls.map(toCall),
   })
+  const list = (query.data ?? []).filter((call) => of === undefined || of(call))
+  if (of !== undefined && list.length === 0) return null
   return (
     <Section title={title ?? t('wrong.calls')} more={<Link to="/calls" search={question as never}>{t('wrong.allCalls')}</Link>}>
       {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} />}
       <div className="panel">
-        {query.data?.length === 0 && <div className="muted px-3 py-3">{t('wrong.noCalls')}</div>}
-        {(query.data ?? []).map((call) => (
+        {query.data !== undefined && list.length === 0 && <div className="muted px-3 py-3">{t('wrong.noCalls')}</div>}
+        {list.map((call) => (
           <Link key={call.requestId} className="pr plain" to="/calls" search={{ ...question, call: call.requestId } as never}>
             <code className="muted">{clock(Date.parse(call.time), false)}</code>
             <span className="min-w-0 trunc" title={call.errorMessage}>

@@ -130,11 +130,11 @@ function Keys({ list, isKnown }: { list: Key[]; isKnown: boolean }) {
         {list.map((key) => (
           <Link key={key.id} className="pr obj plain" to="/keys" search={{ key: key.id } as never}>
             <span className={key.status === 'ACTIVE' ? 'soft' : 'bad'}>{t(`key.${key.status}`)}</span>
-            <code className="trunc" title={key.id}>{key.id}</code>
-            <span className="muted nowrap">
-              {t('key.callsToday', { n: key.callsToday })}
-              {spent?.shown === true && ` · ${money(spent.costs.get(key.id) ?? 0, spent.currency, locale)}`}
+            <span className="min-w-0">
+              <code className="trunc block" title={key.id}>{key.id}</code>
+              <span className="muted">{t('key.callsToday', { n: key.callsToday })}</span>
             </span>
+            <span className="nowrap" title={t('spend.thisMonth')}>{spent?.shown === true && money(spent.costs.get(key.id) ?? 0, spent.currency, locale)}</span>
           </Link>
         ))}
       </div>
