@@ -4,6 +4,7 @@ import type { Call } from '@/api/types'
 import { merged } from '@/live/history'
 import type { Series } from '@/live/series'
 import { failuresOf } from '@/pages/wrong/parts'
+import { speedOf, type Answer } from '@/pages/playground/chat-state'
 import { byWeight, isCurrent, saidBy } from '@/pages/wrong/sentence'
 
 const group = (more: Partial<ProblemGroup>): ProblemGroup => ({ kind: 'backend', service: 'chat', code: 'upstream_error', models: [], instances: [], rescued: 0, lost: 0, since: '2026-11-17T12:00:00Z', last: '2026-11-17T12:00:00Z', requestId: 'r', ...more })
@@ -37,5 +38,18 @@ describe('what calls failed with', () => {
   it('is told once, in the words of whoever said it', () => {
     const found = failuresOf([call({ requestId: 'latest' }), call({}), call({ attempts: 0, instance: '', httpStatus: 404, errorCode: 'model_not_found', errorMessage: 'no model gpt-5o' }), call({ refusedBy: 'tenant/a', errorCode: 'budget_exceeded' })])
     expect(found.map((one) => [one.host, one.code, one.count, one.requestId])).toEqual([['gpu-2:8000', 'upstream_error', 2, 'latest'], ['', 'model_not_found', 1, 'r']])
+  })
+})
+
+describe('tokens a second', () => {
+  const answer = (more: Partial<Answer>): Answer => ({ model: 'm', text: '', state: 'done', error: null, requestId: '', handle: '', attempts: 1, overheadMs: null, began: 0, firstTokenMs: 100, endMs: 2100, usage: null, events: 0, ticks: [], ...more })
+  it('are those after the first, in the time after the first', () => {
+    expect(speedOf(answer({ usage: { prompt_tokens: 1, completion_tokens: 101 } }), 2100)).toEqual({ perSecond: 50, isTold: true })
+    expect(speedOf(answer({}), 2100, 101)).toEqual({ perSecond: 50, isTold: true })
+  })
+  it('go by the events until the last of an answer that was stopped', () => {
+    expect(speedOf(answer({ state: 'stopped', events: 51, ticks: [1060, 1100], endMs: 3000 }), 3000)).toEqual({ perSecond: 50, isTold: false })
+    expect(speedOf(answer({ state: 'stopped', events: 1, ticks: [100] }), 3000)).toBeNull()
+    expect(speedOf(answer({ firstTokenMs: null }), 3000, 100)).toBeNull()
   })
 })

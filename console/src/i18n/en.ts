@@ -687,6 +687,7 @@ export const en = {
   'wrong.program': 'Patchbay {version}',
   'wrong.started': 'started {time}',
   'wrong.heard': 'heard {ago} ago',
+  'pg.speedHint': 'By the events of the stream: the backend did not say how many tokens there were.',
   'wrong.gone': 'There is no instance {name}.',
   'wrong.itsModel': 'The model {model}',
   'wrong.isWell': '{model} at {host} answers: {rate} requests a second, {errors} fail, p95 {p95}.',

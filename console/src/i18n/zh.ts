@@ -688,6 +688,7 @@ export const zh: Dictionary = {
   'wrong.program': 'Patchbay {version}',
   'wrong.started': '启动于 {time}',
   'wrong.heard': '{ago}前',
+  'pg.speedHint': '按流事件估算：后端没有告知 token 数量。',
   'wrong.gone': '没有实例 {name}。',
   'wrong.itsModel': '模型 {model}',
   'wrong.isWell': '{host} 上的 {model} 正常应答：{rate} 次/秒，失败 {errors}，p95 {p95}。',

@@ -13,6 +13,7 @@ import { endOf, outcome } from '@/live/series'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { useSearchState } from '@/shell/search'
+import { CallCost } from '@/ui/cost'
 import { ErrorNote } from '@/ui/feedback'
 import { Bar, CodeBox, Name, Segments } from '@/ui/parts'
 import { CaptureBadge } from './contents'
@@ -224,8 +225,9 @@ function CallTable({ rows, selected, onOpen, onEnd }: { rows: readonly Call[]; s
         <span role="columnheader">{t('calls.instanceOrError')}</span>
         <span role="columnheader" className="num lo">{t('common.firstToken')}</span>
         <span role="columnheader" className="num">{t('calls.total')}</span>
-        <span role="columnheader" className="lo" title={t('calls.barHint')}><span className="sr-only">{t('calls.barHint')}</span></span>
+        <span role="columnheader" className="lo c-bar" title={t('calls.barHint')}><span className="sr-only">{t('calls.barHint')}</span></span>
         <span role="columnheader" className="num lo">{t('calls.tokens')}</span>
+        <span role="columnheader" className="num c-cost">{t('wrong.chart.spend')}</span>
         <span role="columnheader" className="num">{t('calls.tries')}</span>
       </div>
       <div
@@ -279,10 +281,11 @@ const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { 
       )}
       <span role="cell" className="num lo">{text(duration(call.timeToFirstTokenMs))}</span>
       <span role="cell" className="num c-total">{text(duration(call.durationMs))}</span>
-      <span role="cell" className="lo">
+      <span role="cell" className="lo c-bar">
         <Bar share={logShare(call.durationMs)} kind={tone === 'bad' ? 'bd' : tone === 'warn' ? 'wn' : ''} />
       </span>
       <span role="cell" className="num lo">{call.usage === undefined ? '–' : `${call.usage.promptTokens} / ${call.usage.completionTokens}`}</span>
+      <span role="cell" className={`num c-cost nowrap ${(call.cost ?? 0) > 0 ? '' : 'muted'}`}>{(call.cost ?? 0) > 0 ? <CallCost call={call} /> : '–'}</span>
       <span role="cell" className={`num c-tries ${call.attempts > 1 ? 'warn' : 'muted'}`}>{call.attempts}</span>
     </div>
   )

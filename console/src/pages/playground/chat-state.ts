@@ -66,6 +66,19 @@ export function chatRequest(turns: readonly Turn[], lane: number, parameters: Ch
   }
 }
 
+/**
+ * How many tokens came in a second, once the first was there. Where nobody told how many
+ * there were, as of an answer that was stopped, it is by the events, which most engines send
+ * one for each token.
+ */
+export function speedOf(answer: Answer, elapsedMs: number, recorded?: number): { perSecond: number; isTold: boolean } | null {
+  const first = answer.firstTokenMs
+  if (first === null) return null
+  const told = answer.usage?.completion_tokens ?? recorded ?? 0
+  const [count, until] = told > 1 ? [told, elapsedMs] : [answer.events, answer.ticks.at(-1) ?? elapsedMs]
+  return count > 1 && until > first ? { perSecond: ((count - 1) / (until - first)) * 1000, isTold: told > 1 } : null
+}
+
 const place = 'patchbay.chat'
 const keptTurns = 40
 const keptCharacters = 200_000

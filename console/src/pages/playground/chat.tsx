@@ -9,7 +9,7 @@ import type { SnippetRequest } from '@/lib/snippets'
 import { TextArea, TextField } from '@/ui/field'
 import { Slider, Toggle, Value } from '@/ui/parts'
 import { gatewayKey } from './call'
-import { chatRequest, useChat, type Answer, type ChatParameters, type Turn } from './chat-state'
+import { chatRequest, speedOf, useChat, type Answer, type ChatParameters, type Turn } from './chat-state'
 import { replayedChat, useReplay } from './replay'
 import { Markdown } from './markdown'
 import { AnsweredBy, CallError, callOf, Cost, RunButton } from './parts'
@@ -230,11 +230,8 @@ function AnswerView({ answer }: { answer: Answer }) {
   const running = answer.state === 'waiting' || answer.state === 'streaming'
   useNow(running ? 100 : 60_000)
   const elapsed = answer.endMs ?? performance.now() - answer.began
-  // Events are no tokens: where the backend told no number, the record of the call has one.
   const { data: call } = useQuery({ ...callOf(answer.requestId), enabled: !running && answer.requestId !== '' })
-  const out = answer.usage?.completion_tokens ?? call?.usage?.completionTokens ?? 0
-  const spent = elapsed - (answer.firstTokenMs ?? 0)
-  const speed = !running && answer.firstTokenMs !== null && out > 1 && spent > 0 ? (out / spent) * 1000 : null
+  const speed = running ? null : speedOf(answer, elapsed, call?.usage?.completionTokens)
   return (
     <div className="m">
       <div className="who">
@@ -262,8 +259,8 @@ function AnswerView({ answer }: { answer: Answer }) {
           </span>
         )}
         {speed !== null && (
-          <span>
-            <b>{digits(speed)}</b> {t('pg.tokensPerSecond')}
+          <span title={speed.isTold ? undefined : t('pg.speedHint')}>
+            <b>{`${speed.isTold ? '' : '≈ '}${digits(speed.perSecond)}`}</b> {t('pg.tokensPerSecond')}
           </span>
         )}
         {answer.usage !== null ? (
