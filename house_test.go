@@ -30,6 +30,7 @@ var packageOrder = []string{
 	"internal/jsonscan",
 	"internal/jsonwrite",
 	"internal/settings",
+	"internal/say",
 	"internal/chat",
 	"internal/schema",
 	"internal/naming",

@@ -2,7 +2,7 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
-import { loadDictionary } from '@/i18n'
+import { loadTexts } from '@/i18n'
 import { LiveProvider } from '@/live/context'
 import { LiveStore } from '@/live/store'
 import { StreamSource } from '@/live/stream'
@@ -33,10 +33,10 @@ preloadPage(location.pathname)
 void queries.prefetchQuery(self)
 
 // The dictionary comes before the first paint: no key is ever shown.
-void loadDictionary(initialLanguage()).then((dictionary) => {
+void loadTexts(initialLanguage()).then((texts) => {
   createRoot(document.getElementById('root')!).render(
     <StrictMode>
-      <PreferencesProvider dictionary={dictionary}>
+      <PreferencesProvider texts={texts}>
         <QueryClientProvider client={queries}>
           <ToastProvider>
             <SessionProvider>

@@ -1,8 +1,10 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { translate } from '@/i18n'
+import type { Sentence } from '@/api/types'
+import { speak, translate } from '@/i18n'
 import { en } from '@/i18n/en'
+import { said } from '@/i18n/said.zh'
 import { zh } from '@/i18n/zh'
 
 const names = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]).sort()
@@ -26,14 +28,14 @@ describe('the two languages', () => {
   })
 
   it('leave nothing empty, and no exclamation marks', () => {
-    for (const [key, text] of [...Object.entries(en), ...Object.entries(zh)]) {
+    for (const [key, text] of [...Object.entries(en), ...Object.entries(zh), ...Object.entries(said)]) {
       expect(text.trim(), key).not.toBe('')
       expect(text, key).not.toMatch(/[!！]|successfully|please|oops/i)
     }
   })
 
   it('separate Han from Latin letters and digits', () => {
-    for (const [key, text] of Object.entries(zh)) {
+    for (const [key, text] of [...Object.entries(zh), ...Object.entries(said)]) {
       expect(text, key).not.toMatch(/[\u4e00-\u9fff][A-Za-z0-9]|[A-Za-z0-9][\u4e00-\u9fff]/)
     }
   })
@@ -55,6 +57,35 @@ describe('the two languages', () => {
       return true
     })
     expect(unused).toEqual([])
+  })
+})
+
+describe('sentences of the gateway', () => {
+  const chinese = speak({ dictionary: zh, sentences: said })
+  const english = speak({ dictionary: en, sentences: null })
+  it('are those of the API, with no other', () => {
+    const document = readFileSync('src/api/schema.ts', 'utf8')
+    const list = /SaySentence: \{.*?code: ([^;]*);/s.exec(document)![1]!
+    expect(Object.keys(said).sort()).toEqual([...list.matchAll(/"([^"]+)"/g)].map((match) => match[1]!).sort())
+  })
+  it('are told by their codes, with their values and the sentences in them', () => {
+    const sentence: Sentence = { code: 'instance.unhealthy', values: { cause: 'connection refused' }, inner: { cause: { code: 'cause.connection_refused' } } }
+    expect(chinese.said([sentence], 'unhealthy: connection refused')).toBe(said['instance.unhealthy'].replace('{cause}', said['cause.connection_refused']))
+    expect(english.said([sentence], 'unhealthy: connection refused')).toBe('unhealthy: connection refused')
+  })
+  it('are told in English where there is no code, or one of a newer gateway', () => {
+    expect(chinese.said(undefined, 'as it is')).toBe('as it is')
+    expect(chinese.said([{ code: 'of.tomorrow' as 'other' }], 'as it is')).toBe('as it is')
+    expect(chinese.said([{ code: 'of.tomorrow' as 'other', text: 'one' }, { code: 'instance.ready', text: 'ready' }], 'one; ready')).toBe(`one${zh['said.and']}${said['instance.ready']}`)
+    expect(chinese.said([{ code: 'other', values: { text: 'CUDA out of memory' } }], 'CUDA out of memory')).toBe('CUDA out of memory')
+    expect(chinese.said([], undefined)).toBe('')
+  })
+  it('are counted where they are many, and name instances shortly', () => {
+    const added: Sentence = { code: 'change.instance_added', values: { service: 'chat', instance: 'm@http://gpu-2:8000/v1' } }
+    const told = chinese.said([added, added, added, added, added, added], '')
+    expect(told).toContain('m@gpu-2:8000')
+    expect(told).not.toContain('http')
+    expect(told.endsWith(translate(zh, 'said.more', { n: 2 }))).toBe(true)
   })
 })
 

@@ -1,6 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { ApiError, errorsAt, fieldErrors, toError } from '@/api/client'
+import { speak } from '@/i18n'
+import { en } from '@/i18n/en'
+import { said as sentences } from '@/i18n/said.zh'
+import { zh } from '@/i18n/zh'
 import type { Instance, Service } from '@/api/types'
 import { changes, label, parseHeaders, toForm, validate } from '@/pages/services/form'
 import { policyChanges, toPolicyForm } from '@/pages/services/policy'
@@ -73,13 +77,22 @@ describe('errors', () => {
     expect(toError(500, null, '')).toMatchObject({ message: 'HTTP 500' })
   })
   it('name the fields', () => {
-    const error = new ApiError(400, 'instance.baseUrl: is not a valid URL; instance.weight: must be between 0 (no traffic) and 1000000, not -1', '', '', null)
-    const names = new ApiError(400, 'aliases["a; b"]: leads back to itself; aliases["m"]: is a model; they would never be asked; fallbacks["m"][1]: is the model itself', '', '', null)
-    expect(fieldErrors(names)).toEqual({ 'aliases["a; b"]': 'leads back to itself', 'aliases["m"]': 'is a model; they would never be asked', 'fallbacks["m"][1]': 'is the model itself' })
-    expect(errorsAt(fieldErrors(names), 'fallbacks["m"]')).toBe('[1] is the model itself')
-    expect(errorsAt(fieldErrors(names), 'aliases["x"]')).toBeUndefined()
-    expect(fieldErrors(new ApiError(400, 'The body is not JSON: see above', '', '', null))).toEqual({})
-    expect(fieldErrors(error)).toEqual({ baseUrl: 'is not a valid URL', weight: 'must be between 0 (no traffic) and 1000000, not -1' })
+    const { said } = speak({ dictionary: zh, sentences })
+    const error = new ApiError(400, 'instance.baseUrl: is not a valid URL; instance.weight: must be between 0 (no traffic) and 1000000, not -1', '', '', null, [
+      { code: 'field.url', field: 'instance.baseUrl', text: 'is not a valid URL' },
+      { code: 'field.weight', field: 'instance.weight', text: 'must be between 0 (no traffic) and 1000000, not -1', values: { found: '-1' } },
+    ])
+    const english = speak({ dictionary: en, sentences: null }).said
+    expect(fieldErrors(error, english)).toEqual({ baseUrl: 'is not a valid URL', weight: 'must be between 0 (no traffic) and 1000000, not -1' })
+    expect(fieldErrors(error, said).baseUrl).toBe(sentences['field.url'])
+    expect(fieldErrors(error, said).weight).toBe(sentences['field.weight'].replace('{found}', '-1'))
+    const one = new ApiError(400, 'fallbacks["m"][1]: is the model itself', '', '', null, [{ code: 'field.fallback_self', field: 'fallbacks["m"][1]' }])
+    expect(fieldErrors(one, english)).toEqual({ 'fallbacks["m"][1]': 'is the model itself' })
+    expect(errorsAt(fieldErrors(one, english), 'fallbacks["m"]')).toBe('[1] is the model itself')
+    expect(errorsAt(fieldErrors(one, english), 'aliases["x"]')).toBeUndefined()
+    const two = new ApiError(400, 'name, baseUrl: the instance "m" exists already', '', '', null, [{ code: 'manage.instance_exists', field: 'name, baseUrl', values: { instance: 'm' } }])
+    expect(Object.keys(fieldErrors(two, said))).toEqual(['name', 'baseUrl'])
+    expect(fieldErrors(new ApiError(400, 'The body is not JSON: see above', '', '', null), said)).toEqual({})
   })
 })
 

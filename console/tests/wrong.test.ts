@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import type { ProblemGroup } from '@/api/types'
-import type { Call } from '@/api/types'
+import type { Call, ProblemGroup, Sentence } from '@/api/types'
+import { speak } from '@/i18n'
+import { said as sentences } from '@/i18n/said.zh'
+import { zh } from '@/i18n/zh'
 import { merged } from '@/live/history'
 import type { Series } from '@/live/series'
-import { failuresOf } from '@/pages/wrong/parts'
+import { changesInstance, changesModel, changesTenant, failuresOf } from '@/pages/wrong/parts'
 import { speedOf, type Answer } from '@/pages/playground/chat-state'
 import { byWeight, isCurrent, saidBy } from '@/pages/wrong/sentence'
 
@@ -18,9 +20,29 @@ describe('what is wrong', () => {
     expect([group({ rescued: 300 }), group({ lost: 4 }), group({ rescued: 5 })].toSorted(byWeight).map((one) => one.rescued)).toEqual([0, 300, 5])
   })
   it('is told in the words of the backend', () => {
-    expect(saidBy(group({ text: 'The backend answered with status 503: model is loading' }))).toBe('503 model is loading')
-    expect(saidBy(group({ text: 'connection refused' }))).toBe('connection refused')
-    expect(saidBy(group({}))).toBe('')
+    const { said } = speak({ dictionary: zh, sentences })
+    const status: Sentence = { code: 'call.status_said', values: { status: '503', words: 'model is loading' } }
+    expect(saidBy(group({ text: 'The backend answered with status 503: model is loading', said: [status] }), said)).toBe('503 model is loading')
+    expect(saidBy(group({ text: 'The backend did not answer in time.', said: [{ code: 'call.timeout' }] }), said)).toBe(sentences['call.timeout'])
+    expect(saidBy(group({}), said)).toBe('')
+  })
+})
+
+describe('the history of an object', () => {
+  const disabled: Sentence = { code: 'change.instance_disabled', values: { service: 'chat', instance: 'm@http://gpu-2:8000' } }
+  const alias: Sentence = { code: 'change.service_field', values: { service: 'chat', field: 'aliases.fast', from: '(none)', to: 'm' } }
+  const tenant: Sentence = { code: 'change.tenant_field', values: { tenant: 'acme', field: 'limits.requests', from: '0', to: '5' } }
+  it('has the changes of an instance, and not those of one whose name begins alike', () => {
+    expect([disabled, alias, tenant].filter(changesInstance('chat', ['m@http://gpu-2:8000']))).toEqual([disabled])
+    expect([disabled].filter(changesInstance('chat', ['m@http://gpu-2:80']))).toEqual([])
+    expect([disabled].filter(changesInstance('embedding', ['m@http://gpu-2:8000']))).toEqual([])
+  })
+  it('has the changes of a model and of the names that lead to it', () => {
+    expect([disabled, alias, tenant].filter(changesModel('chat', 'm'))).toEqual([disabled, alias])
+    expect([disabled, alias].filter(changesModel('chat', 'm2'))).toEqual([])
+  })
+  it('has the changes of a tenant', () => {
+    expect([disabled, alias, tenant].filter(changesTenant('acme'))).toEqual([tenant])
   })
 })
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
@@ -197,9 +198,9 @@ func (h *Health) Snapshot() HealthSnapshot {
 func (h *Health) Reason() string {
 	switch s := h.Snapshot(); s.Status {
 	case StatusUnhealthy:
-		return "unhealthy: " + s.Cause.Text()
+		return say.Text("instance.unhealthy", "cause", s.Cause.Text())
 	case StatusWarming:
-		return "warming up"
+		return say.Text("instance.warming")
 	}
 	return ""
 }

@@ -2,9 +2,10 @@ package backend
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/say"
 )
 
 // Obstacle is what keeps an instance from taking a request.
@@ -85,29 +86,29 @@ func (i *Instance) full() bool {
 func (i *Instance) ObstacleText(o Obstacle, now time.Time) string {
 	switch o {
 	case NoObstacle:
-		return "ready"
+		return say.Text("instance.ready")
 	case Disabled:
-		return "disabled"
+		return say.Text("instance.off")
 	case NoWeight:
-		return "weight 0"
+		return say.Text("instance.no_weight")
 	case Faulty:
-		return "a secret of the instance cannot be used on this gateway"
+		return say.Text("instance.faulty")
 	case Unhealthy:
 		if wait := i.overloadedFor(now); wait > 0 && !i.Health.Marked() && !i.Health.Out() {
-			return "it has too much to do and is passed over for another " + wait.Round(time.Millisecond).String()
+			return say.Text("instance.overloaded", "wait", wait.Round(time.Millisecond))
 		}
-		return cmp.Or(i.Health.Reason(), "unhealthy")
+		return cmp.Or(i.Health.Reason(), say.Text("instance.unhealthy_plain"))
 	case BreakerOpen:
 		if hold, held := i.Breaker.HeldOpen(); held {
-			return "circuit breaker held open by " + hold.By + " since " + hold.Since.UTC().Format(time.RFC3339)
+			return say.Text("instance.held", "by", hold.By, "since", hold.Since.UTC().Format(time.RFC3339))
 		}
-		return "circuit breaker open, next trial in " + i.Breaker.RetryAfter(now).Round(time.Millisecond).String()
+		return say.Text("instance.breaker", "wait", i.Breaker.RetryAfter(now).Round(time.Millisecond))
 	case AtLimit:
-		return "at its rate limit"
+		return say.Text("instance.at_limit")
 	case NoSlot:
-		return fmt.Sprintf("all %d slots taken", i.Slots())
+		return say.Text("instance.no_slot", "slots", i.Slots())
 	case Standby:
-		return fmt.Sprintf("tier %d is used only while no instance of a lower tier is ready", i.Settings.Tier)
+		return say.Text("instance.standby", "tier", i.Settings.Tier)
 	}
 	return "unknown"
 }

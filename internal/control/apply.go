@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/settings"
 )
 
@@ -41,7 +42,9 @@ type Result struct {
 	Before, Version int
 	Changed         bool
 	Summary         string
-	Differences     []Difference
+	// Said is the summary as codes and values.
+	Said        []say.Sentence
+	Differences []Difference
 }
 
 // Apply changes the configuration: edit changes a copy of the document, which is then
@@ -78,7 +81,7 @@ func (c *Control) Use(ctx context.Context, change Change, number int) (Result, e
 		}
 		next := c.stateOf(v)
 		differences := now.compare(next)
-		result := Result{Before: now.version, Version: number, Changed: true, Differences: differences, Summary: summarize(differences)}
+		result := Result{Before: now.version, Version: number, Changed: true, Differences: differences, Summary: summarize(differences), Said: saidOf(differences)}
 		if change.DryRun {
 			result.Version = now.version
 		}
@@ -154,7 +157,7 @@ func (c *Control) Delete(ctx context.Context, change Change, number int) (Result
 	if number == now {
 		return unchanged, fmt.Errorf("%w: %d", ErrCurrent, number)
 	}
-	deleted := Result{Before: now, Version: now, Changed: true, Summary: fmt.Sprintf("version %d deleted", number)}
+	deleted := Result{Before: now, Version: now, Changed: true, Summary: say.Text("version.deleted", "version", number), Said: []say.Sentence{say.New("version.deleted", "version", number)}}
 	if change.DryRun {
 		return deleted, nil
 	}
@@ -190,6 +193,13 @@ func (c *Control) remove(t transfer, number int) error {
 
 // Versions returns the numbers of the stored versions in order.
 func (c *Control) Versions() ([]int, error) { return c.local.store.Versions() }
+
+// Next returns the number of the version that the next change makes. Numbers are not used
+// again, even if the version that had the highest one was removed.
+func (c *Control) Next() (int, error) {
+	head, err := c.local.store.Head()
+	return head.Newest + 1, err
+}
 
 // has tells whether a version is stored, or may be.
 func (c *Control) has(number int) bool { return c.local.has(number) }

@@ -13,7 +13,8 @@
 //     management, the configuration file and other gateways
 //   - configfile.go, source.go, terms.go: what the file last said, and what an edit of it is
 //   - values.go, holds.go: what gateways share beside the versions
-//   - diff.go, diff_terms.go, diff_file.go: what a change changed, in words
+//   - diff.go, diff_terms.go, diff_file.go, said.go: what a change changed, in words and as
+//     codes
 package control
 
 import (
@@ -44,6 +45,7 @@ type Control struct {
 	file   configFile
 	shared *sharedLog // nil where the configuration is not shared; its Values take mu, too
 	holds  holds
+	said   saidCache // has its own lock
 	// signsExisting says that what is stored without signatures is signed once.
 	signsExisting bool
 	// warned is the table whose faults were logged last, and isPassing says that what

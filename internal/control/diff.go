@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control/stored"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -221,7 +222,7 @@ func summarize(differences []Difference) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "settings beside the services"
+		return say.Text("version.settings")
 	}
 	line := strings.Join(parts, "; ")
 	if len(line) > longest {
@@ -253,10 +254,15 @@ func summarizeService(of string, differences []Difference) string {
 }
 
 func (d Difference) change() string {
-	if d.Field == "apiKey" || strings.HasPrefix(d.Field, "headers[") {
+	if d.isSecret() {
 		return d.Field + " changed"
 	}
 	return fmt.Sprintf("%s %v→%v", d.Field, formatValue(d.From), formatValue(d.To))
+}
+
+// isSecret reports whether the difference is one of a secret, whose values are masked.
+func (d Difference) isSecret() bool {
+	return d.Field == "apiKey" || strings.HasPrefix(d.Field, "headers[")
 }
 
 func countNames(sign string, instances []string) []string {

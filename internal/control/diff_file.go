@@ -3,16 +3,17 @@ package control
 import (
 	"fmt"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/say"
 )
 
 // summarizeFile is the summary of a version that an edit of the file made.
 func summarizeFile(differences []Difference) string {
 	if len(differences) == 0 {
-		return "the configuration file changed"
+		return say.Text("version.file")
 	}
 	added, changed, removed := namesByKind(differences)
-	return fmt.Sprintf("the configuration file changed: %d added, %d changed, %d removed; %s",
-		len(added), len(changed), len(removed), summarize(differences))
+	return say.Text("version.file_counts", "added", len(added), "changed", len(changed), "removed", len(removed)) + "; " + summarize(differences)
 }
 
 // effect describes what an edit of the file changed in the configuration in force.

@@ -6,6 +6,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 )
 
+// The services of differences of terms: those of all keys, and those of a tenant, before its
+// name.
+const (
+	defaultTerms = "defaults"
+	tenantPrefix = "tenant "
+)
+
 // compare lists what must change in a state to get another one.
 func (s *state) compare(next *state) []Difference {
 	return append(Compare(s.doc.Services, next.doc.Services), CompareTerms(s.doc.Security.TermSet(), next.doc.Security.TermSet())...)
@@ -13,9 +20,9 @@ func (s *state) compare(next *state) []Difference {
 
 // CompareTerms lists what must change in the terms of keys to get others.
 func CompareTerms(from, to access.TermSet) []Difference {
-	found := compareTerms("defaults", from.Defaults, to.Defaults)
+	found := compareTerms(defaultTerms, from.Defaults, to.Defaults)
 	for i := range to.Tenants {
-		name := "tenant " + to.Tenants[i].Name
+		name := tenantPrefix + to.Tenants[i].Name
 		n := from.Tenant(to.Tenants[i].Name)
 		if n < 0 {
 			found = append(found, Difference{Service: name, Kind: Added})
@@ -25,7 +32,7 @@ func CompareTerms(from, to access.TermSet) []Difference {
 	}
 	for i := range from.Tenants {
 		if to.Tenant(from.Tenants[i].Name) < 0 {
-			found = append(found, Difference{Service: "tenant " + from.Tenants[i].Name, Kind: Removed})
+			found = append(found, Difference{Service: tenantPrefix + from.Tenants[i].Name, Kind: Removed})
 		}
 	}
 	return found

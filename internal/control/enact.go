@@ -54,7 +54,7 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Ch
 		result.Differences = now.compare(p.next)
 	}
 	if result.Summary == "" {
-		result.Summary = summarize(result.Differences)
+		result.Summary, result.Said = summarize(result.Differences), saidOf(result.Differences)
 	}
 	if isNew {
 		p.next.version = c.local.newest + 1

@@ -250,7 +250,7 @@ func (c *Control) takeFirst(doc *config.Document, last storeContent) error {
 		c.log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.local.newest+1)
 	}
 	c.file.applied = appliedFileOf(doc)
-	p, _, err := c.propose(c.state.Load().doc, nil, Change{Origin: FromFile, Author: system, Summary: "read from the configuration file"})
+	p, _, err := c.propose(c.state.Load().doc, nil, Change{Origin: FromFile, Author: system, Summary: firstSummary()})
 	if err != nil {
 		return err
 	}

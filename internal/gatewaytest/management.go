@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/say"
 )
 
 // ManagementReply is a reply of the management API, whose envelope was checked.
@@ -29,7 +31,10 @@ func EnvelopeOf(t *testing.T, from Reply) ManagementReply {
 	t.Helper()
 	a := ManagementReply{Reply: from}
 	var fields map[string]jsontext.Value
-	if err := json.Unmarshal([]byte(a.Body), &fields); err != nil || len(fields) != 3 {
+	err := json.Unmarshal([]byte(a.Body), &fields)
+	said := fields["said"]
+	delete(fields, "said")
+	if err != nil || len(fields) != 3 {
 		t.Fatalf("no envelope (%v): %d %s", err, a.Status, a.Body)
 	}
 	var success bool
@@ -39,6 +44,7 @@ func EnvelopeOf(t *testing.T, from Reply) ManagementReply {
 	if json.Unmarshal(fields["message"], &a.Message) != nil || a.Message == "" {
 		t.Errorf("the message is %s", fields["message"])
 	}
+	checkSaid(t, a, said)
 	a.Data = fields["data"]
 	if !success && string(a.Data) != "null" {
 		t.Errorf("an error has data: %s", a.Data)
@@ -47,6 +53,21 @@ func EnvelopeOf(t *testing.T, from Reply) ManagementReply {
 		t.Errorf("headers %v", a.Header)
 	}
 	return a
+}
+
+// checkSaid checks that the codes of an error say the same as its message.
+func checkSaid(t *testing.T, a ManagementReply, said jsontext.Value) {
+	t.Helper()
+	if a.Status < 300 {
+		if said != nil {
+			t.Errorf("a reply that is no error says %s", said)
+		}
+		return
+	}
+	var sentences []say.Sentence
+	if err := json.Unmarshal(said, &sentences); err != nil || say.Join(sentences) != a.Message {
+		t.Errorf("the codes are %s (%v), and the message is %s", said, err, a.Message)
+	}
 }
 
 // Is checks the status and that the body contains all the parts.

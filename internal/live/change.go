@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -22,6 +23,7 @@ type Change struct {
 	To         string              `json:"to"`
 	Forced     bool                `json:"forced,omitzero" doc:"An operator holds the circuit breaker."`
 	Reason     string              `json:"reason,omitzero"`
+	Said       []say.Sentence      `json:"said,omitzero" doc:"The reason as codes and values."`
 }
 
 // Kind is what changed.
@@ -66,7 +68,7 @@ func (f *Feed) observeInstances(t *routing.Table) {
 				change.Kind, change.Time = BreakerChanged, c.At
 				change.From, change.To, change.Forced = c.From.String(), c.To.String(), c.Mode != breaker.Auto
 				if c.To == breaker.Open && !change.Forced {
-					change.Reason = strconv.Itoa(c.Failures) + " failures in a row"
+					change.Reason = say.Text("instance.failures", "count", c.Failures)
 				}
 				f.note(change)
 			},
@@ -105,7 +107,7 @@ func (f *Feed) levelChanged(level calls.Level) {
 
 // note remembers a change and wakes the readers.
 func (f *Feed) note(c Change) {
-	c.Time = c.Time.UTC().Truncate(time.Millisecond)
+	c.Time, c.Said = c.Time.UTC().Truncate(time.Millisecond), say.Of(c.Reason)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sequence++

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/say"
 )
 
 const (
@@ -375,20 +377,18 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // why says why there are so many slots.
 func (c *Controller) why() string {
+	slots, measured := c.base, inMs(c.measured.perToken)
 	switch {
 	case c.measured.calls == 0:
-		return fmt.Sprintf("%d slots to begin with: no time per token has been measured yet", c.Limit())
+		return say.Text("slots.first", "slots", c.Limit())
 	case c.trying != 0:
-		return fmt.Sprintf("%d slots on trial, in place of %d with %s per token", c.Limit(), c.base, inMs(c.known.perToken))
-	}
-	text := fmt.Sprintf("%d slots, at %s per token", c.base, inMs(c.measured.perToken))
-	switch {
+		return say.Text("slots.trial", "slots", c.Limit(), "before", c.base, "time", inMs(c.known.perToken))
 	case c.above.slots > c.base:
-		return text + fmt.Sprintf(": with %d it was %s in place of %s, which is too much for what more was done", c.above.slots, inMs(c.above.perToken), inMs(c.above.known.perToken))
+		return say.Text("slots.fewer", "slots", slots, "time", measured, "more", c.above.slots, "slow", inMs(c.above.perToken), "fast", inMs(c.above.known.perToken))
 	case c.below.slots > 0 && c.below.slots < c.base:
-		return text + fmt.Sprintf(": with %d it was %s in place of %s, which is too little for what less was done", c.below.slots, inMs(c.below.perToken), inMs(c.below.known.perToken))
+		return say.Text("slots.more", "slots", slots, "time", measured, "less", c.below.slots, "slow", inMs(c.below.perToken), "fast", inMs(c.below.known.perToken))
 	}
-	return text + ": no more have been needed so far"
+	return say.Text("slots.enough", "slots", slots, "time", measured)
 }
 
 func inMs(s float64) string { return fmt.Sprintf("%.3g ms", s*1000) }

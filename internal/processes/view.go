@@ -6,14 +6,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // View is a process as people see it.
 type View struct {
-	Name   string `json:"name"`
-	State  State  `json:"state" doc:"What the process does."`
-	Reason string `json:"reason,omitzero" doc:"Why it failed."`
+	Name   string         `json:"name"`
+	State  State          `json:"state" doc:"What the process does."`
+	Reason string         `json:"reason,omitzero" doc:"Why it failed."`
+	Said   []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`
 	// Since is when it came into its state.
 	Since    time.Time       `json:"since"`
 	PID      int             `json:"pid,omitzero"`
@@ -64,7 +66,7 @@ func (m *Manager) View(name string) (View, []Line, error) {
 
 func (m *Manager) view(p *process) View {
 	v := View{
-		Name: p.name, State: p.state, Reason: p.reason, Since: p.since, BaseURL: m.Address(p.name, p.settings),
+		Name: p.name, State: p.state, Reason: p.reason, Said: say.Of(p.reason), Since: p.since, BaseURL: m.Address(p.name, p.settings),
 		Group: p.settings.Group, Memory: p.settings.Memory, Requests: p.uses, Waiting: len(p.waiters),
 		LastUsed: p.lastUsed, Took: schema.Duration(p.took.Truncate(time.Millisecond)), Starts: p.starts, Restarts: p.restarts, Failures: p.failures,
 	}

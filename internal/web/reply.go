@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -56,9 +57,10 @@ type Envelope struct {
 
 // Fault is an error of the management API. Its data is null.
 type Fault struct {
-	Success bool   `json:"success" doc:"Always false."`
-	Message string `json:"message"`
-	Data    any    `json:"data" doc:"Always null."`
+	Success bool           `json:"success" doc:"Always false."`
+	Message string         `json:"message"`
+	Data    any            `json:"data" doc:"Always null."`
+	Said    []say.Sentence `json:"said,omitzero" doc:"The message as codes and values, one for each thing that is wrong."`
 	// ErrorCode is for the few errors that programs tell apart.
 	ErrorCode string `json:"errorCode,omitzero" enum:"RESTART_REQUIRED,INVALID_REQUEST" doc:"Of the quota ledger."`
 }
@@ -70,7 +72,7 @@ func Succeed(w http.ResponseWriter, status int, message string, data any) {
 
 // Refuse answers with an error in an envelope.
 func Refuse(w http.ResponseWriter, status int, message string) {
-	WriteJSON(w, status, Fault{Message: message})
+	WriteJSON(w, status, Fault{Message: message, Said: say.Of(message)})
 }
 
 var errSwitch = errors.New("want true or false")

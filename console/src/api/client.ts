@@ -2,6 +2,7 @@
 // OpenAPI document (scripts/generate-api.mjs), so the two cannot drift apart.
 import createClient from 'openapi-fetch'
 import type { paths } from './schema'
+import type { Sentence } from './types'
 
 export const api = createClient<paths>({ baseUrl: '' })
 
@@ -22,6 +23,8 @@ export class ApiError extends Error {
     readonly requestId: string,
     readonly code: string,
     readonly body: unknown,
+    /** The message as codes and values; the errors of the unified API have none. */
+    readonly said?: Sentence[],
   ) {
     super(message)
   }
@@ -47,7 +50,8 @@ export function toError(status: number, body: unknown, requestId: string): ApiEr
       code = String(object.errorCode ?? '')
     }
   }
-  return new ApiError(status, message === '' ? `HTTP ${status}` : message, requestId, code, body)
+  const { said } = (typeof body === 'object' && body !== null ? body : {}) as { said?: Sentence[] }
+  return new ApiError(status, message === '' ? `HTTP ${status}` : message, requestId, code, body, said)
 }
 
 interface Reply<T> {
@@ -78,22 +82,18 @@ export async function versioned<T>(pending: Promise<Reply<{ data?: T }>>): Promi
   return { data: value, version: Number.isFinite(version) ? version : 0 }
 }
 
-/**
- * The fields that a message of the configuration API names, as in
- * "instance.baseUrl: is not a valid URL; aliases["fast"]: leads back to itself".
- * A sentence may have semicolons of its own: a new field begins only where a
- * path stands before a colon.
- */
-export function fieldErrors(error: unknown): Record<string, string> {
+/** What was said about each field of a request, by the names that its form has for them. */
+export function fieldErrors(error: unknown, say: (said: Sentence[], text: string | undefined) => string): Record<string, string> {
   const fields: Record<string, string> = {}
   if (!(error instanceof ApiError) || error.status !== 400) return fields
-  const path = /(?:^|; )(?:instance\.|services\.[\w-]+\.)?([A-Za-z][\w-]*(?:\.[\w-]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*): /g
-  const starts = [...error.message.matchAll(path)]
-  if (starts[0]?.index !== 0) return fields
-  for (const [index, start] of starts.entries()) {
-    const text = error.message.slice(start.index + start[0].length, starts[index + 1]?.index)
-    const name = start[1]!
-    fields[name] = fields[name] === undefined ? text : `${fields[name]}; ${text}`
+  const alone = error.said?.length === 1 ? error.message : undefined
+  for (const { field, ...sentence } of error.said ?? []) {
+    if (field === undefined) continue
+    const text = say([sentence], sentence.text ?? alone?.slice(field.length + 2))
+    for (const whole of field.includes('"') ? [field] : field.split(', ')) {
+      const name = whole.replace(/^(instance|services\.[\w-]+)\./, '')
+      fields[name] = fields[name] === undefined ? text : `${fields[name]}; ${text}`
+    }
   }
   return fields
 }

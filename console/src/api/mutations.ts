@@ -4,7 +4,7 @@ import { useI18n } from '@/i18n'
 import { markStep } from '@/shell/steps'
 import { useToast } from '@/ui/feedback'
 import { api, ApiError, data } from './client'
-import { versions } from './queries'
+import { nextVersion } from './queries'
 import type { Change, Instance, InstanceChanges, InstanceInput, ServiceInput, ServiceType, TenantTerms } from './types'
 
 /** An edit of the configuration, based on the version that was shown. */
@@ -57,8 +57,8 @@ function send(edit: Edit, version: number | undefined): Promise<Change> {
 
 /** The number of the version that the next change makes: numbers only grow, also after a roll-back. */
 export function useNextVersion(current: number): number {
-  const { data: list } = useQuery({ ...versions, retry: false })
-  return Math.max(current, ...(list ?? []).map((version) => version.version)) + 1
+  const { data: next } = useQuery({ ...nextVersion(current), retry: false })
+  return next ?? current + 1
 }
 
 /**

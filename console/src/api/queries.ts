@@ -59,6 +59,14 @@ export const versions = queryOptions({
   queryFn: async ({ signal }) => (await data(api.GET('/api/config/version', { params: { query: { details: true } }, signal }))) as Version[],
 })
 
+/** The number that the next version gets; the gateway knows those that were deleted. */
+export const nextVersion = (current: number) =>
+  queryOptions({ queryKey: ['versions', 'next', current], queryFn: ({ signal }) => data(api.GET('/api/config/version/next', { signal })) })
+
+/** What the gateway recorded of a call. */
+export const callRecord = (requestId: string) =>
+  queryOptions({ queryKey: ['call', 'record', requestId], retry: false, staleTime: Number.POSITIVE_INFINITY, queryFn: ({ signal }) => body(api.GET('/api/monitoring/calls/{requestId}', { params: { path: { requestId } }, signal })) })
+
 export const versionConfig = (version: number) =>
   queryOptions({
     queryKey: ['version', version],

@@ -3,6 +3,9 @@ import type { components } from './schema'
 
 type Schemas = components['schemas']
 
+/** A sentence of the gateway as its code and the values in it. */
+export type Sentence = Schemas['SaySentence']
+export type Code = Sentence['code']
 export type ServiceType = Schemas['ServiceType']
 export type BalanceStrategy = Schemas['BalanceStrategy']
 export type BreakerState = Schemas['BreakerState']

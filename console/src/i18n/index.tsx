@@ -1,5 +1,8 @@
 import { createContext, Fragment, useContext, type ReactNode } from 'react'
+import { ApiError } from '@/api/client'
+import type { Sentence } from '@/api/types'
 import { en } from './en'
+import { tell, type Sentences, type Telling } from './tell'
 
 export type Language = 'en' | 'zh'
 export type Key = keyof typeof en
@@ -26,6 +29,10 @@ export interface I18n {
   locale: string
   setLang(lang: Language): void
   t(key: Key, values?: Values): string
+  /** What the gateway said, beside its English text. */
+  said(said: Sentence[] | undefined | null, text: string | undefined): string
+  /** What went wrong, in a sentence. */
+  failure(error: unknown): string
 }
 
 export const I18nContext = createContext<(I18n & { dictionary: Dictionary }) | null>(null)
@@ -47,6 +54,26 @@ export function T({ k, v }: { k: Key; v: Record<string, ReactNode> }) {
   })
 }
 
-export async function loadDictionary(lang: Language): Promise<Dictionary> {
-  return lang === 'en' ? en : (await import('./zh')).zh
+/** The texts of a language: those of the console, and those of the gateway where it does not speak it. */
+export interface Texts {
+  dictionary: Dictionary
+  sentences: Sentences | null
+}
+
+export async function loadTexts(lang: Language): Promise<Texts> {
+  if (lang === 'en') return { dictionary: en, sentences: null }
+  const [{ zh }, { said }] = await Promise.all([import('./zh'), import('./said.zh')])
+  return { dictionary: zh, sentences: said }
+}
+
+/** Everything that is said in a language. */
+export function speak({ dictionary, sentences }: Texts): Pick<I18n, 't' | 'said' | 'failure'> {
+  const t: I18n['t'] = (key, values) => translate(dictionary, key, values)
+  const telling: Telling = { sentences, none: t('said.none'), and: t('said.and'), more: (n) => t('said.more', { n }) }
+  const said: I18n['said'] = (list, text) => tell(telling, list, text)
+  return {
+    t,
+    said,
+    failure: (error) => (error instanceof ApiError ? said(error.said, error.message) : error instanceof TypeError ? t('error.network') : String((error as Error | null)?.message ?? error)),
+  }
 }

@@ -1,4 +1,4 @@
-import type { BreakerState, Call, LiveWindow, Priority, ServiceType } from '@/api/types'
+import type { BreakerState, Call, LiveWindow, Priority, Sentence, ServiceType } from '@/api/types'
 import type { Stats } from './stats'
 
 export interface InstanceState {
@@ -15,7 +15,7 @@ export interface InstanceState {
   weight: number
   inFlight: number
   /** What was learned, where the requests at a time are. */
-  slots?: { now: number; perTokenMs: number; why: string }
+  slots?: { now: number; perTokenMs: number; why: string; said?: Sentence[] }
   requests: number
   errors: number
   breaker: BreakerState
@@ -29,7 +29,7 @@ export interface InstanceState {
   stateSince: number | null
   heldBy: string
   heldReason: string
-  lastError: { code: string; text: string } | null
+  lastError: { code: string; text: string; said?: Sentence[] } | null
   lastFailure: number | null
   nextRetry: number | null
 }

@@ -1,5 +1,5 @@
 import { createContext, useCallback, useContext, useEffect, useMemo, useState, type ReactNode } from 'react'
-import { I18nContext, loadDictionary, translate, type Dictionary, type Key, type Language } from '@/i18n'
+import { I18nContext, loadTexts, speak, type Language, type Texts } from '@/i18n'
 
 export type Theme = 'system' | 'light' | 'dark'
 
@@ -46,10 +46,10 @@ export function initialLanguage(): Language {
 }
 
 /** Theme and language: chosen by the person, otherwise by the browser. */
-export function PreferencesProvider({ dictionary: initial, children }: { dictionary: Dictionary; children: ReactNode }) {
+export function PreferencesProvider({ texts: initial, children }: { texts: Texts; children: ReactNode }) {
   const [theme, setThemeState] = useState(readTheme)
   const [systemDark, setSystemDark] = useState(() => darkQuery().matches)
-  const [language, setLanguage] = useState({ lang: initialLanguage(), dictionary: initial })
+  const [language, setLanguage] = useState({ lang: initialLanguage(), texts: initial })
   const shown = theme === 'system' ? (systemDark ? 'dark' : 'light') : theme
 
   useEffect(() => {
@@ -71,7 +71,7 @@ export function PreferencesProvider({ dictionary: initial, children }: { diction
   }, [])
   const setLang = useCallback((lang: Language) => {
     store('patchbay.lang', lang)
-    void loadDictionary(lang).then((dictionary) => setLanguage({ lang, dictionary }))
+    void loadTexts(lang).then((texts) => setLanguage({ lang, texts }))
   }, [])
 
   const preferences = useMemo(() => ({ theme, shown, setTheme }) satisfies Preferences, [theme, shown, setTheme])
@@ -79,9 +79,9 @@ export function PreferencesProvider({ dictionary: initial, children }: { diction
     () => ({
       lang: language.lang,
       locale: language.lang === 'zh' ? 'zh-CN' : 'en',
-      dictionary: language.dictionary,
+      dictionary: language.texts.dictionary,
       setLang,
-      t: (key: Key, values?: Record<string, string | number>) => translate(language.dictionary, key, values),
+      ...speak(language.texts),
     }),
     [language, setLang],
   )

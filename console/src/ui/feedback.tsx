@@ -1,10 +1,23 @@
 import { Check, TriangleAlert } from 'lucide-react'
 import { Component, createContext, useCallback, useContext, useEffect, useMemo, useRef, useState, type ReactNode } from 'react'
+import { useQuery } from '@tanstack/react-query'
 import { ApiError } from '@/api/client'
+import { callRecord } from '@/api/queries'
 import { useI18n } from '@/i18n'
 import { documentedCode } from '@/lib/docs'
 import { DocsLink } from './docs'
 import { CopyButton } from './parts'
+
+/**
+ * What went wrong, in the reader's language. An error of the unified API has
+ * the words that its clients get; the record of the call has them as codes.
+ */
+function useFailure(error: unknown): string {
+  const { lang, failure, said } = useI18n()
+  const known = error instanceof ApiError && error.said === undefined && error.code !== '' && error.requestId !== '' ? error : null
+  const record = useQuery({ ...callRecord(known?.requestId ?? ''), enabled: lang !== 'en' && known !== null })
+  return known !== null && record.data?.errorMessage === known.message ? said(record.data.said, known.message) : failure(error)
+}
 
 /** A failure in place: what failed, the server's words, the id, what to do. */
 export function ErrorNote({ error, title, retry, children }: { error: unknown; title?: string; retry?: () => void; children?: ReactNode }) {
@@ -12,7 +25,7 @@ export function ErrorNote({ error, title, retry, children }: { error: unknown; t
   const [open, setOpen] = useState(false)
   const known = error instanceof ApiError ? error : null
   const code = documentedCode(known?.body)
-  const message = known !== null ? known.message : error instanceof TypeError ? t('error.network') : String((error as Error)?.message ?? error)
+  const message = useFailure(error)
   return (
     <div className="note bd" role="alert">
       <TriangleAlert className="ic" aria-hidden />

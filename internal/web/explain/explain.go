@@ -2,7 +2,6 @@
 package explain
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -39,11 +39,12 @@ type Explanation struct {
 	// Tier is the one of the instances that may be picked now; null where none may.
 	Tier *int `json:"tier"`
 	// Why gives the reason for the pick, in words.
-	Why     string       `json:"why"`
-	Limits  limits       `json:"limits"`
-	Queue   queueView    `json:"queue"`
-	Quota   Ledger       `json:"quota"`
-	Refusal *refusalView `json:"refusal"`
+	Why     string         `json:"why"`
+	Said    []say.Sentence `json:"said,omitzero" doc:"The reason for the pick as codes and values."`
+	Limits  limits         `json:"limits"`
+	Queue   queueView      `json:"queue"`
+	Quota   Ledger         `json:"quota"`
+	Refusal *refusalView   `json:"refusal"`
 	// Split is what each instance would get of a request that several would share.
 	Split []splitView `json:"split,omitzero" doc:"What each instance would get of the request in the body, where several would share it."`
 	// Hedge is when a second instance would be asked.
@@ -67,8 +68,9 @@ type hedgeView struct {
 }
 
 type passedModel struct {
-	Model  string `json:"model"`
-	Reason string `json:"reason"`
+	Model  string         `json:"model"`
+	Reason string         `json:"reason"`
+	Said   []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`
 }
 
 type candidateView struct {
@@ -76,12 +78,14 @@ type candidateView struct {
 	Handle         string         `json:"handle"`
 	Eligible       bool           `json:"eligible"`
 	Reason         string         `json:"reason,omitzero"`
+	Said           []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`
 	Translated     bool           `json:"translated" doc:"Whether the backend does not have the endpoint itself, so that the request would be translated."`
 	Weight         float64        `json:"weight"`
 	Tier           int            `json:"tier"`
 	Chance         float64        `json:"chance"`
 	InFlight       int64          `json:"inFlight"`
 	Slots          string         `json:"slots,omitzero" doc:"Where max-concurrency is auto: how many requests it gets at a time, and why."`
+	SlotsSaid      []say.Sentence `json:"slotsSaid,omitzero" doc:"The slots as codes and values."`
 	HealthStatus   backend.Status `json:"healthStatus"`
 	CircuitBreaker breaker.State  `json:"circuitBreaker"`
 	Estimate       *estimateView  `json:"estimate,omitzero" doc:"What is expected of it for the request in the body; only with the strategy least_time."`
@@ -150,10 +154,11 @@ type Ledger struct {
 }
 
 type refusalView struct {
-	Type         string `json:"type"`
-	Code         string `json:"code"`
-	Message      string `json:"message"`
-	RetryAfterMS int64  `json:"retryAfterMs"`
+	Type         string         `json:"type"`
+	Code         string         `json:"code"`
+	Message      string         `json:"message"`
+	Said         []say.Sentence `json:"said,omitzero" doc:"The message as codes and values."`
+	RetryAfterMS int64          `json:"retryAfterMs"`
 }
 
 // View returns an explanation as JSON has it, without the state of the ledger.
@@ -164,10 +169,10 @@ func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr
 	}
 	for _, c := range x.Candidates {
 		view.Candidates = append(view.Candidates, candidateView{
-			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason, Translated: c.Translated,
+			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason, Said: say.Of(c.Reason), Translated: c.Translated,
 			Weight: c.Settings.Weight, Tier: c.Settings.Tier, Chance: c.Chance, InFlight: c.InFlight(),
 			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State, Estimate: viewEstimate(x.Expected, c.Instance),
-			Slots: whySlots(c.Instance),
+			Slots: whySlots(c.Instance), SlotsSaid: say.Of(whySlots(c.Instance)),
 		})
 	}
 	for _, piece := range x.Split {
@@ -177,7 +182,7 @@ func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr
 		view.Hedge = &hedgeView{milliseconds(x.Hedge.After.Seconds()), x.Hedge.Left}
 	}
 	for _, passed := range x.PassedOver {
-		view.PassedOver = append(view.PassedOver, passedModel{passed.Model, passed.Reason})
+		view.PassedOver = append(view.PassedOver, passedModel{passed.Model, passed.Reason, say.Of(passed.Reason)})
 	}
 	if x.Pool != nil {
 		view.ServedModel = x.Pool.Model
@@ -188,7 +193,7 @@ func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr
 		}
 	}
 	if x.Refusal != nil {
-		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, x.Refusal.RetryAfter.Milliseconds()}
+		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, say.Of(x.Refusal.Message), x.Refusal.RetryAfter.Milliseconds()}
 	}
 	if x.Pick != nil {
 		view.Pick = &x.Pick.ID
@@ -201,8 +206,9 @@ func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr
 	}
 	view.Why = why(x)
 	if view.Tier != nil && x.Refusal == nil && x.Pool.Tiered {
-		view.Why += tierText(*view.Tier, x.Candidates)
+		view.Why += "; " + tierText(*view.Tier, x.Candidates)
 	}
+	view.Said = say.Of(view.Why)
 	return view
 }
 
@@ -210,30 +216,30 @@ func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr
 func tierText(tier int, candidates []proxy.Candidate) string {
 	lower := slices.ContainsFunc(candidates, func(c proxy.Candidate) bool { return c.Settings.Tier < tier })
 	if !lower {
-		return fmt.Sprintf(", in tier %d", tier)
+		return say.Text("explain.tier", "tier", tier)
 	}
-	return fmt.Sprintf(", in tier %d: no instance of a lower tier is ready", tier)
+	return say.Text("explain.tier_only", "tier", tier)
 }
 
 func why(x proxy.Explanation) string {
 	switch {
 	case x.Refusal != nil:
-		return "the request would be refused"
+		return say.Text("explain.refused")
 	case len(x.Split) > 0:
-		return fmt.Sprintf("the request would be split over %d instances", len(x.Split))
+		return say.Text("explain.split", "count", len(x.Split))
 	case len(x.Expected) > 0:
 		return whySoonest(x.Expected)
 	case x.Pick != nil:
-		return x.Pool.Service.Policy.LoadBalancer.String() + " would pick it now"
+		return say.Text("explain.pick", "strategy", x.Pool.Service.Policy.LoadBalancer)
 	case anyEligible(x.Candidates) && x.Pool.Soonest != nil:
-		return "it depends on the prompt: POST the request to explain it"
+		return say.Text("explain.prompt")
 	case anyEligible(x.Candidates):
-		return "chance decides, in proportion to the weights"
+		return say.Text("explain.chance")
 	}
 	if x.Queue.Wait > 0 {
-		return fmt.Sprintf("all slots are taken; the request would have turn %d, in about %v", x.Queue.Position, duration(x.Queue.Wait.Seconds()))
+		return say.Text("explain.turn", "turn", x.Queue.Position, "wait", duration(x.Queue.Wait.Seconds()))
 	}
-	return "all slots are taken; the request would wait for one"
+	return say.Text("explain.waits")
 }
 
 func anyEligible(candidates []proxy.Candidate) bool {
@@ -249,9 +255,10 @@ func viewLimit(d ratelimit.Decision) limitView {
 
 // Found is what an instance that discovers models has found, as JSON.
 type Found struct {
-	Models []string   `json:"models" doc:"Those that it serves; each has an instance of its own in monitoring."`
-	ReadAt *time.Time `json:"readAt" doc:"When the backend was asked last; null before that."`
-	Error  string     `json:"error,omitzero" doc:"Why the backend did not tell its models; those that were known stay."`
+	Models []string       `json:"models" doc:"Those that it serves; each has an instance of its own in monitoring."`
+	ReadAt *time.Time     `json:"readAt" doc:"When the backend was asked last; null before that."`
+	Error  string         `json:"error,omitzero" doc:"Why the backend did not tell its models; those that were known stay."`
+	Said   []say.Sentence `json:"said,omitzero" doc:"The error as codes and values."`
 }
 
 // FoundBy returns what an instance has found.
@@ -262,7 +269,7 @@ func FoundBy(table *routing.Table, serviceType schema.ServiceType, id string) *F
 			continue
 		}
 		list := table.Found().Of(source.Key())
-		view.Error = list.Error
+		view.Error, view.Said = list.Error, say.Of(list.Error)
 		if !list.Read.IsZero() {
 			at := list.Read.UTC().Truncate(time.Millisecond)
 			view.ReadAt = &at

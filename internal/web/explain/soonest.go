@@ -1,12 +1,12 @@
 package explain
 
 import (
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
+	"github.com/patchbay-ai/patchbay/internal/say"
 )
 
 // viewEstimate returns what is expected of an instance, nil for nothing.
@@ -34,24 +34,24 @@ const (
 // whySoonest says in one sentence why the first of the instances wins.
 func whySoonest(expected []balance.Expected) string {
 	first := expected[0]
-	text := fmt.Sprintf("least_time would pick it now: its first token is expected after %v", duration(first.Expected))
+	text := say.Text("explain.soonest", "time", duration(first.Expected)) + "; "
 	if len(expected) == 1 {
-		return text + ", and no other instance is ready"
+		return text + say.Text("explain.alone")
 	}
 	next := expected[1]
 	switch {
 	case next.Cost-first.Cost < leastSeconds:
-		return text + ", and the next one costs as much, so that it is a matter of turns"
+		return text + say.Text("explain.turns")
 	case first.Load < next.Load-leastSeconds:
-		return text + fmt.Sprintf("; the next one would have to load the model first (%v)", duration(next.Load))
+		return text + say.Text("explain.load", "time", duration(next.Load))
 	case first.Matched > next.Matched+leastMatched:
-		return text + fmt.Sprintf("; %.0f %% of the prompt is in its cache, and %.0f %% in that of the next one%s", 100*first.Matched, 100*next.Matched, longerQueue(first, next))
+		return text + say.Text("explain.cached", "share", math.Round(100*first.Matched), "other", math.Round(100*next.Matched)) + longerQueue(first, next)
 	case first.Queue < next.Queue-leastSeconds:
-		return text + fmt.Sprintf("; its queue is %v, and that of the next one %v", duration(first.Queue), duration(next.Queue))
+		return text + say.Text("explain.queue", "time", duration(first.Queue), "other", duration(next.Queue))
 	case first.Prefill < next.Prefill-leastSeconds:
-		return text + "; it works on prompts faster than the next one"
+		return text + say.Text("explain.faster")
 	}
-	return text + "; its weight is greater than that of the next one"
+	return text + say.Text("explain.weight")
 }
 
 // longerQueue says that a queue is worth the wait, where it is the longer one.
@@ -59,7 +59,7 @@ func longerQueue(first, next balance.Expected) string {
 	if first.Queue <= next.Queue+leastSeconds {
 		return ""
 	}
-	return fmt.Sprintf(", which is worth a longer queue (%v, and %v there)", duration(first.Queue), duration(next.Queue))
+	return "; " + say.Text("explain.worth", "time", duration(first.Queue), "other", duration(next.Queue))
 }
 
 // duration returns seconds as people read them.

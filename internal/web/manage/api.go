@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/spend"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -145,10 +146,11 @@ func changed(status int, message string, view changeView) Reply {
 type changeView struct {
 	InstanceID string `json:"instanceId,omitzero"`
 	// Version is the version in force.
-	Version int    `json:"version"`
-	Changed bool   `json:"changed"`
-	Summary string `json:"summary,omitzero"`
-	DryRun  bool   `json:"dryRun,omitzero"`
+	Version int            `json:"version"`
+	Changed bool           `json:"changed"`
+	Summary string         `json:"summary,omitzero"`
+	Said    []say.Sentence `json:"said,omitzero" doc:"The summary as codes and values."`
+	DryRun  bool           `json:"dryRun,omitzero"`
 	// Changes are what a dry run found.
 	Changes []control.Difference `json:"changes,omitzero"`
 	// Shares are what a dry run of an instance means for those of its model.
@@ -158,7 +160,7 @@ type changeView struct {
 }
 
 func viewOf(result control.Result, change control.Change) changeView {
-	view := changeView{Version: result.Version, Changed: result.Changed, Summary: result.Summary, DryRun: change.DryRun, before: result.Before}
+	view := changeView{Version: result.Version, Changed: result.Changed, Summary: result.Summary, Said: result.Said, DryRun: change.DryRun, before: result.Before}
 	if change.DryRun {
 		view.Changes = result.Differences
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/batches"
 	"github.com/patchbay-ai/patchbay/internal/prices"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -28,26 +29,28 @@ func (batchState) Names() []string {
 
 // managedBatch is a batch as people who run the gateway see it. What its lines say is not in it.
 type managedBatch struct {
-	ID        string     `json:"id"`
-	API       string     `json:"api" enum:"openai,anthropic" doc:"In whose shape it was made."`
-	Endpoint  string     `json:"endpoint"`
-	KeyID     string     `json:"keyId,omitzero" doc:"The key that made it."`
-	Tenant    string     `json:"tenant,omitzero"`
-	State     batchState `json:"state"`
-	Total     int        `json:"total" doc:"Its lines; 0 until they were checked."`
-	Completed int        `json:"completed"`
-	Failed    int        `json:"failed"`
-	CreatedAt string     `json:"createdAt" format:"date-time"`
-	StartedAt *string    `json:"startedAt" format:"date-time"`
-	ExpiresAt string     `json:"expiresAt" format:"date-time"`
-	EndedAt   *string    `json:"endedAt" format:"date-time"`
-	Rate      float64    `json:"linesPerMinute" doc:"On average since it began."`
-	EndsAt    *string    `json:"expectedEnd" format:"date-time" doc:"At that rate."`
-	Prompt    int64      `json:"promptTokens"`
-	Answer    int64      `json:"completionTokens"`
-	Cost      string     `json:"cost" doc:"What its lines cost so far, in the currency of the prices."`
-	Problem   string     `json:"problem,omitzero" doc:"Why no line runs, as far as this gateway knows."`
-	Fault     string     `json:"fault,omitzero" doc:"Why it failed or was stopped."`
+	ID        string         `json:"id"`
+	API       string         `json:"api" enum:"openai,anthropic" doc:"In whose shape it was made."`
+	Endpoint  string         `json:"endpoint"`
+	KeyID     string         `json:"keyId,omitzero" doc:"The key that made it."`
+	Tenant    string         `json:"tenant,omitzero"`
+	State     batchState     `json:"state"`
+	Total     int            `json:"total" doc:"Its lines; 0 until they were checked."`
+	Completed int            `json:"completed"`
+	Failed    int            `json:"failed"`
+	CreatedAt string         `json:"createdAt" format:"date-time"`
+	StartedAt *string        `json:"startedAt" format:"date-time"`
+	ExpiresAt string         `json:"expiresAt" format:"date-time"`
+	EndedAt   *string        `json:"endedAt" format:"date-time"`
+	Rate      float64        `json:"linesPerMinute" doc:"On average since it began."`
+	EndsAt    *string        `json:"expectedEnd" format:"date-time" doc:"At that rate."`
+	Prompt    int64          `json:"promptTokens"`
+	Answer    int64          `json:"completionTokens"`
+	Cost      string         `json:"cost" doc:"What its lines cost so far, in the currency of the prices."`
+	Problem   string         `json:"problem,omitzero" doc:"Why no line runs, as far as this gateway knows."`
+	Said      []say.Sentence `json:"said,omitzero" doc:"The problem as codes and values."`
+	Fault     string         `json:"fault,omitzero" doc:"Why it failed or was stopped."`
+	FaultSaid []say.Sentence `json:"faultSaid,omitzero" doc:"The fault as codes and values."`
 }
 
 func viewOfBatch(p batches.Progress) managedBatch {
@@ -55,7 +58,7 @@ func viewOfBatch(p batches.Progress) managedBatch {
 		ID: p.ID, API: string(p.Form), Endpoint: p.Endpoint, KeyID: p.Owner.Key, Tenant: p.Owner.Tenant, State: batchState(p.State), Total: p.Lines,
 		Completed: p.Counts.Done, Failed: p.Counts.Failed, CreatedAt: web.Time(p.Created), StartedAt: web.TimeOrNil(p.Started), ExpiresAt: web.Time(p.Expires),
 		EndedAt: web.TimeOrNil(p.Ended), Rate: p.Rate, Prompt: p.Counts.Prompt, Answer: p.Counts.Completion, Cost: prices.Amount(p.Counts.Cost).String(),
-		Problem: web.CutText(p.Problem, 500),
+		Problem: web.CutText(p.Problem, 500), Said: say.Of(web.CutText(p.Problem, 500)),
 	}
 	if !p.End.IsZero() && !p.State.IsEnd() {
 		view.EndsAt = web.TimeOrNil(p.End)
@@ -66,9 +69,10 @@ func viewOfBatch(p batches.Progress) managedBatch {
 	if len(p.Faults) > 0 {
 		view.Fault = web.CutText(p.Faults[0].Message, 500)
 		if line := p.Faults[0].Line; line > 0 {
-			view.Fault = fmt.Sprintf("Line %d: %s", line, view.Fault)
+			view.Fault = say.Text("batch.line", "line", line, "fault", view.Fault)
 		}
 	}
+	view.FaultSaid = say.Of(view.Fault)
 	return view
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/discover"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -31,6 +32,7 @@ type discovery struct {
 	Adapter string            `json:"adapter" doc:"Empty where no list of models was found."`
 	Models  []discoveredModel `json:"models"`
 	Errors  []string          `json:"errors" doc:"What was tried without success, in words for people."`
+	Said    []say.Sentence    `json:"said,omitzero" doc:"The errors as codes and values."`
 }
 
 type discoveredModel struct {
@@ -92,6 +94,9 @@ func (a *API) discoveryOf(wanted *discoverRequest, found discover.Found) discove
 			return strings.TrimRight(s.BaseURL, "/") == strings.TrimRight(wanted.BaseURL, "/") && (s.UpstreamModel == m.ID || s.UpstreamModel == "" && s.Name == m.ID)
 		})
 		shown.Models = append(shown.Models, discoveredModel{web.CutText(m.ID, 256), m.ServiceType, exists})
+	}
+	for _, text := range found.Errors {
+		shown.Said = say.All(append(shown.Said, say.Of(text)...)...)
 	}
 	return shown
 }

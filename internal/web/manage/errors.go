@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -72,7 +73,26 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 			message = "Saving failed; nothing was changed."
 		}
 	}
-	web.Refuse(w, status, message)
+	web.WriteJSON(w, status, web.Fault{Message: message, Said: saidOf(err, message)})
+}
+
+// saidOf returns the message of an error as codes and values, with the fields that it is
+// about.
+func saidOf(err error, message string) []say.Sentence {
+	var problems config.Problems
+	var invalid *fieldError
+	var said []say.Sentence
+	if errors.As(err, &problems) {
+		for _, problem := range problems {
+			said = append(said, say.Field(problem.Path, problem.Message))
+		}
+	} else if errors.As(err, &invalid) {
+		said = append(said, say.Field(invalid.field, invalid.text))
+	}
+	if said = say.All(said...); say.Join(said) != message {
+		return say.Of(message) // it was cut, or is one of others
+	}
+	return said
 }
 
 // messageOf returns the message of an error on one line.

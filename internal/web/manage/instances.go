@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -48,6 +49,7 @@ func (a *API) InstanceInfo(q *Request) (Reply, error) {
 	if live := a.table().Service(serviceType).Instance(info.InstanceID); live != nil {
 		health := live.Health.Snapshot()
 		info.HealthStatus, info.HealthReason = live.HealthStatus(), live.HealthReason()
+		info.Said = say.Of(info.HealthReason)
 		if !health.LastCheck.IsZero() {
 			at := health.LastCheck.UTC().Truncate(time.Millisecond)
 			info.LastHealthCheck = &at

@@ -13,6 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -203,7 +204,8 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 
 // failQuota answers with an error and its code.
 func (a *API) failQuota(w http.ResponseWriter, err error) {
-	fault := web.Fault{Message: messageOf(err), ErrorCode: codeInvalidRequest}
+	message := messageOf(err)
+	fault := web.Fault{Message: message, Said: saidOf(err, message), ErrorCode: codeInvalidRequest}
 	status := statusOf(err)
 	if errors.Is(err, errRestart) {
 		status, fault.ErrorCode = http.StatusBadRequest, codeRestartRequired
@@ -217,6 +219,7 @@ type quotaStatusView struct {
 	BackendName    string            `json:"backendName" enum:"local,redis"`
 	Degraded       bool              `json:"degraded"`
 	DegradedReason string            `json:"degradedReason"`
+	Said           []say.Sentence    `json:"said,omitzero" doc:"The reason as codes and values."`
 	FailOpen       bool              `json:"failOpen"`
 	Windows        []quota.Window    `json:"windows"`
 	Distributed    quotaDistribution `json:"distributed"`
@@ -225,9 +228,10 @@ type quotaStatusView struct {
 }
 
 type quotaProbe struct {
-	Reachable bool   `json:"reachable"`
-	Status    string `json:"status" enum:"healthy,degraded,error"`
-	Reason    string `json:"reason,omitzero"`
+	Reachable bool           `json:"reachable"`
+	Status    string         `json:"status" enum:"healthy,degraded,error"`
+	Reason    string         `json:"reason,omitzero"`
+	Said      []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`
 }
 
 type quotaMetrics struct {
@@ -239,11 +243,11 @@ func (a *API) QuotaStatus(q *Request) (Reply, error) {
 	status := a.options.Ledger.Status(q.Context())
 	s := status.Settings
 	view := quotaStatusView{
-		Enabled: s.Enabled, BackendName: s.CounterKind(), Degraded: status.Reason != "", DegradedReason: status.Reason,
+		Enabled: s.Enabled, BackendName: s.CounterKind(), Degraded: status.Reason != "", DegradedReason: status.Reason, Said: say.Of(status.Reason),
 		FailOpen: s.FailOpen, Windows: notNil(s.Windows), Distributed: viewDistribution(s.Distributed),
 	}
 	if status.Probe != nil {
-		view.RedisProbe = &quotaProbe{status.Probe.Reachable, status.Probe.Status, status.Probe.Reason}
+		view.RedisProbe = &quotaProbe{status.Probe.Reachable, status.Probe.Status, status.Probe.Reason, say.Of(status.Probe.Reason)}
 		view.CounterMetrics = &quotaMetrics{status.Degradations}
 	}
 	message := "The state of the quota ledger."

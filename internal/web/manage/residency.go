@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/residency"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -44,6 +45,7 @@ type residentView struct {
 	Sleeps    int64          `json:"sleeps" doc:"How often it was put to sleep because nobody used it."`
 	WaitedMs  int64          `json:"waitedMs" doc:"How long requests have waited for it, all together."`
 	Failure   string         `json:"failure,omitzero" doc:"Why it could not be loaded the last time."`
+	Said      []say.Sentence `json:"said,omitzero" doc:"The same as codes and values."`
 	Instances []residentUser `json:"instances" doc:"Those that use it: their pinned pins it, and they name it to load it and to put it to sleep."`
 }
 
@@ -86,7 +88,7 @@ func viewOfResident(s *residency.State) residentView {
 		Host: s.Host, Model: s.Model, State: residence(s.State), Since: web.TimeOrNil(s.Since), LastUsed: web.TimeOrNil(s.Used),
 		InUse: s.IsInUse, Pinned: s.IsPinned, Waiting: s.Waiting, LoadMs: s.Residence.Loads.Milliseconds(), LeftMs: s.Left.Milliseconds(), Bytes: s.Bytes,
 		SleepMs: s.SleepAfter.Milliseconds(), Loads: s.Counts.Loads, Failures: s.Failures, Refusals: s.Refusals, Evictions: s.Evictions, Sleeps: s.Sleeps,
-		WaitedMs: s.Waited.Milliseconds(), Failure: web.CutText(s.Failure, 500),
+		WaitedMs: s.Waited.Milliseconds(), Failure: web.CutText(s.Failure, 500), Said: say.Of(web.CutText(s.Failure, 500)),
 	}
 }
 

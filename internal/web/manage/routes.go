@@ -179,6 +179,7 @@ func (t *routeTable) addVersions() {
 		Summary: "The versions of the configuration", Query: versionsQuery{}, Reply: versionList{},
 	})
 	t.unversioned("GET /api/config/version/current", access.ReadVersions, a.CurrentVersion, web.Operation{Summary: "The version in force", Reply: 0})
+	t.unversioned("GET /api/config/version/next", access.ReadVersions, a.NextVersion, web.Operation{Summary: "The number of the version that the next change makes", Reply: 0})
 	t.unversioned("GET /api/config/version/diff", access.ReadVersions, a.DiffVersions, web.Operation{
 		Summary: "What changed between two versions", Query: diffQuery{}, Reply: versionDiff{}, Errors: []int{http.StatusNotFound},
 	})

@@ -9,21 +9,23 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // versionView is a version as JSON.
 type versionView struct {
-	Version     int          `json:"version"`
-	Current     bool         `json:"current"`
-	CreatedAt   time.Time    `json:"createdAt"`
-	Origin      string       `json:"origin"`
-	Author      string       `json:"author"`
-	Summary     string       `json:"summary"`
-	ActivatedAt *time.Time   `json:"activatedAt,omitzero" doc:"When the version last came into force on this gateway; left out where that was too long ago to be known."`
-	ActivatedBy string       `json:"activatedBy,omitzero" doc:"Who put it into force then; left out where another gateway did."`
-	Activations []activation `json:"activations,omitzero" doc:"All times at which it came into force, the latest last."`
+	Version     int            `json:"version"`
+	Current     bool           `json:"current"`
+	CreatedAt   time.Time      `json:"createdAt"`
+	Origin      string         `json:"origin"`
+	Author      string         `json:"author"`
+	Summary     string         `json:"summary"`
+	Said        []say.Sentence `json:"said,omitzero" doc:"The summary as codes and values, one for each change; left out where only its words are known, because the version before it is gone."`
+	ActivatedAt *time.Time     `json:"activatedAt,omitzero" doc:"When the version last came into force on this gateway; left out where that was too long ago to be known."`
+	ActivatedBy string         `json:"activatedBy,omitzero" doc:"Who put it into force then; left out where another gateway did."`
+	Activations []activation   `json:"activations,omitzero" doc:"All times at which it came into force, the latest last."`
 	// Config is left out of lists.
 	Config *configView `json:"config,omitzero"`
 }
@@ -43,7 +45,7 @@ type configView struct {
 func (a *API) viewVersion(v *control.Version) versionView {
 	view := versionView{
 		Version: v.Number, Current: v.Number == a.options.Control.Version(), CreatedAt: v.CreatedAt.UTC(),
-		Origin: v.Origin, Author: v.Author, Summary: v.Summary,
+		Origin: v.Origin, Author: v.Author, Summary: v.Summary, Said: a.options.Control.Said(v),
 	}
 	replaced := 0
 	for _, made := range a.options.Control.Activations() {
@@ -125,7 +127,7 @@ func (a *API) detailed(q *Request, numbers []int) (any, error) {
 			continue // it was deleted after the numbers were listed
 		}
 		if err != nil {
-			views = append(views, versionView{Version: number, Summary: "this version cannot be read"})
+			views = append(views, versionView{Version: number, Summary: say.Text("version.unreadable"), Said: []say.Sentence{say.New("version.unreadable")}})
 			continue
 		}
 		views = append(views, a.viewVersion(v))
@@ -140,6 +142,12 @@ func (a *API) detailed(q *Request, numbers []int) (any, error) {
 func (a *API) CurrentVersion(*Request) (Reply, error) {
 	version := a.options.Control.Version()
 	return Reply{message: "The version in force.", data: version, version: version}, nil
+}
+
+// NextVersion answers GET /api/config/version/next.
+func (a *API) NextVersion(*Request) (Reply, error) {
+	next, err := a.options.Control.Next()
+	return Reply{message: "The number of the next version.", data: next}, err
 }
 
 // Version answers GET /api/config/version/{version}.

@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/naming"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -37,6 +38,7 @@ type instanceInfo struct {
 	instanceView
 	HealthStatus    backend.Status `json:"healthStatus"`
 	HealthReason    string         `json:"healthReason,omitzero" doc:"Why the instance gets no traffic."`
+	Said            []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`
 	LastHealthCheck *time.Time     `json:"lastHealthCheck" doc:"Null before the first check."`
 	Found           *explain.Found `json:"found,omitzero" doc:"What an instance that discovers models has found."`
 }
@@ -44,7 +46,7 @@ type instanceInfo struct {
 // readOnly returns the members that only reads have. A write may send them back; they
 // are ignored.
 func readOnly() []string {
-	return []string{"instanceId", "references", "healthStatus", "healthReason", "lastHealthCheck", "found"}
+	return []string{"instanceId", "references", "healthStatus", "healthReason", "said", "lastHealthCheck", "found"}
 }
 
 func viewService(service config.Service, who access.Identity) serviceView {

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/calls/callfile"
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -161,7 +162,8 @@ func missing(name string) error { return invalid("The member '" + name + "' is r
 
 // monitoringError is the form of errors.
 type monitoringError struct {
-	Error string `json:"error"`
+	Error string         `json:"error"`
+	Said  []say.Sentence `json:"said,omitzero" doc:"The error as codes and values."`
 }
 
 // fail answers with an error.
@@ -175,7 +177,7 @@ func fail(w http.ResponseWriter, err error) {
 	default:
 		status = http.StatusInternalServerError
 	}
-	web.WriteJSON(w, status, monitoringError{err.Error()})
+	web.WriteJSON(w, status, monitoringError{err.Error(), say.Of(err.Error())})
 }
 
 // NotFound answers a path of this surface that does not exist.

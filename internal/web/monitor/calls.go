@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -34,6 +35,7 @@ type callView struct {
 	HTTPStatus int                `json:"httpStatus,omitzero"`
 	ErrorCode  string             `json:"errorCode,omitzero"`
 	Message    string             `json:"errorMessage,omitzero" doc:"What the caller was told, at most 600 characters."`
+	Said       []say.Sentence     `json:"said,omitzero" doc:"What the caller was told as codes and values."`
 	RefusedBy  string             `json:"refusedBy,omitzero" doc:"Whose limit or budget refused the request: key/…, tenant/…, service/…, model/… or instances/… (those of a model), and a name."`
 	Until      string             `json:"refusedUntil,omitzero" format:"date-time" doc:"When that lets a request in again, where it is known."`
 	Streamed   bool               `json:"streamed"`
@@ -109,14 +111,15 @@ type callTry struct {
 	PickMs    float64 `json:"pickMs"`
 	ConnectMs float64 `json:"connectMs,omitzero"`
 	// Reused says that the attempt used an existing connection.
-	Reused      bool    `json:"reusedConnection"`
-	Resumed     string  `json:"resumed,omitzero" doc:"How the instance went on with a stream that another one began: continued, or aligned."`
-	FirstByteMs float64 `json:"firstByteMs,omitzero"`
-	EndMs       float64 `json:"endMs"`
-	HTTPStatus  int     `json:"httpStatus,omitzero" doc:"That of the backend's answer."`
-	ErrorCode   string  `json:"errorCode,omitzero"`
-	Cause       string  `json:"cause,omitzero"`
-	ErrorText   string  `json:"errorText,omitzero" doc:"At most 300 characters, without secrets and addresses."`
+	Reused      bool           `json:"reusedConnection"`
+	Resumed     string         `json:"resumed,omitzero" doc:"How the instance went on with a stream that another one began: continued, or aligned."`
+	FirstByteMs float64        `json:"firstByteMs,omitzero"`
+	EndMs       float64        `json:"endMs"`
+	HTTPStatus  int            `json:"httpStatus,omitzero" doc:"That of the backend's answer."`
+	ErrorCode   string         `json:"errorCode,omitzero"`
+	Cause       string         `json:"cause,omitzero"`
+	ErrorText   string         `json:"errorText,omitzero" doc:"At most 300 characters, without secrets and addresses."`
+	Said        []say.Sentence `json:"said,omitzero" doc:"The text of the error as codes and values."`
 	// Estimate is nil where the strategy expects nothing.
 	Estimate *callEstimate `json:"estimate,omitzero" doc:"What was expected of the instance when it was picked; only with the strategy least_time."`
 }
@@ -188,7 +191,7 @@ func viewOfCall(c *calls.Record) callView {
 		},
 	}
 	if told := c.Told; told != nil {
-		view.Message, view.RefusedBy = told.Message, told.Of
+		view.Message, view.Said, view.RefusedBy = told.Message, say.Of(told.Message), told.Of
 		if !told.Until.IsZero() {
 			view.Until = web.Time(told.Until)
 		}
@@ -208,7 +211,7 @@ func viewOfCall(c *calls.Record) callView {
 	view.Cost = c.Cost.Micros()
 	for _, t := range c.Described() {
 		view.Tries = append(view.Tries, callTry{
-			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: t.Text, PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused, Resumed: t.Resumed,
+			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: t.Text, Said: say.Of(t.Text), PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused, Resumed: t.Resumed,
 			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code, Cause: t.Cause, Estimate: estimateOf(c, &t),
 		})
 	}

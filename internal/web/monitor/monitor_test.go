@@ -610,11 +610,13 @@ monitoring: {custom-tags: {}}
 			// What the backend said about its failure is told with the call and the breaker,
 			// as it is told to the caller: cut and without secrets.
 			body = strings.ReplaceAll(body, "The backend answered with status 500: "+canary+"-upstream", "")
+			body = strings.ReplaceAll(body, `"words":"`+canary+`-upstream"`, "")
 		}
 		if path == "/api/monitoring/calls" {
 			// The name that a caller asked for says why no model was found.
 			body = strings.ReplaceAll(body, `"asked":"`+canary+`-model"`, "")
 			body = strings.ReplaceAll(body, `the model \"`+canary+`-model\" for chat`, "")
+			body = strings.ReplaceAll(body, `"values":{"model":"`+canary+`-model"`, "")
 		}
 		if at := strings.Index(body, canary); at >= 0 {
 			t.Errorf("%s: %s", path, body[max(0, at-100):min(len(body), at+40)])

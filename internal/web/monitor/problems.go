@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -28,6 +29,7 @@ type groupView struct {
 	Service    schema.ServiceType `json:"service"`
 	Code       string             `json:"code"`
 	Text       string             `json:"text,omitzero" doc:"What was said about the latest: the backend's own words, or what the client was told."`
+	Said       []say.Sentence     `json:"said,omitzero" doc:"The text as codes and values."`
 	HTTPStatus int                `json:"httpStatus,omitzero" doc:"That of the backend's answer, or what the client was sent."`
 	Models     []string           `json:"models"`
 	Instances  []string           `json:"instances"`
@@ -46,7 +48,7 @@ func (a *API) groups(now time.Time) []groupView {
 	list := []groupView{}
 	for _, g := range a.recorder.Groups(now) {
 		view := groupView{
-			Kind: g.Kind, Subject: g.Subject, Service: g.Service, Code: g.Code, Text: g.Text, HTTPStatus: g.Status, Models: append([]string{}, g.Models...), Instances: append([]string{}, g.Instances...),
+			Kind: g.Kind, Subject: g.Subject, Service: g.Service, Code: g.Code, Text: g.Text, Said: say.Of(g.Text), HTTPStatus: g.Status, Models: append([]string{}, g.Models...), Instances: append([]string{}, g.Instances...),
 			Rescued: g.Rescued, Lost: g.Lost, Calls: g.Calls, Refused: g.Refused, Since: web.Time(g.First), Last: web.Time(g.Last), RequestID: g.RequestID,
 		}
 		if !g.Until.IsZero() {
@@ -65,6 +67,7 @@ type problemView struct {
 	InstanceID string             `json:"instanceId,omitzero"`
 	Code       string             `json:"code"`
 	Text       string             `json:"text,omitzero" doc:"What was said about the latest, without secrets and addresses."`
+	Said       []say.Sentence     `json:"said,omitzero" doc:"The text as codes and values."`
 	HTTPStatus int                `json:"httpStatus,omitzero" doc:"What the latest caller was sent; 200 where another instance helped."`
 	Count      int64              `json:"count"`
 	First      string             `json:"first" format:"date-time"`
@@ -88,7 +91,7 @@ func (a *API) problems(r *http.Request) (problemList, error) {
 			kind = "attempt"
 		}
 		list.Problems = append(list.Problems, problemView{
-			Kind: kind, Service: p.Service, Model: p.Model, InstanceID: p.Instance, Code: p.Code, Text: p.Text, HTTPStatus: p.Status,
+			Kind: kind, Service: p.Service, Model: p.Model, InstanceID: p.Instance, Code: p.Code, Text: p.Text, Said: say.Of(p.Text), HTTPStatus: p.Status,
 			Count: p.Count, First: web.Time(p.First), Last: web.Time(p.Last), RequestID: p.RequestID,
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -38,30 +39,32 @@ func instancesOf(s *routing.Service) []*backend.Instance {
 func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 type instanceStatus struct {
-	ID              string        `json:"id"`
-	Handle          string        `json:"handle" doc:"As in X-Router-Instance."`
-	URL             string        `json:"url"`
-	Adapter         string        `json:"adapter"`
-	Status          string        `json:"status" enum:"HEALTHY,UNHEALTHY"`
-	LastHealthCheck *string       `json:"lastHealthCheck" format:"date-time" doc:"Null before the first check."`
-	ResponseTime    *float64      `json:"responseTime,omitzero"`
-	SuccessRate     *float64      `json:"successRate,omitzero"`
-	RequestCount    *int64        `json:"requestCount,omitzero"`
-	ErrorCount      *int64        `json:"errorCount,omitzero"`
-	BreakerState    breaker.State `json:"circuitBreakerState"`
-	Weight          float64       `json:"weight"`
-	Tier            int           `json:"tier"`
-	Enabled         bool          `json:"enabled"`
-	InFlight        int64         `json:"inFlight"`
-	Slots           *slotsStatus  `json:"slots,omitzero" doc:"What was learned where max-concurrency is auto."`
-	Error           string        `json:"error,omitzero"`
+	ID              string         `json:"id"`
+	Handle          string         `json:"handle" doc:"As in X-Router-Instance."`
+	URL             string         `json:"url"`
+	Adapter         string         `json:"adapter"`
+	Status          string         `json:"status" enum:"HEALTHY,UNHEALTHY"`
+	LastHealthCheck *string        `json:"lastHealthCheck" format:"date-time" doc:"Null before the first check."`
+	ResponseTime    *float64       `json:"responseTime,omitzero"`
+	SuccessRate     *float64       `json:"successRate,omitzero"`
+	RequestCount    *int64         `json:"requestCount,omitzero"`
+	ErrorCount      *int64         `json:"errorCount,omitzero"`
+	BreakerState    breaker.State  `json:"circuitBreakerState"`
+	Weight          float64        `json:"weight"`
+	Tier            int            `json:"tier"`
+	Enabled         bool           `json:"enabled"`
+	InFlight        int64          `json:"inFlight"`
+	Slots           *slotsStatus   `json:"slots,omitzero" doc:"What was learned where max-concurrency is auto."`
+	Error           string         `json:"error,omitzero"`
+	Said            []say.Sentence `json:"said,omitzero" doc:"The error as codes and values."`
 }
 
 // slotsStatus is how many requests an instance gets at a time where that is learned.
 type slotsStatus struct {
-	Now        int     `json:"now" doc:"How many requests it gets at a time now."`
-	PerTokenMs float64 `json:"perTokenMs" doc:"The time per token that was measured last, with that of waiting for the first one."`
-	Why        string  `json:"why" doc:"Why there are so many, in a sentence."`
+	Now        int            `json:"now" doc:"How many requests it gets at a time now."`
+	PerTokenMs float64        `json:"perTokenMs" doc:"The time per token that was measured last, with that of waiting for the first one."`
+	Why        string         `json:"why" doc:"Why there are so many, in a sentence."`
+	Said       []say.Sentence `json:"said,omitzero" doc:"The same as codes and values."`
 }
 
 // slotsOf returns what was learned of an instance, nil where its slots are fixed.
@@ -71,7 +74,7 @@ func slotsOf(i *backend.Instance) *slotsStatus {
 		return nil
 	}
 	s := learned.State()
-	return &slotsStatus{Now: s.Slots, PerTokenMs: inMilliseconds(s.PerToken), Why: s.Why}
+	return &slotsStatus{Now: s.Slots, PerTokenMs: inMilliseconds(s.PerToken), Why: s.Why, Said: say.Of(s.Why)}
 }
 
 // These replies have a member for each configured service type.
@@ -114,8 +117,10 @@ func statusOfInstance(i *backend.Instance) instanceStatus {
 	switch {
 	case !i.Settings.Enabled:
 		view.Error = "disabled"
+		view.Said = say.Of(view.Error)
 	case !i.Healthy():
 		view.Error = i.HealthReason()
+		view.Said = say.Of(view.Error)
 	}
 	if view.Error != "" {
 		view.Status = "UNHEALTHY"
@@ -278,15 +283,16 @@ func breakerOf(i *backend.Instance) breakerStatus {
 		Timeout: s.Timeout.Milliseconds(), StateSince: web.Time(s.Since), LastFailure: web.TimeOrNil(s.LastFailure), NextRetry: web.TimeOrNil(s.NextRetry),
 	}
 	if failure := i.LastFailure(); failure != nil {
-		view.LastError = &lastError{failure.Code, failure.Text, web.Time(failure.At)}
+		view.LastError = &lastError{failure.Code, failure.Text, say.Of(failure.Text), web.Time(failure.At)}
 	}
 	return view
 }
 
 type lastError struct {
-	Code string `json:"code"`
-	Text string `json:"text"`
-	Time string `json:"time" format:"date-time"`
+	Code string         `json:"code"`
+	Text string         `json:"text"`
+	Said []say.Sentence `json:"said,omitzero" doc:"The text as codes and values."`
+	Time string         `json:"time" format:"date-time"`
 }
 
 type breakerList struct {

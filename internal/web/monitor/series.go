@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -89,6 +90,7 @@ type shareView struct {
 	Share         *float64           `json:"share" minimum:"0" maximum:"1" doc:"Null where the model had no requests."`
 	ExpectedShare float64            `json:"expectedShare" minimum:"0" maximum:"1" doc:"By weight, among the instances that may be picked now."`
 	Reason        string             `json:"reason,omitzero" doc:"Why the instance would not be picked now."`
+	Said          []say.Sentence     `json:"said,omitzero" doc:"The reason as codes and values."`
 	P95           *float64           `json:"p95" doc:"Milliseconds; null without requests."`
 }
 
@@ -115,7 +117,7 @@ func (a *API) shares(r *http.Request) (shareList, error) {
 				usage := used[live.InstanceKey{Service: serviceType, ID: i.ID}]
 				view := shareView{
 					Service: serviceType, Model: pool.Model, InstanceID: i.ID, Handle: i.Handle, Backend: i.Settings.BaseURL,
-					Requests: usage.Calls, Errors: usage.Errors, ExpectedShare: candidate.Chance, Reason: candidate.Reason,
+					Requests: usage.Calls, Errors: usage.Errors, ExpectedShare: candidate.Chance, Reason: candidate.Reason, Said: say.Of(candidate.Reason),
 				}
 				if total > 0 {
 					share := float64(usage.Calls) / float64(total)

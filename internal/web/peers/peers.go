@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/cluster"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -31,10 +32,11 @@ type clusterView struct {
 	Source string `json:"source" enum:"postgres,redis,none" doc:"Where the gateways announce themselves; none if nothing is shared."`
 	// Reached says whether that store can be used, and Reason why not; the members are
 	// then those that were known last.
-	Reached bool         `json:"reached"`
-	Reason  string       `json:"reason,omitzero"`
-	Self    string       `json:"self" doc:"The id of the gateway that answers."`
-	Members []memberView `json:"members"`
+	Reached bool           `json:"reached"`
+	Reason  string         `json:"reason,omitzero"`
+	Said    []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`
+	Self    string         `json:"self" doc:"The id of the gateway that answers."`
+	Members []memberView   `json:"members"`
 }
 
 type memberView struct {
@@ -53,7 +55,7 @@ func (a *API) list(w http.ResponseWriter, _ *http.Request) {
 	known := a.view()
 	view := clusterView{Source: known.Source, Reached: known.Failure == nil, Self: known.Self, Members: make([]memberView, 0, len(known.Members))}
 	if known.Failure != nil {
-		view.Reason = known.Failure.Reason
+		view.Reason, view.Said = known.Failure.Reason, say.Of(known.Failure.Reason)
 	}
 	for _, m := range known.Members {
 		member := memberView{

@@ -19,6 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -31,19 +32,26 @@ var ErrModel = errors.New("no request can name this model")
 
 // Result is what the test of an instance found.
 type Result struct {
-	OK            bool     `json:"ok"`
-	HTTPStatus    int      `json:"httpStatus,omitzero" doc:"That of the backend's answer; left out where there was none."`
-	DurationMs    float64  `json:"durationMs"`
-	FirstTokenMs  *float64 `json:"firstTokenMs,omitzero" doc:"Of a stream of chat."`
-	Reply         string   `json:"reply,omitzero" doc:"What the backend answered, in a few words."`
-	ErrorCode     string   `json:"errorCode,omitzero"`
-	Cause         string   `json:"cause,omitzero" doc:"Why the backend could not be reached."`
-	UpstreamError string   `json:"upstreamError,omitzero" doc:"What is wrong, in the backend's words where it said any, without secrets and addresses."`
+	OK            bool           `json:"ok"`
+	HTTPStatus    int            `json:"httpStatus,omitzero" doc:"That of the backend's answer; left out where there was none."`
+	DurationMs    float64        `json:"durationMs"`
+	FirstTokenMs  *float64       `json:"firstTokenMs,omitzero" doc:"Of a stream of chat."`
+	Reply         string         `json:"reply,omitzero" doc:"What the backend answered, in a few words."`
+	ErrorCode     string         `json:"errorCode,omitzero"`
+	Cause         string         `json:"cause,omitzero" doc:"Why the backend could not be reached."`
+	UpstreamError string         `json:"upstreamError,omitzero" doc:"What is wrong, in the backend's words where it said any, without secrets and addresses."`
+	Said          []say.Sentence `json:"said,omitzero" doc:"The same as codes and values."`
 }
 
 // Call makes a small call of a service type to a model. The error is that of the
 // context, or ErrModel.
 func Call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceType, model string) (Result, error) {
+	result, err := call(ctx, through, serviceType, model)
+	result.Said = say.Of(result.UpstreamError)
+	return result, err
+}
+
+func call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceType, model string) (Result, error) {
 	request, err := smallRequest(serviceType, model)
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: %w", ErrModel, err)

@@ -42,7 +42,7 @@ export default function Batches() {
 }
 
 function Row({ batch }: { batch: Batch }) {
-  const { t, locale } = useI18n()
+  const { t, locale, said } = useI18n()
   const now = useNow(1000)
   const [asking, setAsking] = useState(false)
   const done = doneOf(batch)
@@ -82,8 +82,8 @@ function Row({ batch }: { batch: Batch }) {
           </Guard>
         )}
       </div>
-      {batch.problem !== undefined && isOpen(batch) && <p className="hint">{t('batch.waits', { why: batch.problem })}</p>}
-      {batch.fault !== undefined && <p className="hint">{batch.fault}</p>}
+      {batch.problem !== undefined && isOpen(batch) && <p className="hint">{t('batch.waits', { why: said(batch.said, batch.problem) })}</p>}
+      {batch.fault !== undefined && <p className="hint">{said(batch.faultSaid, batch.fault)}</p>}
       {asking && <Cancel batch={batch} onClose={() => setAsking(false)} />}
     </div>
   )

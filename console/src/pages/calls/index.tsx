@@ -252,6 +252,7 @@ function CallTable({ rows, selected, onOpen, onEnd }: { rows: readonly Call[]; s
 }
 
 const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { call: Call; index: number; top: number; selected: boolean; onOpen(id: string): void }) {
+  const { said } = useI18n()
   const kind = outcome(call)
   const tone = kind === 'answered' ? '' : kind === 'limited' ? 'warn' : 'bad'
   return (
@@ -274,9 +275,9 @@ const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { 
       {tone === '' ? (
         <Answerer call={call} />
       ) : (
-        <code role="cell" className={`c-inst trunc ${tone}`} title={call.errorMessage ?? call.errorCode ?? call.status}>
+        <code role="cell" className={`c-inst trunc ${tone}`} title={call.errorMessage !== undefined ? said(call.said, call.errorMessage) : (call.errorCode ?? call.status)}>
           {call.errorCode ?? call.status}
-          {call.errorMessage !== undefined && <span className="soft font-sans">{` · ${call.errorMessage}`}</span>}
+          {call.errorMessage !== undefined && <span className="soft font-sans">{` · ${said(call.said, call.errorMessage)}`}</span>}
         </code>
       )}
       <span role="cell" className="num lo">{text(duration(call.timeToFirstTokenMs))}</span>

@@ -40,7 +40,7 @@ function BarRow({ bar, axis }: { bar: TimeBar; axis: Axis }) {
 
 /** Queue, limiter, pick, connect, first byte, first token and end; each try for itself. */
 export function TimelineView({ call }: { call: Call }) {
-  const { t } = useI18n()
+  const { t, said } = useI18n()
   const timeline = useMemo(() => timelineOf(call), [call])
   const axis = useMemo(() => axisOf(timeline), [timeline])
   return (
@@ -77,7 +77,7 @@ export function TimelineView({ call }: { call: Call }) {
             </div>
             {(attempt.cause !== '' || attempt.errorText !== '') && (
               <div className="hint wrap relative bg-raised pb-1">
-                {attempt.errorText} {attempt.cause !== '' && <code>{attempt.cause}</code>}
+                {said(attempt.said, attempt.errorText)} {attempt.cause !== '' && <code>{attempt.cause}</code>}
               </div>
             )}
             {attempt.bars.map((bar) => (

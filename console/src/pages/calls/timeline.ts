@@ -1,6 +1,6 @@
 // The timeline of a call as bars: which span each phase took, and how spans
 // become places on an axis.
-import type { Call } from '@/api/types'
+import type { Call, Sentence } from '@/api/types'
 import { niceMax } from '@/lib/format'
 
 export type Phase = 'read' | 'limiter' | 'queue' | 'load' | 'pick' | 'firstByte' | 'firstToken' | 'stream' | 'body' | 'errorRead'
@@ -22,6 +22,7 @@ export interface TryBars {
   cause: string
   /** What the backend said. */
   errorText: string
+  said: Sentence[] | undefined
   /** Of the backend's answer, null without one. */
   httpStatus: number | null
   handle: string
@@ -69,7 +70,7 @@ export function timelineOf(call: Call): Timeline {
       bars.push(bar(failed && !cut ? 'errorRead' : call.streamed ? 'stream' : 'body', begun, end, failed ? 'failed' : 'streaming'))
     }
     before = end
-    return { instance: attempt.instance, errorCode: attempt.errorCode ?? '', cause: attempt.cause ?? '', errorText: attempt.errorText ?? '', httpStatus: attempt.httpStatus ?? null, handle: attempt.handle, bars }
+    return { instance: attempt.instance, errorCode: attempt.errorCode ?? '', cause: attempt.cause ?? '', errorText: attempt.errorText ?? '', said: attempt.said, httpStatus: attempt.httpStatus ?? null, handle: attempt.handle, bars }
   })
   return { total, gateway, tries }
 }

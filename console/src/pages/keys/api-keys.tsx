@@ -160,7 +160,7 @@ export function ApiKeys() {
 
 /** A new text for a key; the old one stays good for a while, so that programs can be changed one by one. */
 function RotateKey({ rotating, onClose, onIssued }: { rotating: Key; onClose(): void; onIssued(key: Key): void }) {
-  const { t } = useI18n()
+  const { t, said } = useI18n()
   const client = useQueryClient()
   const [overlap, setOverlap] = useState<Overlap>('24h')
   const rotate = useMutation({
@@ -182,8 +182,8 @@ function RotateKey({ rotating, onClose, onIssued }: { rotating: Key; onClose(): 
       >
         <h2>{title}</h2>
         <p className="soft">{t('key.rotateText')}</p>
-        <SelectField<Overlap> label={t('key.overlap')} name="overlap" value={overlap} error={fieldErrors(rotate.error).overlap} options={overlaps.map((value) => ({ value, label: t(`key.overlap.${value}`) }))} onChange={setOverlap} />
-        {rotate.error !== null && fieldErrors(rotate.error).overlap === undefined && <ErrorNote error={rotate.error} />}
+        <SelectField<Overlap> label={t('key.overlap')} name="overlap" value={overlap} error={fieldErrors(rotate.error, said).overlap} options={overlaps.map((value) => ({ value, label: t(`key.overlap.${value}`) }))} onChange={setOverlap} />
+        {rotate.error !== null && fieldErrors(rotate.error, said).overlap === undefined && <ErrorNote error={rotate.error} />}
         <div className="acts">
           <button type="button" className="btn ghost" onClick={onClose}>
             {t('common.cancel')}

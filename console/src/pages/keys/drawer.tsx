@@ -27,7 +27,7 @@ export function KeyDrawer({ stored, tenant = '', onClose, onIssued, onRotate, on
   onRotate(key: Key): void
   onRevoke(key: Key): void
 }) {
-  const { t } = useI18n()
+  const { t, said } = useI18n()
   const toast = useToast()
   const client = useQueryClient()
   const [base, setBase] = useState(stored)
@@ -50,7 +50,7 @@ export function KeyDrawer({ stored, tenant = '', onClose, onIssued, onRotate, on
       onClose()
     },
   })
-  const errors = fieldErrors(save.error)
+  const errors = fieldErrors(save.error, said)
   const set = <K extends keyof KeyForm>(field: K, next: KeyForm[K]) => setForm((old) => ({ ...old, [field]: next }))
   const title = stored === null ? t('key.create') : stored.id
   return (

@@ -142,7 +142,7 @@ export function Tokens() {
 }
 
 function IssueToken({ onClose, onIssued }: { onClose(): void; onIssued(token: Token): void }) {
-  const { t } = useI18n()
+  const { t, said } = useI18n()
   const [name, setName] = useState('')
   const [role, setRole] = useState<Role>('VIEWER')
   const [expires, setExpires] = useState('')
@@ -150,7 +150,7 @@ function IssueToken({ onClose, onIssued }: { onClose(): void; onIssued(token: To
     mutationFn: () => data(api.POST('/api/auth/tokens', { body: { role, ...(name.trim() === '' ? {} : { name: name.trim() }), ...(expires === '' ? {} : { expiresAt: new Date(expires).toISOString() }) } })) as Promise<Token>,
     onSuccess: onIssued,
   })
-  const errors = fieldErrors(issue.error)
+  const errors = fieldErrors(issue.error, said)
   return (
     <Dialog open onClose={onClose} label={t('key.issue')}>
       <form

@@ -8,7 +8,7 @@ import { ErrorNote } from '@/ui/feedback'
 
 /** Asks where a chat would go, without sending it, and shows what is expected of each instance. */
 export function useWhere() {
-  const { t } = useI18n()
+  const { t, said } = useI18n()
   const denied = useDenied('config:instance:write')
   const asked = useMutation({ mutationFn: (request: object) => explainRequest('chat', request) })
   const button = (request: object, disabled: boolean) => (
@@ -23,7 +23,7 @@ export function useWhere() {
       {data !== undefined && (
         <div className="panel mb-2">
           <div className="row px-3 py-2">
-            <span className="grow">{data.refusal?.message ?? data.why}</span>
+            <span className="grow">{data.refusal != null ? said(data.refusal.said, data.refusal.message) : said(data.said, data.why)}</span>
             <button type="button" className="btn ghost icon" aria-label={t('common.close')} onClick={asked.reset}>
               <X className="ic s14" aria-hidden />
             </button>

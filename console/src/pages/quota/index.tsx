@@ -3,7 +3,7 @@ import { Download, Lock, X } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import { api, data } from '@/api/client'
 import { quotaConfig, quotaStatus, quotaUsage } from '@/api/queries'
-import type { QuotaConfig, Usage } from '@/api/types'
+import type { QuotaConfig, Usage, Sentence } from '@/api/types'
 import { T, useI18n } from '@/i18n'
 import { digits, percent, shorten, stamp } from '@/lib/format'
 import { download } from '@/lib/money'
@@ -252,20 +252,20 @@ function inFile({ enabled, failOpen, windows, flushIntervalSeconds, retention, d
 }
 
 /** Whether Redis answered just now. */
-function Probe({ probe }: { probe: { reachable: boolean; status: string; reason?: string } | null | undefined }) {
-  const { t } = useI18n()
+function Probe({ probe }: { probe: { reachable: boolean; status: string; reason?: string; said?: Sentence[] } | null | undefined }) {
+  const { t, said } = useI18n()
   if (probe === undefined || probe === null) return <span className="soft">{t('quota.probe.none')}</span>
   const word = probe.status === 'healthy' ? t('quota.probe.healthy') : probe.status === 'degraded' ? t('quota.probe.degraded') : t('quota.probe.error')
   return (
     <span className={probe.status === 'healthy' ? '' : 'warn font-semibold'}>
       {word}
-      {probe.reason !== undefined && probe.reason !== '' && <span className="hint wrap block font-normal">{probe.reason}</span>}
+      {probe.reason !== undefined && probe.reason !== '' && <span className="hint wrap block font-normal">{said(probe.said, probe.reason)}</span>}
     </span>
   )
 }
 
 function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boolean; onChange(part: Partial<Pick<QuotaConfig, 'enabled' | 'failOpen' | 'windows'>>, said: string): void }) {
-  const { t, locale } = useI18n()
+  const { t, locale, said } = useI18n()
   const number = (value: number) => new Intl.NumberFormat(locale).format(value)
   const [view, setView] = useState<FormView>('form')
   const status = useQuery({ ...quotaStatus, refetchInterval: 5000 })
@@ -285,7 +285,7 @@ function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boole
         <div className="panel grid gap-3 p-4" hidden={view === 'yaml'}>
           <dl className="dl">
             <dt>{t('quota.status')}</dt>
-            <dd className={status.data?.degraded ? 'warn font-semibold' : ''}>{status.data?.degraded ? t('quota.degraded', { reason: status.data.degradedReason }) : t('quota.fine')}</dd>
+            <dd className={status.data?.degraded ? 'warn font-semibold' : ''}>{status.data?.degraded ? t('quota.degraded', { reason: said(status.data.said, status.data.degradedReason) }) : t('quota.fine')}</dd>
             <dt>{t('quota.backend')}</dt>
             <dd>{config.backendName === 'local' ? t('quota.local') : <code>{config.backendName}</code>}</dd>
             <dt>{t('quota.probe')}</dt>

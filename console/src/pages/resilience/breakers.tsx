@@ -23,7 +23,7 @@ import { modelsWithout, servingStates } from '../services/rows'
 
 /** The breaker of each instance, and the hand that may hold it. */
 export function Breakers() {
-  const { t } = useI18n()
+  const { t, failure } = useI18n()
   const [search, setSearch] = useSearchState()
   const { snapshot } = useLive()
   const stats = useStats('5m')
@@ -51,7 +51,7 @@ export function Breakers() {
       toast(t(state === 'OPEN' ? 'res.held' : state === 'CLOSED' ? 'res.heldClosed' : 'res.isAuto', { id: instance.model }))
     },
     // The dialog shows why a breaker could not be held.
-    onError: (error, { state }) => state === 'AUTO' && toast(error.message),
+    onError: (error, { state }) => state === 'AUTO' && toast(failure(error)),
   })
   const sum = t('res.breakersSum', { open: count('OPEN'), half: count('HALF_OPEN'), closed: count('CLOSED') })
   return (
@@ -163,7 +163,7 @@ const Row = memo(
 )
 
 function Cells({ instance, now, requests, onHold, onLetGo }: RowProps) {
-  const { t, locale } = useI18n()
+  const { t, locale, said } = useI18n()
   const none = <span className="muted">–</span>
   const { lastError } = instance
   const denied = useDenied('config:instance:write')
@@ -189,8 +189,8 @@ function Cells({ instance, now, requests, onHold, onLetGo }: RowProps) {
         ) : lastError === null ? (
           none
         ) : (
-          <Link to="/calls" search={{ q: instance.id, show: 'troubled' } as never} title={`${lastError.code}: ${lastError.text}`}>
-            {lastError.text === '' ? <code>{lastError.code}</code> : lastError.text}
+          <Link to="/calls" search={{ q: instance.id, show: 'troubled' } as never} title={`${lastError.code}: ${said(lastError.said, lastError.text)}`}>
+            {lastError.text === '' ? <code>{lastError.code}</code> : said(lastError.said, lastError.text)}
           </Link>
         )}
       </td>

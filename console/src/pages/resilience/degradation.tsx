@@ -23,7 +23,7 @@ interface Errors {
 
 /** How much of the traffic is recorded, and what the recording suffers from. */
 export function Degradation() {
-  const { t } = useI18n()
+  const { t, failure } = useI18n()
   const client = useQueryClient()
   const toast = useToast()
   const status = useMonitoring<Status>('degradation', (signal) => body(api.GET('/api/monitoring/degradation/status', { signal })), 2000)
@@ -35,7 +35,7 @@ export function Degradation() {
       await client.invalidateQueries({ queryKey: ['monitoring'] })
       toast(said)
     },
-    onError: (error) => toast(error.message),
+    onError: (error) => toast(failure(error)),
   })
   const level = status.data?.level ?? 'NORMAL'
   const setLevel = (next: Level) =>

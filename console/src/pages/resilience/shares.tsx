@@ -12,7 +12,7 @@ import { strategyLabel } from '../services/strategies'
 
 /** Expected and actual shares of the models that have more than one instance. */
 export function Shares() {
-  const { t } = useI18n()
+  const { t, said } = useI18n()
   const { snapshot } = useLive()
   const { data, error } = useQuery(shares)
   const services = useQuery(config).data?.services
@@ -64,14 +64,14 @@ export function Shares() {
                       </Link>
                     </td>
                     <td className="num">{state?.weight ?? '–'}</td>
-                    <td className="num" title={share.reason}>
+                    <td className="num" title={said(share.said, share.reason)}>
                       {percent(share.expectedShare, 0)}
                     </td>
                     <td className="num font-semibold">{percent(share.share, 0)}</td>
                     <td className="lo">
                       <Bar share={share.share ?? 0} />
                     </td>
-                    <td className="num lo" title={state?.slots?.why}>
+                    <td className="num lo" title={said(state?.slots?.said, state?.slots?.why)}>
                       {state?.inFlight ?? '–'}
                       {state?.slots !== undefined && ` / ${state.slots.now}`}
                     </td>

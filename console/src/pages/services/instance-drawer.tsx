@@ -67,7 +67,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   onClose(): void
   onSaved(id: string): void
 }) {
-  const { t } = useI18n()
+  const { t, said } = useI18n()
   const edit = useEdit()
   const [base, setBase] = useState({ version, stored })
   const [form, setForm] = useState<InstanceForm>(() => toForm(stored ?? copied))
@@ -77,7 +77,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const part = useMemo(() => changes(form, base.stored), [form, base.stored])
   const dirty = Object.keys(part).length > 0 && (stored !== null || touched.size > 0)
   const local = validate(form)
-  const remote = fieldErrors(edit.error)
+  const remote = fieldErrors(edit.error, said)
   const conflict = edit.error instanceof ApiError && edit.error.status === 409
   const shown = new Set<string>([...Object.keys(form), 'models'])
   const unknown = edit.error !== null && !conflict && !Object.keys(remote).some((field) => shown.has(field.replace(/[.[].*$/, '')))
@@ -269,7 +269,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
 
 /** The models that an instance has found at its backend, and when. */
 function Found({ service, baseUrl }: { service: ServiceType; baseUrl: string }) {
-  const { t, locale } = useI18n()
+  const { t, locale, said } = useI18n()
   const now = useNow(5000)
   const { data: info } = useQuery({
     queryKey: ['config', 'found', service, baseUrl],
@@ -293,7 +293,7 @@ function Found({ service, baseUrl }: { service: ServiceType; baseUrl: string }) 
           ))}
         </div>
       )}
-      {found.error !== undefined && <div className="msg wrap">{found.error}</div>}
+      {found.error !== undefined && <div className="msg wrap">{said(found.said, found.error)}</div>}
     </div>
   )
 }

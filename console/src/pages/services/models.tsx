@@ -51,7 +51,7 @@ export function Models() {
 }
 
 function Row({ model }: { model: Resident }) {
-  const { t, locale } = useI18n()
+  const { t, locale, failure, said } = useI18n()
   const now = useNow()
   const toast = useToast()
   const client = useQueryClient()
@@ -63,7 +63,7 @@ function Row({ model }: { model: Resident }) {
       const { serviceType, instanceId } = model.instances[0]!
       return data(api.POST(`/api/config/instance/${what}/{serviceType}`, { params: { path: { serviceType } }, body: { instanceId } }) as never)
     },
-    onError: (error) => toast(error.message),
+    onError: (error) => toast(failure(error)),
     onSettled: refresh,
   })
   const pin = async () => {
@@ -82,7 +82,7 @@ function Row({ model }: { model: Resident }) {
           <Name className="muted">{host(model.host)}</Name>
         </span>
       </td>
-      <td className="cut" title={model.failure}>
+      <td className="cut" title={said(model.said, model.failure)}>
         {state(t, model)}
       </td>
       <td className="onlydesk">

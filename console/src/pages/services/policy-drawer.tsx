@@ -25,7 +25,7 @@ const timeouts = ['connect', 'firstByte', 'firstToken', 'idle', 'total'] as cons
 
 /** How a service balances, limits, breaks, queues and checks, and which names its models have. */
 export function PolicyDrawer({ service, value, version, onClose }: { service: ServiceType; value: Service; version: number; onClose(): void }) {
-  const { t } = useI18n()
+  const { t, said } = useI18n()
   const edit = useEdit()
   const [base, setBase] = useState({ value, version })
   const [form, setForm] = useState(() => toPolicyForm(value))
@@ -42,7 +42,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
     setForm(toPolicyForm(value))
   }
   usePageCalls([{ method: 'PUT', path: `/api/config/type/services/${service}`, body: part, version: base.version }])
-  const errors = fieldErrors(edit.error)
+  const errors = fieldErrors(edit.error, said)
   const conflict = edit.error instanceof ApiError && edit.error.status === 409
   const typed = form.value
   const setValue = (next: Partial<typeof typed>) => setForm((old) => ({ ...old, value: { ...old.value, ...next } }))

@@ -52,14 +52,14 @@ export function Processes() {
 }
 
 function Row({ process: one, isShown, onShow }: { process: Process; isShown: boolean; onShow: () => void }) {
-  const { t, locale } = useI18n()
+  const { t, locale, failure, said } = useI18n()
   const now = useNow()
   const toast = useToast()
   const client = useQueryClient()
   const denied = useDenied('process:manage')
   const change = useMutation({
     mutationFn: (what: 'start' | 'stop') => data(api.POST(`/api/processes/{name}/${what}`, { params: { path: { name: one.name } } }) as never),
-    onError: (error) => toast(error.message),
+    onError: (error) => toast(failure(error)),
     onSettled: () => client.invalidateQueries({ queryKey: ['processes'] }),
   })
   const runs = one.state === 'ready' || one.state === 'starting' || one.state === 'stopping'
@@ -72,7 +72,7 @@ function Row({ process: one, isShown, onShow }: { process: Process; isShown: boo
             {one.group !== undefined && <Name className="muted">{one.group}</Name>}
           </span>
         </td>
-        <td className="cut" title={one.reason}>
+        <td className="cut" title={said(one.said, one.reason)}>
           {t(`processes.state.${one.state as 'ready'}`)}
           {one.waiting > 0 && t('models.waiting', { n: one.waiting })}
         </td>
@@ -92,7 +92,7 @@ function Row({ process: one, isShown, onShow }: { process: Process; isShown: boo
           </button>
         </td>
       </tr>
-      {isShown && <Output name={one.name} reason={one.reason} />}
+      {isShown && <Output name={one.name} reason={one.reason === undefined ? undefined : said(one.said, one.reason)} />}
     </>
   )
 }

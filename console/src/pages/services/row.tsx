@@ -54,7 +54,7 @@ function useOpen({ service, id }: Row): () => void {
  */
 export const InstanceRow = memo(
   function InstanceRow({ isNear, ...props }: RowProps & { isNear: boolean }) {
-    const { t } = useI18n()
+    const { t, said: tell } = useI18n()
     const { row, selected } = props
     const { instance, id } = row
     const open = useOpen(row)
@@ -68,7 +68,7 @@ export const InstanceRow = memo(
                 <Name className={`font-medium ${instance.enabled === false ? 'off' : ''}`}>{instance.models?.[0] === 'discover' ? t('services.serves.all') : label(instance)}</Name>
                 <span className="muted addr">
                   <Name>{host(instance.baseUrl)}</Name>
-                  {row.state?.slots !== undefined && <code title={row.state.slots.why}>{` · ${t('services.slotsAre', { n: row.state.slots.now })}`}</code>}
+                  {row.state?.slots !== undefined && <code title={tell(row.state.slots.said, row.state.slots.why)}>{` · ${t('services.slotsAre', { n: row.state.slots.now })}`}</code>}
                   {(instance.tier ?? 0) > 0 && <code>{` · ${t('services.tierIs', { n: instance.tier ?? 0 })}`}</code>}
                 </span>
               </>
@@ -87,6 +87,7 @@ export const InstanceRow = memo(
 
 function useChange({ row, version, isLast, onLast }: RowProps) {
   const { service, id } = row
+  const { failure } = useI18n()
   const toast = useToast()
   const edit = useEdit()
   const change = (part: InstanceChanges, said: string, onSettled?: () => void) => {
@@ -95,7 +96,7 @@ function useChange({ row, version, isLast, onLast }: RowProps) {
       onLast({ row, change: part, said })
       return
     }
-    edit.mutate({ edit: { kind: 'update', service, id, instance: part }, version, said }, { onError: (error) => toast(error.message), onSettled })
+    edit.mutate({ edit: { kind: 'update', service, id, instance: part }, version, said }, { onError: (error) => toast(failure(error)), onSettled })
   }
   return { change, isPending: edit.isPending }
 }
@@ -118,7 +119,7 @@ function OnOff(props: RowProps) {
 }
 
 function Cells(props: RowProps) {
-  const { t } = useI18n()
+  const { t, said: tell } = useI18n()
   const navigate = useNavigate()
   const denied = useDenied('config:instance:write')
   const { row, stat, share, now, onRemove } = props
@@ -168,7 +169,7 @@ function Cells(props: RowProps) {
           </span>
         </span>
       </td>
-      <td className="num shtd" title={share?.reason}>
+      <td className="num shtd" title={tell(share?.said, share?.reason)}>
         <b className="font-semibold">{percent(row.state?.breaker === 'OPEN' ? 0 : share?.share, 0)}</b>
         <span className="muted lo"> / {percent(share?.expectedShare, 0)}</span>
       </td>

@@ -10,7 +10,7 @@ import { ErrorNote } from '@/ui/feedback'
 
 /** A real minimal call to the backend, as it is saved or as it is typed. */
 export function Test({ service, stored, part, name }: { service: ServiceType; stored: Instance | null; part: InstanceChanges; name: string }) {
-  const { t } = useI18n()
+  const { t, said } = useI18n()
   const abort = useRef<AbortController | null>(null)
   useEffect(() => () => abort.current?.abort(), [])
   const run = useMutation({
@@ -57,7 +57,7 @@ export function Test({ service, stored, part, name }: { service: ServiceType; st
             <TriangleAlert className="ic" aria-hidden />
             <div>
               <b>{t('services.testBad', { cause: result.cause ?? result.errorCode ?? String(result.httpStatus ?? ''), time: text(duration(result.durationMs)) })}</b>
-              <div className="wrap mt-1">{result.upstreamError}</div>
+              <div className="wrap mt-1">{said(result.said, result.upstreamError)}</div>
             </div>
           </div>
         )}

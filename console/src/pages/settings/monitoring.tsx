@@ -38,7 +38,7 @@ function inFile(config: MonitoringConfig): object {
 
 /** What is recorded of the traffic; each part is saved for itself. */
 export function Monitoring() {
-  const { t } = useI18n()
+  const { t, failure } = useI18n()
   const toast = useToast()
   const client = useQueryClient()
   const [view, setView] = useState<FormView>('form')
@@ -60,7 +60,7 @@ export function Monitoring() {
       toast(t('set.saved', { what }))
     },
   })
-  const failed = (field: string) => (change.error !== null && change.variables?.field === field ? change.error.message : undefined)
+  const failed = (field: string) => (change.error !== null && change.variables?.field === field ? failure(change.error) : undefined)
   if (query.error !== null) return <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />
   const save = (field: string, what: string, run: () => Promise<unknown>) => change.mutate({ field, what, run })
   return (

@@ -28,9 +28,6 @@ const origins: Record<string, Key> = {
   reset: 'ver.origin.reset',
 }
 
-/** What the gateway writes of the first version. */
-const fromFile = 'read from the configuration file'
-
 /** Who made a change; two names are those of the gateway itself. */
 function personOf(t: I18n['t'], name: string): string {
   return name === 'open' ? t('ver.author.open') : name === 'system' ? t('ver.author.system') : name
@@ -69,7 +66,7 @@ export default function Versions() {
 }
 
 function VersionList({ list, selected, onSelect }: { list: Version[]; selected: number | undefined; onSelect(version: number): void }) {
-  const { t, locale } = useI18n()
+  const { t, locale, said } = useI18n()
   const now = useNow(10_000)
   return (
     <div className="panel" role="listbox" aria-label={t('ver.list')}>
@@ -90,7 +87,7 @@ function VersionList({ list, selected, onSelect }: { list: Version[]; selected: 
                 </span>
               )}
             </span>
-            <span className="vsum">{version.summary === fromFile ? t('ver.fromFile') : version.summary}</span>
+            <span className="vsum">{said(version.said, version.summary)}</span>
             <Comings version={version} />
           </span>
         </button>

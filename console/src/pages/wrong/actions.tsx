@@ -22,15 +22,16 @@ export const testOf = (service: ServiceType, instanceId: string) =>
   data(api.POST('/api/config/instance/test/{serviceType}', { params: { path: { serviceType: service } }, body: { instanceId } as never })) as Promise<TestResult>
 
 /** How a test went, in a sentence. */
-export function tested(t: I18n['t'], result: TestResult): string {
-  return result.ok ? t('wrong.testOk', { ms: text(duration(result.durationMs)) }) : t('wrong.testFailed', { text: result.upstreamError ?? result.cause ?? String(result.httpStatus ?? '') })
+export function tested({ t, said }: Pick<I18n, 't' | 'said'>, result: TestResult): string {
+  return result.ok ? t('wrong.testOk', { ms: text(duration(result.durationMs)) }) : t('wrong.testFailed', { text: result.upstreamError !== undefined ? said(result.said, result.upstreamError) : result.cause ?? String(result.httpStatus ?? '') })
 }
 
 type Asked = 'off' | 'drain' | 'hold'
 
 /** What can be done with an instance: as buttons, or in a menu. What takes it out asks, and names what that does. */
 export function InstanceActions({ state, table, menu = false }: { state: InstanceState; table: ReturnType<typeof useRows>; menu?: boolean }) {
-  const { t } = useI18n()
+  const i18n = useI18n()
+  const { t, failure } = i18n
   const edit = useEdit()
   const toast = useToast()
   const client = useQueryClient()
@@ -42,7 +43,7 @@ export function InstanceActions({ state, table, menu = false }: { state: Instanc
   const { model, host } = splitId(id)
   const stat = useStats('5m').instances.get(`${service} ${id}`) ?? empty
   const change = (instance: { enabled?: boolean; weight?: number }, said: string) => edit.mutateAsync({ edit: { kind: 'update', service, id, instance }, version: table.version, said })
-  const failed = (error: Error) => toast(error.message)
+  const failed = (error: Error) => toast(failure(error))
   const hold = (to: 'OPEN' | 'AUTO') =>
     data(api.POST('/api/config/instance/circuit-breaker/{serviceType}', { params: { path: { serviceType: service } }, body: { instanceId: id, state: to, ...(reason === '' ? {} : { reason }) } }) as never).then(() => {
       toast(t(to === 'OPEN' ? 'res.held' : 'res.isAuto', { id: model }))
@@ -65,7 +66,7 @@ export function InstanceActions({ state, table, menu = false }: { state: Instanc
       : { name: t('wrong.hold'), off, run: () => { setReason(''); setAsks('hold') } },
   ]
   const serving = isStored ? servingRows(table.rows) : servingStates(snapshot?.instances ?? [])
-  const said = test.data !== undefined ? tested(t, test.data) : test.error?.message
+  const said = test.data !== undefined ? tested(i18n, test.data) : test.error === null ? undefined : failure(test.error)
   return (
     <>
       {menu ? (

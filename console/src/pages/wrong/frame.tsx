@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { troubles } from '@/api/queries'
-import type { ProblemGroup } from '@/api/types'
+import type { ProblemGroup, Sentence } from '@/api/types'
 import { useNow } from '@/live/context'
 import { ObjectCharts, type HistoryOf } from './charts'
 import { Changes, LatestCalls, Running } from './parts'
@@ -33,8 +33,8 @@ export function ObjectPage({ worst, sentence, under, actions, history, errors, p
   /** Other calls that are about it. */
   calls?: ReactNode
   settings: ReactNode
-  /** What the summaries of versions call it. */
-  changes: string[]
+  /** Whether a change of a version is one of it. */
+  changes(change: Sentence): boolean
   drawer: ReactNode
 }) {
   const now = useNow()
@@ -53,7 +53,7 @@ export function ObjectPage({ worst, sentence, under, actions, history, errors, p
           <div>
             {errors}
             {parts}
-            <Changes names={changes} />
+            <Changes of={changes} />
           </div>
           <div>
             <LatestCalls question={question} />

@@ -33,7 +33,7 @@ export function complaints(members: readonly Gateway[], t: I18n['t']): string[] 
 
 /** The gateways that share the configuration or Redis with this one, and what runs here. */
 export default function GatewaysPage() {
-  const { t, lang, locale } = useI18n()
+  const { t, lang, locale, said: tell } = useI18n()
   const now = useNow()
   const query = useQuery(gateways)
   usePageCalls([{ path: '/api/cluster' }, { path: '/api/monitoring/running' }])
@@ -41,7 +41,7 @@ export default function GatewaysPage() {
   const members = cluster?.members ?? []
   const well = members.filter(isWell).length
   const said = complaints(members, t)
-  if (cluster?.reached === false) said.unshift(t('wrong.gateways.unreached', { why: cluster.reason ?? '' }))
+  if (cluster?.reached === false) said.unshift(t('wrong.gateways.unreached', { why: tell(cluster.said, cluster.reason) }))
   return (
     <>
       <div className="head">

@@ -14,7 +14,7 @@ import { useServiceDrawer } from '../services/drawers'
 import { useRows } from '../services/rows'
 import { InstanceActions } from './actions'
 import { ObjectPage, useWorst } from './frame'
-import { Errors, Here, Section } from './parts'
+import { changesInstance, Errors, Here, Section } from './parts'
 
 /** Everything about one instance: what is wrong, and what can be done. */
 export default function InstancePage() {
@@ -69,7 +69,7 @@ export default function InstancePage() {
           <pre className="code fold" tabIndex={0} aria-label={t('wrong.settings')}>{row === undefined ? '–' : yamlLines(told(maskSecrets(row.instance as Instance))).join('\n')}</pre>
         </Section>
       }
-      changes={[id, row?.id ?? id, host]}
+      changes={changesInstance(service, [id, row?.id ?? id])}
       drawer={drawer}
     />
   )

@@ -17,7 +17,7 @@ import { useRows } from '../services/rows'
 import { strategyLabel } from '../services/strategies'
 import { InstanceActions, tested, testOf } from './actions'
 import { Facts, ObjectPage, useWorst } from './frame'
-import { Errors, Here, LatestCalls, Section } from './parts'
+import { changesModel, Errors, Here, LatestCalls, Section } from './parts'
 
 /** Everything about one model: its instances, what is wrong, how its requests are handled. */
 export default function ModelPage() {
@@ -64,7 +64,7 @@ export default function ModelPage() {
           {value === undefined ? <div className="panel muted px-3 py-3">–</div> : <Settings value={value} model={id} />}
         </Section>
       }
-      changes={[id]}
+      changes={changesModel(service, id)}
       drawer={drawer}
     />
   )
@@ -97,7 +97,8 @@ function Instances({ members, table }: { members: InstanceState[]; table: Return
 
 /** What can be done with a model: a real call to each of its instances, the playground, one more instance. */
 function ModelActions({ service, model, members }: { service: ServiceType; model: string; members: InstanceState[] }) {
-  const { t } = useI18n()
+  const i18n = useI18n()
+  const { t, failure } = i18n
   const denied = useDenied('config:instance:write')
   const test = useMutation({
     mutationFn: () =>
@@ -114,10 +115,10 @@ function ModelActions({ service, model, members }: { service: ServiceType; model
       {test.data !== undefined && (
         <span className={bad === undefined ? 'soft' : 'bad'} role="status">
           {t('wrong.testedAll', { n: results.filter(([, result]) => result.ok).length, all: results.length })}
-          {bad !== undefined && ` ${splitId(bad[0]).host}: ${tested(t, bad[1])}`}
+          {bad !== undefined && ` ${splitId(bad[0]).host}: ${tested(i18n, bad[1])}`}
         </span>
       )}
-      {test.error !== null && <span className="bad" role="status">{test.error.message}</span>}
+      {test.error !== null && <span className="bad" role="status">{failure(test.error)}</span>}
     </div>
   )
 }

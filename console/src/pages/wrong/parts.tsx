@@ -4,7 +4,7 @@ import { Square } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
 import { api, body } from '@/api/client'
 import { running, troubles, versions } from '@/api/queries'
-import type { ProblemGroup, RunningCall } from '@/api/types'
+import type { ProblemGroup, RunningCall, Sentence } from '@/api/types'
 import { toCall, type Call, type CallList } from '@/api/types'
 import { T, useI18n } from '@/i18n'
 import { clock, duration, shorten, since, splitId, stamp, text } from '@/lib/format'
@@ -41,6 +41,7 @@ export function Section({ title, more, children }: { title: string; more?: React
 /** What calls of an object failed with, in whose words, the most frequent first. */
 export interface Failure {
   message: string
+  said: Sentence[] | undefined
   code: string
   status: number
   /** The host whose words they are; empty where the gateway said so. */
@@ -60,15 +61,15 @@ export function failuresOf(calls: readonly Call[]): Failure[] {
     const message = call.errorMessage ?? ''
     const key = `${call.httpStatus} ${call.errorCode} ${host} ${message}`
     const known = found.get(key)
-    if (known === undefined) found.set(key, { message, code: call.errorCode, status: call.httpStatus, host, count: 1, requestId: call.requestId, time: call.time })
+    if (known === undefined) found.set(key, { message, said: call.said, code: call.errorCode, status: call.httpStatus, host, count: 1, requestId: call.requestId, time: call.time })
     else known.count++
   }
   return [...found.values()].toSorted((a, b) => b.count - a.count)
 }
 
 /** The problems of an object, with the words of the backend; with a question, also what its calls failed with. */
-export function Errors({ of, last, question }: { of(group: ProblemGroup): boolean; last?: { code: string; text: string } | null; question?: Record<string, string> }) {
-  const { t, locale } = useI18n()
+export function Errors({ of, last, question }: { of(group: ProblemGroup): boolean; last?: { code: string; text: string; said?: Sentence[] } | null; question?: Record<string, string> }) {
+  const { t, locale, said } = useI18n()
   const now = useNow()
   const groups = (useQuery(troubles).data ?? []).filter(of)
   const failed = useQuery({
@@ -86,7 +87,7 @@ export function Errors({ of, last, question }: { of(group: ProblemGroup): boolea
         {none && last !== undefined && last !== null && (
           <div className="pr">
             <span className="muted">{t('wrong.lastError')}</span>
-            <span className="min-w-0 break-words">{last.text === '' ? last.code : last.text} <code className="muted">{last.code}</code></span>
+            <span className="min-w-0 break-words">{last.text === '' ? last.code : said(last.said, last.text)} <code className="muted">{last.code}</code></span>
           </div>
         )}
         {groups.map((group) => (
@@ -94,7 +95,7 @@ export function Errors({ of, last, question }: { of(group: ProblemGroup): boolea
             <span className="muted">{since(Date.parse(group.last), now, locale)}</span>
             <span className="min-w-0">
               <GroupSentence group={group} now={now} />
-              {group.text !== undefined && <span className="muted block break-words">{group.text}</span>}
+              {group.text !== undefined && <span className="muted block break-words">{said(group.said, group.text)}</span>}
               <code className="bad">
                 {group.httpStatus} {group.code}
               </code>
@@ -107,7 +108,7 @@ export function Errors({ of, last, question }: { of(group: ProblemGroup): boolea
             <span className="muted">{since(Date.parse(one.time), now, locale)}</span>
             <span className="min-w-0">
               <span className="block">{one.host === '' ? t('wrong.gatewaySaid') : <T k="wrong.hostSaid" v={{ host: <b className="nowrap">{one.host}</b> }} />}</span>
-              <span className="muted block break-words">{one.message}</span>
+              <span className="muted block break-words">{said(one.said, one.message)}</span>
               <code className="bad">
                 {one.status} {one.code}
               </code>
@@ -122,7 +123,7 @@ export function Errors({ of, last, question }: { of(group: ProblemGroup): boolea
 
 /** The latest calls of an object; with of, those of them that are meant, and nothing where there are none. */
 export function LatestCalls({ question, title, of }: { question: Record<string, string>; title?: string; of?(call: Call): boolean }) {
-  const { t } = useI18n()
+  const { t, said } = useI18n()
   const query = useQuery({
     queryKey: ['calls of', question],
     refetchInterval: 3000,
@@ -138,9 +139,9 @@ export function LatestCalls({ question, title, of }: { question: Record<string, 
         {list.map((call) => (
           <Link key={call.requestId} className="pr plain" to="/calls" search={{ ...question, call: call.requestId } as never}>
             <code className="muted">{clock(Date.parse(call.time), false)}</code>
-            <span className="min-w-0 trunc" title={call.errorMessage}>
+            <span className="min-w-0 trunc" title={said(call.said, call.errorMessage)}>
               <code className={outcome(call) === 'answered' ? '' : 'bad'}>{call.httpStatus}</code> {shorten(call.model === '' ? (call.asked ?? '–') : call.model, 28)}{' '}
-              <span className="muted">{call.errorMessage ?? call.errorCode ?? splitId(call.instance).host}</span>
+              <span className="muted">{call.errorMessage !== undefined ? said(call.said, call.errorMessage) : (call.errorCode ?? splitId(call.instance).host)}</span>
             </span>
             <span className="muted nowrap">
               <CallCost call={call} after=" · " />
@@ -203,18 +204,18 @@ export function Running({ question, title }: { question: Record<string, string>;
   )
 }
 
-/** The versions that changed an object, by their summaries. */
-export function Changes({ names }: { names: string[] }) {
-  const { t } = useI18n()
-  const list = (useQuery(versions).data ?? []).filter((version) => names.some((name) => version.summary.includes(name))).slice(0, 10)
+/** The versions that changed an object, with what each of them changed of it. */
+export function Changes({ of }: { of(change: Sentence): boolean }) {
+  const { t, said } = useI18n()
+  const list = (useQuery(versions).data ?? []).map((version) => ({ ...version, own: (version.said ?? []).filter(of) })).filter((version) => version.own.length > 0)
   return (
     <Section title={t('wrong.history')} more={<Link to="/versions">{t('nav.versions')}</Link>}>
       <div className="panel">
         {list.length === 0 && <div className="muted px-3 py-3">{t('wrong.noHistory')}</div>}
-        {list.map((version) => (
+        {list.slice(0, 10).map((version) => (
           <Link key={version.version} className="pr plain" to="/versions" search={{ version: String(version.version) } as never}>
             <span className="muted">{version.version}</span>
-            <span className="min-w-0 break-words">{version.summary}</span>
+            <span className="min-w-0 break-words">{said(version.own, version.own.length === version.said?.length ? version.summary : version.own.map((change) => change.text).join('; '))}</span>
             <span className="muted nowrap">{stamp(version.createdAt)}</span>
           </Link>
         ))}
@@ -222,3 +223,17 @@ export function Changes({ names }: { names: string[] }) {
     </Section>
   )
 }
+
+/** Whether a change is one of an instance, which may have been found by another one. */
+export const changesInstance = (service: string, ids: string[]) => (change: Sentence) => change.values?.service === service && ids.includes(change.values.instance ?? '')
+
+/** Whether a change is one of a model: of its instances, or of the names and fallbacks that lead to it. */
+export const changesModel = (service: string, model: string) => (change: Sentence) => {
+  const { values } = change
+  if (values === undefined || values.service !== service) return false
+  if (values.instance !== undefined) return splitId(values.instance).model === model
+  return change.code === 'change.service_field' && (values.field === `fallbacks.${model}` || values.field === `aliases.${model}` || ((values.field ?? '').startsWith('aliases.') && (values.from === model || values.to === model)))
+}
+
+/** Whether a change is one of the terms of a tenant. */
+export const changesTenant = (tenant: string) => (change: Sentence) => change.values?.tenant === tenant

@@ -24,9 +24,11 @@ export function accountOf(subject: string, t: I18n['t']): string {
 
 const minute = (time: number) => clock(time, false).slice(0, 5)
 
-/** The backend's own words, behind its status; the gateway's words around them are known. */
-export function saidBy(group: ProblemGroup): string {
-  return (group.text ?? '').replace(/^The backend answered with status (\d+): /, '$1 ')
+/** What was said: the backend's own words behind its status where it said any, else the gateway's. */
+export function saidBy(group: ProblemGroup, say: I18n['said']): string {
+  const first = group.said?.[0]
+  if (first?.code === 'call.status_said') return `${first.values?.status} ${first.values?.words}`
+  return say(group.said, group.text)
 }
 
 /** Until when a limit or a budget refuses: a time today, else a day. */
@@ -37,7 +39,7 @@ function untilOf(until: string, now: number): string {
 
 /** One problem in one sentence. */
 export function GroupSentence({ group, now }: { group: ProblemGroup; now: number }) {
-  const { t } = useI18n()
+  const { t, said } = useI18n()
   const since = minute(Date.parse(group.since))
   if (group.kind === 'refusal') {
     const share = group.calls === undefined || group.calls === 0 ? '–' : percent(Math.min(1, (group.refused ?? 0) / group.calls), 0)
@@ -51,8 +53,9 @@ export function GroupSentence({ group, now }: { group: ProblemGroup; now: number
   if (group.kind === 'request' && group.models.length === 0 && (group.code === 'service_unavailable' || group.code === 'model_not_found')) return <T k="wrong.unknown" v={{ name, lost: group.lost, since }} />
   if (group.kind === 'request') return <T k="wrong.request" v={{ name, code: <code>{group.code}</code>, lost: group.lost, since }} />
   const models = group.models.length === 1 ? <span className="nowrap">{shorten(group.models[0]!, 32)}</span> : t('wrong.models', { n: group.models.length })
-  const said = saidBy(group) === '' ? <code>{group.code}</code> : <q title={group.text}>{shorten(saidBy(group), 90)}</q>
-  return <T k="wrong.backend" v={{ host: name, models, said, since, rescued: group.rescued, lost: group.lost }} />
+  const words = saidBy(group, said)
+  const quoted = words === '' ? <code>{group.code}</code> : <q title={said(group.said, group.text)}>{shorten(words, 90)}</q>
+  return <T k="wrong.backend" v={{ host: name, models, said: quoted, since, rescued: group.rescued, lost: group.lost }} />
 }
 
 /** Where a problem has its page. */

@@ -13,7 +13,7 @@ import { ErrorNote } from '@/ui/feedback'
 import { Bar } from '@/ui/parts'
 import { budgetUnits, budgetWindows, limitNames, type StoredTerms } from '../keys/form'
 import { Facts, ObjectPage, useWorst } from './frame'
-import { Errors, Here, Section } from './parts'
+import { changesTenant, Errors, Here, Section } from './parts'
 import { TermsDrawer } from './terms-drawer'
 
 /** A tenant: what it used, what was refused, its keys and its terms. Without a name, all of them. */
@@ -89,7 +89,7 @@ function Tenant({ id }: { id: string }) {
           {own === undefined ? <div className="panel muted px-3 py-3">{t('wrong.noTerms')}</div> : <Terms own={own} />}
         </Section>
       }
-      changes={[`tenant ${id}`]}
+      changes={changesTenant(id)}
       drawer={drawer}
     />
   )

@@ -13,7 +13,7 @@ import { TermFields } from '../keys/term-fields'
 
 /** Changes what a tenant may use, and how much of it. */
 export function TermsDrawer({ tenant, stored, version, onClose }: { tenant: string; stored: StoredTerms | null; version: number; onClose(): void }) {
-  const { t } = useI18n()
+  const { t, said } = useI18n()
   const edit = useEdit()
   const [base, setBase] = useState({ version, stored })
   const [form, setForm] = useState<TermForm>(() => toTermForm(stored))
@@ -22,7 +22,7 @@ export function TermsDrawer({ tenant, stored, version, onClose }: { tenant: stri
   const part = useMemo(() => termChanges(form, base.stored), [form, base.stored])
   const dirty = Object.keys(part).length > 0
   const leave = useLeaveGuard(dirty)
-  const errors = fieldErrors(edit.error)
+  const errors = fieldErrors(edit.error, said)
   const conflict = edit.error instanceof ApiError && edit.error.status === 409
   const set = <K extends keyof TermForm>(field: K, value: TermForm[K]) => setForm((old) => ({ ...old, [field]: value }))
   usePageCalls([{ method: 'PUT', path: `/api/config/terms/tenants/${encodeURIComponent(tenant)}`, body: part, version: base.version }])

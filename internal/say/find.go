@@ -1,0 +1,128 @@
+package say
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// entry is a sentence of the catalogue: its code, and its text with the names of values in
+// braces. A value whose name begins with a star is a sentence itself.
+type entry struct {
+	code Code
+	text string
+}
+
+// part is a piece of a text: fixed words, and the value behind them where it has a name.
+type part struct {
+	literal, name string
+	// isSentence says that the value is a sentence itself.
+	isSentence bool
+}
+
+// catalogue returns all sentences that have a code.
+var catalogue = sync.OnceValue(func() []entry { return slices.Concat(facts, refusals, faults) })
+
+// templates returns the texts of all codes in parts.
+var templates = sync.OnceValue(func() map[Code][]part {
+	all := map[Code][]part{Other: {{name: "text"}}}
+	for _, e := range catalogue() {
+		all[e.code] = split(e.text)
+	}
+	return all
+})
+
+// candidate is a sentence that a text may be.
+type candidate struct {
+	code  Code
+	parts []part
+	fixed int // how many bytes of it are fixed words
+}
+
+// byLength returns all sentences, those with the most fixed words first.
+var byLength = sync.OnceValue(func() []candidate {
+	all := make([]candidate, 0, len(catalogue()))
+	for _, e := range catalogue() {
+		c := candidate{code: e.code, parts: templates()[e.code]}
+		for _, p := range c.parts {
+			c.fixed += len(p.literal)
+		}
+		all = append(all, c)
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return b.fixed - a.fixed })
+	return all
+})
+
+func split(text string) []part {
+	var parts []part
+	for {
+		literal, rest, more := strings.Cut(text, "{")
+		if !more {
+			if literal != "" {
+				parts = append(parts, part{literal: literal})
+			}
+			return parts
+		}
+		name, behind, _ := strings.Cut(rest, "}")
+		bare := strings.TrimPrefix(name, "*")
+		parts = append(parts, part{literal, bare, bare != name})
+		text = behind
+	}
+}
+
+// find returns the sentence of the catalogue that a text is. Where several are, it is the
+// one with the most fixed words.
+func find(text string) (Sentence, bool) {
+	for _, c := range byLength() {
+		if !strings.HasPrefix(text, c.parts[0].literal) {
+			continue
+		}
+		if s, ok := match(c.code, c.parts, text); ok {
+			return s, true
+		}
+	}
+	return Sentence{}, false
+}
+
+// match reads the values out of a text.
+func match(code Code, parts []part, text string) (Sentence, bool) {
+	s := Sentence{Code: code}
+	for i, p := range parts {
+		rest, ok := strings.CutPrefix(text, p.literal)
+		if !ok {
+			return s, false
+		}
+		text = rest
+		if p.name == "" {
+			continue
+		}
+		value := text
+		if i+1 < len(parts) {
+			next := parts[i+1]
+			at := strings.Index(text, next.literal)
+			if next.name == "" { // the last words of the text
+				at = len(text) - len(next.literal)
+			}
+			if at < 0 || !strings.HasPrefix(text[at:], next.literal) {
+				return s, false
+			}
+			value = text[:at]
+		}
+		if value == "" {
+			return s, false
+		}
+		s.put(p.name, value)
+		if p.isSentence {
+			inner, known := find(value)
+			if !known {
+				inner = New(Other, "text", value)
+			}
+			if s.Inner == nil {
+				s.Inner = make(map[string]Sentence)
+			}
+			s.Inner[p.name] = inner
+		}
+		text = text[len(value):]
+	}
+	return s, text == ""
+}

@@ -1,0 +1,192 @@
+// Package say has the sentences that the gateway says to people who look after it: each
+// has a code, an English text and values in it. Programs that speak another language, such
+// as the console, translate the code and fill in the values.
+//
+// Most sentences are made where they are true and travel as texts, because logs, errors and
+// terminals want texts. Of finds the code of a text again, and what it finds says exactly
+// the same as the text: a text that is not one of the catalogue is said by the code Other.
+package say
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Code names a sentence. A code that a release had keeps its meaning.
+type Code string
+
+// Keywords describes codes in the OpenAPI document.
+func (Code) Keywords() map[string]any { return map[string]any{"enum": Codes()} }
+
+// Other is the code of words that are not the gateway's own, such as those of a backend or
+// of the operating system, and of sentences that have no code yet.
+const Other Code = "other"
+
+// Sentence is a sentence as its code and the values in it.
+type Sentence struct {
+	Code   Code              `json:"code" doc:"Which sentence it is; other for words that the gateway has from elsewhere, which are its value text."`
+	Values map[string]string `json:"values,omitzero" doc:"What stands in the sentence, by name."`
+	// Text is the English text where the sentence is one of several; a single one has the
+	// member beside it.
+	Text string `json:"text,omitzero" doc:"In English, where there are several sentences."`
+	// Inner are the values that are sentences of their own.
+	Inner map[string]Sentence `json:"inner,omitzero" doc:"Those of the values that are sentences themselves."`
+	// Field is the field of a request that the sentence is about.
+	Field string `json:"field,omitzero" doc:"The field of the request that it is about, where it is about one."`
+}
+
+// New returns the sentence of a code with values, which are given as pairs of a name and a
+// value.
+func New(code Code, pairs ...any) Sentence {
+	s := Sentence{Code: code}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		s.put(pairs[i].(string), fmt.Sprint(pairs[i+1]))
+	}
+	return s
+}
+
+// Text returns the English text of the sentence of a code.
+func Text(code Code, pairs ...any) string { return New(code, pairs...).String() }
+
+func (s *Sentence) put(name, value string) {
+	if s.Values == nil {
+		s.Values = make(map[string]string)
+	}
+	s.Values[name] = value
+}
+
+// About returns the sentence as one about a field of a request.
+func (s Sentence) About(field string) Sentence {
+	s.Field = field
+	return s
+}
+
+// String returns the English text.
+func (s Sentence) String() string {
+	var out strings.Builder
+	if s.Field != "" {
+		out.WriteString(s.Field + ": ")
+	}
+	for _, part := range templates()[s.Code] {
+		out.WriteString(part.literal)
+		if part.name != "" {
+			out.WriteString(s.Values[part.name])
+		}
+	}
+	return out.String()
+}
+
+// Join returns the English text of several sentences.
+func Join(sentences []Sentence) string {
+	texts := make([]string, len(sentences))
+	for i, s := range sentences {
+		texts[i] = s.String()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Of returns what a text says, nil for an empty one.
+func Of(text string) []Sentence {
+	if text == "" {
+		return nil
+	}
+	// A sentence may have semicolons of its own, so that the longest one is looked for.
+	parts := strings.Split(text, "; ")
+	var said []Sentence
+	for len(parts) > 0 {
+		n := min(len(parts), maxParts)
+		for ; n > 0; n-- {
+			if s, known := findAbout(strings.Join(parts[:n], "; ")); known {
+				said = append(said, s)
+				break
+			}
+		}
+		if n == 0 {
+			n = 1
+			said = append(said, New(Other, "text", parts[0]))
+		}
+		parts = parts[n:]
+	}
+	return told(said)
+}
+
+// told returns sentences with their texts, where they are several.
+func told(said []Sentence) []Sentence {
+	if len(said) > 1 {
+		for i := range said {
+			bare := said[i]
+			bare.Field = ""
+			said[i].Text = bare.String()
+		}
+	}
+	return said
+}
+
+// All returns sentences that belong together.
+func All(sentences ...Sentence) []Sentence { return told(sentences) }
+
+// maxParts bounds how many semicolons the looked-for sentence has, as texts of backends may
+// have any number of them.
+const maxParts = 8
+
+// findAbout finds a sentence of the catalogue that may stand behind the name of a field.
+func findAbout(text string) (Sentence, bool) {
+	if s, known := find(text); known {
+		return s, true
+	}
+	field, rest, ok := strings.Cut(text, ": ")
+	if !ok || !isField(field) {
+		return Sentence{}, false
+	}
+	s, known := find(rest)
+	return s.About(field), known
+}
+
+// isField reports whether a text may be the name of a field, or several with commas between
+// them.
+func isField(text string) bool {
+	inQuotes := false
+	for _, name := range strings.Split(text, ", ") {
+		for _, r := range name {
+			switch {
+			case r == '"':
+				inQuotes = !inQuotes
+			case !inQuotes && (r <= ' ' || r > '~'):
+				return false
+			}
+		}
+	}
+	return text != ""
+}
+
+// Field returns what a text says about a field of a request.
+func Field(field, text string) Sentence {
+	if s, known := find(text); known {
+		return s.About(field)
+	}
+	return New(Other, "text", text).About(field)
+}
+
+// Codes returns all codes in order.
+func Codes() []Code {
+	codes := make([]Code, 0, len(catalogue())+1)
+	for _, entry := range catalogue() {
+		codes = append(codes, entry.code)
+	}
+	codes = append(codes, Other)
+	slices.Sort(codes)
+	return codes
+}
+
+// English returns the text of a code with the names of its values in braces.
+func English(code Code) string {
+	var out strings.Builder
+	for _, part := range templates()[code] {
+		out.WriteString(part.literal)
+		if part.name != "" {
+			out.WriteString("{" + part.name + "}")
+		}
+	}
+	return out.String()
+}

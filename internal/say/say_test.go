@@ -1,0 +1,106 @@
+package say
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCodesAndTextsAreUnique(t *testing.T) {
+	codes, texts := map[Code]bool{}, map[string]Code{}
+	for _, e := range catalogue() {
+		text := English(e.code)
+		if codes[e.code] || e.code == Other {
+			t.Errorf("%s is there twice", e.code)
+		}
+		if other, twice := texts[text]; twice {
+			t.Errorf("%s and %s say the same", e.code, other)
+		}
+		codes[e.code], texts[text] = true, e.code
+		if strings.Contains(e.text, "}{") {
+			t.Errorf("%s: nothing tells where the first of its values ends", e.code)
+		}
+	}
+}
+
+// What Of finds says the same as the text, whatever the values are.
+func TestEveryTextLeadsToItsCode(t *testing.T) {
+	for _, e := range catalogue() {
+		s := Sentence{Code: e.code}
+		for _, p := range templates()[e.code] {
+			if p.name != "" {
+				s.put(p.name, "7")
+			}
+		}
+		text := s.String()
+		found := Of(text)
+		if len(found) != 1 || found[0].Code != e.code || Join(found) != text {
+			t.Errorf("%s: %q is taken for %+v", e.code, text, found)
+		}
+	}
+}
+
+func TestSentencesAreFoundInTexts(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want []Sentence
+	}{
+		{"", nil},
+		{"all 4 slots taken", []Sentence{New("instance.no_slot", "slots", 4)}},
+		{
+			"unhealthy: connection refused",
+			[]Sentence{{Code: "instance.unhealthy", Values: map[string]string{"cause": "connection refused"}, Inner: map[string]Sentence{"cause": {Code: "cause.connection_refused"}}}},
+		},
+		{
+			"The backend answered with status 503: model is loading; wait",
+			[]Sentence{New("call.status_said", "status", 503, "words", "model is loading; wait")},
+		},
+		{"quota-journal-unavailable: no space left; disabled", []Sentence{New("quota.journal", "why", "no space left; disabled")}},
+		{"warming up; what nobody knows; weight 0", []Sentence{New("instance.warming"), New(Other, "text", "what nobody knows"), New("instance.no_weight")}},
+		{`aliases["a b"]: leads back to itself; weight: is required`, []Sentence{New("field.alias_loop").About(`aliases["a b"]`), New("field.required").About("weight")}},
+		{"a backend says: is required", []Sentence{New(Other, "text", "a backend says: is required")}},
+		{"model is loading", []Sentence{New(Other, "text", "model is loading")}},
+	} {
+		if diff := cmp.Diff(All(c.want...), Of(c.text)); diff != "" {
+			t.Errorf("%q: %s", c.text, diff)
+		}
+		if got := Join(Of(c.text)); got != c.text {
+			t.Errorf("%q became %q", c.text, got)
+		}
+	}
+	if got := Field("weight", "is required"); got.Code != "field.required" || got.String() != "weight: is required" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The console translates every sentence, with values that the sentence has.
+func TestTheConsoleTranslatesEverySentence(t *testing.T) {
+	source, err := os.ReadFile("../../console/src/i18n/said.zh.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	translated := map[Code]string{}
+	for _, line := range regexp.MustCompile(`(?m)^  '?([a-z0-9_.]+)'?: '(.*)',$`).FindAllStringSubmatch(string(source), -1) {
+		translated[Code(line[1])] = line[2]
+	}
+	value := regexp.MustCompile(`\{(\w+)\}`)
+	for _, code := range Codes() {
+		text, has := translated[code]
+		if !has {
+			t.Errorf("console/src/i18n/said.zh.ts does not translate %s: %s", code, English(code))
+		}
+		for _, name := range value.FindAllStringSubmatch(text, -1) {
+			if !slices.ContainsFunc(templates()[code], func(p part) bool { return p.name == name[1] }) {
+				t.Errorf("the translation of %s has a value %s, and the sentence has none", code, name[1])
+			}
+		}
+		delete(translated, code)
+	}
+	for code := range translated {
+		t.Errorf("console/src/i18n/said.zh.ts translates %s, which nobody says", code)
+	}
+}
