@@ -3,7 +3,7 @@
 //
 //   PATCHBAY_BIN=../bin/patchbay node scripts/flows.mjs [part of a flow's name]
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer as createBackend } from 'node:http'
@@ -250,6 +250,75 @@ const flows = {
     await page.getByRole('menuitem', { name: 'Back to automatic' }).click()
     await row.getByText('Closed', { exact: true }).waitFor({ timeout: 2500 })
   },
+  'a page of a model: its settings open beside it, its instances are tested and taken out by the keyboard': async (page) => {
+    await page.goto(`${base}model?service=chat&id=demo-gemini`)
+    await page.getByRole('button', { name: 'Test all instances' }).click()
+    await page.getByText('1 of 1 answered.').waitFor({ timeout: 10_000 })
+    await page.getByRole('region', { name: 'Requests' }).getByRole('button', { name: /Table/ }).click()
+    await page.locator('.meter table').waitFor()
+    await page.getByRole('link', { name: 'Edit the policies of chat' }).focus()
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('.drawer')
+    await page.keyboard.press('Escape')
+    await page.waitForSelector('.drawer', { state: 'detached' })
+    assert.match(page.url(), /\/model\?/)
+    await page.getByRole('button', { name: /: demo-gemini@/ }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('menuitem', { name: 'Drain' }).focus()
+    await page.keyboard.press('Enter')
+    await page.locator('dialog[open] >> text=Nothing else serves demo-gemini').waitFor()
+    await page.locator('dialog[open]').getByRole('button', { name: 'Drain' }).click()
+    await page.getByText('No instance of demo-gemini can serve.').waitFor({ timeout: 10_000 })
+    await rollBack()
+  },
+  'services: the drawer and the bulk action ask for the last instance': async (page) => {
+    const one = (await instances()).find((instance) => instance.name === 'demo-gemini')
+    await page.goto(`${base}services?edit=${encodeURIComponent(`chat/${one.instanceId}`)}`)
+    await page.locator('.drawer').getByRole('textbox', { name: 'Weight' }).fill('0')
+    await page.getByRole('button', { name: /^Save as version/ }).click()
+    await page.locator('dialog[open] >> text=Nothing else serves demo-gemini').waitFor()
+    await page.keyboard.press('Escape')
+    assert.equal((await instances()).find((instance) => instance.name === 'demo-gemini').weight ?? 1, one.weight ?? 1)
+    await page.goto(`${base}services?q=demo-gemini`)
+    await page.getByRole('button', { name: 'The 1 instance shown' }).click()
+    await page.getByRole('menuitem', { name: /^Disable/ }).click()
+    await page.locator('dialog[open] >> text=Nothing else serves demo-gemini').waitFor()
+    await page.keyboard.press('Escape')
+  },
+  'a page of a tenant on a telephone: its keys, its terms are changed': (page) =>
+    withSecurity(async (url, tokens) => {
+      await page.setViewportSize({ width: 390, height: 800 })
+      await page.goto(`${url}/tenant?id=support-bot`)
+      await logIn(page, tokens.ADMIN)
+      await page.getByText('support-bot is within its limits and budgets.').waitFor({ timeout: 10_000 })
+      await page.getByText('bot-1').first().waitFor()
+      await page.getByRole('link', { name: 'Edit terms' }).click()
+      await page.getByLabel('Requests a minute').fill('7')
+      await page.getByRole('button', { name: /^Save as version/ }).click()
+      await page.waitForSelector('.drawer', { state: 'detached' })
+      await page.locator('.dl dt', { hasText: 'Requests a minute' }).waitFor({ timeout: 10_000 })
+      await page.locator('.pr', { hasText: 'tenant support-bot' }).waitFor({ timeout: 10_000 })
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth), false)
+    }, '--set', 'security.tenants=[{name: support-bot, budgets: {month: {requests: 100}}}]', '--set', `security.keys=[{id: bot-1, tenant: support-bot, key-sha256: "${createHash('sha256').update('sk-bot').digest('hex')}"}]`),
+  'a call is copied as curl, and a shell sends the same again': (page) =>
+    withSettings(['monitoring.capture=content'], async (url) => {
+      const content = `it's "quoted", $(touch ${dir}/owned) \`id\` \\ \n'; id #\u009b`
+      const body = JSON.stringify({ model: 'demo-chat', messages: [{ role: 'user', content }] })
+      await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-request-id': 'copied-1', 'x-note': `it's $HOME` }, body }).then((reply) => reply.text())
+      await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: url })
+      await page.goto(`${url}/calls?call=copied-1`)
+      await page.getByText('x-note', { exact: false }).first().waitFor({ timeout: 10_000 })
+      await page.getByRole('button', { name: 'Copy as curl' }).click()
+      const line = await page.evaluate(() => navigator.clipboard.readText())
+      const shell = spawnSync('sh', ['-c', line], { encoding: 'utf8' })
+      assert.match(shell.stdout, /chat\.completion/, `${shell.stderr} ${line}`)
+      const { calls } = await (await fetch(`${url}/api/monitoring/calls?limit=1`)).json()
+      const again = await (await fetch(`${url}/api/monitoring/calls/${calls[0].requestId}/content`)).json()
+      assert.notEqual(calls[0].requestId, 'copied-1')
+      assert.deepEqual(JSON.parse(again.request.text), JSON.parse(body))
+      assert.ok(again.headers.some((header) => header.name.toLowerCase() === 'x-note' && header.value === `it's $HOME`))
+      await assert.rejects(readFile(join(dir, 'owned')))
+    }),
   'a running request is seen and stopped': async (page) => {
     const running = call('POST', '/v1/chat/completions', { model: 'demo-hang', messages: [{ role: 'user', content: 'hi' }] }, { 'x-request-id': 'stuck-1' })
     await page.goto(`${base}gateways`)

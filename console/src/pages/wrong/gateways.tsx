@@ -55,7 +55,7 @@ export default function GatewaysPage() {
         <div className="panel">
           {members.map((one) => (
             <div key={one.id} className="pr obj">
-              <span className={one.state === 'up' ? 'soft' : one.state === 'away' ? 'bad font-semibold' : 'warn font-semibold'}>
+              <span className={`pill ${one.state === 'up' ? '' : one.state === 'away' ? 'bd' : 'wn'}`}>
                 <HealthGlyph state={glyphs[one.state]} /> {t(`wrong.gateway.${one.state}`)}
               </span>
               <span className="min-w-0">
