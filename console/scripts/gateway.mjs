@@ -1,6 +1,10 @@
-// Starts a demo gateway on a free port, for the scripts that look at its pages.
+// Starts gateways on free ports, for the scripts that look at their pages.
 import { spawn } from 'node:child_process'
+import { rmSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 
 export const freePort = () =>
   new Promise((resolve) => {
@@ -22,14 +26,48 @@ export async function ready(url) {
 /** What Chromium is started with: no sandbox in containers, and nothing that asks the network. */
 export const chromiumArgs = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
 
-/** The address of PATCHBAY_URL, or of a demo of PATCHBAY_BIN that ends with stop(). */
-export async function demoGateway() {
-  if (process.env.PATCHBAY_URL !== undefined) return { url: process.env.PATCHBAY_URL, stop: () => undefined }
+async function gateway(verb, ...args) {
   const url = `http://127.0.0.1:${await freePort()}`
-  const child = spawn(process.env.PATCHBAY_BIN ?? '../bin/patchbay', ['demo', '--listen', new URL(url).host], { stdio: 'ignore' })
+  const child = spawn(process.env.PATCHBAY_BIN ?? '../bin/patchbay', [verb, '--listen', new URL(url).host, ...args], { stdio: 'ignore' })
   process.once('exit', () => child.kill())
   await ready(url)
   return { url, stop: () => child.kill() }
+}
+
+/** The address of PATCHBAY_URL, or of a demo of PATCHBAY_BIN that ends with stop(). */
+export async function demoGateway(...args) {
+  return process.env.PATCHBAY_URL !== undefined ? { url: process.env.PATCHBAY_URL, stop: () => undefined } : gateway('demo', ...args)
+}
+
+/** A gateway that asks who looks at it. */
+export const guardedGateway = () => gateway('demo', '--traffic=false', '--set', 'security.enabled=true', '--set', `security.tokens=[{name: admin, role: ADMIN, token-sha256: "${'0'.repeat(64)}"}]`)
+
+/** A gateway that nobody has set up yet. */
+export async function emptyGateway() {
+  const dir = await mkdtemp(join(tmpdir(), 'patchbay-empty-'))
+  const { url, stop } = await gateway('serve', '--config', '/dev/null', '--data-dir', dir)
+  const end = () => {
+    stop()
+    rmSync(dir, { recursive: true, force: true })
+  }
+  return { url, stop: end }
+}
+
+/** Keys with budgets, tenants that have spent something, and a batch. */
+export async function someData(url) {
+  const send = (path, body, headers = {}) => fetch(url + path, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) }).then((reply) => reply.json(), () => undefined)
+  const chat = { model: 'demo-chat', messages: [{ role: 'user', content: 'hi' }] }
+  for (const [id, tenant, cost] of [['team-a', 'acme', 20], ['team-b-with-a-long-name', 'initech', 0.0001], ['nightly', 'acme', 5]]) {
+    const issued = await send('/api/auth/keys', { id, tenant, budgets: { month: { cost } } })
+    const headers = { authorization: `Bearer ${issued?.data?.key}`, 'x-tenant-id': tenant }
+    for (let i = 0; i < 4; i++) await send('/v1/chat/completions', { ...chat, user: i % 2 === 0 ? 'ann' : 'bob' }, headers)
+  }
+  await send('/v1/chat/completions', { ...chat, model: 'gpt-5o' })
+  const form = new FormData()
+  form.set('purpose', 'batch')
+  form.set('file', new Blob(Array.from({ length: 200 }, (_, n) => `${JSON.stringify({ custom_id: `${n}`, method: 'POST', url: '/v1/chat/completions', body: chat })}\n`)), 'in.jsonl')
+  const file = await fetch(`${url}/v1/files`, { method: 'POST', body: form }).then((reply) => reply.json(), () => undefined)
+  await send('/v1/batches', { input_file_id: file?.id, endpoint: '/v1/chat/completions', completion_window: '24h' })
 }
 
 /** A few calls of every kind, so that the pages have something to show. */

@@ -1,40 +1,93 @@
-// Looks at the built pages in Debian's Chromium, in both languages and themes,
-// at 1280 and 360 px, in front of a real gateway: screenshots, and a list of
-// what must not be there (errors, policy violations, keys, sideways scroll).
+// Looks at the built pages in Debian's Chromium, in both languages and themes, at
+// 1440, 1024 and 390 px, in front of real gateways with data, and at every drawer,
+// dialog and menu: screenshots, and a list of what must not be there (errors, policy
+// violations, keys, findings of axe, what is cut, what scrolls sideways, what a
+// finger cannot hit, a toast that covers a button, navigation on paper).
 //
-//   PATCHBAY_BIN=../bin/patchbay node scripts/look.mjs [--axe] [--few] [name=path ...]
-import { mkdir, readFile, rm } from 'node:fs/promises'
+//   PATCHBAY_BIN=../bin/patchbay node scripts/look.mjs [--few] [--only=en-light-1440] [--shots] [part of a place's name]
+import { mkdir, readFile } from 'node:fs/promises'
 import { chromium } from 'playwright-core'
-import { demoGateway, someCalls } from './gateway.mjs'
+import { chromiumArgs, demoGateway, emptyGateway, guardedGateway, someCalls, someData } from './gateway.mjs'
+import { badlyDrawn, cutColumns, smallTargets, coveredByToast } from './marks.mjs'
 
-const all = {
-  overview: '/', services: '/services', playground: '/playground', calls: '/calls', resilience: '/resilience',
-  quota: '/quota', spend: '/spend', batches: '/batches', versions: '/versions', keys: '/keys', settings: '/settings', docs: '/docs/api',
-  model: '/model?service=chat&id=demo-flaky', tenant: '/tenant', gateways: '/gateways',
+const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
+const wanted = process.argv.slice(2).find((arg) => !arg.startsWith('--')) ?? ''
+const few = flags.includes('--few')
+const all = ['en', 'zh'].flatMap((lang) => ['light', 'dark'].flatMap((theme) => [1440, 1024, 390].map((width) => [lang, theme, width])))
+const only = flags.find((flag) => flag.startsWith('--only='))?.slice(7)
+const combinations = only !== undefined ? all.filter((one) => one.join('-') === only) : few ? [['en', 'light', 1440], ['zh', 'dark', 390]] : all
+
+const demo = await demoGateway('--set', 'quota.enabled=true', '--set', 'prices.models=[{model: "*", input: 300, output: 900}]', '--set', 'batches.enabled=true')
+const [guarded, bare] = few ? [null, null] : await Promise.all([guardedGateway(), emptyGateway()])
+await someData(demo.url)
+await someCalls(demo.url, 2)
+const { id: instance } = (await (await fetch(`${demo.url}/api/monitoring/instances`)).json()).services.chat.instances.find((one) => one.id.startsWith('demo-flaky'))
+const { calls } = await (await fetch(`${demo.url}/api/monitoring/calls?outcome=failed&limit=1`)).json()
+
+const press = (selector) => (page) => page.locator(selector).first().click()
+const menu = (page) => page.locator('[role=menu]').waitFor()
+const dialog = (page) => page.locator('dialog[open]').waitFor()
+const drawer = (page) => page.locator('.drawer').waitFor()
+const row = (page) => page.locator('.svc tr', { hasText: 'demo-claude' })
+const edit = `/services?edit=${encodeURIComponent(`chat/${instance}`)}`
+
+/** The pages, and what they can open: where it is, what is done there, and whether the few looks have it. */
+const places = {
+  overview: { path: '/', few: true },
+  'overview-table': { path: '/?view=table&charts=open' },
+  services: { path: '/services', few: true },
+  'services-by-host': { path: '/services?group=host&sort=-rate', few: true },
+  'services-menu': { path: '/services', act: async (page) => (await row(page).locator('.mtd button').click(), await menu(page)) },
+  'services-remove': { path: '/services', act: async (page) => (await row(page).locator('.mtd button').click(), await page.locator('[role=menuitem].danger').click(), await dialog(page)) },
+  'services-edit': { path: edit, act: drawer, few: true },
+  'services-add': { path: '/services?add=chat', act: drawer },
+  'services-policy': { path: '/services?policy=chat', act: drawer },
+  playground: { path: '/playground', few: true },
+  'playground-embeddings': { path: '/playground?type=embedding' },
+  'playground-images': { path: '/playground?type=imgGen' },
+  'playground-audio': { path: '/playground?type=tts' },
+  calls: { path: '/calls', few: true, print: true },
+  'calls-filters': { path: '/calls?span=1h&httpStatus=500', act: press('.bar [aria-expanded]') },
+  'calls-drawer': { path: `/calls?call=${calls[0].requestId}`, act: drawer, few: true },
+  resilience: { path: '/resilience', few: true },
+  'resilience-hold': { path: '/resilience', act: async (page) => (await page.locator('.brk .b-menu button').first().click(), await page.locator('[role=menuitem]').first().click(), await dialog(page)) },
+  quota: { path: '/quota', few: true },
+  spend: { path: '/spend', few: true, print: true },
+  'spend-by-key': { path: '/spend?by=key' },
+  batches: { path: '/batches', few: true },
+  versions: { path: '/versions', few: true, print: true },
+  keys: { path: '/keys', few: true },
+  'keys-drawer': { path: '/keys?key=team-a', act: drawer },
+  'keys-new': { path: '/keys', act: async (page) => (await page.locator('main .btn.pri').first().click(), await page.locator('dialog[open], .drawer').first().waitFor()) },
+  settings: { path: '/settings', few: true },
+  instance: { path: `/instance?service=chat&id=${encodeURIComponent(instance)}`, few: true, print: true },
+  model: { path: '/model?service=chat&id=demo-flaky', few: true },
+  tenants: { path: '/tenant', few: true },
+  tenant: { path: '/tenant?id=acme' },
+  gateways: { path: '/gateways', few: true },
+  docs: { path: '/docs/api', few: true },
+  'not-found': { path: '/nowhere' },
+  palette: { path: '/quota', act: async (page) => (await page.keyboard.press('Control+k'), await page.keyboard.type('demo'), await page.locator('[role=option]').first().waitFor()), few: true },
+  help: { path: '/quota', act: async (page) => (await page.keyboard.press('?'), await dialog(page)) },
+  'api-calls': { path: '/quota', act: async (page) => (await page.locator('.top .btn.onlydesk').click(), await dialog(page)), least: 768 },
+  'language-menu': { path: '/batches', act: async (page) => (await page.locator('.top button[aria-haspopup=menu]').first().click(), await menu(page)) },
+  'more-menu': { path: '/batches', act: async (page) => (await page.locator('.tabbar button').click(), await menu(page)), most: 767 },
+  ...(few ? {} : { 'log-in': { base: guarded.url, path: '/', isOut: true }, setup: { base: bare.url, path: '/' }, 'setup-services': { base: bare.url, path: '/services' } }),
 }
+
 // The documentation is pages of its own, which follow the language and theme of the console.
 const guides = { guide: '/docs', start: '/docs/start', 'first-backend': '/docs/first-backend', traffic: '/docs/traffic', ledger: '/docs/quota', errors: '/docs/errors', missing: '/docs/nothing' }
-const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
-const named = process.argv.slice(2).filter((arg) => !arg.startsWith('--'))
-const pages = named.length === 0 ? all : Object.fromEntries(named.map((arg) => {
-  const cut = arg.indexOf('=')
-  return cut < 0 ? [arg, all[arg] ?? guides[arg]] : [arg.slice(0, cut), arg.slice(cut + 1)]
-}))
-const few = flags.includes('--few')
-const combinations = few
-  ? [['en', 'light', 1280], ['zh', 'dark', 360]]
-  : ['en', 'zh'].flatMap((lang) => ['light', 'dark'].flatMap((theme) => [1280, 360].map((width) => [lang, theme, width])))
 
-const { url: base, stop } = await demoGateway()
-await someCalls(base, 2)
-const profile = `/tmp/patchbay-look-${process.pid}`
-const browser = await chromium.launchPersistentContext(profile, {
-  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-  headless: true,
-  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage'],
-})
+/** Something is saved on each of these pages, and the toast that says so covers nothing. */
+const saves = {
+  services: { path: '/services', act: (page) => page.locator('.svc tr', { hasText: 'demo-chat' }).first().locator('.sw').click(), undo: (page) => page.locator('.toast button').click() },
+  'services-edit': { path: edit, act: async (page) => (await drawer(page), await page.locator('.drawer .slider [role=slider]').focus(), await page.keyboard.press('ArrowRight'), await page.locator('.drawer footer .btn.pri').click()) },
+  resilience: { path: '/resilience', act: async (page) => (await page.locator('.brk .b-menu button').first().click(), await page.locator('[role=menuitem]:not([data-disabled])').first().click(), await page.locator('dialog .btn.danger').click()) },
+}
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true, args: chromiumArgs })
 await mkdir('screenshots', { recursive: true })
-const axe = flags.includes('--axe') ? await readFile(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8') : ''
+const axe = await readFile(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')
 let findings = 0
 const report = (where, what) => {
   findings++
@@ -42,8 +95,9 @@ const report = (where, what) => {
 }
 
 /** Waits until the page is live and all that it has asked for is there. */
-async function settled(page, pending, where) {
-  await page.waitForSelector('.live.live', { timeout: 240_000 }).catch(() => report(where, 'never live'))
+async function settled(page, pending, { isOut = false }, where) {
+  if (!isOut) await page.waitForSelector('.live.live', { timeout: 240_000 }).catch(() => report(where, 'never live'))
+  else await page.waitForSelector('form')
   let quiet = 0
   while (quiet < 3) {
     await page.waitForTimeout(40)
@@ -51,118 +105,114 @@ async function settled(page, pending, where) {
   }
 }
 
-/** What is drawn badly, of what a page shows now; it runs in the page. */
-function drawnBadly() {
-  const found = []
-  const seen = (node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && node.getClientRects().length > 0 && node.closest('.sr-only, [aria-hidden=true]') === null
-  const name = (node) => `${node.tagName.toLowerCase()}.${String(node.className).replaceAll(' ', '.')} "${node.textContent.trim().slice(0, 40)}"`
-  const linesOf = (node) => {
-    const range = document.createRange()
-    range.selectNodeContents(node)
-    return new Set([...range.getClientRects()].filter((rect) => rect.width > 1).map((rect) => Math.round((rect.top + rect.bottom) / 2 / 8))).size
-  }
-  for (const button of document.querySelectorAll('.btn, .seg button, .tag, [role=tab]')) {
-    if (seen(button) && linesOf(button) > 1 && button.getBoundingClientRect().height > 44) found.push(`a button of two lines: ${name(button)}`)
-  }
-  // What is cut off is said in full by a tooltip.
-  for (const node of document.querySelectorAll('main *, nav *, header *')) {
-    if (!seen(node) || node.scrollWidth - node.clientWidth < 2 || node.clientWidth === 0 || window.getComputedStyle(node).textOverflow !== 'ellipsis' || node.matches('input, textarea, select')) continue
-    if (node.closest('[title]') === null && node.querySelector('[title]') === null) found.push(`cut without a tooltip: ${name(node)}`)
-  }
-  // No line begins with what ends a sentence.
-  const walker = document.createTreeWalker(document.querySelector('#root'), window.NodeFilter.SHOW_TEXT)
-  while (walker.nextNode()) {
-    const { data, parentElement } = walker.currentNode
-    for (const match of data.matchAll(/[，。；：！？、）」』】]/g)) {
-      if (match.index === 0 || !seen(parentElement) || parentElement.closest('pre, code, textarea') !== null) continue
-      const range = document.createRange()
-      const rect = (at) => {
-        range.setStart(walker.currentNode, at)
-        range.setEnd(walker.currentNode, at + 1)
-        return range.getBoundingClientRect()
-      }
-      const [before, here] = [rect(match.index - 1), rect(match.index)]
-      if (here.width > 0 && here.top > before.bottom - 2) found.push(`a line begins with "${match[0]}": ${name(parentElement)}`)
-    }
-  }
-  for (const node of document.querySelectorAll('.num, .reading, .val, td code')) {
-    if (seen(node) && /\d/.test(node.textContent) && !window.getComputedStyle(node).fontVariantNumeric.includes('tabular-nums') && !/mono/i.test(window.getComputedStyle(node).fontFamily)) found.push(`digits of different widths: ${name(node)}`)
-  }
-  const shown = document.body.innerText
-  for (const word of ['NaN', 'undefined', 'Infinity', '[object']) if (shown.includes(word)) found.push(`"${word}" in the text`)
-  const scope = document.querySelector('dialog[open]') ?? document
-  const primary = [...scope.querySelectorAll('.btn.pri')].filter(seen)
-  if (primary.length > 1) found.push(`${primary.length} primary buttons: ${primary.map((node) => node.textContent.trim()).join(', ')}`)
-  return [...new Set(found)]
+async function examine(page, name, width, where) {
+  const text = await page.evaluate(() => document.body.innerText)
+  const key = /\b(?:nav|top|live|common|error|health|breaker|palette|keys|overview|services|pg|calls|res|quota|spend|batch|budget|ver|key|set|find|wrong)\.[a-z][A-Za-z0-9.]+\b/.exec(text)
+  if (key !== null && !/\.(go|json|md|retention|enabled|defaults)/.test(key[0])) report(where, `untranslated key ${key[0]}`)
+  // Paths of the API have names in braces of their own.
+  const brace = name === 'docs' || name === 'api-calls' ? null : /\{\w+\}/.exec(text)
+  if (brace !== null) report(where, `unfilled name ${brace[0]}`)
+  for (const what of await page.evaluate(badlyDrawn)) report(where, what)
+  for (const what of await page.evaluate(cutColumns)) report(where, what)
+  if (width < 768) for (const what of await page.evaluate(smallTargets)) report(where, what)
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+  if (wide > 0) report(where, `scrolls sideways by ${wide} px`)
+  await runAxe(page, where)
 }
 
-/** Goes through all pages as a person does who clicks from one to the next. */
+async function runAxe(page, where) {
+  await page.evaluate(`if (typeof axe === 'undefined') { ${axe} }`)
+  const violations = await page.evaluate("axe.run({ resultTypes: ['violations'] }).then((results) => results.violations.map(({ impact, id, nodes }) => ({ impact, id, nodes: nodes.slice(0, 3).map((node) => node.target.join(' ')) })))")
+  for (const { impact, id, nodes } of violations) report(where, `axe ${impact} ${id}: ${nodes.join(' | ')}`)
+}
+
+/** On paper there is no navigation, all is dark on white, and nothing is cut at the side. */
+async function onPaper(page, where) {
+  await page.emulateMedia({ media: 'print' })
+  await page.waitForFunction(() => document.documentElement.dataset.theme === 'light')
+  const found = await page.evaluate(() => {
+    const shown = [...document.querySelectorAll('.side, .tabbar, .toasts, .top .btn, .bar')].filter((node) => node.checkVisibility())
+    const light = (colour) => colour.match(/[\d.]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 3
+    const pale = [...document.querySelectorAll('main *')].filter((node) => node.checkVisibility() && [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim() !== '') && light(window.getComputedStyle(node).color) > 150)
+    const cut = [...document.querySelectorAll('main .panel, main .cbody')].filter((node) => node.checkVisibility() && node.scrollHeight > node.clientHeight + 2 && window.getComputedStyle(node).overflowY !== 'visible')
+    return [...shown.map((node) => `${node.className} is printed`), ...(pale.length > 0 ? [`pale ink: .${pale[0].className} "${pale[0].textContent.trim().slice(0, 30)}"`] : []), ...cut.map((node) => `${node.className} is cut on paper`)]
+  })
+  for (const what of found) report(where, what)
+  if (!few) await page.pdf({ path: `screenshots/${where}.pdf`, format: 'A4' })
+  if (flags.includes('--shots')) await page.screenshot({ path: `screenshots/${where}-print.png`, fullPage: true })
+  await page.emulateMedia({ media: null })
+}
+
+/** Goes through all places as a person does. */
 async function look([lang, theme, width]) {
-  const page = await browser.newPage()
-  await page.setViewportSize({ width, height: width === 360 ? 740 : 800 })
+  const context = await browser.newContext({ viewport: { width, height: width < 768 ? 844 : 800 }, hasTouch: width < 768, isMobile: width < 768 })
+  const page = await context.newPage()
   await page.addInitScript(([l, t]) => {
     localStorage.setItem('patchbay.lang', l)
     localStorage.setItem('patchbay.theme', t)
   }, [lang, theme])
   let where = ''
-  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !where.startsWith('missing-') && report(where, `console: ${message.text()}`))
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !/^(log-in|missing)-/.test(where) && report(where, `console: ${message.text()}`))
   page.on('pageerror', (error) => report(where, `error: ${error.message}`))
   const pending = new Set()
   page.on('request', (request) => !request.url().includes('/api/monitoring/live') && pending.add(request))
   for (const event of ['requestfinished', 'requestfailed']) page.on(event, (request) => pending.delete(request))
-  let loaded = false
-  for (const [name, path] of Object.entries(pages)) {
-    if (guides[name] === path) continue
+  for (const [name, place] of Object.entries(places)) {
+    if (!name.includes(wanted) || (few && !place.few) || width < (place.least ?? 0) || width > (place.most ?? 9999)) continue
     where = `${name}-${width}-${theme}-${lang}`
-    const shown = page.evaluate(() => document.querySelector('h1')?.textContent).catch(() => '')
-    if (loaded) {
-      const before = await shown
-      await page.evaluate((to) => window.history.pushState({}, '', to), path)
-      if (named.length === 0) await page.waitForFunction((old) => document.querySelector('h1')?.textContent !== old, before, { timeout: 60_000 })
-    } else {
-      await page.goto(new URL(path, base).href)
+    try {
+      await page.goto(new URL(place.path, place.base ?? demo.url).href)
+      await settled(page, pending, place, where)
+      await place.act?.(page)
+      await examine(page, name, width, where)
+      if (flags.includes('--shots')) await page.screenshot({ path: `screenshots/${where}.png`, fullPage: flags.includes('--full'), timeout: 240_000 })
+      if (place.print && (!few || theme === 'dark')) await onPaper(page, where)
+    } catch (error) {
+      report(where, String(error.message).split('\n').slice(0, 3).join(' '))
     }
-    loaded = true
-    await settled(page, pending, where)
-    const text = await page.evaluate(() => document.body.innerText)
-    const key = /\b(?:nav|top|live|common|error|health|breaker|palette|keys|overview|services|pg|calls|res|quota|spend|batch|budget|ver|key|set)\.[a-z][A-Za-z0-9.]+\b/.exec(text)
-    if (key !== null && !/\.(go|json|md|retention|enabled|defaults)/.test(key[0])) report(where, `untranslated key ${key[0]}`)
-    // Paths of the API have names in braces of their own.
-    const brace = name === 'docs' ? null : /\{\w+\}/.exec(text)
-    if (brace !== null) report(where, `unfilled name ${brace[0]}`)
-    for (const what of await page.evaluate(drawnBadly)) report(where, what)
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
-    if (wide > 0) report(where, `scrolls sideways by ${wide} px`)
-    if (!few) {
-      if (process.env.WAIT !== undefined) await page.waitForTimeout(Number(process.env.WAIT))
-      await page.screenshot({ path: `screenshots/${where}.png`, fullPage: flags.includes('--full'), timeout: 240_000 })
-    }
-    if (axe !== '') await runAxe(page, where)
   }
   await lookAtGuides(page, [lang, theme, width], (name) => (where = name))
-  await page.close()
-}
-
-async function runAxe(page, where) {
-  await page.evaluate(`if (typeof axe === 'undefined') { ${axe} }`)
-  const violations = await page.evaluate("axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'] }).then((results) => results.violations.map(({ impact, id, nodes }) => ({ impact, id, nodes: nodes.slice(0, 3).map((node) => node.target.join(' ')) })))")
-  for (const { impact, id, nodes } of violations) report(where, `axe ${impact} ${id}: ${nodes.join(' | ')}`)
+  await context.close()
 }
 
 /** Opens the pages of the documentation without a language, as the link of an error does. */
 async function lookAtGuides(page, [lang, theme, width], at) {
   for (const [name, path] of Object.entries(guides)) {
-    if (named.length > 0 && pages[name] !== path) continue
+    if (!name.includes(wanted)) continue
     const where = `${name}-${width}-${theme}-${lang}`
     at(where)
-    await page.goto(new URL(path, base).href)
+    await page.goto(new URL(path, demo.url).href)
     await page.waitForFunction((l) => document.documentElement.lang.startsWith(l) && document.readyState === 'complete', lang, { timeout: 60_000 }).catch(() => report(where, `not in ${lang}`))
     const seen = await page.evaluate(() => ({ theme: document.documentElement.dataset.theme, wide: document.documentElement.scrollWidth - document.documentElement.clientWidth }))
     if (seen.theme !== theme) report(where, `is ${seen.theme}`)
     if (seen.wide > 0) report(where, `scrolls sideways by ${seen.wide} px`)
-    if (!few) await page.screenshot({ path: `screenshots/${where}.png`, fullPage: flags.includes('--full'), timeout: 240_000 })
-    if (axe !== '') await runAxe(page, where)
+    if (flags.includes('--shots')) await page.screenshot({ path: `screenshots/${where}.png`, fullPage: flags.includes('--full'), timeout: 240_000 })
+    await runAxe(page, where)
   }
+}
+
+/** What says that something was saved covers nothing that can be pressed. */
+async function told(lang, width) {
+  const context = await browser.newContext({ viewport: { width, height: width < 768 ? 844 : 800 }, hasTouch: width < 768, isMobile: width < 768 })
+  await context.addInitScript((l) => localStorage.setItem('patchbay.lang', l), lang)
+  for (const [name, { path, act, undo }] of Object.entries(saves)) {
+    if (!`toast-${name}`.includes(wanted)) continue
+    const page = await context.newPage()
+    const where = `toast-${name}-${width}-${lang}`
+    try {
+      await page.goto(new URL(path, demo.url).href)
+      await page.waitForSelector('.live.live')
+      await act(page)
+      await page.locator('.toast').waitFor()
+      for (const what of await page.evaluate(coveredByToast)) report(where, what)
+      if (flags.includes('--shots')) await page.screenshot({ path: `screenshots/${where}.png` })
+      await undo?.(page)
+    } catch (error) {
+      report(where, String(error.message).split('\n').slice(0, 3).join(' '))
+    }
+    await page.close()
+  }
+  await context.close()
 }
 
 // Two at a time: while one waits for the gateway, the other is drawn.
@@ -171,8 +221,8 @@ const worker = async () => {
   for (let next = queue.shift(); next !== undefined; next = queue.shift()) await look(next)
 }
 await Promise.all([worker(), worker()])
+for (const width of few ? [] : [390, 800, 1024, 1440]) for (const lang of ['en', 'zh']) await told(lang, width)
 await browser.close()
-stop()
-await rm(profile, { recursive: true, force: true })
+for (const gateway of [demo, guarded, bare]) gateway?.stop()
 console.log(`${findings} findings`)
 process.exitCode = findings === 0 ? 0 : 1

@@ -62,7 +62,7 @@ function NotFound() {
   const path = useRouterState({ select: (state) => state.location.pathname })
   return (
     <div className="empty panel">
-      <h3>{t('error.page')}</h3>
+      <h2>{t('error.page')}</h2>
       <p>
         <T k="error.pageText" v={{ path: <code>{path}</code> }} />
       </p>

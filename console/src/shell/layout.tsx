@@ -6,6 +6,7 @@ import { info } from '@/api/queries'
 import { useI18n, type Key, type Language } from '@/i18n'
 import { useLive, useNow } from '@/live/context'
 import { since, span } from '@/lib/format'
+import { Toasts } from '@/ui/feedback'
 import { BreakerGlyph, Mark } from '@/ui/glyphs'
 import { Kbd, Menu } from '@/ui/parts'
 import { ApiCalls, ApiCallsContext, type ApiCall } from './api-calls'
@@ -18,7 +19,6 @@ import { logOut, useMe } from './session'
 import { useRowKeys } from './rows'
 import { useShortcuts } from './shortcuts'
 
-/** The page of the API is not in the menu: it is for those who write clients. */
 /** Pages that no menu has. */
 const others: Record<string, { title: Key }> = { '/docs/api': { title: 'docs.title' }, '/instance': { title: 'wrong.instance' }, '/model': { title: 'wrong.model' }, '/tenant': { title: 'wrong.tenant' }, '/gateways': { title: 'wrong.gateways' } }
 
@@ -48,11 +48,13 @@ export function Layout() {
         <div className="min-w-0">
           <header className="top">
             <h1>{page === undefined ? 'Patchbay' : t(page.title)}</h1>
-            <span className="about trunc">{fact}</span>
-            <button type="button" className="search" aria-label={t('palette.label')} title={t('top.search')} onClick={() => setPalette(true)}>
+            <span className="about trunc" title={fact}>{fact}</span>
+            <Toasts />
+            <button type="button" className="search" aria-keyshortcuts="Control+K" title={t('top.search')} onClick={() => setPalette(true)}>
               <SearchIcon className="ic s14" aria-hidden />
+              <span className="sr-only">{`${t('palette.label')}: `}</span>
               <span className="grow">{t('top.search')}</span>
-              <span>
+              <span aria-hidden="true">
                 <Kbd>Ctrl K</Kbd>
               </span>
             </button>
@@ -107,12 +109,12 @@ function Sidebar({ path }: { path: string }) {
   const { data } = useQuery(info)
   const now = useNow(30_000)
   return (
-    <div className="side">
+    <nav className="side" aria-label={t('nav.label')}>
       <Link className="brand" to="/" aria-label="Patchbay">
         <Mark />
         <span>Patchbay</span>
       </Link>
-      <nav className="nav" aria-label={t('nav.label')}>
+      <div className="nav">
         {seen.filter((page) => pages.indexOf(page) < running).map((page) => (
           <NavLink key={page.path} {...{ page, path, open }} />
         ))}
@@ -120,7 +122,7 @@ function Sidebar({ path }: { path: string }) {
         {seen.filter((page) => pages.indexOf(page) >= running).map((page) => (
           <NavLink key={page.path} {...{ page, path, open }} />
         ))}
-      </nav>
+      </div>
       <div className="foot">
         <Link className="plain hover:underline" to="/gateways"><code>{location.host}</code></Link>
         <div>
@@ -128,7 +130,7 @@ function Sidebar({ path }: { path: string }) {
           {data?.startedAt !== undefined && data.startedAt !== null && ` · ${t('nav.up', { age: since(data.startedAt, now, locale) })}`}
         </div>
       </div>
-    </div>
+    </nav>
   )
 }
 

@@ -1,5 +1,6 @@
-import { createContext, useCallback, useContext, useEffect, useMemo, useState, type ReactNode } from 'react'
+import { createContext, useCallback, useContext, useEffect, useLayoutEffect, useMemo, useState, type ReactNode } from 'react'
 import { I18nContext, loadTexts, speak, type Language, type Texts } from '@/i18n'
+import { usePrinting } from '@/ui/size'
 
 export type Theme = 'system' | 'light' | 'dark'
 
@@ -50,7 +51,8 @@ export function PreferencesProvider({ texts: initial, children }: { texts: Texts
   const [theme, setThemeState] = useState(readTheme)
   const [systemDark, setSystemDark] = useState(() => darkQuery().matches)
   const [language, setLanguage] = useState({ lang: initialLanguage(), texts: initial })
-  const shown = theme === 'system' ? (systemDark ? 'dark' : 'light') : theme
+  const printing = usePrinting()
+  const shown = printing ? 'light' : theme === 'system' ? (systemDark ? 'dark' : 'light') : theme
 
   useEffect(() => {
     const query = darkQuery()
@@ -58,7 +60,7 @@ export function PreferencesProvider({ texts: initial, children }: { texts: Texts
     query.addEventListener('change', follow)
     return () => query.removeEventListener('change', follow)
   }, [])
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.documentElement.dataset.theme = shown
   }, [shown])
   useEffect(() => {

@@ -6,7 +6,7 @@ import { docsAddress, type DocsPage } from '@/lib/docs'
 export function DocsLink({ page, section, className, children }: { page?: DocsPage; section?: string; className?: string; children: ReactNode }) {
   const { lang } = useI18n()
   return (
-    <a className={className} href={docsAddress(lang, page, section)} target="_blank" rel="noreferrer">
+    <a className={`docs-link ${className ?? ''}`} href={docsAddress(lang, page, section)} target="_blank" rel="noreferrer">
       {children}
     </a>
   )

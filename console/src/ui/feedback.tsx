@@ -69,25 +69,32 @@ interface Toast {
 }
 
 type Push = (text: string, action?: Toast['action']) => void
-const ToastContext = createContext<Push>(() => undefined)
+const PushContext = createContext<Push>(() => undefined)
+const ToastContext = createContext<{ toast: Toast | null; remove(id: number): void }>({ toast: null, remove: () => undefined })
 
-export const useToast = (): Push => useContext(ToastContext)
+export const useToast = (): Push => useContext(PushContext)
 
-/** Toasts say what the person's own action has done, with at most one undo. */
+/** Toasts say what the person's own action has done, with at most one undo; the last one is shown. */
 export function ToastProvider({ children }: { children: ReactNode }) {
-  const [toasts, setToasts] = useState<Toast[]>([])
+  const [toast, setToast] = useState<Toast | null>(null)
   const next = useRef(0)
-  const remove = useCallback((id: number) => setToasts((all) => all.filter((toast) => toast.id !== id)), [])
-  const push = useCallback<Push>((text, action) => setToasts((all) => [...all.slice(-2), { id: next.current++, text, action }]), [])
+  const remove = useCallback((id: number) => setToast((shown) => (shown?.id === id ? null : shown)), [])
+  const push = useCallback<Push>((text, action) => setToast({ id: next.current++, text, action }), [])
+  const shown = useMemo(() => ({ toast, remove }), [toast, remove])
   return (
-    <ToastContext.Provider value={push}>
-      {children}
-      <div className="toasts" aria-live="polite">
-        {toasts.map((toast) => (
-          <ToastView key={toast.id} toast={toast} remove={remove} />
-        ))}
-      </div>
-    </ToastContext.Provider>
+    <PushContext.Provider value={push}>
+      <ToastContext.Provider value={shown}>{children}</ToastContext.Provider>
+    </PushContext.Provider>
+  )
+}
+
+/** Where toasts are shown: it has room of its own, so that they cover nothing that can be pressed. */
+export function Toasts() {
+  const { toast, remove } = useContext(ToastContext)
+  return (
+    <div className="toasts" role="status">
+      {toast !== null && <ToastView key={toast.id} toast={toast} remove={remove} />}
+    </div>
   )
 }
 

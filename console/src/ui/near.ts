@@ -1,4 +1,5 @@
 import { useEffect, useState, type RefObject } from 'react'
+import { usePrinting } from './size'
 
 /** Of more rows than these, only those in sight are whole: hundreds that change each second would hold up the page. */
 const manyRows = 40
@@ -12,8 +13,9 @@ const atOnce = 12
  * list of another kind, by its name, begins anew: few rows at a time become whole.
  */
 export function useNearRows(list: RefObject<HTMLElement | null>, count: number, kind = ''): ReadonlySet<string> | null {
+  const printing = usePrinting()
   const [near, setNear] = useState<{ kind: string; ids: ReadonlySet<string> }>({ kind, ids: new Set() })
-  const isOn = count > manyRows
+  const isOn = count > manyRows && !printing
   useEffect(() => {
     const box = list.current
     if (!isOn || box === null) return

@@ -114,7 +114,8 @@ export function Menu({ trigger, items }: { trigger: ReactNode; items: (MenuItem 
     // Not modal: the lock of scrolling would add a style that the policy forbids.
     <DropdownMenu.Root modal={false}>
       <DropdownMenu.Trigger asChild>{trigger}</DropdownMenu.Trigger>
-      <DropdownMenu.Portal>
+      {/* In a landmark, as all that the page shows. */}
+      <DropdownMenu.Portal container={document.getElementById('main')}>
         <DropdownMenu.Content className="menu" align="end" sideOffset={4} collisionPadding={8}>
           {items.map((item, index) =>
             item === 'separator' ? (

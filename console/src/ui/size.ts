@@ -1,4 +1,5 @@
-import { useLayoutEffect, useRef, useState, type RefObject } from 'react'
+import { useEffect, useLayoutEffect, useRef, useState, type RefObject } from 'react'
+import { flushSync } from 'react-dom'
 
 /** The width of an element, followed while it changes. */
 export function useWidth<T extends HTMLElement>(): [RefObject<T | null>, number] {
@@ -14,4 +15,24 @@ export function useWidth<T extends HTMLElement>(): [RefObject<T | null>, number]
     return () => observer.disconnect()
   }, [])
   return [ref, width]
+}
+
+/** Whether the page is being printed: paper is white, and has all rows of a list. */
+export function usePrinting(): boolean {
+  const [printing, setPrinting] = useState(false)
+  useEffect(() => {
+    const query = matchMedia('print')
+    // The browser prints when the listeners have returned.
+    const set = (is: boolean) => () => flushSync(() => setPrinting(is))
+    const [begin, end, follow] = [set(true), set(false), () => set(query.matches)()]
+    addEventListener('beforeprint', begin)
+    addEventListener('afterprint', end)
+    query.addEventListener('change', follow)
+    return () => {
+      removeEventListener('beforeprint', begin)
+      removeEventListener('afterprint', end)
+      query.removeEventListener('change', follow)
+    }
+  }, [])
+  return printing
 }

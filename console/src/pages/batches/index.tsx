@@ -25,7 +25,7 @@ export default function Batches() {
   if (query.data !== undefined && list.length === 0) {
     return (
       <div className="empty panel">
-        <h3>{t('batch.none')}</h3>
+        <h2>{t('batch.none')}</h2>
         <p>
           <T k="batch.noneText" v={{ setting: <code>batches.enabled</code>, command: <code>patchbay batches submit</code> }} />
         </p>

@@ -67,10 +67,11 @@ export function Chips({ search, onChange }: { search: Search; onChange(change: R
   return (
     <div className="chips">
       {chips.map((chip) => (
-        <button key={chip.name} type="button" className="btn sm" aria-label={t('find.remove', { name: chip.text })} title={chip.value} onClick={() => onChange({ [chip.name]: undefined })}>
+        <button key={chip.name} type="button" className="btn sm" title={chip.value} onClick={() => onChange({ [chip.name]: undefined })}>
           <span className="muted">{chip.text}</span>
           <code>{shorten(chip.value, 40)}</code>
           <X className="ic s14" aria-hidden />
+          <span className="sr-only">{t('find.remove', { name: chip.text })}</span>
         </button>
       ))}
       {chips.length > 1 && (

@@ -16,6 +16,7 @@ import { useSearchState } from '@/shell/search'
 import { CallCost } from '@/ui/cost'
 import { ErrorNote } from '@/ui/feedback'
 import { Bar, CodeBox, Name, Segments } from '@/ui/parts'
+import { usePrinting } from '@/ui/size'
 import { CaptureBadge } from './contents'
 import { CallDrawer } from './drawer'
 import { Chips, MoreFilters } from './filters'
@@ -133,15 +134,15 @@ export default function Calls() {
       {rows.length === 0 ? (
         <div className="panel empty">
           {!found.isLoaded ? (
-            <h3>–</h3>
+            <h2>–</h2>
           ) : filtered ? (
             <>
-              <h3>{t('calls.noMatch')}</h3>
+              <h2>{t('calls.noMatch')}</h2>
               <Further found={found} />
             </>
           ) : (
             <>
-              <h3>{t('calls.empty')}</h3>
+              <h2>{t('calls.empty')}</h2>
               <CodeBox fold text={shell`curl ${`${location.origin}/v1/chat/completions`} -H 'Content-Type: application/json' -d '{"model":"demo-chat","messages":[{"role":"user","content":"hi"}]}'`} />
             </>
           )}
@@ -178,6 +179,9 @@ function Further({ found }: { found: ReturnType<typeof useCallSearch> }) {
   )
 }
 
+/** So many calls are on paper; more are in the file that can be exported. */
+const printed = 300
+
 const phoneQuery = '(max-width: 767px)'
 
 /** Only the rows in sight are in the page: 10,000 scroll like ten. */
@@ -191,7 +195,8 @@ function CallTable({ rows, selected, onOpen, onEnd }: { rows: readonly Call[]; s
     query.addEventListener('change', follow)
     return () => query.removeEventListener('change', follow)
   }, [])
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => (phone ? 58 : 32), overscan: 8, useFlushSync: false })
+  const printing = usePrinting()
+  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => (phone ? 58 : 32), overscan: printing ? printed : 8, useFlushSync: false })
   useEffect(() => virtual.measure(), [phone, virtual])
   // Whoever scrolls to the end gets the next page.
   const last = virtual.getVirtualItems().at(-1)?.index ?? 0
@@ -243,7 +248,7 @@ function CallTable({ rows, selected, onOpen, onEnd }: { rows: readonly Call[]; s
             const call = rows[item.index]!
             // Rows are used again for other calls: changing text is cheaper than
             // making elements.
-            return <CallRow key={item.index % 128} call={call} index={item.index} top={item.start} selected={call.requestId === selected} onOpen={onOpen} />
+            return <CallRow key={printing ? item.index : item.index % 128} call={call} index={item.index} top={item.start} selected={call.requestId === selected} onOpen={onOpen} />
           })}
         </div>
       </div>

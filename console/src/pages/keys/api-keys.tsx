@@ -94,7 +94,7 @@ export function ApiKeys() {
                     <td className="cut nmtd">
                       <button type="button" className="nmad" onClick={() => setSearch({ key: key.id, create: undefined }, true)}>
                         <Name className="font-medium">{key.id}</Name>
-                        <span className="muted trunc">{t(`key.source.${key.source}`)}</span>
+                        <span className="muted trunc" title={t(`key.source.${key.source}`)}>{t(`key.source.${key.source}`)}</span>
                       </button>
                     </td>
                     <td>

@@ -11,7 +11,7 @@ export function FirstRun() {
   const [way, setWay] = useState<'demo' | 'import' | null>(null)
   return (
     <div className="panel empty">
-      <h3>{t('overview.first.title')}</h3>
+      <h2>{t('overview.first.title')}</h2>
       <p>{t('overview.first.text')}</p>
       <div className="grid w-full max-w-[360px] gap-2">
         <GuardedLink needs="config:instance:write" className="btn pri" to="/services" search={{ add: 'chat' } as never}>

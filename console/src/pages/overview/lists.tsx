@@ -56,7 +56,7 @@ export function BayList({ instances, stats }: { instances: readonly InstanceStat
       })}
       {(quiet > 0 || all) && (
         <div className="px-3 py-2 text-[12px]">
-          <button type="button" className="link muted min-h-[28px]" onClick={() => setAll(!all)}>
+          <button type="button" className="link muted" onClick={() => setAll(!all)}>
             {all ? t('overview.fold') : t('overview.moreModels', { n: quiet })}
           </button>
         </div>
@@ -147,7 +147,7 @@ export function ServicesTable({ range }: { range: Range }) {
             <th className="num">{t('common.reqs')}</th>
             <th className="num">{t('common.errors')}</th>
             <th className="num">{t('common.p95')}</th>
-            <th className="num onlydesk">{t('common.firstToken')}</th>
+            <th className="num onlydesk roomy">{t('common.firstToken')}</th>
           </tr>
         </thead>
         <tbody>
@@ -197,7 +197,7 @@ export function ServicesTable({ range }: { range: Range }) {
                 <td className="num">{rate(stat.requests === 0 ? null : stat.rate)}</td>
                 <td className={`num ${(stat.errorRate ?? 0) > 0 ? 'bad' : ''}`}>{percent(stat.errorRate)}</td>
                 <td className="num">{text(duration(stat.p95))}</td>
-                <td className="num onlydesk">{text(duration(stat.firstToken))}</td>
+                <td className="num onlydesk roomy">{text(duration(stat.firstToken))}</td>
               </tr>
             )
           })}

@@ -45,7 +45,7 @@ export default function Quota() {
         {error}
         <Budgets />
         <div className="panel empty">
-          <h3>{t('quota.offTitle')}</h3>
+          <h2>{t('quota.offTitle')}</h2>
           <p>{t('quota.offText')}</p>
           <Guard needs="config:quota:write" say>
             <button type="button" className="btn pri" disabled={change.isPending} onClick={() => change.mutate({ part: { enabled: true }, said: t('quota.isOn') })}>
@@ -337,7 +337,7 @@ function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boole
               <Lock className="ic s14 muted" aria-hidden />
               <div className="min-w-0">
                 <div className="row">
-                  <code className="grow trunc">{field}</code>
+                  <code className="grow trunc" title={field}>{field}</code>
                   <span className="soft trunc">{lockedValue(config, field)}</span>
                 </div>
                 <div className="hint">

@@ -144,7 +144,7 @@ export default function Services() {
       {q === '' && show === 'all' && <Processes />}
       {query.data !== undefined && filtered.length === 0 && (
         <div className="panel empty">
-          <h3>{rows.length === 0 ? t('overview.first.title') : t('services.empty')}</h3>
+          <h2>{rows.length === 0 ? t('overview.first.title') : t('services.empty')}</h2>
           {rows.length === 0 && <p>{t('services.none')}</p>}
           {rows.length === 0 && <DocsLink page="first-backend">{t('guide.backend')}</DocsLink>}
         </div>

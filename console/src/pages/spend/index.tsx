@@ -112,7 +112,7 @@ function LedgerOff() {
   const { t } = useI18n()
   return (
     <div className="panel empty">
-      <h3>{t('spend.offTitle')}</h3>
+      <h2>{t('spend.offTitle')}</h2>
       <p>{t('spend.offText')}</p>
       <Link className="btn pri" to="/quota">
         {t('spend.toQuota')}

@@ -33,6 +33,9 @@ function personOf(t: I18n['t'], name: string): string {
   return name === 'open' ? t('ver.author.open') : name === 'system' ? t('ver.author.system') : name
 }
 
+/** How a version came to be, and by whom. */
+const madeBy = (t: I18n['t'], version: Version) => t(origins[version.origin] ?? 'ver.origin.api') + (version.author === '' ? '' : t('common.comma') + personOf(t, version.author))
+
 export default function Versions() {
   const { t } = useI18n()
   const [search, setSearch] = useSearchState()
@@ -77,9 +80,8 @@ function VersionList({ list, selected, onSelect }: { list: Version[]; selected: 
           <span className="min-w-0">
             <span className="row muted text-[12px]">
               <span title={stamp(version.createdAt)}>{ago(version.createdAt, now, locale)}</span>
-              <span className="trunc">
-                {t(origins[version.origin] ?? 'ver.origin.api')}
-                {version.author !== '' && t('common.comma') + personOf(t, version.author)}
+              <span className="trunc" title={madeBy(t, version)}>
+                {madeBy(t, version)}
               </span>
               {version.current && (
                 <span className="tag" title={version.activatedAt == null ? undefined : stamp(version.activatedAt)}>

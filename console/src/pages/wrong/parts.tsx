@@ -139,7 +139,7 @@ export function LatestCalls({ question, title, of }: { question: Record<string, 
         {list.map((call) => (
           <Link key={call.requestId} className="pr plain" to="/calls" search={{ ...question, call: call.requestId } as never}>
             <code className="muted">{clock(Date.parse(call.time), false)}</code>
-            <span className="min-w-0 trunc" title={said(call.said, call.errorMessage)}>
+            <span className="min-w-0 trunc" title={call.errorMessage === undefined ? call.instance : said(call.said, call.errorMessage)}>
               <code className={outcome(call) === 'answered' ? '' : 'bad'}>{call.httpStatus}</code> {shorten(call.model === '' ? (call.asked ?? '–') : call.model, 28)}{' '}
               <span className="muted">{call.errorMessage !== undefined ? said(call.said, call.errorMessage) : (call.errorCode ?? splitId(call.instance).host)}</span>
             </span>

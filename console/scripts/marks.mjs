@@ -1,0 +1,104 @@
+// What is wrong with what a page shows now. These functions run in the page, each
+// by itself, and return a line for each thing that they find.
+
+/** What is drawn badly: broken buttons, text that is cut without a word, digits that dance. */
+export function badlyDrawn() {
+  const found = []
+  const seen = (node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && node.getClientRects().length > 0 && node.closest('.sr-only, [aria-hidden=true]') === null
+  const name = (node) => `${node.tagName.toLowerCase()}.${String(node.className).replaceAll(' ', '.')} "${node.textContent.trim().slice(0, 40)}"`
+  const linesOf = (node) => {
+    const range = document.createRange()
+    range.selectNodeContents(node)
+    return new Set([...range.getClientRects()].filter((rect) => rect.width > 1).map((rect) => Math.round((rect.top + rect.bottom) / 2 / 8))).size
+  }
+  for (const button of document.querySelectorAll('.btn, .seg button, .tag, [role=tab]')) {
+    if (seen(button) && linesOf(button) > 1 && button.getBoundingClientRect().height > 48) found.push(`a button of two lines: ${name(button)}`)
+  }
+  // What is cut off is said in full by a tooltip.
+  for (const node of document.querySelectorAll('main *, nav *, header *')) {
+    if (!seen(node) || node.scrollWidth - node.clientWidth < 2 || node.clientWidth === 0 || window.getComputedStyle(node).textOverflow !== 'ellipsis' || node.matches('input, textarea, select')) continue
+    if (node.closest('[title]') === null && node.querySelector('[title]') === null) found.push(`cut without a tooltip: ${name(node)}`)
+  }
+  // No line begins with what ends a sentence.
+  const walker = document.createTreeWalker(document.querySelector('#root'), window.NodeFilter.SHOW_TEXT)
+  while (walker.nextNode()) {
+    const { data, parentElement } = walker.currentNode
+    for (const match of data.matchAll(/[，。；：！？、）」』】]/g)) {
+      if (match.index === 0 || !seen(parentElement) || parentElement.closest('pre, code, textarea') !== null) continue
+      const range = document.createRange()
+      const rect = (at) => {
+        range.setStart(walker.currentNode, at)
+        range.setEnd(walker.currentNode, at + 1)
+        return range.getBoundingClientRect()
+      }
+      const [before, here] = [rect(match.index - 1), rect(match.index)]
+      if (here.width > 0 && here.top > before.bottom - 2) found.push(`a line begins with "${match[0]}": ${name(parentElement)}`)
+    }
+  }
+  for (const node of document.querySelectorAll('.num, .reading, .val, td code')) {
+    if (seen(node) && /\d/.test(node.textContent) && !window.getComputedStyle(node).fontVariantNumeric.includes('tabular-nums') && !/mono/i.test(window.getComputedStyle(node).fontFamily)) found.push(`digits of different widths: ${name(node)}`)
+  }
+  const shown = document.body.innerText
+  for (const word of ['NaN', 'undefined', 'Infinity', '[object']) if (shown.includes(word)) found.push(`"${word}" in the text`)
+  const scope = document.querySelector('dialog[open]') ?? document
+  const primary = [...scope.querySelectorAll('.btn.pri')].filter(seen)
+  if (primary.length > 1) found.push(`${primary.length} primary buttons: ${primary.map((node) => node.textContent.trim()).join(', ')}`)
+  return [...new Set(found)]
+}
+
+/** Columns of which something is cut: readings and headings are whole, and cells end inside of their table. */
+export function cutColumns() {
+  const found = []
+  const seen = (node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && node.closest('.sr-only') === null && node.getBoundingClientRect().width > 1
+  const name = (node) => `${node.tagName.toLowerCase()}.${String(node.className).replaceAll(' ', '.')} "${node.textContent.trim().slice(0, 40)}"`
+  for (const cell of document.querySelectorAll('main th, main td, main .crow > *, main .jr > *')) {
+    if (!seen(cell) || (cell.closest('thead') !== null && window.getComputedStyle(cell.closest('thead')).clipPath !== 'none')) continue
+    const panel = (cell.closest('.tw') ?? cell.closest('.panel') ?? document.body).getBoundingClientRect()
+    const { right, left } = cell.getBoundingClientRect()
+    if (right > panel.right + 1 || left < panel.left - 1) found.push(`outside of its table: ${name(cell)}`)
+    const isName = cell.matches('.cut, .trunc, .c-inst, .c-model') || cell.querySelector('.name, .trunc') !== null
+    if (!isName && cell.scrollWidth > cell.clientWidth + 1 && cell.clientWidth > 0 && !window.getComputedStyle(cell).display.startsWith('inline')) found.push(`cut by ${cell.scrollWidth - cell.clientWidth} px: ${name(cell)}`)
+  }
+  return [...new Set(found)]
+}
+
+/** What a finger cannot hit: less than 44 px in a direction, unless it is a link in a sentence. */
+export function smallTargets() {
+  const found = []
+  const name = (node) => `${node.tagName.toLowerCase()}.${String(node.className).replaceAll(' ', '.')} "${(node.getAttribute('aria-label') ?? node.textContent).trim().slice(0, 40)}"`
+  const targets = 'a[href], button, input, select, textarea, summary, [role=switch], [role=slider], [role=tab], [role=menuitem], [role=option], [role=link]'
+  const scope = document.querySelector('dialog[open]') ?? document.body
+  for (const node of scope.querySelectorAll(targets)) {
+    if (!node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) || node.closest('.sr-only, .skip') !== null || node.matches('.skip, [type=hidden], :disabled')) continue
+    // A field is hit by its frame, a switch with words by its label, and some have room around them.
+    const area = node.matches('input, select, textarea') ? (node.closest('.inp, .q, label') ?? node) : node.matches('[role=slider]') ? node.closest('.slider') : (node.closest('label') ?? node)
+    let { width, height } = area.getBoundingClientRect()
+    if (width < 2 || height < 2) continue
+    const around = window.getComputedStyle(node, '::before')
+    if (around.content !== 'none' && around.position === 'absolute') {
+      width = Math.max(width, parseFloat(around.width))
+      height = Math.max(height, parseFloat(around.height))
+    }
+    const inSentence = node.matches('a, button.link') && window.getComputedStyle(node).display === 'inline' && [...node.parentElement.childNodes].some((other) => other.nodeType === 3 && other.data.trim() !== '')
+    if (!inSentence && (width < 43.5 || height < 43.5)) found.push(`target of ${Math.round(width)} x ${Math.round(height)} px: ${name(node)}`)
+  }
+  return [...new Set(found)]
+}
+
+/** What can be pressed and lies below a toast; what scrolls below it must be able to scroll out. */
+export function coveredByToast() {
+  const toast = document.querySelector('.toast').getBoundingClientRect()
+  const overlaps = (node) => {
+    const rect = node.getBoundingClientRect()
+    // What a drawer has scrolled out of sight is not below the toast, though its place is.
+    const box = node.closest('.drawer .body')?.getBoundingClientRect()
+    if (box !== undefined && (rect.top >= box.bottom - 1 || rect.bottom <= box.top + 1 || box.bottom <= toast.top + 1)) return false
+    return rect.width > 1 && rect.right > toast.left + 1 && rect.left < toast.right - 1 && rect.bottom > toast.top + 1 && rect.top < toast.bottom - 1
+  }
+  const covered = () => [...document.querySelectorAll('a[href], button, input, select, textarea, [role=slider]')].filter((node) => node.closest('.toast') === null && node.checkVisibility({ visibilityProperty: true }) && overlaps(node))
+  const name = (node) => `${node.tagName.toLowerCase()}.${String(node.className).replaceAll(' ', '.')} "${(node.getAttribute('aria-label') ?? node.textContent).trim().slice(0, 30)}"`
+  const first = covered()
+  window.scrollTo(0, document.documentElement.scrollHeight)
+  const last = new Set(covered())
+  return first.filter((node) => last.has(node) || node.closest('.drawer, .top, .tabbar') !== null).map((node) => `the toast covers ${name(node)}`)
+}
