@@ -12,7 +12,6 @@ const levels: readonly Level[] = ['NORMAL', 'PARTIAL', 'MINIMAL', 'DISABLED']
 
 interface Status {
   level: Level
-  levelDescription: string
   samplingRate: number
   autoModeEnabled: boolean
 }
@@ -58,7 +57,7 @@ export function Degradation() {
               {t('res.sampling')}: {percent(status.data?.samplingRate ?? null, 0)}
             </span>
           </div>
-          <p className="hint">{status.data?.levelDescription ?? ' '}</p>
+          <p className="hint">{t(`res.is.${level}`)}</p>
           <div className="row flex-wrap">
             <Toggle checked={status.data?.autoModeEnabled ?? false} onChange={setAuto}>
               {t('res.autoMode')}
