@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -229,6 +230,18 @@ func TestServeWithoutInstancesSaysWhatToDo(t *testing.T) {
 	}
 	if answer := c.ask(http.MethodGet, "/docs/api", ""); answer.Status != 200 {
 		t.Errorf("GET /docs/api: %d", answer.Status)
+	}
+	for _, lang := range []string{"en", "zh"} {
+		contents := c.ask(http.MethodGet, "/docs?lang="+lang, "")
+		pages := regexp.MustCompile(`<li><a href="(/docs/[a-z-]+\?lang=`+lang+`)"`).FindAllStringSubmatch(contents.Body, -1)
+		if len(pages) < 5 {
+			t.Errorf("GET /docs in %s: %d %s", lang, contents.Status, contents.Body)
+		}
+		for _, page := range pages {
+			if answer := c.ask(http.MethodGet, page[1], ""); answer.Status != 200 || !strings.Contains(answer.Body, `data-served="`+lang+`"`) {
+				t.Errorf("GET %s: %d", page[1], answer.Status)
+			}
+		}
 	}
 	c.signal(syscall.SIGTERM)
 	c.exits(exitOK)
