@@ -238,11 +238,16 @@ func mediaPart(kind string) string {
 	return chat.FilePart
 }
 
+// nearCalls is how many of the calls that have no result yet are compared with a result. It is
+// more than an answer has, and keeps the work for a request in proportion to its size.
+const nearCalls = 256
+
 // result reads what a function returned.
 func (r *reader) result(v jsonscan.Value) {
 	said := chat.Message{Role: chat.ToolRole, Name: chat.TextOf(v.Get("name")), CallID: chat.TextOf(v.Get("id"))}
 	said.Text = resultText(v.Get("response"))
-	at := slices.IndexFunc(r.open, func(call chat.ToolCall) bool {
+	near := r.open[:min(len(r.open), nearCalls)]
+	at := slices.IndexFunc(near, func(call chat.ToolCall) bool {
 		if len(said.CallID) > 0 {
 			return bytes.Equal(call.ID, said.CallID)
 		}
@@ -250,8 +255,9 @@ func (r *reader) result(v jsonscan.Value) {
 	})
 	switch {
 	case at >= 0:
-		said.CallID = r.open[at].ID
-		r.open = slices.Delete(r.open, at, at+1)
+		said.CallID = near[at].ID
+		copy(near[1:at+1], near[:at])
+		r.open = r.open[1:]
 	case len(said.CallID) == 0:
 		said.CallID = chat.Text("call_unknown")
 	}

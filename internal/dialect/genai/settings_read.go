@@ -67,12 +67,12 @@ func (r *reader) readToolConfig() *schema.Error {
 		return nil
 	}
 	calling := member(dialect.Rescan(&r.parts, config), "functionCallingConfig", "function_calling_config")
-	var allowed []string
+	allowed := map[string]bool{}
 	for v := member(calling, "allowedFunctionNames", "allowed_function_names").First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-		allowed = append(allowed, string(v.Text()))
+		allowed[string(v.Text())] = true
 	}
 	if len(allowed) > 0 {
-		r.Tools = slices.DeleteFunc(r.Tools, func(tool chat.Tool) bool { return !slices.Contains(allowed, tool.Name.String()) })
+		r.Tools = slices.DeleteFunc(r.Tools, func(tool chat.Tool) bool { return !allowed[tool.Name.String()] })
 	}
 	if len(r.Tools) == 0 {
 		return nil
