@@ -91,16 +91,18 @@ func CheckHeaders(r *Request) error {
 // resumeMode reads whether another instance is to go on with the answer should it break off:
 // the service type says so, or the request for itself. A header that says neither is refused
 // also where no answer can go on, so that a mistake is found before it matters.
-func resumeMode(r *Request) (mode resume.Mode, err error) {
-	if service := r.Table.Service(r.Asks.Service); service != nil {
-		mode = service.Policy.Streams.Resume
-	}
+func resumeMode(r *Request) (resume.Mode, error) {
 	if own := r.Caller.Header[resume.Header]; len(own) > 0 {
+		var mode resume.Mode
 		if mode.UnmarshalText([]byte(own[0])) != nil {
 			return mode, schema.NewError(schema.CodeInvalidValue, "The header x-router-resume must be off or continue.")
 		}
+		return mode, nil
 	}
-	return mode, nil
+	if service := r.Table.Service(r.Asks.Service); service != nil {
+		return service.Policy.Streams.Resume, nil
+	}
+	return resume.Off, nil
 }
 
 // readHeaders reads the headers by which the request says how it is to be handled.
