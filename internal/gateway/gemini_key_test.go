@@ -38,7 +38,7 @@ func TestAKeyInAQueryIsToldToNobody(t *testing.T) {
 		{http.MethodGet, "/v1beta/models?key=", "", 200},
 		{http.MethodGet, "/v1beta/models/m?key=", "", 200},
 		{http.MethodPost, "/v1beta/models/m:generateContent?key=", `{`, 400},
-		{http.MethodPost, "/v1beta/models/unknown:generateContent?key=", contents, 503},
+		{http.MethodPost, "/v1beta/models/unknown:generateContent?key=", contents, 404},
 		{http.MethodPost, "/v1beta/models/m:predict?key=", contents, 404},
 		{http.MethodPost, "/v1beta/files?key=", "", 404},
 		{http.MethodPost, "/v1beta/models/m:generateContent?key=wrong-", contents, 401},

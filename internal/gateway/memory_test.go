@@ -150,7 +150,7 @@ func TestMemoryKeptAfterRequests(t *testing.T) {
 					replies = bufio.NewReader(c)
 				}
 			}
-			for n := range 8 { // what is made once
+			for n := range 100 { // what is made once, and the histories of as many tenants as have one
 				send(n)
 			}
 			before := heap()
