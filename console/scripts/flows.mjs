@@ -266,7 +266,7 @@ const flows = {
     await page.keyboard.press('Enter')
     await page.getByRole('menuitem', { name: 'Drain' }).focus()
     await page.keyboard.press('Enter')
-    await page.locator('dialog[open] >> text=Nothing else serves demo-gemini').waitFor()
+    await page.locator('dialog[open] >> text=No other instance can serve demo-gemini now').waitFor()
     await page.locator('dialog[open]').getByRole('button', { name: 'Drain' }).click()
     await page.getByText('No instance of demo-gemini can serve.').waitFor({ timeout: 10_000 })
     await rollBack()
@@ -276,13 +276,13 @@ const flows = {
     await page.goto(`${base}services?edit=${encodeURIComponent(`chat/${one.instanceId}`)}`)
     await page.locator('.drawer').getByRole('textbox', { name: 'Weight' }).fill('0')
     await page.getByRole('button', { name: /^Save as version/ }).click()
-    await page.locator('dialog[open] >> text=Nothing else serves demo-gemini').waitFor()
+    await page.locator('dialog[open] >> text=No other instance can serve demo-gemini now').waitFor()
     await page.keyboard.press('Escape')
     assert.equal((await instances()).find((instance) => instance.name === 'demo-gemini').weight ?? 1, one.weight ?? 1)
     await page.goto(`${base}services?q=demo-gemini`)
     await page.getByRole('button', { name: 'The 1 instance shown' }).click()
     await page.getByRole('menuitem', { name: /^Disable/ }).click()
-    await page.locator('dialog[open] >> text=Nothing else serves demo-gemini').waitFor()
+    await page.locator('dialog[open] >> text=No other instance can serve demo-gemini now').waitFor()
     await page.keyboard.press('Escape')
   },
   'a page of a tenant on a telephone: its keys, its terms are changed': (page) =>
@@ -430,12 +430,27 @@ const flows = {
     const last = list.find((one) => list.filter((other) => other.name === one.name && other.enabled !== false).length === 1 && one.enabled !== false)
     await page.goto(`${base}services`)
     await page.getByRole('switch', { name: last.instanceId }).click()
-    await page.locator('dialog[open] >> text=Nothing else serves').waitFor()
+    await page.locator('dialog[open] >> text=No other instance can serve').waitFor()
     await page.keyboard.press('Escape')
     assert.equal(await page.getByRole('switch', { name: last.instanceId }).getAttribute('aria-checked'), 'true')
     await page.getByRole('switch', { name: last.instanceId }).click()
     await page.getByRole('button', { name: 'Take it out' }).click()
     await page.locator(`[role=switch][aria-checked=false][aria-label*="${last.instanceId}"]`).waitFor()
+    await rollBack()
+  },
+  'switch: the only instance that is well asks, though an ill one is left': async (page) => {
+    const added = await call('POST', '/api/config/instance/add/chat', { name: 'demo-gemini', baseUrl: 'http://127.0.0.1:9' })
+    assert.equal(added.status, 200)
+    const well = (await instances()).find((one) => one.name === 'demo-gemini' && one.baseUrl !== 'http://127.0.0.1:9')
+    await page.goto(`${base}services?q=demo-gemini`)
+    const ill = page.locator('tr', { hasText: '127.0.0.1:9' })
+    await ill.locator('.pill.bd').waitFor({ timeout: 30_000 })
+    await page.getByRole('switch', { name: well.instanceId }).click()
+    await page.locator('dialog[open] >> text=No other instance can serve demo-gemini now').waitFor()
+    await page.keyboard.press('Escape')
+    // The ill one goes out without a question, and what is said names it.
+    await ill.getByRole('switch').click()
+    await page.getByText('demo-gemini at 127.0.0.1:9 is disabled.').waitFor()
     await rollBack()
   },
   'chat: Enter sends, markdown is drawn, the end is followed, the speed is that of the tokens': async (page) => {

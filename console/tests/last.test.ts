@@ -3,7 +3,7 @@ import type { InstanceState } from '@/live/types'
 import { idsOf, lastOnes, modelsWithout, servingRows, servingStates } from '@/pages/services/rows'
 import type { Row } from '@/pages/services/row'
 
-const state = (id: string, more: Partial<InstanceState> = {}) => ({ service: 'chat', id, model: id.split('@')[0]!, enabled: true, weight: 1, forced: false, breaker: 'CLOSED', ...more }) as InstanceState
+const state = (id: string, more: Partial<InstanceState> = {}) => ({ service: 'chat', id, model: id.split('@')[0]!, enabled: true, weight: 1, forced: false, breaker: 'CLOSED', health: 'HEALTHY', ...more }) as InstanceState
 const row = (id: string, more: Partial<Row['instance']> = {}, found: InstanceState[] = [], own?: InstanceState): Row => ({ service: 'chat', id, instance: { name: id.split('@')[0]!, baseUrl: 'http://h', ...more } as Row['instance'], state: own, found })
 
 describe('what is left without instances', () => {
@@ -21,7 +21,21 @@ describe('what is left without instances', () => {
       expect(modelsWithout(all, ['chat a@1'])).toEqual(['a'])
       expect(lastOnes(all).has('chat a@1')).toBe(true)
     }
-    expect(modelsWithout(servingRows([row('a@1'), row('a@2', {}, [], { ...held, forced: false })]), ['chat a@1'])).toEqual([]) // a breaker closes again
+  })
+  it('counts no instance that is ill, as long as another is well', () => {
+    for (const ill of [{ breaker: 'OPEN' }, { breaker: 'HALF_OPEN' }, { health: 'UNHEALTHY' }] as const) {
+      const all = servingRows([row('a@1'), row('a@2', {}, [], state('a@2', ill))])
+      expect(modelsWithout(all, ['chat a@1'])).toEqual(['a'])
+      expect(modelsWithout(all, ['chat a@2'])).toEqual([])
+      expect([...lastOnes(all)]).toEqual(['chat a@1'])
+    }
+    expect(modelsWithout(servingStates([state('a@1'), state('a@2', { health: 'UNKNOWN' })]), ['chat a@1'])).toEqual([]) // not checked yet
+  })
+  it('asks about the last of those that are ill, which may become well again', () => {
+    const ill = [state('a@1', { breaker: 'OPEN' }), state('a@2', { breaker: 'OPEN' })]
+    expect(modelsWithout(servingStates(ill), ['chat a@1'])).toEqual([])
+    expect(modelsWithout(servingStates(ill), ['chat a@1', 'chat a@2'])).toEqual(['a'])
+    expect([...lastOnes(servingStates(ill.slice(0, 1)))]).toEqual(['chat a@1'])
   })
   it('has every model that an instance has found', () => {
     const finds = row('*@1', { name: '', models: ['discover'] } as never, [state('x@1'), state('y@1')])
@@ -30,7 +44,7 @@ describe('what is left without instances', () => {
     expect(idsOf(finds).some((id) => lastOnes(all).has(id))).toBe(true)
   })
   it('does not mix the services', () => {
-    const all = [...servingStates([state('a@1')]), { service: 'embedding', model: 'a', id: 'a@1', serves: true }]
+    const all = [...servingStates([state('a@1')]), { service: 'embedding', model: 'a', id: 'a@1', isOn: true, isWell: true }]
     expect(modelsWithout(all, ['chat a@1'])).toEqual(['a'])
     expect(lastOnes(all).size).toBe(2)
   })

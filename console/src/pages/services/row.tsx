@@ -112,7 +112,7 @@ function OnOff(props: RowProps) {
         checked={instance.enabled !== false}
         disabled={isPending || denied !== undefined}
         label={t('services.enable', { id })}
-        onChange={(next) => change({ enabled: next }, t(next ? 'services.enabled' : 'services.disabled', { id: instance.name }))}
+        onChange={(next) => change({ enabled: next }, t(next ? 'services.enabled' : 'services.disabled', { model: label(instance), host: host(instance.baseUrl) }))}
       />
     </td>
   )

@@ -57,7 +57,7 @@ export function InstanceActions({ state, table, menu = false }: { state: Instanc
     { name: t('wrong.test'), off: off ?? (test.isPending ? t('common.loading') : undefined), run: () => test.mutate() },
     state.enabled
       ? { name: t('wrong.disable'), off: fixed, run: () => setAsks('off') }
-      : { name: t('wrong.enable'), off: fixed, run: () => void change({ enabled: true }, t('services.enabled', { id: model })).catch(failed) },
+      : { name: t('wrong.enable'), off: fixed, run: () => void change({ enabled: true }, t('services.enabled', { model, host })).catch(failed) },
     state.weight > 0
       ? { name: t('wrong.drain'), off: fixed, run: () => setAsks('drain') }
       : { name: t('wrong.undrain'), off: fixed, run: () => void change({ weight: 1 }, t('services.weightIs', { n: 1 })).catch(failed) },
@@ -96,7 +96,7 @@ export function InstanceActions({ state, table, menu = false }: { state: Instanc
           title={t(asks === 'off' ? 'wrong.disableTitle' : asks === 'drain' ? 'wrong.drainTitle' : 'wrong.holdTitle', { model })}
           action={t(asks === 'off' ? 'wrong.disable' : asks === 'drain' ? 'wrong.drain' : 'wrong.hold')}
           onClose={() => setAsks(null)}
-          onConfirm={() => (asks === 'off' ? change({ enabled: false }, t('services.disabled', { id: model })) : asks === 'drain' ? change({ weight: 0 }, t('services.weightIs', { n: 0 })) : hold('OPEN'))}
+          onConfirm={() => (asks === 'off' ? change({ enabled: false }, t('services.disabled', { model, host })) : asks === 'drain' ? change({ weight: 0 }, t('services.weightIs', { n: 0 })) : hold('OPEN'))}
         >
           <LeftWithout models={modelsWithout(serving, [`${service} ${id}`])} />
           <p>{t('wrong.effect', { host, rate: rate(stat.rate) })}</p>
