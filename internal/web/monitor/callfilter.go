@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// callsQuery chooses calls; the filters are compared whole, except q.
+// callsQuery chooses calls; the filters are compared whole, except q and errorText.
 type callsQuery struct {
 	Limit         int     `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
 	Cursor        string  `json:"cursor" doc:"The member next of a page: the page behind it."`
@@ -38,7 +39,8 @@ type callsQuery struct {
 	User          string  `json:"user"`
 	MinDurationMs float64 `json:"minDurationMs" empty:"true" minimum:"0"`
 	MaxDurationMs float64 `json:"maxDurationMs" empty:"true" minimum:"0"`
-	Q             string  `json:"q" doc:"A part of the request id, models, instance, key, tenant, user, or of the code or text of an error, in any case."`
+	Q             string  `json:"q" doc:"A part of the request id, models, instances, key, tenant, user, error codes, or of whose limit refused it, in any case. The texts of errors, which name other models and instances, are not looked at."`
+	ErrorText     string  `json:"errorText" doc:"A part of what the caller was told, or of why an attempt failed, in any case."`
 }
 
 // callFilter is what a query asks for.
@@ -48,7 +50,7 @@ type callFilter struct {
 	isBrief           bool
 	from, to          time.Time
 	shortest, longest time.Duration
-	text              string
+	text, errorText   string
 	// before and after bound the numbers of the calls; neither is included. beforeID is a
 	// call whose number is before.
 	before, after uint64
@@ -57,7 +59,7 @@ type callFilter struct {
 
 func newCallFilter(r *http.Request) (*callFilter, error) {
 	query := r.URL.Query()
-	f := &callFilter{query: query, text: strings.ToLower(query.Get("q")), beforeID: query.Get("before"), before: math.MaxUint64, longest: math.MaxInt64}
+	f := &callFilter{query: query, text: strings.ToLower(query.Get("q")), errorText: strings.ToLower(query.Get("errorText")), beforeID: query.Get("before"), before: math.MaxUint64, longest: math.MaxInt64}
 	var err error
 	if f.limit, err = limitOf(r, 100); err != nil {
 		return nil, err
@@ -146,7 +148,7 @@ func (f *callFilter) wants(c *calls.Record) bool {
 	case !f.from.IsZero() && c.Started.Before(f.from), !f.to.IsZero() && !c.Started.Before(f.to), c.Ended < f.shortest, c.Ended > f.longest:
 		return false
 	}
-	return f.text == "" || f.mentions(c)
+	return (f.text == "" || f.names(c)) && (f.errorText == "" || f.isTold(c))
 }
 
 func (f *callFilter) is(name, value string) bool {
@@ -181,20 +183,32 @@ func (f *callFilter) isRefused(c *calls.Record) bool {
 	return f.is("refusedBy", c.Told.Of)
 }
 
-func (f *callFilter) mentions(c *calls.Record) bool {
+// names reports whether a name of the call has the text that is asked for.
+func (f *callFilter) names(c *calls.Record) bool {
 	texts := []string{c.RequestID, c.Model, c.Asked, c.Instance, c.KeyID, c.Tenant, c.User, c.Code}
 	if c.Told != nil {
-		texts = append(texts, c.Told.Message, c.Told.Of)
+		texts = append(texts, c.Told.Of)
 	}
 	for _, try := range c.Described() {
-		texts = append(texts, try.Instance, try.Code, try.Cause, try.Text)
+		texts = append(texts, try.Instance, try.Code)
 	}
-	for _, text := range texts {
-		if strings.Contains(strings.ToLower(text), f.text) {
-			return true
-		}
+	return haveText(texts, f.text)
+}
+
+// isTold reports whether an error of the call, as it was told or as it happened, has the text that is asked for.
+func (f *callFilter) isTold(c *calls.Record) bool {
+	var texts []string
+	if c.Told != nil {
+		texts = append(texts, c.Told.Message)
 	}
-	return false
+	for _, try := range c.Described() {
+		texts = append(texts, try.Cause, try.Text)
+	}
+	return haveText(texts, f.errorText)
+}
+
+func haveText(texts []string, wanted string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), wanted) })
 }
 
 // cursorVersion begins every cursor, so that its form can change.

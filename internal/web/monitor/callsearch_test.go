@@ -97,18 +97,26 @@ services: {chat: {`+gatewaytest.NoChecks+`, instances: [`+gatewaytest.Instance("
 		t.Errorf("%v", refused)
 	}
 	for query, want := range map[string]string{
-		"asked=gpt-5o":                                     "wrong-name",
-		"tenant=acme":                                      "bot-2 bot-1 bot-0",
-		"keyId=support-bot&outcome=failed":                 "bot-2",
-		"refusedBy=" + url.QueryEscape("tenant/acme"):      "bot-2",
-		"httpStatus=429":                                   "bot-2",
-		"q=minute":                                         "bot-2",
-		"outcome=answered&maxDurationMs=1e9":               "bot-1 bot-0",
-		"outcome=troubled&q=" + url.QueryEscape("loading"): strings.Join(callIDs(t, get("outcome=retried")), " "),
-		"instance=" + url.QueryEscape("m@"+bad.URL()):      strings.Join(callIDs(t, get("outcome=retried")), " "),
+		"asked=gpt-5o":                                "wrong-name",
+		"tenant=acme":                                 "bot-2 bot-1 bot-0",
+		"keyId=support-bot&outcome=failed":            "bot-2",
+		"refusedBy=" + url.QueryEscape("tenant/acme"): "bot-2",
+		"httpStatus=429":                              "bot-2",
+		"errorText=MINUTE":                            "bot-2",
+		"q=rate_limit":                                "bot-2",
+		"q=gpt-5":                                     "wrong-name",
+		"outcome=answered&maxDurationMs=1e9":          "bot-1 bot-0",
+		"outcome=troubled&errorText=loading":          strings.Join(callIDs(t, get("outcome=retried")), " "),
+		"instance=" + url.QueryEscape("m@"+bad.URL()): strings.Join(callIDs(t, get("outcome=retried")), " "),
 	} {
 		if got := strings.Join(callIDs(t, get(query)), " "); got != want || got == "" {
 			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	// What an error says of others makes it no call of theirs.
+	for _, query := range []string{"q=minute", "q=configured", "errorText=wrong-name"} {
+		if got := callIDs(t, get(query)); len(got) > 0 {
+			t.Errorf("%s: %v", query, got)
 		}
 	}
 	gatewaytest.Eventually(t, "the tenant has a history", func() bool {
