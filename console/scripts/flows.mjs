@@ -321,7 +321,15 @@ const flows = {
     }),
   'a running request is seen and stopped': async (page) => {
     const running = call('POST', '/v1/chat/completions', { model: 'demo-hang', messages: [{ role: 'user', content: 'hi' }] }, { 'x-request-id': 'stuck-1' })
-    await page.goto(`${base}gateways`)
+    // From the first page, by the search, and on the page of calls, where a text finds it.
+    await page.goto(base)
+    await page.getByRole('link', { name: /^[1-9]\d* running$/ }).waitFor()
+    await page.keyboard.press('Control+k')
+    await page.getByRole('combobox').fill('running')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/calls\?show=running/)
+    await page.getByRole('button', { name: /^Running [1-9]/ }).waitFor()
+    await page.locator('[data-filter]').fill('stuck-1')
     await page.locator('.running .pr', { hasText: 'stuck-1' }).getByRole('button', { name: 'Stop' }).click()
     await page.getByLabel('Reason').fill('it hangs')
     await page.locator('dialog').getByRole('button', { name: 'Stop' }).click()
@@ -440,7 +448,7 @@ const flows = {
   },
   'switch: the only instance that is well asks, though an ill one is left': async (page) => {
     const added = await call('POST', '/api/config/instance/add/chat', { name: 'demo-gemini', baseUrl: 'http://127.0.0.1:9' })
-    assert.equal(added.status, 200)
+    assert.equal(added.status, 201)
     const well = (await instances()).find((one) => one.name === 'demo-gemini' && one.baseUrl !== 'http://127.0.0.1:9')
     await page.goto(`${base}services?q=demo-gemini`)
     const ill = page.locator('tr', { hasText: '127.0.0.1:9' })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Call } from '@/api/types'
 import { logShare, rescuedFrom } from '@/pages/calls/rows'
-import { pageSize, questionOf, searchKey, withNew, type Found } from '@/pages/calls/search'
+import { pageSize, questionOf, runningQuestion, searchKey, withNew, type Found } from '@/pages/calls/search'
 import { axisOf, timelineOf } from '@/pages/calls/timeline'
 
 const base: Call = {
@@ -74,6 +74,7 @@ describe('the question to the gateway', () => {
   it('has what the address says, and nothing else', () => {
     expect(questionOf({}, now)).toEqual({})
     expect(questionOf({ call: 'req_1', show: 'all', q: ' ' }, now)).toEqual({})
+    expect(questionOf({ q: 'llama', errorText: ' loading ' }, now)).toEqual({ q: 'llama', errorText: 'loading' })
     expect(questionOf({ q: ' loading ', show: 'refused', tenant: 'acme', asked: 'gpt-5o', httpStatus: '429', min: '1500' }, now)).toEqual({ q: 'loading', outcome: 'refused', tenant: 'acme', asked: 'gpt-5o', httpStatus: '429', minDurationMs: '1500' })
     expect(questionOf({ show: 'nonsense', min: 'x', span: 'y', from: 'z' }, now)).toEqual({})
   })
@@ -81,9 +82,13 @@ describe('the question to the gateway', () => {
     expect(questionOf({ span: '1h' }, now)).toEqual({ from: '2026-11-17T11:00:00.000Z' })
     expect(questionOf({ from: '2026-11-16T00:00:00Z', to: '2026-11-17T00:00:00Z' }, now)).toEqual({ from: '2026-11-16T00:00:00.000Z', to: '2026-11-17T00:00:00.000Z' })
   })
+  it('asks for running requests by names only', () => {
+    expect(runningQuestion({ show: 'running', q: ' bot ', tenant: 'acme', errorText: 'loading', span: '1h', httpStatus: '503' })).toEqual({ q: 'bot', tenant: 'acme' })
+  })
   it('is another one only where the search changes', () => {
     expect(searchKey({ call: 'a', tenant: 'x' })).toBe(searchKey({ call: 'b', tenant: 'x' }))
     expect(searchKey({ tenant: 'x' })).not.toBe(searchKey({ tenant: 'y' }))
+    expect(searchKey({ errorText: 'x' })).not.toBe(searchKey({ errorText: 'y' }))
   })
   it('draws durations from a tenth of a millisecond to 100 seconds', () => {
     expect(logShare(0)).toBeCloseTo(0.02)

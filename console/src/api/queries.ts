@@ -132,6 +132,13 @@ export const running = (question: Record<string, string>) =>
     queryFn: ({ signal }) => body(api.GET('/api/monitoring/running', { params: { query: question as never }, signal })),
   })
 
+/** How many requests run now. */
+export const runningCount = queryOptions({
+  queryKey: ['running', 'count'],
+  refetchInterval: 2000,
+  queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/running', { params: { query: { limit: 1 } }, signal }))).total,
+})
+
 /** The gateways that share something with this one. */
 export const gateways = queryOptions({
   queryKey: ['cluster'],

@@ -1,5 +1,5 @@
 import { useNavigate } from '@tanstack/react-router'
-import { BookOpen, Code, Contrast, Globe, List, Search as SearchIcon, Terminal } from 'lucide-react'
+import { Activity, BookOpen, Code, Contrast, Globe, List, Search as SearchIcon, Terminal } from 'lucide-react'
 import { useMemo, useState, type ReactNode } from 'react'
 import { useI18n, type Key } from '@/i18n'
 import { docsAddress, docsPages, type DocsPage } from '@/lib/docs'
@@ -102,6 +102,7 @@ function useItems(query: string, onApi: () => void): Item[] {
     for (const [path, title] of [['/tenant', 'wrong.tenants'], ['/gateways', 'wrong.gateways']] as const) {
       if (needle !== '' && (has(t(title)) || has(path))) items.push({ group: 'palette.pages', icon: <List className="ic" aria-hidden />, label: t(title), run: () => go(path) })
     }
+    if (needle !== '' && has(t('run.find'))) items.push({ group: 'palette.pages', icon: <Activity className="ic" aria-hidden />, label: t('run.find'), run: () => go('/calls', { show: 'running' }) })
     if (needle !== '') {
       const found = (snapshot?.instances ?? []).filter((instance) => has(instance.id)).slice(0, 8)
       for (const instance of found) {

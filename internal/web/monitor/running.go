@@ -15,6 +15,7 @@ const maxRunning = 500
 
 // runningQuery chooses requests that run; the filters are compared whole, except q.
 type runningQuery struct {
+	Limit    int    `json:"limit" empty:"true" minimum:"1" doc:"How many are listed: at most 500, which it is if left out. The total is that of all."`
 	Service  string `json:"service"`
 	Model    string `json:"model"`
 	Instance string `json:"instance"`
@@ -26,7 +27,7 @@ type runningQuery struct {
 
 // runningCalls are the requests that run.
 type runningCalls struct {
-	Running []runningCall `json:"running" doc:"The newest first, at most 500."`
+	Running []runningCall `json:"running" doc:"The newest first."`
 	Total   int           `json:"total" doc:"How many match."`
 }
 
@@ -49,6 +50,10 @@ type runningCall struct {
 // running answers GET /api/monitoring/running.
 func (a *API) running(r *http.Request) (runningCalls, error) {
 	query, now := r.URL.Query(), time.Now()
+	limit, err := limitOf(r, maxRunning)
+	if err != nil {
+		return runningCalls{}, err
+	}
 	list := runningCalls{Running: []runningCall{}}
 	text := strings.ToLower(query.Get("q"))
 	for one := range a.recorder.Running() {
@@ -56,7 +61,7 @@ func (a *API) running(r *http.Request) (runningCalls, error) {
 		if !view.is(query, text) {
 			continue
 		}
-		if list.Total++; len(list.Running) < maxRunning {
+		if list.Total++; len(list.Running) < min(limit, maxRunning) {
 			list.Running = append(list.Running, view)
 		}
 	}

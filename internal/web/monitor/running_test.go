@@ -35,6 +35,13 @@ func TestRunningRequestsAreSeenAndStopped(t *testing.T) {
 				return len(list) == 1 && list[0].(map[string]any)["requestId"] == "plain" && list[0].(map[string]any)["tenant"] == "acme" &&
 					r.GetObject("/api/monitoring/running", "Authorization", asViewer)["total"] == 2.0
 			})
+			one := r.GetObject("/api/monitoring/running?limit=1", "Authorization", asViewer)
+			if len(one["running"].([]any)) != 1 || one["total"] != 2.0 {
+				t.Errorf("want one of two: %v", one)
+			}
+			if got := r.Do(http.MethodGet, "/api/monitoring/running?limit=0", "", "Authorization", asViewer).Status; got != http.StatusBadRequest {
+				t.Errorf("%d", got)
+			}
 			if got := stop("plain", asViewer, "{}").Status; got != http.StatusForbidden {
 				t.Errorf("a viewer may stop requests: %d", got)
 			}

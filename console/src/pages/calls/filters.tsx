@@ -46,6 +46,7 @@ export function MoreFilters({ search, onChange }: { search: Search; onChange(cha
           {typed.map((name) => (
             <TextField key={name} label={t(`find.${name}`)} mono inputMode={name === 'httpStatus' ? 'numeric' : undefined} value={search[name] ?? ''} onChange={(value) => onChange({ [name]: value })} />
           ))}
+          <TextField label={t('find.errorText')} value={search.errorText ?? ''} onChange={(value) => onChange({ errorText: value })} />
           <TextField label={t('find.min')} inputMode="decimal" value={search.min ?? ''} onChange={(value) => onChange({ min: value })} />
           {(['from', 'to'] as const).map((name) => (
             <TextField key={name} label={t(`find.${name}`)} type="datetime-local" step={1} value={local(search[name])} onChange={(value) => onChange({ [name]: value === '' ? undefined : new Date(value).toISOString(), span: undefined })} />
@@ -61,6 +62,7 @@ export function Chips({ search, onChange }: { search: Search; onChange(change: R
   const { t } = useI18n()
   const chips: { name: string; text: string; value: string }[] = []
   for (const name of exact) if ((search[name] ?? '') !== '') chips.push({ name, text: name === 'service' ? t('common.service') : t(`find.${name}`), value: search[name]! })
+  if ((search.errorText ?? '') !== '') chips.push({ name: 'errorText', text: t('find.errorText'), value: search.errorText! })
   if ((search.min ?? '') !== '') chips.push({ name: 'min', text: t('find.min'), value: search.min! })
   for (const name of ['from', 'to'] as const) if (search[name] !== undefined) chips.push({ name, text: t(`find.${name}`), value: stamp(search[name]!, false) })
   if (chips.length === 0) return null

@@ -3,10 +3,10 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { ArrowUp, Check, Download, Pause, Play, Search as SearchIcon, X } from 'lucide-react'
 import { memo, useCallback, useEffect, useRef, useState, type KeyboardEvent } from 'react'
 import { api, body } from '@/api/client'
-import { monitoringConfig } from '@/api/queries'
+import { monitoringConfig, runningCount } from '@/api/queries'
 import { toCall, type Call } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { clock, duration, percent, splitId, stamp, text } from '@/lib/format'
+import { clock, duration, percent, shorten, splitId, stamp, text } from '@/lib/format'
 import { shell } from '@/lib/snippets'
 import { oneOf } from '@/lib/url'
 import { endOf, outcome } from '@/live/series'
@@ -20,8 +20,9 @@ import { usePrinting } from '@/ui/size'
 import { CaptureBadge } from './contents'
 import { CallDrawer } from './drawer'
 import { Chips, MoreFilters } from './filters'
+import { Running } from '../wrong/parts'
 import { logShare, rescuedFrom } from './rows'
-import { pageSize, questionOf, shown, useCallSearch } from './search'
+import { pageSize, questionOf, runningQuestion, useCallSearch, views } from './search'
 
 export default function Calls() {
   const { t, locale } = useI18n()
@@ -35,10 +36,12 @@ export default function Calls() {
   const { rows, capacity, samplingRate } = found
   const number = (n: number) => new Intl.NumberFormat(locale).format(n)
   usePageFact(found.fileDays > 0 ? t('find.sumFile', { n: found.fileDays }) : t(capture === 'none' || capture === undefined ? 'calls.sum' : 'calls.sumKept', { n: number(Math.max(capacity, rows.length)) }))
-  const show = oneOf(search.show, shown)
+  const show = oneOf(search.show, views)
+  const isRunning = show === 'running'
+  const { data: running = 0 } = useQuery(runningCount)
   const selected = search.call ?? ''
   const question = new URLSearchParams({ ...questionOf(search, Date.now()), limit: String(pageSize) })
-  usePageCalls([...(selected === '' ? [] : [{ path: `/api/monitoring/calls/${encodeURIComponent(selected)}` }]), { path: `/api/monitoring/calls?${question.toString()}` }])
+  usePageCalls([...(selected === '' ? [] : [{ path: `/api/monitoring/calls/${encodeURIComponent(selected)}` }]), { path: isRunning ? '/api/monitoring/running' : `/api/monitoring/calls?${question.toString()}` }])
   const place = rows.find((row) => row.requestId === selected)?.number
   const asked = useQuery({
     queryKey: ['call', selected],
@@ -72,52 +75,8 @@ export default function Calls() {
 
   const filtered = Object.keys(questionOf(search, 0)).length > 0
 
-  const content = (
-    <div className="callpage">
-      <div className="bar">
-        <div className="inp quiet grow md:max-w-[300px]">
-          <SearchIcon className="ic s14" aria-hidden />
-          <input data-filter aria-label={t('calls.filter')} placeholder={t('calls.filter')} value={search.q ?? ''} onChange={(event) => setSearch({ q: event.target.value })} />
-        </div>
-        <Segments
-          label={t('calls.status')}
-          value={show}
-          options={[
-            { value: 'all', label: t('common.all') },
-            { value: 'failed', label: t('calls.failed') },
-            { value: 'refused', label: t('find.refused') },
-            { value: 'retried', label: t('calls.retried') },
-            // Where a link from another page leads, not one more button for everyone.
-            ...(show === 'troubled' ? [{ value: 'troubled' as const, label: t('calls.troubled') }] : []),
-            ...(show === 'answered' ? [{ value: 'answered' as const, label: t('find.answered') }] : []),
-          ]}
-          onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}
-        />
-        <MoreFilters search={search} onChange={filter} />
-        <CaptureBadge capture={capture} />
-        <span className="grow onlydesk" />
-        <button type="button" className="btn" aria-pressed={paused} onClick={() => setPaused(!paused)}>
-          {paused ? <Play className="ic s14" aria-hidden /> : <Pause className="ic s14" aria-hidden />}
-          {t(paused ? 'calls.resume' : 'calls.pause')}
-        </button>
-        <button type="button" className="btn lo onlydesk" onClick={() => exportCalls(rows)}>
-          <Download className="ic s14" aria-hidden />
-          {t('calls.export')}
-        </button>
-      </div>
-      <Chips search={search} onChange={filter} />
-      {found.error !== null && (
-        <div className="mb-3">
-          <ErrorNote error={found.error} title={t('find.failed')} />
-        </div>
-      )}
-      {samplingRate < 1 && <div className="note wn mb-3">{t('calls.sampled', { share: percent(samplingRate, 0) })}</div>}
-      {selected !== '' && asked.error !== null && (
-        <div className="mb-3">
-          <ErrorNote error={asked.error} title={t('calls.notFound', { n: new Intl.NumberFormat(locale).format(capacity) })} />
-        </div>
-      )}
-      <div className="callbox" onPointerEnter={() => setInside(true)} onPointerLeave={() => setInside(false)}>
+  const list = (
+    <div className="callbox" onPointerEnter={() => setInside(true)} onPointerLeave={() => setInside(false)}>
       {found.fresh.length > 0 && (
         <button
           type="button"
@@ -138,6 +97,11 @@ export default function Calls() {
           ) : filtered ? (
             <>
               <h2>{t('calls.noMatch')}</h2>
+              {(search.q ?? '') !== '' && (
+                <button type="button" className="btn" onClick={() => setSearch({ q: undefined, errorText: search.q })}>
+                  {t('find.inErrors', { q: shorten(search.q!, 40) })}
+                </button>
+              )}
               <Further found={found} />
             </>
           ) : (
@@ -153,7 +117,59 @@ export default function Calls() {
           {found.next !== undefined && <Further found={found} />}
         </>
       )}
+    </div>
+  )
+  const content = (
+    <div className="callpage">
+      <div className="bar">
+        <div className="inp quiet grow md:max-w-[300px]">
+          <SearchIcon className="ic s14" aria-hidden />
+          <input data-filter aria-label={t('calls.filter')} placeholder={t('calls.filter')} value={search.q ?? ''} onChange={(event) => setSearch({ q: event.target.value })} />
+        </div>
+        <Segments
+          label={t('calls.status')}
+          value={show}
+          options={[
+            { value: 'all', label: t('common.all') },
+            { value: 'running', label: `${t('run.tab')} ${number(running)}` },
+            { value: 'failed', label: t('calls.failed') },
+            { value: 'refused', label: t('find.refused') },
+            { value: 'retried', label: t('calls.retried') },
+            // Where a link from another page leads, not one more button for everyone.
+            ...(show === 'troubled' ? [{ value: 'troubled' as const, label: t('calls.troubled') }] : []),
+            ...(show === 'answered' ? [{ value: 'answered' as const, label: t('find.answered') }] : []),
+          ]}
+          onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}
+        />
+        <MoreFilters search={search} onChange={filter} />
+        <CaptureBadge capture={capture} />
+        {!isRunning && (
+          <>
+            <span className="grow onlydesk" />
+            <button type="button" className="btn" aria-pressed={paused} onClick={() => setPaused(!paused)}>
+              {paused ? <Play className="ic s14" aria-hidden /> : <Pause className="ic s14" aria-hidden />}
+              {t(paused ? 'calls.resume' : 'calls.pause')}
+            </button>
+            <button type="button" className="btn lo onlydesk" onClick={() => exportCalls(rows)}>
+              <Download className="ic s14" aria-hidden />
+              {t('calls.export')}
+            </button>
+          </>
+        )}
       </div>
+      <Chips search={search} onChange={filter} />
+      {found.error !== null && (
+        <div className="mb-3">
+          <ErrorNote error={found.error} title={t('find.failed')} />
+        </div>
+      )}
+      {samplingRate < 1 && <div className="note wn mb-3">{t('calls.sampled', { share: percent(samplingRate, 0) })}</div>}
+      {selected !== '' && asked.error !== null && (
+        <div className="mb-3">
+          <ErrorNote error={asked.error} title={t('calls.notFound', { n: new Intl.NumberFormat(locale).format(capacity) })} />
+        </div>
+      )}
+      {isRunning ? <Running question={runningQuestion(search)} /> : list}
     </div>
   )
   // The list keeps its place in the tree, and with it its scroll position.

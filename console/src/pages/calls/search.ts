@@ -6,7 +6,8 @@ import { toCall, type Call, type CallList } from '@/api/types'
 import type { Search } from '@/lib/url'
 
 export const shown = ['all', 'failed', 'refused', 'retried', 'troubled', 'answered'] as const
-export type Shown = (typeof shown)[number]
+/** What the page shows: calls that ended in some way, or the requests that run. */
+export const views = [...shown, 'running'] as const
 
 /** The parameters of the address that are compared whole by the gateway. */
 export const exact = ['service', 'model', 'asked', 'instance', 'tenant', 'keyId', 'user', 'httpStatus', 'errorCode', 'refusedBy'] as const
@@ -26,7 +27,7 @@ export type Question = Record<string, string>
 export function questionOf(search: Search, now: number): Question {
   const question: Question = {}
   for (const name of exact) if ((search[name] ?? '') !== '') question[name] = search[name]!
-  if ((search.q ?? '').trim() !== '') question.q = search.q!.trim()
+  for (const name of ['q', 'errorText'] as const) if ((search[name] ?? '').trim() !== '') question[name] = search[name]!.trim()
   if (search.show !== undefined && search.show !== 'all' && (shown as readonly string[]).includes(search.show)) question.outcome = search.show
   const least = Number(search.min)
   if (search.min !== undefined && Number.isFinite(least) && least > 0) question.minDurationMs = String(least)
@@ -41,7 +42,13 @@ export function questionOf(search: Search, now: number): Question {
 
 /** The part of the address that belongs to the search. */
 export function searchKey(search: Search): string {
-  return JSON.stringify([...exact, 'q', 'show', 'min', 'span', 'from', 'to'].map((name) => search[name] ?? ''))
+  return JSON.stringify([...exact, 'q', 'errorText', 'show', 'min', 'span', 'from', 'to'].map((name) => search[name] ?? ''))
+}
+
+/** The requests that run and that the address asks for: they have no outcome and no time yet. */
+export function runningQuestion(search: Search): Question {
+  const names = ['service', 'model', 'instance', 'keyId', 'tenant', 'user', 'q'] as const
+  return Object.fromEntries(names.map((name) => [name, (search[name] ?? '').trim()]).filter(([, value]) => value !== ''))
 }
 
 export interface Found {

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Search as SearchIcon } from 'lucide-react'
 import { useMemo, useState } from 'react'
-import { instanceTraffic } from '@/api/queries'
+import { instanceTraffic, runningCount } from '@/api/queries'
 import { useI18n } from '@/i18n'
 import { oneOf, parseList, stringifyList } from '@/lib/url'
 import { useLive, useStats } from '@/live/context'
@@ -33,6 +33,7 @@ export default function Overview() {
   const bay = useMemo(() => layout(snapshot?.instances ?? [], stats, { unfolded, showIdle: search.idle === '1' }), [snapshot, stats, unfolded, search.idle])
   const models = new Set(instances.map(modelKey)).size
   const traffic = useQuery({ ...instanceTraffic, enabled: bay.tall && instances.length > 0 }).data
+  const { data: running = 0 } = useQuery(runningCount)
   usePageCalls([
     { path: '/api/monitoring/live?topics=snapshot,change' },
     { path: `/api/monitoring/series?range=${range}` },
@@ -50,6 +51,9 @@ export default function Overview() {
       <div className="head">
         <StatusSentence />
         <div className="acts">
+          <Link className="btn" to="/calls" search={{ show: 'running' } as never}>
+            {t('run.count', { n: running })}
+          </Link>
           <Segments
             label={t('overview.range')}
             value={range}
