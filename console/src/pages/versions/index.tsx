@@ -45,8 +45,8 @@ export default function Versions() {
   const current = list.find((version) => version.current)
   usePageFact(current === undefined ? '' : t('ver.sum', { n: list.length, current: current.version }))
   const wanted = Number(search.version)
-  // The version before the one in force is what a person comes for.
-  const selected = list.find((version) => version.version === wanted) ?? list.find((version) => current !== undefined && version.version < current.version) ?? current
+  // What is in force comes first: nobody rolls back what they have not chosen.
+  const selected = list.find((version) => version.version === wanted) ?? current
   if (query.error !== null) return <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />
   return (
     <div className="vg">
