@@ -520,6 +520,8 @@ export const en = {
   'pg.usage': '{in} in, {out} out',
   'pg.outSoFar': '{n} out so far',
   'pg.by': 'by',
+  'pg.byFallback': 'answered by {model} (fallback)',
+  'pg.cannot': '{model} · no instance can serve now',
   'pg.tries': 'after {n} try|after {n} tries',
   'pg.gatewayHint': 'The gateway’s own time before the answer began, without waiting for the backend (X-Router-Overhead-Ms)',
   'pg.gateway': 'gateway {time}',

@@ -521,6 +521,8 @@ export const zh: Dictionary = {
   'pg.usage': '输入 {in}，输出 {out}',
   'pg.outSoFar': '已输出 {n}',
   'pg.by': '来自',
+  'pg.byFallback': '由后备模型 {model} 回答',
+  'pg.cannot': '{model} · 目前没有实例可用',
   'pg.tries': '共尝试 {n} 次',
   'pg.gatewayHint': '应答开始前网关自身耗时，不含等待后端的时间（X-Router-Overhead-Ms）',
   'pg.gateway': '网关 {time}',

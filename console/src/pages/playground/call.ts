@@ -13,6 +13,8 @@ export interface Outcome {
   requestId: string
   /** X-Router-Instance. */
   handle: string
+  /** The model that answered, where it is not the one that was asked for. */
+  served?: string | undefined
   attempts: number
   /** The gateway's own time before the answer began, in milliseconds; null where it does not tell. */
   overheadMs: number | null
@@ -51,6 +53,7 @@ export async function send({ path, json, form }: Sent, signal: AbortSignal): Pro
   return {
     response, requestId, status: response.status,
     handle: response.headers.get('x-router-instance') ?? '',
+    served: response.headers.get('x-router-model') ?? undefined,
     attempts: Number(response.headers.get('x-router-attempts') ?? '1'),
     overheadMs: toNumber(response.headers.get('x-router-overhead-ms')),
     durationMs: performance.now() - began,

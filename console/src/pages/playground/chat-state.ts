@@ -9,6 +9,8 @@ export interface Answer {
   error: unknown
   requestId: string
   handle: string
+  /** The model that answered, where it is not the one that was asked for. */
+  served?: string | undefined
   attempts: number
   overheadMs: number | null
   began: number
@@ -191,7 +193,7 @@ async function run(json: object, stream: boolean, signal: AbortSignal, answer: A
   const since = () => performance.now() - answer.began
   try {
     const reply = await send({ path: '/v1/chat/completions', json }, signal)
-    Object.assign(answer, { requestId: reply.requestId, handle: reply.handle, attempts: reply.attempts, overheadMs: reply.overheadMs })
+    Object.assign(answer, { requestId: reply.requestId, handle: reply.handle, served: reply.served, attempts: reply.attempts, overheadMs: reply.overheadMs })
     if (!stream || reply.response.body === null) {
       const text = await reply.response.text()
       const body = JSON.parse(text) as { choices?: { message?: { content?: string } }[]; usage?: ChatUsage }

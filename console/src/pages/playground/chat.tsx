@@ -236,6 +236,7 @@ function AnswerView({ answer }: { answer: Answer }) {
     <div className="m">
       <div className="who">
         <code>{answer.model}</code>
+        {answer.served !== undefined && <span className="tag wn">{t('pg.byFallback', { model: answer.served })}</span>}
         {answer.state === 'stopped' && <span className="tag off">{t('pg.stopped')}</span>}
       </div>
       <div className="txt md">
@@ -270,7 +271,7 @@ function AnswerView({ answer }: { answer: Answer }) {
         )}
         <b>{text(duration(elapsed))}</b>
         {!running && <Cost requestId={answer.requestId} />}
-        <AnsweredBy service="chat" model={answer.model} handle={answer.handle} />
+        <AnsweredBy service="chat" model={answer.model} served={answer.served} handle={answer.handle} />
         {answer.overheadMs !== null && <span title={t('pg.gatewayHint')}>{t('pg.gateway', { time: text(duration(answer.overheadMs)) })}</span>}
         {answer.attempts > 1 && <span className="warn">{t('pg.tries', { n: answer.attempts })}</span>}
         {!running && answer.requestId !== '' && (

@@ -1,7 +1,7 @@
 import { useMutation } from '@tanstack/react-query'
 import { KeyRound, SlidersHorizontal } from 'lucide-react'
 import { Tabs } from 'radix-ui'
-import { useCallback, useMemo, useState, type ReactNode } from 'react'
+import { useCallback, useMemo, useRef, useState, type ReactNode } from 'react'
 import { api, data } from '@/api/client'
 import { serviceTypes, type Key, type ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
@@ -55,6 +55,11 @@ interface ModelChoice {
   instances: InstanceState[]
 }
 
+const answers = (choice: ModelChoice) => choice.instances.some(canServe)
+
+/** The first model that can answer, or the first at all. */
+const firstOf = (models: readonly ModelChoice[]) => (models.find(answers) ?? models[0])?.name ?? ''
+
 export default function Playground() {
   const { t } = useI18n()
   const [search, setSearch] = useSearchState()
@@ -70,15 +75,20 @@ export default function Playground() {
     }
     return [...found].map(([name, instances]): ModelChoice => ({ name, instances }))
   }, [snapshot, type])
-  const model = search.model !== undefined && (models.some((choice) => choice.name === search.model) || snapshot === null) ? search.model : (models[0]?.name ?? '')
+  // A model that can answer is chosen, once: it stays the same when its instances become ill.
+  const firsts = useRef(new Map<ServiceType, string>())
+  const kept = firsts.current.get(type)
+  const usual = models.some((choice) => choice.name === kept) ? kept! : firstOf(models)
+  if (usual !== '') firsts.current.set(type, usual)
+  const model = search.model !== undefined && (models.some((choice) => choice.name === search.model) || snapshot === null) ? search.model : usual
   const second = type === 'chat' ? (search.second ?? '') : ''
   const Tab = tabs[type]
 
-  const options = models.map((choice) => ({ value: choice.name, label: choice.name }))
+  const options = models.map((choice) => ({ value: choice.name, label: answers(choice) ? choice.name : t('pg.cannot', { model: choice.name }) }))
   const chosen = models.find((choice) => choice.name === model)
   const glyph = chosen === undefined ? null : (
-    <span className={`pill ${chosen.instances.some(canServe) ? 'ok' : 'bd'}`}>
-      <HealthGlyph state={chosen.instances.some(canServe) ? 'healthy' : 'unhealthy'} />
+    <span className={`pill ${answers(chosen) ? 'ok' : 'bd'}`}>
+      <HealthGlyph state={answers(chosen) ? 'healthy' : 'unhealthy'} />
     </span>
   )
   const panel = useCallback(
@@ -103,7 +113,7 @@ export default function Playground() {
             <>
               {second !== '' && <SelectField label={t('pg.secondModel')} value={second} options={options} onChange={(value) => setSearch({ second: value })} />}
               <div className="mb-3">
-                <Toggle checked={second !== ''} onChange={(on) => setSearch({ second: on ? (models.find((choice) => choice.name !== model)?.name ?? '') : undefined })}>
+                <Toggle checked={second !== ''} onChange={(on) => setSearch({ second: on ? firstOf(models.filter((choice) => choice.name !== model)) : undefined })}>
                   {t('pg.compare')}
                 </Toggle>
               </div>

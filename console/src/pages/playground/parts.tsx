@@ -36,9 +36,9 @@ export function useCall<T>(read: (reply: Reply) => Promise<T>) {
 }
 
 /** The address of the instance that answered, which opens it. */
-export function AnsweredBy({ service, model, handle }: { service: ServiceType; model: string; handle: string }) {
+export function AnsweredBy({ service, model, served, handle }: { service: ServiceType; model: string; served: string | undefined; handle: string }) {
   const { t } = useI18n()
-  const { data } = useQuery({ ...explain(service, model), enabled: handle !== '' })
+  const { data } = useQuery({ ...explain(service, served ?? model), enabled: handle !== '' })
   if (handle === '') return null
   const id = data?.candidates.find((candidate) => candidate.handle === handle)?.instanceId
   return (
@@ -80,7 +80,7 @@ export function Cost({ requestId }: { requestId: string }) {
 }
 
 /** How long a call took, which instance answered, after which tries. */
-export function Meta({ service, model, reply, children }: { service: ServiceType; model: string; reply: { durationMs: number; handle: string; attempts: number; overheadMs: number | null; requestId: string }; children?: ReactNode }) {
+export function Meta({ service, model, reply, children }: { service: ServiceType; model: string; reply: { durationMs: number; handle: string; served?: string | undefined; attempts: number; overheadMs: number | null; requestId: string }; children?: ReactNode }) {
   const { t } = useI18n()
   return (
     <div className="meta">
@@ -89,7 +89,8 @@ export function Meta({ service, model, reply, children }: { service: ServiceType
       </b>
       {children}
       <Cost requestId={reply.requestId} />
-      <AnsweredBy {...{ service, model }} handle={reply.handle} />
+      {reply.served !== undefined && <span className="warn">{t('pg.byFallback', { model: reply.served })}</span>}
+      <AnsweredBy {...{ service, model }} served={reply.served} handle={reply.handle} />
       {reply.overheadMs !== null && <span title={t('pg.gatewayHint')}>{t('pg.gateway', { time: text(duration(reply.overheadMs)) })}</span>}
       {reply.attempts > 1 && <span className="warn">{t('pg.tries', { n: reply.attempts })}</span>}
       {reply.requestId !== '' && (
