@@ -325,7 +325,7 @@ const flows = {
     await page.goto(base)
     await page.getByRole('link', { name: /^[1-9]\d* running$/ }).waitFor()
     await page.keyboard.press('Control+k')
-    await page.getByRole('combobox').fill('running')
+    await page.locator('.palette input').fill('running')
     await page.keyboard.press('Enter')
     await page.waitForURL(/\/calls\?show=running/)
     await page.getByRole('button', { name: /^Running [1-9]/ }).waitFor()
