@@ -86,7 +86,7 @@ func TestExplainAndMonitoringNameTheTier(t *testing.T) {
 	x := explain(r)
 	for path, want := range map[string]any{
 		"tier": 0.0, "candidates/0/tier": 0.0, "candidates/0/chance": 0.5, "candidates/2/tier": 1.0, "candidates/2/chance": 0.0,
-		"candidates/2/reason": "tier 1 is used only while no instance of a lower tier is ready", "why": "round_robin would pick it now, in tier 0",
+		"candidates/2/reason": "tier 1 is used only while no instance of a lower tier is ready", "why": "round_robin would pick it now; in tier 0",
 	} {
 		if got := gatewaytest.At(t, x, path); got != want {
 			t.Errorf("%s is %v, want %v", path, got, want)
