@@ -20,10 +20,10 @@ type ManagementReply struct {
 	Data    jsontext.Value
 }
 
-// API sends a request to the management API.
+// API sends a request to the management API, and asks for the codes of what it says.
 func (r *Gateway) API(method, path, body string, headers ...string) ManagementReply {
 	r.T.Helper()
-	return EnvelopeOf(r.T, r.Do(method, path, body, headers...))
+	return EnvelopeOf(r.T, r.Do(method, path, body, append([]string{"X-Patchbay-Said", "true"}, headers...)...))
 }
 
 // EnvelopeOf checks the envelope of a reply.
@@ -58,11 +58,11 @@ func EnvelopeOf(t *testing.T, from Reply) ManagementReply {
 // checkSaid checks that the codes of an error say the same as its message.
 func checkSaid(t *testing.T, a ManagementReply, said jsontext.Value) {
 	t.Helper()
+	if said == nil {
+		return // nobody asked for them
+	}
 	if a.Status < 300 {
-		if said != nil {
-			t.Errorf("a reply that is no error says %s", said)
-		}
-		return
+		t.Errorf("a reply that is no error says %s", said)
 	}
 	var sentences []say.Sentence
 	if err := json.Unmarshal(said, &sentences); err != nil || say.Join(sentences) != a.Message {

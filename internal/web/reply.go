@@ -60,7 +60,7 @@ type Fault struct {
 	Success bool           `json:"success" doc:"Always false."`
 	Message string         `json:"message"`
 	Data    any            `json:"data" doc:"Always null."`
-	Said    []say.Sentence `json:"said,omitzero" doc:"The message as codes and values, one for each thing that is wrong."`
+	Said    []say.Sentence `json:"said,omitzero" doc:"The message as codes and values, one for each thing that is wrong; for callers who ask with the header X-Patchbay-Said."`
 	// ErrorCode is for the few errors that programs tell apart.
 	ErrorCode string `json:"errorCode,omitzero" enum:"RESTART_REQUIRED,INVALID_REQUEST" doc:"Of the quota ledger."`
 }
@@ -72,7 +72,7 @@ func Succeed(w http.ResponseWriter, status int, message string, data any) {
 
 // Refuse answers with an error in an envelope.
 func Refuse(w http.ResponseWriter, status int, message string) {
-	WriteJSON(w, status, Fault{Message: message, Said: say.Of(message)})
+	WriteJSON(w, status, Fault{Message: message, Said: SaidTo(w, say.Of(message))})
 }
 
 var errSwitch = errors.New("want true or false")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/say"
 )
 
 // Response is the http.ResponseWriter of one request. It notes the status in the record
@@ -24,6 +25,8 @@ type Response struct {
 	call   calls.Record
 	id     [1]string // the value of its header X-Request-Id
 	change Change
+	// wantsCodes says that the caller asked for the codes of what an error says.
+	wantsCodes bool
 
 	stream *stream // nil unless it is HTTP/2
 	// admission says whether the caller may still have the reply; nil means yes.
@@ -55,6 +58,18 @@ func ChangeOf(w http.ResponseWriter) *Change {
 		return &response.change
 	}
 	return new(Change)
+}
+
+// CodesHeader is the header with which a caller asks for the codes of what an error says. The
+// bodies of errors have nothing but what the API promises otherwise.
+const CodesHeader = "X-Patchbay-Said"
+
+// SaidTo returns what an error says where the caller asked for it, and nil where not.
+func SaidTo(w http.ResponseWriter, said []say.Sentence) []say.Sentence {
+	if response, ok := w.(*Response); ok && response.wantsCodes {
+		return said
+	}
+	return nil
 }
 
 // WriteHeader notes the status and writes the head of the reply.

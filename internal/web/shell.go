@@ -73,7 +73,7 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // have.
 func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
 	id := requestID(r.Header)
-	response := &Response{ResponseWriter: w, call: calls.Record{Started: time.Now(), RequestID: id}, id: [...]string{id}}
+	response := &Response{ResponseWriter: w, call: calls.Record{Started: time.Now(), RequestID: id}, id: [...]string{id}, wantsCodes: len(r.Header[CodesHeader]) > 0}
 	header := w.Header()
 	header["X-Request-Id"] = response.id[:]
 	header["X-Content-Type-Options"] = noSniff

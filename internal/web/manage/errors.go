@@ -73,7 +73,7 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 			message = "Saving failed; nothing was changed."
 		}
 	}
-	web.WriteJSON(w, status, web.Fault{Message: message, Said: saidOf(err, message)})
+	web.WriteJSON(w, status, web.Fault{Message: message, Said: web.SaidTo(w, saidOf(err, message))})
 }
 
 // saidOf returns the message of an error as codes and values, with the fields that it is

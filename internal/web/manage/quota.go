@@ -205,7 +205,7 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 // failQuota answers with an error and its code.
 func (a *API) failQuota(w http.ResponseWriter, err error) {
 	message := messageOf(err)
-	fault := web.Fault{Message: message, Said: saidOf(err, message), ErrorCode: codeInvalidRequest}
+	fault := web.Fault{Message: message, Said: web.SaidTo(w, saidOf(err, message)), ErrorCode: codeInvalidRequest}
 	status := statusOf(err)
 	if errors.Is(err, errRestart) {
 		status, fault.ErrorCode = http.StatusBadRequest, codeRestartRequired

@@ -163,7 +163,7 @@ func missing(name string) error { return invalid("The member '" + name + "' is r
 // monitoringError is the form of errors.
 type monitoringError struct {
 	Error string         `json:"error"`
-	Said  []say.Sentence `json:"said,omitzero" doc:"The error as codes and values."`
+	Said  []say.Sentence `json:"said,omitzero" doc:"The error as codes and values; for callers who ask with the header X-Patchbay-Said."`
 }
 
 // fail answers with an error.
@@ -177,7 +177,7 @@ func fail(w http.ResponseWriter, err error) {
 	default:
 		status = http.StatusInternalServerError
 	}
-	web.WriteJSON(w, status, monitoringError{err.Error(), say.Of(err.Error())})
+	web.WriteJSON(w, status, monitoringError{err.Error(), web.SaidTo(w, say.Of(err.Error()))})
 }
 
 // NotFound answers a path of this surface that does not exist.
