@@ -156,6 +156,8 @@ func (l *relay) clientEnded(err error) {
 		l.end(websocket.StatusTryAgainLater, "there is no memory for the message")
 	case errors.As(err, &closed):
 		l.sayFarewell(closed.Code, closed.Reason)
+	case errors.Is(err, websocket.ErrMessageTooBig):
+		l.end(websocket.StatusMessageTooBig, "the message is too large") // and what still comes is read, so that the client sees why
 	default:
 		l.sayFarewell(websocket.StatusGoingAway, "the client has left")
 	}

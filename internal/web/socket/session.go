@@ -136,8 +136,12 @@ func (s *session) read() ([]byte, error) {
 		s.heard.Add(int64(bytes))
 		stalled.Reset(time.Until(began.Add(front.Allowance(int64(all)))))
 	})
-	if errors.As(err, new(*schema.Error)) { // there is no memory
+	switch {
+	case errors.As(err, new(*schema.Error)): // there is no memory
 		return nil, s.refuseMemory(err)
+	case errors.Is(err, websocket.ErrMessageTooBig):
+		// Closing reads what still comes, so that the reset of unread bytes does not overtake the reason.
+		s.end(websocket.StatusMessageTooBig, "the message is too large")
 	}
 	return text, err
 }
