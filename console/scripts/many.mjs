@@ -32,7 +32,22 @@ async function longest(page, steps) {
   return { thread: Math.round(worst.tdur / 1000), clock: Math.round(Math.max(0, ...tasks.map((task) => task.dur)) / 1000), tasks: tasks.length }
 }
 
-const rowsOf = (page) => page.locator('.svc .nmad').evaluateAll((names) => names.map((name) => name.title))
+/** The instances of the list in their order, by scrolling through it: only rows in sight are in the page. */
+async function rowsOf(page) {
+  const rows = new Map()
+  for (let at = 0, end = 0; at <= end; at += 600) {
+    await page.evaluate((to) => window.scrollTo(0, to), at)
+    await page.waitForFunction(() => [...document.querySelectorAll('.svc .gap')].every((gap) => gap.getBoundingClientRect().bottom <= 0 || gap.getBoundingClientRect().top >= innerHeight))
+    const seen = await page.evaluate(() => ({ end: document.body.scrollHeight, rows: [...document.querySelectorAll('.svc tr[data-id]')].map((row) => [row.ariaRowIndex, row.querySelector('.nmad').title]) }))
+    end = seen.end
+    for (const [index, id] of seen.rows) rows.set(Number(index), id)
+  }
+  await page.evaluate(() => window.scrollTo(0, 0))
+  return [...rows].sort(([a], [b]) => a - b).map(([, id]) => id)
+}
+
+/** The lines of the list below its head, as the table says. */
+const linesOf = (page) => page.locator('.svc').evaluate((table) => Number(table.ariaRowCount) - 1)
 
 /** How often Tab is pressed from the filter to what is behind the list, or Infinity. */
 async function tabsThrough(page, filter) {
@@ -73,16 +88,16 @@ async function services(page, { url, models, instances }, measure) {
     }
   })
   const hosts = Math.max(6, Math.ceil(instances / 15))
-  check((await page.locator('.grouphead').count()) === hosts && (await rowsOf(page)).length === instances, `${hosts} hosts`)
+  check((await linesOf(page)) === hosts + instances && (await rowsOf(page)).length === instances, `${hosts} hosts`)
   await page.reload()
   await page.waitForSelector('.grouphead')
-  check((await page.locator('.grouphead').count()) === hosts && (await page.locator('[aria-sort=ascending]').count()) === 1, 'order and groups are there after a reload')
+  check((await linesOf(page)) === hosts + instances && (await page.locator('[aria-sort=ascending]').count()) === 1, 'order and groups are there after a reload')
   await measure('filter', async () => {
     await page.locator('input[data-filter]').pressSequentially(models[3], { delay: 60 })
     await page.waitForTimeout(500)
   })
   const found = await rowsOf(page)
-  check(found.length > 0 && found.every((id) => id.startsWith(models[3])), `${found.length} rows of ${models[3]}`)
+  check(found.length > 0 && found.length < instances && found.every((id) => id.startsWith(models[3])), `${found.length} rows of ${models[3]}`)
   await page.goto(`${url}/services`)
   await page.waitForSelector('.svc .slider')
   await measure('scroll to the end and back', async () => {
@@ -97,16 +112,28 @@ async function services(page, { url, models, instances }, measure) {
   check((await page.evaluate(() => document.activeElement.title)) === configured[1], 'an arrow walks to the next row')
   await page.locator('.svc .nmad').first().focus()
   await page.keyboard.press('End')
-  await page.waitForFunction(() => document.activeElement.closest('tr')?.querySelector('.slider') !== null)
-  check((await page.evaluate(() => document.activeElement.title)) === configured.at(-1), 'End walks to the last row, which keeps the focus')
+  check((await page.evaluate(() => document.activeElement.title)) === configured.at(-1), 'End walks to the last row')
+  await page.keyboard.press('ArrowUp')
+  check((await page.evaluate(() => document.activeElement.title)) === configured.at(-2), 'an arrow walks back from there')
+  for (let i = 0; i < 60; i++) await page.keyboard.press('ArrowUp')
+  check((await page.evaluate(() => document.activeElement.title)) === configured.at(Math.max(-62, -instances)), 'and to rows that were not drawn')
+  await page.keyboard.press('Home')
+  check((await page.evaluate(() => document.activeElement.title)) === configured[0], 'Home walks to the first row')
+  await page.keyboard.press('End')
   await measure('open a drawer', async () => {
     await page.keyboard.press('Enter')
     await page.waitForSelector('.drawer')
   })
   check((await page.evaluate(() => document.activeElement.className)) === 'drawer', 'the drawer takes the focus')
+  await page.evaluate(() => window.scrollTo(0, 0))
   await page.keyboard.press('Escape')
   await page.waitForSelector('.drawer', { state: 'detached' })
   check((await page.evaluate(() => document.activeElement.title)) === configured.at(-1), 'and gives it back')
+  await page.emulateMedia({ media: 'print' })
+  await page.waitForFunction((rows) => document.querySelectorAll('.svc tr[data-id]').length === rows, instances)
+  check((await page.locator('.svc .gap').count()) === 0, 'paper has all rows')
+  await page.emulateMedia({ media: null })
+  await page.waitForFunction(() => document.querySelector('.svc .gap') !== null)
   const tabs = await tabsThrough(page, 'input[data-filter]')
   check(tabs <= 40, `${tabs} times Tab from the filter to the end of the page`)
 }

@@ -1,20 +1,16 @@
 import { useEffect, useState, type RefObject } from 'react'
+import { manyRows } from './sight'
 import { usePrinting } from './size'
 
-/** Of more rows than these, only those in sight are whole: hundreds that change each second would hold up the page. */
-const manyRows = 40
 /** How far outside of the window a row is near, in pixels. */
 const margin = 200
 /** How many rows become whole in one frame. */
 const atOnce = 12
 
-/**
- * Which rows (tr[data-id]) of a list are in sight, or nearly; null means all. A
- * list of another kind, by its name, begins anew: few rows at a time become whole.
- */
-export function useNearRows(list: RefObject<HTMLElement | null>, count: number, kind = ''): ReadonlySet<string> | null {
+/** Which rows (tr[data-id]) of a list are in sight, or nearly; null means all. Few rows at a time become whole. */
+export function useNearRows(list: RefObject<HTMLElement | null>, count: number): ReadonlySet<string> | null {
   const printing = usePrinting()
-  const [near, setNear] = useState<{ kind: string; ids: ReadonlySet<string> }>({ kind, ids: new Set() })
+  const [near, setNear] = useState<ReadonlySet<string>>(new Set())
   const isOn = count > manyRows && !printing
   useEffect(() => {
     const box = list.current
@@ -40,7 +36,7 @@ export function useNearRows(list: RefObject<HTMLElement | null>, count: number, 
       if (fresh.length > atOnce) soon()
       if (fresh.length === 0 && found.size === held.size) return
       held = found
-      setNear({ kind, ids: found })
+      setNear(found)
     }
     look()
     const size = new ResizeObserver(soon)
@@ -57,8 +53,6 @@ export function useNearRows(list: RefObject<HTMLElement | null>, count: number, 
       document.removeEventListener('scroll', soon, { capture: true })
       removeEventListener('resize', soon)
     }
-  }, [isOn, list, kind])
-  return isOn ? (near.kind === kind ? near.ids : none) : null
+  }, [isOn, list])
+  return isOn ? near : null
 }
-
-const none: ReadonlySet<string> = new Set()

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Ellipsis, Plus, Search as SearchIcon } from 'lucide-react'
-import { useMemo, useRef, useState } from 'react'
+import { useMemo, useState } from 'react'
 import { useEdit } from '@/api/mutations'
 import { shares as shareQuery } from '@/api/queries'
 import { serviceTypes } from '@/api/types'
@@ -15,9 +15,9 @@ import { useSearchState } from '@/shell/search'
 import { DocsLink } from '@/ui/docs'
 import { ErrorNote } from '@/ui/feedback'
 import { Select } from '@/ui/field'
-import { useNearRows } from '@/ui/near'
 import { Confirm } from '@/ui/overlay'
 import { Menu, Segments } from '@/ui/parts'
+import { manyRows } from '@/ui/sight'
 import { inTrouble } from '@/ui/status'
 import { useServiceDrawer } from './drawers'
 import { LeftWithout } from './last'
@@ -60,8 +60,6 @@ export default function Services() {
   const { data: shareList } = useQuery(shareQuery)
   const readings = useMemo(() => ({ stats, shares: new Map((shareList ?? []).map((share) => [`${share.service} ${share.instanceId}`, share])) }), [stats, shareList])
   const filtered = rows.filter(matches)
-  const box = useRef<HTMLDivElement>(null)
-  const near = useNearRows(box, filtered.length, grouping)
   const [shownRows, hold] = useSteadyOrder(filtered, sort, readings)
   const bulk = (enabled: boolean) => shownRows.filter((row) => (row.instance.enabled !== false) !== enabled)
   const [many, setMany] = useState<{ act: 'enable' | 'disable' | 'remove'; rows: Row[] } | null>(null)
@@ -69,7 +67,7 @@ export default function Services() {
   const { drawer, close } = useServiceDrawer(configured)
 
   const table = {
-    readings, version, now, sort, isLast, selected: search.edit ?? '', near,
+    readings, version, now, sort, isLast, selected: search.edit ?? '', isMany: filtered.length > manyRows,
     onSort: (next: Sort | null) => setSearch({ sort: sortText(next) }), onLast: setLast, onRemove: setRemoving,
   }
   const groups = serviceTypes.flatMap((service) => {
@@ -133,7 +131,7 @@ export default function Services() {
         </GuardedLink>
       </div>
       {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />}
-      <div ref={box} {...hold}>
+      <div {...hold}>
         {grouping === 'service' ? (
           groups.map(({ service, value, members }, index) => <ServiceGroup key={service} {...{ service, value }} rows={members} hasSorts={index === 0} {...table} />)
         ) : shownRows.length === 0 ? null : (

@@ -1,6 +1,6 @@
 import { useNavigate } from '@tanstack/react-router'
 import { Ellipsis } from 'lucide-react'
-import { memo, useEffect, useRef, useState } from 'react'
+import { useDeferredValue, useEffect, useRef, useState } from 'react'
 import { useEdit } from '@/api/mutations'
 import type { Instance, InstanceChanges, ServiceType, Share } from '@/api/types'
 import { useI18n } from '@/i18n'
@@ -48,42 +48,33 @@ function useOpen({ service, id }: Row): () => void {
 }
 
 /**
- * A row of the list. One that is not near has only its name, so that it can be
- * found and reached by keys; its button stays the same element when it comes
- * near, and with it the focus.
+ * A row of the list; its index counts the lines of the table below the head. Of
+ * many rows, each has its name at once and the rest, which takes longer to make,
+ * when the page has time: rowHeight is its height until then.
  */
-export const InstanceRow = memo(
-  function InstanceRow({ isNear, ...props }: RowProps & { isNear: boolean }) {
-    const { t, said: tell } = useI18n()
-    const { row, selected } = props
-    const { instance, id } = row
-    const open = useOpen(row)
-    return (
-      <tr data-id={`${row.service} ${id}`} className={selected ? 'sel' : ''} aria-selected={selected}>
-        {isNear ? <OnOff key="on" {...props} /> : <td key="on" />}
-        <td key="name" className="cut nmtd" colSpan={isNear ? undefined : 9}>
-          <button type="button" className="nmad" title={id} onClick={open}>
-            {isNear ? (
-              <>
-                <Name className={`font-medium ${instance.enabled === false ? 'off' : ''}`}>{instance.models?.[0] === 'discover' ? t('services.serves.all') : label(instance)}</Name>
-                <span className="muted addr">
-                  <Name>{host(instance.baseUrl)}</Name>
-                  {row.state?.slots !== undefined && <code title={tell(row.state.slots.said, row.state.slots.why)}>{` · ${t('services.slotsAre', { n: row.state.slots.now })}`}</code>}
-                  {(instance.tier ?? 0) > 0 && <code>{` · ${t('services.tierIs', { n: instance.tier ?? 0 })}`}</code>}
-                </span>
-              </>
-            ) : (
-              <code>{`${label(instance)} ${host(instance.baseUrl)}`}</code>
-            )}
-          </button>
-        </td>
-        {isNear && <Cells key="cells" {...props} />}
-      </tr>
-    )
-  },
-  // Hundreds of rows that are not in sight need not be compared with what changes each second.
-  (old, now) => !old.isNear && !now.isNear && old.row.id === now.row.id && old.row.service === now.row.service && old.selected === now.selected,
-)
+export function InstanceRow({ index, rowHeight, ...props }: RowProps & { index: number; rowHeight: number | undefined }) {
+  const isWhole = useDeferredValue(true, rowHeight === undefined)
+  const { t, said: tell } = useI18n()
+  const { row, selected } = props
+  const { instance, id } = row
+  const open = useOpen(row)
+  return (
+    <tr data-id={`${row.service} ${id}`} className={selected ? 'sel' : ''} aria-selected={selected} aria-rowindex={index + 2} aria-busy={isWhole ? undefined : true} style={isWhole ? undefined : { height: rowHeight }}>
+      {isWhole ? <OnOff {...props} /> : <td />}
+      <td className="cut nmtd" colSpan={isWhole ? undefined : 9}>
+        <button type="button" className="nmad" title={id} onClick={open}>
+          <Name className={`font-medium ${instance.enabled === false ? 'off' : ''}`}>{instance.models?.[0] === 'discover' ? t('services.serves.all') : label(instance)}</Name>
+          <span className="muted addr">
+            <Name>{host(instance.baseUrl)}</Name>
+            {row.state?.slots !== undefined && <code title={tell(row.state.slots.said, row.state.slots.why)}>{` · ${t('services.slotsAre', { n: row.state.slots.now })}`}</code>}
+            {(instance.tier ?? 0) > 0 && <code>{` · ${t('services.tierIs', { n: instance.tier ?? 0 })}`}</code>}
+          </span>
+        </button>
+      </td>
+      {isWhole && <Cells {...props} />}
+    </tr>
+  )
+}
 
 function useChange({ row, version, isLast, onLast }: RowProps) {
   const { service, id } = row

@@ -1,12 +1,13 @@
 import { Link } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
-import type { ReactNode } from 'react'
+import { Fragment, useRef, useState, type FocusEvent, type ReactNode } from 'react'
 import type { Service, ServiceType } from '@/api/types'
 import { useI18n, type Key } from '@/i18n'
 import { axis, duration, rate } from '@/lib/format'
 import { empty } from '@/live/stats'
 import { GuardedLink } from '@/shell/guard'
 import { Name } from '@/ui/parts'
+import { useLinesInSight, type Drawn } from '@/ui/sight'
 import { inTrouble, type Condition } from '@/ui/status'
 import { nextSort, rowKey, type Column, type Group, type Grouping, type Readings, type Sort } from './order'
 import { InstanceRow, type Last, type Row } from './row'
@@ -49,8 +50,8 @@ export interface TableProps {
   now: number
   selected: string
   sort: Sort | null
-  /** The rows that are in sight, or null where all are drawn whole. */
-  near: ReadonlySet<string> | null
+  /** There are so many rows that only those in sight are drawn. */
+  isMany: boolean
   isLast(row: Row): boolean
   onSort(sort: Sort | null): void
   onLast(last: Last): void
@@ -102,8 +103,43 @@ export function Grouped({ groups, grouping, ...table }: TableProps & { groups: G
   )
 }
 
-function InstanceTable({ groups, heading, hasSorts, readings, version, now, selected, sort, near, isLast, onSort, onLast, onRemove }: TableProps & { groups: Group[]; heading?: (group: Group) => ReactNode; hasSorts: boolean }) {
+/** A row, or the heading of a group. */
+interface Line {
+  key: string
+  group: Group
+  row?: Row
+}
+
+function useLines(groups: Group[], hasHeadings: boolean, selected: string, isMany: boolean) {
+  const table = useRef<HTMLTableElement>(null)
+  const [held, setHeld] = useState('')
+  const lines = groups.flatMap((group): Line[] => [...(hasHeadings ? [{ key: group.key, group }] : []), ...group.rows.map((row) => ({ key: rowKey(row), group, row }))])
+  // Keys walk to the first and the last row and to those beside the one with the focus, also where a heading is between them.
+  const at = lines.findIndex((line) => line.key === held)
+  const beside = at < 0 ? [] : [at - 2, at - 1, at, at + 1, at + 2]
+  const edited = lines.findIndex(({ row }) => row !== undefined && selected === `${row.service}/${row.id}`)
+  const { drawn, after, rowHeight } = useLinesInSight(table, lines.map(({ row }) => (row === undefined ? 'head' : 'row')), [hasHeadings ? 1 : 0, lines.length - 1, edited, ...beside], isMany)
+  const bodies: { group: Group; lines: (Line & Drawn)[] }[] = []
+  for (const one of drawn) {
+    const line = { ...lines[one.index]!, ...one }
+    if (bodies.at(-1)?.group === line.group) bodies.at(-1)!.lines.push(line)
+    else bodies.push({ group: line.group, lines: [line] })
+  }
+  const props = { ref: table, 'aria-rowcount': rowHeight === undefined ? undefined : lines.length + 1, onFocus: (event: FocusEvent) => setHeld(event.target.closest('tr')?.dataset.id ?? '') }
+  return { bodies, after, rowHeight, props }
+}
+
+/** The room of rows that are not drawn. */
+const Gap = ({ height }: { height: number }) =>
+  height > 0 && (
+    <tr className="gap" aria-hidden>
+      <td colSpan={10} style={{ height }} />
+    </tr>
+  )
+
+function InstanceTable({ groups, heading, hasSorts, readings, version, now, selected, sort, isMany, isLast, onSort, onLast, onRemove }: TableProps & { groups: Group[]; heading?: (group: Group) => ReactNode; hasSorts: boolean }) {
   const { t } = useI18n()
+  const { bodies, after, rowHeight, props } = useLines(groups, heading !== undefined, selected, isMany)
   const Head = ({ column, className = '', title, children }: { column: Column; className?: string; title?: string; children: ReactNode }) => (
     <th className={className} title={title} aria-sort={sort?.column === column ? (sort.down ? 'descending' : 'ascending') : undefined}>
       {/* The order is that of the page, so one table has the buttons. */}
@@ -119,7 +155,7 @@ function InstanceTable({ groups, heading, hasSorts, readings, version, now, sele
   )
   return (
     <div className="panel">
-      <table className="tbl fx svc">
+      <table className="tbl fx svc" {...props}>
         <thead>
           <tr>
             <th className="w-[52px]">
@@ -145,32 +181,35 @@ function InstanceTable({ groups, heading, hasSorts, readings, version, now, sele
             </th>
           </tr>
         </thead>
-        {groups.map((group) => (
+        {bodies.map(({ group, lines }) => (
           <tbody key={group.key}>
-            {heading !== undefined && (
-              <tr className="grouphead">
-                <th colSpan={10} scope="rowgroup">
-                  <span className="row">{heading(group)}</span>
-                </th>
-              </tr>
-            )}
-            {group.rows.map((row) => {
-              const key = rowKey(row)
-              const isSelected = selected === `${row.service}/${row.id}`
-              const isNear = near === null || near.has(key) || isSelected
-              return (
-                <InstanceRow
-                  key={key}
-                  {...{ row, version, now, onLast, onRemove, isNear }}
-                  stat={readings.stats.instances.get(key) ?? empty}
-                  share={readings.shares.get(key)}
-                  isLast={isNear && isLast(row)}
-                  selected={isSelected}
-                />
-              )
-            })}
+            {lines.map(({ key, row, index, gap }) => (
+              <Fragment key={key}>
+                <Gap height={gap} />
+                {row === undefined ? (
+                  <tr className={`grouphead ${index === 0 ? 'first' : ''}`} aria-rowindex={index + 2}>
+                    <th colSpan={10} scope="rowgroup">
+                      <span className="row">{heading?.(group)}</span>
+                    </th>
+                  </tr>
+                ) : (
+                  <InstanceRow
+                    {...{ row, version, now, onLast, onRemove, index, rowHeight }}
+                    stat={readings.stats.instances.get(key) ?? empty}
+                    share={readings.shares.get(key)}
+                    isLast={isLast(row)}
+                    selected={selected === `${row.service}/${row.id}`}
+                  />
+                )}
+              </Fragment>
+            ))}
           </tbody>
         ))}
+        {after > 0 && (
+          <tbody>
+            <Gap height={after} />
+          </tbody>
+        )}
       </table>
     </div>
   )

@@ -1,0 +1,86 @@
+import { useEffect, useLayoutEffect, useState, type RefObject } from 'react'
+import { usePrinting } from './size'
+
+/** Of more rows than these, only those in sight are drawn: hundreds that change each second or move at once would hold up the page. */
+export const manyRows = 40
+/** How far outside of the window a line is drawn, in pixels. */
+const margin = 160
+
+/** A line of a table: the heading of a group, or a row. */
+export type Kind = 'head' | 'row'
+
+/** A line that is drawn, and the height of those before it that are not. */
+export interface Drawn {
+  index: number
+  gap: number
+}
+
+interface Sight {
+  from: number
+  to: number
+  height: Record<Kind, number>
+}
+
+/**
+ * Which lines of a table are drawn: those that the window shows, and the ones
+ * in kept. The table scrolls with the page; its rows (tr[data-id], busy until
+ * they are whole) are equally high, and so are its headings (tr.grouphead). On
+ * paper there are all lines, and rowHeight is undefined, as it is for few rows.
+ */
+export function useLinesInSight(table: RefObject<HTMLTableElement | null>, kinds: readonly Kind[], kept: readonly number[], isMany: boolean): { drawn: Drawn[]; after: number; rowHeight: number | undefined } {
+  const isWhole = usePrinting() || !isMany
+  const [sight, setSight] = useState<Sight>({ from: 0, to: manyRows, height: { head: 40, row: 36 } })
+  const look = () => {
+    if (isWhole || table.current === null) return
+    const next = linesInSight(table.current, kinds, sight.height)
+    if (next.from !== sight.from || next.to !== sight.to || next.height.head !== sight.height.head || next.height.row !== sight.height.row) setSight(next)
+  }
+  // What is above the table, and how high a row is, can change with whatever is drawn.
+  useLayoutEffect(look)
+  useEffect(() => {
+    let frame = 0
+    const soon = () => {
+      cancelAnimationFrame(frame)
+      frame = requestAnimationFrame(look)
+    }
+    document.addEventListener('scroll', soon, { capture: true, passive: true })
+    addEventListener('resize', soon)
+    return () => {
+      cancelAnimationFrame(frame)
+      document.removeEventListener('scroll', soon, { capture: true })
+      removeEventListener('resize', soon)
+    }
+  })
+  if (isWhole) return { drawn: kinds.map((_, index) => ({ index, gap: 0 })), after: 0, rowHeight: undefined }
+  return { ...drawnLines(kinds, sight, new Set(kept)), rowHeight: sight.height.row }
+}
+
+function linesInSight(table: HTMLTableElement, kinds: readonly Kind[], old: Record<Kind, number>): Sight {
+  const heightOf = (row: Element | null | undefined) => row?.getBoundingClientRect().height
+  const height = { head: heightOf([...table.querySelectorAll('tr.grouphead')].at(-1)) ?? old.head, row: heightOf(table.querySelector('tr[data-id]:not([aria-busy])')) ?? old.row }
+  let bottom = table.getBoundingClientRect().top + (table.tHead?.getBoundingClientRect().height ?? 0)
+  let [from, to] = [kinds.length, 0]
+  for (const [index, kind] of kinds.entries()) {
+    const top = bottom
+    bottom += height[kind]
+    if (bottom < -margin || top > innerHeight + margin) continue
+    from = Math.min(from, index)
+    to = index + 1
+  }
+  return { from, to, height }
+}
+
+/** The lines from one to another and those that are kept, with the height of what lies between them. */
+export function drawnLines(kinds: readonly Kind[], { from, to, height }: Sight, kept: ReadonlySet<number>): { drawn: Drawn[]; after: number } {
+  const drawn: Drawn[] = []
+  let gap = 0
+  for (const [index, kind] of kinds.entries()) {
+    if ((index < from || index >= to) && !kept.has(index)) {
+      gap += height[kind]
+      continue
+    }
+    drawn.push({ index, gap })
+    gap = 0
+  }
+  return { drawn, after: gap }
+}
