@@ -75,6 +75,7 @@ export default function Services() {
     const members = shownRows.filter((row) => row.service === service)
     return value === undefined || (members.length === 0 && (q !== '' || show !== 'all')) ? [] : [{ service, value, members }]
   })
+  const sorting = groups.find((group) => group.members.length > 0)?.service
   const list = (
     <>
       <div className="bar">
@@ -133,7 +134,7 @@ export default function Services() {
       {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />}
       <div {...hold}>
         {grouping === 'service' ? (
-          groups.map(({ service, value, members }, index) => <ServiceGroup key={service} {...{ service, value }} rows={members} hasSorts={index === 0} {...table} />)
+          groups.map(({ service, value, members }) => <ServiceGroup key={service} {...{ service, value }} rows={members} hasSorts={service === sorting} {...table} />)
         ) : shownRows.length === 0 ? null : (
           <Grouped key={grouping} groups={groupRows(shownRows, grouping)} grouping={grouping} {...table} />
         )}

@@ -73,7 +73,8 @@ export function ServiceGroup({ service, value, rows, hasSorts, ...table }: Table
           {t('services.addInstance')}
         </GuardedLink>
       </div>
-      <InstanceTable {...table} hasSorts={hasSorts} groups={[{ key: '', rows }]} />
+      {/* A service without instances is its heading, from which one is added. */}
+      {rows.length > 0 && <InstanceTable {...table} hasSorts={hasSorts} groups={[{ key: '', rows }]} />}
     </section>
   )
 }
