@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Call } from '@/api/types'
-import { logShare, rescuedFrom } from '@/pages/calls/rows'
+import { backendWords, logShare, rescuedFrom } from '@/pages/calls/rows'
 import { pageSize, questionOf, runningQuestion, searchKey, withNew, type Found } from '@/pages/calls/search'
 import { axisOf, timelineOf } from '@/pages/calls/timeline'
 
@@ -89,6 +89,12 @@ describe('the question to the gateway', () => {
     expect(searchKey({ call: 'a', tenant: 'x' })).toBe(searchKey({ call: 'b', tenant: 'x' }))
     expect(searchKey({ tenant: 'x' })).not.toBe(searchKey({ tenant: 'y' }))
     expect(searchKey({ errorText: 'x' })).not.toBe(searchKey({ errorText: 'y' }))
+  })
+  it('has the words of a backend without what they come with', () => {
+    const sentence = (code: string, values: Record<string, string>) => ({ code, values, text: '' })
+    expect(backendWords({ said: [sentence('call.status_said', { status: '503', words: 'model is loading' })] } as never)).toBe('model is loading')
+    expect(backendWords({ said: [sentence('call.status', { status: '503' })] } as never)).toBeUndefined()
+    expect(backendWords({} as never)).toBeUndefined()
   })
   it('draws durations from a tenth of a millisecond to 100 seconds', () => {
     expect(logShare(0)).toBeCloseTo(0.02)

@@ -21,7 +21,7 @@ import { CaptureBadge } from './contents'
 import { CallDrawer } from './drawer'
 import { Chips, MoreFilters } from './filters'
 import { Running } from '../wrong/parts'
-import { logShare, rescuedFrom } from './rows'
+import { backendWords, logShare, rescuedFrom } from './rows'
 import { pageSize, questionOf, runningQuestion, useCallSearch, views } from './search'
 
 export default function Calls() {
@@ -150,7 +150,7 @@ export default function Calls() {
               {paused ? <Play className="ic s14" aria-hidden /> : <Pause className="ic s14" aria-hidden />}
               {t(paused ? 'calls.resume' : 'calls.pause')}
             </button>
-            <button type="button" className="btn lo onlydesk" onClick={() => exportCalls(rows)}>
+            <button type="button" className="btn onlydesk" onClick={() => exportCalls(rows)}>
               <Download className="ic s14" aria-hidden />
               {t('calls.export')}
             </button>
@@ -238,11 +238,12 @@ function CallTable({ rows, selected, onOpen, onEnd }: { rows: readonly Call[]; s
     requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-index="${next}"]`)?.focus())
   }
   return (
-    <div className="panel calltable" role="table" aria-rowcount={rows.length} aria-label={t('nav.calls')}>
+    <div className={`panel calltable ${rows.some((row) => (row.keyId ?? '') !== '') ? 'keys' : ''}`} role="table" aria-rowcount={rows.length} aria-label={t('nav.calls')}>
       <div className="crow chead" role="row">
         <span role="columnheader">{t('calls.time')}</span>
         <span role="columnheader">{t('calls.status')}</span>
         <span role="columnheader">{t('common.model')}</span>
+        <span role="columnheader" className="c-key">{t('calls.keyId')}</span>
         <span role="columnheader">{t('calls.instanceOrError')}</span>
         <span role="columnheader" className="num lo">{t('common.firstToken')}</span>
         <span role="columnheader" className="num">{t('calls.total')}</span>
@@ -273,7 +274,6 @@ function CallTable({ rows, selected, onOpen, onEnd }: { rows: readonly Call[]; s
 }
 
 const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { call: Call; index: number; top: number; selected: boolean; onOpen(id: string): void }) {
-  const { said } = useI18n()
   const kind = outcome(call)
   const tone = kind === 'answered' ? '' : kind === 'limited' ? 'warn' : 'bad'
   return (
@@ -293,13 +293,11 @@ const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { 
         <code className={tone === '' ? '' : 'font-semibold'}>{call.httpStatus}</code>
       </span>
       <span role="cell" className="c-model min-w-0">{call.model !== '' ? <Name className="font-medium">{call.model}</Name> : (call.asked ?? '') !== '' ? <s title={call.asked}><Name>{call.asked!}</Name></s> : '–'}</span>
+      <span role="cell" className="c-key muted min-w-0" title={call.tenant}>{(call.keyId ?? '') === '' ? '–' : <Name>{call.keyId!}</Name>}</span>
       {tone === '' ? (
         <Answerer call={call} />
       ) : (
-        <code role="cell" className={`c-inst trunc ${tone}`} title={call.errorMessage !== undefined ? said(call.said, call.errorMessage) : (call.errorCode ?? call.status)}>
-          {call.errorCode ?? call.status}
-          {call.errorMessage !== undefined && <span className="soft font-sans">{` · ${said(call.said, call.errorMessage)}`}</span>}
-        </code>
+        <Failure call={call} tone={tone} />
       )}
       <span role="cell" className="num lo">{text(duration(call.timeToFirstTokenMs))}</span>
       <span role="cell" className="num c-total">{text(duration(call.durationMs))}</span>
@@ -312,6 +310,19 @@ const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { 
     </div>
   )
 })
+
+/** Why a call failed, behind the instance that had it last: what a backend said goes without what every failure of it begins with. */
+function Failure({ call, tone }: { call: Call; tone: string }) {
+  const { said } = useI18n()
+  const code = call.errorCode ?? call.status
+  const whole = call.errorMessage === undefined ? undefined : said(call.said, call.errorMessage)
+  return (
+    <span role="cell" className={`c-inst trunc ${tone}`} title={whole === undefined ? code : `${code}: ${whole}`}>
+      {call.instance !== '' && <code className="muted">{`${splitId(call.instance).host} `}</code>}
+      {backendWords(call) ?? whole ?? <code>{code}</code>}
+    </span>
+  )
+}
 
 /** The instance that answered, behind those that failed before it. */
 function Answerer({ call }: { call: Call }) {

@@ -8,6 +8,12 @@ export function rescuedFrom(call: Call): string[] {
   return outcome(call) === 'answered' && failed.length < tries.length ? failed.map((attempt) => attempt.instance) : []
 }
 
+/** What a backend said when it failed, where the error is that it did. */
+export function backendWords(call: Pick<Call, 'said'>): string | undefined {
+  const [first, ...more] = call.said ?? []
+  return first?.code === 'call.status_said' && more.length === 0 ? first.values?.words : undefined
+}
+
 /** The length of a bar for a duration: logarithmic, 0.1 ms to 100 s. */
 export function logShare(ms: number): number {
   return Math.min(1, Math.max(0.02, (Math.log10(Math.max(ms, 0.1)) + 1) / 6))

@@ -1,6 +1,7 @@
+import { Link } from '@tanstack/react-router'
 import type { Call } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { stamp } from '@/lib/format'
+import { shorten, splitId, stamp } from '@/lib/format'
 import { DocsLink } from '@/ui/docs'
 
 /** What the caller was told, whose limit or budget refused the call, and what to do about it. */
@@ -17,6 +18,7 @@ export function Told({ call }: { call: Call }) {
             {call.refusedUntil !== undefined && ` · ${t('find.refusedUntil', { time: stamp(call.refusedUntil) })}`}
           </p>
         )}
+        <Hands call={call} />
         {call.errorCode !== undefined && call.errorCode !== '' && (
           <p className="mt-1">
             <DocsLink page="errors" section={call.errorCode}>
@@ -27,4 +29,19 @@ export function Told({ call }: { call: Call }) {
       </div>
     </div>
   )
+}
+
+/** The pages on which something can be done about it: whose limit it is, the instance that failed, the model. */
+function Hands({ call }: { call: Call }) {
+  const { t } = useI18n()
+  const tenant = (call.refusedBy ?? '').startsWith('tenant/') ? call.refusedBy!.slice('tenant/'.length) : undefined
+  const isRefused = call.refusedBy !== undefined && call.refusedBy !== ''
+  const links = [
+    tenant !== undefined && <Link key="tenant" to="/tenant" search={{ id: tenant } as never}>{t('find.doTenant', { name: shorten(tenant, 28) })}</Link>,
+    isRefused && tenant === undefined && <Link key="keys" to="/keys">{t('find.doKeys')}</Link>,
+    !isRefused && call.instance !== '' && <Link key="instance" to="/instance" search={{ service: call.service, id: call.instance } as never}>{t('find.doInstance', { host: splitId(call.instance).host })}</Link>,
+    !isRefused && call.model !== '' && <Link key="model" to="/model" search={{ service: call.service, id: call.model } as never}>{t('find.doModel', { model: shorten(call.model, 28) })}</Link>,
+  ].filter((link) => link !== false)
+  if (links.length === 0) return null
+  return <p className="mt-1 flex flex-wrap gap-x-4">{links}</p>
 }
