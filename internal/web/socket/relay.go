@@ -82,7 +82,13 @@ func (l *relay) run(opened context.Context) error {
 	defer l.cancel()
 	l.reading, l.leave = context.WithCancel(l.ctx)
 	defer l.leave()
-	defer context.AfterFunc(opened, l.cancel)() // the gateway stops at once
+	defer context.AfterFunc(opened, func() {
+		if errors.Is(context.Cause(opened), context.Canceled) {
+			l.leave() // the client is gone, and the backend may say what its responses took
+		} else {
+			l.cancel() // the gateway stops at once
+		}
+	})()
 	var broken error
 	l.working.Go(func() { broken = l.fromBackend() })
 	watch, done := context.WithCancel(l.ctx)
