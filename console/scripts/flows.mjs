@@ -1262,7 +1262,7 @@ const flows = {
   },
   '10,000 calls scroll': async (page) => {
     const many = Array.from({ length: 10_000 }, (_, i) => ({
-      requestId: `req_${String(i).padStart(6, '0')}`, time: new Date(Date.now() - i * 20).toISOString(), service: 'chat', model: `model-${i % 30}`, instance: `model-${i % 30}@http://127.0.0.1:9`,
+      requestId: `req_${String(i).padStart(6, '0')}`, time: new Date(Date.now() - i * 20).toISOString(), service: 'chat', door: 'chat', model: `model-${i % 30}`, instance: `model-${i % 30}@http://127.0.0.1:9`,
       status: i % 9 === 0 ? 'error' : 'success', httpStatus: i % 9 === 0 ? 502 : 200, errorCode: i % 9 === 0 ? 'upstream_error' : undefined, streamed: true, durationMs: (i * 7) % 3000, attempts: 1,
       tries: [{ instance: `model-${i % 30}@http://127.0.0.1:9`, pickMs: 0.1, endMs: 10 }],
     }))
