@@ -282,7 +282,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		return err
 	}
 	management := manage.New(manage.Options{
-		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, EditLedger: g.editLedger, Cache: g.cache, Residency: g.Residency, Processes: g.processes, Batches: g.batches.all(), Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
+		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, Budgets: g.book.Uses, EditLedger: g.editLedger, Cache: g.cache, Residency: g.Residency, Processes: g.processes, Batches: g.batches.all(), Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
 	consolePages, err := g.newPages()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 )
 
@@ -102,7 +103,8 @@ type Group struct {
 	// Costs are those of each step.
 	Costs []int64
 
-	recent int64
+	// recent is what it spent lately, less what its budgets refuse from now on.
+	recent float64
 }
 
 func (g *Group) count(u *quota.Usage, step int) {
@@ -141,12 +143,15 @@ type Ledger interface {
 
 // Reader answers questions, one at a time, because each may hold many groups in memory.
 type Reader struct {
-	mu     sync.Mutex
-	ledger Ledger
+	mu      sync.Mutex
+	ledger  Ledger
+	budgets func() []budget.Use
 }
 
-// New returns a reader of a ledger.
-func New(ledger Ledger) *Reader { return &Reader{ledger: ledger} }
+// New returns a reader of a ledger. The budgets bound what it foretells.
+func New(ledger Ledger, budgets func() []budget.Use) *Reader {
+	return &Reader{ledger: ledger, budgets: budgets}
+}
 
 // Read answers a question that was checked. With an error the report has what is known
 // without the store that failed.
@@ -187,31 +192,33 @@ func (r *Reader) Read(ctx context.Context, q Question, now time.Time) (Report, e
 	return report, err
 }
 
-// foretell adds to what groups have spent what the rest of the period costs at their pace.
+// foretell adds to what groups have spent what the rest of the period costs at their pace, as
+// far as their budgets let them.
 func (r *Reader) foretell(ctx context.Context, only quota.UsageQuery, sum *sums, report *Report, now time.Time, settings *quota.Settings) error {
 	windows := recent(report.Step, now, settings)
 	if len(windows) == 0 {
 		return nil
 	}
+	bounds, failed := r.capped(ctx, windows, now, report.To)
 	var first time.Time // of what was counted: a ledger that is new had no time to count more
 	_, err := r.ledger.EachUsageIn(ctx, only, windows, func(u quota.Usage) {
 		if first.IsZero() || u.Start.Before(first) {
 			first = u.Start
 		}
 		g := sum.group(&u)
-		g.recent = plus(g.recent, u.Cost)
+		g.recent += float64(u.Cost) * bounds.of(&u.Key)
 	})
 	left := report.To.Sub(now).Seconds()
 	elapsed := now.Sub(first).Seconds()
 	for _, g := range sum.all() {
 		g.Forecast = g.Cost
 		if g.recent > 0 && elapsed > 0 {
-			more := float64(g.recent) / elapsed * left
+			more := g.recent / elapsed * left
 			g.Forecast = plus(g.Cost, int64(min(more, math.MaxInt64/2)))
 		}
 	}
 	report.HasForecast = true
-	return err
+	return cmp.Or(err, failed)
 }
 
 // sums are the groups of a report while it is read.

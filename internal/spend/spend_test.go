@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/spend"
@@ -20,7 +21,10 @@ type fakeLedger struct {
 	off      bool
 	err      error
 	read     []quota.CalendarWindow
+	budgets  []budget.Use
 }
+
+func (f *fakeLedger) uses() []budget.Use { return f.budgets }
 
 func (f *fakeLedger) Settings() quota.Settings { return f.settings }
 
@@ -28,7 +32,7 @@ func (f *fakeLedger) EachUsageIn(_ context.Context, q quota.UsageQuery, windows 
 	f.read = append(f.read, windows...)
 	for _, w := range windows {
 		for _, u := range f.entries {
-			if u.Window == w.Window && u.Start.Equal(w.Start) && (q.Tenant == "" || q.Tenant == u.Key.Tenant) {
+			if u.Window == w.Window && u.Start.Equal(w.Start) && (q.Tenant == "" || q.Tenant == u.Key.Tenant) && (q.Model == "" || q.Model == u.Key.Model) {
 				visit(u)
 			}
 		}
@@ -62,7 +66,7 @@ func read(t *testing.T, f *fakeLedger, from, to, now string, by spend.Dimension)
 	if err := q.Check(); err != nil {
 		t.Fatal(err)
 	}
-	report, err := spend.New(f).Read(t.Context(), q, at(now))
+	report, err := spend.New(f, f.uses).Read(t.Context(), q, at(now))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +170,50 @@ func TestForecastFollowsThePaceOfTheLastDays(t *testing.T) {
 	}
 }
 
+// What a budget refuses is not spent, by whatever the forecast is grouped and narrowed.
+func TestForecastEndsWhereABudgetRefuses(t *testing.T) {
+	f := newLedger()
+	for d := 8; d <= 14; d++ {
+		f.use(at(fmt.Sprintf("2026-11-%02d 12:00", d)), "bound", "m", 75)
+		f.use(at(fmt.Sprintf("2026-11-%02d 12:00", d)), "bound", "other", 25)
+		f.use(at(fmt.Sprintf("2026-11-%02d 12:00", d)), "free", "m", 10)
+	}
+	month := budget.Use{Account: "tenant/bound", Window: quota.BudgetMonth, Unit: budget.Cost, Limit: 1100, Used: 700, Reset: at("2026-12-01 00:00")}
+	day := budget.Use{Account: "tenant/bound", Window: quota.BudgetDay, Unit: budget.Cost, Limit: 50, Used: 50, Reset: at("2026-11-16 00:00")}
+	requests := budget.Use{Account: "tenant/free", Window: quota.BudgetMonth, Unit: budget.Requests, Limit: 1, Used: 1, Reset: at("2026-12-01 00:00")}
+	ask := func(q spend.Question) string {
+		q.From, q.To, q.Limit = at("2026-11-01 00:00"), at("2026-12-01 00:00"), 100
+		report, err := spend.New(f, f.uses).Read(t.Context(), q, at("2026-11-15 00:00"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, g := range report.Groups {
+			got += fmt.Sprintf("%s %d, ", g.Name, g.Forecast)
+		}
+		return got + fmt.Sprint(report.Total.Forecast)
+	}
+	for name, test := range map[string]struct {
+		budgets []budget.Use
+		q       spend.Question
+		want    string
+	}{
+		"none":               {nil, spend.Question{By: spend.ByTenant}, "bound 2300, free 230, 2530"},
+		"of a month":         {[]budget.Use{month, requests}, spend.Question{By: spend.ByTenant}, "bound 1100, free 230, 1330"},
+		"by model":           {[]budget.Use{month}, spend.Question{By: spend.ByModel}, "m 1055, other 275, 1330"},
+		"of one model":       {[]budget.Use{month}, spend.Question{By: spend.ByTenant, Only: quota.UsageQuery{Model: "other"}}, "bound 275, 275"},
+		"given anew":         {[]budget.Use{day}, spend.Question{By: spend.ByTenant}, "bound 1450, free 230, 1680"},
+		"the tighter of two": {[]budget.Use{day, month}, spend.Question{By: spend.ByTenant}, "bound 1100, free 230, 1330"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.budgets = test.budgets
+			if got := ask(test.q); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
 func TestGroupsBeyondTheLimitAreAddedUp(t *testing.T) {
 	f := newLedger()
 	const users = 20_050
@@ -175,7 +223,7 @@ func TestGroupsBeyondTheLimitAreAddedUp(t *testing.T) {
 		})
 	}
 	q := spend.Question{By: spend.ByUser, From: at("2026-11-16 00:00"), To: at("2026-11-23 00:00"), Limit: 10}
-	report, err := spend.New(f).Read(t.Context(), q, at("2026-11-17 12:00"))
+	report, err := spend.New(f, f.uses).Read(t.Context(), q, at("2026-11-17 12:00"))
 	if err != nil || len(report.Groups) != 10 || report.Total.Cost != 2*users || report.Rest.Cost != 2*(users-10) || report.Others < 19_990 {
 		t.Errorf("%d groups, %d others, %d in all, %d of the others, %v", len(report.Groups), report.Others, report.Total.Cost, report.Rest.Cost, err)
 	}
@@ -200,7 +248,7 @@ func TestLedgerThatIsOffOrFailsIsTold(t *testing.T) {
 	f.off, f.err = false, errors.New("away")
 	f.use(at("2026-11-17 01:00"), "a", "m", 7)
 	q := spend.Question{From: at("2026-11-16 00:00"), To: at("2026-11-23 00:00"), Limit: 5}
-	if report, err := spend.New(f).Read(t.Context(), q, at("2026-11-17 12:00")); !errors.Is(err, f.err) || report.Total.Cost != 7 {
+	if report, err := spend.New(f, f.uses).Read(t.Context(), q, at("2026-11-17 12:00")); !errors.Is(err, f.err) || report.Total.Cost != 7 {
 		t.Errorf("%v, %+v", err, report.Total)
 	}
 }
@@ -228,7 +276,7 @@ func TestGroupsThatAreToldApartAreBounded(t *testing.T) {
 		})
 	}
 	q := spend.Question{By: spend.ByUser, From: at("2026-10-25 00:00"), To: at("2026-10-25 00:00").AddDate(0, 0, steps), Limit: users}
-	report, err := spend.New(f).Read(t.Context(), q, at("2026-11-17 00:00"))
+	report, err := spend.New(f, f.uses).Read(t.Context(), q, at("2026-11-17 00:00"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/answercache/cachestep"
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/residency"
@@ -37,6 +38,8 @@ type Options struct {
 	// Credentials are the API keys and management tokens.
 	Credentials *access.Credentials
 	Ledger      *quota.Ledger
+	// Budgets returns how much of every budget is used.
+	Budgets func() []budget.Use
 	// EditLedger changes the ledger.
 	EditLedger func(quota.Edit)
 	// Cache is the cache of answers.
@@ -55,7 +58,7 @@ type Options struct {
 }
 
 // New returns the management API.
-func New(options Options) *API { return &API{options, spend.New(options.Ledger)} }
+func New(options Options) *API { return &API{options, spend.New(options.Ledger, options.Budgets)} }
 
 // table returns the table in force.
 func (a *API) table() *routing.Table { return a.options.Current.Load() }

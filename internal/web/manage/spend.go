@@ -52,7 +52,7 @@ type spendGroup struct {
 	Cost             int64   `json:"cost" doc:"In millionths of the currency's unit, by the prices at the time of each request."`
 	Costs            []int64 `json:"costs" doc:"Of each step."`
 	Before           *int64  `json:"before" doc:"The cost in the period before."`
-	Forecast         *int64  `json:"forecast" doc:"The cost at the end of the period, at the pace of the last 7 days, of a day at that of the last 24 hours; null of one that is past."`
+	Forecast         *int64  `json:"forecast" doc:"The cost at the end of the period, at the pace of the last 7 days, of a day at that of the last 24 hours, as far as budgets of money let keys and tenants go on; null of one that is past."`
 	RequestCount     int64   `json:"requestCount"`
 	TokenCount       int64   `json:"tokenCount"`
 	PromptTokens     int64   `json:"promptTokens"`
