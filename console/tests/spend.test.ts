@@ -1,14 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import type { BudgetUse, Spend, SpendGroup } from '@/api/types'
+import type { BudgetUse, ProblemGroup, Spend, SpendGroup } from '@/api/types'
 import { amount, budgetText, csv, difference, money } from '@/lib/money'
 import { en } from '@/i18n/en'
 import { zh } from '@/i18n/zh'
 import { translate, type I18n } from '@/i18n'
+import { refusing } from '@/pages/quota/refused'
 import { move, periodName, readPeriod } from '@/pages/spend/period'
 import { budgetOf, foretold, grewMost, layers, toCsv, usedUpAt } from '@/pages/spend/sums'
 
 const group = (name: string, cost: number, costs: number[], before: number | null = null, forecast: number | null = null): SpendGroup => ({
-  name, cost, costs, before, forecast, requestCount: 1, tokenCount: 2, promptTokens: 1, completionTokens: 1,
+  name, cost, costs, before, forecast, pace: null, requestCount: 1, tokenCount: 2, promptTokens: 1, completionTokens: 1,
 })
 const spend = (groups: SpendGroup[], rest: Partial<Spend> = {}): Spend => ({
   enabled: true, priced: true, currency: 'USD', by: 'tenant', step: 'DAY', from: '2026-11-01T00:00:00Z', to: '2026-11-04T00:00:00Z',
@@ -91,4 +92,24 @@ it('writes CSV that a spreadsheet reads as text and numbers, and never runs', ()
   expect(text).toContain('"a,""b""\nc",USD,')
   expect(text.split('\r\n')[1]).toMatch(/,1\.5,1,2,1,1,0\.25,,1,0\.5,0$/)
   expect(csv([['+1', '-1', '@x', '\tx', '|x', '%x', 'ok', -1]])).toBe(`'+1,'-1,'@x,"'\tx",'|x,'%x,ok,-1\r\n`)
+})
+
+describe('budgets that refuse', () => {
+  const now = Date.parse('2026-11-17T16:00:00Z')
+  const refused = (limit: string, code = 'budget_exceeded'): ProblemGroup => ({
+    kind: 'refusal', subject: 'tenant/acme', service: 'chat', code, models: ['m'], instances: [], rescued: 0, lost: 3, since: '2026-11-17T15:00:00Z', last: '2026-11-17T15:50:00Z',
+    until: '2026-12-01T00:00:00Z', requestId: 'r', said: [{ code: 'call.budget_used_tenant', values: { tenant: 'acme', limit, unit: 'cost', window: 'MONTH', used: '19.9' } }],
+  })
+  const outOf = (budget: BudgetUse, groups: ProblemGroup[]) => refusing([budget], groups, now).map((one) => one.group?.lost ?? null)
+  it('are those whose rest is too little for a call', () => {
+    expect(outOf(use({ used: 19_900_000 }), [refused('20')])).toEqual([3])
+    expect(outOf(use({ used: 19_900_000 }), [])).toEqual([])
+  })
+  it('are those that are used up, though nobody asked since', () => expect(outOf(use({ used: 20_000_000 }), [])).toEqual([null]))
+  it('are not those that were raised since, or that are only reserved', () => {
+    expect(outOf(use({ limit: 40_000_000 }), [refused('20')])).toEqual([])
+    expect(outOf(use({}), [refused('20', 'budget_reserved')])).toEqual([])
+  })
+  it('are not those that began anew', () => expect(refusing([use({ used: 0 })], [refused('20')], Date.parse('2026-12-01T00:00:01Z'))).toEqual([]))
+  it('are not those of another window', () => expect(outOf(use({ window: 'DAY' }), [refused('20')])).toEqual([]))
 })

@@ -100,11 +100,14 @@ type Group struct {
 	Cost                                int64
 	// Before is the cost in the period before, and Forecast that at the end of this one.
 	Before, Forecast int64
+	// Pace is what it spent in a day lately, on which the forecast rests as far as budgets
+	// let it.
+	Pace int64
 	// Costs are those of each step.
 	Costs []int64
 
-	// recent is what it spent lately, less what its budgets refuse from now on.
-	recent float64
+	// recent is what it spent lately, and bounded what its budgets leave of that from now on.
+	recent, bounded float64
 }
 
 func (g *Group) count(u *quota.Usage, step int) {
@@ -121,7 +124,7 @@ func (g *Group) add(other *Group) {
 	g.Tokens += other.Tokens
 	g.Prompt += other.Prompt
 	g.Completed += other.Completed
-	g.Cost, g.Before, g.Forecast = plus(g.Cost, other.Cost), plus(g.Before, other.Before), plus(g.Forecast, other.Forecast)
+	g.Cost, g.Before, g.Forecast, g.Pace = plus(g.Cost, other.Cost), plus(g.Before, other.Before), plus(g.Forecast, other.Forecast), plus(g.Pace, other.Pace)
 	for i := range g.Costs {
 		g.Costs[i] = plus(g.Costs[i], other.Costs[i])
 	}
@@ -206,15 +209,16 @@ func (r *Reader) foretell(ctx context.Context, only quota.UsageQuery, sum *sums,
 			first = u.Start
 		}
 		g := sum.group(&u)
-		g.recent += float64(u.Cost) * bounds.of(&u.Key)
+		g.recent += float64(u.Cost)
+		g.bounded += float64(u.Cost) * bounds.of(&u.Key)
 	})
 	left := report.To.Sub(now).Seconds()
 	elapsed := now.Sub(first).Seconds()
 	for _, g := range sum.all() {
 		g.Forecast = g.Cost
 		if g.recent > 0 && elapsed > 0 {
-			more := g.recent / elapsed * left
-			g.Forecast = plus(g.Cost, int64(min(more, math.MaxInt64/2)))
+			g.Pace = int64(math.Round(min(g.recent/elapsed*day.Seconds(), math.MaxInt64/2)))
+			g.Forecast = plus(g.Cost, int64(min(g.bounded/elapsed*left, math.MaxInt64/2)))
 		}
 	}
 	report.HasForecast = true

@@ -189,7 +189,7 @@ func TestForecastEndsWhereABudgetRefuses(t *testing.T) {
 		}
 		got := ""
 		for _, g := range report.Groups {
-			got += fmt.Sprintf("%s %d, ", g.Name, g.Forecast)
+			got += fmt.Sprintf("%s %d at %d a day, ", g.Name, g.Forecast, g.Pace)
 		}
 		return got + fmt.Sprint(report.Total.Forecast)
 	}
@@ -198,12 +198,12 @@ func TestForecastEndsWhereABudgetRefuses(t *testing.T) {
 		q       spend.Question
 		want    string
 	}{
-		"none":               {nil, spend.Question{By: spend.ByTenant}, "bound 2300, free 230, 2530"},
-		"of a month":         {[]budget.Use{month, requests}, spend.Question{By: spend.ByTenant}, "bound 1100, free 230, 1330"},
-		"by model":           {[]budget.Use{month}, spend.Question{By: spend.ByModel}, "m 1055, other 275, 1330"},
-		"of one model":       {[]budget.Use{month}, spend.Question{By: spend.ByTenant, Only: quota.UsageQuery{Model: "other"}}, "bound 275, 275"},
-		"given anew":         {[]budget.Use{day}, spend.Question{By: spend.ByTenant}, "bound 1450, free 230, 1680"},
-		"the tighter of two": {[]budget.Use{day, month}, spend.Question{By: spend.ByTenant}, "bound 1100, free 230, 1330"},
+		"none":               {nil, spend.Question{By: spend.ByTenant}, "bound 2300 at 100 a day, free 230 at 10 a day, 2530"},
+		"of a month":         {[]budget.Use{month, requests}, spend.Question{By: spend.ByTenant}, "bound 1100 at 100 a day, free 230 at 10 a day, 1330"},
+		"by model":           {[]budget.Use{month}, spend.Question{By: spend.ByModel}, "m 1055 at 85 a day, other 275 at 25 a day, 1330"},
+		"of one model":       {[]budget.Use{month}, spend.Question{By: spend.ByTenant, Only: quota.UsageQuery{Model: "other"}}, "bound 275 at 25 a day, 275"},
+		"given anew":         {[]budget.Use{day}, spend.Question{By: spend.ByTenant}, "bound 1450 at 100 a day, free 230 at 10 a day, 1680"},
+		"the tighter of two": {[]budget.Use{day, month}, spend.Question{By: spend.ByTenant}, "bound 1100 at 100 a day, free 230 at 10 a day, 1330"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.budgets = test.budgets

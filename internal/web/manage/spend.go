@@ -53,6 +53,7 @@ type spendGroup struct {
 	Costs            []int64 `json:"costs" doc:"Of each step."`
 	Before           *int64  `json:"before" doc:"The cost in the period before."`
 	Forecast         *int64  `json:"forecast" doc:"The cost at the end of the period, at the pace of the last 7 days, of a day at that of the last 24 hours, as far as budgets of money let keys and tenants go on; null of one that is past."`
+	Pace             *int64  `json:"pace" doc:"What it costs in a day at that pace, before a budget stops it; null where the forecast is."`
 	RequestCount     int64   `json:"requestCount"`
 	TokenCount       int64   `json:"tokenCount"`
 	PromptTokens     int64   `json:"promptTokens"`
@@ -102,7 +103,7 @@ func viewSpend(g *spend.Group, report *spend.Report) spendGroup {
 		view.Before = new(prices.Amount(g.Before).Micros())
 	}
 	if report.HasForecast {
-		view.Forecast = new(prices.Amount(g.Forecast).Micros())
+		view.Forecast, view.Pace = new(prices.Amount(g.Forecast).Micros()), new(prices.Amount(g.Pace).Micros())
 	}
 	return view
 }

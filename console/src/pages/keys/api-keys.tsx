@@ -16,6 +16,7 @@ import { ErrorNote, useToast } from '@/ui/feedback'
 import { SelectField } from '@/ui/field'
 import { Confirm, Dialog } from '@/ui/overlay'
 import { CodeBox, Name } from '@/ui/parts'
+import { RefusedNote, useRefusing } from '../quota/refused'
 import { KeyDrawer } from './drawer'
 import { budgetUnits, budgetWindows, limitNames } from './form'
 
@@ -27,6 +28,9 @@ export function ApiKeys() {
   const { data: guarded } = useQuery(security)
   const { data: spent } = useQuery({ ...spentThisMonth('key'), refetchInterval: 15_000 })
   const { data: spentByTenant } = useQuery({ ...spentThisMonth('tenant'), refetchInterval: 15_000 })
+  const refused = useRefusing()
+  /** Whether a budget of the key, or of its tenant, refuses its calls now. */
+  const isOut = (key: Key) => key.status === 'ACTIVE' && refused.some(({ budget }) => budget.of === `key/${key.id}` || (key.tenant !== '' && budget.of === `tenant/${key.tenant}`))
   const now = useNow(30_000)
   const toast = useToast()
   const client = useQueryClient()
@@ -71,6 +75,7 @@ export function ApiKeys() {
         </button>
       </div>
       {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />}
+      {query.data !== undefined && <RefusedNote of={refused} />}
       {query.data !== undefined && (
         <div className="panel">
           {list.length === 0 && <div className="muted p-4">{t('key.empty')}</div>}
@@ -79,7 +84,7 @@ export function ApiKeys() {
               <thead>
                 <tr>
                   <th>{t('key.id')}</th>
-                  <th className="w-[84px]">{t('key.status')}</th>
+                  <th className="w-[112px]">{t('key.status')}</th>
                   <th className="lo w-[124px]">{t('key.tenant')}</th>
                   <th className="lo w-[15%]">{t('key.may')}</th>
                   <th className="lo w-[17%]">{t('key.limits')}</th>
@@ -98,7 +103,11 @@ export function ApiKeys() {
                       </button>
                     </td>
                     <td>
-                      <span className={`tag ${key.status === 'ACTIVE' ? '' : 'off'}`}>{t(`key.${key.status}`)}</span>
+                      {isOut(key) ? (
+                        <Link className="bad font-semibold" to="/quota" title={t('key.outTitle')}>{t('key.out')}</Link>
+                      ) : (
+                        <span className={`tag ${key.status === 'ACTIVE' ? '' : 'off'}`}>{t(`key.${key.status}`)}</span>
+                      )}
                     </td>
                     <td className="lo cut" title={key.tenant}>
                       {key.tenant === '' ? '–' : key.tenant}

@@ -4,18 +4,21 @@ import { useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
 import { budgetNumber, budgetText } from '@/lib/money'
 import { Bar } from '@/ui/parts'
+import { RefusedNote, useRefusing } from './refused'
 
 /** How much of each budget is used and reserved; nothing where nobody has one. */
 export function Budgets() {
   const { t, locale } = useI18n()
   const query = useQuery({ ...budgets, refetchInterval: 3000 })
   const rows = query.data?.budgets ?? []
+  const refused = useRefusing()
   if (rows.length === 0) return null
   return (
     <section className="mb-4">
       <div className="h2">
         <h2>{t('quota.budgets')}</h2>
       </div>
+      <RefusedNote of={refused} />
       <div className="panel">
         <table className="tbl bdg">
           <thead>
@@ -33,17 +36,18 @@ export function Budgets() {
           <tbody>
             {rows.map((row) => {
               const share = Math.min(1, row.used / row.limit)
+              const isOut = refused.some(({ budget }) => budget.of === row.of && budget.window === row.window && budget.unit === row.unit)
               return (
                 <tr key={`${row.of} ${row.window} ${row.unit}`}>
                   <td className="of">
                     <code title={row.of}>{row.of}</code>
                   </td>
                   <td>{t(`quota.budget.${row.window}`)}</td>
-                  <td className={`num ${share >= 0.9 ? 'warn font-semibold' : ''}`}>
+                  <td className={`num ${isOut ? 'bad font-semibold' : share >= 0.9 ? 'warn font-semibold' : ''}`}>
                     {budgetText(row, query.data?.currency ?? '', t, locale)}
                   </td>
                   <td className="onlydesk">
-                    <Bar share={share} kind={share >= 0.9 ? 'wn' : ''} />
+                    <Bar share={share} kind={isOut ? 'bd' : share >= 0.9 ? 'wn' : ''} />
                   </td>
                   <td className="num onlydesk">{budgetNumber(row.reserved, row.unit, locale)}</td>
                   <td className="onlydesk">{row.reset == null ? t('quota.budgetNever') : stamp(row.reset)}</td>

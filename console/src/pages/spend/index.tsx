@@ -14,6 +14,7 @@ import { usePageFact } from '@/shell/fact'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
 import { Bar, CodeBox, Name, Segments } from '@/ui/parts'
+import { RefusedNote, useRefusing, type Refusing } from '../quota/refused'
 import { SpendChart, strengths } from './chart'
 import { dateText, dayText, move, periodName, periods, readPeriod, stepName, type Period, type PeriodKind } from './period'
 import { budgetOf, foretold, grewMost, growth, layers, toCsv, usedUpAt } from './sums'
@@ -45,6 +46,7 @@ export default function SpendPage() {
   const uses = useQuery({ ...budgets, refetchInterval: 10_000 })
   usePageCalls([{ path: spendPath(question) }, { path: '/api/monitoring/budgets' }])
   const spend = query.data
+  const refused = useRefusing()
   return (
     <>
       <div className="bar spendbar">
@@ -73,9 +75,9 @@ export default function SpendPage() {
               </div>
             </div>
           )}
-          <Headline spend={spend} period={period} now={now} budgets={uses.data?.budgets ?? []} />
+          <Headline spend={spend} period={period} now={now} budgets={uses.data?.budgets ?? []} refused={refused} />
           {spend.total.requestCount === 0 ? <div className="panel muted p-4">{t('spend.nothing', { period: periodName(period, locale) })}</div> : <Chart spend={spend} now={now} />}
-          {spend.groups.length > 0 && <Groups spend={spend} kind={kind} budgets={uses.data?.budgets ?? []} onOnly={(name) => setSearch({ only: `${by}~${name}`, by: by === 'model' || by === 'service' ? 'tenant' : 'model' }, true)} />}
+          {spend.groups.length > 0 && <Groups spend={spend} kind={kind} budgets={uses.data?.budgets ?? []} refused={refused} onOnly={(name) => setSearch({ only: `${by}~${name}`, by: by === 'model' || by === 'service' ? 'tenant' : 'model' }, true)} />}
         </>
       )}
     </>
@@ -123,18 +125,19 @@ function LedgerOff() {
 }
 
 /** What it cost, where it goes, who grew most and whose budget does not last, in sentences. */
-function Headline({ spend, period, now, budgets }: { spend: Spend; period: Period; now: number; budgets: readonly BudgetUse[] }) {
+function Headline({ spend, period, now, budgets, refused }: { spend: Spend; period: Period; now: number; budgets: readonly BudgetUse[]; refused: readonly Refusing[] }) {
   const { t, locale } = useI18n()
   const shown = (micros: number) => money(micros, spend.currency, locale)
   const { total } = spend
   const name = periodName(period, locale)
   const grown = growth(total)
   const [first] = grewMost(spend.groups, 1)
+  const told = refused.filter(({ group }) => group !== null)
   const short = spend.groups
     .map((group) => ({ group, budget: budgetOf(budgets, spend.by, group.name, period.kind) }))
     .flatMap(({ group, budget }) => {
-      if (budget === null || group.forecast === null) return []
-      const at = usedUpAt(budget, (group.forecast - group.cost) / (Date.parse(spend.to) - now), now)
+      if (budget === null || group.pace === null || told.some((one) => one.budget.of === budget.of)) return []
+      const at = usedUpAt(budget, group.pace / 86_400_000, now)
       return at === null ? [] : [{ group, budget, at }]
     })
     .toSorted((a, b) => a.at - b.at)[0]
@@ -150,7 +153,7 @@ function Headline({ spend, period, now, budgets }: { spend: Spend; period: Perio
         )}
         {first !== undefined && (
           <span>
-            <T k="spend.grewMost" v={{ name: <code>{first.name === '' ? t('quota.nobody') : shorten(first.name, 28)}</code>, by: `${difference(growth(first)!, locale)} ${spend.currency}`, before: shown(first.before ?? 0) }} />{' '}
+            <T k={first.forecast === null ? 'spend.grewMost' : 'spend.growsMost'} v={{ date: dateText(Date.parse(spend.to) - 1, locale), name: <code>{first.name === '' ? t('quota.nobody') : shorten(first.name, 28)}</code>, by: `${difference(growth(first)!, locale)} ${spend.currency}`, before: shown(first.before ?? 0) }} />{' '}
           </span>
         )}
         {short !== undefined && (
@@ -162,6 +165,7 @@ function Headline({ spend, period, now, budgets }: { spend: Spend; period: Perio
           </span>
         )}
       </p>
+      <RefusedNote of={told} />
     </div>
   )
 }
@@ -236,7 +240,7 @@ function Chart({ spend, now }: { spend: Spend; now: number }) {
   )
 }
 
-function Groups({ spend, kind, budgets, onOnly }: { spend: Spend; kind: PeriodKind; budgets: readonly BudgetUse[]; onOnly(name: string): void }) {
+function Groups({ spend, kind, budgets, refused, onOnly }: { spend: Spend; kind: PeriodKind; budgets: readonly BudgetUse[]; refused: readonly Refusing[]; onOnly(name: string): void }) {
   const { t, locale } = useI18n()
   const [search, setSearch] = useSearchState()
   const order = oneOf(search.sort, ['cost', 'growth'] as const)
@@ -298,7 +302,7 @@ function Groups({ spend, kind, budgets, onOnly }: { spend: Spend; kind: PeriodKi
                   </button>
                 </td>
                 {cells(group)}
-                {hasBudgets && <td className="c-budget">{budget === null ? <span className="muted">–</span> : <BudgetText budget={budget} currency={spend.currency} />}</td>}
+                {hasBudgets && <td className="c-budget">{budget === null ? <span className="muted">–</span> : <BudgetText budget={budget} currency={spend.currency} isOut={refused.some((one) => one.budget.of === budget.of)} />}</td>}
               </tr>
             ))}
             {spend.others !== null && (
@@ -321,13 +325,13 @@ function Groups({ spend, kind, budgets, onOnly }: { spend: Spend; kind: PeriodKi
 }
 
 /** "16.31 of 20 USD this month", with a bar. */
-function BudgetText({ budget, currency }: { budget: BudgetUse; currency: string }) {
+function BudgetText({ budget, currency, isOut }: { budget: BudgetUse; currency: string; isOut: boolean }) {
   const { t, locale } = useI18n()
   const share = Math.min(1, budget.used / budget.limit)
   return (
-    <span className={share >= 0.9 ? 'warn font-semibold' : ''}>
+    <span className={isOut ? 'bad font-semibold' : share >= 0.9 ? 'warn font-semibold' : ''}>
       {budgetText(budget, currency, t, locale)} <span className="muted font-normal">{t(`budget.in.${budget.window}`)}</span>
-      <Bar share={share} kind={share >= 0.9 ? 'wn' : ''} />
+      <Bar share={share} kind={isOut ? 'bd' : share >= 0.9 ? 'wn' : ''} />
     </span>
   )
 }
