@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -46,13 +47,22 @@ type Group struct {
 	Text              string
 	Status            int
 	Models, Instances []string
-	// Rescued counts the requests that another instance answered, Lost those that failed.
+	// Rescued counts the requests that another instance or model answered, Lost those that
+	// failed.
 	Rescued, Lost int64
+	// Fallbacks are the models that answered for those of the group, the latest for each.
+	Fallbacks []Fallback
 	// Refused and Calls are the requests of the account in the last minutes.
 	Refused, Calls int64
 	Until          time.Time
 	First, Last    time.Time
 	RequestID      string
+}
+
+// Fallback is a model and the one that answers for it.
+type Fallback struct {
+	Model string `json:"model"`
+	By    string `json:"by" doc:"The model that answered the latest request for it."`
 }
 
 type groupKey struct {
@@ -95,7 +105,11 @@ func (p *problems) group(c *Record, at time.Time) {
 		}
 		one := p.groupOf(groupKey{AtBackend, c.Service, hostOf(try.Instance), try.Code}, c, at)
 		one.Text, one.Status = try.Text, try.Status
-		one.name(modelOf(try.Instance, c.Model), try.Instance)
+		model := modelOf(try.Instance, c.Model)
+		one.name(model, try.Instance)
+		if c.Code == "" && c.Fallbacks > 0 {
+			one.takeOver(model, c.Model)
+		}
 		if isBlamed {
 			continue // a request counts once
 		}
@@ -105,11 +119,7 @@ func (p *problems) group(c *Record, at time.Time) {
 			one.Lost++
 		}
 	}
-	if c.Code == "" || isBlamed || c.Code == schema.CodeStopped {
-		return
-	}
-	if one := p.cause(c, at); one != nil {
-		one.Lost, one.Last, one.RequestID = one.Lost+1, at, c.RequestID
+	if isBlamed || c.Code == schema.CodeStopped || p.behindBreakers(c, at) || c.Code == "" {
 		return
 	}
 	subject := c.Asked
@@ -124,15 +134,35 @@ func (p *problems) group(c *Record, at time.Time) {
 	}
 }
 
-// cause returns the failures of a backend for which a request found every circuit breaker open;
-// nil where there are none, as of breakers that a person holds.
-func (p *problems) cause(c *Record, at time.Time) *Group {
-	if c.Code != schema.CodeCircuitBreakerOpen {
-		return nil
+// behindBreakers counts a request that was lost, or that another model answered, because every
+// circuit breaker was open, for the backend whose failures opened them. It reports whether there is
+// one: a person may hold breakers too.
+func (p *problems) behindBreakers(c *Record, at time.Time) bool {
+	model := c.Model
+	switch {
+	case c.Code == "" && c.Fallbacks > 0:
+		model = c.Asked
+	case c.Code != schema.CodeCircuitBreakerOpen:
+		return false
 	}
+	one := p.cause(c.Service, model, at)
+	if one == nil {
+		return false
+	}
+	if one.Last, one.RequestID = at, c.RequestID; c.Code != "" {
+		one.Lost++
+		return true
+	}
+	one.Rescued++
+	one.takeOver(model, c.Model)
+	return true
+}
+
+// cause returns the latest failures of a backend of a model, nil where there are none.
+func (p *problems) cause(service schema.ServiceType, model string, at time.Time) *Group {
 	var latest *Group
 	for key, one := range p.groups {
-		if key.kind == AtBackend && key.service == c.Service && slices.Contains(one.Models, c.Model) && at.Sub(one.Last) <= GroupQuiet &&
+		if key.kind == AtBackend && key.service == service && slices.Contains(one.Models, model) && at.Sub(one.Last) <= GroupQuiet &&
 			(latest == nil || one.Last.After(latest.Last)) {
 			latest = one
 		}
@@ -171,6 +201,19 @@ func (g *Group) name(model, instance string) {
 	}
 	if instance != "" && len(g.Instances) < maxNamed && !slices.Contains(g.Instances, instance) {
 		g.Instances = append(g.Instances, instance)
+	}
+}
+
+// takeOver notes that a model answered for another one.
+func (g *Group) takeOver(model, by string) {
+	if model == by {
+		return
+	}
+	at := slices.IndexFunc(g.Fallbacks, func(one Fallback) bool { return one.Model == model })
+	if at >= 0 {
+		g.Fallbacks[at].By = by
+	} else if len(g.Fallbacks) < maxNamed {
+		g.Fallbacks = append(g.Fallbacks, Fallback{model, by})
 	}
 }
 
@@ -231,8 +274,9 @@ func cutLast(text, separator string) (before, after string, ok bool) {
 	return text[:at], text[at+len(separator):], true
 }
 
-// Groups returns the problems of recorded calls by cause, the latest first. Those that were
-// quiet for long are over and not among them.
+// Groups returns the problems of recorded calls by cause, the one that began last first, so that
+// they keep their places while they go on. Those that were quiet for long are over and not among
+// them.
 func (r *Recorder) Groups(now time.Time) []Group {
 	r.pipe.drain(now) // readers see records that were not flushed yet
 	p := &r.pipe.problems
@@ -245,7 +289,7 @@ func (r *Recorder) Groups(now time.Time) []Group {
 			continue
 		}
 		view := *one
-		view.Models, view.Instances = slices.Clone(one.Models), slices.Clone(one.Instances)
+		view.Models, view.Instances, view.Fallbacks = slices.Clone(one.Models), slices.Clone(one.Instances), slices.Clone(one.Fallbacks)
 		if counts := p.tracked[one.Subject]; one.Kind == ByLimit && counts != nil {
 			counts.advance(now)
 			for i := range counts.calls {
@@ -261,10 +305,7 @@ func (r *Recorder) Groups(now time.Time) []Group {
 		}
 	}
 	slices.SortFunc(list, func(a, b Group) int {
-		if byTime := b.Last.Compare(a.Last); byTime != 0 {
-			return byTime
-		}
-		return strings.Compare(a.Subject+a.Code, b.Subject+b.Code)
+		return cmp.Or(b.First.Compare(a.First), strings.Compare(a.Subject+a.Code, b.Subject+b.Code))
 	})
 	return list
 }

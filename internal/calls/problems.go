@@ -48,7 +48,7 @@ type problems struct {
 func (p *problems) note(batch []Record) {
 	for i := range batch {
 		c := &batch[i]
-		if c.Gone || c.Code == "" && c.Attempts <= 1 {
+		if c.Gone || c.Code == "" && c.Attempts <= 1 && c.Fallbacks == 0 {
 			p.countTracked(c)
 			continue
 		}

@@ -19,7 +19,7 @@ type problemsQuery struct {
 // problemList has the latest problems, which are remembered apart from the calls.
 type problemList struct {
 	Problems []problemView `json:"problems"`
-	Groups   []groupView   `json:"groups" doc:"The same by cause: the calls of one backend that fail alike, and what one limit or budget refuses. A group is over when nothing happened for 15 minutes."`
+	Groups   []groupView   `json:"groups" doc:"The same by cause: the calls of one backend that fail alike, and what one limit or budget refuses. The one that began last comes first. A group is over when nothing happened for 15 minutes."`
 }
 
 // groupView is problems with one cause.
@@ -33,7 +33,8 @@ type groupView struct {
 	HTTPStatus int                `json:"httpStatus,omitzero" doc:"That of the backend's answer, or what the client was sent."`
 	Models     []string           `json:"models"`
 	Instances  []string           `json:"instances"`
-	Rescued    int64              `json:"rescued" doc:"Requests that another instance answered, since then."`
+	Rescued    int64              `json:"rescued" doc:"Requests that another instance or model answered, since then."`
+	Fallbacks  []calls.Fallback   `json:"fallbacks,omitzero" doc:"The models for which another one answered."`
 	Lost       int64              `json:"lost" doc:"Requests that failed, since then."`
 	Calls      int64              `json:"calls,omitzero" doc:"All requests of whose limit or budget it is, in the last 5 minutes."`
 	Refused    int64              `json:"refused,omitzero" doc:"Those of them that were refused."`
@@ -49,7 +50,7 @@ func (a *API) groups(now time.Time) []groupView {
 	for _, g := range a.recorder.Groups(now) {
 		view := groupView{
 			Kind: g.Kind, Subject: g.Subject, Service: g.Service, Code: g.Code, Text: g.Text, Said: say.Of(g.Text), HTTPStatus: g.Status, Models: append([]string{}, g.Models...), Instances: append([]string{}, g.Instances...),
-			Rescued: g.Rescued, Lost: g.Lost, Calls: g.Calls, Refused: g.Refused, Since: web.Time(g.First), Last: web.Time(g.Last), RequestID: g.RequestID,
+			Rescued: g.Rescued, Fallbacks: g.Fallbacks, Lost: g.Lost, Calls: g.Calls, Refused: g.Refused, Since: web.Time(g.First), Last: web.Time(g.Last), RequestID: g.RequestID,
 		}
 		if !g.Until.IsZero() {
 			view.Until = web.Time(g.Until)

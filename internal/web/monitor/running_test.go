@@ -138,12 +138,30 @@ services: {chat: {`+gatewaytest.NoChecks+`, fallbacks: {two: [spare]}, circuit-b
 	for range 5 {
 		r.Chat(`{"model":"one",` + gatewaytest.SomeMessages + `}`)
 	}
-	r.Chat(`{"model":"two",` + gatewaytest.SomeMessages + `}`).Succeeds(t)
+	for range 3 { // the last of them finds the breaker open
+		r.Chat(`{"model":"two",` + gatewaytest.SomeMessages + `}`).Succeeds(t)
+	}
 	groups := gatewaytest.At(t, r.GetObject("/api/monitoring/problems"), "groups").([]any)
 	if len(groups) != 1 {
 		t.Fatalf("%v", groups)
 	}
-	if one := groups[0].(map[string]any); one["kind"] != "backend" || fmt.Sprint(one["models"]) != "[one two]" || one["lost"] != 5.0 || one["rescued"] != 1.0 {
+	if one := groups[0].(map[string]any); one["kind"] != "backend" || fmt.Sprint(one["models"]) != "[one two]" || one["lost"] != 5.0 || one["rescued"] != 3.0 || fmt.Sprint(one["fallbacks"]) != "[map[by:spare model:two]]" {
 		t.Errorf("%v", one)
+	}
+}
+
+// TestProblemsKeepTheirPlaces: a problem that goes on does not pass one that began after it.
+func TestProblemsKeepTheirPlaces(t *testing.T) {
+	t.Parallel()
+	r := gatewaytest.Start(t, "services: {chat: {instances: ["+gatewaytest.Instance("m", "http://127.0.0.1:1")+"]}}")
+	for _, model := range []string{"first", "second", "first"} {
+		r.Chat(`{"model":"` + model + `",` + gatewaytest.SomeMessages + `}`)
+	}
+	got := ""
+	for _, group := range gatewaytest.At(t, r.GetObject("/api/monitoring/problems"), "groups").([]any) {
+		got += fmt.Sprint(group.(map[string]any)["subject"], " ")
+	}
+	if got != "second first " {
+		t.Error(got)
 	}
 }
