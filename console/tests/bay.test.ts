@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import type { ServiceType } from '@/api/types'
+import type { ProblemGroup, ServiceType, Version } from '@/api/types'
 import type { Stat, Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
-import { assess } from '@/pages/overview/assess'
+import { assess, cutBy } from '@/pages/overview/assess'
 import { cableWidth, layout, otherHosts } from '@/pages/overview/bay-layout'
 
 export function instance(model: string, host: string, change: Partial<InstanceState> = {}): InstanceState {
@@ -122,5 +122,25 @@ describe('the status sentence', () => {
     expect(failing(2, now - 3000)).toBe(1)
     expect(failing(1, now - 3000)).toBe(0)
     expect(failing(2, now - 30_000)).toBe(0)
+  })
+})
+
+describe('a model of which no instance can serve', () => {
+  const now = 1_000_000
+  const group = { kind: 'backend', service: 'chat', fallbacks: [{ model: 'b', by: 'a' }] } as unknown as ProblemGroup
+  const open = instance('b', 'x:1', { breaker: 'OPEN' })
+  it('is not lost where another model answers for it', () => {
+    expect(assess([instance('a', 'x:1'), open], now, [group])).toMatchObject({ models: [], fallbacks: [{ model: 'b', by: 'a' }] })
+    expect(assess([instance('a', 'x:1'), open], now, [])).toMatchObject({ models: ['b'], fallbacks: [] })
+    expect(assess([instance('a', 'x:1', { breaker: 'OPEN' }), instance('c', 'x:1'), open], now, [group])).toMatchObject({ models: ['a', 'b'], fallbacks: [] })
+  })
+  it('names the instances that a person took out, and the version that did', () => {
+    const off = instance('b', 'y:1', { enabled: false })
+    expect(assess([instance('a', 'x:1'), open, off], now).cutOff).toEqual([off])
+    expect(assess([instance('a', 'x:1'), instance('b', 'x:1'), off], now).cutOff).toEqual([])
+    const version = (number: number, code: string) => ({ version: number, said: [{ code, values: { service: 'chat', instance: off.id } }] }) as unknown as Version
+    const [disabled, enabled] = [version(2, 'change.instance_disabled'), version(3, 'change.instance_enabled')]
+    expect(cutBy([disabled], off)).toBe(disabled)
+    expect(cutBy([enabled, disabled], off)).toBeUndefined()
   })
 })

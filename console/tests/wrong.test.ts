@@ -7,7 +7,7 @@ import { merged } from '@/live/history'
 import type { Series } from '@/live/series'
 import { changesInstance, changesModel, changesTenant, failuresOf } from '@/pages/wrong/parts'
 import { speedOf, type Answer } from '@/pages/playground/chat-state'
-import { byWeight, isCurrent, saidBy } from '@/pages/wrong/sentence'
+import { byWeight, isCurrent, isUnknown, saidBy } from '@/pages/wrong/sentence'
 
 const group = (more: Partial<ProblemGroup>): ProblemGroup => ({ kind: 'backend', service: 'chat', code: 'upstream_error', models: [], instances: [], rescued: 0, lost: 0, since: '2026-11-17T12:00:00Z', last: '2026-11-17T12:00:00Z', requestId: 'r', ...more })
 
@@ -25,6 +25,13 @@ describe('what is wrong', () => {
     expect(saidBy(group({ text: 'The backend answered with status 503: model is loading', said: [status] }), said)).toBe('503 model is loading')
     expect(saidBy(group({ text: 'The backend did not answer in time.', said: [{ code: 'call.timeout' }] }), said)).toBe(sentences['call.timeout'])
     expect(saidBy(group({}), said)).toBe('')
+  })
+})
+
+describe('a name that no model has', () => {
+  it('is not an outage', () => {
+    const unknown = group({ kind: 'request', subject: 'gpt-5o', code: 'service_unavailable' })
+    expect([isUnknown(unknown), isUnknown({ ...unknown, models: ['m'] }), isUnknown({ ...unknown, kind: 'backend' })]).toEqual([true, false, false])
   })
 })
 

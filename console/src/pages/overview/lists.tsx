@@ -13,7 +13,7 @@ import type { InstanceState } from '@/live/types'
 import { ErrorNote } from '@/ui/feedback'
 import { BreakerGlyph, HealthGlyph } from '@/ui/glyphs'
 import { BreakerPill, canServe, inTrouble } from '@/ui/status'
-import { GroupLink, GroupSentence } from '../wrong/sentence'
+import { GroupLink, GroupSentence, isUnknown } from '../wrong/sentence'
 import { jackKey, modelKey, type Bay } from './bay-layout'
 
 /** The bay without cables, for narrow screens: trouble first, then traffic. */
@@ -34,13 +34,16 @@ export function BayList({ instances, stats }: { instances: readonly InstanceStat
   return (
     <div className="panel baylist">
       {busy.map(({ key, members, stat }) => {
-        const worst = members.find(inTrouble) ?? members[0]!
+        // A model of which an instance answers is not open, whatever happened to the others.
+        const able = members.find((member) => canServe(member) && !inTrouble(member))
+        const worst = able ?? members.find(inTrouble) ?? members[0]!
+        const hurt = members.filter(inTrouble).length
         const first = members[0]!
         return (
           <Link key={key} className="bl plain" to="/model" search={{ service: first.service, id: first.model } as never}>
             <span className="nm trunc" title={first.model}>{shorten(first.model, 26)}</span>
             <BreakerPill instance={worst} now={now} idle={stat.requests === 0 && !inTrouble(worst)} />
-            <code className="trunc">{members.length === 1 ? first.host : t('common.instances', { n: members.length })}</code>
+            <code className={`trunc ${able !== undefined && hurt > 0 ? 'warn' : ''}`}>{members.length === 1 ? first.host : able !== undefined && hurt > 0 ? t('wrong.canServe', { n: members.filter(canServe).length, all: members.length }) : t('common.instances', { n: members.length })}</code>
             <span className="val">
               {rate(stat.requests === 0 ? null : stat.rate)} <span className="u">{t('common.reqs')}</span>
               {(stat.errorRate ?? 0) > 0 && <span className="bad ml-2">{percent(stat.errorRate)}</span>}
@@ -220,12 +223,10 @@ export function ProblemList() {
         <div key={`${group.kind} ${group.service} ${group.subject} ${group.code}`} className="pr">
           <span className="muted">{since(Date.parse(group.last), now, locale)}</span>
           <span className="min-w-0">
-            <GroupLink group={group} className="plain hover:underline">
+            <GroupLink group={group} className="goes">
               <GroupSentence group={group} now={now} />
             </GroupLink>
-            <code className={`block ${group.lost === 0 ? 'warn' : 'bad'}`}>
-              {group.httpStatus} {group.code}
-            </code>
+            <code className={`block ${group.lost === 0 ? 'warn' : 'bad'}`}>{isUnknown(group) ? t('wrong.noSuchModel') : `${group.httpStatus ?? ''} ${group.code}`}</code>
           </span>
           <Link to="/calls" search={{ call: group.requestId, errorCode: group.kind === 'backend' ? undefined : group.code, instance: group.instances.length === 1 ? group.instances[0] : undefined } as never}>
             ×{group.lost + group.rescued}

@@ -1,13 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { troubles } from '@/api/queries'
+import { troubles, versions } from '@/api/queries'
 import type { ProblemGroup } from '@/api/types'
 import { T, useI18n } from '@/i18n'
-import { ago, percent, rate, shorten, span } from '@/lib/format'
+import { ago, clock, percent, rate, shorten, span } from '@/lib/format'
 import { useLive, useNow, useStats } from '@/live/context'
 import { secondsLeft } from '@/ui/status'
 import { byWeight, GroupLink, GroupSentence, isCurrent } from '../wrong/sentence'
-import { assess } from './assess'
+import { assess, cutBy } from './assess'
 
 const Name = ({ children }: { children: string }) => (
   <span className="nowrap" title={children}>
@@ -28,6 +29,8 @@ export function StatusSentence() {
   const stats = useStats('5m')
   const now = useNow()
   const { data: groups = [] } = useQuery(troubles)
+  const known = assess(snapshot?.instances ?? [], now, groups)
+  const { data: history = [] } = useQuery({ ...versions, enabled: known.cutOff.some((instance) => !instance.enabled), retry: false })
   if (snapshot === null) {
     return (
       <div className="grow">
@@ -36,19 +39,33 @@ export function StatusSentence() {
       </div>
     )
   }
-  const { services, down, models, trouble } = assess(snapshot.instances, now)
+  const { services, down, models, fallbacks, cutOff, trouble } = known
+  // Chinese has no space between sentences.
+  const gap = lang === 'zh' ? '' : ' '
+  const list = (names: readonly string[]) => names.slice(0, 3).join(t('common.comma')) + (names.length > 3 ? ' …' : '')
   const current = groups.filter((group) => isCurrent(group, now)).toSorted(byWeight)
   const refusals = current.filter((group) => group.kind === 'refusal')
   const n = services.length
   let title: ReactNode
   if (n > 0 && down.length === n) title = t('overview.noneAnswer')
-  else if (down.length > 0) title = t('overview.someServices', { k: down.length, n, services: down.join(', ') })
-  else if (models.length > 0 && n === 1) title = t('wrong.oneExcept', { service: services[0]!, models: models.slice(0, 3).join(', ') + (models.length > 3 ? ' …' : '') })
+  else if (down.length > 0) title = t('overview.someServices', { k: down.length, n, services: down.join(t('common.comma')) })
+  else if (models.length > 0 && n === 1) title = t('wrong.oneExcept', { service: services[0]!, models: list(models) })
   else if (models.length === 1) title = <T k="overview.except" v={{ n, model: <Name>{models[0]!}</Name> }} />
-  else if (models.length > 1) title = <T k="overview.exceptMany" v={{ n, k: models.length, models: models.slice(0, 3).join(', ') + (models.length > 3 ? ' …' : '') }} />
+  else if (models.length > 1) title = <T k="overview.exceptMany" v={{ n, k: models.length, models: list(models) }} />
   // "All services answer" is not the truth for those who are refused.
   else if (refusals.length > 0) title = <Told group={refusals[0]!} now={now} />
   else title = n === 1 ? t('overview.allWell.one', { service: services[0]! }) : n === 2 ? t('overview.allWell.two') : t('overview.allWell', { n })
+
+  if (fallbacks.length > 0) {
+    const [{ model, by } = { model: '', by: '' }] = fallbacks
+    title = (
+      <>
+        {title}
+        {gap}
+        {fallbacks.length === 1 ? <T k="overview.takenOver" v={{ model: <Name>{model}</Name>, by: <Name>{by}</Name> }} /> : t('overview.takenOverMany', { n: fallbacks.length, models: list(fallbacks.map((one) => `${one.model} → ${one.by}`)) })}
+      </>
+    )
+  }
 
   // What fails together is said once: by host and cause, and what is refused beside it.
   const causes = current.filter((group) => group.kind !== 'request' && group !== (down.length + models.length === 0 ? refusals[0] : undefined))
@@ -75,8 +92,17 @@ export function StatusSentence() {
     if (instance.health !== 'UNHEALTHY') return <T key={key} k="overview.failing" v={{ model, n: instance.failures, k: instance.failureThreshold }} />
     return <T key={key} k="overview.unreachable" v={{ host: <Name>{instance.host}</Name> }} />
   })
-  // Chinese has no space between sentences.
-  const gap = lang === 'zh' ? '' : ' '
+  // What a person took out comes first: it can be put back at once.
+  const taken = cutOff.slice(0, 2).map((instance) => {
+    const by = instance.enabled ? undefined : cutBy(history, instance)
+    const v = { model: <Name>{instance.model}</Name>, host: <Name>{instance.host}</Name> }
+    return (
+      <Link key={`cut ${instance.service} ${instance.id}`} className="plain hover:underline" to="/instance" search={{ service: instance.service, id: instance.id } as never}>
+        {by !== undefined ? <T k="overview.cutOff" v={{ ...v, time: clock(Date.parse(by.createdAt), false).slice(0, 5), version: by.version, by: by.author }} /> : <T k={instance.enabled ? 'overview.noWeight' : 'overview.cutOffPlain'} v={v} />}
+      </Link>
+    )
+  })
+  reasons.unshift(...taken)
   const traffic =
     stats.total.requests === 0
       ? t('overview.noTraffic')

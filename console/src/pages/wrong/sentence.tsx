@@ -22,6 +22,9 @@ export function accountOf(subject: string, t: I18n['t']): string {
   return words[kind] === undefined ? subject : t(words[kind], { name })
 }
 
+/** Whether requests fail because no model has the name that they ask for: nothing is out of order. */
+export const isUnknown = (group: ProblemGroup) => group.kind === 'request' && group.models.length === 0 && (group.code === 'service_unavailable' || group.code === 'model_not_found')
+
 const minute = (time: number) => clock(time, false).slice(0, 5)
 
 /** What was said: the backend's own words behind its status where it said any, else the gateway's. */
@@ -50,10 +53,11 @@ export function GroupSentence({ group, now }: { group: ProblemGroup; now: number
     return <T k={isBudget ? 'wrong.budgetUntil' : 'wrong.limitUntil'} v={{ who, share, until: untilOf(group.until, now) }} />
   }
   const name = <b className="nowrap" title={group.subject}>{shorten(group.subject ?? group.service, 40)}</b>
-  if (group.kind === 'request' && group.models.length === 0 && (group.code === 'service_unavailable' || group.code === 'model_not_found')) return <T k="wrong.unknown" v={{ name, lost: group.lost, since }} />
+  if (isUnknown(group)) return <T k="wrong.unknown" v={{ name, lost: group.lost, since }} />
   if (group.kind === 'request') return <T k="wrong.request" v={{ name, code: <code>{group.code}</code>, lost: group.lost, since }} />
   const models = group.models.length === 1 ? <span className="nowrap">{shorten(group.models[0]!, 32)}</span> : t('wrong.models', { n: group.models.length })
-  const words = saidBy(group, said)
+  // It stands within a sentence, so that it does not end one.
+  const words = saidBy(group, said).replace(/[.。]$/, '')
   const quoted = words === '' ? <code>{group.code}</code> : <q title={said(group.said, group.text)}>{shorten(words, 90)}</q>
   return <T k="wrong.backend" v={{ host: name, models, said: quoted, since, rescued: group.rescued, lost: group.lost }} />
 }
