@@ -223,7 +223,7 @@ func UnknownModel(service *routing.Service, serviceType schema.ServiceType, name
 		Code:    schema.CodeServiceUnavailable,
 		NoRetry: true, UnknownModel: name,
 	}
-	const shown = 5
+	const shown, few = 5, 8 // all are listed where they are few
 	near := schema.Nearest(name, known, shown)
 	switch {
 	case len(known) == 0 && service.Discovers():
@@ -232,8 +232,11 @@ func UnknownModel(service *routing.Service, serviceType schema.ServiceType, name
 		err.Message += fmt.Sprintf(" No instances are configured for %s.", serviceType)
 	case len(near) > 0:
 		err.Message += " Did you mean " + quotedList(near) + "?"
+	case len(known) <= few:
+		near = schema.Closest(name, known, few)
+		err.Message += " Configured are " + quotedList(near) + "."
 	default:
-		near = known[:min(shown, len(known))]
+		near = schema.Closest(name, known, shown)
 		err.Message += " Configured are, for example, " + quotedList(near) + "."
 	}
 	err.Details = map[string]any{"model": name, "nearest": near}

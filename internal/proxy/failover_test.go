@@ -172,9 +172,9 @@ func TestUnknownModel(t *testing.T) {
 			t.Errorf("details %s", fault.Details)
 		}
 	}
-	fault := gatewaytest.ErrorOf(t, r.Chat(`{"model":"something-else-entirely",`+gatewaytest.SomeMessages+`}`).Body)
-	if !strings.Contains(fault.Message, "llama3") {
-		t.Errorf("no configured name in %q", fault.Message)
+	fault := gatewaytest.ErrorOf(t, r.Chat(`{"model":"meta/qwen2:72b-awq",`+gatewaytest.SomeMessages+`}`).Body)
+	if !strings.Contains(fault.Message, `Configured are "qwen2:72b", "qwen2:7b", "llama3".`) {
+		t.Errorf("not all names, or not the nearest first: %q", fault.Message)
 	}
 	t.Run("nothing configured", func(t *testing.T) {
 		gatewaytest.Start(t, "").Chat(gatewaytest.PlainHi).FailsWith(t, 503, "service_unavailable", "service_unavailable", "")

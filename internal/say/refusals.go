@@ -5,6 +5,7 @@ var refusals = []entry{
 	// Errors of the unified API that operators see of calls.
 	{"call.unknown_model_near", `No instance serves the model "{model}" for {service}. Did you mean {names}?`},
 	{"call.unknown_model_known", `No instance serves the model "{model}" for {service}. Configured are, for example, {names}.`},
+	{"call.unknown_model_all", `No instance serves the model "{model}" for {service}. Configured are {names}.`},
 	{"call.unknown_model_none", `No instance serves the model "{model}" for {service}. No instances are configured for {of}.`},
 	{"call.unknown_model_found", `No instance serves the model "{model}" for {service}. The instances of {of} find their models by asking their backends and have found none; the gateway's log says why.`},
 	{"call.rate_limit", "The rate limit of {limit} requests is reached; the next one is allowed in {wait}."},

@@ -2,34 +2,49 @@ package schema
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
-// Nearest returns those of the known names that a person who wrote something
-// else may have meant, nearest first, at most n.
+// Nearest returns up to n of the known names that are so similar to what was written that this may be
+// a typing error, the nearest first.
 func Nearest(written string, known []string, n int) []string {
-	const tooLong = 128 // nobody mistypes more than this
+	near := slices.DeleteFunc(byDistance(written, known), func(c candidate) bool { return c.distance > maxTypos(Fold(c.name)) })
+	return namesOf(near, n)
+}
+
+// Closest returns up to n of the known names, those that are most similar to what was written
+// first.
+func Closest(written string, known []string, n int) []string {
+	return namesOf(byDistance(written, known), n)
+}
+
+type candidate struct {
+	name     string
+	distance int
+}
+
+// tooLong is the length beyond which names are not compared: nobody mistypes more than this.
+const tooLong = 128
+
+// byDistance returns names by how much they differ from what was written, those that are not
+// compared last.
+func byDistance(written string, known []string) []candidate {
 	folded := Fold(written)
-	if len(folded) > tooLong {
-		return nil
-	}
-	type candidate struct {
-		name     string
-		distance int
-	}
-	var near []candidate
-	for _, name := range known {
-		other := Fold(name)
-		if len(other) > tooLong {
-			continue
-		}
-		if d := editDistance(folded, other); d <= maxTypos(other) {
-			near = append(near, candidate{name, d})
+	all := make([]candidate, len(known))
+	for i, name := range known {
+		all[i] = candidate{name, math.MaxInt}
+		if other := Fold(name); max(len(folded), len(other)) <= tooLong {
+			all[i].distance = editDistance(folded, other)
 		}
 	}
-	slices.SortStableFunc(near, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
+	return all
+}
+
+func namesOf(all []candidate, n int) []string {
 	names := make([]string, 0, n)
-	for _, c := range near[:min(n, len(near))] {
+	for _, c := range all[:min(n, len(all))] {
 		names = append(names, c.name)
 	}
 	return names

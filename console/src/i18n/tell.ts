@@ -42,6 +42,8 @@ export function tellOne(telling: Telling, sentence: Sentence, text?: string): st
 
 function shown(telling: Telling, name: string, value: string): string {
   if (value === '(none)') return telling.none
+  // Names are quoted and listed as in English.
+  if (name === 'names') return value.replaceAll('", "', '”、“').replace(/^"/, '“').replace(/"$/, '”')
   // An instance is named by its name and its host.
   return name === 'instance' ? value.replace(/@https?:\/\/([^/]+).*$/, '@$1') : value
 }
