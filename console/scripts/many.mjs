@@ -37,7 +37,7 @@ async function rowsOf(page) {
   const rows = new Map()
   for (let at = 0, end = 0; at <= end; at += 600) {
     await page.evaluate((to) => window.scrollTo(0, to), at)
-    await page.waitForFunction(() => [...document.querySelectorAll('.svc .gap')].every((gap) => gap.getBoundingClientRect().bottom <= 0 || gap.getBoundingClientRect().top >= innerHeight))
+    await page.waitForFunction(() => [...document.querySelectorAll('.svc .gap')].every((gap) => gap.getBoundingClientRect().bottom <= 0 || gap.getBoundingClientRect().top >= window.innerHeight))
     const seen = await page.evaluate(() => ({ end: document.body.scrollHeight, rows: [...document.querySelectorAll('.svc tr[data-id]')].map((row) => [row.ariaRowIndex, row.querySelector('.nmad').title]) }))
     end = seen.end
     for (const [index, id] of seen.rows) rows.set(Number(index), id)

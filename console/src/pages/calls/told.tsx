@@ -43,5 +43,5 @@ function Hands({ call }: { call: Call }) {
     !isRefused && call.model !== '' && <Link key="model" to="/model" search={{ service: call.service, id: call.model } as never}>{t('find.doModel', { model: shorten(call.model, 28) })}</Link>,
   ].filter((link) => link !== false)
   if (links.length === 0) return null
-  return <p className="mt-1 flex flex-wrap gap-x-4">{links}</p>
+  return <p className="hands mt-1 flex flex-wrap gap-x-4">{links}</p>
 }
