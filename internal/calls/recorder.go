@@ -405,6 +405,18 @@ func (r *Recorder) Observe(observer Observer) {
 	r.pipe.observers = append(r.pipe.observers, observer)
 }
 
+// ObserveTenants is Observe for one who reads only records of requests with a tenant.
+func (r *Recorder) ObserveTenants(observer Observer) {
+	r.Observe(func(batch []Record) {
+		for i := range batch {
+			if batch[i].Tenant != "" {
+				observer(batch)
+				return
+			}
+		}
+	})
+}
+
 // Flush moves the records that wait on, so that their readers have them.
 func (r *Recorder) Flush() { r.pipe.drain(time.Now()) }
 
