@@ -3,12 +3,13 @@
 // calls, and the keyboard gets through in a few steps. The time of a task is that
 // of its thread, which a busy machine does not stretch.
 //
-//   PATCHBAY_BIN=../bin/patchbay node scripts/many.mjs [instances ...]
+//   PATCHBAY_BIN=../bin/patchbay node scripts/many.mjs [instances ...] [page ...]
 import { chromium } from 'playwright-core'
 import { fleet } from './fleet.mjs'
 import { chromiumArgs } from './gateway.mjs'
 
 const most = 200
+const pages = process.argv.slice(2).filter((arg) => Number.isNaN(Number(arg)))
 const sizes = process.argv.slice(2).map(Number).filter((size) => size > 0)
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true, args: [...chromiumArgs, '--js-flags=--expose-gc'] })
 let failed = 0
@@ -160,13 +161,45 @@ async function overview(page, { url }, measure) {
   check((await page.evaluate(() => document.activeElement.matches('.jr:nth-child(2)'))), 'an arrow walks the bay')
 }
 
-async function resilience(page, { url }, measure) {
+/** How many rows of a table are in the page. */
+const drawnRows = (page, table) => page.locator(`${table} tr[data-id]`).count()
+
+async function resilience(page, { url, instances }, measure) {
   await measure('load', async () => {
     await page.goto(`${url}/resilience`)
-    await page.waitForSelector('.brk tbody tr')
+    await page.waitForSelector('.brk .b-menu')
+    await page.waitForSelector('.shr')
     await page.waitForTimeout(2000)
   })
   await measure('live for 5 s', () => page.waitForTimeout(5000))
+  for (const table of ['.brk', '.shr']) {
+    const lines = await page.locator(table).evaluate((node) => Number(node.ariaRowCount) - 1)
+    check(lines === instances && (await drawnRows(page, table)) <= 60, `${table}: ${await drawnRows(page, table)} of ${lines} rows are drawn`)
+  }
+  await measure('scroll to the end and back', async () => {
+    for (const to of [0.25, 0.5, 0.75, 1, 0.5, 0]) {
+      await page.evaluate((share) => window.scrollTo(0, document.body.scrollHeight * share), to)
+      await page.waitForTimeout(200)
+    }
+  })
+  await page.locator('.brk .where').first().focus()
+  await page.keyboard.press('End')
+  const last = await page.locator('.shr a').last().evaluate((node) => node === document.activeElement)
+  check(last, 'End walks to the last row')
+  await page.emulateMedia({ media: 'print' })
+  await page.waitForFunction((rows) => document.querySelectorAll('.brk tr[data-id]').length === rows, instances)
+  check((await page.locator('.gap').count()) === 0, 'paper has all rows')
+  await page.emulateMedia({ media: null })
+  // On a phone the rows of many are equally high, whatever has failed: the room of those that are not drawn is known.
+  await page.setViewportSize({ width: 390, height: 844 })
+  await page.waitForFunction(() => document.querySelector('.brk .gap') !== null)
+  const heights = new Set()
+  for (const to of [0, 0.1, 0.2, 0.3, 0.4]) {
+    await page.evaluate((share) => window.scrollTo(0, document.body.scrollHeight * share), to)
+    await page.waitForTimeout(300)
+    for (const height of await page.locator('.brk tr[data-id]:not([aria-busy])').evaluateAll((rows) => rows.map((row) => Math.round(row.getBoundingClientRect().height)))) heights.add(height)
+  }
+  check(heights.size === 1, `rows of a phone are ${[...heights].join(', ')} px high`)
 }
 
 const visits = { services, overview, resilience }
@@ -197,7 +230,7 @@ async function manyCalls(page, { url, send }, path) {
 for (const instances of sizes.length === 0 ? [60, 600] : sizes) {
   const gateway = await fleet(instances)
   const quiet = gateway.send(50)
-  for (const [name, visit] of Object.entries(visits)) {
+  for (const [name, visit] of Object.entries(visits).filter(([name]) => pages.length === 0 || pages.includes(name))) {
     const page = await browser.newPage({ viewport: { width: 1440, height: 900 } })
     await visit(page, { ...gateway, instances }, async (what, steps) => {
       const { thread, clock, tasks } = await longest(page, steps)
@@ -206,7 +239,7 @@ for (const instances of sizes.length === 0 ? [60, 600] : sizes) {
     await page.close()
   }
   quiet()
-  if (instances <= 60) {
+  if (instances <= 60 && pages.length === 0) {
     for (const path of ['/calls', '/']) {
       const page = await browser.newPage({ viewport: { width: 1440, height: 900 } })
       await manyCalls(page, gateway, path)

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Ellipsis } from 'lucide-react'
-import { memo, useRef, useState } from 'react'
+import { Fragment, useDeferredValue, useState } from 'react'
 import { api, data } from '@/api/client'
 import { serviceTypes } from '@/api/types'
 import { useI18n } from '@/i18n'
@@ -14,9 +14,9 @@ import { useSearchState } from '@/shell/search'
 import { DocsLink } from '@/ui/docs'
 import { useToast } from '@/ui/feedback'
 import { TextField } from '@/ui/field'
-import { useNearRows } from '@/ui/near'
 import { Confirm } from '@/ui/overlay'
 import { Menu, Name, Segments } from '@/ui/parts'
+import { Gap, manyRows, useTableLines } from '@/ui/sight'
 import { BreakerPill, condition } from '@/ui/status'
 import { LeftWithout } from '../services/last'
 import { modelsWithout, servingStates } from '../services/rows'
@@ -28,7 +28,6 @@ export function Breakers() {
   const { snapshot } = useLive()
   const stats = useStats('5m')
   const now = useNow()
-  const list = useRef<HTMLDivElement>(null)
   const toast = useToast()
   const client = useQueryClient()
   const [holding, setHolding] = useState<{ instance: InstanceState; state: 'OPEN' | 'CLOSED' } | null>(null)
@@ -42,7 +41,9 @@ export function Breakers() {
   const count = (state: InstanceState['breaker']) => instances.filter((instance) => instance.breaker === state).length
   const special = (instance: InstanceState) => instance.breaker !== 'CLOSED' || instance.forced || instance.failures > 0 || condition(instance) === 'unreachable'
   const rows = show === 'all' ? instances : instances.filter(special)
-  const near = useNearRows(list, rows.length)
+  const isMany = rows.length > manyRows
+  const lines = rows.map((instance) => ({ key: `${instance.service} ${instance.id}`, kind: 'row' as const, instance }))
+  const { drawn, after, rowHeight, props } = useTableLines(lines, isMany)
   const force = useMutation({
     mutationFn: ({ instance, state, why = '' }: { instance: InstanceState; state: 'OPEN' | 'CLOSED' | 'AUTO'; why?: string }) =>
       data(api.POST('/api/config/instance/circuit-breaker/{serviceType}', { params: { path: { serviceType: instance.service } }, body: { instanceId: instance.id, state, ...(why === '' ? {} : { reason: why }) } }) as never),
@@ -74,8 +75,8 @@ export function Breakers() {
           onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}
         />
       </div>
-      <div className="panel" ref={list}>
-        <table className="tbl fx brk">
+      <div className="panel">
+        <table className={`tbl fx brk ${isMany ? 'many' : ''}`} {...props}>
           <thead>
             <tr>
               <th>{t('common.instance')}</th>
@@ -91,20 +92,18 @@ export function Breakers() {
             </tr>
           </thead>
           <tbody>
-            {rows.map((instance) => {
-              const key = `${instance.service} ${instance.id}`
-              return (
+            {drawn.map(({ key, instance, index, gap }) => (
+              <Fragment key={key}>
+                <Gap height={gap} columns={8} />
                 <Row
-                  key={key}
-                  isNear={near === null || near.has(key)}
-                  now={now}
-                  instance={instance}
+                  {...{ instance, index, rowHeight, now }}
                   requests={stats.instances.get(key)?.rate ?? null}
                   onHold={(state) => hold(instance, state)}
                   onLetGo={() => force.mutate({ instance, state: 'AUTO' })}
                 />
-              )
-            })}
+              </Fragment>
+            ))}
+            <Gap height={after} columns={8} />
             {rows.length === 0 && (
               <tr>
                 <td colSpan={8} className="muted">
@@ -143,24 +142,22 @@ interface RowProps {
   onLetGo(): void
 }
 
-/** One that is not near has only its name. */
-const Row = memo(
-  function Row({ isNear, ...props }: RowProps & { isNear: boolean }) {
-    const { instance } = props
-    return (
-      <tr data-id={`${instance.service} ${instance.id}`}>
-        <td className="cut b-name" colSpan={isNear ? undefined : 8}>
-          <Link className="plain hover:underline where" title={instance.id} to="/instance" search={{ service: instance.service, id: instance.id } as never}>
-            <Name className="font-medium">{instance.model}</Name>
-            <Name className="muted">{instance.host}</Name>
-          </Link>
-        </td>
-        {isNear && <Cells {...props} />}
-      </tr>
-    )
-  },
-  (old, now) => !old.isNear && !now.isNear && old.instance.id === now.instance.id && old.instance.service === now.instance.service,
-)
+/** Of many rows, each has its name at once and the rest when the page has time: rowHeight is its height until then. */
+function Row({ index, rowHeight, ...props }: RowProps & { index: number; rowHeight: number | undefined }) {
+  const isWhole = useDeferredValue(true, rowHeight === undefined)
+  const { instance } = props
+  return (
+    <tr data-id={`${instance.service} ${instance.id}`} aria-rowindex={index + 2} aria-busy={isWhole ? undefined : true} style={isWhole ? undefined : { height: rowHeight }}>
+      <td className="cut b-name" colSpan={isWhole ? undefined : 8}>
+        <Link className="plain hover:underline where" title={instance.id} to="/instance" search={{ service: instance.service, id: instance.id } as never}>
+          <Name className="font-medium">{instance.model}</Name>
+          <Name className="muted">{instance.host}</Name>
+        </Link>
+      </td>
+      {isWhole && <Cells {...props} />}
+    </tr>
+  )
+}
 
 function Cells({ instance, now, requests, onHold, onLetGo }: RowProps) {
   const { t, locale, said } = useI18n()

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useMemo } from 'react'
+import { Fragment, useMemo } from 'react'
 import { config, shares } from '@/api/queries'
 import type { Share } from '@/api/types'
 import { useI18n } from '@/i18n'
@@ -8,6 +8,7 @@ import { host, percent, shorten } from '@/lib/format'
 import { useLive } from '@/live/context'
 import { ErrorNote } from '@/ui/feedback'
 import { Bar, Name } from '@/ui/parts'
+import { Gap, manyRows, useTableLines } from '@/ui/sight'
 import { strategyLabel } from '../services/strategies'
 
 /** Expected and actual shares of the models that have more than one instance. */
@@ -16,21 +17,17 @@ export function Shares() {
   const { snapshot } = useLive()
   const { data, error } = useQuery(shares)
   const services = useQuery(config).data?.services
-  const models = new Map<string, Share[]>()
-  for (const share of data ?? []) {
-    const key = `${share.service} ${share.model}`
-    models.set(key, [...(models.get(key) ?? []), share])
-  }
   const states = useMemo(() => new Map((snapshot?.instances ?? []).map((instance) => [`${instance.service} ${instance.id}`, instance])), [snapshot])
-  const shared = [...models.values()].filter((model) => model.length > 1).slice(0, 20)
-  if (shared.length === 0) return error === null ? null : <ErrorNote error={error} title={t('error.load')} />
+  const lines = useMemo(() => sharedLines(data ?? []), [data])
+  const { drawn, after, props } = useTableLines(lines, lines.length > manyRows)
+  if (lines.length === 0) return error === null ? null : <ErrorNote error={error} title={t('error.load')} />
   return (
     <>
       <div className="h2">
         <h2>{t('res.shares')}</h2>
       </div>
       <div className="panel">
-        <table className="tbl fx shr">
+        <table className="tbl fx shr" {...props}>
           <thead>
             <tr>
               <th>{t('common.model')}</th>
@@ -46,13 +43,14 @@ export function Shares() {
             </tr>
           </thead>
           <tbody>
-            {shared.flatMap((model) =>
-              model.map((share, row) => {
-                const state = states.get(`${share.service} ${share.instanceId}`)
-                return (
-                  <tr key={`${share.service} ${share.instanceId}`}>
+            {drawn.map(({ key, kind, share, index, gap }) => {
+              const state = states.get(key)
+              return (
+                <Fragment key={key}>
+                  <Gap height={gap} columns={8} />
+                  <tr data-id={key} className={kind === 'head' ? 'grouphead' : ''} aria-rowindex={index + 2}>
                     <td className="cut">
-                      {row === 0 && (
+                      {kind === 'head' && (
                         <code className="font-medium" title={share.model}>
                           {shorten(share.model, 26)}
                         </code>
@@ -75,14 +73,25 @@ export function Shares() {
                       {state?.inFlight ?? '–'}
                       {state?.slots !== undefined && ` / ${state.slots.now}`}
                     </td>
-                    <td className="lo soft">{row === 0 && strategyLabel(t, services?.[share.service]?.loadBalancer ?? '')}</td>
+                    <td className="lo soft">{kind === 'head' && strategyLabel(t, services?.[share.service]?.loadBalancer ?? '')}</td>
                   </tr>
-                )
-              }),
-            )}
+                </Fragment>
+              )
+            })}
+            <Gap height={after} columns={8} />
           </tbody>
         </table>
       </div>
     </>
   )
+}
+
+/** The instances of the models that have several; the first of a model has its name. */
+function sharedLines(shares: readonly Share[]) {
+  const models = new Map<string, Share[]>()
+  for (const share of shares) {
+    const key = `${share.service} ${share.model}`
+    models.set(key, [...(models.get(key) ?? []), share])
+  }
+  return [...models.values()].filter((model) => model.length > 1).flatMap((model) => model.map((share, row) => ({ key: `${share.service} ${share.instanceId}`, kind: row === 0 ? ('head' as const) : ('row' as const), share })))
 }

@@ -1,13 +1,13 @@
 import { Link } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
-import { Fragment, useRef, useState, type FocusEvent, type ReactNode } from 'react'
+import { Fragment, type ReactNode } from 'react'
 import type { Service, ServiceType } from '@/api/types'
 import { useI18n, type Key } from '@/i18n'
 import { axis, duration, rate } from '@/lib/format'
 import { empty } from '@/live/stats'
 import { GuardedLink } from '@/shell/guard'
 import { Name } from '@/ui/parts'
-import { useLinesInSight, type Drawn } from '@/ui/sight'
+import { Gap, useTableLines, type Drawn, type Kind } from '@/ui/sight'
 import { inTrouble, type Condition } from '@/ui/status'
 import { nextSort, rowKey, type Column, type Group, type Grouping, type Readings, type Sort } from './order'
 import { InstanceRow, type Last, type Row } from './row'
@@ -107,36 +107,22 @@ export function Grouped({ groups, grouping, ...table }: TableProps & { groups: G
 /** A row, or the heading of a group. */
 interface Line {
   key: string
+  kind: Kind
   group: Group
   row?: Row
 }
 
 function useLines(groups: Group[], hasHeadings: boolean, selected: string, isMany: boolean) {
-  const table = useRef<HTMLTableElement>(null)
-  const [held, setHeld] = useState('')
-  const lines = groups.flatMap((group): Line[] => [...(hasHeadings ? [{ key: group.key, group }] : []), ...group.rows.map((row) => ({ key: rowKey(row), group, row }))])
-  // Keys walk to the first and the last row and to those beside the one with the focus, also where a heading is between them.
-  const at = lines.findIndex((line) => line.key === held)
-  const beside = at < 0 ? [] : [at - 2, at - 1, at, at + 1, at + 2]
+  const lines = groups.flatMap((group): Line[] => [...(hasHeadings ? [{ key: group.key, kind: 'head' as const, group }] : []), ...group.rows.map((row) => ({ key: rowKey(row), kind: 'row' as const, group, row }))])
   const edited = lines.findIndex(({ row }) => row !== undefined && selected === `${row.service}/${row.id}`)
-  const { drawn, after, rowHeight } = useLinesInSight(table, lines.map(({ row }) => (row === undefined ? 'head' : 'row')), [hasHeadings ? 1 : 0, lines.length - 1, edited, ...beside], isMany)
+  const { drawn, ...rest } = useTableLines(lines, isMany, edited)
   const bodies: { group: Group; lines: (Line & Drawn)[] }[] = []
-  for (const one of drawn) {
-    const line = { ...lines[one.index]!, ...one }
+  for (const line of drawn) {
     if (bodies.at(-1)?.group === line.group) bodies.at(-1)!.lines.push(line)
     else bodies.push({ group: line.group, lines: [line] })
   }
-  const props = { ref: table, 'aria-rowcount': rowHeight === undefined ? undefined : lines.length + 1, onFocus: (event: FocusEvent) => setHeld(event.target.closest('tr')?.dataset.id ?? '') }
-  return { bodies, after, rowHeight, props }
+  return { bodies, ...rest }
 }
-
-/** The room of rows that are not drawn. */
-const Gap = ({ height }: { height: number }) =>
-  height > 0 && (
-    <tr className="gap" aria-hidden>
-      <td colSpan={10} style={{ height }} />
-    </tr>
-  )
 
 function InstanceTable({ groups, heading, hasSorts, readings, version, now, selected, sort, isMany, isLast, onSort, onLast, onRemove }: TableProps & { groups: Group[]; heading?: (group: Group) => ReactNode; hasSorts: boolean }) {
   const { t } = useI18n()
@@ -186,7 +172,7 @@ function InstanceTable({ groups, heading, hasSorts, readings, version, now, sele
           <tbody key={group.key}>
             {lines.map(({ key, row, index, gap }) => (
               <Fragment key={key}>
-                <Gap height={gap} />
+                <Gap height={gap} columns={10} />
                 {row === undefined ? (
                   <tr className={`grouphead ${index === 0 ? 'first' : ''}`} aria-rowindex={index + 2}>
                     <th colSpan={10} scope="rowgroup">
@@ -208,7 +194,7 @@ function InstanceTable({ groups, heading, hasSorts, readings, version, now, sele
         ))}
         {after > 0 && (
           <tbody>
-            <Gap height={after} />
+            <Gap height={after} columns={10} />
           </tbody>
         )}
       </table>
