@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/condition"
 )
 
 const (
@@ -180,4 +182,20 @@ func (f *Fleet) sumPeers() map[uint64]*Instance {
 		}
 	}
 	return known
+}
+
+// ExchangeStats are the counts of what gateways tell each other about their fleets.
+type ExchangeStats struct {
+	// IsOn says that there is something to exchange; the rest means nothing otherwise.
+	IsOn bool
+	// Others is how many other gateways are heard.
+	Others int
+	// Sent and Received count messages. Foreign are those that were made with another
+	// secret, Malformed those that this release does not read; both are ignored.
+	Sent, Received, Foreign, Malformed int64
+	// Dropped counts prompts that others were not told of.
+	Dropped int64
+	// Failure is why nothing can be exchanged; nil means that it can.
+	Failure  *condition.Failure
+	Failures int64
 }

@@ -272,31 +272,15 @@ func (x *Exchange) Hears() (since time.Time, others []string) {
 	return x.hears, slices.Collect(maps.Keys(x.others))
 }
 
-// Stats are counts of an Exchange.
-type Stats struct {
-	// IsOn says that there is something to exchange; the rest means nothing otherwise.
-	IsOn bool
-	// Others is how many other gateways are heard.
-	Others int
-	// Sent and Received count messages. Foreign are those that were made with another
-	// secret, Malformed those that this release does not read; both are ignored.
-	Sent, Received, Foreign, Malformed int64
-	// Dropped counts prompts that others were not told of.
-	Dropped int64
-	// Failure is why nothing can be exchanged; nil means that it can.
-	Failure  *condition.Failure
-	Failures int64
-}
-
 // Stats returns the counts. A nil Exchange has none.
-func (x *Exchange) Stats() Stats {
+func (x *Exchange) Stats() fleet.ExchangeStats {
 	if x == nil {
-		return Stats{}
+		return fleet.ExchangeStats{}
 	}
 	x.mu.Lock()
 	others := len(x.others)
 	x.mu.Unlock()
-	return Stats{
+	return fleet.ExchangeStats{
 		IsOn: x.isOn.Load(), Others: others,
 		Sent: x.sent.Load(), Received: x.received.Load(), Foreign: x.foreign.Load(), Malformed: x.malformed.Load(),
 		Dropped: x.options.Fleet.Dropped(), Failure: x.state.Failure(), Failures: x.state.Failures(),

@@ -14,7 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/fleet/redisfleet"
+	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/processes"
@@ -68,7 +68,7 @@ type Options struct {
 	Processes func() []processes.View
 	// Exchange returns the state of what gateways tell each other about the fleet; nil means
 	// that they tell nothing.
-	Exchange func() redisfleet.Stats
+	Exchange func() fleet.ExchangeStats
 	// Cluster returns what is known of the gateways that share something; nil means that
 	// nothing is shared.
 	Cluster func() cluster.View
