@@ -338,15 +338,6 @@ var strategies = [strategyCount]struct {
 // New returns a balancer for a pool of the given size.
 func New(strategy Strategy, size int) Balancer { return strategies[strategy].make(size) }
 
-// Strategies returns every strategy.
-func Strategies() []Strategy {
-	all := make([]Strategy, strategyCount)
-	for n := range all {
-		all[n] = Strategy(n)
-	}
-	return all
-}
-
 // Names returns the name of every strategy.
 func (Strategy) Names() []string {
 	names := make([]string, 0, strategyCount)

@@ -32,7 +32,8 @@ func pool(t *testing.T, weights ...float64) []*backend.Instance {
 // What Peek says is what Pick does next, and asking changes nothing.
 func TestPeekTellsThePickAndChangesNothing(t *testing.T) {
 	all := pool(t, 5, 1, 3, 0.5)
-	for _, strategy := range balance.Strategies() {
+	for n := range balance.RoundRobin.Names() {
+		strategy := balance.Strategy(n)
 		if strategy == balance.Random {
 			continue // it cannot be foretold
 		}

@@ -38,8 +38,8 @@ func TestStrategiesAreWrittenByName(t *testing.T) {
 	if len(names) < len(known) || !slices.Equal(names[:len(known)], known) {
 		t.Errorf("names %v", names)
 	}
-	for n, s := range balance.Strategies() {
-		name := names[n]
+	for n, name := range names {
+		s := balance.Strategy(n)
 		text, err := json.Marshal(s)
 		if err != nil || string(text) != `"`+name+`"` || !s.Valid() {
 			t.Errorf("%s is written as %s, %v; valid: %v", name, text, err, s.Valid())

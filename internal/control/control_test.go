@@ -47,7 +47,7 @@ func open(t fataler, dir string, doc *config.Document) *bench {
 		t.Fatal(err)
 	}
 	table := new(routing.Current)
-	c, err := Open(store, doc, table, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	c, err := Opening{Store: store, Document: doc, Current: table, Log: slog.New(slog.DiscardHandler)}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func openLogged(t *testing.T, dir string, doc *config.Document) (*bench, *bytes.
 		t.Fatal(err)
 	}
 	log, table := new(bytes.Buffer), new(routing.Current)
-	c, err := Open(store, doc, table, slog.New(slog.NewTextHandler(log, nil)))
+	c, err := Opening{Store: store, Document: doc, Current: table, Log: slog.New(slog.NewTextHandler(log, nil))}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

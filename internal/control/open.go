@@ -30,21 +30,13 @@ type Opening struct {
 // Open puts the version into force that was current when the gateway stopped. If the
 // services of the configuration file have changed since it was last read, the
 // difference is applied as a new version.
-func Open(store Store, doc *config.Document, current *routing.Current, log *slog.Logger) (*Control, error) {
-	return Opening{Store: store, Document: doc, Current: current, Log: log}.open()
-}
-
-// OpenShared is Open for a gateway that shares its configuration with others. The files
-// in the data directory are the last known state of the log, and are used while the
-// database cannot be reached. An empty log gets the versions of this gateway. Otherwise
-// the current version of the log comes into force. If this gateway has followed the log
-// before, and its configuration file has changed since, that change becomes a version.
-func OpenShared(ctx context.Context, store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
-	return Opening{Store: store, Document: doc, Current: current, Log: log, Shared: shared}.Open(ctx)
-}
-
-// Open is the function Open or, where a log is shared, OpenShared. If the master key does
-// not fit what the shared log has, the error is ErrMasterKey and nothing has changed.
+//
+// Where a log is shared, the files in the data directory are its last known state, and are
+// used while the database cannot be reached. An empty log gets the versions of this gateway.
+// Otherwise the current version of the log comes into force. If this gateway has followed the
+// log before, and its configuration file has changed since, that change becomes a version. If
+// the master key does not fit what the log has, the error is ErrMasterKey and nothing has
+// changed.
 func (o Opening) Open(ctx context.Context) (*Control, error) {
 	if o.Shared == nil {
 		return o.open()

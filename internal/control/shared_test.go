@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -60,7 +59,7 @@ func join(t *testing.T, address, dir string, doc *config.Document) (b *bench, le
 		t.Fatal(err)
 	}
 	table := new(routing.Current)
-	c, err := OpenShared(t.Context(), store, doc, table, slog.New(slog.NewTextHandler(io.Discard, nil)), shared)
+	c, err := Opening{Store: store, Document: doc, Current: table, Log: slog.New(slog.DiscardHandler), Shared: shared}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +409,7 @@ func TestACallerWhoLeavesDoesNotWaitForTheSharedLog(t *testing.T) {
 		defer store.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		c, err := OpenShared(ctx, store, config.Default(), new(routing.Current), slog.New(slog.DiscardHandler), stuckLog{})
+		c, err := Opening{Store: store, Document: config.Default(), Current: new(routing.Current), Log: slog.New(slog.DiscardHandler), Shared: stuckLog{}}.Open(ctx)
 		if err != nil || c.Version() != 1 {
 			t.Fatal(err)
 		}

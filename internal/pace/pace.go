@@ -140,14 +140,6 @@ func (c *Controller) Event() {
 	}
 }
 
-// eventAt is Event for those who know the time.
-func (c *Controller) eventAt(now time.Time) {
-	c.tokens.Add(1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.advance(now)
-}
-
 // Call is what is known of a call that has ended.
 type Call struct {
 	IsStream bool

@@ -254,3 +254,11 @@ func TestWhyThereAreSoManySlots(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// eventAt is Event at a time of the test.
+func (c *Controller) eventAt(now time.Time) {
+	c.tokens.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.advance(now)
+}

@@ -275,10 +275,6 @@ func TestGroupIsWaitedForUntilNoneRuns(t *testing.T) {
 		if err := g.wait(ctx); !errors.Is(err, context.DeadlineExceeded) || ended.Load() != 1 {
 			t.Errorf("%v when %d have ended", err, ended.Load())
 		}
-		g.close()
-		if g.start(later(0)) {
-			t.Error("started after the end")
-		}
 		if err := g.wait(t.Context()); err != nil || ended.Load() != 2 {
 			t.Errorf("%v when %d have ended", err, ended.Load())
 		}

@@ -7,28 +7,22 @@ import (
 
 // group is a number of goroutines with one owner, who waits for them. It differs
 // from a sync.WaitGroup in two ways: waiting can be given up, and goroutines may be
-// started while somebody waits, until the group is closed.
+// started while somebody waits.
 type group struct {
 	mu      sync.Mutex
 	running int
 	idle    chan struct{} // closed when none runs any more; nil while nobody waits
-	closed  bool
 }
 
-// start runs f in a goroutine, and reports whether it does: a group that was
-// closed starts nothing.
-func (g *group) start(f func()) bool {
+// start runs f in a goroutine.
+func (g *group) start(f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
-		return false
-	}
 	g.running++
 	go func() {
 		defer g.end()
 		f()
 	}()
-	return true
 }
 
 func (g *group) end() {
@@ -38,13 +32,6 @@ func (g *group) end() {
 		close(g.idle)
 		g.idle = nil
 	}
-}
-
-// close makes the group start nothing from now on.
-func (g *group) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
 }
 
 // wait returns when no goroutine of the group runs, or with the error of the

@@ -178,15 +178,3 @@ func Codes() []Code {
 	slices.Sort(codes)
 	return codes
 }
-
-// English returns the text of a code with the names of its values in braces.
-func English(code Code) string {
-	var out strings.Builder
-	for _, part := range templates()[code] {
-		out.WriteString(part.literal)
-		if part.name != "" {
-			out.WriteString("{" + part.name + "}")
-		}
-	}
-	return out.String()
-}

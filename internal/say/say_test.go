@@ -13,7 +13,7 @@ import (
 func TestCodesAndTextsAreUnique(t *testing.T) {
 	codes, texts := map[Code]bool{}, map[string]Code{}
 	for _, e := range catalogue() {
-		text := English(e.code)
+		text := english(e.code)
 		if codes[e.code] || e.code == Other {
 			t.Errorf("%s is there twice", e.code)
 		}
@@ -91,7 +91,7 @@ func TestTheConsoleTranslatesEverySentence(t *testing.T) {
 	for _, code := range Codes() {
 		text, has := translated[code]
 		if !has {
-			t.Errorf("console/src/i18n/said.zh.ts does not translate %s: %s", code, English(code))
+			t.Errorf("console/src/i18n/said.zh.ts does not translate %s: %s", code, english(code))
 		}
 		for _, name := range value.FindAllStringSubmatch(text, -1) {
 			if !slices.ContainsFunc(templates()[code], func(p part) bool { return p.name == name[1] }) {
@@ -103,4 +103,16 @@ func TestTheConsoleTranslatesEverySentence(t *testing.T) {
 	for code := range translated {
 		t.Errorf("console/src/i18n/said.zh.ts translates %s, which nobody says", code)
 	}
+}
+
+// english returns the text of a code with the names of its values in braces.
+func english(code Code) string {
+	var out strings.Builder
+	for _, part := range templates()[code] {
+		out.WriteString(part.literal)
+		if part.name != "" {
+			out.WriteString("{" + part.name + "}")
+		}
+	}
+	return out.String()
 }

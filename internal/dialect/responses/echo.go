@@ -1,6 +1,10 @@
 package responses
 
 import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
@@ -60,20 +64,20 @@ func writeEchoed(w *jsonwrite.Writer, name string, v jsonscan.Value, without str
 	case name == "tools" && hasBriefTools:
 		writeTools(w, v)
 	default:
-		w.Raw(dialect.InOneLine(v))
+		w.Raw(inOneLine(v))
 	}
 }
 
 // writeWith writes an object, with null for those of these members that it does not have.
 func writeWith(w *jsonwrite.Writer, object jsonscan.Value, names ...string) {
 	if object.Kind() != jsonscan.Object || hasAll(object, names) {
-		w.Raw(dialect.InOneLine(object))
+		w.Raw(inOneLine(object))
 		return
 	}
 	w.Object()
 	for m := object.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 		w.Name(string(m.RawKey()))
-		w.Raw(dialect.InOneLine(m))
+		w.Raw(inOneLine(m))
 	}
 	for _, name := range names {
 		if object.Get(name).Kind() == jsonscan.Absent {
@@ -98,7 +102,7 @@ func hasAll(object jsonscan.Value, names []string) bool {
 // names none.
 func writeText(w *jsonwrite.Writer, text jsonscan.Value) {
 	if text.Kind() != jsonscan.Object || text.Get("format").Given() {
-		w.Raw(dialect.InOneLine(text))
+		w.Raw(inOneLine(text))
 		return
 	}
 	w.Object()
@@ -106,7 +110,7 @@ func writeText(w *jsonwrite.Writer, text jsonscan.Value) {
 	for m := text.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 		if string(m.Key()) != "format" {
 			w.Name(string(m.RawKey()))
-			w.Raw(dialect.InOneLine(m))
+			w.Raw(inOneLine(m))
 		}
 	}
 	w.EndObject()
@@ -121,7 +125,7 @@ func writeTools(w *jsonwrite.Writer, tools jsonscan.Value) {
 		if string(t.Get("type").Text()) == "function" {
 			writeWith(w, t, functionMembers[:]...)
 		} else {
-			w.Raw(dialect.InOneLine(t))
+			w.Raw(inOneLine(t))
 		}
 	}
 	w.EndArray()
@@ -141,3 +145,17 @@ func (r *Request) repeated() []byte {
 // sizeOfEcho returns about how long the members of a response are that repeat the request:
 // as long as the request without its input, and the defaults.
 func sizeOfEcho(root jsonscan.Value) int { return 768 + len(root.Raw()) - len(root.Get("input").Raw()) }
+
+// inOneLine returns a value as it came, or compact if it has line breaks, which would end
+// the line of an event.
+func inOneLine(v jsonscan.Value) []byte {
+	raw := v.Raw()
+	if k := v.Kind(); k != jsonscan.Object && k != jsonscan.Array || bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+		return raw
+	}
+	compact := jsontext.Value(bytes.Clone(raw))
+	if compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+		return []byte("null") // the whole was scanned before: a part has no faults
+	}
+	return compact
+}

@@ -14,7 +14,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 	"github.com/patchbay-ai/patchbay/internal/transport"
-	"github.com/patchbay-ai/patchbay/internal/web/openapi"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
@@ -36,10 +35,9 @@ func TestEveryRouteHasAPermissionAndADescription(t *testing.T) {
 			t.Errorf("%s is for anyone", route.Pattern)
 		case strings.HasPrefix(route.Pattern, "GET /api/") != strings.HasSuffix(string(route.Permission), ":read") && strings.Contains(route.Pattern, " /api/") && !forAdministrators[route.Permission]:
 			t.Errorf("%s needs %s", route.Pattern, route.Permission)
+		case !route.Undescribed && (route.Summary == "" || route.Tag == "" || route.Reply == nil && route.Media == nil && route.Status != http.StatusNoContent):
+			t.Errorf("%s has no summary, no tag or no reply; complete its entry in the table of routes", route.Pattern)
 		}
-	}
-	for _, err := range openapi.Check(r.Routes) {
-		t.Error(err)
 	}
 	var document struct {
 		OpenAPI string                               `json:"openapi"`

@@ -10,7 +10,6 @@ package openapi
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
@@ -268,19 +267,4 @@ func response(description string, content map[string]any) map[string]any {
 type success struct {
 	Success bool   `json:"success"`
 	Message string `json:"message"`
-}
-
-// Check reports every route that is not described.
-func Check(routes []web.Route) []error {
-	var errs []error
-	for i := range routes {
-		route := &routes[i]
-		if route.Undescribed {
-			continue
-		}
-		if route.Summary == "" || route.Tag == "" || route.Reply == nil && route.Media == nil && route.Status != http.StatusNoContent {
-			errs = append(errs, fmt.Errorf("%s has no summary, no tag or no reply; complete its entry in the table of routes", route.Pattern))
-		}
-	}
-	return errs
 }
