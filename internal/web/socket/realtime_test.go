@@ -17,7 +17,8 @@ import (
 
 // realtimeBackend is a server of the Realtime API. A response.create is answered with a
 // response of 30 tokens; with the instructions "hang" it says five pieces and ends only when it
-// is cancelled, with "mute" not even then, and with "refuse" it is refused.
+// is cancelled, with "mute" not even then, with "refuse" it is refused, and with "ignore" nothing
+// is said.
 type realtimeBackend struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -76,6 +77,7 @@ func (b *realtimeBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case has(`"response.create"`) && has("refuse"):
 			say(`{"type":"error","error":{"type":"invalid_request_error","message":"no","event_id":"refused"}}`)
+		case has(`"response.create"`) && has("ignore"):
 		case has(`"response.create"`):
 			say(`{"type":"response.created","response":{"id":"` + id + `","status":"in_progress"}}`)
 			if has("hang") || has("mute") {

@@ -23,6 +23,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/sockets"
+	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
 const (
@@ -76,7 +77,7 @@ type relay struct {
 }
 
 // run relays until one side ends. It returns an error if the backend broke the connection
-// off.
+// off, or a response took too long.
 func (l *relay) run(opened context.Context) error {
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(opened))
 	defer l.cancel()
@@ -103,6 +104,9 @@ func (l *relay) run(opened context.Context) error {
 	_ = l.client.CloseNow()
 	_ = l.backend.CloseNow()
 	l.endTurns()
+	if broken == nil && l.isLate {
+		broken = transport.ErrTimeout
+	}
 	return broken
 }
 
@@ -311,7 +315,15 @@ type happened struct {
 
 // note notes what a message of the backend says.
 func (l *relay) note(root jsonscan.Value, text []byte) (told happened) {
-	switch kind := string(root.Get("type").Text()); kind {
+	kind := string(root.Get("type").Text())
+	if strings.HasPrefix(kind, "response.") {
+		id := root.Get("response_id")
+		if !id.Given() {
+			id = root.Get("response").Get("id")
+		}
+		l.hear(string(id.Text()))
+	}
+	switch kind {
 	case "session.created", "session.updated":
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -440,6 +452,9 @@ func (l *relay) mayStay(settings sockets.Settings) bool {
 	isQuiet, used := len(l.running) == 0, l.used
 	l.mu.Unlock()
 	switch {
+	case l.checkLate():
+		l.sendError(schema.NewError(schema.CodeUpstreamTimeout, "The backend did not go on with a response in time."))
+		l.end(websocket.StatusInternalError, schema.CodeUpstreamTimeout)
 	case l.doors.isStopping() && !l.isBusy():
 		l.end(websocket.StatusGoingAway, "the gateway is shutting down")
 	case isQuiet && time.Since(l.began) >= settings.Lifetime.Std():

@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -24,7 +25,8 @@ type turn struct {
 	part part
 	// event is the id of the message that asked for it, if that has one.
 	event string
-	since time.Time // when it began
+	// since is when it began, and heard when the backend last said something of it.
+	since, heard time.Time
 }
 
 // turns are the responses of a connection. A backend may begin one at any time, because
@@ -40,6 +42,10 @@ type turns struct {
 	running map[string]*turn
 	count   int
 	talk    talk
+	// told is when the backend last said something of any response.
+	told time.Time
+	// isLate says that the connection ends because a response took too long.
+	isLate bool
 }
 
 // mostTurns is how many responses may be made on a connection at a time.
@@ -219,8 +225,44 @@ func (l *relay) begin(id string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.since = time.Now()
+	t.heard = t.since
 	l.running[id] = t
 	return refusal
+}
+
+// hear notes that the backend goes on with a response. An event that names none may be of any.
+func (l *relay) hear(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = time.Now()
+	for running, t := range l.running {
+		if id == "" || running == id {
+			t.heard = l.told
+		}
+	}
+}
+
+// checkLate reports whether a response takes longer than an answer may: to begin, in silence or
+// in all. A backend may make one after the other, so that the wait for one that was asked for
+// begins anew when it says something of another.
+func (l *relay) checkLate() bool {
+	limits := &l.instance.Timeouts
+	exceeds := func(since time.Time, limit schema.Duration) bool {
+		return limit > 0 && time.Since(since) >= limit.Std()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.running {
+		l.isLate = l.isLate || exceeds(t.heard, limits.Idle) || exceeds(t.since, limits.Total)
+	}
+	if len(l.asked) > 0 {
+		since := l.asked[0].request.Record.Started
+		if l.told.After(since) {
+			since = l.told
+		}
+		l.isLate = l.isLate || exceeds(since, cmp.Or(limits.FirstToken, limits.FirstByte))
+	}
+	return l.isLate
 }
 
 // beginUnasked lets the client in for a response that the backend has begun by itself, with
@@ -286,6 +328,9 @@ func (l *relay) done(id string, response jsonscan.Value, isTranscript bool) erro
 	}
 	usage := schema.ReadUsage(response.Get("usage"))
 	l.mu.Lock()
+	if l.isLate && code == schema.CodeCancelled {
+		code = schema.CodeUpstreamTimeout
+	}
 	t := l.running[id]
 	delete(l.running, id)
 	if t != nil && !isTranscript {
@@ -325,12 +370,15 @@ func (l *relay) settle(t *turn, usage schema.Usage, code string) {
 // the backend has left, those that it had not begun cost nothing.
 func (l *relay) endTurns() {
 	l.mu.Lock()
-	spare, asked, running, hasLeft := l.spare, l.asked, l.running, l.hasLeft
+	spare, asked, running, hasLeft, isLate := l.spare, l.asked, l.running, l.hasLeft, l.isLate
 	l.spare, l.asked, l.running = nil, nil, nil
 	l.mu.Unlock()
 	spare.giveBack()
 	code := schema.CodeCancelled
-	if hasLeft {
+	switch {
+	case isLate:
+		code = schema.CodeUpstreamTimeout
+	case hasLeft:
 		code = schema.CodeUpstreamTruncated
 	}
 	for _, t := range asked {

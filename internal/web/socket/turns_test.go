@@ -162,6 +162,45 @@ func TestAResponseThatIsCutIsPaidAsEstimated(t *testing.T) {
 	}
 }
 
+// A response that the backend does not begin, go on with or end in time ends with its
+// connection, and is paid like one that was cut short.
+func TestAResponseThatTakesTooLongEnds(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		limits, asked string
+		used          float64
+	}{
+		"it does not begin":        {"first-byte-timeout: 1s", "ignore", 2},
+		"its first token":          {"first-token-timeout: 1s", "ignore", 2},
+		"silence":                  {"idle-timeout: 1s", "mute", 1 + 5},
+		"in all":                   {"total-timeout: 1s", "mute", 1 + 5},
+		"silence, and it is ended": {"idle-timeout: 1s", "hang", 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startRealtime(t)
+			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(budgetOfMany)+"limits: {"+row.limits+"}\n")
+			s := r.OpenSocket(realtimePath, realtimeHeaders...)
+			s.Send(`{"type":"response.create","response":{"instructions":"` + row.asked + `"}}`)
+			if told := until(t, s, "error"); gatewaytest.At(t, told, "error/code") != "upstream_timeout" {
+				t.Errorf("%v", told)
+			}
+			if code := s.Closed(); code != websocket.StatusInternalError {
+				t.Errorf("closed with %d", code)
+			}
+			gatewaytest.Eventually(t, "the backend's connection is closed", func() bool { return !b.isOpen() })
+			gatewaytest.Eventually(t, "the slot is free", func() bool { return r.Instances("rt")[0].InFlight() == 0 })
+			if used, reserved := tokensOf(t, r); used != row.used || reserved != 0 {
+				t.Errorf("%v are used and %v reserved", used, reserved)
+			}
+			calls := r.Do(http.MethodGet, "/api/monitoring/calls?door=realtime", "", "Authorization", "Bearer admin-token").Succeeds(t).Body
+			if strings.Count(calls, `"errorCode":"upstream_timeout"`) != 1 {
+				t.Errorf("%s", calls)
+			}
+		})
+	}
+}
+
 // Several responses at a time, cancelled ones and refused ones are each reserved and settled
 // once.
 func TestEveryResponseIsCountedOnce(t *testing.T) {
