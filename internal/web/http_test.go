@@ -433,13 +433,21 @@ func TestModels(t *testing.T) {
 		// Slashes too many are harmless where no model has them in its name.
 		"/v1/models//plain": "plain", "/v1//models/plain": "plain", "/v1/models/plain/": "plain", "/v1/models/a//b/c": "a/b/c",
 	} {
-		conn := r.DialRaw()
-		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
-			t.Fatal(err)
-		}
-		answer := gatewaytest.ReadRaw(t, bufio.NewReader(conn), http.MethodGet)
-		if answer.Status != 200 || !strings.HasPrefix(answer.Body, `{"id":"`+want+`","object":"model",`) {
-			t.Errorf("%s: %d %s", path, answer.Status, answer.Body)
+		for begins, path := range map[string]string{
+			`{"id":"` + want + `","object":"model",`: path,
+			`{"name":"models/` + want + `",`:         strings.Replace(path, "v1/", "v1beta/", 1),
+		} {
+			if strings.HasPrefix(begins, `{"name"`) && !strings.Contains(path, "v1beta/") {
+				continue // Google's API has no such alias
+			}
+			conn := r.DialRaw()
+			if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+				t.Fatal(err)
+			}
+			answer := gatewaytest.ReadRaw(t, bufio.NewReader(conn), http.MethodGet)
+			if answer.Status != 200 || !strings.HasPrefix(answer.Body, begins) {
+				t.Errorf("%s: %d %s", path, answer.Status, answer.Body)
+			}
 		}
 	}
 	for _, path := range []string{"/v1/models/nothing", "/v1/models/org", "/v1/models/PLAIN", "/v1/models/srv/models/q4.gguf", "/v1/models//nothing"} {

@@ -82,11 +82,7 @@ func (c *Catalog) Model(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := r.PathValue("id")
-	n := c.indexOf(models, id)
-	if n < 0 { // a client may have put a slash too many in front of the name, or into it
-		n = c.indexOf(models, strings.TrimPrefix(web.CollapseSlashes(id), "/"))
-	}
-	if n >= 0 {
+	if n := c.indexOf(models, id); n >= 0 {
 		tellNone(w)
 		if SpeaksMessages(r) {
 			tellID(w)
@@ -105,10 +101,22 @@ func (c *Catalog) Model(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// indexOf returns where the model with a name is in the list, -1 if it is not there.
-func (c *Catalog) indexOf(models []model, name string) int {
-	listed := c.Current.Load().ModelName(name)
-	return slices.IndexFunc(models, func(m model) bool { return m.ID == listed })
+// indexOf returns where the model that a path names is in the list, -1 if it is not there.
+func (c *Catalog) indexOf(models []model, id string) int {
+	table := c.Current.Load()
+	for _, name := range spellings(id) {
+		listed := table.ModelName(name)
+		if n := slices.IndexFunc(models, func(m model) bool { return m.ID == listed }); n >= 0 {
+			return n
+		}
+	}
+	return -1
+}
+
+// spellings returns the names that a path may mean: as it is written, because names may begin
+// with a slash, and without slashes that a client put in front of a name or into it.
+func spellings(id string) [2]string {
+	return [...]string{id, strings.TrimPrefix(web.CollapseSlashes(id), "/")}
 }
 
 // models lists the models that the caller may use, each once.

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -95,13 +94,15 @@ func (c *Catalog) GeminiModel(w http.ResponseWriter, r *http.Request) {
 		c.Fail(w, r, err)
 		return
 	}
-	id := strings.TrimPrefix(web.CollapseSlashes(r.PathValue("id")), "/")
-	listed := c.Current.Load().ModelName(id)
-	for _, m := range models {
-		if m.ID == id || m.ID == listed {
-			tellNone(w)
-			web.WriteJSON(w, http.StatusOK, geminiEntry(m))
-			return
+	table, id := c.Current.Load(), r.PathValue("id")
+	for _, name := range spellings(id) {
+		listed := table.ModelName(name)
+		for _, m := range models {
+			if m.ID == name || m.ID == listed {
+				tellNone(w)
+				web.WriteJSON(w, http.StatusOK, geminiEntry(m))
+				return
+			}
 		}
 	}
 	c.Fail(w, r, genai.NotFound(web.CutText(id, longestName)))
