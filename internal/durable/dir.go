@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Dir is a directory whose files only their owner may read. One process at a
@@ -32,6 +33,12 @@ const (
 	SyncDir Step = "sync directory"
 	Remove  Step = "remove"
 )
+
+// IsFull reports whether something could not be written because the disk has no space left, or
+// no more that this user may take.
+func IsFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
 
 // unfinishedPrefix begins the name of an unfinished file.
 const unfinishedPrefix = ".new-"

@@ -13,7 +13,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -329,7 +328,7 @@ func (s *Store) Used(ctx context.Context) (int64, error) {
 
 // diskError returns ErrDiskFull for an error that says so.
 func diskError(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if durable.IsFull(err) {
 		return fmt.Errorf("%w: %w", ErrDiskFull, err)
 	}
 	return err

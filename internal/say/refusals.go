@@ -88,6 +88,7 @@ var refusals = []entry{
 	// Refusals of the management API.
 	{"manage.failed", "The operation failed inside the gateway; nothing was changed."},
 	{"manage.unsaved", "Saving failed; nothing was changed."},
+	{"manage.disk_full", "Saving failed, because the disk of the gateway has no space left; nothing was changed."},
 	{"manage.no_operation", "There is no operation {operation}; all of them are in /openapi.json."},
 	{"manage.no_method", "The method {method} is not allowed here; allowed are {allowed}."},
 	{"manage.not_ready", "This gateway has not read the shared configuration yet and does not know whom to let in; it serves as soon as it has. Its log and configDatabase of /actuator/health say what is in the way."},

@@ -217,6 +217,7 @@ export const said: Record<Code, string> = {
   // Refusals of the management API.
   'manage.failed': '操作在网关内部失败；没有更改任何内容。',
   'manage.unsaved': '保存失败；没有更改任何内容。',
+  'manage.disk_full': '网关的磁盘已满，保存失败；没有更改任何内容。',
   'manage.no_operation': '没有操作 {operation}；全部操作见 /openapi.json。',
   'manage.no_method': '这里不允许使用方法 {method}；可用 {allowed}。',
   'manage.not_ready': '这台网关尚未读到共享配置，不知道该放行谁；读到后即开始服务。原因见它的日志和 /actuator/health 的 configDatabase。',

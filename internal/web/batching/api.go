@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/batches"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
+	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/files"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -149,7 +150,7 @@ func (v *visit) known(err error) *schema.Error {
 		return full("Your files take as much room as allowed (files.max-bytes-per-key); delete some.")
 	case errors.Is(err, files.ErrAllFull):
 		return full("The files of all callers take as much room as there may be (files.max-bytes).")
-	case errors.Is(err, files.ErrDiskFull):
+	case errors.Is(err, files.ErrDiskFull), durable.IsFull(err):
 		v.options.Log.Error("the disk for files is full", "error", err)
 		return full("The disk of the gateway has no space left.")
 	case errors.Is(err, batches.ErrTooMany):

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -69,7 +70,10 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 	if status == http.StatusInternalServerError {
 		a.options.Log.Error("a management operation failed", "request_id", web.RecordOf(w).RequestID, "error", err)
 		message = "The operation failed inside the gateway; nothing was changed."
-		if errors.Is(err, control.ErrSave) || errors.Is(err, access.ErrSave) {
+		switch isSave := errors.Is(err, control.ErrSave) || errors.Is(err, access.ErrSave); {
+		case isSave && durable.IsFull(err):
+			message = "Saving failed, because the disk of the gateway has no space left; nothing was changed."
+		case isSave:
 			message = "Saving failed; nothing was changed."
 		}
 	}

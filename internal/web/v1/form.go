@@ -9,10 +9,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/admit"
+	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -90,7 +90,7 @@ func (e *spillError) Unwrap() error { return e.error }
 
 // spillFault returns what the caller is told of a spillError.
 func spillFault(err error) *schema.Error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if durable.IsFull(err) {
 		return uploadsFull("The gateway's disk has no space left for this upload; try again later.")
 	}
 	return unexpected(err)
