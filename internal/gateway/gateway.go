@@ -41,6 +41,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web/manage"
 	"github.com/patchbay-ai/patchbay/internal/web/monitor"
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
+	"github.com/patchbay-ai/patchbay/internal/web/pages"
 	"github.com/patchbay-ai/patchbay/internal/web/peers"
 	"github.com/patchbay-ai/patchbay/internal/web/socket"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
@@ -92,6 +93,7 @@ type Gateway struct {
 	cache      *cachestep.Cache
 	requests   *proxy.Proxy
 	sockets    *socket.Doors
+	pages      *pages.Pages
 	// usingLedger is locked from a look at whether the ledger is on until requests obey.
 	usingLedger sync.Mutex
 	closeCache  func()
@@ -284,8 +286,8 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	management := manage.New(manage.Options{
 		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, Budgets: g.book.Uses, EditLedger: g.editLedger, Cache: g.cache, Residency: g.Residency, Processes: g.processes, Batches: g.batches.all(), Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
-	consolePages, err := g.newPages()
-	if err != nil {
+	var err error
+	if g.pages, err = g.newPages(); err != nil {
 		return err
 	}
 	monitoring := monitor.New(g.Recorder, g.Current, g.Control.Version)
@@ -293,7 +295,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	monitoring.SetFile(g.callFile)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
-	g.describe(surfaces{api, g.sockets, g.batchDoors(), management, g.Actuator, openapi.NewPages(), monitoring, consolePages, peers.New(g.Cluster.View)})
+	g.describe(surfaces{api, g.sockets, g.batchDoors(), management, g.Actuator, openapi.NewPages(), monitoring, g.pages, peers.New(g.Cluster.View)})
 	g.shell = web.NewShell(nil, web.Options{
 		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, Recorder: g.Recorder,
 		Origins: g.Document.Server.CORSOrigins, Fail: fail,

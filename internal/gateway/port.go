@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -46,10 +45,17 @@ func (p portion) of(routes []web.Route) []web.Route {
 	if p == everything {
 		return routes
 	}
-	return slices.DeleteFunc(slices.Clone(routes), func(route web.Route) bool {
+	var own []web.Route
+	for _, route := range routes {
 		isUnified := route.Permission == access.ByKey
-		return !route.Everywhere && isUnified == (p == onlyManagement)
-	})
+		if p != onlyManagement && route.Apart != nil {
+			isUnified, route.Handler = true, route.Apart
+		}
+		if isUnified != (p == onlyManagement) {
+			own = append(own, route)
+		}
+	}
+	return own
 }
 
 // openPort begins to listen on an address, with encryption where there are

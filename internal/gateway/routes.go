@@ -45,8 +45,8 @@ func (s surfaces) routes() []web.Route {
 }
 
 // newRouter puts the routes behind the gate.
-func newRouter(routes []web.Route, gate *web.Gate) *web.Router {
-	r := web.NewRouter(notFound, wrongMethod)
+func newRouter(routes []web.Route, gate *web.Gate, missing http.HandlerFunc) *web.Router {
+	r := web.NewRouter(missing, wrongMethod)
 	for _, route := range routes {
 		handle := r.Handle
 		if strings.HasPrefix(route.Pattern, "GET /api/config/type/{serviceType}/") {
@@ -61,7 +61,7 @@ func newRouter(routes []web.Route, gate *web.Gate) *web.Router {
 	return r
 }
 
-// The three functions below answer requests that no route answers, in the error format
+// The functions below answer requests that no route answers, in the error format
 // of the surface to which the path belongs.
 
 func notFound(w http.ResponseWriter, r *http.Request) {
@@ -75,6 +75,15 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	default:
 		v1.NotFound(w, r)
 	}
+}
+
+// missing answers in place of notFound on ports with the console, which people visit.
+func (g *Gateway) missing(w http.ResponseWriter, r *http.Request) {
+	if isManagement(r) || isActuator(r) || isUnder(r, "/v1") || isUnder(r, "/assets") {
+		notFound(w, r)
+		return
+	}
+	g.pages.Missing(w, r)
 }
 
 func wrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
@@ -166,5 +175,9 @@ func (g *Gateway) newRouterOf(port *Port) *web.Router {
 		Version:        g.Control.Version,
 		Log:            g.log,
 	})
-	return newRouter(port.serves.of(g.Routes), gate)
+	missing := notFound
+	if port.serves == everything || port.serves == onlyManagement {
+		missing = g.missing
+	}
+	return newRouter(port.serves.of(g.Routes), gate, missing)
 }

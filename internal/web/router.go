@@ -276,8 +276,9 @@ type Route struct {
 	Pattern    string
 	Permission access.Permission
 	Handler    http.HandlerFunc
-	// Everywhere says that each port has the route, whichever part of the API it serves.
-	Everywhere bool
+	// Apart answers on the ports that serve the unified API alone. Where it is nil, they
+	// have the route only if it is part of that API.
+	Apart http.HandlerFunc
 	Operation
 }
 

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -59,10 +60,36 @@ func readDocuments(files fs.FS) (*documents, error) {
 	return d, nil
 }
 
+// apart returns the pages as they are where there is neither the console nor the page of the
+// API: without links to them, each of which stands on a line of its own.
+func (d *documents) apart() *documents {
+	without := &documents{pages: map[string]map[string]*file{}, files: d.files}
+	for language, pages := range d.pages {
+		without.pages[language] = make(map[string]*file, len(pages))
+		for name, page := range pages {
+			var content []byte
+			for line := range bytes.Lines(page.plain()) {
+				if !bytes.Contains(line, []byte(`href="/"`)) && !bytes.Contains(line, []byte(`href="/docs/api"`)) {
+					content = append(content, line...)
+				}
+			}
+			without.pages[language][name] = newFile(name+".html", content)
+		}
+	}
+	return without
+}
+
 // Document answers GET /docs and what is below it: pages for everybody. Where there is none
 // people are shown which there are, and programs get an error.
-func (p *Pages) Document(w http.ResponseWriter, r *http.Request) {
-	d, err := p.documents()
+func (p *Pages) Document(w http.ResponseWriter, r *http.Request) { p.document(w, r, p.documents) }
+
+// documentApart answers in place of Document on a port that does not serve the console.
+func (p *Pages) documentApart(w http.ResponseWriter, r *http.Request) {
+	p.document(w, r, p.documentsApart)
+}
+
+func (p *Pages) document(w http.ResponseWriter, r *http.Request, documents func() (*documents, error)) {
+	d, err := documents()
 	if err != nil {
 		p.notFound(w, r)
 		return
@@ -121,7 +148,7 @@ func refused(quality string) bool {
 func (p *Pages) documentRoutes() []web.Route {
 	routes := []web.Route{p.route("GET /docs", p.Document, web.Operation{Undescribed: true}), p.route("GET /docs/{page...}", p.Document, web.Operation{Undescribed: true})}
 	for i := range routes {
-		routes[i].Everywhere = true
+		routes[i].Apart = p.documentApart
 	}
 	return routes
 }

@@ -58,7 +58,14 @@ func TestLanguageOfTheDocumentation(t *testing.T) {
 // Every link of the pages to the gateway itself leads to something, and to a section that is
 // there, also where keys and tokens are needed for everything else.
 func TestLinksOfTheDocumentationLeadSomewhere(t *testing.T) {
-	r := gatewaytest.Start(t, "security: {enabled: true}\n")
+	// The pages in both languages, their files, the console and the API.
+	t.Run("beside the console", func(t *testing.T) { checkLinks(t, "security: {enabled: true}\n", 15) })
+	t.Run("on a port without it", func(t *testing.T) { checkLinks(t, "server: {management-listen: '127.0.0.1:0'}\n", 13) })
+}
+
+func checkLinks(t *testing.T, yaml string, least int) {
+	t.Helper()
+	r := gatewaytest.Start(t, yaml)
 	reference := regexp.MustCompile(`(?:href|src)="([^"]*)"`)
 	bodies := map[string]string{}
 	get := func(path string) string {
@@ -95,8 +102,7 @@ func TestLinksOfTheDocumentationLeadSomewhere(t *testing.T) {
 			}
 		}
 	}
-	const enough = 15 // the pages in both languages, their files, the console and the API
-	if len(bodies) < enough {
+	if len(bodies) < least {
 		t.Errorf("only %d addresses were looked at", len(bodies))
 	}
 }

@@ -27,6 +27,8 @@ type Pages struct {
 	console func() (*console, error)
 	// documents returns the documentation in the same way.
 	documents func() (*documents, error)
+	// documentsApart returns it as it is on ports without the console.
+	documentsApart func() (*documents, error)
 	// links is what programs get at the address of the gateway itself.
 	links []byte
 	// notFound answers programs at paths that are pages for browsers.
@@ -67,6 +69,13 @@ func New(files, documentation fs.FS, version string, notFound http.HandlerFunc) 
 		console:   sync.OnceValues(func() (*console, error) { return readConsole(files) }),
 		documents: sync.OnceValues(func() (*documents, error) { return readDocuments(documentation) }),
 	}
+	p.documentsApart = sync.OnceValues(func() (*documents, error) {
+		d, err := p.documents()
+		if err != nil {
+			return nil, err
+		}
+		return d.apart(), nil
+	})
 	var err error
 	p.links, err = json.Marshal(links{"patchbay", version, map[string]string{
 		"console": "/", "models": "/v1/models", "docs": "/docs", "api": "/docs/api", "openapi": "/openapi.json",
@@ -150,7 +159,7 @@ func (*Pages) route(pattern string, handler http.HandlerFunc, op web.Operation) 
 func (p *Pages) Root(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
 	if wantsPage(r) {
-		p.sendIndex(w, r)
+		p.sendIndex(w, r, http.StatusOK)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -166,11 +175,22 @@ func (p *Pages) Page(w http.ResponseWriter, r *http.Request) {
 		p.notFound(w, r)
 		return
 	}
-	p.sendIndex(w, r)
+	p.sendIndex(w, r, http.StatusOK)
+}
+
+// Missing answers paths that are of no part of the gateway: the console says so to people,
+// and leads on. Programs get an error.
+func (p *Pages) Missing(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	if !wantsPage(r) || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		p.notFound(w, r)
+		return
+	}
+	p.sendIndex(w, r, http.StatusNotFound)
 }
 
 // Docs answers GET /docs/api, which is a page for everybody.
-func (p *Pages) Docs(w http.ResponseWriter, r *http.Request) { p.sendIndex(w, r) }
+func (p *Pages) Docs(w http.ResponseWriter, r *http.Request) { p.sendIndex(w, r, http.StatusOK) }
 
 // Redirect leads people to the console from the address where they may know it.
 func (p *Pages) Redirect(w http.ResponseWriter, r *http.Request) {
@@ -189,7 +209,7 @@ func (p *Pages) Asset(w http.ResponseWriter, r *http.Request) {
 	c.assets[r.PathValue("file")].send(w, r, http.StatusOK)
 }
 
-func (p *Pages) sendIndex(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) sendIndex(w http.ResponseWriter, r *http.Request, status int) {
 	c, err := p.console()
 	if err != nil {
 		p.notFound(w, r)
@@ -197,7 +217,7 @@ func (p *Pages) sendIndex(w http.ResponseWriter, r *http.Request) {
 	}
 	protect(w.Header())
 	w.Header().Set("Cache-Control", "no-cache")
-	c.index.send(w, r, http.StatusOK)
+	c.index.send(w, r, status)
 }
 
 // protect says what a page may load, and who may show it.

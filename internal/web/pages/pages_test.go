@@ -57,7 +57,18 @@ func TestPagesOfTheConsoleAreForBrowsersOnly(t *testing.T) {
 			t.Errorf("%s for a program: %d %s", path, answer.Status, answer.Body)
 		}
 	}
-	for _, path := range []string{"/nothing", "/calls/1", "/v1/nothing", "/api/nothing", "/actuator/nothing", "/assets", "/index.html", "/dist.sha256"} {
+	// At an address of nothing the console says so; parts of the API answer as for programs.
+	for _, path := range []string{"/nothing", "/calls/1", "/index.html", "/dist.sha256"} {
+		if page := r.Do("GET", path, "", "Accept", browser); page.Status != 404 || page.Body != index || page.Header.Get("Etag") != "" {
+			t.Errorf("%s: %d %v", path, page.Status, page.Header)
+		}
+		for _, method := range []string{"GET", "POST"} {
+			if answer := r.Do(method, path, "", "Accept", "application/json"); answer.Status != 404 || !strings.HasPrefix(answer.Body, `{"error":`) {
+				t.Errorf("%s %s for a program: %d %s", method, path, answer.Status, answer.Body)
+			}
+		}
+	}
+	for _, path := range []string{"/v1/nothing", "/api/nothing", "/actuator/nothing", "/assets", "/assets/x/y.js"} {
 		if answer := r.Do("GET", path, "", "Accept", browser); answer.Status != 404 || !strings.HasPrefix(answer.Header.Get("Content-Type"), "application/") {
 			t.Errorf("%s: %d %v", path, answer.Status, answer.Header)
 		}
