@@ -185,7 +185,7 @@ func (c *Control) remove(t transfer, number int) error {
 			return err
 		}
 	}
-	if err := c.local.store.Remove(number); err != nil {
+	if err := c.local.remove(number); err != nil {
 		return fmt.Errorf("%w: %w", ErrSave, err)
 	}
 	return nil

@@ -45,7 +45,6 @@ type Control struct {
 	file   configFile
 	shared *sharedLog // nil where the configuration is not shared; its Values take mu, too
 	holds  holds
-	said   saidCache // has its own lock
 	// signsExisting says that what is stored without signatures is signed once.
 	signsExisting bool
 	// warned is the table whose faults were logged last, and isPassing says that what

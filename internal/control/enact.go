@@ -130,7 +130,7 @@ func (c *Control) setCurrent(t transfer, p *proposal) error {
 	}
 	err := c.setHead(head)
 	if err != nil && p.added != nil && !t.isPublished() {
-		_ = c.local.store.Remove(p.added.Number) // the change fails, so the version must not stay
+		_ = c.local.remove(p.added.Number) // the change fails, so the version must not stay
 	}
 	return err
 }

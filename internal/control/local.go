@@ -25,6 +25,20 @@ type localLog struct {
 	// revision is that of the last position that was stored, for goroutines that do not
 	// have the lock.
 	revision atomic.Int64
+	// abouts has its own lock.
+	abouts aboutCache
+}
+
+// save writes a version to the store.
+func (l *localLog) save(v *Version) error {
+	defer l.abouts.forget(v.Number)
+	return l.store.Save(v)
+}
+
+// remove removes versions from the store.
+func (l *localLog) remove(numbers ...int) error {
+	defer l.abouts.forget(numbers...)
+	return l.store.Remove(numbers...)
 }
 
 // setHead writes the head of the store. If that fails the one before is written again, as
@@ -63,13 +77,13 @@ func (l *localLog) add(v *Version) error {
 	if slices.Contains(stored, v.Number) {
 		return fmt.Errorf("%w: version %d exists already", ErrSave, v.Number)
 	}
-	err = l.store.Save(v)
+	err = l.save(v)
 	if err != nil && !l.has(v.Number) {
 		return fmt.Errorf("%w: %w", ErrSave, err)
 	}
 	l.newest = v.Number
 	if err != nil {
-		_ = l.store.Remove(v.Number)
+		_ = l.remove(v.Number)
 		return fmt.Errorf("%w: %w", ErrSave, err)
 	}
 	return nil
@@ -101,7 +115,7 @@ func (l *localLog) prune(surplus []int) {
 	if len(surplus) == 0 {
 		return
 	}
-	if err := l.store.Remove(surplus...); err != nil {
+	if err := l.remove(surplus...); err != nil {
 		l.log.Warn("old versions stay on disk until the next change", "error", err)
 	}
 }
@@ -144,7 +158,7 @@ func (l *localLog) copyFrom(shared *logTransaction) (surplus []int, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := l.store.Save(v); err != nil {
+		if err := l.save(v); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrSave, err)
 		}
 	}

@@ -4,27 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/say"
 )
 
-// Said returns what a version changed as codes and values, nil where that is not known.
+// said returns what a version changed as codes and values, nil where that is not known.
 //
 // Versions are stored with a summary in words, because the last release refuses members that
 // it does not know. So a version is compared with those that may have been in force before
 // it: what leads to the stored summary is what changed.
-func (c *Control) Said(v *Version) []say.Sentence {
-	if said, known := c.said.of(v); known {
-		return said
-	}
-	said := c.findSaid(v)
-	c.said.put(v, said)
-	return said
-}
-
-func (c *Control) findSaid(v *Version) []say.Sentence {
+func (c *Control) said(v *Version) []say.Sentence {
 	if v.Summary == firstSummary() {
 		return []say.Sentence{say.New("version.first")}
 	}
@@ -129,35 +118,4 @@ func (d Difference) said() say.Sentence {
 		return say.New("change.instance_disabled", "service", d.Service, "instance", d.Instance)
 	}
 	return say.New("change.instance_field", "service", d.Service, "instance", d.Instance, "field", d.Field, "from", from, "to", to)
-}
-
-// saidCache remembers what versions changed, because lists of versions are asked for often
-// and versions do not change.
-type saidCache struct {
-	mu    sync.Mutex
-	known map[int]saidVersion
-}
-
-type saidVersion struct {
-	at   time.Time // when the version was made: another log may have another one of its number
-	said []say.Sentence
-}
-
-// maxSaid is of how many versions it is remembered.
-const maxSaid = 5000
-
-func (c *saidCache) of(v *Version) (said []say.Sentence, known bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	found, known := c.known[v.Number]
-	return found.said, known && found.at.Equal(v.CreatedAt)
-}
-
-func (c *saidCache) put(v *Version, said []say.Sentence) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil || len(c.known) >= maxSaid {
-		c.known = make(map[int]saidVersion)
-	}
-	c.known[v.Number] = saidVersion{v.CreatedAt, said}
 }

@@ -117,7 +117,7 @@ func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 		if err != nil {
 			return err
 		}
-		view := a.viewVersion(v)
+		view := a.viewVersion(a.options.Control.AboutOf(v))
 		view.Config = &configView{Services: viewServices(v.Services, reader)}
 		content, err := web.Encode(view)
 		if err != nil {

@@ -42,10 +42,10 @@ type configView struct {
 	Terms    *termsBody                         `json:"terms,omitzero" doc:"The terms of keys, where the version has them; else those of the configuration file are in force with it."`
 }
 
-func (a *API) viewVersion(v *control.Version) versionView {
+func (a *API) viewVersion(v control.About) versionView {
 	view := versionView{
 		Version: v.Number, Current: v.Number == a.options.Control.Version(), CreatedAt: v.CreatedAt.UTC(),
-		Origin: v.Origin, Author: v.Author, Summary: v.Summary, Said: a.options.Control.Said(v),
+		Origin: v.Origin, Author: v.Author, Summary: v.Summary, Said: v.Said,
 	}
 	replaced := 0
 	for _, made := range a.options.Control.Activations() {
@@ -122,7 +122,7 @@ func (a *API) detailed(q *Request, numbers []int) (any, error) {
 	}
 	views := []versionView{}
 	for _, number := range newest {
-		v, err := a.options.Control.Load(number)
+		about, err := a.options.Control.About(number)
 		if errors.Is(err, versions.ErrNoVersion) {
 			continue // it was deleted after the numbers were listed
 		}
@@ -130,7 +130,7 @@ func (a *API) detailed(q *Request, numbers []int) (any, error) {
 			views = append(views, versionView{Version: number, Summary: say.Text("version.unreadable"), Said: []say.Sentence{say.New("version.unreadable")}})
 			continue
 		}
-		views = append(views, a.viewVersion(v))
+		views = append(views, a.viewVersion(about))
 	}
 	if p == nil {
 		return views, nil
@@ -160,7 +160,7 @@ func (a *API) Version(q *Request) (Reply, error) {
 		file, err := asFile(v.Services, q.who)
 		return Reply{document: file}, err
 	}
-	view := a.viewVersion(v)
+	view := a.viewVersion(a.options.Control.AboutOf(v))
 	view.Config = &configView{Services: viewServices(v.Services, q.who)}
 	if v.Terms != nil {
 		terms := viewTerms(*v.Terms)
