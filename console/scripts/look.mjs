@@ -31,6 +31,13 @@ const drawer = (page) => page.locator('.drawer').waitFor()
 const row = (page) => page.locator('.svc tr', { hasText: 'demo-claude' })
 const edit = `/services?edit=${encodeURIComponent(`chat/${instance}`)}`
 
+/** Two models answer beside each other, and each answer says what it took and cost. */
+async function askTwo(page) {
+  await page.locator('.composer .ta').fill('What is a patch bay?')
+  await page.keyboard.press('Enter')
+  await page.waitForFunction(() => [...document.querySelectorAll('.lanes > *')].filter((lane) => /\d m?s/.test(lane.textContent) && /\d USD/.test(lane.textContent)).length === 2, undefined, { timeout: 60_000 })
+}
+
 /** The pages, and what they can open: where it is, what is done there, and whether the few looks have it. */
 const places = {
   overview: { path: '/', few: true },
@@ -43,6 +50,7 @@ const places = {
   'services-add': { path: '/services?add=chat', act: drawer },
   'services-policy': { path: '/services?policy=chat', act: drawer },
   playground: { path: '/playground', few: true },
+  'playground-two': { path: '/playground?model=demo-chat&second=demo-ollama', act: askTwo, few: true },
   'playground-embeddings': { path: '/playground?type=embedding' },
   'playground-images': { path: '/playground?type=imgGen' },
   'playground-audio': { path: '/playground?type=tts' },
@@ -62,6 +70,8 @@ const places = {
   settings: { path: '/settings', few: true },
   instance: { path: `/instance?service=chat&id=${encodeURIComponent(instance)}`, few: true, print: true },
   model: { path: '/model?service=chat&id=demo-flaky', few: true },
+  // What has failed is named with its count.
+  'instance-down': { path: `/instance?service=chat&id=${encodeURIComponent(calls[0].instance)}`, act: (page) => page.locator('.pr a', { hasText: '×' }).first().waitFor(), few: true },
   tenants: { path: '/tenant', few: true },
   tenant: { path: '/tenant?id=acme' },
   gateways: { path: '/gateways', few: true },
@@ -152,7 +162,7 @@ async function look([lang, theme, width]) {
     localStorage.setItem('patchbay.theme', t)
   }, [lang, theme])
   let where = ''
-  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !/^(log-in|missing)-/.test(where) && report(where, `console: ${message.text()}`))
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !/^(log-in|missing|not-found)-/.test(where) && report(where, `console: ${message.text()}`))
   page.on('pageerror', (error) => report(where, `error: ${error.message}`))
   const pending = new Set()
   page.on('request', (request) => !request.url().includes('/api/monitoring/live') && pending.add(request))

@@ -19,6 +19,19 @@ export function badlyDrawn() {
     if (!seen(node) || node.scrollWidth - node.clientWidth < 2 || node.clientWidth === 0 || window.getComputedStyle(node).textOverflow !== 'ellipsis' || node.matches('input, textarea, select')) continue
     if (node.closest('[title]') === null && node.querySelector('[title]') === null) found.push(`cut without a tooltip: ${name(node)}`)
   }
+  // A list shows what is chosen in it.
+  const measure = document.createElement('canvas').getContext('2d')
+  for (const select of document.querySelectorAll('select')) {
+    if (!seen(select)) continue
+    const style = window.getComputedStyle(select)
+    measure.font = style.font
+    const room = select.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight)
+    const need = measure.measureText(select.selectedOptions[0]?.text ?? '').width
+    if (need > room + 1) found.push(`a list that is cut by ${Math.round(need - room)} px: "${select.selectedOptions[0].text}"`)
+  }
+  // The page has no scroll bar beside that of a drawer.
+  const drawer = document.querySelector('.drawer')
+  if (drawer !== null && seen(drawer) && window.getComputedStyle(document.documentElement).scrollbarWidth !== 'none') found.push('two scroll bars')
   // No line begins with what ends a sentence.
   const walker = document.createTreeWalker(document.querySelector('#root'), window.NodeFilter.SHOW_TEXT)
   while (walker.nextNode()) {

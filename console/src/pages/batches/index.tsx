@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, data } from '@/api/client'
-import { batches } from '@/api/queries'
+import { batches, budgets } from '@/api/queries'
 import type { Batch } from '@/api/types'
 import { T, useI18n } from '@/i18n'
 import { ago, digits, rate, since, stamp } from '@/lib/format'
@@ -45,6 +45,7 @@ function Row({ batch }: { batch: Batch }) {
   const { t, locale, said } = useI18n()
   const now = useNow(1000)
   const [asking, setAsking] = useState(false)
+  const { currency } = useQuery(budgets).data ?? { currency: '' }
   const done = doneOf(batch)
   const share = batch.total === 0 ? 0 : done / batch.total
   const facts = [
@@ -52,7 +53,7 @@ function Row({ batch }: { batch: Batch }) {
     ...(batch.tenant === undefined ? [] : [t('batch.tenant', { id: batch.tenant })]),
     batch.endpoint,
     ...(batch.linesPerMinute > 0 ? [t('batch.rate', { rate: rate(batch.linesPerMinute, locale) })] : []),
-    t('batch.cost', { cost: batch.cost }),
+    t('batch.cost', { cost: `${batch.cost} ${currency}`.trim() }),
   ]
   return (
     <div className="btc" role="listitem">

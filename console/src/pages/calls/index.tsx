@@ -311,15 +311,16 @@ const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { 
   )
 })
 
-/** Why a call failed, behind the instance that had it last: what a backend said goes without what every failure of it begins with. */
+/** Why a call failed, and behind that the instance that had it last, which gives way where both are too long: what a backend said goes without what every failure of it begins with. */
 function Failure({ call, tone }: { call: Call; tone: string }) {
   const { said } = useI18n()
   const code = call.errorCode ?? call.status
+  const host = call.instance === '' ? '' : splitId(call.instance).host
   const whole = call.errorMessage === undefined ? undefined : said(call.said, call.errorMessage)
   return (
-    <span role="cell" className={`c-inst trunc ${tone}`} title={whole === undefined ? code : `${code}: ${whole}`}>
-      {call.instance !== '' && <code className="muted">{`${splitId(call.instance).host} `}</code>}
-      {backendWords(call) ?? whole ?? <code>{code}</code>}
+    <span role="cell" className={`c-inst why ${tone}`} title={[host, whole === undefined ? code : `${code}: ${whole}`].filter((part) => part !== '').join(' · ')}>
+      <span className="trunc">{backendWords(call) ?? whole ?? <code>{code}</code>}</span>
+      {host !== '' && <code className="muted trunc">{host}</code>}
     </span>
   )
 }

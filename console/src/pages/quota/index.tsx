@@ -177,6 +177,18 @@ function UsageView() {
   )
 }
 
+/** When a window began; a phone has no room for the year and the seconds. */
+function Start({ of }: { of: string }) {
+  const whole = stamp(of)
+  return (
+    <>
+      <span className="onlydesk">{whole.slice(0, 5)}</span>
+      {whole.slice(5, 16)}
+      <span className="onlydesk">{whole.slice(16)}</span>
+    </>
+  )
+}
+
 function UsageTable({ rows, label }: { rows: Usage[]; label(value: string): string }) {
   const { t } = useI18n()
   const shown = rows.toSorted((a, b) => b.windowStart.localeCompare(a.windowStart)).slice(0, 200)
@@ -198,7 +210,9 @@ function UsageTable({ rows, label }: { rows: Usage[]; label(value: string): stri
         <tbody>
           {shown.map((row, index) => (
             <tr key={index}>
-              <td className="soft">{stamp(row.windowStart)}</td>
+              <td className="soft">
+                <Start of={row.windowStart} />
+              </td>
               <td className="onlydesk">{row.dimensions.serviceType}</td>
               <td className="cut" title={row.dimensions.model}>
                 <code>{row.dimensions.model}</code>

@@ -49,7 +49,7 @@ export function SpendChart({ labels, layers, foretold, money, onCursor }: {
         cursor: { points: { show: false }, drag: { x: false, y: false }, y: false },
         scales: { x: { time: false, range: () => [-0.6, steps - 0.4] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.06 : 1] } },
         axes: [
-          { ...axis, size: 24, grid: { show: false }, space: 58, incrs: [1, 2, 3, 5, 6, 7, 10, 14, 20, 50, 100], values: (_, splits) => splits.map((at) => latest.current.labels[at] ?? '') },
+          { ...axis, size: 24, grid: { show: false }, space: (u) => widest(u.ctx, font, latest.current.labels) + 14, incrs: [1, 2, 3, 5, 6, 7, 10, 14, 20, 50, 100], values: (_, splits) => splits.map((at) => latest.current.labels[at] ?? '') },
           { ...axis, size: 62, grid: { stroke: token('line'), width: 1 }, space: 40, values: (_, splits) => splits.map((at) => latest.current.money(at)) },
         ],
         series: [
@@ -75,6 +75,15 @@ export function SpendChart({ labels, layers, foretold, money, onCursor }: {
     plot.current?.setData(data(labels, layers, foretold), true)
   }, [labels, layers, foretold])
   return <div ref={box} className="spendplot" aria-hidden="true" />
+}
+
+/** How wide the longest of the labels is, in pixels. */
+function widest(context: CanvasRenderingContext2D, font: string, labels: readonly string[]): number {
+  context.save()
+  context.font = font
+  const width = Math.max(0, ...labels.map((label) => context.measureText(label).width))
+  context.restore()
+  return width
 }
 
 function data(labels: string[], layers: number[][], foretold: (number | null)[]): uPlot.AlignedData {
