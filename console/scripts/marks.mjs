@@ -69,6 +69,8 @@ export function cutColumns() {
     const panel = (cell.closest('.tw') ?? cell.closest('.panel') ?? document.body).getBoundingClientRect()
     const { right, left } = cell.getBoundingClientRect()
     if (right > panel.right + 1 || left < panel.left - 1) found.push(`outside of its table: ${name(cell)}`)
+    const out = cell.matches('.cut') ? [...cell.children].find((child) => seen(child) && child.getBoundingClientRect().right > right + 1) : undefined
+    if (out !== undefined) found.push(`runs out of its cell: ${name(out)}`)
     const isName = cell.matches('.cut, .trunc, .c-inst, .c-model') || cell.querySelector('.name, .trunc') !== null
     if (!isName && cell.scrollWidth > cell.clientWidth + 1 && cell.clientWidth > 0 && !window.getComputedStyle(cell).display.startsWith('inline')) found.push(`cut by ${cell.scrollWidth - cell.clientWidth} px: ${name(cell)}`)
   }

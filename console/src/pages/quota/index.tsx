@@ -143,7 +143,7 @@ function UsageView() {
                   <th>{t(`quota.${by}`)}</th>
                   <th className="num w-[90px]">{t(`quota.${measure}`)}</th>
                   <th className="num w-[64px]">{t('common.share')}</th>
-                  <th className="onlydesk w-[84px]">
+                  <th className="onlydesk qshare w-[84px]">
                     <span className="sr-only">{t('common.share')}</span>
                   </th>
                 </tr>
@@ -155,14 +155,14 @@ function UsageView() {
                       {group.name === '' ? (
                         <code>{label(group.name)}</code>
                       ) : (
-                        <button type="button" className="link" title={t('quota.only', { name: group.name })} onClick={() => setSearch({ only: `${by}~${group.name}` })}>
+                        <button type="button" className="link trunc max-w-full" title={t('quota.only', { name: group.name })} onClick={() => setSearch({ only: `${by}~${group.name}` })}>
                           <code>{group.name}</code>
                         </button>
                       )}
                     </td>
                     <td className="num">{number(group.value)}</td>
                     <td className="num">{percent(group.share, 0)}</td>
-                    <td className="onlydesk">
+                    <td className="onlydesk qshare">
                       <Bar share={group.share} />
                     </td>
                   </tr>
@@ -199,7 +199,7 @@ function UsageTable({ rows, label }: { rows: Usage[]; label(value: string): stri
           <tr>
             <th>{t('quota.start')}</th>
             <th className="onlydesk">{t('common.service')}</th>
-            <th>{t('common.model')}</th>
+            <th className="w-[30%]">{t('common.model')}</th>
             <th className="onlydesk">{t('quota.tenant')}</th>
             <th className="onlydesk">{t('quota.key')}</th>
             <th className="onlydesk">{t('quota.user')}</th>
