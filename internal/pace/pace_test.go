@@ -166,11 +166,11 @@ func TestSlotsAreWithinFifteenPercentOfTheBestFixedNumber(t *testing.T) {
 func TestAChangeOfCapacityIsFollowedWithinThirtySeconds(t *testing.T) {
 	t.Parallel()
 	for _, change := range [][2]int{{16, 4}, {4, 16}, {8, 2}, {6, 24}} {
+		before := machine{slots: change[0], pace: steady(0.02), read: 0.1, answer: lengths}
+		after := before
+		after.slots = change[1]
+		slots, best, _ := after.best(200)
 		for seed := range uint64(4) {
-			before := machine{slots: change[0], pace: steady(0.02), read: 0.1, answer: lengths}
-			after := before
-			after.slots = change[1]
-			slots, best, _ := after.best(200)
 			m, c := before.fresh(seed), New()
 			x, per := m.run(c, 0, 200, 90, 150, func(now float64, _ int) {
 				if now > 60 {
@@ -183,10 +183,10 @@ func TestAChangeOfCapacityIsFollowedWithinThirtySeconds(t *testing.T) {
 		}
 	}
 	// An engine that becomes slower as a whole keeps its slots.
+	slow := machine{slots: 8, pace: steady(0.05), read: 0.1, answer: lengths}
+	_, best, _ := slow.best(200)
 	for seed := range uint64(4) {
 		m, c := (machine{slots: 8, pace: steady(0.02), read: 0.1, answer: lengths}).fresh(seed), New()
-		slow := machine{slots: 8, pace: steady(0.05), read: 0.1, answer: lengths}
-		_, best, _ := slow.best(200)
 		x, per := m.run(c, 0, 200, 90, 150, func(now float64, _ int) {
 			if now > 60 {
 				m.pace = steady(0.05)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -229,12 +230,15 @@ func TestOldSegmentsMakeRoom(t *testing.T) {
 	f := openFile(t, dir, metrics.CallsFile{MaxBytes: 1 * schema.MiB, Days: 2}, nil)
 	now := time.Now()
 	var last uint64
+	const together = 100
 	fill := func(now time.Time) {
-		batch := make([]calls.Record, 500)
+		batch := make([]calls.Record, together)
 		for i := range batch {
 			last++
 			batch[i] = record(last)
-			batch[i].RequestID = fmt.Sprintf("%x%x%x", rand.Uint64(), rand.Uint64(), rand.Uint64())
+			for range 40 { // what cannot be compressed fills a file with few records
+				batch[i].RequestID += strconv.FormatUint(rand.Uint64(), 36)
+			}
 		}
 		f.Offer(batch)
 		f.flush(now)
@@ -255,7 +259,7 @@ func TestOldSegmentsMakeRoom(t *testing.T) {
 		t.Errorf("%d bytes, %d calls from %d to %d of %d", total, len(got), got[len(got)-1], got[0], last)
 	}
 	fill(now.Add(49 * time.Hour))
-	if got, _ := numbers(t, f, Query{Before: math.MaxUint64, Most: math.MaxInt}); len(got) != 500 {
+	if got, _ := numbers(t, f, Query{Before: math.MaxUint64, Most: math.MaxInt}); len(got) != together {
 		t.Errorf("after two days there are %d calls", len(got))
 	}
 	if len(f.faults) > 0 {
