@@ -16,8 +16,9 @@ FUZZTIME ?= 10s
 # Tests of these names are run without the race detector, which they cannot bear:
 # it allocates, and it slows the program down. Amplified tests run with it as well,
 # with less traffic. TOO_LONG are left out of the run with it: what they go through in
-# hundreds of rows or measure in bytes, other tests of the same packages run with it.
-TOO_LONG := EveryLimitHolds|GoesOnAtAnother|LearnedSlotsSuit|SlowInstancesDoNot|MemoryKept|MemoryAllocated
+# hundreds of rows or hours of simulated traffic, or measure in bytes, other tests of the
+# same packages run with it.
+TOO_LONG := EveryLimitHolds|GoesOnAtAnother|LearnedSlotsSuit|SlowInstancesDoNot|MemoryKept|MemoryAllocated|BesideInteractive|OverloadLeavesNoSlotIdle|IsDoneSooner|UnderFaults|AfterTheStoreIsBack|AboveItsRate|ClientsForAMinute|WithinFifteenPercent|WithinThirtySeconds
 NO_RACE  := Allocat|Goodput|Amplified|$(TOO_LONG)
 # Packages that run without the race detector, which takes five to ten times as long:
 # those that share nothing between goroutines, and the surfaces (the assembled gateway,
@@ -164,7 +165,7 @@ test-race: ## Run the tests of the assembled gateway with the race detector
 test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits, 100,000 clients that reset their connections, 40 days of models that are loaded and leave
 	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/many.mjs && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
 	@CGO_ENABLED=1 go test $(RACE) -count=1 -timeout 30m $(TEST_FLAGS) $$(go list ./... | grep -E '$(SURFACES)')
-	@CGO_ENABLED=1 go test $(RACE) -count=1 -timeout 30m $(TEST_FLAGS) -run '$(TOO_LONG)' ./internal/front ./internal/gateway ./internal/proxy
+	@CGO_ENABLED=1 go test $(RACE) -count=1 -timeout 30m $(TEST_FLAGS) -run '$(TOO_LONG)' ./internal/front ./internal/gateway ./internal/pace ./internal/proxy ./internal/ratelimit
 	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
 	@go test -count=1 -timeout 30m ./internal/control -run PropertyRestart -rapid.checks=2000
 	@PATCHBAY_LIMIT_HISTORIES=5000 go test -count=1 -timeout 60m ./internal/ratelimit -run SharedLimitUnderFaults
