@@ -69,7 +69,7 @@ func TestMemoryKeptAfterRequests(t *testing.T) {
 	for _, service := range []string{"chat", "embedding", "rerank", "tts", "stt", "imgGen"} {
 		services = append(services, gatewaytest.ServiceEntry(service, gatewaytest.Instance("m", backend)))
 	}
-	yaml := "services: {" + strings.Join(services, ",\n") + "}\nquota: {enabled: true}\nmonitoring: {capture: headers}\nlimits: {max-attempts: 1}\nlog: {access: false}\n"
+	yaml := "services: {" + strings.Join(services, ",\n") + "}\nquota: {enabled: true}\nmonitoring: {capture: headers}\nlimits: {max-attempts: 1}\nbatches: {enabled: true}\nlog: {access: false}\n"
 	open := gatewaytest.Start(t, yaml)
 	secured := gatewaytest.Start(t, yaml+"security: {enabled: true, keys: [{id: k, key-sha256: "+gatewaytest.HashOf("key")+"}], tokens: [{name: a, role: ADMIN, token-sha256: "+gatewaytest.HashOf("token")+"}]}\n")
 
@@ -81,7 +81,7 @@ func TestMemoryKeptAfterRequests(t *testing.T) {
 	}
 	post := func(path, body string) func(int) request {
 		return func(n int) request {
-			return request{path: path, body: strings.ReplaceAll(body, "USER", fmt.Sprint("user", n))}
+			return request{path: strings.ReplaceAll(path, "USER", fmt.Sprint("user", n)), body: strings.ReplaceAll(body, "USER", fmt.Sprint("user", n))}
 		}
 	}
 	for _, test := range []struct {
@@ -106,6 +106,26 @@ func TestMemoryKeptAfterRequests(t *testing.T) {
 			body, contentType := form(n)
 			return request{path: "/v1/audio/transcriptions", body: body, header: "Content-Type: " + contentType + "; padding=" + pad[:1<<10] + "\r\n"}
 		}, 200},
+		{"ollama chat", open, post("/ollama/api/chat", `{"model":"m","stream":false,`+message+`}`), 200},
+		{"ollama chat, streamed", open, post("/ollama/api/chat", `{"model":"m",`+message+`}`), 200},
+		{"ollama embed", open, post("/ollama/api/embed", `{"model":"m","input":"`+pad+`"}`), 200},
+		{"ollama show", open, post("/ollama/api/show", `{"model":"USER","padding":"`+pad+`"}`), 404},
+		{"gemini", open, post("/v1beta/models/m:generateContent", `{"contents":[{"parts":[{"text":"`+pad+`"}]}]}`), 200},
+		{"gemini, unknown model", open, post("/v1beta/models/USER:generateContent", `{"contents":[{"parts":[{"text":"`+pad+`"}]}]}`), 0},
+		{"gemini, key in the query", secured, func(n int) request {
+			return request{path: fmt.Sprint("/v1beta/models/m:generateContent?key=wrong", n), body: `{"contents":[{"parts":[{"text":"` + pad + `"}]}]}`}
+		}, 0},
+		{"tokenize", open, post("/tokenize", `{"model":"USER","prompt":"`+pad+`"}`), 0},
+		{"count tokens", open, post("/v1/messages/count_tokens", `{"model":"m","max_tokens":5,`+message+`}`), 200},
+		{"files", open, func(n int) request {
+			var text bytes.Buffer
+			contentType := gatewaytest.WriteForm(t, &text, gatewaytest.Field("purpose", fmt.Sprint("none", n)), gatewaytest.Upload("file", fmt.Sprint("name", n), "text/plain", pad))
+			return request{path: "/v1/files", body: text.String(), header: "Content-Type: " + contentType + "\r\n"}
+		}, 400},
+		{"batches", open, post("/v1/batches", `{"input_file_id":"USER","endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{"padding":"`+pad[:256]+`"}}`), 404},
+		{"a WebSocket that is not opened", open, func(n int) request {
+			return request{path: fmt.Sprint("/v1/realtime?model=unknown", n), method: "GET", header: "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"}
+		}, 503},
 		{"not JSON", open, post("/v1/chat/completions", `{"model":"USER"`+pad), 400},
 		{"not found", open, post("/v1/nothing", `{}`), 404},
 		{"a model", open, func(n int) request { return request{path: fmt.Sprint("/v1/models/", n, pad[:1<<10]), method: "GET"} }, 404},
