@@ -306,6 +306,8 @@ func (m *member) applyResult(r result) {
 		m.health.Warming(r.ended, r.took)
 	case r.finding == contradicted:
 		m.health.Contradicted(r.ended, r.took, r.cause)
+	case r.finding == dead && isDoubtful(r.group.path, r.cause):
+		m.health.Doubted(r.ended, r.took, r.cause, m.settings)
 	case r.finding == dead:
 		m.health.Failed(r.ended, r.took, r.cause, m.settings)
 	}

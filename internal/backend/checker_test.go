@@ -136,6 +136,33 @@ func TestTrafficThatSucceedsCountsForMoreThanAStatusOfTheCheck(t *testing.T) {
 	})
 }
 
+// A backend that fails to list its models is in doubt and not out, unless the server behind the
+// address is gone.
+func TestABackendThatFailsToListItsModelsIsInDoubt(t *testing.T) {
+	t.Parallel()
+	for status, isDoubted := range map[string]bool{"500 Internal Server Error": true, "501 Not Implemented": true, "502 Bad Gateway": false, "503 Service Unavailable": false} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, f *watched, n *network) {
+				n.set("h:80", "HTTP/1.1 "+status+"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+				i := makeInstance(t, "openai", "m", "http://h/v1", nil, nil)
+				f.set(i)
+				pass(time.Minute)
+				if f.status(i) != StatusUnhealthy || f.of(i).Marked() != isDoubted || f.of(i).Out() == isDoubted {
+					t.Fatalf("%+v, marked %t", f.of(i).Snapshot(), f.of(i).Marked())
+				}
+				if f.of(i).Served(time.Now()); f.of(i).Healthy() != isDoubted {
+					t.Errorf("%+v after a call that succeeded", f.of(i).Snapshot())
+				}
+				n.down("h:80")
+				if pass(2 * time.Minute); !f.of(i).Out() {
+					t.Errorf("%+v, although nobody listens", f.of(i).Snapshot())
+				}
+			})
+		})
+	}
+}
+
 func TestTrafficDoesNotSpeakAgainstABackendThatIsGone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *watched, n *network) {

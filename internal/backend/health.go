@@ -15,7 +15,7 @@ import (
 type Status uint8
 
 // The statuses. Instances of the first two get traffic; the others do not, but for
-// one that is unhealthy only by what traffic found: see Health.Marked.
+// one that is only marked: see Health.Marked.
 const (
 	StatusUnknown   Status = iota // no check has decided yet
 	StatusHealthy                 // it answers
@@ -42,7 +42,8 @@ func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // not be copied.
 type Health struct {
 	// out and marked are all that requests read. Checks set out: the instance gets no
-	// traffic. Traffic sets marked: the instance is only avoided. Never are both set.
+	// traffic. Traffic sets marked, and checks that leave it open do: the instance is only
+	// avoided. Never are both set.
 	out, marked atomic.Bool
 
 	mu sync.Mutex
@@ -71,7 +72,8 @@ func (h *Health) Healthy() bool { return !h.out.Load() && !h.marked.Load() }
 func (h *Health) Out() bool { return h.out.Load() }
 
 // Marked reports whether a call could not connect to the instance and no check has
-// confirmed that yet. A marked instance is used only if no other one is healthy.
+// confirmed that yet, or the instance is in doubt: see Doubted. A marked instance is used only
+// if no other one is healthy.
 func (h *Health) Marked() bool { return h.marked.Load() }
 
 // Succeeded notes a check that ended now and found the instance well.
@@ -102,6 +104,22 @@ func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause
 	if h.bad >= settings.UnhealthyThreshold {
 		h.setStatus(StatusUnhealthy, cause)
 		h.setFlags(true, false)
+	}
+}
+
+// Doubted notes a check that ended now and failed in a way that says little about calls. They
+// decide: the instance is marked and not out, so that they reach it where there is no other,
+// and one that succeeds takes the mark back.
+func (h *Health) Doubted(now time.Time, took time.Duration, cause transport.Cause, settings HealthSettings) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.recordCheck(now, took)
+	h.good = 0
+	h.bad++
+	h.cause = cause
+	if h.bad >= settings.UnhealthyThreshold {
+		h.setStatus(StatusUnhealthy, cause)
+		h.setFlags(false, true)
 	}
 }
 

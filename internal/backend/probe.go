@@ -85,6 +85,14 @@ const statusPrefix = "status_"
 // isStatus reports whether the backend answered the check, but with a status of failure.
 func isStatus(cause transport.Cause) bool { return strings.HasPrefix(string(cause), statusPrefix) }
 
+// isDoubtful reports whether a check that failed says little about calls: some engines serve
+// requests and fail to list their models. That a server is not available (502 and above) is
+// true of both.
+func isDoubtful(path string, cause transport.Cause) bool {
+	path, _, _ = strings.Cut(path, "?")
+	return strings.HasSuffix(path, "/models") && (cause == statusPrefix+"500" || cause == statusPrefix+"501")
+}
+
 // saysLoading reports whether a 503 comes from a server that is loading a model.
 func saysLoading(response *transport.Response) bool {
 	if strings.Contains(strings.ToLower(response.Header("Content-Type")), "html") {

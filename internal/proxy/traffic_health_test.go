@@ -60,7 +60,7 @@ func TestUnhealthyInstancesAreExplained(t *testing.T) {
 	t.Parallel()
 	warming, broken := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	warming.SetProbe(simulator.Step{Status: 503, Body: `{"error":{"message":"Loading model","type":"unavailable_error","code":503}}`})
-	broken.SetProbe(simulator.Step{Status: 500})
+	broken.SetProbe(simulator.Step{Status: 502})
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML(gatewaytest.NoBreaker+", health-check: {interval: 100ms, unhealthy-threshold: 1}",
 		gatewaytest.Instance("m", warming.URL()), gatewaytest.Instance("m", broken.URL())))
 	for _, i := range r.Instances("m") {
@@ -68,7 +68,7 @@ func TestUnhealthyInstancesAreExplained(t *testing.T) {
 	}
 	answer := r.Chat(gatewaytest.StreamHi)
 	fault := answer.FailsWith(t, 503, "service_unavailable", "service_unavailable", "")
-	for _, part := range []string{`"warming up"`, `"unhealthy: status 500"`} {
+	for _, part := range []string{`"warming up"`, `"unhealthy: status 502"`} {
 		if !strings.Contains(string(fault.Details), part) {
 			t.Errorf("no %s in %s", part, fault.Details)
 		}
@@ -231,5 +231,31 @@ func TestMarkedInstanceIsTheLastResort(t *testing.T) {
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	if marked.Health.Marked() || back.Stats().Arrived != 1 {
 		t.Errorf("still marked after %d answers", back.Stats().Arrived)
+	}
+}
+
+// An engine that serves requests and fails to list its models is found unhealthy, and is used
+// all the same where there is no other. A request that it answers counts for more than checks.
+func TestABackendThatOnlyFailsToListItsModelsIsUsed(t *testing.T) {
+	t.Parallel()
+	engine := gatewaytest.StartBackend(t)
+	engine.SetProbe(simulator.Step{Status: 500})
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("health-check: {interval: 100ms}", gatewaytest.Instance("m", engine.URL())))
+	i := r.Instances("m")[0]
+	gatewaytest.Eventually(t, "the checks have failed", func() bool { return i.Health.Snapshot().Status.String() == "UNHEALTHY" })
+	r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	if got := i.Health.Snapshot(); got.Status.String() != "HEALTHY" {
+		t.Errorf("%+v after an answer", got)
+	}
+	other := gatewaytest.StartBackend(t)
+	r = gatewaytest.Start(t, gatewaytest.PolicyYAML("health-check: {interval: 100ms}", gatewaytest.Instance("m", engine.URL()), gatewaytest.Instance("m", other.URL())))
+	i = r.Instances("m")[0]
+	gatewaytest.Eventually(t, "the checks have failed", func() bool { return i.Health.Snapshot().Status.String() == "UNHEALTHY" })
+	before := engine.Stats().Arrived
+	for range 4 {
+		r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	}
+	if got := engine.Stats().Arrived; got != before {
+		t.Errorf("it got %d of 4 requests, beside an instance that is well", got-before)
 	}
 }
