@@ -1,5 +1,7 @@
 import { TriangleAlert } from 'lucide-react'
+import { ApiError } from '@/api/client'
 import { useI18n } from '@/i18n'
+import { ErrorNote } from './feedback'
 
 type Values = Record<string, unknown>
 
@@ -9,8 +11,28 @@ export function flat(value: unknown, path = ''): Values {
   return Object.assign({}, ...Object.entries(value).map(([name, inner]) => flat(inner, path === '' ? name : `${path}.${name}`))) as Values
 }
 
-/** What two people have changed at the same time: both values of each field. */
-export function Conflict({ base, theirs, mine, from, to, onKeep, onTake }: {
+/**
+ * Why what was typed is not saved: others were faster, or what the gateway said,
+ * unless a field says so already. Whether their values are kept or one's own, the form
+ * begins with theirs from then on.
+ */
+export function NotSaved({ error, isAtField, onBase, onKeep, onTake, ...both }: Both & { error: Error | null; isAtField: boolean; onBase(): void }) {
+  if (error === null) return null
+  if (error instanceof ApiError && error.status === 409) {
+    const begin = (then: () => void) => () => {
+      onBase()
+      then()
+    }
+    return <Conflict {...both} onKeep={begin(onKeep)} onTake={begin(onTake)} />
+  }
+  return isAtField ? null : (
+    <div className="mb-3">
+      <ErrorNote error={error} />
+    </div>
+  )
+}
+
+interface Both {
   base: object | null
   theirs: object | null
   mine: object
@@ -18,7 +40,10 @@ export function Conflict({ base, theirs, mine, from, to, onKeep, onTake }: {
   to: number
   onKeep(): void
   onTake(): void
-}) {
+}
+
+/** What two people have changed at the same time: both values of each field. */
+function Conflict({ base, theirs, mine, from, to, onKeep, onTake }: Both) {
   const { t } = useI18n()
   const [before, after, typed] = [flat(base), flat(theirs), flat(mine)]
   const fields = [...new Set([...Object.keys(before), ...Object.keys(after), ...Object.keys(typed)])]

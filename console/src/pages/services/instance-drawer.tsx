@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useDeferredValue, useMemo, useState } from 'react'
-import { api, ApiError, data, errorsAt, fieldErrors } from '@/api/client'
+import { api, data, errorsAt, fieldErrors } from '@/api/client'
 import { useEdit, useNextVersion } from '@/api/mutations'
 import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType, ShareChange } from '@/api/types'
 import { useI18n } from '@/i18n'
@@ -9,8 +9,7 @@ import { useNow } from '@/live/context'
 import { usePageCalls } from '@/shell/api-calls'
 import { Guard, useDenied } from '@/shell/guard'
 import { useLeaveGuard } from '@/shell/leave'
-import { Conflict } from '@/ui/conflict'
-import { ErrorNote } from '@/ui/feedback'
+import { NotSaved } from '@/ui/conflict'
 import { SecretField, SelectField, TextArea, TextField } from '@/ui/field'
 import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Confirm, Drawer } from '@/ui/overlay'
@@ -78,9 +77,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const dirty = Object.keys(part).length > 0 && (stored !== null || touched.size > 0)
   const local = validate(form)
   const remote = fieldErrors(edit.error, said)
-  const conflict = edit.error instanceof ApiError && edit.error.status === 409
   const shown = new Set<string>([...Object.keys(form), 'models'])
-  const unknown = edit.error !== null && !conflict && !Object.keys(remote).some((field) => shown.has(field.replace(/[.[].*$/, '')))
   const leave = useLeaveGuard(dirty)
   // What was saved, or changed elsewhere while nothing is typed, is what the form begins with.
   const [savedAs, setSavedAs] = useState<number | null>(null)
@@ -165,29 +162,21 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
         </Confirm>
       )}
       {stored === null && <p className="soft mb-3">{t('services.wizardText')}</p>}
-      {conflict && (
-        <Conflict
-          base={base.stored}
-          theirs={stored}
-          mine={part}
-          from={base.version}
-          to={version}
-          onKeep={() => {
-            setBase({ version, stored })
-            save(version)
-          }}
-          onTake={() => {
-            setBase({ version, stored })
-            setForm(toForm(stored))
-            edit.reset()
-          }}
-        />
-      )}
-      {unknown && (
-        <div className="mb-3">
-          <ErrorNote error={edit.error} />
-        </div>
-      )}
+      <NotSaved
+        error={edit.error}
+        isAtField={Object.keys(remote).some((field) => shown.has(field.replace(/[.[].*$/, '')))}
+        base={base.stored}
+        theirs={stored}
+        mine={part}
+        from={base.version}
+        to={version}
+        onBase={() => setBase({ version, stored })}
+        onKeep={() => save(version)}
+        onTake={() => {
+          setForm(toForm(stored))
+          edit.reset()
+        }}
+      />
       {view === 'yaml' ? (
         <FileText value={{ services: { [service]: { instances: [inFile({ ...(stored ?? {}), ...part })] } } }} />
       ) : (

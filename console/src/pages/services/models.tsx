@@ -9,6 +9,7 @@ import { useNow } from '@/live/context'
 import { useDenied } from '@/shell/guard'
 import { useToast } from '@/ui/feedback'
 import { Name } from '@/ui/parts'
+import { Hands } from './hands'
 
 /** The models that are loaded for requests and put to sleep, with a hand on each. */
 export function Models() {
@@ -18,35 +19,11 @@ export function Models() {
   if (all.length === 0) return null
   const loaded = all.filter((model) => model.state === 'loaded').length
   return (
-    <>
-      <div className="h2">
-        <h2>{t('models.title')}</h2>
-        <span className="muted">{t('models.sum', { loaded, all: all.length })}</span>
-      </div>
-      <div className="panel">
-        <table className="tbl fx hands">
-          <thead>
-            <tr>
-              <th>{t('common.model')}</th>
-              <th className="w-[190px]">{t('fleet.state')}</th>
-              <th className="w-[110px] onlydesk">{t('models.used')}</th>
-              <th className="num w-[90px] onlydesk">{t('models.memory')}</th>
-              <th className="num w-[90px] onlydesk" title={t('models.loadsHint')}>
-                {t('models.loads')}
-              </th>
-              <th className="w-[190px]">
-                <span className="sr-only">{t('common.more')}</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {all.map((model) => (
-              <Row key={`${model.host} ${model.model}`} model={model} />
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </>
+    <Hands title={t('models.title')} sum={t('models.sum', { loaded, all: all.length })} heads={[t('common.model'), t('fleet.state'), t('models.used'), { label: t('models.memory') }, { label: t('models.loads'), hint: t('models.loadsHint') }]}>
+      {all.map((model) => (
+        <Row key={`${model.host} ${model.model}`} model={model} />
+      ))}
+    </Hands>
   )
 }
 

@@ -1,6 +1,6 @@
 import { TriangleAlert } from 'lucide-react'
 import { useMemo, useState } from 'react'
-import { ApiError, errorsAt, fieldErrors } from '@/api/client'
+import { errorsAt, fieldErrors } from '@/api/client'
 import { useEdit, useNextVersion } from '@/api/mutations'
 import { priorities, type BalanceStrategy, type Service, type ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
@@ -9,8 +9,7 @@ import { useStats } from '@/live/context'
 import { usePageCalls } from '@/shell/api-calls'
 import { Guard } from '@/shell/guard'
 import { useLeaveGuard } from '@/shell/leave'
-import { Conflict } from '@/ui/conflict'
-import { ErrorNote } from '@/ui/feedback'
+import { NotSaved } from '@/ui/conflict'
 import { SelectField, TextField } from '@/ui/field'
 import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Confirm, Drawer } from '@/ui/overlay'
@@ -43,7 +42,6 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
   }
   usePageCalls([{ method: 'PUT', path: `/api/config/type/services/${service}`, body: part, version: base.version }])
   const errors = fieldErrors(edit.error, said)
-  const conflict = edit.error instanceof ApiError && edit.error.status === 409
   const typed = form.value
   const setValue = (next: Partial<typeof typed>) => setForm((old) => ({ ...old, value: { ...old.value, ...next } }))
   const set = (group: Group, field: string, next: unknown) => setForm((old) => ({ ...old, value: { ...old.value, [group]: { ...(old.value[group] ?? {}), [field]: next } } }))
@@ -98,29 +96,21 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
       {view === 'yaml' && <FileText value={{ services: { [service]: { ...form.value, aliases: part.aliases ?? base.value.aliases ?? {}, fallbacks: part.fallbacks ?? base.value.fallbacks ?? {} } } }} />}
       <div hidden={view === 'yaml'}>
       <Guard needs="config:type:write" say>
-        {conflict && (
-          <Conflict
-            base={{ ...base.value, instances: undefined }}
-            theirs={{ ...value, instances: undefined }}
-            mine={part}
-            from={base.version}
-            to={version}
-            onKeep={() => {
-              setBase({ value, version })
-              save(version)
-            }}
-            onTake={() => {
-              setBase({ value, version })
-              setForm(toPolicyForm(value))
-              edit.reset()
-            }}
-          />
-        )}
-        {edit.error !== null && !conflict && Object.keys(errors).length === 0 && (
-          <div className="mb-3">
-            <ErrorNote error={edit.error} />
-          </div>
-        )}
+        <NotSaved
+          error={edit.error}
+          isAtField={Object.keys(errors).length > 0}
+          base={{ ...base.value, instances: undefined }}
+          theirs={{ ...value, instances: undefined }}
+          mine={part}
+          from={base.version}
+          to={version}
+          onBase={() => setBase({ value, version })}
+          onKeep={() => save(version)}
+          onTake={() => {
+            setForm(toPolicyForm(value))
+            edit.reset()
+          }}
+        />
         {Object.keys(errors).length > 0 && (
           <div className="note bd mb-3" role="alert">
             <TriangleAlert className="ic" aria-hidden />

@@ -9,6 +9,7 @@ import { useNow } from '@/live/context'
 import { useDenied } from '@/shell/guard'
 import { useToast } from '@/ui/feedback'
 import { Name } from '@/ui/parts'
+import { Hands } from './hands'
 
 /** The model servers that the gateway runs on its own host. */
 export function Processes() {
@@ -19,35 +20,11 @@ export function Processes() {
   if (all.length === 0) return null
   const ready = all.filter((one) => one.state === 'ready').length
   return (
-    <>
-      <div className="h2">
-        <h2>{t('processes.title')}</h2>
-        <span className="muted">{t('processes.sum', { ready, all: all.length })}</span>
-      </div>
-      <div className="panel">
-        <table className="tbl fx hands">
-          <thead>
-            <tr>
-              <th>{t('processes.name')}</th>
-              <th className="w-[190px]">{t('common.state')}</th>
-              <th className="w-[110px] onlydesk">{t('processes.since')}</th>
-              <th className="num w-[90px] onlydesk" title={t('processes.startsHint')}>
-                {t('processes.starts')}
-              </th>
-              <th className="num w-[90px] onlydesk">{t('processes.took')}</th>
-              <th className="w-[190px]">
-                <span className="sr-only">{t('common.more')}</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {all.map((one) => (
-              <Row key={one.name} process={one} isShown={shown === one.name} onShow={() => setShown(shown === one.name ? '' : one.name)} />
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </>
+    <Hands title={t('processes.title')} sum={t('processes.sum', { ready, all: all.length })} heads={[t('processes.name'), t('common.state'), t('processes.since'), { label: t('processes.starts'), hint: t('processes.startsHint') }, { label: t('processes.took') }]}>
+      {all.map((one) => (
+        <Row key={one.name} process={one} isShown={shown === one.name} onShow={() => setShown(shown === one.name ? '' : one.name)} />
+      ))}
+    </Hands>
   )
 }
 

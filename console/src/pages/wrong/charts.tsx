@@ -3,14 +3,15 @@ import { useMemo, useState } from 'react'
 import { api, body } from '@/api/client'
 import { spentThisMonth } from '@/api/queries'
 import { useI18n } from '@/i18n'
-import { axis, digits, duration, missing, rate, text } from '@/lib/format'
+import { missing } from '@/lib/format'
 import { amount, money } from '@/lib/money'
 import { oneOf } from '@/lib/url'
 import { merged, refetchEvery, toSeries } from '@/live/history'
 import { ranges, type Range } from '@/live/series'
 import { useSearchState } from '@/shell/search'
 import type { Zoom } from '@/ui/chart'
-import { Meter, type Columns, type MeterSpec } from '@/ui/chart-meter'
+import { Meter, type Columns, type LineSpec, type MeterSpec } from '@/ui/chart-meter'
+import { latency, requests, tokens } from '@/ui/chart-specs'
 import { Part } from '@/ui/feedback'
 import { Segments } from '@/ui/parts'
 
@@ -34,42 +35,7 @@ function useHistory(of: HistoryOf, range: Range): Columns<Name> | undefined {
   }, [data])
 }
 
-const sum = (values: (number | null)[]) => ({ value: values[0] == null ? missing : digits(values.reduce<number>((total, value) => total + (value ?? 0), 0)), unit: '' })
-const requests: MeterSpec<Name> = {
-  title: 'overview.requests',
-  unit: 'common.perSecond',
-  lines: [
-    { series: 'answered', name: 'overview.answered', tone: 'accent', fill: true, legend: '' },
-    { series: 'failed', name: 'overview.failed', tone: 'bad-fill', width: 1.4, legend: 'b' },
-    { series: 'refused', name: 'wrong.chart.refused', tone: 'warn-fill', width: 1.4, dash: [2, 3], legend: 'w d' },
-  ],
-  reading: sum,
-  value: (value) => rate(value),
-  max: (value) => digits(value),
-}
-const latency: MeterSpec<Name> = {
-  title: 'overview.latency',
-  band: true,
-  lines: [
-    { series: 'p95', name: 'p95', tone: 'accent', legend: '' },
-    { series: 'p50', name: 'p50', tone: 'ink-3', width: 1.2, legend: 'n' },
-  ],
-  extra: { series: 'firstToken', name: 'pg.firstToken' },
-  reading: (values) => duration(values[0]),
-  value: (value) => text(duration(value)),
-  max: (value) => axis(duration(value)),
-}
-const tokens: MeterSpec<Name> = {
-  title: 'overview.tokens',
-  unit: 'common.perSecond',
-  lines: [
-    { series: 'tokensOut', name: 'overview.out', tone: 'accent', legend: '' },
-    { series: 'tokensIn', name: 'overview.in', tone: 'ink-3', width: 1.2, legend: 'n' },
-  ],
-  reading: sum,
-  value: (value) => (value === null ? missing : digits(value)),
-  max: (value) => digits(value),
-}
+const refused: LineSpec<Name> = { series: 'refused', name: 'wrong.chart.refused', tone: 'warn-fill', width: 1.4, dash: [2, 3], legend: 'w d' }
 const spend = (currency: string, locale: string): MeterSpec<Name> => ({
   title: 'wrong.chart.spend',
   unit: 'wrong.chart.perHour',
@@ -88,7 +54,7 @@ export function ObjectCharts({ of, label }: { of: HistoryOf; label: string }) {
   const { data: spent } = useQuery(spentThisMonth('tenant'))
   const [zoom, setZoom] = useState<Zoom | null>(null)
   const [cursor, setCursor] = useState<number | null>(null)
-  const specs = useMemo(() => [requests, latency, tokens, ...(spent?.shown === true ? [spend(spent.currency, locale)] : [])], [spent?.shown, spent?.currency, locale])
+  const specs = useMemo((): MeterSpec<Name>[] => [requests(refused), latency, tokens, ...(spent?.shown === true ? [spend(spent.currency, locale)] : [])], [spent?.shown, spent?.currency, locale])
   return (
     <section aria-label={label}>
       <div className="h2">

@@ -1,12 +1,11 @@
 import { useMemo, useState } from 'react'
-import { ApiError, fieldErrors } from '@/api/client'
+import { fieldErrors } from '@/api/client'
 import { useEdit, useNextVersion } from '@/api/mutations'
 import { useI18n } from '@/i18n'
 import { usePageCalls } from '@/shell/api-calls'
 import { Guard } from '@/shell/guard'
 import { useLeaveGuard } from '@/shell/leave'
-import { Conflict } from '@/ui/conflict'
-import { ErrorNote } from '@/ui/feedback'
+import { NotSaved } from '@/ui/conflict'
 import { Confirm, Drawer } from '@/ui/overlay'
 import { termChanges, toTermForm, type StoredTerms, type TermForm } from '../keys/form'
 import { TermFields } from '../keys/term-fields'
@@ -23,7 +22,6 @@ export function TermsDrawer({ tenant, stored, version, onClose }: { tenant: stri
   const dirty = Object.keys(part).length > 0
   const leave = useLeaveGuard(dirty)
   const errors = fieldErrors(edit.error, said)
-  const conflict = edit.error instanceof ApiError && edit.error.status === 409
   const set = <K extends keyof TermForm>(field: K, value: TermForm[K]) => setForm((old) => ({ ...old, [field]: value }))
   usePageCalls([{ method: 'PUT', path: `/api/config/terms/tenants/${encodeURIComponent(tenant)}`, body: part, version: base.version }])
   const done = () => {
@@ -54,29 +52,21 @@ export function TermsDrawer({ tenant, stored, version, onClose }: { tenant: stri
       }
     >
       {leave.note}
-      {conflict && (
-        <Conflict
-          base={base.stored}
-          theirs={stored}
-          mine={part}
-          from={base.version}
-          to={version}
-          onKeep={() => {
-            setBase({ version, stored })
-            save(version)
-          }}
-          onTake={() => {
-            setBase({ version, stored })
-            setForm(toTermForm(stored))
-            edit.reset()
-          }}
-        />
-      )}
-      {edit.error !== null && !conflict && Object.keys(errors).length === 0 && (
-        <div className="mb-3">
-          <ErrorNote error={edit.error} />
-        </div>
-      )}
+      <NotSaved
+        error={edit.error}
+        isAtField={Object.keys(errors).length > 0}
+        base={base.stored}
+        theirs={stored}
+        mine={part}
+        from={base.version}
+        to={version}
+        onBase={() => setBase({ version, stored })}
+        onKeep={() => save(version)}
+        onTake={() => {
+          setForm(toTermForm(stored))
+          edit.reset()
+        }}
+      />
       <p className="soft mb-3">{t('wrong.termsHint', { name: tenant })}</p>
       <Guard needs="config:terms:write" say>
         <form
