@@ -12,6 +12,7 @@ export function badlyDrawn() {
     return new Set([...range.getClientRects()].filter((rect) => rect.width > 1).map((rect) => Math.round((rect.top + rect.bottom) / 2 / 8))).size
   }
   for (const button of document.querySelectorAll('.btn, .seg button, .tag, [role=tab]')) {
+    if (seen(button) && button.scrollWidth > button.clientWidth + 2 && !button.matches('.trunc, :has(.trunc, code)')) found.push(`a button that is too narrow: ${name(button)}`)
     if (seen(button) && linesOf(button) > 1 && button.getBoundingClientRect().height > 48) found.push(`a button of two lines: ${name(button)}`)
   }
   // What is cut off is said in full by a tooltip.
@@ -69,7 +70,7 @@ export function cutColumns() {
     const panel = (cell.closest('.tw') ?? cell.closest('.panel') ?? document.body).getBoundingClientRect()
     const { right, left } = cell.getBoundingClientRect()
     if (right > panel.right + 1 || left < panel.left - 1) found.push(`outside of its table: ${name(cell)}`)
-    const out = cell.matches('.cut') ? [...cell.children].find((child) => seen(child) && child.getBoundingClientRect().right > right + 1) : undefined
+    const out = cell.matches('.cut') ? [...cell.children].find((child) => seen(child) && window.getComputedStyle(child).display !== 'inline' && child.getBoundingClientRect().right > right + 1) : undefined
     if (out !== undefined) found.push(`runs out of its cell: ${name(out)}`)
     const isName = cell.matches('.cut, .trunc, .c-inst, .c-model') || cell.querySelector('.name, .trunc') !== null
     if (!isName && cell.scrollWidth > cell.clientWidth + 1 && cell.clientWidth > 0 && !window.getComputedStyle(cell).display.startsWith('inline')) found.push(`cut by ${cell.scrollWidth - cell.clientWidth} px: ${name(cell)}`)
