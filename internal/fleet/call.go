@@ -178,6 +178,10 @@ func (c *Call) End(answer Answer, now time.Time) {
 
 // Abort says that the request was not sent, failed or was given up. It teaches nothing. A
 // nil Call has nothing to give up.
+//
+// The prompt stays in the index: an engine that was sent it may have read it, and one that was
+// not reads it for the next request that begins so, of which the index says where to go. That
+// costs one prefill at most, and what the engine then tells of its cache is learned from.
 func (c *Call) Abort(now time.Time) {
 	if c == nil {
 		return
