@@ -3,6 +3,7 @@ package batching_test
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -320,6 +321,41 @@ func TestABatchStopsWhenTheKeyOfItsOwnerIsRevoked(t *testing.T) {
 	b := ended(t, r, "/v1/batches/"+id, as("ann-key")...)
 	if b.Status != "cancelled" || len(b.Faults.Data) != 1 || b.Faults.Data[0].Code != "invalid_api_key" || b.Counts.Completed > 4 {
 		t.Errorf("the batch is %+v", b)
+	}
+}
+
+// A file is sent as long as the key of its caller is good.
+func TestDownloadsEndWithTheirKey(t *testing.T) {
+	t.Parallel()
+	const size, step = 48 << 20, 64 << 10 // more than connections hold
+	r := gatewaytest.Start(t, twoTenants()+on)
+	id := upload(t, r, strings.Repeat("x", size), as("alice-key")...)
+	connection := r.DialRaw()
+	if err := connection.(*net.TCPConn).SetReadBuffer(step); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(connection, "GET /v1/files/"+id+"/content HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice-key\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(connection, make([]byte, step)); err != nil {
+		t.Fatal(err)
+	}
+	r.API("DELETE", "/api/auth/keys/alice", "", as("admin-token")...).Is(t, 200)
+	read := step
+	tick := time.NewTicker(50 * time.Millisecond) // as a client that is not fast
+	defer tick.Stop()
+	for range tick.C {
+		n, err := io.ReadFull(connection, make([]byte, 4*step))
+		if read += n; err != nil {
+			break
+		}
+	}
+	if read >= size {
+		t.Errorf("all %d bytes came", read)
+	}
+	gatewaytest.Eventually(t, "the log has the request", func() bool { return strings.Contains(r.Logs.String(), id+"/content") })
+	if strings.Contains(r.Logs.String(), "could not be sent") {
+		t.Error("the log has an error")
 	}
 }
 

@@ -284,12 +284,33 @@ func (v *visit) stream(content *files.Content, mediaType string) {
 	header.Set("Content-Type", mediaType)
 	header.Set("Content-Length", strconv.FormatInt(content.Size(), 10))
 	v.w.WriteHeader(http.StatusOK)
-	if n, err := io.Copy(v.w, content.From(0)); err != nil || n != content.Size() {
-		if v.r.Context().Err() == nil {
+	if n, err := io.Copy(&download{v, time.Now()}, content.From(0)); err != nil || n != content.Size() {
+		if v.r.Context().Err() == nil && !errors.As(err, new(*schema.Error)) {
 			v.options.Log.Error("a file could not be sent to its end", "error", err)
 		}
 		panic(http.ErrAbortHandler) // it must not look complete
 	}
+}
+
+// askAgain is the time between two questions whether a caller may still have what is sent.
+const askAgain = time.Second
+
+// download writes a content to its caller while the key is good: a large one takes long, and a
+// key may be revoked because somebody has it who should not.
+type download struct {
+	*visit
+	asked time.Time
+}
+
+// Write implements io.Writer.
+func (d *download) Write(part []byte) (int, error) {
+	if now := time.Now(); now.Sub(d.asked) >= askAgain {
+		d.asked = now
+		if refusal := d.options.Keys.Check(d.r.Header, web.ClientAddr(d.r, d.options.TrustedProxies)); refusal != nil {
+			return 0, refusal
+		}
+	}
+	return d.w.Write(part)
 }
 
 // deleteFile answers DELETE /v1/files/{id}.
