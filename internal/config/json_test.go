@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -50,7 +51,7 @@ func TestJSONMistakesNameTheField(t *testing.T) {
 		`{"adapter":{}}`:                         "adapter: want a single value, found a mapping",
 		`{"adapter":"a","adapter":"b"}`:          `adapter: duplicate key "adapter"`,
 		`{"loadBalancer":"a","load-balancer":0}`: "loadBalancer: ",
-		`{"loadBalancer":"best"}`:                `loadBalancer: unknown strategy "best" (known: round_robin, random, least_connections, ip_hash, least_time)`,
+		`{"loadBalancer":"best"}`:                `loadBalancer: unknown strategy "best" (known: ` + strings.Join(balance.RoundRobin.Names(), ", ") + ")",
 		`{"loadBalancer":true}`:                  "loadBalancer: want a string",
 		`{"circuitBreaker":{"recoveryTimeout":true}}`:       "circuitBreaker.recoveryTimeout: want a number or a string, found true or false",
 		`{"rateLimit":[]}`:                                  "rateLimit: want a mapping, found a list",
