@@ -19,7 +19,7 @@ func (anthropic) errorEvent(message string) []byte {
 	return []byte("event: error\ndata: " + AnthropicError(message, "overloaded_error") + "\n\n")
 }
 
-func (anthropic) key(r *http.Request) string { return r.Header.Get("X-Api-Key") }
+func (anthropic) key(x *exchange) string { return x.request.Header.Get("X-Api-Key") }
 
 // AnthropicError returns an error body in Anthropic's shape.
 func AnthropicError(message, kind string) string {

@@ -15,27 +15,47 @@ func (azure) errorBody(_ int, problem apiError) []byte {
 
 // key returns the credential of a call: a key of the resource in the header Api-Key, or a
 // token in the header Authorization.
-func (azure) key(r *http.Request) string {
+func (azure) key(x *exchange) string {
+	r := x.request
 	if key := r.Header.Get("Api-Key"); key != "" {
 		return key
 	}
 	return bearer(r)
 }
 
-// answerDeployment makes a service that is asked below a deployment, which must exist,
-// and with the version of the API.
-func answerDeployment(answer service) service {
-	return func(x *exchange) {
-		switch deployment := x.request.PathValue("deployment"); {
-		case x.request.URL.Query().Get("api-version") == "":
-			x.fail(http.StatusNotFound, apiError{code: "404", message: "Resource not found"})
-		case !x.backend.knows(deployment):
-			x.fail(http.StatusNotFound, apiError{
-				code:    "DeploymentNotFound",
-				message: "The API deployment for this resource does not exist. If you created the deployment within the last 5 minutes, please wait a moment and try again.",
-			})
-		default:
-			answer(x)
-		}
+// azureServices are the services of Azure OpenAI by the ends of their paths.
+var azureServices = map[string]service{
+	"chat/completions":     answerChat,
+	"completions":          answerCompletions,
+	"embeddings":           answerEmbeddings,
+	"audio/speech":         answerSpeech,
+	"audio/transcriptions": answerTranscription,
+	"audio/translations":   answerTranscription,
+	"images/generations":   answerImages,
+	"images/edits":         answerImageEdit,
+}
+
+// answerAzure answers a request whose model its body names.
+func answerAzure(x *exchange) {
+	if answer, found := azureServices[x.request.PathValue("service")]; found {
+		answer(x)
+	} else {
+		answerUnknownPath(x)
+	}
+}
+
+// answerDeployment answers a request to a deployment, which must exist, with the version of
+// the API.
+func answerDeployment(x *exchange) {
+	switch deployment := x.request.PathValue("deployment"); {
+	case x.request.URL.Query().Get("api-version") == "":
+		x.fail(http.StatusNotFound, apiError{code: "404", message: "Resource not found"})
+	case !x.backend.knows(deployment):
+		x.fail(http.StatusNotFound, apiError{
+			code:    "DeploymentNotFound",
+			message: "The API deployment for this resource does not exist. If you created the deployment within the last 5 minutes, please wait a moment and try again.",
+		})
+	default:
+		answerAzure(x)
 	}
 }

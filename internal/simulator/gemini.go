@@ -20,7 +20,8 @@ func (gemini) errorEvent(message string) []byte {
 	return []byte("data: " + GeminiError(message, http.StatusServiceUnavailable) + "\r\n\r\n")
 }
 
-func (gemini) key(r *http.Request) string {
+func (gemini) key(x *exchange) string {
+	r := x.request
 	if key := r.Header.Get("X-Goog-Api-Key"); key != "" {
 		return key
 	}

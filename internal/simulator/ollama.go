@@ -17,7 +17,7 @@ func (ollama) errorBody(_ int, problem apiError) []byte { return []byte(ErrorTex
 
 func (ollama) errorEvent(message string) []byte { return []byte(ErrorText(message) + "\n") }
 
-func (ollama) key(r *http.Request) string { return bearer(r) }
+func (ollama) key(x *exchange) string { return bearer(x.request) }
 
 const (
 	// perToken makes durations, in nanoseconds, that are plausible and the same

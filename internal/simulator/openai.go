@@ -28,7 +28,7 @@ func (openAI) errorEvent(message string) []byte {
 	return []byte(ErrorEvent(message, "server_error", "simulated_fault"))
 }
 
-func (openAI) key(r *http.Request) string { return bearer(r) }
+func (openAI) key(x *exchange) string { return bearer(x.request) }
 
 func invalidRequest(param, code, message string) *apiError {
 	return &apiError{message: message, kind: "invalid_request_error", param: param, code: code}

@@ -47,7 +47,7 @@ func (b *Backend) serve(w http.ResponseWriter, r *http.Request, routes *http.Ser
 		x.abandon()
 	case !admitted:
 		x.fail(http.StatusUnauthorized, apiError{
-			message: "Incorrect API key provided: " + x.dialect.key(r) + ".",
+			message: "Incorrect API key provided: " + x.dialect.key(x) + ".",
 			kind:    "invalid_request_error",
 			code:    "invalid_api_key",
 		})
@@ -121,7 +121,7 @@ func readBody(r *http.Request) ([]byte, error) {
 
 func (b *Backend) admits(x *exchange) bool {
 	path := x.request.URL.Path
-	return b.options.Key == "" || path == "/health" || strings.HasPrefix(path, imagesPath) || x.dialect.key(x.request) == b.options.Key
+	return b.options.Key == "" || path == "/health" || strings.HasPrefix(path, imagesPath) || x.dialect.key(x) == b.options.Key
 }
 
 // knows reports whether the backend serves a model of this name.

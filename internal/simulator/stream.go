@@ -12,12 +12,19 @@ const (
 )
 
 // framed is how the events of a stream become bytes.
-type framed int
+type framed struct {
+	append func(f *Framing, dst []byte, name string, payload []byte, multiLine bool) []byte
+	// isOpaque says that an error cannot be told from what is sent.
+	isOpaque bool
+}
 
-const (
-	asEvents framed = iota // server-sent events, as Step.Framing says
-	asLines                // one JSON text per line
-	asBytes                // events are sent without framing
+var (
+	asEvents = framed{append: (*Framing).append} // server-sent events, as Step.Framing says
+	asLines  = framed{append: appendLine}        // one JSON text per line
+	// asBytes sends events without framing.
+	asBytes = framed{isOpaque: true, append: func(_ *Framing, dst []byte, _ string, payload []byte, _ bool) []byte {
+		return append(dst, payload...)
+	}}
 )
 
 // eventStream sends events the way the step of its exchange says.
@@ -112,15 +119,7 @@ func (s *eventStream) put(name string, payload []byte, multiLine bool) bool {
 
 // appendFrame makes the frame of an event.
 func (s *eventStream) appendFrame(name string, payload []byte, multiLine bool) {
-	s.frame = s.frame[:0]
-	switch s.framed {
-	case asEvents:
-		s.frame = s.x.step.Framing.append(s.frame, name, payload, multiLine)
-	case asLines:
-		s.frame = append(append(s.frame, payload...), s.x.step.Framing.lineEnd()...)
-	case asBytes:
-		s.frame = append(s.frame, payload...)
-	}
+	s.frame = s.framed.append(&s.x.step.Framing, s.frame[:0], name, payload, multiLine)
 }
 
 func (s *eventStream) verbatim(data []byte) bool {
@@ -148,7 +147,7 @@ func (s *eventStream) disturb(name string, next []byte) {
 	}
 	s.disturbed = true
 	inject := []byte(step.Inject)
-	if step.StreamError != "" && s.framed != asBytes {
+	if step.StreamError != "" && !s.framed.isOpaque {
 		inject = append(inject, s.x.dialect.errorEvent(step.StreamError)...)
 	}
 	if !s.verbatim(inject) || step.Stop == StopNever && step.StreamError == "" {
@@ -171,6 +170,11 @@ func (f *Framing) lineEnd() string {
 		return "\n"
 	}
 	return f.LineEnd
+}
+
+// appendLine adds a payload as a line.
+func appendLine(f *Framing, dst []byte, _ string, payload []byte, _ bool) []byte {
+	return append(append(dst, payload...), f.lineEnd()...)
 }
 
 // append adds an event with this payload, and perhaps a name, to dst.
