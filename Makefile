@@ -76,8 +76,14 @@ help: ## List the targets
 run: build ## Start the demo: a gateway with simulated backends (ARGS="--listen 127.0.0.1:9000")
 	@exec $(BINARY) demo $(ARGS)
 
+# The first time, modules are downloaded, which leaves the processor idle, so that the standard
+# library is compiled meanwhile. Both end before the program is compiled, or the two would
+# compile the same packages.
+STANDARD := net/http database/sql text/template regexp log/slog encoding/xml
+
 .PHONY: build
 build: ## Build bin/patchbay, one static binary
+	@test -e $(BINARY) || { GOGC=400 go build $(STANDARD) >/dev/null 2>&1 & go list -deps ./cmd/patchbay >/dev/null; fetched=$$?; wait; exit $$fetched; }
 	@$(BUILD) -o $(BINARY) ./cmd/patchbay
 
 # Every step runs and reports, also after one that failed. The steps of the second lane
