@@ -29,7 +29,7 @@ func open(t *testing.T, dir string, doc *config.Document) *opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := control.Open(store, doc, new(routing.Current), slog.New(slog.DiscardHandler))
+	c, err := control.Opening{Store: store, Document: doc, Current: new(routing.Current), Log: slog.New(slog.DiscardHandler)}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
