@@ -4,7 +4,7 @@
 // violations, keys, findings of axe, what is cut, what scrolls sideways, what a
 // finger cannot hit, a toast that covers a button, navigation on paper).
 //
-//   PATCHBAY_BIN=../bin/patchbay node scripts/look.mjs [--few] [--only=en-light-1440] [--shots] [part of a place's name]
+//   PATCHBAY_BIN=../bin/patchbay node scripts/look.mjs [--few] [--only=en-light-1440,zh-dark-390] [--shots] [part of a place's name]
 import { mkdir, readFile } from 'node:fs/promises'
 import { chromium } from 'playwright-core'
 import { chromiumArgs, demoGateway, emptyGateway, guardedGateway, someCalls, someData } from './gateway.mjs'
@@ -15,7 +15,7 @@ const wanted = process.argv.slice(2).find((arg) => !arg.startsWith('--')) ?? ''
 const few = flags.includes('--few')
 const all = ['en', 'zh'].flatMap((lang) => ['light', 'dark'].flatMap((theme) => [1440, 1024, 390].map((width) => [lang, theme, width])))
 const only = flags.find((flag) => flag.startsWith('--only='))?.slice(7)
-const combinations = only !== undefined ? all.filter((one) => one.join('-') === only) : few ? [['en', 'light', 1440], ['zh', 'dark', 390]] : all
+const combinations = only !== undefined ? all.filter((one) => only.split(',').includes(one.join('-'))) : few ? [['en', 'light', 1440], ['zh', 'dark', 390]] : all
 
 const demo = await demoGateway('--set', 'quota.enabled=true', '--set', 'prices.models=[{model: "*", input: 300, output: 900}]', '--set', 'batches.enabled=true')
 const [guarded, bare] = few ? [null, null] : await Promise.all([guardedGateway(), emptyGateway()])
@@ -30,6 +30,14 @@ const dialog = (page) => page.locator('dialog[open]').waitFor()
 const drawer = (page) => page.locator('.drawer').waitFor()
 const row = (page) => page.locator('.svc tr', { hasText: 'demo-claude' })
 const edit = `/services?edit=${encodeURIComponent(`chat/${instance}`)}`
+
+/** A row of a failed call says why, and then where, which gives way to the reason. */
+async function reasonFirst(page) {
+  const cell = page.locator('.crow .why:has(code)').first()
+  await cell.waitFor()
+  const [why, where] = await cell.evaluate((node) => [...node.children].map((part) => ({ left: part.getBoundingClientRect().left, width: part.getBoundingClientRect().width, isCut: part.scrollWidth > part.clientWidth + 1 })))
+  if (why.left >= where.left || (why.isCut && where.width > 1)) throw new Error('the address takes room from the reason of a failed call')
+}
 
 /** Two models answer beside each other, and each answer says what it took and cost. */
 async function askTwo(page) {
@@ -55,6 +63,7 @@ const places = {
   'playground-images': { path: '/playground?type=imgGen' },
   'playground-audio': { path: '/playground?type=tts' },
   calls: { path: '/calls', few: true, print: true },
+  'calls-failed': { path: '/calls?show=failed', act: reasonFirst, few: true },
   'calls-filters': { path: '/calls?span=1h&httpStatus=500', act: press('.bar [aria-expanded]') },
   'calls-drawer': { path: `/calls?call=${calls[0].requestId}`, act: drawer, few: true },
   resilience: { path: '/resilience', few: true },
@@ -148,8 +157,9 @@ async function onPaper(page, where) {
     return [...shown.map((node) => `${node.className} is printed`), ...(pale.length > 0 ? [`pale ink: .${pale[0].className} "${pale[0].textContent.trim().slice(0, 30)}"`] : []), ...cut.map((node) => `${node.className} is cut on paper`)]
   })
   for (const what of found) report(where, what)
-  if (!few) await page.pdf({ path: `screenshots/${where}.pdf`, format: 'A4' })
+  // The print ends with the page as it was, though it still shows itself as paper.
   if (flags.includes('--shots')) await page.screenshot({ path: `screenshots/${where}-print.png`, fullPage: true })
+  if (!few) await page.pdf({ path: `screenshots/${where}.pdf`, format: 'A4' })
   await page.emulateMedia({ media: null })
 }
 
