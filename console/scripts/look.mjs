@@ -17,7 +17,8 @@ const all = ['en', 'zh'].flatMap((lang) => ['light', 'dark'].flatMap((theme) => 
 const only = flags.find((flag) => flag.startsWith('--only='))?.slice(7)
 const combinations = only !== undefined ? all.filter((one) => only.split(',').includes(one.join('-'))) : few ? [['en', 'light', 1440], ['zh', 'dark', 390]] : all
 
-const demo = await demoGateway('--set', 'quota.enabled=true', '--set', 'prices.models=[{model: "*", input: 300, output: 900}]', '--set', 'batches.enabled=true')
+// The traffic of the demo does not displace the calls that are looked at.
+const demo = await demoGateway('--set', 'quota.enabled=true', '--set', 'prices.models=[{model: "*", input: 300, output: 900}]', '--set', 'batches.enabled=true', '--set', 'monitoring.calls=20000')
 const [guarded, bare] = few ? [null, null] : await Promise.all([guardedGateway(), emptyGateway()])
 await someData(demo.url)
 await someCalls(demo.url, 2)
@@ -35,7 +36,15 @@ const edit = `/services?edit=${encodeURIComponent(`chat/${instance}`)}`
 async function reasonFirst(page) {
   const cell = page.locator('.crow .why:has(code)').first()
   await cell.waitFor()
-  const [why, where] = await cell.evaluate((node) => [...node.children].map((part) => ({ left: part.getBoundingClientRect().left, width: part.getBoundingClientRect().width, isCut: part.scrollWidth > part.clientWidth + 1 })))
+  const [why, where] = await cell.evaluate((node) =>
+    [...node.children].map((part) => {
+      const { left, width } = part.getBoundingClientRect()
+      const range = document.createRange()
+      range.selectNodeContents(part)
+      // A part of a pixel that is missing costs the last letters.
+      return { left, width, isCut: range.getBoundingClientRect().width > width + 0.02 }
+    }),
+  )
   if (why.left >= where.left || (why.isCut && where.width > 1)) throw new Error('the address takes room from the reason of a failed call')
 }
 
