@@ -132,3 +132,36 @@ func TestRequestsGoWhereTheirModelIs(t *testing.T) {
 		t.Errorf("%v, and a cannot make room", got)
 	}
 }
+
+// TestRequestsThatChooseAtOnceLoadTheirModelOnce lets several requests ask where their model
+// may go before the first of them has chosen, as they do on a machine with many cores.
+func TestRequestsThatChooseAtOnceLoadTheirModelOnce(t *testing.T) {
+	f := fleet.New(fleet.Options{}, at(0))
+	var all []*fleet.Instance
+	for _, host := range []string{"a", "b", "c"} {
+		i := f.Instance(host, "m")
+		i.Keep(fleet.Keeping{Room: 1})
+		all = append(all, i)
+	}
+	for range 4 {
+		if got := f.Preferred(all, true, false, at(1)); len(got) != len(all) {
+			t.Fatalf("%v before the first choice", got)
+		}
+	}
+	ask := &fleet.Ask{Prompt: read([]byte("hello")), Tokens: 1000}
+	first := f.Choose(all, ask, at(1)).Instance
+	for n := range 3 {
+		if next := f.Choose(all, ask, at(1)).Instance; next != first {
+			t.Errorf("request %d loads the model once more", n+2)
+		}
+	}
+	first.BeginLoad(false, at(1))
+	first.EndLoad(0, at(2))
+	elsewhere := false
+	for range 50 { // once one has it, others may be worth loading it for
+		elsewhere = elsewhere || f.Choose(all, ask, at(3)).Instance != first
+	}
+	if !elsewhere {
+		t.Error("a crowd never loads the model elsewhere")
+	}
+}

@@ -87,7 +87,25 @@ func (f *Fleet) Choose(from []*Instance, ask *Ask, now time.Time) *Call {
 	}
 	at := f.clock(now)
 	all, least := f.weigh(from, ask, at)
-	return f.begin(inTurn(all), least, ask, at)
+	return f.begin(inTurn(whereItComes(all, at)), least, ask, at)
+}
+
+// whereItComes leaves those instances on which the model is being loaded, where some do that and
+// none has it. The caller has asked for those before, with Preferred: since then others may
+// have chosen, and a model that many ask for at once would be loaded on every host.
+func whereItComes(all []weighed, now float64) []weighed {
+	coming := false
+	for n := range all {
+		i := all[n].instance
+		if i.kept == nil || i.state == loaded && !i.isLeaving(now) {
+			return all
+		}
+		coming = coming || i.isExpected(now)
+	}
+	if !coming {
+		return all
+	}
+	return slices.DeleteFunc(all, func(w weighed) bool { return !w.instance.isExpected(now) })
 }
 
 // Explain returns what is expected of each instance, the one that would be chosen first,
