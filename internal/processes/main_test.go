@@ -45,6 +45,7 @@ func fake(mode string, args []string) {
 		signal.Ignore(syscall.SIGTERM)
 		serve(args[0], http.StatusOK)
 	case "flood": // port
+		listener := listen(args[0]) // before all that takes long: in the meantime another test could be given the port
 		go func() {
 			long := strings.Repeat("x", 64<<10)
 			for range 200 {
@@ -54,7 +55,7 @@ func fake(mode string, args []string) {
 				fmt.Fprintln(os.Stdout, "line", n)
 			}
 			fmt.Fprint(os.Stdout, "the last one, without an end")
-			serve(args[0], http.StatusOK)
+			serveAt(listener, http.StatusOK)
 		}()
 		<-time.After(time.Hour)
 	case "fork": // port, file of the pids of a child and of a grandchild in a session of its own
@@ -98,9 +99,15 @@ func must(err error) {
 	}
 }
 
-func serve(port string, status int) {
+func serve(port string, status int) { serveAt(listen(port), status) }
+
+func listen(port string) net.Listener {
 	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
 	must(err)
+	return listener
+}
+
+func serveAt(listener net.Listener, status int) {
 	server := http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/crash" {
 			os.Exit(4)
