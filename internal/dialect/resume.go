@@ -1,7 +1,11 @@
 package dialect
 
 import (
+	"strconv"
+
 	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -81,3 +85,27 @@ func (s Speaker) CanContinue(req *schema.Request, to *Target) bool {
 // Always is the function Adapter.Continues of a dialect in which the model goes on with a last
 // message of its own.
 func Always(*schema.Request, *Target) bool { return true }
+
+// ContinueMessages adds the edits by which the model goes on with the beginning of its answer,
+// if the request has one: that becomes the last message. Where the request has the member limit,
+// which its names lead to, the answer may have what is left of it.
+func ContinueMessages(edits []jsonscan.Edit, req *schema.Request, limit ...string) []jsonscan.Edit {
+	begun := req.Continuation()
+	if begun == nil {
+		return edits
+	}
+	w := jsonwrite.Writer{Out: []byte{','}}
+	w.Open(`{"role":"assistant","content":`)
+	w.Escaped(begun.Text)
+	w.EndObject()
+	_, end := req.Body.Root().Get("messages").Span()
+	edits = append(edits, jsonscan.Edit{Start: end - 1, End: end - 1, With: w.Out})
+	most := req.Body.Root()
+	for _, name := range limit {
+		most = most.Get(name)
+	}
+	if begun.Most > 0 && most.Given() {
+		edits = append(edits, most.Replace(strconv.AppendInt(nil, begun.Most, 10)))
+	}
+	return edits
+}

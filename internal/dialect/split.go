@@ -3,8 +3,11 @@ package dialect
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // SplitAnswer makes a stream of a whole answer, for a backend that answers at once although
@@ -19,6 +22,24 @@ func SplitAnswer(answer *chat.Answer) (Deltas, error) {
 	split := &splitDeltas{answer: *answer, next: chat.Delta{ID: answer.ID, Created: answer.Created}}
 	*answer = chat.Answer{}
 	return split, nil
+}
+
+// SplitPassed is Adapter.Split for answers that are passed on: decode reads the answer, and
+// write writes its events in the client's dialect.
+func SplitPassed(req *schema.Request, reply *Reply, decode func(*schema.Request, []byte, *jsonscan.Document, *chat.Answer) error, write func(*schema.Request, Deltas) *Stream) (*Stream, error) {
+	if !req.Stream {
+		return nil, nil
+	}
+	var doc jsonscan.Document
+	var answer chat.Answer
+	if err := decode(req, slices.Concat(reply.Segments...), &doc, &answer); err != nil {
+		return nil, err
+	}
+	deltas, err := SplitAnswer(&answer)
+	if err != nil {
+		return nil, err
+	}
+	return write(req, deltas), nil
 }
 
 // splitDeltas are the deltas of a whole answer.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -106,22 +105,8 @@ func replyPassEmbedding(req *schema.Request, answer dialect.Answer, reply *diale
 	return nil
 }
 
-// splitPass makes a stream of an answer that was given whole although a stream was asked
-// for.
 func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, error) {
-	if !req.Stream {
-		return nil, nil
-	}
-	var doc jsonscan.Document
-	var answer chat.Answer
-	if err := gemini.Chat.Decode(req, slices.Concat(reply.Segments...), &doc, &answer); err != nil {
-		return nil, err
-	}
-	deltas, err := dialect.SplitAnswer(&answer)
-	if err != nil {
-		return nil, err
-	}
-	return streamEvents(req, deltas), nil
+	return dialect.SplitPassed(req, reply, gemini.Chat.Decode, streamEvents)
 }
 
 // eventsPass passes the events of a stream on.

@@ -46,7 +46,7 @@ func passBody(req *schema.Request, to *dialect.Target, call *wire.Call, accept s
 	if bytes.Contains(req.Body.Data(), []byte(markedThinking)) {
 		edits = withoutMarkedThinking(edits, req.Body.Root().Get("messages"))
 	}
-	edits = continued(edits, req)
+	edits = dialect.ContinueMessages(edits, req, "max_tokens")
 	call.Edits = edits
 	call.Body = req.Body.Splice(call.Body[:0], edits)
 	return nil
@@ -141,22 +141,8 @@ func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 	return nil
 }
 
-// splitPass makes events of a message that was given whole although a stream was asked
-// for.
 func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, error) {
-	if !req.Stream {
-		return nil, nil
-	}
-	var doc jsonscan.Document
-	var answer chat.Answer
-	if err := anthropic.Decode(req, slices.Concat(reply.Segments...), &doc, &answer); err != nil {
-		return nil, err
-	}
-	deltas, err := dialect.SplitAnswer(&answer)
-	if err != nil {
-		return nil, err
-	}
-	return eventsMessage(req, deltas), nil
+	return dialect.SplitPassed(req, reply, anthropic.Decode, eventsMessage)
 }
 
 // eventsPass passes the events of a streamed message on.

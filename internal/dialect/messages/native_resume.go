@@ -1,12 +1,9 @@
 package messages
 
 import (
-	"strconv"
-
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -77,23 +74,4 @@ func (e *passedEvents) recordStart(block jsonscan.Value) {
 	default:
 		e.sent.Forbid("it has more than text")
 	}
-}
-
-// continued adds the edits by which the model goes on with the beginning of its answer, if
-// the request has one: that is the last message, and the answer may have what is left.
-func continued(edits []jsonscan.Edit, req *schema.Request) []jsonscan.Edit {
-	begun := req.Continuation()
-	if begun == nil {
-		return edits
-	}
-	w := jsonwrite.Writer{Out: []byte{','}}
-	w.Open(`{"role":"assistant","content":`)
-	w.Escaped(begun.Text)
-	w.EndObject()
-	_, end := req.Body.Root().Get("messages").Span()
-	edits = append(edits, jsonscan.Edit{Start: end - 1, End: end - 1, With: w.Out})
-	if limit := req.Body.Root().Get("max_tokens"); begun.Most > 0 && limit.Given() {
-		edits = append(edits, limit.Replace(strconv.AppendInt(nil, begun.Most, 10)))
-	}
-	return edits
 }

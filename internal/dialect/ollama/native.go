@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -40,7 +37,7 @@ func callPass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	case req.PathModel != "":
 		edits = append(edits, model.Replace(req.ModelJSON()))
 	}
-	call.Edits = continued(edits, req)
+	call.Edits = dialect.ContinueMessages(edits, req, "options", "num_predict")
 	call.Body = req.Body.Splice(call.Body[:0], call.Edits)
 	return nil
 }
@@ -49,26 +46,6 @@ func callPass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 // it as its last message, and a prompt that a template surrounds has no place for it.
 func continuesPass(req *schema.Request, _ *dialect.Target) bool {
 	return req.Door == schema.DoorOllamaChat
-}
-
-// continued adds the edits by which the model goes on with the beginning of its answer, if the
-// request has one.
-func continued(edits []jsonscan.Edit, req *schema.Request) []jsonscan.Edit {
-	begun := req.Continuation()
-	if begun == nil {
-		return edits
-	}
-	w := jsonwrite.Writer{Out: []byte{','}}
-	w.Open(`{"role":"assistant","content":`)
-	w.Escaped(begun.Text)
-	w.EndObject()
-	root := req.Body.Root()
-	_, end := root.Get("messages").Span()
-	edits = append(edits, jsonscan.Edit{Start: end - 1, End: end - 1, With: w.Out})
-	if limit := root.Get("options").Get("num_predict"); begun.Most > 0 && limit.Given() {
-		edits = append(edits, limit.Replace(strconv.AppendInt(nil, begun.Most, 10)))
-	}
-	return edits
 }
 
 // replyPass passes an answer on under the model name that the client used.
@@ -117,21 +94,8 @@ func replyPassEmbedding(req *schema.Request, answer dialect.Answer, reply *diale
 	return nil
 }
 
-// splitPass makes lines of an answer that was given whole although a stream was asked for.
 func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, error) {
-	if !req.Stream {
-		return nil, nil
-	}
-	var doc jsonscan.Document
-	var answer chat.Answer
-	if err := decode(req, slices.Concat(reply.Segments...), &doc, &answer); err != nil {
-		return nil, err
-	}
-	deltas, err := dialect.SplitAnswer(&answer)
-	if err != nil {
-		return nil, err
-	}
-	return eventsLines(req, deltas), nil
+	return dialect.SplitPassed(req, reply, decode, eventsLines)
 }
 
 // eventsPass passes the lines of a stream on.
