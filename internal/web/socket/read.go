@@ -1,10 +1,16 @@
 package socket
 
 import (
+	"context"
 	"errors"
 	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/patchbay-ai/patchbay/internal/admit"
+	"github.com/patchbay-ai/patchbay/internal/front"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
@@ -40,6 +46,26 @@ func readMessage(from io.Reader, reserve func(bytes int) error, arrived func(byt
 			return nil, err
 		}
 	}
+}
+
+// readClient returns the next message of a client. One that is no text, or does not arrive in
+// time, ends the connection. What arrives is added to heard.
+func readClient(ctx context.Context, client *websocket.Conn, reserve func(bytes int) error, heard *atomic.Int64, end func(websocket.StatusCode, string)) ([]byte, error) {
+	kind, from, err := client.Reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if kind != websocket.MessageText {
+		end(websocket.StatusUnsupportedData, "messages are texts")
+		return nil, errors.New("a message is no text")
+	}
+	began := time.Now()
+	stalled := time.AfterFunc(front.Allowance(0), func() { end(websocket.StatusPolicyViolation, "a message did not arrive in time") })
+	defer stalled.Stop()
+	return readMessage(from, reserve, func(bytes, all int) {
+		heard.Add(int64(bytes))
+		stalled.Reset(time.Until(began.Add(front.Allowance(int64(all)))))
+	})
 }
 
 // leaseFor returns a lease of the memory for bodies for a visitor.

@@ -121,21 +121,7 @@ func (s *session) pinged(context.Context, []byte) bool {
 
 // read returns the next message. It has taken the memory for it.
 func (s *session) read() ([]byte, error) {
-	kind, from, err := s.conn.Reader(s.ctx)
-	if err != nil {
-		return nil, err
-	}
-	if kind != websocket.MessageText {
-		s.end(websocket.StatusUnsupportedData, "messages are texts")
-		return nil, errors.New("a message is no text")
-	}
-	began := time.Now()
-	stalled := time.AfterFunc(front.Allowance(0), func() { s.end(websocket.StatusPolicyViolation, "a message did not arrive in time") })
-	defer stalled.Stop()
-	text, err := readMessage(from, s.reserve, func(bytes, all int) {
-		s.heard.Add(int64(bytes))
-		stalled.Reset(time.Until(began.Add(front.Allowance(int64(all)))))
-	})
+	text, err := readClient(s.ctx, s.conn, s.reserve, &s.heard, s.end)
 	switch {
 	case errors.As(err, new(*schema.Error)): // there is no memory
 		return nil, s.refuseMemory(err)
