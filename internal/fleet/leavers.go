@@ -1,0 +1,102 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+)
+
+// leavers returns the models that have to leave the memory in which the model would be: those
+// first that are not in use, and of these the one that will not be used for longest or, where
+// nobody tells the host, the one that it throws out by itself: most throw out what they have
+// not used for longest. Models that are pinned stay, and those that may not leave. It reports
+// false where the others are not enough.
+func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Instance, bool) {
+	capacity, members := i.memoryOf()
+	if capacity == 0 {
+		return nil, true
+	}
+	left := capacity - i.takes()
+	var able []*Instance
+	for _, other := range members {
+		if other == i || !other.isResident(now) {
+			continue
+		}
+		left -= other.takes()
+		if (other.kept == nil || !other.kept.IsPinned) && (mayLeave == nil || mayLeave(other)) {
+			able = append(able, other)
+		}
+	}
+	if left >= 0 {
+		return nil, true
+	}
+	if len(able) > 1 {
+		rankLeavers(able, i.kept != nil, now)
+	}
+	for n, other := range able {
+		if left += other.takes(); left >= 0 {
+			return able[:n+1], true
+		}
+	}
+	return able, false
+}
+
+// rankLeavers puts the model first that leaves first.
+func rankLeavers(able []*Instance, areTold bool, now float64) {
+	left := make(map[*Instance]float64, len(able))
+	for _, i := range able {
+		if areTold {
+			left[i] = i.pauseLeft(now)
+		}
+	}
+	slices.SortStableFunc(able, func(a, b *Instance) int {
+		switch inUse := a.isInUse(); {
+		case inUse == b.isInUse():
+			return cmp.Or(cmp.Compare(left[b], left[a]), cmp.Compare(a.memory.used, b.memory.used))
+		case inUse:
+			return 1
+		}
+		return -1
+	})
+}
+
+// memoryOf returns the memory in which the model is or would be: how much fits into it, 0 for
+// no limit, and the instances whose models share it.
+func (i *Instance) memoryOf() (capacity float64, members []*Instance) {
+	if i.kept != nil && i.kept.Space != "" {
+		s := i.host.fleet.spaces[i.kept.Space]
+		return s.capacity, s.members
+	}
+	return float64(i.host.room), i.host.instances
+}
+
+// isBehind reports whether another model has waited longer for room in the same memory.
+func (i *Instance) isBehind() bool {
+	capacity, members := i.memoryOf()
+	return capacity > 0 && slices.ContainsFunc(members, func(other *Instance) bool {
+		return other != i && other.kept != nil && other.kept.asked > 0 && other.kept.asked < i.kept.asked
+	})
+}
+
+// takes returns how much of its space the model takes.
+func (i *Instance) takes() float64 {
+	if i.kept != nil && i.kept.Space != "" {
+		return i.kept.Size
+	}
+	return 1
+}
+
+// isIdle reports whether a model may leave for another one now.
+func isIdle(i *Instance) bool { return !i.isInUse() && i.state == loaded }
+
+// rests returns for how many more seconds a model that is not in use is left alone, because it
+// had a call a moment ago and came into memory not long before.
+func (i *Instance) rests(now float64) float64 {
+	if i.kept == nil {
+		return 0
+	}
+	return max(min(i.kept.own+min(restPart*i.loads(), longestRest), i.stays())-now, 0)
+}
+
+// stays returns until when a model that is kept serves its calls before it has to leave for
+// another one.
+func (i *Instance) stays() float64 { return i.kept.since + i.loads() }
