@@ -606,7 +606,7 @@ export const en = {
   'wrong.noCalls': 'No call of it is kept.',
   'wrong.running': 'Running now',
   'wrong.runningHere': 'Running at this gateway',
-  'wrong.runningSum': '{n} requests',
+  'wrong.runningSum': '{n} request|{n} requests',
   'wrong.noRunning': 'No request runs.',
   'wrong.waits': 'waits for an instance',
   'run.tab': 'Running',

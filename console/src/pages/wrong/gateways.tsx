@@ -54,7 +54,7 @@ export default function GatewaysPage() {
       {members.length > 0 && (
         <div className="panel">
           {members.map((one) => (
-            <div key={one.id} className="pr obj">
+            <div key={one.id} className="pr obj gw">
               <span className={`pill ${one.state === 'up' ? '' : one.state === 'away' ? 'bd' : 'wn'}`}>
                 <HealthGlyph state={glyphs[one.state]} /> {t(`wrong.gateway.${one.state}`)}
               </span>
