@@ -50,7 +50,7 @@ func (e *examination) backends(ctx context.Context) []Finding {
 		asking.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			ctx, cancel := context.WithTimeout(ctx, checkTime)
+			ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
 			defer cancel()
 			findings[i] = e.backend(ctx, &groups[i])
 		})
@@ -144,7 +144,7 @@ func (e *examination) sender(g *group, reached *attempt) discover.Send {
 		}
 		start := time.Now()
 		response, err := e.client.Send(ctx, &instance.Origin, call,
-			transport.Timeouts{Connect: 5 * time.Second, FirstByte: 10 * time.Second, Idle: 10 * time.Second})
+			transport.Timeouts{Connect: e.CheckTime / 3, FirstByte: 2 * e.CheckTime / 3, Idle: 2 * e.CheckTime / 3})
 		if err != nil {
 			reached.cause = cmp.Or(transport.CauseOf(err), transport.CauseNoConnection)
 			return 0, nil, errors.New(reached.cause.Text())

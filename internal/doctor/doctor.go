@@ -4,6 +4,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -32,7 +33,7 @@ type Finding struct {
 	Fix     string `json:"fix,omitzero"`
 }
 
-// checkTime is how long one check of the network may take.
+// checkTime is how long one check of the network may take unless the options say so.
 const checkTime = 15 * time.Second
 
 // Options are what is looked at.
@@ -45,12 +46,16 @@ type Options struct {
 	Version string
 	// Report gets every finding, in the order of the checks.
 	Report func(Finding)
+	// CheckTime is how long one check of the network may take, a third of it to connect; 0
+	// means 15 seconds.
+	CheckTime time.Duration
 }
 
 // Run makes all checks. Those of the network run at the same time.
 func Run(ctx context.Context, o Options) {
 	client := transport.New(transport.Options{Control: transport.RefuseMetadata})
 	defer client.Close()
+	o.CheckTime = cmp.Or(o.CheckTime, checkTime)
 	e := &examination{Options: o, client: client}
 	areas := []func(context.Context) []Finding{
 		e.addresses, e.certificate, e.metrics, e.dataDirectory, e.descriptors,

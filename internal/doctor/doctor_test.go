@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/doctor"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 func notRunning(context.Context) (string, error) { return "", errors.New("nobody listens") }
@@ -35,7 +36,7 @@ func examine(t *testing.T, yaml string, change func(*doctor.Options)) string {
 		t.Fatal(err)
 	}
 	var lines strings.Builder
-	options := doctor.Options{Document: loaded.Document, Running: notRunning, Version: "v1", Report: func(f doctor.Finding) {
+	options := doctor.Options{Document: loaded.Document, Running: notRunning, Version: "v1", CheckTime: waittest.Limit, Report: func(f doctor.Finding) {
 		lines.WriteString(string(f.Level) + " " + f.Area + ": " + f.Message + " => " + f.Fix + "\n")
 	}}
 	if change != nil {

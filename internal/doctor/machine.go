@@ -19,7 +19,7 @@ import (
 // addresses tells whether the gateway can listen, or does.
 func (e *examination) addresses(ctx context.Context) []Finding {
 	const area = "listen"
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
 	defer cancel()
 	version, err := e.Running(ctx)
 	if err == nil {

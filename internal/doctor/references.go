@@ -87,7 +87,7 @@ func (e *examination) isSigned(ctx context.Context) (is bool) {
 		is, _ = files.Peek(e.Document.Server.DataDir).IsSigned()
 		return is
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, e.Document.Store.Config)
 	if err != nil {
@@ -105,7 +105,7 @@ func namesOf(set map[string]bool) string { return strings.Join(slices.Sorted(map
 // the current one. It changes nothing, and takes no lock.
 func (e *examination) storedVersions(ctx context.Context) (found []*versions.Version, current int, err error) {
 	if e.Document.Store.Config != "" {
-		return sharedVersions(ctx, e.Document.Store.Config)
+		return e.sharedVersions(ctx, e.Document.Store.Config)
 	}
 	store := files.Peek(e.Document.Server.DataDir)
 	numbers, err := store.Versions()
@@ -121,8 +121,8 @@ func (e *examination) storedVersions(ctx context.Context) (found []*versions.Ver
 	return found, head.Version, err
 }
 
-func sharedVersions(ctx context.Context, address string) (found []*versions.Version, current int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+func (e *examination) sharedVersions(ctx context.Context, address string) (found []*versions.Version, current int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {

@@ -21,7 +21,7 @@ func (e *examination) redis(ctx context.Context) []Finding {
 	if !e.Document.NamesRedis && e.Document.Redis == config.Default().Redis && !e.Document.Quota.Distributed.Enabled {
 		return []Finding{skip(area, "not in use")}
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
 	defer cancel()
 	start := time.Now()
 	client, err := redis.Connect(ctx, e.Document.Redis.URL)
@@ -48,7 +48,7 @@ func (e *examination) database(ctx context.Context) []Finding {
 	}
 	path, isFile := strings.CutPrefix(e.Document.Store.URL, "sqlite:")
 	if !isFile {
-		return postgres(ctx, area, "store.url", e.Document.Store.URL)
+		return e.postgres(ctx, area, "store.url", e.Document.Store.URL)
 	}
 	if !filepath.IsAbs(path) {
 		return []Finding{ok(area, "is the file %s in the data directory", path)}
@@ -62,13 +62,13 @@ func (e *examination) sharedConfiguration(ctx context.Context) []Finding {
 	if e.Document.Store.Config == "" {
 		return []Finding{skip(area, "this gateway shares its configuration with no other one (store.config)")}
 	}
-	return postgres(ctx, area, "store.config", e.Document.Store.Config)
+	return e.postgres(ctx, area, "store.config", e.Document.Store.Config)
 }
 
 // postgres tells whether a database can be used. Messages do not repeat the address,
 // which may hold a password.
-func postgres(ctx context.Context, area, setting, address string) []Finding {
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+func (e *examination) postgres(ctx context.Context, area, setting, address string) []Finding {
+	ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
