@@ -32,6 +32,9 @@ const drawer = (page) => page.locator('.drawer').waitFor()
 const row = (page) => page.locator('.svc tr', { hasText: 'demo-claude' })
 const edit = `/services?edit=${encodeURIComponent(`chat/${instance}`)}`
 
+/** One more call that fails: what failed more than a quarter of an hour ago is not named. */
+const fail = () => fetch(`${demo.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'demo-down', messages: [{ role: 'user', content: 'hi' }] }) }).then((reply) => reply.arrayBuffer())
+
 /** A row of a failed call says why, and then where, which gives way to the reason. */
 async function reasonFirst(page) {
   const cell = page.locator('.crow .why:has(code)').first()
@@ -89,7 +92,7 @@ const places = {
   instance: { path: `/instance?service=chat&id=${encodeURIComponent(instance)}`, few: true, print: true },
   model: { path: '/model?service=chat&id=demo-flaky', few: true },
   // What has failed is named with its count.
-  'instance-down': { path: `/instance?service=chat&id=${encodeURIComponent(calls[0].instance)}`, act: (page) => page.locator('.pr a', { hasText: '×' }).first().waitFor(), few: true },
+  'instance-down': { path: `/instance?service=chat&id=${encodeURIComponent(calls[0].instance)}`, act: async (page) => (await fail(), await page.locator('.pr a', { hasText: '×' }).first().waitFor()), few: true },
   tenants: { path: '/tenant', few: true },
   tenant: { path: '/tenant?id=acme' },
   gateways: { path: '/gateways', few: true },
