@@ -103,7 +103,7 @@ func (p *problems) group(c *Record, at time.Time) {
 		if try.Code == "" || try.Code == schema.CodeCancelled || try.Code == schema.CodeStopped || try.Code == GivenUp {
 			continue
 		}
-		one := p.groupOf(groupKey{AtBackend, c.Service, hostOf(try.Instance), try.Code}, c, at)
+		one := p.groupOf(groupKey{AtBackend, c.Service, HostOf(try.Instance), try.Code}, c, at)
 		one.Text, one.Status = try.Text, try.Status
 		model := modelOf(try.Instance, c.Model)
 		one.name(model, try.Instance)
@@ -253,8 +253,9 @@ func modelOf(instance, otherwise string) string {
 	return otherwise
 }
 
-// hostOf returns the host of an instance, name@address.
-func hostOf(instance string) string {
+// HostOf returns the host of an instance, name@address, as browsers write it: in lower case, and
+// without the port that its scheme has anyway.
+func HostOf(instance string) string {
 	_, address, ok := cutLast(instance, "@http")
 	if !ok {
 		return instance
@@ -263,7 +264,11 @@ func hostOf(instance string) string {
 	if err != nil || parsed.Host == "" {
 		return instance
 	}
-	return parsed.Host
+	host := strings.ToLower(parsed.Host)
+	if parsed.Scheme == "https" {
+		return strings.TrimSuffix(host, ":443")
+	}
+	return strings.TrimSuffix(host, ":80")
 }
 
 func cutLast(text, separator string) (before, after string, ok bool) {

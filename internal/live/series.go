@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -59,10 +60,11 @@ type Query struct {
 	Metrics []Metric
 	By      Grouping
 	Range   Range
-	// Service, Model, Instance and Tenant narrow the series; nil and empty mean all.
+	// Service, Model, Instance, Host and Tenant narrow the series; nil and empty mean all.
 	Service  *schema.ServiceType
 	Model    string // of instances
 	Instance string
+	Host     string // of instances
 	Tenant   string
 }
 
@@ -135,7 +137,7 @@ func (s *Sampler) History(q Query) History {
 		}
 	case ByInstance:
 		for key, own := range s.instances {
-			if !q.wants(key.Service, key.ID) || q.Model != "" && q.Model != own.model {
+			if !q.wants(key.Service, key.ID) || q.Model != "" && q.Model != own.model || q.Host != "" && q.Host != calls.HostOf(key.ID) {
 				continue
 			}
 			if own.track == nil {

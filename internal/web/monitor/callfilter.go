@@ -28,6 +28,7 @@ type callsQuery struct {
 	Model         string  `json:"model" doc:"The model that served."`
 	Asked         string  `json:"asked" doc:"The name that the caller gave."`
 	Instance      string  `json:"instance" doc:"An instance that was tried."`
+	Host          string  `json:"host" doc:"The host of an instance that was tried, as the groups of problems name it."`
 	Status        string  `json:"status"`
 	HTTPStatus    int     `json:"httpStatus" empty:"true"`
 	Outcome       string  `json:"outcome" enum:",answered,failed,refused,retried,troubled" doc:"failed: not answered, for whatever reason. refused: by a limit or a budget. retried: more than one attempt. troubled: failed or retried."`
@@ -163,17 +164,17 @@ func (f *callFilter) isAsked(c *calls.Record) bool {
 	return f.is("asked", c.Asked)
 }
 
-// isTried reports whether the instance that is asked for answered, or failed before another did.
+// isTried reports whether the instance that is asked for, or one of the host, answered, or failed
+// before another did.
 func (f *callFilter) isTried(c *calls.Record) bool {
-	if f.is("instance", c.Instance) {
+	if f.isAt(c.Instance) {
 		return true
 	}
-	for _, try := range c.Described() {
-		if f.is("instance", try.Instance) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Described(), func(try calls.Try) bool { return f.isAt(try.Instance) })
+}
+
+func (f *callFilter) isAt(instance string) bool {
+	return f.is("instance", instance) && (!f.query.Has("host") || f.query.Get("host") == calls.HostOf(instance))
 }
 
 func (f *callFilter) isRefused(c *calls.Record) bool {

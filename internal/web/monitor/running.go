@@ -19,6 +19,7 @@ type runningQuery struct {
 	Service  string `json:"service"`
 	Model    string `json:"model"`
 	Instance string `json:"instance"`
+	Host     string `json:"host" doc:"The host of the instance, as the groups of problems name it."`
 	KeyID    string `json:"keyId"`
 	Tenant   string `json:"tenant"`
 	User     string `json:"user"`
@@ -82,7 +83,7 @@ func viewRunning(one *calls.Running, now time.Time) runningCall {
 
 // is reports whether a request is asked for.
 func (c *runningCall) is(query map[string][]string, text string) bool {
-	values := map[string]string{"service": c.Service.String(), "model": c.Model, "instance": c.Instance, "keyId": c.KeyID, "tenant": c.Tenant, "user": c.User}
+	values := map[string]string{"service": c.Service.String(), "model": c.Model, "instance": c.Instance, "host": calls.HostOf(c.Instance), "keyId": c.KeyID, "tenant": c.Tenant, "user": c.User}
 	for name, value := range values {
 		if wanted := query[name]; len(wanted) > 0 && wanted[0] != value {
 			return false

@@ -31,7 +31,7 @@ func TestRunningRequestsAreSeenAndStopped(t *testing.T) {
 			stream := r.ChatLater(t.Context(), `{"model":"s","stream":true,`+gatewaytest.SomeMessages+`}`, "X-Request-Id", "stream")
 			<-held.Entered
 			gatewaytest.Eventually(t, "both run", func() bool {
-				list := r.GetObject("/api/monitoring/running?instance=m@"+silent.URL(), "Authorization", asViewer)["running"].([]any)
+				list := r.GetObject("/api/monitoring/running?instance=m@"+silent.URL()+"&host="+strings.TrimPrefix(silent.URL(), "http://"), "Authorization", asViewer)["running"].([]any)
 				return len(list) == 1 && list[0].(map[string]any)["requestId"] == "plain" && list[0].(map[string]any)["tenant"] == "acme" &&
 					r.GetObject("/api/monitoring/running", "Authorization", asViewer)["total"] == 2.0
 			})
@@ -123,6 +123,30 @@ services: {chat: {`+gatewaytest.NoChecks+`, circuit-breaker: {enabled: false}, i
 	if len(groups) != 3 {
 		t.Errorf("%v", groups)
 	}
+}
+
+// TestWhatBelongsToAHost: the calls that were tried at a host, also where another one answered, and
+// the history of its instances.
+func TestWhatBelongsToAHost(t *testing.T) {
+	t.Parallel()
+	bad, good := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	bad.ScriptForever(simulator.Step{Status: 503})
+	r := gatewaytest.Start(t, `
+services: {chat: {`+gatewaytest.NoChecks+`, circuit-breaker: {enabled: false}, fallbacks: {one: [two]},
+  instances: [`+gatewaytest.Instance("one", bad.URL())+", "+gatewaytest.Instance("two", good.URL())+`]}}
+`)
+	r.Chat(`{"model":"one",`+gatewaytest.SomeMessages+`}`, "X-Request-ID", "rescued").Succeeds(t)
+	r.Chat(`{"model":"two",`+gatewaytest.SomeMessages+`}`, "X-Request-ID", "plain").Succeeds(t)
+	for host, want := range map[string]string{bad.URL(): "[rescued]", good.URL(): "[plain rescued]", "http://127.0.0.1:1": "[]"} {
+		host := strings.TrimPrefix(host, "http://")
+		if got := fmt.Sprint(callIDs(t, r.GetObject("/api/monitoring/calls?host="+host))); got != want {
+			t.Errorf("%s: %s, want %s", host, got, want)
+		}
+	}
+	gatewaytest.Eventually(t, "the history of the host has its instance alone", func() bool {
+		series := gatewaytest.At(t, r.GetObject("/api/monitoring/series?by=instance&metric=requests&host="+strings.TrimPrefix(bad.URL(), "http://")), "series").([]any)
+		return len(series) == 1 && gatewaytest.At(t, series[0], "model") == "one"
+	})
 }
 
 // TestOpenBreakersBelongToWhatOpenedThem: a request that no instance may take is lost by the

@@ -18,6 +18,7 @@ type seriesQuery struct {
 	Service    string `json:"service" doc:"Only this service type."`
 	Model      string `json:"model" doc:"Only instances of this model, by instance."`
 	InstanceID string `json:"instanceId" doc:"Only this instance."`
+	Host       string `json:"host" doc:"Only instances of this host, by instance."`
 	Tenant     string `json:"tenant" doc:"Only this tenant, by tenant."`
 }
 
@@ -47,7 +48,7 @@ func (a *API) series(r *http.Request) (live.History, error) {
 		}
 		q.Service = &service
 	}
-	q.Model, q.Instance, q.Tenant = query.Get("model"), query.Get("instanceId"), query.Get("tenant")
+	q.Model, q.Instance, q.Host, q.Tenant = query.Get("model"), query.Get("instanceId"), query.Get("host"), query.Get("tenant")
 	if q.By == live.ByTenant {
 		a.recorder.Flush()
 	}
