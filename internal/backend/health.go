@@ -57,7 +57,8 @@ type Health struct {
 	took      time.Duration
 	refused   time.Time
 	cause     transport.Cause
-	good, bad int // checks in a row
+	good, bad int       // checks in a row
+	failing   time.Time // when the first of the failures was, zero where there are none
 	next      time.Time
 	// changed is told about every change of the status; nil tells nobody.
 	changed func(HealthChange)
@@ -101,6 +102,7 @@ func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause
 	h.good = 0
 	h.bad++
 	h.cause = cause
+	h.fail(now)
 	if h.bad >= settings.UnhealthyThreshold {
 		h.setStatus(StatusUnhealthy, cause)
 		h.setFlags(true, false)
@@ -163,6 +165,7 @@ func (h *Health) Refused(now time.Time) {
 	h.suspect = h.suspect || h.status != StatusUnhealthy
 	h.refused = now
 	h.good = 0
+	h.fail(now)
 	h.setStatus(StatusUnhealthy, transport.CauseRefused)
 	if !h.out.Load() {
 		h.setFlags(false, true)
@@ -193,6 +196,9 @@ type HealthSnapshot struct {
 	// Cause is that of the failure which took the instance out, or of the latest
 	// check where it is still in.
 	Cause transport.Cause
+	// FailingSince is when the first of the failures was that made the instance unhealthy, zero
+	// where it is not.
+	FailingSince time.Time
 	// NextCheck is when the next check is due, zero where nothing is checked. It is
 	// in the past while that check runs.
 	NextCheck time.Time
@@ -202,13 +208,17 @@ type HealthSnapshot struct {
 func (h *Health) Snapshot() HealthSnapshot {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return HealthSnapshot{
+	s := HealthSnapshot{
 		Status:       h.status,
 		LastCheck:    h.checked,
 		ResponseTime: h.took,
 		Cause:        h.cause,
 		NextCheck:    h.next,
 	}
+	if h.status == StatusUnhealthy {
+		s.FailingSince = h.failing
+	}
+	return s
 }
 
 // Reason says in a few words why the instance gets no traffic, for people who
@@ -230,8 +240,18 @@ func (h *Health) recordCheck(now time.Time, took time.Duration) bool {
 	return !h.refused.After(now.Add(-took))
 }
 
+// fail notes since when the instance fails.
+func (h *Health) fail(now time.Time) {
+	if h.failing.IsZero() {
+		h.failing = now
+	}
+}
+
 func (h *Health) setStatus(status Status, cause transport.Cause) {
 	h.cause = cause
+	if status != StatusUnhealthy {
+		h.failing = time.Time{}
+	}
 	if h.status == status {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/transport"
 	"pgregory.net/rapid"
 )
 
@@ -21,6 +22,34 @@ func TestAnInstanceThatWasNeverCheckedGetsTraffic(t *testing.T) {
 	var h Health
 	if !h.Healthy() || h.Snapshot() != (HealthSnapshot{}) || h.Reason() != "" {
 		t.Errorf("healthy %v, %+v, %q", h.Healthy(), h.Snapshot(), h.Reason())
+	}
+}
+
+// TestSinceWhenAnInstanceFails: since the first of the failures that made it unhealthy, until it is
+// well again.
+func TestSinceWhenAnInstanceFails(t *testing.T) {
+	t.Parallel()
+	var h Health
+	s, began := thresholds(2, 2), time.Now()
+	at := func(second int) time.Time { return began.Add(time.Duration(second) * time.Second) }
+	for second, step := range []struct {
+		check func(now time.Time)
+		want  time.Time
+	}{
+		{func(now time.Time) { h.Failed(now, 0, transport.CauseTimeout, s) }, time.Time{}},
+		{func(now time.Time) { h.Succeeded(now, 0, s) }, time.Time{}},
+		{func(now time.Time) { h.Failed(now, 0, transport.CauseTimeout, s) }, time.Time{}},
+		{func(now time.Time) { h.Failed(now, 0, transport.CauseTimeout, s) }, at(2)},
+		{func(now time.Time) { h.Succeeded(now, 0, s) }, at(2)},
+		{func(now time.Time) { h.Failed(now, 0, transport.CauseTimeout, s) }, at(2)},
+		{func(now time.Time) { h.Succeeded(now, 0, s) }, at(2)},
+		{func(now time.Time) { h.Succeeded(now, 0, s) }, time.Time{}},
+		{func(now time.Time) { h.watch(); h.Refused(now) }, at(8)},
+	} {
+		step.check(at(second))
+		if got := h.Snapshot().FailingSince; !got.Equal(step.want) {
+			t.Errorf("at %d s: since %v, want %v", second, got, step.want)
+		}
 	}
 }
 

@@ -237,6 +237,16 @@ func (i *Instance) HealthStatus() Status {
 	return i.Health.Snapshot().Status
 }
 
+// FailingSince returns since when calls or health checks of the instance fail, without a success
+// in between; zero where they do not.
+func (i *Instance) FailingSince() time.Time {
+	calls, checks := i.Breaker.Snapshot().FailingSince, i.Health.Snapshot().FailingSince
+	if calls.IsZero() || !checks.IsZero() && checks.Before(calls) {
+		return checks
+	}
+	return calls
+}
+
 // HealthReason says why the instance is not healthy, to those who may manage it.
 func (i *Instance) HealthReason() string {
 	reason := cmp.Or(i.Fault, i.Health.Reason())

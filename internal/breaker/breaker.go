@@ -35,6 +35,7 @@ type Breaker struct {
 	opened      time.Time
 	changed     time.Time // when what people see of it changed last
 	lastFailure time.Time
+	failing     time.Time // when the first of the failures in a row was
 	// unreachable means that the breaker opened because the backend could not be
 	// connected to, and halfOpenedByCheck that a health check made it half open.
 	unreachable, halfOpenedByCheck bool
@@ -189,6 +190,9 @@ func (b *Breaker) settle(outcome Outcome, now time.Time) {
 func (b *Breaker) count(outcome Outcome, now time.Time) {
 	switch outcome {
 	case Failure, Refused, Reset:
+		if b.failures == 0 {
+			b.failing = now
+		}
 		b.failures++
 		b.lastFailure = now
 		if b.state == HalfOpen || b.failures >= b.settings.FailureThreshold {

@@ -395,6 +395,9 @@ func TestRetryAfter(t *testing.T) {
 
 func TestSnapshotShowsTimes(t *testing.T) {
 	r := newRig(t, small())
+	r.call(Failure, Success)
+	r.after(time.Second)
+	first := r.now
 	r.call(Failure, Failure)
 	r.after(time.Second)
 	r.call(Failure)
@@ -402,14 +405,18 @@ func TestSnapshotShowsTimes(t *testing.T) {
 	r.after(time.Minute)
 	want := Snapshot{
 		State: Open, FailureCount: 3, FailureThreshold: 3, SuccessThreshold: 2,
-		Timeout: 10 * time.Second, Since: failed, LastFailure: failed, NextRetry: failed.Add(10 * time.Second),
+		Timeout: 10 * time.Second, Since: failed, LastFailure: failed, FailingSince: first, NextRetry: failed.Add(10 * time.Second),
 	}
 	if diff := cmp.Diff(want, r.Snapshot()); diff != "" {
 		t.Error(diff)
 	}
 	r.acquire()
-	if s := r.Snapshot(); s.State != HalfOpen || !s.NextRetry.IsZero() || s.Since != r.now || s.SuccessCount != 0 {
+	if s := r.Snapshot(); s.State != HalfOpen || !s.NextRetry.IsZero() || s.Since != r.now || s.SuccessCount != 0 || s.FailingSince != first {
 		t.Errorf("half open: %+v", s)
+	}
+	r.Force(ForcedClosed, Hold{}, r.now)
+	if s := r.Snapshot(); !s.FailingSince.IsZero() {
+		t.Errorf("released: %+v", s)
 	}
 }
 

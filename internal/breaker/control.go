@@ -94,6 +94,8 @@ type Snapshot struct {
 	// Since is when the state or the mode changed last.
 	Since       time.Time
 	LastFailure time.Time // zero where there was none
+	// FailingSince is when the first of the failures in a row was, zero where there are none.
+	FailingSince time.Time
 	// NextRetry is when an open breaker allows a trial, zero where the breaker is
 	// not open or an operator holds it. It is in the past from the end of the
 	// pause until the first trial begins.
@@ -116,6 +118,9 @@ func (b *Breaker) Snapshot() Snapshot {
 		Since:            b.changed,
 		Timeout:          b.settings.RecoveryTimeout.Std(),
 		LastFailure:      b.lastFailure,
+	}
+	if b.failures > 0 {
+		s.FailingSince = b.failing
 	}
 	if b.state == Open {
 		s.NextRetry = b.opened.Add(s.Timeout)

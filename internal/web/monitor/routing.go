@@ -261,6 +261,7 @@ type breakerStatus struct {
 	Timeout          int64              `json:"timeout" doc:"Milliseconds."`
 	StateSince       string             `json:"stateSince" format:"date-time"`
 	LastFailure      *string            `json:"lastFailure" format:"date-time"`
+	FailingSince     *string            `json:"failingSince,omitzero" format:"date-time" doc:"Since when calls or health checks of the instance fail, without a success in between; left out where they do not."`
 	LastError        *lastError         `json:"lastError,omitzero" doc:"Why the last call that failed did."`
 	NextRetry        *string            `json:"nextRetry" format:"date-time"`
 }
@@ -282,6 +283,7 @@ func breakerOf(i *backend.Instance) breakerStatus {
 		FailureCount: s.FailureCount, FailureThreshold: s.FailureThreshold, SuccessCount: s.SuccessCount, SuccessThreshold: s.SuccessThreshold,
 		Timeout: s.Timeout.Milliseconds(), StateSince: web.Time(s.Since), LastFailure: web.TimeOrNil(s.LastFailure), NextRetry: web.TimeOrNil(s.NextRetry),
 	}
+	view.FailingSince = web.TimeOrNil(i.FailingSince())
 	if failure := i.LastFailure(); failure != nil {
 		view.LastError = &lastError{failure.Code, failure.Text, say.Of(failure.Text), web.Time(failure.At)}
 	}

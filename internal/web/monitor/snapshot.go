@@ -7,6 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/explain"
@@ -70,6 +71,7 @@ type liveInstance struct {
 	live.Activity
 	Health      backend.Status `json:"health"`
 	HealthError string         `json:"healthError,omitzero" doc:"Why the instance is not healthy."`
+	HealthSaid  []say.Sentence `json:"healthSaid,omitzero" doc:"That as codes and values."`
 	Enabled     bool           `json:"enabled"`
 	Weight      float64        `json:"weight"`
 	Tier        int            `json:"tier"`
@@ -136,7 +138,7 @@ func remaining(s *routing.Service, now time.Time) *int {
 func liveInstanceOf(i *backend.Instance, now time.Time) liveInstance {
 	return liveInstance{
 		Service: i.Service, Model: i.Settings.Name, ID: i.ID, Handle: i.Handle, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name),
-		Health: i.HealthStatus(), HealthError: i.HealthReason(), Enabled: i.Settings.Enabled, Weight: i.Settings.Weight, Tier: i.Settings.Tier,
+		Health: i.HealthStatus(), HealthError: i.HealthReason(), HealthSaid: say.Of(i.HealthReason()), Enabled: i.Settings.Enabled, Weight: i.Settings.Weight, Tier: i.Settings.Tier,
 		InFlight: i.InFlight(), Slots: slotsOf(i), Breaker: breakerOf(i), Engine: engineOf(i, now),
 	}
 }
