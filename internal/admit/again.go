@@ -67,7 +67,7 @@ func (r *Request) ReserveAgain(sent int64, goesOn bool) error {
 	if err != nil {
 		return ledgerUnavailable()
 	}
-	return noRoom(refusal, now) // the request itself is not refused
+	return noRoom(refusal, r.Table.Currency, now) // the request itself is not refused
 }
 
 // Resumed notes that another call goes on with the answer in place of one that broke off and

@@ -102,7 +102,7 @@ func (r *Request) reserve(ctx context.Context, grant *access.Grant, now time.Tim
 		case err != nil:
 			return err
 		case refusal == nil && a.cost < own:
-			r.barred = func() error { return overBudget(asked, now) }
+			r.barred = func() error { return r.overBudget(asked, now) }
 			return nil
 		case refusal == nil:
 			return nil
@@ -112,7 +112,7 @@ func (r *Request) reserve(ctx context.Context, grant *access.Grant, now time.Tim
 		}
 		more = refusal.Unit == budget.Cost
 	}
-	return overBudget(asked, now)
+	return r.overBudget(asked, now)
 }
 
 // ownCost returns what the request may cost at the model that was asked for or, where no
@@ -286,18 +286,20 @@ type budgetView struct {
 }
 
 // overBudget counts and tells that a request is refused because of a budget.
-func overBudget(r *budget.Refusal, now time.Time) *schema.Error {
-	r.Count()
-	return noRoom(r, now)
+func (r *Request) overBudget(refusal *budget.Refusal, now time.Time) *schema.Error {
+	refusal.Count()
+	return noRoom(refusal, r.Table.Currency, now)
 }
 
 // noRoom tells that a budget is used up, or has not enough left for the request; or that there
 // would be enough if others had not reserved it, which passes.
-func noRoom(r *budget.Refusal, now time.Time) *schema.Error {
+func noRoom(r *budget.Refusal, currency string, now time.Time) *schema.Error {
 	window, unit := r.WindowName(), r.UnitName()
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	told := func(n int64) string { return number(n) + " " + unit }
 	if r.Unit == budget.Cost {
 		number = func(n int64) string { return prices.Amount(n).String() }
+		told = func(n int64) string { return prices.Amount(n).Money() + " " + currency }
 	}
 	details := budgetDetails{
 		Budget: budgetView{r.Account, window, unit, jsontext.Value(number(r.Limit))},
@@ -306,14 +308,14 @@ func noRoom(r *budget.Refusal, now time.Time) *schema.Error {
 	if !r.Reset.IsZero() {
 		details.Reset = &r.Reset
 	}
-	budgetWords := fmt.Sprintf("budget of %s (%s %s, %s)", ownerOf(r.Account), number(r.Limit), unit, window)
+	budgetWords := fmt.Sprintf("budget of %s, %s %s,", ownerOf(r.Account), told(r.Limit), windowWords[window])
 	var known *schema.Error
 	if r.Held {
 		known = schema.NewError(schema.CodeBudgetReserved, fmt.Sprintf("What is left of the %s is reserved for requests that have not ended, or kept for other gateways; try again shortly. %s are used and %s reserved.",
-			budgetWords, number(r.Used), number(r.Reserved)))
+			budgetWords, told(r.Used), told(r.Reserved)))
 		known.RetryAfter, known.Spread = heldRetryAfter, true
 	} else {
-		known = schema.NewError(schema.CodeBudgetExceeded, fmt.Sprintf("The %s is used up, or what is left of it is less than this request may take; %s are used.", budgetWords, number(r.Used)))
+		known = schema.NewError(schema.CodeBudgetExceeded, fmt.Sprintf("The %s is used up, or what is left of it is less than this request may take; %s are used.", budgetWords, told(r.Used)))
 		known.NoRetry = true
 		if !r.Reset.IsZero() {
 			known.RetryAfter = max(r.Reset.Sub(now), time.Second)
@@ -322,6 +324,9 @@ func noRoom(r *budget.Refusal, now time.Time) *schema.Error {
 	known.Details, known.Of = details, r.Account
 	return known
 }
+
+// windowWords say of which time a budget is.
+var windowWords = map[string]string{"DAY": "today", "MONTH": "this month", "TOTAL": "in all"}
 
 // keyLimited says that a limit of a key or a tenant is reached.
 func keyLimited(r *allowance.Refusal) *schema.Error {

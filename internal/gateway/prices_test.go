@@ -138,19 +138,19 @@ func TestThingsUseUpBudgets(t *testing.T) {
 	t.Parallel()
 	speech := `{"model":"m","input":"` + strings.Repeat("x", 1000) + `","voice":"v"}`
 	for name, test := range map[string]struct {
-		price, budget string
-		step          simulator.Step
-		path, body    string
-		passed        int
-		used          string
+		price, budget, told string
+		step                simulator.Step
+		path, body          string
+		passed              int
+		used                string
 	}{
-		"images":     {"image: 0.04", "0.1", simulator.Step{Body: `{"created":1,"data":[{"url":"http://pictures.test/1.png"}]}`}, "/v1/images/generations", `{"model":"m","prompt":"p"}`, 2, `"used":80000,`},
-		"characters": {"characters: 0.015", "0.04", simulator.Step{}, "/v1/audio/speech", speech, 2, `"used":30000,`},
+		"images":     {"image: 0.04", "0.1", "0.10", simulator.Step{Body: `{"created":1,"data":[{"url":"http://pictures.test/1.png"}]}`}, "/v1/images/generations", `{"model":"m","prompt":"p"}`, 2, `"used":80000,`},
+		"characters": {"characters: 0.015", "0.04", "0.04", simulator.Step{}, "/v1/audio/speech", speech, 2, `"used":30000,`},
 		// The first one reserves a minute, and costs one and a half.
-		"minutes": {"minute: 0.6", "1.8", simulator.Step{Body: `{"text":"hi","usage":{"type":"duration","seconds":90}}`}, "/v1/audio/transcriptions", "", 2, `"used":1800000,`},
+		"minutes": {"minute: 0.6", "1.8", "1.80", simulator.Step{Body: `{"text":"hi","usage":{"type":"duration","seconds":90}}`}, "/v1/audio/transcriptions", "", 2, `"used":1800000,`},
 		// Many backends report no length. What was reserved is then what it costs.
-		"minutes that are not reported":   {"minute: 0.6", "1.2", simulator.Step{Body: `{"text":"hi"}`}, "/v1/audio/transcriptions", "", 2, `"used":1200000,`},
-		"sound that is counted in tokens": {"minute: 0.6, input: 600000", "1.2", simulator.Step{Body: `{"text":"hi","usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`}, "/v1/audio/transcriptions", "", 2, `"used":1200000,`},
+		"minutes that are not reported":   {"minute: 0.6", "1.2", "1.20", simulator.Step{Body: `{"text":"hi"}`}, "/v1/audio/transcriptions", "", 2, `"used":1200000,`},
+		"sound that is counted in tokens": {"minute: 0.6, input: 600000", "1.2", "1.20", simulator.Step{Body: `{"text":"hi","usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`}, "/v1/audio/transcriptions", "", 2, `"used":1200000,`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -169,7 +169,11 @@ func TestThingsUseUpBudgets(t *testing.T) {
 			for range test.passed {
 				ask().Succeeds(t)
 			}
-			ask().FailsWith(t, http.StatusTooManyRequests, "insufficient_quota", "budget_exceeded", "")
+			refused := ask()
+			refused.FailsWith(t, http.StatusTooManyRequests, "insufficient_quota", "budget_exceeded", "")
+			if told := "The budget of this API key, " + test.told + " USD this month, is used up"; !strings.Contains(refused.Body, told) {
+				t.Errorf("no %q in %s", told, refused.Body)
+			}
 			if shown := r.Do(http.MethodGet, "/api/monitoring/budgets", "", "Authorization", "Bearer admin-token").Succeeds(t).Body; !strings.Contains(shown, test.used) {
 				t.Errorf("no %s in %s", test.used, shown)
 			}

@@ -61,6 +61,15 @@ func (a Amount) String() string {
 	return whole
 }
 
+// Money returns the amount as people write money: 20, 0.50, 0.0042.
+func (a Amount) Money() string {
+	text := a.String()
+	if at := strings.IndexByte(text, '.'); at >= 0 && len(text)-at == 2 {
+		text += "0"
+	}
+	return text
+}
+
 func magnitude(a Amount) uint64 {
 	if a < 0 {
 		return -uint64(a)

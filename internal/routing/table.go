@@ -31,6 +31,8 @@ import (
 // Table is a compiled configuration.
 type Table struct {
 	Limits config.Limits
+	// Currency is that of the prices.
+	Currency string
 
 	services [schema.ServiceTypeCount]*Service
 	found    *Found
@@ -203,7 +205,7 @@ func (s *Service) Names() []string {
 // be nil too, knows instances that are older than the program.
 func Compile(doc *config.Document, previous *Table, since Since) (*Table, error) {
 	now := time.Now()
-	t := &Table{Limits: doc.Limits, found: new(Found)}
+	t := &Table{Limits: doc.Limits, Currency: doc.Prices.Currency, found: new(Found)}
 	if previous != nil {
 		t.found = previous.found
 	}

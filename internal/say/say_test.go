@@ -59,6 +59,13 @@ func TestSentencesAreFoundInTexts(t *testing.T) {
 			"The backend answered with status 503: model is loading; wait",
 			[]Sentence{New("call.status_said", "status", 503, "words", "model is loading; wait")},
 		},
+		{
+			"The budget of the tenant acme, 0.50 USD this month, is used up, or what is left of it is less than this request may take; 0.49 USD are used.",
+			[]Sentence{{
+				Code: "call.budget_out_tenant", Values: map[string]string{"tenant": "acme", "limit": "0.50", "unit": "USD", "window": "this month", "used": "0.49", "usedUnit": "USD"},
+				Inner: map[string]Sentence{"unit": New(Other, "text", "USD"), "window": {Code: "budget.month"}, "usedUnit": New(Other, "text", "USD")},
+			}},
+		},
 		{"quota-journal-unavailable: no space left; disabled", []Sentence{New("quota.journal", "why", "no space left; disabled")}},
 		{"warming up; what nobody knows; weight 0", []Sentence{New("instance.warming"), New(Other, "text", "what nobody knows"), New("instance.no_weight")}},
 		{`aliases["a b"]: leads back to itself; weight: is required`, []Sentence{New("field.alias_loop").About(`aliases["a b"]`), New("field.required").About("weight")}},
