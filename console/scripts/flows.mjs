@@ -1260,6 +1260,72 @@ const flows = {
       await call('DELETE', `/api/config/instance/del/chat?modelName=wrong-model&baseUrl=${encodeURIComponent(url)}`)
     })
   },
+  'a host has a page: all its models by name, its calls, and all of it taken out and back': (page) =>
+    withBackend([], async (url) => {
+      const names = ['host-a', 'host-b', 'host-c', 'host-d']
+      for (const name of names) await call('POST', '/api/config/instance/add/chat', { name, baseUrl: url })
+      for (const name of names) await call('POST', '/v1/chat/completions', { model: name, messages: [{ role: 'user', content: 'fail:out of memory' }] })
+      const { host } = new URL(url)
+      try {
+        await page.goto(base)
+        const problem = page.locator('.cols .pr', { hasText: host })
+        await problem.waitFor()
+        assert.match(await problem.innerText(), /4 models.*out of memory/s)
+        for (const name of names) assert.ok((await problem.innerText()).includes(name), name)
+        await problem.locator('.goes').click()
+        await page.waitForURL(/\/host\?/)
+        await page.locator('.objmeters .meter').first().waitFor()
+        assert.match(await page.locator('.head h2').innerText(), /out of memory/)
+        await page.goto(`${base}resilience?show=exceptions`)
+        for (const name of names) await page.locator(`tr[data-id="chat ${name}@${url}"] + tr`, { hasText: /^Fails since \d\d:\d\d: The backend answered with status 500: out of memory$/ }).waitFor()
+        await page.goBack()
+        await page.getByRole('link', { name: 'All its calls' }).click()
+        await page.waitForURL(/\/calls\?host=/)
+        await page.locator('.crow[data-index="3"]').waitFor()
+        assert.equal(await page.locator('.crow[data-index]').count(), names.length)
+        await page.goBack()
+        await page.getByRole('button', { name: 'Disable 4 instances' }).click()
+        assert.match(await page.locator('dialog[open]').innerText(), /host-a.*host-d/s)
+        await page.locator('dialog[open]').getByRole('button', { name: 'Disable 4 instances' }).click()
+        await page.getByRole('button', { name: 'Enable 4 instances' }).waitFor({ timeout: 10_000 })
+        assert.ok((await instances()).filter((one) => names.includes(one.name)).every((one) => one.enabled === false))
+        await page.locator('.toast button').click()
+        await page.getByRole('button', { name: 'Disable 4 instances' }).waitFor({ timeout: 10_000 })
+      } finally {
+        for (const name of names) await call('DELETE', `/api/config/instance/del/chat?modelName=${name}&baseUrl=${encodeURIComponent(url)}`)
+      }
+    }),
+  'a call says which model was asked for and which one served; an unknown name leads to where it is made known': async (page) => {
+    const services = (await call('GET', '/api/config/type')).body.data
+    const given = await call('PUT', '/api/config/type/services/chat', { ...services.chat, aliases: { 'flow-alias': 'demo-chat' } })
+    assert.equal(given.status, 200, JSON.stringify(given.body))
+    await chat('flow-alias')
+    await chat('demo-chut')
+    await page.goto(`${base}calls?asked=flow-alias`)
+    await page.locator('.crow[data-index="0"] .c-model', { hasText: /flow-alias\s*→\s*demo-chat/ }).waitFor()
+    await page.goto(`${base}calls?asked=demo-chut`)
+    await page.locator('.crow[data-index="0"]').click()
+    await page.getByRole('link', { name: 'The model demo-chat, whose name is nearest' }).waitFor()
+    await page.getByRole('link', { name: 'Make demo-chut an alias' }).click()
+    await page.waitForURL(/\/services\?policy=chat/)
+    await page.locator('.drawer').waitFor()
+    await rollBack()
+  },
+  'a budget that is used up is said for as long as it refuses, in money and by its month': async (page) => {
+    await withSettings(['prices.models=[{model: "*", input: 300, output: 900}]', 'quota.enabled=true', `security.tenants=[{name: acme, budgets: {month: {cost: 0.5}}}]`, `security.keys=[{id: bot, tenant: acme, key-sha256: "${createHash('sha256').update('sk-bot').digest('hex')}"}]`], async (url) => {
+      const ask = () => fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', authorization: 'Bearer sk-bot' }, body: JSON.stringify({ model: 'demo-chat', max_tokens: 1000, messages: [{ role: 'user', content: 'hi' }] }) })
+      const refused = await ask()
+      assert.match((await refused.json()).error.message, /The budget of the tenant acme, 0\.50 USD this month, is used up/)
+      for (const [lang, words] of [['en', /acme is out of its budget until \d{4}-\d\d-01: 100 % of its calls in the last 5 minutes were refused\./], ['zh', /租户 acme 的预算已用尽，直到 \d{4}-\d\d-01：最近 5 分钟内 100 % 的调用被拒绝。/]]) {
+        await page.addInitScript((l) => localStorage.setItem('patchbay.lang', l), lang)
+        await page.goto(`${url}/`)
+        await page.locator('.head', { hasText: words }).waitFor()
+      }
+      await page.goto(`${url}/calls?show=refused`)
+      await page.locator('.crow[data-index="0"]').click()
+      await page.locator('.drawer', { hasText: '租户 acme 的预算（本月 0.50 USD）已用完' }).waitFor()
+    })
+  },
   '10,000 calls scroll': async (page) => {
     const many = Array.from({ length: 10_000 }, (_, i) => ({
       requestId: `req_${String(i).padStart(6, '0')}`, time: new Date(Date.now() - i * 20).toISOString(), service: 'chat', door: 'chat', model: `model-${i % 30}`, instance: `model-${i % 30}@http://127.0.0.1:9`,

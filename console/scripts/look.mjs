@@ -93,6 +93,7 @@ const places = {
   model: { path: '/model?service=chat&id=demo-flaky', few: true },
   // What has failed is named with its count.
   'instance-down': { path: `/instance?service=chat&id=${encodeURIComponent(calls[0].instance)}`, act: async (page) => (await fail(), await page.locator('.pr a', { hasText: '×' }).first().waitFor()), few: true },
+  host: { path: `/host?id=${new URL(instance.slice(instance.indexOf('@') + 1)).host}`, few: true },
   tenants: { path: '/tenant', few: true },
   tenant: { path: '/tenant?id=acme' },
   gateways: { path: '/gateways', few: true },

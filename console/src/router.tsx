@@ -25,6 +25,7 @@ const loaders = {
   '/settings': () => import('@/pages/settings'),
   '/instance': () => import('@/pages/wrong/instance'),
   '/model': () => import('@/pages/wrong/model'),
+  '/host': () => import('@/pages/wrong/host'),
   '/tenant': () => import('@/pages/wrong/tenant'),
   '/gateways': () => import('@/pages/wrong/gateways'),
   '/docs/api': () => import('@/pages/docs'),
@@ -39,7 +40,7 @@ export function preloadPage(path: string): void {
 }
 
 const tree = root.addChildren([
-  page('/'), page('/services'), page('/playground'), page('/calls'), page('/resilience'), page('/quota'), page('/spend'), page('/batches'), page('/versions'), page('/keys'), page('/settings'), page('/instance'), page('/model'), page('/tenant'), page('/gateways'), page('/docs/api'),
+  page('/'), page('/services'), page('/playground'), page('/calls'), page('/resilience'), page('/quota'), page('/spend'), page('/batches'), page('/versions'), page('/keys'), page('/settings'), page('/instance'), page('/model'), page('/host'), page('/tenant'), page('/gateways'), page('/docs/api'),
 ])
 
 export const router = createRouter({

@@ -9,7 +9,7 @@ export function instance(model: string, host: string, change: Partial<InstanceSt
   return {
     id: `${model}@http://${host}`, service: 'chat', model, url: `http://${host}`, host, adapter: 'openai', health: 'HEALTHY', error: '', enabled: true,
     weight: 1, inFlight: 0, requests: 0, errors: 0, breaker: 'CLOSED', forced: false, failures: 0, failureThreshold: 5, successThreshold: 3,
-    breakerTimeout: 30_000, successes: 0, stateSince: null, heldBy: '', heldReason: '', lastError: null, lastFailure: null, nextRetry: null, ...change,
+    breakerTimeout: 30_000, successes: 0, stateSince: null, heldBy: '', heldReason: '', lastError: null, lastFailure: null, failingSince: null, nextRetry: null, ...change,
   }
 }
 

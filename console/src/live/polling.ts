@@ -102,6 +102,7 @@ function merge(service: ServiceType, status: InstanceStatus, breaker: BreakerSta
     heldReason: breaker?.heldReason ?? '',
     lastError: breaker?.lastError ?? null,
     lastFailure: time(breaker?.lastFailure),
+    failingSince: time(breaker?.failingSince),
     nextRetry: time(breaker?.nextRetry),
   }
 }

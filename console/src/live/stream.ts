@@ -166,6 +166,7 @@ function toInstance(live: LiveInstance): InstanceState {
     adapter: live.adapter.toLowerCase(),
     health: live.health === 'HEALTHY' || live.health === 'UNHEALTHY' ? live.health : 'UNKNOWN',
     error: live.healthError ?? '',
+    errorSaid: live.healthSaid ?? undefined,
     enabled: live.enabled,
     weight: live.weight,
     inFlight: live.inFlight,
@@ -183,6 +184,7 @@ function toInstance(live: LiveInstance): InstanceState {
     heldReason: breaker.heldReason ?? '',
     lastError: breaker.lastError ?? null,
     lastFailure: time(breaker.lastFailure),
+    failingSince: time(breaker.failingSince),
     nextRetry: time(breaker.nextRetry),
   }
 }

@@ -11,6 +11,7 @@ export interface InstanceState {
   /** UNKNOWN until the first check has ended. */
   health: 'HEALTHY' | 'UNHEALTHY' | 'UNKNOWN'
   error: string
+  errorSaid?: Sentence[]
   enabled: boolean
   weight: number
   inFlight: number
@@ -31,6 +32,8 @@ export interface InstanceState {
   heldReason: string
   lastError: { code: string; text: string; said?: Sentence[] } | null
   lastFailure: number | null
+  /** Since when calls or checks of it fail, without a success in between; null where they do not. */
+  failingSince: number | null
   nextRetry: number | null
 }
 

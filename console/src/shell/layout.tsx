@@ -20,7 +20,7 @@ import { useRowKeys } from './rows'
 import { useShortcuts } from './shortcuts'
 
 /** Pages that no menu has. */
-const others: Record<string, { title: Key }> = { '/docs/api': { title: 'docs.title' }, '/instance': { title: 'wrong.instance' }, '/model': { title: 'wrong.model' }, '/tenant': { title: 'wrong.tenant' }, '/gateways': { title: 'wrong.gateways' } }
+const others: Record<string, { title: Key }> = { '/docs/api': { title: 'docs.title' }, '/instance': { title: 'wrong.instance' }, '/model': { title: 'wrong.model' }, '/host': { title: 'wrong.host' }, '/tenant': { title: 'wrong.tenant' }, '/gateways': { title: 'wrong.gateways' } }
 
 /** The frame of all pages: menu, top bar, search and shortcuts. */
 export function Layout() {

@@ -1,5 +1,5 @@
 import { useNavigate } from '@tanstack/react-router'
-import { Activity, BookOpen, Code, Contrast, Globe, List, Search as SearchIcon, Terminal } from 'lucide-react'
+import { Activity, BookOpen, Code, Contrast, Globe, List, Search as SearchIcon, Server, Terminal } from 'lucide-react'
 import { useMemo, useState, type ReactNode } from 'react'
 import { useI18n, type Key } from '@/i18n'
 import { docsAddress, docsPages, type DocsPage } from '@/lib/docs'
@@ -116,6 +116,9 @@ function useItems(query: string, onApi: () => void): Item[] {
           ),
           run: () => go('/instance', { service: instance.service, id: instance.id }),
         })
+      }
+      for (const host of [...new Set((snapshot?.instances ?? []).map((instance) => instance.host))].filter(has).slice(0, 4)) {
+        items.push({ group: 'palette.jacks', icon: <Server className="ic" aria-hidden />, label: <code>{host}</code>, run: () => go('/host', { id: host }) })
       }
       for (const call of calls.filter((candidate) => has(candidate.requestId)).slice(0, 4)) {
         items.push({

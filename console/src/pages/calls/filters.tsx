@@ -7,7 +7,7 @@ import type { Search } from '@/lib/url'
 import { Select, TextField } from '@/ui/field'
 import { exact, spans, type Exact } from './search'
 
-const typed: Exclude<Exact, 'service' | 'errorCode' | 'refusedBy'>[] = ['asked', 'model', 'instance', 'tenant', 'keyId', 'user', 'httpStatus']
+const typed: Exclude<Exact, 'service' | 'errorCode' | 'refusedBy'>[] = ['asked', 'model', 'instance', 'host', 'tenant', 'keyId', 'user', 'httpStatus']
 
 /** The filters beside the text and the outcome: the time, and what is compared whole. */
 export function MoreFilters({ search, onChange }: { search: Search; onChange(change: Record<string, string | undefined>): void }) {

@@ -21,7 +21,7 @@ import { CaptureBadge } from './contents'
 import { CallDrawer } from './drawer'
 import { Chips, MoreFilters } from './filters'
 import { Running } from '../wrong/parts'
-import { backendWords, logShare, rescuedFrom } from './rows'
+import { backendWords, isServedByOther, logShare, rescuedFrom } from './rows'
 import { pageSize, questionOf, runningQuestion, useCallSearch, views } from './search'
 
 export default function Calls() {
@@ -292,7 +292,7 @@ const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { 
         {kind === 'answered' ? <Check className="ic s14 text-accent" aria-hidden /> : kind === 'limited' ? <Pause className="ic s14" aria-hidden /> : <X className="ic s14" aria-hidden />}
         <code className={tone === '' ? '' : 'font-semibold'}>{call.httpStatus}</code>
       </span>
-      <span role="cell" className="c-model min-w-0">{call.model !== '' ? <Name className="font-medium">{call.model}</Name> : (call.asked ?? '') !== '' ? <s title={call.asked}><Name>{call.asked!}</Name></s> : '–'}</span>
+      <ModelCell call={call} />
       <span role="cell" className="c-key muted min-w-0" title={call.tenant}>{(call.keyId ?? '') === '' ? '–' : <Name>{call.keyId!}</Name>}</span>
       {tone === '' ? (
         <Answerer call={call} />
@@ -310,6 +310,20 @@ const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { 
     </div>
   )
 })
+
+/** The model that served a call, behind the name that was asked for where that is another one. */
+function ModelCell({ call }: { call: Call }) {
+  const { t } = useI18n()
+  if (call.model === '') return <span role="cell" className="c-model min-w-0">{(call.asked ?? '') === '' ? '–' : <s title={call.asked}><Name>{call.asked!}</Name></s>}</span>
+  if (!isServedByOther(call)) return <span role="cell" className="c-model min-w-0"><Name className="font-medium">{call.model}</Name></span>
+  return (
+    <span role="cell" className="c-model min-w-0 rescued" title={t('calls.askedServed', { asked: call.asked!, model: call.model })}>
+      <span className="muted"><Name>{call.asked!}</Name></span>
+      <span className="muted" aria-label={t('calls.then')}>→</span>
+      <Name className="font-medium">{call.model}</Name>
+    </span>
+  )
+}
 
 /** Why a call failed, and behind that the instance that had it last, which gives way where both are too long: what a backend said goes without what every failure of it begins with. */
 function Failure({ call, tone }: { call: Call; tone: string }) {

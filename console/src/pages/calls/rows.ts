@@ -8,6 +8,9 @@ export function rescuedFrom(call: Call): string[] {
   return outcome(call) === 'answered' && failed.length < tries.length ? failed.map((attempt) => attempt.instance) : []
 }
 
+/** Whether another model served a call than the one of the name that was asked for: a fallback, or that of an alias. */
+export const isServedByOther = (call: Pick<Call, 'asked' | 'model'>): boolean => (call.asked ?? '') !== '' && call.model !== '' && call.asked !== call.model
+
 /** What a backend said when it failed, where the error is that it did. */
 export function backendWords(call: Pick<Call, 'said'>): string | undefined {
   const [first, ...more] = call.said ?? []

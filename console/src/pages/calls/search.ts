@@ -10,7 +10,7 @@ export const shown = ['all', 'failed', 'refused', 'retried', 'troubled', 'answer
 export const views = [...shown, 'running'] as const
 
 /** The parameters of the address that are compared whole by the gateway. */
-export const exact = ['service', 'model', 'asked', 'instance', 'tenant', 'keyId', 'user', 'httpStatus', 'errorCode', 'refusedBy'] as const
+export const exact = ['service', 'model', 'asked', 'instance', 'host', 'tenant', 'keyId', 'user', 'httpStatus', 'errorCode', 'refusedBy'] as const
 export type Exact = (typeof exact)[number]
 
 export const spans: Record<string, number> = { '15m': 900_000, '1h': 3_600_000, '24h': 86_400_000, '7d': 7 * 86_400_000 }
@@ -47,7 +47,7 @@ export function searchKey(search: Search): string {
 
 /** The requests that run and that the address asks for: they have no outcome and no time yet. */
 export function runningQuestion(search: Search): Question {
-  const names = ['service', 'model', 'instance', 'keyId', 'tenant', 'user', 'q'] as const
+  const names = ['service', 'model', 'instance', 'host', 'keyId', 'tenant', 'user', 'q'] as const
   return Object.fromEntries(names.map((name) => [name, (search[name] ?? '').trim()]).filter(([, value]) => value !== ''))
 }
 

@@ -36,7 +36,13 @@ function Hands({ call }: { call: Call }) {
   const { t } = useI18n()
   const tenant = (call.refusedBy ?? '').startsWith('tenant/') ? call.refusedBy!.slice('tenant/'.length) : undefined
   const isRefused = call.refusedBy !== undefined && call.refusedBy !== ''
+  const isUnknown = !isRefused && call.model === '' && (call.asked ?? '') !== '' && call.instance === ''
+  const near = /^"([^"]+)"/.exec(call.said?.[0]?.values?.names ?? '')?.[1]
   const links = [
+    isUnknown && near !== undefined && <Link key="near" to="/model" search={{ service: call.service, id: near } as never}>{t('find.doNear', { model: shorten(near, 28) })}</Link>,
+    isUnknown && <Link key="alias" to="/services" search={{ policy: call.service } as never}>{t('find.doAlias', { name: shorten(call.asked!, 28) })}</Link>,
+    isUnknown && <Link key="add" to="/services" search={{ add: call.service } as never}>{t('find.doAdd', { service: call.service })}</Link>,
+    isUnknown && <Link key="services" to="/services" search={{ q: call.service } as never}>{t('find.doServices', { service: call.service })}</Link>,
     tenant !== undefined && <Link key="tenant" to="/tenant" search={{ id: tenant } as never}>{t('find.doTenant', { name: shorten(tenant, 28) })}</Link>,
     isRefused && tenant === undefined && <Link key="keys" to="/keys">{t('find.doKeys')}</Link>,
     !isRefused && call.instance !== '' && <Link key="instance" to="/instance" search={{ service: call.service, id: call.instance } as never}>{t('find.doInstance', { host: splitId(call.instance).host })}</Link>,

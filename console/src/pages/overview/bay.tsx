@@ -1,4 +1,4 @@
-import { useNavigate } from '@tanstack/react-router'
+import { Link, useNavigate } from '@tanstack/react-router'
 import { ChevronDown, ChevronRight } from 'lucide-react'
 import { useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import { useI18n } from '@/i18n'
@@ -125,7 +125,7 @@ export function PatchBay({ bay, traffic, find, unfolded, onFold, onShowIdle }: {
                 </button>
               ) : (
                 <div className="host">
-                  <code className="trunc">{host.host}</code>
+                  {host.host === otherHosts ? <code className="trunc">{host.host}</code> : <Link className="plain trunc hover:underline" to="/host" search={{ id: host.host } as never}><code>{host.host}</code></Link>}
                   <span>{host.carrying === host.jacks ? t('overview.jacks', { n: host.jacks }) : t('overview.carry', { n: host.jacks, k: host.carrying })}</span>
                 </div>
               )}

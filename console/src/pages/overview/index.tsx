@@ -66,7 +66,7 @@ export default function Overview() {
       <Meters range={range} open={search.charts === 'open'} onOpen={() => setSearch({ charts: search.charts === 'open' ? undefined : 'open' })} />
       <div className="h2">
         <h2>{t('overview.patchbay')}</h2>
-        <span className="muted trunc baycap">{t('overview.baySum', { models, instances: instances.length })}</span>
+        <span className="muted trunc baycap">{`${t('overview.baySum', { models, instances: instances.length })} · ${t(`overview.read.${range}`)}`}</span>
         <span className="grow" />
         {bay.folding && (
           <div className="inp quiet onlydesk baycap w-[190px]">
@@ -103,6 +103,7 @@ export default function Overview() {
         <div>
           <div className="h2">
             <h2>{t('overview.services')}</h2>
+            <span className="muted trunc">{t(`overview.read.${range}`)}</span>
           </div>
           <ServicesTable range={range} />
         </div>

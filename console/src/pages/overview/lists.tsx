@@ -13,7 +13,8 @@ import type { InstanceState } from '@/live/types'
 import { ErrorNote } from '@/ui/feedback'
 import { BreakerGlyph, HealthGlyph } from '@/ui/glyphs'
 import { BreakerPill, canServe, inTrouble } from '@/ui/status'
-import { GroupLink, GroupSentence, isUnknown } from '../wrong/sentence'
+import { useCurrent } from '../quota/refused'
+import { callsOf, GroupLink, GroupModels, GroupSentence, isUnknown } from '../wrong/sentence'
 import { jackKey, modelKey, type Bay } from './bay-layout'
 
 /** The bay without cables, for narrow screens: trouble first, then traffic. */
@@ -213,7 +214,9 @@ export function ServicesTable({ range }: { range: Range }) {
 /** What is wrong, by cause; each leads to the page of what it is about. */
 export function ProblemList() {
   const { t, locale } = useI18n()
-  const { data: list = [], error } = useQuery(troubles)
+  const { data: groups = [], error } = useQuery(troubles)
+  // A budget refuses also while nobody asks.
+  const list = [...useCurrent().filter((group) => group.last === ''), ...groups]
   const now = useNow()
   if (error !== null && list.length === 0) return <ErrorNote error={error} title={t('error.load')} />
   return (
@@ -226,10 +229,11 @@ export function ProblemList() {
             <GroupLink group={group} className="goes">
               <GroupSentence group={group} now={now} />
             </GroupLink>
+            <GroupModels group={group} />
             <code className={`block ${group.lost === 0 ? 'warn' : 'bad'}`}>{isUnknown(group) ? t('wrong.noSuchModel') : `${group.httpStatus ?? ''} ${group.code}`}</code>
           </span>
-          <Link to="/calls" search={{ call: group.requestId, errorCode: group.kind === 'backend' ? undefined : group.code, instance: group.instances.length === 1 ? group.instances[0] : undefined } as never}>
-            ×{group.lost + group.rescued}
+          <Link to="/calls" search={{ ...callsOf(group), call: group.requestId === '' ? undefined : group.requestId } as never}>
+            {group.lost + group.rescued > 0 && `×${group.lost + group.rescued}`}
           </Link>
         </div>
       ))}

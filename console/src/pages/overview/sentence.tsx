@@ -7,7 +7,8 @@ import { T, useI18n } from '@/i18n'
 import { ago, clock, percent, rate, shorten, span } from '@/lib/format'
 import { useLive, useNow, useStats } from '@/live/context'
 import { secondsLeft } from '@/ui/status'
-import { byWeight, GroupLink, GroupSentence, isCurrent } from '../wrong/sentence'
+import { useCurrent } from '../quota/refused'
+import { byWeight, GroupLink, GroupSentence } from '../wrong/sentence'
 import { assess, cutBy } from './assess'
 
 const Name = ({ children }: { children: string }) => (
@@ -29,6 +30,7 @@ export function StatusSentence() {
   const stats = useStats('5m')
   const now = useNow()
   const { data: groups = [] } = useQuery(troubles)
+  const current = useCurrent().toSorted(byWeight)
   const known = assess(snapshot?.instances ?? [], now, groups)
   const { data: history = [] } = useQuery({ ...versions, enabled: known.cutOff.some((instance) => !instance.enabled), retry: false })
   if (snapshot === null) {
@@ -43,7 +45,6 @@ export function StatusSentence() {
   // Chinese has no space between sentences.
   const gap = lang === 'zh' ? '' : ' '
   const list = (names: readonly string[]) => names.slice(0, 3).join(t('common.comma')) + (names.length > 3 ? ' …' : '')
-  const current = groups.filter((group) => isCurrent(group, now)).toSorted(byWeight)
   const refusals = current.filter((group) => group.kind === 'refusal')
   const n = services.length
   let title: ReactNode

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { budgets, troubles } from '@/api/queries'
-import type { BudgetUse, ProblemGroup } from '@/api/types'
+import type { BudgetUse, Code, ProblemGroup } from '@/api/types'
 import { useNow } from '@/live/context'
-import { GroupLink, GroupSentence } from '../wrong/sentence'
+import { GroupLink, GroupSentence, isCurrent } from '../wrong/sentence'
 
 /** A budget that refuses calls, and what is known of them; null where it is used up and nobody asked since. */
 export interface Refusing {
@@ -10,15 +10,19 @@ export interface Refusing {
   group: ProblemGroup | null
 }
 
+const windows: Partial<Record<Code, BudgetUse['window']>> = { 'budget.today': 'DAY', 'budget.month': 'MONTH', 'budget.total': 'TOTAL' }
+const units: Partial<Record<Code, BudgetUse['unit']>> = { 'budget.requests': 'requests', 'budget.tokens': 'tokens', other: 'cost' }
+
 /**
  * Whether calls were refused because of this very budget, until it begins anew: what is left of a
  * budget may be too little for a call, and a limit that was raised since refuses nothing.
  */
 function refuses(group: ProblemGroup, budget: BudgetUse, now: number): boolean {
-  const told = group.said?.[0]?.values
-  if (group.kind !== 'refusal' || group.code !== 'budget_exceeded' || group.subject !== budget.of || told === undefined) return false
-  const limit = Number(told.limit) * (budget.unit === 'cost' ? 1e6 : 1)
-  return told.window === budget.window && told.unit === budget.unit && Math.round(limit) === budget.limit && (group.until === undefined || Date.parse(group.until) > now)
+  const told = group.said?.[0]
+  const [window, unit] = [told?.inner?.window, told?.inner?.unit]
+  if (group.kind !== 'refusal' || group.code !== 'budget_exceeded' || group.subject !== budget.of || window === undefined || unit === undefined) return false
+  const limit = Number(told?.values?.limit) * (budget.unit === 'cost' ? 1e6 : 1)
+  return windows[window.code] === budget.window && units[unit.code] === budget.unit && Math.round(limit) === budget.limit && (group.until === undefined || Date.parse(group.until) > now)
 }
 
 export function refusing(uses: readonly BudgetUse[], groups: readonly ProblemGroup[], now: number): Refusing[] {
@@ -34,6 +38,20 @@ export function useRefusing(): Refusing[] {
   const { data: groups = [] } = useQuery({ ...troubles, retry: false })
   const now = useNow()
   return refusing(uses?.budgets ?? [], groups, now)
+}
+
+/** A budget that refuses whoever asks, as the problem that it is when nobody has asked lately. */
+const quiet = ({ of, reset }: BudgetUse): ProblemGroup => ({ kind: 'refusal', subject: of, service: 'chat', code: 'budget_exceeded', models: [], instances: [], rescued: 0, lost: 0, until: reset ?? undefined, since: '', last: '', requestId: '' })
+
+/** The problems of now: those that were seen lately, and budgets for as long as they refuse. */
+export function currentOf(groups: readonly ProblemGroup[], refused: readonly Refusing[], now: number): ProblemGroup[] {
+  const out = refused.map(({ budget, group }) => group ?? quiet(budget))
+  return [...groups.filter((group) => isCurrent(group, now) && !out.includes(group)), ...out.filter((group, at) => out.findIndex((one) => one.subject === group.subject) === at)]
+}
+
+export function useCurrent(): ProblemGroup[] {
+  const { data: groups = [] } = useQuery({ ...troubles, retry: false })
+  return currentOf(groups, useRefusing(), useNow())
 }
 
 /** Who is refused because of a budget, in the sentence that the overview has. */

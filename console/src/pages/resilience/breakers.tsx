@@ -17,9 +17,10 @@ import { TextField } from '@/ui/field'
 import { Confirm } from '@/ui/overlay'
 import { Menu, Name, Segments } from '@/ui/parts'
 import { Gap, manyRows, useTableLines } from '@/ui/sight'
-import { BreakerPill, condition } from '@/ui/status'
+import { BreakerPill } from '@/ui/status'
 import { LeftWithout } from '../services/last'
 import { modelsWithout, servingStates } from '../services/rows'
+import { isExceptional, Why } from '../wrong/why'
 
 /** The breaker of each instance, and the hand that may hold it. */
 export function Breakers() {
@@ -39,8 +40,7 @@ export function Breakers() {
   const instances = (snapshot?.instances ?? []).toSorted((a, b) => serviceTypes.indexOf(a.service) - serviceTypes.indexOf(b.service))
   const show = oneOf(search.show, ['all', 'exceptions'] as const)
   const count = (state: InstanceState['breaker']) => instances.filter((instance) => instance.breaker === state).length
-  const special = (instance: InstanceState) => instance.breaker !== 'CLOSED' || instance.forced || instance.failures > 0 || condition(instance) === 'unreachable'
-  const rows = show === 'all' ? instances : instances.filter(special)
+  const rows = show === 'all' ? instances : instances.filter(isExceptional)
   const isMany = rows.length > manyRows
   const lines = rows.map((instance) => ({ key: `${instance.service} ${instance.id}`, kind: 'row' as const, instance }))
   const { drawn, after, rowHeight, props } = useTableLines(lines, isMany)
@@ -81,10 +81,9 @@ export function Breakers() {
             <tr>
               <th>{t('common.instance')}</th>
               <th className="w-[160px]">{t('common.state')}</th>
-              <th className="w-[92px]">{t('res.since')}</th>
+              <th className="b-since w-[92px]">{t('res.since')}</th>
               <th className="w-[140px]">{t('res.failuresInRow')}</th>
               <th className="w-[104px]">{t('res.lastFailure')}</th>
-              <th className="b-cause w-[168px]">{t('res.lastCause')}</th>
               <th className="num w-[66px]">{t('common.reqs')}</th>
               <th className="w-[52px]">
                 <span className="sr-only">{t('common.more')}</span>
@@ -94,7 +93,7 @@ export function Breakers() {
           <tbody>
             {drawn.map(({ key, instance, index, gap }) => (
               <Fragment key={key}>
-                <Gap height={gap} columns={8} />
+                <Gap height={gap} columns={7} />
                 <Row
                   {...{ instance, index, rowHeight, now }}
                   requests={stats.instances.get(key)?.rate ?? null}
@@ -103,10 +102,10 @@ export function Breakers() {
                 />
               </Fragment>
             ))}
-            <Gap height={after} columns={8} />
+            <Gap height={after} columns={7} />
             {rows.length === 0 && (
               <tr>
-                <td colSpan={8} className="muted">
+                <td colSpan={7} className="muted">
                   {t('overview.quiet')}
                 </td>
               </tr>
@@ -142,20 +141,34 @@ interface RowProps {
   onLetGo(): void
 }
 
-/** Of many rows, each has its name at once and the rest when the page has time: rowHeight is its height until then. */
+/**
+ * Of many rows, each has its name at once and the rest when the page has time: rowHeight is its
+ * height until then. What is wrong with an instance has a line of its own, in full; of many rows,
+ * which are equally high, it is said by a tooltip.
+ */
 function Row({ index, rowHeight, ...props }: RowProps & { index: number; rowHeight: number | undefined }) {
   const isWhole = useDeferredValue(true, rowHeight === undefined)
-  const { instance } = props
+  const { instance, now } = props
+  const why = rowHeight === undefined && isExceptional(instance)
   return (
-    <tr data-id={`${instance.service} ${instance.id}`} aria-rowindex={index + 2} aria-busy={isWhole ? undefined : true} style={isWhole ? undefined : { height: rowHeight }}>
-      <td className="cut b-name" colSpan={isWhole ? undefined : 8}>
-        <Link className="plain hover:underline where" title={instance.id} to="/instance" search={{ service: instance.service, id: instance.id } as never}>
-          <Name className="font-medium">{instance.model}</Name>
-          <Name className="muted">{instance.host}</Name>
-        </Link>
-      </td>
-      {isWhole && <Cells {...props} />}
-    </tr>
+    <>
+      <tr data-id={`${instance.service} ${instance.id}`} className={why ? 'has-why' : ''} aria-rowindex={index + 2} aria-busy={isWhole ? undefined : true} style={isWhole ? undefined : { height: rowHeight }}>
+        <td className="cut b-name" colSpan={isWhole ? undefined : 7}>
+          <Link className="plain hover:underline where" title={instance.id} to="/instance" search={{ service: instance.service, id: instance.id } as never}>
+            <Name className="font-medium">{instance.model}</Name>
+            <Name className="muted">{instance.host}</Name>
+          </Link>
+        </td>
+        {isWhole && <Cells {...props} />}
+      </tr>
+      {why && (
+        <tr className="why">
+          <td colSpan={7}>
+            <Why instance={instance} now={now} />
+          </td>
+        </tr>
+      )}
+    </>
   )
 }
 
@@ -163,12 +176,12 @@ function Cells({ instance, now, requests, onHold, onLetGo }: RowProps) {
   const { t, locale, said } = useI18n()
   const none = <span className="muted">–</span>
   const { lastError } = instance
+  const cause = lastError === null ? undefined : `${lastError.code}: ${said(lastError.said, lastError.text)}`
   const denied = useDenied('config:instance:write')
-  const held = instance.forced && (instance.heldReason !== '' || instance.heldBy !== '')
   const half = instance.breaker === 'HALF_OPEN'
   return (
     <>
-      <td className="b-state">
+      <td className="b-state" title={cause}>
         <BreakerPill instance={instance} now={now} />
       </td>
       <td className="b-since">{instance.stateSince === null ? none : <span title={stamp(instance.stateSince, true)}>{since(instance.stateSince, now, locale)}</span>}</td>
@@ -179,18 +192,7 @@ function Cells({ instance, now, requests, onHold, onLetGo }: RowProps) {
           <Pips count={instance.failures} threshold={instance.failureThreshold} />
         )}
       </td>
-      <td className="b-last">{instance.lastFailure === null ? none : ago(instance.lastFailure, now, locale)}</td>
-      <td className={`cut b-cause ${lastError === null && !held ? 'none' : ''}`}>
-        {held ? (
-          <span title={instance.heldReason}>{instance.heldReason === '' ? t('res.heldBy', { name: instance.heldBy }) : instance.heldReason}</span>
-        ) : lastError === null ? (
-          none
-        ) : (
-          <Link to="/calls" search={{ q: instance.id, show: 'troubled' } as never} title={`${lastError.code}: ${said(lastError.said, lastError.text)}`}>
-            {lastError.text === '' ? <code>{lastError.code}</code> : said(lastError.said, lastError.text)}
-          </Link>
-        )}
-      </td>
+      <td className="b-last">{instance.lastFailure === null ? none : <span title={cause}>{ago(instance.lastFailure, now, locale)}</span>}</td>
       <td className="num b-rate">{rate(requests)}</td>
       <td className="b-menu">
         <Menu

@@ -21,6 +21,7 @@ import { manyRows } from '@/ui/sight'
 import { inTrouble } from '@/ui/status'
 import { useServiceDrawer } from './drawers'
 import { LeftWithout } from './last'
+import { ManyConfirm, type Many } from './many'
 import { label } from './form'
 import { Models } from './models'
 import { Processes } from './processes'
@@ -53,7 +54,7 @@ export default function Services() {
     (q === '' || `${row.service} ${row.id} ${row.state?.adapter ?? ''} ${row.state?.breaker ?? ''} ${row.state?.health ?? ''}`.toLowerCase().includes(q)) &&
     (show === 'all' || (show === 'off' ? isOff(row) : isBad(row)))
   const backends = new Set(rows.map((row) => host(row.instance.baseUrl))).size
-  usePageFact(query.data === undefined ? '' : t('services.sum', { instances: rows.length, backends }))
+  usePageFact(query.data === undefined ? '' : `${t('services.sum', { instances: rows.length, backends })} · ${t('services.windows')}`)
 
   usePageCalls([{ path: '/api/config/type' }, { path: '/api/monitoring/instances' }])
   const denied = useDenied('config:instance:write')
@@ -62,7 +63,7 @@ export default function Services() {
   const filtered = rows.filter(matches)
   const [shownRows, hold] = useSteadyOrder(filtered, sort, readings)
   const bulk = (enabled: boolean) => shownRows.filter((row) => (row.instance.enabled !== false) !== enabled)
-  const [many, setMany] = useState<{ act: 'enable' | 'disable' | 'remove'; rows: Row[] } | null>(null)
+  const [many, setMany] = useState<Many | null>(null)
 
   const { drawer, close } = useServiceDrawer(configured)
 
@@ -148,33 +149,7 @@ export default function Services() {
           {rows.length === 0 && <DocsLink page="first-backend">{t('guide.backend')}</DocsLink>}
         </div>
       )}
-      {many !== null && (
-        <Confirm
-          title={t(`services.${many.act}All`, { n: many.rows.length })}
-          action={t(`services.${many.act}All`, { n: many.rows.length })}
-          onClose={() => setMany(null)}
-          onConfirm={async () => {
-            // The last change of the row says so, and its undo takes all of them back.
-            for (const [index, row] of many.rows.entries()) {
-              await edit.mutateAsync({
-                edit: many.act === 'remove' ? { kind: 'remove', service: row.service, instance: row.instance } : { kind: 'update', service: row.service, id: row.id, instance: { enabled: many.act === 'enable' } },
-                undoTo: version,
-                said: index === many.rows.length - 1 ? t('services.bulkDone', { n: many.rows.length }) : undefined,
-              })
-            }
-          }}
-        >
-          <p className="mb-2">{t('services.bulkText', { rate: rate(many.rows.reduce((sum, row) => sum + (stats.instances.get(`${row.service} ${row.id}`)?.rate ?? 0), 0)), n: many.rows.length })}</p>
-          {many.act !== 'enable' && <LeftWithout models={modelsWithout(serving, many.rows.flatMap(idsOf))} />}
-          <ul className="max-h-[160px] overflow-auto text-[12px]">
-            {many.rows.map((row) => (
-              <li key={`${row.service} ${row.id}`} className="trunc">
-                <code>{row.id}</code>
-              </li>
-            ))}
-          </ul>
-        </Confirm>
-      )}
+      {many !== null && <ManyConfirm many={many} serving={serving} version={version} onClose={() => setMany(null)} />}
       {last !== null && (
         <Confirm
           title={t('services.lastTitle', { model: label(last.row.instance) })}

@@ -1,16 +1,14 @@
-import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import { troubles } from '@/api/queries'
 import type { ProblemGroup, Sentence } from '@/api/types'
 import { useNow } from '@/live/context'
+import { useCurrent } from '../quota/refused'
 import { ObjectCharts, type HistoryOf } from './charts'
 import { Changes, LatestCalls, Running } from './parts'
-import { byWeight, GroupSentence, isCurrent } from './sentence'
+import { byWeight, GroupSentence } from './sentence'
 
 /** The worst problem of now among those of an object. */
 export function useWorst(of: (group: ProblemGroup) => boolean): ProblemGroup | undefined {
-  const now = useNow()
-  return (useQuery(troubles).data ?? []).filter((group) => of(group) && isCurrent(group, now)).toSorted(byWeight)[0]
+  return useCurrent().filter(of).toSorted(byWeight)[0]
 }
 
 /**

@@ -15,6 +15,7 @@ import { useRows } from '../services/rows'
 import { InstanceActions } from './actions'
 import { ObjectPage, useWorst } from './frame'
 import { changesInstance, Errors, Here, Section } from './parts'
+import { isExceptional, Why } from './why'
 
 /** Everything about one instance: what is wrong, and what can be done. */
 export default function InstancePage() {
@@ -48,8 +49,9 @@ export default function InstancePage() {
       under={
         <>
           {state !== undefined && <StatePill instance={state} now={now} />}
-          {state !== undefined && state.heldReason !== '' && <span className="muted">{`${state.heldBy}: ${state.heldReason}`}</span>}
+          {state !== undefined && isExceptional(state) && <Why instance={state} now={now} />}
           <Link className="soft" to="/model" search={{ service, id: model } as never}>{t('wrong.itsModel', { model })}</Link>
+          {host !== '' && <Link className="soft" to="/host" search={{ id: host } as never}>{t('wrong.itsHost', { host })}</Link>}
         </>
       }
       actions={

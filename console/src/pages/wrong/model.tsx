@@ -1,22 +1,20 @@
-import { useMutation } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import type { ProblemGroup, Service, ServiceType, TestResult } from '@/api/types'
+import type { ProblemGroup, Service, ServiceType } from '@/api/types'
 import { T, useI18n } from '@/i18n'
-import { axis, duration, percent, rate, splitId, text } from '@/lib/format'
-import { useLive, useNow, useStats } from '@/live/context'
+import { axis, duration, percent, rate } from '@/lib/format'
+import { useLive, useStats } from '@/live/context'
 import { empty } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
-import { GuardedLink, useDenied } from '@/shell/guard'
+import { GuardedLink } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
-import { Name } from '@/ui/parts'
-import { canServe, StatePill } from '@/ui/status'
+import { canServe } from '@/ui/status'
 import { useServiceDrawer } from '../services/drawers'
 import { useRows } from '../services/rows'
 import { strategyLabel } from '../services/strategies'
-import { InstanceActions, tested, testOf } from './actions'
 import { Facts, ObjectPage, useWorst } from './frame'
+import { Instances, TestAll } from './instances'
 import { changesModel, Errors, Here, LatestCalls, Section } from './parts'
 
 /** Everything about one model: its instances, what is wrong, how its requests are handled. */
@@ -56,7 +54,7 @@ export default function ModelPage() {
       actions={<ModelActions service={service} model={id} members={members} />}
       history={{ of: { by: 'instance', service, model: id }, label: id }}
       errors={<Errors of={mine} />}
-      parts={<Instances members={members} table={table} />}
+      parts={<Instances members={members} table={table} named="host" />}
       question={{ service, model: id }}
       calls={<LatestCalls question={{ service, asked: id }} title={t('wrong.callsAsked')} of={(call) => call.model !== id} />}
       settings={
@@ -70,55 +68,14 @@ export default function ModelPage() {
   )
 }
 
-/** The instances of a model, each with its hands. */
-function Instances({ members, table }: { members: InstanceState[]; table: ReturnType<typeof useRows> }) {
-  const { t } = useI18n()
-  const now = useNow()
-  const stats = useStats('5m')
-  return (
-    <Section title={t('wrong.instances')} more={t('common.instances', { n: members.length })}>
-      <div className="panel">
-        {members.length === 0 && <div className="muted px-3 py-3">{t('wrong.noInstances')}</div>}
-        {members.map((one) => {
-          const its = stats.instances.get(`${one.service} ${one.id}`) ?? empty
-          return (
-            <div key={one.id} className="pr obj hand">
-              <StatePill instance={one} now={now} />
-              <Link className="min-w-0" to="/instance" search={{ service: one.service, id: one.id } as never}><Name>{one.host}</Name></Link>
-              <span className="muted nowrap">{rate(its.rate)} {t('common.reqs')} · {percent(its.errorRate)} · {text(duration(its.p95))}</span>
-              <InstanceActions menu state={one} table={table} />
-            </div>
-          )
-        })}
-      </div>
-    </Section>
-  )
-}
-
 /** What can be done with a model: a real call to each of its instances, the playground, one more instance. */
 function ModelActions({ service, model, members }: { service: ServiceType; model: string; members: InstanceState[] }) {
-  const i18n = useI18n()
-  const { t, failure } = i18n
-  const denied = useDenied('config:instance:write')
-  const test = useMutation({
-    mutationFn: () =>
-      Promise.all(members.filter((one) => one.enabled).map(async (one): Promise<[string, TestResult]> => [one.id, await testOf(service, one.id)])),
-  })
-  const results = test.data ?? []
-  const bad = results.find(([, result]) => !result.ok)
+  const { t } = useI18n()
   return (
     <div className="bar" role="group" aria-label={t('wrong.actions')}>
-      <button type="button" className="btn" disabled={denied !== undefined || test.isPending || members.length === 0} title={denied} onClick={() => test.mutate()}>{t('wrong.testModel')}</button>
+      <TestAll members={members} named="host" />
       <Link className="btn" to="/playground" search={{ type: service, model } as never}>{t('wrong.tryIt')}</Link>
       <GuardedLink needs="config:instance:write" className="btn ghost" to="/model" search={((old: object) => ({ ...old, add: service, from: members[0]?.id, edit: undefined, policy: undefined })) as never}>{t('services.add')}</GuardedLink>
-      {test.isPending && <span className="muted" role="status">{t('common.loading')}</span>}
-      {test.data !== undefined && (
-        <span className={bad === undefined ? 'soft' : 'bad'} role="status">
-          {t('wrong.testedAll', { n: results.filter(([, result]) => result.ok).length, all: results.length })}
-          {bad !== undefined && ` ${splitId(bad[0]).host}: ${tested(i18n, bad[1])}`}
-        </span>
-      )}
-      {test.error !== null && <span className="bad" role="status">{failure(test.error)}</span>}
     </div>
   )
 }

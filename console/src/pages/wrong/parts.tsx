@@ -15,7 +15,8 @@ import { CallCost } from '@/ui/cost'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { TextField } from '@/ui/field'
 import { Confirm } from '@/ui/overlay'
-import { GroupSentence } from './sentence'
+import { isServedByOther } from '../calls/rows'
+import { callsOf, GroupModels, GroupSentence } from './sentence'
 
 /** A link that changes the address of this page, which opens a drawer. */
 export function Here({ search, children }: { search: Record<string, string>; children: ReactNode }) {
@@ -95,12 +96,13 @@ export function Errors({ of, last, question }: { of(group: ProblemGroup): boolea
             <span className="muted">{since(Date.parse(group.last), now, locale)}</span>
             <span className="min-w-0">
               <GroupSentence group={group} now={now} />
+              <GroupModels group={group} />
               {group.text !== undefined && <span className="muted block break-words">{said(group.said, group.text)}</span>}
               <code className="bad">
                 {group.httpStatus} {group.code}
               </code>
             </span>
-            <Link to="/calls" search={{ call: group.requestId, q: group.code } as never}>×{group.lost + group.rescued}</Link>
+            <Link to="/calls" search={{ ...callsOf(group), call: group.requestId } as never}>×{group.lost + group.rescued}</Link>
           </div>
         ))}
         {failures.map((one) => (
@@ -140,7 +142,8 @@ export function LatestCalls({ question, title, of }: { question: Record<string, 
           <Link key={call.requestId} className="pr plain" to="/calls" search={{ ...question, call: call.requestId } as never}>
             <code className="muted">{clock(Date.parse(call.time), false)}</code>
             <span className="min-w-0 trunc" title={call.errorMessage === undefined ? call.instance : said(call.said, call.errorMessage)}>
-              <code className={outcome(call) === 'answered' ? '' : 'bad'}>{call.httpStatus}</code> {shorten(call.model === '' ? (call.asked ?? '–') : call.model, 28)}{' '}
+              <code className={outcome(call) === 'answered' ? '' : 'bad'}>{call.httpStatus}</code> {isServedByOther(call) && <span className="muted">{`${shorten(call.asked!, 28)} → `}</span>}
+              {shorten(call.model === '' ? (call.asked ?? '–') : call.model, 28)}{' '}
               <span className="muted">{call.errorMessage !== undefined ? said(call.said, call.errorMessage) : (call.errorCode ?? splitId(call.instance).host)}</span>
             </span>
             <span className="muted nowrap">

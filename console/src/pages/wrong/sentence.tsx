@@ -3,6 +3,7 @@ import type { ReactNode } from 'react'
 import type { ProblemGroup } from '@/api/types'
 import { T, useI18n, type I18n, type Key } from '@/i18n'
 import { clock, percent, shorten, stamp } from '@/lib/format'
+import { useLive } from '@/live/context'
 
 /** A problem that was seen within so many milliseconds is one of now. */
 const recent = 60_000
@@ -25,6 +26,22 @@ export function accountOf(subject: string, t: I18n['t']): string {
 /** Whether requests fail because no model has the name that they ask for: nothing is out of order. */
 export const isUnknown = (group: ProblemGroup) => group.kind === 'request' && group.models.length === 0 && (group.code === 'service_unavailable' || group.code === 'model_not_found')
 
+/** So many models of a problem stand in its sentence. */
+const most = 3
+
+/** All models of a problem that has more than its sentence names. */
+export function GroupModels({ group }: { group: ProblemGroup }) {
+  const { t } = useI18n()
+  if (group.kind !== 'backend' || group.models.length <= most) return null
+  return <span className="muted block break-words">{group.models.join(t('common.comma'))}</span>
+}
+
+/** The calls of a problem, as their search is asked. */
+export function callsOf(group: ProblemGroup): Record<string, string | undefined> {
+  if (group.kind === 'backend') return { service: group.service, host: group.subject, show: 'troubled' }
+  return group.kind === 'refusal' ? { refusedBy: group.subject } : { asked: group.subject, errorCode: group.code }
+}
+
 const minute = (time: number) => clock(time, false).slice(0, 5)
 
 /** What was said: the backend's own words behind its status where it said any, else the gateway's. */
@@ -45,8 +62,10 @@ export function GroupSentence({ group, now }: { group: ProblemGroup; now: number
   const { t, said } = useI18n()
   const since = minute(Date.parse(group.since))
   if (group.kind === 'refusal') {
-    const share = group.calls === undefined || group.calls === 0 ? '–' : percent(Math.min(1, (group.refused ?? 0) / group.calls), 0)
+    const share = percent(Math.min(1, (group.refused ?? 0) / (group.calls ?? 1)), 0)
     const who = <b className="nowrap">{accountOf(group.subject ?? '', t)}</b>
+    // A share is that of calls; where there are none lately, nobody is refused.
+    if ((group.refused ?? 0) === 0 && group.code === 'budget_exceeded') return group.until === undefined ? <T k="wrong.budgetQuiet" v={{ who }} /> : <T k="wrong.budgetQuietUntil" v={{ who, until: untilOf(group.until, now) }} />
     if (group.code === 'budget_reserved') return <T k="wrong.reserved" v={{ who, share }} />
     const isBudget = group.code === 'budget_exceeded'
     if (group.until === undefined) return <T k={isBudget ? 'wrong.budget' : 'wrong.limit'} v={{ who, share }} />
@@ -55,7 +74,8 @@ export function GroupSentence({ group, now }: { group: ProblemGroup; now: number
   const name = <b className="nowrap" title={group.subject}>{shorten(group.subject ?? group.service, 40)}</b>
   if (isUnknown(group)) return <T k="wrong.unknown" v={{ name, lost: group.lost, since }} />
   if (group.kind === 'request') return <T k="wrong.request" v={{ name, code: <code>{group.code}</code>, lost: group.lost, since }} />
-  const models = group.models.length === 1 ? <span className="nowrap">{shorten(group.models[0]!, 32)}</span> : t('wrong.models', { n: group.models.length })
+  // Few are named; of many, what lists the problem names all.
+  const models = group.models.length <= most ? <span>{group.models.map((model) => shorten(model, 32)).join(t('common.comma'))}</span> : <span title={group.models.join(', ')}>{t('wrong.models', { n: group.models.length })}</span>
   // It stands within a sentence, so that it does not end one.
   const words = saidBy(group, said).replace(/[.。]$/, '')
   const quoted = words === '' ? <code>{group.code}</code> : <q title={said(group.said, group.text)}>{shorten(words, 90)}</q>
@@ -66,9 +86,14 @@ export function GroupSentence({ group, now }: { group: ProblemGroup; now: number
 export function GroupLink({ group, children, className }: { group: ProblemGroup; children: ReactNode; className?: string }) {
   const [kind = '', ...rest] = (group.subject ?? '').split('/')
   const name = rest.join('/')
-  if (group.kind === 'backend' && group.instances.length > 0) return <Link className={className} to="/instance" search={{ service: group.service, id: group.instances[0] } as never}>{children}</Link>
+  const instances = useLive().snapshot?.instances ?? []
+  if (group.kind === 'backend') {
+    const there = instances.filter((one) => one.host === group.subject)
+    // Where a host has one instance, its page says all of it.
+    if (there.length === 1) return <Link className={className} to="/instance" search={{ service: there[0]!.service, id: there[0]!.id } as never}>{children}</Link>
+    return <Link className={className} to="/host" search={{ id: group.subject } as never}>{children}</Link>
+  }
   if (group.kind === 'refusal' && kind === 'tenant') return <Link className={className} to="/tenant" search={{ id: name } as never}>{children}</Link>
   if (group.kind === 'refusal' && (kind === 'model' || kind === 'instances')) return <Link className={className} to="/model" search={{ service: group.service, id: name } as never}>{children}</Link>
-  const search = group.kind === 'refusal' ? { refusedBy: group.subject } : { asked: group.subject, errorCode: group.code }
-  return <Link className={className} to="/calls" search={search as never}>{children}</Link>
+  return <Link className={className} to="/calls" search={callsOf(group) as never}>{children}</Link>
 }

@@ -1,0 +1,110 @@
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { ProblemGroup, Sentence } from '@/api/types'
+import { T, useI18n } from '@/i18n'
+import { host as hostOf, percent, rate, splitId } from '@/lib/format'
+import { useLive, useNow, useStats } from '@/live/context'
+import { empty } from '@/live/stats'
+import type { InstanceState } from '@/live/types'
+import { usePageCalls } from '@/shell/api-calls'
+import { usePageFact } from '@/shell/fact'
+import { useDenied } from '@/shell/guard'
+import { useSearchState } from '@/shell/search'
+import { canServe } from '@/ui/status'
+import { useServiceDrawer } from '../services/drawers'
+import { ManyConfirm, type Many } from '../services/many'
+import { servingRows, useRows } from '../services/rows'
+import { Facts, ObjectPage, useWorst } from './frame'
+import { Instances, TestAll } from './instances'
+import { Errors, Section } from './parts'
+import { timeOf } from './why'
+
+/** Everything about one host: machines fail, not names, and all that is on one fails with it. */
+export default function HostPage() {
+  const { t } = useI18n()
+  const [search] = useSearchState()
+  const id = search.id ?? ''
+  const { snapshot } = useLive()
+  const stats = useStats('5m')
+  const now = useNow()
+  const members = (snapshot?.instances ?? []).filter((one) => one.host === id)
+  const table = useRows()
+  const { drawer } = useServiceDrawer(table)
+  const mine = (group: ProblemGroup) => group.kind === 'backend' && group.subject === id
+  const worst = useWorst(mine)
+  const name = encodeURIComponent(id)
+  usePageFact(id)
+  usePageCalls([
+    { path: '/api/monitoring/problems' },
+    { path: `/api/monitoring/series?by=instance&host=${name}` },
+    { path: `/api/monitoring/calls?host=${name}` },
+    { path: `/api/monitoring/running?host=${name}` },
+  ])
+  const sum = members.map((one) => stats.instances.get(`${one.service} ${one.id}`) ?? empty).reduce((total, one) => ({ ...total, requests: total.requests + one.requests, errors: total.errors + one.errors, rate: total.rate + one.rate }), empty)
+  const failing = members.flatMap((one) => (one.failingSince === null ? [] : [one.failingSince]))
+  const values = { host: <b className="nowrap">{id}</b>, n: members.filter(canServe).length, all: members.length, rate: rate(sum.rate), errors: percent(sum.requests === 0 ? 0 : sum.errors / sum.requests), since: failing.length === 0 ? '' : timeOf(Math.min(...failing), now) }
+  const isOff = members.length > 0 && members.every((one) => !one.enabled)
+  return (
+    <ObjectPage
+      worst={worst}
+      sentence={<T k={members.length === 0 ? 'wrong.hostGone' : isOff ? 'wrong.hostOff' : values.n === 0 ? (failing.length > 0 ? 'wrong.hostDownSince' : 'wrong.hostDown') : sum.requests === 0 ? 'wrong.hostIdle' : 'wrong.hostWell'} v={values} />}
+      under={
+        <>
+          <span className="muted">{t('wrong.canServe', { n: values.n, all: values.all })}</span>
+          <Link className="soft" to="/services" search={{ q: id } as never}>{t('nav.services')}</Link>
+        </>
+      }
+      actions={<HostActions id={id} members={members} table={table} />}
+      history={{ of: { by: 'instance', host: id }, label: id }}
+      errors={<Errors of={mine} last={members.map((one) => one.lastError).find((last) => last !== null) ?? null} />}
+      parts={<Instances members={members} table={table} named="model" />}
+      question={{ host: id }}
+      settings={
+        <Section title={t('wrong.settings')}>
+          <About members={members} />
+        </Section>
+      }
+      changes={(change: Sentence) => change.values?.instance !== undefined && splitId(change.values.instance).host === id}
+      drawer={drawer}
+    />
+  )
+}
+
+/** A real call to each of its instances, and all of them taken out or put back at once. */
+function HostActions({ id, members, table }: { id: string; members: InstanceState[]; table: ReturnType<typeof useRows> }) {
+  const { t } = useI18n()
+  const denied = useDenied('config:instance:write')
+  const [many, setMany] = useState<Many | null>(null)
+  const stored = table.rows.filter((row) => hostOf(row.instance.baseUrl) === id)
+  const acts: Many[] = [
+    { act: 'disable', rows: stored.filter((row) => row.instance.enabled !== false) },
+    { act: 'enable', rows: stored.filter((row) => row.instance.enabled === false) },
+  ]
+  return (
+    <div className="bar" role="group" aria-label={t('wrong.actions')}>
+      <TestAll members={members} named="model" />
+      {acts.filter(({ rows }) => rows.length > 0).map((one) => (
+        <button key={one.act} type="button" className="btn" disabled={denied !== undefined} title={denied} onClick={() => setMany(one)}>
+          {t(`services.${one.act}All`, { n: one.rows.length })}
+        </button>
+      ))}
+      {many !== null && <ManyConfirm many={many} serving={servingRows(table.rows)} version={table.version} onClose={() => setMany(null)} />}
+    </div>
+  )
+}
+
+/** What is known of a host: its addresses, how it is spoken to, and the services that it is part of. */
+function About({ members }: { members: InstanceState[] }) {
+  const { t } = useI18n()
+  const each = (values: string[]) => [...new Set(values)].join(', ')
+  return (
+    <Facts
+      of={[
+        [t('wrong.addresses'), <code key="addresses">{each(members.map((one) => one.url))}</code>],
+        [t('services.dialect'), <code key="adapters">{each(members.map((one) => one.adapter))}</code>],
+        [t('key.services'), each(members.map((one) => one.service))],
+        [t('wrong.itsModels'), <code key="models">{each(members.map((one) => one.model))}</code>],
+      ]}
+    />
+  )
+}
