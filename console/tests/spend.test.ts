@@ -6,14 +6,14 @@ import { zh } from '@/i18n/zh'
 import { translate, type I18n } from '@/i18n'
 import { currentOf, refusing } from '@/pages/quota/refused'
 import { move, periodName, readPeriod } from '@/pages/spend/period'
-import { budgetOf, foretold, grewMost, layers, toCsv, usedUpAt } from '@/pages/spend/sums'
+import { budgetOf, hasNoPrice, foretold, grewMost, layers, toCsv, usedUpAt } from '@/pages/spend/sums'
 
 const group = (name: string, cost: number, costs: number[], before: number | null = null, forecast: number | null = null): SpendGroup => ({
-  name, cost, costs, before, forecast, pace: null, requestCount: 1, tokenCount: 2, promptTokens: 1, completionTokens: 1,
+  name, cost, costs, before, forecast, pace: null, requestCount: 1, unpriced: 0, tokenCount: 2, promptTokens: 1, completionTokens: 1,
 })
 const spend = (groups: SpendGroup[], rest: Partial<Spend> = {}): Spend => ({
   enabled: true, priced: true, currency: 'USD', by: 'tenant', step: 'DAY', from: '2026-11-01T00:00:00Z', to: '2026-11-04T00:00:00Z',
-  starts: ['2026-11-01T00:00:00Z', '2026-11-02T00:00:00Z', '2026-11-03T00:00:00Z'], complete: true, beforeFrom: null, others: null, groups,
+  starts: ['2026-11-01T00:00:00Z', '2026-11-02T00:00:00Z', '2026-11-03T00:00:00Z'], complete: true, beforeFrom: null, others: null, unpriced: [], groups,
   total: group('', groups.reduce((sum, one) => sum + one.cost, 0), [0, 1, 2].map((step) => groups.reduce((sum, one) => sum + one.costs[step]!, 0))),
   ...rest,
 })
@@ -90,8 +90,15 @@ it('writes CSV that a spreadsheet reads as text and numbers, and never runs', ()
   const text = toCsv(spend([group('=HYPERLINK("http://evil","x")', 1_500_000, [1_000_000, 500_000, 0], 250_000), group('a,"b"\nc', 1, [1, 0, 0])]))
   expect(text).toContain(`"'=HYPERLINK(""http://evil"",""x"")",USD,`)
   expect(text).toContain('"a,""b""\nc",USD,')
-  expect(text.split('\r\n')[1]).toMatch(/,1\.5,1,2,1,1,0\.25,,1,0\.5,0$/)
+  expect(text.split('\r\n')[1]).toMatch(/,1\.5,1,0,2,1,1,0\.25,,1,0\.5,0$/)
   expect(csv([['+1', '-1', '@x', '\tx', '|x', '%x', 'ok', -1]])).toBe(`'+1,'-1,'@x,"'\tx",'|x,'%x,ok,-1\r\n`)
+})
+
+it('tells what has no price from what costs nothing', () => {
+  const free = group('free', 0, [0, 0, 0])
+  const unknown = { ...free, name: 'unknown', unpriced: 1 }
+  expect([hasNoPrice(free), hasNoPrice(unknown), hasNoPrice({ ...unknown, cost: 5 })]).toEqual([false, true, false])
+  expect(toCsv(spend([unknown])).split('\r\n')[1]).toMatch(/^unknown,USD,[^,]*,[^,]*,,1,1,2,/)
 })
 
 describe('budgets that refuse', () => {

@@ -5,6 +5,7 @@ package spend
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -63,7 +64,12 @@ type Question struct {
 	Only quota.UsageQuery
 	// Limit is how many groups are listed; the others are added up.
 	Limit int
+	// IsPriced tells whether a model has a price; nil where all have one.
+	IsPriced func(model string) bool
 }
+
+// maxUnpriced bounds the models without a price that are named.
+const maxUnpriced = 100
 
 // Check reports what is wrong with the period of a question.
 func (q *Question) Check() error { return checkRange(q.From, q.To) }
@@ -91,6 +97,8 @@ type Report struct {
 	Groups []Group
 	Rest   Group
 	Others int
+	// Unpriced are models that were used in the period and have no price, in order.
+	Unpriced []string
 }
 
 // Group is what was spent under one name.
@@ -98,6 +106,8 @@ type Group struct {
 	Name                                string
 	Requests, Tokens, Prompt, Completed int64
 	Cost                                int64
+	// Unpriced are the requests that cost nothing because their model has no price.
+	Unpriced int64
 	// Before is the cost in the period before, and Forecast that at the end of this one.
 	Before, Forecast int64
 	// Pace is what it spent in a day lately, on which the forecast rests as far as budgets
@@ -124,6 +134,7 @@ func (g *Group) add(other *Group) {
 	g.Tokens += other.Tokens
 	g.Prompt += other.Prompt
 	g.Completed += other.Completed
+	g.Unpriced += other.Unpriced
 	g.Cost, g.Before, g.Forecast, g.Pace = plus(g.Cost, other.Cost), plus(g.Before, other.Before), plus(g.Forecast, other.Forecast), plus(g.Pace, other.Pace)
 	for i := range g.Costs {
 		g.Costs[i] = plus(g.Costs[i], other.Costs[i])
@@ -166,13 +177,19 @@ func (r *Reader) Read(ctx context.Context, q Question, now time.Time) (Report, e
 	windows := windowsIn(step, q.From, q.To)
 	last := windows[len(windows)-1]
 	report := Report{Step: step, From: windows[0].Start, To: last.Window.End(last.Start)}
-	sum := &sums{by: q.By, groups: map[string]*Group{}, steps: len(windows)}
+	sum := &sums{by: q.By, groups: map[string]*Group{}, steps: len(windows), unpriced: map[string]bool{}}
 	steps := make(map[time.Time]int, len(windows))
 	for i, w := range windows {
 		report.Starts, steps[w.Start] = append(report.Starts, w.Start), i
 	}
 	past := slices.DeleteFunc(slices.Clone(windows), func(w quota.CalendarWindow) bool { return w.Start.After(now) })
-	enabled, err := r.ledger.EachUsageIn(ctx, q.Only, past, func(u quota.Usage) { sum.group(&u).count(&u, steps[u.Start.UTC()]) })
+	enabled, err := r.ledger.EachUsageIn(ctx, q.Only, past, func(u quota.Usage) {
+		g := sum.group(&u)
+		g.count(&u, steps[u.Start.UTC()])
+		if sum.isUnpriced(&u, q.IsPriced) {
+			g.Unpriced += u.Requests
+		}
+	})
 	report.Enabled = enabled
 	if !enabled {
 		report.Total = sum.total()
@@ -192,6 +209,7 @@ func (r *Reader) Read(ctx context.Context, q Question, now time.Time) (Report, e
 	}
 	report.Total = sum.total()
 	report.Groups, report.Rest, report.Others = sum.listed(q.Limit)
+	report.Unpriced = slices.Sorted(maps.Keys(sum.unpriced))
 	return report, err
 }
 
@@ -231,6 +249,21 @@ type sums struct {
 	groups map[string]*Group
 	rest   *Group // what is beyond maxCells
 	steps  int
+	// unpriced are models that have no price.
+	unpriced map[string]bool
+}
+
+// isUnpriced reports whether what was counted cost nothing because its model has no price, and
+// notes the model. The ledger does not know whether there was one then, so that the prices of now
+// tell it.
+func (s *sums) isUnpriced(u *quota.Usage, isPriced func(model string) bool) bool {
+	if isPriced == nil || u.Cost != 0 || u.Key.Model == "" || isPriced(u.Key.Model) {
+		return false
+	}
+	if len(s.unpriced) < maxUnpriced {
+		s.unpriced[u.Key.Model] = true
+	}
+	return true
 }
 
 func (s *sums) group(u *quota.Usage) *Group {

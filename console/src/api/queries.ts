@@ -263,7 +263,7 @@ export const spentThisMonth = (by: 'key' | 'tenant') =>
     staleTime: 10_000,
     queryFn: async ({ signal }) => {
       const reply = await data(api.GET('/api/monitoring/spend', { params: { query: { by, limit: 1000 } }, signal }))
-      return { shown: reply.enabled && reply.priced, currency: reply.currency, costs: new Map(reply.groups.map((group) => [group.name, group.cost])) }
+      return { shown: reply.enabled && reply.priced, currency: reply.currency, costs: new Map(reply.groups.map((group) => [group.name, group.cost])), unpriced: new Set(reply.groups.filter((group) => group.cost === 0 && group.unpriced > 0).map((group) => group.name)) }
     },
   })
 

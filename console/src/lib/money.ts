@@ -16,6 +16,11 @@ export function amount(micros: number | null | undefined, locale = 'en'): string
 /** An amount with its currency: 16.31 USD. */
 export const money = (micros: number | null | undefined, currency: string, locale = 'en'): string => `${amount(micros, locale)} ${currency}`
 
+/** What was spent under a name; what has no price is not free. */
+export function spentText(spent: { currency: string; costs: ReadonlyMap<string, number>; unpriced: ReadonlySet<string> }, name: string, t: I18n['t'], locale: string): string {
+  return spent.unpriced.has(name) ? t('spend.noPrice') : money(spent.costs.get(name) ?? 0, spent.currency, locale)
+}
+
 /** A change of an amount with its sign: +3.20, −0.5. */
 export function difference(micros: number, locale = 'en'): string {
   if (micros === 0) return '0'

@@ -44,6 +44,7 @@ type spendView struct {
 	Total      spendGroup   `json:"total"`
 	Groups     []spendGroup `json:"groups" doc:"The most expensive first."`
 	Others     *spendGroup  `json:"others" doc:"The sum of the groups that are not listed; null if all are."`
+	Unpriced   []string     `json:"unpriced" doc:"Models that were used in the period and have no price, at most 100."`
 }
 
 type spendGroup struct {
@@ -55,6 +56,7 @@ type spendGroup struct {
 	Forecast         *int64  `json:"forecast" doc:"The cost at the end of the period, at the pace of the last 7 days, of a day at that of the last 24 hours, as far as budgets of money let keys and tenants go on; null of one that is past."`
 	Pace             *int64  `json:"pace" doc:"What it costs in a day at that pace, before a budget stops it; null where the forecast is."`
 	RequestCount     int64   `json:"requestCount"`
+	Unpriced         int64   `json:"unpriced" doc:"Those of the requests that cost nothing because their model has no price."`
 	TokenCount       int64   `json:"tokenCount"`
 	PromptTokens     int64   `json:"promptTokens"`
 	CompletionTokens int64   `json:"completionTokens"`
@@ -67,11 +69,13 @@ func (a *API) Spend(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	report, err := a.spend.Read(q.Context(), question, now)
 	doc, _ := a.options.Control.Document()
+	list := prices.Compile(doc.Prices)
+	question.IsPriced = func(model string) bool { return list.Of(model) != nil }
+	report, err := a.spend.Read(q.Context(), question, now)
 	view := spendView{
 		Enabled: report.Enabled, Priced: len(doc.Prices.Models) > 0, Currency: doc.Prices.Currency, By: question.By, Step: report.Step,
-		From: report.From, To: report.To, Starts: report.Starts, Complete: err == nil, Total: viewSpend(&report.Total, &report), Groups: []spendGroup{},
+		From: report.From, To: report.To, Starts: report.Starts, Complete: err == nil, Total: viewSpend(&report.Total, &report), Groups: []spendGroup{}, Unpriced: append([]string{}, report.Unpriced...),
 	}
 	if report.HasBefore {
 		view.BeforeFrom = &report.BeforeFrom
@@ -94,7 +98,7 @@ func (a *API) Spend(q *Request) (Reply, error) {
 func viewSpend(g *spend.Group, report *spend.Report) spendGroup {
 	view := spendGroup{
 		Name: g.Name, Cost: prices.Amount(g.Cost).Micros(), Costs: make([]int64, len(g.Costs)),
-		RequestCount: g.Requests, TokenCount: g.Tokens, PromptTokens: g.Prompt, CompletionTokens: g.Completed,
+		RequestCount: g.Requests, Unpriced: g.Unpriced, TokenCount: g.Tokens, PromptTokens: g.Prompt, CompletionTokens: g.Completed,
 	}
 	for i, cost := range g.Costs {
 		view.Costs[i] = prices.Amount(cost).Micros()

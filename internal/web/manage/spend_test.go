@@ -27,7 +27,9 @@ type spent struct {
 			Name         string `json:"name"`
 			Cost         int64  `json:"cost"`
 			RequestCount int64  `json:"requestCount"`
+			Unpriced     int64  `json:"unpriced"`
 		} `json:"groups"`
+		Unpriced []string `json:"unpriced"`
 	} `json:"data"`
 }
 
@@ -69,6 +71,27 @@ func TestWhatWasSpentIsToldByTenantModelAndUser(t *testing.T) {
 	}
 	if month := askSpend(t, r, "").Data; len(month.Total.Costs) < 28 {
 		t.Errorf("this month has %d days", len(month.Total.Costs))
+	}
+}
+
+// TestModelsWithoutAPrice: what has no price is told apart from what costs nothing by its price.
+func TestModelsWithoutAPrice(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL()), gatewaytest.Instance("own", b.URL()), gatewaytest.Instance("new", b.URL()))+gatewaytest.QuotaOn+"prices: {models: [{model: m, input: 2, output: 10}, {model: own, input: 0, output: 0}]}\n")
+	for _, model := range []string{"m", "own", "new", "new"} {
+		r.Chat(`{"model":"`+model+`",`+gatewaytest.SomeMessages+`}`, "X-Tenant-Id", "acme").Succeeds(t)
+	}
+	models := askSpend(t, r, "by=model").Data
+	unpriced := map[string]int64{}
+	for _, group := range models.Groups {
+		unpriced[group.Name] = group.Unpriced
+	}
+	if len(unpriced) != 3 || unpriced["m"] != 0 || unpriced["own"] != 0 || unpriced["new"] != 2 || strings.Join(models.Unpriced, " ") != "new" {
+		t.Errorf("%+v", models)
+	}
+	if tenants := askSpend(t, r, "by=tenant").Data; len(tenants.Groups) != 1 || tenants.Groups[0].Unpriced != 2 || tenants.Groups[0].RequestCount != 4 {
+		t.Errorf("%+v", tenants)
 	}
 }
 

@@ -7,7 +7,7 @@ import { keys, security, spentThisMonth } from '@/api/queries'
 import type { Key } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { ago, stamp } from '@/lib/format'
-import { money } from '@/lib/money'
+import { spentText } from '@/lib/money'
 import { shell } from '@/lib/snippets'
 import { useNow } from '@/live/context'
 import { usePageCalls } from '@/shell/api-calls'
@@ -113,7 +113,7 @@ export function ApiKeys() {
                       {key.tenant === '' ? '–' : key.tenant}
                       {key.tenant !== '' && spentByTenant?.shown && (
                         <Link className="link block" title={t('spend.thisMonth')} to="/spend" search={{ only: `tenant~${key.tenant}`, by: 'key' } as never}>
-                          {money(spentByTenant.costs.get(key.tenant) ?? 0, spentByTenant.currency, locale)}
+                          {spentText(spentByTenant, key.tenant, t, locale)}
                         </Link>
                       )}
                     </td>
@@ -123,7 +123,7 @@ export function ApiKeys() {
                     {spent?.shown && (
                       <td className="num kcost">
                         <Link className="link" to="/spend" search={{ only: `key~${key.id}`, by: 'model' } as never}>
-                          {money(spent.costs.get(key.id) ?? 0, spent.currency, locale)}
+                          {spentText(spent, key.id, t, locale)}
                         </Link>
                       </td>
                     )}

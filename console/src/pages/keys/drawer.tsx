@@ -6,7 +6,7 @@ import { budgets as budgetsQuery, spentThisMonth } from '@/api/queries'
 import type { Key } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
-import { budgetText, money } from '@/lib/money'
+import { budgetText, spentText } from '@/lib/money'
 import { useLeaveGuard } from '@/shell/leave'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { TextField } from '@/ui/field'
@@ -139,7 +139,7 @@ function Facts({ stored }: { stored: Key }) {
           <dt>{t('spend.thisMonth')}</dt>
           <dd>
             <Link className="link" to="/spend" search={{ only: `key~${stored.id}`, by: 'model' } as never}>
-              {money(spent.costs.get(stored.id) ?? 0, spent.currency, locale)}
+              {spentText(spent, stored.id, t, locale)}
             </Link>
           </dd>
         </>

@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { ChevronLeft, ChevronRight, Download, X } from 'lucide-react'
-import { useCallback, useMemo, useState } from 'react'
+import { useCallback, useMemo, useState, type ReactNode } from 'react'
 import { budgets, spendOf, spendPath, type SpendQuestion } from '@/api/queries'
 import type { BudgetUse, Spend, SpendBy, SpendGroup } from '@/api/types'
 import { T, useI18n } from '@/i18n'
@@ -17,7 +17,7 @@ import { Bar, CodeBox, Name, Segments } from '@/ui/parts'
 import { RefusedNote, useRefusing, type Refusing } from '../quota/refused'
 import { SpendChart, strengths } from './chart'
 import { dateText, dayText, move, periodName, periods, readPeriod, stepName, type Period, type PeriodKind } from './period'
-import { budgetOf, foretold, grewMost, growth, layers, toCsv, usedUpAt } from './sums'
+import { budgetOf, foretold, grewMost, growth, hasNoPrice, layers, toCsv, usedUpAt } from './sums'
 
 const dimensions: SpendBy[] = ['tenant', 'key', 'user', 'model', 'service']
 
@@ -165,6 +165,11 @@ function Headline({ spend, period, now, budgets, refused }: { spend: Spend; peri
           </span>
         )}
       </p>
+      {spend.unpriced.length > 0 && spend.priced && (
+        <p className="warn">
+          <T k="spend.unpriced" v={{ n: spend.total.unpriced, requests: digits(spend.total.unpriced, locale), models: <code>{spend.unpriced.slice(0, 5).join(', ') + (spend.unpriced.length > 5 ? ' …' : '')}</code> }} />
+        </p>
+      )}
       <RefusedNote of={told} />
     </div>
   )
@@ -240,6 +245,20 @@ function Chart({ spend, now }: { spend: Spend; now: number }) {
   )
 }
 
+/** An amount that leaves out requests whose model has no price. */
+function PartlyPriced({ group, children }: { group: SpendGroup; children: ReactNode }) {
+  const { t, locale } = useI18n()
+  if (group.unpriced === 0) return children
+  const said = t('spend.partly', { n: digits(group.unpriced, locale), all: digits(group.requestCount, locale) })
+  return (
+    <span title={said}>
+      {children}
+      <span aria-hidden="true">*</span>
+      <span className="sr-only">{said}</span>
+    </span>
+  )
+}
+
 function Groups({ spend, kind, budgets, refused, onOnly }: { spend: Spend; kind: PeriodKind; budgets: readonly BudgetUse[]; refused: readonly Refusing[]; onOnly(name: string): void }) {
   const { t, locale } = useI18n()
   const [search, setSearch] = useSearchState()
@@ -254,18 +273,22 @@ function Groups({ spend, kind, budgets, refused, onOnly }: { spend: Spend; kind:
   }
   const cells = (group: SpendGroup) => (
     <>
-      <td className="num c-cost">{amount(group.cost, locale)}</td>
+      <td className="num c-cost">{hasNoPrice(group) ? <span className="muted">{t('spend.noPrice')}</span> : <PartlyPriced group={group}>{amount(group.cost, locale)}</PartlyPriced>}</td>
       <td className="c-share">
-        <span className="row">
-          <span className="w-[36px] text-right">{percent(share(group), 0)}</span>
-          <span className="grow">
-            <Bar share={share(group)} />
+        {hasNoPrice(group) ? (
+          <span className="muted">–</span>
+        ) : (
+          <span className="row">
+            <span className="w-[36px] text-right">{percent(share(group), 0)}</span>
+            <span className="grow">
+              <Bar share={share(group)} />
+            </span>
           </span>
-        </span>
+        )}
       </td>
       <td className="num c-req">{digits(group.requestCount, locale)}</td>
       <td className="num c-tok">{digits(group.tokenCount, locale)}</td>
-      <td className="num c-fore">{group.forecast === null ? '–' : amount(group.forecast, locale)}</td>
+      <td className="num c-fore">{group.forecast === null || hasNoPrice(group) ? '–' : amount(group.forecast, locale)}</td>
       <td className="num c-before">{amount(group.before, locale)}</td>
       <td className="num c-grew">{change(group)}</td>
     </>

@@ -4,6 +4,9 @@ import { csv } from '@/lib/money'
 /** What a group costs by the end of the period, as far as it is known. */
 export const ends = (group: SpendGroup): number => group.forecast ?? group.cost
 
+/** Whether a group cost nothing because what it used has no price. */
+export const hasNoPrice = (group: SpendGroup): boolean => group.cost === 0 && group.unpriced > 0
+
 /** By how much a group grew against the period before; null where that is not known. */
 export const growth = (group: SpendGroup): number | null => (group.before === null ? null : ends(group) - group.before)
 
@@ -54,9 +57,9 @@ export function usedUpAt(budget: BudgetUse, pace: number, now: number): number |
 /** What is shown as a file: one row for each group, one column for each step. */
 export function toCsv(spend: Spend): string {
   const units = (micros: number | null) => (micros === null ? '' : micros / 1e6)
-  const head = [spend.by, 'currency', 'from', 'to', 'cost', 'requests', 'tokens', 'promptTokens', 'completionTokens', 'costBefore', 'costForecast', ...spend.starts]
+  const head = [spend.by, 'currency', 'from', 'to', 'cost', 'requests', 'requestsWithoutPrice', 'tokens', 'promptTokens', 'completionTokens', 'costBefore', 'costForecast', ...spend.starts]
   const row = (group: SpendGroup, name: string) => [
-    name, spend.currency, spend.from, spend.to, units(group.cost), group.requestCount, group.tokenCount, group.promptTokens, group.completionTokens, units(group.before), units(group.forecast), ...group.costs.map(units),
+    name, spend.currency, spend.from, spend.to, hasNoPrice(group) ? '' : units(group.cost), group.requestCount, group.unpriced, group.tokenCount, group.promptTokens, group.completionTokens, units(group.before), units(group.forecast), ...group.costs.map(units),
   ]
   return csv([head, ...spend.groups.map((group) => row(group, group.name)), ...(spend.others === null ? [] : [row(spend.others, `(${spend.others.count ?? 0} others)`)]), row(spend.total, '(total)')])
 }

@@ -4,7 +4,7 @@ import { budgets, keys, spentThisMonth, terms } from '@/api/queries'
 import type { Key, ProblemGroup } from '@/api/types'
 import { T, useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
-import { budgetText, money } from '@/lib/money'
+import { budgetText, spentText } from '@/lib/money'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { GuardedLink } from '@/shell/guard'
@@ -40,7 +40,7 @@ function Tenants() {
           <Link key={name} className="pr obj plain" to="/tenant" search={{ id: name } as never}>
             <b className="trunc" title={name}>{name}</b>
             <span className="muted">{[t('wrong.keyCount', { n: issued.filter((key) => key.tenant === name).length }), own.has(name) ? t('wrong.hasTerms') : t('wrong.hasNoTerms')].join(' · ')}</span>
-            <span className="nowrap">{spent?.shown === true && money(spent.costs.get(name) ?? 0, spent.currency, locale)}</span>
+            <span className="nowrap">{spent?.shown === true && spentText(spent, name, t, locale)}</span>
           </Link>
         ))}
       </div>
@@ -134,7 +134,7 @@ function Keys({ list, isKnown }: { list: Key[]; isKnown: boolean }) {
               <code className="trunc block" title={key.id}>{key.id}</code>
               <span className="muted">{t('key.callsToday', { n: key.callsToday })}</span>
             </span>
-            <span className="nowrap" title={t('spend.thisMonth')}>{spent?.shown === true && money(spent.costs.get(key.id) ?? 0, spent.currency, locale)}</span>
+            <span className="nowrap" title={t('spend.thisMonth')}>{spent?.shown === true && spentText(spent, key.id, t, locale)}</span>
           </Link>
         ))}
       </div>
