@@ -86,6 +86,8 @@ const (
 	FromReload = "reload"
 	FromAPI    = "api"
 	FromReset  = "reset"
+	// FromConsole is a change by the API that a person made in the console.
+	FromConsole = "console"
 )
 
 // system is the author of changes that no person made over the API.

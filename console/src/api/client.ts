@@ -4,7 +4,7 @@ import createClient from 'openapi-fetch'
 import type { paths } from './schema'
 import type { Sentence } from './types'
 
-export const api = createClient<paths>({ baseUrl: '', headers: { 'X-Patchbay-Said': 'true' } })
+export const api = createClient<paths>({ baseUrl: '', headers: { 'X-Patchbay-Said': 'true', 'X-Patchbay-Client': 'console' } })
 
 /** Tells that a session has ended: a reply said that nobody is logged in. */
 export const unauthorized = new EventTarget()

@@ -1073,6 +1073,8 @@ export const en = {
   'ver.cannotDelete': 'Version {n} is in force and cannot be deleted.',
   'ver.unchangedLines': '{n} unchanged line|{n} unchanged lines',
   'ver.origin.api': 'API',
+  'ver.origin.console': 'console',
+  'ver.origin.reload': 'file changed',
   'ver.origin.file': 'file',
   'ver.origin.rollback': 'roll-back',
   'ver.origin.import': 'import',

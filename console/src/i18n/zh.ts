@@ -1074,6 +1074,8 @@ export const zh: Dictionary = {
   'ver.cannotDelete': '版本 {n} 正在生效，无法删除。',
   'ver.unchangedLines': '{n} 行未变',
   'ver.origin.api': 'API',
+  'ver.origin.console': '控制台',
+  'ver.origin.reload': '文件变更',
   'ver.origin.file': '文件',
   'ver.origin.rollback': '回滚',
   'ver.origin.import': '导入',

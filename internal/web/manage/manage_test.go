@@ -121,6 +121,18 @@ func TestInstanceOperations(t *testing.T) {
 	r.API("POST", gatewaytest.AddInstancePath+"tts", `{"name":"w","baseUrl":"http://10.0.0.9","adapter":"nonsense"}`).Is(t, 400, "adapter", "openai")
 }
 
+// TestVersionsSayThatTheConsoleMadeThem: a person's change is told from that of a program.
+func TestVersionsSayThatTheConsoleMadeThem(t *testing.T) {
+	t.Parallel()
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL)))
+	for i, client := range []string{"console", "terraform", ""} {
+		r.API("PUT", gatewaytest.TypesPath+"chat", fmt.Sprintf(`{"rateLimit":{"capacity":%d}}`, 5+i), "X-Patchbay-Client", client).Is(t, 200, fmt.Sprintf(`"version":%d`, 2+i))
+	}
+	for version, origin := range map[int]string{2: "console", 3: "api", 4: "api"} {
+		r.API("GET", fmt.Sprint(gatewaytest.VersionsPath, "/", version), "").Is(t, 200, `"origin":"`+origin+`"`)
+	}
+}
+
 func TestVersionOperations(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -37,12 +37,23 @@ func readRequest(w http.ResponseWriter, r *http.Request) (*Request, error) {
 		return q, nil
 	}
 	var err error
-	q.change = control.Change{Origin: control.FromAPI, Author: q.who.Name}
+	q.change = control.Change{Origin: originOf(r), Author: q.who.Name}
 	if q.change.DryRun, err = flag(r, dryRunFlag); err != nil || r.Method == http.MethodDelete {
 		return q, err
 	}
 	q.body, err = web.ReadBody(w, r)
 	return q, err
+}
+
+// clientHeader is where a client says what it is; the console says "console".
+const clientHeader = "X-Patchbay-Client"
+
+// originOf returns where a change comes from, as far as its client says it.
+func originOf(r *http.Request) string {
+	if r.Header.Get(clientHeader) == "console" {
+		return control.FromConsole
+	}
+	return control.FromAPI
 }
 
 // write makes a change that creates, applies or deletes a version. Only such changes

@@ -19,7 +19,7 @@ type versionView struct {
 	Version     int            `json:"version"`
 	Current     bool           `json:"current"`
 	CreatedAt   time.Time      `json:"createdAt"`
-	Origin      string         `json:"origin"`
+	Origin      string         `json:"origin" doc:"Where it comes from: file (the first one), reload (the file changed), console, api or reset. Other words may follow."`
 	Author      string         `json:"author"`
 	Summary     string         `json:"summary"`
 	Said        []say.Sentence `json:"said,omitzero" doc:"The summary as codes and values, one for each change; left out where only its words are known, because the version before it is gone."`

@@ -22,7 +22,9 @@ import { DiffView } from './diff-view'
 
 const origins: Record<string, Key> = {
   api: 'ver.origin.api',
+  console: 'ver.origin.console',
   file: 'ver.origin.file',
+  reload: 'ver.origin.reload',
   rollback: 'ver.origin.rollback',
   import: 'ver.origin.import',
   reset: 'ver.origin.reset',
