@@ -49,7 +49,7 @@ type console struct {
 // what it shows.
 var consolePaths = [...]string{
 	"/services", "/playground", "/calls", "/resilience", "/quota", "/spend", "/batches", "/versions", "/keys", "/settings",
-	"/instance", "/model", "/tenant", "/gateways",
+	"/instance", "/model", "/host", "/tenant", "/gateways",
 }
 
 // policy is what the pages may load: files of their own, and pictures and sounds
