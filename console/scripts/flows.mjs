@@ -1313,10 +1313,13 @@ const flows = {
     await rollBack()
   },
   'a budget that is used up is said for as long as it refuses, in money and by its month': async (page) => {
-    await withSettings(['prices.models=[{model: "*", input: 300, output: 900}]', 'quota.enabled=true', `security.tenants=[{name: acme, budgets: {month: {cost: 0.5}}}]`, `security.keys=[{id: bot, tenant: acme, key-sha256: "${createHash('sha256').update('sk-bot').digest('hex')}"}]`], async (url) => {
+    await withSecurity(async (url, tokens) => {
       const ask = () => fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', authorization: 'Bearer sk-bot' }, body: JSON.stringify({ model: 'demo-chat', max_tokens: 1000, messages: [{ role: 'user', content: 'hi' }] }) })
       const refused = await ask()
       assert.match((await refused.json()).error.message, /The budget of the tenant acme, 0\.50 USD this month, is used up/)
+      await page.goto(url)
+      await logIn(page, tokens.ADMIN)
+      await page.waitForSelector('.live.live')
       for (const [lang, words] of [['en', /acme is out of its budget until \d{4}-\d\d-01: 100 % of its calls in the last 5 minutes were refused\./], ['zh', /租户 acme 的预算已用尽，直到 \d{4}-\d\d-01：最近 5 分钟内 100 % 的调用被拒绝。/]]) {
         await page.addInitScript((l) => localStorage.setItem('patchbay.lang', l), lang)
         await page.goto(`${url}/`)
@@ -1325,7 +1328,7 @@ const flows = {
       await page.goto(`${url}/calls?show=refused`)
       await page.locator('.crow[data-index="0"]').click()
       await page.locator('.drawer', { hasText: '租户 acme 的预算（本月 0.50 USD）已用完' }).waitFor()
-    })
+    }, '--set', 'prices.models=[{model: "*", input: 300, output: 900}]', '--set', 'quota.enabled=true', '--set', 'security.tenants=[{name: acme, budgets: {month: {cost: 0.5}}}]', '--set', `security.keys=[{id: bot, tenant: acme, key-sha256: "${createHash('sha256').update('sk-bot').digest('hex')}"}]`)
   },
   '10,000 calls scroll': async (page) => {
     const many = Array.from({ length: 10_000 }, (_, i) => ({

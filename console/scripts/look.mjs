@@ -2,13 +2,14 @@
 // 1440, 1024 and 390 px, in front of real gateways with data, and at every drawer,
 // dialog and menu: screenshots, and a list of what must not be there (errors, policy
 // violations, keys, findings of axe, what is cut, what scrolls sideways, what a
-// finger cannot hit, a toast that covers a button, navigation on paper).
+// finger cannot hit, a toast that covers a button, navigation on paper, English in
+// the Chinese console).
 //
 //   PATCHBAY_BIN=../bin/patchbay node scripts/look.mjs [--few] [--only=en-light-1440,zh-dark-390] [--shots] [part of a place's name]
 import { mkdir, readFile } from 'node:fs/promises'
 import { chromium } from 'playwright-core'
 import { chromiumArgs, demoGateway, emptyGateway, guardedGateway, someCalls, someData } from './gateway.mjs'
-import { badlyDrawn, cutColumns, smallTargets, coveredByToast } from './marks.mjs'
+import { badlyDrawn, cutColumns, englishIn, smallTargets, coveredByToast } from './marks.mjs'
 
 const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
 const wanted = process.argv.slice(2).find((arg) => !arg.startsWith('--')) ?? ''
@@ -57,6 +58,9 @@ async function askTwo(page) {
   await page.keyboard.press('Enter')
   await page.waitForFunction(() => [...document.querySelectorAll('.lanes > *')].filter((lane) => /\d m?s/.test(lane.textContent) && /\d USD/.test(lane.textContent)).length === 2, undefined, { timeout: 60_000 })
 }
+
+/** Names that the data of the gateway has, which are no words. */
+const ownNames = ['acme', 'initech', 'ann', 'bob', 'nightly', 'open', 'system', 'demo']
 
 /** The pages, and what they can open: where it is, what is done there, and whether the few looks have it. */
 const places = {
@@ -137,7 +141,7 @@ async function settled(page, pending, { isOut = false }, where) {
   }
 }
 
-async function examine(page, name, width, where) {
+async function examine(page, name, [lang, width], where) {
   const text = await page.evaluate(() => document.body.innerText)
   const key = /\b(?:nav|top|live|common|error|health|breaker|palette|keys|overview|services|pg|calls|res|quota|spend|batch|budget|ver|key|set|find|wrong)\.[a-z][A-Za-z0-9.]+\b/.exec(text)
   if (key !== null && !/\.(go|json|md|retention|enabled|defaults)/.test(key[0])) report(where, `untranslated key ${key[0]}`)
@@ -149,6 +153,8 @@ async function examine(page, name, width, where) {
   if (width < 768) for (const what of await page.evaluate(smallTargets)) report(where, what)
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
   if (wide > 0) report(where, `scrolls sideways by ${wide} px`)
+  // The API's own page is in English, as its document is.
+  if (lang === 'zh' && name !== 'docs') for (const what of await page.evaluate(englishIn, ownNames)) report(where, what)
   await runAxe(page, where)
 }
 
@@ -197,7 +203,7 @@ async function look([lang, theme, width]) {
       await page.goto(new URL(place.path, place.base ?? demo.url).href)
       await settled(page, pending, place, where)
       await place.act?.(page)
-      await examine(page, name, width, where)
+      await examine(page, name, [lang, width], where)
       if (flags.includes('--shots')) await page.screenshot({ path: `screenshots/${where}.png`, fullPage: flags.includes('--full'), timeout: 240_000 })
       if (place.print && (!few || theme === 'dark')) await onPaper(page, where)
     } catch (error) {

@@ -118,3 +118,38 @@ export function coveredByToast() {
   const last = new Set(covered())
   return first.filter((node) => last.has(node) || node.closest('.drawer, .top, .tabbar') !== null).map((node) => `the toast covers ${name(node)}`)
 }
+
+/**
+ * English in a console that speaks another language: words that are not data (names, codes,
+ * addresses, settings, which stand in code, or what a backend said) and not on the short list of
+ * those that are the same in every language. Tooltips and names for screen readers count too.
+ */
+export function englishIn(names) {
+  const same = new Set([
+    ...names,
+    // A language is named in itself.
+    'english',
+    ...'patchbay api json ndjson yaml csv http https url id ip sha markdown prometheus openapi openai anthropic gemini ollama cohere jina vllm azure redis postgresql sqlite trace usd eur token tokens ctrl esc enter tab shift home end curl python javascript go chat embedding rerank tts stt imggen imgedit admin operator viewer get post put delete patch head ok live tls ms min mb kb gb req p50 p95 p99 alloy'.split(' '),
+  ])
+  const isData = (node) => node.closest('code, pre, kbd, q, samp, textarea, input, .mono, .name, [translate=no], [lang=en], .bubble, .md') !== null
+  const seen = (node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && node.getClientRects().length > 0
+  // A word is one that begins and ends at a space or at punctuation of prose: parts of names do not.
+  const strange = (text) => [...text.matchAll(/(?<![\w@/.:_+-])[A-Za-z][a-z']+(?![\w@/:_+-]|\.\w)/g)].map((match) => match[0]).filter((word) => !same.has(word.toLowerCase()))
+  const found = new Set()
+  const look = (text, node, what) => {
+    const words = strange(text)
+    const isMixed = /\p{Script=Han}/u.test(text)
+    // Beside Han, a few Latin words are names; on their own one is enough.
+    if (words.length >= (isMixed ? 4 : 1)) found.add(`English${what}: ${node.tagName.toLowerCase()}.${String(node.className.baseVal ?? node.className).replaceAll(' ', '.')} "${text.trim().slice(0, 70)}"`)
+  }
+  const walker = document.createTreeWalker(document.body, window.NodeFilter.SHOW_TEXT)
+  while (walker.nextNode()) {
+    const { data, parentElement } = walker.currentNode
+    if (data.trim() !== '' && !isData(parentElement) && !parentElement.closest('script, style') && seen(parentElement)) look(data, parentElement, '')
+  }
+  for (const node of document.querySelectorAll('[title], [aria-label], [placeholder]')) {
+    if (!seen(node) || isData(node) || node.querySelector('code') !== null) continue
+    for (const name of ['title', 'aria-label', 'placeholder']) if (node.hasAttribute(name)) look(node.getAttribute(name), node, ` in ${name}`)
+  }
+  return [...found]
+}

@@ -352,7 +352,7 @@ function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boole
               <div className="min-w-0">
                 <div className="row">
                   <code className="grow trunc" title={field}>{field}</code>
-                  <span className="soft trunc">{lockedValue(config, field)}</span>
+                  <code className="soft trunc">{lockedValue(config, field)}</code>
                 </div>
                 <div className="hint">
                   <T k="quota.lockedText" v={{ key: <code>{yamlKeys[field] ?? `quota.${field}`}</code> }} />

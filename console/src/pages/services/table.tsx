@@ -90,7 +90,7 @@ export function Grouped({ groups, grouping, ...table }: TableProps & { groups: G
     const sum = rows.reduce((total, row) => total + (table.readings.stats.instances.get(rowKey(row))?.rate ?? 0), 0)
     return (
       <>
-        {grouping === 'state' ? <b>{t(stateWords[key as Condition])}</b> : grouping === 'host' ? <Link className="plain hover:underline" to="/host" search={{ id: key } as never}><Name className="font-semibold">{key}</Name></Link> : <Name className="font-semibold">{key}</Name>}
+        {grouping === 'state' ? <b>{t(stateWords[key as Condition])}</b> : grouping === 'host' ? <Link className="plain hosted hover:underline" to="/host" search={{ id: key } as never}><Name className="font-semibold">{key}</Name></Link> : <Name className="font-semibold">{key}</Name>}
         <span className="muted">{t('common.instances', { n: rows.length })}</span>
         {sum > 0 && <span className="muted">{`${rate(sum)} ${t('common.reqs')}`}</span>}
         {bad > 0 && grouping !== 'state' && <span className="bad">{t('services.inTrouble', { n: bad })}</span>}
