@@ -245,7 +245,7 @@ const flows = {
     await page.getByLabel('Reason').fill('maintenance <b>tonight</b>')
     await page.getByRole('button', { name: 'Hold open' }).click()
     await row.getByText('Held open').waitFor({ timeout: 2500 })
-    await row.getByText('maintenance <b>tonight</b>').waitFor({ timeout: 2500 })
+    await page.locator('.brk tr.has-why + tr.why', { hasText: 'maintenance <b>tonight</b>' }).waitFor({ timeout: 2500 })
     await row.getByRole('button').click()
     await page.getByRole('menuitem', { name: 'Back to automatic' }).click()
     await row.getByText('Closed', { exact: true }).waitFor({ timeout: 2500 })
