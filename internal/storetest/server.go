@@ -159,7 +159,8 @@ func FreeAddress(t testing.TB) string {
 
 // freePort returns a port that nobody listens on, below those that systems give to
 // whoever asks for any port: one of these would be given away again before a server has
-// started on it.
+// started on it. Until the test ends, the port for datagrams of the same number is taken,
+// by which all tests see, those of other processes too, that they have to choose another.
 //
 //nolint:gosec // which port it is need not be a secret
 func freePort(t testing.TB) (host, port string) {
@@ -167,12 +168,21 @@ func freePort(t testing.TB) (host, port string) {
 	const loopback, first, last = "127.0.0.1", 20_000, 32_000
 	for {
 		port = strconv.Itoa(first + rand.N(last-first))
+		claim, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", net.JoinHostPort(loopback, port))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(loopback, port))
-		switch {
-		case err == nil:
-			_ = listener.Close() // nobody has connected
+		if err == nil {
+			t.Cleanup(func() { _ = claim.Close() }) // nobody has written to it
+			_ = listener.Close()                    // nobody has connected
 			return loopback, port
-		case !errors.Is(err, syscall.EADDRINUSE):
+		}
+		_ = claim.Close() // somebody else has the port
+		if !errors.Is(err, syscall.EADDRINUSE) {
 			t.Fatal(err)
 		}
 	}
