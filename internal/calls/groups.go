@@ -95,7 +95,7 @@ func (p *problems) group(c *Record, at time.Time) {
 		one := p.groupOf(groupKey{ByLimit, c.Service, c.Told.Of, c.Code}, c, at)
 		one.Lost, one.Text, one.Status, one.Until = one.Lost+1, c.Told.Message, c.Status, c.Told.Until
 		one.name(c.Model, "")
-		p.track(c.Told.Of, at)
+		p.track(c.Told.Of, c, at)
 		return
 	}
 	isBlamed := false
@@ -217,8 +217,9 @@ func (g *Group) takeOver(model, by string) {
 	}
 }
 
-// track counts a refused request of an account, and its other requests from now on.
-func (p *problems) track(account string, at time.Time) {
+// track counts a refused request of an account, beside its other requests: those that were
+// recorded before, and those from now on.
+func (p *problems) track(account string, refused *Record, at time.Time) {
 	if p.tracked == nil {
 		p.tracked = map[string]*minutes{}
 	}
@@ -228,6 +229,17 @@ func (p *problems) track(account string, at time.Time) {
 			return
 		}
 		one = &minutes{}
+		one.advance(at)
+		p.recorded(func(c *Record) bool {
+			minute := c.Started.Add(c.Ended).Unix() / 60
+			if one.last-minute >= int64(len(one.calls)) {
+				return false
+			}
+			if c.Sequence < refused.Sequence && minute <= one.last && isOf(account, c) {
+				one.calls[minute%int64(len(one.calls))]++
+			}
+			return true
+		})
 		p.tracked[account] = one
 	}
 	one.refused[one.advance(at)]++
@@ -236,12 +248,17 @@ func (p *problems) track(account string, at time.Time) {
 // count counts a request for the accounts that refuse some. The lock is held.
 func (p *problems) count(c *Record, at time.Time) {
 	for account, one := range p.tracked {
-		kind, name, _ := strings.Cut(account, "/")
-		if kind == "key" && name == c.KeyID || kind == "tenant" && name == c.Tenant || kind == "service" && name == c.Service.String() ||
-			(kind == "model" || kind == "instances") && name == c.Model || c.Told != nil && c.Told.Of == account {
+		if isOf(account, c) {
 			one.calls[one.advance(at)]++
 		}
 	}
+}
+
+// isOf reports whether a request is one of an account.
+func isOf(account string, c *Record) bool {
+	kind, name, _ := strings.Cut(account, "/")
+	return kind == "key" && name == c.KeyID || kind == "tenant" && name == c.Tenant || kind == "service" && name == c.Service.String() ||
+		(kind == "model" || kind == "instances") && name == c.Model || c.Told != nil && c.Told.Of == account
 }
 
 // modelOf returns the model of an instance, name@address: a request may have gone on to another

@@ -1,6 +1,12 @@
 package calls
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
 
 // TestHostsAreWrittenAsBrowsersDo: the console reads the host of an instance from its address, and
 // asks for it by that name.
@@ -17,5 +23,31 @@ func TestHostsAreWrittenAsBrowsersDo(t *testing.T) {
 		if got := HostOf(instance); got != want {
 			t.Errorf("%s: %s, want %s", instance, got, want)
 		}
+	}
+}
+
+// TestSharesCountTheCallsBeforeTheFirstRefusal: two refusals after eight answers are a fifth of
+// the last minutes, and not all of what was seen since.
+func TestSharesCountTheCallsBeforeTheFirstRefusal(t *testing.T) {
+	t.Parallel()
+	r := NewRecorder(metrics.DefaultSettings())
+	now := time.Now()
+	finish := func(ago time.Duration, tenant, code string) {
+		c := &Record{Started: now.Add(-ago), Service: schema.Chat, Routed: true, Model: "m", Tenant: tenant, Status: 200}
+		if code != "" {
+			c.Code, c.Status, c.Told = code, 429, &Told{Message: "no", Of: "tenant/" + tenant}
+		}
+		r.Finish(c)
+	}
+	finish(time.Hour, "team", "")
+	for range 8 {
+		finish(time.Minute, "team", "")
+		finish(time.Minute, "others", "")
+	}
+	finish(2*time.Second, "team", schema.CodeBudgetExceeded)
+	finish(time.Second, "team", schema.CodeBudgetExceeded)
+	groups := r.Groups(now)
+	if len(groups) != 1 || groups[0].Refused != 2 || groups[0].Calls != 10 {
+		t.Errorf("%+v", groups)
 	}
 }

@@ -81,6 +81,7 @@ type exportBatch struct {
 
 func newPipeline(calls int, levelChanged func()) *pipeline {
 	p := &pipeline{buffer: buffer{most: bufferSize}, ring: newRing(calls), wakes: make(chan struct{}, 1), levelChanged: levelChanged}
+	p.problems.recorded = p.ring.latest
 	p.level.auto = true
 	return p
 }

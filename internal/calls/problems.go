@@ -42,6 +42,8 @@ type problems struct {
 	// some.
 	groups  map[groupKey]*Group
 	tracked map[string]*minutes
+	// recorded passes on the latest calls, the newest first.
+	recorded func(yield func(*Record) bool)
 }
 
 // note adds the failures of a batch.
