@@ -179,9 +179,9 @@ test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too l
 	@PATCHBAY_DAYS=10 go test -count=1 -timeout 30m ./internal/residency -run KeptModelsOfADay
 	@PATCHBAY_KILL_ROUNDS=200 go test -count=1 -timeout 60m ./cmd/patchbay -run QuotaSurvivesKill
 
-.PHONY: trials
-trials: ## Measure scatter, hedging, single flight and learned slots: the binary with simulated engines, each off and on, ten minutes
-	@PATCHBAY_TRIALS=1 go test -count=1 -v -timeout 60m $(TEST_FLAGS) ./cmd/patchbay -run TrialOf
+.PHONY: gains
+gains: ## Measure scatter, hedging, single flight and learned slots: the binary with simulated engines, each off and on, ten minutes
+	@PATCHBAY_GAINS=1 go test -count=1 -v -timeout 60m $(TEST_FLAGS) ./cmd/patchbay -run GainOf
 
 .PHONY: test-llama
 test-llama: ## Kill llama.cpp's server 200 times in the middle of a stream that another one goes on with (LLAMA_SERVER=FILE MODEL=FILE, a tiny one)

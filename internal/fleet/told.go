@@ -20,8 +20,8 @@ const (
 	mostTokens   = 1e9
 	// mostUnseen is how many seconds of work an engine can claim that no gateway knows of.
 	mostUnseen = 10.0
-	// trial is after how many seconds a host is tried, whatever it tells.
-	trial = 15.0
+	// tried is after how many seconds a host is tried, whatever it tells.
+	tried = 15.0
 	// mostTrust is how far engines are believed: all gateways hear the same, and would
 	// all leave one engine and go to another.
 	mostTrust = 0.5
@@ -62,7 +62,7 @@ func (h *Host) Tell(said Told, now time.Time) {
 		}
 	}
 	h.told.unseen = 0
-	if h.told.at-h.asked < trial {
+	if h.told.at-h.asked < tried {
 		h.told.unseen = min(max(h.told.Waiting-float64(known), 0)*each, mostUnseen)
 	}
 }

@@ -83,7 +83,7 @@ type Controller struct {
 	factor                 float64
 	held                   int
 	isStarting             bool
-	above, below           trial // the last tries that did not help
+	above, below           rejected // the last tries that did not help
 	measured               sample
 	lastOverload           time.Time
 }
@@ -92,8 +92,8 @@ type Controller struct {
 // token.
 type sample struct{ calls, perToken float64 }
 
-// trial is a try that did not help.
-type trial struct {
+// rejected is a number of slots that was tried and did not help.
+type rejected struct {
 	slots int
 	sample
 	known sample
@@ -270,11 +270,11 @@ func (c *Controller) decide(seen sample, isBusy bool, now time.Time) {
 		c.try(c.trying, now)
 		return
 	}
-	rejected := trial{c.Limit(), seen, c.known}
+	found := rejected{c.Limit(), seen, c.known}
 	if c.trying > 0 {
-		c.above = rejected
+		c.above = found
 	} else {
-		c.below = rejected
+		c.below = found
 	}
 	c.next = -c.trying
 	c.isStarting = false
@@ -374,7 +374,7 @@ func (c *Controller) why() string {
 	case c.measured.calls == 0:
 		return say.Text("slots.first", "slots", c.Limit())
 	case c.trying != 0:
-		return say.Text("slots.trial", "slots", c.Limit(), "before", c.base, "time", inMs(c.known.perToken))
+		return say.Text("slots.tried", "slots", c.Limit(), "before", c.base, "time", inMs(c.known.perToken))
 	case c.above.slots > c.base:
 		return say.Text("slots.fewer", "slots", slots, "time", measured, "more", c.above.slots, "slow", inMs(c.above.perToken), "fast", inMs(c.above.known.perToken))
 	case c.below.slots > 0 && c.below.slots < c.base:

@@ -152,7 +152,7 @@ func p99(waits []time.Duration) time.Duration {
 }
 
 // Interactive requests wait hardly longer because a batch runs beside them. With
-// PATCHBAY_BATCH_TRIAL the batches have 100,000 embeddings and 20,000 chats.
+// PATCHBAY_BATCH_GAINS the batches have 100,000 embeddings and 20,000 chats.
 func TestABatchBesideInteractiveRequests(t *testing.T) {
 	cases := []beside{
 		{
@@ -172,7 +172,7 @@ func TestABatchBesideInteractiveRequests(t *testing.T) {
 			perSecond: 20, tokens: 20, outputs: 60, lineTokens: 20, lineOutputs: 100, lasts: 10 * time.Minute,
 		},
 	}
-	if os.Getenv("PATCHBAY_BATCH_TRIAL") != "" {
+	if os.Getenv("PATCHBAY_BATCH_GAINS") != "" {
 		cases[0].lines, cases[1].lines = 100_000, 20_000
 	}
 	for _, b := range cases {

@@ -48,7 +48,7 @@ var facts = []entry{
 
 	// Slots that are learned.
 	{"slots.first", "{slots} slots to begin with: no time per token has been measured yet"},
-	{"slots.trial", "{slots} slots on trial, in place of {before} with {time} per token"},
+	{"slots.tried", "{slots} slots are tried, in place of {before} with {time} per token"},
 	{"slots.fewer", "{slots} slots, at {time} per token: with {more} it was {slow} in place of {fast}, which is too much for what more was done"},
 	{"slots.more", "{slots} slots, at {time} per token: with {less} it was {slow} in place of {fast}, which is too little for what less was done"},
 	{"slots.enough", "{slots} slots, at {time} per token: no more have been needed so far"},

@@ -45,7 +45,7 @@ export const said: Record<Code, string> = {
   'instance.unvouched': '该实例来自未用主密钥签名的版本，且没有任何已签名的版本包含它的地址：请核对 base-url、path、proxy、tls 和 headers，并重新填写密钥',
   // Slots that are learned.
   'slots.first': '初始 {slots} 个槽位：尚未测得每个词元的耗时',
-  'slots.trial': '正在试用 {slots} 个槽位，此前为 {before} 个、每个词元 {time}',
+  'slots.tried': '正在试用 {slots} 个槽位，此前为 {before} 个、每个词元 {time}',
   'slots.fewer': '{slots} 个槽位，每个词元 {time}：用 {more} 个时为 {slow}（原为 {fast}），多完成的工作抵不上变慢的代价',
   'slots.more': '{slots} 个槽位，每个词元 {time}：用 {less} 个时为 {slow}（原为 {fast}），变快的幅度抵不上少完成的工作',
   'slots.enough': '{slots} 个槽位，每个词元 {time}：目前还不需要更多',

@@ -202,11 +202,11 @@ func (s SealedShared) look(ctx context.Context, r *Renewal) ([]*Version, error) 
 			return nil, err
 		}
 	}
-	trial := *r
-	trial.found = map[string]bool{}
+	dry := *r
+	dry.found = map[string]bool{}
 	var todo []*Version
 	for i, v := range versions {
-		next, nextSignature, err := trial.renew(v, signatures[i])
+		next, nextSignature, err := dry.renew(v, signatures[i])
 		if err != nil {
 			return nil, err
 		}

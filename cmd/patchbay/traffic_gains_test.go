@@ -17,22 +17,22 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
 )
 
-// trial is the program with simulated engines behind it, for measurements that take too long
+// setup is the program with simulated engines behind it, for measurements that take too long
 // for every run of the tests.
-type trial struct {
+type setup struct {
 	*child
 	engines []*simulator.Backend
 	client  *http.Client
 }
 
-// startTrial starts engines, and the program with a service that has the model m at all of
-// them. PATCHBAY_TRIALS says that these measurements are wanted.
-func startTrial(t *testing.T, service, policy, instance, more string, specs ...engine.Spec) *trial {
+// startSetup starts engines, and the program with a service that has the model m at all of
+// them. PATCHBAY_GAINS says that these measurements are wanted.
+func startSetup(t *testing.T, service, policy, instance, more string, specs ...engine.Spec) *setup {
 	t.Helper()
-	if os.Getenv("PATCHBAY_TRIALS") == "" {
-		t.Skip("a measurement, for which PATCHBAY_TRIALS must be set")
+	if os.Getenv("PATCHBAY_GAINS") == "" {
+		t.Skip("a measurement, for which PATCHBAY_GAINS must be set")
 	}
-	var all trial
+	var all setup
 	var list []string
 	for _, spec := range specs {
 		b, err := simulator.Start(simulator.Options{Models: []string{"m"}, Kind: simulator.VLLM, Engine: &spec})
@@ -54,7 +54,7 @@ func startTrial(t *testing.T, service, policy, instance, more string, specs ...e
 }
 
 // post sends a request and returns how long the answer took, and the answer.
-func (s *trial) post(path, body string) (time.Duration, gatewaytest.Reply) {
+func (s *setup) post(path, body string) (time.Duration, gatewaytest.Reply) {
 	s.t.Helper()
 	began := time.Now()
 	request, err := http.NewRequestWithContext(gatewaytest.Deadline(s.t), http.MethodPost, s.url()+path, strings.NewReader(body))
@@ -75,7 +75,7 @@ func (s *trial) post(path, body string) (time.Duration, gatewaytest.Reply) {
 }
 
 // arrived returns how many calls the engines got.
-func (s *trial) arrived() (calls int) {
+func (s *setup) arrived() (calls int) {
 	for _, b := range s.engines {
 		calls += b.Stats().Arrived
 	}
@@ -83,7 +83,7 @@ func (s *trial) arrived() (calls int) {
 }
 
 // crowd has so many clients send requests until all are sent, and returns the times they took.
-func (s *trial) crowd(clients, requests int, path string, body func(n int) string) []time.Duration {
+func (s *setup) crowd(clients, requests int, path string, body func(n int) string) []time.Duration {
 	took := make([]time.Duration, requests)
 	next := make(chan int, requests)
 	for n := range requests {
@@ -105,7 +105,7 @@ func (s *trial) crowd(clients, requests int, path string, body func(n int) strin
 
 // flow sends requests at random times, whether or not others were answered, and returns the
 // times they took.
-func (s *trial) flow(each time.Duration, requests int, path string, body func(n int) string) []time.Duration {
+func (s *setup) flow(each time.Duration, requests int, path string, body func(n int) string) []time.Duration {
 	random := rand.New(rand.NewPCG(1, 2))
 	took := make([]time.Duration, requests)
 	var running sync.WaitGroup
@@ -118,8 +118,8 @@ func (s *trial) flow(each time.Duration, requests int, path string, body func(n 
 	return took
 }
 
-// TestTrialOfScatter has 2,048 inputs embedded by four engines, with and without sharing.
-func TestTrialOfScatter(t *testing.T) {
+// TestGainOfScatter has 2,048 inputs embedded by four engines, with and without sharing.
+func TestGainOfScatter(t *testing.T) {
 	spec := engine.Spec{Block: 16, Cache: 1 << 20, Token: 0.0001, Request: 0.005, Width: 1}
 	inputs := make([]string, 2048)
 	for n := range inputs {
@@ -128,7 +128,7 @@ func TestTrialOfScatter(t *testing.T) {
 	body := `{"model":"m","dimensions":4,"input":[` + strings.Join(inputs, ",") + `]}`
 	var took [2]time.Duration
 	for n, policy := range []string{"", "split: {max-split: 4}, "} {
-		s := startTrial(t, "embedding", policy, "", "", spec, spec, spec, spec)
+		s := startSetup(t, "embedding", policy, "", "", spec, spec, spec, spec)
 		var reply gatewaytest.Reply
 		took[n], reply = s.post("/v1/embeddings", body)
 		t.Logf("%q: %v, %d calls, x-router-attempts %s", policy, took[n].Round(time.Millisecond), s.arrived(), reply.Header.Get("X-Router-Attempts"))
@@ -136,15 +136,15 @@ func TestTrialOfScatter(t *testing.T) {
 	t.Logf("%.2f times as fast", took[0].Seconds()/took[1].Seconds())
 }
 
-// TestTrialOfHedging makes one of four engines 20 times slower.
-func TestTrialOfHedging(t *testing.T) {
+// TestGainOfHedging makes one of four engines 20 times slower.
+func TestGainOfHedging(t *testing.T) {
 	spec := engine.Spec{Block: 16, Cache: 1 << 20, Token: 0.0005, Request: 0.005, Width: 4}
 	body := func(n int) string {
 		return fmt.Sprintf(`{"model":"m","dimensions":4,"input":["%d %s"]}`, n, strings.Repeat("word ", 80+n%40))
 	}
 	var worst [2]time.Duration
 	for n, policy := range []string{"load-balancer: least-time, ", "load-balancer: least-time, hedge: {enabled: true}, "} {
-		s := startTrial(t, "embedding", policy, "", "", spec, spec, spec, spec)
+		s := startSetup(t, "embedding", policy, "", "", spec, spec, spec, spec)
 		s.flow(60*time.Millisecond, 600, "/v1/embeddings", body)
 		before := s.arrived()
 		s.engines[3].Engine().Slow(20)
@@ -155,11 +155,11 @@ func TestTrialOfHedging(t *testing.T) {
 	t.Logf("p99 is %.1f times less", worst[0].Seconds()/worst[1].Seconds())
 }
 
-// TestTrialOfSingleFlight has 200 clients ask the same at once.
-func TestTrialOfSingleFlight(t *testing.T) {
+// TestGainOfSingleFlight has 200 clients ask the same at once.
+func TestGainOfSingleFlight(t *testing.T) {
 	spec := engine.Spec{Block: 16, Cache: 1 << 20, Token: 0.0001, Request: 0.02, Decode: 0.01, Width: 4, Slots: 8}
 	for _, more := range []string{"", "answer-cache.single-flight=true"} {
-		s := startTrial(t, "chat", "", "", more, spec)
+		s := startSetup(t, "chat", "", "", more, spec)
 		s.post("/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"warm"}]}`)
 		before := s.arrived()
 		began := time.Now()
@@ -170,11 +170,11 @@ func TestTrialOfSingleFlight(t *testing.T) {
 	}
 }
 
-// TestTrialOfLearnedSlots has 24 clients ask an engine with 6 slots for 90 seconds each.
-func TestTrialOfLearnedSlots(t *testing.T) {
+// TestGainOfLearnedSlots has 24 clients ask an engine with 6 slots for 90 seconds each.
+func TestGainOfLearnedSlots(t *testing.T) {
 	spec := engine.Spec{Block: 16, Cache: 1 << 20, Token: 0.0001, Request: 0.01, Decode: 0.03, Width: 6, Slots: 6}
 	for _, limit := range []string{"6", "auto", "2", "24"} {
-		s := startTrial(t, "chat", "queue: {size: 100, timeout: 10m}, ", ", max-concurrency: "+limit, "", spec)
+		s := startSetup(t, "chat", "queue: {size: 100, timeout: 10m}, ", ", max-concurrency: "+limit, "", spec)
 		var mu sync.Mutex
 		answers, until := 0, time.Now().Add(90*time.Second)
 		measured := until.Add(-30 * time.Second)
