@@ -7,7 +7,8 @@ import (
 )
 
 // entry is a sentence of the catalogue: its code, and its text with the names of values in
-// braces. A value whose name begins with a star is a sentence itself.
+// braces. A value whose name begins with a star is a sentence itself; where it begins with
+// an exclamation mark, it must be one of the catalogue for the text to be this sentence.
 type entry struct {
 	code Code
 	text string
@@ -16,12 +17,13 @@ type entry struct {
 // part is a piece of a text: fixed words, and the value behind them where it has a name.
 type part struct {
 	literal, name string
-	// isSentence says that the value is a sentence itself.
-	isSentence bool
+	// isSentence says that the value is a sentence itself, and isKnown that it is one of the
+	// catalogue.
+	isSentence, isKnown bool
 }
 
 // catalogue returns all sentences that have a code.
-var catalogue = sync.OnceValue(func() []entry { return slices.Concat(facts, refusals, faults) })
+var catalogue = sync.OnceValue(func() []entry { return slices.Concat(facts, refusals, faults, invalid, values) })
 
 // templates returns the texts of all codes in parts.
 var templates = sync.OnceValue(func() map[Code][]part {
@@ -64,8 +66,8 @@ func split(text string) []part {
 			return parts
 		}
 		name, behind, _ := strings.Cut(rest, "}")
-		bare := strings.TrimPrefix(name, "*")
-		parts = append(parts, part{literal, bare, bare != name})
+		bare := strings.TrimLeft(name, "*!")
+		parts = append(parts, part{literal, bare, bare != name, name[0] == '!'})
 		text = behind
 	}
 }
@@ -114,6 +116,9 @@ func match(code Code, parts []part, text string) (Sentence, bool) {
 		s.put(p.name, value)
 		if p.isSentence {
 			inner, known := find(value)
+			if !known && p.isKnown {
+				return s, false
+			}
 			if !known {
 				inner = New(Other, "text", value)
 			}

@@ -82,7 +82,7 @@ var refusals = []entry{
 	{"call.memory_share", "Your requests have as much of the gateway's memory as one caller may have now; try again when some of them have ended."},
 	{"call.failed", "The gateway failed to handle the request."},
 	{"call.missing", "Missing required parameter: '{field}'."},
-	{"call.not_json", "The request body is not valid JSON: {why}."},
+	{"call.not_json", "The request body is not valid JSON: {*why}."},
 	{"call.not_object", "The request body must be a JSON object."},
 	{"call.body_late", "The request body did not arrive in time."},
 	{"call.body_short", "The request body ended too early."},

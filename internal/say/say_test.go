@@ -32,7 +32,10 @@ func TestEveryTextLeadsToItsCode(t *testing.T) {
 	for _, e := range catalogue() {
 		s := Sentence{Code: e.code}
 		for _, p := range templates()[e.code] {
-			if p.name != "" {
+			switch {
+			case p.isKnown:
+				s.put(p.name, "is required")
+			case p.name != "":
 				s.put(p.name, "7")
 			}
 		}
@@ -66,6 +69,21 @@ func TestSentencesAreFoundInTexts(t *testing.T) {
 				Inner: map[string]Sentence{"unit": New(Other, "text", "USD"), "window": {Code: "budget.month"}, "usedUnit": New(Other, "text", "USD")},
 			}},
 		},
+		{
+			"'messages[0].role' must be one of system, user.",
+			[]Sentence{{
+				Code: "call.field", Values: map[string]string{"field": "messages[0].role", "why": "must be one of system, user"},
+				Inner: map[string]Sentence{"why": New("field.one_of", "known", "system, user")},
+			}},
+		},
+		{
+			"Missing required parameter: 'prompt'. The body has 'messages'; send those to /v1/chat/completions.",
+			[]Sentence{{
+				Code: "call.missing_hint", Values: map[string]string{"field": "prompt", "hint": "The body has 'messages'; send those to /v1/chat/completions."},
+				Inner: map[string]Sentence{"hint": New("hint.to_chat")},
+			}},
+		},
+		{"'NoneType' object has no attribute 'shape'.", []Sentence{New(Other, "text", "'NoneType' object has no attribute 'shape'.")}},
 		{"quota-journal-unavailable: no space left; disabled", []Sentence{New("quota.journal", "why", "no space left; disabled")}},
 		{"warming up; what nobody knows; weight 0", []Sentence{New("instance.warming"), New(Other, "text", "what nobody knows"), New("instance.no_weight")}},
 		{`aliases["a b"]: leads back to itself; weight: is required`, []Sentence{New("field.alias_loop").About(`aliases["a b"]`), New("field.required").About("weight")}},

@@ -34,7 +34,7 @@ func TestFaultsOfFieldsHaveCodes(t *testing.T) {
 		}
 		for field, text := range faultsIn(t, path) {
 			checked++
-			if _, known := find(text); !known {
+			if s, known := find(text); !known || !isWhole(s) {
 				t.Errorf("%s: %q (of %s) is in no list of internal/say", path, text, field)
 			}
 		}
@@ -67,19 +67,8 @@ func faultsIn(t *testing.T, path string) map[string]string {
 		if !ok || name.Name != "report" && name.Name != "invalidField" {
 			return true
 		}
-		field, _ := literal(call.Args[0])
-		text, known := literal(call.Args[1])
-		if inner, isCall := call.Args[1].(*ast.CallExpr); isCall && len(inner.Args) > 0 {
-			if called, ok := inner.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Sprintf" {
-				text, known = literal(inner.Args[0])
-			}
-		}
-		text = regexp.MustCompile(`%[a-z]`).ReplaceAllStringFunc(text, func(verb string) string {
-			if verb == "%q" {
-				return `"7"`
-			}
-			return "7"
-		})
+		field, _ := literal(call.Args[0], nil)
+		text, known := sample(call.Args[1], nil)
 		if known && text != "7" {
 			found[field+" at "+set.Position(call.Pos()).String()] = text
 		}
@@ -88,16 +77,38 @@ func faultsIn(t *testing.T, path string) map[string]string {
 	return found
 }
 
-// literal returns the text of an expression, with a number for each part that is no literal.
-func literal(expression ast.Expr) (text string, known bool) {
+// sample returns what an expression may say, with a number for each value that is none of the
+// constants.
+func sample(expression ast.Expr, constants map[string]string) (text string, known bool) {
+	text, known = literal(expression, constants)
+	if inner, isCall := expression.(*ast.CallExpr); isCall && len(inner.Args) > 0 {
+		if called, ok := inner.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Sprintf" {
+			text, known = literal(inner.Args[0], constants)
+		}
+	}
+	return regexp.MustCompile(`%[a-z]`).ReplaceAllStringFunc(text, func(verb string) string {
+		if verb == "%q" {
+			return `"7"`
+		}
+		return "7"
+	}), known
+}
+
+// literal returns the text of an expression, with a number for each part that is neither a
+// literal nor a constant.
+func literal(expression ast.Expr, constants map[string]string) (text string, known bool) {
 	switch e := expression.(type) {
 	case *ast.BasicLit:
 		text, err := strconv.Unquote(e.Value)
 		return text, err == nil
 	case *ast.BinaryExpr:
-		left, leftKnown := literal(e.X)
-		right, rightKnown := literal(e.Y)
+		left, leftKnown := literal(e.X, constants)
+		right, rightKnown := literal(e.Y, constants)
 		return left + right, leftKnown || rightKnown
+	case *ast.Ident:
+		if text, known := constants[e.Name]; known {
+			return text, true
+		}
 	}
 	return "7", false
 }
