@@ -13,6 +13,11 @@ const (
 	tenantPrefix = "tenant "
 )
 
+// isOfTerms reports whether the difference is one of terms.
+func (d Difference) isOfTerms() bool {
+	return d.Service == defaultTerms || strings.HasPrefix(d.Service, tenantPrefix)
+}
+
 // compare lists what must change in a state to get another one.
 func (s *state) compare(next *state) []Difference {
 	return append(Compare(s.doc.Services, next.doc.Services), CompareTerms(s.doc.Security.TermSet(), next.doc.Security.TermSet())...)

@@ -61,6 +61,7 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Ch
 		p.added = &Version{
 			Number: p.next.version, CreatedAt: at, Origin: change.Origin, Author: change.Author,
 			Summary: result.Summary, Added: p.next.since, Services: doc.Services, Terms: terms,
+			Changes: keptChanges(result.Differences),
 		}
 		p.surplus = c.local.surplus(doc.Store.KeepVersions)
 	}

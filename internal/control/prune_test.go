@@ -2,12 +2,16 @@ package control_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	. "github.com/patchbay-ai/patchbay/internal/control" //nolint:revive // the tests stood in the package, and left it for its two logs
+	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 
@@ -67,6 +71,46 @@ func TestOldVersionsAreRemoved(t *testing.T) {
 	}
 }
 
+// addedBy returns the instance that a version has added by its codes and values, empty
+// where only its words are known.
+func addedBy(t *testing.T, b *bench, version int) string {
+	t.Helper()
+	about, err := b.About(version)
+	if err != nil || !strings.HasPrefix(about.Summary, "chat: +1 instance ") {
+		t.Fatalf("%+v, %v", about, err)
+	}
+	if len(about.Said) == 0 {
+		return ""
+	}
+	return about.Said[0].Values["instance"]
+}
+
+// The oldest version says what it changed, although the one before it is gone, and nothing
+// is left beside versions that are gone. No part of a secret is stored there.
+func TestTheOldestVersionSaysWhatItChanged(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir, keeping(2))
+	defer b.store.Close()
+	for n := range 4 {
+		mustChange(t, b, add(fmt.Sprint("m-", n)))
+	}
+	if got := addedBy(t, b, 4); got != "m-2@http://127.0.0.1:1" {
+		t.Errorf("version 4 added %q", got)
+	}
+	mustChange(t, b, func(doc *config.Document) error {
+		doc.Services[schema.Chat].Instances[0].APIKey = backend.Literal("sk-0123456789-abcdefghij")
+		return nil
+	})
+	beside, _ := filepath.Glob(filepath.Join(dir, "versions", "*.changes"))
+	if want := []string{filepath.Join(dir, "versions", "00000005.changes"), filepath.Join(dir, "versions", "00000006.changes")}; !slices.Equal(beside, want) {
+		t.Fatalf("%v", beside)
+	}
+	kept, err := os.ReadFile(beside[1])
+	if err != nil || !strings.Contains(string(kept), `"apiKey"`) || strings.Contains(string(kept), "ghij") || strings.Contains(string(kept), `"to"`) {
+		t.Errorf("%s, %v", kept, err)
+	}
+}
+
 // A shared configuration loses its old versions in the database and on every
 // gateway.
 func TestOldVersionsOfASharedConfigurationAreRemoved(t *testing.T) {
@@ -84,5 +128,18 @@ func TestOldVersionsOfASharedConfigurationAreRemoved(t *testing.T) {
 	three, _ := join(t, db.URL, t.TempDir(), keeping(2))
 	if got := versionsOf(t, three); !slices.Equal(got, []int{4, 5}) {
 		t.Errorf("kept in the database: %v", got)
+	}
+	for _, b := range []*bench{one, two, three} {
+		if got := addedBy(t, b, 4); got != "one-2@http://127.0.0.1:1" {
+			t.Errorf("version 4, without the one before it, added %q", got)
+		}
+	}
+	inDatabase(t, db.URL, "UPDATE patchbay_config_versions SET changes = NULL") // as an earlier release has them
+	four, _ := join(t, db.URL, t.TempDir(), keeping(2))
+	if got := addedBy(t, four, 4); got != "" {
+		t.Errorf("version 4 is told to have added %q, which nothing says", got)
+	}
+	if got := addedBy(t, four, 5); got != "two@http://127.0.0.1:1" {
+		t.Errorf("version 5 added %q", got)
 	}
 }

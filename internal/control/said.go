@@ -5,35 +5,82 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/patchbay-ai/patchbay/internal/say"
 )
 
 // said returns what a version changed as codes and values, nil where that is not known.
 //
 // Versions are stored with a summary in words, because the last release refuses members that
-// it does not know. So a version is compared with those that may have been in force before
-// it: what leads to the stored summary is what changed.
+// it does not know, and with what they changed beside it. A version without that is compared
+// with those that may have been in force before it: what leads to the stored summary is what
+// changed.
 func (c *Control) said(v *Version) []say.Sentence {
 	if v.Summary == firstSummary() {
 		return []say.Sentence{say.New("version.first")}
+	}
+	if said := saidAs(v.Summary, changesOf(v)); said != nil {
+		return said
 	}
 	for _, number := range c.before(v.Number) {
 		earlier, err := c.Load(number)
 		if err != nil {
 			continue
 		}
-		services := Compare(earlier.Services, v.Services)
-		all := append(slices.Clone(services), CompareTerms(c.termsOf(earlier), c.termsOf(v))...)
-		switch v.Summary {
-		case summarize(all):
-			return saidOf(all)
-		case summarize(services):
-			return saidOf(services)
-		case summarizeFile(services):
-			return saidOfFile(services)
+		if said := saidAs(v.Summary, c.CompareVersions(earlier, v)); said != nil {
+			return said
 		}
 	}
 	return nil
+}
+
+// keptChanges returns differences as they are stored beside a version: without values that
+// are not told, which may be parts of secrets. It returns nothing where there are none,
+// because the summary says that in fixed words.
+func keptChanges(differences []Difference) jsontext.Value {
+	if len(differences) == 0 {
+		return nil
+	}
+	kept := slices.Clone(differences)
+	for i, d := range kept {
+		if d.isSecret() || d.Field == "instances" {
+			kept[i].From, kept[i].To = nil, nil
+		}
+	}
+	changes, err := json.Marshal(kept)
+	if err != nil {
+		return nil // a name that is no text; the versions can still be compared
+	}
+	return changes
+}
+
+// changesOf returns the differences that are stored beside a version, none where they cannot
+// be read.
+func changesOf(v *Version) []Difference {
+	var kept []Difference
+	if err := json.Unmarshal(v.Changes, &kept); err != nil {
+		return nil
+	}
+	return kept
+}
+
+// saidAs returns differences as codes and values, nil unless they lead to a summary.
+func saidAs(summary string, all []Difference) (said []say.Sentence) {
+	services := slices.DeleteFunc(slices.Clone(all), Difference.isOfTerms)
+	switch summary {
+	case summarize(all):
+		said = saidOf(all)
+	case summarize(services):
+		said = saidOf(services)
+	case summarizeFile(services):
+		said = saidOfFile(services)
+	}
+	if slices.ContainsFunc(said, func(s say.Sentence) bool { return s.String() == "" }) {
+		return nil // a later release has other kinds of changes
+	}
+	return said
 }
 
 // before returns the versions that may have been in force before another one, the likeliest

@@ -22,8 +22,9 @@ import (
 
 // Store keeps versions as files in the data directory: one file for each, and
 // one that says which is current. Every write is complete or absent after a
-// crash. The files hold backend keys, so only their owner may read them. Signatures are in
-// files of their own, which releases that do not know them leave alone.
+// crash. The files hold backend keys, so only their owner may read them. Signatures, and what
+// versions changed, are in files of their own, which releases that do not know them leave
+// alone.
 type Store struct {
 	data *durable.Dir // the data directory
 	dir  *durable.Dir // the versions in it
@@ -34,8 +35,8 @@ const (
 	versionsDir = "versions"
 	currentFile = "current" + recordSuffix
 	lockFile    = "lock"
-	// The names of records and of their signatures differ in what they end with.
-	recordSuffix, signatureSuffix = ".json", ".sig"
+	// The names of records and of what is stored beside them differ in what they end with.
+	recordSuffix, signatureSuffix, changesSuffix = ".json", ".sig", ".changes"
 	// backupPrefix begins the names of the directories with backups.
 	backupPrefix = "backup-"
 )
@@ -108,19 +109,34 @@ func (s *Store) Load(number int) (*versions.Version, error) {
 	if err != nil {
 		return nil, err
 	}
-	return versions.ReadVersion(number, data)
+	v, err := versions.ReadVersion(number, data)
+	if err != nil {
+		return nil, err
+	}
+	changes, _ := readBeside(s.dir, fileOf(number), changesSuffix) // the summary says it, too
+	v.Changes = jsontext.Value(changes)
+	return v, nil
 }
 
-// Save writes a version.
-func (s *Store) Save(v *versions.Version) error { return write(s.dir, fileOf(v.Number), v) }
+// Save writes a version. What it changed comes first: a crash leaves that without a version
+// then, and the next one of this number replaces it.
+func (s *Store) Save(v *versions.Version) error {
+	name := fileOf(v.Number)
+	if err := writeBeside(s.dir, name, changesSuffix, string(v.Changes)); err != nil {
+		return err
+	}
+	return write(s.dir, name, v)
+}
 
-// Remove removes versions for good, and their signatures. After an error some of them may
-// be left.
+// Remove removes versions for good, and what is stored beside them. After an error some of
+// it may be left.
 func (s *Store) Remove(numbers ...int) error {
 	names := filesOf(numbers)
 	for _, number := range numbers {
-		if name := signatureOf(fileOf(number)); exists(s.dir, name) {
-			names = append(names, name)
+		for _, suffix := range []string{signatureSuffix, changesSuffix} {
+			if name := besideOf(fileOf(number), suffix); exists(s.dir, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	return s.dir.Remove(names...)
@@ -142,8 +158,8 @@ func (s *Store) Head() (versions.Head, error) {
 // SetHead writes which version is current.
 func (s *Store) SetHead(head versions.Head) error { return write(s.dir, currentFile, head) }
 
-// Backup copies every version into a directory of its own, which appears whole
-// or not at all. It returns its path and the names of the files; a dry run only
+// Backup copies every version and its signature into a directory of its own, which appears
+// whole or not at all. It returns its path and the names of the files; a dry run only
 // returns the names.
 func (s *Store) Backup(now time.Time, dryRun bool) (path string, files []string, err error) {
 	numbers, err := s.Versions()
@@ -162,7 +178,7 @@ func (s *Store) Backup(now time.Time, dryRun bool) (path string, files []string,
 		}
 	}()
 	for _, name := range filesOf(numbers) {
-		for _, name := range []string{name, signatureOf(name)} {
+		for _, name := range []string{name, besideOf(name, signatureSuffix)} {
 			content, err := s.dir.Read(name)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // deleted meanwhile, or not signed
@@ -184,12 +200,12 @@ func (s *Store) Backup(now time.Time, dryRun bool) (path string, files []string,
 
 // Signature returns the signature of a record, empty where there is none.
 func (s *Store) Signature(of versions.Record) (string, error) {
-	return readSignature(s.dir, recordFile(of))
+	return readBeside(s.dir, recordFile(of), signatureSuffix)
 }
 
 // SetSignature stores the signature of a record, or removes it where it is empty.
 func (s *Store) SetSignature(of versions.Record, signature string) error {
-	return writeSignature(s.dir, recordFile(of), signature)
+	return writeBeside(s.dir, recordFile(of), signatureSuffix, signature)
 }
 
 // IsSigned reports whether there is any signature.
@@ -242,13 +258,13 @@ func rewriteIn(dir *durable.Dir, change func(*versions.Version, string) (*versio
 		if err != nil {
 			continue // the start says so when it needs it
 		}
-		signature, err := readSignature(dir, name)
+		signature, err := readBeside(dir, name, signatureSuffix)
 		if err != nil {
 			return err
 		}
 		next, nextSignature, err := change(v, signature)
 		if err == nil && nextSignature != signature {
-			err = writeSignature(dir, name, nextSignature)
+			err = writeBeside(dir, name, signatureSuffix, nextSignature)
 		}
 		if err == nil && next != nil {
 			err = write(dir, name, next)
@@ -267,21 +283,24 @@ func recordFile(of versions.Record) string {
 	return fileOf(int(of))
 }
 
-func signatureOf(file string) string { return strings.TrimSuffix(file, recordSuffix) + signatureSuffix }
+// besideOf names the file beside that of a record.
+func besideOf(file, suffix string) string { return strings.TrimSuffix(file, recordSuffix) + suffix }
 
-func readSignature(dir *durable.Dir, file string) (string, error) {
-	data, err := dir.Read(signatureOf(file))
+// readBeside returns what is stored beside a record, empty where nothing is.
+func readBeside(dir *durable.Dir, file, suffix string) (string, error) {
+	data, err := dir.Read(besideOf(file, suffix))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	return strings.TrimSpace(string(data)), err
 }
 
-func writeSignature(dir *durable.Dir, file, signature string) error {
-	name := signatureOf(file)
+// writeBeside stores a text beside a record, or removes it where it is empty.
+func writeBeside(dir *durable.Dir, file, suffix, text string) error {
+	name := besideOf(file, suffix)
 	switch {
-	case signature != "":
-		return dir.Write(name, []byte(signature+"\n"))
+	case text != "":
+		return dir.Write(name, []byte(text+"\n"))
 	case exists(dir, name):
 		return dir.Remove(name)
 	}

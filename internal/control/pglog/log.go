@@ -32,8 +32,9 @@ type Log struct {
 	config *pgx.ConnConfig
 	conn   *pgx.Conn // nil before the first use, and after an error
 	ready  bool      // the tables exist
-	// signs says that there is a table of signatures.
-	signs bool
+	// signs says that there is a table of signatures, hasChanges that versions have a column
+	// for what they changed.
+	signs, hasChanges bool
 }
 
 // New returns the log at the address of a PostgreSQL server. It connects when it
@@ -115,7 +116,7 @@ func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
 		options = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 		query += " FOR UPDATE"
 	}
-	t := &transaction{ctx: ctx, conn: l.conn, signs: l.signs}
+	t := &transaction{ctx: ctx, conn: l.conn, signs: l.signs, hasChanges: l.hasChanges}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	tx, err := l.conn.BeginTx(ctx, options)
@@ -132,8 +133,7 @@ func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
 	return t, nil
 }
 
-// tables are what the log consists of. Releases that do not sign do not know the last one,
-// and leave it alone.
+// tables are what the log consists of, apart from the table of signatures.
 func tables() []string {
 	return []string{
 		`CREATE TABLE IF NOT EXISTS patchbay_config_versions (
@@ -142,7 +142,8 @@ func tables() []string {
 			origin     TEXT NOT NULL,
 			author     TEXT NOT NULL,
 			summary    TEXT NOT NULL,
-			record     TEXT NOT NULL
+			record     TEXT NOT NULL,
+			changes    TEXT
 		)`,
 		`CREATE TABLE IF NOT EXISTS patchbay_config_current (
 			single   BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (single),
@@ -161,42 +162,68 @@ func tables() []string {
 	}
 }
 
-const signatureTable = `CREATE TABLE IF NOT EXISTS patchbay_config_signatures (
-	name      TEXT PRIMARY KEY,
-	signature TEXT NOT NULL
-)`
+// What earlier releases do not know, and leave alone.
+const (
+	signatureTable = `CREATE TABLE IF NOT EXISTS patchbay_config_signatures (
+		name      TEXT PRIMARY KEY,
+		signature TEXT NOT NULL
+	)`
+	changesColumn = `ALTER TABLE patchbay_config_versions ADD COLUMN IF NOT EXISTS changes TEXT`
+)
 
 // makeTables makes the tables unless they are there: then the right to make
 // tables is not needed. Without that right there may be no table of signatures, which
-// only those need who have a master key.
+// only those need who have a master key, and no column for what versions changed, which
+// their summaries say in English, too.
 func (l *Log) makeTables(ctx context.Context) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	var there bool
-	err := l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL AND to_regclass('patchbay_config_values') IS NOT NULL,
-		to_regclass('patchbay_config_signatures') IS NOT NULL`).Scan(&there, &l.signs)
+	there, err := l.look(ctx)
+	if err == nil && !there {
+		if err = l.make(ctx, tables()...); err == nil {
+			_, err = l.look(ctx)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	if !there {
-		if err := l.make(ctx, tables()...); err != nil {
+	if !l.signs {
+		if l.signs, err = l.mayMake(ctx, signatureTable); err != nil {
 			return err
 		}
 	}
-	if l.signs {
-		return nil
+	if !l.hasChanges {
+		// The column waits for transactions of other gateways, and all that come wait for it.
+		l.hasChanges, err = l.mayMake(ctx, "SET LOCAL lock_timeout = '200ms'", changesColumn)
 	}
-	err = l.make(ctx, signatureTable)
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code == insufficientPrivilege {
-		return nil
-	}
-	l.signs = err == nil
 	return err
 }
 
-// insufficientPrivilege is the code of an error that says that the user may not do that.
-const insufficientPrivilege = "42501"
+// look finds out what there is, and reports whether that is all that the log needs.
+func (l *Log) look(ctx context.Context) (there bool, err error) {
+	err = l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL AND to_regclass('patchbay_config_values') IS NOT NULL,
+		to_regclass('patchbay_config_signatures') IS NOT NULL,
+		EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('patchbay_config_versions') AND attname = 'changes'
+			AND has_column_privilege(attrelid, attnum, 'SELECT') AND has_column_privilege(attrelid, attnum, 'INSERT'))`).Scan(&there, &l.signs, &l.hasChanges)
+	return there, err
+}
+
+// Codes of errors that say that the user may not do that, and that it is in use.
+const (
+	insufficientPrivilege = "42501"
+	lockNotAvailable      = "55P03"
+)
+
+// mayMake makes what the log can do without. It reports false where it is refused; the next
+// connection tries again.
+func (l *Log) mayMake(ctx context.Context, statements ...string) (bool, error) {
+	err := l.make(ctx, statements...)
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && (refused.Code == insufficientPrivilege || refused.Code == lockNotAvailable) {
+		return false, nil
+	}
+	return err == nil, err
+}
 
 func (l *Log) make(ctx context.Context, statements ...string) error {
 	return pgx.BeginFunc(ctx, l.conn, func(tx pgx.Tx) error {

@@ -18,8 +18,8 @@ type transaction struct {
 	conn *pgx.Conn
 	tx   pgx.Tx
 	head versions.Head
-	// signs says that there is a table of signatures.
-	signs bool
+	// signs and hasChanges are those of the log.
+	signs, hasChanges bool
 }
 
 // End gives up what was not committed. It closes a connection that cannot even do
@@ -74,15 +74,24 @@ func (t *transaction) Versions() ([]int, error) {
 func (t *transaction) Load(number int) (*versions.Version, error) {
 	ctx, cancel := bounded(t.ctx)
 	defer cancel()
-	var record []byte
-	err := t.tx.QueryRow(ctx, "SELECT record FROM patchbay_config_versions WHERE version = $1", number).Scan(&record)
+	var record, changes []byte
+	query := "SELECT record, NULL FROM patchbay_config_versions WHERE version = $1"
+	if t.hasChanges {
+		query = "SELECT record, changes FROM patchbay_config_versions WHERE version = $1"
+	}
+	err := t.tx.QueryRow(ctx, query, number).Scan(&record, &changes)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("%w: %d", versions.ErrNoVersion, number)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", number, err)
 	}
-	return versions.ReadVersion(number, record)
+	v, err := versions.ReadVersion(number, record)
+	if err != nil {
+		return nil, err
+	}
+	v.Changes = changes
+	return v, nil
 }
 
 // Save adds a version.
@@ -91,8 +100,12 @@ func (t *transaction) Save(v *versions.Version) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.exec("INSERT INTO patchbay_config_versions (version, created_at, origin, author, summary, record) VALUES ($1, $2, $3, $4, $5, $6)",
-		v.Number, v.CreatedAt, plain(v.Origin), plain(v.Author), plain(v.Summary), string(record))
+	columns, values := "version, created_at, origin, author, summary, record", "$1, $2, $3, $4, $5, $6"
+	args := []any{v.Number, v.CreatedAt, plain(v.Origin), plain(v.Author), plain(v.Summary), string(record)}
+	if t.hasChanges && len(v.Changes) > 0 {
+		columns, values, args = columns+", changes", values+", $7", append(args, plain(string(v.Changes)))
+	}
+	_, err = t.exec("INSERT INTO patchbay_config_versions ("+columns+") VALUES ("+values+")", args...)
 	return err
 }
 
@@ -112,7 +125,7 @@ func plain(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "")
 }
 
-// Remove removes versions and their signatures.
+// Remove removes versions, and what is stored beside them.
 func (t *transaction) Remove(numbers ...int) error {
 	_, err := t.exec("DELETE FROM patchbay_config_versions WHERE version = ANY($1)", numbers)
 	if err != nil || !t.signs {

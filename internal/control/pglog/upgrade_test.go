@@ -31,6 +31,9 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := gatewaytest.Start(t, "store: {config: "+gatewaytest.Quote(database.URL)+"}\n")
+	if about, err := r.Control.About(2); err != nil || about.Summary != "tts: loadBalancer round_robin→random" || len(about.Said) != 1 {
+		t.Errorf("%+v, %v", about, err)
+	}
 	if version := r.Control.Version(); version != 2 {
 		t.Errorf("version %d is in force", version)
 	}
@@ -42,6 +45,10 @@ func TestUpgrade(t *testing.T) {
 	var before, after string
 	if err := conn.QueryRow(ctx, "SELECT (SELECT record FROM patchbay_config_versions WHERE version = 2), (SELECT record FROM patchbay_config_versions WHERE version = 3)").Scan(&before, &after); err != nil {
 		t.Fatal(err)
+	}
+	var changes string
+	if err := conn.QueryRow(ctx, "SELECT changes FROM patchbay_config_versions WHERE version = 3").Scan(&changes); err != nil || !strings.Contains(changes, `"rateLimit.capacity"`) {
+		t.Errorf("%s, %v", changes, err)
 	}
 	known := membersOf(t, before)
 	for _, member := range membersOf(t, after) {

@@ -31,7 +31,7 @@ type Log interface {
 	// Save adds a version. A Store replaces the one that has its number; a shared
 	// log refuses to, because only a wrong head leads there.
 	Save(v *Version) error
-	// Remove removes versions, with their signatures.
+	// Remove removes versions, with what is stored beside them.
 	Remove(numbers ...int) error
 	// Signature returns the signature of a record, empty where there is none, and
 	// SetSignature stores it, or removes it where it is empty.

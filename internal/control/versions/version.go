@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -28,6 +29,10 @@ type Version struct {
 	// Terms are those of keys and tenants. Nil, as in versions of older programs, means
 	// those of the configuration file of each gateway.
 	Terms *access.TermSet `json:"terms,omitzero"`
+	// Changes are what Summary sums up, as JSON, empty where that is not known. They are
+	// stored beside the record, because the last release refuses members that it does not
+	// know, and are not signed: see whether they lead to Summary before you use them.
+	Changes jsontext.Value `json:"-"`
 
 	// record and stored are the version and its services as they are stored, where it was
 	// read.

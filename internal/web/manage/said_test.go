@@ -1,6 +1,7 @@
 package manage_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -69,16 +70,44 @@ func TestVersionsSayWhatTheyChangedByCodes(t *testing.T) {
 	}
 }
 
-// A version whose summary cannot be made of what is stored keeps its words.
-func TestVersionsWithoutThoseBeforeThemKeepTheirWords(t *testing.T) {
+// What a version changed is known without the one before it, also after a restart. Where
+// that is lost, broken or not what the summary says, the version keeps its words.
+func TestVersionsSayWhatTheyChangedWithoutThoseBeforeThem(t *testing.T) {
 	t.Parallel()
-	r := gatewaytest.Start(t, "services: {chat: {instances: [{name: m, base-url: 'http://127.0.0.1:9'}]}}\n")
+	yaml, dir := "services: {chat: {instances: [{name: m, base-url: 'http://127.0.0.1:9'}]}}\n", t.TempDir()
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: yaml, DataDir: dir})
 	for _, strategy := range []string{"random", "least_connections"} {
 		r.API("PUT", gatewaytest.TypesPath+"chat", `{"loadBalancer":"`+strategy+`"}`).Is(t, 200)
 	}
 	r.API("DELETE", "/api/config/version/2", "").Is(t, 200, `"said":[{"code":"version.deleted","values":{"version":"2"}}]`)
-	found := r.API("GET", "/api/config/version/3", "").Is(t, 200, `"summary":"chat: loadBalancer random→least_connections"`)
-	if strings.Contains(found.Body, `"said"`) {
+	const summary = `"summary":"chat: loadBalancer random→least_connections"`
+	const said = `"said":[{"code":"change.service_field","values":{"field":"loadBalancer","from":"random","service":"chat","to":"least_connections"}}]`
+	r.API("GET", "/api/config/version/3", "").Is(t, 200, summary, said)
+	path := strings.TrimSuffix(gatewaytest.VersionFile(dir, 3), ".json") + ".changes"
+	kept := string(gatewaytest.ReadFile(t, path))
+	for _, row := range []struct{ kept, want string }{
+		{kept, said},
+		{kept[:len(kept)/2], ""},
+		{`[{"service":"chat","field":"loadBalancer","kind":"changed","from":"random","to":"round_robin"}]`, ""},
+		{`[{"service":"chat","kind":"loadBalancer random→least_connections"}]`, ""},
+		{"", ""},
+	} {
+		r.Halt()
+		if err := os.WriteFile(path, []byte(row.kept), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r = gatewaytest.StartWith(t, gatewaytest.Setup{YAML: yaml, DataDir: dir})
+		found := r.API("GET", "/api/config/version/3", "").Is(t, 200, summary, row.want)
+		if row.want == "" && strings.Contains(found.Body, `"said"`) {
+			t.Errorf("with %s: %s", row.kept, found.Body)
+		}
+	}
+	r.Halt()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	r = gatewaytest.StartWith(t, gatewaytest.Setup{YAML: yaml, DataDir: dir})
+	if found := r.API("GET", "/api/config/version/3", "").Is(t, 200, summary); strings.Contains(found.Body, `"said"`) {
 		t.Errorf("version 3 was made from version 2, which is gone: %s", found.Body)
 	}
 }
