@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { InstanceState } from '@/live/types'
-import { idsOf, lastOnes, modelsWithout, servingRows, servingStates } from '@/pages/services/rows'
+import { idsOf, lastOnes, modelsWithout as losses, servingRows, servingStates, type Serving } from '@/pages/services/rows'
 import type { Row } from '@/pages/services/row'
 
 const state = (id: string, more: Partial<InstanceState> = {}) => ({ service: 'chat', id, model: id.split('@')[0]!, enabled: true, weight: 1, forced: false, breaker: 'CLOSED', health: 'HEALTHY', ...more }) as InstanceState
 const row = (id: string, more: Partial<Row['instance']> = {}, found: InstanceState[] = [], own?: InstanceState): Row => ({ service: 'chat', id, instance: { name: id.split('@')[0]!, baseUrl: 'http://h', ...more } as Row['instance'], state: own, found })
+const modelsWithout = (all: readonly Serving[], out: string[]) => losses(all, out, {}).map((loss) => loss.model)
 
 describe('what is left without instances', () => {
   it('is named by model', () => {
@@ -44,8 +45,23 @@ describe('what is left without instances', () => {
     expect(idsOf(finds).some((id) => lastOnes(all).has(id))).toBe(true)
   })
   it('does not mix the services', () => {
-    const all = [...servingStates([state('a@1')]), { service: 'embedding', model: 'a', id: 'a@1', isOn: true, isWell: true }]
+    const all = [...servingStates([state('a@1')]), { service: 'embedding', model: 'a', id: 'a@1', isOn: true, isWell: true, canServe: true }]
     expect(modelsWithout(all, ['chat a@1'])).toEqual(['a'])
     expect(lastOnes(all).size).toBe(2)
+  })
+  it('is answered by the first fallback that can serve', () => {
+    const chat = { aliases: { quick: 'b' }, fallbacks: { a: ['c', 'quick'] }, fallbackOn: ['unavailable'] } as never
+    const all = servingStates([state('a@1'), state('b@1'), state('c@1', { breaker: 'OPEN' })])
+    expect(losses(all, ['chat a@1'], { chat })).toEqual([{ model: 'a', by: 'quick', fails: false }])
+    expect(losses(all, ['chat a@1', 'chat b@1'], { chat })).toEqual([{ model: 'a', by: undefined, fails: false }, { model: 'b', by: undefined, fails: false }])
+    expect(losses(all, ['chat a@1'], { embedding: chat })[0]!.by).toBeUndefined()
+    expect(losses(all, ['chat a@1'], { chat: { fallbacks: { a: ['b'] }, fallbackOn: ['overloaded'] } as never })[0]!.by).toBeUndefined()
+    expect(losses(all, ['chat a@1'], { chat: { aliases: { big: 'a' }, fallbacks: { big: ['b'] }, fallbackOn: ['unavailable'] } as never })[0]!.by).toBe('b')
+  })
+  it('is told from what fails already', () => {
+    const fails = (more: Partial<InstanceState>) => losses(servingStates([state('a@1', more)]), ['chat a@1'], {})
+    expect(fails({ breaker: 'OPEN' })).toEqual([{ model: 'a', by: undefined, fails: true }])
+    expect(fails({ health: 'UNHEALTHY' })[0]!.fails).toBe(true)
+    expect(fails({ breaker: 'HALF_OPEN' })[0]!.fails).toBe(false) // trials are sent
   })
 })

@@ -1336,6 +1336,8 @@ export const en = {
   'services.lastText': '{rate} requests a second go to it now.',
   'services.lastAction': 'Take it out',
   'services.leftWithout': 'No other instance can serve {models} now: requests for it will fail.|No other instance can serve {models} now: requests for them will fail.',
+  'services.leftFailing': 'Requests for {models} fail already: no instance of it can serve now.|Requests for {models} fail already: no instance of them can serve now.',
+  'services.leftTo': 'No other instance can serve {models} now: requests for it will be answered by {by} (fallback).|No other instance can serve {models} now: requests for them will be answered by {by} (fallback).',
   'services.andMore': '{names} and {n} more',
   'ver.between': 'From version {from} to version {to}',
   'ver.with': 'Compare with',

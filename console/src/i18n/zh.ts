@@ -1337,6 +1337,8 @@ export const zh: Dictionary = {
   'services.lastText': '目前它承载 {rate} 次/秒的请求。',
   'services.lastAction': '撤下',
   'services.leftWithout': '目前没有其他实例能提供 {models}，对它的请求将会失败。|目前没有其他实例能提供 {models}，对它们的请求将会失败。',
+  'services.leftFailing': '对 {models} 的请求现在已经失败：它没有可用的实例。|对 {models} 的请求现在已经失败：它们没有可用的实例。',
+  'services.leftTo': '目前没有其他实例能提供 {models}，对它的请求将由 {by} 代为应答（后备）。|目前没有其他实例能提供 {models}，对它们的请求将由 {by} 代为应答（后备）。',
   'services.andMore': '{names} 等另外 {n} 个',
   'ver.between': '从版本 {from} 到版本 {to}',
   'ver.with': '比较对象',

@@ -19,7 +19,7 @@ import { Menu, Name, Segments } from '@/ui/parts'
 import { Gap, manyRows, useTableLines } from '@/ui/sight'
 import { BreakerPill } from '@/ui/status'
 import { LeftWithout } from '../services/last'
-import { modelsWithout, servingStates } from '../services/rows'
+import { servingStates } from '../services/rows'
 import { isExceptional, Why } from '../wrong/why'
 
 /** The breaker of each instance, and the hand that may hold it. */
@@ -125,7 +125,7 @@ export function Breakers() {
               ? t('res.holdText', { rate: rate(stats.instances.get(`${holding.instance.service} ${holding.instance.id}`)?.rate ?? 0) })
               : t('res.holdClosedText')}
           </p>
-          {holding.state === 'OPEN' && <LeftWithout models={modelsWithout(servingStates(instances), [`${holding.instance.service} ${holding.instance.id}`])} />}
+          {holding.state === 'OPEN' && <LeftWithout serving={servingStates(instances)} out={[`${holding.instance.service} ${holding.instance.id}`]} />}
           <TextField label={t('res.reason')} hint={t('res.reasonHint')} maxLength={200} value={reason} onChange={setReason} />
         </Confirm>
       )}

@@ -27,7 +27,7 @@ import { Models } from './models'
 import { Processes } from './processes'
 import { columns, groupings, groupRows, inOrder, parseSort, rowKey, sortRows, sortText, type Column, type Readings, type Sort } from './order'
 import type { Last, Row } from './row'
-import { idsOf, lastOnes, modelsWithout, servingRows, useRows } from './rows'
+import { idsOf, lastOnes, servingRows, useRows } from './rows'
 import { Grouped, ServiceGroup } from './table'
 
 export default function Services() {
@@ -157,7 +157,7 @@ export default function Services() {
           onClose={() => setLast(null)}
           onConfirm={() => edit.mutateAsync({ edit: { kind: 'update', service: last.row.service, id: last.row.id, instance: last.change }, version, said: last.said })}
         >
-          <LeftWithout models={modelsWithout(serving, idsOf(last.row))} />
+          <LeftWithout serving={serving} out={idsOf(last.row)} />
           {t('services.lastText', { rate: rate(stats.instances.get(`${last.row.service} ${last.row.id}`)?.rate ?? 0) })}
         </Confirm>
       )}
@@ -172,7 +172,7 @@ export default function Services() {
               .then(() => search.edit === `${removing.service}/${removing.id}` && close())
           }
         >
-          <LeftWithout models={modelsWithout(serving, idsOf(removing))} />
+          <LeftWithout serving={serving} out={idsOf(removing)} />
           {t('services.removeText', { rate: rate(stats.instances.get(`${removing.service} ${removing.id}`)?.rate ?? 0) })}
         </Confirm>
       )}

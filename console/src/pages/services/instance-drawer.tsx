@@ -106,10 +106,12 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
     if (touched.has(field) && local[field] !== undefined) return t(local[field])
     return errorsAt(remote, field === 'patterns' ? 'models' : field)
   }
-  const { rows } = useRows()
+  const { rows, services } = useRows()
+  const serving = servingRows(rows)
   const own = rows.find((row) => row.service === service && row.id === stored?.instanceId)
   const isOut = part.weight === 0 || part.name !== undefined || part.models !== undefined
-  const without = own === undefined || !isOut ? [] : modelsWithout(servingRows(rows), idsOf(own))
+  const out = own === undefined || !isOut ? [] : idsOf(own)
+  const isLast = modelsWithout(serving, out, services).length > 0
   const [asks, setAsks] = useState(false)
   const save = (onVersion: number) => {
     const id = stored?.instanceId ?? form.name
@@ -148,7 +150,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
             {t('common.discard')}
           </button>
           <Guard needs="config:instance:write">
-            <button type="button" className="btn pri" disabled={!dirty || edit.isPending || Object.keys(local).length > 0} onClick={() => (without.length > 0 ? setAsks(true) : save(base.version))}>
+            <button type="button" className="btn pri" disabled={!dirty || edit.isPending || Object.keys(local).length > 0} onClick={() => (isLast ? setAsks(true) : save(base.version))}>
               {t(stored === null ? 'services.addAs' : 'services.saveAs', { n: next })}
             </button>
           </Guard>
@@ -158,7 +160,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
       {leave.note}
       {asks && (
         <Confirm title={t('services.lastTitle', { model: title })} action={t('services.saveAs', { n: next })} onClose={() => setAsks(false)} onConfirm={() => Promise.resolve(save(base.version))}>
-          <LeftWithout models={without} />
+          <LeftWithout serving={serving} out={out} />
         </Confirm>
       )}
       {stored === null && <p className="soft mb-3">{t('services.wizardText')}</p>}

@@ -1,17 +1,34 @@
+import { useQuery } from '@tanstack/react-query'
 import { TriangleAlert } from 'lucide-react'
+import { config } from '@/api/queries'
 import { useI18n } from '@/i18n'
+import { modelsWithout, type Serving } from './rows'
 
 const named = 8
 
-/** Says which models nothing serves any more; nothing where all of them are served. */
-export function LeftWithout({ models }: { models: readonly string[] }) {
+/** Says which models lose their last instance with those that are taken out, and what becomes of requests for them. */
+export function LeftWithout({ serving, out }: { serving: readonly Serving[]; out: readonly string[] }) {
   const { t } = useI18n()
-  if (models.length === 0) return null
-  const names = models.slice(0, named).join(t('common.comma'))
+  const { data } = useQuery(config)
+  const losses = modelsWithout(serving, out, data?.services ?? {})
+  if (losses.length === 0) return null
+  const say = (key: 'services.leftWithout' | 'services.leftFailing' | 'services.leftTo', of: typeof losses, by = '') => {
+    const names = of.slice(0, named).map((loss) => loss.model).join(t('common.comma'))
+    return of.length === 0 ? [] : [t(key, { n: of.length, by, models: of.length > named ? t('services.andMore', { names, n: of.length - named }) : names })]
+  }
+  const lines = [
+    ...say('services.leftWithout', losses.filter((loss) => loss.by === undefined && !loss.fails)),
+    ...say('services.leftFailing', losses.filter((loss) => loss.by === undefined && loss.fails)),
+    ...[...new Set(losses.map((loss) => loss.by))].flatMap((by) => (by === undefined ? [] : say('services.leftTo', losses.filter((loss) => loss.by === by), by))),
+  ]
   return (
-    <p className="note wn my-2" role="alert">
+    <div className="note wn my-2" role="alert">
       <TriangleAlert className="ic" aria-hidden />
-      <span className="min-w-0 break-words">{t('services.leftWithout', { n: models.length, models: models.length > named ? t('services.andMore', { names, n: models.length - named }) : names })}</span>
-    </p>
+      <div className="min-w-0 break-words">
+        {lines.map((line) => (
+          <p key={line}>{line}</p>
+        ))}
+      </div>
+    </div>
   )
 }

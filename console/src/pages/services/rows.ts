@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { config } from '@/api/queries'
-import { serviceTypes } from '@/api/types'
+import { serviceTypes, type Service } from '@/api/types'
 import { useLive } from '@/live/context'
 import type { InstanceState } from '@/live/types'
 import type { Row } from './row'
@@ -36,6 +36,8 @@ export interface Serving {
   isOn: boolean
   /** It is on and known to be no worse than unchecked: its breaker is closed, and no check failed. */
   isWell: boolean
+  /** It is on, and requests are sent to it now, be they trials. */
+  canServe: boolean
 }
 
 const isHeld = (state: InstanceState | undefined) => state !== undefined && state.forced && state.breaker === 'OPEN'
@@ -43,7 +45,7 @@ const isIll = (state: InstanceState | undefined) => state !== undefined && (stat
 
 function serving(service: string, model: string, id: string, isConfigured: boolean, state: InstanceState | undefined): Serving {
   const isOn = isConfigured && !isHeld(state)
-  return { service, model, id, isOn, isWell: isOn && !isIll(state) }
+  return { service, model, id, isOn, isWell: isOn && !isIll(state), canServe: isOn && state?.breaker !== 'OPEN' && state?.health !== 'UNHEALTHY' }
 }
 
 export const servingStates = (states: readonly InstanceState[]): Serving[] =>
@@ -60,23 +62,52 @@ export const servingRows = (rows: readonly Row[]): Serving[] =>
 /** The instances that a row stands for, as modelsWithout takes them. */
 export const idsOf = (row: Row): string[] => [row.id, ...row.found.map((one) => one.id)].map((id) => `${row.service} ${id}`)
 
+/** A model that loses its last instance. */
+export interface Loss {
+  model: string
+  /** The name that takes over from it, where one can. */
+  by?: string
+  /** Nothing serves it now either. */
+  fails: boolean
+}
+
+/** How services name the models that take over from others, by service. */
+export type Takeovers = Readonly<Record<string, Pick<Service, 'aliases' | 'fallbacks' | 'fallbackOn'> | undefined>>
+
 /**
  * The models that lose their last instance that is well, or their last that is on, with the
- * given ones ("service id"). Whatever takes instances out asks where there are some.
+ * given ones ("service id"), and what answers for them. Whatever takes instances out asks where
+ * there are some.
  */
-export function modelsWithout(all: readonly Serving[], out: Iterable<string>): string[] {
+export function modelsWithout(all: readonly Serving[], out: Iterable<string>, services: Takeovers): Loss[] {
   const gone = new Set(out)
-  const models = new Set<string>()
+  const lost = new Map<string, Serving>()
   for (const key of ['isWell', 'isOn'] as const) {
-    const left = new Map<string, boolean>()
+    const left = new Map<string, { one: Serving; isLeft: boolean }>()
     for (const one of all) {
       if (!one[key]) continue
       const model = `${one.service} ${one.model}`
-      left.set(model, left.get(model) === true || !gone.has(`${one.service} ${one.id}`))
+      left.set(model, { one, isLeft: left.get(model)?.isLeft === true || !gone.has(`${one.service} ${one.id}`) })
     }
-    for (const [model, isLeft] of left) if (!isLeft) models.add(model)
+    for (const [model, { one, isLeft }] of left) if (!isLeft) lost.set(model, one)
   }
-  return [...models].map((model) => model.slice(model.indexOf(' ') + 1))
+  const stays = all.filter((one) => one.canServe && !gone.has(`${one.service} ${one.id}`))
+  return [...lost.values()].map(({ service, model }) => ({
+    model,
+    by: takeover(services[service], model, (other) => stays.some((one) => one.service === service && one.model === other)),
+    fails: !all.some((one) => one.service === service && one.model === model && one.canServe),
+  }))
+}
+
+/** The first name that takes over from a model that no instance serves; names may be aliases, also of aliases. */
+function takeover(service: Takeovers[string], model: string, isServed: (model: string) => boolean): string | undefined {
+  if (service?.fallbackOn?.includes('unavailable') !== true) return undefined
+  const modelOf = (name: string, steps = 0): string => {
+    const next = service.aliases?.[name]
+    return next === undefined || steps > 16 ? name : modelOf(next, steps + 1)
+  }
+  const names = Object.entries(service.fallbacks ?? {}).find(([name]) => modelOf(name) === model)?.[1]
+  return names?.find((name) => isServed(modelOf(name)))
 }
 
 /** Each instance that modelsWithout would find a model for. */

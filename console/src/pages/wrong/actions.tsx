@@ -15,7 +15,7 @@ import { TextField } from '@/ui/field'
 import { Confirm } from '@/ui/overlay'
 import { Menu } from '@/ui/parts'
 import { LeftWithout } from '../services/last'
-import { modelsWithout, servingRows, servingStates, type useRows } from '../services/rows'
+import { servingRows, servingStates, type useRows } from '../services/rows'
 
 /** A real minimal call to the backend of an instance. */
 export const testOf = (service: ServiceType, instanceId: string) =>
@@ -98,7 +98,7 @@ export function InstanceActions({ state, table, menu = false }: { state: Instanc
           onClose={() => setAsks(null)}
           onConfirm={() => (asks === 'off' ? change({ enabled: false }, t('services.disabled', { model, host })) : asks === 'drain' ? change({ weight: 0 }, t('services.weightIs', { n: 0 })) : hold('OPEN'))}
         >
-          <LeftWithout models={modelsWithout(serving, [`${service} ${id}`])} />
+          <LeftWithout serving={serving} out={[`${service} ${id}`]} />
           <p>{t('wrong.effect', { host, rate: rate(stat.rate) })}</p>
           {asks === 'hold' && <TextField label={t('wrong.reason')} value={reason} maxLength={200} onChange={setReason} />}
         </Confirm>
