@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Call } from '@/api/types'
+import { translate } from '@/i18n'
+import { en } from '@/i18n/en'
+import { titleOf } from '@/pages/calls/drawer'
 import { backendWords, logShare, rescuedFrom } from '@/pages/calls/rows'
 import { pageSize, questionOf, runningQuestion, searchKey, withNew, type Found } from '@/pages/calls/search'
 import { axisOf, timelineOf } from '@/pages/calls/timeline'
@@ -127,5 +130,12 @@ describe('a call that a second try rescued', () => {
     expect(rescuedFrom(base)).toEqual(['demo-flaky@http://a:1'])
     expect(rescuedFrom({ ...base, tries: [base.tries![1]!] })).toEqual([])
     expect(rescuedFrom({ ...base, status: 'error', httpStatus: 502, errorCode: 'upstream_error' })).toEqual([])
+  })
+})
+
+describe('the head of a call', () => {
+  it('tells a budget from a limit', () => {
+    const head = (errorCode: string) => titleOf({ ...base, status: 'error', httpStatus: 429, errorCode } as Call, (key, values) => translate(en, key, values))
+    expect(['budget_exceeded', 'budget_reserved', 'rate_limit_exceeded', 'key_rate_limited'].map(head)).toEqual(['Out of budget', 'Out of budget', 'Over the limit', 'Over the limit'])
   })
 })

@@ -577,6 +577,7 @@ export const en = {
   'pg.request': 'Request',
   'pg.response': 'Response',
   'pg.limited': 'Over the limit. Next request allowed in {n} s.',
+  'pg.outOfBudget': 'Out of budget. Next request allowed in {n} s.',
   'pg.finished': 'The answer is complete.',
 
   // What is wrong, and the pages of what it is about
@@ -819,6 +820,7 @@ export const en = {
   'calls.title.hedged': 'Answered by a second call, which was faster',
   'calls.title.breaker': 'Refused by the breaker',
   'calls.title.limited': 'Over the limit',
+  'calls.title.budget': 'Out of budget',
   'calls.title.failed': 'Failed',
   'calls.title.failedTries': 'Failed after {n} tries',
   'calls.title.cut': 'Broken off while streaming',
@@ -856,7 +858,8 @@ export const en = {
   'calls.why.hedged': 'The first call took longer than 95 % of such calls do, so that a second instance of {model} was asked; {host} answered first.',
   'calls.why.none': 'No instance was tried.',
   'calls.why.breaker': 'Each instance of {model} was refused by its breaker, so no backend was asked.',
-  'calls.why.limited': 'A limit or a budget refused the call before an instance was picked.',
+  'calls.why.limited': 'A limit refused the call before an instance was picked.',
+  'calls.why.budget': 'A budget refused the call before an instance was picked.',
   'calls.candidates': 'Candidates',
   'calls.ready': '{ready} of {total} could be picked',
   'calls.over.disabled': 'disabled',

@@ -578,6 +578,7 @@ export const zh: Dictionary = {
   'pg.request': '请求',
   'pg.response': '响应',
   'pg.limited': '超出限流。{n} 秒后可再次请求。',
+  'pg.outOfBudget': '超出预算。{n} 秒后可再次请求。',
   'pg.finished': '回答已完成。',
 
   // What is wrong, and the pages of what it is about
@@ -820,6 +821,7 @@ export const zh: Dictionary = {
   'calls.title.hedged': '由更快的第二次调用回答',
   'calls.title.breaker': '被熔断器拒绝',
   'calls.title.limited': '超出限流',
+  'calls.title.budget': '超出预算',
   'calls.title.failed': '失败',
   'calls.title.failedTries': '{n} 次尝试后失败',
   'calls.title.cut': '流式输出中断',
@@ -857,7 +859,8 @@ export const zh: Dictionary = {
   'calls.why.hedged': '第一次调用比 95% 的同类调用更慢，因此又请求了 {model} 的第二个实例；{host} 最先回答。',
   'calls.why.none': '没有尝试任何实例。',
   'calls.why.breaker': '{model} 的每个实例都被熔断器拒绝，因此没有请求后端。',
-  'calls.why.limited': '限流或预算在选择实例之前拒绝了调用。',
+  'calls.why.limited': '限流在选择实例之前拒绝了调用。',
+  'calls.why.budget': '预算在选择实例之前拒绝了调用。',
   'calls.candidates': '候选实例',
   'calls.ready': '{total} 个中有 {ready} 个可选',
   'calls.over.disabled': '已停用',

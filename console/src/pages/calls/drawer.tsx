@@ -20,6 +20,7 @@ import { strategyLabel } from '../services/strategies'
 import { replayable, type CallContent } from './content'
 import { CaptureBadge, Contents } from './contents'
 import { requestLine } from './curl'
+import { isOfBudget } from './rows'
 import { Told } from './told'
 import { fine, TimelineView } from './timeline-view'
 
@@ -33,7 +34,7 @@ export function titleOf(call: Call, t: I18n['t']): string {
   if (kind === 'answered' && call.hedge === 'lost') return t('calls.title.ok')
   if (kind === 'answered') return call.attempts <= 1 ? t('calls.title.ok') : call.attempts === 2 ? t('calls.title.second') : t('calls.title.later', { n: call.attempts })
   if (kind === 'breaker') return t('calls.title.breaker')
-  if (kind === 'limited') return t('calls.title.limited')
+  if (kind === 'limited') return t(isOfBudget(call.errorCode) ? 'calls.title.budget' : 'calls.title.limited')
   if (call.httpStatus === 200) return t('calls.title.cut')
   return call.attempts > 1 ? t('calls.title.failedTries', { n: call.attempts }) : t('calls.title.failed')
 }
@@ -294,6 +295,7 @@ function Why({ call }: { call: Call }) {
   const model = <code>{call.model}</code>
   const tries = call.tries ?? []
   const host = (id: string) => <code>{splitId(id).host}</code>
+  if (isOfBudget(call.errorCode)) return <T k="calls.why.budget" v={{}} />
   if (call.httpStatus === 429) return <T k="calls.why.limited" v={{}} />
   if (call.errorCode === 'circuit_breaker_open') return <T k="calls.why.breaker" v={{ model }} />
   if (tries.length === 0) return <T k="calls.why.none" v={{}} />

@@ -11,6 +11,9 @@ export function rescuedFrom(call: Call): string[] {
 /** Whether another model served a call than the one of the name that was asked for: a fallback, or that of an alias. */
 export const isServedByOther = (call: Pick<Call, 'asked' | 'model'>): boolean => (call.asked ?? '') !== '' && call.model !== '' && call.asked !== call.model
 
+/** Whether an error is of a budget: one that is used up, or whose rest is reserved by requests that run. */
+export const isOfBudget = (code: string | undefined): boolean => code === 'budget_exceeded' || code === 'budget_reserved'
+
 /** What a backend said when it failed, where the error is that it did. */
 export function backendWords(call: Pick<Call, 'said'>): string | undefined {
   const [first, ...more] = call.said ?? []

@@ -10,6 +10,7 @@ import { money } from '@/lib/money'
 import { useNow } from '@/live/context'
 import { ErrorNote } from '@/ui/feedback'
 import { Value } from '@/ui/parts'
+import { isOfBudget } from '../calls/rows'
 import { send, type Reply, type Sent } from './call'
 
 /** One call whose answer comes whole. */
@@ -112,7 +113,7 @@ export function CallError({ error, retry }: { error: unknown; retry?: () => void
   const left = Math.max(0, Math.ceil(wait - (now - since) / 1000))
   return (
     <ErrorNote error={error} title={t('pg.failed')} retry={limited && left > 0 ? undefined : retry}>
-      {limited && left > 0 && <div>{t('pg.limited', { n: left })}</div>}
+      {limited && left > 0 && <div>{t(isOfBudget(error.code) ? 'pg.outOfBudget' : 'pg.limited', { n: left })}</div>}
     </ErrorNote>
   )
 }
