@@ -1310,6 +1310,8 @@ const flows = {
     await page.getByRole('link', { name: 'Make demo-chut an alias' }).click()
     await page.waitForURL(/\/services\?policy=chat/)
     await page.locator('.drawer').waitFor()
+    assert.equal(await page.getByLabel('Asked for 2').inputValue(), 'demo-chut')
+    assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), 'Model 2')
     await rollBack()
   },
   'a budget that is used up is said for as long as it refuses, in money and by its month': async (page) => {

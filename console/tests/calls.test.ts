@@ -3,7 +3,7 @@ import type { Call } from '@/api/types'
 import { translate } from '@/i18n'
 import { en } from '@/i18n/en'
 import { titleOf } from '@/pages/calls/drawer'
-import { backendWords, logShare, rescuedFrom } from '@/pages/calls/rows'
+import { backendWords, logShare, nearName, rescuedFrom } from '@/pages/calls/rows'
 import { pageSize, questionOf, runningQuestion, searchKey, withNew, type Found } from '@/pages/calls/search'
 import { axisOf, timelineOf } from '@/pages/calls/timeline'
 
@@ -137,5 +137,17 @@ describe('the head of a call', () => {
   it('tells a budget from a limit', () => {
     const head = (errorCode: string) => titleOf({ ...base, status: 'error', httpStatus: 429, errorCode } as Call, (key, values) => translate(en, key, values))
     expect(['budget_exceeded', 'budget_reserved', 'rate_limit_exceeded', 'key_rate_limited'].map(head)).toEqual(['Out of budget', 'Out of budget', 'Over the limit', 'Over the limit'])
+  })
+})
+
+describe('the name that may have been meant', () => {
+  it('is alike: a third of its letters differ at most, or it begins alike', () => {
+    expect(nearName('gpt-5o', '"chat-fast", "deepseek-r1"')).toBeUndefined()
+    expect(nearName('gpt-5o', '"chat-fast", "gpt-4.1-mini"')).toBe('gpt-4.1-mini')
+    expect(nearName('demo-chut', '"demo-chat"')).toBe('demo-chat')
+    expect(nearName('hcat-fsat', '"chat-fast"')).toBeUndefined() // four of nine
+    expect(nearName('xhat-fast', '"chat-fast"')).toBe('chat-fast')
+    expect(nearName('a', '"b"')).toBeUndefined()
+    expect(nearName('gpt-5o', '')).toBeUndefined()
   })
 })

@@ -3,6 +3,7 @@ import type { Call } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { shorten, splitId, stamp } from '@/lib/format'
 import { DocsLink } from '@/ui/docs'
+import { nearName } from './rows'
 
 /** What the caller was told, whose limit or budget refused the call, and what to do about it. */
 export function Told({ call }: { call: Call }) {
@@ -37,10 +38,10 @@ function Hands({ call }: { call: Call }) {
   const tenant = (call.refusedBy ?? '').startsWith('tenant/') ? call.refusedBy!.slice('tenant/'.length) : undefined
   const isRefused = call.refusedBy !== undefined && call.refusedBy !== ''
   const isUnknown = !isRefused && call.model === '' && (call.asked ?? '') !== '' && call.instance === ''
-  const near = /^"([^"]+)"/.exec(call.said?.[0]?.values?.names ?? '')?.[1]
+  const near = nearName(call.asked ?? '', call.said?.[0]?.values?.names ?? '')
   const links = [
     isUnknown && near !== undefined && <Link key="near" to="/model" search={{ service: call.service, id: near } as never}>{t('find.doNear', { model: shorten(near, 28) })}</Link>,
-    isUnknown && <Link key="alias" to="/services" search={{ policy: call.service } as never}>{t('find.doAlias', { name: shorten(call.asked!, 28) })}</Link>,
+    isUnknown && <Link key="alias" to="/services" search={{ policy: call.service, alias: call.asked } as never}>{t('find.doAlias', { name: shorten(call.asked!, 28) })}</Link>,
     isUnknown && <Link key="add" to="/services" search={{ add: call.service } as never}>{t('find.doAdd', { service: call.service })}</Link>,
     isUnknown && <Link key="services" to="/services" search={{ q: call.service } as never}>{t('find.doServices', { service: call.service })}</Link>,
     tenant !== undefined && <Link key="tenant" to="/tenant" search={{ id: tenant } as never}>{t('find.doTenant', { name: shorten(tenant, 28) })}</Link>,

@@ -8,7 +8,7 @@ import type { useRows } from './rows'
 /** The drawer that the address asks for: an instance that is edited or added, or the policies of a service. */
 export function useServiceDrawer({ query, rows, services, version }: ReturnType<typeof useRows>): { drawer: ReactNode; close(): void } {
   const [search, setSearch] = useSearchState()
-  const close = useCallback(() => setSearch({ edit: undefined, add: undefined, from: undefined, policy: undefined }), [setSearch])
+  const close = useCallback(() => setSearch({ edit: undefined, add: undefined, from: undefined, policy: undefined, alias: undefined }), [setSearch])
   const slash = (search.edit ?? '').indexOf('/')
   const editing = slash < 0 ? undefined : rows.find((row) => row.service === search.edit!.slice(0, slash) && row.id === search.edit!.slice(slash + 1))
   const adding = serviceTypes.includes(search.add as ServiceType) ? (search.add as ServiceType) : undefined
@@ -20,7 +20,7 @@ export function useServiceDrawer({ query, rows, services, version }: ReturnType<
     ) : adding !== undefined && query.data !== undefined ? (
       <InstanceDrawer key={`add ${adding} ${search.from}`} service={adding} value={services[adding]} stored={null} copied={from?.instance ?? null} version={version} onClose={close} onSaved={(id) => setSearch({ add: undefined, from: undefined, edit: `${adding}/${id}` })} />
     ) : policy !== undefined ? (
-      <PolicyDrawer key={policy} service={policy} value={services[policy]!} version={version} onClose={close} />
+      <PolicyDrawer key={`${policy} ${search.alias}`} alias={search.alias} service={policy} value={services[policy]!} version={version} onClose={close} />
     ) : null
   return { drawer, close }
 }

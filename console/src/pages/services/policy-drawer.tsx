@@ -15,7 +15,7 @@ import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Confirm, Drawer } from '@/ui/overlay'
 import { PairsField } from '@/ui/pairs'
 import { Toggle } from '@/ui/parts'
-import { policyChanges, toPolicyForm } from './policy'
+import { policyChanges, same, toPolicyForm } from './policy'
 import { strategyNames } from './strategies'
 
 type Group = 'rateLimit' | 'circuitBreaker' | 'healthCheck' | 'queue' | 'timeouts'
@@ -23,22 +23,22 @@ const reasons = ['unavailable', 'overloaded', 'context'] as const
 const timeouts = ['connect', 'firstByte', 'firstToken', 'idle', 'total'] as const
 
 /** How a service balances, limits, breaks, queues and checks, and which names its models have. */
-export function PolicyDrawer({ service, value, version, onClose }: { service: ServiceType; value: Service; version: number; onClose(): void }) {
+export function PolicyDrawer({ service, alias, value, version, onClose }: { service: ServiceType; /** An alias that is to be made. */ alias?: string; value: Service; version: number; onClose(): void }) {
   const { t, said } = useI18n()
   const edit = useEdit()
   const [base, setBase] = useState({ value, version })
-  const [form, setForm] = useState(() => toPolicyForm(value))
+  const [form, setForm] = useState(() => toPolicyForm(value, alias))
   const [deleting, setDeleting] = useState(false)
   const [view, setView] = useState<FormView>('form')
   const stats = useStats('5m')
   const part = useMemo(() => policyChanges(form, base.value), [form, base.value])
-  const dirty = Object.keys(part).length > 0
+  const dirty = Object.keys(part).length > 0 && !same(form, toPolicyForm(base.value, alias))
   const leave = useLeaveGuard(dirty)
   const next = useNextVersion(version)
   // While nothing is typed, what is saved elsewhere is what the form begins with.
   if (base.version !== version && !dirty && !edit.isPending && edit.error === null) {
     setBase({ value, version })
-    setForm(toPolicyForm(value))
+    setForm(toPolicyForm(value, alias))
   }
   usePageCalls([{ method: 'PUT', path: `/api/config/type/services/${service}`, body: part, version: base.version }])
   const errors = fieldErrors(edit.error, said)
@@ -107,7 +107,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
           onBase={() => setBase({ value, version })}
           onKeep={() => save(version)}
           onTake={() => {
-            setForm(toPolicyForm(value))
+            setForm(toPolicyForm(value, alias))
             edit.reset()
           }}
         />
@@ -143,6 +143,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
           options={[...models, ...form.aliases.map(([name]) => name)]}
           add={t('services.addAlias')}
           pairs={form.aliases}
+          begin={alias}
           error={(name) => errorsAt(errors, `aliases["${name.trim()}"]`)}
           onChange={(aliases) => setForm((old) => ({ ...old, aliases }))}
         />

@@ -10,18 +10,19 @@ export interface PolicyForm {
   fallbacks: Pair[]
 }
 
-export function toPolicyForm(service: Service): PolicyForm {
+/** The form of what is stored, with a row for an alias that is to be made. */
+export function toPolicyForm(service: Service, alias = ''): PolicyForm {
   const { aliases, fallbacks, ...rest } = service
   const value: Partial<Service> = rest
   delete value.instances
   return {
     value: value as PolicyForm['value'],
-    aliases: Object.entries(aliases ?? {}),
+    aliases: [...Object.entries(aliases ?? {}), ...(alias === '' || aliases?.[alias] !== undefined ? [] : [[alias, ''] as Pair])],
     fallbacks: Object.entries(fallbacks ?? {}).map(([model, others]) => [model, others.join(', ')]),
   }
 }
 
-const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
+export const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
 const filled = (pairs: Pair[]) => pairs.filter(([name, value]) => name.trim() !== '' || value.trim() !== '')
 
 /** Only what differs from the stored policies, member by member; a table of names is sent whole. */

@@ -35,7 +35,7 @@ function Policies({ service, value }: { service: ServiceType; value: Service }) 
     <span className="pol">
       {/* All lead to the same drawer: the keyboard needs one of them. */}
       {words.map((word, index) => (
-        <Link key={word} tabIndex={index === 0 ? undefined : -1} to="/services" search={((old: object) => ({ ...old, policy: service, edit: undefined, add: undefined })) as never}>
+        <Link key={word} tabIndex={index === 0 ? undefined : -1} to="/services" search={((old: object) => ({ ...old, policy: service, alias: undefined, edit: undefined, add: undefined })) as never}>
           {word}
         </Link>
       ))}
