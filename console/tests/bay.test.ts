@@ -3,6 +3,7 @@ import type { ProblemGroup, ServiceType, Version } from '@/api/types'
 import type { Stat, Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
 import { assess, cutBy } from '@/pages/overview/assess'
+import { isExceptional } from '@/pages/wrong/why'
 import { cableWidth, layout, otherHosts } from '@/pages/overview/bay-layout'
 
 export function instance(model: string, host: string, change: Partial<InstanceState> = {}): InstanceState {
@@ -133,6 +134,14 @@ describe('a model of which no instance can serve', () => {
     expect(assess([instance('a', 'x:1'), open], now, [group])).toMatchObject({ models: [], fallbacks: [{ model: 'b', by: 'a' }] })
     expect(assess([instance('a', 'x:1'), open], now, [])).toMatchObject({ models: ['b'], fallbacks: [] })
     expect(assess([instance('a', 'x:1', { breaker: 'OPEN' }), instance('c', 'x:1'), open], now, [group])).toMatchObject({ models: ['a', 'b'], fallbacks: [] })
+  })
+  it('is no problem where it was switched off, and says which fallback answers for it', () => {
+    const off = { ...open, enabled: false }
+    const chat = { fallbacks: { b: ['a'] }, fallbackOn: ['unavailable'] } as never
+    expect(assess([instance('a', 'x:1'), off], now, [], { chat })).toMatchObject({ models: [], trouble: [], fallbacks: [{ model: 'b', by: 'a' }] })
+    expect(assess([instance('a', 'x:1'), off], now)).toMatchObject({ models: [], trouble: [], fallbacks: [] })
+    expect(isExceptional({ ...off, failingSince: 1 })).toBe(false)
+    expect(isExceptional(open)).toBe(true)
   })
   it('names the instances that a person took out, and the version that did', () => {
     const off = instance('b', 'y:1', { enabled: false })

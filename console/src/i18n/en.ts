@@ -152,7 +152,7 @@ export const en = {
   'health.healthy': 'Healthy',
   'health.unhealthy': 'Unreachable',
   'health.unknown': 'Not checked yet',
-  'health.disabled': 'Disabled',
+  'health.disabled': 'Off',
   'health.noWeight': 'Weight 0',
   'health.idle': 'No traffic',
   'breaker.closed': 'Closed',

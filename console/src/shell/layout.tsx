@@ -83,7 +83,7 @@ export function Layout() {
 
 function useOpenBreakers(): number {
   const { snapshot } = useLive()
-  return useMemo(() => (snapshot?.instances ?? []).filter((instance) => instance.breaker === 'OPEN').length, [snapshot])
+  return useMemo(() => (snapshot?.instances ?? []).filter((instance) => instance.enabled && instance.breaker === 'OPEN').length, [snapshot])
 }
 
 function NavLink({ page, path, open }: { page: Page; path: string; open: number }) {

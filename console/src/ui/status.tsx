@@ -34,6 +34,14 @@ export function secondsLeft(instance: InstanceState, now: number): number | null
 /** The state of the breaker with its countdown. */
 export function BreakerPill({ instance, now, idle = false }: { instance: InstanceState; now: number; idle?: boolean }) {
   const { t } = useI18n()
+  const off = (word: 'health.noWeight' | 'health.disabled') => (
+    <span className="pill off">
+      <HealthGlyph state="disabled" />
+      {t(word)}
+    </span>
+  )
+  // What was switched off is sent nothing, so its breaker is of no matter.
+  if (!instance.enabled) return off('health.disabled')
   if (instance.breaker === 'OPEN') {
     const left = secondsLeft(instance, now)
     return (
@@ -51,7 +59,7 @@ export function BreakerPill({ instance, now, idle = false }: { instance: Instanc
       </span>
     )
   }
-  if (instance.health === 'UNHEALTHY' && instance.enabled) {
+  if (instance.health === 'UNHEALTHY') {
     return (
       <span className="pill bd">
         <HealthGlyph state="unhealthy" />
@@ -59,14 +67,7 @@ export function BreakerPill({ instance, now, idle = false }: { instance: Instanc
       </span>
     )
   }
-  if (!instance.enabled || instance.weight === 0) {
-    return (
-      <span className="pill off">
-        <HealthGlyph state="disabled" />
-        {t(instance.enabled ? 'health.noWeight' : 'health.disabled')}
-      </span>
-    )
-  }
+  if (instance.weight === 0) return off('health.noWeight')
   if (idle) {
     return (
       <span className="pill off">

@@ -1,6 +1,7 @@
 import { serviceTypes, type ProblemGroup, type Sentence, type ServiceType, type Version } from '@/api/types'
 import type { InstanceState } from '@/live/types'
 import { canServe } from '@/ui/status'
+import { takeover, type Takeovers } from '../services/rows'
 
 export interface Assessment {
   services: ServiceType[]
@@ -23,7 +24,7 @@ const recent = 10_000
 const fails = (instance: InstanceState, now: number) => instance.breaker === 'CLOSED' && instance.failures >= 2 && instance.lastFailure !== null && now - instance.lastFailure < recent
 
 /** What the status sentence says: is all well, and if not, what is not. */
-export function assess(instances: readonly InstanceState[], now: number, groups: readonly ProblemGroup[] = []): Assessment {
+export function assess(instances: readonly InstanceState[], now: number, groups: readonly ProblemGroup[] = [], configured: Takeovers = {}): Assessment {
   const services = serviceTypes.filter((type) => instances.some((instance) => instance.service === type))
   const down = services.filter((type) => !instances.some((instance) => instance.service === type && canServe(instance)))
   const byModel = new Map<string, InstanceState[]>()
@@ -38,9 +39,15 @@ export function assess(instances: readonly InstanceState[], now: number, groups:
     const first = list[0]!
     // A model that was switched off by hand is not a fault.
     const wanted = list.filter((instance) => instance.enabled && instance.weight > 0)
-    if (wanted.length === 0 || wanted.some(canServe)) continue
-    const takeover = groups.filter((group) => group.service === first.service).flatMap((group) => group.fallbacks ?? []).find(({ model, by }) => model === first.model && byModel.get(`${first.service} ${by}`)?.some(canServe) === true)
-    if (takeover !== undefined) fallbacks.push(takeover)
+    if (wanted.some(canServe)) continue
+    const isServed = (model: string) => byModel.get(`${first.service} ${model}`)?.some(canServe) === true
+    if (wanted.length === 0) {
+      const by = takeover(configured[first.service], first.model, isServed)
+      if (by !== undefined) fallbacks.push({ model: first.model, by })
+      continue
+    }
+    const answered = groups.filter((group) => group.service === first.service).flatMap((group) => group.fallbacks ?? []).find(({ model, by }) => model === first.model && isServed(by))
+    if (answered !== undefined) fallbacks.push(answered)
     else {
       cutOff.push(...list.filter((instance) => !wanted.includes(instance)))
       if (!down.includes(first.service)) models.push(first.model)

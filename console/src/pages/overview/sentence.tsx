@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { troubles, versions } from '@/api/queries'
+import { config, troubles, versions } from '@/api/queries'
 import type { ProblemGroup } from '@/api/types'
 import { T, useI18n } from '@/i18n'
 import { ago, clock, percent, rate, shorten, span } from '@/lib/format'
@@ -31,7 +31,8 @@ export function StatusSentence() {
   const now = useNow()
   const { data: groups = [] } = useQuery(troubles)
   const current = useCurrent().toSorted(byWeight)
-  const known = assess(snapshot?.instances ?? [], now, groups)
+  const { data: configured } = useQuery({ ...config, retry: false })
+  const known = assess(snapshot?.instances ?? [], now, groups, configured?.services)
   const { data: history = [] } = useQuery({ ...versions, enabled: known.cutOff.some((instance) => !instance.enabled), retry: false })
   if (snapshot === null) {
     return (

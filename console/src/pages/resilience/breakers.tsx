@@ -39,7 +39,7 @@ export function Breakers() {
   }
   const instances = (snapshot?.instances ?? []).toSorted((a, b) => serviceTypes.indexOf(a.service) - serviceTypes.indexOf(b.service))
   const show = oneOf(search.show, ['all', 'exceptions'] as const)
-  const count = (state: InstanceState['breaker']) => instances.filter((instance) => instance.breaker === state).length
+  const count = (state: InstanceState['breaker']) => instances.filter((instance) => instance.enabled && instance.breaker === state).length
   const rows = show === 'all' ? instances : instances.filter(isExceptional)
   const isMany = rows.length > manyRows
   const lines = rows.map((instance) => ({ key: `${instance.service} ${instance.id}`, kind: 'row' as const, instance }))

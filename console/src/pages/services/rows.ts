@@ -100,7 +100,7 @@ export function modelsWithout(all: readonly Serving[], out: Iterable<string>, se
 }
 
 /** The first name that takes over from a model that no instance serves; names may be aliases, also of aliases. */
-function takeover(service: Takeovers[string], model: string, isServed: (model: string) => boolean): string | undefined {
+export function takeover(service: Takeovers[string], model: string, isServed: (model: string) => boolean): string | undefined {
   if (service?.fallbackOn?.includes('unavailable') !== true) return undefined
   const modelOf = (name: string, steps = 0): string => {
     const next = service.aliases?.[name]

@@ -10,8 +10,8 @@ export function timeOf(time: number, now: number): string {
   return isToday ? clock(time).slice(0, 5) : stamp(time).slice(0, 16)
 }
 
-/** Whether something keeps an instance from its work, or calls of it fail. */
-export const isExceptional = (instance: InstanceState) => instance.forced || instance.failingSince !== null || inTrouble(instance)
+/** Whether something keeps an instance from its work, or calls of it fail; one that was switched off has none. */
+export const isExceptional = (instance: InstanceState) => instance.enabled && (instance.forced || instance.failingSince !== null || inTrouble(instance))
 
 /** Since when an instance fails, and why, in full; who holds its breaker. Nothing where it works. */
 export function Why({ instance, now }: { instance: InstanceState; now: number }) {
