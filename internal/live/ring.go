@@ -201,19 +201,43 @@ func (t *track) sum(r Range, first, last int64) counts {
 	return c
 }
 
-// watched remembers which steps were sampled.
-type watched [rangeCount][]int64
+// tracks are the histories of the parts of one thing.
+type tracks []*track
+
+// sum adds up what was counted of all parts.
+func (parts tracks) sum(r Range, first, last int64) counts {
+	var c counts
+	for _, t := range parts {
+		own := t.sum(r, first, last)
+		c.add(&own)
+	}
+	return c
+}
+
+// watched remembers how many seconds of each step were sampled.
+type watched [rangeCount][]struct{ slot, seconds int64 }
 
 func (w *watched) note(second int64) {
 	for r := range shapes {
 		if w[r] == nil {
-			w[r] = make([]int64, shapes[r].points)
+			w[r] = make([]struct{ slot, seconds int64 }, shapes[r].points)
 		}
 		slot := second / shapes[r].step
-		w[r][slot%shapes[r].points] = slot
+		step := &w[r][slot%shapes[r].points]
+		if step.slot != slot {
+			step.slot, step.seconds = slot, 0
+		}
+		step.seconds++
 	}
 }
 
-func (w *watched) has(r Range, slot int64) bool {
-	return w[r] != nil && slot > 0 && w[r][slot%shapes[r].points] == slot
+// seconds returns how many seconds of a step were sampled.
+func (w *watched) seconds(r Range, slot int64) int64 {
+	if w[r] == nil || slot <= 0 {
+		return 0
+	}
+	if step := w[r][slot%shapes[r].points]; step.slot == slot {
+		return step.seconds
+	}
+	return 0
 }

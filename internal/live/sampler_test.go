@@ -2,6 +2,8 @@ package live
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -218,5 +220,55 @@ func BenchmarkIdleSample(b *testing.B) {
 	for b.Loop() {
 		now = now.Add(time.Second)
 		s.sample(now)
+	}
+}
+
+func TestAPointThatHasNotEndedTellsHowLongItWasWatched(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "a") // the first sample is of the last second of a step of each range
+	r.pass(20)
+	for within, want := range map[Range][]int64{FiveMinutes: {1, 1, 1}, OneHour: {1, 15, 5}, OneDay: {0, 1, 20}} {
+		h := r.History(Query{Metrics: []Metric{Requests}, Range: within})
+		if got := h.Watched[len(h.Watched)-3:]; int64(len(h.Watched)) != h.Points || !slices.Equal(got, want) {
+			t.Errorf("%v: %d points end with %v, not %v", within, len(h.Watched), got, want)
+		}
+	}
+}
+
+func TestTheWholeOfARangeTellsRefusalsFromErrors(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "a", "b")
+	r.count("a", schema.ResultSuccess, 200*time.Millisecond)
+	r.pass(40)
+	r.count("a", schema.ResultFailed, time.Second)
+	r.count("b", schema.ResultSuccess, time.Millisecond)
+	r.count("", schema.ResultRateLimited, time.Millisecond)
+	r.count("", schema.ResultInvalid, time.Millisecond)
+	r.pass(400)
+	for by, want := range map[Grouping]string{Total: " 5/1", ByService: " 5/1", ByModel: "a 2/1 b 1/0", ByInstance: "a 2/1 b 1/0"} {
+		var got []string
+		for _, one := range r.History(Query{Metrics: []Metric{Whole}, By: by, Range: OneDay}).Series {
+			got = append(got, fmt.Sprintf("%s %d/%d", one.Model, one.Whole.Requests, one.Whole.Errors))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("by %s: %q, not %q", by, got, want)
+		}
+	}
+	if whole := r.History(Query{Metrics: []Metric{Whole}, Range: FiveMinutes}).Series[0].Whole; whole.Requests != 0 {
+		t.Errorf("the last minutes have what was before: %+v", whole)
+	}
+}
+
+func TestAModelCountsARequestOnceAndItsInstancesEachCall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "a")
+	series := r.current.Load().Service(schema.Chat).Find("a").Instances[0].Series
+	series.Failovers.Add(1)
+	r.count("a", schema.ResultSuccess, time.Millisecond)
+	r.pass(1)
+	for by, want := range map[Grouping]int64{ByModel: 1, ByInstance: 2} {
+		if got := r.History(Query{Metrics: []Metric{Whole}, By: by, Range: OneHour}).Series[0].Whole.Requests; got != want {
+			t.Errorf("by %s: %d requests, not %d", by, got, want)
+		}
 	}
 }

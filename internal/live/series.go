@@ -24,10 +24,12 @@ const (
 	Tokens   Metric = "tokens"
 	Overhead Metric = "overhead"
 	Cost     Metric = "cost"
+	// Whole is what the points of the range come to.
+	Whole Metric = "whole"
 )
 
 // Metrics returns every metric.
-func Metrics() []Metric { return []Metric{Requests, Latency, TTFT, Tokens, Overhead, Cost} }
+func Metrics() []Metric { return []Metric{Requests, Latency, TTFT, Tokens, Overhead, Cost, Whole} }
 
 // ParseMetrics reads names with commas between them; all where there are none.
 func ParseMetrics(names string) ([]Metric, error) {
@@ -51,6 +53,7 @@ type Grouping string
 const (
 	Total      Grouping = "total"
 	ByService  Grouping = "service"
+	ByModel    Grouping = "model"
 	ByInstance Grouping = "instance"
 	ByTenant   Grouping = "tenant"
 )
@@ -76,11 +79,12 @@ type History struct {
 	StepSeconds int64        `json:"stepSeconds"`
 	From        time.Time    `json:"from" doc:"When the first point begins; the next one begins a step later."`
 	Points      int64        `json:"points"`
+	Watched     []int64      `json:"watched" doc:"How many seconds of each point were counted, so that a rate is a count by them: fewer than a step in the last point, which has not ended, and in the first one after a start."`
 	Series      []TimeSeries `json:"series"`
 	Omitted     int          `json:"omitted" doc:"Instances with requests for whose history there was no room."`
 }
 
-// TimeSeries is the history of a service type, of an instance, of a tenant or of all.
+// TimeSeries is the history of a service type, of a model, of an instance, of a tenant or of all.
 type TimeSeries struct {
 	Service    *schema.ServiceType `json:"service,omitzero"`
 	Model      string              `json:"model,omitzero"`
@@ -90,8 +94,9 @@ type TimeSeries struct {
 	Tokens     *TokenSeries        `json:"tokens,omitzero" doc:"Tokens that backends reported in each step."`
 	Latency    *QuantileSeries     `json:"latency,omitzero" doc:"How long whole requests took, in milliseconds, over the last 10 seconds, 30 seconds or 5 minutes, by range."`
 	TTFT       *QuantileSeries     `json:"ttft,omitzero" doc:"Time to the first token of streams, in milliseconds."`
-	Overhead   *QuantileSeries     `json:"overhead,omitzero" doc:"The gateway's own time, in milliseconds; not of instances and tenants."`
+	Overhead   *QuantileSeries     `json:"overhead,omitzero" doc:"The gateway's own time, in milliseconds; not of models, instances and tenants."`
 	Cost       *Counts             `json:"cost,omitzero" doc:"What the requests that ended in each step cost, in millionths of the currency's unit."`
+	Whole      *Window             `json:"whole,omitzero" doc:"What all points come to."`
 }
 
 // Counts are the counts of each step; null where nothing was watched.
@@ -126,7 +131,10 @@ func (s *Sampler) History(q Query) History {
 	last := s.second / shape.step
 	h := History{
 		StartedAt: s.started.UTC(), Range: q.Range, StepSeconds: shape.step, Points: shape.points,
-		From: time.Unix((last-shape.points+1)*shape.step, 0).UTC(), Series: []TimeSeries{},
+		From: time.Unix((last-shape.points+1)*shape.step, 0).UTC(), Watched: make([]int64, 0, shape.points), Series: []TimeSeries{},
+	}
+	for slot := last - shape.points + 1; slot <= last; slot++ {
+		h.Watched = append(h.Watched, s.watched.seconds(q.Range, slot))
 	}
 	switch q.By {
 	case ByService:
@@ -135,6 +143,8 @@ func (s *Sampler) History(q Query) History {
 				h.Series = append(h.Series, s.render(q, t, TimeSeries{Service: &service}, false))
 			}
 		}
+	case ByModel:
+		h.Series = s.byModel(q)
 	case ByInstance:
 		for key, own := range s.instances {
 			if !q.wants(key.Service, key.ID) || q.Model != "" && q.Model != own.model || q.Host != "" && q.Host != calls.HostOf(key.ID) {
@@ -165,12 +175,39 @@ func (s *Sampler) History(q Query) History {
 	return h
 }
 
+// byModel returns the history of each model whose instances have one. A request counts once,
+// however many of them were tried.
+func (s *Sampler) byModel(q Query) []TimeSeries {
+	q.Metrics = slices.DeleteFunc(slices.Clone(q.Metrics), func(m Metric) bool { return m == Overhead })
+	parts := map[ModelKey]tracks{}
+	for key, own := range s.instances {
+		if own.track != nil && q.wants(key.Service, "") && (q.Model == "" || q.Model == own.model) {
+			model := ModelKey{key.Service, own.model}
+			parts[model] = append(parts[model], own.track)
+		}
+	}
+	list := make([]TimeSeries, 0, len(parts))
+	for key, of := range parts {
+		service := key.Service
+		list = append(list, s.render(q, of, TimeSeries{Service: &service, Model: key.Model}, false))
+	}
+	slices.SortFunc(list, func(a, b TimeSeries) int {
+		return cmp.Or(cmp.Compare(*a.Service, *b.Service), cmp.Compare(a.Model, b.Model))
+	})
+	return list
+}
+
 func (q *Query) wants(service schema.ServiceType, instance string) bool {
 	return (q.Service == nil || *q.Service == service) && (q.Instance == "" || instance == "" || q.Instance == instance)
 }
 
+// summed is what a history is rendered of.
+type summed interface {
+	sum(r Range, first, last int64) counts
+}
+
 // render shows the history of a track. That of a part has no overhead.
-func (s *Sampler) render(q Query, t *track, out TimeSeries, isPart bool) TimeSeries {
+func (s *Sampler) render(q Query, t summed, out TimeSeries, isPart bool) TimeSeries {
 	shape := shapes[q.Range]
 	last := s.second / shape.step
 	for _, metric := range q.Metrics {
@@ -189,10 +226,17 @@ func (s *Sampler) render(q Query, t *track, out TimeSeries, isPart bool) TimeSer
 			}
 		case Cost:
 			out.Cost = new(Counts)
+		case Whole:
+			all := t.sum(q.Range, last-shape.points+1, last)
+			if isPart {
+				all.outcomes.Failed += all.failovers
+			}
+			whole := windowOf(&all)
+			out.Whole = &whole
 		}
 	}
 	for slot := last - shape.points + 1; slot <= last; slot++ {
-		known := s.watched.has(q.Range, slot)
+		known := s.watched.seconds(q.Range, slot) > 0
 		own := t.sum(q.Range, slot, slot)
 		if isPart {
 			own.outcomes.Failed += own.failovers

@@ -299,13 +299,13 @@ func TestHistoryIsServed(t *testing.T) {
 		}
 		return sum
 	}
-	for _, query := range []string{"", "?by=service&range=1h", "?by=instance&range=24h&metric=requests", "?by=instance&service=chat&instanceId=m@" + b.URL()} {
+	for _, query := range []string{"", "?by=service&range=1h", "?by=instance&range=24h&metric=requests", "?by=model&model=m&metric=requests,whole", "?by=instance&service=chat&instanceId=m@" + b.URL()} {
 		gatewaytest.Eventually(t, "the request is in the history "+query, func() bool { return total(query) == 1 })
 	}
 	if got := total("?by=instance&instanceId=other"); got != 0 {
 		t.Errorf("another instance has %v", got)
 	}
-	for _, query := range []string{"?metric=requests,errors", "?by=model", "?range=1d", "?service=video"} {
+	for _, query := range []string{"?metric=requests,errors", "?by=key", "?range=1d", "?service=video"} {
 		if got := r.Do(http.MethodGet, "/api/monitoring/series"+query, "").Status; got != http.StatusBadRequest {
 			t.Errorf("%s: %d", query, got)
 		}

@@ -12,11 +12,11 @@ import (
 
 // seriesQuery chooses a part of the history.
 type seriesQuery struct {
-	Metric     string `json:"metric" pattern:"^(|(requests|latency|ttft|tokens|overhead|cost)(,(requests|latency|ttft|tokens|overhead|cost))*)$" doc:"Those wanted, with commas between them; all if left out."`
-	By         string `json:"by" empty:"true" enum:"total,service,instance,tenant" doc:"total if left out. Tenants have what sampling leaves of their requests."`
+	Metric     string `json:"metric" pattern:"^(|(requests|latency|ttft|tokens|overhead|cost|whole)(,(requests|latency|ttft|tokens|overhead|cost|whole))*)$" doc:"Those wanted, with commas between them; all if left out."`
+	By         string `json:"by" empty:"true" enum:"total,service,model,instance,tenant" doc:"total if left out. Tenants have what sampling leaves of their requests."`
 	Range      string `json:"range" empty:"true" enum:"5m,1h,24h" doc:"5m if left out: 300 points of a second, 240 of 15 seconds, 288 of 5 minutes."`
 	Service    string `json:"service" doc:"Only this service type."`
-	Model      string `json:"model" doc:"Only instances of this model, by instance."`
+	Model      string `json:"model" doc:"Only this model, or its instances, by model and by instance."`
 	InstanceID string `json:"instanceId" doc:"Only this instance."`
 	Host       string `json:"host" doc:"Only instances of this host, by instance."`
 	Tenant     string `json:"tenant" doc:"Only this tenant, by tenant."`
@@ -36,10 +36,10 @@ func (a *API) series(r *http.Request) (live.History, error) {
 	switch by := live.Grouping(query.Get("by")); by {
 	case "", live.Total:
 		q.By = live.Total
-	case live.ByService, live.ByInstance, live.ByTenant:
+	case live.ByService, live.ByModel, live.ByInstance, live.ByTenant:
 		q.By = by
 	default:
-		return live.History{}, invalid("by: want one of total, service, instance, tenant")
+		return live.History{}, invalid("by: want one of total, service, model, instance, tenant")
 	}
 	if name := query.Get("service"); name != "" {
 		service, err := schema.ParseServiceType(name)
