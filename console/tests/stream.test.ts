@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { LiveHistory, LiveSnapshot } from '@/api/types'
-import { Seconds, smooth, toSeries } from '@/live/history'
+import { Seconds, smooth, smoothed, toRates, toSeries, unknown } from '@/live/history'
+import { wholeStats } from '@/live/stats'
 import { Feed, StreamSource, toSnapshot } from '@/live/stream'
 import type { CallBatch, Sink, Snapshot } from '@/live/types'
 
@@ -29,7 +30,7 @@ function sink() {
 }
 
 describe('the feed of the live connection', () => {
-  it('hands on the calls of a second, newest first, and says when some were dropped', () => {
+  it('hands on the calls of a second, newest first', () => {
     const { seen, to } = sink()
     const feed = new Feed(to)
     feed.take('call', { requestId: 'a' })
@@ -39,7 +40,6 @@ describe('the feed of the live connection', () => {
     feed.take('snapshot', live(2, 1))
     feed.take('snapshot', live(3, 1))
     expect(seen.batches.map((batch) => batch.calls.map((call) => call.requestId))).toEqual([['b', 'a'], [], []])
-    expect(seen.batches.map((batch) => batch.complete)).toEqual([true, false, true])
   })
   it('shows a breaker that opens at once, before the next snapshot', () => {
     const { seen, to } = sink()
@@ -64,11 +64,14 @@ describe('the feed of the live connection', () => {
     expect(version).toBe(4)
     expect(stats?.instances.get('chat m@http://a:1')).toMatchObject({ requests: 6, rate: 0.1, errorRate: 0.5, p95: 9 })
   })
+  it('divides them by the time since the start, where that is less than a minute', () => {
+    expect(toSnapshot(live(12, 6, new Date(1_770_000_000_000).toISOString())).stats?.total.rate).toBe(0.5)
+  })
 })
 
 const reply = (values: (number | null)[]) =>
   ({
-    startedAt: '2026-01-01T00:00:00Z', range: '5m', stepSeconds: 1, from: new Date(1_770_000_000_000 - values.length * 1000).toISOString(), points: values.length, omitted: 0,
+    startedAt: '2026-01-01T00:00:00Z', range: '5m', stepSeconds: 1, from: new Date(1_770_000_000_000 - values.length * 1000).toISOString(), points: values.length, watched: values.map((value) => (value === null ? 0 : 1)), omitted: 0,
     series: [{ requests: { answered: values, failed: values, breakerOpen: values, limited: values, rejected: values }, latency: { p50: values, p95: values } }],
   }) as unknown as LiveHistory
 
@@ -80,16 +83,38 @@ describe('the charts', () => {
   it('go on each second with the difference of two snapshots', () => {
     const seconds = new Seconds()
     for (const [second, answered] of [[0, 100], [1, 103], [2, 107]] as const) seconds.add(toSnapshot(live(second, answered)))
-    const series = seconds.extend(toSeries(reply([1, 1, 1])), 1_770_000_002_000)
+    const series = seconds.extend(toRates(reply([1, 1, 1])), 1_770_000_002_000)
     expect(series.times).toHaveLength(3)
-    expect(series.answered.slice(1)).toEqual([3, 3.5])
-    expect(series.tokensOut.slice(1)).toEqual([9, 10.5])
+    expect(series.answered.slice(1)).toEqual([3, 4])
+    expect(series.tokensOut.slice(1)).toEqual([9, 12])
     expect(series.p95.slice(1)).toEqual([9, 9])
+  })
+  it('go on with the mean of the seconds before, also of those that the gateway told', () => {
+    const seconds = new Seconds()
+    for (const [second, answered] of [[0, 100], [1, 107]] as const) seconds.add(toSnapshot(live(second, answered)))
+    expect(smoothed(seconds.extend(toRates(reply([2, 2, 2, 2, 2, 2])), 1_770_000_001_000)).answered.at(-1)).toBe(3)
+  })
+  it('divide the point that has not ended by the time that it covers', () => {
+    const day = { ...reply([null, 40, 600, 60]), range: '24h', stepSeconds: 300, watched: [0, 20, 300, 30] } as LiveHistory
+    expect(toSeries(day).answered).toEqual([null, 2, 2, 2])
+  })
+  it('know nothing before the gateway has told', () => {
+    const { times, answered } = unknown('1h', 1_770_000_002_000)
+    expect([times.length, times[1]! - times[0]!, times.at(-1), new Set(answered)]).toEqual([240, 15, 1_769_999_985, new Set([null])])
   })
   it('have a gap where the gateway was restarted or did not answer', () => {
     const seconds = new Seconds()
     for (const snapshot of [live(0, 100), live(1, 103), live(4, 200), live(5, 1, '2026-02-02T00:00:00Z'), live(6, 3, '2026-02-02T00:00:00Z')]) seconds.add(toSnapshot(snapshot))
-    expect(seconds.extend(toSeries(reply([1, 1, 1, 1, 1, 1, 1])), 1_770_000_006_000).answered.slice(1)).toEqual([3, null, null, null, null, 2])
+    expect(seconds.extend(toRates(reply([1, 1, 1, 1, 1, 1, 1])), 1_770_000_006_000).answered.slice(1)).toEqual([3, null, null, null, null, 2])
+  })
+})
+
+describe('the readings of a long range', () => {
+  const counted = (one: object) => ({ ...reply([]), range: '24h', stepSeconds: 300, watched: [0, 20, 300, 80], series: [{ ...one, whole: { ...window, requests: 800, errors: 160, latency: { p50: 5, p95: 9 } } }] }) as unknown as LiveHistory
+  const stats = wholeStats({ total: counted({}), service: counted({ service: 'chat' }), model: counted({ service: 'chat', model: 'm' }), instance: counted({ service: 'chat', model: 'm', instanceId: 'm@http://a:1' }) })
+  it('are what the gateway counted, by the time in which it did', () => {
+    const want = { requests: 800, errors: 160, rate: 2, errorRate: 0.2, p95: 9, firstToken: null }
+    expect([stats.total, stats.services.get('chat'), stats.models.get('chat m'), stats.instances.get('chat m@http://a:1')]).toEqual([want, want, want, want])
   })
 })
 

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { createContext, useContext, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from 'react'
-import { history } from './history'
+import { history, smoothed, unknown, whole } from './history'
 import type { Range, Series } from './series'
-import { summarise, type Stats } from './stats'
+import { noStats, summarise, type Stats } from './stats'
 import type { LiveState, LiveStore } from './store'
 
 const Context = createContext<LiveStore | null>(null)
@@ -45,27 +45,30 @@ export function useNow(interval = 1000): number {
 }
 
 /** Rows follow the last minute in the short range, so that a change is seen. */
-export const statSeconds: Record<Range, number> = { '5m': 60, '1h': 3600, '24h': 86_400 }
+const lately = 60
 
 export function useStats(range: Range): Stats {
   const store = useStore()
   const { calls, snapshot } = useLive()
   const time = snapshot?.time ?? 0
+  const isLong = range !== '5m'
+  const { data = noStats } = useQuery({ ...whole(range), enabled: isLong })
   return useMemo(() => {
-    if (range === '5m' && snapshot?.stats !== undefined) return snapshot.stats
+    if (isLong) return data
+    if (snapshot?.stats !== undefined) return snapshot.stats
     const now = time === 0 ? Date.now() : time
-    return summarise(calls, statSeconds[range], store.watched(statSeconds[range], now), now)
-  }, [calls, time, range, store, snapshot?.stats])
+    return summarise(calls, lately, store.watched(lately, now), now)
+  }, [calls, time, isLong, data, store, snapshot?.stats])
 }
 
 export function useSeries(range: Range): Series {
   const store = useStore()
-  const { snapshot, revision } = useLive()
+  const { snapshot } = useLive()
   const time = snapshot?.time ?? 0
   const { data } = useQuery(history(range))
-  // The store's series change with its revision and with the time.
   return useMemo(() => {
-    if (data !== undefined) return time === 0 ? data : store.seconds.extend(data, time)
-    return store.series(range, time === 0 || revision < 0 ? undefined : time)
-  }, [store, range, time, revision, data])
+    // A few calls are no rate: before the gateway has told, nothing is known.
+    if (data === undefined) return unknown(range, time === 0 ? Date.now() : time)
+    return smoothed(time === 0 ? data : store.seconds.extend(data, time))
+  }, [store, range, time, data])
 }

@@ -3,6 +3,7 @@ import { queryOptions } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 import type { LiveHistory } from '@/api/types'
 import { counts, rangeShape, type Range, type Series } from './series'
+import { wholeStats } from './stats'
 import type { Snapshot } from './types'
 
 /** How often a range that nobody extends is asked for again. */
@@ -15,17 +16,48 @@ export const history = (range: Range) =>
     retry: false,
     staleTime: 10_000,
     refetchInterval: { ...refetchEvery, '5m': 30_000 }[range], // seconds come by the stream
-    queryFn: async ({ signal }) => toSeries(await body(api.GET('/api/monitoring/series', { params: { query: { range } }, signal }))),
+    queryFn: async ({ signal }) => toRates(await body(api.GET('/api/monitoring/series', { params: { query: { range } }, signal }))),
+  })
+
+/** What a range comes to, for each service, model and instance. */
+export const whole = (range: Range) =>
+  queryOptions({
+    queryKey: ['series', 'whole', range],
+    retry: false,
+    refetchInterval: refetchEvery[range],
+    queryFn: async ({ signal }) => {
+      const ask = (by: 'total' | 'service' | 'model' | 'instance') => body(api.GET('/api/monitoring/series', { params: { query: { range, by, metric: 'whole' } }, signal }))
+      const [total, service, model, instance] = await Promise.all([ask('total'), ask('service'), ask('model'), ask('instance')])
+      return wholeStats({ total, service, model, instance })
+    },
   })
 
 const quantiles = ['p50', 'p95', 'firstToken', 'overhead50', 'overhead95'] as const
 
-/** Counts of each step become rates; those of seconds are the mean of the last ones. */
-export function toSeries(reply: LiveHistory, of = reply.series[0]): Series & { cost: (number | null)[] } {
+/** A second holds too few requests: its rate is the mean of so many seconds up to it. */
+const rateOver = 5
+
+/** Rates as they are drawn: those of seconds are the mean of the last ones. */
+export function smoothed<S extends Series & { cost?: (number | null)[] }>(series: S): S {
+  if (series.step !== 1) return series
+  return { ...series, ...Object.fromEntries([...counts, 'cost' as const].map((name) => [name, smooth(series[name] ?? [], rateOver)])) }
+}
+
+export const toSeries = (reply: LiveHistory, of = reply.series[0]) => smoothed(toRates(reply, of))
+
+/** A range of which nothing is known yet. */
+export function unknown(range: Range, now: number): Series {
+  const { step, points } = rangeShape[range]
+  const from = new Date((Math.floor(now / 1000 / step) - points) * step * 1000).toISOString()
+  return toRates({ startedAt: from, range, stepSeconds: step, from, points, watched: [], series: [], omitted: 0 })
+}
+
+/** Counts of each step become rates, by the time of it that was watched: the last one has not ended. */
+export function toRates(reply: LiveHistory, of = reply.series[0]): Series & { cost: (number | null)[] } {
   const step = reply.stepSeconds
   const from = Math.round(Date.parse(reply.from) / 1000)
   const column = (values: (number | null)[] | null | undefined) => Array.from({ length: reply.points }, (_, i) => values?.[i] ?? null)
-  const rates = (values: (number | null)[] | null | undefined) => smooth(column(values).map((value) => (value === null ? null : value / step)), step === 1 ? rangeShape['5m'].rateOver : 1)
+  const rates = (values: (number | null)[] | null | undefined) => column(values).map((value, i) => (value === null ? null : value / (reply.watched[i] || step)))
   return {
     step,
     times: Array.from({ length: reply.points }, (_, i) => from + i * step),
@@ -130,20 +162,7 @@ export class Seconds {
       // Snapshots a little apart from a second may round to the one beside it.
       const second = byTime.get(time) ?? (byTime.has(time - 1) ? byTime.get(time + 1) : undefined)
       result.times.push(time)
-      const { rateOver } = rangeShape['5m']
-      for (const name of counts) {
-        if (second === undefined) {
-          result[name].push(null)
-          continue
-        }
-        const recent = [second.counts[name]]
-        for (let back = 1; back < rateOver; back++) {
-          const earlier = byTime.get(time - back)
-          if (earlier === undefined) break
-          recent.push(earlier.counts[name])
-        }
-        result[name].push(recent.reduce((sum, value) => sum + value, 0) / recent.length)
-      }
+      for (const name of counts) result[name].push(second?.counts[name] ?? null)
       for (const name of quantiles) result[name].push(second?.[name] ?? null)
     }
     const surplus = result.times.length - series.times.length

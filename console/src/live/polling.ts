@@ -28,9 +28,8 @@ export class PollingSource implements Source {
         })
         const [batch] = await Promise.all([readCalls(latest === '' ? firstTail : tail, signal), state])
         if (stopped) return
-        const complete = latest === '' || batch.calls.length < tail || batch.calls.some((call) => call.requestId === latest)
         if (batch.calls.length > 0) latest = batch.calls[0]!.requestId
-        sink.calls({ ...batch, complete })
+        sink.calls(batch)
         failures = 0
         timer = setTimeout(tick, Math.max(100, interval - (Date.now() - began)))
       } catch (error) {

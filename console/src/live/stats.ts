@@ -1,11 +1,11 @@
-// Readings of models and instances in a span of time, from the calls that the
-// console has seen.
-import type { Call, ServiceType } from '@/api/types'
+// Readings of models and instances in a span of time.
+import type { Call, LiveHistory, LiveWindow, ServiceType } from '@/api/types'
 import { quantile } from '@/lib/format'
 import { endOf, outcome } from './series'
 
 export interface Stat {
   requests: number
+  /** Failed, or turned away by open breakers; what limits and budgets refuse is none. */
   errors: number
   /** Requests in a second. */
   rate: number
@@ -25,6 +25,35 @@ export interface Stats {
 }
 
 export const empty: Stat = { requests: 0, errors: 0, rate: 0, errorRate: null, p95: null, firstToken: null }
+
+export const noStats: Stats = { total: empty, models: new Map(), instances: new Map(), services: new Map() }
+
+/** The readings of what the gateway counted in so many seconds. */
+export function toStat(window: LiveWindow | null | undefined, seconds: number): Stat {
+  if (window == null || window.requests === 0) return empty
+  return {
+    requests: window.requests,
+    errors: window.errors,
+    rate: window.requests / Math.max(1, seconds),
+    errorRate: window.errors / window.requests,
+    p95: window.latency?.p95 ?? null,
+    firstToken: window.ttft?.p50 ?? null,
+  }
+}
+
+/** The readings of a range, as the gateway tells what it comes to; its time is that in which it counted. */
+export function wholeStats(of: Record<'total' | 'service' | 'model' | 'instance', LiveHistory>): Stats {
+  const read = <K>(reply: LiveHistory, key: (one: LiveHistory['series'][number]) => K) => {
+    const seconds = reply.watched.reduce((sum, one) => sum + one, 0)
+    return new Map(reply.series.map((one) => [key(one), toStat(one.whole, seconds)] as const))
+  }
+  return {
+    total: read(of.total, () => '').get('') ?? empty,
+    services: read(of.service, (one) => one.service!),
+    models: read(of.model, (one) => `${one.service} ${one.model}`),
+    instances: read(of.instance, (one) => `${one.service} ${one.instanceId}`),
+  }
+}
 
 class Sum {
   requests = 0
@@ -52,7 +81,7 @@ class Sum {
   }
 }
 
-/** Sums up the calls (newest first) that ended in the last seconds. */
+/** Sums up the calls (newest first) that ended in the last seconds, where the gateway's own counts do not arrive. */
 export function summarise(calls: readonly Call[], seconds: number, watched: number, now: number): Stats {
   const from = now - seconds * 1000
   const total = new Sum()
@@ -65,7 +94,8 @@ export function summarise(calls: readonly Call[], seconds: number, watched: numb
       if (Date.parse(call.time) < from - 600_000) break
       continue
     }
-    const failed = outcome(call) !== 'answered'
+    const kind = outcome(call)
+    const failed = kind === 'failed' || kind === 'breaker'
     const first = call.streamed ? call.timeToFirstTokenMs : undefined
     total.add(call.durationMs, failed, first)
     sum(models, `${call.service} ${call.model}`).add(call.durationMs, failed, first)

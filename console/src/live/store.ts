@@ -1,6 +1,6 @@
 import type { Call } from '@/api/types'
 import { Seconds } from './history'
-import { Buckets, endOf, rangeShape, type Range, type Series } from './series'
+import { endOf } from './series'
 import type { CallBatch, Sink, Snapshot, Source } from './types'
 
 export const maxCalls = 10_000
@@ -37,14 +37,8 @@ export class LiveStore implements Sink {
   }
   private listeners = new Set<() => void>()
   private seen = new Set<string>()
-  private levels: Record<Range, Buckets> = {
-    '5m': new Buckets(rangeShape['5m']),
-    '1h': new Buckets(rangeShape['1h']),
-    '24h': new Buckets(rangeShape['24h']),
-  }
-  /** The time from which calls are known, and the holes since then. */
+  /** The time from which calls are known. */
   private knownFrom = Number.POSITIVE_INFINITY
-  private holes: { from: number; to: number }[] = []
   private lastData = 0
   /** The seconds that were watched. */
   readonly seconds = new Seconds()
@@ -81,16 +75,9 @@ export class LiveStore implements Sink {
   calls(batch: CallBatch): void {
     const now = this.now()
     const fresh = batch.calls.filter((call) => !this.seen.has(call.requestId))
-    const overlaps = fresh.length < batch.calls.length || batch.calls.length < batch.capacity
-    if (this.lastData > 0 && now - this.lastData > staleAfter && !overlaps) this.holes.push({ from: this.lastData, to: oldest(batch.calls, now) })
-    else if (this.lastData > 0 && !batch.complete) this.holes.push({ from: this.lastData, to: oldest(batch.calls, now) })
-    if (this.knownFrom === Number.POSITIVE_INFINITY) this.knownFrom = oldest(batch.calls, now)
+    // The calls that were before the connection may come after its first event.
+    this.knownFrom = Math.min(this.knownFrom, oldest(batch.calls, now))
     this.lastData = now
-    this.holes = this.holes.filter((hole) => hole.to > now - 86_400_000)
-    for (const level of Object.values(this.levels)) {
-      for (const call of fresh) level.add(call)
-      level.forget(now)
-    }
     for (const call of fresh) this.seen.add(call.requestId)
     let calls = this.state.calls
     if (fresh.length > 0) {
@@ -114,14 +101,6 @@ export class LiveStore implements Sink {
   age(): void {
     const { connection } = this.state
     if (connection.kind === 'reconnecting' && this.now() - connection.since >= staleAfter) this.update({ connection: { ...connection, kind: 'stale' } })
-  }
-
-  /** Whether calls that ended in this span would be known. */
-  known = (from: number, to: number): boolean =>
-    to > this.knownFrom && from < this.lastData && !this.holes.some((hole) => from < hole.to && to > hole.from)
-
-  series(range: Range, now = this.now()): Series {
-    return this.levels[range].series(Math.min(now, this.lastData || now), this.known)
   }
 
   /** The seconds before now of which calls are known, at most the given ones. */

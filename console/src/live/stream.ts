@@ -3,8 +3,7 @@ import { toCall, type Call, type LiveChange, type LiveInstance, type LiveSnapsho
 import { splitId } from '@/lib/format'
 import { readEvents } from '@/lib/sse'
 import { firstTail, PollingSource, readCalls } from './polling'
-import type { Stat, Stats } from './stats'
-import { empty } from './stats'
+import { toStat, type Stats } from './stats'
 import type { InstanceState, Sink, Snapshot, Source } from './types'
 
 /** A stream that says nothing for so long is a dead line. */
@@ -89,7 +88,6 @@ export class StreamSource implements Source {
 /** Turns the events of one connection into what the store takes. */
 export class Feed {
   private calls: Call[] = []
-  private complete = true
   private capacity = 1000
   private latest: Snapshot | null = null
 
@@ -98,12 +96,11 @@ export class Feed {
   /** Takes the calls that the gateway remembered before the connection. */
   remember(batch: { calls: Call[]; capacity: number; samplingRate: number }): void {
     this.capacity = batch.capacity
-    this.sink.calls({ ...batch, complete: true })
+    this.sink.calls(batch)
   }
 
   take(event: string, data: unknown): void {
     if (event === 'call') this.calls.unshift(toCall(data as Call))
-    else if (event === 'dropped') this.complete = this.complete && (data as { topic: string }).topic !== 'call'
     else if (event === 'change') this.change(data as LiveChange)
     else if (event === 'snapshot') this.snapshot(data as LiveSnapshot)
   }
@@ -111,9 +108,8 @@ export class Feed {
   private snapshot(live: LiveSnapshot): void {
     this.latest = toSnapshot(live)
     this.sink.snapshot(this.latest)
-    this.sink.calls({ calls: this.calls, capacity: this.capacity, samplingRate: live.samplingRate, complete: this.complete })
+    this.sink.calls({ calls: this.calls, capacity: this.capacity, samplingRate: live.samplingRate })
     this.calls = []
-    this.complete = true
   }
 
   /** A breaker that opens is shown at once; the next snapshot has the rest. */
@@ -191,17 +187,9 @@ function toInstance(live: LiveInstance): InstanceState {
 
 /** The readings of the last minute, as the gateway has counted them. */
 function toStats(live: LiveSnapshot): Stats {
-  const stat = (window: LiveWindow): Stat =>
-    window.requests === 0
-      ? empty
-      : {
-          requests: window.requests,
-          errors: window.errors,
-          rate: window.requests / 60,
-          errorRate: window.errors / window.requests,
-          p95: window.latency?.p95 ?? null,
-          firstToken: window.ttft?.p50 ?? null,
-        }
+  // A gateway that has just started has not counted for a minute.
+  const seconds = Math.min(60, Math.floor((Date.parse(live.time) - Date.parse(live.startedAt)) / 1000))
+  const stat = (window: LiveWindow) => toStat(window, seconds)
   return {
     total: stat(live.total.lastMinute),
     models: new Map(live.models.map((model) => [`${model.service} ${model.model}`, stat(model.lastMinute)])),

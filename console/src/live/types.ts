@@ -77,8 +77,6 @@ export interface CallBatch {
   /** How many calls the gateway remembers. */
   capacity: number
   samplingRate: number
-  /** Whether the batch may leave out calls between the last batch and itself. */
-  complete: boolean
 }
 
 export interface Sink {

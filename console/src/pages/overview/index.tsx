@@ -37,6 +37,7 @@ export default function Overview() {
   usePageCalls([
     { path: '/api/monitoring/live?topics=snapshot,change' },
     { path: `/api/monitoring/series?range=${range}` },
+    ...(range === '5m' ? [] : [{ path: `/api/monitoring/series?range=${range}&by=service&metric=whole` }]),
     { path: '/api/monitoring/problems?limit=10' },
     { path: '/api/monitoring/fleet' },
   ])
