@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -145,4 +147,29 @@ func showKeyLimits(header http.Header, route *proxy.Route) {
 		header["X-Ratelimit-Remaining-Tokens"] = []string{strconv.Itoa(state.Remaining)}
 		header["X-Ratelimit-Reset-Tokens"] = []string{state.ResetAfter.Round(time.Millisecond).String()}
 	}
+}
+
+// noMemory says why the request gets no more memory, of which it needs so many bytes.
+func (x *exchange) noMemory(verdict admit.Verdict, bytes int64) error {
+	known := overloaded("The gateway has no memory left for this request; try again shortly.")
+	most := x.memory.Most()
+	switch {
+	case x.memory.Held()+bytes > most:
+		known.Message = "The request takes more memory than the " + strconv.FormatInt(most, 10) +
+			" bytes that one caller may have for bodies (a third of limits.memory)."
+		known.NoRetry = true
+	case verdict == admit.ShareUsed:
+		known.Message = "Your requests have as much of the gateway's memory as one caller may have now; try again when some of them have ended."
+	}
+	return known
+}
+
+func overloaded(message string) *schema.Error {
+	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second}
+}
+
+// isOverloaded tells whether an error says that the gateway has no room for a body.
+func isOverloaded(err error) bool {
+	var known *schema.Error
+	return errors.As(err, &known) && schema.ResultOf(known.Code) == schema.ResultOverloaded
 }

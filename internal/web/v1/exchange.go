@@ -490,28 +490,3 @@ func (x *exchange) reserve(bytes int) error {
 	}
 	return nil
 }
-
-// noMemory says why the request gets no more memory, of which it needs so many bytes.
-func (x *exchange) noMemory(verdict admit.Verdict, bytes int64) error {
-	known := overloaded("The gateway has no memory left for this request; try again shortly.")
-	most := x.memory.Most()
-	switch {
-	case x.memory.Held()+bytes > most:
-		known.Message = "The request takes more memory than the " + strconv.FormatInt(most, 10) +
-			" bytes that one caller may have for bodies (a third of limits.memory)."
-		known.NoRetry = true
-	case verdict == admit.ShareUsed:
-		known.Message = "Your requests have as much of the gateway's memory as one caller may have now; try again when some of them have ended."
-	}
-	return known
-}
-
-func overloaded(message string) *schema.Error {
-	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second}
-}
-
-// isOverloaded tells whether an error says that the gateway has no room for a body.
-func isOverloaded(err error) bool {
-	var known *schema.Error
-	return errors.As(err, &known) && schema.ResultOf(known.Code) == schema.ResultOverloaded
-}
