@@ -98,13 +98,8 @@ func (h *Health) Succeeded(now time.Time, took time.Duration, settings HealthSet
 func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause, settings HealthSettings) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.recordCheck(now, took)
-	h.good = 0
-	h.bad++
-	h.cause = cause
 	h.fail(now)
-	if h.bad >= settings.UnhealthyThreshold {
-		h.setStatus(StatusUnhealthy, cause)
+	if h.countFailure(now, took, cause, settings) {
 		h.setFlags(true, false)
 	}
 }
@@ -115,14 +110,22 @@ func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause
 func (h *Health) Doubted(now time.Time, took time.Duration, cause transport.Cause, settings HealthSettings) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.countFailure(now, took, cause, settings) {
+		h.setFlags(false, true)
+	}
+}
+
+// countFailure notes a check without success, and reports whether the instance is unhealthy now.
+func (h *Health) countFailure(now time.Time, took time.Duration, cause transport.Cause, settings HealthSettings) bool {
 	h.recordCheck(now, took)
 	h.good = 0
 	h.bad++
 	h.cause = cause
-	if h.bad >= settings.UnhealthyThreshold {
-		h.setStatus(StatusUnhealthy, cause)
-		h.setFlags(false, true)
+	if h.bad < settings.UnhealthyThreshold {
+		return false
 	}
+	h.setStatus(StatusUnhealthy, cause)
+	return true
 }
 
 // Contradicted notes a check that ended now with a status of failure, while calls of the
