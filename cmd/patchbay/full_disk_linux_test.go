@@ -54,7 +54,7 @@ func TestAFullDisk(t *testing.T) {
 	dir, fill, free := smallDisk(t, 4<<20)
 	b := gatewaytest.StartBackend(t)
 	args := []string{
-		"--data-dir", filepath.Join(dir, "data"), "--set", "quota.enabled=true", "--set", "quota.fail-open=false", "--set", "log.access=false", "--set", "batches.enabled=true",
+		"--data-dir", filepath.Join(dir, "data"), "--set", "quota.enabled=true", "--set", "quota.fail-open=false", "--set", "quota.flush-interval-seconds=3600", "--set", "log.access=false", "--set", "batches.enabled=true",
 		"--set", "services.chat.instances=[{name: m, base-url: '" + b.URL() + "'}]",
 	}
 	c := serving(t, args...)
@@ -89,6 +89,12 @@ func TestAFullDisk(t *testing.T) {
 	}
 	batch := `{"input_file_id":"` + gatewaytest.DecodeObject(t, reply)["id"].(string) + `","endpoint":"/v1/chat/completions","completion_window":"24h"}`
 
+	// The first flush makes the tables of the database, and one that fails gives space back.
+	gatewaytest.Eventually(t, "the ledger has its database", func() bool {
+		_, metrics := send(http.MethodGet, "/metrics", "", "")
+		_, value, _ := strings.Cut(metrics, "\nmodel_router_quota_last_flush_seconds ")
+		return value != "" && !strings.HasPrefix(value, "0\n")
+	})
 	fill()
 	for name, refused := range map[string]struct {
 		method, path, body string
