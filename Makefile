@@ -13,26 +13,18 @@ CLIENTS  := test/clients
 AGENTS   := test/agents
 CONSOLE  := console
 FUZZTIME ?= 10s
-# Tests of these names are run without the race detector, which they cannot bear:
-# it allocates, and it slows the program down. Amplified tests run with it as well,
-# with less traffic. TOO_LONG are left out of the run with it: what they go through in
-# hundreds of rows or hours of simulated traffic, or measure in bytes, other tests of the
-# same packages run with it.
+# The race detector makes a program five to ten times slower, so that test-race leaves these
+# out: tests of these names, which go through hundreds of rows or hours of simulated traffic, or
+# measure bytes, where other tests of the same packages run the same code; and packages that
+# share nothing between goroutines, or start processes.
 TOO_LONG := EveryLimitHolds|GoesOnAtAnother|LearnedSlotsSuit|SlowInstancesDoNot|MemoryKept|MemoryAllocated|BesideInteractive|OverloadLeavesNoSlotIdle|IsDoneSooner|UnderFaults|AfterTheStoreIsBack|AboveItsRate|ClientsForAMinute|WithinFifteenPercent|WithinThirtySeconds
-NO_RACE  := Allocat|Goodput|Amplified|$(TOO_LONG)
-# Packages that run without the race detector, which takes five to ten times as long:
-# those that share nothing between goroutines, and the surfaces (the assembled gateway,
-# handlers and verbs), whose goroutines meet in the packages below them. CI runs the gateway
-# with it (test-race), and test-long all of them.
-PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect|config|control/files|control/merge|fleet/fleettest|fleet/yardstick|importer|naming|prices|prompts|seal)(/|$$)
-SURFACES := /cmd/patchbay$$|/internal/(gateway$$|web(/|$$))
+PURE     := patchbay-ai/patchbay$$|/cmd/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect|config|control/files|control/merge|fleet/fleettest|fleet/yardstick|importer|naming|prices|prompts|seal)(/|$$)
 # These take longest and so begin first, beside all others, instead of last and alone.
-SLOWEST  := ./internal/proxy ./internal/control ./internal/quota
+SLOWEST  := ./internal/proxy ./internal/gateway ./internal/control ./internal/quota
 # Most tests wait for something, so that more of them than there are cores can run at
 # once. Without debugging information, which no test reads, they are linked in half of
 # the time; what they print on a failure has its file names and lines all the same.
 TEST_FLAGS := -vet=off -ldflags=-w -parallel 8
-RACE       := -race
 # The official clients are two packages of a hundred thousand generated lines, which
 # take half of the time to compile where nothing is inlined.
 CLIENTS_FLAGS := $(foreach sdk,github.com/openai/openai-go/... github.com/anthropics/anthropic-sdk-go/...,-gcflags='$(sdk)=-c=1 -l -dwarf=false')
@@ -42,8 +34,7 @@ BENCH    ?= .
 PACKAGES ?= breaker balance queue routing access ratelimit jsonscan quota
 NO_MUTANTS := /|^(disk|flush|journal|ledger|recovery|session|shared|stats|status|store|sync)\.go$$
 
-# Everything but the race detector's run compiles with the same settings, so that
-# each package is compiled twice from cold and not four times. The tag
+# All steps compile with the same settings, so that each package is compiled once from cold. The tag
 # grpcnotrace keeps html/template out, and with it half of the binary. No step reads the
 # debugging information, for which the compiler takes a tenth of its time.
 export CGO_ENABLED := 0
@@ -87,18 +78,23 @@ build: ## Build bin/patchbay, one static binary
 	@test -e $(BINARY) || { GOGC=400 go build $(STANDARD) >/dev/null 2>&1 & go list -deps ./cmd/patchbay >/dev/null; fetched=$$?; wait; exit $$fetched; }
 	@$(BUILD) -o $(BINARY) ./cmd/patchbay
 
-# Every step runs and reports, also after one that failed. The steps of the second lane
-# run beside those of the first, and what they print is shown after them.
-STEPS_FIRST := test-deps fmt-check
-STEPS       := modules unit surfaces no-race
-STEPS_ASIDE := console-check console-look clients suites
+# Every step runs and reports, also after one that failed. The steps of the lanes aside mostly
+# wait for a browser or for clients and so run beside those of Go, and what they print is shown
+# after them. The binary comes first, because steps that compile at the same time compile the
+# same packages; what the lanes aside install is fetched meanwhile.
+STEPS_FIRST   := test-deps fmt-check build
+STEPS         := unit
+ASIDE_CONSOLE := unless-passed-console-check unless-passed-console-look
+ASIDE_CLIENTS := unless-passed-clients modules
 
 .PHONY: test
-test: begin ## Run the tests; CI runs the linters too
+test: begin ## Run the tests; CI runs more (.ci/run)
 	+@began=$$(date +%s); \
+	$(MAKE) --no-print-directory fetch >bin/fetch.log 2>&1 & \
 	$(call run-steps,$(STEPS_FIRST)); \
-	$(MAKE) --no-print-directory -j 2 LANES=yes lane lane-aside || echo lanes >> $(FAILED); \
-	cat bin/aside.log; \
+	wait; \
+	$(MAKE) --no-print-directory -j 3 LANES=yes lane lane-CONSOLE lane-CLIENTS || echo lanes >> $(FAILED); \
+	cat bin/aside-*.log; \
 	skipped=$$(awk 'NR > 1 { printf "; " } { printf "%s", $$0 }' $(SKIPS) 2>/dev/null); \
 	echo "skipped: $${skipped:-nothing}"; \
 	echo "took $$(( $$(date +%s) - began )) s"; \
@@ -111,17 +107,17 @@ run-steps = for step in $(1); do \
 		echo "[$${step\#unless-passed-}: $$(( $$(date +%s) - start )) s]"; \
 	done
 
-# A step of the second lane that hangs is ended, and what it has printed is shown. Those of
-# the first lane are go test, which does so by itself.
+# A step aside that hangs is ended, and what it has printed is shown. Those of the first lane
+# are go test, which does so by itself.
 within = $(if $(shell command -v timeout),timeout -k 10 $(1))
 
-.PHONY: lane lane-aside
+.PHONY: lane
 lane:
 	+@$(call run-steps,$(STEPS))
-lane-aside:
-	+@{ $(call run-steps,$(STEPS_ASIDE:%=unless-passed-%),$(call within,20m)); } >bin/aside.log 2>&1
+lane-%:
+	+@{ $(call run-steps,$(ASIDE_$*),$(call within,20m)); } >bin/aside-$*.log 2>&1
 
-# A step of the second lane is not run again if it has passed, nothing of it skipped, with the same
+# A step aside is not run again if it has passed, nothing of it skipped, with the same
 # binary, the same files of its own (a list of files that are installed included, and schema.ts not,
 # which the binary makes) and the same tools, by their contents, as go test does it for packages. make clean forgets it.
 unless-passed-%: build
@@ -161,18 +157,17 @@ test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium,
 # Without what starts the binary: building it takes longer than most tests.
 .PHONY: test-short
 test-short: ## Run the quick tests only, none of handlers and verbs
-	@go test -short -p 4 $(TEST_FLAGS) $$(go list ./... | grep -Ev '$(SURFACES)')
+	@go test -short -p 4 $(TEST_FLAGS) $$(go list ./... | grep -Ev '/cmd/patchbay$$|/internal/(gateway$$|web(/|$$))')
 
 .PHONY: test-race
-test-race: ## Run the tests of the assembled gateway with the race detector
+test-race: ## Run the tests with the race detector, but for those that take it too long
 	@if ! command -v $$(go env CC) >/dev/null; then $(call skip,race detector: no C compiler); \
-	else CGO_ENABLED=1 go test $(RACE) -timeout 20m $(TEST_FLAGS) -skip '$(TOO_LONG)' ./internal/gateway; fi
+	else CGO_ENABLED=1 go test -race -p 3 $(TEST_FLAGS) -skip '$(TOO_LONG)' -timeout 20m $(SLOWEST) $$(go list ./... | grep -Ev '$(PURE)'); fi
 
 .PHONY: test-long
 test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits, 100,000 clients that reset their connections, 40 days of models that are loaded and leave
 	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/many.mjs && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
-	@CGO_ENABLED=1 go test $(RACE) -count=1 -timeout 30m $(TEST_FLAGS) $$(go list ./... | grep -E '$(SURFACES)')
-	@CGO_ENABLED=1 go test $(RACE) -count=1 -timeout 30m $(TEST_FLAGS) -run '$(TOO_LONG)' ./internal/front ./internal/gateway ./internal/pace ./internal/proxy ./internal/ratelimit
+	@CGO_ENABLED=1 go test -race -count=1 -timeout 30m $(TEST_FLAGS) -run '$(TOO_LONG)' ./internal/front ./internal/gateway ./internal/pace ./internal/proxy ./internal/ratelimit
 	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
 	@go test -count=1 -timeout 30m ./internal/control -run PropertyRestart -rapid.checks=2000
 	@PATCHBAY_LIMIT_HISTORIES=5000 go test -count=1 -timeout 60m ./internal/ratelimit -run SharedLimitUnderFaults
@@ -222,9 +217,9 @@ test-ollama: build ## Compare what Ollama answers with what the gateway's Ollama
 test-collector: build ## Send traces and metrics of the binary to the OpenTelemetry Collector's receiver
 	@cd test/collector && PATCHBAY_BIN=$(CURDIR)/$(BINARY) go test -count=1 -vet=off -ldflags=-w -timeout 5m ./...
 
-# The quick part of them, for CI. Where Python is missing, or the registry, it is skipped.
+# Where Python is missing, or the registry, they are skipped.
 .PHONY: suites
-suites: build
+suites: build ## Run the quick ones of these suites, as CI does
 	@if ! command -v python3 >/dev/null; then \
 		$(call skip,suites of others: python3 is not installed); \
 	else \
@@ -241,7 +236,7 @@ lint: ## Run the linters
 	@mkdir -p bin
 	@if linter=$$(go tool -modfile=tools/go.mod -n golangci-lint 2>bin/lint.log); then \
 		echo "golangci-lint run"; \
-		"$$linter" run ./... && (cd bench && "$$linter" run ./...) && cd $(CLIENTS) && "$$linter" run ./...; \
+		for module in . bench deploy/dist docs/site $(CLIENTS); do (cd $$module && "$$linter" run ./...) || exit 1; done; \
 	else \
 		tail -n 3 bin/lint.log; go vet ./... && $(call skip,lint: golangci-lint could not be built; go vet has run instead); \
 	fi
@@ -269,6 +264,12 @@ npm-ci = npm ci --no-audit --no-fund --loglevel=error
 %/node_modules/.package-lock.json: %/package-lock.json
 	@cd $* && { $(npm-ci) --offline >/dev/null 2>&1 || $(call within,5m) $(npm-ci) || $(call within,5m) $(npm-ci); }
 	@touch $@
+
+# A step that needs what could not be fetched says so.
+.PHONY: fetch
+fetch:
+	@-cd $(CLIENTS) && go list -deps -test ./... >/dev/null
+	@-if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(CONSOLE)/node_modules/.package-lock.json $(CLIENTS)/node_modules/.package-lock.json; fi
 
 # The built files are committed, so that nothing else here needs Node.
 .PHONY: console
@@ -397,9 +398,9 @@ fmt-check:
 .PHONY: modules
 modules:
 	@echo "small modules: bench, deploy/dist, docs/site"
-	@cd bench && go vet ./... && go test ./...
-	@cd deploy/dist && go vet . && go test -count=1 . # these read files outside of their modules, which the cache does not know
-	@cd docs/site && go vet . && go test -count=1 .
+	@cd bench && go test $(TEST_FLAGS) ./...
+	@cd deploy/dist && go test $(TEST_FLAGS) -count=1 . # these read files outside of their modules, which the cache does not know
+	@cd docs/site && go test $(TEST_FLAGS) -count=1 .
 
 # The log of every test goes to a file; shown are the packages that passed, or
 # all but the passes when something failed.
@@ -408,32 +409,14 @@ report = grep '^ok' $(1) || true; else grep -Ev '^(=== |PASS$$|\?)|^ *--- (PASS|
 .PHONY: unit
 unit:
 	@mkdir -p bin
-	@race=; \
-	if command -v $$(go env CC) >/dev/null; then race='$(RACE)'; export CGO_ENABLED=1; \
-	else $(call skip,race detector: no C compiler); fi; \
-	echo "go test $${race:+-race}"; \
-	if go test -v $$race -p 3 $(TEST_FLAGS) -skip '$(TOO_LONG)' -timeout 20m $(SLOWEST) $$(go list ./... | grep -Ev '$(PURE)|$(SURFACES)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
+	@echo "go test"
+	@if go test -v -p 3 $(TEST_FLAGS) -timeout 20m $(SLOWEST) ./... > bin/unit.log 2>&1; then $(call report,bin/unit.log)
 	@$(call skipped-tests,bin/unit.log)
 
-.PHONY: surfaces
-surfaces:
-	@mkdir -p bin
-	@echo "go test, surfaces and pure packages"
-	@if go test -v $(TEST_FLAGS) -timeout 10m $$(go list ./... | grep -E '$(SURFACES)|$(PURE)') > bin/surfaces.log 2>&1; then $(call report,bin/surfaces.log)
-	@$(call skipped-tests,bin/surfaces.log)
-
-.PHONY: no-race
-no-race:
-	@mkdir -p bin
-	@echo "go test -run '$(NO_RACE)'"
-	@if go test -v $(TEST_FLAGS) -timeout 5m -run '$(NO_RACE)' \
-		$$(grep -rlE --include='*_test.go' '^func Test[A-Za-z0-9]*($(NO_RACE))' internal | xargs -n 1 dirname | sort -u | sed 's|^|./|' | grep -Ev '$(SURFACES)|$(PURE)') \
-		> bin/no-race.log 2>&1; then $(call report,bin/no-race.log)
-
-# Skipped tests are named with their reasons, except those that no-race runs.
+# Skipped tests are named with their reasons.
 skipped-tests = awk '/^=== (RUN|CONT|NAME)/ { test = $$3; next } \
 	/^ +[^ ]+\.go:[0-9]+: / { sub(/^ +[^ ]+ /, ""); why[test] = $$0; next } \
-	/^ *--- SKIP: / && $$3 !~ /$(NO_RACE)/ { print $$3 ": " why[$$3] }' $(1) >> $(SKIPS)
+	/^ *--- SKIP: / { print $$3 ": " why[$$3] }' $(1) >> $(SKIPS)
 
 # What is released: static binaries for six platforms, archives, Debian packages, container
 # images, the Helm chart, bills of materials, licences, manual pages, completions and
