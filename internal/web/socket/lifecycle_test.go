@@ -160,7 +160,7 @@ func TestAClientThatLeavesFreesItsBackend(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, b := start(t, "", simulator.Step{Hang: true})
-			s := dialRaw(t, r)
+			s := dialRaw(t, r, responsesPath)
 			s.frame(0x81, true, []byte(messageTo("m", `"input":"hi"`)))
 			gatewaytest.Eventually(t, "the backend has the request", func() bool { return len(b.Requests()) == 1 })
 			leave(t, s)
@@ -241,7 +241,7 @@ func TestConnectionsEnd(t *testing.T) {
 	t.Run("silent", func(t *testing.T) {
 		t.Parallel()
 		r, b := start(t, "limits: {websockets: {ping: 1s}}\n", simulator.Step{Hang: true})
-		s := dialRaw(t, r)
+		s := dialRaw(t, r, responsesPath)
 		s.frame(0x81, true, []byte(messageTo("m", `"input":"hi"`)))
 		gatewaytest.Eventually(t, "the backend has the request", func() bool { return len(b.Requests()) == 1 })
 		isFree(t, r) // nobody answers the pings
@@ -265,11 +265,11 @@ type rawSocket struct {
 	from *bufio.Reader
 }
 
-func dialRaw(t *testing.T, r *gatewaytest.Gateway) *rawSocket {
+func dialRaw(t *testing.T, r *gatewaytest.Gateway, path string) *rawSocket {
 	t.Helper()
 	conn := r.DialRaw()
 	from := bufio.NewReader(conn)
-	if _, err := io.WriteString(conn, "GET /v1/responses HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"+
+	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"+
 		"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -375,13 +375,43 @@ func TestHostileFrames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := dialRaw(t, r)
+			s := dialRaw(t, r, responsesPath)
 			row.send(s)
 			if got := s.ending(); got != row.want && got != 0 || got == 0 && row.want != 1002 {
 				t.Errorf("closed with %d, want %d", got, row.want)
 			}
 			r.Post(responsesPath, `{"model":"m","input":"hi"}`).Succeeds(t)
 		})
+	}
+}
+
+// A client that sends a part of a message which ends the connection, and then neither the rest
+// nor its own end, holds nothing.
+func TestHalfAMessageHoldsNothing(t *testing.T) {
+	t.Parallel()
+	b := startRealtime(t)
+	r := gatewaytest.Start(t, realtimeYAML(b)+"limits: {json-body: 64KiB}\n")
+	endless := func(first byte) []byte {
+		return []byte{first, 0xff, 0, 0, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+	}
+	for name, row := range map[string]struct {
+		begins []byte
+		want   int
+	}{
+		"bytes":     {endless(0x82), 1003},
+		"too large": {append(endless(0x81), make([]byte, 2<<20)...), 1009},
+	} {
+		for _, path := range []string{responsesPath, realtimePath} {
+			s := dialRaw(t, r, path)
+			go func() { _, _ = s.conn.Write(row.begins) }() // the gateway may have closed it
+			if got := s.ending(); got != row.want {
+				t.Errorf("%s at %s: closed with %d", name, path, got)
+			}
+			gatewaytest.Eventually(t, "the connection is over", func() bool {
+				return strings.Contains(r.Do(http.MethodGet, "/metrics", "").Succeeds(t).Body, "\nmodel_router_websockets_open 0\n")
+			})
+			gatewaytest.Eventually(t, "the slot is free", func() bool { return r.Instances("rt")[0].InFlight() == 0 })
+		}
 	}
 }
 

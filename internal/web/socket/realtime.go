@@ -163,7 +163,7 @@ func (l *relay) dial(ctx context.Context, to *backend.Instance, over net.Conn, c
 	})
 	if err == nil {
 		conn.SetReadLimit(largestAnswer)
-		l.backend = conn
+		l.backend, l.belowBackend = conn, over
 		return nil
 	}
 	carrier.CloseIdleConnections()
@@ -176,13 +176,14 @@ func (l *relay) dial(ctx context.Context, to *backend.Instance, over net.Conn, c
 
 // serve takes the client's side, and relays.
 func (l *relay) serve(w http.ResponseWriter, r *http.Request) error {
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: l.protocols})
+	carrier := &hijacked{ResponseWriter: w}
+	conn, err := websocket.Accept(carrier, r, &websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: l.protocols})
 	l.accepted = true
 	if err != nil { // the client has left
 		_ = l.backend.CloseNow()
 		return nil
 	}
 	conn.SetReadLimit(largestMessage)
-	l.client = conn
+	l.client, l.belowClient = conn, carrier.conn
 	return l.run(r.Context())
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -55,7 +56,8 @@ type relay struct {
 	began    time.Time
 	accepted bool
 
-	client, backend *websocket.Conn
+	client, backend           *websocket.Conn
+	belowClient, belowBackend net.Conn // see hijacked
 	// ctx is that of the connection, and reading that of what the client says, which ends
 	// before it.
 	ctx, reading  context.Context //nolint:containedctx // both live as long as the connection
@@ -117,7 +119,10 @@ func (l *relay) closeBackend() {
 	if isLost || l.ctx.Err() != nil {
 		return
 	}
-	late := time.AfterFunc(closing, l.cancel)
+	late := time.AfterFunc(closing, func() {
+		l.cancel()
+		_ = l.belowBackend.Close()
+	})
 	defer late.Stop()
 	_ = l.backend.Close(farewell.Code, farewell.Reason) // the backend may be gone
 }
@@ -333,7 +338,10 @@ func (l *relay) end(code websocket.StatusCode, reason string) {
 		}
 	}
 	l.working.Go(func() {
-		late := time.AfterFunc(closing, l.leave)
+		late := time.AfterFunc(closing, func() {
+			l.leave()
+			_ = l.belowClient.Close()
+		})
 		defer late.Stop()
 		_ = l.client.Close(code, reason) // the client may be gone
 	})

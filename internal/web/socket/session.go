@@ -3,6 +3,7 @@ package socket
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -40,6 +41,7 @@ type session struct {
 	id     string // of the request that opened it
 	header http.Header
 	conn   *websocket.Conn
+	below  net.Conn // see hijacked
 	// ctx is that of the connection, and calls that of the requests on it, which end
 	// before it.
 	ctx, calls      context.Context //nolint:containedctx // both live as long as the connection
@@ -83,8 +85,8 @@ func newSession(d *Doors, r *http.Request, who visitor) *session {
 }
 
 // run reads messages until the connection ends, and waits for everything that it began.
-func (s *session) run(conn *websocket.Conn, id string) {
-	s.conn, s.id = conn, id
+func (s *session) run(conn *websocket.Conn, below net.Conn, id string) {
+	s.conn, s.below, s.id = conn, below, id
 	conn.SetReadLimit(int64(s.doors.options.Current.Load().Limits.JSONBody))
 	watch, done := context.WithCancel(s.ctx)
 	s.working.Go(func() { s.watch(watch) })
@@ -323,7 +325,10 @@ func (s *session) end(code websocket.StatusCode, reason string) {
 	// Not waited for here, because it may be the reader that ends the connection, which
 	// has to read the client's answer.
 	s.working.Go(func() {
-		late := time.AfterFunc(closing, s.cancel)
+		late := time.AfterFunc(closing, func() {
+			s.cancel()
+			_ = s.below.Close() // see hijacked
+		})
 		defer late.Stop()
 		_ = s.conn.Close(code, reason) // the client may be gone
 		s.cancel()

@@ -4,9 +4,11 @@
 package socket
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -122,12 +124,28 @@ func (d *Doors) Responses(w http.ResponseWriter, r *http.Request) {
 	defer d.open.Close(visitor.holder)
 	s := newSession(d, r, visitor)
 	defer s.memory.Close()
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, OnPingReceived: s.pinged})
+	carrier := &hijacked{ResponseWriter: w}
+	conn, err := websocket.Accept(carrier, r, &websocket.AcceptOptions{InsecureSkipVerify: true, OnPingReceived: s.pinged})
 	if err != nil { // the client has left
 		d.options.Log.Debug("a WebSocket was not opened", "request_id", s.id, "error", err)
 		return
 	}
-	s.run(conn, web.RecordOf(w).RequestID)
+	s.run(conn, carrier.conn, web.RecordOf(w).RequestID)
+}
+
+// hijacked remembers the connection below a WebSocket. Closing the WebSocket reads the rest of a
+// message that was not read to its end, for as long as that takes, and only the end of the
+// connection ends it.
+type hijacked struct {
+	http.ResponseWriter
+	conn net.Conn
+}
+
+// Hijack gives the connection to the WebSocket.
+func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	h.conn = conn
+	return conn, buffered, err
 }
 
 // visitor is who opens a WebSocket.
