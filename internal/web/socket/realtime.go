@@ -94,7 +94,7 @@ func (d *Doors) openRelay(w http.ResponseWriter, r *http.Request, protocols []st
 	}
 	now := time.Now()
 	line := &relay{
-		doors: d, who: who, protocols: protocols, header: headerOf(r.Header), began: now, used: now, quiet: make(chan struct{}, 1),
+		doors: d, who: who, protocols: protocols, header: headerOf(r.Header), began: now, used: now, quiet: make(chan struct{}, 1), lost: make(chan struct{}),
 		query: r.URL.RawQuery, turns: turns{running: map[string]*turn{}},
 	}
 	query := r.URL.Query()

@@ -101,6 +101,12 @@ func (b *realtimeBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			say(`{"type":"input_audio_buffer.committed","item_id":"i"}`)
 			say(`{"type":"response.created","response":{"id":"` + id + `","status":"in_progress"}}`)
 			hanging = append(hanging, id)
+		case has(`"dictate"`): // and the transcript does not end
+			for range 5 {
+				say(`{"type":"conversation.item.input_audio_transcription.delta","item_id":"d","delta":"word"}`)
+			}
+		case has(`"mumble"`):
+			say(`{"type":"conversation.item.input_audio_transcription.failed","item_id":"d","error":{"message":"no"}}`)
 		case has(`"transcribe"`):
 			say(`{"type":"conversation.item.input_audio_transcription.completed","item_id":"i","transcript":"hi","usage":{"type":"tokens","total_tokens":30,"input_tokens":10,"output_tokens":20}}`)
 		case has(`"die"`):
@@ -320,7 +326,13 @@ func TestHowSessionsEnd(t *testing.T) {
 		"old":                {"limits: {websockets: {lifetime: 1s}}\n", nil, "websocket_connection_limit_reached", websocket.StatusNormalClosure},
 		"the backend leaves": {"", func(_ *gatewaytest.Gateway, s *gatewaytest.Socket) { s.Send(`{"type":"leave"}`) }, "", websocket.StatusNormalClosure},
 		"the backend dies":   {"", func(_ *gatewaytest.Gateway, s *gatewaytest.Socket) { s.Send(`{"type":"die"}`) }, "upstream_stream_truncated", websocket.StatusInternalError},
-		"a stop":             {"", func(r *gatewaytest.Gateway, _ *gatewaytest.Socket) { go r.Stop(context.WithoutCancel(r.T.Context())) }, "", websocket.StatusGoingAway},
+		"the backend dies, and the client goes on": {"", func(_ *gatewaytest.Gateway, s *gatewaytest.Socket) {
+			s.Send(`{"type":"die"}`)
+			for range 100 {
+				_ = s.Write(context.WithoutCancel(t.Context()), websocket.MessageText, []byte(`{"type":"input_audio_buffer.append","audio":"`+strings.Repeat("QUJD", 1000)+`"}`)) // it is closed some time
+			}
+		}, "upstream_stream_truncated", websocket.StatusInternalError},
+		"a stop": {"", func(r *gatewaytest.Gateway, _ *gatewaytest.Socket) { go r.Stop(context.WithoutCancel(r.T.Context())) }, "", websocket.StatusGoingAway},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -64,8 +64,9 @@ type relay struct {
 	cancel, leave context.CancelFunc
 	working       sync.WaitGroup
 	heard         atomic.Int64
-	// quiet is sent to when a response has ended, or the backend has left.
-	quiet chan struct{}
+	// quiet is sent to when a response has ended, or the backend has left, and lost is closed
+	// when nothing more comes from the backend.
+	quiet, lost chan struct{}
 
 	mu sync.Mutex
 	turns
@@ -92,7 +93,10 @@ func (l *relay) run(opened context.Context) error {
 		}
 	})()
 	var broken error
-	l.working.Go(func() { broken = l.fromBackend() })
+	l.working.Go(func() {
+		defer close(l.lost)
+		broken = l.fromBackend()
+	})
 	watch, done := context.WithCancel(l.ctx)
 	defer done()
 	l.working.Go(func() { l.watch(watch) })
@@ -168,6 +172,9 @@ func (l *relay) clientEnded(err error) {
 	case errors.As(err, &known): // there is no memory, and the rest of the message would have to be read
 		l.sendError(known)
 		l.end(websocket.StatusTryAgainLater, "there is no memory for the message")
+	case errors.As(err, new(unsent)): // and who reads from the backend says why
+		_ = l.backend.CloseNow()
+		<-l.lost
 	case errors.As(err, &closed):
 		l.sayFarewell(closed.Code, closed.Reason)
 	case errors.Is(err, websocket.ErrMessageTooBig):
@@ -207,8 +214,17 @@ func (l *relay) passOn(p *parser, text []byte) error {
 		}
 		text = slices.Concat(doc.Splice(nil, []jsonscan.Edit{model.Replace(jsonwrite.AppendText(nil, l.upstreamModel()))})...)
 	}
-	return l.sendBackend(text)
+	if err := l.sendBackend(text); err != nil {
+		return unsent{err}
+	}
+	return nil
 }
+
+// unsent says that the backend takes no more messages.
+type unsent struct{ error }
+
+// Unwrap returns the error itself.
+func (u unsent) Unwrap() error { return u.error }
 
 // sendBackend sends the backend a message.
 func (l *relay) sendBackend(text []byte) error {
@@ -294,7 +310,7 @@ func (l *relay) mayStay(settings sockets.Settings) bool {
 		return false
 	}
 	l.mu.Lock()
-	isQuiet, used := len(l.running) == 0, l.used
+	isQuiet, used := len(l.running)+len(l.asked)+l.asking == 0, l.used
 	l.mu.Unlock()
 	switch {
 	case l.checkLate():

@@ -71,6 +71,15 @@ type happened struct {
 	refusal error
 }
 
+// transcript begins the types of events about the transcript of what somebody said.
+const transcript = "conversation.item.input_audio_transcription."
+
+// isResponse reports whether the transcript that an event is about counts as a response.
+// Sessions that talk have transcripts beside their responses.
+func (l *relay) isResponse(kind string) bool {
+	return l.isTranscription || !strings.HasPrefix(kind, transcript)
+}
+
 // note notes what a message of the backend says.
 func (l *relay) note(root jsonscan.Value, text []byte) (told happened) {
 	kind := string(root.Get("type").Text())
@@ -97,9 +106,15 @@ func (l *relay) note(root jsonscan.Value, text []byte) (told happened) {
 		response := root.Get("response")
 		told.id, told.hasDone = string(response.Get("id").Text()), true
 		told.refusal = l.done(told.id, response, false)
-	case "transcription.done", "conversation.item.input_audio_transcription.completed":
-		// Sessions that talk have transcripts beside their responses.
-		if told.hasDone = l.isTranscription || kind == "transcription.done"; told.hasDone {
+	case "transcription.delta", transcript + "delta":
+		if l.isResponse(kind) {
+			told.id = string(root.Get("item_id").Text())
+			told.refusal = l.begin(told.id)
+			l.hear(told.id)
+			l.measure(told.id, text)
+		}
+	case "transcription.done", transcript + "completed", transcript + "failed":
+		if told.hasDone = l.isResponse(kind); told.hasDone {
 			told.id = string(root.Get("item_id").Text())
 			told.refusal = l.done(told.id, root, true)
 		}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -14,7 +16,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // turn is a response for which the limits and budgets have let the client in.
@@ -33,7 +37,10 @@ type turn struct {
 // somebody has stopped speaking; so there is a spare turn while no response is made. A response
 // that the client asks for is let in by itself, with what it may cost, in place of the spare.
 type turns struct {
-	spare *turn
+	// admitting is held while the spare turn, or one in place of it, is let in. It is taken
+	// before the lock of the connection.
+	admitting sync.Mutex
+	spare     *turn
 	// asked are those that the backend was asked for and has not begun, in their order, and
 	// asking is how many more are about to be.
 	asked  []*turn
@@ -86,11 +93,16 @@ func (l *relay) admit(ctx context.Context, asks *schema.Request, part part) (*tu
 	record := &calls.Record{
 		Started: time.Now(), RequestID: l.caller.RequestID + "." + strconv.Itoa(number), Unified: true, Routed: true,
 		Service: asks.Service, Door: asks.Door, Route: realtimePath, KeyID: l.caller.KeyID, Client: l.caller.Addr, Streamed: true,
+		Tenant: web.CutText(l.caller.Tenant, 120), User: quota.UserName(l.caller.User),
 	}
 	request := &proxy.Request{Asks: asks, Caller: &l.caller, Record: record, Table: l.doors.options.Current.Load()}
 	request.Find()
 	t := &turn{request: request, asks: asks, part: part}
-	if err := request.Admit(ctx); err != nil {
+	err := request.Admit(ctx)
+	if err == nil && (l.served == "" || request.Pool != nil && request.Pool.Model == l.served) {
+		err = request.RefuseAsked() // no fallback takes over on a connection that is open
+	}
+	if err != nil {
 		t.giveBack()
 		return nil, err
 	}
@@ -108,6 +120,8 @@ func (t *turn) giveBack() {
 // keepSpare lets the client in for a response that the backend may begin by itself, unless
 // there is one already, or one is made or asked for.
 func (l *relay) keepSpare(ctx context.Context) error {
+	l.admitting.Lock()
+	defer l.admitting.Unlock()
 	l.mu.Lock()
 	isNeeded := l.spare == nil && len(l.running)+len(l.asked)+l.asking == 0
 	l.mu.Unlock()
@@ -155,6 +169,8 @@ func (l *relay) ask(message jsonscan.Value) error {
 	if isFull {
 		return tooMany("As many responses as may be made on one connection at a time (" + strconv.Itoa(mostTurns) + ") are being made.")
 	}
+	l.admitting.Lock()
+	defer l.admitting.Unlock()
 	l.takeSpare().giveBack()
 	asks, part, err := l.asksFor(message.Get("response"))
 	var t *turn
@@ -312,20 +328,21 @@ func (l *relay) measure(id string, event []byte) {
 // done ends a response, or a transcript, which is no part of the conversation, with what the
 // backend says of it.
 func (l *relay) done(id string, response jsonscan.Value, isTranscript bool) error {
+	code := ""
+	switch status := string(response.Get("status").Text()); {
+	case status == "failed", isTranscript && strings.HasSuffix(string(response.Get("type").Text()), ".failed"):
+		code = schema.CodeUpstreamError
+	case status == "cancelled":
+		code = schema.CodeCancelled
+	}
 	l.mu.Lock()
-	isEnded := l.ended && l.running[id] == nil // it was refused when it began
+	// It was refused when it began, or is a transcript of which nothing came.
+	isNone := l.running[id] == nil && (l.ended || isTranscript && code != "")
 	l.mu.Unlock()
-	if isEnded {
+	if isNone {
 		return nil
 	}
 	err := l.begin(id) // of one that was not announced
-	code := ""
-	switch string(response.Get("status").Text()) {
-	case "failed":
-		code = schema.CodeUpstreamError
-	case "cancelled":
-		code = schema.CodeCancelled
-	}
 	usage := schema.ReadUsage(response.Get("usage"))
 	l.mu.Lock()
 	if l.isLate && code == schema.CodeCancelled {

@@ -171,6 +171,7 @@ func TestAResponseThatTakesTooLongEnds(t *testing.T) {
 		used          float64
 	}{
 		"it does not begin":        {"first-byte-timeout: 1s", "ignore", 2},
+		"nothing is said":          {"first-byte-timeout: 2s, websockets: {idle: 1s, lifetime: 1s}", "ignore", 2},
 		"its first token":          {"first-token-timeout: 1s", "ignore", 2},
 		"silence":                  {"idle-timeout: 1s", "mute", 1 + 5},
 		"in all":                   {"total-timeout: 1s", "mute", 1 + 5},
@@ -283,6 +284,89 @@ func TestTranscriptsAreCounted(t *testing.T) {
 		if used, reserved := tokensOf(t, r); used != want || reserved != 0 {
 			t.Errorf("%q: %v are used and %v reserved", query, used, reserved)
 		}
+	}
+}
+
+// A transcript that a client does not wait for costs what came of it, and one that failed is
+// counted once.
+func TestTranscriptsThatAreCut(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		ends func(*gatewaytest.Socket)
+		code string
+		used float64
+	}{
+		"the client leaves": {func(*gatewaytest.Socket) {}, "client_cancelled", 5},
+		"it fails": {func(s *gatewaytest.Socket) {
+			s.Send(`{"type":"mumble"}`)
+			until(t, s, "conversation.item.input_audio_transcription.failed")
+		}, "upstream_error", 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startRealtime(t)
+			r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(budgetOfMany))
+			s := r.OpenSocket(realtimePath+"&intent=transcription", realtimeHeaders...)
+			s.Send(`{"type":"dictate"}`)
+			for range 5 {
+				until(t, s, "conversation.item.input_audio_transcription.delta")
+			}
+			row.ends(s)
+			_ = s.CloseNow()
+			gatewaytest.Eventually(t, "the slot is free", func() bool { return r.Instances("rt")[0].InFlight() == 0 })
+			if used, reserved := tokensOf(t, r); used != row.used || reserved != 0 {
+				t.Errorf("%v are used and %v reserved", used, reserved)
+			}
+			calls := r.Do(http.MethodGet, "/api/monitoring/calls?door=realtime", "", "Authorization", "Bearer admin-token").Succeeds(t).Body
+			if strings.Count(calls, `"errorCode":"`+row.code+`"`) != 1 {
+				t.Errorf("%s", calls)
+			}
+		})
+	}
+}
+
+// A client may ask for the next response as soon as it has one, also where its key allows one
+// at a time: the one that is kept for the backend gives way.
+func TestAResponseAfterTheOther(t *testing.T) {
+	t.Parallel()
+	b := startRealtime(t)
+	r := gatewaytest.Start(t, realtimeYAML(b)+realtimeKey(", limits: {concurrent-requests: 1}"))
+	s := r.OpenSocket(realtimePath, realtimeHeaders...)
+	for range 300 {
+		s.Send(`{"type":"response.create"}`)
+		for {
+			event := s.Event()
+			if event["type"] == "error" {
+				t.Fatalf("%v", event)
+			}
+			if event["type"] == "response.done" {
+				break
+			}
+		}
+	}
+}
+
+// The rate limit of a model holds for the responses of an open connection, which no fallback
+// takes over.
+func TestFallbacksDoNotLiftTheLimitOfAModel(t *testing.T) {
+	t.Parallel()
+	b := startRealtime(t)
+	r := gatewaytest.Start(t, strings.NewReplacer(
+		"chat: {", "chat: {fallbacks: {rt: [other]}, rate-limit: {enabled: true, scope: model, capacity: 2, refill-rate: 1}, ",
+		"instances: [", "instances: ["+gatewaytest.Instance("other", b.URL)+", ",
+	).Replace(realtimeYAML(b)))
+	s := r.OpenSocket(realtimePath)
+	var event map[string]any
+	for asked := 0; event["type"] != "error"; event = s.Event() {
+		if event["type"] == "session.created" || event["type"] == "response.done" {
+			if asked++; asked > 100 {
+				t.Fatal("a hundred responses were made")
+			}
+			s.Send(`{"type":"response.create"}`)
+		}
+	}
+	if gatewaytest.At(t, event, "error/code") != "rate_limit_exceeded" {
+		t.Errorf("%v", event)
 	}
 }
 
