@@ -16,7 +16,7 @@ import { Part } from '@/ui/feedback'
 import { Segments } from '@/ui/parts'
 
 /** Whose history is shown: as the API narrows it. */
-export type HistoryOf = { by: 'instance'; service: string; model?: string; instanceId?: string } | { by: 'instance'; host: string } | { by: 'tenant'; tenant: string }
+export type HistoryOf = { by: 'instance'; service: string; instanceId: string } | { by: 'instance'; host: string } | { by: 'model'; service: string; model: string } | { by: 'tenant'; tenant: string }
 
 type Name = 'answered' | 'failed' | 'refused' | 'p50' | 'p95' | 'firstToken' | 'tokensIn' | 'tokensOut' | 'cost'
 

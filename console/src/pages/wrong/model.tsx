@@ -33,7 +33,7 @@ export default function ModelPage() {
   const worst = useWorst(mine)
   usePageFact(`${service} · ${id}`)
   usePageCalls([
-    { path: `/api/monitoring/series?by=instance&service=${service}&model=${encodeURIComponent(id)}` },
+    { path: `/api/monitoring/series?by=model&service=${service}&model=${encodeURIComponent(id)}` },
     { path: `/api/monitoring/calls?service=${service}&model=${encodeURIComponent(id)}` },
     { path: `/api/monitoring/running?model=${encodeURIComponent(id)}` },
     { path: `/api/route/explain?service=${service}&model=${encodeURIComponent(id)}` },
@@ -52,7 +52,7 @@ export default function ModelPage() {
         </>
       }
       actions={<ModelActions service={service} model={id} members={members} />}
-      history={{ of: { by: 'instance', service, model: id }, label: id }}
+      history={{ of: { by: 'model', service, model: id }, label: id }}
       errors={<Errors of={mine} />}
       parts={<Instances members={members} table={table} named="host" />}
       question={{ service, model: id }}
