@@ -54,7 +54,7 @@ export default function HostPage() {
           <Link className="soft" to="/services" search={{ q: id } as never}>{t('nav.services')}</Link>
         </>
       }
-      actions={<HostActions id={id} members={members} table={table} />}
+      actions={<HostActions key={id} id={id} members={members} table={table} />}
       history={{ of: { by: 'instance', host: id }, label: id }}
       errors={<Errors of={mine} last={members.map((one) => one.lastError).find((last) => last !== null) ?? null} />}
       parts={<Instances members={members} table={table} named="model" />}

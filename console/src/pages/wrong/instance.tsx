@@ -57,7 +57,7 @@ export default function InstancePage() {
       actions={
         state !== undefined && (
           <div className="bar" role="group" aria-label={t('wrong.actions')}>
-            <InstanceActions state={state} table={table} />
+            <InstanceActions key={`${service} ${id}`} state={state} table={table} />
             <Link className="btn ghost" to="/playground" search={{ type: service, model } as never}>{t('wrong.tryIt')}</Link>
           </div>
         )

@@ -51,7 +51,7 @@ export default function ModelPage() {
           <Link className="soft" to="/spend" search={{ only: `model~${id}`, by: 'tenant' } as never}>{t('nav.spend')}</Link>
         </>
       }
-      actions={<ModelActions service={service} model={id} members={members} />}
+      actions={<ModelActions key={`${service} ${id}`} service={service} model={id} members={members} />}
       history={{ of: { by: 'model', service, model: id }, label: id }}
       errors={<Errors of={mine} />}
       parts={<Instances members={members} table={table} named="host" />}
