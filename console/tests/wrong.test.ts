@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import type { Call, ProblemGroup, Sentence } from '@/api/types'
+import type { BudgetUse, Call, ProblemGroup, Sentence } from '@/api/types'
 import { speak } from '@/i18n'
 import { said as sentences } from '@/i18n/said.zh'
 import { zh } from '@/i18n/zh'
 import { merged } from '@/live/history'
 import type { Series } from '@/live/series'
 import { changesInstance, changesModel, changesTenant, failuresOf } from '@/pages/wrong/parts'
+import { currentOf } from '@/pages/quota/refused'
 import { speedOf, type Answer } from '@/pages/playground/chat-state'
-import { byWeight, isCurrent, isUnknown, saidBy } from '@/pages/wrong/sentence'
+import { byWeight, isCurrent, isUnknown, quietKey, saidBy } from '@/pages/wrong/sentence'
 
 const group = (more: Partial<ProblemGroup>): ProblemGroup => ({ kind: 'backend', service: 'chat', code: 'upstream_error', models: [], instances: [], rescued: 0, lost: 0, since: '2026-11-17T12:00:00Z', last: '2026-11-17T12:00:00Z', requestId: 'r', ...more })
 
@@ -25,6 +26,19 @@ describe('what is wrong', () => {
     expect(saidBy(group({ text: 'The backend answered with status 503: model is loading', said: [status] }), said)).toBe('503 model is loading')
     expect(saidBy(group({ text: 'The backend did not answer in time.', said: [{ code: 'call.timeout' }] }), said)).toBe(sentences['call.timeout'])
     expect(saidBy(group({}), said)).toBe('')
+  })
+})
+
+describe('a budget that refused nobody lately', () => {
+  const out = group({ kind: 'refusal', subject: 'tenant/acme', code: 'budget_exceeded' })
+  const until = '2026-12-01T00:00:00Z'
+  it('has no calls only where they were counted', () => {
+    expect([quietKey(out), quietKey({ ...out, until }), quietKey({ ...out, calls: 0 })]).toEqual(['wrong.budgetQuiet', 'wrong.budgetQuietUntil', 'wrong.budgetQuiet'])
+    expect([quietKey({ ...out, calls: 3 }), quietKey({ ...out, calls: 3, until })]).toEqual(['wrong.budgetOut', 'wrong.budgetOutUntil'])
+  })
+  it('says nothing of calls where none has told of it', () => {
+    const [untold] = currentOf([], [{ budget: { of: 'tenant/acme', reset: until } as BudgetUse, group: null }], 0)
+    expect([quietKey(untold!), quietKey({ ...untold!, until: undefined })]).toEqual(['wrong.budgetOutUntil', 'wrong.budgetOut'])
   })
 })
 

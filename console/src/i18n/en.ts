@@ -601,6 +601,8 @@ export const en = {
   'wrong.request': '{name}: {code}, {lost} calls lost since {since}.',
   'wrong.budget': '{who} is out of its budget: {share} of its calls in the last 5 minutes were refused.',
   'wrong.budgetUntil': '{who} is out of its budget until {until}: {share} of its calls in the last 5 minutes were refused.',
+  'wrong.budgetOut': '{who} is out of its budget.',
+  'wrong.budgetOutUntil': '{who} is out of its budget until {until}.',
   'wrong.budgetQuiet': '{who} is out of its budget; it made no call in the last 5 minutes.',
   'wrong.budgetQuietUntil': '{who} is out of its budget until {until}; it made no call in the last 5 minutes.',
   'wrong.lastMinute': 'readings of the last minute',

@@ -602,6 +602,8 @@ export const zh: Dictionary = {
   'wrong.request': '{name}：{code}，自 {since} 起 {lost} 次调用失败。',
   'wrong.budget': '{who}的预算已用尽：最近 5 分钟内 {share} 的调用被拒绝。',
   'wrong.budgetUntil': '{who}的预算已用尽，直到 {until}：最近 5 分钟内 {share} 的调用被拒绝。',
+  'wrong.budgetOut': '{who}的预算已用尽。',
+  'wrong.budgetOutUntil': '{who}的预算已用尽，直到 {until}。',
   'wrong.budgetQuiet': '{who}的预算已用尽；最近 5 分钟没有调用。',
   'wrong.budgetQuietUntil': '{who}的预算已用尽，直到 {until}；最近 5 分钟没有调用。',
   'wrong.lastMinute': '最近一分钟的读数',

@@ -40,7 +40,7 @@ export function useRefusing(): Refusing[] {
   return refusing(uses?.budgets ?? [], groups, now)
 }
 
-/** A budget that refuses whoever asks, as the problem that it is when nobody has asked lately. */
+/** A budget that refuses whoever asks, as a problem that no call has told of: it has no times and no counts. */
 const quiet = ({ of, reset }: BudgetUse): ProblemGroup => ({ kind: 'refusal', subject: of, service: 'chat', code: 'budget_exceeded', models: [], instances: [], rescued: 0, lost: 0, until: reset ?? undefined, since: '', last: '', requestId: '' })
 
 /** The problems of now: those that were seen lately, and budgets for as long as they refuse. */

@@ -57,6 +57,13 @@ function untilOf(until: string, now: number): string {
   return time - now < 86_400_000 ? minute(time) : stamp(time).slice(0, 10)
 }
 
+/** Of a budget that refused no call lately: whether nobody called, which only counted calls tell. */
+export function quietKey(group: ProblemGroup): Key {
+  const isUncalled = group.last !== '' && (group.calls ?? 0) === 0
+  if (group.until === undefined) return isUncalled ? 'wrong.budgetQuiet' : 'wrong.budgetOut'
+  return isUncalled ? 'wrong.budgetQuietUntil' : 'wrong.budgetOutUntil'
+}
+
 /** One problem in one sentence. */
 export function GroupSentence({ group, now }: { group: ProblemGroup; now: number }) {
   const { t, said } = useI18n()
@@ -64,8 +71,8 @@ export function GroupSentence({ group, now }: { group: ProblemGroup; now: number
   if (group.kind === 'refusal') {
     const share = percent(Math.min(1, (group.refused ?? 0) / (group.calls ?? 1)), 0)
     const who = <b className="nowrap">{accountOf(group.subject ?? '', t)}</b>
-    // A share is that of calls; where there are none lately, nobody is refused.
-    if ((group.refused ?? 0) === 0 && group.code === 'budget_exceeded') return group.until === undefined ? <T k="wrong.budgetQuiet" v={{ who }} /> : <T k="wrong.budgetQuietUntil" v={{ who, until: untilOf(group.until, now) }} />
+    // A share is that of calls; where none was refused lately, there is none.
+    if ((group.refused ?? 0) === 0 && group.code === 'budget_exceeded') return <T k={quietKey(group)} v={{ who, until: group.until === undefined ? '' : untilOf(group.until, now) }} />
     if (group.code === 'budget_reserved') return <T k="wrong.reserved" v={{ who, share }} />
     const isBudget = group.code === 'budget_exceeded'
     if (group.until === undefined) return <T k={isBudget ? 'wrong.budget' : 'wrong.limit'} v={{ who, share }} />
