@@ -4,7 +4,7 @@ import { useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
 import { budgetNumber, budgetText } from '@/lib/money'
 import { Bar } from '@/ui/parts'
-import { RefusedNote, useRefusing } from './refused'
+import { isAmong, RefusedNote, useRefusing } from './refused'
 
 /** How much of each budget is used and reserved; nothing where nobody has one. */
 export function Budgets() {
@@ -36,7 +36,7 @@ export function Budgets() {
           <tbody>
             {rows.map((row) => {
               const share = Math.min(1, row.used / row.limit)
-              const isOut = refused.some(({ budget }) => budget.of === row.of && budget.window === row.window && budget.unit === row.unit)
+              const isOut = isAmong(refused, row)
               return (
                 <tr key={`${row.of} ${row.window} ${row.unit}`}>
                   <td className="of">

@@ -32,6 +32,9 @@ export function refusing(uses: readonly BudgetUse[], groups: readonly ProblemGro
   })
 }
 
+/** Whether a budget is one of those; an account may have several, by time and by what they count. */
+export const isAmong = (refused: readonly Refusing[], { of, window, unit }: BudgetUse) => refused.some(({ budget }) => budget.of === of && budget.window === window && budget.unit === unit)
+
 /** The budgets that refuse calls now. */
 export function useRefusing(): Refusing[] {
   const { data: uses } = useQuery({ ...budgets, refetchInterval: 3000, retry: false })

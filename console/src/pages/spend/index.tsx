@@ -14,7 +14,7 @@ import { usePageFact } from '@/shell/fact'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
 import { Bar, CodeBox, Name, Segments } from '@/ui/parts'
-import { RefusedNote, useRefusing, type Refusing } from '../quota/refused'
+import { isAmong, RefusedNote, useRefusing, type Refusing } from '../quota/refused'
 import { SpendChart, strengths } from './chart'
 import { dateText, dayText, move, periodName, periods, readPeriod, stepName, type Period, type PeriodKind } from './period'
 import { budgetOf, foretold, grewMost, growth, hasNoPrice, layers, toCsv, usedUpAt } from './sums'
@@ -136,7 +136,7 @@ function Headline({ spend, period, now, budgets, refused }: { spend: Spend; peri
   const short = spend.groups
     .map((group) => ({ group, budget: budgetOf(budgets, spend.by, group.name, period.kind) }))
     .flatMap(({ group, budget }) => {
-      if (budget === null || group.pace === null || told.some((one) => one.budget.of === budget.of)) return []
+      if (budget === null || group.pace === null || isAmong(told, budget)) return []
       const at = usedUpAt(budget, group.pace / 86_400_000, now)
       return at === null ? [] : [{ group, budget, at }]
     })
@@ -325,7 +325,7 @@ function Groups({ spend, kind, budgets, refused, onOnly }: { spend: Spend; kind:
                   </button>
                 </td>
                 {cells(group)}
-                {hasBudgets && <td className="c-budget">{budget === null ? <span className="muted">–</span> : <BudgetText budget={budget} currency={spend.currency} isOut={refused.some((one) => one.budget.of === budget.of)} />}</td>}
+                {hasBudgets && <td className="c-budget">{budget === null ? <span className="muted">–</span> : <BudgetText budget={budget} currency={spend.currency} isOut={isAmong(refused, budget)} />}</td>}
               </tr>
             ))}
             {spend.others !== null && (
