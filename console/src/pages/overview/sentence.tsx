@@ -4,11 +4,13 @@ import type { ReactNode } from 'react'
 import { config, troubles, versions } from '@/api/queries'
 import type { ProblemGroup } from '@/api/types'
 import { T, useI18n } from '@/i18n'
-import { ago, clock, percent, rate, shorten, span } from '@/lib/format'
+import { ago, percent, rate, shorten, span } from '@/lib/format'
 import { useLive, useNow, useStats } from '@/live/context'
 import { secondsLeft } from '@/ui/status'
 import { useCurrent } from '../quota/refused'
+import { personOf } from '../versions/person'
 import { byWeight, GroupLink, GroupSentence } from '../wrong/sentence'
+import { timeOf } from '../wrong/why'
 import { assess, cutBy } from './assess'
 
 const Name = ({ children }: { children: string }) => (
@@ -100,7 +102,7 @@ export function StatusSentence() {
     const v = { model: <Name>{instance.model}</Name>, host: <Name>{instance.host}</Name> }
     return (
       <Link key={`cut ${instance.service} ${instance.id}`} className="plain hover:underline" to="/instance" search={{ service: instance.service, id: instance.id } as never}>
-        {by !== undefined ? <T k="overview.cutOff" v={{ ...v, time: clock(Date.parse(by.createdAt), false).slice(0, 5), version: by.version, by: by.author }} /> : <T k={instance.enabled ? 'overview.noWeight' : 'overview.cutOffPlain'} v={v} />}
+        {by !== undefined ? <T k="overview.cutOff" v={{ ...v, time: timeOf(Date.parse(by.createdAt), now), version: by.version, by: personOf(t, by.author) }} /> : <T k={instance.enabled ? 'overview.noWeight' : 'overview.cutOffPlain'} v={v} />}
       </Link>
     )
   })

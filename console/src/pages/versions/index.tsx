@@ -19,6 +19,7 @@ import { Select } from '@/ui/field'
 import { Confirm } from '@/ui/overlay'
 import { Segments } from '@/ui/parts'
 import { DiffView } from './diff-view'
+import { personOf } from './person'
 
 const origins: Record<string, Key> = {
   api: 'ver.origin.api',
@@ -28,11 +29,6 @@ const origins: Record<string, Key> = {
   rollback: 'ver.origin.rollback',
   import: 'ver.origin.import',
   reset: 'ver.origin.reset',
-}
-
-/** Who made a change; two names are those of the gateway itself. */
-function personOf(t: I18n['t'], name: string): string {
-  return name === 'open' ? t('ver.author.open') : name === 'system' ? t('ver.author.system') : name
 }
 
 /** How a version came to be, and by whom. */
