@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { empty } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
-import { idsOf, lastOnes, modelsWithout as losses, servingRows, servingStates, type Serving } from '@/pages/services/rows'
+import { idsOf, lastOnes, modelsWithout as losses, rateOf, servingRows, servingStates, type Serving } from '@/pages/services/rows'
 import type { Row } from '@/pages/services/row'
 
 const state = (id: string, more: Partial<InstanceState> = {}) => ({ service: 'chat', id, model: id.split('@')[0]!, enabled: true, weight: 1, forced: false, breaker: 'CLOSED', health: 'HEALTHY', ...more }) as InstanceState
@@ -63,5 +64,13 @@ describe('what is left without instances', () => {
     expect(fails({ breaker: 'OPEN' })).toEqual([{ model: 'a', by: undefined, fails: true }])
     expect(fails({ health: 'UNHEALTHY' })[0]!.fails).toBe(true)
     expect(fails({ breaker: 'HALF_OPEN' })[0]!.fails).toBe(false) // trials are sent
+  })
+})
+
+describe('the requests that are taken away', () => {
+  const instances = new Map(Object.entries({ 'chat a@1': 0.5, 'chat x@1': 2, 'chat y@1': 3, 'embedding a@1': 9 }).map(([id, rate]) => [id, { ...empty, rate }]))
+  it('are those of a name, and of all that was found', () => {
+    const finds = row('*@1', { name: '', models: ['discover'] }, [state('x@1'), state('y@1')])
+    expect([rateOf([row('a@1')], { instances }), rateOf([finds], { instances }), rateOf([row('a@1'), finds, row('new@1')], { instances })]).toEqual([0.5, 5, 5.5])
   })
 })

@@ -27,7 +27,7 @@ import { Models } from './models'
 import { Processes } from './processes'
 import { columns, groupings, groupRows, inOrder, parseSort, rowKey, sortRows, sortText, type Column, type Readings, type Sort } from './order'
 import type { Last, Row } from './row'
-import { idsOf, lastOnes, servingRows, useRows } from './rows'
+import { idsOf, lastOnes, rateOf, servingRows, useRows } from './rows'
 import { Grouped, ServiceGroup } from './table'
 
 export default function Services() {
@@ -158,7 +158,7 @@ export default function Services() {
           onConfirm={() => edit.mutateAsync({ edit: { kind: 'update', service: last.row.service, id: last.row.id, instance: last.change }, version, said: last.said })}
         >
           <LeftWithout serving={serving} out={idsOf(last.row)} />
-          {t('services.lastText', { rate: rate(stats.instances.get(`${last.row.service} ${last.row.id}`)?.rate ?? 0) })}
+          {t('services.lastText', { rate: rate(rateOf([last.row], stats)) })}
         </Confirm>
       )}
       {removing !== null && (
@@ -173,7 +173,7 @@ export default function Services() {
           }
         >
           <LeftWithout serving={serving} out={idsOf(removing)} />
-          {t('services.removeText', { rate: rate(stats.instances.get(`${removing.service} ${removing.id}`)?.rate ?? 0) })}
+          {t('services.removeText', { rate: rate(rateOf([removing], stats)) })}
         </Confirm>
       )}
     </>

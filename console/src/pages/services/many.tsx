@@ -5,7 +5,7 @@ import { useStats } from '@/live/context'
 import { Confirm } from '@/ui/overlay'
 import { LeftWithout } from './last'
 import type { Row } from './row'
-import { idsOf, type Serving } from './rows'
+import { idsOf, rateOf, type Serving } from './rows'
 
 /** What is done to several instances at once. */
 export interface Many {
@@ -35,7 +35,7 @@ export function ManyConfirm({ many, serving, version, onClose }: { many: Many; s
         }
       }}
     >
-      <p className="mb-2">{t('services.bulkText', { rate: rate(many.rows.reduce((sum, row) => sum + (stats.instances.get(`${row.service} ${row.id}`)?.rate ?? 0), 0)), n })}</p>
+      <p className="mb-2">{t('services.bulkText', { rate: rate(rateOf(many.rows, stats)), n })}</p>
       {many.act !== 'enable' && <LeftWithout serving={serving} out={many.rows.flatMap(idsOf)} />}
       <ul className="max-h-[160px] overflow-auto text-[12px]">
         {many.rows.map((row) => (

@@ -3,6 +3,7 @@ import { useMemo } from 'react'
 import { config } from '@/api/queries'
 import { serviceTypes, type Service } from '@/api/types'
 import { useLive } from '@/live/context'
+import type { Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
 import type { Row } from './row'
 
@@ -61,6 +62,10 @@ export const servingRows = (rows: readonly Row[]): Serving[] =>
 
 /** The instances that a row stands for, as modelsWithout takes them. */
 export const idsOf = (row: Row): string[] => [row.id, ...row.found.map((one) => one.id)].map((id) => `${row.service} ${id}`)
+
+/** How many requests a second rows take, with those for what they have found. */
+export const rateOf = (rows: readonly Row[], { instances }: Pick<Stats, 'instances'>): number =>
+  rows.flatMap(idsOf).reduce((sum, id) => sum + (instances.get(id)?.rate ?? 0), 0)
 
 /** A model that loses its last instance. */
 export interface Loss {
