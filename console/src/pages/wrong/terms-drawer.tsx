@@ -85,8 +85,11 @@ export function TermsDrawer({ tenant, stored, version, onClose }: { tenant: stri
         <Confirm
           title={t('wrong.dropTermsTitle', { name: tenant })}
           action={t('wrong.dropTerms')}
-          onClose={() => setDropping(false)}
-          onConfirm={() => edit.mutateAsync({ edit: { kind: 'dropTenant', tenant }, version: base.version, said: t('wrong.termsDropped', { name: tenant }) }).then(done)}
+          onClose={() => {
+            setDropping(false)
+            edit.reset() // what is shown of an edit that failed would save the form in its place
+          }}
+          onConfirm={() => edit.mutateAsync({ edit: { kind: 'dropTenant', tenant }, version, said: t('wrong.termsDropped', { name: tenant }) }).then(done)}
         >
           <p>{t('wrong.dropTermsText')}</p>
         </Confirm>
