@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { empty } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
-import { idsOf, lastOnes, modelsWithout as losses, rateOf, servingRows, servingStates, type Serving } from '@/pages/services/rows'
+import { idsOf, lastOnes, modelsWithout as losses, rateOf, servingRows, servingStates, takenOut, type Serving } from '@/pages/services/rows'
 import type { Row } from '@/pages/services/row'
 
 const state = (id: string, more: Partial<InstanceState> = {}) => ({ service: 'chat', id, model: id.split('@')[0]!, enabled: true, weight: 1, forced: false, breaker: 'CLOSED', health: 'HEALTHY', ...more }) as InstanceState
@@ -72,5 +72,20 @@ describe('the requests that are taken away', () => {
   it('are those of a name, and of all that was found', () => {
     const finds = row('*@1', { name: '', models: ['discover'] }, [state('x@1'), state('y@1')])
     expect([rateOf([row('a@1')], { instances }), rateOf([finds], { instances }), rateOf([row('a@1'), finds, row('new@1')], { instances })]).toEqual([0.5, 5, 5.5])
+  })
+})
+
+describe('what a change of an instance takes out', () => {
+  const finds = row('*@1', { name: '', models: ['discover'] }, [state('x@1'), state('y@1')])
+  it('is the name that it gives up', () => {
+    const one = row('a@1')
+    expect([takenOut(one, { name: 'b' }), takenOut(one, { name: '', models: ['discover'] }), takenOut(one, { weight: 0 })]).toEqual([['chat a@1'], ['chat a@1'], ['chat a@1']])
+    expect([takenOut(one, { weight: 2 }), takenOut(one, { tier: 1 })]).toEqual([[], []])
+  })
+  it('is what it has found and is not asked for any more', () => {
+    expect([takenOut(finds, { models: ['x*'] }), takenOut(finds, { models: ['x', 'y*'] }), takenOut(finds, { models: ['z'] })]).toEqual([['chat y@1'], [], ['chat x@1', 'chat y@1']])
+    expect(takenOut(row('x*@1', { name: '', models: ['x*'] }, [state('x@1')]), { models: ['discover'] })).toEqual([])
+    expect(takenOut(finds, { name: 'x', models: [] })).toEqual(['chat y@1']) // under its own name
+    expect([takenOut(finds, { tier: 1 }), takenOut(finds, { weight: 0 })]).toEqual([[], idsOf(finds)])
   })
 })

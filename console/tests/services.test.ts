@@ -6,7 +6,7 @@ import { en } from '@/i18n/en'
 import { said as sentences } from '@/i18n/said.zh'
 import { zh } from '@/i18n/zh'
 import type { Instance, Service } from '@/api/types'
-import { changes, label, parseHeaders, toForm, validate } from '@/pages/services/form'
+import { changes, includes, label, parseHeaders, toForm, validate } from '@/pages/services/form'
 import { policyChanges, toPolicyForm } from '@/pages/services/policy'
 import { flat } from '@/ui/conflict'
 import { goString, pythonLiteral, shell, shellQuote, snippet } from '@/lib/snippets'
@@ -40,6 +40,12 @@ describe('what an instance serves', () => {
     expect(changes({ ...toForm(named), serves: 'all' }, named)).toEqual({ name: '', models: ['discover'] })
     expect(changes({ ...toForm(finder), serves: 'some', patterns: 'q*， l*' }, finder)).toEqual({ models: ['q*', 'l*'] })
     expect(changes({ ...toForm(finder), serves: 'one', name: 'x', tier: '2' }, finder)).toEqual({ name: 'x', models: [], tier: 2 })
+  })
+  it('is all that is listed, or what has the form of a pattern', () => {
+    expect([includes(['discover'], 'm'), includes([], 'm'), includes(['m'], 'm'), includes(['m'], 'm2')]).toEqual([true, false, true, false])
+    expect(['*', 'q*', '*7b', 'q*7b', 'q*3*7b', 'qwen3:7b*'].map((pattern) => includes([pattern], 'qwen3:7b'))).toEqual([true, true, true, true, true, true])
+    expect(['l*', '*8b', 'qwen3:7b*b', 'q*7b*b', 'q.*', 'Q*'].map((pattern) => includes([pattern], 'qwen3:7b'))).toEqual([false, false, false, false, false, false])
+    expect(includes(['l*', 'q*'], 'qwen3:7b')).toBe(true)
   })
   it('needs a name or a pattern, and a tier from 0 to 100', () => {
     expect(validate({ ...toForm(finder), serves: 'some' })).toEqual({ patterns: 'services.required' })

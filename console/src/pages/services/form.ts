@@ -117,6 +117,24 @@ function isWhole(text: string, min: number, max: number): boolean {
 }
 
 
+/** Whether an instance serves a model that its backend lists: all, or those of a pattern, in which * stands for any text. */
+export const includes = (models: readonly string[], model: string): boolean => models.some((pattern) => pattern === discover || matches(pattern, model))
+
+function matches(pattern: string, name: string): boolean {
+  const [first = '', ...parts] = pattern.split('*')
+  const last = parts.pop()
+  if (last === undefined) return name === first
+  if (name.length < first.length + last.length || !name.startsWith(first) || !name.endsWith(last)) return false
+  const end = name.length - last.length
+  let from = first.length
+  for (const part of parts) {
+    const at = name.indexOf(part, from)
+    if (at < 0 || at + part.length > end) return false
+    from = at + part.length
+  }
+  return true
+}
+
 /** How an instance is called in lists: its model, or what stands in place of one. */
 export function label(instance: Pick<Instance, 'name' | 'models'>): string {
   const models = instance.models ?? []

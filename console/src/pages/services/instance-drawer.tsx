@@ -17,7 +17,7 @@ import { Segments, Slider, Toggle } from '@/ui/parts'
 import { Discover } from './discover'
 import { changes, inFile, label, toForm, validate, type InstanceForm } from './form'
 import { LeftWithout } from './last'
-import { idsOf, modelsWithout, servingRows, useRows } from './rows'
+import { modelsWithout, servingRows, takenOut, useRows } from './rows'
 import { Test } from './test'
 
 // Every name that the gateway knows for an adapter, in the order of the list; those that
@@ -109,8 +109,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const { rows, services } = useRows()
   const serving = servingRows(rows)
   const own = rows.find((row) => row.service === service && row.id === stored?.instanceId)
-  const isOut = part.weight === 0 || part.name !== undefined || part.models !== undefined
-  const out = own === undefined || !isOut ? [] : idsOf(own)
+  const out = own === undefined ? [] : takenOut(own, part)
   const isLast = modelsWithout(serving, out, services).length > 0
   const [asks, setAsks] = useState(false)
   const save = (onVersion: number) => {
@@ -159,7 +158,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
     >
       {leave.note}
       {asks && (
-        <Confirm title={t('services.lastTitle', { model: title })} action={t('services.saveAs', { n: next })} onClose={() => setAsks(false)} onConfirm={() => Promise.resolve(save(base.version))}>
+        <Confirm title={t('services.lastTitle', { model: stored === null ? title : label(stored) })} action={t('services.saveAs', { n: next })} onClose={() => setAsks(false)} onConfirm={() => Promise.resolve(save(base.version))}>
           <LeftWithout serving={serving} out={out} />
         </Confirm>
       )}

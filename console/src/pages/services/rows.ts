@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { config } from '@/api/queries'
-import { serviceTypes, type Service } from '@/api/types'
+import { serviceTypes, type InstanceChanges, type Service } from '@/api/types'
 import { useLive } from '@/live/context'
 import type { Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
+import { includes } from './form'
 import type { Row } from './row'
 
 /** The configured instances with their living state, and the answer that they come from. */
@@ -62,6 +63,19 @@ export const servingRows = (rows: readonly Row[]): Serving[] =>
 
 /** The instances that a row stands for, as modelsWithout takes them. */
 export const idsOf = (row: Row): string[] => [row.id, ...row.found.map((one) => one.id)].map((id) => `${row.service} ${id}`)
+
+/**
+ * Those of them that a change takes out. What an instance has found stays as far as it is still
+ * asked for; what it would find in place of its name is not known yet.
+ */
+export function takenOut(row: Row, change: InstanceChanges): string[] {
+  if (change.weight === 0) return idsOf(row)
+  const { name, models } = change
+  if (row.found.length === 0) return name === undefined && models === undefined ? [] : idsOf(row)
+  if (models === undefined) return []
+  const isKept = (model: string) => (models === null || models.length === 0 ? model === name : includes(models, model))
+  return row.found.filter((one) => !isKept(one.model)).map((one) => `${row.service} ${one.id}`)
+}
 
 /** How many requests a second rows take, with those for what they have found. */
 export const rateOf = (rows: readonly Row[], { instances }: Pick<Stats, 'instances'>): number =>
