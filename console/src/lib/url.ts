@@ -23,6 +23,13 @@ export function stringifySearch(search: Record<string, unknown>): string {
   return query === '' ? '' : `?${query}`
 }
 
+/** The address of a page after an instance got another id: what shows or edits it goes on to do so. */
+export function renamed(search: Search, service: string, from: string, to: string): Search {
+  const isShown = search.service === service && search.id === from
+  const isEdited = search.edit === `${service}/${from}`
+  return { ...search, ...(isShown ? { id: to } : {}), ...(isEdited ? { edit: `${service}/${to}` } : {}) }
+}
+
 /** The value if it is one of the allowed ones, otherwise the first of them. */
 export function oneOf<T extends string>(value: unknown, allowed: readonly T[]): T {
   return allowed.includes(value as T) ? (value as T) : allowed[0]!

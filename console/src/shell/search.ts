@@ -2,7 +2,7 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useCallback } from 'react'
 import type { Search } from '@/lib/url'
 
-type Change = Record<string, string | undefined>
+type Change = Record<string, string | undefined> | ((old: Search) => Record<string, string | undefined>)
 
 /**
  * The state of the page that is in its URL. A change replaces the entry of
@@ -15,7 +15,7 @@ export function useSearchState(): [Search, (change: Change, push?: boolean) => v
     (change: Change, push = false) =>
       void navigate({
         to: '.',
-        search: ((old: Search) => ({ ...old, ...change })) as never,
+        search: ((old: Search) => (typeof change === 'function' ? change(old) : { ...old, ...change })) as never,
         replace: !push,
         resetScroll: false,
       }),

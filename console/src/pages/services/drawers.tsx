@@ -1,5 +1,6 @@
 import { useCallback, type ReactNode } from 'react'
 import { serviceTypes, type ServiceType } from '@/api/types'
+import { renamed } from '@/lib/url'
 import { useSearchState } from '@/shell/search'
 import { InstanceDrawer } from './instance-drawer'
 import { PolicyDrawer } from './policy-drawer'
@@ -16,9 +17,9 @@ export function useServiceDrawer({ query, rows, services, version }: ReturnType<
   const from = rows.find((row) => row.service === adding && row.id === search.from)
   const drawer =
     editing !== undefined ? (
-      <InstanceDrawer key={search.edit} service={editing.service} value={services[editing.service]} stored={editing.instance} copied={null} version={version} onClose={close} onSaved={(id) => setSearch({ edit: `${editing.service}/${id}` })} />
+      <InstanceDrawer key={search.edit} service={editing.service} value={services[editing.service]} stored={editing.instance} copied={null} version={version} onClose={close} onSaved={(id) => setSearch((old) => renamed(old, editing.service, editing.id, id))} />
     ) : adding !== undefined && query.data !== undefined ? (
-      <InstanceDrawer key={`add ${adding} ${search.from}`} service={adding} value={services[adding]} stored={null} copied={from?.instance ?? null} version={version} onClose={close} onSaved={(id) => setSearch({ add: undefined, from: undefined, edit: `${adding}/${id}` })} />
+      <InstanceDrawer key={`add ${adding} ${search.from}`} service={adding} value={services[adding]} stored={null} copied={from?.instance ?? null} version={version} onClose={close} onSaved={(id) => setSearch((old) => (old.add === adding ? { ...old, add: undefined, from: undefined, edit: `${adding}/${id}` } : old))} />
     ) : policy !== undefined ? (
       <PolicyDrawer key={`${policy} ${search.alias}`} alias={search.alias} service={policy} value={services[policy]!} version={version} onClose={close} />
     ) : null

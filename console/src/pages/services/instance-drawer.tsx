@@ -115,7 +115,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const save = (onVersion: number) => {
     const id = stored?.instanceId ?? form.name
     const called = form.serves === 'one' ? form.name : host(form.baseUrl)
-    edit.mutate(
+    const saved = edit.mutateAsync(
       stored === null
         ? {
             edit: value === undefined ? { kind: 'create', service, value: { instances: [part as InstanceInput] } } : { kind: 'add', service, instance: part as InstanceInput },
@@ -123,13 +123,16 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
             said: t('services.isAdded', { id: called }),
           }
         : { edit: { kind: 'update', service, id, instance: part }, version: onVersion, said: t('services.isSaved', { id: called }) },
-      {
-        onSuccess: (change) => {
-          leave.saved()
-          setSavedAs(change.version)
-          onSaved(change.instanceId ?? id)
-        },
+    )
+    // An instance with another name is another row, and this drawer may be gone by then: what
+    // mutate calls back would be lost. What failed is shown as the error of the edit.
+    void saved.then(
+      (change) => {
+        leave.saved()
+        setSavedAs(change.version)
+        onSaved(change.instanceId ?? id)
       },
+      () => undefined,
     )
   }
   const title = stored === null ? t('services.wizardTitle') : form.serves === 'one' ? form.name : form.serves === 'all' ? t('services.allModels') : label(stored)

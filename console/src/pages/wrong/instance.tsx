@@ -40,7 +40,9 @@ export default function InstancePage() {
     { path: `/api/monitoring/calls?service=${service}&instance=${encodeURIComponent(id)}` },
     { path: `/api/monitoring/running?instance=${encodeURIComponent(id)}` },
   ])
-  if (snapshot !== null && state === undefined) return <div className="panel empty"><h2>{t('wrong.gone', { name: id })}</h2><Link className="btn" to="/">{t('error.home')}</Link></div>
+  // One that was configured just now is in the next snapshot.
+  const isStored = row?.id === id && row.instance.name !== ''
+  if (snapshot !== null && state === undefined && !isStored) return <div className="panel empty"><h2>{t('wrong.gone', { name: id })}</h2><Link className="btn" to="/">{t('error.home')}</Link></div>
   const values = { model: <b>{model}</b>, host: <b className="nowrap">{host}</b>, rate: rate(stat.rate), errors: percent(stat.errorRate ?? 0), p95: text(duration(stat.p95)) }
   return (
     <ObjectPage
