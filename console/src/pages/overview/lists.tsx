@@ -232,9 +232,13 @@ export function ProblemList() {
             <GroupModels group={group} />
             <code className={`block ${group.lost === 0 ? 'warn' : 'bad'}`}>{isUnknown(group) ? t('wrong.noSuchModel') : `${group.httpStatus ?? ''} ${group.code}`}</code>
           </span>
-          <Link to="/calls" search={{ ...callsOf(group), call: group.requestId === '' ? undefined : group.requestId } as never}>
-            {group.lost + group.rescued > 0 && `×${group.lost + group.rescued}`}
-          </Link>
+          {group.lost + group.rescued > 0 ? (
+            <Link to="/calls" search={{ ...callsOf(group), call: group.requestId === '' ? undefined : group.requestId } as never}>
+              {`×${group.lost + group.rescued}`}
+            </Link>
+          ) : (
+            <span />
+          )}
         </div>
       ))}
     </div>

@@ -79,14 +79,14 @@ export function GroupSentence({ group, now }: { group: ProblemGroup; now: number
     return <T k={isBudget ? 'wrong.budgetUntil' : 'wrong.limitUntil'} v={{ who, share, until: untilOf(group.until, now) }} />
   }
   const name = <b className="nowrap" title={group.subject}>{shorten(group.subject ?? group.service, 40)}</b>
-  if (isUnknown(group)) return <T k="wrong.unknown" v={{ name, lost: group.lost, since }} />
-  if (group.kind === 'request') return <T k="wrong.request" v={{ name, code: <code>{group.code}</code>, lost: group.lost, since }} />
+  if (isUnknown(group)) return <T k="wrong.unknown" v={{ name, n: group.lost, since }} />
+  if (group.kind === 'request') return <T k="wrong.request" v={{ name, code: <code>{group.code}</code>, n: group.lost, since }} />
   // Few are named; of many, what lists the problem names all.
   const models = group.models.length <= most ? <span>{group.models.map((model) => shorten(model, 32)).join(t('common.comma'))}</span> : <span title={group.models.join(', ')}>{t('wrong.models', { n: group.models.length })}</span>
   // It stands within a sentence, so that it does not end one.
   const words = saidBy(group, said).replace(/[.。]$/, '')
   const quoted = words === '' ? <code>{group.code}</code> : <q title={said(group.said, group.text)}>{shorten(words, 90)}</q>
-  return <T k="wrong.backend" v={{ host: name, models, said: quoted, since, rescued: group.rescued, lost: group.lost }} />
+  return <T k="wrong.backend" v={{ host: name, models, said: quoted, since, n: group.rescued, lost: group.lost }} />
 }
 
 /** Where a problem has its page. */
