@@ -1,0 +1,1 @@
+function e(e,t){return t===`open`?e(`ver.author.open`):t===`system`?e(`ver.author.system`):t}export{e as t};
