@@ -98,7 +98,6 @@ func (h *Health) Succeeded(now time.Time, took time.Duration, settings HealthSet
 func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause, settings HealthSettings) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.fail(now)
 	if h.countFailure(now, took, cause, settings) {
 		h.setFlags(true, false)
 	}
@@ -118,6 +117,7 @@ func (h *Health) Doubted(now time.Time, took time.Duration, cause transport.Caus
 // countFailure notes a check without success, and reports whether the instance is unhealthy now.
 func (h *Health) countFailure(now time.Time, took time.Duration, cause transport.Cause, settings HealthSettings) bool {
 	h.recordCheck(now, took)
+	h.fail(now)
 	h.good = 0
 	h.bad++
 	h.cause = cause

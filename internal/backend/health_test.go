@@ -45,6 +45,11 @@ func TestSinceWhenAnInstanceFails(t *testing.T) {
 		{func(now time.Time) { h.Succeeded(now, 0, s) }, at(2)},
 		{func(now time.Time) { h.Succeeded(now, 0, s) }, time.Time{}},
 		{func(now time.Time) { h.watch(); h.Refused(now) }, at(8)},
+		{func(now time.Time) { h.Succeeded(now, 0, s) }, at(8)},
+		{func(now time.Time) { h.Succeeded(now, 0, s) }, time.Time{}},
+		{func(now time.Time) { h.Doubted(now, 0, transport.CauseNone, s) }, time.Time{}},
+		{func(now time.Time) { h.Doubted(now, 0, transport.CauseNone, s) }, at(11)},
+		{func(now time.Time) { h.Failed(now, 0, transport.CauseTimeout, s) }, at(11)},
 	} {
 		step.check(at(second))
 		if got := h.Snapshot().FailingSince; !got.Equal(step.want) {
