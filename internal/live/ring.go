@@ -145,6 +145,10 @@ type track struct {
 	last      int64 // the second in which something was counted last
 }
 
+// ringSize returns how many steps of a range a track has: those that are shown, and the one that
+// follows them. A request is added to the step in which it ended, before that second is sampled.
+func (r Range) ringSize() int64 { return shapes[r].points + 1 }
+
 // add adds what was counted in a second.
 func (t *track) add(second int64, c *counts) {
 	if c.isZero() {
@@ -153,11 +157,11 @@ func (t *track) add(second int64, c *counts) {
 	t.last = second
 	hasOverhead := c.overhead != metrics.Buckets{}
 	for r := range shapes {
-		slot := second / shapes[r].step
+		slot, size := second/shapes[r].step, Range(r).ringSize()
 		if t.points[r] == nil {
-			t.points[r] = make([]point, shapes[r].points)
+			t.points[r] = make([]point, size)
 		}
-		p := &t.points[r][slot%shapes[r].points]
+		p := &t.points[r][slot%size]
 		if p.slot != slot {
 			*p = point{slot: slot}
 		}
@@ -166,9 +170,9 @@ func (t *track) add(second int64, c *counts) {
 			continue
 		}
 		if t.overheads[r] == nil {
-			t.overheads[r] = make([]overheads, shapes[r].points)
+			t.overheads[r] = make([]overheads, size)
 		}
-		o := &t.overheads[r][slot%shapes[r].points]
+		o := &t.overheads[r][slot%size]
 		if o.slot != slot {
 			*o = overheads{slot: slot}
 		}
@@ -184,7 +188,7 @@ func (t *track) sum(r Range, first, last int64) counts {
 	if t == nil || t.points[r] == nil {
 		return c
 	}
-	size := shapes[r].points
+	size := r.ringSize()
 	for slot := max(first, last-size+1, 0); slot <= last; slot++ { // before the first sample the last is 0
 		if p := &t.points[r][slot%size]; p.slot == slot {
 			p.addTo(&c)

@@ -66,6 +66,25 @@ func TestARecordThatComesLateCountsNow(t *testing.T) {
 	}
 }
 
+// TestARequestOfTheSecondThatGoesOnHidesNoOtherOne: its step is after those that are shown, and
+// takes the place of none of them.
+func TestARequestOfTheSecondThatGoesOnHidesNoOtherOne(t *testing.T) {
+	t.Parallel()
+	for within := range Range(rangeCount) {
+		r := newRig(t, "a") // at the beginning of a step of each range
+		span := time.Duration(shapes[within].points*shapes[within].step) * time.Second
+		r.Note([]calls.Record{tenantCall("bot", r.now, schema.ResultSuccess)})
+		r.pass(1)
+		r.now = r.now.Add(span - 2*time.Second)
+		r.pass(1)
+		r.Note([]calls.Record{tenantCall("bot", r.now, schema.ResultFailed)})
+		h := r.History(Query{Metrics: []Metric{Requests, Whole}, By: ByTenant, Range: within})
+		if one := h.Series[0]; last(one.Requests.Answered, int(h.Points)-1) != "1" || one.Whole.Requests != 1 {
+			t.Errorf("%v: answered in the first step %s, in all %d", within, last(one.Requests.Answered, int(h.Points)-1), one.Whole.Requests)
+		}
+	}
+}
+
 func TestHistoryIsBoundedInTenants(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "a")
