@@ -183,9 +183,21 @@ func TestHistoryIsBoundedInInstances(t *testing.T) {
 		r.count(model, schema.ResultSuccess, time.Millisecond)
 	}
 	r.pass(1)
-	h := r.History(Query{Metrics: []Metric{Requests}, By: ByInstance, Range: FiveMinutes})
-	if len(h.Series) != maxInstances || h.Omitted != 3 {
-		t.Fatalf("%d histories, %d omitted", len(h.Series), h.Omitted)
+	for _, by := range []Grouping{ByInstance, ByModel} {
+		h := r.History(Query{Metrics: []Metric{Requests}, By: by, Range: FiveMinutes})
+		if len(h.Series) != maxInstances || h.Omitted != 3 {
+			t.Fatalf("by %s: %d histories, %d omitted", by, len(h.Series), h.Omitted)
+		}
+		omitted := 0
+		for _, model := range models {
+			one := r.History(Query{Metrics: []Metric{Requests}, By: by, Model: model, Range: FiveMinutes})
+			if omitted += one.Omitted; len(one.Series)+one.Omitted != 1 {
+				t.Errorf("by %s: %s has %d histories, %d omitted", by, model, len(one.Series), one.Omitted)
+			}
+		}
+		if omitted != 3 {
+			t.Errorf("by %s: %d models lack a history", by, omitted)
+		}
 	}
 	if h := r.History(Query{Metrics: []Metric{Requests}, By: Total, Range: FiveMinutes}); last(h.Series[0].Requests.Answered, 0) != fmt.Sprint(len(models)) {
 		t.Error("the total lacks those without a history")

@@ -144,16 +144,16 @@ func (s *Sampler) History(q Query) History {
 			}
 		}
 	case ByModel:
-		h.Series = s.byModel(q)
+		h.Series, h.Omitted = s.byModel(q)
 	case ByInstance:
 		for key, own := range s.instances {
 			if !q.wants(key.Service, key.ID) || q.Model != "" && q.Model != own.model || q.Host != "" && q.Host != calls.HostOf(key.ID) {
 				continue
 			}
+			if own.isOmitted() {
+				h.Omitted++
+			}
 			if own.track == nil {
-				if own.read.Outcomes.Total() > 0 {
-					h.Omitted++
-				}
 				continue
 			}
 			service := key.Service
@@ -175,18 +175,29 @@ func (s *Sampler) History(q Query) History {
 	return h
 }
 
-// byModel returns the history of each model whose instances have one. A request counts once,
-// however many of them were tried.
-func (s *Sampler) byModel(q Query) []TimeSeries {
+// isOmitted reports whether the instance had requests and there was no room for their history.
+func (own *instanceSeries) isOmitted() bool {
+	return own.track == nil && own.read.Outcomes.Total() > 0
+}
+
+// byModel returns the history of each model whose instances have one, and how many instances were
+// omitted. A request counts once, however many of them were tried.
+func (s *Sampler) byModel(q Query) (list []TimeSeries, omitted int) {
 	q.Metrics = slices.DeleteFunc(slices.Clone(q.Metrics), func(m Metric) bool { return m == Overhead })
 	parts := map[ModelKey]tracks{}
 	for key, own := range s.instances {
-		if own.track != nil && q.wants(key.Service, "") && (q.Model == "" || q.Model == own.model) {
+		if !q.wants(key.Service, "") || q.Model != "" && q.Model != own.model {
+			continue
+		}
+		if own.isOmitted() {
+			omitted++
+		}
+		if own.track != nil {
 			model := ModelKey{key.Service, own.model}
 			parts[model] = append(parts[model], own.track)
 		}
 	}
-	list := make([]TimeSeries, 0, len(parts))
+	list = make([]TimeSeries, 0, len(parts))
 	for key, of := range parts {
 		service := key.Service
 		list = append(list, s.render(q, of, TimeSeries{Service: &service, Model: key.Model}, false))
@@ -194,7 +205,7 @@ func (s *Sampler) byModel(q Query) []TimeSeries {
 	slices.SortFunc(list, func(a, b TimeSeries) int {
 		return cmp.Or(cmp.Compare(*a.Service, *b.Service), cmp.Compare(a.Model, b.Model))
 	})
-	return list
+	return list, omitted
 }
 
 func (q *Query) wants(service schema.ServiceType, instance string) bool {
