@@ -195,10 +195,22 @@ func (c *Control) remove(t transfer, number int) error {
 func (c *Control) Versions() ([]int, error) { return c.local.store.Versions() }
 
 // Next returns the number of the version that the next change makes. Numbers are not used
-// again, even if the version that had the highest one was removed.
-func (c *Control) Next() (int, error) {
-	head, err := c.local.store.Head()
-	return head.Newest + 1, err
+// again, even if the version that had the highest one was removed. Other gateways may have made
+// versions of a shared configuration that this one has not read yet; while its database cannot be
+// reached, Next returns what this gateway knew last.
+func (c *Control) Next(ctx context.Context) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.shared != nil {
+		log, err := newLogTransaction(ctx, c.shared, false)
+		if err == nil {
+			defer log.End()
+		}
+		if err == nil && log.head.Log != "" { // an empty one begins with what this gateway has
+			return log.head.Newest + 1
+		}
+	}
+	return c.local.newest + 1
 }
 
 // has tells whether a version is stored, or may be.

@@ -125,8 +125,25 @@ func TestVersionNumbersAreNeverUsedTwice(t *testing.T) {
 	if b.Version() != 2 {
 		t.Errorf("version %d after the restart", b.Version())
 	}
-	if result := mustChange(t, b, add("d")); result.Version != 5 || result.Before != 2 {
-		t.Errorf("the next version is %d, after %d", result.Version, result.Before)
+	next := b.Next(t.Context())
+	if result := mustChange(t, b, add("d")); result.Version != 5 || result.Before != 2 || next != 5 {
+		t.Errorf("the next version is %d, after %d, announced as %d", result.Version, result.Before, next)
+	}
+	// The gateway ended before it wrote that a version which it had written is current.
+	unfinished, err := b.Load(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unfinished.Number = 6
+	if err := b.store.Save(unfinished); err != nil {
+		t.Fatal(err)
+	}
+	_ = b.store.Close()
+	restarted := open(t, dir, config.Default())
+	defer restarted.store.Close()
+	next = restarted.Next(t.Context())
+	if result := mustChange(t, restarted, add("e")); result.Version != 7 || result.Before != 5 || next != 7 {
+		t.Errorf("the next version is %d, after %d, announced as %d", result.Version, result.Before, next)
 	}
 }
 

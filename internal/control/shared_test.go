@@ -430,6 +430,53 @@ func TestACallerWhoLeavesDoesNotWaitForTheSharedLog(t *testing.T) {
 	})
 }
 
+// distantLog is a shared log of which only the head can be read, and that while it has one.
+type distantLog struct {
+	stuckLog
+	Transaction // the rest, which is not called
+
+	head *Head
+}
+
+func (d *distantLog) Begin(context.Context, bool) (Transaction, error) {
+	if d.head == nil {
+		return nil, errors.New("away")
+	}
+	return d, nil
+}
+
+func (d *distantLog) Head() (Head, error) { return *d.head, nil }
+func (*distantLog) End()                  {}
+func (*distantLog) Close()                {}
+
+// TestTheNextVersionFollowsThoseOfOtherGateways: also where this gateway has not read them yet.
+// While the database is away the answer is what was known last.
+func TestTheNextVersionFollowsThoseOfOtherGateways(t *testing.T) {
+	store, err := files.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	shared := &distantLog{}
+	c, err := Opening{Store: store, Document: config.Default(), Current: new(routing.Current), Log: slog.New(slog.DiscardHandler), Shared: shared}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		head *Head
+		want int
+	}{
+		{nil, 2},
+		{&Head{}, 2}, // it begins with the versions of this gateway
+		{&Head{Version: 3, Newest: 7, Position: Position{Log: "theirs", Revision: 9}}, 8},
+		{nil, 2},
+	} {
+		if shared.head = row.head; c.Next(t.Context()) != row.want {
+			t.Errorf("%+v: the next version is %d, want %d", row.head, c.Next(t.Context()), row.want)
+		}
+	}
+}
+
 func TestALostAnswerToACommitIsSaidToBeOpen(t *testing.T) {
 	db := storetest.Postgres(t)
 	w := startWire(t, db)

@@ -145,9 +145,8 @@ func (a *API) CurrentVersion(*Request) (Reply, error) {
 }
 
 // NextVersion answers GET /api/config/version/next.
-func (a *API) NextVersion(*Request) (Reply, error) {
-	next, err := a.options.Control.Next()
-	return Reply{message: "The number of the next version.", data: next}, err
+func (a *API) NextVersion(q *Request) (Reply, error) {
+	return Reply{message: "The number of the next version.", data: a.options.Control.Next(q.Context())}, nil
 }
 
 // Version answers GET /api/config/version/{version}.
