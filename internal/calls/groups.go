@@ -140,8 +140,8 @@ func (p *problems) group(c *Record, at time.Time) {
 func (p *problems) behindBreakers(c *Record, at time.Time) bool {
 	model := c.Model
 	switch {
-	case c.Code == "" && c.Fallbacks > 0:
-		model = c.Asked
+	case c.Code == "" && c.Left != "":
+		model = c.Left
 	case c.Code != schema.CodeCircuitBreakerOpen:
 		return false
 	}

@@ -112,6 +112,9 @@ type Record struct {
 
 	// Fallbacks counts how often another model took over.
 	Fallbacks int
+	// Left is the configured name of the first model from which another one took over because
+	// its circuit breakers were open, empty where that did not happen.
+	Left string
 	// Pieces is over how many calls the request was split, 0 if it was not.
 	Pieces int
 	// Resumed counts how often another instance went on with an answer that broke off after

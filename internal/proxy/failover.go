@@ -50,6 +50,9 @@ func (c *choice) fallBack(because error) bool {
 		for n := c.nextFallback; n < len(list); n++ {
 			if c.moveTo(list[n], mayWait) {
 				c.noteFallback(n, why)
+				if c.Record.Left == "" && isBreakerOpen(because) {
+					c.Record.Left = before.model
+				}
 				return true
 			}
 			c.restore(before)
@@ -148,6 +151,12 @@ func refusalReason(err error) (naming.Reason, bool) {
 		return naming.Overloaded, true
 	}
 	return 0, false
+}
+
+// isBreakerOpen reports whether a request was refused because circuit breakers are open.
+func isBreakerOpen(err error) bool {
+	var known *schema.Error
+	return errors.As(err, &known) && known.Code == schema.CodeCircuitBreakerOpen
 }
 
 // reason returns why an attempt failed, if a fallback can help.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
@@ -150,13 +151,14 @@ services: {chat: {`+gatewaytest.NoChecks+`, circuit-breaker: {enabled: false}, f
 }
 
 // TestOpenBreakersBelongToWhatOpenedThem: a request that no instance may take is lost by the
-// host that failed, and a host is blamed for its own model, not for the one that took over.
+// host that failed, and a host is blamed for its own model, not for the one that took over. It is
+// not blamed for a request that went on to another model for another reason.
 func TestOpenBreakersBelongToWhatOpenedThem(t *testing.T) {
 	t.Parallel()
 	bad, good := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	bad.ScriptForever(simulator.Step{Status: 503, Body: `{"error":{"message":"model is loading"}}`, Header: gatewaytest.ContentType("application/json")})
 	r := gatewaytest.Start(t, `
-services: {chat: {`+gatewaytest.NoChecks+`, fallbacks: {two: [spare]}, circuit-breaker: {failure-threshold: 2, recovery-timeout: 1h},
+services: {chat: {`+gatewaytest.NoChecks+`, aliases: {second: two}, fallbacks: {two: [spare]}, circuit-breaker: {failure-threshold: 2, recovery-timeout: 1h},
   instances: [`+gatewaytest.Instance("one", bad.URL())+", "+gatewaytest.Instance("two", bad.URL())+", "+gatewaytest.Instance("spare", good.URL())+`]}}
 `)
 	for range 5 {
@@ -165,11 +167,14 @@ services: {chat: {`+gatewaytest.NoChecks+`, fallbacks: {two: [spare]}, circuit-b
 	for range 3 { // the last of them finds the breaker open
 		r.Chat(`{"model":"two",` + gatewaytest.SomeMessages + `}`).Succeeds(t)
 	}
+	r.Chat(`{"model":"second",`+gatewaytest.SomeMessages+`}`, "X-Request-ID", "behind").Succeeds(t)
+	r.ChangeChat(func(s *config.Service) { s.Instances[1].Enabled = false })
+	r.Chat(`{"model":"two",`+gatewaytest.SomeMessages+`}`, "X-Request-ID", "disabled").Succeeds(t)
 	groups := gatewaytest.At(t, r.GetObject("/api/monitoring/problems"), "groups").([]any)
 	if len(groups) != 1 {
 		t.Fatalf("%v", groups)
 	}
-	if one := groups[0].(map[string]any); one["kind"] != "backend" || fmt.Sprint(one["models"]) != "[one two]" || one["lost"] != 5.0 || one["rescued"] != 3.0 || fmt.Sprint(one["fallbacks"]) != "[map[by:spare model:two]]" {
+	if one := groups[0].(map[string]any); one["kind"] != "backend" || fmt.Sprint(one["models"]) != "[one two]" || one["lost"] != 5.0 || one["rescued"] != 4.0 || one["requestId"] != "behind" || fmt.Sprint(one["fallbacks"]) != "[map[by:spare model:two]]" {
 		t.Errorf("%v", one)
 	}
 }
