@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -311,11 +312,15 @@ func TestSplitRequestsCountOnce(t *testing.T) {
 // A fallback gets the whole request when a piece failed in the end.
 func TestAFallbackTakesTheWholeRequest(t *testing.T) {
 	t.Parallel()
-	a, b, other := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
-	b.ScriptForever(simulator.Step{Status: http.StatusServiceUnavailable})
+	a, other := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	a.ScriptForever(simulator.Step{}, simulator.Step{Status: http.StatusServiceUnavailable})
+	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		gatewaytest.Eventually(t, "the other piece is answered", func() bool { return a.Stats().Arrived > 0 })
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(b.Close)
 	r := gatewaytest.Start(t, splitService("embedding", `, fallbacks: {m: [spare]}`,
-		gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", b.URL()), gatewaytest.Instance("spare", other.URL()))+gatewaytest.QuotaOn)
+		gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", b.URL), gatewaytest.Instance("spare", other.URL()))+gatewaytest.QuotaOn)
 	answer := r.Post("/v1/embeddings", `{"model":"m","input":["one two","three four","five six","seven eight"]}`).Succeeds(t)
 	if strings.Count(answer.Body, `"index":`) != 4 || answer.Header.Get("X-Router-Model") != "spare" || answer.Header.Get("X-Router-Attempts") != "4" {
 		t.Errorf("model %q, %s attempts: %.300s", answer.Header.Get("X-Router-Model"), answer.Header.Get("X-Router-Attempts"), answer.Body)
