@@ -234,9 +234,10 @@ suites: build ## Run the quick ones of these suites, as CI does
 .PHONY: lint
 lint: ## Run the linters
 	@mkdir -p bin
+	@for module in deploy/dist docs/site; do (cd $$module && go vet .) || exit 1; done
 	@if linter=$$(go tool -modfile=tools/go.mod -n golangci-lint 2>bin/lint.log); then \
 		echo "golangci-lint run"; \
-		for module in . bench deploy/dist docs/site $(CLIENTS); do (cd $$module && "$$linter" run ./...) || exit 1; done; \
+		for module in . bench $(CLIENTS); do (cd $$module && "$$linter" run ./...) || exit 1; done; \
 	else \
 		tail -n 3 bin/lint.log; go vet ./... && $(call skip,lint: golangci-lint could not be built; go vet has run instead); \
 	fi
