@@ -42,6 +42,7 @@ var packageOrder = []string{
 	"internal/redis",
 	"internal/cluster",
 	"internal/seal",
+	"internal/takeover",
 	"internal/metrics",
 	"internal/calls",
 	"internal/calls/callfile",

@@ -71,6 +71,9 @@ type Settings struct {
 	// SignExisting says that what was stored without signatures is signed at the first
 	// start with a master key.
 	SignExisting bool `json:"signExisting"`
+	// AcceptUnsigned says that data of the release before, which did not sign it, is read
+	// besides signed data; package takeover has the rules.
+	AcceptUnsigned bool `json:"acceptUnsigned"`
 	// References are the variables and files to which stored versions may refer, beside
 	// those that the services of the configuration file refer to.
 	References []string `json:"references"`

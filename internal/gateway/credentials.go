@@ -1,12 +1,13 @@
 package gateway
 
 import (
+	"context"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/admit"
+	"github.com/patchbay-ai/patchbay/internal/seal"
+	"github.com/patchbay-ai/patchbay/internal/takeover"
 )
-
-import "context"
 
 // shareCredentials makes keys and tokens those of the shared configuration,
 // where there is one.
@@ -15,14 +16,34 @@ func (g *Gateway) shareCredentials() {
 	if values == nil {
 		return
 	}
-	if err := values.Follow(context.Background(), g.credentials.Share(values), g.credentials.Take, g.Control.TakeHolds); err != nil {
+	if err := values.Follow(context.Background(), g.credentials.Share(values), g.credentials.Take, g.Control.TakeHolds, g.takeovers.Take); err != nil {
 		g.log.Warn("the shared keys and tokens cannot be read; those that this gateway last knew are in force", "known", g.credentials.Known(), "error", err)
 	}
 }
 
-// renewCredentials brings the stored credentials up to date with the master key. What
-// cannot be written now is tried at the next start.
+// openTakeovers returns what says whether unsigned data of the release before is read.
+func (g *Gateway) openTakeovers() (*takeover.Records, error) {
+	security := g.Document.Security
+	keys, err := seal.New(security.MasterKey, security.PreviousMasterKey)
+	if err != nil {
+		return nil, err
+	}
+	options := takeover.Options{Keys: keys, AcceptUnsigned: security.AcceptUnsigned, Data: g.Store.Data(), Log: g.log}
+	if values := g.Control.Values(); values != nil {
+		options.Values = values
+	}
+	if keys != nil && security.AcceptUnsigned {
+		g.log.Warn("data without a signature is read, whoever wrote it; set security.accept-unsigned to false when no gateway of the release before runs any more")
+	}
+	return takeover.Open(options)
+}
+
+// renewCredentials brings the stored credentials, and the marks of what was taken over, up
+// to date with the master key. What cannot be written now is tried at the next start.
 func (g *Gateway) renewCredentials() {
+	if err := g.takeovers.Renew(context.Background()); err != nil {
+		g.log.Warn("the marks of unsigned data that was taken over are as before; the next start tries again", "error", err)
+	}
 	if err := g.credentials.Renew(context.Background()); err != nil {
 		g.log.Warn("the keys of sessions and the signatures of credentials are as before; the next start tries again", "error", err)
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/takeover"
 	"github.com/patchbay-ai/patchbay/internal/tally"
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -60,10 +61,12 @@ type Gateway struct {
 	file   configFile
 	// credentials are the API keys and management tokens, and attempts counts
 	// the wrong ones.
-	credentials  *access.Credentials
-	book         *budget.Book  // nil where security is off
-	spending     *quota.Ledger // that of the book, nil where there is none
-	closeBook    func()
+	credentials *access.Credentials
+	book        *budget.Book  // nil where security is off
+	spending    *quota.Ledger // that of the book, nil where there is none
+	closeBook   func()
+	// takeovers tell what unsigned data of the release before is read.
+	takeovers    *takeover.Records
 	attempts     *access.Attempts
 	callFile     *callfile.File       // nil when no calls are kept on disk
 	traces       *telemetry.Exporter  // nil when no traces are sent
@@ -200,6 +203,10 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	}
 	opened.add(g.Control.Close)
 	g.Control.FollowTerms(g.credentials.SetTerms)
+	if g.takeovers, err = g.openTakeovers(); err != nil {
+		return err
+	}
+	g.shareCredentials()
 	if g.Document.Security.Enabled {
 		g.book, g.spending = newBook(g.Document, g.Store.Data(), g.Shared, g.log)
 		g.closeBook = sync.OnceFunc(func() { closeBook(g.book, g.spending, g.log) })
@@ -207,7 +214,6 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		g.credentials.SetBook(g.book)
 	}
 	g.attempts = access.NewAttempts(time.Now())
-	g.shareCredentials()
 	g.renewCredentials()
 	g.Recorder = calls.NewRecorder(g.Document.Monitoring)
 	if err = g.openCallFile(opened); err != nil {
