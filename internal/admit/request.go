@@ -389,6 +389,9 @@ type Keys struct {
 	Attempts *access.Attempts
 }
 
+// Needed reports whether callers need a key now.
+func (k Keys) Needed() bool { return k.Credentials != nil && k.Credentials.Guard() != nil }
+
 // Identify returns what the key of a request allows, nil where callers need none. Callers
 // who present many wrong keys are told to wait.
 func (k Keys) Identify(header http.Header, from netip.Addr) (*access.Grant, *schema.Error) {

@@ -304,7 +304,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.describe(surfaces{api, g.sockets, g.batchDoors(), management, g.Actuator, openapi.NewPages(), monitoring, g.pages, peers.New(g.Cluster.View)})
 	g.shell = web.NewShell(nil, web.Options{
 		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, Recorder: g.Recorder,
-		Origins: g.Document.Server.CORSOrigins, Fail: fail,
+		Origins: g.Document.Server.CORSOrigins, KeysNeeded: g.keys().Needed, Fail: fail,
 	})
 	if g.batches.runner != nil {
 		g.batches.runner.Use(g.shell)

@@ -171,6 +171,8 @@ func (g *Gateway) newRouterOf(port *Port) *web.Router {
 		Loopback:       listen.IsLoopback(port.Address),
 		Hosts:          hosts,
 		Origins:        g.Document.Server.CORSOrigins,
+		KeysNeeded:     g.keys().Needed,
+		Fail:           v1.Fail,
 		TrustedProxies: g.Document.Server.TrustedProxies,
 		Version:        g.Control.Version,
 		Log:            g.log,

@@ -29,13 +29,27 @@ var (
 type origins struct {
 	any   bool
 	named []string
+	// keysNeeded tells whether callers of the unified API need a key. Where they do, a page
+	// cannot ask for what is stored there without one.
+	keysNeeded func() bool
 }
 
-func newOrigins(allowed []string) *origins {
-	return &origins{
-		any:   slices.Contains(allowed, anyOrigin[0]),
-		named: slices.DeleteFunc(slices.Clone(allowed), func(origin string) bool { return origin == anyOrigin[0] }),
+func newOrigins(allowed []string, keysNeeded func() bool) *origins {
+	if keysNeeded == nil {
+		keysNeeded = func() bool { return false }
 	}
+	return &origins{
+		any:        slices.Contains(allowed, anyOrigin[0]),
+		named:      slices.DeleteFunc(slices.Clone(allowed), func(origin string) bool { return origin == anyOrigin[0] }),
+		keysNeeded: keysNeeded,
+	}
+}
+
+// isFree reports whether pages of all origins may use a path: all that is neither management
+// nor stored for clients who need no key.
+func (o *origins) isFree(path string) bool {
+	path = strings.TrimPrefix(CollapseSlashes(path), "/") // as the router reads it
+	return !isManaged(path) && (!isStored(path) || o.keysNeeded())
 }
 
 // names reports whether the origin of a request is one that is allowed by its name.
@@ -47,7 +61,7 @@ func (o *origins) names(r *http.Request) bool {
 // allow adds the headers that let the page which sent a request read the reply, if its
 // origin is allowed.
 func (o *origins) allow(h http.Header, r *http.Request) {
-	if o.any && !isManaged(r.URL.Path) {
+	if o.any && o.isFree(r.URL.Path) {
 		h["Access-Control-Allow-Origin"] = anyOrigin
 		h["Access-Control-Expose-Headers"] = exposed
 		return
@@ -74,17 +88,26 @@ func MayRead(reply http.Header, r *http.Request) bool {
 // isManaged reports whether a path belongs to management: all below /api and /actuator
 // but for health, info and the scrape, which pages of all origins may read.
 func isManaged(path string) bool {
-	path = strings.TrimPrefix(CollapseSlashes(path), "/") // as the router reads it
 	switch path {
 	case "actuator/health", "actuator/health/liveness", "actuator/health/readiness", "actuator/info", "actuator/prometheus":
 		return false
 	}
-	for _, root := range [...]string{"api", "actuator"} {
-		if rest, begins := strings.CutPrefix(path, root); begins && (rest == "" || rest[0] == '/') {
-			return true
-		}
+	return isAtOrBelow(path, "api") || isAtOrBelow(path, "actuator")
+}
+
+// isStored reports whether a path leads to what the unified API stores for its clients: files,
+// batches, and responses by their ids. Without /v1 some of these names are those of pages.
+func isStored(path string) bool {
+	if isAtOrBelow(path, "v1/files") || isAtOrBelow(path, "v1/batches") || isAtOrBelow(path, "v1/messages/batches") {
+		return true
 	}
-	return false
+	id, isBelow := strings.CutPrefix(strings.TrimPrefix(path, "v1/"), "responses/")
+	return isBelow && id != "input_tokens" && id != "compact" // doors of their own, which store nothing
+}
+
+func isAtOrBelow(path, root string) bool {
+	rest, begins := strings.CutPrefix(path, root)
+	return begins && (rest == "" || rest[0] == '/')
 }
 
 // preflight answers a CORS preflight request.

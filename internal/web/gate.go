@@ -13,6 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // Gate controls the access to all routes. For those outside the unified API it
@@ -45,6 +46,10 @@ type GateOptions struct {
 	Hosts []string
 	// Origins are the web origins whose pages may use what the gate guards; "*" is none.
 	Origins []string
+	// KeysNeeded tells whether callers of the unified API need a key; nil means that they do
+	// not. Fail answers those who are refused there.
+	KeysNeeded func() bool
+	Fail       func(w http.ResponseWriter, r *http.Request, err *schema.Error)
 	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Version returns the version of the configuration in force.
@@ -58,13 +63,13 @@ func NewGate(options GateOptions) *Gate {
 	if options.Roster == nil {
 		options.Roster = func() *access.Roster { return nil }
 	}
-	return &Gate{options: options, crossSite: http.NewCrossOriginProtection(), origins: newOrigins(options.Origins)}
+	return &Gate{options: options, crossSite: http.NewCrossOriginProtection(), origins: newOrigins(options.Origins, options.KeysNeeded)}
 }
 
 // Guard returns a handler that calls the handler of a route if the caller may.
 func (g *Gate) Guard(route Route) http.HandlerFunc {
 	if route.Permission == access.ByKey {
-		return g.whenReady(route.Handler)
+		return g.whenReady(g.keepPagesOut(route))
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, refusal := g.admit(r, route.Permission)
@@ -93,6 +98,48 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 		admission.finish(w)
 	}
 }
+
+// keepPagesOut returns the handler of a route of the unified API. What is stored there for
+// clients who need no key is, like management, not for pages of other sites.
+func (g *Gate) keepPagesOut(route Route) http.HandlerFunc {
+	_, path, _ := strings.Cut(route.Pattern, " ")
+	if !isStored(strings.TrimPrefix(path, "/")) {
+		return route.Handler
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		message := ""
+		switch {
+		case g.origins.keysNeeded():
+		case g.isForeignHost(r):
+			message = foreignHost
+		case g.isForeignPage(r):
+			message = foreignPage
+		}
+		if message == "" {
+			route.Handler(w, r)
+			return
+		}
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close") // the body is not read
+		}
+		g.options.Fail(w, r, schema.NewError(schema.CodePermissionDenied, message))
+	}
+}
+
+// What is said to requests that a page of another site, or one by a foreign name, may have
+// sent.
+const (
+	foreignHost = "This host name is not allowed for what a gateway without keys stores; allow it with security.allowed-hosts."
+	foreignPage = "What a page of another site asks for is refused here; server.cors-origins can name its origin."
+)
+
+// isForeignHost tells whether a request was sent to a gateway on loopback by a name that is
+// not that of this machine.
+func (g *Gate) isForeignHost(r *http.Request) bool { return g.options.Loopback && !g.isOwnHost(r.Host) }
+
+// isForeignPage tells whether a browser sent the request for a page of another site that is
+// not allowed by its name.
+func (g *Gate) isForeignPage(r *http.Request) bool { return g.isCrossSite(r) && !g.origins.names(r) }
 
 // NotReadyMessage says why a gateway that does not know the credentials yet refuses
 // requests.
@@ -126,8 +173,7 @@ func IdentityOf(r *http.Request) access.Identity {
 // admit decides whether a request may pass. If not, it returns the function that
 // answers it.
 func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Identity, func(http.ResponseWriter)) {
-	crossSite := g.isCrossSite(r)
-	foreign := crossSite && !g.origins.names(r)
+	crossSite, foreign := g.isCrossSite(r), g.isForeignPage(r)
 	who, known, wait := g.identify(r, crossSite)
 	isOpen := who.Name == access.OpenName
 	switch {
@@ -141,10 +187,10 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 	case isOpen && g.options.Loopback && !g.options.AllowOpen && isForwarded(r.Header):
 		return who, forbid("A proxy forwarded this request for a client on another machine, and management is open to this machine only: " +
 			"set security.enabled: true with management tokens, or accept the risk with security.allow-open: true.")
-	case isOpen && g.options.Loopback && !g.isOwnHost(r.Host):
+	case isOpen && g.isForeignHost(r):
 		return who, forbid("This host name is not allowed for the management API; allow it with security.allowed-hosts.")
 	case foreign:
-		return who, forbid("What a page of another site asks for is refused here; server.cors-origins can name its origin.")
+		return who, forbid(foreignPage)
 	case wait > 0:
 		return who, func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
@@ -171,7 +217,7 @@ func (g *Gate) identify(r *http.Request, crossSite bool) (who access.Identity, k
 	if roster == nil {
 		who := access.Identity{Name: access.OpenName, Role: access.Admin}
 		forwarded := g.options.Loopback && isForwarded(r.Header)
-		rebound := g.options.Loopback && !g.isOwnHost(r.Host)
+		rebound := g.isForeignHost(r)
 		if forwarded && !g.options.AllowOpen || rebound || crossSite && !g.origins.names(r) {
 			who.Role = 0 // routes that anyone may call show no details either
 		}

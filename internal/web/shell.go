@@ -39,6 +39,9 @@ type Options struct {
 	Recorder *calls.Recorder
 	// Origins are the web origins whose pages may read replies; "*" allows all.
 	Origins []string
+	// KeysNeeded tells whether callers of the unified API need a key; nil means that they do
+	// not.
+	KeysNeeded func() bool
 	// Fail answers a request that cannot be handled: one that is malformed, or
 	// one whose handler panicked.
 	Fail func(w http.ResponseWriter, r *http.Request, err *schema.Error)
@@ -46,7 +49,7 @@ type Options struct {
 
 // NewShell returns a Shell around a handler.
 func NewShell(next http.Handler, options Options) *Shell {
-	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), running: newInFlight(), origins: newOrigins(options.Origins)}
+	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), running: newInFlight(), origins: newOrigins(options.Origins, options.KeysNeeded)}
 }
 
 // With returns a shell around another handler. Both count their requests together.

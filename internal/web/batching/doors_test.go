@@ -248,7 +248,7 @@ func TestAnUploadThatBreaksOffLeavesNothing(t *testing.T) {
 	data := t.TempDir()
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: on, DataDir: data})
 	conn := r.DialRaw()
-	head := "POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 100000\r\n\r\n" +
+	head := "POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 100000\r\n\r\n" +
 		"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n"
 	if _, err := io.WriteString(conn, head+strings.Repeat("x", 70000)); err != nil {
 		t.Fatal(err)
