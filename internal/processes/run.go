@@ -97,7 +97,7 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 	look.Wait()
 	p.out.flush()
 	if fault == "" {
-		fault = "it " + started.Ending().String()
+		fault = started.Ending().String()
 	}
 	m.ended(p, fault, started.Ending().fault != "")
 }

@@ -22,7 +22,7 @@ func IsSupervisor(args []string) bool { return len(args) > 1 && args[1] == super
 
 // ending is how a process ended.
 type ending struct {
-	// fault is why it could not be started, empty where it could.
+	// fault says why it could not be started or how it ended is not known; else it is empty.
 	fault  string
 	isDead bool // by a signal
 	code   int  // of the exit, or of the signal
@@ -30,16 +30,19 @@ type ending struct {
 	signal string
 }
 
-// String says how the process ended, for people.
+// String says how the process ended, in a sentence for people that internal/say knows.
 func (e ending) String() string {
 	switch {
 	case e.fault != "":
 		return e.fault
 	case e.isDead:
-		return "ended by signal " + strconv.Itoa(e.code) + " (" + e.signal + ")"
+		return "it ended by signal " + strconv.Itoa(e.code) + " (" + e.signal + ")"
 	}
-	return "exited with status " + strconv.Itoa(e.code)
+	return "it exited with status " + strconv.Itoa(e.code)
 }
+
+// unsupervised returns the ending of a process whose supervisor said nothing of it.
+func unsupervised() ending { return ending{fault: "its supervisor was ended"} }
 
 // A supervisor tells the gateway in lines what becomes of the process.
 const (
@@ -56,7 +59,7 @@ func parseNews(line string) (pid int, end *ending) {
 	case newsStarted:
 		pid, _ = strconv.Atoi(rest)
 	case newsFault:
-		end = &ending{fault: rest}
+		end = &ending{fault: "it cannot be started: " + rest}
 	case newsExited:
 		code, _ := strconv.Atoi(rest)
 		end = &ending{code: code}

@@ -105,7 +105,7 @@ var facts = []entry{
 	{"process.late", "it was not ready within {time}"},
 	{"process.exited", "it exited with status {status}"},
 	{"process.signal", "it ended by signal {number} ({signal})"},
-	{"process.supervisor", "it its supervisor was ended"},
+	{"process.supervisor", "its supervisor was ended"},
 	{"process.no_program", "the program {program} was not found in PATH"},
 	{"process.bad_program", "the program {program} cannot be started: {why}"},
 	{"process.no_port", "no port is free: {why}"},
