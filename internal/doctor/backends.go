@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +22,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/discover"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/settings"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -39,6 +40,9 @@ func (e *examination) backends(ctx context.Context) []Finding {
 	groups := e.groups()
 	if len(groups) == 0 && len(e.Document.Processes) > 0 {
 		return nil // the servers of all instances are processes
+	}
+	if len(groups) == 0 && slices.ContainsFunc(slices.Collect(maps.Values(e.Document.Services)), func(s config.Service) bool { return len(s.Instances) > 0 }) {
+		return []Finding{warn("backends", "enable one of them", "all instances are disabled")}
 	}
 	if len(groups) == 0 {
 		return []Finding{warn("backends", "add some: patchbay add http://HOST:PORT, or services.chat.instances in the file", "no instances are configured")}
@@ -88,7 +92,7 @@ func reachedAlike(a, b backend.Settings) bool {
 func (e *examination) backend(ctx context.Context, g *group) []Finding {
 	area := "backend " + g.settings.BaseURL
 	reached := &attempt{}
-	found, err := discover.Ask(ctx, e.sender(g, reached), discover.Backend{BaseURL: g.settings.BaseURL, APIKey: g.settings.APIKey, Adapter: g.adapter})
+	found, err := ask(ctx, g, e.sender(g, reached))
 	if err != nil {
 		return []Finding{fail(area, "correct the instance; patchbay check says where it is", "%v", err)}
 	}
@@ -113,6 +117,21 @@ func (e *examination) backend(ctx context.Context, g *group) []Finding {
 	return findings
 }
 
+// ask asks a backend for its models. One that lists what could be deployed, not what is, is
+// only called.
+func ask(ctx context.Context, g *group, send discover.Send) (discover.Found, error) {
+	kind, err := kinds.Lookup(g.adapter)
+	if err != nil || kind.Deployments == "" || g.settings.Models.Given() {
+		return discover.Ask(ctx, send, discover.Backend{BaseURL: g.settings.BaseURL, APIKey: g.settings.APIKey, Adapter: g.adapter})
+	}
+	asked := g.settings.Found("deployment")
+	asked.Adapter, asked.Path = g.adapter, "/"
+	if _, _, err := send(ctx, schema.Chat, asked, ""); errors.Is(err, discover.ErrRefused) {
+		return discover.Found{}, err
+	}
+	return discover.Found{}, nil
+}
+
 // attempt is how asking a backend went.
 type attempt struct {
 	cause  transport.Cause
@@ -124,8 +143,8 @@ type attempt struct {
 // certificates.
 func (e *examination) sender(g *group, reached *attempt) discover.Send {
 	return func(ctx context.Context, serviceType schema.ServiceType, asked backend.Settings, post string) (int, []byte, error) {
-		described := settings.Clone(g.settings)
-		described.Name, described.BaseURL, described.Adapter, described.Path = asked.Name, asked.BaseURL, asked.Adapter, asked.Path
+		described := g.settings.Found(asked.Name)
+		described.BaseURL, described.Adapter, described.Path = asked.BaseURL, asked.Adapter, asked.Path
 		service := config.DefaultService()
 		service.Instances = []backend.Settings{described}
 		doc := e.Document.Clone()
@@ -167,6 +186,9 @@ func missingModels(area string, g *group, models []discover.Model) []Finding {
 	}
 	var findings []Finding
 	for _, instance := range g.instances {
+		if instance.Models.Given() && !slices.ContainsFunc(names, instance.Models.Include) {
+			findings = append(findings, warn(area, "load or pull a model there, or correct models", "lists no model that %s stands for", strings.Join(instance.Models, ", ")))
+		}
 		name := cmp.Or(instance.UpstreamModel, instance.Name)
 		if name == "" || slices.Contains(names, name) || slices.Contains(names, discover.ShortName(name)) {
 			continue

@@ -81,6 +81,11 @@ func TestAConfigurationWithoutInstancesIsWarnedOf(t *testing.T) {
 	}
 }
 
+func TestAConfigurationWithoutInstancesInUseIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	has(t, examine(t, free+"services: {chat: {instances: [{name: m, base-url: 'http://127.0.0.1:2', enabled: false}]}}\n", nil), "warn backends:", "all instances are disabled")
+}
+
 func TestAddressesThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
