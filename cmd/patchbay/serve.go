@@ -89,8 +89,8 @@ func formatOf(wanted logs.LogFormat, isTerminal bool, env []string) logs.Format 
 	return logs.Text
 }
 
-// introduce logs where the gateway listens and, while no instances are configured, what
-// to do next.
+// introduce logs where the gateway listens and, while no models are served, why or what to
+// do next.
 func introduce(g *gateway.Gateway, log *slog.Logger) {
 	base, management := ownURL(g.Document.Server, g.Address()), ownURL(g.Document.Server, g.ManagementAddress())
 	data, err := filepath.Abs(g.Document.Server.DataDir)
@@ -112,12 +112,30 @@ func introduce(g *gateway.Gateway, log *slog.Logger) {
 	if len(g.Current.Load().Instances()) > 0 {
 		return
 	}
+	if n := finding(g); n > 0 {
+		log.Info("no models have been found yet: they are asked for at the backends, and this log says what each of them lists", "instances", n)
+		return
+	}
 	header := ""
 	if g.Document.Security.Enabled {
 		header = ` -H "Authorization: Bearer $TOKEN"`
 	}
 	log.Info("no instances are configured: add them as services.chat.instances in the configuration, or one with: curl " +
 		shellWord(management+"/api/config/instance/add/chat") + header + ` -d '{"name":"llama3","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}'`)
+}
+
+// finding returns how many instances find their models by asking their backends.
+func finding(g *gateway.Gateway) int {
+	n := 0
+	doc, _ := g.Control.Document()
+	for _, service := range doc.Services {
+		for i := range service.Instances {
+			if service.Instances[i].Models.Given() && service.Instances[i].Enabled {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // runGateway runs a gateway until a signal stops it. The demo is nil where the

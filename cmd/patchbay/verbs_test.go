@@ -247,6 +247,12 @@ func TestServeWithoutInstancesSaysWhatToDo(t *testing.T) {
 	c.exits(exitOK)
 
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
+	gatewaytest.WriteFile(t, file, "services: {chat: {instances: [{models: [none-of-these*], base-url: '"+b.URL()+"'}]}}\n")
+	searching := startChild(t, "serve", file, "--listen", "127.0.0.1:0")
+	searching.waitFor("no models have been found yet")
+	if strings.Contains(searching.stderr.String(), "no instances are configured") {
+		t.Errorf("an instance is configured:\n%s", searching.stderr.String())
+	}
 	gatewaytest.WriteFile(t, file, gatewaytest.PoolYAML(b))
 	if c := serving(t, file); strings.Contains(c.stderr.String(), "no instances are configured") || strings.Contains(c.stderr.String(), `"listen":`) {
 		t.Errorf("it has an instance, and listens where it says:\n%s", c.stderr.String())

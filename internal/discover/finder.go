@@ -210,21 +210,32 @@ func (f *Finder) found(source *routing.Source, models, others []string, now time
 	}
 	log := f.options.Log.With("instance", source.Settings.ID(), "service", source.Service.Type.String())
 	log.Info("the models of a backend changed", "models", len(models))
-	if len(models) == 0 && len(others) > 0 {
-		log.Warn("a backend has no models of the service type for which it is asked; move the instance, or give it a name",
-			"others", strings.Join(others[:min(len(others), maxOthers)], ", "))
+	tellServed(log, source, models, others, table.Limits.MaxDiscovered)
+	if err := f.options.Rebuild(); err != nil {
+		log.Error("the models that were found cannot be served", "error", err)
 	}
+}
+
+// tellServed warns where not all models of a backend are served that a reader of the
+// configuration expects.
+func tellServed(log *slog.Logger, source *routing.Source, models, others []string, most int) {
 	served := 0
 	for _, model := range models {
 		if source.Settings.Models.Include(model) {
 			served++
 		}
 	}
-	if most := table.Limits.MaxDiscovered; served > most {
+	switch {
+	case len(models) == 0 && len(others) > 0:
+		log.Warn("a backend has no models of the service type for which it is asked; move the instance, or give it a name",
+			"others", strings.Join(others[:min(len(others), maxOthers)], ", "))
+	case len(models) == 0:
+		log.Warn("a backend lists no models, so that its instance serves none; load or pull one there")
+	case served == 0:
+		log.Warn("a backend lists no model that the patterns of its instance match, so that the instance serves none",
+			"patterns", strings.Join(source.Settings.Models, ", "), "listed", strings.Join(models[:min(len(models), maxOthers)], ", "))
+	case served > most:
 		log.Warn("a backend has more models than an instance may find; the first ones by name are served", "models", served, "limits.max-discovered", most)
-	}
-	if err := f.options.Rebuild(); err != nil {
-		log.Error("the models that were found cannot be served", "error", err)
 	}
 }
 

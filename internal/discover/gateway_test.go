@@ -305,3 +305,17 @@ func TestFourLinesServeALaptop(t *testing.T) {
 		r.Chat(chatWith(model)).Succeeds(t)
 	}
 }
+
+// Where an instance finds no model, the log says whether its backend has none or its patterns
+// match none, also when that is so from the start.
+func TestTheLogSaysWhyNoModelIsFound(t *testing.T) {
+	t.Parallel()
+	for models, want := range map[string]string{"discover": "a backend lists no models", "[phi*]": "no model that the patterns"} {
+		s := startShelf(t)
+		if models != "discover" {
+			s.put("qwen2.5:7b")
+		}
+		r := gatewaytest.Start(t, shelfYAML(s, "models: "+models))
+		gatewaytest.Eventually(t, "the log says why", func() bool { return gatewaytest.CountLines(r.Logs.String(), want, s.URL) == 1 })
+	}
+}

@@ -131,8 +131,8 @@ func (f *Found) Of(key string) List {
 }
 
 // Set stores the models that a source has found, with those that its backend has for other
-// service types, and reports whether they differ from what was stored before. Names that
-// no model can have are left out.
+// service types, and reports whether they differ from what was stored before or are the
+// first ones, even if there are none. Names that no model can have are left out.
 func (f *Found) Set(key string, models, others []string, now time.Time) bool {
 	models = slices.DeleteFunc(slices.Clone(models), func(name string) bool {
 		return naming.Fault(name) != "" || strings.Contains(name, "*")
@@ -145,8 +145,11 @@ func (f *Found) Set(key string, models, others []string, now time.Time) bool {
 		f.lists = make(map[string]List)
 	}
 	before := f.lists[key]
+	if models == nil {
+		models = []string{} // nil is a list that was never read
+	}
 	f.lists[key] = List{Models: models, Others: others, Read: now}
-	return !slices.Equal(before.Models, models) || !slices.Equal(before.Others, others)
+	return before.Models == nil || !slices.Equal(before.Models, models) || !slices.Equal(before.Others, others)
 }
 
 // Failed notes that a backend did not tell its models. It returns what was noted before.
