@@ -77,6 +77,33 @@ var (
 	aCommand = regexp.MustCompile(`^ *(\$ |(make|curl|patchbay|go|docker|npm|sudo|helm) [a-z./-])`)
 )
 
+// yamlBlocksAreTried finds blocks of YAML with a mark that is not known. "```yaml" is a
+// configuration that TestConfigurationsOfTheDocumentsWork tries, and "```yaml no-test: reason"
+// none, or one that needs more than the block.
+func yamlBlocksAreTried(tr *tree) []string {
+	var found []string
+	for _, page := range tr.texts {
+		if !strings.HasSuffix(page.path, ".md") {
+			continue
+		}
+		inside := false
+		for i, line := range strings.Split(string(page.content), "\n") {
+			match := fence.FindStringSubmatch(line)
+			if match == nil {
+				continue
+			}
+			if inside = !inside; !inside {
+				continue
+			}
+			reason, isExempt := strings.CutPrefix(match[2], "no-test: ")
+			if match[1] == "yml" || match[1] == "yaml" && match[2] != "" && (!isExempt || reason == "") {
+				found = append(found, fmt.Sprintf("%s:%d: write ```yaml for a configuration that is tried, or ```yaml no-test: and the reason", page.path, i+1))
+			}
+		}
+	}
+	return found
+}
+
 // shellBlocksAreRun finds blocks of commands in documents that no test runs and that do
 // not say why. "```sh test" is run against the demo (cmd/patchbay/docs_test.go), "```sh
 // test=TestName" by that test, and "```sh no-test: reason" by nobody.

@@ -196,6 +196,7 @@ var rules = []rule{
 	{"decisions have tests", decisionsHaveTests},
 	{"the architecture shows the tree", architectureShowsTheTree},
 	{"shell blocks are run", shellBlocksAreRun},
+	{"YAML blocks are tried", yamlBlocksAreTried},
 	{"packages are small", packagesAreSmall},
 	{"handlers have tests", handlersHaveTests},
 	{"tests of whole gateways stand apart", gatewayTestsStandApart},
@@ -777,6 +778,9 @@ var page string
 		{"shell blocks are run", "a test that is gone", map[string]string{"docs/a.md": "```sh test=TestGone\nls\n```\n"}, "there is no TestGone"},
 		{"shell blocks are run", "no language", map[string]string{"docs/a.md": "```\ncurl http://x\n```\n"}, "a.md:2: these are commands"},
 		{"shell blocks are run", "marked", map[string]string{"docs/a.md": "```sh test\nls\n```\n```sh no-test: why\nls\n```\n```\n a box\n```\n"}, ""},
+		{"YAML blocks are tried", "no reason", map[string]string{"docs/a.md": "```yaml no-test:\na: 1\n```\n"}, "a.md:1: write ```yaml for a configuration"},
+		{"YAML blocks are tried", "an unknown mark", map[string]string{"docs/a.md": "```sh test\nls\n```\n```yaml test\na: 1\n```\n"}, "a.md:4: write ```yaml"},
+		{"YAML blocks are tried", "marked", map[string]string{"docs/a.md": "```yaml\na: 1\n```\n```yaml no-test: a file of Prometheus\na: 1\n```\n"}, ""},
 		{"decisions have tests", "one that is gone", map[string]string{decisionsPage: "| a | b | c | `TestGone` |\n"}, "there is no TestGone"},
 		{"decisions have tests", "one of another module", map[string]string{decisionsPage: "| a | b | c | `TestThere` |\n", "other/go.mod": "module other\n", "other/a_test.go": "package other\n\nfunc TestThere(t *testing.T) {}\n"}, ""},
 		{"decisions have tests", "one that is there", map[string]string{
