@@ -19,7 +19,7 @@ func TestEndingsAreSentences(t *testing.T) {
 			t.Errorf("%s: %q is %+v", line, end, said)
 		}
 	}
-	if said := say.Of(unsupervised().String()); said[0].Code != "process.supervisor" || unsupervised().String() != "its supervisor was ended" {
-		t.Errorf("%q is %+v", unsupervised(), said)
+	if said := say.Of((ending{isLost: true}).String()); said[0].Code != "process.supervisor" || (ending{isLost: true}).String() != "its supervisor was ended" {
+		t.Errorf("%q is %+v", (ending{isLost: true}), said)
 	}
 }

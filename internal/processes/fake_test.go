@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ type host struct {
 	groups            map[string]string
 	memory            map[string]int64
 	peak              int64
+	isTaken           bool // the address of all processes, by a foreign program
 }
 
 type value struct {
@@ -59,7 +61,7 @@ func (h *host) manager(settings Settings, memory int64) *Manager {
 		h.groups[name], h.memory[name] = p.Group, int64(p.Memory)
 	}
 	m := New(nil, 0, Options{Log: slog.New(slog.DiscardHandler)})
-	m.launch, m.probe = h.launch, h.probe
+	m.launch, m.probe, m.dial = h.launch, h.probe, h.dial
 	m.Set(settings, schema.Bytes(memory))
 	return m
 }
@@ -95,6 +97,18 @@ func (h *host) launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, e
 		})
 	}
 	return v, nil
+}
+
+// dial finds a foreign program where the test has one listen.
+func (h *host) dial(context.Context, string, string) (net.Conn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.isTaken {
+		return nil, errors.New("nobody listens")
+	}
+	near, far := net.Pipe()
+	_ = far.Close()
+	return near, nil
 }
 
 func (h *host) probe(_ context.Context, url string) error {

@@ -72,7 +72,7 @@ func launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, error) {
 		opened = append(opened, control, news, written)
 		return nil, err
 	}
-	s := &supervised{control: control, done: make(chan struct{}), ending: unsupervised()}
+	s := &supervised{control: control, done: make(chan struct{}), ending: ending{isLost: true}}
 	var reading sync.WaitGroup
 	reading.Go(func() { _, _ = io.Copy(out, written) })
 	owned.Go(func() {

@@ -7,10 +7,12 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -20,8 +22,7 @@ var (
 	ErrUnknown = errors.New("there is no such process in the configuration file")
 	// ErrFailed means that the process does not start, or has failed too often.
 	ErrFailed = errors.New("the process failed")
-	// ErrStopped means that the process was stopped by an administrator, or the gateway
-	// stops.
+	// ErrStopped means that the process was stopped by an administrator.
 	ErrStopped = errors.New("the process was stopped")
 	// errInUse means that requests use a process, or wait for it.
 	errInUse = errors.New("the process is in use")
@@ -74,6 +75,7 @@ type Manager struct {
 	keeps  func(name string) bool
 	launch func(Process, io.Writer, *sync.WaitGroup) (child, error)
 	probe  func(ctx context.Context, url string) error
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	ports  *ports
 
 	mu        sync.Mutex
@@ -126,7 +128,7 @@ type waiter struct{ result chan error }
 // New returns a manager that runs nothing yet.
 func New(settings Settings, memory schema.Bytes, options Options) *Manager {
 	m := &Manager{
-		log: options.Log, moved: options.Moved, keeps: options.Keeps, launch: launch, probe: probe,
+		log: options.Log, moved: options.Moved, keeps: options.Keeps, launch: launch, probe: probe, dial: new(net.Dialer).DialContext,
 		ports: new(ports), processes: map[string]*process{},
 	}
 	m.timer = time.AfterFunc(time.Hour, m.tick)
@@ -218,7 +220,7 @@ func (m *Manager) refuse(p *process, name string) error {
 	case p == nil || p.isRemoved:
 		return fmt.Errorf("%w: %s", ErrUnknown, name)
 	case m.isClosed:
-		return fmt.Errorf("%w: the gateway stops", ErrStopped)
+		return residency.ErrStopped
 	case p.isRefusing(time.Now()):
 		return fmt.Errorf("%w: %s: %s", ErrFailed, p.name, p.reason)
 	}
@@ -406,7 +408,7 @@ func (m *Manager) Close() {
 	m.isClosed = true
 	m.timer.Stop()
 	for _, p := range m.processes {
-		m.fail(p, fmt.Errorf("%w: the gateway stops", ErrStopped))
+		m.fail(p, residency.ErrStopped)
 		m.end(p)
 	}
 	m.mu.Unlock()

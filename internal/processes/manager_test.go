@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -345,6 +346,75 @@ func TestAProgramThatCannotBeStartedIsNotTriedAgain(t *testing.T) {
 		begun := time.Now()
 		if _, err := m.Ensure(t.Context(), "a"); !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "no such program") || time.Since(begun) > 0 {
 			t.Errorf("got %v after %v", err, time.Since(begun))
+		}
+	})
+}
+
+// TestAServerOfSomebodyElseIsNotTakenForTheProcess has a foreign program listen where the
+// process is to be, until that ends.
+func TestAServerOfSomebodyElseIsNotTakenForTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.isTaken = true
+		m := h.manager(Settings{"a": {Restarts: 3}}, 0)
+		defer m.Close()
+		if _, err := m.Ensure(t.Context(), "a"); !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "another program already listens on 127.0.0.1:1") {
+			t.Errorf("got %v", err)
+		}
+		if _, all := h.Running(); len(all) != 0 {
+			t.Errorf("started %v", all)
+		}
+		<-time.After(refusal)
+		h.mu.Lock()
+		h.isTaken = false
+		h.mu.Unlock()
+		use(t, m, "a", 0)
+	})
+}
+
+// TestALostSupervisorIsOneFailure ends the supervisor of a process, which says nothing of the
+// program.
+func TestALostSupervisorIsOneFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		m := h.manager(Settings{"a": {Restarts: 3}}, 0)
+		defer m.Close()
+		use(t, m, "a", 0)
+		h.mu.Lock()
+		lost := h.running["a"]
+		h.mu.Unlock()
+		lost.end(ending{isLost: true})
+		synctest.Wait()
+		if view, _, _ := m.View("a"); view.State != Failed || view.Reason != "its supervisor was ended" {
+			t.Errorf("a is %s: %s", view.State, view.Reason)
+		}
+		begun := time.Now()
+		use(t, m, "a", 0)
+		if took := time.Since(begun); took != firstBackoff {
+			t.Errorf("the next request waited for %v", took)
+		}
+	})
+}
+
+// TestWhoWaitsIsToldThatTheGatewayStops waits for a process while the gateway stops, and asks
+// for it afterwards.
+func TestWhoWaitsIsToldThatTheGatewayStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.loads["a"] = time.Hour
+		m := h.manager(Settings{"a": {Restarts: 3}}, 0)
+		waited := make(chan error, 1)
+		go func() {
+			_, err := m.Ensure(t.Context(), "a")
+			waited <- err
+		}()
+		synctest.Wait()
+		m.Close()
+		if err := <-waited; !errors.Is(err, residency.ErrStopped) {
+			t.Errorf("who waits is told %v", err)
+		}
+		if _, err := m.Ensure(t.Context(), "a"); !errors.Is(err, residency.ErrStopped) {
+			t.Errorf("who comes later is told %v", err)
 		}
 	})
 }

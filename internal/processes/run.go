@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -54,6 +55,10 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 	described, err := m.place(p.name, described)
 	if err != nil {
 		m.ended(p, err.Error(), true)
+		return
+	}
+	if address := m.takenAddress(described); address != "" {
+		m.ended(p, "another program already listens on "+address, false)
 		return
 	}
 	started, err := m.launch(described, p.out, &m.running)
@@ -335,6 +340,28 @@ func (m *Manager) place(name string, described Process) (Process, error) {
 	}
 	port, err := m.ports.of(name)
 	return described.withPort(port), err
+}
+
+// takenAddress returns the address of a process that is about to be started if another program
+// listens there, else nothing. Such a program, of another gateway with the same file perhaps,
+// would be taken for the process.
+func (m *Manager) takenAddress(described Process) string {
+	ready, err := url.Parse(described.Ready)
+	if err != nil {
+		return ""
+	}
+	address := ready.Host
+	if ready.Port() == "" {
+		address = net.JoinHostPort(ready.Hostname(), ready.Scheme) // the name of a scheme is that of its port
+	}
+	bounded, cancel := context.WithTimeout(context.Background(), lookTime)
+	defer cancel()
+	connection, err := m.dial(bounded, "tcp", address)
+	if err != nil {
+		return ""
+	}
+	_ = connection.Close()
+	return address
 }
 
 // Address returns the base URL of a process that is described so, whether it runs or not.

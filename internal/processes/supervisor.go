@@ -22,8 +22,10 @@ func IsSupervisor(args []string) bool { return len(args) > 1 && args[1] == super
 
 // ending is how a process ended.
 type ending struct {
-	// fault says why it could not be started or how it ended is not known; else it is empty.
-	fault  string
+	// fault is why it could not be started, empty where it could.
+	fault string
+	// isLost says that its supervisor was ended, which could not tell more.
+	isLost bool
 	isDead bool // by a signal
 	code   int  // of the exit, or of the signal
 	// signal is the name of the signal.
@@ -35,14 +37,13 @@ func (e ending) String() string {
 	switch {
 	case e.fault != "":
 		return e.fault
+	case e.isLost:
+		return "its supervisor was ended"
 	case e.isDead:
 		return "it ended by signal " + strconv.Itoa(e.code) + " (" + e.signal + ")"
 	}
 	return "it exited with status " + strconv.Itoa(e.code)
 }
-
-// unsupervised returns the ending of a process whose supervisor said nothing of it.
-func unsupervised() ending { return ending{fault: "its supervisor was ended"} }
 
 // A supervisor tells the gateway in lines what becomes of the process.
 const (

@@ -106,6 +106,7 @@ var facts = []entry{
 	{"process.exited", "it exited with status {status}"},
 	{"process.signal", "it ended by signal {number} ({signal})"},
 	{"process.supervisor", "its supervisor was ended"},
+	{"process.port_taken", "another program already listens on {address}"},
 	{"process.no_program", "the program {program} was not found in PATH"},
 	{"process.bad_program", "the program {program} cannot be started: {why}"},
 	{"process.no_port", "no port is free: {why}"},

@@ -102,6 +102,7 @@ export const said: Record<Code, string> = {
   'process.supervisor': '它的监督进程已终止',
   'process.no_program': '在 PATH 中找不到程序 {program}',
   'process.bad_program': '程序 {program} 无法启动：{why}',
+  'process.port_taken': '已有其他程序在监听 {address}',
   'process.no_port': '没有空闲端口：{why}',
   'process.platform': '只能在 Linux、macOS 等类 Unix 系统上运行进程，不支持 {system}',
   'process.unknown': '配置文件中没有进程 {name}',
