@@ -338,6 +338,10 @@ const (
 // Failed tells whether the outcome is one of the failures.
 func (o Outcome) Failed() bool { return o == Failure || o == Refused || o == Reset }
 
+// LostConnection reports whether the call failed because the connection could not be made or
+// broke.
+func (o Outcome) LostConnection() bool { return o == Refused || o == Reset }
+
 // Mode says who decides about the state: the breaker or an operator.
 type Mode uint8
 

@@ -154,9 +154,6 @@ func (a *attempt) noteFailure(ctx context.Context, failed *fault) {
 		failed.outcome = breaker.Cancelled // the client left or the gateway stops
 		return
 	}
-	if p := a.instance.Process(); p != nil && (failed.outcome == breaker.Refused || failed.outcome == breaker.Reset) {
-		p.Doubt()
-	}
 	if failed.outcome.Failed() && a.instance.FailedBefore(a.Asks.Digest(a.proxy.seed), time.Now()) && a.Caller.Retry {
 		failed.outcome = breaker.Cancelled // it was counted the first time
 	}
@@ -211,6 +208,10 @@ func (a *attempt) end(outcome breaker.Outcome, usage schema.Usage, now time.Time
 	if a.resident != nil {
 		a.resident.Leave()
 		a.resident = nil
+	}
+	if p := a.instance.Process(); p != nil && outcome.LostConnection() {
+		p.Doubt()
+		outcome = breaker.Cancelled // its manager decides when it is used again
 	}
 	a.instance.Release(a.permit, outcome, now)
 	a.paced.End(outcome, usage, now)

@@ -62,6 +62,49 @@ func (r *run) enter(ctx context.Context, model *residency.Model) *fault {
 	return failed
 }
 
+// callResident calls the instance that was acquired once its model is in memory. A process of
+// the gateway that refuses the connection has died: the request waits for its next start, and
+// calls it once more.
+func (r *run) callResident(ctx context.Context) *fault {
+	model := r.attempt.instance.Resident()
+	if model == nil {
+		return r.callInstance(ctx)
+	}
+	if failed := r.enter(ctx, model); failed != nil {
+		return failed
+	}
+	failed := r.callInstance(ctx)
+	p := r.attempt.instance.Process()
+	if failed == nil || failed.outcome != breaker.Refused || p == nil || ctx.Err() != nil || r.attempt.resident == nil {
+		return failed
+	}
+	p.Doubt()
+	if again := r.attempt.beginAgain(); again != nil {
+		return again
+	}
+	if again := r.enter(ctx, model); again != nil {
+		return again
+	}
+	return r.attempt.call(ctx, &r.reply)
+}
+
+// beginAgain makes the attempt ready for another call of the same instance, which did not get
+// the first.
+func (a *attempt) beginAgain() *fault {
+	a.resident.Leave()
+	a.resident = nil
+	if a.cancel != nil {
+		a.cancel()
+		a.cancel = nil
+	}
+	a.paced.End(breaker.Cancelled, schema.Usage{}, time.Now())
+	a.out.Reset()
+	if err := a.write(a.instance); err != nil {
+		return a.classifier().classify(err, false)
+	}
+	return nil
+}
+
 // enterAtOnce begins a call at an instance whose model is in memory, and reports whether it
 // is: a second call that has to wait for a model comes too late, and would load it in vain.
 func (a *attempt) enterAtOnce() bool {

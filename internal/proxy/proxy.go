@@ -236,13 +236,7 @@ func (r *run) callInstances(ctx context.Context) *fault {
 	for {
 		r.choice.noteCall(r.attempt.instance)
 		r.tellCall(ctx)
-		var failed *fault
-		if model := r.attempt.instance.Resident(); model != nil {
-			failed = r.enter(ctx, model)
-		}
-		if failed == nil {
-			failed = r.callInstance(ctx)
-		}
+		failed := r.callResident(ctx)
 		if failed == nil {
 			r.tellAnswer(ctx, nil)
 			return nil
