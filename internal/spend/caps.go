@@ -48,9 +48,12 @@ func (r *Reader) capped(ctx context.Context, windows []quota.CalendarWindow, now
 		recent[allowance.KeyName(u.Key.APIKey)] += float64(u.Cost)
 		recent[allowance.TenantName(u.Key.Tenant)] += float64(u.Cost)
 	})
-	shares := caps{}
+	shares, elapsed := caps{}, elapsedSince(first, now)
+	if elapsed == 0 {
+		return nil, err
+	}
 	for account, left := range rest {
-		if more := recent[account] / now.Sub(first).Seconds() * end.Sub(now).Seconds(); more > left {
+		if more := recent[account] / elapsed * end.Sub(now).Seconds(); more > left {
 			shares[account] = left / more
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/budget"
@@ -157,21 +156,28 @@ type Ledger interface {
 
 // Reader answers questions, one at a time, because each may hold many groups in memory.
 type Reader struct {
-	mu      sync.Mutex
+	turn    chan struct{} // holds a value while a question is answered
 	ledger  Ledger
 	budgets func() []budget.Use
 }
 
 // New returns a reader of a ledger. The budgets bound what it foretells.
 func New(ledger Ledger, budgets func() []budget.Use) *Reader {
-	return &Reader{ledger: ledger, budgets: budgets}
+	return &Reader{turn: make(chan struct{}, 1), ledger: ledger, budgets: budgets}
 }
 
 // Read answers a question that was checked. With an error the report has what is known
-// without the store that failed.
+// without the store that failed, or nothing if ctx ended before the question had its turn.
 func (r *Reader) Read(ctx context.Context, q Question, now time.Time) (Report, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	if ctx.Err() != nil {
+		return Report{}, context.Cause(ctx)
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return Report{}, context.Cause(ctx)
+	}
 	settings := r.ledger.Settings()
 	step := stepOf(q.From, q.To, now, &settings)
 	windows := windowsIn(step, q.From, q.To)
@@ -231,7 +237,7 @@ func (r *Reader) foretell(ctx context.Context, only quota.UsageQuery, sum *sums,
 		g.bounded += float64(u.Cost) * bounds.of(&u.Key)
 	})
 	left := report.To.Sub(now).Seconds()
-	elapsed := now.Sub(first).Seconds()
+	elapsed := elapsedSince(first, now)
 	for _, g := range sum.all() {
 		g.Forecast = g.Cost
 		if g.recent > 0 && elapsed > 0 {
@@ -239,8 +245,21 @@ func (r *Reader) foretell(ctx context.Context, only quota.UsageQuery, sum *sums,
 			g.Forecast = plus(g.Cost, int64(min(g.bounded/elapsed*left, math.MaxInt64/2)))
 		}
 	}
-	report.HasForecast = true
+	report.HasForecast = elapsed > 0
 	return cmp.Or(err, failed)
+}
+
+// leastElapsed is how long a ledger has to count before what it has tells a pace.
+const leastElapsed = time.Minute
+
+// elapsedSince returns the seconds since the first window in which something was counted, 0 while
+// they are too few to tell a pace.
+func elapsedSince(first, now time.Time) float64 {
+	elapsed := now.Sub(first)
+	if elapsed < leastElapsed {
+		return 0
+	}
+	return elapsed.Seconds()
 }
 
 // sums are the groups of a report while it is read.

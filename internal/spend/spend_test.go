@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/budget"
@@ -285,5 +286,65 @@ func TestGroupsThatAreToldApartAreBounded(t *testing.T) {
 	}
 	if report.Total.Cost != users || report.Rest.Cost != int64(users-len(report.Groups)) {
 		t.Errorf("total %d, rest %d", report.Total.Cost, report.Rest.Cost)
+	}
+}
+
+// slowLedger answers nobody until it is told to.
+type slowLedger struct {
+	*fakeLedger
+	asked, answer chan struct{}
+}
+
+func (s *slowLedger) EachUsageIn(ctx context.Context, q quota.UsageQuery, windows []quota.CalendarWindow, visit func(quota.Usage)) (bool, error) {
+	s.asked <- struct{}{}
+	<-s.answer
+	return s.fakeLedger.EachUsageIn(ctx, q, windows, visit)
+}
+
+// A client that leaves while another question is answered does not wait for that, and a question
+// whose client has left is not asked.
+func TestQuestionsOfClientsThatLeftDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowLedger{newLedger(), make(chan struct{}), make(chan struct{})}
+		slow.off = true // one look is enough
+		reader := spend.New(slow, slow.uses)
+		q := spend.Question{From: at("2026-11-01 00:00"), To: at("2026-11-02 00:00"), Limit: 1}
+		first := make(chan error, 1)
+		go func() {
+			_, err := reader.Read(t.Context(), q, at("2026-11-03 00:00"))
+			first <- err
+		}()
+		<-slow.asked
+		ctx, leave := context.WithCancel(t.Context())
+		second := make(chan error, 1)
+		go func() {
+			_, err := reader.Read(ctx, q, at("2026-11-03 00:00"))
+			second <- err
+		}()
+		synctest.Wait()
+		leave()
+		if err := <-second; !errors.Is(err, context.Canceled) {
+			t.Errorf("the question of a client that left: %v", err)
+		}
+		slow.answer <- struct{}{}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		if _, err := reader.Read(ctx, q, at("2026-11-03 00:00")); !errors.Is(err, context.Canceled) {
+			t.Errorf("a question of a client that left before: %v", err)
+		}
+	})
+}
+
+// In the first minute of the first window nothing tells the pace: there is no forecast, and no
+// budget bounds one.
+func TestForecastWaitsUntilThereIsAPace(t *testing.T) {
+	f := newLedger()
+	now := at("2026-11-02 10:00").Add(time.Millisecond)
+	f.use(now, "acme", "m", 5)
+	f.budgets = []budget.Use{{Account: "tenant/acme", Window: quota.BudgetTotal, Unit: budget.Cost, Limit: 10, Used: 5}}
+	report, err := spend.New(f, f.uses).Read(t.Context(), spend.Question{By: spend.ByTenant, From: at("2026-11-02 00:00"), To: at("2026-11-03 00:00"), Limit: 1}, now)
+	if err != nil || report.HasForecast || report.Total.Pace != 0 || report.Total.Forecast != 5 {
+		t.Errorf("forecast %v of %d at a pace of %d", report.HasForecast, report.Total.Forecast, report.Total.Pace)
 	}
 }
