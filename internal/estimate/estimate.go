@@ -31,6 +31,9 @@ const (
 	// leastThinking is what backends of Anthropic's get for thinking at least, where a
 	// request asks for an effort and leaves no room for it.
 	leastThinking = 1024
+	// endless is how many tokens an answer is taken to have that neither its model nor a limit
+	// ends: the context of many models.
+	endless = 128 << 10
 )
 
 // Use is what a request may use.
@@ -121,7 +124,10 @@ type limits struct {
 	zeroIsNone bool // 0 asks for no answer; elsewhere it means no limit
 
 	given   bool
+	isOpen  bool // a limit is given that means none
 	tokens  int64
+	least   int64 // the answer does not end before
+	goesOn  bool  // its end is ignored
 	thinks  bool
 	n, best int64
 }
@@ -137,6 +143,9 @@ const (
 	maxNewTokens
 	nPredict
 	numPredict
+	minTokens
+	minNewTokens
+	ignoreEnd
 	numberOfAnswers
 	candidateCount
 	candidateCountCamel
@@ -153,7 +162,7 @@ const (
 
 var limitNames = jsonscan.NewNames(
 	"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "max_response_output_tokens", "max_new_tokens", "n_predict", "num_predict",
-	"n", "candidate_count", "candidateCount", "best_of", "reasoning_effort", "reasoning",
+	"min_tokens", "min_new_tokens", "ignore_eos", "n", "candidate_count", "candidateCount", "best_of", "reasoning_effort", "reasoning",
 	"extra_body", "options", "generation_config", "generationConfig",
 )
 
@@ -184,10 +193,15 @@ func (l *limits) readAll(root jsonscan.Value) {
 }
 
 func (l *limits) read(found *limitValues) {
+	l.goesOn = l.goesOn || isTrue(found[ignoreEnd])
 	for _, v := range found[maxTokens : numPredict+1] {
 		if v.Given() {
 			l.limit(v)
 		}
+	}
+	for _, v := range found[minTokens : minNewTokens+1] {
+		least, _ := wholeNumber(v)
+		l.least = max(l.least, least)
 	}
 	for _, v := range found[numberOfAnswers : candidateCountCamel+1] {
 		n, _ := wholeNumber(v)
@@ -204,22 +218,51 @@ func (l *limits) read(found *limitValues) {
 // there is no limit.
 func (l *limits) limit(v jsonscan.Value) {
 	n, ok := wholeNumber(v)
+	l.given = true
 	if !ok || n < 0 || n == 0 && !l.zeroIsNone {
-		n = l.unbounded
+		l.isOpen = true
+		return
 	}
-	l.given, l.tokens = true, max(l.tokens, n)
+	l.tokens = max(l.tokens, n)
+}
+
+// open returns how many tokens an answer counts for that has no limit.
+func (l *limits) open() int64 {
+	if l.goesOn {
+		return max(l.unbounded, endless)
+	}
+	return l.unbounded
 }
 
 // answer returns how many tokens one answer may have.
 func (l *limits) answer() int64 {
 	if !l.given {
-		return l.unbounded
+		return max(l.open(), min(l.least, mostTokens))
 	}
-	tokens := min(l.tokens, mostTokens)
+	tokens := max(l.tokens, l.least)
+	if l.isOpen {
+		tokens = max(tokens, l.open())
+	}
+	tokens = min(tokens, mostTokens)
 	if l.thinks && tokens <= leastThinking {
 		tokens += leastThinking
 	}
 	return tokens
+}
+
+// isTrue reports whether a value is true, also one that is written as a text or a number.
+func isTrue(v jsonscan.Value) bool {
+	switch v.Kind() {
+	case jsonscan.True:
+		return true
+	case jsonscan.Number:
+		n, _ := v.Float()
+		return n != 0
+	case jsonscan.String:
+		yes, _ := strconv.ParseBool(string(v.Text()))
+		return yes
+	}
+	return false
 }
 
 // choices returns how many answers are made for each prompt.
