@@ -178,6 +178,8 @@ func settleSpans(spans *[windowCount]*span, reserved, spent Amounts) {
 	for _, one := range spans {
 		one.reserved = one.reserved.minus(reserved)
 		one.spent = one.spent.plus(spent)
-		one.inFlight--
+		if one.inFlight--; one.inFlight == 0 {
+			one.reserved = Amounts{} // a sum that reached the greatest number is not what is left of it
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -775,5 +776,37 @@ func TestUsedUpIsAskedOnceMore(t *testing.T) {
 		if asked := store.store.Told() > before; asked != (wait > 0) {
 			t.Errorf("asked %t, %v after the last answer", asked, wait)
 		}
+	}
+}
+
+// What is reserved beyond what can be counted does not take with it, when it is given back, what
+// others have reserved.
+func TestReservationsBeyondWhatCanBeCounted(t *testing.T) {
+	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	book := New(Options{Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, FailOpen: true, Now: func() time.Time { return now }, manual: true})
+	accounts := [2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 100}})}
+	var charges [3]Charge
+	for i, cost := range []int64{7, math.MaxInt64, 9} {
+		if refused, err := charges[i].Reserve(context.Background(), accounts, Amounts{1, 1, cost}, now); refused != nil || err != nil {
+			t.Fatal(refused, err)
+		}
+	}
+	accounts[0] = book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 100, Cost: 1000}})
+	reserved := func() int64 {
+		for _, use := range book.Uses() {
+			if use.Unit == Cost {
+				return use.Reserved
+			}
+		}
+		return -1
+	}
+	for _, i := range []int{1, 0, 2} {
+		charges[i].GiveBack()
+		if left := reserved(); left < 0 {
+			t.Errorf("%d are reserved", left)
+		}
+	}
+	if left := reserved(); left != 0 {
+		t.Errorf("%d are reserved when nothing runs", left)
 	}
 }

@@ -100,9 +100,10 @@ func (a Amounts) plus(b Amounts) Amounts {
 	return a
 }
 
+// minus returns what is left of amounts, nothing where it would be less.
 func (a Amounts) minus(b Amounts) Amounts {
 	for i := range a {
-		a[i] -= b[i]
+		a[i] = max(0, a[i]-b[i])
 	}
 	return a
 }

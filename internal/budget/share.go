@@ -172,7 +172,7 @@ func (a *Account) isCovered(spans *[windowCount]*span, reserved Amounts) bool {
 		}
 	}
 	for _, one := range spans {
-		one.ahead = one.ahead.minus(reserved).greater(Amounts{})
+		one.ahead = one.ahead.minus(reserved)
 	}
 	if isLow && a.refilling.CompareAndSwap(false, true) {
 		a.book.running.Go(func() {

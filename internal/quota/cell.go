@@ -43,7 +43,12 @@ func (d *atomicDetail) load() Detail {
 func (d *atomicDetail) add(more Detail) {
 	d.prompt.Add(more.Prompt)
 	d.completion.Add(more.Completion)
-	d.cost.Add(more.Cost)
+	for {
+		before := d.cost.Load()
+		if d.cost.CompareAndSwap(before, addCost(before, more.Cost)) {
+			return
+		}
+	}
 }
 
 // acquire adds a reference, unless the cell is retired.

@@ -321,3 +321,14 @@ func TestListedWindowsAreReadOneByOne(t *testing.T) {
 		t.Errorf("without the database: %v", err)
 	}
 }
+
+// Costs that are more than can be counted stay at the greatest number.
+func TestCostsOfACellDoNotOverflow(t *testing.T) {
+	var d atomicDetail
+	for range 3 {
+		d.add(Detail{Cost: math.MaxInt64 - 1})
+	}
+	if got := d.load().Cost; got != math.MaxInt64 {
+		t.Errorf("%d", got)
+	}
+}
