@@ -83,7 +83,7 @@ func (r *Request) Resumed(reported schema.Usage, price *prices.Price, sent int64
 	}
 	f := a.again
 	r.lost.used = addUsage(r.lost.used, used)
-	r.lost.cost += a.costOf(price, used, true)
+	r.lost.cost = r.lost.cost.Plus(a.costOf(price, used, true))
 	f.prompt, f.before = 0, 0
 	if goesOn {
 		f.prompt, f.before = sent, a.answer.Tokens()

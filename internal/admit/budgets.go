@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,8 +92,8 @@ func (r *Request) reserve(ctx context.Context, grant *access.Grant, now time.Tim
 	a, own := &r.taken, r.ownCost()
 	a.isBudgeted = true
 	var asked *budget.Refusal // for the model that was asked for
-	for more, below := true, prices.Amount(math.MaxInt64); more; below = a.cost {
-		if a.cost, more = r.dearest(below); !more {
+	for more, most := true, prices.Amount(math.MaxInt64); more; most = a.cost - 1 {
+		if a.cost, more = r.dearest(most); !more {
 			break
 		}
 		refusal, err := a.charge.Reserve(ctx, grant.Budgets, budget.Amounts{1, a.most.Tokens(), int64(a.cost)}, r.Record.Started)
@@ -112,6 +113,9 @@ func (r *Request) reserve(ctx context.Context, grant *access.Grant, now time.Tim
 		}
 		more = refusal.Unit == budget.Cost
 	}
+	if asked == nil { // there is no model that may serve the request
+		return r.unknownModel()
+	}
 	return r.overBudget(asked, now)
 }
 
@@ -129,11 +133,11 @@ func (r *Request) ownCost() prices.Amount {
 	return 0
 }
 
-// dearest returns what the request may cost at the dearest model that may serve it for less
-// than an amount, and false if there is none.
-func (r *Request) dearest(below prices.Amount) (cost prices.Amount, found bool) {
+// dearest returns what the request may cost at the dearest model that may serve it for at most
+// an amount, and false if there is none.
+func (r *Request) dearest(most prices.Amount) (cost prices.Amount, found bool) {
 	consider := func(price *prices.Price) {
-		if c := price.Cost(r.taken.most.Quantity); c < below && (!found || c > cost) {
+		if c := price.Cost(r.taken.most.Quantity); c <= most && (!found || c > cost) {
 			cost, found = c, true
 		}
 	}
@@ -213,10 +217,27 @@ func (a *taken) costOf(price *prices.Price, spent schema.Usage, answered bool) p
 	return price.Cost(used)
 }
 
-// UnknownModel says that no instance serves the model, and which configured names
-// are similar.
-func UnknownModel(service *routing.Service, serviceType schema.ServiceType, name string) *schema.Error {
-	known := service.Names()
+// unknownModel says that no instance serves the model that the request asks for.
+func (r *Request) unknownModel() *schema.Error {
+	return UnknownModel(r.service(), r.Asks.Service, string(r.Asks.Model), r.Caller.Grant)
+}
+
+// namesFor returns the names of a service type, nil where it is not configured, that the bearer
+// of a grant may use, and whether there are others. An alias may be used by its own name or by
+// that of its model.
+func namesFor(service *routing.Service, serviceType schema.ServiceType, grant *access.Grant) (names []string, hasOthers bool) {
+	names = service.Names()
+	all := len(names)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return !grant.MayUse(serviceType, name) && !grant.MayUse(serviceType, service.Find(name).Model)
+	})
+	return names, len(names) < all
+}
+
+// UnknownModel says that no instance serves the model, and which configured names are similar,
+// of those that the bearer of a grant may use; nil may use all.
+func UnknownModel(service *routing.Service, serviceType schema.ServiceType, name string, grant *access.Grant) *schema.Error {
+	known, hasOthers := namesFor(service, serviceType, grant)
 	err := &schema.Error{
 		Message: fmt.Sprintf("No instance serves the model %q for %s.", name, serviceType),
 		Type:    schema.TypeServiceUnavailable,
@@ -226,6 +247,8 @@ func UnknownModel(service *routing.Service, serviceType schema.ServiceType, name
 	const shown, few = 5, 8 // all are listed where they are few
 	near := schema.Nearest(name, known, shown)
 	switch {
+	case len(known) == 0 && hasOthers:
+		err.Message += fmt.Sprintf(" This API key may use none of the models of %s that are there.", serviceType)
 	case len(known) == 0 && service.Discovers():
 		err.Message += fmt.Sprintf(" The instances of %s find their models by asking their backends and have found none; the gateway's log says why.", serviceType)
 	case len(known) == 0:

@@ -120,7 +120,7 @@ func (r *Request) RefuseModel() error {
 // one that takes over from it.
 func (r *Request) RefuseUnknown() error {
 	if r.Pool == nil && len(r.takeovers()) == 0 {
-		return UnknownModel(r.service(), r.Asks.Service, string(r.Asks.Model))
+		return r.unknownModel()
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func (r *Request) Settle(reported schema.Usage, complete, answered bool) {
 	}
 	r.settled = true
 	spent := r.taken.spent(r.taken.again.lastOf(reported), complete, answered)
-	r.Record.Cost = r.taken.costOf(r.Price, spent, answered) + r.lost.cost
+	r.Record.Cost = r.taken.costOf(r.Price, spent, answered).Plus(r.lost.cost)
 	spent = addUsage(spent, r.lost.used)
 	r.ticket.SettleCost(counted, int64(r.Record.Cost))
 	r.taken.use.Settle(spent.Total, time.Now())

@@ -24,7 +24,7 @@ func (r *Request) Spend(used schema.Usage) {
 	}
 	if r.taken.counted {
 		r.lost.used = addUsage(r.lost.used, used)
-		r.lost.cost += r.taken.costOf(r.Price, used, true)
+		r.lost.cost = r.lost.cost.Plus(r.taken.costOf(r.Price, used, true))
 	}
 }
 

@@ -8,6 +8,7 @@ var refusals = []entry{
 	{"call.unknown_model_all", `No instance serves the model "{model}" for {service}. Configured are {names}.`},
 	{"call.unknown_model_none", `No instance serves the model "{model}" for {service}. No instances are configured for {of}.`},
 	{"call.unknown_model_found", `No instance serves the model "{model}" for {service}. The instances of {of} find their models by asking their backends and have found none; the gateway's log says why.`},
+	{"call.unknown_model_barred", `No instance serves the model "{model}" for {service}. This API key may use none of the models of {of} that are there.`},
 	{"call.rate_limit", "The rate limit of {limit} requests is reached; the next one is allowed in {wait}."},
 	{"call.uncounted", "The quota ledger cannot count this request now, and requests must not pass uncounted."},
 	// Those of budgets as calls that are kept since older versions have them, and as they are.

@@ -138,6 +138,7 @@ export const said: Record<Code, string> = {
   'call.unknown_model_known': '没有实例为 {service} 提供模型“{model}”。已配置的有 {names} 等。',
   'call.unknown_model_all': '没有实例为 {service} 提供模型“{model}”。已配置的有 {names}。',
   'call.unknown_model_none': '没有实例为 {service} 提供模型“{model}”。{of} 还没有配置任何实例。',
+  'call.unknown_model_barred': '没有实例为 {service} 提供模型“{model}”。此 API 密钥不能使用 {of} 现有的任何模型。',
   'call.unknown_model_found': '没有实例为 {service} 提供模型“{model}”。{of} 的实例靠询问后端来发现模型，但一个都没有找到；原因见网关日志。',
   'call.rate_limit': '达到 {limit} 个请求的速率限制；{wait} 后可再发送。',
   'call.uncounted': '配额账本现在无法计数，而不计数的请求不允许通过。',

@@ -56,7 +56,7 @@ func answerLoad(req *schema.Request) []byte {
 func (x *exchange) answerLocally(body []byte) error {
 	service := x.table.Service(x.request.Service)
 	if service.FindBytes(x.request.Model) == nil {
-		return admit.UnknownModel(service, x.request.Service, string(x.request.Model))
+		return admit.UnknownModel(service, x.request.Service, string(x.request.Model), x.caller.Grant)
 	}
 	x.w.Header()["X-Router-Attempts"] = attemptsText(0)
 	x.Head(proxy.Head{ContentType: proxy.TypeJSON, Length: len(body)})
