@@ -297,6 +297,7 @@ func (r *reply) sendEvent(data []byte) error {
 func nestedError(root jsonscan.Value) []byte {
 	var w jsonwrite.Writer
 	w.Open(`{"type":"error","error":{"type":"server_error"`)
+	w.Close("")
 	for _, name := range [...]string{"code", "message", "param"} {
 		w.Name(name)
 		if member := root.Get(name); member.Kind() != jsonscan.Absent {
@@ -369,13 +370,16 @@ func errorEvent(lane string, status int, body []byte, headers map[string]string)
 	return withLane(w.Out, lane)
 }
 
-// withLane returns an event, which is an object with members, with the lane of the message
-// that it answers.
+// withLane returns an event, which is an object, with the lane of the message that it answers.
 func withLane(event []byte, lane string) []byte {
 	if lane == "" {
 		return event
 	}
+	members := bytes.TrimLeft(event[1:], " \t\r\n")
 	named := append(make([]byte, 0, len(event)+len(lane)+32), `{"stream_id":`...)
-	named = append(jsonwrite.AppendText(named, lane), ',')
-	return append(named, event[1:]...)
+	named = jsonwrite.AppendText(named, lane)
+	if !bytes.HasPrefix(members, []byte("}")) {
+		named = append(named, ',')
+	}
+	return append(named, members...)
 }

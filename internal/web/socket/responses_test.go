@@ -238,3 +238,17 @@ func TestAConnectionHasBounds(t *testing.T) {
 		idOf(t, last)
 	}
 }
+
+// An answer that becomes senseless ends with an error that is valid JSON and has the lane of its
+// message.
+func TestAStreamThatBreaksEndsWithAnErrorOfItsLane(t *testing.T) {
+	t.Parallel()
+	r, _ := start(t, "", simulator.Step{Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: `data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","model":"native","output":[]}}` +
+		"\n\ndata: {}\n\n"})
+	s := r.OpenSocket(responsesPath)
+	s.Send(messageTo("native", `"stream_id":"x","input":"hi"`))
+	last, _ := s.Last() // a message that is no JSON ends the test
+	if last["stream_id"] != "x" || last["type"] != "error" || gatewaytest.At(t, last, "error/message") != "The backend's answer could not be understood." {
+		t.Errorf("%v", last)
+	}
+}
