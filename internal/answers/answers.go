@@ -18,6 +18,9 @@ type Owner struct {
 	Issue string
 	// Since is when the key was issued; zero if that is not known.
 	Since time.Time
+	// Tenant is that of the key, empty if it has none. All keys of a tenant together have
+	// what they keep weighed against that of others.
+	Tenant string
 }
 
 // Answer is a response that is kept.

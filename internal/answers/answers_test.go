@@ -20,7 +20,7 @@ import (
 )
 
 func settings() answers.Settings {
-	return answers.Settings{TTL: schema.Duration(time.Hour), MaxBytes: 1 << 20, MaxResponses: 100}
+	return answers.Settings{TTL: schema.Duration(time.Hour), MaxBytes: 1 << 20, MaxResponses: 100, MaxSharedBytes: 64 << 20}
 }
 
 // eachStore runs a test on every implementation.
@@ -28,7 +28,7 @@ func eachStore(t *testing.T, test func(t *testing.T, s answers.Store)) {
 	t.Run("memory", func(t *testing.T) { test(t, answers.NewMemory(settings())) })
 	t.Run("redis", func(t *testing.T) {
 		server := storetest.Redis(t)
-		store := redisanswers.New(server.URL, settings)
+		store := redisanswers.New(redisanswers.Options{Address: server.URL, Settings: settings})
 		t.Cleanup(store.Close)
 		test(t, store)
 	})
@@ -236,12 +236,9 @@ func TestSharesHoldInRandomHistories(t *testing.T) {
 	})
 }
 
-// An answer that the release before has stored is found by a key that is older than all
-// that a key of the same id may have left; and that release finds what is stored now.
-func TestAnswersOfTheReleaseBefore(t *testing.T) {
-	server := storetest.Redis(t)
-	store := redisanswers.New(server.URL, settings)
-	t.Cleanup(store.Close)
+// connect returns a client of a Redis.
+func connect(t *testing.T, server *storetest.Server) rueidis.Client {
+	t.Helper()
 	option, err := rueidis.ParseURL(server.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -252,6 +249,16 @@ func TestAnswersOfTheReleaseBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
+	return client
+}
+
+// An answer that the release before has stored is found by a key that is older than all
+// that a key of the same id may have left; and that release finds what is stored now.
+func TestAnswersOfTheReleaseBefore(t *testing.T) {
+	server := storetest.Redis(t)
+	store := redisanswers.New(redisanswers.Options{Address: server.URL, Settings: settings})
+	t.Cleanup(store.Close)
+	client := connect(t, server)
 	const old = `{"input":[],"response":{"id":"resp_1"}}`
 	if err := client.Do(t.Context(), client.B().Set().Key("patchbay:responses:1:k:resp_1").Value(old).Px(time.Hour).Build()).Error(); err != nil {
 		t.Fatal(err)

@@ -17,13 +17,15 @@ type Settings struct {
 	// MaxResponses is how many are kept in memory; the one that was unused for the
 	// longest time gives way.
 	MaxResponses int `json:"maxResponses"`
+	// MaxSharedBytes bounds what all gateways together keep in Redis.
+	MaxSharedBytes schema.Bytes `json:"maxSharedBytes"`
 	// Shared keeps responses in Redis, where all gateways find them.
 	Shared bool `json:"shared"`
 }
 
 // DefaultSettings returns what holds where nothing is configured.
 func DefaultSettings() Settings {
-	return Settings{TTL: schema.Duration(24 * time.Hour), MaxBytes: 64 << 20, MaxResponses: 10_000}
+	return Settings{TTL: schema.Duration(24 * time.Hour), MaxBytes: 64 << 20, MaxResponses: 10_000, MaxSharedBytes: 512 << 20}
 }
 
 const (
@@ -39,6 +41,9 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	if s.MaxBytes < leastSize {
 		report("maxBytes", fmt.Sprintf("must be at least %d bytes, not %d", leastSize, s.MaxBytes))
+	}
+	if s.MaxSharedBytes < leastSize {
+		report("maxSharedBytes", fmt.Sprintf("must be at least %d bytes, not %d", leastSize, s.MaxSharedBytes))
 	}
 	if s.MaxResponses < 1 {
 		report("maxResponses", fmt.Sprintf("must be at least 1, not %d", s.MaxResponses))

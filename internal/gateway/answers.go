@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/answercache/rediscache"
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/answers/redisanswers"
-	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
@@ -21,18 +20,27 @@ type answerStore struct {
 	close    func()
 }
 
-// newAnswerStore returns the store that the configuration describes.
-func newAnswerStore(doc *config.Document) *answerStore {
+// openAnswers opens the store of responses that the configuration describes.
+func (g *Gateway) openAnswers() error {
+	doc := g.Document
 	s := &answerStore{close: func() {}}
+	g.answers = s
 	settings := doc.Responses
 	s.settings.Store(&settings)
-	if settings.Shared {
-		shared := redisanswers.New(doc.Redis.URL, func() answers.Settings { return *s.settings.Load() })
-		s.Store, s.close = shared, shared.Close
-	} else {
+	if !settings.Shared {
 		s.Store = answers.NewMemory(settings)
+		return nil
 	}
-	return s
+	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	if err != nil {
+		return err
+	}
+	shared := redisanswers.New(redisanswers.Options{
+		Address: doc.Redis.URL, Keys: keys, Takeovers: g.takeovers, WritesBefore: doc.Security.AcceptUnsigned,
+		Settings: func() answers.Settings { return *s.settings.Load() }, Log: g.log,
+	})
+	s.Store, s.close = shared, shared.Close
+	return nil
 }
 
 // set changes for how long responses are kept, and how many.

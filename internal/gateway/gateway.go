@@ -263,7 +263,9 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport, Rebuild: g.Control.Rebuild, Log: g.log})
 	g.Ledger = newLedger(g.Document, g.Shared, g.log)
 	opened.add(g.closeLedger)
-	g.answers = newAnswerStore(g.Document)
+	if err := g.openAnswers(); err != nil {
+		return err
+	}
 	opened.add(g.answers.close)
 	if err := g.openAnswerCache(); err != nil {
 		return err

@@ -1,114 +1,87 @@
 // Package redisanswers keeps responses in Redis or anything that speaks its protocol, so
-// that all gateways which share it find them.
+// that all gateways which share it find them. With a master key they are encrypted, and bound
+// to their owner and id.
 package redisanswers
 
 import (
 	"context"
-	_ "embed"
-	"errors"
-	"strconv"
+	"log/slog"
+	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/redis/rueidis"
 
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/redis"
+	"github.com/patchbay-ai/patchbay/internal/seal"
+	"github.com/patchbay-ai/patchbay/internal/takeover"
 )
 
-// Store keeps responses in Redis, which removes them when their time has come. What one key
-// keeps is bounded here, what all of them keep by Redis itself.
+// Store keeps responses in Redis, which removes them when their time has come. What each key
+// keeps is bounded, and what all of them keep together.
 type Store struct {
-	connection *redis.Lazy
-	settings   func() answers.Settings
-	share      *redis.Script
+	options      Options
+	connection   *redis.Lazy
+	share, total *redis.Script
+
+	mu     sync.Mutex
+	asked  time.Time // when Redis was asked for its memory, and what it said
+	memory int64
+	warned time.Time // when it was logged that an answer was refused
+
+	stop    context.CancelFunc
+	working sync.WaitGroup
+}
+
+// Options are what a Store works with.
+type Options struct {
+	// Address is that of Redis, to which the store connects when it is used.
+	Address string
+	// Keys encrypt the answers; nil leaves them as they are.
+	Keys *seal.Keys
+	// Takeovers say whether answers are read that nobody sealed, and WritesBefore that
+	// gateways of the release before run, which write such answers, so that those are left
+	// as they are.
+	Takeovers    *takeover.Records
+	WritesBefore bool
+	// Settings returns those that are in force.
+	Settings func() answers.Settings
+	Log      *slog.Logger
 }
 
 const (
 	prefix = "patchbay:responses:"
 	// timeout bounds one command: a client waits for it.
 	timeout = 2 * time.Second
+	// warnEvery is how often it is logged that an answer was refused.
+	warnEvery = 10 * time.Second
 )
 
-// New returns the store at an address, to which it connects when it is used. Settings
-// returns those that are in force.
-func New(address string, settings func() answers.Settings) *Store {
-	return &Store{connection: redis.NewLazy(address), settings: settings, share: redis.NewScript(shareSource)}
+// New returns a store. It takes over what the release before left there, in the background.
+func New(options Options) *Store {
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{options: options, connection: redis.NewLazy(options.Address), share: redis.NewScript(shareSource), total: redis.NewScript(totalSource)}
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(context.Background())
+	if options.Takeovers.IsOpen(takeover.Responses) && !options.WritesBefore {
+		s.working.Go(func() { s.takeOver(ctx) })
+	}
+	return s
 }
 
-//go:embed share.lua
-var shareSource string
-
-// Close closes the connection.
-func (s *Store) Close() { s.connection.Close() }
-
-// stored is an answer as it is kept. Issue is that of its owner; releases that did not
-// write it pass it over.
-type stored struct {
-	Issue    string         `json:"issue,omitempty"`
-	Previous []string       `json:"previous,omitempty"`
-	Input    jsontext.Value `json:"input"`
-	Response jsontext.Value `json:"response,omitzero"`
-	Instance string         `json:"instance,omitempty"`
-}
-
-// keyOf returns the key of an answer. The length of the owner keeps owners apart whatever
-// they and the ids contain.
-func keyOf(owner answers.Owner, id string) string {
-	return prefix + strconv.Itoa(len(owner.Key)) + ":" + owner.Key + ":" + id
-}
-
-// shareOf returns the keys of what is noted about an owner: when each answer was used last,
-// and how large they are. Both are in the same part of a cluster.
-func shareOf(owner answers.Owner) []string {
-	base := prefix + "of:{" + strconv.Itoa(len(owner.Key)) + ":" + owner.Key + "}:"
-	return []string{base + "used", base + "bytes"}
-}
-
-// note notes the size of an answer of an owner, -1 if it is no longer kept, and removes
-// what has to give way so that the owner stays within the bounds. Where no keys are
-// required there is nobody whose share could be taken.
-func (s *Store) note(ctx context.Context, client rueidis.Client, owner answers.Owner, id string, bytes int) error {
-	if owner.Key == "" {
-		return nil
-	}
-	settings := s.settings()
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	gone, err := redis.Run(ctx, client, redis.Call{Script: s.share, Keys: shareOf(owner), Args: []string{
-		number(time.Now().UnixMilli()), number(settings.TTL.Std().Milliseconds()), id, strconv.Itoa(bytes),
-		number(int64(settings.MaxBytes)), strconv.Itoa(settings.MaxResponses),
-	}})[0].AsStrSlice()
-	if err != nil {
-		return err
-	}
-	commands := make(rueidis.Commands, len(gone))
-	for i, id := range gone {
-		commands[i] = client.B().Del().Key(keyOf(owner, id)).Build()
-	}
-	var failed []error
-	for _, reply := range client.DoMulti(ctx, commands...) {
-		failed = append(failed, reply.Error())
-	}
-	return errors.Join(failed...)
-}
-
-// isOf reports whether a stored answer is that of an owner, and not of a key that had the
-// same id before. Of an answer without an issue, which the release before wrote, this is
-// known if the key is older than all answers that others may have left.
-func (v *stored) isOf(owner answers.Owner, ttl time.Duration) bool {
-	if v.Issue == "" {
-		return owner.Since.IsZero() || time.Since(owner.Since) >= ttl
-	}
-	return v.Issue == owner.Issue
+// Close ends what runs in the background, and closes the connection.
+func (s *Store) Close() {
+	s.stop()
+	s.working.Wait()
+	s.connection.Close()
 }
 
 // Put keeps an answer.
 func (s *Store) Put(ctx context.Context, a *answers.Answer) error {
-	settings := s.settings()
-	value := stored{Issue: a.Owner.Issue, Previous: a.Previous, Instance: a.Instance, Response: a.Response}
-	value.Input = append(append(append(value.Input, '['), a.Input...), ']')
-	text, err := json.Marshal(value, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+	settings := s.options.Settings()
+	text, err := encode(a)
 	if err != nil {
 		return err
 	}
@@ -121,10 +94,18 @@ func (s *Store) Put(ctx context.Context, a *answers.Answer) error {
 	if err != nil {
 		return err
 	}
-	if err := s.note(ctx, client, a.Owner, a.ID, len(text)); err != nil {
+	owner := accountOf(a.Owner)
+	key := owner.key(a.ID)
+	value := s.seal(key, a.Owner.Issue, text)
+	has, gone, err := s.trim(ctx, client, owner, a.ID, len(value)+entrySize, int64(settings.MaxBytes))
+	if err != nil {
 		return err
 	}
-	return client.Do(ctx, client.B().Set().Key(keyOf(a.Owner, a.ID)).Value(rueidis.BinaryString(text)).Px(settings.TTL.Std()).Build()).Error()
+	commands := append(owner.removal(client, gone), client.B().Set().Key(key).Value(value).Px(settings.TTL.Std()).Build())
+	if err := firstError(client.DoMulti(ctx, commands...)); err != nil {
+		return err
+	}
+	return s.makeRoom(ctx, client, owner, has)
 }
 
 // Get returns answers of an owner.
@@ -135,55 +116,75 @@ func (s *Store) Get(ctx context.Context, owner answers.Owner, ids ...string) ([]
 	if err != nil {
 		return nil, err
 	}
+	account := accountOf(owner)
 	commands := make(rueidis.Commands, 0, len(ids))
 	for _, id := range ids {
-		commands = append(commands, client.B().Get().Key(keyOf(owner, id)).Build())
+		commands = append(commands, client.B().Get().Key(account.key(id)).Build())
 	}
-	ttl := s.settings().TTL.Std()
 	found := make([]*answers.Answer, len(ids))
 	var used []string
 	for i, reply := range client.DoMulti(ctx, commands...) {
-		text, err := reply.AsBytes()
+		text, err := reply.ToString()
 		if rueidis.IsRedisNil(err) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		var value stored
-		if err := json.Unmarshal(text, &value, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-			return nil, err
-		}
-		if !value.isOf(owner, ttl) {
+		if found[i] = s.read(owner, ids[i], text); found[i] == nil {
 			continue
 		}
 		used = append(used, ids[i])
-		found[i] = &answers.Answer{ID: ids[i], Owner: owner, Previous: value.Previous, Response: value.Response, Instance: value.Instance}
-		if n := len(value.Input); n > len("[]") {
-			found[i].Input = value.Input[1 : n-1]
+		if s.options.Keys != nil && isPlain(text) && !s.options.Takeovers.IsOpen(takeover.Responses) {
+			_ = s.reseal(ctx, client, account.key(ids[i]), text) // else takeOver does it, or the next Get
 		}
 	}
-	prolong(ctx, client, owner, ttl, used)
+	s.prolong(ctx, client, account, used)
 	return found, nil
+}
+
+// read returns the answer of an owner that stands in Redis, nil if it is not that of the
+// owner. One that was changed, moved or added by somebody else is logged.
+func (s *Store) read(owner answers.Owner, id, text string) *answers.Answer {
+	opened, isGood := s.open(accountOf(owner).key(id), owner.Issue, text)
+	if !isGood {
+		s.warn(owner, id)
+		return nil
+	}
+	value, err := decode(opened)
+	if err != nil || !value.isOf(owner, s.options.Settings().TTL.Std()) {
+		return nil
+	}
+	return value.answer(owner, id)
+}
+
+// warn logs that an answer was refused.
+func (s *Store) warn(owner answers.Owner, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); now.Sub(s.warned) >= warnEvery {
+		s.warned = now
+		s.options.Log.Warn("a kept response is refused: it was not stored by a gateway with this master key for this owner, or was changed since", "id", id, "key_id", owner.Key)
+	}
 }
 
 // prolong keeps answers of an owner for as long as if they were new. An answer that was
 // found is one also where this fails.
-func prolong(ctx context.Context, client rueidis.Client, owner answers.Owner, ttl time.Duration, ids []string) {
+func (s *Store) prolong(ctx context.Context, client rueidis.Client, a account, ids []string) {
 	if len(ids) == 0 {
 		return
 	}
-	share := shareOf(owner)
+	ttl, now := s.options.Settings().TTL.Std().Milliseconds(), float64(time.Now().UnixMilli())
+	share, total := a.share(), a.total()
 	noted := client.B().Zadd().Key(share[0]).Xx().ScoreMember()
-	now := float64(time.Now().UnixMilli())
 	var commands rueidis.Commands
 	for _, id := range ids {
 		noted = noted.ScoreMember(now, id)
-		commands = append(commands, client.B().Pexpire().Key(keyOf(owner, id)).Milliseconds(ttl.Milliseconds()).Build())
+		commands = append(commands, client.B().Pexpire().Key(a.key(id)).Milliseconds(ttl).Build())
 	}
-	commands = append(commands, noted.Build())
-	for _, key := range share {
-		commands = append(commands, client.B().Pexpire().Key(key).Milliseconds(ttl.Milliseconds()).Build())
+	commands = append(commands, noted.Build(), client.B().Zadd().Key(total[2]).Xx().ScoreMember().ScoreMember(now, a.name).Build())
+	for _, key := range append(share, total...) {
+		commands = append(commands, client.B().Pexpire().Key(key).Milliseconds(ttl).Build())
 	}
 	client.DoMulti(ctx, commands...)
 }
@@ -200,9 +201,17 @@ func (s *Store) Delete(ctx context.Context, owner answers.Owner, id string) (boo
 	if err != nil {
 		return false, err
 	}
-	n, err := client.Do(ctx, client.B().Del().Key(keyOf(owner, id)).Build()).AsInt64()
+	account := accountOf(owner)
+	n, err := client.Do(ctx, client.B().Del().Key(account.key(id)).Build()).AsInt64()
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, s.note(ctx, client, owner, id, -1)
+	has, gone, err := s.trim(ctx, client, account, id, -1, int64(s.options.Settings().MaxBytes))
+	if err == nil {
+		err = firstError(client.DoMulti(ctx, account.removal(client, gone)...))
+	}
+	if err == nil {
+		err = s.makeRoom(ctx, client, account, has)
+	}
+	return true, err
 }

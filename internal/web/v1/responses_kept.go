@@ -120,7 +120,7 @@ func ownerOf(grant *access.Grant) answers.Owner {
 	if grant == nil {
 		return answers.Owner{}
 	}
-	return answers.Owner{Key: grant.ID, Issue: grant.Issue, Since: grant.Since}
+	return answers.Owner{Key: grant.ID, Issue: grant.Issue, Since: grant.Since, Tenant: grant.Tenant}
 }
 
 // answerOf returns the response of an owner that a request names.
