@@ -73,7 +73,7 @@ func (c *choice) fallBackAfter(failed *fault, a *attempt) bool {
 	before := c.save()
 	list := c.fallbacks(why)
 	for n := c.nextFallback; n < len(list); n++ {
-		if c.moveTo(list[n], false) && (why == naming.Context && c.acquire(a) || why != naming.Context && c.acquireAnother(a)) {
+		if c.moveTo(list[n], false) && (why == naming.Context && c.acquire(a) || why != naming.Context && c.acquireAnother(a)) && c.reserveOnward(a) {
 			c.noteFallback(n, why)
 			return true
 		}

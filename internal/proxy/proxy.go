@@ -287,6 +287,9 @@ type run struct {
 	gathered *gathering
 	// joint is what the instance adds that goes on with an answer, nil where none does.
 	joint *resume.Joint
+	// brokenUsage is what is known of the tokens of an answer that broke off and with which
+	// nobody went on although somebody was asked; nil for all others.
+	brokenUsage *brokenUsage
 	// client is to whom the answer goes; nil for a part of another request.
 	client Sink
 }
@@ -342,14 +345,17 @@ func (r *run) releaseAt(outcome breaker.Outcome, now time.Time) {
 // first call has an effect.
 func (r *run) settle(complete bool) {
 	if r.joint != nil {
-		r.ReportLast(r.joint.Raw())
+		r.ReportLast(r.lastUsage())
 	}
 	r.Settle(r.usage(), complete, !r.reply.firstByte.IsZero() || r.Record.Gone)
 }
 
 // usage returns the tokens that the answer, or the backend before there is one, has reported.
 func (r *run) usage() schema.Usage {
-	if r.answer != nil {
+	switch {
+	case r.brokenUsage != nil:
+		return r.brokenUsage.told
+	case r.answer != nil:
 		return r.answer.Usage()
 	}
 	return r.reply.Usage()
@@ -357,7 +363,10 @@ func (r *run) usage() schema.Usage {
 
 // lastUsage returns what the call has reported that is made now or was made last.
 func (r *run) lastUsage() schema.Usage {
-	if r.joint != nil {
+	switch {
+	case r.brokenUsage != nil:
+		return r.brokenUsage.last
+	case r.joint != nil:
 		return r.joint.Raw()
 	}
 	return r.reply.Usage()
@@ -426,7 +435,7 @@ func (r *run) reset() {
 	r.reply.reset()
 	// One by one: the larger members above are not copied.
 	r.request, r.answer, r.raw, r.steps, r.broke, r.gathered = request{}, nil, rawBody{}, nil, nil, nil
-	r.joint, r.client = nil, nil
+	r.joint, r.brokenUsage, r.client = nil, nil, nil
 }
 
 // tellRoute tells a sink where the request went. The route is on the stack of this

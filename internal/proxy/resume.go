@@ -23,6 +23,9 @@ type onward struct {
 	begun []byte
 	plan  resume.Plan   // for the instance that is called
 	joint *resume.Joint // what that instance adds
+	// noRoom is why there is no money or limit for the instance that was acquired last, nil if
+	// there is.
+	noRoom error
 }
 
 // planFor returns how an instance goes on with the stream.
@@ -88,15 +91,15 @@ func (r *run) goOn(ctx context.Context, out body, err error) bool {
 		o.begun = o.broken.Begun()
 	}
 	to.flush()
-	reported, price := r.lastUsage(), r.Price
+	before := r.saveBroken()
 	r.endBroken(ctx, failed)
 	r.broke, r.onward, r.choice.translates = failed, o, nil
 	defer r.choice.endRetry()
-	for r.pickOnward(ctx, failed) {
+	for r.pickOnward(failed) {
 		if failed = r.callOnward(ctx); failed == nil {
 			r.attempt.beforeWait(to.flush)
 			if o.broken != nil {
-				r.Resumed(reported, price, o.plan.Sent, o.plan.How == resume.Continued)
+				r.Resumed(before.usage.last, before.choice.price, o.plan.Sent, o.plan.How == resume.Continued)
 				to.say(": resumed attempt=" + strconv.Itoa(r.Record.Attempts) + " how=" + o.plan.How.String() + "\n\n")
 			}
 			r.broke, r.joint = nil, o.joint
@@ -107,29 +110,62 @@ func (r *run) goOn(ctx context.Context, out body, err error) bool {
 			break
 		}
 	}
-	r.tellEnd(ctx, "no other instance can go on with it")
+	r.restoreBroken(before)
+	reason := "no other instance can go on with it"
+	if o.noRoom != nil {
+		reason = o.noRoom.Error()
+	}
+	r.tellEnd(ctx, reason)
 	return false
 }
 
+// savedCall is a call whose answer broke off, as it was before another instance was looked for
+// that could go on with the answer.
+type savedCall struct {
+	choice   savedChoice
+	instance *backend.Instance
+	usage    brokenUsage
+}
+
+// brokenUsage is what was known of the tokens of an answer when it broke off: what the client
+// was told, and what the last call reported.
+type brokenUsage struct{ told, last schema.Usage }
+
+func (r *run) saveBroken() savedCall {
+	return savedCall{r.choice.save(), r.attempt.instance, brokenUsage{r.usage(), r.lastUsage()}}
+}
+
+// restoreBroken makes the request one of the model and the instance again whose answer broke
+// off, because nobody goes on with it: they made the tokens that are paid for.
+func (r *run) restoreBroken(s savedCall) {
+	r.choice.restore(s.choice)
+	r.attempt.instance, r.Record.Instance = s.instance, s.instance.ID
+	r.brokenUsage = &s.usage
+}
+
 // pickOnward acquires an instance that goes on with the answer, and reserves what it may use.
-func (r *run) pickOnward(ctx context.Context, failed *fault) bool {
-	called := r.attempt.instance
-	found := !r.choice.isLastAttempt() && r.choice.pickAnother(&r.attempt)
-	if !found && r.onward.broken != nil && r.choice.pool.Service.Policy.Streams.ResumeFallbacks {
-		found = r.choice.fallBackAfter(failed, &r.attempt)
+func (r *run) pickOnward(failed *fault) bool {
+	c := &r.choice
+	if !c.isLastAttempt() && c.pickAnother(&r.attempt) && c.reserveOnward(&r.attempt) {
+		return true
 	}
-	if !found || r.onward.broken == nil {
-		return found
+	return r.onward.broken != nil && c.pool.Service.Policy.Streams.ResumeFallbacks && c.fallBackAfter(failed, &r.attempt)
+}
+
+// reserveOnward reserves what an instance may use that was acquired to go on with an answer of
+// which a part is paid already. If a limit or a budget has no room for that, it gives the
+// instance back and returns false.
+func (c *choice) reserveOnward(a *attempt) bool {
+	o := c.onward
+	if o == nil || o.broken == nil {
+		return true
 	}
-	plan := &r.onward.plan
-	if err := r.ReserveAgain(plan.Sent, plan.How == resume.Continued); err != nil {
-		r.attempt.returnUnused()
-		r.attempt.instance = called
-		r.choice.pool.Wake()
-		r.tellEnd(ctx, err.Error())
-		return false
+	if o.noRoom = c.ReserveAgain(o.plan.Sent, o.plan.How == resume.Continued); o.noRoom == nil {
+		return true
 	}
-	return true
+	a.returnUnused()
+	c.pool.Wake()
+	return false
 }
 
 // countedAs is how metrics count the ways in which answers go on.
