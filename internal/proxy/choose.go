@@ -295,7 +295,7 @@ func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
 	asked := balance.Asked{Client: c.Caller.Addr, Request: c.Asks, Header: c.Caller.Header, Now: s.now}
 	ready := s.ready
 	if c.pool.Kept && len(ready) > 1 {
-		ready = preferred(c.pool, ready, false, s.now)
+		ready = preferred(ready, c.pool.Soonest != nil, c.isSecond, s.now)
 	}
 	if c.pool.Soonest == nil || c.Asks.Uncounted {
 		i := ready[0]

@@ -180,7 +180,7 @@ func (q *Subject) caller() string {
 func (x *Explanation) choose(ready []*backend.Instance, q *Subject, now time.Time) {
 	asked := balance.Asked{Client: q.Client, Request: q.Request, Header: q.Header, Now: now}
 	if x.Pool.Kept && len(ready) > 1 {
-		ready = preferred(x.Pool, ready, true, now)
+		ready = preferred(ready, x.Pool.Soonest != nil, true, now)
 	}
 	if x.Pool.Soonest != nil {
 		asked.Scope = x.Pool.Service.Policy.PromptSharing.Scope(q.Tenant, q.KeyID)
@@ -198,7 +198,7 @@ func (x *Explanation) split(ready []*backend.Instance, q *Subject, now time.Time
 	if !settings.On() || q.Request == nil || q.Speaks != nil || x.Waiting > 0 {
 		return
 	}
-	if plan := planSplit(ready, q.Request, settings, now); plan != nil {
+	if plan := planSplit(awake(x.Pool, ready, now), q.Request, settings, now); plan != nil {
 		for n, cut := range plan.cuts {
 			x.Split = append(x.Split, PlannedPiece{plan.at(n), cut.To - cut.From, plan.work.Between(cut)})
 		}

@@ -52,7 +52,7 @@ func (r *run) scatter() *gathering {
 		return nil
 	}
 	s := c.survey()
-	plan := planSplit(s.ready, r.Asks, settings, s.now)
+	plan := planSplit(awake(c.pool, s.ready, s.now), r.Asks, settings, s.now)
 	if plan == nil {
 		return nil
 	}
@@ -233,8 +233,7 @@ func (r *run) gather(ctx context.Context, g *gathering) error {
 func (r *run) gatherUntilAnswered(ctx context.Context, g *gathering) error {
 	began := time.Now()
 	g.call(ctx)
-	r.Record.Upstream += time.Since(began)
-	r.merge(g)
+	r.merge(g, time.Since(began))
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -337,7 +336,9 @@ func (p *piece) used() schema.Usage {
 }
 
 // merge adds what is known of the pieces to the request, that of the piece that failed last.
-func (r *run) merge(g *gathering) {
+// They were called at the same time, which took so long: for as long as one of them waited for
+// its model, and for the rest of the time for backends.
+func (r *run) merge(g *gathering, took time.Duration) {
 	pieces := slices.Clone(g.pieces)
 	slices.SortStableFunc(pieces, func(a, b *piece) int {
 		if (a == g.failed) != (b == g.failed) {
@@ -355,6 +356,13 @@ func (r *run) merge(g *gathering) {
 		r.attempt.instance = p.attempt.instance
 		r.Record.Merge(p.Record)
 	}
+	var held time.Duration
+	for _, p := range g.pieces {
+		held = max(held, p.Record.Held)
+	}
+	r.Record.Held += held
+	r.Record.Queued += held
+	r.Record.Upstream += took - held
 	r.Record.Pieces = len(g.pieces)
 	r.choice.stale = true
 	r.proxy.recorder.Split(r.Record.Service, len(g.pieces))

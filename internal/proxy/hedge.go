@@ -222,7 +222,7 @@ func (h *hedging) acquire() *run {
 	excluded.untranslatable = append(excluded.untranslatable, h.first.choice.excluded.untranslatable...)
 	excluded.onlyWell = true
 	if second.choice.acquire(&second.attempt) {
-		if second.attempt.enterAtOnce() {
+		if second.enterAtOnce() {
 			return second
 		}
 		second.attempt.returnUnused()

@@ -20,9 +20,20 @@ import (
 // has no queue, whose size would say that.
 const mostHeld = 1000
 
+// awake returns those of the instances that are ready over which a request may be split: the
+// ones that have their model in memory. Nobody is woken up for a part of a request that others
+// can answer. The list that is given stays as it is.
+func awake(pool *routing.Pool, ready []*backend.Instance, now time.Time) []*backend.Instance {
+	if !pool.Kept || len(ready) < 2 {
+		return ready
+	}
+	return preferred(ready, false, true, now)
+}
+
 // preferred returns those of the instances that are ready which have their model in memory,
-// or on which it is best loaded. The list that is given stays as it is.
-func preferred(pool *routing.Pool, ready []*backend.Instance, onlyAsk bool, now time.Time) []*backend.Instance {
+// or on which it is best loaded; see fleet.Preferred for spread and onlyAsk. The list that is
+// given stays as it is.
+func preferred(ready []*backend.Instance, spread, onlyAsk bool, now time.Time) []*backend.Instance {
 	places := make([]*fleet.Instance, len(ready))
 	var f *fleet.Fleet
 	for n, i := range ready {
@@ -34,7 +45,7 @@ func preferred(pool *routing.Pool, ready []*backend.Instance, onlyAsk bool, now 
 	if f == nil {
 		return ready
 	}
-	chosen := f.Preferred(places, pool.Soonest != nil, onlyAsk, now)
+	chosen := f.Preferred(places, spread, onlyAsk, now)
 	if len(chosen) == 0 {
 		return ready // all are the same, or none has room, which the caller is told when it is tried
 	}
@@ -107,15 +118,19 @@ func (a *attempt) beginAgain() *fault {
 
 // enterAtOnce begins a call at an instance whose model is in memory, and reports whether it
 // is: a second call that has to wait for a model comes too late, and would load it in vain.
-func (a *attempt) enterAtOnce() bool {
-	model := a.instance.Resident()
+func (r *run) enterAtOnce() bool {
+	model := r.attempt.instance.Resident()
 	if model == nil {
 		return true
 	}
 	if !model.TryEnter() {
 		return false
 	}
-	a.resident = model
+	if r.attempt.instance.Process() != nil && r.followTable() != nil {
+		model.Leave()
+		return false
+	}
+	r.attempt.resident = model
 	return true
 }
 
