@@ -116,15 +116,7 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		Idle:      limits.Idle.Std(),
 	})
 	if err != nil {
-		if transport.IsRefusal(err) {
-			a.instance.Health.Refused(time.Now())
-		}
-		a.noteWait(time.Now())
-		failed := a.classifier().classify(err, false)
-		if failed.unsent = transport.Unsent(err); failed.unsent {
-			a.permit = a.instance.Unsent(a.permit, time.Now())
-		}
-		return failed
+		return a.unanswered(err)
 	}
 	a.response = response
 	err = reply.open(a.request, a.speaker, response, a.sent.Add(firstToken))
@@ -139,6 +131,20 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 	}
 	reply.firstByte = now
 	return nil
+}
+
+// unanswered returns the fault of a call to which the instance did not answer anything.
+func (a *attempt) unanswered(err error) *fault {
+	now := time.Now()
+	if transport.IsRefusal(err) {
+		a.instance.Health.Refused(now)
+	}
+	a.noteWait(now)
+	failed := a.classifier().classify(err, false)
+	if failed.unsent = transport.Unsent(err); failed.unsent {
+		a.permit = a.instance.Unsent(a.permit, now)
+	}
+	return failed
 }
 
 func (a *attempt) classifier() classifier { return classifier{a.instance, a.Asks} }

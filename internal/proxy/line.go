@@ -57,47 +57,31 @@ func (p *Proxy) Hold(ctx context.Context, req *Request, line *Line) error {
 	return err
 }
 
-// serveLine opens the line at one instance after the other until one takes it, and serves it.
+// serveLine opens the line as a request is answered, at one instance after the other until one
+// takes it, and serves it. The instance and its model are held until it ends.
 func (r *run) serveLine(ctx context.Context, line *Line) error {
+	r.line = line
 	if err := r.choice.start(); err != nil {
 		return err
 	}
 	defer r.choice.endRetry()
-	err := r.choice.pick(ctx, &r.attempt)
-	r.choice.noteChoice()
-	if err != nil {
+	if err := r.pickFirst(ctx); err != nil {
 		return err
 	}
-	for {
-		r.choice.noteCall(r.attempt.instance)
-		failed := r.attempt.openLine(ctx, line)
-		if failed == nil {
-			break
-		}
-		if failed.unsent {
-			r.choice.reached--
-		}
-		r.attempt.noteFailure(ctx, failed)
-		r.release(failed.outcome)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if !failed.failover || r.choice.isLastAttempt() || !r.choice.pickAnother(&r.attempt) {
-			return failed.err
-		}
+	if err := r.callUntilAnswered(ctx); err != nil {
+		return err
 	}
-	r.reply.firstByte = time.Now()
-	r.attempt.permit = r.attempt.instance.Answered(r.attempt.permit, r.reply.firstByte)
+	r.answered()
 	outcome := breaker.Success
 	if err := line.Serve(r.attempt.instance); err != nil {
-		outcome = r.attempt.classifier().classify(err, true).outcome
+		outcome = r.noteBroken(err).outcome
 	}
 	r.release(outcome)
 	return nil
 }
 
 // openLine opens a line at the instance that was acquired.
-func (a *attempt) openLine(ctx context.Context, line *Line) *fault {
+func (a *attempt) openLine(ctx context.Context, line *Line, reply *reply) *fault {
 	if err := a.addHeaders(ctx); err != nil {
 		return a.classifier().classify(err, false)
 	}
@@ -111,15 +95,12 @@ func (a *attempt) openLine(ctx context.Context, line *Line) *fault {
 			err = transport.ErrTimeout
 		}
 	}
-	a.noteWait(time.Now())
-	if err == nil {
-		return nil
+	if err != nil {
+		return a.unanswered(err)
 	}
-	failed := a.classifier().classify(err, false)
-	if failed.unsent = transport.Unsent(err); failed.unsent {
-		a.permit = a.instance.Unsent(a.permit, time.Now())
-	}
-	return failed
+	reply.firstByte = time.Now()
+	a.noteWait(reply.firstByte)
+	return nil
 }
 
 // ReadLine returns a request for a line of a model, or for an answer on it. The body is what

@@ -179,13 +179,7 @@ func (r *run) route(ctx context.Context) error {
 			return r.gather(ctx, g)
 		}
 	}
-	err := r.choice.pick(ctx, &r.attempt)
-	for err != nil && ctx.Err() == nil && r.choice.mayFallBack() && r.choice.fallBack(err) {
-		err = r.choice.pick(ctx, &r.attempt)
-	}
-	r.choice.noteChoice()
-	r.tellChoice(ctx, err)
-	if err != nil {
+	if err := r.pickFirst(ctx); err != nil {
 		return err
 	}
 	// A request is counted once, for the model that serves it, and a count cannot be taken
@@ -209,6 +203,18 @@ func (r *run) route(ctx context.Context) error {
 		r.answered()
 	}
 	return failed
+}
+
+// pickFirst acquires the instance that is called first: one of the model that was asked for, or
+// of one that takes over.
+func (r *run) pickFirst(ctx context.Context) error {
+	err := r.choice.pick(ctx, &r.attempt)
+	for err != nil && ctx.Err() == nil && r.choice.mayFallBack() && r.choice.fallBack(err) {
+		err = r.choice.pick(ctx, &r.attempt)
+	}
+	r.choice.noteChoice()
+	r.tellChoice(ctx, err)
+	return err
 }
 
 // callUntilAnswered calls the instance that was acquired, and those of models that take
@@ -255,6 +261,9 @@ func (r *run) callInstances(ctx context.Context) *fault {
 
 // callInstance calls the instance that was acquired.
 func (r *run) callInstance(ctx context.Context) *fault {
+	if r.line != nil {
+		return r.attempt.openLine(ctx, r.line, &r.reply)
+	}
 	if watch := r.choice.pool.Watch; watch != nil && r.mayHedge() {
 		return r.callHedged(ctx, watch)
 	}
@@ -290,6 +299,8 @@ type run struct {
 	// brokenUsage is what is known of the tokens of an answer that broke off and with which
 	// nobody went on although somebody was asked; nil for all others.
 	brokenUsage *brokenUsage
+	// line is what the request opens in place of asking for an answer, nil for most.
+	line *Line
 	// client is to whom the answer goes; nil for a part of another request.
 	client Sink
 }
@@ -435,7 +446,7 @@ func (r *run) reset() {
 	r.reply.reset()
 	// One by one: the larger members above are not copied.
 	r.request, r.answer, r.raw, r.steps, r.broke, r.gathered = request{}, nil, rawBody{}, nil, nil, nil
-	r.joint, r.brokenUsage, r.client = nil, nil, nil
+	r.joint, r.brokenUsage, r.line, r.client = nil, nil, nil, nil
 }
 
 // tellRoute tells a sink where the request went. The route is on the stack of this

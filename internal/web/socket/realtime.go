@@ -134,13 +134,25 @@ func (l *relay) hold(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { l.takeSpare().giveBack() }() // where no line is opened
-	return l.doors.options.Proxy.Hold(r.Context(), request, &proxy.Line{
+	err = l.doors.options.Proxy.Hold(r.Context(), request, &proxy.Line{
 		Open: l.dial,
 		Serve: func(to *backend.Instance) error {
+			tellWait(w, request.Record)
 			l.instance, l.served, l.price = to, request.Model, request.Price
 			return l.serve(w, r)
 		},
 	})
+	if !l.accepted {
+		tellWait(w, request.Record)
+	}
+	return err
+}
+
+// tellWait tells the client, and the record of the connection, how long it waited for its model.
+func tellWait(w http.ResponseWriter, opening *calls.Record) {
+	record := web.RecordOf(w)
+	record.Queued, record.Held = opening.Queued, opening.Held
+	v1.TellWait(w.Header(), opening.Held)
 }
 
 // dial asks an instance for a WebSocket.

@@ -215,13 +215,19 @@ func (x *exchange) Route(route proxy.Route) {
 	if route.Cache != metrics.CacheOff {
 		header["X-Router-Cache"] = []string{route.Cache.String()}
 	}
-	if route.Held > 0 {
-		header["X-Router-Wait-Ms"] = []string{strconv.FormatInt(max(route.Held.Milliseconds(), 1), 10)}
-	}
+	TellWait(header, route.Held)
 	if route.Queue.Position > 0 {
 		header["X-Router-Queue"] = []string{queueText(route.Queue)}
 	}
 	showLimits(header, &route)
+}
+
+// TellWait tells a client in the header of a reply how long it has waited for its model to be
+// loaded, if it has.
+func TellWait(header http.Header, held time.Duration) {
+	if held > 0 {
+		header["X-Router-Wait-Ms"] = []string{strconv.FormatInt(max(held.Milliseconds(), 1), 10)}
+	}
 }
 
 // queueText returns the value of X-Router-Queue, an item of a structured field: the class,
