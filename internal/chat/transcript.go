@@ -24,15 +24,20 @@ func (t *Transcript) Add(text Text) {
 		return
 	}
 	meant := text.Bytes()
-	switch {
-	case len(t.Text)+len(meant) > longestTranscript:
+	if len(t.Text)+len(meant) > longestTranscript {
 		t.Forbid("it is too long to be remembered")
-	case bytes.Contains(meant, []byte(string(utf8.RuneError))):
-		t.Forbid("it has a character that was cut") // nobody knows which one it was
-	default:
-		t.Text = append(t.Text, meant...)
-		t.Pieces++
+		return
 	}
+	t.Text = append(t.Text, meant...)
+	t.Pieces++
+}
+
+// IsCut reports whether the last character that was sent may be a part of one: U+FFFD stands
+// for it then, and nobody knows which character it was to be. Behind others it is a character
+// like any other, which the model wrote or an engine has replaced for good. (Most engines hold
+// back a character until all its bytes have come, and end with none.)
+func (t *Transcript) IsCut() bool {
+	return bytes.HasSuffix(t.Text, []byte(string(utf8.RuneError)))
 }
 
 // Note adds what a delta brings that was sent.

@@ -52,7 +52,15 @@ func Read(req *schema.Request, sent *chat.Transcript, told schema.Usage) (b *Bre
 		return nil, sent.Bar
 	}
 	b = &Break{sent: sent, told: told, text: string(sent.Text)}
-	if reason = b.read(req); reason == "" && !b.mayContinue && !b.isDeterministic {
+	if reason = b.read(req); reason != "" {
+		return b, reason
+	}
+	switch isCut := sent.IsCut(); {
+	case isCut && !b.isDeterministic:
+		reason = "its last character was cut"
+	case isCut:
+		b.mayContinue = false
+	case !b.mayContinue && !b.isDeterministic:
 		reason = "the request is not deterministic, and asks for what cannot be continued"
 	}
 	return b, reason
