@@ -77,12 +77,12 @@ func (s *sleeper) load(ctx context.Context) error {
 		return err
 	}
 	if said.isUnknown() && !s.instance.Kind.Lever.IsImplicit {
-		return fmt.Errorf("the engine cannot be woken up: %w", residency.ErrUnable)
+		return s.cannotWake(ctx)
 	}
 	began := time.Now()
 	for pause := firstLook; ; pause = min(2*pause, lookAgain) {
 		isTooEarly := s.isTooEarly(said)
-		switch state := s.look(ctx); {
+		switch state := s.look(ctx, true); {
 		case state == isAwake:
 			return nil
 		case ctx.Err() != nil: // the engine was not asked to the end
@@ -110,6 +110,18 @@ func (s *sleeper) load(ctx context.Context) error {
 	}
 }
 
+// cannotWake returns why an engine that does not know the command has not got its model: one
+// that cannot be put to sleep either has it, unless it says that it sleeps.
+func (s *sleeper) cannotWake(ctx context.Context) error {
+	switch state := s.look(ctx, false); {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case state == isGone:
+		return fmt.Errorf("the engine cannot be woken up: %w", residency.ErrUnable)
+	}
+	return nil
+}
+
 // isTooEarly reports whether the engine could not load a model because another one has not
 // ended yet.
 func (s *sleeper) isTooEarly(answer said) bool {
@@ -128,7 +140,7 @@ func (s *sleeper) Sleep(ctx context.Context) error {
 		return err
 	case said.isUnknown():
 		return fmt.Errorf("the engine cannot be put to sleep: %w", residency.ErrUnable)
-	case said.isGood(), s.look(ctx) == isGone:
+	case said.isGood(), s.look(ctx, true) == isGone:
 		return nil
 	}
 	return said.failure()
@@ -191,13 +203,14 @@ const (
 	hasFailed
 )
 
-// look asks the engine where its model is.
-func (s *sleeper) look(ctx context.Context) seen {
+// look asks the engine where its model is; without ofMemory also where it mentions that beside
+// other things.
+func (s *sleeper) look(ctx context.Context, ofMemory bool) seen {
 	bounded, cancel := context.WithTimeout(ctx, inquireEvery)
 	defer cancel()
 	all := engines.NewReport()
 	for _, one := range s.instance.Kind.Tells {
-		if !one.IsOfMemory {
+		if ofMemory && !one.IsOfMemory {
 			continue
 		}
 		asked := question{Question: one, path: s.path(one.Path)}

@@ -143,8 +143,11 @@ func (h *Host) Lost() {
 		i.clear()
 		i.pending, i.waiting, i.theirs, i.decoding, i.misses = 0, 0, 0, 0, 0
 		i.cache.isTold = false
-		if !i.isOrdered() {
-			i.state = unknown
+		if i.isOrdered() {
+			continue
+		}
+		if i.state = unknown; i.kept != nil {
+			i.kept.settles = 0
 		}
 	}
 }

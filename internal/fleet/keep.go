@@ -10,8 +10,8 @@ const (
 	// announced is for how many seconds a model that a request was sent for counts as being
 	// loaded although nobody has ordered that yet.
 	announced = 1.0
-	// settled is for how many seconds after a change a host is not believed that tells
-	// something else: what it tells may be older than the change.
+	// settled is for how many seconds after an order a host is not believed that tells
+	// something else: what it tells may be older than what became of the order.
 	settled = 3.0
 	// drained is for how many seconds a model gets no more calls that has to leave for
 	// another one, unless that one asks again.
@@ -45,7 +45,8 @@ type Keeping struct {
 // kept is the state of a model that is kept.
 type kept struct {
 	Keeping
-	since     float64 // when the residence changed
+	since     float64 // when the residence changed, 0 if that is not known
+	settles   float64 // until then the host is not believed
 	own       float64 // when this gateway used it last
 	busy      int32   // calls that have entered and not left
 	isOrdered bool    // it is being loaded
@@ -57,7 +58,7 @@ type kept struct {
 
 // believes reports whether the host may tell another residence than the one that is known.
 func (k *kept) believes(now float64) bool {
-	return !k.isOrdered && (now-k.since >= settled || now < k.since)
+	return !k.isOrdered && (now >= k.settles || now < k.since)
 }
 
 // space is memory that models of several hosts share.
@@ -154,7 +155,15 @@ func (i *Instance) forget(to residence, now float64) {
 	}
 	i.state = to
 	if i.kept != nil {
-		i.kept.since, i.kept.leaves = now, 0
+		i.kept.since, i.kept.leaves, i.kept.settles = now, 0, 0
+	}
+}
+
+// obey changes the residence by order.
+func (i *Instance) obey(to residence, now float64) {
+	i.forget(to, now)
+	if i.kept != nil {
+		i.kept.settles = now + settled
 	}
 }
 
@@ -268,7 +277,7 @@ func (i *Instance) BeginLoad(drain bool, now time.Time) (leave []*Instance, begu
 // order notes that the model is being loaded by order, and that others leave for it.
 func (i *Instance) order(leave []*Instance, now float64) {
 	for _, other := range leave {
-		other.forget(absent, now)
+		other.obey(absent, now)
 	}
 	i.loadsFrom(now)
 	i.kept.isOrdered, i.kept.asked = true, 0
@@ -314,12 +323,12 @@ func (i *Instance) EndLoad(entered int, now time.Time) {
 		i.model.times.saw(i.memory.slept, at-i.memory.since)
 	}
 	i.kept.isOrdered = false
-	i.forget(loaded, at)
+	i.obey(loaded, at)
 	i.kept.busy += int32(entered)
 	i.useOwn(at)
 }
 
-// FailLoad notes that the model could not be loaded.
+// FailLoad notes that the model could not be loaded. Its host knows better where it is.
 func (i *Instance) FailLoad(now time.Time) {
 	f := i.host.fleet
 	f.mu.Lock()
@@ -341,9 +350,9 @@ func (i *Instance) PutOut(asleep bool, unusedSince, now time.Time) bool {
 		return false
 	}
 	if asleep {
-		i.forget(sleeping, f.clock(now))
+		i.obey(sleeping, f.clock(now))
 	} else {
-		i.forget(absent, f.clock(now))
+		i.obey(absent, f.clock(now))
 	}
 	return true
 }

@@ -165,3 +165,31 @@ func TestRequestsThatChooseAtOnceLoadTheirModelOnce(t *testing.T) {
 		t.Error("a crowd never loads the model elsewhere")
 	}
 }
+
+// TestAHostIsBelievedThatNobodyHasGivenAnOrder tells where models are right after a gateway
+// has started, after a load that failed, and after what the host told itself.
+func TestAHostIsBelievedThatNobodyHasGivenAnOrder(t *testing.T) {
+	f := fleet.New(fleet.Options{}, at(0))
+	i := f.Instance("h", "m")
+	i.Keep(fleet.Keeping{})
+	for n, c := range []struct {
+		models fleet.Models
+		want   string
+	}{
+		{fleet.Models{Awake: []string{"m"}}, "loaded"},
+		{fleet.Models{Asleep: []string{"m"}}, "sleeping"},
+		{fleet.Models{}, "absent"},
+	} {
+		now := 0.1 + float64(n)/10
+		i.Host().Has(c.models, at(now))
+		if state := i.Residence(at(now)).State; state != c.want {
+			t.Errorf("%s after the host told %+v", state, c.models)
+		}
+	}
+	i.BeginLoad(false, at(10))
+	i.FailLoad(at(11))
+	i.Host().Has(fleet.Models{Awake: []string{"m"}}, at(11.1))
+	if state := i.Residence(at(11.1)).State; state != "loaded" {
+		t.Errorf("%s after a load failed and the host has the model", state)
+	}
+}

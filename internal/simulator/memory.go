@@ -18,6 +18,9 @@ import (
 func (b *Backend) addMemory(add func(pattern string, answer service)) {
 	switch b.options.Kind {
 	case VLLM:
+		if b.options.Sleepless {
+			return
+		}
 		add("POST /sleep", answerSleep)
 		add("POST /wake_up", answerWakeUp)
 		add("GET /is_sleeping", answerIsSleeping)
@@ -35,10 +38,11 @@ func (b *Backend) addMemory(add func(pattern string, answer service)) {
 	}
 }
 
-// needs loads the model of a request, if the engine has room for only so many. A sleeping
-// engine is not woken up by that. It returns false if the request was answered.
+// needs loads the model of a request, if the engine has room for only so many. It returns
+// false if the request was answered. A vLLM takes requests while it sleeps, and holds them
+// until it is woken up.
 func (x *exchange) needs(model string) bool {
-	return x.backend.engine == nil || x.backend.options.Engine.Room == 0 || x.load(model)
+	return x.backend.engine == nil || x.backend.options.Engine.Room == 0 || x.backend.options.Kind == VLLM || x.load(model)
 }
 
 // untagged returns the name of a model without the tag that Ollama's have if none is said.

@@ -48,6 +48,9 @@ type Options struct {
 	// Kind is whose ways the engine has.
 	Engine *engine.Spec
 	Kind   Kind
+	// Sleepless makes a vLLM one without a sleep mode, as it is unless VLLM_SERVER_DEV_MODE is
+	// set: it neither sleeps nor knows the commands.
+	Sleepless bool
 	// Chain makes each token of a chat or a completion a hash of everything before it, so that
 	// an answer that another backend goes on with is the same only if nothing is lost or
 	// doubled. A backend of OpenAI's dialect goes on with a last message of the model only if it

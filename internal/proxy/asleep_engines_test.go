@@ -1,0 +1,96 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
+)
+
+// startVLLM starts a vLLM that wakes up within some seconds.
+func startVLLM(t *testing.T, wakes float64, edit func(*simulator.Options)) *simulator.Backend {
+	t.Helper()
+	options := simulator.Options{
+		Models: []string{"m"}, Kind: simulator.VLLM,
+		Engine: &engine.Spec{Block: 16, Cache: 100_000, Request: 0.001, Decode: 0.0001, Wake: wakes},
+	}
+	if edit != nil {
+		edit(&options)
+	}
+	b, err := simulator.Start(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+// awaitStates waits until the models at the hosts are in these states.
+func awaitStates(t *testing.T, r *gatewaytest.Gateway, want map[string]string) {
+	t.Helper()
+	waittest.Eventually(t, "the models are where they are", func() bool {
+		found := 0
+		for _, s := range r.Residency.States(time.Now()) {
+			if want[s.Host+" "+s.Model] == s.State {
+				found++
+			}
+		}
+		return found == len(want)
+	})
+}
+
+// An engine without a sleep mode does not sleep, from the first request on.
+func TestAVLLMWithoutASleepModeIsAwake(t *testing.T) {
+	t.Parallel()
+	for _, strategy := range []string{"round-robin", "least-time"} {
+		b := startVLLM(t, 1, func(o *simulator.Options) { o.Sleepless = true })
+		yaml := strings.Replace(sleepyYAML("vllm", ", sleep-after: 1s", onlyM, b), "residency:", "load-balancer: "+strategy+", residency:", 1)
+		r := gatewaytest.Start(t, yaml)
+		for range 5 {
+			r.Chat(say("m")).Succeeds(t)
+		}
+		if s := r.Residency.States(time.Now()); s[0].State != "loaded" || s[0].Counts.Failures != 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// What engines tell first after a start of the gateway is believed: a model that is in memory
+// somewhere is not loaded elsewhere.
+func TestTheFirstAnswersOfEnginesAreBelieved(t *testing.T) {
+	t.Parallel()
+	for _, strategy := range []string{"round-robin", "least-time"} {
+		t.Run("ollama "+strategy, func(t *testing.T) {
+			t.Parallel()
+			a, b := startEngine(t, simulator.Ollama, 0.2), startEngine(t, simulator.Ollama, 0.2)
+			<-b.Engine().Add(&engine.Job{Model: "m", LoadOnly: true})
+			yaml := strings.Replace(sleepyYAML("ollama", "", onlyM, a, b), "residency:", "load-balancer: "+strategy+", residency:", 1)
+			r := gatewaytest.Start(t, yaml)
+			awaitStates(t, r, map[string]string{a.URL() + " m": "absent", b.URL() + " m": "loaded"})
+			for range 6 {
+				r.Chat(say("m")).Succeeds(t)
+			}
+			if loads := a.Engine().State().Loads; loads != 0 {
+				t.Errorf("loaded %d times on the other host", loads)
+			}
+		})
+		t.Run("vllm "+strategy, func(t *testing.T) {
+			t.Parallel()
+			a, b := startVLLM(t, 0.2, nil), startVLLM(t, 0.2, nil)
+			a.Engine().Sleep(1)
+			yaml := strings.Replace(sleepyYAML("vllm", "", onlyM, a, b), "residency:", "load-balancer: "+strategy+", residency:", 1)
+			r := gatewaytest.Start(t, yaml)
+			awaitStates(t, r, map[string]string{a.URL() + " m": "sleeping", b.URL() + " m": "loaded"})
+			for range 6 {
+				r.Chat(say("m")).Succeeds(t)
+			}
+			if wakes := a.Engine().State().Wakes; wakes != 0 {
+				t.Errorf("the sleeper was woken up %d times", wakes)
+			}
+		})
+	}
+}
