@@ -23,6 +23,8 @@ type Host struct {
 	epoch     int32   // grows when all that the host had in memory is lost
 	cold      int32   // how many calls of the queue wait for a model to be loaded
 	asked     float64 // when the last call was sent
+	crowd     crowd
+	_         [56]byte // so that the next one begins a line
 }
 
 // lateness is the share of its prefill that still counts for a call that was settled. If an
@@ -138,7 +140,7 @@ func (h *Host) Lost() {
 	h.fleet.mu.Lock()
 	defer h.fleet.mu.Unlock()
 	h.epoch++
-	h.queue, h.backlog, h.settled, h.others, h.cold, h.told = nil, 0, 0, 0, 0, untold
+	h.queue, h.backlog, h.settled, h.others, h.cold, h.told, h.crowd = nil, 0, 0, 0, 0, untold, crowd{}
 	for _, i := range h.instances {
 		i.clear()
 		i.pending, i.waiting, i.theirs, i.decoding, i.misses = 0, 0, 0, 0, 0

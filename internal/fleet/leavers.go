@@ -22,7 +22,7 @@ func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Insta
 			continue
 		}
 		left -= other.takes()
-		if (other.kept == nil || !other.kept.IsPinned) && (mayLeave == nil || mayLeave(other)) {
+		if !other.isPinned() && (mayLeave == nil || mayLeave(other)) {
 			able = append(able, other)
 		}
 	}

@@ -85,6 +85,9 @@ func (i *Instance) loadTime(now float64) (load, again float64) {
 				again += i.loads() // it has to be waited for
 			}
 		}
+		if victim, chance := i.pushed(now); victim != nil {
+			again += chance * victim.loads() * victim.wanted(now)
+		}
 		return i.loads(), again
 	case i.state == loading:
 		return max(i.loads()-max(now-i.memory.since, 0), 0), 0
@@ -161,6 +164,7 @@ func (h *Host) Has(models Models, now time.Time) {
 	h.fleet.mu.Lock()
 	defer h.fleet.mu.Unlock()
 	at := h.fleet.clock(now)
+	var left, awake []*Instance
 	for _, i := range h.instances {
 		if i.kept != nil {
 			i.kept.bytes = models.Bytes[i.model.name]
@@ -169,13 +173,18 @@ func (h *Host) Has(models Models, now time.Time) {
 		switch {
 		case slices.Contains(models.Awake, i.model.name):
 			state = loaded
+			awake = append(awake, i)
 		case slices.Contains(models.Asleep, i.model.name):
 			state = sleeping
 		case i.state == loading && (i.kept == nil || i.isComing(at)) || slices.Contains(models.Loading, i.model.name):
 			state = loading
 		}
-		i.told(state, at)
+		before := i.state
+		if i.told(state, at); before == loaded && i.state == absent {
+			left = append(left, i)
+		}
 	}
+	h.crowd.see(int32(len(awake)), slices.ContainsFunc(left, func(i *Instance) bool { return i.wasPushed(awake, at) }))
 }
 
 // told takes the state that the host told.

@@ -8,7 +8,8 @@ import (
 // Preferred returns which of the instances of a model a request may go to, so that it goes
 // where its model is and loads it only once; nil means all of them, and an empty list none:
 // no host can make room. An instance that is nil
-// or not kept counts as one that has its model in memory. Where no instance has it, those
+// or not kept counts as one that has its model in memory. One whose host may throw out a
+// pinned model for it is left out where there is another. Where no instance has it, those
 // count on which it is being loaded; where none is, the one on which loading it costs
 // others least, which counts as being loaded from then on. With spread, requests may go to
 // every instance as soon as one has the model: the caller weighs what loading costs. With
@@ -17,7 +18,7 @@ func (f *Fleet) Preferred(from []*Instance, spread, onlyAsk bool, now time.Time)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := f.clock(now)
-	var here, soon, able []int
+	var here, soon, able, last []int
 	for n, i := range from {
 		switch {
 		case i == nil || i.kept == nil || i.state == loaded && !i.isLeaving(at):
@@ -25,10 +26,18 @@ func (f *Fleet) Preferred(from []*Instance, spread, onlyAsk bool, now time.Time)
 		case i.isExpected(at):
 			soon = append(soon, n)
 		default:
-			if _, fits := i.leavers(nil, at); fits {
+			if _, fits := i.leavers(nil, at); !fits {
+				continue
+			}
+			if i.threatens(at) {
+				last = append(last, n)
+			} else {
 				able = append(able, n)
 			}
 		}
+	}
+	if len(here)+len(soon)+len(able) == 0 {
+		able = last
 	}
 	switch {
 	case len(here) == len(from):
@@ -79,6 +88,10 @@ func (i *Instance) burden(now float64) burden {
 	for _, other := range leave {
 		b.waits = b.waits || !isIdle(other)
 		b.left = min(b.left, other.pauseLeft(now))
+	}
+	if victim, chance := i.pushed(now); chance == 1 {
+		b.leaves++
+		b.left = victim.pauseLeft(now)
 	}
 	for _, other := range i.host.instances {
 		if other.isResident(now) {

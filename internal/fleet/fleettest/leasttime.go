@@ -110,7 +110,11 @@ func (g *LeastTime) of(model string) []*fleet.Instance {
 	if g.instances[model] == nil {
 		for n := range g.engines.Number {
 			i := g.Fleet.Instance(strconv.Itoa(n), model)
-			i.Host().SetRoom(g.engines.Room)
+			if g.engines.Boundless {
+				i.Host().Has(fleet.Models{}, clock(0))
+			} else {
+				i.Host().SetRoom(g.engines.Room)
+			}
 			if !g.engines.Secretive {
 				i.Host().Tell(fleet.Told{Waiting: -1, Running: -1, Used: -1, Capacity: float64(g.engines.Cache)}, clock(0))
 			}

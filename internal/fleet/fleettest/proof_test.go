@@ -54,6 +54,7 @@ type goal struct {
 	share, told     float64
 	answersAreWhole bool
 	isSecretive     bool    // engines do not tell how large their caches are
+	isBoundless     bool    // gateways are not told for how many models there is room
 	seeds           int     // over how many seeds the figures are averaged; 0 is one
 	overLC, overRR  float64 // at most
 	mean, err       float64 // at most
@@ -83,6 +84,8 @@ var goals = []goal{
 	{scenario: "same_slow", overLC: 1},
 	{scenario: "twomodels", loads: 2},
 	{scenario: "twomodels", gateways: 3, share: 1, told: 1, loads: 2},
+	{scenario: "twomodels", isBoundless: true, told: 2, loads: 2},
+	{scenario: "twomodels", gateways: 3, share: 1, isBoundless: true, told: 2, loads: 2},
 }
 
 // TestLeastTimeAnswersSooner holds the policy to its goals, beside round robin and least
@@ -98,7 +101,7 @@ func TestLeastTimeAnswersSooner(t *testing.T) {
 	baselines := map[baseline]fleettest.Comparison{}
 	for _, g := range goals {
 		run := scenario(t, g.scenario)
-		run.Gateways, run.Engines.Secretive = g.gateways, g.isSecretive
+		run.Gateways, run.Engines.Secretive, run.Engines.Boundless = g.gateways, g.isSecretive, g.isBoundless
 		var sum result
 		seeds := max(g.seeds, 1)
 		for seed := range seeds {
@@ -161,17 +164,19 @@ func TestModelsOfADayAreSeldomLoaded(t *testing.T) {
 		told     float64
 		gateways int
 		share    float64
+		isFree   bool    // nobody says for how many models there is room
 		most     float64 // loads beside those of the best plan
 	}{
-		{"one gateway", 5, 1, 0, 1.3},
-		{"one to which engines tell nothing", 0, 1, 0, 1.3},
-		{"three that tell each other", 5, 3, 1, 1.3},
-		{"three that do not know what the others use", 5, 3, 0, 1.7},
+		{"one gateway", 5, 1, 0, false, 1.3},
+		{"one to which engines tell nothing", 0, 1, 0, false, 1.3},
+		{"one that is not told for how many models there is room", 2, 1, 0, true, 1.7},
+		{"three that tell each other", 5, 3, 1, false, 1.3},
+		{"three that do not know what the others use", 5, 3, 0, false, 1.7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			run := scenario(t, "tenmodels")
-			run.Told, run.Gateways, run.Share = c.told, c.gateways, c.share
+			run.Told, run.Gateways, run.Share, run.Engines.Boundless = c.told, c.gateways, c.share, c.isFree
 			least, loads := 0, 0
 			for day := range uint64(days) {
 				run.Requests, run.New = fleettest.Day(day, 1), fleettest.NewLeastTime

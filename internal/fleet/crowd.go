@@ -1,0 +1,98 @@
+package fleet
+
+const (
+	// doubtful is how likely it is taken to be that a host throws out a model for another one
+	// where nothing is known about its memory.
+	doubtful = 0.5
+	// expires is after how many seconds without a use a model may have left by itself.
+	expires = 60.0
+)
+
+// crowd is what was seen of how many models a host has in memory, where nobody says for how
+// many there is room. It is a guess, as models differ in size, and only where requests go
+// depends on it.
+type crowd struct {
+	shown int32 // at most at a time
+	most  int32 // when one left for another, 0 if that was not seen
+}
+
+// see takes how many models are in memory, and whether one has left for another.
+func (c *crowd) see(awake int32, hasPushed bool) {
+	switch {
+	case hasPushed:
+		c.most = max(awake, 1)
+		c.shown = min(c.shown, c.most)
+	case awake > c.shown:
+		c.shown = awake
+		if awake > c.most {
+			c.most = 0
+		}
+	}
+}
+
+// chance returns how likely it is that a model leaves for another one where so many are.
+func (c *crowd) chance(residents int32) float64 {
+	switch {
+	case residents < max(c.shown, 1):
+		return 0
+	case c.most > 0 && residents >= c.most:
+		return 1
+	}
+	return doubtful
+}
+
+// pushed returns the model that the host may throw out by itself if it loads that of the
+// instance, and how likely that is; nil where none leaves, or somebody decides which ones do.
+func (i *Instance) pushed(now float64) (victim *Instance, chance float64) {
+	if capacity, _ := i.memoryOf(); capacity > 0 {
+		return nil, 0
+	}
+	residents := int32(0)
+	for _, other := range i.host.instances {
+		if other == i || !other.isResident(now) {
+			continue
+		}
+		if residents++; victim == nil || other.goesBefore(victim) {
+			victim = other
+		}
+	}
+	if chance = i.host.crowd.chance(residents); chance == 0 {
+		return nil, 0
+	}
+	return victim, chance
+}
+
+// goesBefore reports whether a host throws out the model sooner than another one: pinned ones
+// it was told to keep, and of the rest most hosts throw out what was not used for longest.
+func (i *Instance) goesBefore(other *Instance) bool {
+	switch {
+	case i.isPinned() != other.isPinned():
+		return !i.isPinned()
+	case i.isInUse() != other.isInUse():
+		return !i.isInUse()
+	}
+	return i.memory.used < other.memory.used
+}
+
+// threatens reports whether the host may throw out a pinned model if it loads that of the
+// instance.
+func (i *Instance) threatens(now float64) bool {
+	victim, _ := i.pushed(now)
+	return victim != nil && victim.isPinned()
+}
+
+func (i *Instance) isPinned() bool { return i.kept != nil && i.kept.IsPinned }
+
+// wasPushed reports whether a model that is not in memory any more has left for another one,
+// rather than because nobody used it.
+func (i *Instance) wasPushed(came []*Instance, now float64) bool {
+	if i.memory.used == 0 || now-i.memory.used >= expires {
+		return false
+	}
+	for _, other := range came {
+		if other.isInUse() || other.memory.used >= i.memory.used {
+			return true
+		}
+	}
+	return false
+}
