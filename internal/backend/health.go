@@ -11,6 +11,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
+// wakeAgain is for how long an instance gets no traffic whose model could not be woken up. Each
+// attempt may put another model to sleep for it.
+const wakeAgain = 30 * time.Second
+
 // Status is what the checks say about an instance.
 type Status uint8
 
@@ -51,7 +55,10 @@ type Health struct {
 	watched bool
 	// suspect means that traffic marked the instance and the checker has not
 	// noticed that yet; see takeSuspicion.
-	suspect   bool
+	suspect bool
+	// stuck is when the model of the instance could not be woken up, zero where it could: what
+	// the server says of its own health is no news then.
+	stuck     time.Time
 	status    Status
 	checked   time.Time
 	took      time.Duration
@@ -86,6 +93,10 @@ func (h *Health) Succeeded(now time.Time, took time.Duration, settings HealthSet
 	}
 	h.good++
 	h.bad = 0
+	if !h.stuck.IsZero() {
+		h.setFlags(now.Sub(h.stuck) < wakeAgain, now.Sub(h.stuck) >= wakeAgain)
+		return
+	}
 	// The threshold applies only after failures; an instance that was warming up has
 	// not failed.
 	if h.status != StatusUnhealthy || h.good >= settings.HealthyThreshold {
@@ -98,6 +109,9 @@ func (h *Health) Succeeded(now time.Time, took time.Duration, settings HealthSet
 func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause, settings HealthSettings) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if cause == transport.CauseRefused {
+		h.stuck = time.Time{} // what comes next is another process
+	}
 	if h.countFailure(now, took, cause, settings) {
 		h.setFlags(true, false)
 	}
@@ -134,7 +148,7 @@ func (h *Health) countFailure(now time.Time, took time.Duration, cause transport
 func (h *Health) Contradicted(now time.Time, took time.Duration, cause transport.Cause) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.recordCheck(now, took) {
+	if !h.recordCheck(now, took) || !h.stuck.IsZero() {
 		return
 	}
 	h.good, h.bad = 0, 0
@@ -151,7 +165,7 @@ func (h *Health) Warming(now time.Time, took time.Duration) {
 	if !h.recordCheck(now, took) {
 		return
 	}
-	h.good, h.bad = 0, 0
+	h.good, h.bad, h.stuck = 0, 0, time.Time{}
 	h.setStatus(StatusWarming, "")
 	h.setFlags(true, false)
 }
@@ -175,6 +189,36 @@ func (h *Health) Refused(now time.Time) {
 	}
 }
 
+// Stuck records that the model of the instance could not be woken up, so that it answers
+// nothing whatever the server says of its health. It gets no traffic for wakeAgain, and then
+// only if no other one is healthy. Where checks are off there is no such mark, as with Refused.
+func (h *Health) Stuck(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.watched {
+		return
+	}
+	h.suspect = true
+	h.stuck = now
+	h.good = 0
+	h.fail(now)
+	h.setStatus(StatusUnhealthy, transport.CauseAsleep)
+	h.setFlags(true, false)
+}
+
+// Awake records that the server says that the model of the instance is in memory. That ends
+// what Stuck began.
+func (h *Health) Awake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stuck.IsZero() {
+		return
+	}
+	h.stuck = time.Time{}
+	h.setStatus(StatusHealthy, "")
+	h.setFlags(false, false)
+}
+
 // Served records that a call which began at the given time succeeded. It removes a
 // mark that is older than the call.
 func (h *Health) Served(began time.Time) {
@@ -183,7 +227,8 @@ func (h *Health) Served(began time.Time) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.marked.Load() && began.After(h.refused) {
+	if h.marked.Load() && began.After(h.refused) && began.After(h.stuck) {
+		h.stuck = time.Time{}
 		h.setStatus(StatusHealthy, "")
 		h.setFlags(false, false)
 	}
@@ -305,7 +350,7 @@ func (h *Health) unwatch() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watched, h.suspect, h.good, h.bad = false, false, 0, 0
-	h.checked, h.took, h.refused, h.next = time.Time{}, 0, time.Time{}, time.Time{}
+	h.checked, h.took, h.refused, h.next, h.stuck = time.Time{}, 0, time.Time{}, time.Time{}, time.Time{}
 	h.setStatus(StatusUnknown, "")
 	h.setFlags(false, false)
 }

@@ -301,3 +301,47 @@ func TestAskingForHealthAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestAnInstanceThatIsStuckIsTriedAgainAfterAWhile lets checks succeed at an instance whose
+// model could not be woken up.
+func TestAnInstanceThatIsStuckIsTriedAgainAfterAWhile(t *testing.T) {
+	settings := DefaultHealthSettings()
+	now := time.Now()
+	after := func(d time.Duration) time.Time { return now.Add(d) }
+	for _, c := range []struct {
+		name        string
+		then        func(h *Health)
+		out, marked bool
+		status      Status
+	}{
+		{"a check", func(h *Health) { h.Succeeded(after(time.Second), 0, settings) }, true, false, StatusUnhealthy},
+		{"a check that calls contradict", func(h *Health) { h.Contradicted(after(time.Second), 0, "status_500") }, true, false, StatusUnhealthy},
+		{"a check after a while", func(h *Health) { h.Succeeded(after(wakeAgain), 0, settings) }, false, true, StatusUnhealthy},
+		{"an answer after a while", func(h *Health) {
+			h.Succeeded(after(wakeAgain), 0, settings)
+			h.Served(after(wakeAgain))
+		}, false, false, StatusHealthy},
+		{"it is awake", func(h *Health) { h.Awake() }, false, false, StatusHealthy},
+		{"it was started anew", func(h *Health) {
+			h.Failed(after(time.Second), 0, transport.CauseRefused, settings)
+			h.Succeeded(after(2*time.Second), 0, settings)
+		}, false, false, StatusHealthy},
+		{"it loads its model anew", func(h *Health) {
+			h.Warming(after(time.Second), 0)
+			h.Succeeded(after(2*time.Second), 0, settings)
+		}, false, false, StatusHealthy},
+	} {
+		h := new(Health)
+		h.watch()
+		h.Succeeded(now, 0, settings)
+		h.Stuck(now)
+		c.then(h)
+		if s := h.Snapshot(); h.Out() != c.out || h.Marked() != c.marked || s.Status != c.status {
+			t.Errorf("%s: out %t, marked %t, %s", c.name, h.Out(), h.Marked(), s.Status)
+		}
+	}
+	unwatched := new(Health)
+	if unwatched.Stuck(now); unwatched.Out() {
+		t.Error("nobody would notice that it is over")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -187,6 +188,15 @@ func (w *checkerRun) inquire(ctx context.Context, now time.Time) {
 	}
 }
 
+// wake tells the health of the members whose models are in memory that they are.
+func (g *group) wake(awake []string) {
+	for _, m := range g.members {
+		if engine := m.instance.Engine(); engine != nil && slices.Contains(awake, engine.Model()) {
+			m.health.Awake()
+		}
+	}
+}
+
 // ask asks an engine one question.
 func (p *prober) ask(ctx context.Context, to transport.Origin, q *question, as *dialect.Target, models []string) (engines.Report, outcome) {
 	report := engines.NewReport()
@@ -244,6 +254,7 @@ func (w *checkerRun) handleTold(t told, now time.Time) {
 		q.host.Tell(fleet.Told{Waiting: all.Waiting, Running: all.Running, Used: all.Used, Capacity: all.Capacity}, now)
 	}
 	if all.TellsModels {
+		t.group.wake(all.Awake)
 		q.host.Has(fleet.Models{Awake: all.Awake, Asleep: all.Asleep, Loading: all.Loading, Bytes: all.Bytes}, now)
 	}
 	if all.Room > 0 {

@@ -24,7 +24,8 @@ const (
 	firstLook = 20 * time.Millisecond
 	lookAgain = 250 * time.Millisecond
 	// doubtTime is how long an engine may say that it has not got a model which it said it
-	// has loaded. Then it is asked for answers all the same, which are the truth.
+	// has loaded. Then it is asked for answers all the same, which are the truth; but for one
+	// that sleeps, which would hold all requests until it is woken up.
 	doubtTime = 3 * time.Second
 	// giveUpTime is how long an engine may take to hear that nobody waits for a model.
 	giveUpTime = 5 * time.Second
@@ -92,8 +93,13 @@ func (s *sleeper) load(ctx context.Context) error {
 			return errNotLoaded
 		case state == isLoading:
 		case !said.isGood() && !said.isUnknown():
-			return said.failure()
-		case state == isUntold, said.isUnknown(), time.Since(began) >= doubtTime:
+			return s.failed(said)
+		case state == isUntold, said.isUnknown():
+			return nil
+		case time.Since(began) < doubtTime:
+		case s.instance.Kind.Lever.IsNear:
+			return fmt.Errorf("%w: it says that it still sleeps", ErrStuck)
+		default:
 			return nil
 		}
 		select {
@@ -131,6 +137,18 @@ func (s *sleeper) isTooEarly(answer said) bool {
 
 // errNotLoaded says that an engine tells of a model that it could not load it.
 var errNotLoaded = errors.New("the engine could not load the model")
+
+// ErrStuck is returned by Wake for a server whose model only sleeps and could not be woken up.
+// It answers nothing until it is awake, whatever it says of its health.
+var ErrStuck = errors.New("the engine could not wake up")
+
+// failed returns why the engine has not loaded the model, by its answer to the command.
+func (s *sleeper) failed(answer said) error {
+	if s.instance.Kind.Lever.IsNear && answer.status >= http.StatusInternalServerError {
+		return fmt.Errorf("%w: %w", ErrStuck, answer.failure())
+	}
+	return answer.failure()
+}
 
 // Sleep implements residency.Sleeper.
 func (s *sleeper) Sleep(ctx context.Context) error {

@@ -113,7 +113,7 @@ var (
 	// VLLM are those to vLLM.
 	VLLM = []Question{
 		{Path: "/metrics", Read: readMetrics, Idle: true, Busy: true},
-		{Path: "/is_sleeping", Read: readSleeping, Idle: true, IsOfMemory: true},
+		{Path: "/is_sleeping", Read: readSleeping, Idle: true, Busy: true, IsOfMemory: true},
 	}
 	// Unknown are those to an engine about which no more is known than that it may have
 	// metrics, such as SGLang or TGI behind OpenAI's API. As it may put its model to sleep,

@@ -367,6 +367,13 @@ func (i *Instance) PutBack(now time.Time) {
 	}
 }
 
+// IsMissed reports whether the model was put to sleep by somebody else while calls are there.
+func (i *Instance) IsMissed() bool {
+	i.host.fleet.mu.Lock()
+	defer i.host.fleet.mu.Unlock()
+	return i.state == sleeping && i.kept != nil && i.kept.busy > 0
+}
+
 // IsOut reports whether the model is neither in memory nor being loaded.
 func (i *Instance) IsOut() bool {
 	i.host.fleet.mu.Lock()

@@ -1,10 +1,12 @@
 package proxy_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
@@ -92,5 +94,45 @@ func TestTheFirstAnswersOfEnginesAreBelieved(t *testing.T) {
 				t.Errorf("the sleeper was woken up %d times", wakes)
 			}
 		})
+	}
+}
+
+// A server whose model could not be woken up is unhealthy, whatever its own health check says,
+// until its model is awake.
+func TestAServerWhoseWakeFailedIsUnhealthyUntilItIsAwake(t *testing.T) {
+	t.Parallel()
+	b := startVLLM(t, 0.05, nil)
+	b.Engine().Sleep(1)
+	b.Engine().SetFault(engine.Fails)
+	r := gatewaytest.Start(t, sleepyYAML("vllm", "", onlyM, b))
+	i := r.Instances("m")[0]
+	waittest.Eventually(t, "the instance is healthy", func() bool { return i.Health.Snapshot().Status == backend.StatusHealthy })
+	if reply := r.Chat(say("m")); reply.Status != http.StatusServiceUnavailable {
+		t.Fatalf("%d %s", reply.Status, reply.Body)
+	}
+	checked := i.Health.Snapshot().LastCheck
+	waittest.Eventually(t, "it was checked again", func() bool { return i.Health.Snapshot().LastCheck.After(checked) })
+	if s := i.Health.Snapshot(); s.Status != backend.StatusUnhealthy || s.Cause != "wake_failed" || !i.Health.Out() {
+		t.Errorf("%+v, out %t", s, i.Health.Out())
+	}
+	if why := i.HealthReason(); !strings.Contains(why, "could not be woken up") {
+		t.Errorf("the reason is %q", why)
+	}
+	b.Engine().SetFault(engine.Works)
+	b.Engine().Restart()
+	waittest.Eventually(t, "the instance is healthy again", func() bool { return i.Health.Snapshot().Status == backend.StatusHealthy })
+	r.Chat(say("m")).Succeeds(t)
+}
+
+// A vLLM that somebody else has put to sleep holds requests. It is woken up for them.
+func TestARequestAtAnEngineThatSomebodyElsePutToSleepIsAnswered(t *testing.T) {
+	t.Parallel()
+	b := startVLLM(t, 0.05, nil)
+	r := gatewaytest.Start(t, sleepyYAML("vllm", "", onlyM, b))
+	r.Chat(say("m")).Succeeds(t)
+	b.Engine().Sleep(1)
+	r.Chat(say("m")).Succeeds(t)
+	if n := b.Engine().State().Wakes; n != 1 {
+		t.Errorf("woken up %d times", n)
 	}
 }

@@ -193,8 +193,11 @@ func (r *run) notLoaded(err error, model *residency.Model) *fault {
 		failed.err = unloaded(fmt.Sprintf("The server of the model %q could not be started.", name), model)
 		r.attempt.Record.Try().Text = err.Error()
 	default:
-		if transport.IsRefusal(err) {
+		switch {
+		case transport.IsRefusal(err):
 			r.attempt.instance.Health.Refused(time.Now())
+		case errors.Is(err, backend.ErrStuck):
+			r.attempt.instance.Health.Stuck(time.Now())
 		}
 		cause := r.attempt.classifier().classify(err, false)
 		failed.err = unloaded(fmt.Sprintf("The model %q could not be loaded.", name), model)

@@ -19,6 +19,9 @@ const (
 	lookEvery = time.Second
 	// sleepTime bounds how long a model may take to fall asleep.
 	sleepTime = time.Minute
+	// rouseAgain is after how long a model is woken up again that somebody put to sleep while
+	// it has requests.
+	rouseAgain = 10 * time.Second
 	// unableTime is for how long a model is not told to sleep again that cannot.
 	unableTime = 24 * time.Hour
 )
@@ -180,7 +183,8 @@ func (k *Keeper) announce() {
 	k.changed = make(chan struct{})
 }
 
-// Run puts models to sleep that nobody uses, until the context ends. It returns when no model
+// Run puts models to sleep that nobody uses, and wakes up those that others put to sleep
+// while they are in use, until the context ends. It returns when no model
 // is being loaded or put to sleep any more; what is being loaded then is cancelled.
 func (k *Keeper) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
@@ -208,6 +212,7 @@ func (k *Keeper) putIdleToSleep(now time.Time) {
 	defer k.mu.Unlock()
 	for _, m := range k.models {
 		m.look(now)
+		m.rouse(now)
 		after := m.rules.SleepAfter
 		if after == 0 || m.rules.IsPinned || m.wake != nil || now.Before(m.awakeUntil) {
 			continue

@@ -32,6 +32,7 @@ type Model struct {
 	counts     Counts
 	failure    string
 	awakeUntil time.Time // it is not put to sleep before
+	roused     time.Time // when it was last woken up for requests that it has
 }
 
 // wake is the loading of a model for all who wait for it.
@@ -138,6 +139,20 @@ func (m *Model) Enter(ctx context.Context, timeout time.Duration) error {
 // was used lately. It returns ErrNeeded at once where one would have to.
 func (m *Model) EnterSpare(ctx context.Context, timeout time.Duration) error {
 	return m.await(ctx, timeout, true)
+}
+
+// rouse wakes the model up if somebody else put it to sleep while it has requests, which some
+// engines hold until then. It needs the mutex.
+func (m *Model) rouse(now time.Time) {
+	if m.wake != nil || now.Sub(m.roused) < rouseAgain || !m.place.IsMissed() {
+		return
+	}
+	m.roused = now
+	m.keeper.tasks.Go(func() {
+		if m.Enter(m.keeper.base, defaultWake) == nil {
+			m.Leave()
+		}
+	})
 }
 
 func (m *Model) await(ctx context.Context, timeout time.Duration, isSpare bool) error {

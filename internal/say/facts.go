@@ -78,6 +78,7 @@ var facts = []entry{
 	{"cause.proxy_authentication", "the proxy on the way to it wants other credentials"},
 	{"cause.gateway_exhausted", "the gateway has no sockets left"},
 	{"cause.no_connection", "no connection"},
+	{"cause.wake_failed", "its model could not be woken up"},
 	{"cause.status", "status {status}"},
 
 	// Explain: what would happen to a request.

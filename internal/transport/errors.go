@@ -173,6 +173,8 @@ const (
 	CauseProxyAuthentication Cause = "proxy_authentication"
 	CauseExhausted           Cause = "gateway_exhausted"
 	CauseNoConnection        Cause = "no_connection"
+	// CauseAsleep: the server answers, but its model could not be woken up.
+	CauseAsleep Cause = "wake_failed"
 )
 
 // Text describes the cause in a few words that fit behind a colon.
@@ -216,6 +218,8 @@ func (c Cause) Text() string {
 		return "the proxy on the way to it wants other credentials"
 	case CauseExhausted:
 		return "the gateway has no sockets left"
+	case CauseAsleep:
+		return "its model could not be woken up"
 	}
 	return strings.ReplaceAll(string(c), "_", " ")
 }

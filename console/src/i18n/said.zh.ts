@@ -74,6 +74,7 @@ export const said: Record<Code, string> = {
   'cause.proxy_authentication': '途中的代理需要其他凭据',
   'cause.gateway_exhausted': '网关的套接字已用尽',
   'cause.no_connection': '没有连接',
+  'cause.wake_failed': '无法唤醒其模型',
   'cause.status': '状态码 {status}',
   // Explain: what would happen to a request.
   'explain.refused': '请求会被拒绝',
