@@ -39,12 +39,29 @@ type Query struct {
 	Scopes []string
 	// OnlyOpen lists only those with work left to do.
 	OnlyOpen bool
-	// After is the id of the document after which the list begins; empty for the first.
-	After string
+	// After is the id of the document after which the list begins; empty for the first. It
+	// may be that of one that was deleted if NewID made it, or if AfterCreated says when it
+	// was created.
+	After        string
+	AfterCreated time.Time
 	// IsAscending lists the oldest first, not the newest.
 	IsAscending bool
 	// Limit is how many are listed; 0 is all.
 	Limit int
+	// OnlyNames leaves Data out, which is not read then.
+	OnlyNames bool
+}
+
+// PlaceOfDeleted returns when the document After was created if it does not exist any more.
+// An id that tells nothing about that is ErrNotFound.
+func (q *Query) PlaceOfDeleted() (time.Time, error) {
+	if !q.AfterCreated.IsZero() {
+		return q.AfterCreated, nil
+	}
+	if created, ok := createdOf(q.After); ok {
+		return created, nil
+	}
+	return time.Time{}, ErrNotFound
 }
 
 // Use is how many documents there are, and how much room they stand for.
@@ -59,13 +76,16 @@ var (
 	ErrNotFound = errors.New("no such document")
 	// ErrChanged means that the document has changed since the caller saw it.
 	ErrChanged = errors.New("the document has changed")
+	// ErrUnavailable means that the store does not answer, or not in time.
+	ErrUnavailable = errors.New("the store of files and batches does not answer")
 )
 
 // Store keeps documents. All of its methods may be called at the same time.
 type Store interface {
 	// Get returns a document, or ErrNotFound.
 	Get(ctx context.Context, kind, id string) (Document, error)
-	// List returns documents in their order. An unknown Query.After is ErrNotFound.
+	// List returns documents in their order. A Query.After that exists nowhere and tells no
+	// place is ErrNotFound.
 	List(ctx context.Context, query Query) ([]Document, error)
 	// Put stores a document and returns its new version, or ErrChanged if its version is
 	// not that of the one that is stored.
@@ -74,4 +94,31 @@ type Store interface {
 	Delete(ctx context.Context, kind, id string) error
 	// Use returns what the documents of a kind in a scope take, and what all of the kind do.
 	Use(ctx context.Context, kind, scope string) (own, all Use, err error)
+	// Uses returns what the documents of a kind take in each scope.
+	Uses(ctx context.Context, kind string) (map[string]Use, error)
+}
+
+// page is how many documents Each reads at a time.
+const page = 100
+
+// Each calls a function with documents in their order until it returns false or an error.
+// Few of them are in memory at a time, and those it is called with may be deleted meanwhile.
+func Each(ctx context.Context, store Store, query Query, visit func(Document) (more bool, err error)) error {
+	query.Limit = page
+	for {
+		docs, err := store.List(ctx, query)
+		if err != nil {
+			return err
+		}
+		for _, doc := range docs {
+			more, err := visit(doc)
+			if err != nil || !more {
+				return err
+			}
+			query.After, query.AfterCreated = doc.ID, doc.Created
+		}
+		if len(docs) < page {
+			return nil
+		}
+	}
 }

@@ -1,11 +1,16 @@
 package documents_test
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/documents"
 	"github.com/patchbay-ai/patchbay/internal/documents/documentstest"
@@ -43,4 +48,35 @@ func TestADirectoryKeepsItsDocuments(t *testing.T) {
 	if own, _, _ := second.Use(t.Context(), "k", "s"); own != (documents.Use{Count: 1, Bytes: 7}) {
 		t.Errorf("in use are %+v", own)
 	}
+}
+
+// What a directory keeps is not in memory as well.
+func TestADirectoryHasOnlyAnIndexInMemory(t *testing.T) {
+	path := t.TempDir()
+	const many, size = 1000, 10 << 10
+	data, _ := json.Marshal(strings.Repeat("x", size))
+	store := openDir(t, path)
+	for i := range many {
+		created := time.Now()
+		if _, err := store.Put(t.Context(), documents.Document{Kind: "k", ID: documents.NewID("k_", created), Scope: fmt.Sprint("key ", i%10), Created: created, Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := heap()
+	second := openDir(t, path)
+	took := int64(heap()) - int64(before)
+	if took > many*1024 {
+		t.Errorf("%d documents of %d bytes take %d bytes of memory", many, size, took)
+	}
+	if found, err := second.List(t.Context(), documents.Query{Kind: "k", Scopes: []string{"key 3"}}); err != nil || len(found) != many/10 || len(found[0].Data) < size {
+		t.Errorf("%d documents are listed, %v", len(found), err)
+	}
+	runtime.KeepAlive(store)
+}
+
+func heap() uint64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
 }

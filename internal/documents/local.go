@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -17,18 +19,31 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/durable"
 )
 
-// Local keeps documents for one process: in memory, and in a directory if it has one.
+// Local keeps documents for one process: in memory, or in a directory, of which it has only an
+// index in memory.
 type Local struct {
 	dir *durable.Dir // nil where nothing outlives the process
+	log *slog.Logger
 
-	mu   sync.Mutex
-	docs map[name]kept
-	use  map[name]Use // by kind and scope, with an empty kind for the sum of all scopes
+	mu    sync.Mutex
+	kinds map[string]*kindIndex
 }
 
-// name is what a document, or a scope of a kind, is found by.
-type name struct{ kind, id string }
+// kindIndex finds the documents of a kind.
+type kindIndex struct {
+	byID   map[string]*kept
+	scopes map[string]*scopeIndex
+	all    Use
+}
 
+// scopeIndex finds the documents of a kind in a scope.
+type scopeIndex struct {
+	name string
+	byID map[string]*kept
+	use  Use
+}
+
+// kept is a document, without its data where a directory has it.
 type kept struct {
 	Document
 	changed time.Time
@@ -37,7 +52,9 @@ type kept struct {
 var _ Store = (*Local)(nil)
 
 // NewMemory returns a store whose documents end with the process.
-func NewMemory() *Local { return &Local{docs: map[name]kept{}, use: map[name]Use{}} }
+func NewMemory() *Local {
+	return &Local{kinds: map[string]*kindIndex{}, log: slog.New(slog.DiscardHandler)}
+}
 
 // OpenDir returns the store in a directory, which it makes if there is none. A document that
 // cannot be read is reported and passed over, so that it does not take the others with it.
@@ -51,17 +68,21 @@ func OpenDir(path string, log *slog.Logger) (*Local, error) {
 		return nil, err
 	}
 	l := NewMemory()
-	l.dir = dir
+	l.dir, l.log = dir, log
 	now := time.Now()
 	for _, file := range names {
 		doc, err := l.read(file)
 		if err != nil {
-			log.Error("a document cannot be read and is passed over", "file", dir.Path(file), "error", err)
+			l.reportUnreadable(file, err)
 			continue
 		}
 		l.set(doc, now)
 	}
 	return l, nil
+}
+
+func (l *Local) reportUnreadable(file string, err error) {
+	l.log.Error("a document cannot be read and is passed over", "file", l.dir.Path(file), "error", err)
 }
 
 // stored is a document as a file has it.
@@ -98,18 +119,43 @@ func fileOf(kind, id string) string { return kind + "." + id + ".json" }
 // Get returns a document, or ErrNotFound.
 func (l *Local) Get(_ context.Context, kind, id string) (Document, error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	found, ok := l.docs[name{kind, id}]
-	if !ok {
+	found := l.find(kind, id)
+	if found == nil {
+		l.mu.Unlock()
 		return Document{}, ErrNotFound
 	}
-	return found.now(time.Now()), nil
+	doc := found.now(time.Now())
+	l.mu.Unlock()
+	return l.whole(doc)
 }
 
-func (k kept) now(now time.Time) Document {
-	k.Age = max(0, now.Sub(k.changed))
-	k.Data = bytes.Clone(k.Data)
-	return k.Document
+// find returns a document of the index, nil where there is none.
+func (l *Local) find(kind, id string) *kept {
+	index := l.kinds[kind]
+	if index == nil {
+		return nil
+	}
+	return index.byID[id]
+}
+
+func (k *kept) now(now time.Time) Document {
+	doc := k.Document
+	doc.Age = max(0, now.Sub(k.changed))
+	doc.Data = bytes.Clone(doc.Data)
+	return doc
+}
+
+// whole returns a document of the index with its data.
+func (l *Local) whole(doc Document) (Document, error) {
+	if l.dir == nil {
+		return doc, nil
+	}
+	found, err := l.read(fileOf(doc.Kind, doc.ID))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Document{}, ErrNotFound // it was deleted meanwhile
+	}
+	found.Age = doc.Age
+	return found, err
 }
 
 // Put stores a document and returns its new version.
@@ -119,7 +165,11 @@ func (l *Local) Put(_ context.Context, doc Document) (int64, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.docs[name{doc.Kind, doc.ID}].Version != doc.Version {
+	var version int64
+	if found := l.find(doc.Kind, doc.ID); found != nil {
+		version = found.Version
+	}
+	if version != doc.Version {
 		return 0, ErrChanged
 	}
 	doc.Version++
@@ -137,26 +187,51 @@ func (l *Local) Put(_ context.Context, doc Document) (int64, error) {
 	return doc.Version, nil
 }
 
+// set adds a document to the index, in place of its version before.
 func (l *Local) set(doc Document, now time.Time) {
-	l.count(l.docs[name{doc.Kind, doc.ID}].Document, -1)
-	l.docs[name{doc.Kind, doc.ID}] = kept{doc, now}
-	l.count(doc, 1)
+	l.unset(doc.Kind, doc.ID)
+	index := l.kinds[doc.Kind]
+	if index == nil {
+		index = &kindIndex{byID: map[string]*kept{}, scopes: map[string]*scopeIndex{}}
+		l.kinds[doc.Kind] = index
+	}
+	scope := index.scopes[doc.Scope]
+	if scope == nil {
+		scope = &scopeIndex{name: strings.Clone(doc.Scope), byID: map[string]*kept{}}
+		index.scopes[scope.name] = scope
+	}
+	if l.dir != nil {
+		doc.Data = nil
+	}
+	doc.Scope = scope.name // so that there is one text for all of them
+	index.byID[doc.ID] = &kept{doc, now}
+	scope.byID[doc.ID] = index.byID[doc.ID]
+	scope.use.add(1, doc.Bytes)
+	index.all.add(1, doc.Bytes)
 }
 
-// count adds a document to what is used, or takes it away.
-func (l *Local) count(doc Document, sign int) {
-	if doc.Version == 0 {
+func (u *Use) add(count int, bytes int64) {
+	u.Count += count
+	u.Bytes += bytes
+}
+
+// unset takes a document out of the index.
+func (l *Local) unset(kind, id string) {
+	found := l.find(kind, id)
+	if found == nil {
 		return
 	}
-	for _, n := range [...]name{{doc.Kind, "in " + doc.Scope}, {doc.Kind, "all"}} {
-		use := l.use[n]
-		use.Count += sign
-		use.Bytes += int64(sign) * doc.Bytes
-		if use.Count == 0 {
-			delete(l.use, n)
-			continue
-		}
-		l.use[n] = use
+	index := l.kinds[kind]
+	scope := index.scopes[found.Scope]
+	delete(index.byID, id)
+	delete(scope.byID, id)
+	scope.use.add(-1, -found.Bytes)
+	index.all.add(-1, -found.Bytes)
+	if len(scope.byID) == 0 {
+		delete(index.scopes, scope.name)
+	}
+	if len(index.byID) == 0 {
+		delete(l.kinds, kind)
 	}
 }
 
@@ -164,17 +239,15 @@ func (l *Local) count(doc Document, sign int) {
 func (l *Local) Delete(_ context.Context, kind, id string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	found, ok := l.docs[name{kind, id}]
-	if !ok {
+	if l.find(kind, id) == nil {
 		return nil
 	}
 	if l.dir != nil {
-		if err := l.dir.Remove(fileOf(kind, id)); err != nil {
+		if err := l.dir.Remove(fileOf(kind, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	l.count(found.Document, -1)
-	delete(l.docs, name{kind, id})
+	l.unset(kind, id)
 	return nil
 }
 
@@ -182,43 +255,109 @@ func (l *Local) Delete(_ context.Context, kind, id string) error {
 func (l *Local) Use(_ context.Context, kind, scope string) (own, all Use, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.use[name{kind, "in " + scope}], l.use[name{kind, "all"}], nil
+	index := l.kinds[kind]
+	if index == nil {
+		return own, all, nil
+	}
+	if found := index.scopes[scope]; found != nil {
+		own = found.use
+	}
+	return own, index.all, nil
+}
+
+// Uses returns what the documents of a kind take in each scope.
+func (l *Local) Uses(_ context.Context, kind string) (map[string]Use, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	uses := map[string]Use{}
+	if index := l.kinds[kind]; index != nil {
+		for _, scope := range index.scopes {
+			uses[scope.name] = scope.use
+		}
+	}
+	return uses, nil
 }
 
 // List returns documents in their order.
 func (l *Local) List(_ context.Context, q Query) ([]Document, error) {
+	found, err := l.list(q)
+	if err != nil || l.dir == nil || q.OnlyNames {
+		return found, err
+	}
+	all := found[:0]
+	for _, doc := range found {
+		whole, err := l.whole(doc)
+		switch {
+		case err == nil:
+			all = append(all, whole)
+		case !errors.Is(err, ErrNotFound):
+			l.reportUnreadable(fileOf(doc.Kind, doc.ID), err)
+		}
+	}
+	return all, nil
+}
+
+// list returns what the index has of documents, in their order.
+func (l *Local) list(q Query) ([]Document, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var after Document
+	after := Document{ID: q.After}
 	if q.After != "" {
-		found, ok := l.docs[name{q.Kind, q.After}]
-		if !ok {
-			return nil, ErrNotFound
+		if known := l.find(q.Kind, q.After); known != nil {
+			after.Created = known.Created
+		} else if created, err := q.PlaceOfDeleted(); err == nil {
+			after.Created = created
+		} else {
+			return nil, err
 		}
-		after = found.Document
 	}
-	now := time.Now()
-	order := func(a, b Document) int {
+	order := func(a, b *Document) int {
 		n := cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
 		if !q.IsAscending {
 			n = -n
 		}
 		return n
 	}
-	var found []Document
-	for n, doc := range l.docs {
-		switch {
-		case n.kind != q.Kind, q.OnlyOpen && !doc.IsOpen, len(q.Scopes) > 0 && !slices.Contains(q.Scopes, doc.Scope):
-		case q.After != "" && order(doc.Document, after) <= 0:
-		default:
-			found = append(found, doc.now(now))
+	var found []*kept
+	for _, docs := range l.groups(&q) {
+		for _, doc := range docs {
+			if q.OnlyOpen && !doc.IsOpen || q.After != "" && order(&doc.Document, &after) <= 0 {
+				continue
+			}
+			found = append(found, doc)
 		}
 	}
-	slices.SortFunc(found, order)
+	slices.SortFunc(found, func(a, b *kept) int { return order(&a.Document, &b.Document) })
 	if q.Limit > 0 && len(found) > q.Limit {
 		found = found[:q.Limit]
 	}
-	return found, nil
+	now := time.Now()
+	docs := make([]Document, len(found))
+	for i, doc := range found {
+		docs[i] = doc.now(now)
+		if q.OnlyNames {
+			docs[i].Data = nil
+		}
+	}
+	return docs, nil
+}
+
+// groups returns the documents among which those of a query are.
+func (l *Local) groups(q *Query) []map[string]*kept {
+	index := l.kinds[q.Kind]
+	if index == nil {
+		return nil
+	}
+	if len(q.Scopes) == 0 {
+		return []map[string]*kept{index.byID}
+	}
+	var groups []map[string]*kept
+	for _, name := range q.Scopes {
+		if scope := index.scopes[name]; scope != nil {
+			groups = append(groups, scope.byID)
+		}
+	}
+	return groups
 }
 
 // CheckName returns an error for names that a document cannot have.

@@ -4,6 +4,8 @@ package documentstest
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,7 +57,71 @@ func Run(t *testing.T, store documents.Store) {
 	if own != (documents.Use{Count: 2, Bytes: 4}) || all != (documents.Use{Count: 5, Bytes: 10}) || err != nil {
 		t.Errorf("in use are %+v and %+v, %v", own, all, err)
 	}
+	uses, err := store.Uses(ctx, "box")
+	if want := (map[string]documents.Use{"scope 0": {Count: 3, Bytes: 6}, "scope 1": {Count: 2, Bytes: 4}}); !maps.Equal(uses, want) || err != nil {
+		t.Errorf("the scopes use %v, %v", uses, err)
+	}
+	if found, err := store.List(ctx, documents.Query{Kind: "box", OnlyNames: true, Limit: 1}); len(found) != 1 || found[0].ID != "id-4" || len(found[0].Data) > 0 || err != nil {
+		t.Errorf("the names are %v, %v", found, err)
+	}
 	testChange(t, store)
+	testDeletedPlace(t, store, began)
+	testEach(t, store, began)
+}
+
+// testDeletedPlace checks that a list goes on after a document that was deleted.
+func testDeletedPlace(t *testing.T, store documents.Store, began time.Time) {
+	t.Helper()
+	ctx := t.Context()
+	var ids []string
+	for i := range 4 {
+		created := began.Add(time.Duration(i) * time.Second)
+		ids = append(ids, documents.NewID("place-", created))
+		if _, err := store.Put(ctx, documents.Document{Kind: "place", ID: ids[i], Created: created, Data: []byte(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Delete(ctx, "place", ids[1]); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		query documents.Query
+		want  []string
+	}{
+		{documents.Query{After: ids[1]}, []string{ids[0]}},
+		{documents.Query{After: ids[1], IsAscending: true}, []string{ids[2], ids[3]}},
+		{documents.Query{After: "gone", AfterCreated: began.Add(time.Second), IsAscending: true}, []string{ids[2], ids[3]}},
+	} {
+		c.query.Kind = "place"
+		found, err := store.List(ctx, c.query)
+		var got []string
+		for _, doc := range found {
+			got = append(got, doc.ID)
+		}
+		if !slices.Equal(got, c.want) || err != nil {
+			t.Errorf("%+v lists %v, %v, want %v", c.query, got, err, c.want)
+		}
+	}
+}
+
+// testEach checks that all documents are seen although each is deleted when it is.
+func testEach(t *testing.T, store documents.Store, began time.Time) {
+	t.Helper()
+	ctx := t.Context()
+	const many = 250
+	for i := range many {
+		if _, err := store.Put(ctx, documents.Document{Kind: "many", ID: fmt.Sprint(i), Created: began, Data: []byte(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := 0
+	err := documents.Each(ctx, store, documents.Query{Kind: "many"}, func(doc documents.Document) (bool, error) {
+		seen++
+		return true, store.Delete(ctx, doc.Kind, doc.ID)
+	})
+	if seen != many || err != nil {
+		t.Errorf("%d of %d documents were seen, %v", seen, many, err)
+	}
 }
 
 func testChange(t *testing.T, store documents.Store) {

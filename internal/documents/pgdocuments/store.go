@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,8 +13,9 @@ import (
 )
 
 const (
-	// timeout bounds every call of the database.
-	timeout = 5 * time.Second
+	// timeout bounds every call of the database, with the time in which calls before it end:
+	// somebody waits for the answer.
+	timeout = 3 * time.Second
 	// tableLock is the advisory lock under which the table is made.
 	tableLock = 7_284_113_908
 )
@@ -23,9 +23,8 @@ const (
 // Store is documents in PostgreSQL.
 type Store struct {
 	config *pgx.ConnConfig
-
-	mu   sync.Mutex
-	conn *pgx.Conn // nil before the first use, and after an error
+	turn   chan struct{} // holds a token while the connection is not in use
+	conn   *pgx.Conn     // nil before the first use, and after an error
 }
 
 var _ documents.Store = (*Store)(nil)
@@ -41,19 +40,22 @@ func New(address string) (*Store, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "patchbay"
 	}
-	return &Store{config: config}, nil
+	s := &Store{config: config, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	return s, nil
 }
 
 // Close closes the connection.
 func (s *Store) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	<-s.turn
+	defer func() { s.turn <- struct{}{} }()
 	s.drop()
 }
 
+// drop closes the connection. A database that hangs is not waited for.
 func (s *Store) drop() {
 	if s.conn != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout/10)
 		defer cancel()
 		_ = s.conn.Close(ctx)
 	}
@@ -63,20 +65,26 @@ func (s *Store) drop() {
 // use calls a function with the connection. After an error that is not about a document the
 // next call connects again.
 func (s *Store) use(ctx context.Context, do func(ctx context.Context, conn *pgx.Conn) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return unavailable(ctx.Err())
+	}
+	defer func() { s.turn <- struct{}{} }()
 	if err := s.connect(ctx); err != nil {
-		return fmt.Errorf("the database of batches: %w", err)
+		return unavailable(err)
 	}
 	err := do(ctx, s.conn)
 	if err == nil || errors.Is(err, documents.ErrNotFound) || errors.Is(err, documents.ErrChanged) {
 		return err
 	}
 	s.drop()
-	return fmt.Errorf("the database of batches: %w", err)
+	return unavailable(err)
 }
+
+func unavailable(err error) error { return fmt.Errorf("%w: %w", documents.ErrUnavailable, err) }
 
 func (s *Store) connect(ctx context.Context) error {
 	if s.conn != nil && !s.conn.IsClosed() {
@@ -125,7 +133,10 @@ func makeTable(ctx context.Context, conn *pgx.Conn) error {
 	})
 }
 
-const columns = "id, scope, created, is_open, bytes, version, data, extract(epoch FROM clock_timestamp() - changed)::float8"
+// columnsWith returns what is read of a document, with its data or something in its place.
+func columnsWith(data string) string {
+	return "id, scope, created, is_open, bytes, version, " + data + ", extract(epoch FROM clock_timestamp() - changed)::float8"
+}
 
 func scan(kind string, row pgx.Row) (documents.Document, error) {
 	doc := documents.Document{Kind: kind}
@@ -139,7 +150,7 @@ func scan(kind string, row pgx.Row) (documents.Document, error) {
 // Get returns a document, or documents.ErrNotFound.
 func (s *Store) Get(ctx context.Context, kind, id string) (doc documents.Document, err error) {
 	err = s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		doc, err = scan(kind, conn.QueryRow(ctx, "SELECT "+columns+" FROM patchbay_documents WHERE kind = $1 AND id = $2", kind, id))
+		doc, err = scan(kind, conn.QueryRow(ctx, "SELECT "+columnsWith("data")+" FROM patchbay_documents WHERE kind = $1 AND id = $2", kind, id))
 		if errors.Is(err, pgx.ErrNoRows) {
 			return documents.ErrNotFound
 		}
@@ -154,7 +165,11 @@ func (s *Store) List(ctx context.Context, q documents.Query) (found []documents.
 	if q.IsAscending {
 		order, beyond = "ASC", ">"
 	}
-	text, args := "SELECT "+columns+" FROM patchbay_documents WHERE kind = $1", []any{q.Kind}
+	data := "data"
+	if q.OnlyNames {
+		data = "''"
+	}
+	text, args := "SELECT "+columnsWith(data)+" FROM patchbay_documents WHERE kind = $1", []any{q.Kind}
 	if len(q.Scopes) > 0 {
 		args = append(args, q.Scopes)
 		text += fmt.Sprintf(" AND scope = ANY($%d)", len(args))
@@ -167,7 +182,7 @@ func (s *Store) List(ctx context.Context, q documents.Query) (found []documents.
 			var created time.Time
 			err := conn.QueryRow(ctx, "SELECT created FROM patchbay_documents WHERE kind = $1 AND id = $2", q.Kind, q.After).Scan(&created)
 			if errors.Is(err, pgx.ErrNoRows) {
-				return documents.ErrNotFound
+				created, err = q.PlaceOfDeleted()
 			}
 			if err != nil {
 				return err
@@ -228,4 +243,23 @@ func (s *Store) Use(ctx context.Context, kind, scope string) (own, all documents
 			Scan(&own.Count, &own.Bytes, &all.Count, &all.Bytes)
 	})
 	return own, all, err
+}
+
+// Uses returns what the documents of a kind take in each scope.
+func (s *Store) Uses(ctx context.Context, kind string) (map[string]documents.Use, error) {
+	uses := map[string]documents.Use{}
+	err := s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, "SELECT scope, count(*), sum(bytes)::bigint FROM patchbay_documents WHERE kind = $1 GROUP BY scope", kind)
+		if err != nil {
+			return err
+		}
+		var scope string
+		var use documents.Use
+		_, err = pgx.ForEachRow(rows, []any{&scope, &use.Count, &use.Bytes}, func() error {
+			uses[scope] = use
+			return nil
+		})
+		return err
+	})
+	return uses, err
 }

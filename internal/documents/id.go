@@ -1,0 +1,41 @@
+package documents
+
+import (
+	"crypto/rand"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An id that tells when its document was created has timeMark behind the prefix, and then the
+// time in milliseconds. No id without a time has the mark there: what rand.Text returns has
+// neither 0 nor 1.
+const (
+	timeMark   = '0'
+	timeBase   = 32
+	timeDigits = 9
+)
+
+// RandomID returns an id that nobody guesses, after a prefix.
+func RandomID(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
+
+// NewID returns an id that nobody guesses, after a prefix that ends with - or _ and has none
+// before. It tells when its document was created, so that a list can begin after one that was
+// deleted.
+func NewID(prefix string, created time.Time) string { return RandomID(Dated(prefix, created)) }
+
+// Dated returns the beginning of an id that tells when its document was created.
+func Dated(prefix string, created time.Time) string {
+	digits := strconv.FormatInt(max(created.UnixMilli(), 0), timeBase)
+	return prefix + string(timeMark) + strings.Repeat("0", max(timeDigits-len(digits), 0)) + digits
+}
+
+// createdOf returns when the document of an id was created, if the id tells it.
+func createdOf(id string) (time.Time, bool) {
+	text := id[strings.IndexAny(id, "-_")+1:]
+	if len(text) <= timeDigits || text[0] != timeMark {
+		return time.Time{}, false
+	}
+	ms, err := strconv.ParseInt(text[1:timeDigits+1], timeBase, 64)
+	return time.UnixMilli(ms).UTC(), err == nil && ms >= 0
+}
