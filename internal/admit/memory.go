@@ -82,6 +82,9 @@ func (m *Memory) SetLimit(limit int64) {
 	}
 }
 
+// Limit returns the limit, math.MaxInt64 where there is none.
+func (m *Memory) Limit() int64 { return m.limit.Load() }
+
 // Short reports whether memory is short.
 func (m *Memory) Short() bool { return m.short.Load() }
 

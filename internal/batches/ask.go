@@ -9,28 +9,19 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/documents"
-	"github.com/patchbay-ai/patchbay/internal/files"
 )
 
 // Create begins a batch. Its id, its state and its times are set here.
 func (e *Engine) Create(ctx context.Context, b Batch, window time.Duration) (Batch, error) {
-	settings := e.o.Settings()
-	scope := b.Owner.Scope()
-	open, err := e.o.Documents.List(ctx, documents.Query{Kind: batchKind, Scopes: []string{scope}, OnlyOpen: true, Limit: settings.MaxOpen})
-	if err != nil {
-		return Batch{}, err
-	}
-	if len(open) >= settings.MaxOpen {
-		return Batch{}, ErrTooMany
-	}
 	prefix := "batch_"
 	if b.Form == Anthropic {
 		prefix = "msgbatch_"
 	}
-	b.ID, b.State = files.NewID(prefix), Validating
+	b.State = Validating
 	b.Created = time.Now().UTC().Truncate(time.Millisecond)
-	b.Expires = b.Created.Add(min(window, settings.Window.Std()))
-	if err := e.put(ctx, &b); err != nil {
+	b.ID = documents.NewID(prefix, b.Created)
+	b.Expires = b.Created.Add(min(window, e.o.Settings().Window.Std()))
+	if err := e.add(ctx, &b); err != nil {
 		return Batch{}, err
 	}
 	if err := e.poll(ctx); err != nil {
@@ -38,6 +29,37 @@ func (e *Engine) Create(ctx context.Context, b Batch, window time.Duration) (Bat
 	}
 	e.nudge()
 	return b, nil
+}
+
+// add stores a new batch, if its owner may have one more. One at a time does so, because two
+// would both see the last place.
+func (e *Engine) add(ctx context.Context, b *Batch) error {
+	select {
+	case <-e.creating:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { e.creating <- struct{}{} }()
+	scope, most := b.Owner.Scope(), e.o.Settings().MaxOpen
+	open, err := e.o.Documents.List(ctx, documents.Query{Kind: batchKind, Scopes: []string{scope}, OnlyOpen: true, Limit: most, OnlyNames: true})
+	if err != nil {
+		return err
+	}
+	if len(open) >= most {
+		return ErrTooMany
+	}
+	if err := e.makePlace(ctx, scope); err != nil {
+		return err
+	}
+	size, err := e.sizeOf(b)
+	if err != nil {
+		return err
+	}
+	if err := e.o.Files.Hold(ctx, scope, size); err != nil {
+		return err
+	}
+	defer func() { _ = e.o.Files.Hold(ctx, scope, -size) }() // it cannot fail
+	return e.put(ctx, b)
 }
 
 // AnyScope asks for batches of all owners.
@@ -57,9 +79,10 @@ func (e *Engine) Get(ctx context.Context, scope, id string) (Progress, error) {
 
 // Listing says which batches are listed.
 type Listing struct {
-	// Scope is that of their owners, or AnyScope, and Form their form; empty for all.
-	Scope string
-	Form  Form
+	// Scope is that of their owners, or AnyScope, Key the one that made them, and Form their
+	// form; empty for all.
+	Scope, Key string
+	Form       Form
 	// After is the id of the batch after which the list begins; empty for the first.
 	After string
 	// IsAscending lists the oldest first, not the newest.
@@ -67,37 +90,30 @@ type Listing struct {
 	Limit       int
 }
 
-// List returns batches, and whether there are more. An unknown after is ErrNotFound.
+// List returns batches, and whether there are more. An after that tells no place is
+// ErrNotFound.
 func (e *Engine) List(ctx context.Context, l Listing) (found []Progress, hasMore bool, err error) {
 	query := documents.Query{Kind: batchKind, After: l.After, IsAscending: l.IsAscending}
 	if l.Scope != AnyScope {
 		query.Scopes = []string{l.Scope}
 	}
-	docs, err := e.o.Documents.List(ctx, query)
-	if errors.Is(err, documents.ErrNotFound) {
-		return nil, false, ErrNotFound
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	for _, doc := range docs {
+	err = documents.Each(ctx, e.o.Documents, query, func(doc documents.Document) (bool, error) {
 		b, err := decode(doc)
-		if err != nil {
-			return nil, false, err
-		}
-		if l.Form != "" && b.Form != l.Form {
-			continue
+		if err != nil || l.Form != "" && b.Form != l.Form || l.Key != "" && b.Owner.Key != l.Key {
+			return true, err
 		}
 		if len(found) == l.Limit {
-			return found, true, nil
+			hasMore = true
+			return false, nil
 		}
 		p, err := e.progress(ctx, b)
-		if err != nil {
-			return nil, false, err
-		}
 		found = append(found, p)
+		return true, err
+	})
+	if errors.Is(err, documents.ErrNotFound) {
+		err = ErrNotFound
 	}
-	return found, false, nil
+	return found, hasMore, err
 }
 
 // progress adds to a batch how far it is.

@@ -77,7 +77,7 @@ const (
 	defaultLease = 30 * time.Second
 	// pollEvery is how often the batches are looked at.
 	pollEvery = time.Second
-	// expireEvery is how often it is looked which batches and files are too old.
+	// expireEvery is how often it is looked which batches and files are too old, or too many.
 	expireEvery = 10 * time.Minute
 
 	batchKind = "batch"
@@ -93,7 +93,8 @@ type Engine struct {
 	quit   context.CancelFunc
 	work   sync.WaitGroup // of jobs and lines
 
-	polling sync.Mutex
+	polling  sync.Mutex
+	creating chan struct{} // holds a token while no batch is being made
 	// before is called before the steps of a journal, see journal.before.
 	before func(step string) error
 
@@ -120,8 +121,10 @@ func New(o Options) *Engine {
 	if o.Lease == 0 {
 		o.Lease = defaultLease
 	}
-	e := &Engine{o: o, holder: files.NewID(""), wake: make(chan struct{}, 1), jobs: map[string]*job{}, running: map[target]int{}, unsynced: map[target]int{}, awaited: map[target]bool{}}
+	e := &Engine{o: o, holder: documents.RandomID(""), wake: make(chan struct{}, 1), creating: make(chan struct{}, 1), jobs: map[string]*job{}, running: map[target]int{}, unsynced: map[target]int{}, awaited: map[target]bool{}}
 	e.base, e.quit = context.WithCancel(context.Background())
+	e.creating <- struct{}{}
+	o.Files.GiveWay(batchKind, e.giveWay)
 	return e
 }
 
@@ -136,6 +139,7 @@ func (e *Engine) Run(ctx context.Context) {
 		if now.Sub(expired) >= expireEvery {
 			expired = now
 			e.tell(e.expire(ctx), "removing what is too old")
+			e.tell(e.trim(ctx), "removing what is too much")
 		}
 		if now.Sub(polled) >= pollEvery {
 			polled = now

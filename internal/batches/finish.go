@@ -251,14 +251,27 @@ func (w *resultWriter) create(isErrors bool) (*files.Upload, error) {
 	if isErrors {
 		name = "errors"
 	}
+	created := lastLineOf(w.batch)
 	upload, err := w.job.engine.o.Files.CreateOwn(files.File{
-		ID: fmt.Sprintf("file-%s-%s-%d", w.batch.ID, name, w.number), Owner: w.batch.Owner, Filename: w.batch.ID + "_" + name + ".jsonl", Purpose: "batch_output",
+		ID: files.ResultID(created, w.batch.ID, name, w.number), Created: created, Expires: time.Now().UTC().Add(w.job.engine.o.Retention()), Owner: w.batch.Owner, Filename: w.batch.ID + "_" + name + ".jsonl", Purpose: "batch_output",
 		IsHidden: w.batch.Form == Anthropic,
 	})
 	if err == nil && w.batch.KeepResults > 0 {
 		upload.KeepFor(w.batch.KeepResults.Std())
 	}
 	return upload, err
+}
+
+// lastLineOf returns when a batch was to run no further line. Results that are made again
+// after a crash have the same time, and so the same id.
+func lastLineOf(b Batch) time.Time {
+	at := b.Expires
+	if !b.Finalizing.IsZero() {
+		at = b.Finalizing
+	} else if !b.Cancelling.IsZero() {
+		at = b.Cancelling
+	}
+	return at.UTC().Truncate(time.Second)
 }
 
 // writeResponse writes a result in the form of OpenAI.

@@ -17,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/patchbay-ai/patchbay/internal/files"
+	"github.com/patchbay-ai/patchbay/internal/documents"
 	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
@@ -206,7 +206,7 @@ func (j *journal) open() error {
 	if err := os.MkdirAll(j.folder, 0o700); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(filepath.Join(j.folder, files.NewID(journalPrefix)), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(filepath.Join(j.folder, documents.RandomID(journalPrefix)), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,10 @@ type Settings struct {
 	MaxLines int `json:"maxLines"`
 	// MaxOpen is how many batches an owner may have that have not ended.
 	MaxOpen int `json:"maxOpen"`
+	// MaxKept is how many batches of an owner are kept, ended or not, and MaxKeptInAll how
+	// many of all owners together. The oldest that have ended give way to new ones.
+	MaxKept      int `json:"maxKept"`
+	MaxKeptInAll int `json:"maxKeptInAll"`
 	// MaxInFlight is how many requests of all batches run at a time at most.
 	MaxInFlight int `json:"maxInFlight"`
 	// Window is the longest time that a batch may take.
@@ -27,7 +31,7 @@ type Settings struct {
 
 // DefaultSettings returns what holds where nothing is configured: there are no batches.
 func DefaultSettings() Settings {
-	return Settings{MaxLines: 50_000, MaxOpen: 100, MaxInFlight: 64, Window: schema.Duration(24 * time.Hour), Attempts: 3}
+	return Settings{MaxLines: 50_000, MaxOpen: 100, MaxKept: 1000, MaxKeptInAll: 20_000, MaxInFlight: 64, Window: schema.Duration(24 * time.Hour), Attempts: 3}
 }
 
 const (
@@ -44,7 +48,7 @@ func (s Settings) Check(report func(path, message string)) {
 		name        string
 		value, most int
 	}{
-		{"maxLines", s.MaxLines, mostLines}, {"maxOpen", s.MaxOpen, mostLines}, {"maxInFlight", s.MaxInFlight, mostInFlight},
+		{"maxLines", s.MaxLines, mostLines}, {"maxOpen", s.MaxOpen, mostLines}, {"maxKept", s.MaxKept, mostLines}, {"maxKeptInAll", s.MaxKeptInAll, mostLines}, {"maxInFlight", s.MaxInFlight, mostInFlight},
 		{"attempts", s.Attempts, mostAttempts},
 	} {
 		if number.value < 1 || number.value > number.most {

@@ -8,7 +8,14 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/documents"
+	"github.com/patchbay-ai/patchbay/internal/files"
 )
+
+// sizeOf returns how much of the disk a batch takes.
+func (e *Engine) sizeOf(b *Batch) (int64, error) {
+	data, err := json.Marshal(b)
+	return files.Blocks(len(data)), err
+}
 
 // put stores a batch in place of the version that it was read from.
 func (e *Engine) put(ctx context.Context, b *Batch) error {
@@ -17,7 +24,7 @@ func (e *Engine) put(ctx context.Context, b *Batch) error {
 		return err
 	}
 	version, err := e.o.Documents.Put(ctx, documents.Document{
-		Kind: batchKind, ID: b.ID, Scope: b.Owner.Scope(), Created: b.Created, IsOpen: !b.State.IsEnd(), Data: data, Version: b.version,
+		Kind: batchKind, ID: b.ID, Scope: b.Owner.Scope(), Created: b.Created, IsOpen: !b.State.IsEnd(), Bytes: files.Blocks(len(data)), Data: data, Version: b.version,
 	})
 	if err == nil {
 		b.version = version

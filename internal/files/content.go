@@ -21,8 +21,10 @@ const (
 	// frame is how many bytes are encrypted together, so that any part of a content can be
 	// read without what stands before it.
 	frame = 64 << 10
-	// checkEvery is how often the room is looked at while a content grows.
+	// checkEvery is how often the room is looked at while a content grows, and patience how
+	// long the answer may take.
 	checkEvery = 1 << 20
+	patience   = 10 * time.Second
 	// sealedMark and plainMark begin a content.
 	sealedMark = "pbs1"
 	plainMark  = "pbp1"
@@ -53,57 +55,83 @@ type Upload struct {
 	sealed  []byte
 	frames  uint64
 	checked int64 // up to which size there is room
-	ended   bool
-	limit   int64
+	flushed int64 // of the content, to the disk
+	// held is what is counted for it until it has ended.
+	held  documents.Use
+	ended bool
+	limit int64
+	// isCounted says that there are no more such files than the owner may have.
+	isCounted bool
 }
 
 // Create begins a file. The name, the purpose, the owner and whether it is hidden are given;
-// without an id it gets one, and without an end that of the settings.
+// without an id it gets one, and without an end that of the settings. Its place among the files
+// of its owner is taken at once.
 func (s *Store) Create(ctx context.Context, file File) (*Upload, error) {
-	own, _, err := s.use(ctx, file.Owner.Scope())
-	if err != nil {
+	place := documents.Use{Count: 1, Bytes: block}
+	if err := s.take(ctx, file.Owner.Scope(), place); err != nil {
 		return nil, err
 	}
-	settings := s.settings()
-	if !file.IsHidden && own.Count >= settings.MaxFiles {
-		return nil, ErrTooMany
-	}
-	u, err := s.CreateOwn(file)
+	u, err := s.begin(file, place)
 	if err == nil {
-		u.limit = int64(settings.MaxSize)
+		u.limit, u.isCounted = int64(s.settings().MaxSize), true
 	}
 	return u, err
 }
 
 // CreateOwn is Create for a file that the gateway itself makes: it may be one more than the
-// owner may have, and larger. The room that it takes is bounded.
+// owner may have where no other gives way to it, and larger. The room that it takes is bounded.
 func (s *Store) CreateOwn(file File) (*Upload, error) {
-	settings := s.settings()
-	if file.ID == "" {
-		file.ID = NewID("file-")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	place := documents.Use{Count: 1, Bytes: block}
+	err := s.take(ctx, file.Owner.Scope(), place)
+	if errors.Is(err, ErrTooMany) || errors.Is(err, ErrAllTooMany) {
+		s.mu.Lock()
+		s.add(file.Owner.Scope(), place)
+		s.mu.Unlock()
+		err = nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	return s.begin(file, place)
+}
+
+// begin begins a file whose place is held.
+func (s *Store) begin(file File, place documents.Use) (*Upload, error) {
+	settings := s.settings()
 	if file.Created.IsZero() {
 		file.Created = time.Now().UTC().Truncate(time.Second)
+	}
+	if file.ID == "" {
+		file.ID = documents.NewID("file-", file.Created)
 	}
 	if file.Expires.IsZero() {
 		file.Expires = file.Created.Add(settings.Retention.Std())
 	}
-	out, err := os.OpenFile(s.dir.Path(durable.Unfinished(NewID(file.ID+"-"))), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, diskError(err)
-	}
-	u := &Upload{store: s, file: file, out: out, limit: math.MaxInt64}
-	head := []byte(plainMark)
-	if s.keys != nil {
-		var more []byte
-		more, u.box = s.keys.NewBox(purposeOf(file.ID))
-		head = append([]byte(sealedMark), more...)
-	}
-	if _, err := out.Write(head); err != nil {
+	u := &Upload{store: s, file: file, held: place, limit: math.MaxInt64}
+	if err := u.open(); err != nil {
 		u.Abort()
 		return nil, diskError(err)
 	}
 	return u, nil
+}
+
+// open makes the file for the content, and begins it.
+func (u *Upload) open() (err error) {
+	name := durable.Unfinished(documents.RandomID(u.file.ID + "-"))
+	if u.out, err = os.OpenFile(u.store.dir.Path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
+		return err
+	}
+	head := []byte(plainMark)
+	if keys := u.store.keys; keys != nil {
+		var more []byte
+		more, u.box = keys.NewBox(purposeOf(u.file.ID))
+		head = append([]byte(sealedMark), more...)
+	}
+	_, err = u.out.Write(head)
+	return err
 }
 
 // Write adds to the content.
@@ -135,17 +163,19 @@ func (u *Upload) take(size int64) error {
 	if size <= u.checked {
 		return nil
 	}
-	more := (size - u.checked + checkEvery - 1) / checkEvery * checkEvery
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	err := u.store.Hold(ctx, u.file.Owner.Scope(), more)
-	if errors.Is(err, ErrNoRoom) || errors.Is(err, ErrAllFull) {
-		// What is left may be less than is taken ahead.
-		more = size - u.checked
-		err = u.store.Hold(ctx, u.file.Owner.Scope(), more)
+	need := size - u.checked
+	more := (need + checkEvery - 1) / checkEvery * checkEvery
+	scope := u.file.Owner.Scope()
+	err := u.store.tryTake(ctx, scope, documents.Use{Bytes: more})
+	if errors.As(err, new(*shortage)) || errors.Is(err, ErrDiskFull) {
+		more = need // what is left may be less than is taken ahead
+		err = u.store.take(ctx, scope, documents.Use{Bytes: more})
 	}
 	if err == nil {
 		u.checked += more
+		u.held.Bytes += more
 	}
 	return err
 }
@@ -157,6 +187,8 @@ func (u *Upload) flush() error {
 	}
 	u.sealed = u.box.Seal(u.sealed[:0], u.frames, u.part)
 	u.frames++
+	u.flushed += int64(len(u.part))
+	u.store.written(int64(len(u.part)))
 	u.part = u.part[:0]
 	_, err := u.out.Write(u.sealed)
 	return diskError(err)
@@ -196,15 +228,35 @@ func (u *Upload) Commit(ctx context.Context) (File, error) {
 	doc := documents.Document{
 		Kind: kindOf(u.file), ID: u.file.ID, Scope: u.file.Owner.Scope(), Created: u.file.Created, Bytes: u.file.Bytes, Data: data,
 	}
-	if had, err := u.store.docs.Get(ctx, doc.Kind, doc.ID); err == nil {
-		doc.Version = had.Version // it was made before a crash, and is made again
-	}
-	if _, err := u.store.docs.Put(ctx, doc); err != nil {
+	if err := u.describe(ctx, doc); err != nil {
 		_ = u.store.dir.Remove(u.file.ID) // nobody would ever find it
 		return File{}, diskError(err)
 	}
-	u.end()
+	u.end(true)
 	return u.file, nil
+}
+
+// describe stores the description of the file, unless other gateways have taken the last place
+// meanwhile.
+func (u *Upload) describe(ctx context.Context, doc documents.Document) error {
+	had, err := u.store.docs.Get(ctx, doc.Kind, doc.ID)
+	switch {
+	case err == nil:
+		doc.Version = had.Version // it was made before a crash, and is made again
+	case !errors.Is(err, documents.ErrNotFound):
+		return err
+	}
+	if u.isCounted && u.store.isShared {
+		own, _, err := u.store.use(ctx, doc.Scope)
+		if err != nil {
+			return err
+		}
+		if own.Count >= u.store.settings().MaxFiles {
+			return ErrTooMany
+		}
+	}
+	_, err = u.store.docs.Put(ctx, doc)
+	return err
 }
 
 // Abort removes what was written. After Commit it has no effect.
@@ -212,14 +264,17 @@ func (u *Upload) Abort() {
 	if u.ended {
 		return
 	}
-	u.end()
-	_ = u.out.Close()
-	_ = os.Remove(u.out.Name())
+	u.end(false)
+	if u.out != nil {
+		_ = u.out.Close()
+		_ = os.Remove(u.out.Name())
+	}
 }
 
-func (u *Upload) end() {
+// end gives back what was held for the file.
+func (u *Upload) end(isKept bool) {
 	u.ended = true
-	u.store.hold(u.file.Owner.Scope(), -u.checked)
+	u.store.release(u.file.Owner.Scope(), u.held, u.held.Bytes-u.flushed, isKept)
 }
 
 // Content is the content of a file, of which any part can be read.

@@ -5,13 +5,11 @@ package files
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -64,13 +62,16 @@ var (
 	ErrNotFound = errors.New("no such file")
 	// ErrTooLarge means that a file is larger than allowed.
 	ErrTooLarge = errors.New("the file is too large")
-	// ErrTooMany means that the owner has as many files as allowed.
-	ErrTooMany = errors.New("there are too many files")
+	// ErrTooMany means that the owner has as many files as allowed, and ErrAllTooMany that
+	// all owners together have.
+	ErrTooMany    = errors.New("there are too many files")
+	ErrAllTooMany = errors.New("there are too many files of all owners")
 	// ErrNoRoom means that the owner has as much on disk as allowed, and ErrAllFull that
 	// all owners together have.
 	ErrNoRoom  = errors.New("the files take as much room as one owner may have")
 	ErrAllFull = errors.New("the files of all take as much room as there may be")
-	// ErrDiskFull means that the disk has no space left.
+	// ErrDiskFull means that the disk has no space left, or only what is reserved for
+	// writes of the gateway itself.
 	ErrDiskFull = errors.New("the disk has no space left")
 )
 
@@ -80,6 +81,8 @@ const (
 	hiddenKind = "part"
 )
 
+func kinds() []string { return []string{kind, hiddenKind} }
+
 // Store keeps files.
 type Store struct {
 	docs     documents.Store
@@ -87,12 +90,22 @@ type Store struct {
 	keys     *seal.Keys
 	settings func() Settings
 	log      *slog.Logger
+	isShared bool
+	space    func(path string) (durable.Space, error)
+	// otherKind is that of documents that take room beside the files, and giveWay removes one
+	// of them with its results.
+	otherKind string
+	giveWay   func(ctx context.Context, id string) (isOpen bool, err error)
 
 	mu sync.Mutex
-	// held is the room that is used beside the files, such as by uploads that have not
-	// ended, by scope; all is the sum.
-	held map[string]int64
-	all  int64
+	// held is what is used beside the files, such as by uploads that have not ended, by
+	// scope; all is the sum.
+	held map[string]documents.Use
+	all  documents.Use
+	// unwritten is how much of it is not on the disk yet.
+	unwritten int64
+	// commits counts the uploads that became files.
+	commits int
 }
 
 // Options are what a Store works with.
@@ -107,6 +120,8 @@ type Options struct {
 	// IsShared says that other processes use the folder at the same time, so that what is
 	// unfinished there may be theirs.
 	IsShared bool
+	// Space tells of the disk with a folder; nil asks the operating system.
+	Space func(path string) (durable.Space, error)
 }
 
 // Open returns the store in a folder, which it makes if there is none.
@@ -115,7 +130,10 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{docs: o.Documents, dir: dir, keys: o.Keys, settings: o.Settings, log: o.Log, held: map[string]int64{}}
+	s := &Store{docs: o.Documents, dir: dir, keys: o.Keys, settings: o.Settings, log: o.Log, space: o.Space, isShared: o.IsShared, held: map[string]documents.Use{}}
+	if s.space == nil {
+		s.space = durable.SpaceOf
+	}
 	if !o.IsShared {
 		err = s.sweep(context.Background(), 0)
 	}
@@ -130,8 +148,8 @@ func (s *Store) sweep(ctx context.Context, age time.Duration) error {
 		return err
 	}
 	known := map[string]bool{}
-	for _, kind := range []string{kind, hiddenKind} {
-		docs, err := s.docs.List(ctx, documents.Query{Kind: kind})
+	for _, kind := range kinds() {
+		docs, err := s.docs.List(ctx, documents.Query{Kind: kind, OnlyNames: true})
 		if err != nil {
 			return err
 		}
@@ -150,9 +168,6 @@ func (s *Store) sweep(ctx context.Context, age time.Duration) error {
 	}
 	return nil
 }
-
-// NewID returns an id that nobody guesses, after a prefix.
-func NewID(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
 
 // Get returns a file that is seen in a scope.
 func (s *Store) Get(ctx context.Context, scope, id string) (File, error) {
@@ -191,9 +206,14 @@ func decode(doc documents.Document) (File, error) {
 	return file, nil
 }
 
+// AnyScope asks for files of all owners.
+const AnyScope = ""
+
 // Listing says which files are listed.
 type Listing struct {
-	Scope string
+	// Scope is that of their owners, or AnyScope, and Key the one that made them; empty for
+	// all.
+	Scope, Key string
 	// Purpose is that of the files; empty for all.
 	Purpose string
 	// After is the id of the file after which the list begins; empty for the first.
@@ -202,31 +222,28 @@ type Listing struct {
 	Limit       int
 }
 
-// List returns files in their order, and whether there are more. An unknown after is
-// ErrNotFound.
+// List returns files in their order, and whether there are more. An after that tells no place
+// is ErrNotFound.
 func (s *Store) List(ctx context.Context, l Listing) (found []File, hasMore bool, err error) {
-	docs, err := s.docs.List(ctx, documents.Query{Kind: kind, Scopes: []string{l.Scope}, After: l.After, IsAscending: l.IsAscending})
+	query := documents.Query{Kind: kind, After: l.After, IsAscending: l.IsAscending}
+	if l.Scope != AnyScope {
+		query.Scopes = []string{l.Scope}
+	}
+	now := time.Now()
+	err = documents.Each(ctx, s.docs, query, func(doc documents.Document) (bool, error) {
+		file, err := decode(doc)
+		if err != nil || l.Purpose != "" && file.Purpose != l.Purpose || l.Key != "" && file.Owner.Key != l.Key || !now.Before(file.Expires) {
+			return true, err
+		}
+		if hasMore = len(found) == l.Limit; !hasMore {
+			found = append(found, file)
+		}
+		return !hasMore, nil
+	})
 	if errors.Is(err, documents.ErrNotFound) {
 		err = ErrNotFound
 	}
-	if err != nil {
-		return nil, false, err
-	}
-	now := time.Now()
-	for _, doc := range docs {
-		file, err := decode(doc)
-		if err != nil {
-			return nil, false, err
-		}
-		if l.Purpose != "" && file.Purpose != l.Purpose || !now.Before(file.Expires) {
-			continue
-		}
-		if len(found) == l.Limit {
-			return found, true, nil
-		}
-		found = append(found, file)
-	}
-	return found, false, nil
+	return found, hasMore, err
 }
 
 // Delete removes a file and its content. Removing one that is not there is no error.
@@ -249,81 +266,37 @@ func kindOf(file File) string {
 // Expire removes the files whose time is over.
 func (s *Store) Expire(ctx context.Context) error {
 	now := time.Now()
-	for _, kind := range []string{kind, hiddenKind} {
-		docs, err := s.docs.List(ctx, documents.Query{Kind: kind})
-		if err != nil {
-			return err
+	err := s.each(ctx, AnyScope, func(file File) error {
+		if now.Before(file.Expires) {
+			return nil
 		}
-		for _, doc := range docs {
-			file, err := decode(doc)
-			if err == nil && !now.Before(file.Expires) {
-				err = s.Delete(ctx, file)
-			}
-			if err != nil {
-				return err
-			}
-		}
+		return s.Delete(ctx, file)
+	})
+	if err != nil {
+		return err
 	}
 	return s.sweep(ctx, 24*time.Hour)
 }
 
-// Hold notes that an owner uses more of the disk beside files, or less. More than allowed is
-// ErrNoRoom or ErrAllFull.
-func (s *Store) Hold(ctx context.Context, scope string, bytes int64) error {
-	if bytes <= 0 {
-		s.hold(scope, bytes)
-		return nil
-	}
-	own, all, err := s.use(ctx, scope)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	settings := s.settings()
-	switch {
-	case own.Bytes+s.held[scope]+bytes > int64(settings.MaxBytesPerKey):
-		return ErrNoRoom
-	case all.Bytes+s.all+bytes > int64(settings.MaxBytes):
-		return ErrAllFull
-	}
-	s.held[scope] += bytes
-	s.all += bytes
-	return nil
-}
-
-func (s *Store) hold(scope string, bytes int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held[scope] += bytes
-	s.all += bytes
-	if s.held[scope] <= 0 {
-		delete(s.held, scope)
-	}
-}
-
-// use returns what the files of a scope take, listed or not, and those of all.
-func (s *Store) use(ctx context.Context, scope string) (own, all documents.Use, err error) {
-	for _, kind := range []string{kind, hiddenKind} {
-		ownHere, allHere, err := s.docs.Use(ctx, kind, scope)
+// each calls a function with all files of a scope, listed or not.
+func (s *Store) each(ctx context.Context, scope string, visit func(File) error) error {
+	for _, kind := range kinds() {
+		query := documents.Query{Kind: kind}
+		if scope != AnyScope {
+			query.Scopes = []string{scope}
+		}
+		err := documents.Each(ctx, s.docs, query, func(doc documents.Document) (bool, error) {
+			file, err := decode(doc)
+			if err == nil {
+				err = visit(file)
+			}
+			return true, err
+		})
 		if err != nil {
-			return own, all, err
-		}
-		own.Bytes += ownHere.Bytes
-		all.Bytes += allHere.Bytes
-		if kind != hiddenKind {
-			own.Count, all.Count = ownHere.Count, allHere.Count
+			return err
 		}
 	}
-	return own, all, nil
-}
-
-// Used returns how many bytes all files take, and what is used beside them.
-func (s *Store) Used(ctx context.Context) (int64, error) {
-	_, all, err := s.use(ctx, "")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return all.Bytes + s.all, err
+	return nil
 }
 
 // diskError returns ErrDiskFull for an error that says so.

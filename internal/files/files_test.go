@@ -100,39 +100,6 @@ func testContent(t *testing.T, store *files.Store, file files.File, want []byte)
 	}
 }
 
-func TestBoundsOfFiles(t *testing.T) {
-	t.Parallel()
-	settings := files.DefaultSettings()
-	settings.MaxSize, settings.MaxFiles, settings.MaxBytesPerKey, settings.MaxBytes = 1000, 3, 2000, 2500
-	store := open(t, t.TempDir(), documents.NewMemory(), nil, settings)
-	expect := func(want error, owner files.Owner, size int) files.File {
-		t.Helper()
-		file, err := put(store, owner, make([]byte, size))
-		if !errors.Is(err, want) {
-			t.Errorf("a file of %d bytes gives %v, want %v", size, err, want)
-		}
-		return file
-	}
-	expect(files.ErrTooLarge, alice, 1001)
-	first := expect(nil, alice, 1000)
-	expect(nil, alice, 900)
-	expect(files.ErrNoRoom, alice, 101)
-	expect(files.ErrAllFull, bob, 700)
-	expect(nil, bob, 600)
-	expect(nil, alice, 0)
-	expect(files.ErrTooMany, alice, 1)
-	if err := store.Delete(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
-	expect(nil, alice, 900)
-	if err := store.Hold(t.Context(), bob.Scope(), 101); !errors.Is(err, files.ErrAllFull) {
-		t.Errorf("more room than there is: %v", err)
-	}
-	if err := store.Hold(t.Context(), bob.Scope(), 100); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestFilesExpireAndWhatACrashLeftIsRemoved(t *testing.T) {
 	t.Parallel()
 	folder, docs := t.TempDir(), documents.NewMemory()

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,31 @@ type batchWork struct {
 	settings atomic.Pointer[batches.Settings]
 	bounds   atomic.Pointer[files.Settings]
 	close    func()
+	// known returns how many files and batches this gateway may keep in mind.
+	known func() int
+}
+
+// What this gateway knows of a file or a batch that it keeps takes some memory, and all of it
+// together may take a part of limits.memory. One part in batchPart of that is for batches.
+const (
+	memoryOfOne = 512
+	memoryPart  = 16
+	batchPart   = 5
+)
+
+// fileSettings returns the settings of files, within what memory allows.
+func (b *batchWork) fileSettings() files.Settings {
+	s := *b.bounds.Load()
+	known := b.known()
+	s.MaxFilesInAll = max(min(s.MaxFilesInAll, known-known/batchPart), 1)
+	return s
+}
+
+// batchSettings returns the settings of batches, within what memory allows.
+func (b *batchWork) batchSettings() batches.Settings {
+	s := *b.settings.Load()
+	s.MaxKeptInAll = max(min(s.MaxKeptInAll, b.known()/batchPart), 1)
+	return s
 }
 
 // set changes how large files and batches may be.
@@ -56,13 +82,17 @@ func (g *Gateway) openBatches(unified *v1.API, opened *cleanups) error {
 		folder = filepath.Join(doc.Server.DataDir, "batches")
 	}
 	isShared := doc.Store.Config != ""
+	b.known = func() int { return math.MaxInt }
+	if !isShared {
+		b.known = func() int { return int(g.Memory.Limit() / memoryPart / memoryOfOne) }
+	}
 	docs, leases, err := b.openDocuments(doc, folder, g.log)
 	if err != nil {
 		return err
 	}
 	opened.add(b.close)
 	b.files, err = files.Open(files.Options{
-		Documents: docs, Folder: filepath.Join(folder, "contents"), Keys: keys, Settings: func() files.Settings { return *b.bounds.Load() }, Log: g.log, IsShared: isShared,
+		Documents: docs, Folder: filepath.Join(folder, "contents"), Keys: keys, Settings: b.fileSettings, Log: g.log, IsShared: isShared,
 	})
 	if err != nil {
 		return fmt.Errorf("files.folder: %w", err)
@@ -70,7 +100,7 @@ func (g *Gateway) openBatches(unified *v1.API, opened *cleanups) error {
 	b.runner = batching.NewRunner(unified, g.keys(), g.requests)
 	b.engine = batches.New(batches.Options{
 		Documents: docs, Leases: leases, Files: b.files, Folder: filepath.Join(folder, "answers"), Keys: keys,
-		Settings:    func() batches.Settings { return *b.settings.Load() },
+		Settings:    b.batchSettings,
 		LongestLine: g.longestLine, Retention: func() time.Duration { return b.bounds.Load().Retention.Std() },
 		Runner: b.runner, Log: g.log, IsShared: isShared,
 	})

@@ -140,6 +140,8 @@ const (
 	CodeBatchNotFound      = "batch_not_found"
 	CodeBatchesOff         = "batches_off"
 	CodeStorageFull        = "storage_full"
+	CodeStorageLimit       = "storage_limit_reached"
+	CodeStorageUnavailable = "storage_unavailable"
 	CodeMethodNotAllowed   = "method_not_allowed"
 	CodeSocketTooOld       = "websocket_connection_limit_reached"
 	CodeUnsupportedMedia   = "unsupported_media_type"
@@ -234,6 +236,8 @@ var errorClasses = [...]errorClass{
 	{CodeBatchNotFound, TypeNotFound, http.StatusNotFound, ResultInvalid},
 	{CodeBatchesOff, TypeNotFound, http.StatusNotFound, ResultInvalid},
 	{CodeStorageFull, TypeServiceUnavailable, http.StatusInsufficientStorage, ResultOverloaded},
+	{CodeStorageLimit, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
+	{CodeStorageUnavailable, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed},
 	{CodePreviousNotFound, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
 	{CodeSocketTooOld, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
 	{CodeMethodNotAllowed, TypeInvalidRequest, http.StatusMethodNotAllowed, ResultInvalid},

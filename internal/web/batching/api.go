@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/batches"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
+	"github.com/patchbay-ai/patchbay/internal/documents"
 	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/files"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -52,7 +53,7 @@ func (a *API) Routes() []web.Route {
 		if op.Error == nil {
 			op.Error = described.ErrorBody{}
 		}
-		for _, status := range []int{http.StatusNotFound, http.StatusInsufficientStorage, http.StatusInternalServerError} {
+		for _, status := range []int{http.StatusNotFound, http.StatusInsufficientStorage, http.StatusServiceUnavailable, http.StatusInternalServerError} {
 			if !slices.Contains(op.Errors, status) {
 				op.Errors = append(op.Errors, status)
 			}
@@ -145,14 +146,25 @@ func (v *visit) known(err error) *schema.Error {
 	case errors.Is(err, files.ErrTooLarge):
 		return schema.NewError(schema.CodeRequestTooLarge, "The file is larger than the "+strconv.FormatInt(v.options.LargestFile(), 10)+" bytes that are allowed (files.max-size).")
 	case errors.Is(err, files.ErrTooMany):
-		return full("You have as many files as allowed (files.max-files); delete some.")
+		return schema.NewError(schema.CodeStorageLimit, "You have as many files as allowed (files.max-files), and no results of batches that have ended; delete some.")
 	case errors.Is(err, files.ErrNoRoom):
-		return full("Your files take as much room as allowed (files.max-bytes-per-key); delete some.")
+		return schema.NewError(schema.CodeStorageLimit, "Your files and batches take as much room as allowed (files.max-bytes-per-key), more than results of batches that have ended could give way to; delete some.")
+	case errors.Is(err, batches.ErrTooManyKept):
+		return schema.NewError(schema.CodeStorageLimit, "You have as many batches as are kept (batches.max-kept), and none of them has ended; wait until one has, or cancel one.")
 	case errors.Is(err, files.ErrAllFull):
 		return full("The files of all callers take as much room as there may be (files.max-bytes).")
+	case errors.Is(err, files.ErrAllTooMany):
+		return full("All callers together have as many files as there may be (files.max-files-in-all).")
+	case errors.Is(err, batches.ErrAllTooMany):
+		return full("All callers together have as many batches as are kept (batches.max-kept-in-all), and none of them has ended.")
 	case errors.Is(err, files.ErrDiskFull), durable.IsFull(err):
 		v.options.Log.Error("the disk for files is full", "error", err)
-		return full("The disk of the gateway has no space left.")
+		return full("The disk of the gateway has no space left for files.")
+	case errors.Is(err, documents.ErrUnavailable):
+		v.options.Log.Error("the store of files and batches does not answer", "path", v.r.URL.Path, "error", err)
+		away := schema.NewError(schema.CodeStorageUnavailable, "The database of files and batches does not answer; try again shortly.")
+		away.RetryAfter = storeRetry
+		return away
 	case errors.Is(err, batches.ErrTooMany):
 		return &schema.Error{
 			Message: "You have as many batches as may run at a time (batches.max-open); wait until one has ended, or cancel one.",
@@ -166,6 +178,9 @@ func (v *visit) known(err error) *schema.Error {
 	v.options.Log.Error("files and batches", "path", v.r.URL.Path, "error", err)
 	return schema.NewError(schema.CodeInternal, "The gateway failed to handle the request.")
 }
+
+// storeRetry is when a store that does not answer is asked again.
+const storeRetry = 5 * time.Second
 
 func full(message string) *schema.Error {
 	e := schema.NewError(schema.CodeStorageFull, message)

@@ -165,20 +165,21 @@ func TestEndpointsOfBatches(t *testing.T) {
 
 func TestBadRequestsToFilesAndBatches(t *testing.T) {
 	t.Parallel()
-	r := gatewaytest.Start(t, on+"files: {max-size: 2KiB, max-files: 3, max-bytes-per-key: 4KiB}\n"+gatewaytest.PoolYAML(gatewaytest.StartBackend(t)))
-	tryUpload(t, r, strings.Repeat("x", 3000)).FailsWith(t, 413, "invalid_request_error", "request_too_large", "")
+	r := gatewaytest.Start(t, on+"files: {max-size: 8KiB, max-files: 3, max-bytes-per-key: 24KiB}\n"+gatewaytest.PoolYAML(gatewaytest.StartBackend(t)))
+	tryUpload(t, r, strings.Repeat("x", 9000)).FailsWith(t, 413, "invalid_request_error", "request_too_large", "")
 	r.PostForm("/v1/files", gatewaytest.Field("purpose", "assistants"), gatewaytest.Upload("file", "a", "text/plain", "x")).FailsWith(t, 400, "invalid_request_error", "invalid_value", "purpose")
 	r.PostForm("/v1/files", gatewaytest.Field("purpose", "batch")).FailsWith(t, 400, "invalid_request_error", "missing_parameter", "file")
 	r.PostForm("/v1/files", gatewaytest.Upload("file", "a", "text/plain", "x")).FailsWith(t, 400, "invalid_request_error", "missing_parameter", "purpose")
 	r.Post("/v1/files", `{}`).FailsWith(t, 415, "invalid_request_error", "unsupported_media_type", "")
-	first := upload(t, r, strings.Repeat("x", 2000))
-	upload(t, r, strings.Repeat("y", 2000))
-	tryUpload(t, r, strings.Repeat("z", 200)).FailsWith(t, 507, "service_unavailable", "storage_full", "")
+	tryUpload(t, r, "").FailsWith(t, 400, "invalid_request_error", "invalid_value", "file")
+	first := upload(t, r, strings.Repeat("x", 7000))
+	upload(t, r, strings.Repeat("y", 7000))
+	tryUpload(t, r, strings.Repeat("z", 3000)).FailsWith(t, 400, "invalid_request_error", "storage_limit_reached", "")
 	r.Do("DELETE", "/v1/files/"+first, "").Succeeds(t)
 	r.Do("GET", "/v1/files/"+first, "").FailsWith(t, 404, "not_found_error", "file_not_found", "")
 	good := upload(t, r, line("a", "m"))
 	upload(t, r, "x")
-	tryUpload(t, r, "z").FailsWith(t, 507, "service_unavailable", "storage_full", "")
+	tryUpload(t, r, "z").FailsWith(t, 400, "invalid_request_error", "storage_limit_reached", "")
 	for body, fault := range map[string][2]string{
 		`{`: {"invalid_json", ""},
 		`{"endpoint":"/v1/chat/completions","completion_window":"24h"}`:                                                   {"missing_parameter", "input_file_id"},

@@ -186,6 +186,9 @@ func (f *uploadedForm) check() error {
 	if !f.hasFile {
 		return schema.MissingParameter("file")
 	}
+	if f.upload.Size() == 0 {
+		return schema.InvalidValue("file", "The file is empty.")
+	}
 	if f.purpose == "" {
 		return schema.MissingParameter("purpose")
 	}

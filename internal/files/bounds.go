@@ -1,0 +1,331 @@
+package files
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/documents"
+)
+
+// block is how much of the disk a description takes, and what is added to each file for it.
+const block = 4 << 10
+
+// Blocks returns how much of the disk so many bytes take.
+func Blocks(bytes int) int64 { return (int64(bytes) + block - 1) / block * block }
+
+// shortage is that there is too little room: why, and how much is missing.
+type shortage struct {
+	error
+	isOfAll bool // what all owners may have together
+	lacks   documents.Use
+}
+
+// Unwrap returns which bound it is.
+func (s *shortage) Unwrap() error { return s.error }
+
+// GiveWay has documents of another kind, which have results among the files, count as room
+// that their owners use, and give way to what is new: remove removes one with its results, and
+// reports whether it did not because it has not ended. It is called before the store is used.
+func (s *Store) GiveWay(kind string, remove func(ctx context.Context, id string) (isOpen bool, err error)) {
+	s.otherKind, s.giveWay = kind, remove
+}
+
+// Hold notes that an owner uses more of the disk beside files, or less. For more than allowed
+// the oldest results of the owner give way, or of those who have the most; where there are
+// none, it is ErrNoRoom or ErrAllFull.
+func (s *Store) Hold(ctx context.Context, scope string, bytes int64) error {
+	if bytes <= 0 {
+		s.release(scope, documents.Use{Bytes: -bytes}, 0, false)
+		return nil
+	}
+	err := s.take(ctx, scope, documents.Use{Bytes: bytes})
+	if err == nil {
+		s.written(bytes)
+	}
+	return err
+}
+
+// take takes places and room for an owner, for which results give way.
+func (s *Store) take(ctx context.Context, scope string, more documents.Use) error {
+	for {
+		err := s.tryTake(ctx, scope, more)
+		var short *shortage
+		if !errors.As(err, &short) {
+			return err
+		}
+		isMade, failure := s.makeWay(ctx, scope, short)
+		if failure != nil {
+			return failure
+		}
+		if !isMade {
+			return err
+		}
+	}
+}
+
+// tryTake takes places and room for an owner. Where there is too little, the error is a
+// shortage or ErrDiskFull.
+func (s *Store) tryTake(ctx context.Context, scope string, more documents.Use) error {
+	const tries = 10
+	for try := 1; ; try++ {
+		s.mu.Lock()
+		commits := s.commits
+		s.mu.Unlock()
+		own, all, err := s.use(ctx, scope)
+		if err != nil {
+			return err
+		}
+		disk := s.look()
+		s.mu.Lock()
+		if s.commits != commits && try < tries {
+			s.mu.Unlock()
+			continue // an upload that was held has become a file that was not counted
+		}
+		err = s.check(disk, plus(own, s.held[scope]), plus(all, s.all), more)
+		if err == nil {
+			s.add(scope, more)
+		}
+		s.mu.Unlock()
+		return err
+	}
+}
+
+// check reports whether there is too little for more.
+func (s *Store) check(disk disk, own, all, more documents.Use) error {
+	bounds := disk.bounds(s.settings())
+	for _, short := range []shortage{
+		{ErrTooMany, false, documents.Use{Count: own.Count + more.Count - bounds.MaxFiles}},
+		{ErrAllTooMany, true, documents.Use{Count: all.Count + more.Count - bounds.MaxFilesInAll}},
+		{ErrNoRoom, false, documents.Use{Bytes: own.Bytes + more.Bytes - int64(bounds.MaxBytesPerKey)}},
+		{ErrAllFull, true, documents.Use{Bytes: all.Bytes + more.Bytes - int64(bounds.MaxBytes)}},
+	} {
+		if short.lacks.Bytes > 0 || short.lacks.Count > 0 && more.Count > 0 {
+			return &short
+		}
+	}
+	if disk.Total > 0 && disk.Free-s.unwritten-more.Bytes < int64(bounds.Reserve) {
+		return fmt.Errorf("%w beyond the %s that are reserved for the gateway itself (files.reserve)", ErrDiskFull, bounds.Reserve)
+	}
+	return nil
+}
+
+func plus(a, b documents.Use) documents.Use {
+	return documents.Use{Count: a.Count + b.Count, Bytes: a.Bytes + b.Bytes}
+}
+
+// add adds to what is held, and none of it is on the disk yet. The lock is held.
+func (s *Store) add(scope string, more documents.Use) {
+	s.held[scope] = plus(s.held[scope], more)
+	s.all = plus(s.all, more)
+	s.unwritten += more.Bytes
+}
+
+// written notes that so much of what was taken is on the disk.
+func (s *Store) written(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unwritten -= bytes
+}
+
+// release gives back what was held, of which a part was never written. It became a file if it
+// is kept.
+func (s *Store) release(scope string, held documents.Use, unwritten int64, isKept bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(scope, documents.Use{Count: -held.Count, Bytes: -held.Bytes})
+	s.unwritten += held.Bytes - unwritten
+	if s.held[scope].Count <= 0 && s.held[scope].Bytes <= 0 {
+		delete(s.held, scope)
+	}
+	if isKept {
+		s.commits++
+	}
+}
+
+// use returns what an owner has, with descriptions, and what all have.
+func (s *Store) use(ctx context.Context, scope string) (own, all documents.Use, err error) {
+	for _, kind := range kinds() {
+		ownHere, allHere, err := s.docs.Use(ctx, kind, scope)
+		if err != nil {
+			return own, all, err
+		}
+		own, all = plus(own, described(ownHere)), plus(all, described(allHere))
+	}
+	if s.otherKind == "" {
+		return own, all, nil
+	}
+	ownOthers, allOthers, err := s.docs.Use(ctx, s.otherKind, scope)
+	own.Bytes += ownOthers.Bytes
+	all.Bytes += allOthers.Bytes
+	return own, all, err
+}
+
+// described adds the descriptions of files to what they take.
+func described(use documents.Use) documents.Use {
+	use.Bytes += int64(use.Count) * block
+	return use
+}
+
+// makeWay removes results until there is no shortage, the oldest first. It removes none where
+// that would not be enough.
+func (s *Store) makeWay(ctx context.Context, scope string, short *shortage) (bool, error) {
+	if s.giveWay == nil {
+		return false, nil
+	}
+	scopes := []string{scope}
+	if short.isOfAll {
+		uses, err := s.usesByOwner(ctx)
+		if err != nil {
+			return false, err
+		}
+		scopes = byUse(uses, func(use documents.Use) int64 {
+			if short.lacks.Count > 0 {
+				return int64(use.Count)
+			}
+			return use.Bytes
+		})
+	}
+	for _, scope := range scopes {
+		isEnough, err := s.removeResults(ctx, scope, short)
+		if isEnough || err != nil {
+			return isEnough, err
+		}
+	}
+	return false, nil
+}
+
+// usesByOwner returns what the files of each owner take.
+func (s *Store) usesByOwner(ctx context.Context) (map[string]documents.Use, error) {
+	sum := map[string]documents.Use{}
+	for _, kind := range kinds() {
+		uses, err := s.docs.Uses(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		for scope, use := range uses {
+			sum[scope] = plus(sum[scope], described(use))
+		}
+	}
+	return sum, nil
+}
+
+// byUse returns the scopes, that with the most first.
+func byUse(uses map[string]documents.Use, amount func(documents.Use) int64) []string {
+	scopes := make([]string, 0, len(uses))
+	for scope := range uses {
+		scopes = append(scopes, scope)
+	}
+	slices.SortFunc(scopes, func(a, b string) int {
+		return cmp.Or(cmp.Compare(amount(uses[b]), amount(uses[a])), strings.Compare(a, b))
+	})
+	return scopes
+}
+
+// removeResults removes the oldest results of an owner until a shortage is met. Where all of
+// an owner's results are less than the owner lacks, it removes none; of what all lack it
+// removes what there is.
+func (s *Store) removeResults(ctx context.Context, scope string, short *shortage) (isEnough bool, err error) {
+	found, err := s.results(ctx, scope)
+	if err != nil {
+		return false, err
+	}
+	var sum documents.Use
+	for _, doc := range found {
+		sum = plus(sum, described(documents.Use{Count: 1, Bytes: doc.Bytes}))
+	}
+	if !short.isOfAll && !short.isMet(sum) {
+		return false, nil
+	}
+	for _, doc := range found {
+		if short.lacks.Count <= 0 && short.lacks.Bytes <= 0 {
+			break
+		}
+		isOpen, err := s.giveWay(ctx, batchOf(doc.ID))
+		if err != nil {
+			return false, err
+		}
+		if isOpen {
+			continue
+		}
+		if err := s.remove(ctx, doc); err != nil {
+			return false, err
+		}
+		short.lacks.Count--
+		short.lacks.Bytes -= doc.Bytes + block
+	}
+	return short.lacks.Count <= 0 && short.lacks.Bytes <= 0, nil
+}
+
+// isMet reports whether so much is enough.
+func (s *shortage) isMet(by documents.Use) bool {
+	return by.Count >= s.lacks.Count && by.Bytes >= s.lacks.Bytes
+}
+
+// results returns the results of batches that an owner has, the oldest first, without data.
+func (s *Store) results(ctx context.Context, scope string) ([]documents.Document, error) {
+	var found []documents.Document
+	for _, kind := range kinds() {
+		docs, err := s.docs.List(ctx, documents.Query{Kind: kind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true})
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, slices.DeleteFunc(docs, func(doc documents.Document) bool { return batchOf(doc.ID) == "" })...)
+	}
+	slices.SortStableFunc(found, func(a, b documents.Document) int { return a.Created.Compare(b.Created) })
+	return found, nil
+}
+
+// ResultID returns the id of the results of a batch. The same parts give the same id.
+func ResultID(created time.Time, batch, name string, number int64) string {
+	return fmt.Sprintf("%s-%s-%s-%d", documents.Dated("file-", created), batch, name, number)
+}
+
+// batchOf returns the batch whose results have an id, empty where it is that of another file.
+func batchOf(id string) string {
+	for _, prefix := range []string{"-batch_", "-msgbatch_"} {
+		if at := strings.Index(id, prefix); at >= 0 {
+			batch, _, _ := strings.Cut(id[at+1:], "-")
+			return batch
+		}
+	}
+	return ""
+}
+
+// Trim removes results where owners have more files than allowed, because the bounds were
+// larger before.
+func (s *Store) Trim(ctx context.Context) error {
+	if s.giveWay == nil {
+		return nil
+	}
+	uses, err := s.usesByOwner(ctx)
+	if err != nil {
+		return err
+	}
+	settings := s.settings()
+	inAll := 0
+	for scope, use := range uses {
+		inAll += use.Count
+		if over := use.Count - settings.MaxFiles; over > 0 {
+			short := &shortage{ErrTooMany, true, documents.Use{Count: over}}
+			if _, err := s.removeResults(ctx, scope, short); err != nil {
+				return err
+			}
+			inAll -= over - short.lacks.Count
+		}
+	}
+	if over := inAll - settings.MaxFilesInAll; over > 0 {
+		_, err = s.makeWay(ctx, "", &shortage{ErrAllTooMany, true, documents.Use{Count: over}})
+	}
+	return err
+}
+
+// remove removes a file by its description without data. One that is not there any more is no
+// error.
+func (s *Store) remove(ctx context.Context, doc documents.Document) error {
+	return s.Delete(ctx, File{ID: doc.ID, IsHidden: doc.Kind == hiddenKind})
+}
