@@ -47,6 +47,39 @@ func FlushAll(t testing.TB, s *Server) {
 	}
 }
 
+// RedisCommand sends a command to a Redis, whose arguments have no spaces, and returns the
+// beginning of the answer.
+func RedisCommand(t testing.TB, s *Server, command string) string {
+	t.Helper()
+	answer, err := redisCommand(t.Context(), s.Address, command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// RefuseWrites are the ways in which a Redis answers and takes no writes, by name: each
+// begins it, and returns what ends it.
+func RefuseWrites() map[string]func(t testing.TB, s *Server) (end func()) {
+	commands := func(begin, end []string) func(t testing.TB, s *Server) func() {
+		return func(t testing.TB, s *Server) func() {
+			t.Helper()
+			for _, command := range begin {
+				RedisCommand(t, s, command)
+			}
+			return func() {
+				for _, command := range end {
+					RedisCommand(t, s, command)
+				}
+			}
+		}
+	}
+	return map[string]func(t testing.TB, s *Server) func(){
+		"a replica":     commands([]string{"CONFIG SET replica-serve-stale-data yes", "REPLICAOF 127.0.0.1 1"}, []string{"REPLICAOF NO ONE"}),
+		"out of memory": commands([]string{"CONFIG SET maxmemory-policy noeviction", "CONFIG SET maxmemory 1"}, []string{"CONFIG SET maxmemory 0"}),
+	}
+}
+
 // redisCommand sends a command without arguments or with plain ones, and returns
 // the beginning of the answer.
 func redisCommand(ctx context.Context, address, command string) (string, error) {

@@ -2,6 +2,7 @@ package tally
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -51,7 +52,7 @@ type Pool struct {
 	// that began, are changed with mu.
 	away   atomic.Bool
 	outage atomic.Int64
-	// sent is when the last exchange was sent. The store may have heard it even if it did
+	// sent is when the last exchange was sent that the store may have heard, even if it did
 	// not answer.
 	sent    atomic.Pointer[time.Time]
 	isHeard atomic.Bool // it has answered once
@@ -247,8 +248,11 @@ func (p *Pool) exchange(ctx context.Context, holders []Holder, isBeat bool, reco
 	bounded, cancel := context.WithTimeout(ctx, p.options.Timeout)
 	defer cancel()
 	p.exchanges.Add(1)
-	p.sent.Store(&sent)
+	before := p.sent.Swap(&sent)
 	presence, grants, err := (*p.opened.Load()).Exchange(bounded, Hello{members, record}, asks)
+	if errors.Is(err, ErrRefused) {
+		p.sent.Store(before) // nobody heard it
+	}
 	if err != nil {
 		for i, h := range holders {
 			h.Unanswered(&asks[i])

@@ -28,7 +28,8 @@ import (
 // model.
 type Store interface {
 	// Exchange says that this gateway is there, reports what became of the permits that it
-	// had, and takes more. The grants are in the order of the asks.
+	// had, and takes more. The grants are in the order of the asks. ErrRefused means that
+	// none of it was heard.
 	Exchange(ctx context.Context, hello Hello, asks []Ask) (Presence, []Grant, error)
 	// Tell stores totals, and returns what each sheet has then: totals by writer, or nil
 	// where it is not read. News makes other gateways see that there are some. It may be
@@ -36,7 +37,8 @@ type Store interface {
 	Tell(ctx context.Context, sheets []Sheet, isNews bool) ([]map[string]string, error)
 	// IsSpread reports whether parts of the store can lose their data alone.
 	IsSpread() bool
-	// Ping tells whether the store answers, and changes nothing in it.
+	// Ping tells whether the store answers and can be changed. What gateways share is the
+	// same afterwards.
 	Ping(ctx context.Context) error
 	// Leave says that this gateway takes no part any more.
 	Leave(ctx context.Context) error

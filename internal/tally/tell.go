@@ -6,8 +6,12 @@ import (
 	"slices"
 )
 
-// ErrAway means that the store does not answer.
-var ErrAway = errors.New("what gateways share cannot be reached")
+// ErrAway means that the store does not answer. ErrRefused means that it answered and took
+// nothing of an exchange.
+var (
+	ErrAway    = errors.New("what gateways share cannot be reached")
+	ErrRefused = errors.New("the store refuses what it is told")
+)
 
 // Meet makes the first contact with the store, if there was none, so that those who tell
 // something need not wait for it.

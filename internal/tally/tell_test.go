@@ -2,7 +2,9 @@ package tally_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,5 +137,46 @@ func TestTellingEndsWithItsContext(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		pool.Close()
+	})
+}
+
+// refusing is a store that answers and takes nothing.
+type refusing struct {
+	*tallytest.Member
+	isRefusing atomic.Bool
+}
+
+func (r *refusing) Exchange(ctx context.Context, hello tally.Hello, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
+	if r.isRefusing.Load() {
+		return tally.Presence{}, nil, fmt.Errorf("%w: out of memory", tally.ErrRefused)
+	}
+	return r.Member.Exchange(ctx, hello, asks)
+}
+
+// Nobody hears an exchange that the store refused, so the others count this gateway as cut
+// off from the last one on that it took, however often it refuses.
+func TestAnExchangeThatWasRefusedWasHeardByNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &refusing{Member: tallytest.New().Member("a")}
+		pool := tally.NewPool(tally.Options{
+			Open:    func(context.Context) (tally.Store, error) { return store, nil },
+			Timeout: 50 * time.Millisecond, SharesMore: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
+		})
+		defer pool.Close()
+		pool.Begin(t.Context())
+		silent := pool.SilentFrom()
+		store.isRefusing.Store(true)
+		for range 20 {
+			<-time.After(250 * time.Millisecond)
+			pool.Begin(t.Context())
+			if !pool.IsAway() || !pool.SilentFrom().Equal(silent) {
+				t.Fatalf("away %t, silent from %v, want %v", pool.IsAway(), pool.SilentFrom(), silent)
+			}
+		}
+		store.isRefusing.Store(false)
+		pool.Begin(t.Context())
+		if pool.IsAway() || !pool.SilentFrom().After(silent) {
+			t.Errorf("away %t, silent from %v", pool.IsAway(), pool.SilentFrom())
+		}
 	})
 }

@@ -41,11 +41,11 @@ func (x *Exchange) keep(ctx context.Context, client rueidis.Client, secret *flee
 	replies := client.DoMulti(ctx,
 		client.B().Set().Key(name).Value(base64.RawURLEncoding.EncodeToString(secret[:])).Nx().Build(),
 		client.B().Get().Key(name).Build())
-	if err := replies[0].Error(); err != nil && !rueidis.IsRedisNil(err) {
-		return err
-	}
 	text, err := replies[1].ToString()
 	if err != nil {
+		if refused := replies[0].Error(); refused != nil && !rueidis.IsRedisNil(refused) {
+			return refused
+		}
 		return err
 	}
 	kept, err := base64.RawURLEncoding.DecodeString(text)

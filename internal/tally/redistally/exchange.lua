@@ -8,7 +8,19 @@
 local SILENT, FORGET, SETTLE, PROBATION, LEASE, KEEP = SILENT_US, FORGET_US, SETTLE_US, PROBATION_US, LEASE_US, 604800000
 local LIST, LISTED = LIST_US, MAX_LISTED
 
-local function number(text) return tonumber(text) or 0 end
+-- What is not as this script writes it counts as 0, or as not there: nobody else should
+-- write here, and one key must not stop what others hold.
+local function number(text)
+  local n = tonumber(text)
+  if not n or n ~= n or n == math.huge or n == -math.huge then return 0 end
+  return n
+end
+local function hash(key)
+  local all = redis.pcall('HGETALL', key)
+  if not all.err then return all end
+  redis.call('DEL', key)
+  return {}
+end
 
 local time = redis.call('TIME')
 local now = number(time[1]) * 1000000 + number(time[2])
@@ -19,10 +31,10 @@ local member, known, fresh, expected = ARGV[2], ARGV[3], ARGV[4], number(ARGV[5]
 local count, silent = 0, 0
 local own, ownSilent = 0, 0
 local present = {}
-local seen = redis.call('HGETALL', KEYS[2])
+local seen = hash(KEYS[2])
 for i = 1, #seen, 2 do
   local age = now - number(seen[i + 1])
-  if age > FORGET then
+  if math.abs(age) > FORGET then
     redis.call('HDEL', KEYS[2], seen[i])
   else
     if seen[i] == member then
@@ -39,7 +51,11 @@ redis.call('HSET', KEYS[2], member, string.format('%.0f', now))
 redis.call('PEXPIRE', KEYS[2], KEEP)
 
 -- The epoch: how long the store has had its data.
-local mark = redis.call('HMGET', KEYS[1], 'id', 'since', 'new', 'seen', 'to', 'expected', 'shared')
+local mark = redis.pcall('HMGET', KEYS[1], 'id', 'since', 'new', 'seen', 'to', 'expected', 'shared')
+if mark.err then
+  redis.call('DEL', KEYS[1])
+  mark = {}
+end
 local id, since, isNew, last = mark[1], number(mark[2]), mark[3] == '1', number(mark[4])
 local to, wanted, shared = number(mark[5]), number(mark[6]), number(mark[7])
 if not id or (known ~= '' and known ~= id and isNew) then
@@ -71,11 +87,17 @@ redis.call('HSET', KEYS[1], 'id', id, 'since', string.format('%.0f', since), 'ne
   'seen', string.format('%.0f', math.max(now, last)), 'to', string.format('%.0f', to), 'expected', wanted,
   'shared', string.format('%.17g', shared))
 redis.call('PEXPIRE', KEYS[1], KEEP)
-local changes = number(redis.call('GET', KEYS[4]))
+local changes = redis.pcall('GET', KEYS[4])
+if changes and (type(changes) == 'table' or #changes > 15 or not string.find(changes, '^%d+$')) then
+  redis.call('DEL', KEYS[4])
+  changes = '0'
+end
+changes = number(changes)
 
 -- The list of gateways, for one that describes itself.
 local list = {}
 if ARGV[6] ~= '' then
+  if redis.call('TYPE', KEYS[3]).ok ~= 'hash' then redis.call('DEL', KEYS[3]) end
   redis.call('HSET', KEYS[3], member, string.format('%.0f', now) .. ' ' .. ARGV[6])
   redis.call('PEXPIRE', KEYS[3], KEEP)
   local all = {}
@@ -86,7 +108,7 @@ if ARGV[6] ~= '' then
   end
   table.sort(all, function(a, b) return a[2] < b[2] end)
   for i, one in ipairs(all) do
-    if one[2] > LIST or i > LISTED then
+    if math.abs(one[2]) > LIST or i > LISTED then
       redis.call('HDEL', KEYS[3], one[1])
     else
       list[#list + 1] = string.format('%.0f', one[2])
@@ -102,7 +124,7 @@ local epoch, granted, serial = ARGV[11], number(ARGV[12]), number(ARGV[13])
 local returned, spent, used, outstanding, want = number(ARGV[14]), number(ARGV[15]), number(ARGV[16]), number(ARGV[17]), number(ARGV[18])
 
 local stored = {}
-local flat = redis.call('HGETALL', KEYS[5])
+local flat = hash(KEYS[5])
 for i = 1, #flat, 2 do stored[flat[i]] = flat[i + 1] end
 local begins = stored.epoch ~= id
 if begins then
@@ -127,7 +149,7 @@ local function spend(at, permits)
 end
 for key, permits in string.gmatch(stored.marks or '', '(%d+):(%d+)') do
   local at = number(key)
-  if (at + 1) * grain + window > now then spend(at * grain, number(permits)) end
+  if (at + 1) * grain + window > now and at * grain <= now + window then spend(at * grain, number(permits)) end
 end
 
 local level, at, grown = number(stored.level), number(stored.at), number(stored.shared)

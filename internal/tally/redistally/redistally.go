@@ -12,6 +12,7 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -66,9 +67,11 @@ func Open(ctx context.Context, address, prefix, member string) (*Store, error) {
 // Close closes the connection.
 func (s *Store) Close() { s.client.Close() }
 
-// Ping tells whether the store answers.
+// Ping tells whether the store takes writes: a replica, or a Redis without memory, answers
+// and refuses them.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.client.Do(ctx, s.client.B().Exists().Key(s.key("mark")).Build()).Error()
+	const kept = 10 * time.Second
+	return s.client.Do(ctx, s.client.B().Set().Key(s.key("probe")).Value(s.member).Px(kept).Build()).Error()
 }
 
 // Leave removes this gateway from the lists.
@@ -101,21 +104,36 @@ func (s *Store) Exchange(ctx context.Context, hello tally.Hello, asks []tally.As
 	calls[last].Args[5] = hello.Record
 	var presence tally.Presence
 	grants := make([]tally.Grant, len(asks))
-	for i, reply := range redis.Run(ctx, s.client, calls...) {
+	replies := redis.Run(ctx, s.client, calls...)
+	for i, reply := range replies {
 		fields, err := reply.ToArray()
 		if err != nil {
-			return presence, nil, err
+			return presence, nil, refusal(err, replies)
 		}
 		grant, seen, err := readReply(fields, i < len(asks))
-		if err != nil {
+		if errors.Is(err, errDelayed) {
+			// One at a time is under way, so the store has something else. The lease begins anew.
+			grant = tally.Grant{Capacity: float64(asks[i].Capacity), Rate: float64(asks[i].Rate)}
+		} else if err != nil {
 			return presence, nil, err
 		}
-		s.epoch, presence = grant.Epoch, seen
+		s.epoch, presence = seen.Epoch, seen
 		if i < len(asks) {
 			grants[i] = grant
 		}
 	}
 	return presence, grants, nil
+}
+
+// refusal returns the error of an exchange. If Redis has refused all of it, it was heard by
+// nobody.
+func refusal(err error, replies []rueidis.RedisResult) error {
+	for _, reply := range replies {
+		if _, isRedis := rueidis.IsRedisErr(reply.Error()); !isRedis {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", tally.ErrRefused, err)
 }
 
 // Tell stores totals, each sheet with one command, all of which are sent together, and counts
@@ -142,10 +160,14 @@ func (s *Store) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]
 	replies := redis.Run(ctx, s.client, calls...)
 	told := make([]map[string]string, len(sheets))
 	for i := range replies {
-		if err := replies[i].Error(); err != nil {
+		if err := replies[i].Error(); err != nil && !isWrongType(err) {
 			return nil, err
 		}
 		if i == len(sheets) || !sheets[i].IsRead {
+			continue
+		}
+		if isWrongType(replies[i].Error()) {
+			told[i] = map[string]string{}
 			continue
 		}
 		all, err := replies[i].AsStrMap()
@@ -155,6 +177,12 @@ func (s *Store) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]
 		told[i] = all
 	}
 	return told, nil
+}
+
+// isWrongType reports whether a place that is only read is not one of ours.
+func isWrongType(err error) bool {
+	answer, isRedis := rueidis.IsRedisErr(err)
+	return isRedis && strings.HasPrefix(answer.Error(), "WRONGTYPE")
 }
 
 // IsSpread reports whether the store is a cluster.

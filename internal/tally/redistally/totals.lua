@@ -9,6 +9,7 @@ local function less(a, b)
   return a < b
 end
 
+if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end -- nobody else should write here
 local changed = false
 for i = 4, #ARGV, 2 do
   local writer, numbers = ARGV[i], ARGV[i + 1]
