@@ -65,7 +65,7 @@ func (r *responseReply) appendUsage(out []byte) []byte {
 		return append(out, r.step.UsageValue...)
 	}
 	out = strconv.AppendInt(append(out, `{"input_tokens":`...), int64(r.promptTokens), 10)
-	out = strconv.AppendInt(append(out, `,"input_tokens_details":{"cached_tokens":0},"output_tokens":`...), int64(r.answer.tokens), 10)
+	out = strconv.AppendInt(append(out, `,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens":`...), int64(r.answer.tokens), 10)
 	out = strconv.AppendInt(append(out, `,"output_tokens_details":{"reasoning_tokens":`...), int64(r.answer.thoughtTokens), 10)
 	return append(strconv.AppendInt(append(out, `},"total_tokens":`...), int64(r.promptTokens+r.answer.tokens), 10), '}')
 }

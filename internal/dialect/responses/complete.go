@@ -125,7 +125,7 @@ func completeUsage(edits []jsonscan.Edit, usage jsonscan.Value) []jsonscan.Edit 
 		added.Name(name)
 		switch name {
 		case "input_tokens_details":
-			added.Literal(`{"cached_tokens":0}`)
+			added.Literal(`{"cached_tokens":0,"cache_write_tokens":0}`)
 		case "output_tokens_details":
 			added.Literal(`{"reasoning_tokens":0}`)
 		case "total_tokens":

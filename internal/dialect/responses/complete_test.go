@@ -52,7 +52,7 @@ func TestTheResponsesOfABackendAreCompleted(t *testing.T) {
 		"tools": []any{map[string]any{"type": "function", "name": "f", "description": nil, "parameters": nil, "strict": nil}},
 		"usage": map[string]any{
 			"input_tokens": 2.0, "output_tokens": 3.0, "total_tokens": 5.0,
-			"input_tokens_details": map[string]any{"cached_tokens": 0.0}, "output_tokens_details": map[string]any{"reasoning_tokens": 0.0},
+			"input_tokens_details": map[string]any{"cached_tokens": 0.0, "cache_write_tokens": 0.0}, "output_tokens_details": map[string]any{"reasoning_tokens": 0.0},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -1,0 +1,18 @@
+package simulator
+
+import (
+	"strings"
+	"testing"
+)
+
+// The usage of a response has the members that OpenAI's has, in one piece and in the last
+// event of a stream.
+func TestResponsesTellWhatTheCacheTook(t *testing.T) {
+	r := newRig(t, Options{})
+	for _, more := range []string{"", `,"stream":true`} {
+		got := r.send("/v1/responses", "application/json", strings.NewReader(`{"model":"m","input":"hello"`+more+`}`))
+		if !strings.Contains(got.body, `"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0}`) {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	}
+}
