@@ -32,6 +32,8 @@ type Ledger struct {
 	// off and all totals are written. So it may still exist while active is nil.
 	session *session
 	closed  bool
+	// whenWell is the count of degradations when the ledger was last found well.
+	whenWell int64
 
 	// flushLoops are the goroutines that flush and finish sessions. All goroutines of
 	// the ledger end with the context ending, which end cancels when Close returns.

@@ -69,6 +69,30 @@ func TestRequestWaitsForTheTimeoutAndNotLonger(t *testing.T) {
 	}
 }
 
+// A status that says degraded has counted a degradation, although no request met it, and
+// counts it once for each outage however often it is asked.
+func TestAnOutageThatNoRequestMetCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := NewShared()
+		l := sharedLedger(redis)
+		for outage := range int64(3) {
+			if status := l.Status(t.Context()); status.Reason != "" || status.Degradations != outage {
+				t.Errorf("before outage %d: %+v", outage, status)
+			}
+			redis.Down = true
+			for range 5 {
+				if status := l.Status(t.Context()); status.Reason == "" || status.Degradations != outage+1 || l.Stats().Degradations != outage+1 {
+					t.Errorf("in outage %d: %+v", outage, status)
+				}
+			}
+			redis.Down = false
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestSteadyRequestsAreToldInBatches: whatever the load, the shared counter hears of it a
 // few times a second, and has it all a moment later.
 func TestSteadyRequestsAreToldInBatches(t *testing.T) {

@@ -28,7 +28,8 @@ type Stats struct {
 	// window.
 	Uncounted int64
 	// Degradations is how often the shared counter was unavailable for a request,
-	// which was then counted locally or refused.
+	// which was then counted locally or refused, and how often Status found the ledger
+	// degraded when no request had met that.
 	Degradations int64
 	// InFlight, Keys, Cells and JournalBytes are current values; requests in flight
 	// have not settled yet.

@@ -26,7 +26,8 @@ type Status struct {
 	Reason string
 	// Probe is the result of probing the shared counter; nil where counting is local.
 	Probe *Probe
-	// Degradations is how often the shared counter was unavailable for a request.
+	// Degradations is how many requests found the shared counter unavailable, and how often
+	// Status found the ledger degraded when none had. So it is never 0 where there is a Reason.
 	Degradations int64
 }
 
@@ -69,7 +70,22 @@ func (l *Ledger) Status(ctx context.Context) Status {
 		reasons = append(reasons, *damaged)
 	}
 	status.Reason = joinReasons(reasons)
+	status.Degradations = l.countOutage(status.Reason != "")
 	return status
+}
+
+// countOutage counts an outage that no request has met since the ledger was last found well,
+// and returns the count of degradations.
+func (l *Ledger) countOutage(isDegraded bool) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	count := &l.stats.degradations
+	if !isDegraded {
+		l.whenWell = count.Load()
+	} else if count.Load() == l.whenWell {
+		count.Add(1)
+	}
+	return count.Load()
 }
 
 func joinReasons(reasons []string) string {
