@@ -106,7 +106,7 @@ func (c *choice) refuse() error {
 
 // refuseAtOnce returns an error if no instance can take the request now or soon.
 func (c *choice) refuseAtOnce() error {
-	err := c.survey().refusal(&c.excluded, c.pool.Before(c.Class))
+	err := c.survey().refusal(&c.excluded, c.pool.IsFull(c.Class, c.Caller.Key))
 	switch {
 	case err == nil:
 		return nil

@@ -156,7 +156,7 @@ func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
 	excluded := x.exclude(&q)
 	s.askAll(x.Pool, excluded, now)
 	x.Candidates = s.candidates(excluded, q.Door)
-	x.Refusal = x.refusal(&s, excluded)
+	x.Refusal = x.refusal(&s, excluded, &q)
 	if x.Pool.Service.Policy.Queue.Size > 0 && s.mayComeFree() && (len(s.ready) == 0 || !x.Pool.Queue.Quiet()) {
 		x.Queue = x.Pool.Outlook(q.caller(), x.Queue.Class)
 	}
@@ -216,8 +216,8 @@ func (x *Explanation) hedge(q *Subject) {
 
 // refusal returns the first reason for which the request would be refused, in the
 // order in which Do checks them.
-func (x *Explanation) refusal(s *survey, excluded *exclusions) *schema.Error {
-	if err := s.refusal(excluded, x.Pool.Before(x.Queue.Class)); err != nil {
+func (x *Explanation) refusal(s *survey, excluded *exclusions, q *Subject) *schema.Error {
+	if err := s.refusal(excluded, x.Pool.IsFull(x.Queue.Class, q.caller)); err != nil {
 		return err
 	}
 	if !x.ServiceLimit.Allowed {

@@ -116,7 +116,7 @@ func (c *choice) moveTo(to routing.Fallback, mayWait bool) bool {
 	}
 	s := c.survey()
 	atOnce := len(s.ready) > 0 && c.pool.Queue.Quiet()
-	if !atOnce && !(mayWait && s.refusal(&c.excluded, c.pool.Queue.Before(c.Class)) == nil) {
+	if !atOnce && !(mayWait && s.refusal(&c.excluded, c.pool.IsFull(c.Class, c.Caller.Key)) == nil) {
 		return false
 	}
 	if c.refuseUntranslatable() != nil {

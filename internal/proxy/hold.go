@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -142,11 +143,13 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
 	if most == 0 {
 		most = mostHeld
 	}
-	if !waiting.Hold(r.Class, most) {
-		r.shedFromQueue(metrics.ShedQueueFull, r.choice.pool.Outlook(r.Caller.Key(), r.Class))
-		return &fault{err: noSlot(r.choice.pool), outcome: breaker.Cancelled, unsent: true}
+	held, giveWay := context.WithCancelCause(ctx)
+	defer giveWay(nil)
+	place := waiting.Hold(r.Caller.Key(), r.Class, most, func() { giveWay(queue.ErrFull) })
+	if place == nil {
+		return r.noPlace()
 	}
-	defer waiting.Unhold(r.Class)
+	defer waiting.Unhold(place)
 	began := time.Now()
 	r.Hold()
 	r.debugHeld(ctx, model, began)
@@ -155,17 +158,27 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
 	if r.isSpare() {
 		enter = model.EnterSpare
 	}
-	err := enter(ctx, model.Patience(policy.Residency))
+	err := enter(held, model.Patience(policy.Residency))
 	told.stop()
 	now := time.Now()
 	r.Record.Held += now.Sub(began)
 	r.Record.Queued += now.Sub(began)
 	r.Resume(now)
-	if err != nil {
+	switch {
+	case errors.Is(err, queue.ErrFull):
+		return r.noPlace()
+	case err != nil:
 		return r.notLoaded(err, model)
 	}
 	r.attempt.resident = model
 	return r.followTable()
+}
+
+// noPlace returns the fault of a request that has no place among those that wait, or had to
+// give it to a caller with fewer.
+func (r *run) noPlace() *fault {
+	r.shedFromQueue(metrics.ShedQueueFull, r.choice.pool.Outlook(r.Caller.Key(), r.Class))
+	return &fault{err: noSlot(r.choice.pool), outcome: breaker.Cancelled, unsent: true}
 }
 
 // notLoaded returns the fault of an instance whose model could not be loaded.

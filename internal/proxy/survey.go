@@ -160,15 +160,14 @@ func (s *survey) mayComeFree() bool {
 	return s.shortestObstacle == backend.NoObstacle || s.shortestObstacle == backend.NoSlot
 }
 
-// refusal returns the error with which a request to the pool is refused at once while
-// waiting others are in its queue, or nil if the request gets an instance or a place in
-// the queue.
-func (s *survey) refusal(excluded *exclusions, waiting int) *schema.Error {
+// refusal returns the error with which a request to the pool is refused at once, or nil if
+// the request gets an instance or a place in the queue, which may be full for it.
+func (s *survey) refusal(excluded *exclusions, isFull bool) *schema.Error {
 	switch {
 	case !s.mayComeFree():
 		return s.unavailable(excluded)
 	case excluded.spare: // it waits for as long as it takes
-	case (s.shortestObstacle == backend.NoSlot || waiting > 0) && waiting >= s.pool.Service.Policy.Queue.Size:
+	case isFull, s.shortestObstacle == backend.NoSlot && s.pool.Service.Policy.Queue.Size == 0:
 		return noSlot(s.pool)
 	}
 	return nil

@@ -111,7 +111,8 @@ func TestQueueIsFullForEachClassByItself(t *testing.T) {
 		for _, name := range []string{"n1", "n2", "n3"} {
 			h.enterAs(schema.Normal, name, false)
 		}
-		if !h.q.Hold(schema.Interactive, 2) {
+		held := h.q.Hold("h", schema.Interactive, 2, nil)
+		if held == nil {
 			t.Error("no room for an interactive request")
 		}
 		h.enterAs(schema.Interactive, "i1", false)
@@ -125,7 +126,7 @@ func TestQueueIsFullForEachClassByItself(t *testing.T) {
 				t.Errorf("before %v: %d", class, got)
 			}
 		}
-		h.q.Unhold(schema.Interactive)
+		h.q.Unhold(held)
 		h.empty()
 	})
 }
@@ -134,13 +135,13 @@ func TestQueueIsFullForEachClassByItself(t *testing.T) {
 func TestSpareWaitsForThoseWhoAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(10)
-		h.q.Hold(schema.Normal, 10)
+		held := h.q.Hold("a", schema.Normal, 10, nil)
 		h.enterAs(schema.Spare, "s1", false)
 		h.wake()
 		if h.order() != "" || h.q.Unwanted() || !h.q.Quiet() || h.q.Spare.Load() == 0 {
 			t.Fatalf("turns %s", h.order())
 		}
-		h.q.Unhold(schema.Normal)
+		h.q.Unhold(held)
 		synctest.Wait()
 		if h.order() != "s1" || h.q.Spare.Load() > 0 {
 			t.Errorf("turns %s", h.order())

@@ -54,18 +54,26 @@ type lane struct {
 	passed  int
 	pace    pace // of its turns
 	callers map[string]*callerQueue
-	// next is the caller whose turn it is; the queues of all callers form a ring.
+	// next is the caller whose turn it is; the queues of all callers with waiters form a
+	// ring.
 	next *callerQueue
+	// ranks has the callers by the number of their places, each list by its first.
+	ranks []*callerQueue
 }
 
-// callerQueue is what one caller has waiting.
+// callerQueue is what one caller has in a lane. Waiters and held are in the order in which
+// they came.
 type callerQueue struct {
 	caller     string
 	waiters    []*waiter
-	prev, next *callerQueue
+	held       []*Place
+	prev, next *callerQueue // in the ring
+	// rank is the number of places; above and below have the same.
+	rank         int
+	above, below *callerQueue
 }
 
-// of returns the queue of a caller, at the end of the ring if it is new.
+// of returns the queue of a caller. A new one has to get a place.
 func (l *lane) of(caller string) *callerQueue {
 	c := l.callers[caller]
 	if c == nil {
@@ -74,7 +82,6 @@ func (l *lane) of(caller string) *callerQueue {
 			l.callers = map[string]*callerQueue{}
 		}
 		l.callers[caller] = c
-		l.appendToRing(c)
 	}
 	return c
 }
@@ -82,23 +89,30 @@ func (l *lane) of(caller string) *callerQueue {
 // add lets a request wait behind the others of its caller.
 func (l *lane) add(w *waiter, caller string) {
 	c := l.of(caller)
+	if len(c.waiters) == 0 {
+		l.appendToRing(c)
+	}
 	c.waiters = append(c.waiters, w)
 	l.waiting++
+	l.rank(c)
 }
 
 // addFirst lets a request wait that had a turn: it is still its caller's turn, and only
 // earlier requests of the caller are before it.
 func (l *lane) addFirst(w *waiter, caller string) {
 	c := l.of(caller)
+	if len(c.waiters) > 0 {
+		l.unlink(c)
+	}
 	at := slices.IndexFunc(c.waiters, func(other *waiter) bool { return other.number > w.number })
 	if at < 0 {
 		at = len(c.waiters)
 	}
 	c.waiters = slices.Insert(c.waiters, at, w)
 	l.waiting++
-	l.unlink(c)
 	l.appendToRing(c)
 	l.next = c
+	l.rank(c)
 }
 
 // first takes out the request whose turn it is.
@@ -125,11 +139,10 @@ func (l *lane) find(w *waiter, caller string) int {
 func (l *lane) drop(c *callerQueue, i int) {
 	c.waiters = slices.Delete(c.waiters, i, i+1)
 	l.waiting--
-	if len(c.waiters) > 0 {
-		return
+	if len(c.waiters) == 0 {
+		l.unlink(c)
 	}
-	delete(l.callers, c.caller)
-	l.unlink(c)
+	l.rank(c)
 }
 
 // unlink removes a caller's queue from the ring.

@@ -1,6 +1,7 @@
 // Package queue lets requests wait for a slot of an instance. Requests of a more urgent
 // class go first, and within a class callers have their turns in rotation, so that one busy
-// caller does not block the others.
+// caller does not block the others. In a full queue the caller with the most places makes
+// room for one with fewer.
 package queue
 
 import (
@@ -58,9 +59,19 @@ type Queue struct {
 }
 
 type waiter struct {
-	number uint64 // those who came earlier have lower ones
-	turn   chan bool
+	number  uint64 // those who came earlier have lower ones
+	end     chan ending
+	gaveWay bool // to a request of another caller
 }
+
+// ending is how a wait ended.
+type ending uint8
+
+const (
+	byTurn  ending = iota
+	byShare        // a turn that the class has although others wait
+	byWay          // the place went to a caller with fewer
+)
 
 // Standing is the class and the position of a request, which it keeps when it waits again
 // after a turn. A new request has only a class.
@@ -108,36 +119,6 @@ func (q *Queue) before(class schema.Class) int {
 	return n
 }
 
-// Hold counts a request that waits for something else than a slot, such as a model that is
-// being loaded, and has no turn. It returns false if there are as many already as may wait.
-// Unhold must follow.
-func (q *Queue) Hold(class schema.Class, size int) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if class = class.Or(schema.Normal); class == schema.Spare {
-		return true
-	}
-	if q.before(class) >= size {
-		return false
-	}
-	q.lanes[class].held++
-	q.held++
-	return true
-}
-
-// Unhold ends what Hold began.
-func (q *Queue) Unhold(class schema.Class) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if class = class.Or(schema.Normal); class == schema.Spare {
-		return
-	}
-	q.lanes[class].held--
-	if q.held--; q.held == 0 && q.waiting == 0 {
-		q.wakeIdle()
-	}
-}
-
 // Quiet reports whether no request waits or has a turn. A new request may take a
 // slot without waiting then. Those of Spare do not count.
 func (q *Queue) Quiet() bool {
@@ -160,7 +141,8 @@ func (q *Queue) unwanted() bool { return q.waiting+q.held+q.turns == 0 }
 const recheckEvery = 200 * time.Millisecond
 
 // Wait waits for a turn. It returns nil when it came, and the reason when it
-// did not: ErrFull, ErrTimeout, or the end of the context. Whoever had a turn
+// did not: ErrFull, also where the request gave way, ErrTimeout, or the end of the context.
+// Whoever had a turn
 // ends it with Done, or, if it did not get a place after all, waits again with
 // the same standing: in front. A deadline that is zero never comes, and no size
 // bounds requests of the class Spare.
@@ -169,7 +151,7 @@ const recheckEvery = 200 * time.Millisecond
 // request is in the queue, because a place that became free just before that
 // woke nobody, and every now and then while it waits.
 func (q *Queue) Wait(ctx context.Context, caller string, standing *Standing, s Settings, deadline time.Time, due func() bool) error {
-	w := &waiter{number: standing.number, turn: make(chan bool, 1)}
+	w := &waiter{number: standing.number, end: make(chan ending, 1)}
 	if !q.enter(w, caller, standing, s.Size) {
 		return ErrFull
 	}
@@ -203,8 +185,11 @@ func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due fu
 			q.wakeIfIdle()
 		}
 		select {
-		case byShare := <-w.turn:
-			return byShare, nil
+		case how := <-w.end:
+			if how == byWay {
+				return false, ErrFull
+			}
+			return how == byShare, nil
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		case <-over:
@@ -261,7 +246,7 @@ func (q *Queue) wakeIdle() {
 }
 
 func (q *Queue) wake() {
-	class, byShare := q.next()
+	class, hasShare := q.next()
 	if class == schema.NoClass {
 		return
 	}
@@ -272,7 +257,11 @@ func (q *Queue) wake() {
 	} else {
 		q.turns++
 	}
-	w.turn <- byShare
+	if hasShare {
+		w.end <- byShare
+	} else {
+		w.end <- byTurn
+	}
 }
 
 // count adds to the number of those who wait in a lane.
@@ -291,7 +280,7 @@ func (q *Queue) enter(w *waiter, caller string, standing *Standing, size int) bo
 	defer q.mu.Unlock()
 	class := standing.class()
 	again := w.number > 0
-	if class != schema.Spare && q.before(class) >= size && !again {
+	if class != schema.Spare && !again && !q.makeRoom(caller, class, size) {
 		return false
 	}
 	l := &q.lanes[class]
@@ -310,10 +299,13 @@ func (q *Queue) enter(w *waiter, caller string, standing *Standing, size int) bo
 	return true
 }
 
-// leave takes a waiter out; false means that it had its turn already.
+// leave takes a waiter out, if it did not give way; false means that it had its turn already.
 func (q *Queue) leave(w *waiter, caller string, standing *Standing) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if w.gaveWay {
+		return true
+	}
 	class := standing.class()
 	at := q.lanes[class].find(w, caller)
 	if at < 0 {

@@ -156,15 +156,16 @@ func TestRequestsThatWaitAgainKeepTheirOrder(t *testing.T) {
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(2)
-		for _, name := range []string{"a1", "a2", "a3", "b1"} {
+		for _, name := range []string{"a1", "a2", "a3"} {
 			h.enter(name, false)
 		}
-		if got := h.order(); got != "a3 full, b1 full" || h.q.Len() != 2 {
+		if got := h.order(); got != "a3 full" || h.q.Len() != 2 {
 			t.Errorf("%s; %d wait", got, h.q.Len())
 		}
 		h.wake()
-		h.enter("b2", false)
-		if got := h.order(); got != "a3 full, b1 full, a1" || h.q.Len() != 2 {
+		h.enter("b1", false)
+		h.enter("c1", false)
+		if got := h.order(); got != "a3 full, a1, c1 full" || h.q.Len() != 2 {
 			t.Errorf("%s; %d wait", got, h.q.Len())
 		}
 		h.empty()
@@ -314,6 +315,21 @@ func (m *model) remove(name string) {
 	m.count--
 }
 
+// yielding returns the requests of which one gives way to one of the caller in a full queue:
+// the newest of each that has the most places, if those are more than the caller will have.
+func (m *model) yielding(caller string) (names []string) {
+	most := 0
+	for _, line := range m.lines {
+		most = max(most, len(line))
+	}
+	for other, line := range m.lines {
+		if len(line) == most && most > len(m.lines[caller])+1 && other != caller {
+			names = append(names, line[len(line)-1])
+		}
+	}
+	return names
+}
+
 func (m *model) names() (all []string) {
 	for _, caller := range m.ring {
 		all = append(all, m.lines[caller]...)
@@ -356,10 +372,20 @@ func tell(size int, story []act) string {
 		case a.what == "enter":
 			name := fmt.Sprintf("%c%d", 'a'+a.who%4, step)
 			h.enter(name, false)
-			if m.count < size {
+			switch yielding := m.yielding(name[:1]); {
+			case m.count < size:
 				m.enter(name, false)
-			} else {
+			case len(yielding) == 0:
 				want = append(want, name+" full")
+			default:
+				ended := strings.Split(h.order(), ", ")
+				gone := strings.TrimSuffix(ended[len(ended)-1], " full")
+				if !slices.Contains(yielding, gone) {
+					return fmt.Sprintf("at step %d %s gives way to %s, want one of %v", step, gone, name, yielding)
+				}
+				m.remove(gone)
+				m.enter(name, false)
+				want = append(want, gone+" full")
 			}
 		case a.what == "wake":
 			h.wake()

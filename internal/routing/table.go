@@ -320,13 +320,11 @@ func (p *Pool) Waiting() int {
 	return p.Queue.Len()
 }
 
-// Before returns how many requests count for the size of the queue where one of a class
-// comes.
-func (p *Pool) Before(class schema.Class) int {
-	if !p.hasQueue() {
-		return 0
-	}
-	return p.Queue.Before(class)
+// IsFull reports whether the pool has a queue without room for a request of a caller, whose
+// name is asked for only where that matters.
+func (p *Pool) IsFull(class schema.Class, caller func() string) bool {
+	size := p.Service.Policy.Queue.Size
+	return size > 0 && p.Queue.Before(class) >= size && !p.Queue.HasRoom(caller(), class, size)
 }
 
 // SpareSlots returns how many lines of batches the instances get at a time, all together.
