@@ -56,8 +56,8 @@ const (
 	// SettleTime is how long gateways have after the store has lost its data to report
 	// what they know.
 	SettleTime = 1500 * time.Millisecond
-	// ProbationTime is how long a store that looks new gives each gateway no more than
-	// one lease, because a gateway may know that it is not new.
+	// ProbationTime is how long a store that looks new keeps half of each limit back,
+	// because a gateway may know that it is not new.
 	ProbationTime = time.Second
 	// LeaseTime is how long the store remembers permits that are not spent.
 	LeaseTime = 1500 * time.Millisecond

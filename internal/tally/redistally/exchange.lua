@@ -171,7 +171,6 @@ if epoch ~= id then
   local _, had = lease(mine)
   granted, returned = 0, 0
   spend(now, used + had)
-  mine = nil
 else
   local total, _, _, turn = lease(mine)
   if mine and serial <= turn then return {id, count, silent, changes, list, -1, '0', '0', '0', 0, 0} end
@@ -232,13 +231,15 @@ else
   level = math.min(level, math.max(0, full - open - outstanding))
   left = level
 end
-grant = math.max(0, math.min(want, math.floor(left + 0.000001)))
-if isNew and now - since < PROBATION and mine then grant, retry = 0, since + PROBATION - now end
+local kept = 0
+if isNew and now - since < PROBATION then kept = math.floor(full / 2) end
+grant = math.max(0, math.min(want, math.floor(left - kept + 0.000001)))
 left = left - grant
 if window <= 0 then
   level = level - grant
   retry = math.max(retry, math.max(0, 1 - level) * 1000000 / math.max(0.001, rate * warmth(now) * share))
 end
+if kept > 0 and grant < want then retry = since + PROBATION - now end
 
 local text = {}
 for _, key in ipairs(order) do

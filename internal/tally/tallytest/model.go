@@ -256,6 +256,14 @@ func (k *mark) divide(p tally.Presence, now int64) (tally.Presence, float64) {
 	return p, float64(p.Members-p.Silent) / float64(p.Members)
 }
 
+// kept returns which part of a limit is not given out yet.
+func (k *mark) kept(full float64, now int64) float64 {
+	if !k.isNew || now-k.since >= micro(tally.ProbationTime) {
+		return 0
+	}
+	return math.Floor(full / 2)
+}
+
 func (m *Model) ask(member string, now int64, before, part float64, a *tally.Ask) (tally.Grant, bool) {
 	const second = 1e6
 	k := m.mark
@@ -297,7 +305,7 @@ func (m *Model) ask(member string, now int64, before, part float64, a *tally.Ask
 	}
 	granted, returned := a.Granted, a.Returned
 	if a.Epoch != k.id {
-		granted, returned, known = 0, 0, false
+		granted, returned = 0, 0
 		spend(now, a.Own+mine.open)
 	} else {
 		if known && a.Number <= mine.number {
@@ -338,14 +346,15 @@ func (m *Model) ask(member string, now int64, before, part float64, a *tally.Ask
 		l.level = min(l.level, max(0, full-float64(open+a.Outstanding)))
 		left = l.level
 	}
-	grant := int64(max(0, min(float64(a.Want), math.Floor(left+1e-6))))
-	if k.isNew && now-k.since < micro(tally.ProbationTime) && known {
-		grant, retry = 0, float64(k.since+micro(tally.ProbationTime)-now)
-	}
+	kept := k.kept(full, now)
+	grant := int64(max(0, min(float64(a.Want), math.Floor(left-kept+1e-6))))
 	left -= float64(grant)
 	if window <= 0 {
 		l.level -= float64(grant)
 		retry = max(retry, max(0, 1-l.level)*second/max(0.001, rate*warmth(now)*part))
+	}
+	if kept > 0 && grant < a.Want {
+		retry = float64(k.since + micro(tally.ProbationTime) - now)
 	}
 	l.at, l.shared = now, k.shared
 	l.leases[member] = lease{granted + grant, a.Outstanding + grant, now + micro(tally.LeaseTime), a.Number}
