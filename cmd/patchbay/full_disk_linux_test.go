@@ -45,6 +45,71 @@ func smallDisk(t *testing.T, size int) (dir string, fill, free func()) {
 	}
 }
 
+func sendTo(t *testing.T, c *child, method, path, contentType, body string) (status int, reply string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(gatewaytest.Deadline(t), method, c.url()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", contentType)
+	response, err := http.DefaultClient.Do(request) //nolint:forbidigo // a test's client
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+func uploadTo(t *testing.T, c *child, line string) (status int, reply string) {
+	t.Helper()
+	var form bytes.Buffer
+	contentType := gatewaytest.WriteForm(t, &form, gatewaytest.Field("purpose", "batch"), gatewaytest.Upload("file", "lines.jsonl", "application/jsonl", line+"\n"))
+	return sendTo(t, c, http.MethodPost, "/v1/files", contentType, form.String())
+}
+
+// Whoever uploads as much as the gateway takes leaves enough of the disk for versions, keys and
+// the ledger.
+func TestUploadsLeaveSpaceForTheGateway(t *testing.T) {
+	t.Parallel()
+	t.Cleanup(http.DefaultClient.CloseIdleConnections) //nolint:forbidigo // a test's client
+	dir, _, _ := smallDisk(t, 24<<20)
+	b := gatewaytest.StartBackend(t)
+	c := serving(t,
+		"--data-dir", filepath.Join(dir, "data"), "--set", "quota.enabled=true", "--set", "quota.fail-open=false", "--set", "log.access=false", "--set", "batches.enabled=true",
+		"--set", "files.max-bytes-per-key=1GiB", "--set", "files.max-bytes=1GiB", "--set", "services.chat.instances=[{name: m, base-url: '"+b.URL()+"'}]")
+	status, reply, uploads := http.StatusOK, "", 0
+	for size := 1 << 20; size > 1; size /= 2 {
+		for status = http.StatusOK; status == http.StatusOK; uploads++ {
+			status, reply = uploadTo(t, c, strings.Repeat("x", size-1))
+		}
+		if status != http.StatusInsufficientStorage {
+			t.Fatalf("%d %s", status, reply)
+		}
+	}
+	if uploads < 20 {
+		t.Errorf("%d uploads fill the disk", uploads)
+	}
+	for _, change := range []struct {
+		method, path, body string
+		want               int
+	}{
+		{http.MethodPut, gatewaytest.TypesPath + "chat", `{"loadBalancer":"random"}`, http.StatusOK},
+		{http.MethodPost, "/api/auth/keys", `{"id":"new"}`, http.StatusCreated},
+		{http.MethodPost, "/v1/chat/completions", gatewaytest.PlainHi, http.StatusOK},
+	} {
+		if status, reply := sendTo(t, c, change.method, change.path, "application/json", change.body); status != change.want {
+			t.Errorf("%s: %d %s", change.path, status, reply)
+		}
+	}
+	if status, reply := sendTo(t, c, http.MethodGet, "/actuator/health", "", ""); status != http.StatusOK || !strings.Contains(reply, `"files":{"status":"DEGRADED"`) {
+		t.Errorf("%d %s", status, reply)
+	}
+}
+
 // A gateway whose disk is full says so to whoever wants something saved, changes nothing, and
 // answers no request that it cannot count. What it acknowledged is there after it was killed,
 // and it goes on when there is space again.
@@ -60,27 +125,11 @@ func TestAFullDisk(t *testing.T) {
 	c := serving(t, args...)
 	send := func(method, path, contentType, body string) (status int, reply string) {
 		t.Helper()
-		request, err := http.NewRequestWithContext(gatewaytest.Deadline(t), method, c.url()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Content-Type", contentType)
-		response, err := http.DefaultClient.Do(request) //nolint:forbidigo // a test's client
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return response.StatusCode, string(text)
+		return sendTo(t, c, method, path, contentType, body)
 	}
 	upload := func(line string) (status int, reply string) {
 		t.Helper()
-		var form bytes.Buffer
-		contentType := gatewaytest.WriteForm(t, &form, gatewaytest.Field("purpose", "batch"), gatewaytest.Upload("file", "lines.jsonl", "application/jsonl", line+"\n"))
-		return send(http.MethodPost, "/v1/files", contentType, form.String())
+		return uploadTo(t, c, line)
 	}
 	const line = `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":` + gatewaytest.PlainHi + `}`
 	status, reply := upload(line)

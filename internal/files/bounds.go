@@ -56,6 +56,7 @@ func (s *Store) take(ctx context.Context, scope string, more documents.Use) erro
 		err := s.tryTake(ctx, scope, more)
 		var short *shortage
 		if !errors.As(err, &short) {
+			s.note(err)
 			return err
 		}
 		isMade, failure := s.makeWay(ctx, scope, short)
@@ -63,6 +64,7 @@ func (s *Store) take(ctx context.Context, scope string, more documents.Use) erro
 			return failure
 		}
 		if !isMade {
+			s.note(err)
 			return err
 		}
 	}

@@ -261,7 +261,7 @@ func TestAReserveOfTheDiskStaysFree(t *testing.T) {
 	if _, err := put(store, bob, make([]byte, 4*block)); !errors.Is(err, files.ErrDiskFull) {
 		t.Errorf("room that is promised twice gives %v", err)
 	}
-	if disk := store.Disk(); disk.Free != free.Load() || disk.Reserve != 1<<20 || !disk.IsKnown {
+	if disk := store.Disk(); disk.Free != free.Load() || disk.Reserve != 1<<20 || !disk.IsFull() || disk.Refused != 2 {
 		t.Errorf("the disk is %+v", disk)
 	}
 }
@@ -269,7 +269,7 @@ func TestAReserveOfTheDiskStaysFree(t *testing.T) {
 func TestDefaultsFollowTheSizeOfTheDisk(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ total, reserve int64 }{
-		{24 << 20, 6 << 20}, {1 << 30, 1 << 30 / 20}, {100 << 30, 1 << 30},
+		{24 << 20, 12 << 20}, {1 << 30, 1 << 30 / 20}, {100 << 30, 1 << 30},
 	} {
 		var free atomic.Int64
 		free.Store(c.total)

@@ -105,7 +105,8 @@ type Store struct {
 	// unwritten is how much of it is not on the disk yet.
 	unwritten int64
 	// commits counts the uploads that became files.
-	commits int
+	commits  int
+	refusals refusals
 }
 
 // Options are what a Store works with.

@@ -141,7 +141,17 @@ func (g *Gateway) batchesView(now time.Time) *metrics.BatchesView {
 		return nil
 	}
 	s := g.batches.engine.Stats(now)
-	return &metrics.BatchesView{Open: s.Open, Running: s.Running, Completed: int64(s.Ended.Done), Failed: int64(s.Ended.Failed), Stalled: s.Stalled}
+	disk := g.filesDisk()
+	return &metrics.BatchesView{IsFull: disk.IsFull(), Open: s.Open, Running: s.Running, Completed: int64(s.Ended.Done), Failed: int64(s.Ended.Failed), Stalled: s.Stalled}
+}
+
+// filesDisk returns the disk with files and batches, nil where they are off.
+func (g *Gateway) filesDisk() *files.Disk {
+	if g.batches == nil || g.batches.engine == nil {
+		return nil
+	}
+	disk := g.batches.files.Disk()
+	return &disk
 }
 
 // batchDoors returns the endpoints of files and batches.

@@ -234,6 +234,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		Exchange:      g.Exchange.Stats,
 		Models:        g.Residency.States,
 		Batches:       g.batchesView,
+		Files:         g.filesDisk,
 		Sockets:       func() int { return g.sockets.Count() },
 		Processes:     g.processes.List,
 		Cluster:       g.Cluster.View,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/calls/callfile"
+	"github.com/patchbay-ai/patchbay/internal/files"
 	"github.com/patchbay-ai/patchbay/internal/seal"
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
 )
@@ -53,6 +54,10 @@ func (g *Gateway) openCallFile(opened *cleanups) error {
 	}
 	file, last, err := callfile.Open(callfile.Options{
 		Dir: g.Store.Data().Path(""), Settings: settings, Keys: keys,
+		IsFull: func() bool {
+			disk := files.DiskOf(g.Store.Data().Path(""), g.Document.Files)
+			return disk.IsFull()
+		},
 		Fault: func(operation, text string) { g.Recorder.NoteFault("calls-file", operation, text) },
 	})
 	if err != nil {

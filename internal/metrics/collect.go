@@ -238,6 +238,7 @@ func (s *scrape) batches(view *BatchesView) {
 	s.value(famBatchLines, float64(view.Completed), "completed")
 	s.value(famBatchLines, float64(view.Failed), "failed")
 	s.value(famBatchStalled, view.Stalled.Seconds())
+	s.value(famFilesHealthy, boolValue(!view.IsFull))
 }
 
 // process adds a process that the gateway runs.

@@ -87,6 +87,7 @@ const (
 	famBatchRunning
 	famBatchLines
 	famBatchStalled
+	famFilesHealthy
 	famSockets
 	famProcessState
 	famProcessStarts
@@ -224,6 +225,7 @@ var families = [familyCount]Family{
 	famBatchRunning:      {"model_router_batch_lines_running", "model.router.batch.lines.running", "Lines of batches that this gateway runs now.", "lines", CategoryCustom, nil, gauge},
 	famBatchLines:        {"model_router_batch_lines_total", "model.router.batch.lines.total", "Lines of batches that this gateway has run, by their end: completed or failed.", "lines", CategoryCustom, []string{"outcome"}, counter},
 	famBatchStalled:      {"model_router_batch_stalled_seconds", "model.router.batch.stalled", "The longest time for which a batch with lines to run has ended none.", "seconds", CategoryCustom, nil, gauge},
+	famFilesHealthy:      {"model_router_files_healthy", "model.router.files.healthy", "1 while there is space for files and results of batches, 0 while the disk has no more than is reserved, or the files of all take as much as they may.", "", CategoryCustom, nil, gauge},
 	famSockets:           {"model_router_websockets_open", "model.router.websockets.open", "WebSockets of clients that are open.", "connections", CategoryRequest, nil, gauge},
 	famProcessState:      {"model_router_process_state", "model.router.process.state", "Whether a process that the gateway runs is in a state: 1 or 0.", "", CategoryCustom, inState, gauge},
 	famProcessStarts:     {"model_router_process_starts_total", "model.router.process.starts.total", "How often a process was started.", "starts", CategoryCustom, onProcess, counter},

@@ -37,6 +37,7 @@ type BatchesView struct {
 	Open, Running     int
 	Completed, Failed int64         // lines that ended
 	Stalled           time.Duration // since a batch moved that could
+	IsFull            bool          // there is no space for files
 }
 
 // ProcessView is a process that the gateway runs.

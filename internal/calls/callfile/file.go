@@ -46,6 +46,9 @@ type Options struct {
 	Settings metrics.CallsFile
 	// Keys seal what is written, nil for nothing; then no contents are kept.
 	Keys *seal.Keys
+	// IsFull reports whether the disk has no space but what is reserved for what matters
+	// more; nil means that it never is.
+	IsFull func() bool
 	// Fault is told about what could not be read or written.
 	Fault func(operation, text string)
 }
@@ -260,7 +263,14 @@ func (f *File) flush(now time.Time) {
 	if dropped > 0 {
 		f.fault("store", fmt.Errorf("%d calls were not kept, because they came faster than they could be written", dropped))
 	}
-	written, unfit, err := f.write(batch, now)
+	var written int
+	var unfit unwritable
+	var err error
+	if len(batch) > 0 && f.options.IsFull != nil && f.options.IsFull() {
+		err = errReserved
+	} else {
+		written, unfit, err = f.write(batch, now)
+	}
 	if err != nil {
 		f.fault("write", err)
 	}
@@ -278,6 +288,8 @@ func (f *File) flush(now time.Time) {
 	f.mu.Unlock()
 	f.expire(now)
 }
+
+var errReserved = errors.New("the disk has no space left but what is reserved (files.reserve)")
 
 // fault tells about an error, without the path, which is nobody's business.
 func (f *File) fault(operation string, err error) {

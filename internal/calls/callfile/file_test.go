@@ -436,3 +436,21 @@ func FuzzSegments(f *testing.F) {
 		}
 	})
 }
+
+// Calls wait while the disk has no space but what is reserved, and are written when it has some.
+func TestCallsLeaveTheReserveOfTheDiskAlone(t *testing.T) {
+	t.Parallel()
+	f := openFile(t, t.TempDir(), metrics.CallsFile{}, nil)
+	isFull := true
+	f.options.IsFull = func() bool { return isFull }
+	f.Offer([]calls.Record{record(1)})
+	f.flush(time.Now())
+	if len(f.logs[ofRecords].segments) > 0 || len(f.faults) != 1 || !strings.Contains(f.faults[0], "reserved") {
+		t.Errorf("calls were written to %v, with the faults %v", f.logs[ofRecords].segments, f.faults)
+	}
+	isFull = false
+	f.flush(time.Now())
+	if len(f.logs[ofRecords].segments) != 1 {
+		t.Error("the call was not written")
+	}
+}

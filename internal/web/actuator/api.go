@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/files"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
@@ -62,6 +63,9 @@ type Options struct {
 	// Batches returns what the gateway does for batches, nil where they are off; nil means
 	// that they are.
 	Batches func(now time.Time) *metrics.BatchesView
+	// Files returns the disk on which files and batches are, nil where they are off; nil
+	// means that they are.
+	Files func() *files.Disk
 	// Sockets returns how many WebSockets of clients are open; nil means none.
 	Sockets func() int
 	// Processes returns the processes that the gateway runs; nil means that it runs none.

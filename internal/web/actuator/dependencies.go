@@ -80,6 +80,9 @@ func (a *API) addDependencies(to map[string]health) {
 			add("sharedLimits", s.Failure, s.Failures)
 		}
 	}
+	if full, isOn := a.filesHealth(); isOn {
+		to["files"] = full
+	}
 	if a.options.Exchange != nil {
 		if s := a.options.Exchange(); s.IsOn {
 			status, details := dependencyHealth(s.Failure, s.Failures)
@@ -115,6 +118,36 @@ func (a *API) budgetStores() (ledger quota.Stats, sharing budget.Sharing) {
 		sharing = a.options.BudgetSharing()
 	}
 	return ledger, sharing
+}
+
+// filesDetails say how much space there is for files and batches, and why it is too little.
+type filesDetails struct {
+	dependencyDetails
+
+	Total   int64 `json:"total"`
+	Free    int64 `json:"free"`
+	Reserve int64 `json:"reserve"`
+}
+
+// filesHealth is degraded while uploads are refused because the disk is full, or the files of
+// all callers take as much as they may.
+func (a *API) filesHealth() (h health, isOn bool) {
+	if a.options.Files == nil {
+		return h, false
+	}
+	disk := a.options.Files()
+	if disk == nil {
+		return h, false
+	}
+	details := filesDetails{dependencyDetails{Failures: disk.Refused}, disk.Total, disk.Free, disk.Reserve}
+	if !disk.IsFull() {
+		return health{Status: up, Details: details}, true
+	}
+	details.Reason = "there is no more space than is reserved (files.reserve)"
+	if !disk.Since.IsZero() {
+		details.Since, details.Reason = web.Time(disk.Since), shorten(disk.Reason)
+	}
+	return health{Status: degraded, Details: details}, true
 }
 
 // exchangeDetails say with how many other gateways this one agrees where requests go; 0

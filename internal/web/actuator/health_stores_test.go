@@ -219,3 +219,26 @@ func TestBadFileDegradesHealth(t *testing.T) {
 	check("UP", "", "1", "2")
 	r.Do(http.MethodGet, "/actuator/health/readiness", "").Succeeds(t)
 }
+
+// A disk with no more space than is reserved is told as a component of the health, and takes
+// the gateway neither out of rotation nor away from other requests.
+func TestAFullFolderOfFilesDegradesHealth(t *testing.T) {
+	t.Parallel()
+	r := gatewaytest.Start(t, "batches: {enabled: true}\nfiles: {reserve: 1000000GiB}\n"+gatewaytest.PoolYAML(gatewaytest.StartBackend(t)))
+	reply := r.PostForm("/v1/files", gatewaytest.Field("purpose", "batch"), gatewaytest.Upload("file", "a", "text/plain", "x"))
+	if reply.Status != http.StatusInsufficientStorage || !strings.Contains(reply.Body, "storage_full") {
+		t.Errorf("an upload: %d %s", reply.Status, reply.Body)
+	}
+	view := healthUp(r).Components["files"]
+	if view.Status != "DEGRADED" || !strings.Contains(view.Details.Reason, "files.reserve") || view.Details.Failures != 1 {
+		t.Errorf("%+v", view)
+	}
+	if body := r.Do(http.MethodGet, "/actuator/health/files", "").Succeeds(t).Body; !strings.Contains(body, `"reserve":1073741824000000,`) && !strings.Contains(body, `"reserve":1073741824000000}`) || !strings.Contains(body, `"free":`) {
+		t.Error(body)
+	}
+	r.Do(http.MethodGet, "/actuator/health/readiness", "").Succeeds(t)
+	r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	if got := scraped(r, "model_router_files_healthy"); len(got) != 1 || !strings.HasSuffix(got[0], " 0") {
+		t.Errorf("%v", got)
+	}
+}
