@@ -41,7 +41,7 @@ func (e *Engine) add(ctx context.Context, b *Batch) error {
 	}
 	defer func() { e.creating <- struct{}{} }()
 	scope, most := b.Owner.Scope(), e.o.Settings().MaxOpen
-	open, err := e.o.Documents.List(ctx, documents.Query{Kind: batchKind, Scopes: []string{scope}, OnlyOpen: true, Limit: most, OnlyNames: true})
+	open, err := e.o.Documents.List(ctx, documents.Query{Kind: Kind, Scopes: []string{scope}, OnlyOpen: true, Limit: most, OnlyNames: true})
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ type Listing struct {
 // List returns batches, and whether there are more. An after that tells no place is
 // ErrNotFound.
 func (e *Engine) List(ctx context.Context, l Listing) (found []Progress, hasMore bool, err error) {
-	query := documents.Query{Kind: batchKind, After: l.After, IsAscending: l.IsAscending}
+	query := documents.Query{Kind: Kind, After: l.After, IsAscending: l.IsAscending}
 	if l.Scope != AnyScope {
 		query.Scopes = []string{l.Scope}
 	}
@@ -204,7 +204,7 @@ func (e *Engine) Delete(ctx context.Context, scope, id string) error {
 
 // Uses reports whether a batch that has not ended needs a file.
 func (e *Engine) Uses(ctx context.Context, scope, file string) (bool, error) {
-	docs, err := e.o.Documents.List(ctx, documents.Query{Kind: batchKind, Scopes: []string{scope}, OnlyOpen: true})
+	docs, err := e.o.Documents.List(ctx, documents.Query{Kind: Kind, Scopes: []string{scope}, OnlyOpen: true})
 	if err != nil {
 		return false, err
 	}

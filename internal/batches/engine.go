@@ -80,7 +80,8 @@ const (
 	// expireEvery is how often it is looked which batches and files are too old, or too many.
 	expireEvery = 10 * time.Minute
 
-	batchKind = "batch"
+	// Kind is that of the documents that describe batches.
+	Kind      = "batch"
 	leaseKind = "lease"
 )
 
@@ -124,7 +125,7 @@ func New(o Options) *Engine {
 	e := &Engine{o: o, holder: documents.RandomID(""), wake: make(chan struct{}, 1), creating: make(chan struct{}, 1), jobs: map[string]*job{}, running: map[target]int{}, unsynced: map[target]int{}, awaited: map[target]bool{}}
 	e.base, e.quit = context.WithCancel(context.Background())
 	e.creating <- struct{}{}
-	o.Files.GiveWay(batchKind, e.giveWay)
+	o.Files.GiveWay(Kind, e.giveWay)
 	return e
 }
 
@@ -195,7 +196,7 @@ func (e *Engine) poll(ctx context.Context) error {
 	// looked before.
 	e.polling.Lock()
 	defer e.polling.Unlock()
-	docs, err := e.o.Documents.List(ctx, documents.Query{Kind: batchKind, OnlyOpen: true, IsAscending: true})
+	docs, err := e.o.Documents.List(ctx, documents.Query{Kind: Kind, OnlyOpen: true, IsAscending: true})
 	if err != nil {
 		return err
 	}

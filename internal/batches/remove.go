@@ -27,14 +27,14 @@ func (e *Engine) remove(ctx context.Context, b Batch) error {
 	if err := e.clean(ctx, b.ID); err != nil {
 		return err
 	}
-	return e.o.Documents.Delete(ctx, batchKind, b.ID)
+	return e.o.Documents.Delete(ctx, Kind, b.ID)
 }
 
 // removeWhole removes a batch with its results. One that has not ended ends with that: its job
 // finds that it is gone.
 func (e *Engine) removeWhole(ctx context.Context, b Batch) error {
 	if !b.State.IsEnd() {
-		if err := e.o.Documents.Delete(ctx, batchKind, b.ID); err != nil {
+		if err := e.o.Documents.Delete(ctx, Kind, b.ID); err != nil {
 			return err
 		}
 		e.forget(b.ID)
@@ -92,7 +92,7 @@ func (e *Engine) giveWay(ctx context.Context, id string) (isOpen bool, err error
 // or all owners together have.
 func (e *Engine) makePlace(ctx context.Context, scope string) error {
 	settings := e.o.Settings()
-	own, all, err := e.o.Documents.Use(ctx, batchKind, scope)
+	own, all, err := e.o.Documents.Use(ctx, Kind, scope)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (e *Engine) removeOldest(ctx context.Context, scope string, most int) (remo
 	if most <= 0 {
 		return 0, nil
 	}
-	query := documents.Query{Kind: batchKind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true}
+	query := documents.Query{Kind: Kind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true}
 	err = documents.Each(ctx, e.o.Documents, query, func(doc documents.Document) (bool, error) {
 		if doc.IsOpen {
 			return true, nil
@@ -140,7 +140,7 @@ func (e *Engine) removeOldest(ctx context.Context, scope string, most int) (remo
 
 // removeOfMost removes so many batches that have ended of those owners who have the most.
 func (e *Engine) removeOfMost(ctx context.Context, most int) (removed int, err error) {
-	uses, err := e.o.Documents.Uses(ctx, batchKind)
+	uses, err := e.o.Documents.Uses(ctx, Kind)
 	if err != nil {
 		return 0, err
 	}
@@ -160,7 +160,7 @@ func (e *Engine) removeOfMost(ctx context.Context, most int) (removed int, err e
 // trim removes what is more than is kept, because more was kept before.
 func (e *Engine) trim(ctx context.Context) error {
 	settings := e.o.Settings()
-	uses, err := e.o.Documents.Uses(ctx, batchKind)
+	uses, err := e.o.Documents.Uses(ctx, Kind)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (e *Engine) expire(ctx context.Context) error {
 	if err := e.o.Files.Expire(ctx); err != nil {
 		return err
 	}
-	return documents.Each(ctx, e.o.Documents, documents.Query{Kind: batchKind}, func(doc documents.Document) (bool, error) {
+	return documents.Each(ctx, e.o.Documents, documents.Query{Kind: Kind}, func(doc documents.Document) (bool, error) {
 		b, err := decode(doc)
 		if err == nil && b.State.IsEnd() && time.Since(b.Ended) > e.o.Retention() {
 			err = e.remove(ctx, b)

@@ -24,7 +24,7 @@ func (e *Engine) put(ctx context.Context, b *Batch) error {
 		return err
 	}
 	version, err := e.o.Documents.Put(ctx, documents.Document{
-		Kind: batchKind, ID: b.ID, Scope: b.Owner.Scope(), Created: b.Created, IsOpen: !b.State.IsEnd(), Bytes: files.Blocks(len(data)), Data: data, Version: b.version,
+		Kind: Kind, ID: b.ID, Scope: b.Owner.Scope(), Created: b.Created, IsOpen: !b.State.IsEnd(), Bytes: files.Blocks(len(data)), Data: data, Version: b.version,
 	})
 	if err == nil {
 		b.version = version
@@ -33,7 +33,7 @@ func (e *Engine) put(ctx context.Context, b *Batch) error {
 }
 
 func (e *Engine) get(ctx context.Context, id string) (Batch, error) {
-	doc, err := e.o.Documents.Get(ctx, batchKind, id)
+	doc, err := e.o.Documents.Get(ctx, Kind, id)
 	if errors.Is(err, documents.ErrNotFound) {
 		return Batch{}, ErrNotFound
 	}

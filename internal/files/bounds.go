@@ -151,7 +151,7 @@ func (s *Store) release(scope string, held documents.Use, unwritten int64, isKep
 
 // use returns what an owner has, with descriptions, and what all have.
 func (s *Store) use(ctx context.Context, scope string) (own, all documents.Use, err error) {
-	for _, kind := range kinds() {
+	for _, kind := range Kinds() {
 		ownHere, allHere, err := s.docs.Use(ctx, kind, scope)
 		if err != nil {
 			return own, all, err
@@ -204,7 +204,7 @@ func (s *Store) makeWay(ctx context.Context, scope string, short *shortage) (boo
 // usesByOwner returns what the files of each owner take.
 func (s *Store) usesByOwner(ctx context.Context) (map[string]documents.Use, error) {
 	sum := map[string]documents.Use{}
-	for _, kind := range kinds() {
+	for _, kind := range Kinds() {
 		uses, err := s.docs.Uses(ctx, kind)
 		if err != nil {
 			return nil, err
@@ -271,7 +271,7 @@ func (s *shortage) isMet(by documents.Use) bool {
 // results returns the results of batches that an owner has, the oldest first, without data.
 func (s *Store) results(ctx context.Context, scope string) ([]documents.Document, error) {
 	var found []documents.Document
-	for _, kind := range kinds() {
+	for _, kind := range Kinds() {
 		docs, err := s.docs.List(ctx, documents.Query{Kind: kind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true})
 		if err != nil {
 			return nil, err

@@ -25,9 +25,11 @@ const (
 	// long the answer may take.
 	checkEvery = 1 << 20
 	patience   = 10 * time.Second
-	// sealedMark and plainMark begin a content.
-	sealedMark = "pbs1"
-	plainMark  = "pbp1"
+	// sealedMark, earlierMark and plainMark begin a content. Releases up to 9b73041f know the
+	// last two.
+	sealedMark  = "pbs2"
+	earlierMark = "pbs1"
+	plainMark   = "pbp1"
 )
 
 // openFolder opens the folder of contents. Where other processes use it too, what is
@@ -42,8 +44,14 @@ func openFolder(path string, isShared bool) (*durable.Dir, error) {
 	return durable.At(path), nil
 }
 
-// purposeOf is what the key of a file's content is derived for.
-func purposeOf(id string) string { return "file " + id }
+// purposeOf is what the key of a file's content is derived for: its id and who sees it, or by
+// an earlier mark its id alone.
+func purposeOf(file *File, mark string) string {
+	if mark == earlierMark {
+		return "file " + file.ID
+	}
+	return "file " + file.ID + " of " + file.Owner.Scope()
+}
 
 // Upload is a file that is being written. It must be ended by Commit or Abort.
 type Upload struct {
@@ -126,9 +134,14 @@ func (u *Upload) open() (err error) {
 	}
 	head := []byte(plainMark)
 	if keys := u.store.keys; keys != nil {
+		mark := sealedMark
+		if u.store.readableBefore {
+			mark = earlierMark
+		}
 		var more []byte
-		more, u.box = keys.NewBox(purposeOf(u.file.ID))
-		head = append([]byte(sealedMark), more...)
+		more, u.box = keys.NewBox(purposeOf(&u.file, mark))
+		head = append([]byte(mark), more...)
+		u.file.IsSealed = true
 	}
 	_, err = u.out.Write(head)
 	return err
@@ -283,7 +296,6 @@ type Content struct {
 	box   *seal.Box
 	head  int64
 	size  int64
-	id    string
 	known int64 // the number of the frame that was read last, from 1; 0 for none
 	plain []byte
 	raw   []byte
@@ -295,29 +307,29 @@ func (s *Store) Open(file File) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Content{in: in, size: file.Bytes, id: file.ID, head: int64(len(plainMark))}
-	if err := c.readHead(s.keys); err != nil {
+	c := &Content{in: in, size: file.Bytes, head: int64(len(plainMark))}
+	if err := c.readHead(&file, s.keys); err != nil {
 		_ = in.Close()
 		return nil, fmt.Errorf("the content of %s: %w", file.ID, err)
 	}
 	return c, nil
 }
 
-func (c *Content) readHead(keys *seal.Keys) error {
+func (c *Content) readHead(file *File, keys *seal.Keys) error {
 	head := make([]byte, len(sealedMark)+seal.BoxHead)
 	n, err := io.ReadFull(c.in, head)
 	if n < len(plainMark) {
 		return errors.Join(errDamaged, err)
 	}
-	switch string(head[:len(plainMark)]) {
-	case plainMark:
+	switch mark := string(head[:len(plainMark)]); {
+	case mark == plainMark && !file.IsSealed:
 		return nil
-	case sealedMark:
+	case mark == sealedMark, mark == earlierMark:
 		if err != nil {
 			return errors.Join(errDamaged, err)
 		}
 		c.head = int64(len(head))
-		c.box, err = keys.OpenBox(purposeOf(c.id), head[len(sealedMark):])
+		c.box, err = keys.OpenBox(purposeOf(file, mark), head[len(mark):])
 		return err
 	}
 	return errDamaged

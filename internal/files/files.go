@@ -54,6 +54,8 @@ type File struct {
 	Expires time.Time `json:"expires"`
 	// IsHidden says that it is a part of something else, and not listed.
 	IsHidden bool `json:"hidden,omitzero"`
+	// IsSealed says that its content is encrypted, so that another one is not taken for it.
+	IsSealed bool `json:"sealed,omitzero"`
 }
 
 // Errors of a Store.
@@ -81,7 +83,8 @@ const (
 	hiddenKind = "part"
 )
 
-func kinds() []string { return []string{kind, hiddenKind} }
+// Kinds returns the kinds of the documents that describe files.
+func Kinds() []string { return []string{kind, hiddenKind} }
 
 // Store keeps files.
 type Store struct {
@@ -91,7 +94,9 @@ type Store struct {
 	settings func() Settings
 	log      *slog.Logger
 	isShared bool
-	space    func(path string) (durable.Space, error)
+	// readableBefore says that contents are encrypted as the release before reads them.
+	readableBefore bool
+	space          func(path string) (durable.Space, error)
 	// otherKind is that of documents that take room beside the files, and giveWay removes one
 	// of them with its results.
 	otherKind string
@@ -121,6 +126,8 @@ type Options struct {
 	// IsShared says that other processes use the folder at the same time, so that what is
 	// unfinished there may be theirs.
 	IsShared bool
+	// ReadableBefore says that gateways of the release before read what is written.
+	ReadableBefore bool
 	// Space tells of the disk with a folder; nil asks the operating system.
 	Space func(path string) (durable.Space, error)
 }
@@ -131,7 +138,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{docs: o.Documents, dir: dir, keys: o.Keys, settings: o.Settings, log: o.Log, space: o.Space, isShared: o.IsShared, held: map[string]documents.Use{}}
+	s := &Store{docs: o.Documents, dir: dir, keys: o.Keys, settings: o.Settings, log: o.Log, space: o.Space, isShared: o.IsShared, readableBefore: o.ReadableBefore, held: map[string]documents.Use{}}
 	if s.space == nil {
 		s.space = durable.SpaceOf
 	}
@@ -149,7 +156,7 @@ func (s *Store) sweep(ctx context.Context, age time.Duration) error {
 		return err
 	}
 	known := map[string]bool{}
-	for _, kind := range kinds() {
+	for _, kind := range Kinds() {
 		docs, err := s.docs.List(ctx, documents.Query{Kind: kind, OnlyNames: true})
 		if err != nil {
 			return err
@@ -281,7 +288,7 @@ func (s *Store) Expire(ctx context.Context) error {
 
 // each calls a function with all files of a scope, listed or not.
 func (s *Store) each(ctx context.Context, scope string, visit func(File) error) error {
-	for _, kind := range kinds() {
+	for _, kind := range Kinds() {
 		query := documents.Query{Kind: kind}
 		if scope != AnyScope {
 			query.Scopes = []string{scope}

@@ -91,8 +91,17 @@ func (g *Gateway) openBatches(unified *v1.API, opened *cleanups) error {
 		return err
 	}
 	opened.add(b.close)
+	if keys != nil {
+		signed := documents.NewSigned(docs, documents.SignedOptions{
+			Keys: keys, Takeovers: g.takeovers, WritesBefore: doc.Security.AcceptUnsigned, Kinds: append(files.Kinds(), batches.Kind), Log: g.log,
+		})
+		opened.add(signed.Close)
+		docs = signed
+		closeDocuments := b.close
+		b.close = func() { signed.Close(); closeDocuments() }
+	}
 	b.files, err = files.Open(files.Options{
-		Documents: docs, Folder: filepath.Join(folder, "contents"), Keys: keys, Settings: b.fileSettings, Log: g.log, IsShared: isShared,
+		Documents: docs, Folder: filepath.Join(folder, "contents"), Keys: keys, Settings: b.fileSettings, Log: g.log, IsShared: isShared, ReadableBefore: doc.Security.AcceptUnsigned,
 	})
 	if err != nil {
 		return fmt.Errorf("files.folder: %w", err)
