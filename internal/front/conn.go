@@ -6,15 +6,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 // bufferSize is the size of the buffers that are borrowed for reading and writing:
@@ -314,7 +314,7 @@ func (c *conn) refuse(refusal Refusal) {
 func (c *conn) answer(x *exchange) (goesOn bool) {
 	c.begin(x)
 	defer func() {
-		if !c.end(recover()) {
+		if !c.end(logs.Caught(recover())) {
 			goesOn = false
 		}
 	}()
@@ -343,21 +343,15 @@ func (c *conn) begin(x *exchange) {
 
 // end ends the request. It reports whether the connection can have another one, which is
 // not so after a panic of the handler.
-func (c *conn) end(panicked any) bool {
+func (c *conn) end(panicked *logs.Panic) bool {
 	c.ahead.end(c)
 	c.peer.end()
 	c.request.Swap(nil).cancel()
 	c.response.end()
 	c.body.err = errEnded
 	c.response, c.body = nil, nil
-	if panicked == nil {
-		return true
-	}
-	if err, _ := panicked.(error); !errors.Is(err, http.ErrAbortHandler) {
-		c.server.options.Log.LogAttrs(context.Background(), slog.LevelError, "a handler panicked",
-			slog.Any("panic", panicked), slog.String("stack", string(debug.Stack())))
-	}
-	return false
+	panicked.Report(c.server.options.Log, "a handler")
+	return panicked == nil
 }
 
 // errEnded is what a handler gets that reads a body or writes a reply when its request

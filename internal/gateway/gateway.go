@@ -243,6 +243,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		Build:         g.build,
 		Demo:          g.isDemo,
 		LinesDropped:  logs.Dropped(g.log),
+		Panics:        logs.Panics(g.log),
 	})
 	if err != nil {
 		return err

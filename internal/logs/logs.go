@@ -55,6 +55,7 @@ func LevelsOf(log *slog.Logger) *Levels {
 type output struct {
 	format Format
 	lines  sync.Pool
+	panics atomic.Int64 // see Panics
 
 	mu sync.Mutex
 	w  io.Writer

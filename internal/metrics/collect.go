@@ -314,6 +314,7 @@ func (s *scrape) monitoring(m *MonitoringView) {
 	s.value(famSamplingRate, m.SamplingRate)
 	s.value(famErrors, float64(m.ErrorComponents))
 	s.value(famLogDropped, float64(m.LinesDropped))
+	s.value(famPanics, float64(m.Panics))
 }
 
 func (s *scrape) http() {

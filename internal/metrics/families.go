@@ -96,6 +96,7 @@ const (
 	famRecordsWaiting
 	famSamplingRate
 	famLogDropped
+	famPanics
 	famErrors
 	famQuotaEnabled
 	famQuotaAdmitted
@@ -233,6 +234,7 @@ var families = [familyCount]Family{
 	famRecordsDropped:    {"model_router_monitoring_records_dropped_total", "model.router.monitoring.records.dropped.total", "Call records that were dropped because the buffer was full; counts are not affected.", "records", CategoryCustom, nil, counter},
 	famRecordsWaiting:    {"model_router_monitoring_records_waiting", "model.router.monitoring.records.waiting", "Call records that wait in the pipeline.", "records", CategoryCustom, nil, gauge},
 	famSamplingRate:      {"model_router_monitoring_sampling_ratio", "model.router.monitoring.sampling.ratio", "Part of the calls that is recorded, by sampling and degradation.", "", CategoryCustom, nil, gauge},
+	famPanics:            {"model_router_panics_total", "model.router.panics.total", "Faults of the gateway that ended one request or one round of its work; the log has each with its stack.", "faults", CategoryCustom, nil, counter},
 	famLogDropped:        {"model_router_log_lines_dropped_total", "model.router.log.lines.dropped.total", "Lines of the log that were dropped because they were not taken fast enough or could not be written.", "lines", CategoryCustom, nil, counter},
 	famErrors:            {"model_router_monitoring_error_components", "model.router.monitoring.error.components", "Parts of monitoring that reported errors lately.", "", CategoryCustom, nil, gauge},
 	famQuotaEnabled:      {"model_router_quota_enabled", "model.router.quota.enabled", "Whether the quota ledger counts: 1 or 0.", "", CategoryCustom, nil, gauge},

@@ -70,6 +70,8 @@ type MonitoringView struct {
 	ErrorComponents int
 	// LinesDropped counts the lines of the log that were dropped.
 	LinesDropped int64
+	// Panics counts the panics that were caught.
+	Panics int64
 }
 
 // BudgetsView is how much of the budgets of keys and tenants is used.

@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/estimate"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/scatter"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -36,7 +37,7 @@ type piece struct {
 	*run
 	part     *scatter.Part // the answer
 	fault    *fault        // why there is none
-	panicked any
+	panicked *logs.Panic
 }
 
 // errPieceFailed is the cause with which the other pieces of a request end if one failed.
@@ -264,16 +265,14 @@ func (g *gathering) call(ctx context.Context) {
 	g.callPiece(ctx, g.pieces[0])
 	running.Wait()
 	for _, p := range g.pieces {
-		if p.panicked != nil {
-			panic(p.panicked) // on the goroutine of the request, whose owner knows what to do
-		}
+		p.panicked.Raise() // on the goroutine of the request, whose owner knows what to do
 	}
 }
 
 // callPiece calls instances for a piece until one answers.
 func (g *gathering) callPiece(ctx context.Context, p *piece) {
 	defer func() {
-		if p.panicked = recover(); p.panicked != nil {
+		if p.panicked = logs.Caught(recover()); p.panicked != nil {
 			p.release(breaker.Cancelled)
 			g.cancel(errPieceFailed)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/estimate"
 	"github.com/patchbay-ai/patchbay/internal/hedge"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -35,7 +36,7 @@ type hedging struct {
 	// These are the second's until done is closed.
 	second   *run   // nil where it was refused
 	failed   *fault // why it has no answer
-	panicked any
+	panicked *logs.Panic
 }
 
 // errHedged is the cause with which the call ends that answered later.
@@ -181,7 +182,7 @@ func (h *hedging) begin(ctx context.Context, muchTooLong bool) {
 	h.done = make(chan struct{})
 	h.mu.Unlock()
 	defer close(h.done)
-	defer func() { h.panicked = recover() }()
+	defer func() { h.panicked = logs.Caught(recover()) }()
 	if !spent {
 		return // 5 % of the calls had a second one
 	}
@@ -253,7 +254,7 @@ func (h *hedging) awaitSecond(failed *fault, cancelSecond func()) bool {
 		if h.second != nil {
 			h.second.endPart(true)
 		}
-		panic(h.panicked) // on the goroutine of the request, whose owner knows what to do
+		h.panicked.Raise() // on the goroutine of the request, whose owner knows what to do
 	}
 	return true
 }

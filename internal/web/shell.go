@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -101,18 +100,17 @@ func (s *Shell) serve(w *Response, r *http.Request) {
 // finish ends a request: it catches a panic of the handler, counts and records the
 // request, and writes its line in the access log.
 func (s *Shell) finish(w *Response, r *http.Request) {
-	p := recover()
-	if p == nil {
+	caught := logs.Caught(recover())
+	if caught == nil {
 		s.record(&w.call, r)
 		return
 	}
 	defer s.record(&w.call, r)
-	if err, _ := p.(error); errors.Is(err, http.ErrAbortHandler) {
-		panic(p)
+	if errors.Is(caught, http.ErrAbortHandler) {
+		panic(http.ErrAbortHandler)
 	}
 	w.call.Code = cmp.Or(w.call.Code, schema.CodeInternal)
-	s.options.Log.LogAttrs(r.Context(), slog.LevelError, "handler panicked",
-		slog.String("request_id", w.call.RequestID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+	caught.Report(s.options.Log, "handler", slog.String("request_id", w.call.RequestID))
 	if w.Begun() {
 		panic(http.ErrAbortHandler) // an incomplete reply must not look complete
 	}

@@ -81,7 +81,9 @@ type Options struct {
 	Config func() ConfigSources
 	// LinesDropped counts the lines of the log that were dropped; nil means none.
 	LinesDropped func() int64
-	Build        Build
+	// Panics counts the panics that were caught; nil means none.
+	Panics func() int64
+	Build  Build
 	// Demo says that the backends are simulated.
 	Demo bool
 }

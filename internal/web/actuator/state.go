@@ -26,6 +26,9 @@ func (a *API) state() metrics.State {
 	now := time.Now()
 	table := a.options.Current.Load()
 	state := metrics.State{Ledger: a.ledgerView(), Budgets: a.budgetsView(), Shared: a.sharedView(), Exchange: a.exchangeView(), Cluster: a.clusterView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
+	if a.options.Panics != nil {
+		state.Monitoring.Panics = a.options.Panics()
+	}
 	if a.options.LinesDropped != nil {
 		state.Monitoring.LinesDropped = a.options.LinesDropped()
 	}

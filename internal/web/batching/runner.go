@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/batches"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/files"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -118,11 +119,10 @@ type (
 // pass passes a request to the shell. A reply that was aborted has no status.
 func (r *Runner) pass(to *reply, request *http.Request) {
 	defer func() {
-		p := recover()
-		if err, _ := p.(error); errors.Is(err, http.ErrAbortHandler) {
+		if caught := logs.Caught(recover()); errors.Is(caught, http.ErrAbortHandler) {
 			to.status = 0
-		} else if p != nil {
-			panic(p)
+		} else {
+			caught.Raise()
 		}
 	}()
 	r.shell.ServeHTTP(to, request)
