@@ -116,6 +116,24 @@ func (r *Request) RefuseModel() error {
 	return err
 }
 
+// RefuseServed returns an error unless the caller may use a model that serves the request: the one
+// that was asked for, which RefuseModel is about, one that takes over from it, or else one that
+// the key is good for by itself.
+func (r *Request) RefuseServed(model string) error {
+	if r.Pool != nil && r.Pool.Model == model {
+		return nil
+	}
+	for _, to := range r.takeovers() {
+		if to.Model == model && r.MayUse(to) {
+			return nil
+		}
+	}
+	if err := r.Caller.Grant.RefuseModel(r.Asks.Service, []byte(model)); err != nil {
+		return err
+	}
+	return nil
+}
+
 // RefuseUnknown returns an error if there is neither the model that the request asks for nor
 // one that takes over from it.
 func (r *Request) RefuseUnknown() error {
@@ -426,18 +444,24 @@ func (k Keys) Identify(header http.Header, from netip.Addr) (*access.Grant, *sch
 // Check returns an error if the bearer of a key that was identified before may no longer ask:
 // the key was revoked or has expired, or the address is no longer allowed. It counts nothing.
 func (k Keys) Check(header http.Header, from netip.Addr) *schema.Error {
+	_, refusal := k.IdentifyAgain(header, from)
+	return refusal
+}
+
+// IdentifyAgain is Identify for a key that was identified before. It counts nothing.
+func (k Keys) IdentifyAgain(header http.Header, from netip.Addr) (*access.Grant, *schema.Error) {
 	if k.Credentials == nil {
-		return nil
+		return nil, nil
 	}
 	guard := k.Credentials.Guard()
 	if guard == nil {
-		return nil
+		return nil, nil
 	}
 	grant, err := guard.Identify(header, time.Now())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return grant.RefuseAddress(from)
+	return grant, grant.RefuseAddress(from)
 }
 
 // Visit is a request that asks for something that is kept, such as a response that was

@@ -100,21 +100,29 @@ func (d *Doors) openRelay(w http.ResponseWriter, r *http.Request, protocols []st
 	query := r.URL.Query()
 	line.model, line.isTranscription = query.Get("model"), query.Get("intent") == "transcription"
 	line.caller = access.Caller{
-		Addr: who.addr, RequestID: web.RecordOf(w).RequestID, Header: line.header, Grant: who.grant,
+		Addr: who.addr, RequestID: web.RecordOf(w).RequestID, Header: line.header,
 		Traceparent: web.FirstOf(r.Header, "Traceparent"), Tracestate: web.FirstOf(r.Header, "Tracestate"), Hops: strings.Join(r.Header["Cdn-Loop"], ", "),
 	}
-	if who.grant != nil {
-		line.caller.KeyID, line.caller.Tenant = who.grant.ID, who.grant.Tenant
-	} else {
-		line.caller.Tenant = web.FirstOf(r.Header, "X-Tenant-Id")
-	}
-	var err *schema.Error
 	if line.model == "" {
-		err = schema.MissingParameter("model")
-	} else {
-		line.caller.User, err = who.grant.UserOf(line.header)
+		return line, schema.MissingParameter("model")
+	}
+	opener, err := line.callerWith(who.grant)
+	if err == nil {
+		line.caller = *opener
 	}
 	return line, err
+}
+
+// callerWith returns who asks on the connection, with what the key allows now.
+func (l *relay) callerWith(grant *access.Grant) (*access.Caller, *schema.Error) {
+	caller := l.caller
+	caller.Grant, caller.KeyID, caller.Tenant = grant, "", web.FirstOf(l.header, "X-Tenant-Id")
+	if grant != nil {
+		caller.KeyID, caller.Tenant = grant.ID, grant.Tenant
+	}
+	var err *schema.Error
+	caller.User, err = grant.UserOf(l.header)
+	return &caller, err
 }
 
 // hold opens the WebSocket at an instance, then that of the client, and relays until one of

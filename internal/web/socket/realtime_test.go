@@ -17,8 +17,8 @@ import (
 
 // realtimeBackend is a server of the Realtime API. A response.create is answered with a
 // response of 30 tokens; with the instructions "hang" it says five pieces and ends only when it
-// is cancelled, with "mute" not even then, with "refuse" it is refused, and with "ignore" nothing
-// is said.
+// is cancelled, with "mute" not even then, with "refuse" it is refused, with "thrice" its end is
+// told three times, and with "ignore" nothing is said.
 type realtimeBackend struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -78,6 +78,11 @@ func (b *realtimeBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case has(`"response.create"`) && has("refuse"):
 			say(`{"type":"error","error":{"type":"invalid_request_error","message":"no","event_id":"refused"}}`)
 		case has(`"response.create"`) && has("ignore"):
+		case has(`"response.create"`) && has("thrice"):
+			say(`{"type":"response.created","response":{"id":"` + id + `","status":"in_progress"}}`)
+			for range 3 {
+				end(id, "completed")
+			}
 		case has(`"response.create"`):
 			say(`{"type":"response.created","response":{"id":"` + id + `","status":"in_progress"}}`)
 			if has("hang") || has("mute") {
@@ -108,7 +113,7 @@ func (b *realtimeBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case has(`"mumble"`):
 			say(`{"type":"conversation.item.input_audio_transcription.failed","item_id":"d","error":{"message":"no"}}`)
 		case has(`"transcribe"`):
-			say(`{"type":"conversation.item.input_audio_transcription.completed","item_id":"i","transcript":"hi","usage":{"type":"tokens","total_tokens":30,"input_tokens":10,"output_tokens":20}}`)
+			say(`{"type":"conversation.item.input_audio_transcription.completed","item_id":"` + id + `","transcript":"hi","usage":{"type":"tokens","total_tokens":30,"input_tokens":10,"output_tokens":20}}`)
 		case has(`"die"`):
 			_ = conn.CloseNow()
 			return

@@ -19,6 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/front"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -95,12 +96,12 @@ func (l *relay) run(opened context.Context) error {
 	var broken error
 	l.working.Go(func() {
 		defer close(l.lost)
-		broken = l.fromBackend()
+		l.contain("reading from a backend", func() { broken = l.fromBackend() })
 	})
 	watch, done := context.WithCancel(l.ctx)
 	defer done()
-	l.working.Go(func() { l.watch(watch) })
-	l.fromClient()
+	l.working.Go(func() { l.contain("watching a WebSocket", func() { l.watch(watch) }) })
+	l.contain("reading from a client", l.fromClient)
 	done()
 	l.stopResponses()
 	l.closeBackend()
@@ -115,12 +116,22 @@ func (l *relay) run(opened context.Context) error {
 	return broken
 }
 
+// contain runs a part of the work. A panic of it ends the connection, and what is left of it is
+// ended as ever.
+func (l *relay) contain(doing string, work func()) {
+	if logs.Contain(l.doors.options.Log, doing, work) {
+		return
+	}
+	l.sendError(schema.NewError(schema.CodeInternal, "The gateway failed to handle the message."))
+	l.end(websocket.StatusInternalError, schema.CodeInternal)
+}
+
 // closeBackend ends the backend's connection as that of the client has ended.
 func (l *relay) closeBackend() {
 	l.mu.Lock()
 	isLost, farewell := l.isLost, l.farewell
 	l.mu.Unlock()
-	if isLost || l.ctx.Err() != nil {
+	if isLost || farewell == nil || l.ctx.Err() != nil {
 		return
 	}
 	late := time.AfterFunc(closing, func() {
@@ -208,7 +219,7 @@ func (l *relay) passOn(p *parser, text []byte) error {
 		l.sendError(err)
 		return nil
 	}
-	if model := root.Get("session").Get("model"); model.Kind() == jsonscan.String && string(model.Text()) == l.model {
+	if model := root.Get("session").Get("model"); model.Kind() == jsonscan.String {
 		if err := p.takesFrom(len(text)); err != nil {
 			return err
 		}
@@ -243,6 +254,9 @@ func (l *relay) noteAsked(root jsonscan.Value) error {
 		}
 		return l.ask(root)
 	case "session.update":
+		if err := l.refuseModelOf(root.Get("session")); err != nil {
+			return err
+		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.talk.set(root.Get("session"))
@@ -252,6 +266,16 @@ func (l *relay) noteAsked(root jsonscan.Value) error {
 		l.talk.add(root.Get("item"))
 	}
 	return nil
+}
+
+// refuseModelOf returns an error if a message names another model than that of the connection, for
+// which the caller was let in and which is paid.
+func (l *relay) refuseModelOf(session jsonscan.Value) error {
+	model := session.Get("model")
+	if !model.Given() || model.Kind() == jsonscan.String && string(model.Text()) == l.model {
+		return nil
+	}
+	return schema.InvalidValue("session.model", "The model of a connection cannot be changed; open another with ?model=.")
 }
 
 // upstreamModel returns the backend's name of the model.
@@ -297,7 +321,7 @@ func (l *relay) watch(ctx context.Context) {
 		}
 		if time.Since(pinged) >= settings.Ping.Std() {
 			pinged = time.Now()
-			pinging.Go(func() { l.ping(ctx, settings.Ping.Std()) })
+			pinging.Go(func() { l.contain("asking a client", func() { l.ping(ctx, settings.Ping.Std()) }) })
 		}
 	}
 }
@@ -318,6 +342,8 @@ func (l *relay) mayStay(settings sockets.Settings) bool {
 		l.end(websocket.StatusInternalError, schema.CodeUpstreamTimeout)
 	case l.doors.isStopping() && !l.isBusy():
 		l.end(websocket.StatusGoingAway, "the gateway is shutting down")
+	case isQuiet && l.isTakenOut():
+		l.end(websocket.StatusGoingAway, "the instance was taken out")
 	case isQuiet && time.Since(l.began) >= settings.Lifetime.Std():
 		l.sendError(tooOld())
 		l.end(websocket.StatusNormalClosure, schema.CodeSocketTooOld)
@@ -327,6 +353,15 @@ func (l *relay) mayStay(settings sockets.Settings) bool {
 		return true
 	}
 	return false
+}
+
+// isTakenOut reports whether the instance does not serve its model any more, because it was removed
+// or disabled since the connection was opened.
+func (l *relay) isTakenOut() bool {
+	pool := l.doors.options.Current.Load().Service(schema.DoorRealtime.Service()).Find(l.served)
+	return pool == nil || !slices.ContainsFunc(pool.Instances, func(i *backend.Instance) bool {
+		return i.ID == l.instance.ID && i.Settings.Enabled
+	})
 }
 
 // ping asks the client whether it is there.
@@ -359,7 +394,7 @@ func (l *relay) end(code websocket.StatusCode, reason string) {
 			_ = l.belowClient.Close()
 		})
 		defer late.Stop()
-		_ = l.client.Close(code, reason) // the client may be gone
+		logs.Contain(l.doors.options.Log, "ending a WebSocket", func() { _ = l.client.Close(code, reason) }) // the client may be gone
 	})
 }
 

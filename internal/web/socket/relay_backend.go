@@ -88,7 +88,7 @@ func (l *relay) note(root jsonscan.Value, text []byte) (told happened) {
 		if !id.Given() {
 			id = root.Get("response").Get("id")
 		}
-		l.hear(string(id.Text()))
+		l.hear(idIn(id))
 	}
 	switch kind {
 	case "session.created", "session.updated":
@@ -100,32 +100,50 @@ func (l *relay) note(root jsonscan.Value, text []byte) (told happened) {
 		defer l.mu.Unlock()
 		l.talk.addSound()
 	case "response.created":
-		told.id = string(root.Get("response").Get("id").Text())
-		told.refusal = l.begin(told.id)
+		told.id = idIn(root.Get("response").Get("id"))
+		told.refusal = l.begin(told.id, true)
 	case "response.done":
 		response := root.Get("response")
-		told.id, told.hasDone = string(response.Get("id").Text()), true
+		told.id, told.hasDone = idIn(response.Get("id")), true
 		told.refusal = l.done(told.id, response, false)
 	case "transcription.delta", transcript + "delta":
 		if l.isResponse(kind) {
-			told.id = string(root.Get("item_id").Text())
-			told.refusal = l.begin(told.id)
-			l.hear(told.id)
-			l.measure(told.id, text)
+			told.id, told.refusal = l.heardTranscript(root, text)
 		}
 	case "transcription.done", transcript + "completed", transcript + "failed":
 		if told.hasDone = l.isResponse(kind); told.hasDone {
-			told.id = string(root.Get("item_id").Text())
+			told.id = idIn(root.Get("item_id"))
 			told.refusal = l.done(told.id, root, true)
 		}
 	case "error":
 		l.notBegun(string(root.Get("error").Get("event_id").Text()))
 	default:
 		if strings.HasSuffix(kind, ".delta") {
-			l.measure(string(root.Get("response_id").Text()), text)
+			l.measure(idIn(root.Get("response_id")), text)
 		}
 	}
 	return told
+}
+
+// heardTranscript notes a piece of a transcript that counts as a response. The first one begins it.
+func (l *relay) heardTranscript(root jsonscan.Value, text []byte) (id string, refusal error) {
+	id = idIn(root.Get("item_id"))
+	l.mu.Lock()
+	isRepeated := l.isRepeated(id)
+	l.mu.Unlock()
+	if isRepeated {
+		return id, nil
+	}
+	refusal = l.begin(id, false)
+	l.hear(id)
+	l.measure(id, text)
+	return id, refusal
+}
+
+// idIn returns an id that a backend gave, of which as much is kept as is compared.
+func idIn(v jsonscan.Value) string {
+	id := v.Text()
+	return string(id[:min(len(id), longestID)])
 }
 
 // follow does what follows from a message of the backend, once the client has it: a response

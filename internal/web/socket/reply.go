@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -200,8 +201,8 @@ type reply struct {
 // serve has the gateway answer the request.
 func (r *reply) serve(request *http.Request) {
 	defer func() {
-		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint,err113 // what a handler panics with to abort
-			panic(p)
+		if caught := logs.Caught(recover()); !errors.Is(caught, http.ErrAbortHandler) {
+			caught.Raise()
 		}
 	}()
 	(*r.session.doors.handler.Load()).ServeHTTP(r, request)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/front"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/sockets"
@@ -89,14 +90,8 @@ func (s *session) run(conn *websocket.Conn, below net.Conn, id string) {
 	s.conn, s.below, s.id = conn, below, id
 	conn.SetReadLimit(int64(s.doors.options.Current.Load().Limits.JSONBody))
 	watch, done := context.WithCancel(s.ctx)
-	s.working.Go(func() { s.watch(watch) })
-	for {
-		text, err := s.read()
-		if err != nil {
-			break
-		}
-		s.take(text)
-	}
+	s.working.Go(func() { s.contain("", "watching a WebSocket", func() { s.watch(watch) }) })
+	s.contain("", "reading from a client", s.takeAll)
 	done()
 	s.mu.Lock()
 	s.ended = true
@@ -104,6 +99,26 @@ func (s *session) run(conn *websocket.Conn, below net.Conn, id string) {
 	s.cancel() // whoever left frees the backends
 	s.working.Wait()
 	_ = conn.CloseNow() // it is closed in most cases
+}
+
+// takeAll takes messages until none comes any more.
+func (s *session) takeAll() {
+	for {
+		text, err := s.read()
+		if err != nil {
+			return
+		}
+		s.take(text)
+	}
+}
+
+// contain runs a part of the work, for a lane or for none. A panic of it ends the connection.
+func (s *session) contain(lane, doing string, work func()) {
+	if logs.Contain(s.doors.options.Log, doing, work) {
+		return
+	}
+	s.sendError(lane, schema.NewError(schema.CodeInternal, "The gateway failed to handle the message."))
+	s.end(websocket.StatusInternalError, schema.CodeInternal)
 }
 
 // pinged decides whether a ping is answered, and ends the connection of a client that sends
@@ -197,7 +212,7 @@ func (s *session) enter(c *create) *schema.Error {
 	}
 	l = new(lane)
 	s.lanes[c.lane] = l
-	s.working.Go(func() { s.work(l, c) })
+	s.working.Go(func() { s.contain(c.lane, "answering on a WebSocket", func() { s.work(l, c) }) })
 	return nil
 }
 
@@ -210,7 +225,7 @@ func tooMany(message string) *schema.Error {
 // work answers the messages of a lane until none is left.
 func (s *session) work(l *lane, c *create) {
 	for c != nil {
-		s.answer(c)
+		s.contain(c.lane, "answering a message", func() { s.answer(c) })
 		s.release(c.memory)
 		c = s.next(l, c.lane)
 	}
@@ -258,7 +273,7 @@ func (s *session) watch(ctx context.Context) {
 		if s.mayStay(settings) {
 			if time.Since(pinged) >= settings.Ping.Std() {
 				pinged = time.Now()
-				pinging.Go(func() { s.ping(ctx, settings.Ping.Std()) })
+				pinging.Go(func() { s.contain("", "asking a client", func() { s.ping(ctx, settings.Ping.Std()) }) })
 			}
 			continue
 		}
@@ -330,8 +345,8 @@ func (s *session) end(code websocket.StatusCode, reason string) {
 			_ = s.below.Close() // see hijacked
 		})
 		defer late.Stop()
-		_ = s.conn.Close(code, reason) // the client may be gone
-		s.cancel()
+		defer s.cancel()
+		logs.Contain(s.doors.options.Log, "ending a WebSocket", func() { _ = s.conn.Close(code, reason) }) // the client may be gone
 	})
 }
 

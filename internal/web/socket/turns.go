@@ -31,6 +31,7 @@ type turn struct {
 	event string
 	// since is when it began, and heard when the backend last said something of it.
 	since, heard time.Time
+	isAnnounced  bool // the backend has told that it began
 }
 
 // turns are the responses of a connection. A backend may begin one at any time, because
@@ -45,8 +46,10 @@ type turns struct {
 	// asking is how many more are about to be.
 	asked  []*turn
 	asking int
-	// running are those that are being made, by their ids.
+	// running are those that are being made, by their ids, and over the ids of those that ended
+	// last.
 	running map[string]*turn
+	over    []ended
 	count   int
 	talk    talk
 	// told is when the backend last said something of any response.
@@ -54,6 +57,16 @@ type turns struct {
 	// isLate says that the connection ends because a response took too long.
 	isLate bool
 }
+
+// ended is a response that has ended. A backend that says so twice is not paid twice.
+type ended struct {
+	id string
+	// isAnnounced says that the backend told when it began.
+	isAnnounced bool
+}
+
+// mostOver is how many responses that ended are remembered.
+const mostOver = 64
 
 // mostTurns is how many responses may be made on a connection at a time.
 const mostTurns = 8
@@ -84,28 +97,59 @@ func (l *relay) lineOf(body []byte) (*schema.Request, error) {
 	return req, nil
 }
 
+// requestFor returns a request for a response, by what the key and the configuration allow now: neither
+// the key, nor its terms, nor those of its tenant need be what they were when the connection was
+// opened.
+func (l *relay) requestFor(asks *schema.Request) (*proxy.Request, error) {
+	grant, refusal := l.doors.options.Keys.IdentifyAgain(l.header, l.who.addr)
+	if refusal != nil {
+		return nil, refusal
+	}
+	caller, refusal := l.callerWith(grant)
+	if refusal != nil {
+		return nil, refusal
+	}
+	request := &proxy.Request{Asks: asks, Caller: caller, Table: l.doors.options.Current.Load()}
+	request.Find()
+	err := request.RefuseModel()
+	if err == nil && l.served != "" {
+		err = request.RefuseServed(l.served)
+	}
+	return request, err
+}
+
 // admit lets the client in for a response.
 func (l *relay) admit(ctx context.Context, asks *schema.Request, part part) (*turn, error) {
+	request, err := l.requestFor(asks)
+	if err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	l.count++
 	number := l.count
 	l.mu.Unlock()
-	record := &calls.Record{
-		Started: time.Now(), RequestID: l.caller.RequestID + "." + strconv.Itoa(number), Unified: true, Routed: true,
-		Service: asks.Service, Door: asks.Door, Route: realtimePath, KeyID: l.caller.KeyID, Client: l.caller.Addr, Streamed: true,
-		Tenant: web.CutText(l.caller.Tenant, 120), User: quota.UserName(l.caller.User),
+	caller := request.Caller
+	request.Record = &calls.Record{
+		Started: time.Now(), RequestID: caller.RequestID + "." + strconv.Itoa(number), Unified: true, Routed: true,
+		Service: asks.Service, Door: asks.Door, Route: realtimePath, KeyID: caller.KeyID, Client: caller.Addr, Streamed: true,
+		Tenant: web.CutText(caller.Tenant, 120), User: quota.UserName(caller.User),
 	}
-	request := &proxy.Request{Asks: asks, Caller: &l.caller, Record: record, Table: l.doors.options.Current.Load()}
-	request.Find()
 	t := &turn{request: request, asks: asks, part: part}
-	err := request.Admit(ctx)
-	if err == nil && (l.served == "" || request.Pool != nil && request.Pool.Model == l.served) {
-		err = request.RefuseAsked() // no fallback takes over on a connection that is open
-	}
-	if err != nil {
-		t.giveBack()
+	isAdmitted := false
+	defer func() {
+		if !isAdmitted { // also after a panic
+			t.giveBack()
+		}
+	}()
+	if err := request.Admit(ctx); err != nil {
 		return nil, err
 	}
+	if l.served == "" || request.Pool != nil && request.Pool.Model == l.served {
+		if err := request.RefuseAsked(); err != nil { // no fallback takes over on a connection that is open
+			return nil, err
+		}
+	}
+	isAdmitted = true
 	return t, nil
 }
 
@@ -169,28 +213,33 @@ func (l *relay) ask(message jsonscan.Value) error {
 	if isFull {
 		return tooMany("As many responses as may be made on one connection at a time (" + strconv.Itoa(mostTurns) + ") are being made.")
 	}
+	var t *turn
+	defer func() { // also after a panic
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.asking--
+		if t != nil {
+			l.asked = append(l.asked, t)
+		}
+	}()
+	plain, err := l.lineOf([]byte("{}"))
+	if err != nil {
+		return err
+	}
 	l.admitting.Lock()
 	defer l.admitting.Unlock()
 	l.takeSpare().giveBack()
 	asks, part, err := l.asksFor(message.Get("response"))
-	var t *turn
-	if err == nil {
-		t, err = l.admit(l.ctx, asks, part)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asking--
 	if err != nil {
 		return err
 	}
-	t.asks = nil // it has what the message says
-	if t.request.Asks, err = l.lineOf([]byte("{}")); err != nil {
-		return err // it cannot fail: the first one was read
+	if t, err = l.admit(l.ctx, asks, part); err != nil {
+		return err
 	}
+	t.asks, t.request.Asks = nil, plain // they have what the message says
 	if id := message.Get("event_id").Text(); len(id) <= longestID {
 		t.event = string(id)
 	}
-	l.asked = append(l.asked, t)
 	return nil
 }
 
@@ -213,11 +262,15 @@ func (l *relay) notBegun(event string) {
 	}
 }
 
-// begin notes that a response is being made. An error says that the limits or budgets do not
-// allow it; where the turn is there all the same, it is paid from what was reserved before.
-func (l *relay) begin(id string) error {
+// begin notes that a response is being made, which the backend has announced or not. An error says
+// that the limits or budgets do not allow it; where the turn is there all the same, it is paid from
+// what was reserved before.
+func (l *relay) begin(id string, isAnnounced bool) error {
 	l.mu.Lock()
 	_, isRunning := l.running[id]
+	if isAnnounced { // one that has the id of another that ended is no repetition of that
+		l.over = slices.DeleteFunc(l.over, func(e ended) bool { return e.id == id })
+	}
 	isFull := len(l.running) >= 2*mostTurns
 	var t *turn
 	if !isRunning && !isFull && len(l.asked) > 0 {
@@ -240,10 +293,28 @@ func (l *relay) begin(id string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.since = time.Now()
+	t.since, t.isAnnounced = time.Now(), isAnnounced
 	t.heard = t.since
 	l.running[id] = t
 	return refusal
+}
+
+// isRepeated reports whether an event is about a response that has ended: its end is told again.
+// A backend that does not announce its responses may give several the same id, and the one that was
+// asked for is another one then. mu is held.
+func (l *relay) isRepeated(id string) bool {
+	if id == "" || l.running[id] != nil {
+		return false
+	}
+	return slices.ContainsFunc(l.over, func(e ended) bool { return e.id == id && (e.isAnnounced || len(l.asked) == 0) })
+}
+
+// remember notes that a response has ended. mu is held.
+func (l *relay) remember(id string, t *turn) {
+	if len(l.over) == mostOver {
+		l.over = slices.Delete(l.over, 0, 1)
+	}
+	l.over = append(l.over, ended{id, t.isAnnounced})
 }
 
 // hear notes that the backend goes on with a response. An event that names none may be of any.
@@ -282,14 +353,18 @@ func (l *relay) checkLate() bool {
 }
 
 // beginUnasked lets the client in for a response that the backend has begun by itself, with
-// what the conversation has by now. Where that is refused, the turn is what the spare one was.
+// what the conversation has by now. Where that is refused, the turn is what the spare one was, or
+// the spare one itself if the key may not ask any more: what is made is paid.
 func (l *relay) beginUnasked() (*turn, error) {
 	spare := l.takeSpare()
-	spare.giveBack()
 	asks, part, err := l.asksFor(jsonscan.Value{})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = l.requestFor(asks)
 	}
+	if err != nil {
+		return spare, err
+	}
+	spare.giveBack()
 	t, refusal := l.admit(l.ctx, asks, part)
 	if refusal != nil && spare != nil && spare.asks != nil {
 		t, _ = l.admit(l.ctx, spare.asks, part) // the refusal is told
@@ -336,13 +411,13 @@ func (l *relay) done(id string, response jsonscan.Value, isTranscript bool) erro
 		code = schema.CodeCancelled
 	}
 	l.mu.Lock()
-	// It was refused when it began, or is a transcript of which nothing came.
-	isNone := l.running[id] == nil && (l.ended || isTranscript && code != "")
+	// It was refused when it began, is a transcript of which nothing came, or was counted before.
+	isNone := l.running[id] == nil && (l.ended || isTranscript && code != "") || l.isRepeated(id)
 	l.mu.Unlock()
 	if isNone {
 		return nil
 	}
-	err := l.begin(id) // of one that was not announced
+	err := l.begin(id, false) // of one that was not announced
 	usage := schema.ReadUsage(response.Get("usage"))
 	l.mu.Lock()
 	if l.isLate && code == schema.CodeCancelled {
@@ -350,6 +425,9 @@ func (l *relay) done(id string, response jsonscan.Value, isTranscript bool) erro
 	}
 	t := l.running[id]
 	delete(l.running, id)
+	if t != nil {
+		l.remember(id, t)
+	}
 	if t != nil && !isTranscript {
 		l.talk.end(t.part, usage, response.Get("output"))
 	}
@@ -364,7 +442,11 @@ func (l *relay) done(id string, response jsonscan.Value, isTranscript bool) erro
 // broke off, with what is estimated.
 func (l *relay) settle(t *turn, usage schema.Usage, code string) {
 	request, record := t.request, t.request.Record
+	request.Caller.Grant.Note(time.Now())
 	request.Model, request.Price = l.served, l.price
+	if pool := request.Table.Service(record.Service).Find(l.served); pool != nil {
+		request.Price = pool.Price // as it was when the response was let in
+	}
 	if err := request.Count(l.doors.options.Proxy.Ledger()); err != nil {
 		code = codeOf(err)
 	}
