@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -127,6 +128,8 @@ text, of which a chat is made; its custom_id is the number of the line.`,
 		from := io.Reader(content)
 		if model != "" {
 			from = newPromptReader(content, model, system)
+		} else if from, err = requestsOf(content); err != nil {
+			return err
 		}
 		made, err := g.submit(ctx, filepath.Base(args[0]), from, endpoint, window)
 		if err != nil {
@@ -152,7 +155,7 @@ func newBatchesFollow(env []string, stdout, stderr io.Writer) *cobra.Command {
 		Example: `  patchbay batches follow
   patchbay batches follow batch_4f2c`,
 		Long: `Shows how far a batch is, the newest if none is named, until it ends. With --output
-its results are then fetched.`,
+its results are then fetched. The exit status is 1 where requests failed.`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	cmd = newBatchVerb(env, cmd, func(ctx context.Context, g *batchClient, args []string) error {
@@ -169,8 +172,11 @@ its results are then fetched.`,
 				return err
 			}
 		}
-		if ended.Status != "completed" {
+		switch {
+		case ended.Status != "completed":
 			return errors.New("the batch was not completed")
+		case ended.Counts.Failed > 0:
+			return fmt.Errorf("%d of %d requests failed; patchbay batches results shows why", ended.Counts.Failed, ended.Counts.Total)
 		}
 		return nil
 	})
@@ -236,15 +242,19 @@ func newBatchesList(env []string, stdout io.Writer) *cobra.Command {
 
 func newBatchesCancel(env []string, stdout io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "cancel ID",
-		Short:   "Stop a batch; what was done is kept",
-		Example: `  patchbay batches cancel batch_4f2c`,
-		Long:    "Stops a batch. Requests that run end, and what was done is kept.",
-		Args:    cobra.ExactArgs(1),
+		Use:   "cancel [ID]",
+		Short: "Stop a batch; what was done is kept",
+		Example: `  patchbay batches cancel
+  patchbay batches cancel batch_4f2c`,
+		Long: "Stops a batch, the newest if none is named. Requests that run end, and what was done is kept.",
+		Args: cobra.MaximumNArgs(1),
 	}
 	return newBatchVerb(env, cmd, func(ctx context.Context, g *batchClient, args []string) error {
-		var b submitted
-		if err := g.call(ctx, http.MethodPost, "/v1/batches/"+args[0]+"/cancel", nil, "", &b); err != nil {
+		b, err := g.find(ctx, args)
+		if err != nil {
+			return err
+		}
+		if err := g.call(ctx, http.MethodPost, "/v1/batches/"+b.ID+"/cancel", nil, "", &b); err != nil {
 			return err
 		}
 		fmt.Fprintf(stdout, "%s is %s: %s\n", b.ID, b.Status, b.counts())
@@ -302,6 +312,21 @@ func (p *promptReader) Read(to []byte) (int, error) {
 	n := copy(to, p.rest)
 	p.rest = p.rest[n:]
 	return n, nil
+}
+
+// requestsOf returns a file of requests from its beginning on, or an error if its first line is
+// none.
+func requestsOf(content io.Reader) (io.Reader, error) {
+	const enough = 64 << 10
+	from := bufio.NewReaderSize(content, enough)
+	head, err := from.Peek(enough)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\ufeff"))); len(text) > 0 && text[0] != '{' {
+		return nil, errors.New("the first line of the file is no request in JSON; where each line is a prompt, --model says for which model")
+	}
+	return from, nil
 }
 
 var errNoBatch = errors.New("there is no batch; patchbay batches submit makes one")

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 
@@ -90,6 +91,38 @@ func TestBatchesSurviveKill(t *testing.T) {
 	// alone may run again.
 	if sent := len(backend.Requests()); sent > lines+4*killRounds(5) {
 		t.Errorf("the backend got %d requests for %d lines and %d kills", sent, lines, killRounds(5))
+	}
+}
+
+func TestVerbsOfBatchesSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.StartBackend(t)
+	c := serving(t, "--data-dir", t.TempDir(), "--set", "batches.enabled=true", "--set", "log.access=false",
+		"--set", "services.chat.instances=[{name: m, base-url: '"+backend.URL()+"'}]")
+	verb := func(args ...string) (code int, out string) {
+		var stdout, stderr strings.Builder
+		code = run(append(append([]string{"batches"}, args...), "--url", c.url()), nil, &stdout, &stderr)
+		return code, stdout.String() + stderr.String()
+	}
+	file := filepath.Join(t.TempDir(), "prompts.txt")
+	gatewaytest.WriteFile(t, file, "What is one?\nWhat is two?\n")
+	if code, out := verb("submit", file); code != exitFailed || !strings.Contains(out, "--model") {
+		t.Errorf("a file of prompts without a model gives %d: %s", code, out)
+	}
+	if files := c.ask("GET", "/v1/files", "").Succeeds(t).Body; strings.Contains(files, "prompts.txt") {
+		t.Errorf("it was uploaded: %s", files)
+	}
+	batchesVerb(t, c, "submit", file, "--model", "nobody")
+	if code, out := verb("follow"); code != exitFailed || !strings.Contains(out, "2 of 2 requests failed") {
+		t.Errorf("a batch whose requests failed gives %d: %s", code, out)
+	}
+	if code, out := verb("cancel"); code != exitFailed || !strings.Contains(out, "has ended") {
+		t.Errorf("cancelling the newest batch gives %d: %s", code, out)
+	}
+	backend.SetFault("m", &simulator.Step{Status: 503}) // so that it waits
+	id := batchesVerb(t, c, "submit", file, "--model", "m")
+	if out := batchesVerb(t, c, "cancel"); !strings.HasPrefix(out, id) {
+		t.Errorf("cancelling the newest batch says %s", out)
 	}
 }
 
