@@ -57,13 +57,22 @@ func (r *Request) takeAllowance(ctx context.Context, now time.Time) error {
 	if grant == nil {
 		return nil
 	}
-	if refusal := a.use.Take(grant.Accounts, a.most.Tokens(), now); refusal != nil {
+	if refusal := a.take(grant, r.Class, now); refusal != nil {
 		return keyLimited(refusal)
 	}
 	if !grant.HasBudgets() {
 		return nil
 	}
 	return r.reserve(ctx, grant, now)
+}
+
+// take counts the request in the limits of its key and its tenant. A line of a batch leaves
+// others a part of them.
+func (a *taken) take(grant *access.Grant, class schema.Class, now time.Time) *allowance.Refusal {
+	if class == schema.Spare {
+		return a.use.TakeSpare(grant.Accounts, a.most.Tokens(), now)
+	}
+	return a.use.Take(grant.Accounts, a.most.Tokens(), now)
 }
 
 // visit counts a request that is no use of a model in the limits of requests alone: it takes

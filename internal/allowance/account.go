@@ -36,6 +36,7 @@ type Account struct {
 type counts struct {
 	requests, tokens Meter
 	running          atomic.Int64
+	spare            sync.Mutex // see TakeSpare
 }
 
 // Accounts keeps the counts of all accounts while their limits change.
