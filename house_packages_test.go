@@ -14,6 +14,7 @@ const maxPackageLines = 3000
 var largePackages = map[string]string{
 	"cmd/patchbay":        "a file for each verb: flags, help and output; what the verbs decide is in packages of their own",
 	"internal/backend":    "one instance: its settings beside its living state, of which health, secrets, the model in memory, the process and the slots are parts that change together",
+	"internal/batches":    "a batch from its lines to its results: what is leased, answered, written and removed must agree after a crash at any moment",
 	"internal/config":     "one document whose reading, overriding, writing and schema walk the same types by the same names; what settings mean is checked in the packages that obey them",
 	"internal/fleet":      "one picture under one lock: queues, speeds, caches and models in memory decide together where a call goes; how it is exchanged and measured is in packages of its own",
 	"internal/proxy":      "the way of one request: choosing, calling, falling back and replying share its state and settle together; what each decides by itself is in packages of its own",

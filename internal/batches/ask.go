@@ -142,10 +142,28 @@ func (e *Engine) progress(ctx context.Context, b Batch) (Progress, error) {
 	e.mu.Lock()
 	j := e.jobs[b.ID]
 	e.mu.Unlock()
-	if j != nil {
-		p.Problem = j.whyStill()
+	if j == nil {
+		return p, nil
+	}
+	p.Problem = j.whyStill()
+	if !p.End.IsZero() {
+		p.End = j.laterEnd(p.End)
 	}
 	return p, nil
+}
+
+// laterEnd returns when the batch is expected to end, given when it would if its lines ran now.
+// A batch ends when it expires, whatever it waits for.
+func (j *job) laterEnd(end time.Time) time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if waits := time.Until(j.resumes); waits > 0 {
+		end = end.Add(waits)
+	}
+	if end.After(j.batch.Expires) {
+		return j.batch.Expires
+	}
+	return end
 }
 
 // Cancel makes a batch stop. Lines that run already end as they would. A batch that stops

@@ -97,6 +97,11 @@ type Batch struct {
 	Lines      int     `json:"lines,omitzero"`
 	ChunkLines int     `json:"chunkLines,omitzero"`
 	Chunks     []int64 `json:"chunks,omitzero"`
+	// User is for whom it was made, as far as a header says it that the key trusts.
+	User string `json:"user,omitzero"`
+	// Models are those of its lines that were served at some time since it was made; nil
+	// where a gateway checked the lines that did not note them.
+	Models []string `json:"models,omitzero"`
 	// Counts are final once the batch has ended.
 	Counts Counts `json:"counts,omitzero"`
 	// Output and Errors are the files of results, empty where there are none.

@@ -135,6 +135,7 @@ func (j *job) offer(p *pending) bool {
 func (j *job) keepChunks(ctx context.Context) {
 	j.engine.renewing(ctx, func() {
 		j.hold(0)
+		j.engine.tell(j.storeServed(), "noting the models of "+j.id)
 		j.mu.Lock()
 		held := slices.Collect(maps.Values(j.chunks))
 		j.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +14,9 @@ import (
 
 // Call is one line of a batch on its way to a model.
 type Call struct {
-	Owner    files.Owner
+	Owner files.Owner
+	// User is for whom the batch was made, as far as a header says it that the key trusts.
+	User     string
 	Endpoint string
 	Body     []byte
 	// Batch and CustomID say what it is a line of.
@@ -33,12 +34,30 @@ type Answer struct {
 	// the same request has the same result.
 	RetryAfter time.Duration
 	NoRetry    bool
+	// IsUnknown says that there is no such model, IsUnreached that no backend got the request,
+	// and IsUnread that the answer of a backend could not be used.
+	IsUnknown, IsUnreached, IsUnread bool
 	// Prompt and Completion are the tokens that it used, and Cost is what they cost.
 	Prompt, Completion, Cost int64
 }
 
+// Presence says whether a model is served.
+type Presence uint8
+
+const (
+	// Absent is a model that nobody serves.
+	Absent Presence = iota
+	// Unclear is one that nobody serves, while a backend that may have it does not tell its
+	// models.
+	Unclear
+	// Served is one that is served, whether or not its backends are well.
+	Served
+)
+
 // Runner runs lines as requests of their owners.
 type Runner interface {
+	// Presence returns whether a model is served now.
+	Presence(endpoint, model string) Presence
 	// Room returns how many lines to an endpoint and a model may run at a time now, those
 	// that run already included.
 	Room(endpoint, model string) int
@@ -101,13 +120,14 @@ type Engine struct {
 
 	mu      sync.Mutex
 	jobs    map[string]*job
-	order   []*job // by whose turn it is
+	turns   turns
+	paces   map[target]*pace // of models that are served
 	running map[target]int
 	// unsynced are the lines whose answers have come and are not kept yet. There are as
 	// many of them at most as may run, because a crash would lose them.
 	unsynced map[target]int
 	total    int // of both
-	// awaited are the targets for whose room somebody waits.
+	// awaited lists the targets for which a goroutine waits until they have room.
 	awaited map[target]bool
 	halted  bool
 	// ended is what became of the lines that this process has run.
@@ -122,7 +142,7 @@ func New(o Options) *Engine {
 	if o.Lease == 0 {
 		o.Lease = defaultLease
 	}
-	e := &Engine{o: o, holder: documents.RandomID(""), wake: make(chan struct{}, 1), creating: make(chan struct{}, 1), jobs: map[string]*job{}, running: map[target]int{}, unsynced: map[target]int{}, awaited: map[target]bool{}}
+	e := &Engine{o: o, holder: documents.RandomID(""), wake: make(chan struct{}, 1), creating: make(chan struct{}, 1), jobs: map[string]*job{}, paces: map[target]*pace{}, running: map[target]int{}, unsynced: map[target]int{}, awaited: map[target]bool{}}
 	e.base, e.quit = context.WithCancel(context.Background())
 	e.creating <- struct{}{}
 	o.Files.GiveWay(Kind, e.giveWay)
@@ -211,6 +231,7 @@ func (e *Engine) poll(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.forgetPaces(time.Now())
 	for id, j := range e.jobs {
 		if !known[id] {
 			j.cancel() // another gateway has ended it
@@ -232,7 +253,7 @@ func (e *Engine) see(b Batch) {
 	}
 	j = newJob(e, b)
 	e.jobs[b.ID] = j
-	e.order = append(e.order, j)
+	e.turns.add(j)
 	e.work.Go(func() {
 		j.run()
 		e.drop(j)
@@ -243,5 +264,5 @@ func (e *Engine) drop(j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.jobs, j.id)
-	e.order = slices.DeleteFunc(e.order, func(other *job) bool { return other == j })
+	e.turns.remove(j)
 }

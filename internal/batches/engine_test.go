@@ -150,7 +150,7 @@ func TestWhatABackendCannotDoIsTriedAFewTimes(t *testing.T) {
 		h, b := newHouse(t), newBackend()
 		b.answer = func(call Call) Answer {
 			if call.CustomID == "line-1" || call.CustomID == "line-2" && b.count("line-2") < 3 {
-				return Answer{Status: http.StatusBadGateway, Code: schema.CodeUpstreamError, Body: []byte(`{"error":{"message":"broken"}}`)}
+				return Answer{Status: http.StatusInternalServerError, Code: schema.CodeUpstreamError, Body: []byte(`{"error":{"message":"broken"}}`)}
 			}
 			return answered(call)
 		}
@@ -416,6 +416,8 @@ func TestThreeGatewaysDrainOneBatchAndOneThatHangsLosesItsLines(t *testing.T) {
 
 // hanging is a runner whose lines never end by themselves.
 type hanging struct{}
+
+func (hanging) Presence(string, string) Presence { return Served }
 
 func (hanging) Room(string, string) int { return 4 }
 

@@ -168,8 +168,8 @@ func (w *resultWriter) writeAll(ctx context.Context, end State, has []bool, read
 		if end == Completed {
 			return fmt.Errorf("line %d has no answer", line+1)
 		}
-		if end == Cancelled && w.batch.Form == OpenAI {
-			continue // its results have only what was done
+		if end == Cancelled && w.batch.Form == OpenAI && len(w.batch.Faults) == 0 {
+			continue // its owner wants only what was done
 		}
 		id, err := unread.customID(ctx, line)
 		if err == nil {
@@ -285,7 +285,12 @@ func (w *resultWriter) writeResponse(r *record, end State) {
 	if end != "" {
 		t.Literal("null")
 		t.Name("error")
-		t.Raw([]byte(`{"code":"batch_expired","message":"This request could not be executed before the completion window expired."}`))
+		why := w.why(end)
+		t.Open(`{"code":`)
+		t.Text([]byte(why.Code))
+		t.Name("message")
+		t.Text([]byte(why.Message))
+		t.EndObject()
 		t.EndObject()
 		return
 	}
@@ -301,6 +306,14 @@ func (w *resultWriter) writeResponse(r *record, end State) {
 	t.EndObject()
 }
 
+// why returns why a line did not run in a batch that ended so.
+func (w *resultWriter) why(end State) Fault {
+	if end == Cancelled && len(w.batch.Faults) > 0 {
+		return w.batch.Faults[0]
+	}
+	return Fault{Code: "batch_expired", Message: "This request could not be executed before the completion window expired."}
+}
+
 // writeMessage writes a result in the form of Anthropic.
 func (w *resultWriter) writeMessage(r *record, end State) {
 	t := &w.text
@@ -308,6 +321,10 @@ func (w *resultWriter) writeMessage(r *record, end State) {
 	t.Text([]byte(r.CustomID))
 	t.Name("result")
 	switch {
+	case end == Cancelled && len(w.batch.Faults) > 0:
+		t.Open(`{"type":"errored","error":{"type":"error","error":{"type":"api_error","message":`)
+		t.Text([]byte(w.why(end).Message))
+		t.Close(`}}}`)
 	case end == Cancelled:
 		t.Raw([]byte(`{"type":"canceled"}`))
 	case end != "":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/documents"
 	"github.com/patchbay-ai/patchbay/internal/files"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // A job reads lines ahead of those that run: so many, and of so many bytes.
@@ -23,6 +24,7 @@ type job struct {
 	id     string
 	owner  files.Owner
 	scope  string // of the owner
+	user   string // see Call
 	ctx    context.Context
 	cancel context.CancelFunc
 	log    *journal
@@ -42,12 +44,20 @@ type job struct {
 	isRevoked bool
 	// paused is until when lines of a model are refused.
 	paused map[string]time.Time
-	// problem is why no line runs, and moved when a line ended last.
-	problem string
-	moved   time.Time
+	// problem is why no line runs, resumes when that may be over, and moved when a line ended
+	// last. stuck is when the job began to fail to go on, zero where it does.
+	problem               string
+	resumes, moved, stuck time.Time
+	// served are the models of its lines that were served at some time, and unnoted says
+	// that the batch does not know all of them.
+	served  map[string]bool
+	unnoted bool
 	// written is the size of the answers in the journals, and held the room that was taken
-	// for them. No line runs while there is too little.
+	// for them. noRoom says why there is too little, empty where there is enough; no line runs
+	// meanwhile. fullSince is since when that is because of a bound, zero where it is not.
 	written, held int64
+	noRoom        string
+	fullSince     time.Time
 	changed       chan struct{} // is sent to when the above changes
 
 	// done are the lines that have an answer, and found what is known of each chunk. Only
@@ -59,15 +69,18 @@ type job struct {
 // pending is a line that is to run.
 type pending struct {
 	line
-	chunk    *chunk
-	attempts int
-	after    time.Time // before which it does not run
+	chunk *chunk
+	// attempts counts the failures for which it is to blame, and tries those after which it
+	// waited for itself.
+	attempts, tries int
+	after           time.Time // before which it does not run
+	began, failedAt time.Time // of the latest try, and of the latest that broke
 }
 
 func newJob(e *Engine, b Batch) *job {
 	j := &job{
-		engine: e, id: b.ID, owner: b.Owner, scope: b.Owner.Scope(), endpoint: b.Endpoint, batch: b, log: newJournal(e.folderOf(b.ID), b.ID, e.o.Keys), chunks: map[int]*chunk{},
-		paused: map[string]time.Time{}, moved: time.Now(), changed: make(chan struct{}, 1),
+		engine: e, id: b.ID, owner: b.Owner, scope: b.Owner.Scope(), user: b.User, endpoint: b.Endpoint, batch: b, log: newJournal(e.folderOf(b.ID), b.ID, e.o.Keys), chunks: map[int]*chunk{},
+		paused: map[string]time.Time{}, served: map[string]bool{}, moved: time.Now(), changed: make(chan struct{}, 1),
 	}
 	j.log.before = e.before
 	j.ctx, j.cancel = context.WithCancel(e.base)
@@ -81,6 +94,9 @@ func (j *job) see(b Batch) {
 	defer j.mu.Unlock()
 	if b.version > j.batch.version {
 		j.batch = b
+	}
+	for _, model := range b.Models {
+		j.served[model] = true
 	}
 	if j.batch.State == Cancelling || j.batch.State == Finalizing || !time.Now().Before(j.batch.Expires) {
 		j.stopping = true
@@ -106,6 +122,9 @@ func (j *job) latest() Batch {
 func (j *job) whyStill() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.noRoom != "" {
+		return j.noRoom
+	}
 	if j.problem == "" && len(j.window) > 0 && j.inFlight == 0 {
 		return "no slot is free that others do not need"
 	}
@@ -127,6 +146,7 @@ func (j *job) run() {
 			return
 		}
 		wait := time.Duration(0)
+		j.noteStuck(err)
 		switch {
 		case err == nil:
 		case errors.Is(err, errTaken), errors.Is(err, documents.ErrChanged):
@@ -139,6 +159,18 @@ func (j *job) run() {
 		j.pause(wait)
 	}
 	j.releaseChunks()
+}
+
+// noteStuck notes since when the job does not go on, if it does not.
+func (j *job) noteStuck(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case err == nil:
+		j.stuck = time.Time{}
+	case j.stuck.IsZero():
+		j.stuck = time.Now()
+	}
 }
 
 // sweep ends the job. Lines may be in flight whose answers come now; what they leave of a batch
@@ -238,6 +270,7 @@ func (j *job) check(b Batch) error {
 				return true
 			}
 			b.State, b.Started, b.Lines, b.Chunks, b.ChunkLines = InProgress, now, found.lines, found.chunks, chunkLines
+			b.Models = j.engine.servedOf(b.Endpoint, found.models)
 			return true
 		})
 	})
@@ -280,7 +313,7 @@ func (j *job) runLines(b Batch) (err error) {
 	defer stop()
 	for {
 		if j.shouldStop() {
-			if err := j.stopRevoked(); err != nil {
+			if err := j.stopFor(); err != nil {
 				return err
 			}
 			return j.drain()
@@ -320,21 +353,33 @@ func (j *job) giveUp() {
 func (j *job) shouldStop() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.stopping || j.isRevoked || j.ctx.Err() != nil || !time.Now().Before(j.batch.Expires)
+	return j.stopping || j.isRevoked || j.isFull() || j.ctx.Err() != nil || !time.Now().Before(j.batch.Expires)
 }
 
-// stopRevoked makes the batch stop if the key of its owner is not good any more. That is
-// stored before the batch is drained, which would else end as one whose time is over.
-func (j *job) stopRevoked() error {
+// roomGrace is how long a batch whose answers have no room waits until its owner has deleted
+// something.
+const roomGrace = 20 * time.Second
+
+// isFull reports whether the answers have had no room for too long. The caller has the lock.
+func (j *job) isFull() bool { return !j.fullSince.IsZero() && time.Since(j.fullSince) > roomGrace }
+
+// stopFor makes the batch stop if the key of its owner is not good any more, or if its answers
+// have no room. That is stored before the batch is drained, which would else end as one whose
+// time is over.
+func (j *job) stopFor() error {
 	j.mu.Lock()
-	isRevoked := j.isRevoked
+	isRevoked, isFull, why := j.isRevoked, j.isFull() && !j.stopping, j.noRoom
 	j.mu.Unlock()
-	if !isRevoked {
+	var fault Fault
+	switch {
+	case isRevoked:
+		fault = Fault{Code: "invalid_api_key", Message: "The batch was stopped because the API key that made it was revoked or has expired."}
+	case isFull:
+		fault = Fault{Code: schema.CodeStorageFull, Message: "The batch was stopped because " + why + "."}
+	default:
 		return nil
 	}
-	_, err := j.engine.stop(j.ctx, j.id, &Fault{
-		Code: "invalid_api_key", Message: "The batch was stopped because the API key that made it was revoked or has expired.",
-	})
+	_, err := j.engine.stop(j.ctx, j.id, &fault)
 	return err
 }
 
@@ -404,7 +449,7 @@ const roomStep = 1 << 20
 func (j *job) hold(bytes int64) {
 	j.mu.Lock()
 	j.written += bytes
-	lacks := j.written - j.held
+	lacks := j.written + 1 - j.held // so that no line runs where nothing more has room
 	j.mu.Unlock()
 	if lacks <= 0 {
 		return
@@ -417,11 +462,31 @@ func (j *job) hold(bytes int64) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err != nil {
-		j.problem = "its answers have no room: " + err.Error()
+	if err == nil {
+		j.held += lacks
+		j.noRoom, j.fullSince = "", time.Time{}
 		return
 	}
-	j.held += lacks
+	isBound := errors.Is(err, files.ErrNoRoom) || errors.Is(err, files.ErrAllFull)
+	switch {
+	case !isBound:
+		j.fullSince = time.Time{}
+	case j.fullSince.IsZero():
+		j.fullSince = time.Now()
+	}
+	j.noRoom = noRoomFor(err)
+	j.signal()
+}
+
+// noRoomFor says why answers have no room.
+func noRoomFor(err error) string {
+	switch {
+	case errors.Is(err, files.ErrNoRoom):
+		err = errors.New("the files and results of their owner take as many bytes as allowed (files.max-bytes-per-key)")
+	case errors.Is(err, files.ErrAllFull):
+		err = errors.New("the files and results of all take as many bytes as allowed (files.max-bytes)")
+	}
+	return "its answers have no room: " + err.Error()
 }
 
 // releaseRoom gives back the room that the journals take, because the job ends here.

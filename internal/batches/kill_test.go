@@ -111,6 +111,8 @@ type mortal struct {
 
 func (p *mortal) die() { p.once.Do(func() { close(p.dead) }) }
 
+func (*mortal) Presence(string, string) Presence { return Served }
+
 func (*mortal) Room(string, string) int { return 3 }
 
 func (*mortal) AwaitRoom(ctx context.Context, _, _ string, _ func() int) { <-ctx.Done() }

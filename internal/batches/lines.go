@@ -140,11 +140,13 @@ type checked struct {
 	lines  int
 	chunks []int64
 	faults []Fault
+	// models are those that the lines name, mostModels at most.
+	models map[string]bool
 }
 
 // checkLines reads all lines of a file.
 func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) (checked, error) {
-	var c checked
+	c := checked{models: map[string]bool{}}
 	r := newLineReader(from, 0, longest)
 	seen := map[string]int{}
 	for len(c.faults) < mostFaults {
@@ -182,6 +184,9 @@ func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) 
 			continue
 		}
 		seen[found.customID] = r.place
+		if len(c.models) < mostModels {
+			c.models[found.model] = true
+		}
 		if c.lines%chunkLines == 0 {
 			c.chunks = append(c.chunks, begins)
 		}

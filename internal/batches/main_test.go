@@ -27,6 +27,8 @@ type backend struct {
 	room   int
 	takes  time.Duration
 	answer func(call Call) Answer // nil answers everything
+	// presence is that of a model; nil serves all.
+	presence func(model string) Presence
 
 	mu      sync.Mutex
 	revoked bool
@@ -38,6 +40,13 @@ type backend struct {
 func newBackend() *backend { return &backend{room: 4, takes: time.Second, calls: map[string]int{}} }
 
 func (b *backend) Room(string, string) int { return b.room }
+
+func (b *backend) Presence(_, model string) Presence {
+	if b.presence == nil {
+		return Served
+	}
+	return b.presence(model)
+}
 
 func (*backend) AwaitRoom(ctx context.Context, _, _ string, _ func() int) { <-ctx.Done() }
 

@@ -2,18 +2,15 @@ package batches
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// dispatch runs lines for which there is room, one of each batch in turn, and returns how
-// long to wait before looking again.
+// dispatch runs lines for which there is room, one of each owner in turn, and returns how long
+// to wait before looking again.
 func (e *Engine) dispatch(ctx context.Context) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -21,39 +18,79 @@ func (e *Engine) dispatch(ctx context.Context) time.Duration {
 		return pollEvery
 	}
 	most := e.o.Settings().MaxInFlight
-	rooms := map[target]int{}
-	now := time.Now()
+	look := look{engine: e, now: time.Now(), seen: map[target]seen{}}
 	wait := pollEvery
-	for idle := 0; idle < len(e.order) && e.total < most; {
-		j := e.order[0]
-		e.order = append(e.order[1:], j)
-		p, later := j.take(now, func(model string) bool {
-			t := target{j.endpoint, model}
-			room, asked := rooms[t]
-			if !asked {
-				room = e.o.Runner.Room(t.endpoint, t.model)
-				rooms[t] = room
+	for e.total < most {
+		j, p := e.turns.next(func(j *job) *pending {
+			p, later := j.take(look.now, look.mayRun)
+			if p == nil && !later.IsZero() {
+				wait = min(wait, later.Sub(look.now))
 			}
-			if e.running[t] >= room {
-				e.awaitRoom(t)
-				return false
-			}
-			return e.unsynced[t] < room
+			return p
 		})
 		if p == nil {
-			idle++
-			if !later.IsZero() {
-				wait = min(wait, later.Sub(now))
-			}
-			continue
+			break
 		}
-		idle = 0
 		t := target{j.endpoint, p.model}
 		count(e.running, t, 1)
 		e.total++
+		if pace := e.paces[t]; pace != nil {
+			pace.begin(look.now)
+		}
+		p.began = look.now
 		e.work.Go(func() { e.runLine(j, p, t) })
 	}
 	return wait
+}
+
+// look is one look at the targets of lines. It asks about each of them once.
+type look struct {
+	engine *Engine
+	now    time.Time
+	seen   map[target]seen
+}
+
+type seen struct {
+	presence Presence
+	room     int
+}
+
+func (l *look) at(t target) seen {
+	found, asked := l.seen[t]
+	if !asked {
+		found.presence = l.engine.o.Runner.Presence(t.endpoint, t.model)
+		found.room = l.engine.o.Runner.Room(t.endpoint, t.model)
+		l.seen[t] = found
+	}
+	return found
+}
+
+// mayRun reports whether a line of a model may run now, and otherwise from when on, where that
+// is known. The caller has the locks of the engine and the job.
+func (l *look) mayRun(j *job, model string) (ok bool, from time.Time) {
+	e, t := l.engine, target{j.endpoint, model}
+	there := l.at(t)
+	switch {
+	case there.presence == Served:
+		j.noteServed(model)
+	case there.presence == Unclear || j.wasServed(model):
+		j.problem = "the model " + model + " is not served now; its lines wait for it"
+		return false, from
+	}
+	if there.presence == Served {
+		pace := e.paceOf(t)
+		if ok, from = pace.mayBegin(l.now, e.running[t]); !ok {
+			if l.now.Before(pace.until) {
+				j.problem = pace.why
+			}
+			return false, from
+		}
+	}
+	if e.running[t] >= there.room {
+		e.awaitRoom(t)
+		return false, from
+	}
+	return e.unsynced[t] < there.room, from
 }
 
 // awaitRoom has the engine look again when there is room for more lines to a target.
@@ -77,7 +114,7 @@ func (e *Engine) awaitRoom(t target) {
 
 // take takes the first line out of the window that may run. Where it takes none because it is
 // too early for them, it returns when it is not.
-func (j *job) take(now time.Time, hasRoom func(model string) bool) (_ *pending, later time.Time) {
+func (j *job) take(now time.Time, mayRun func(j *job, model string) (bool, time.Time)) (_ *pending, later time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.stopping || j.isRevoked || len(j.window) == 0 || !now.Before(j.batch.Expires) {
@@ -88,21 +125,22 @@ func (j *job) take(now time.Time, hasRoom func(model string) bool) (_ *pending, 
 		j.signal()
 		return nil, later
 	}
-	if j.written > j.held {
-		return nil, later // its answers have no room
+	if j.noRoom != "" {
+		return nil, later
 	}
 	for at, p := range j.window {
 		from := p.after
 		if paused := j.paused[p.model]; paused.After(from) {
 			from = paused
 		}
-		if now.Before(from) {
-			if later.IsZero() || from.Before(later) {
+		ok := !now.Before(from)
+		if ok {
+			ok, from = mayRun(j, p.model)
+		}
+		if !ok {
+			if !from.IsZero() && (later.IsZero() || from.Before(later)) {
 				later = from
 			}
-			continue
-		}
-		if !hasRoom(p.model) {
 			continue
 		}
 		j.window = slices.Delete(j.window, at, at+1)
@@ -117,7 +155,7 @@ func (j *job) take(now time.Time, hasRoom func(model string) bool) (_ *pending, 
 // runLine runs a line and keeps its answer.
 func (e *Engine) runLine(j *job, p *pending, t target) {
 	answer := e.o.Runner.Run(p.chunk.ctx, Call{
-		Owner: j.owner, Endpoint: t.endpoint, Body: p.body, Batch: j.id, CustomID: p.customID,
+		Owner: j.owner, User: j.user, Endpoint: t.endpoint, Body: p.body, Batch: j.id, CustomID: p.customID,
 	})
 	e.mu.Lock()
 	count(e.running, t, -1)
@@ -129,8 +167,8 @@ func (e *Engine) runLine(j *job, p *pending, t target) {
 	if p.chunk.ctx.Err() != nil && (answer.Status < 200 || answer.Status >= 300) {
 		return // it runs again, here or elsewhere
 	}
-	if wait, again := e.again(answer, p.attempts+1); again {
-		j.putBack(p, answer, wait)
+	if next := e.judge(j, p, t, answer); next.again {
+		j.putBack(p, answer, next)
 		return
 	}
 	if j.keep(p, answer) {
@@ -159,55 +197,6 @@ func (j *job) landed() {
 	defer j.mu.Unlock()
 	j.inFlight--
 	j.signal()
-}
-
-// The waits before a line runs again: where the gateway refused it, where the budget is used
-// up, and after a failure of the backend for the first time, which doubles with each.
-const (
-	refusedWait = time.Second
-	budgetWait  = time.Minute
-	failedWait  = 2 * time.Second
-	longestWait = 5 * time.Minute
-)
-
-// again reports whether a line that was tried so often runs again, and after which time. What
-// the gateway refuses because it has no room for it now is tried until the batch expires; what
-// a backend could not do, a few times.
-func (e *Engine) again(answer Answer, attempts int) (time.Duration, bool) {
-	if answer.Code == schema.CodeServiceUnavailable && answer.NoRetry && answer.RetryAfter == 0 {
-		return 0, false // there is no such model
-	}
-	switch answer.Code {
-	case schema.CodeRateLimitExceeded, schema.CodeKeyRateLimited, schema.CodeBudgetReserved, schema.CodeNoSlot, schema.CodeOverloaded,
-		schema.CodeCircuitBreakerOpen, schema.CodeServiceUnavailable, schema.CodeLedgerUnavailable, schema.CodeUploadsFull, schema.CodeCancelled:
-		return max(answer.RetryAfter, refusedWait), true
-	case schema.CodeBudgetExceeded:
-		return budgetWait, e.o.Settings().WaitForBudget
-	}
-	isFault := answer.Status == 0 || answer.Status >= http.StatusInternalServerError || answer.Status == http.StatusTooManyRequests
-	if !isFault || attempts >= e.o.Settings().Attempts {
-		return 0, false
-	}
-	return min(max(failedWait<<(attempts-1), answer.RetryAfter), longestWait), true
-}
-
-// putBack puts a line back among those that run next.
-func (j *job) putBack(p *pending, answer Answer, wait time.Duration) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	now := time.Now()
-	p.after = now.Add(wait)
-	if schema.ResultOf(answer.Code).Rejected() || answer.Code == schema.CodeCircuitBreakerOpen || answer.Code == schema.CodeServiceUnavailable {
-		j.paused[p.model] = p.after // others of the model would be refused as well
-	} else {
-		p.attempts++
-	}
-	j.problem = problemOf(answer)
-	if j.stopping || j.chunks[p.chunk.number] != p.chunk {
-		return
-	}
-	j.window = slices.Insert(j.window, 0, p)
-	j.windowed += len(p.body)
 }
 
 // problemOf returns in words why a line runs again.
@@ -266,7 +255,7 @@ func (j *job) ended(p *pending, answer Answer) {
 	j.engine.mu.Unlock()
 	c := p.chunk
 	j.mu.Lock()
-	j.moved, j.problem = time.Now(), ""
+	j.moved, j.problem, j.resumes = time.Now(), "", time.Time{}
 	delete(j.paused, p.model)
 	c.counts = c.counts.plus(counts)
 	c.left--

@@ -10,7 +10,8 @@ type Stats struct {
 	Open, Running int
 	// Ended is what became of the lines that this gateway has run.
 	Ended Counts
-	// Stalled is the longest time for which a batch that has lines to run has ended none.
+	// Stalled is the longest time for which a batch that has lines to run has ended none, or
+	// for which one cannot go on.
 	Stalled time.Duration
 }
 
@@ -25,12 +26,17 @@ func (e *Engine) Stats(now time.Time) Stats {
 	return s
 }
 
-// still returns for how long no line of the job has ended, although it has some to run.
+// still returns for how long no line of the job has ended, although it has some to run, or for
+// how long it cannot go on.
 func (j *job) still(now time.Time) time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.window) == 0 && j.inFlight == 0 {
-		return 0
+	var stuck time.Duration
+	if !j.stuck.IsZero() {
+		stuck = now.Sub(j.stuck)
 	}
-	return now.Sub(j.moved)
+	if len(j.window) == 0 && j.inFlight == 0 {
+		return stuck
+	}
+	return max(stuck, now.Sub(j.moved))
 }

@@ -68,7 +68,7 @@ type Upload struct {
 	held  documents.Use
 	ended bool
 	limit int64
-	// isCounted says that there are no more such files than the owner may have.
+	// isCounted says that the bounds hold for it, unlike those of CreateOwn.
 	isCounted bool
 }
 
@@ -87,23 +87,29 @@ func (s *Store) Create(ctx context.Context, file File) (*Upload, error) {
 	return u, err
 }
 
-// CreateOwn is Create for a file that the gateway itself makes: it may be one more than the
-// owner may have where no other gives way to it, and larger. The room that it takes is bounded.
+// CreateOwn is Create for a file that the gateway itself makes of what had room before, such as
+// answers: it may be one more than the owner may have where no other gives way to it, and larger
+// than there is room for.
 func (s *Store) CreateOwn(file File) (*Upload, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	place := documents.Use{Count: 1, Bytes: block}
-	err := s.take(ctx, file.Owner.Scope(), place)
-	if errors.Is(err, ErrTooMany) || errors.Is(err, ErrAllTooMany) {
-		s.mu.Lock()
-		s.add(file.Owner.Scope(), place)
-		s.mu.Unlock()
-		err = nil
-	}
-	if err != nil {
+	if err := s.force(ctx, file.Owner.Scope(), place); err != nil {
 		return nil, err
 	}
 	return s.begin(file, place)
+}
+
+// force takes places and room for an owner where others give way, or else beyond the bounds.
+func (s *Store) force(ctx context.Context, scope string, more documents.Use) error {
+	err := s.take(ctx, scope, more)
+	if !errors.As(err, new(*shortage)) {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(scope, more)
+	return nil
 }
 
 // begin begins a file whose place is held.
@@ -182,7 +188,10 @@ func (u *Upload) take(size int64) error {
 	more := (need + checkEvery - 1) / checkEvery * checkEvery
 	scope := u.file.Owner.Scope()
 	err := u.store.tryTake(ctx, scope, documents.Use{Bytes: more})
-	if errors.As(err, new(*shortage)) || errors.Is(err, ErrDiskFull) {
+	switch {
+	case errors.As(err, new(*shortage)) && !u.isCounted:
+		err = u.store.force(ctx, scope, documents.Use{Bytes: more})
+	case errors.As(err, new(*shortage)), errors.Is(err, ErrDiskFull):
 		more = need // what is left may be less than is taken ahead
 		err = u.store.take(ctx, scope, documents.Use{Bytes: more})
 	}

@@ -168,6 +168,6 @@ func (g *Gateway) batchDoors() *batching.API {
 	b := g.batches
 	return batching.New(batching.Options{
 		Engine: b.engine, Files: b.files, Keys: g.keys(), TrustedProxies: g.Document.Server.TrustedProxies, LongestLine: g.longestLine,
-		LargestFile: func() int64 { return int64(b.bounds.Load().MaxSize) }, Log: g.log,
+		LargestFile: func() int64 { return int64(b.bounds.Load().MaxSize) }, MaxLines: func() int { return b.settings.Load().MaxLines }, Log: g.log,
 	})
 }

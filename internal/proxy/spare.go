@@ -10,6 +10,16 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
+// Serves reports whether a model is served, or another one takes over from it, and otherwise
+// whether a backend that does not tell its models now may have it.
+func (p *Proxy) Serves(service schema.ServiceType, model string) (serves, mayBeFound bool) {
+	table := p.current.Load()
+	if s := table.Service(service); s.Find(model) != nil || len(s.Takeovers(model)) > 0 {
+		return true, false
+	}
+	return false, table.MayFind(service, model)
+}
+
 // SpareRoom returns how many requests of the class Spare for a model may run at a time now:
 // those that run, and those for which there is a slot. Where there is none to wait for it is
 // one more than run, which is told why, or goes on to another model.

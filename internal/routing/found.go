@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/naming"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // Source is an instance whose models are found: there is one instance for each of the
@@ -180,6 +181,18 @@ func (f *Found) Keep(keys map[string]bool) {
 // Discovers reports whether instances of the service type find their models.
 func (s *Service) Discovers() bool {
 	return s != nil && slices.ContainsFunc(s.Policy.Instances, func(settings backend.Settings) bool { return settings.Models.Given() })
+}
+
+// MayFind reports whether an instance of a service type may yet find a model: its backend has
+// not told its models, or did not when it was asked last.
+func (t *Table) MayFind(service schema.ServiceType, model string) bool {
+	return slices.ContainsFunc(t.sources, func(source *Source) bool {
+		if source.Service.Type != service || !source.Settings.Enabled || !source.Settings.Models.Include(source.Service.Policy.Aliases.ModelOf(model)) {
+			return false
+		}
+		list := t.found.Of(source.Key())
+		return list.Read.IsZero() || list.Error != ""
+	})
 }
 
 // Found returns the models that instances of the service type have found, sorted.

@@ -102,6 +102,9 @@ func viewMessageBatch(p batches.Progress) messageBatch {
 	switch b.State {
 	case batches.Cancelled:
 		view.RequestCounts.Canceled = left
+		if len(b.Faults) > 0 { // nobody wanted it, and its results say why
+			view.RequestCounts.Canceled, view.RequestCounts.Errored = 0, p.Counts.Failed+left
+		}
 	case batches.Expired:
 		view.RequestCounts.Expired = left
 	case batches.Failed:
@@ -130,7 +133,7 @@ func (v *visit) createMessageBatch() error {
 	}
 	defer u.Abort()
 	body := &countedReader{from: v.r.Body, most: v.options.LongestLine() + 64<<10}
-	reader := messageReader{from: jsontext.NewDecoder(body), body: body, to: u, seen: map[string]bool{}}
+	reader := messageReader{from: jsontext.NewDecoder(body), body: body, to: u, seen: map[string]bool{}, most: v.options.MaxLines()}
 	if err := reader.readAll(); err != nil {
 		return unread{v.requestsError(err)}
 	}
@@ -143,7 +146,7 @@ func (v *visit) createMessageBatch() error {
 	}
 	const window = 24 * time.Hour
 	made, err := v.options.Engine.Create(v.r.Context(), batches.Batch{
-		Owner: v.owner, Form: batches.Anthropic, Endpoint: messagesPath, Input: file.ID, IsOwnInput: true, Window: "24h", Lines: reader.lines,
+		Owner: v.owner, Form: batches.Anthropic, Endpoint: messagesPath, Input: file.ID, IsOwnInput: true, User: v.user, Window: "24h", Lines: reader.lines,
 	}, window)
 	if err != nil {
 		return errors.Join(err, v.options.Files.Delete(v.r.Context(), file))
@@ -174,6 +177,7 @@ type messageReader struct {
 	body  *countedReader
 	to    *files.Upload
 	lines int
+	most  int // of lines
 	seen  map[string]bool
 	text  jsonwrite.Writer
 }
@@ -222,6 +226,9 @@ var (
 )
 
 func (m *messageReader) readOne() error {
+	if m.lines == m.most {
+		return schema.NewError(schema.CodeRequestTooLarge, "The batch has more than the "+strconv.Itoa(m.most)+" requests that are allowed (batches.max-lines).")
+	}
 	m.body.read = 0
 	value, err := m.from.ReadValue()
 	if err != nil {
@@ -365,6 +372,9 @@ func (v *visit) messageBatchResults() error {
 	if !p.State.IsEnd() {
 		return schema.NewError(schema.CodeInvalidValue, "The batch has no results yet; its processing_status is not ended.")
 	}
+	if p.State == batches.Failed {
+		return schema.NewError(schema.CodeInvalidValue, "None of the requests ran, because the batch failed: "+reasonOf(p.Faults))
+	}
 	if p.Output == "" { // it was stopped before its first line
 		v.w.Header().Set("Content-Type", mediaLines)
 		v.w.WriteHeader(http.StatusOK)
@@ -381,4 +391,16 @@ func (v *visit) messageBatchResults() error {
 	defer func() { _ = content.Close() }()
 	v.stream(content, mediaLines)
 	return nil
+}
+
+// reasonOf returns why a batch failed.
+func reasonOf(faults []batches.Fault) string {
+	if len(faults) == 0 {
+		return "its reason is not known."
+	}
+	first := faults[0]
+	if first.Line == 0 {
+		return first.Message
+	}
+	return "request " + strconv.Itoa(first.Line) + ": " + first.Message
 }

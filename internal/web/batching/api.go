@@ -10,15 +10,18 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/admit"
+	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/batches"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/documents"
 	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/files"
+	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/described"
@@ -26,7 +29,10 @@ import (
 )
 
 // API answers the endpoints of files and batches.
-type API struct{ options Options }
+type API struct {
+	options    Options
+	operations *operations
+}
 
 // Options are what the API works with.
 type Options struct {
@@ -39,11 +45,13 @@ type Options struct {
 	// LongestLine returns how many bytes a request may have, and LargestFile how many a
 	// file.
 	LongestLine, LargestFile func() int64
-	Log                      *slog.Logger
+	// MaxLines returns how many requests a batch may have.
+	MaxLines func() int
+	Log      *slog.Logger
 }
 
 // New returns the API.
-func New(options Options) *API { return &API{options} }
+func New(options Options) *API { return &API{options, newOperations()} }
 
 // Routes returns the operations of files and batches.
 func (a *API) Routes() []web.Route {
@@ -58,7 +66,9 @@ func (a *API) Routes() []web.Route {
 				op.Errors = append(op.Errors, status)
 			}
 		}
-		routes = append(routes, web.Route{Pattern: pattern, Permission: access.ByKey, Handler: a.handle(handler), Operation: op})
+		// Whoever has used up a limit can stop what uses it.
+		isLimited := !strings.HasSuffix(pattern, "/cancel")
+		routes = append(routes, web.Route{Pattern: pattern, Permission: access.ByKey, Handler: a.handle(handler, isLimited), Operation: op})
 	}
 	a.addFiles(add)
 	a.addBatches(add)
@@ -75,14 +85,17 @@ type visit struct {
 	r     *http.Request
 	owner files.Owner
 	scope string
+	// user is whom the request is made for, as far as a header says it that the key trusts.
+	user string
+	use  allowance.Use
 }
 
 // handle makes a handler of a function that answers, or returns why it did not.
-func (a *API) handle(answer func(*visit) error) http.HandlerFunc {
+func (a *API) handle(answer func(*visit) error, isLimited bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{API: a, w: w, r: r}
-		counted, err := v.identify()
-		defer counted.End()
+		err := v.identify(isLimited)
+		defer v.use.End()
 		if err == nil {
 			err = answer(v)
 		}
@@ -92,25 +105,29 @@ func (a *API) handle(answer func(*visit) error) http.HandlerFunc {
 	}
 }
 
-// identify finds out who asks, and counts the request in the limits of the key.
-func (v *visit) identify() (counted admit.Visit, err error) {
+// identify finds out who asks, and counts the request in the limit of such operations.
+func (v *visit) identify(isLimited bool) error {
 	if v.options.Engine == nil {
-		return counted, schema.NewError(schema.CodeBatchesOff, "Files and batches are off on this gateway; its operator turns them on with batches.enabled.")
+		return schema.NewError(schema.CodeBatchesOff, "Files and batches are off on this gateway; its operator turns them on with batches.enabled.")
 	}
-	caller := access.Caller{Addr: web.ClientAddr(v.r, v.options.TrustedProxies)}
-	grant, refusal := v.options.Keys.Identify(v.r.Header, caller.Addr)
+	grant, refusal := v.options.Keys.Identify(v.r.Header, web.ClientAddr(v.r, v.options.TrustedProxies))
 	if refusal != nil {
-		return counted, refusal
+		return refusal
 	}
-	if caller.Grant = grant; grant != nil {
+	if grant != nil {
 		v.owner = files.Owner{Key: grant.ID, Issue: grant.Issue, Tenant: grant.Tenant}
 		web.RecordOf(v.w).KeyID = grant.ID
+		user, refusal := grant.UserOf(v.r.Header)
+		if refusal != nil {
+			return refusal
+		}
+		v.user = quota.UserName(user)
 	}
 	v.scope = v.owner.Scope()
-	if refusal := counted.Begin(nil, &caller); refusal != nil {
-		return counted, refusal
+	if isLimited {
+		return v.operations.take(&v.use, grant, time.Now())
 	}
-	return counted, nil
+	return nil
 }
 
 // unread is an error after which the connection is closed, because the body was not read to

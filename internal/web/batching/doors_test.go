@@ -186,7 +186,7 @@ func TestBadRequestsToFilesAndBatches(t *testing.T) {
 		`{"input_file_id":"` + good + `","endpoint":"/v1/audio/speech","completion_window":"24h"}`:                        {"invalid_value", "endpoint"},
 		`{"input_file_id":"` + good + `","endpoint":"/v1/chat/completions","completion_window":"soon"}`:                   {"invalid_value", "completion_window"},
 		`{"input_file_id":"` + good + `","endpoint":"/v1/chat/completions"}`:                                              {"missing_parameter", "completion_window"},
-		`{"input_file_id":"` + good + `","endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{"a":1}}`: {"invalid_json", ""},
+		`{"input_file_id":"` + good + `","endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{"a":1}}`: {"invalid_value", "metadata"},
 	} {
 		r.Post("/v1/batches", body).FailsWith(t, 400, "invalid_request_error", fault[0], fault[1])
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -138,7 +139,7 @@ func (v *visit) createBatch() error {
 	}
 	var asks batchRequest
 	if err := json.Unmarshal(body, &asks); err != nil {
-		return schema.NewError(schema.CodeInvalidJSON, "The body must be a JSON object with input_file_id, endpoint and completion_window.")
+		return decodeError(err)
 	}
 	window, life, err := asks.check()
 	if err != nil {
@@ -152,12 +153,29 @@ func (v *visit) createBatch() error {
 		return schema.InvalidValue("input_file_id", "The file must have the purpose batch.")
 	}
 	made, err := v.options.Engine.Create(v.r.Context(), batches.Batch{
-		Owner: v.owner, Form: batches.OpenAI, Endpoint: asks.Endpoint, Input: file.ID, Window: asks.CompletionWindow, Metadata: asks.Metadata, KeepResults: schema.Duration(life),
+		Owner: v.owner, Form: batches.OpenAI, Endpoint: asks.Endpoint, Input: file.ID, User: v.user, Window: asks.CompletionWindow, Metadata: asks.Metadata, KeepResults: schema.Duration(life),
 	}, window)
 	if err != nil {
 		return err
 	}
 	return v.write(viewBatch(batches.Progress{Batch: made}))
+}
+
+// decodeError returns what is told of a body that is not what it must be.
+func decodeError(err error) error {
+	var wrong *json.SemanticError
+	if errors.As(err, &wrong) && wrong.JSONPointer != "" {
+		field, _, _ := strings.Cut(string(wrong.JSONPointer[1:]), "/")
+		switch field {
+		case "metadata":
+			return schema.InvalidValue(field, "'metadata' must be an object whose values are strings.")
+		case "output_expires_after":
+			return schema.InvalidValue(field, "'output_expires_after' must be an object.")
+		case "input_file_id", "endpoint", "completion_window":
+			return schema.InvalidValue(field, "'"+field+"' must be a string.")
+		}
+	}
+	return schema.NewError(schema.CodeInvalidJSON, "The body must be a JSON object with input_file_id, endpoint and completion_window.")
 }
 
 // bodyError returns what is told of a body that could not be read.

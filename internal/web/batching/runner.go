@@ -7,17 +7,18 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/batches"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/files"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
@@ -46,6 +47,18 @@ var _ batches.Runner = (*Runner)(nil)
 // but then it holds its part of the limits and budgets of its owner meanwhile.
 func (r *Runner) Room(endpoint, model string) int {
 	return r.proxy.SpareRoom(serviceOf(endpoint), model)
+}
+
+// Presence returns whether a model is served now.
+func (r *Runner) Presence(endpoint, model string) batches.Presence {
+	serves, mayBeFound := r.proxy.Serves(serviceOf(endpoint), model)
+	switch {
+	case serves:
+		return batches.Served
+	case mayBeFound:
+		return batches.Unclear
+	}
+	return batches.Absent
 }
 
 // AwaitRoom waits until there is room for more lines than run, or the context ends.
@@ -93,25 +106,48 @@ func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
 	if call.Endpoint == messagesPath {
 		request.Header["Anthropic-Version"] = []string{"2023-06-01"}
 	}
-	l := &lineRequest{grant: grant, tenant: call.Owner.Tenant}
+	l := &lineRequest{as: v1.Bearer{Grant: grant, Tenant: call.Owner.Tenant}}
+	if grant != nil && grant.UserHeader != "" {
+		l.as.User = call.User
+	}
 	reply := &reply{header: http.Header{}}
 	r.pass(reply, request.WithContext(context.WithValue(ctx, lineKey{}, l)))
 	answer := batches.Answer{
 		Status: reply.status, RequestID: l.record.RequestID, Body: reply.body.Bytes(), Code: l.record.Code,
-		NoRetry: reply.header.Get("X-Should-Retry") == "false", Prompt: l.record.Usage.Prompt, Completion: l.record.Usage.Completion, Cost: int64(l.record.Cost),
+		Prompt: l.record.Usage.Prompt, Completion: l.record.Usage.Completion, Cost: int64(l.record.Cost),
 	}
-	if ms, err := strconv.ParseInt(reply.header.Get("Retry-After-Ms"), 10, 64); err == nil {
-		answer.RetryAfter = time.Duration(ms) * time.Millisecond
+	if l.told != nil {
+		explain(&answer, l.told, call.Endpoint)
 	}
 	return answer
+}
+
+// explain adds to an answer what the error says with which the line was answered.
+func explain(answer *batches.Answer, told *schema.Error, endpoint string) {
+	answer.RetryAfter, answer.NoRetry, answer.IsUnknown = told.RetryAfter, told.NoRetry, told.UnknownModel != ""
+	switch transport.Cause(told.Cause) {
+	case transport.CauseReset, transport.CauseClosed, transport.CauseWriteTimeout, transport.CauseTimeout, transport.CauseIdleTimeout:
+	case transport.CauseNotHTTP, transport.CauseHeadTooLarge:
+		answer.IsUnread = true
+	case transport.CauseNone:
+		answer.IsUnread = told.Code == schema.CodeUpstreamError && told.Status == 0
+	default:
+		answer.IsUnreached = true
+	}
+	if answer.IsUnknown && endpoint == messagesPath {
+		// Clients take the overload that a 503 is there for a reason to send the line again.
+		unknown := schema.NewError(schema.CodeModelNotFound, told.Message)
+		unknown.Details = told.Details
+		answer.Status, answer.Body = unknown.HTTPStatus(), messages.Error(unknown, answer.RequestID)
+	}
 }
 
 // lineRequest is a line on its way through the shell, and lineKey where its context has it.
 type (
 	lineRequest struct {
-		grant  *access.Grant
-		tenant string
+		as     v1.Bearer
 		record calls.Record
+		told   *schema.Error // nil for an answer
 	}
 	lineKey struct{}
 )
@@ -132,7 +168,7 @@ func (r *Runner) pass(to *reply, request *http.Request) {
 func (r *Runner) serve(w http.ResponseWriter, q *http.Request) {
 	l := q.Context().Value(lineKey{}).(*lineRequest)
 	defer func() { l.record = *web.RecordOf(w) }()
-	r.unified.ServeAs(w, q, v1.Bearer{Grant: l.grant, Tenant: l.tenant})
+	l.told = r.unified.ServeAs(w, q, l.as)
 }
 
 // reply is the writer of a reply that is kept in memory.

@@ -259,26 +259,32 @@ type Bearer struct {
 	// is counted for then.
 	Grant  *access.Grant
 	Tenant string
+	// User is whom the request is made for, as far as a header says it that the key trusts.
+	User string
 }
 
 // ServeAs answers a request to a door that is a line of a batch, in the name of a bearer. It
-// takes only slots that nobody waits for. ServeAs returns false if there is no such door.
-func (a *API) ServeAs(w http.ResponseWriter, r *http.Request, as Bearer) bool {
+// takes only slots that nobody waits for. It returns the error with which it has answered, nil
+// for an answer.
+func (a *API) ServeAs(w http.ResponseWriter, r *http.Request, as Bearer) *schema.Error {
 	at := slices.IndexFunc(doors, func(d *door) bool { return d.path == r.URL.Path && d.json != nil })
 	if at < 0 {
-		return false
+		return schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+shorten(r.URL.Path)+".")
 	}
 	x := a.begin(w, r, doors[at])
 	defer a.end(x)
 	err := a.refuseOverload(x)
 	if err == nil {
 		x.use(as.Grant, as.Tenant)
+		if as.User != "" {
+			x.caller.User, x.call.User = as.User, quota.UserName(as.User)
+		}
 		x.way.Class = schema.Spare
 		x.memory = a.options.Memory.Bodies().Lease(x.caller.KeyID, x.caller.Addr)
 		err = x.readJSON(x.door.json)
 	}
 	a.answer(x, err)
-	return true
+	return x.told
 }
 
 // use makes the bearer of a key the caller, or somebody of a tenant where no key is needed.

@@ -51,6 +51,8 @@ type exchange struct {
 	isNoticed bool
 	// running shows the request to people while it runs.
 	running calls.Running
+	// told is the error with which the request was answered, nil where it was not.
+	told *schema.Error
 	// before is what stands before the input in a conversation whose tokens are counted.
 	before [][]byte
 }
@@ -161,6 +163,7 @@ func (x *exchange) fail(err error) {
 	if known.UnknownModel != "" && x.door.notFound != nil {
 		known = x.door.notFound(shorten(known.UnknownModel))
 	}
+	x.told = known
 	x.call.Tell(known)
 	if x.isNoticed {
 		if x.Send(x.door.failureEvent(known, x.caller.RequestID)) != nil {
