@@ -292,6 +292,9 @@ type Permit struct {
 	began   time.Duration   // when such a call began, counted from State.since
 }
 
+// For says whose call it is: that of an API key, or of no key.
+func (p *Permit) For(key string) { p.breaker.Key = key }
+
 // Acquire takes the instance for one call; false means that it is no longer
 // ready and another one must be picked. Every Acquire that succeeds is followed
 // by one Release or Return with its permit.

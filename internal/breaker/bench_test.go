@@ -16,6 +16,7 @@ func pass(b *Breaker, now time.Time) {
 
 func TestHotPathsDoNotAllocate(t *testing.T) {
 	now := time.Now()
+	keyed := New(DefaultSettings(), now, nil)
 	closed, open := New(DefaultSettings(), now, nil), tripped(DefaultSettings())
 	fail := func() {
 		permit, _ := closed.Acquire(now)
@@ -26,6 +27,14 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		"closed":   func() { pass(closed, now) },
 		"open":     func() { pass(open, now) },
 		"failures": fail,
+		"keys": func() {
+			for _, key := range []string{"a", "b", "c"} {
+				permit, _ := keyed.Acquire(now)
+				permit.Key = key
+				keyed.Done(permit, Success, now)
+				keyed.Done(permit, Errored, now)
+			}
+		},
 	} {
 		if n := testing.AllocsPerRun(100, f); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)

@@ -22,6 +22,7 @@ type Breaker struct {
 
 	start   time.Time
 	observe func(Change)
+	keys    keys
 
 	mu          sync.Mutex
 	settings    Settings
@@ -36,6 +37,9 @@ type Breaker struct {
 	changed     time.Time // when what people see of it changed last
 	lastFailure time.Time
 	failing     time.Time // when the first of the failures in a row was
+	// culprit is the one key whose calls are all of the failures in a row, each answered with
+	// an error; noKey where there is none such.
+	culprit keyHash
 	// unreachable means that the breaker opened because the backend could not be
 	// connected to, and halfOpenedByCheck that a health check made it half open.
 	unreachable, halfOpenedByCheck bool
@@ -55,6 +59,9 @@ const (
 // breaker's state it was given, so that a late result cannot disturb a later
 // state. The zero value belongs to no generation.
 type Permit struct {
+	// Key is the id of the caller's API key, empty without one. It may be set at any time
+	// before the permit is given back.
+	Key        string
 	generation uint64
 	// answered says that the call was a trial which succeeded already, because
 	// its answer has begun.
@@ -73,7 +80,7 @@ type Change struct {
 // be nil; it is called once for each change, without a lock held, in the
 // goroutine that caused it.
 func New(settings Settings, start time.Time, observe func(Change)) *Breaker {
-	b := &Breaker{start: start, observe: observe, settings: settings, generation: 1, changed: start}
+	b := &Breaker{start: start, observe: observe, keys: newKeys(), settings: settings, generation: 1, changed: start}
 	b.publish()
 	return b
 }
@@ -140,6 +147,9 @@ func (b *Breaker) Answered(permit Permit, now time.Time) Permit {
 // Done gives a permit back with the outcome of its call. A result of an earlier
 // generation is ignored.
 func (b *Breaker) Done(permit Permit, outcome Outcome, now time.Time) {
+	if outcome == Success && permit.Key != "" {
+		b.keys.succeeded(b.keys.hash(permit.Key), b.sinceStart(now))
+	}
 	if permit.answered {
 		b.doneAfterAnswer(permit, outcome, now)
 		return
@@ -153,7 +163,7 @@ func (b *Breaker) Done(permit Permit, outcome Outcome, now time.Time) {
 	}
 	b.change(now, func() {
 		if b.generation == permit.generation && b.counting() {
-			b.settle(outcome, now)
+			b.settle(permit, outcome, now)
 			b.publish()
 		}
 	})
@@ -168,7 +178,7 @@ func (b *Breaker) doneAfterAnswer(permit Permit, outcome Outcome, now time.Time)
 		// Only trials that succeed lead to the generation after a half-open one.
 		recovered := b.state == Closed && b.generation == permit.generation+1
 		if b.counting() && (recovered || recovering && outcome.Failed()) {
-			b.count(outcome, now)
+			b.count(permit, outcome, now)
 			b.publish()
 		}
 	})
@@ -176,26 +186,27 @@ func (b *Breaker) doneAfterAnswer(permit Permit, outcome Outcome, now time.Time)
 
 // settle counts the result of a call that began in the present generation.
 // An open breaker gives no permits, so there are two cases.
-func (b *Breaker) settle(outcome Outcome, now time.Time) {
+func (b *Breaker) settle(permit Permit, outcome Outcome, now time.Time) {
 	if b.state == HalfOpen {
 		if b.trials == 0 {
 			return // given back twice
 		}
 		b.trials--
 	}
-	b.count(outcome, now)
+	b.count(permit, outcome, now)
 }
 
 // count takes an outcome into account.
-func (b *Breaker) count(outcome Outcome, now time.Time) {
+func (b *Breaker) count(permit Permit, outcome Outcome, now time.Time) {
 	switch outcome {
-	case Failure, Refused, Reset:
+	case Failure, Refused, Reset, Errored:
+		b.blame(permit, outcome)
 		if b.failures == 0 {
 			b.failing = now
 		}
 		b.failures++
 		b.lastFailure = now
-		if b.state == HalfOpen || b.failures >= b.settings.FailureThreshold {
+		if b.state == HalfOpen || b.failures >= b.settings.FailureThreshold && !b.isExcused(now) {
 			b.opened = now
 			// If a backend answers checks but breaks the connections of calls, only the
 			// first pause is shortened by a check.
@@ -213,6 +224,24 @@ func (b *Breaker) count(outcome Outcome, now time.Time) {
 		}
 	case Cancelled:
 	}
+}
+
+// blame notes whose call failed.
+func (b *Breaker) blame(permit Permit, outcome Outcome) {
+	whose := noKey
+	if outcome == Errored && permit.Key != "" {
+		whose = b.keys.hash(permit.Key)
+	}
+	if b.failures > 0 && whose != b.culprit {
+		whose = noKey
+	}
+	b.culprit = whose
+}
+
+// isExcused reports whether the failures in a row tell more of the calls of one key than of
+// the backend: calls of another key succeeded within the recovery timeout.
+func (b *Breaker) isExcused(now time.Time) bool {
+	return b.culprit != noKey && b.keys.hasOther(b.culprit, b.sinceStart(now)-int64(b.settings.RecoveryTimeout))
 }
 
 // RetryAfter returns how long to wait for the next trial: 0 if a call could pass
@@ -326,17 +355,19 @@ type Outcome uint8
 // changes. It also serves for replies that are no fault of the backend but no
 // proof of its health either. Refused (nobody was at the address) and Reset (an
 // established connection broke) are failures of which a health check can tell
-// that they are over; see Reachable.
+// that they are over; see Reachable. Errored is a failure that the backend answered
+// with: it may be the fault of what the caller sent.
 const (
 	Success Outcome = iota
 	Failure
 	Cancelled
 	Refused
 	Reset
+	Errored
 )
 
 // Failed tells whether the outcome is one of the failures.
-func (o Outcome) Failed() bool { return o == Failure || o == Refused || o == Reset }
+func (o Outcome) Failed() bool { return o == Failure || o == Refused || o == Reset || o == Errored }
 
 // LostConnection reports whether the call failed because the connection could not be made or
 // broke.

@@ -22,6 +22,40 @@ type model struct {
 	opened    time.Time
 	// absent: opened by refused or reset connections; early: half open by a check.
 	absent, early bool
+	// row is the keys whose calls failed since the last success, by an answer; "" stands for
+	// every other failure. won is when calls of each key succeeded last.
+	row map[string]bool
+	won map[string]time.Time
+}
+
+// note takes a success of a key into account, whatever the state.
+func (m *model) note(p issued, outcome Outcome, now time.Time) {
+	if outcome == Success && p.permit.Key != "" {
+		m.won[p.permit.Key] = now
+	}
+}
+
+// fail counts a failure in a row, and tells whether the row is one key's alone, while another
+// one succeeded lately.
+func (m *model) fail(p issued, outcome Outcome, now time.Time) (excused bool) {
+	if m.failures == 0 {
+		clear(m.row)
+	}
+	m.failures++
+	key := p.permit.Key
+	if outcome != Errored {
+		key = ""
+	}
+	m.row[key] = true
+	if key == "" || len(m.row) > 1 {
+		return false
+	}
+	for other, at := range m.won {
+		if other != key && now.Sub(at) <= m.settings.RecoveryTimeout.Std() {
+			return true
+		}
+	}
+	return false
 }
 
 type issued struct {
@@ -68,6 +102,7 @@ func (m *model) answer(p *issued, now time.Time) {
 	if p.answered || !p.trial || p.period != m.period || !m.active() {
 		return
 	}
+	m.note(*p, Success, now)
 	m.done(*p, Success, now)
 	p.answered = true
 }
@@ -79,7 +114,7 @@ func (m *model) doneAfterAnswer(p issued, outcome Outcome, now time.Time) {
 		p.period, p.trial, p.answered = m.period, false, false
 		m.done(p, outcome, now)
 	case m.period == p.period && outcome.Failed():
-		m.failures++
+		m.fail(p, outcome, now)
 		m.opened = now
 		m.absent = outcome == Refused || outcome == Reset && !m.early
 		m.begin(Open)
@@ -99,8 +134,8 @@ func (m *model) done(p issued, outcome Outcome, now time.Time) {
 	}
 	switch {
 	case outcome.Failed():
-		m.failures++
-		if p.trial || m.failures >= m.settings.FailureThreshold {
+		excused := m.fail(p, outcome, now)
+		if p.trial || m.failures >= m.settings.FailureThreshold && !excused {
 			m.opened = now
 			m.absent = outcome == Refused || outcome == Reset && !m.early
 			m.begin(Open)
@@ -127,7 +162,7 @@ func anySettings(t *rapid.T) Settings {
 func TestBreakerBehavesLikeItsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Now()
-		m := &model{settings: anySettings(t)}
+		m := &model{settings: anySettings(t), row: map[string]bool{}, won: map[string]time.Time{}}
 		b := New(m.settings, now, nil)
 		var out []issued
 
@@ -137,6 +172,7 @@ func TestBreakerBehavesLikeItsModel(t *testing.T) {
 			}
 			i := rapid.IntRange(0, len(out)-1).Draw(t, "permit")
 			b.Done(out[i].permit, outcome, now)
+			m.note(out[i], outcome, now)
 			m.done(out[i], outcome, now)
 			out = append(out[:i], out[i+1:]...)
 		}
@@ -147,6 +183,7 @@ func TestBreakerBehavesLikeItsModel(t *testing.T) {
 			}
 			if ok {
 				trial := m.acquire()
+				permit.Key = rapid.SampledFrom([]string{"", "a", "a", "b", "c"}).Draw(t, "key")
 				out = append(out, issued{permit: permit, period: m.period, trial: trial})
 			}
 		}
@@ -155,6 +192,8 @@ func TestBreakerBehavesLikeItsModel(t *testing.T) {
 			"acquireAgain": acquire, // more calls than edits
 			"succeed":      func(t *rapid.T) { settleOne(t, Success) },
 			"fail":         func(t *rapid.T) { settleOne(t, Failure) },
+			"errored":      func(t *rapid.T) { settleOne(t, Errored) },
+			"erroredAgain": func(t *rapid.T) { settleOne(t, Errored) },
 			"refused":      func(t *rapid.T) { settleOne(t, Refused) },
 			"reset":        func(t *rapid.T) { settleOne(t, Reset) },
 			"cancel":       func(t *rapid.T) { settleOne(t, Cancelled) },

@@ -278,6 +278,7 @@ func (c *choice) acquire(a *attempt) bool {
 			c.pool.ForgetAllReady()
 			continue
 		}
+		a.permit.For(c.Caller.KeyID)
 		if err := a.begin(i, followed, s.now); err != nil {
 			c.pool.Wake()
 			c.exclude(i, err)

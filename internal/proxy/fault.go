@@ -291,7 +291,7 @@ func (c classifier) classifyStatus(answer *statusError) *fault {
 	case dialect.Overload:
 		return overloaded(err, answer.retryAfter)
 	}
-	return &fault{err: err, outcome: breaker.Failure, failover: failsOver(status)}
+	return &fault{err: err, outcome: breaker.Errored, failover: failsOver(status)}
 }
 
 // classifyReported decides what an error means that a backend reported inside an
@@ -304,7 +304,7 @@ func (c classifier) classifyReported(failure *dialect.Failure) *fault {
 	case dialect.Overload:
 		return overloaded(err, 0)
 	}
-	return backendFault(err)
+	return &fault{err: err, outcome: breaker.Errored, failover: true}
 }
 
 // requestFault is an error that the request itself caused, whichever status the
