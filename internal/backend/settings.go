@@ -24,6 +24,7 @@ const (
 	maxTier       = 100
 	maxNameLength = 256
 	maxAPIVersion = 64
+	maxGroup      = 63
 )
 
 // Settings describe one instance.
@@ -80,8 +81,31 @@ type Settings struct {
 	Timeouts Timeouts `json:"timeouts"`
 	// Pinned keeps the model in memory where models are put to sleep.
 	Pinned bool `json:"pinned,omitzero" doc:"Where residency is on: the model is neither put to sleep nor thrown out of memory for another one."`
+	// Residency says which memory the model shares with others.
+	Residency Residency `json:"residency,omitzero"`
 	// Doubt is no setting. It is set where the secrets may not be sent.
 	Doubt Doubt `json:"-"`
+}
+
+// Residency says which memory the model of an instance shares with those of others.
+type Residency struct {
+	// Group names the memory, which is that of one host otherwise.
+	Group string `json:"group,omitzero" maxLength:"63" example:"gpu0" doc:"Where residency is on: instances of one group share a GPU, whatever their addresses and service types, so that one sleeps before another wakes up; empty for none. Processes of a group with the same name count."`
+}
+
+// Patterns returns what the texts of the settings look like, as regular expressions of JSON
+// schema.
+func (Residency) Patterns() map[string]string {
+	return map[string]string{"group": `^[A-Za-z0-9._-]*$`}
+}
+
+func (s Settings) checkResidency(report func(path, message string)) {
+	switch {
+	case len(s.Residency.Group) > maxGroup || strings.ContainsFunc(s.Residency.Group, isNotInVersion):
+		report("residency.group", fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores", maxGroup))
+	case s.Residency.Group != "" && s.Process != "":
+		report("residency.group", "must be left out beside process: set the group of the process")
+	}
 }
 
 // Patterns returns what the texts of an instance look like, as regular
@@ -174,6 +198,7 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	s.checkBatchConcurrency(report)
 	s.checkProcess(report)
+	s.checkResidency(report)
 	s.checkHeaders(report)
 	s.checkReach(report)
 }

@@ -154,6 +154,8 @@ func (s *sleeper) failed(answer said) error {
 func (s *sleeper) Sleep(ctx context.Context) error {
 	said, err := s.send(ctx, s.instance.Kind.Lever.Unload(s.order))
 	switch {
+	case transport.IsRefusal(err):
+		return nil // there is no server, and no memory that it takes
 	case err != nil:
 		return err
 	case said.isUnknown():

@@ -28,6 +28,9 @@ type Lever struct {
 	Load, Unload func(Order) Command
 	// IsNear means that a model which is given up only sleeps.
 	IsNear bool
+	// IsWhole means that one server has a single model, under all names that it is asked for,
+	// so that these sleep and wake up together.
+	IsWhole bool
 	// IsImplicit means that the engine loads a model as soon as a request asks for it, also
 	// where it does not know the command.
 	IsImplicit bool
@@ -45,7 +48,7 @@ var (
 	VLLMLever = Lever{
 		Load:   func(Order) Command { return Command{"POST", "/wake_up", ""} },
 		Unload: func(Order) Command { return Command{"POST", "/sleep?level=1", ""} },
-		IsNear: true,
+		IsNear: true, IsWhole: true,
 	}
 	// OllamaLever is that of Ollama: a request without a prompt.
 	OllamaLever = Lever{Load: ollamaLoad, Unload: func(o Order) Command {

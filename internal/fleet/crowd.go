@@ -1,5 +1,7 @@
 package fleet
 
+import "slices"
+
 const (
 	// doubtful is how likely it is taken to be that a host throws out a model for another one
 	// where nothing is known about its memory.
@@ -49,7 +51,7 @@ func (i *Instance) pushed(now float64) (victim *Instance, chance float64) {
 	}
 	residents := int32(0)
 	for _, other := range i.host.instances {
-		if other == i || !other.isResident(now) {
+		if i.isOneWith(other) || !other.isResident(now) {
 			continue
 		}
 		if residents++; victim == nil || other.goesBefore(victim) {
@@ -81,7 +83,13 @@ func (i *Instance) threatens(now float64) bool {
 	return victim != nil && victim.isPinned()
 }
 
-func (i *Instance) isPinned() bool { return i.kept != nil && i.kept.IsPinned }
+// isPinned reports whether the model is pinned, under whichever name.
+func (i *Instance) isPinned() bool {
+	if i.kept == nil || i.kept.IsPinned || !i.kept.IsWhole {
+		return i.kept != nil && i.kept.IsPinned
+	}
+	return slices.ContainsFunc(i.host.instances, func(other *Instance) bool { return i.isOneWith(other) && other.kept.IsPinned })
+}
 
 // wasPushed reports whether a model that is not in memory any more has left for another one,
 // rather than because nobody used it.

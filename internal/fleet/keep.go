@@ -38,6 +38,10 @@ type Keeping struct {
 	Room int
 	// IsPinned means that the model never leaves for another one.
 	IsPinned bool
+	// IsNear means that the model sleeps where it leaves, so that it wakes up faster than it is
+	// loaded. IsWhole means that it comes and goes together with those of its host that say the
+	// same, because these are names of one model.
+	IsNear, IsWhole bool
 	// SleepAfter is how long nobody uses the model before it is put to sleep; 0 means never.
 	SleepAfter time.Duration
 }
@@ -129,12 +133,26 @@ func (i *Instance) isInUse() bool {
 }
 
 // isResident reports whether the model takes memory. One that somebody was about to load
-// does so for a moment.
+// does so for a moment, and one of several servers that share memory does until it says that
+// it does not.
 func (i *Instance) isResident(now float64) bool {
+	if i.isUnheard() {
+		return true
+	}
 	if i.state == loading && i.kept != nil {
 		return i.isComing(now)
 	}
 	return i.state == loaded || i.state == loading
+}
+
+// isUnheard reports whether nothing is known of a server that shares memory with others.
+func (i *Instance) isUnheard() bool {
+	return i.state == unknown && i.kept != nil && i.kept.IsWhole && i.kept.Space != ""
+}
+
+// isOneWith reports whether two models are names of the same one.
+func (i *Instance) isOneWith(other *Instance) bool {
+	return i == other || i.host == other.host && i.kept != nil && i.kept.IsWhole && other.kept != nil && other.kept.IsWhole
 }
 
 // isComing reports whether a model that is kept is being loaded.
@@ -161,9 +179,23 @@ func (i *Instance) forget(to residence, now float64) {
 
 // obey changes the residence by order.
 func (i *Instance) obey(to residence, now float64) {
-	i.forget(to, now)
-	if i.kept != nil {
-		i.kept.settles = now + settled
+	for _, other := range i.host.instances {
+		if !i.isOneWith(other) || other != i && other.isOrdered() {
+			continue
+		}
+		other.forget(to, now)
+		if other.kept != nil {
+			other.kept.settles = now + settled
+		}
+	}
+}
+
+// goOut notes that the model leaves by order.
+func (i *Instance) goOut(now float64) {
+	if i.kept != nil && i.kept.IsNear {
+		i.obey(sleeping, now)
+	} else {
+		i.obey(absent, now)
 	}
 }
 
@@ -241,7 +273,7 @@ func (i *Instance) BeginLoad(drain bool, now time.Time) (leave []*Instance, begu
 		return nil, Present, 0
 	}
 	switch {
-	case i.kept.isOrdered, i.state == loaded && i.isLeaving(at):
+	case i.isBeingLoaded(), i.state == loaded && i.isLeaving(at):
 		return nil, NoRoom, 0
 	case i.state == loaded:
 		return nil, Present, 0
@@ -262,7 +294,7 @@ func (i *Instance) BeginLoad(drain bool, now time.Time) (leave []*Instance, begu
 		}
 		for _, other := range able {
 			if drain && other.kept != nil && other.state == loaded && at >= other.stays() {
-				other.kept.leaves = at + drained
+				other.drain(at)
 			}
 			if left := other.rests(at); left > 0 && isIdle(other) {
 				rest = max(rest, seconds(left)+time.Millisecond)
@@ -274,10 +306,24 @@ func (i *Instance) BeginLoad(drain bool, now time.Time) (leave []*Instance, begu
 	return leave, Began, 0
 }
 
+// drain lets no more calls enter for a while.
+func (i *Instance) drain(now float64) {
+	for _, other := range i.host.instances {
+		if i.isOneWith(other) {
+			other.kept.leaves = now + drained
+		}
+	}
+}
+
+// isBeingLoaded reports whether the model is being loaded by order, under whichever name.
+func (i *Instance) isBeingLoaded() bool {
+	return slices.ContainsFunc(i.host.instances, func(other *Instance) bool { return i.isOneWith(other) && other.isOrdered() })
+}
+
 // order notes that the model is being loaded by order, and that others leave for it.
 func (i *Instance) order(leave []*Instance, now float64) {
 	for _, other := range leave {
-		other.obey(absent, now)
+		other.goOut(now)
 	}
 	i.loadsFrom(now)
 	i.kept.isOrdered, i.kept.asked = true, 0
@@ -340,20 +386,20 @@ func (i *Instance) FailLoad(now time.Time) {
 }
 
 // PutOut notes that a model that is in memory is not any more, unless it is in use, or was
-// used after a time. It returns false then. A model that is asleep wakes up faster than
-// it is loaded.
-func (i *Instance) PutOut(asleep bool, unusedSince, now time.Time) bool {
+// used after a time. It returns false then.
+func (i *Instance) PutOut(unusedSince, now time.Time) bool {
 	f := i.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if i.kept == nil || !isIdle(i) || max(i.memory.used, i.kept.since) > f.clock(unusedSince) {
+	if i.kept == nil || i.state != loaded || !isIdle(i) {
 		return false
 	}
-	if asleep {
-		i.obey(sleeping, f.clock(now))
-	} else {
-		i.obey(absent, f.clock(now))
+	for _, other := range i.host.instances {
+		if i.isOneWith(other) && (other != i && other.isPinned() || max(other.memory.used, other.kept.since) > f.clock(unusedSince)) {
+			return false
+		}
 	}
+	i.goOut(f.clock(now))
 	return true
 }
 
@@ -362,8 +408,13 @@ func (i *Instance) PutBack(now time.Time) {
 	f := i.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if i.kept != nil && !i.isResident(f.clock(now)) {
-		i.forget(loaded, f.clock(now))
+	if i.kept == nil || i.isResident(f.clock(now)) {
+		return
+	}
+	for _, other := range i.host.instances {
+		if i.isOneWith(other) && !other.isOrdered() {
+			other.forget(loaded, f.clock(now))
+		}
 	}
 }
 

@@ -59,10 +59,10 @@ func TestGatewaysTellEachOtherWhichModelsTheyUse(t *testing.T) {
 		if used := place.Residence(at(100)).Used; !used.Equal(at(62)) {
 			t.Errorf("gateway %d believes that it was used at %s", n+1, used)
 		}
-		if place.PutOut(false, at(61), at(100)) {
+		if place.PutOut(at(61), at(100)) {
 			t.Error("put out although it was used since")
 		}
-		if !place.PutOut(false, at(63), at(100)) {
+		if !place.PutOut(at(63), at(100)) {
 			t.Error("not put out although it was not used since")
 		}
 	}

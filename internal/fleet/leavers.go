@@ -17,8 +17,8 @@ func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Insta
 	}
 	left := capacity - i.takes()
 	var able []*Instance
-	for _, other := range members {
-		if other == i || !other.isResident(now) {
+	for n, other := range members {
+		if i.isOneWith(other) || !other.isResident(now) || isNamedBefore(members[:n], other, now) {
 			continue
 		}
 		left -= other.takes()
@@ -38,6 +38,11 @@ func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Insta
 		}
 	}
 	return able, false
+}
+
+// isNamedBefore reports whether one of the models is the same in memory under another name.
+func isNamedBefore(before []*Instance, i *Instance, now float64) bool {
+	return i.kept != nil && i.kept.IsWhole && slices.ContainsFunc(before, func(other *Instance) bool { return i.isOneWith(other) && other.isResident(now) })
 }
 
 // rankLeavers puts the model first that leaves first.
@@ -86,12 +91,17 @@ func (i *Instance) takes() float64 {
 }
 
 // isIdle reports whether a model may leave for another one now.
-func isIdle(i *Instance) bool { return !i.isInUse() && i.state == loaded }
+func isIdle(i *Instance) bool {
+	if i.state != loaded && !i.isUnheard() {
+		return false
+	}
+	return !slices.ContainsFunc(i.host.instances, func(other *Instance) bool { return i.isOneWith(other) && other.isInUse() })
+}
 
 // rests returns for how many more seconds a model that is not in use is left alone, because it
 // had a call a moment ago and came into memory not long before.
 func (i *Instance) rests(now float64) float64 {
-	if i.kept == nil {
+	if i.kept == nil || i.state == unknown {
 		return 0
 	}
 	return max(min(i.kept.own+min(restPart*i.loads(), longestRest), i.stays())-now, 0)

@@ -40,7 +40,7 @@ func (i *Instance) BeginSpareLoad(now time.Time) (leave []*Instance, begun Begun
 	switch {
 	case i.kept == nil, i.state == loaded && !i.isLeaving(at):
 		return nil, Present
-	case i.kept.isOrdered, i.state == loaded, i.isInTheWay():
+	case i.isBeingLoaded(), i.state == loaded, i.isInTheWay():
 		return nil, NoRoom
 	}
 	if leave, begun = i.spareLeavers(at); begun == Began {

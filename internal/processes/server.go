@@ -54,7 +54,7 @@ func (s *Server) Rules() residency.Rules {
 	rules := residency.Rules{SleepAfter: s.settings.StopAfter.Std(), Start: s.settings.StartTimeout.Std()}
 	switch {
 	case s.settings.Group != "":
-		rules.Space, rules.Capacity, rules.Size = "group "+s.settings.Group, 1, 1
+		rules.Space, rules.Capacity, rules.Size = residency.GroupSpace(s.settings.Group), 1, 1
 	case s.settings.Memory > 0:
 		rules.Space, rules.Capacity, rules.Size = "process memory", float64(s.memory), float64(s.settings.Memory)
 	}

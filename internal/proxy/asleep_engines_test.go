@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -134,5 +135,34 @@ func TestARequestAtAnEngineThatSomebodyElsePutToSleepIsAnswered(t *testing.T) {
 	r.Chat(say("m")).Succeeds(t)
 	if n := b.Engine().State().Wakes; n != 1 {
 		t.Errorf("woken up %d times", n)
+	}
+}
+
+// Servers of one group share a GPU, whatever their addresses and service types: one sleeps
+// before another wakes up.
+func TestServersOfAGroupOverServiceTypesAreAwakeInTurns(t *testing.T) {
+	t.Parallel()
+	a, b := startVLLM(t, 0.05, nil), startVLLM(t, 0.05, nil)
+	b.Engine().Sleep(1)
+	service := func(name, url, group string) string {
+		return fmt.Sprintf("  %s: {adapter: vllm, residency: {enabled: true}, instances: [{name: m, base-url: %q, residency: {group: %q}}]}\n", name, url, group)
+	}
+	r := gatewaytest.Start(t, "services:\n"+service("chat", a.URL(), "gpu0")+service("embedding", b.URL(), "gpu0"))
+	awake := func() [2]bool { return [2]bool{!a.Engine().State().IsAsleep, !b.Engine().State().IsAsleep} }
+	for n := range 6 {
+		path, body, want := "/v1/chat/completions", say("m"), [2]bool{true, false}
+		if n%2 == 1 {
+			path, body, want = "/v1/embeddings", `{"model":"m","input":"hi"}`, [2]bool{false, true}
+		}
+		r.Do(http.MethodPost, path, body).Succeeds(t)
+		if awake() != want {
+			t.Errorf("request %d: %v are awake", n, awake())
+		}
+	}
+	r.ReloadWith("services:\n" + service("chat", a.URL(), "gpu0") + service("embedding", b.URL(), "gpu1"))
+	r.Chat(say("m")).Succeeds(t)
+	r.Do(http.MethodPost, "/v1/embeddings", `{"model":"m","input":"hi"}`).Succeeds(t)
+	if awake() != [2]bool{true, true} {
+		t.Errorf("on two GPUs: %v are awake", awake())
 	}
 }

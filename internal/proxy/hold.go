@@ -200,6 +200,8 @@ func (r *run) notLoaded(err error, model *residency.Model) *fault {
 		failed.err.RetryAfter = time.Second
 	case errors.Is(err, residency.ErrFull):
 		failed.err = unloaded(fmt.Sprintf("There is no room for the model %q: the models that are in memory are pinned.", name), model)
+	case errors.Is(err, residency.ErrHeld):
+		failed.err = unloaded(fmt.Sprintf("There is no room for the model %q: another one could not be put to sleep.", name), model)
 	case errors.Is(err, residency.ErrRemoved):
 		failed.err = unloaded(fmt.Sprintf("The instance of the model %q was removed while the request waited for it.", name), model)
 	case r.attempt.instance.Process() != nil:

@@ -58,6 +58,8 @@ type Rules struct {
 	IsPinned bool
 	// IsNear means that it only sleeps, so that it wakes up faster than it is loaded.
 	IsNear bool
+	// IsWhole means that it comes and goes together with the others of its host.
+	IsWhole bool
 	// Room is how many models its host has in memory at a time; 0 means as the host tells.
 	Room int
 	// Space, Capacity and Size are for models that share memory with others beyond their
@@ -70,6 +72,10 @@ type Rules struct {
 	Start time.Duration
 }
 
+// GroupSpace returns the name of the memory that the members of a group share, which are
+// processes or models of other servers.
+func GroupSpace(group string) string { return "group " + group }
+
 // and returns the rules of a model that has these and others, because instances share it.
 func (r Rules) and(other Rules) Rules {
 	if r.SleepAfter == 0 || other.SleepAfter == 0 {
@@ -79,6 +85,9 @@ func (r Rules) and(other Rules) Rules {
 	}
 	r.IsPinned = r.IsPinned || other.IsPinned
 	r.Room = max(r.Room, other.Room)
+	if r.Space == "" {
+		r.Space, r.Capacity, r.Size = other.Space, other.Capacity, other.Size
+	}
 	r.Start = max(r.Start, other.Start)
 	return r
 }
@@ -118,6 +127,7 @@ var (
 	ErrTimeout = fmt.Errorf("the model was not loaded in time (%w)", context.DeadlineExceeded)
 	ErrRemoved = errors.New("the model is not configured any more")
 	ErrFull    = errors.New("the memory is full of models that are pinned")
+	ErrHeld    = errors.New("a model that has to leave could not be put to sleep")
 	ErrNeeded  = errors.New("the memory is full of models that others use or used lately")
 	ErrStopped = errors.New("the gateway stops")
 	ErrInUse   = errors.New("the model is in use")
@@ -157,6 +167,7 @@ func (k *Keeper) Follow(all []Kept) {
 			delete(k.models, place)
 		}
 	}
+	shareSpaces(merged)
 	for place, one := range merged {
 		m := k.models[place]
 		if m == nil {
@@ -166,8 +177,20 @@ func (k *Keeper) Follow(all []Kept) {
 		}
 		m.sleeper, m.rules = one.Sleeper, one.Rules
 		m.applyRules()
+		m.look(time.Now())
 	}
 	k.announce()
+}
+
+// shareSpaces gives a space that models share the largest of the capacities that they name.
+func shareSpaces(all map[*fleet.Instance]*Kept) {
+	capacities := map[string]float64{}
+	for _, one := range all {
+		capacities[one.Rules.Space] = max(capacities[one.Rules.Space], one.Rules.Capacity)
+	}
+	for _, one := range all {
+		one.Rules.Capacity = capacities[one.Rules.Space]
+	}
 }
 
 // Model returns the model at a place, nil where none is kept.
@@ -220,7 +243,7 @@ func (k *Keeper) putIdleToSleep(now time.Time) {
 		if m.server == nil && (!ok || now.Sub(since) < after) {
 			continue
 		}
-		if m.place.PutOut(m.rules.IsNear, now.Add(-after), now) {
+		if m.place.PutOut(now.Add(-after), now) {
 			m.awakeUntil = now.Add(after) // where it cannot be put to sleep, it is tried again then
 			k.tasks.Go(func() {
 				err := m.sleepNow(k.base, "nobody has used it", true)
@@ -307,13 +330,13 @@ func (k *Keeper) Sleep(ctx context.Context, host, model string) error {
 		return ErrUnknown
 	}
 	k.mu.Lock()
-	isPinned, isNear := m.rules.IsPinned, m.rules.IsNear
+	isPinned := m.rules.IsPinned
 	k.mu.Unlock()
 	now := time.Now()
 	switch {
 	case isPinned:
 		return ErrPinned
-	case m.place.PutOut(isNear, now, now):
+	case m.place.PutOut(now, now):
 		return m.sleepNow(ctx, "by hand", true)
 	case m.place.Residence(now).IsInUse:
 		return ErrInUse

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -56,7 +57,7 @@ func (w *wake) count(isSpare bool, n int) {
 func (m *Model) applyRules() {
 	m.place.Keep(fleet.Keeping{
 		Space: m.rules.Space, Capacity: m.rules.Capacity, Size: m.rules.Size, Room: m.rules.Room, IsPinned: m.rules.IsPinned,
-		SleepAfter: m.rules.SleepAfter,
+		SleepAfter: m.rules.SleepAfter, IsNear: m.rules.IsNear, IsWhole: m.rules.IsWhole,
 	})
 }
 
@@ -323,15 +324,23 @@ func (m *Model) loadInto(ctx context.Context, leave []*fleet.Instance) error {
 		return context.Cause(ctx)
 	}
 	defer func() { <-m.working }()
-	for _, other := range leave {
-		if neighbour := m.keeper.Model(other); neighbour != nil {
-			// That it does not work is no reason not to try: most engines make room themselves.
-			_ = neighbour.sleepNow(ctx, "another model needs its place", false)
+	m.keeper.mu.Lock()
+	sleeper, isShared := m.sleeper, m.rules.Space != "" && m.server == nil
+	m.keeper.mu.Unlock()
+	for n, other := range leave {
+		neighbour := m.keeper.Model(other)
+		if neighbour == nil {
+			continue
+		}
+		// That it does not work is no reason not to try where one engine has both, and makes room
+		// by itself. Several on one GPU would break.
+		if err := neighbour.sleepNow(ctx, "another model needs its place", false); err != nil && isShared {
+			for _, rest := range leave[n+1:] {
+				rest.PutBack(time.Now())
+			}
+			return fmt.Errorf("%w: %s at %s: %w", ErrHeld, other.Model(), other.Host().Name(), err)
 		}
 	}
-	m.keeper.mu.Lock()
-	sleeper := m.sleeper
-	m.keeper.mu.Unlock()
 	return sleeper.Wake(ctx)
 }
 

@@ -188,8 +188,13 @@ func (c *Current) kept(pool *Pool, i *backend.Instance) (residency.Kept, bool) {
 	if sleeper == nil {
 		return residency.Kept{}, false
 	}
-	rules.SleepAfter, rules.IsPinned, rules.Room = settings.SleepAfter.Std(), i.Settings.Pinned, settings.Room
-	rules.IsNear = i.Kind.Lever.IsNear
+	rules.SleepAfter, rules.IsPinned = settings.SleepAfter.Std(), i.Settings.Pinned
+	rules.IsNear, rules.IsWhole = i.Kind.Lever.IsNear, i.Kind.Lever.IsWhole
+	if group := i.Settings.Residency.Group; group != "" {
+		rules.Space, rules.Capacity, rules.Size = residency.GroupSpace(group), float64(max(settings.Room, 1)), 1
+	} else {
+		rules.Room = settings.Room
+	}
 	return residency.Kept{Place: i.Engine(), Sleeper: sleeper, Rules: rules}, true
 }
 

@@ -121,6 +121,8 @@ var faults = []entry{
 	{"field.no_certificates", "is no file of certificates"},
 	{"field.beside_models", "must be left out beside models: the models that are found have their own names"},
 	{"field.beside_process", "must be left out beside process: a server that does not run cannot be asked for its models"},
+	{"field.group_process", "must be left out beside process: set the group of the process"},
+	{"field.group", "want a name of at most {most} letters, digits, dots, hyphens and underscores"},
 	{"field.star", "must not be *: an instance serves the model that it is named after; models: discover serves all of the backend"},
 	{"field.pattern_all", "stands for all models, so that no pattern may be beside it"},
 	{"field.names_process", "stands for a process, which process has to name: process: {name}"},

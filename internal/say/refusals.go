@@ -46,6 +46,7 @@ var refusals = []entry{
 	{"call.not_loaded_in_time", `The model "{model}" was not loaded in time.`},
 	{"call.memory_needed", `The memory that the model "{model}" needs has models that others used lately.`},
 	{"call.memory_pinned", `There is no room for the model "{model}": the models that are in memory are pinned.`},
+	{"call.memory_held", `There is no room for the model "{model}": another one could not be put to sleep.`},
 	{"call.removed", `The instance of the model "{model}" was removed while the request waited for it.`},
 	{"call.process", `The server of the model "{model}" could not be started.`},
 	{"call.not_loaded", `The model "{model}" could not be loaded.`},

@@ -418,6 +418,8 @@ export const en = {
   'services.successes': 'Answers',
   'services.breakerSentence': 'After {failures} failures in a row requests are refused for {wait}; then trials go through, and {successes} answers close it.',
   'services.priorityHint': 'How urgent requests are while they wait whose key and tenant have no priority',
+  'services.group': 'Group of memory',
+  'services.groupHint': 'Instances of one group share a GPU: one sleeps before another wakes up; empty for none',
   'services.batchConcurrency': 'Lines of batches at a time',
   'services.batchConcurrencyHint': 'Empty for 2, 0 for none; they take only slots that nobody waits for',
   'services.queueTitle': 'Queue',

@@ -419,6 +419,8 @@ export const zh: Dictionary = {
   'services.successes': '成功次数',
   'services.breakerSentence': '连续 {failures} 次失败后，{wait} 内拒绝请求；随后放行试探请求，{successes} 次成功后闭合。',
   'services.priorityHint': '密钥和租户都未设优先级的请求，排队等待时的紧急程度',
+  'services.group': '内存分组',
+  'services.groupHint': '同一组的实例共用一块 GPU：一个休眠后另一个才唤醒；留空为不分组',
   'services.batchConcurrency': '同时处理的批处理行数',
   'services.batchConcurrencyHint': '留空为 2，0 为不处理；只占用无人等待的空位',
   'services.queueTitle': '队列',

@@ -21,6 +21,8 @@ export interface InstanceForm {
   maxConcurrency: string
   /** Empty is what is usual. */
   batchConcurrency: string
+  /** The memory that its model shares with others. */
+  group: string
   forwardAuthorization: boolean
   headers: string
 }
@@ -47,6 +49,7 @@ export function toForm(instance: Instance | null): InstanceForm {
     proxy: instance?.proxy ?? '',
     maxConcurrency: instance?.maxConcurrency === -1 ? 'auto' : String(instance?.maxConcurrency ?? 0),
     batchConcurrency: instance?.batchConcurrency == null ? '' : String(instance.batchConcurrency),
+    group: instance?.residency?.group ?? '',
     forwardAuthorization: instance?.forwardAuthorization ?? false,
     headers: Object.entries(instance?.headers ?? {})
       .map(([name, value]) => `${name}: ${value}`)
@@ -87,6 +90,7 @@ export function changes(form: InstanceForm, stored: Instance | null): InstanceCh
   if (differs('proxy')) changed.proxy = form.proxy.trim()
   if (differs('maxConcurrency')) changed.maxConcurrency = isAuto(form.maxConcurrency) ? 'auto' : Number(form.maxConcurrency)
   if (differs('batchConcurrency')) changed.batchConcurrency = form.batchConcurrency.trim() === '' ? null : Number(form.batchConcurrency)
+  if (differs('group') && (!isNew || form.group.trim() !== '')) changed.residency = { group: form.group.trim() }
   if (differs('forwardAuthorization')) changed.forwardAuthorization = form.forwardAuthorization
   if (differs('headers')) changed.headers = parseHeaders(form.headers)
   return changed

@@ -52,7 +52,7 @@ const adapterNames: Record<NonNullable<InstanceInput['adapter']>, 'offered' | 'a
 const adapters = Object.entries(adapterNames).filter(([, use]) => use === 'offered').map(([name]) => name)
 
 // What most instances do not need.
-const more = ['path', 'apiVersion', 'proxy', 'headers'] as const
+const more = ['path', 'apiVersion', 'proxy', 'headers', 'group'] as const
 
 /** Adds an instance, or edits the one that is given. */
 export function InstanceDrawer({ service, value, stored, copied, version, onClose, onSaved }: {
@@ -104,7 +104,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   }
   const error = (field: keyof InstanceForm) => {
     if (touched.has(field) && local[field] !== undefined) return t(local[field])
-    return errorsAt(remote, field === 'patterns' ? 'models' : field)
+    return errorsAt(remote, field === 'patterns' ? 'models' : field === 'group' ? 'residency.group' : field)
   }
   const { rows, services } = useRows()
   const serving = servingRows(rows)
@@ -241,6 +241,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
           <details className="more" open={more.some((field) => form[field] !== '' || error(field) !== undefined) || form.forwardAuthorization}>
             <summary>{t('services.more')}</summary>
             <TextField label={t('services.batchConcurrency')} name="batchConcurrency" inputMode="numeric" value={form.batchConcurrency} error={error('batchConcurrency')} hint={t('services.batchConcurrencyHint')} onChange={(next) => set('batchConcurrency', next)} />
+            <TextField label={t('services.group')} name="group" mono hint={t('services.groupHint')} value={form.group} error={error('group')} onChange={(next) => set('group', next)} />
             <div className="two">
               <TextField label={t('services.path')} name="path" mono hint={t('services.pathHint')} value={form.path} error={error('path')} onChange={(next) => set('path', next)} />
               <TextField label={t('services.apiVersion')} name="apiVersion" mono hint={t('services.apiVersionHint')} value={form.apiVersion} error={error('apiVersion')} onChange={(next) => set('apiVersion', next)} />

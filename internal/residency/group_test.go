@@ -1,0 +1,198 @@
+package residency_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/residency"
+)
+
+// gpu is memory into which one server fits.
+type gpu struct {
+	mu     sync.Mutex
+	awake  map[string]bool
+	orders []string
+	stays  bool // no server goes to sleep
+}
+
+var errMemory = errors.New("CUDA out of memory")
+
+// server is one of several on a GPU. It has one model under all of its names.
+type server struct {
+	gpu  *gpu
+	name string
+}
+
+func (s server) Wake(context.Context) error {
+	s.gpu.mu.Lock()
+	defer s.gpu.mu.Unlock()
+	for other, awake := range s.gpu.awake {
+		if awake && other != s.name {
+			return errMemory
+		}
+	}
+	s.gpu.awake[s.name] = true
+	s.gpu.orders = append(s.gpu.orders, "wake "+s.name)
+	return nil
+}
+
+func (s server) Sleep(context.Context) error {
+	s.gpu.mu.Lock()
+	defer s.gpu.mu.Unlock()
+	if s.gpu.stays {
+		return residency.ErrUnable
+	}
+	s.gpu.awake[s.name] = false
+	s.gpu.orders = append(s.gpu.orders, "sleep "+s.name)
+	return nil
+}
+
+// onGPU is how a model is kept whose server shares a GPU.
+var onGPU = residency.Rules{Space: residency.GroupSpace("gpu"), Capacity: 1, Size: 1, IsNear: true, IsWhole: true}
+
+// addServer adds a name of the model of a server.
+func (r *rig) addServer(g *gpu, host, model string, rules residency.Rules) *residency.Model {
+	place := r.fleet.Instance(host, model)
+	r.kept = append(r.kept, residency.Kept{Place: place, Sleeper: server{g, host}, Rules: rules})
+	r.keeper.Follow(r.kept)
+	return r.keeper.Model(place)
+}
+
+// tell lets the servers tell whether they are awake.
+func (r *rig) tell(g *gpu) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, one := range r.kept {
+		var told fleet.Models
+		for _, other := range r.kept {
+			if other.Place.Host() != one.Place.Host() {
+				continue
+			}
+			if g.awake[one.Place.Host().Name()] {
+				told.Awake = append(told.Awake, other.Place.Model())
+			} else {
+				told.Asleep = append(told.Asleep, other.Place.Model())
+			}
+		}
+		one.Place.Host().Has(told, time.Now())
+	}
+}
+
+// TestServersOfAGroupWakeUpOneAtATime lets requests for three servers on one GPU come at
+// random, before and after these have told whether they are awake.
+func TestServersOfAGroupWakeUpOneAtATime(t *testing.T) {
+	for _, isTold := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, residency.Options{})
+			defer r.end()
+			g := &gpu{awake: map[string]bool{"a": true}}
+			var all []*residency.Model
+			for _, host := range []string{"a", "b", "c"} {
+				all = append(all, r.addServer(g, host, "of "+host, onGPU))
+			}
+			if isTold {
+				r.tell(g)
+			}
+			random := rand.New(rand.NewPCG(1, 2))
+			var wait sync.WaitGroup
+			for range 60 {
+				m, takes := all[random.IntN(3)], time.Duration(random.IntN(4000))*time.Millisecond
+				wait.Go(func() {
+					if err := r.use(m, takes); err != nil {
+						t.Error(err)
+					}
+				})
+				<-time.After(time.Duration(random.IntN(2000)) * time.Millisecond)
+				if isTold {
+					r.tell(g)
+				}
+			}
+			wait.Wait()
+		})
+	}
+}
+
+// TestRoomOfAGroupCounts lets two of three servers be awake at a time.
+func TestRoomOfAGroupCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, residency.Options{})
+		defer r.end()
+		one, two := onGPU, onGPU
+		two.Capacity = 2 // as a service type says; the other says nothing
+		a, b, c := newEngine(time.Second), newEngine(time.Second), newEngine(time.Second)
+		one.IsWhole, two.IsWhole = false, false
+		models := []*residency.Model{r.add("a", "a", a, two), r.add("b", "b", b, one), r.add("c", "c", c, one)}
+		for _, m := range models {
+			if err := r.use(m, time.Second); err != nil {
+				t.Error(err)
+			}
+			<-time.After(10 * time.Second)
+		}
+		if a.has("a") || !b.has("b") || !c.has("c") {
+			t.Errorf("a %t, b %t, c %t are in memory", a.has("a"), b.has("b"), c.has("c"))
+		}
+	})
+}
+
+// TestAServerThatDoesNotFallAsleepKeepsItsPlace lets no other one wake up beside it.
+func TestAServerThatDoesNotFallAsleepKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, residency.Options{})
+		defer r.end()
+		g := &gpu{awake: map[string]bool{"a": true}, stays: true}
+		a, b := r.addServer(g, "a", "m", onGPU), r.addServer(g, "b", "n", onGPU)
+		r.tell(g)
+		if err := r.use(b, time.Second); !errors.Is(err, residency.ErrHeld) {
+			t.Errorf("%v, and the other server does not fall asleep", err)
+		}
+		if err := r.use(a, time.Second); err != nil || len(g.orders) != 0 {
+			t.Errorf("%v, %v", err, g.orders)
+		}
+	})
+}
+
+// TestNamesOfOneServerSleepAndWakeUpTogether asks a server for its model under two names, and
+// lets another one take its place.
+func TestNamesOfOneServerSleepAndWakeUpTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, residency.Options{})
+		defer r.end()
+		g := &gpu{awake: map[string]bool{"a": true}}
+		rules := onGPU
+		rules.SleepAfter = time.Minute
+		one, two, other := r.addServer(g, "a", "one", rules), r.addServer(g, "a", "two", rules), r.addServer(g, "b", "other", onGPU)
+		r.tell(g)
+		use := func(m *residency.Model, takes time.Duration) {
+			t.Helper()
+			if err := r.use(m, takes); err != nil {
+				t.Error(err)
+			}
+		}
+		use(one, time.Second)
+		use(two, 5*time.Minute)
+		use(one, time.Second)
+		if len(g.orders) != 0 {
+			t.Errorf("%v, and one of the names was in use", g.orders)
+		}
+		use(other, time.Second)
+		var both sync.WaitGroup
+		both.Go(func() { use(one, time.Second) })
+		both.Go(func() { use(two, time.Second) })
+		both.Wait()
+		if want := "[sleep a wake b sleep b wake a]"; fmt.Sprint(g.orders) != want {
+			t.Errorf("%v, want %s", g.orders, want)
+		}
+		<-time.After(2 * time.Minute)
+		synctest.Wait()
+		if want := "[sleep a wake b sleep b wake a sleep a]"; fmt.Sprint(g.orders) != want {
+			t.Errorf("%v, want %s", g.orders, want)
+		}
+	})
+}
