@@ -31,6 +31,8 @@ type Lever struct {
 	// IsWhole means that one server has a single model, under all names that it is asked for,
 	// so that these sleep and wake up together.
 	IsWhole bool
+	// TellsRoom means that the engine tells for how many models it has room.
+	TellsRoom bool
 	// IsImplicit means that the engine loads a model as soon as a request asks for it, also
 	// where it does not know the command.
 	IsImplicit bool
@@ -59,6 +61,7 @@ var (
 	LlamaCppLever = Lever{
 		Load:       func(o Order) Command { return llamaCommand("/models/load", o) },
 		Unload:     func(o Order) Command { return llamaCommand("/models/unload", o) },
+		TellsRoom:  true,
 		IsImplicit: true,
 		GoesOn:     true,
 		Later:      "model limit reached",

@@ -1,5 +1,5 @@
 // Package lint finds what a configuration may say and seldom means: credentials that
-// refer to nothing, and addresses that lead nowhere.
+// refer to nothing, addresses that lead nowhere, and settings that have no effect.
 package lint
 
 import (
@@ -31,6 +31,9 @@ func Warnings(loaded *config.Loaded) []string {
 				warn(fmt.Sprintf("services.%s.instances[%d].%s", config.Kebab(serviceType.String()), i, setting), message)
 			})
 		}
+		checkResidency(loaded.Document.Services[serviceType], func(setting, message string) {
+			warn("services."+config.Kebab(serviceType.String())+"."+setting, message)
+		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(loaded.Document.Processes)) {
 		process, at := loaded.Document.Processes[name], "processes["+strconv.Quote(name)+"]"

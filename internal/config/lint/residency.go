@@ -1,0 +1,75 @@
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/engines"
+)
+
+// checkResidency warns of settings by which models would be put to sleep or kept in memory,
+// and nothing does so.
+func checkResidency(service config.Service, warn func(setting, message string)) {
+	how := service.Residency
+	hosts, hasLever, hasProcess := map[string]bool{}, false, false
+	for _, instance := range service.Instances {
+		hosts[strings.TrimRight(instance.BaseURL, "/")] = true
+		hasLever = hasLever || leverOf(service, instance).Load != nil
+		hasProcess = hasProcess || instance.Process != ""
+	}
+	if !how.Enabled {
+		given := map[string]bool{
+			"sleep-after": how.SleepAfter != 0, "room": how.Room != 0,
+			"wake-timeout": how.WakeTimeout != 0 && !hasProcess, "hold-notice": how.HoldNotice != 0 && !hasProcess,
+		}
+		for _, setting := range []string{"wake-timeout", "hold-notice", "sleep-after", "room"} {
+			if given[setting] {
+				warn("residency."+setting, "has no effect: set residency.enabled to true, or leave it out")
+			}
+		}
+	} else if len(service.Instances) > 0 && !hasLever && !hasProcess {
+		warn("residency.enabled", "has no effect: no instance has an adapter that loads models and gives them up (ollama, vllm, llamacpp, llamaswap), nor a process")
+	}
+	for n, instance := range service.Instances {
+		if instance.Process != "" {
+			continue // which is kept in any case
+		}
+		warnOfInstance := func(setting, message string) { warn(fmt.Sprintf("instances[%d].%s", n, setting), message) }
+		checkKeeping(how.Enabled, instance, leverOf(service, instance), warnOfInstance)
+		if lever := leverOf(service, instance); instance.Pinned && how.Enabled && how.Room == 0 && lever.Load != nil && !lever.IsWhole && !lever.TellsRoom && len(hosts) == 1 {
+			warnOfInstance("pinned", "the engine may throw out the model by itself, as there is no other host for the others: set residency.room to how many models fit")
+		}
+	}
+}
+
+// checkKeeping warns of settings of an instance whose model is not kept.
+func checkKeeping(isOn bool, instance backend.Settings, lever engines.Lever, warn func(setting, message string)) {
+	message := ""
+	switch {
+	case !isOn:
+		message = "has no effect: set residency.enabled of the service type to true, or leave it out"
+	case lever.Load == nil:
+		message = "has no effect: the adapter neither loads models nor gives them up"
+	default:
+		return
+	}
+	if instance.Pinned {
+		warn("pinned", message)
+	}
+	if instance.Residency.Group != "" {
+		warn("residency.group", message)
+	}
+}
+
+// leverOf returns how the engine of an instance loads its model and gives it up.
+func leverOf(service config.Service, instance backend.Settings) engines.Lever {
+	kind, err := kinds.Lookup(cmp.Or(instance.Adapter, service.Adapter))
+	if err != nil {
+		return engines.Lever{}
+	}
+	return kind.Lever
+}
