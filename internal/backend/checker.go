@@ -290,7 +290,7 @@ func (w *checkerRun) handleResult(r result) {
 		m.applyResult(r)
 		w.logChange(m)
 	}
-	g.plan(r.finding, r.ended)
+	g.plan(r.finding, r.cause, r.ended)
 	g.publishDue()
 }
 

@@ -225,15 +225,15 @@ func TestARefusedCallIsFollowedByAProbeWithinASecondAndABackoff(t *testing.T) {
 		for k, probe := range n.seen("h:80")[1:] {
 			gap := probe.at.Sub(last)
 			last = probe.at
-			want := min(time.Second<<max(k-1, 0), 30*time.Second)
+			want := min(time.Second<<min(max(k-1, 0), 8), gonePause)
 			if k == 0 && gap > time.Second || k > 0 && (gap < want*9/10 || gap > want*11/10) {
 				t.Errorf("probe %d came after %v, want about %v", k, gap, want)
 			}
 		}
 		n.set("h:80", sayOK)
-		pass(33 * time.Second)
+		pass(3 * time.Second)
 		if !f.of(i).Healthy() {
-			t.Error("it did not come back")
+			t.Error("it did not come back as soon as it answers")
 		}
 		n.down("h:80")
 		f.of(i).Refused(time.Now())
@@ -321,7 +321,7 @@ func TestAModelThatLoadsIsWarmingAndNotDown(t *testing.T) {
 			t.Errorf("while loading: %+v", got)
 		}
 		n.set("h:80", sayOK)
-		pass(6 * time.Second)
+		pass(2 * time.Second)
 		if f.status(i) != StatusHealthy {
 			t.Errorf("%v although it answers", f.status(i))
 		}

@@ -18,7 +18,11 @@ const (
 	// doubles up to the interval. warmingPause is the time between probes of a
 	// backend that loads a model.
 	firstPause   = time.Second
-	warmingPause = 5 * time.Second
+	warmingPause = time.Second
+	// goneTime is for how long a backend that refuses connections is probed every gonePause at
+	// least: it is probably being started, and a refusal costs nobody anything.
+	goneTime  = 10 * time.Minute
+	gonePause = 2 * time.Second
 	// minInterval bounds how often a backend is probed, whatever the settings say.
 	minInterval = 100 * time.Millisecond
 )
@@ -66,6 +70,7 @@ type group struct {
 	// pause is the time to the next probe of a backend that failed; 0 means that it
 	// did not fail.
 	pause   time.Duration
+	gone    time.Time // since when it refuses connections, zero if it does not
 	silent  bool // the last probe ran into its timeout
 	running bool
 	cancel  context.CancelFunc
@@ -97,8 +102,14 @@ func (g *group) mergeSettings(now time.Time) {
 }
 
 // plan decides when the next probe is due.
-func (g *group) plan(found finding, now time.Time) {
+func (g *group) plan(found finding, cause transport.Cause, now time.Time) {
 	delay := g.interval
+	switch {
+	case found != dead || cause != transport.CauseRefused:
+		g.gone = time.Time{}
+	case g.gone.IsZero():
+		g.gone = now
+	}
 	switch {
 	case found == loading:
 		g.pause = 0
@@ -115,7 +126,11 @@ func (g *group) plan(found finding, now time.Time) {
 	case found == dead:
 		g.pause = max(g.pause, firstPause)
 		delay = min(delay, g.pause)
-		g.pause = min(2*g.pause, max(g.interval, firstPause))
+		most := g.interval
+		if !g.gone.IsZero() && now.Sub(g.gone) < goneTime {
+			most = min(most, gonePause)
+		}
+		g.pause = min(2*g.pause, max(most, firstPause))
 	}
 	g.due = now.Add(jitter(delay))
 }
