@@ -88,6 +88,7 @@ type State struct {
 	Series *metrics.Instance
 
 	engine   atomic.Pointer[fleet.Instance]
+	uses     atomic.Pointer[fleet.Uses]
 	resident atomic.Pointer[residency.Model]
 	since    time.Time
 	troubled atomic.Bool // the last call that said anything about the backend failed
@@ -259,6 +260,10 @@ func (i *Instance) HealthReason() string {
 // service type is balanced by a strategy that needs none.
 func (s *State) Engine() *fleet.Instance { return s.engine.Load() }
 
+// Uses returns what counts the calls to the instance where it has a place in the fleet, else
+// nil. Instances may share a place.
+func (s *State) Uses() *fleet.Uses { return s.uses.Load() }
+
 // Resident returns the model of the instance where it is loaded for requests and put to
 // sleep, nil where it is not.
 func (s *State) Resident() *residency.Model { return s.resident.Load() }
@@ -275,8 +280,10 @@ func (i *Instance) UpstreamModel() string { return cmp.Or(i.Settings.UpstreamMod
 func (i *Instance) Join(f *fleet.Fleet) {
 	if f == nil {
 		i.engine.Store(nil)
+		i.uses.Store(nil)
 		return
 	}
+	i.uses.CompareAndSwap(nil, new(fleet.Uses))
 	if i.process != nil { // which is what comes and goes, whatever its models are called
 		i.engine.Store(f.Instance("http://"+i.Settings.Process+processHost, i.Settings.Process))
 		return

@@ -42,10 +42,12 @@ func (b *Soonest) Begin(from []*backend.Instance, asked Asked) (*backend.Instanc
 	call := f.Choose(p.engines, &ask, asked.Now)
 	f.Return(ask.Prompt)
 	at := slices.Index(p.engines, call.Instance)
+	picked := from[at]
 	if sharing := sharingAt(at, from, p.engines); sharing != nil {
-		return b.unknown.Pick(sharing, asked), call
+		picked = b.unknown.Pick(sharing, asked)
 	}
-	return from[at], call
+	call.CountIn(picked.Uses())
+	return picked, call
 }
 
 // Pick is for requests that do not count in the picture, such as one that asks how many

@@ -42,6 +42,8 @@ type Call struct {
 	// Estimate is what was expected of it.
 	Estimate Estimate
 
+	uses    *Uses // that count it, nil if nobody does
+	counted stage // as which they do
 	stage   stage
 	epoch   int32
 	whole   bool
@@ -121,10 +123,39 @@ func (c *Call) leave() {
 	i.waiting--
 }
 
+// CountIn lets the call be counted, also if its host loses all that it has. Calls of an
+// instance may be counted apart from each other.
+func (c *Call) CountIn(u *Uses) {
+	if u == nil {
+		return
+	}
+	f := c.Instance.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.uses = u
+	u.waiting++
+}
+
+// count follows the call in what counts it.
+func (c *Call) count(to stage) {
+	if c.uses == nil || c.counted >= to {
+		return
+	}
+	if c.counted == waits {
+		c.uses.waiting--
+	} else {
+		c.uses.decoding--
+	}
+	if c.counted = to; to == decodes {
+		c.uses.decoding++
+	}
+}
+
 // decode moves the call from the queue to those that are being answered.
 func (c *Call) decode() {
 	c.leave()
 	c.stage = decodes
+	c.count(decodes)
 	c.Instance.decoding++
 }
 
@@ -134,6 +165,7 @@ func (c *Call) First(now time.Time) {
 	f := c.Instance.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	c.count(decodes)
 	if c.stage != waits || c.epoch != c.Instance.host.epoch {
 		return
 	}
@@ -160,6 +192,7 @@ func (c *Call) End(answer Answer, now time.Time) {
 	f := c.Instance.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	c.count(ended)
 	if c.stage == ended || c.epoch != c.Instance.host.epoch {
 		return
 	}
@@ -172,7 +205,9 @@ func (c *Call) End(answer Answer, now time.Time) {
 		i.speed.decode.learn(at-c.first, outputs-1)
 	}
 	i.calibrate(c, answer)
-	i.lately.note(c, answer, at)
+	if c.uses != nil {
+		c.uses.note(c, answer, at)
+	}
 	c.finish(at)
 }
 
@@ -189,6 +224,7 @@ func (c *Call) Abort(now time.Time) {
 	f := c.Instance.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	c.count(ended)
 	if c.stage == ended || c.epoch != c.Instance.host.epoch {
 		return
 	}
@@ -209,6 +245,7 @@ func (c *Call) GiveUp(now time.Time) {
 	f := c.Instance.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	c.count(ended)
 	if c.stage == ended || c.epoch != c.Instance.host.epoch {
 		return
 	}

@@ -99,7 +99,6 @@ type Instance struct {
 
 	id       uint64 // names it to other gateways
 	cache    *holder
-	lately   *lately // what became of its calls
 	speed    speed
 	memory   memory
 	pending  float64 // tokens of prefill of own calls whose first token has not come
@@ -109,6 +108,7 @@ type Instance struct {
 	decoding int32   // own calls that are being answered
 	misses   int32   // answers in a row that found nothing of what was believed to be cached
 	kept     *kept   // how its model is kept in memory, nil if nobody decides that
+	_        [8]byte // so that the next one begins a line
 }
 
 // Instance returns the instance of a model on a host, each named by a text of the caller's
@@ -132,7 +132,6 @@ func (f *Fleet) Instance(host, modelName string) *Instance {
 		f.models[modelName] = m
 	}
 	i := &Instance{host: h, model: m, speed: newSpeed()}
-	i.lately = new(lately)
 	i.cache = &holder{order: newRecency(), capacity: firstCapacity}
 	i.id = identity(f.secret.Load(), host, modelName)
 	i.credit = firstCredit(f.gateway, i.id)

@@ -26,8 +26,6 @@ type Picture struct {
 	Told   Told
 	IsTold bool
 	Trust  float64
-	// Use is what became of its calls lately.
-	Use Use
 }
 
 // Pictures returns what is known about each instance, by host and model.
@@ -64,14 +62,11 @@ func (i *Instance) IsIdle(now time.Time) bool {
 }
 
 func (i *Instance) picture(now float64) Picture {
-	var counted tally
-	i.lately.sum(&counted, now)
 	return Picture{
 		Host: i.host.name, Model: i.model.name, Queue: i.host.wait(now),
 		Waiting: int(i.waiting), Decoding: int(i.decoding), Others: int(i.theirs),
 		Cached: i.cache.bytes, Capacity: int64(i.cache.capacity),
 		PerToken: i.perToken, PerOutput: i.speed.decode.value(),
 		State: i.state.String(), Told: i.host.told.Told, IsTold: i.host.told.at > 0, Trust: i.host.fleet.trust / mostTrust,
-		Use: counted.use(),
 	}
 }

@@ -22,6 +22,9 @@ const UseTime = spanCount * spanSeconds * time.Second
 // Use is what became of the calls of the last minutes that came to their end. Numbers are
 // zero where nothing is known.
 type Use struct {
+	// Waiting and Decoding are calls that have not come to their end, before and after their
+	// first token.
+	Waiting, Decoding int
 	// Calls counts complete answers, and Streams those whose first token was seen.
 	Calls, Streams int
 	// HitRate is the share of the tokens of prompts that came from a cache: as the engines
@@ -72,15 +75,19 @@ func (t *tally) add(other *tally) {
 	}
 }
 
-// lately has what was counted lately, by spans of time. The numbers of the spans say
+// Uses count calls that have something in common, such as the name by which the model of an
+// instance was asked for: an instance may have several. The zero value has counted none.
+//
+// They have what was counted lately, by spans of time. The numbers of the spans say
 // which one a place has: a place is used again when its span is too long ago.
-type lately struct {
-	numbers [spanCount]int64
-	spans   [spanCount]tally
+type Uses struct {
+	numbers           [spanCount]int64
+	spans             [spanCount]tally
+	waiting, decoding int32 // calls that have not come to their end
 }
 
 // at returns the tally of now.
-func (r *lately) at(now float64) *tally {
+func (r *Uses) at(now float64) *tally {
 	number := int64(max(now, 0)/spanSeconds) + 1 // 0 is a place that was never used
 	n := number % spanCount
 	if r.numbers[n] != number {
@@ -90,7 +97,7 @@ func (r *lately) at(now float64) *tally {
 }
 
 // sum adds what was counted within UseTime to a tally.
-func (r *lately) sum(to *tally, now float64) {
+func (r *Uses) sum(to *tally, now float64) {
 	oldest := int64(max(now, 0)/spanSeconds) + 1 - spanCount
 	for n, number := range r.numbers {
 		if number > max(oldest, 0) {
@@ -100,7 +107,7 @@ func (r *lately) sum(to *tally, now float64) {
 }
 
 // note counts a call that came to its end.
-func (r *lately) note(c *Call, answer Answer, now float64) {
+func (r *Uses) note(c *Call, answer Answer, now float64) {
 	t := r.at(now)
 	t.calls++
 	hit := c.Estimate.Matched
@@ -164,17 +171,23 @@ func (t *tally) use() Use {
 	return u
 }
 
-// Use returns what became of the calls to some instances, all together. Each counts once.
-func (f *Fleet) Use(of []*Instance, now time.Time) Use {
+// Use returns what became of the calls that some Uses have counted, all together. Each counts
+// once, and nil has counted none.
+func (f *Fleet) Use(of []*Uses, now time.Time) Use {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all tally
-	seen := make(map[*Instance]bool, len(of))
-	for _, i := range of {
-		if !seen[i] {
-			seen[i] = true
-			i.lately.sum(&all, f.clock(now))
+	waiting, decoding := 0, 0
+	seen := make(map[*Uses]bool, len(of))
+	for _, r := range of {
+		if r != nil && !seen[r] {
+			seen[r] = true
+			r.sum(&all, f.clock(now))
+			waiting += int(r.waiting)
+			decoding += int(r.decoding)
 		}
 	}
-	return all.use()
+	use := all.use()
+	use.Waiting, use.Decoding = waiting, decoding
+	return use
 }

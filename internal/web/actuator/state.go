@@ -59,7 +59,8 @@ func (a *API) state() metrics.State {
 				view := instanceView(i)
 				if engine := i.Engine(); engine != nil {
 					picture := engine.Picture(now)
-					view.Engine, state.Trust = engineView(&picture), &picture.Trust
+					use := engine.Fleet().Use([]*fleet.Uses{i.Uses()}, now)
+					view.Engine, state.Trust = engineView(&picture, use), &picture.Trust
 				}
 				state.Instances = append(state.Instances, view)
 			}
@@ -214,10 +215,10 @@ func instanceView(i *backend.Instance) metrics.InstanceView {
 }
 
 // engineView returns what the fleet knows of an instance.
-func engineView(p *fleet.Picture) *metrics.EngineView {
+func engineView(p *fleet.Picture, use fleet.Use) *metrics.EngineView {
 	return &metrics.EngineView{
-		Queue: p.Queue, Waiting: p.Waiting, Decoding: p.Decoding, Others: p.Others, Cached: p.Cached,
-		Calls: p.Use.Calls, HitRate: p.Use.HitRate, PerToken: p.PerToken,
+		Queue: p.Queue, Waiting: use.Waiting, Decoding: use.Decoding, Others: p.Others, Cached: p.Cached,
+		Calls: use.Calls, HitRate: use.HitRate, PerToken: p.PerToken,
 	}
 }
 

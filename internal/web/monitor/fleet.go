@@ -52,7 +52,7 @@ type fleetUse struct {
 // engineView is what is known about the engine behind an instance.
 type engineView struct {
 	QueueSeconds          float64     `json:"queueSeconds" doc:"How many seconds of work on prompts a new request would find there."`
-	Waiting               int         `json:"waiting" doc:"Own calls before their first token."`
+	Waiting               int         `json:"waiting" doc:"Own calls of this instance before their first token."`
 	Decoding              int         `json:"decoding" doc:"Own calls after it."`
 	Others                int         `json:"others" doc:"Calls of other gateways before their first token."`
 	State                 engineState `json:"state" doc:"Whether the model is in memory."`
@@ -94,19 +94,21 @@ func (a *API) fleet(*http.Request) (fleetView, error) {
 // its strategy needs to know nothing.
 func fleetModelOf(pool *routing.Pool, now time.Time, view *fleetView) fleetModel {
 	model := fleetModel{Service: pool.Service.Type, Model: pool.Model, Instances: []fleetInstance{}}
-	var engines []*fleet.Instance
+	var all []*fleet.Uses
+	var of *fleet.Fleet
 	for _, i := range pool.Instances {
 		engine := i.Engine()
 		if engine == nil {
 			continue
 		}
-		engines = append(engines, engine)
-		picture := engine.Picture(now)
+		of = engine.Fleet()
+		all = append(all, i.Uses())
+		picture, use := engine.Picture(now), of.Use([]*fleet.Uses{i.Uses()}, now)
 		view.Trust = new(rounded(picture.Trust))
-		model.Instances = append(model.Instances, fleetInstance{ID: i.ID, Handle: i.Handle, Engine: viewOfEngine(&picture), Use: viewOfUse(picture.Use)})
+		model.Instances = append(model.Instances, fleetInstance{ID: i.ID, Handle: i.Handle, Engine: viewOfEngine(&picture, use), Use: viewOfUse(use)})
 	}
-	if len(engines) > 0 {
-		model.Use = viewOfUse(engines[0].Fleet().Use(engines, now))
+	if of != nil {
+		model.Use = viewOfUse(of.Use(all, now))
 	}
 	return model
 }
@@ -119,13 +121,13 @@ func engineOf(i *backend.Instance, now time.Time) *engineView {
 		return nil
 	}
 	picture := engine.Picture(now)
-	return new(viewOfEngine(&picture))
+	return new(viewOfEngine(&picture, engine.Fleet().Use([]*fleet.Uses{i.Uses()}, now)))
 }
 
-func viewOfEngine(p *fleet.Picture) engineView {
+func viewOfEngine(p *fleet.Picture, use fleet.Use) engineView {
 	view := engineView{
-		QueueSeconds: rounded(p.Queue), Waiting: p.Waiting, Decoding: p.Decoding, Others: p.Others, State: engineState(p.State),
-		CachedBytes: p.Cached, CapacityBytes: p.Capacity, HitRate: viewOfUse(p.Use).HitRate,
+		QueueSeconds: rounded(p.Queue), Waiting: use.Waiting, Decoding: use.Decoding, Others: p.Others, State: engineState(p.State),
+		CachedBytes: p.Cached, CapacityBytes: p.Capacity, HitRate: viewOfUse(use).HitRate,
 		PromptTokensPerSecond: rounded(1 / p.PerToken), OutputTokensPerSecond: rounded(1 / p.PerOutput),
 	}
 	if p.IsTold {

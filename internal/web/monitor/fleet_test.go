@@ -97,3 +97,25 @@ func TestFleetIsEmptyWithoutItsStrategy(t *testing.T) {
 		t.Errorf("%v", view)
 	}
 }
+
+// One engine may have a model under several names. Each counts its own calls.
+func TestFleetCountsTheCallsOfTheModelThatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("load-balancer: least-time, "+gatewaytest.NoChecks,
+		gatewaytest.Instance("m", b.URL(), "upstream-model: one"), gatewaytest.Instance("n", b.URL(), "upstream-model: one")))
+	for range 3 {
+		r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	}
+	var view map[string]any
+	gatewaytest.Eventually(t, "all calls are counted", func() bool {
+		view = r.GetObject("/api/monitoring/fleet")
+		return gatewaytest.At(t, view, "models/0/use/calls") == 3.0
+	})
+	for n, want := range []float64{3, 0} {
+		model := gatewaytest.At(t, view, "models").([]any)[n]
+		if gatewaytest.At(t, model, "use/calls") != want || gatewaytest.At(t, model, "instances/0/use/calls") != want {
+			t.Errorf("%v, want %v calls", model, want)
+		}
+	}
+}
