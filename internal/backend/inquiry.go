@@ -135,6 +135,7 @@ func (q *inquiry) next(members []*member, now time.Time) []*question {
 // told is what an engine said in an inquiry.
 type told struct {
 	group   *group
+	asked   time.Time
 	answers []answered
 }
 
@@ -175,7 +176,7 @@ func (w *checkerRun) inquire(ctx context.Context, now time.Time) {
 		to, teller, models := g.origin, q.teller, w.models[q.host]
 		w.probes.Go(func() {
 			defer cancel()
-			t := told{group: g}
+			t := told{group: g, asked: now}
 			for _, one := range questions {
 				if bounded.Err() != nil {
 					break
@@ -255,7 +256,7 @@ func (w *checkerRun) handleTold(t told, now time.Time) {
 	}
 	if all.TellsModels {
 		t.group.wake(all.Awake)
-		q.host.Has(fleet.Models{Awake: all.Awake, Asleep: all.Asleep, Loading: all.Loading, Bytes: all.Bytes}, now)
+		q.host.Has(fleet.Models{Awake: all.Awake, Asleep: all.Asleep, Loading: all.Loading, Bytes: all.Bytes}, t.asked)
 	}
 	if all.Room > 0 {
 		q.host.SetRoom(all.Room)

@@ -60,10 +60,9 @@ type kept struct {
 	bytes     int64   // as the host told
 }
 
-// believes reports whether the host may tell another residence than the one that is known.
-func (k *kept) believes(now float64) bool {
-	return !k.isOrdered && (now >= k.settles || now < k.since)
-}
+// believes reports whether the host may tell another residence than the one that is known, if
+// it was asked at a time.
+func (k *kept) believes(asked float64) bool { return !k.isOrdered && asked >= k.settles }
 
 // space is memory that models of several hosts share.
 type space struct {
@@ -184,8 +183,13 @@ func (i *Instance) obey(to residence, now float64) {
 			continue
 		}
 		other.forget(to, now)
-		if other.kept != nil {
-			other.kept.settles = now + settled
+		if other.kept == nil {
+			continue
+		}
+		// One that sleeps and wakes up says so at once; others list models for a while that they
+		// give up, or not yet those that they have loaded.
+		if other.kept.settles = now + settled; to == loaded && other.kept.IsNear {
+			other.kept.settles = now
 		}
 	}
 }

@@ -158,12 +158,12 @@ type Models struct {
 	Bytes                  map[string]int64
 }
 
-// Has says which models the host has, as it told. A model that is being loaded is no longer
-// so only if it is there.
-func (h *Host) Has(models Models, now time.Time) {
+// Has says which models the host has, as it told when it was asked at a time. A model that is
+// being loaded is no longer so only if it is there.
+func (h *Host) Has(models Models, asked time.Time) {
 	h.fleet.mu.Lock()
 	defer h.fleet.mu.Unlock()
-	at := h.fleet.clock(now)
+	at := h.fleet.clock(asked)
 	var left, awake []*Instance
 	for _, i := range h.instances {
 		if i.kept != nil {
