@@ -196,3 +196,36 @@ func TestNamesOfOneServerSleepAndWakeUpTogether(t *testing.T) {
 		}
 	})
 }
+
+// TestAModelThatSomebodyElsePutsToSleepIsWokenUpForItsRequests lets a server sleep again and
+// again while it has a request.
+func TestAModelThatSomebodyElsePutsToSleepIsWokenUpForItsRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, residency.Options{})
+		defer r.end()
+		g := &gpu{awake: map[string]bool{"a": true}}
+		a := r.addServer(g, "a", "m", onGPU)
+		r.tell(g)
+		if !a.TryEnter() {
+			t.Fatal("it is not awake")
+		}
+		for n := range 3 {
+			<-time.After(2500 * time.Millisecond)
+			_ = server{g, "a"}.Sleep(t.Context())
+			r.tell(g)
+			<-time.After(2 * time.Second)
+			if g.mu.Lock(); !g.awake["a"] {
+				t.Errorf("the %d. time it is not woken up", n+1)
+			}
+			g.mu.Unlock()
+		}
+		a.Leave()
+		<-time.After(10 * time.Second)
+		_ = server{g, "a"}.Sleep(t.Context())
+		r.tell(g)
+		<-time.After(10 * time.Second)
+		if g.awake["a"] {
+			t.Error("woken up for nobody")
+		}
+	})
+}

@@ -19,8 +19,8 @@ const (
 	lookEvery = time.Second
 	// sleepTime bounds how long a model may take to fall asleep.
 	sleepTime = time.Minute
-	// rouseAgain is after how long a model is woken up again that somebody put to sleep while
-	// it has requests.
+	// rouseAgain is after how long it is tried again to wake up a model that somebody put to
+	// sleep while it has requests.
 	rouseAgain = 10 * time.Second
 	// unableTime is for how long a model is not told to sleep again that cannot.
 	unableTime = 24 * time.Hour

@@ -33,7 +33,7 @@ type Model struct {
 	counts     Counts
 	failure    string
 	awakeUntil time.Time // it is not put to sleep before
-	roused     time.Time // when it was last woken up for requests that it has
+	roused     time.Time // when it was last woken up in vain for requests that it has, or begins to be
 }
 
 // wake is the loading of a model for all who wait for it.
@@ -150,9 +150,13 @@ func (m *Model) rouse(now time.Time) {
 	}
 	m.roused = now
 	m.keeper.tasks.Go(func() {
-		if m.Enter(m.keeper.base, defaultWake) == nil {
-			m.Leave()
+		if m.Enter(m.keeper.base, defaultWake) != nil {
+			return
 		}
+		m.Leave()
+		m.keeper.mu.Lock()
+		defer m.keeper.mu.Unlock()
+		m.roused = time.Time{}
 	})
 }
 
