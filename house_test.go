@@ -67,6 +67,7 @@ var packageOrder = []string{
 	"internal/documents/documentstest",
 	"internal/documents/pgdocuments",
 	"internal/files",
+	"internal/batches/keeping",
 	"internal/batches",
 	"internal/access",
 	"internal/wire",

@@ -33,7 +33,7 @@ else needs (batches.enabled), shows how far it is, and fetches the results.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBatchesSubmit(env, stdout), newBatchesFollow(env, stdout, stderr), newBatchesResults(env, stdout), newBatchesList(env, stdout), newBatchesCancel(env, stdout))
+	cmd.AddCommand(newBatchesSubmit(env, stdout), newBatchesFollow(env, stdout, stderr), newBatchesResults(env, stdout), newBatchesList(env, stdout), newBatchesCancel(env, stdout), newBatchesDelete(env, stdout))
 	return cmd
 }
 

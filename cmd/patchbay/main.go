@@ -102,7 +102,7 @@ start refused for safety, 7 the port is in use, 8 imported in part.`,
 	root.AddCommand(
 		newServe(env, stderr), newDemo(env, stderr), newCheck(env, stdout), newDoctor(env, stdout), newHealthcheck(env, stdout),
 		newInit(env, stdout, stderr), newAdd(env, stdout, stderr), newImport(stdout, stderr), newSchema(stdout), newOpenAPI(stdout),
-		newKeys(env, stdout), newTokens(env, stdout), newModels(env, stdout), newBatches(env, stdout, stderr), newPrices(stdout),
+		newKeys(env, stdout), newTokens(env, stdout), newModels(env, stdout), newBatches(env, stdout, stderr), newFiles(env, stdout), newPrices(stdout),
 		newTop(env, stdout, stderr), newTail(env, stdout, stderr), newBench(env, stdout, stderr),
 		newMan(stdout), newVersion(stdout),
 	)

@@ -48,6 +48,30 @@ func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration, cha
 	})
 }
 
+// IsRemoved reports whether the key with an id and an issue is there no more: it was revoked,
+// its id was issued anew, or the configuration file does not have it any more. One that has
+// expired or was rotated is there. Where keys are not required, or not known yet, none is
+// removed.
+func (c *Credentials) IsRemoved(id, issue string) bool {
+	if c == nil || !c.settings.Enabled || !c.Known() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found, ok := c.Keys.issued[id]; ok && found.KeySHA256 == "" {
+		return false // a newer release wrote it
+	}
+	for _, key := range c.Keys.inForce() {
+		if key.ID != id {
+			continue
+		}
+		if there, _ := key.issue(); there == issue {
+			return false
+		}
+	}
+	return true
+}
+
 // newGuard makes the guard for the keys of the configuration and those issued.
 func (c *Credentials) newGuard() *Guard {
 	if !c.settings.Enabled || len(c.Keys.static)+len(c.Keys.issued) == 0 {

@@ -48,7 +48,7 @@ func (e *Engine) add(ctx context.Context, b *Batch) error {
 	if len(open) >= most {
 		return ErrTooMany
 	}
-	if err := e.makePlace(ctx, scope); err != nil {
+	if err := e.kept.MakePlace(ctx, scope); err != nil {
 		return err
 	}
 	size, err := e.sizeOf(b)

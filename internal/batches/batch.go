@@ -128,10 +128,6 @@ var (
 	ErrNotFound = errors.New("no such batch")
 	// ErrTooMany means that the owner has as many batches as allowed.
 	ErrTooMany = errors.New("there are too many batches that have not ended")
-	// ErrTooManyKept means that the owner has as many batches as are kept, and none of them
-	// has ended, and ErrAllTooMany that all owners together have.
-	ErrTooManyKept = errors.New("there are too many batches, and none of them has ended")
-	ErrAllTooMany  = errors.New("there are too many batches of all owners, and none of them has ended")
 	// ErrEnded means that the batch has ended, so that it cannot be stopped.
 	ErrEnded = errors.New("the batch has ended")
 	// ErrNotEnded means that the batch has not ended, so that it cannot be deleted.

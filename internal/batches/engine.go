@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/batches/keeping"
 	"github.com/patchbay-ai/patchbay/internal/documents"
 	"github.com/patchbay-ai/patchbay/internal/files"
 	"github.com/patchbay-ai/patchbay/internal/seal"
@@ -85,6 +86,9 @@ type Options struct {
 	// Retention returns how long batches are kept after their end.
 	Retention func() time.Duration
 	Runner    Runner
+	// IsRemoved reports whether the key of an owner was removed, so that nobody has it any
+	// more; nil means that none ever is.
+	IsRemoved func(files.Owner) bool
 	Log       *slog.Logger
 	// IsShared says that other gateways run lines of the same batches.
 	IsShared bool
@@ -100,7 +104,7 @@ const (
 	expireEvery = 10 * time.Minute
 
 	// Kind is that of the documents that describe batches.
-	Kind      = "batch"
+	Kind      = keeping.Kind
 	leaseKind = "lease"
 )
 
@@ -115,6 +119,7 @@ type Engine struct {
 
 	polling  sync.Mutex
 	creating chan struct{} // holds a token while no batch is being made
+	kept     *keeping.Keeper
 	// before is called before the steps of a journal, see journal.before.
 	before func(step string) error
 
@@ -145,9 +150,15 @@ func New(o Options) *Engine {
 	e := &Engine{o: o, holder: documents.RandomID(""), wake: make(chan struct{}, 1), creating: make(chan struct{}, 1), jobs: map[string]*job{}, paces: map[target]*pace{}, running: map[target]int{}, unsynced: map[target]int{}, awaited: map[target]bool{}}
 	e.base, e.quit = context.WithCancel(context.Background())
 	e.creating <- struct{}{}
-	o.Files.GiveWay(Kind, e.giveWay)
+	e.kept = keeping.New(keeping.Options{
+		Documents: o.Documents, Files: o.Files, Remove: e.discard, IsRemoved: o.IsRemoved, Log: o.Log,
+		Most: func() (ofOne, inAll int) { return o.Settings().MaxKept, o.Settings().MaxKeptInAll },
+	})
 	return e
 }
+
+// Kept returns what decides which batches and files are kept.
+func (e *Engine) Kept() *keeping.Keeper { return e.kept }
 
 // Run runs batches until the context ends. Lines in flight end with it.
 func (e *Engine) Run(ctx context.Context) {
@@ -160,7 +171,8 @@ func (e *Engine) Run(ctx context.Context) {
 		if now.Sub(expired) >= expireEvery {
 			expired = now
 			e.tell(e.expire(ctx), "removing what is too old")
-			e.tell(e.trim(ctx), "removing what is too much")
+			e.tell(e.kept.RemoveOrphans(ctx), "removing what belongs to nobody")
+			e.tell(e.kept.Trim(ctx), "removing what is too much")
 		}
 		if now.Sub(polled) >= pollEvery {
 			polled = now

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/batches/keeping"
 	"github.com/patchbay-ai/patchbay/internal/files"
 )
 
@@ -57,7 +58,7 @@ func TestBatchesThatRunDoNotGiveWay(t *testing.T) {
 		h.submit(e, linesOf(1))
 		last := h.submit(e, linesOf(1))
 		_, err := e.Create(context.Background(), Batch{Owner: owner, Form: OpenAI, Endpoint: chatEndpoint, Input: last.Input, Window: "24h"}, time.Hour)
-		if !errors.Is(err, ErrTooManyKept) {
+		if !errors.Is(err, keeping.ErrTooMany) {
 			t.Errorf("a third batch gives %v", err)
 		}
 	})
@@ -183,6 +184,42 @@ func TestAListGoesOnAfterADeletedBatch(t *testing.T) {
 		}
 		if _, _, err := e.List(ctx, Listing{Scope: owner.Scope(), After: "batch_nobodys", Limit: 2}); !errors.Is(err, ErrNotFound) {
 			t.Errorf("a list after a batch that never was gives %v", err)
+		}
+	})
+}
+
+func TestWhatARemovedKeyMadeGoesAfterAWeek(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		gone, other, tenant := files.Owner{Key: "gone", Issue: "1"}, files.Owner{Key: "other", Issue: "1"}, owner
+		removed := map[string]bool{}
+		h.isRemoved = func(o files.Owner) bool { return removed[o.Key] }
+		e := h.open(newBackend())
+		stop := start(e)
+		for _, h.owner = range []files.Owner{gone, other, tenant} {
+			h.await(e, h.submit(e, linesOf(1)).ID)
+		}
+		<-time.After(24 * time.Hour)
+		removed["gone"], removed[tenant.Key] = true, true
+		<-time.After(2 * expireEvery)
+		// It was there again for a while, and the gateway was restarted.
+		delete(removed, "gone")
+		<-time.After(2 * expireEvery)
+		removed["gone"] = true
+		<-time.After(3 * 24 * time.Hour)
+		stop()
+		e = h.open(newBackend())
+		defer start(e)()
+		<-time.After(4*24*time.Hour - 2*expireEvery)
+		if n := len(h.kept(e, gone.Scope())); n != 1 {
+			t.Errorf("before a week is over %d batches are left", n)
+		}
+		<-time.After(4 * expireEvery)
+		for scope, want := range map[string]int{gone.Scope(): 0, other.Scope(): 1, tenant.Scope(): 1} {
+			found, _, err := e.o.Files.List(context.Background(), files.Listing{Scope: scope, Limit: 10})
+			if n := len(h.kept(e, scope)); n != want || len(found) != 2*want || err != nil {
+				t.Errorf("%s has %d batches and %d files, %v", scope, n, len(found), err)
+			}
 		}
 	})
 }

@@ -1,14 +1,10 @@
 package batches
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/documents"
@@ -74,110 +70,17 @@ func (e *Engine) removeFile(ctx context.Context, b Batch, id string) error {
 	return e.o.Files.Delete(ctx, file)
 }
 
-// giveWay removes a batch with its results, because they take the room of something new. It
-// reports whether it did not because the batch has not ended.
-func (e *Engine) giveWay(ctx context.Context, id string) (isOpen bool, err error) {
+// discard removes a batch with its results. One that has not ended is removed only by force;
+// isOpen reports that it was not.
+func (e *Engine) discard(ctx context.Context, id string, isForced bool) (isOpen bool, err error) {
 	b, err := e.get(ctx, id)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
+	if errors.Is(err, ErrNotFound) { // or somebody else wrote it, so that it is refused
+		return false, e.o.Documents.Delete(ctx, Kind, id)
 	}
-	if err != nil || !b.State.IsEnd() {
+	if err != nil || !isForced && !b.State.IsEnd() {
 		return true, err
 	}
-	e.o.Log.Info("a batch that has ended gives way to something new", "batch", b.ID, "key", b.Owner.Key, "tenant", b.Owner.Tenant, "ended", b.Ended)
 	return false, e.removeWhole(ctx, b)
-}
-
-// makePlace removes the oldest batches that have ended where an owner has as many as are kept,
-// or all owners together have.
-func (e *Engine) makePlace(ctx context.Context, scope string) error {
-	settings := e.o.Settings()
-	own, all, err := e.o.Documents.Use(ctx, Kind, scope)
-	if err != nil {
-		return err
-	}
-	over := own.Count + 1 - settings.MaxKept
-	if over > 0 {
-		removed, err := e.removeOldest(ctx, scope, over)
-		if err != nil {
-			return err
-		}
-		if removed < over {
-			return ErrTooManyKept
-		}
-		all.Count -= removed
-	}
-	over = all.Count + 1 - settings.MaxKeptInAll
-	if over <= 0 {
-		return nil
-	}
-	removed, err := e.removeOfMost(ctx, over)
-	if err == nil && removed < over {
-		err = ErrAllTooMany
-	}
-	return err
-}
-
-// removeOldest removes so many batches of an owner that have ended, the oldest first, and
-// returns how many there were.
-func (e *Engine) removeOldest(ctx context.Context, scope string, most int) (removed int, err error) {
-	if most <= 0 {
-		return 0, nil
-	}
-	query := documents.Query{Kind: Kind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true}
-	err = documents.Each(ctx, e.o.Documents, query, func(doc documents.Document) (bool, error) {
-		if doc.IsOpen {
-			return true, nil
-		}
-		isOpen, err := e.giveWay(ctx, doc.ID)
-		if err == nil && !isOpen {
-			removed++
-		}
-		return removed < most, err
-	})
-	return removed, err
-}
-
-// removeOfMost removes so many batches that have ended of those owners who have the most.
-func (e *Engine) removeOfMost(ctx context.Context, most int) (removed int, err error) {
-	uses, err := e.o.Documents.Uses(ctx, Kind)
-	if err != nil {
-		return 0, err
-	}
-	scopes := slices.SortedFunc(maps.Keys(uses), func(a, b string) int {
-		return cmp.Or(cmp.Compare(uses[b].Count, uses[a].Count), strings.Compare(a, b))
-	})
-	for _, scope := range scopes {
-		n, err := e.removeOldest(ctx, scope, most-removed)
-		removed += n
-		if err != nil || removed >= most {
-			return removed, err
-		}
-	}
-	return removed, nil
-}
-
-// trim removes what is more than is kept, because more was kept before.
-func (e *Engine) trim(ctx context.Context) error {
-	settings := e.o.Settings()
-	uses, err := e.o.Documents.Uses(ctx, Kind)
-	if err != nil {
-		return err
-	}
-	all := 0
-	for scope, use := range uses {
-		removed, err := e.removeOldest(ctx, scope, use.Count-settings.MaxKept)
-		if err != nil {
-			return err
-		}
-		all += use.Count - removed
-	}
-	if over := all - settings.MaxKeptInAll; over > 0 {
-		if _, err := e.removeOfMost(ctx, over); err != nil {
-			return err
-		}
-	}
-	return e.o.Files.Trim(ctx)
 }
 
 // clean removes what only a batch that runs needs.

@@ -181,7 +181,7 @@ func (s *Store) makeWay(ctx context.Context, scope string, short *shortage) (boo
 	}
 	scopes := []string{scope}
 	if short.isOfAll {
-		uses, err := s.usesByOwner(ctx)
+		uses, err := s.Owners(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -201,8 +201,8 @@ func (s *Store) makeWay(ctx context.Context, scope string, short *shortage) (boo
 	return false, nil
 }
 
-// usesByOwner returns what the files of each owner take.
-func (s *Store) usesByOwner(ctx context.Context) (map[string]documents.Use, error) {
+// Owners returns what the files of each owner take, by scope.
+func (s *Store) Owners(ctx context.Context) (map[string]documents.Use, error) {
 	sum := map[string]documents.Use{}
 	for _, kind := range Kinds() {
 		uses, err := s.docs.Uses(ctx, kind)
@@ -304,7 +304,7 @@ func (s *Store) Trim(ctx context.Context) error {
 	if s.giveWay == nil {
 		return nil
 	}
-	uses, err := s.usesByOwner(ctx)
+	uses, err := s.Owners(ctx)
 	if err != nil {
 		return err
 	}

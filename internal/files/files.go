@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,7 +40,38 @@ func (o Owner) Scope() string {
 	case o.Tenant != "":
 		return "tenant " + o.Tenant
 	}
-	return "key " + o.Key + " " + o.Issue
+	return keyScope + o.Key + " " + o.Issue
+}
+
+// keyScope begins the scope of a key without a tenant.
+const keyScope = "key "
+
+// KeyOf returns the key without a tenant whose scope it is; false where it is another one.
+func KeyOf(scope string) (Owner, bool) {
+	text, isKey := strings.CutPrefix(scope, keyScope)
+	at := strings.LastIndexByte(text, ' ')
+	if !isKey || at < 0 {
+		return Owner{}, false
+	}
+	return Owner{Key: text[:at], Issue: text[at+1:]}, true
+}
+
+// Owned says whose files and batches are meant: those of a tenant, those that a key made, or
+// those that were made without a key.
+type Owned struct {
+	Tenant, Key string
+	IsKeyless   bool
+}
+
+// Scope returns the scope in which all of them are, AnyScope where it is not known.
+func (o Owned) Scope() string {
+	switch {
+	case o.Tenant != "":
+		return Owner{Key: "any", Tenant: o.Tenant}.Scope()
+	case o.IsKeyless:
+		return Owner{}.Scope()
+	}
+	return AnyScope
 }
 
 // File describes a file.
@@ -180,7 +212,7 @@ func (s *Store) sweep(ctx context.Context, age time.Duration) error {
 // Get returns a file that is seen in a scope.
 func (s *Store) Get(ctx context.Context, scope, id string) (File, error) {
 	file, err := s.find(ctx, kind, id)
-	if err == nil && file.Owner.Scope() != scope {
+	if err == nil && scope != AnyScope && file.Owner.Scope() != scope {
 		return File{}, ErrNotFound
 	}
 	return file, err
@@ -286,25 +318,43 @@ func (s *Store) Expire(ctx context.Context) error {
 	return s.sweep(ctx, 24*time.Hour)
 }
 
+// Each calls a function with the files of an owner that are listed.
+func (s *Store) Each(ctx context.Context, of Owned, visit func(File) error) error {
+	return s.eachOf(ctx, kind, of.Scope(), func(file File) error {
+		if of.Key != "" && file.Owner.Key != of.Key {
+			return nil
+		}
+		return visit(file)
+	})
+}
+
+// RemoveAll removes all files of a scope, listed or not.
+func (s *Store) RemoveAll(ctx context.Context, scope string) error {
+	return s.each(ctx, scope, func(file File) error { return s.Delete(ctx, file) })
+}
+
 // each calls a function with all files of a scope, listed or not.
 func (s *Store) each(ctx context.Context, scope string, visit func(File) error) error {
 	for _, kind := range Kinds() {
-		query := documents.Query{Kind: kind}
-		if scope != AnyScope {
-			query.Scopes = []string{scope}
-		}
-		err := documents.Each(ctx, s.docs, query, func(doc documents.Document) (bool, error) {
-			file, err := decode(doc)
-			if err == nil {
-				err = visit(file)
-			}
-			return true, err
-		})
-		if err != nil {
+		if err := s.eachOf(ctx, kind, scope, visit); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *Store) eachOf(ctx context.Context, kind, scope string, visit func(File) error) error {
+	query := documents.Query{Kind: kind}
+	if scope != AnyScope {
+		query.Scopes = []string{scope}
+	}
+	return documents.Each(ctx, s.docs, query, func(doc documents.Document) (bool, error) {
+		file, err := decode(doc)
+		if err == nil {
+			err = visit(file)
+		}
+		return true, err
+	})
 }
 
 // diskError returns ErrDiskFull for an error that says so.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/batches"
+	"github.com/patchbay-ai/patchbay/internal/batches/keeping"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/documents"
 	"github.com/patchbay-ai/patchbay/internal/documents/pgdocuments"
@@ -93,7 +94,7 @@ func (g *Gateway) openBatches(unified *v1.API, opened *cleanups) error {
 	opened.add(b.close)
 	if keys != nil {
 		signed := documents.NewSigned(docs, documents.SignedOptions{
-			Keys: keys, Takeovers: g.takeovers, WritesBefore: doc.Security.AcceptUnsigned, Kinds: append(files.Kinds(), batches.Kind), Log: g.log,
+			Keys: keys, Takeovers: g.takeovers, WritesBefore: doc.Security.AcceptUnsigned, Kinds: append(files.Kinds(), keeping.Kinds()...), Log: g.log,
 		})
 		opened.add(signed.Close)
 		docs = signed
@@ -111,7 +112,8 @@ func (g *Gateway) openBatches(unified *v1.API, opened *cleanups) error {
 		Documents: docs, Leases: leases, Files: b.files, Folder: filepath.Join(folder, "answers"), Keys: keys,
 		Settings:    b.batchSettings,
 		LongestLine: g.longestLine, Retention: func() time.Duration { return b.bounds.Load().Retention.Std() },
-		Runner: b.runner, Log: g.log, IsShared: isShared,
+		IsRemoved: func(owner files.Owner) bool { return g.credentials.IsRemoved(owner.Key, owner.Issue) },
+		Runner:    b.runner, Log: g.log, IsShared: isShared,
 	})
 	return nil
 }
@@ -142,6 +144,14 @@ func (b *batchWork) all() manage.Batches {
 		return nil
 	}
 	return b.engine
+}
+
+// allFiles returns the files of all owners, nil where they are off.
+func (b *batchWork) allFiles() manage.Files {
+	if b.files == nil {
+		return nil
+	}
+	return b.files
 }
 
 // batchesView returns what the gateway does for batches, nil where they are off.

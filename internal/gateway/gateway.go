@@ -294,7 +294,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		return err
 	}
 	management := manage.New(manage.Options{
-		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, Budgets: g.book.Uses, EditLedger: g.editLedger, Cache: g.cache, Residency: g.Residency, Processes: g.processes, Batches: g.batches.all(), Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
+		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, Budgets: g.book.Uses, EditLedger: g.editLedger, Cache: g.cache, Residency: g.Residency, Processes: g.processes, Batches: g.batches.all(), Files: g.batches.allFiles(), Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
 	var err error
 	if g.pages, err = g.newPages(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/batches"
+	"github.com/patchbay-ai/patchbay/internal/batches/keeping"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/documents"
 	"github.com/patchbay-ai/patchbay/internal/durable"
@@ -166,13 +167,13 @@ func (v *visit) known(err error) *schema.Error {
 		return schema.NewError(schema.CodeStorageLimit, "You have as many files as allowed (files.max-files), and no results of batches that have ended; delete some.")
 	case errors.Is(err, files.ErrNoRoom):
 		return schema.NewError(schema.CodeStorageLimit, "Your files and batches take as much room as allowed (files.max-bytes-per-key), more than results of batches that have ended could give way to; delete some.")
-	case errors.Is(err, batches.ErrTooManyKept):
+	case errors.Is(err, keeping.ErrTooMany):
 		return schema.NewError(schema.CodeStorageLimit, "You have as many batches as are kept (batches.max-kept), and none of them has ended; wait until one has, or cancel one.")
 	case errors.Is(err, files.ErrAllFull):
 		return full("The files of all callers take as much room as there may be (files.max-bytes).")
 	case errors.Is(err, files.ErrAllTooMany):
 		return full("All callers together have as many files as there may be (files.max-files-in-all).")
-	case errors.Is(err, batches.ErrAllTooMany):
+	case errors.Is(err, keeping.ErrAllTooMany):
 		return full("All callers together have as many batches as are kept (batches.max-kept-in-all), and none of them has ended.")
 	case errors.Is(err, files.ErrDiskFull), durable.IsFull(err):
 		v.options.Log.Error("the disk for files is full", "error", err)

@@ -46,8 +46,9 @@ type Options struct {
 	Cache *cachestep.Cache
 	// Processes are the model servers that the gateway runs.
 	Processes Processes
-	// Batches are those of all owners, nil where they are off.
+	// Batches and Files are those of all owners, nil where they are off.
 	Batches Batches
+	Files   Files
 	// Residency loads models and puts them to sleep.
 	Residency *residency.Keeper
 	// Client reaches the backends.

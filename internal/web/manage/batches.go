@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/batches"
+	"github.com/patchbay-ai/patchbay/internal/batches/keeping"
 	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/say"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -17,6 +18,14 @@ type Batches interface {
 	List(ctx context.Context, l batches.Listing) (found []batches.Progress, hasMore bool, err error)
 	Get(ctx context.Context, scope, id string) (batches.Progress, error)
 	Cancel(ctx context.Context, scope, id string) (batches.Progress, error)
+	// Kept removes them.
+	Kept() *keeping.Keeper
+}
+
+// batchesQuery asks for batches of an owner, or of all.
+type batchesQuery struct {
+	pageQuery
+	ownedQuery
 }
 
 // batchState is how far a batch is.
@@ -81,11 +90,15 @@ const mostBatches = 1000
 
 // Batches answers GET /api/batches.
 func (a *API) Batches(q *Request) (Reply, error) {
+	of, err := ownedOf(q, false)
+	if err != nil {
+		return Reply{}, err
+	}
 	var views []managedBatch
 	if a.options.Batches != nil {
-		found, _, err := a.options.Batches.List(q.Context(), batches.Listing{Scope: batches.AnyScope, Limit: mostBatches})
+		found, _, err := a.options.Batches.List(q.Context(), batches.Listing{Scope: of.Scope(), Key: of.Key, Limit: mostBatches})
 		if err != nil {
-			return Reply{}, err
+			return Reply{}, storeError(err)
 		}
 		for _, p := range found {
 			views = append(views, viewOfBatch(p))
@@ -112,9 +125,58 @@ func (a *API) CancelBatch(q *Request) (Reply, error) {
 	case errors.Is(err, batches.ErrEnded):
 		return Reply{}, invalidField("id", "the batch has ended")
 	case err != nil:
-		return Reply{}, err
+		return Reply{}, storeError(err)
 	}
 	return Reply{message: message, change: "batch " + p.ID + " cancelled", data: viewOfBatch(p)}, nil
+}
+
+// DeleteBatch answers DELETE /api/batches/{id}.
+func (a *API) DeleteBatch(q *Request) (Reply, error) {
+	id := q.PathValue("id")
+	if a.options.Batches == nil {
+		return Reply{}, noBatch(id)
+	}
+	p, err := a.options.Batches.Get(q.Context(), batches.AnyScope, id)
+	message := "The batch " + id + " would be deleted with its results."
+	if err == nil && !q.change.DryRun {
+		err = a.options.Batches.Kept().Remove(q.Context(), id)
+		message = "The batch " + id + " was deleted with its results."
+	}
+	if errors.Is(err, batches.ErrNotFound) {
+		return Reply{}, noBatch(id)
+	}
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	return Reply{message: message, change: "batch " + p.ID + " deleted", data: viewOfBatch(p)}, nil
+}
+
+// removedBatches counts what was deleted, or what would be.
+type removedBatches struct {
+	Batches int  `json:"batches"`
+	DryRun  bool `json:"dryRun,omitzero"`
+}
+
+// DeleteBatches answers DELETE /api/batches.
+func (a *API) DeleteBatches(q *Request) (Reply, error) {
+	of, err := ownedOf(q, true)
+	if err != nil {
+		return Reply{}, err
+	}
+	removed := removedBatches{DryRun: q.change.DryRun}
+	if a.options.Batches != nil {
+		if removed.Batches, err = a.options.Batches.Kept().RemoveOf(q.Context(), of, q.change.DryRun); err != nil {
+			return Reply{}, storeError(err)
+		}
+	}
+	verb := "were deleted"
+	if q.change.DryRun {
+		verb = "would be deleted"
+	}
+	return Reply{
+		message: fmt.Sprintf("%d batches of %s %s with their results.", removed.Batches, nameOf(of), verb),
+		change:  fmt.Sprintf("%d batches of %s deleted", removed.Batches, nameOf(of)), data: removed,
+	}, nil
 }
 
 func noBatch(id string) error {

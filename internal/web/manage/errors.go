@@ -53,7 +53,7 @@ func statusOf(err error) int {
 		return http.StatusForbidden
 	case errors.Is(err, control.ErrMoved):
 		return http.StatusConflict
-	case errors.Is(err, control.ErrUnavailable), errors.Is(err, errCacheAway), errors.Is(err, errProcess):
+	case errors.Is(err, control.ErrUnavailable), errors.Is(err, errCacheAway), errors.Is(err, errStoreAway), errors.Is(err, errProcess):
 		return http.StatusServiceUnavailable
 	}
 	if status, ok := web.BodyStatus(err); ok {

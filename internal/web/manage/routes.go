@@ -165,10 +165,27 @@ func (t *routeTable) addBatches() {
 	a := t.api
 	t.tag = "Batches"
 	t.unversioned("GET /api/batches", access.ReadBatches, a.Batches, web.Operation{
-		Summary: "The newest thousand batches of all owners, with their progress", Query: pageQuery{}, Reply: listOf[managedBatch]{},
+		Summary: "The newest thousand batches of all owners, or of one, with their progress", Query: batchesQuery{}, Reply: listOf[managedBatch]{},
+		Errors: []int{http.StatusServiceUnavailable},
 	})
 	t.unversioned("POST /api/batches/{id}/cancel", access.WriteBatches, a.CancelBatch, web.Operation{
-		Summary: "Stop a batch; requests that run end, and what was done is kept", Reply: managedBatch{}, Errors: []int{http.StatusBadRequest, http.StatusNotFound},
+		Summary: "Stop a batch; requests that run end, and what was done is kept", Reply: managedBatch{}, Errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable},
+	})
+	t.unversioned("DELETE /api/batches/{id}", access.WriteBatches, a.DeleteBatch, web.Operation{
+		Summary: "Delete a batch with its results; one that has not ended ends, and what was done is lost", Reply: managedBatch{}, Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
+	})
+	t.unversioned("DELETE /api/batches", access.WriteBatches, a.DeleteBatches, web.Operation{
+		Summary: "Delete all batches of an owner with their results; those that have not ended end", Query: ownedQuery{}, Reply: removedBatches{}, Errors: []int{http.StatusBadRequest, http.StatusServiceUnavailable},
+	})
+	t.unversioned("GET /api/files", access.ReadBatches, a.Files, web.Operation{
+		Summary: "The newest thousand files of all owners, or of one, without their contents", Query: filesQuery{}, Reply: listOf[managedFile]{},
+		Errors: []int{http.StatusServiceUnavailable},
+	})
+	t.unversioned("DELETE /api/files/{id}", access.WriteBatches, a.DeleteFile, web.Operation{
+		Summary: "Delete a file, unless a batch that has not ended needs it", Reply: managedFile{}, Errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable},
+	})
+	t.unversioned("DELETE /api/files", access.WriteBatches, a.DeleteFiles, web.Operation{
+		Summary: "Delete all files of an owner but those that a batch needs that has not ended", Query: ownedQuery{}, Reply: removedFiles{}, Errors: []int{http.StatusBadRequest, http.StatusServiceUnavailable},
 	})
 }
 
