@@ -208,6 +208,9 @@ func (r *Request) Count(ledger *quota.Ledger) error {
 	return nil
 }
 
+// Leaves counts the request in the budgets, because it leaves for a backend now.
+func (r *Request) Leaves() { r.taken.charge.Count() }
+
 // Settle ends the accounts of the request; only the first call has an effect. The
 // ledger gets what was reported: a complete answer of a service type that reports no
 // tokens uses none, and of an incomplete one it is what was reported so far. A request that

@@ -24,6 +24,8 @@ type part struct {
 	account *Account // nil where there are no budgets
 	spans   [windowCount]*span
 	ticket  quota.Ticket
+	// isCounted says that the request is counted, whatever becomes of it.
+	isCounted bool
 }
 
 // Gateways that reserve at the same moment see each other's reservations and may all give
@@ -143,10 +145,26 @@ func usedUpFirst(refused *Refusal, others []*Account, want Amounts, at time.Time
 	return refused
 }
 
+// Count counts the request, because it leaves for a backend now. A count cannot be taken back,
+// and a crash of the process cannot undo it. Further calls have no effect.
+func (c *Charge) Count() {
+	for i := range c.parts {
+		if p := &c.parts[i]; p.account != nil {
+			p.count(c.at)
+		}
+	}
+}
+
+// count counts the request unless it is counted, and reports whether it is.
+func (p *part) count(at time.Time) bool {
+	if !p.isCounted {
+		p.isCounted = p.account.book.options.Ledger.Admit(&p.ticket, p.account.subject, at) == nil
+	}
+	return p.isCounted
+}
+
 // Settle replaces the reservation by what the request cost. When it returns, a crash of the
-// process cannot undo it. Only the first call has an effect. The request itself is counted
-// here and not before, because a count cannot be taken back and a request that does not
-// reach its backend is given back.
+// process cannot undo it. Only the first call has an effect.
 func (c *Charge) Settle(usage schema.Usage, cost int64) {
 	usage.Known = true // what was not reported is estimated
 	for i := range c.parts {
@@ -154,23 +172,28 @@ func (c *Charge) Settle(usage schema.Usage, cost int64) {
 		if p.account == nil {
 			continue
 		}
-		if p.account.book.options.Ledger.Admit(&p.ticket, p.account.subject, c.at) == nil {
+		if p.count(c.at) {
 			p.ticket.SettleCost(usage, cost)
 		}
 		p.account.settle(&p.spans, c.reserved, Amounts{1, usage.Total, cost})
-		p.account = nil
+		*p = part{}
 	}
 }
 
 // GiveBack gives the reservation back, because the request reaches no backend. It has no
-// effect after Settle.
+// effect after Settle. One that was counted stays counted.
 func (c *Charge) GiveBack() {
 	for i := range c.parts {
 		p := &c.parts[i]
 		if p.account == nil {
 			continue
 		}
-		p.account.release(&p.spans, c.reserved)
-		p.account = nil
+		var spent Amounts
+		if p.isCounted {
+			p.ticket.Settle(schema.Usage{Known: true})
+			spent = Amounts{1}
+		}
+		p.account.settle(&p.spans, c.reserved, spent)
+		*p = part{}
 	}
 }

@@ -49,3 +49,38 @@ func TestASpentBudgetLetsPassWhatTakesNothingOfIt(t *testing.T) {
 		})
 	}
 }
+
+// A request that was counted when it left stays counted, whatever becomes of it, and is counted
+// once.
+func TestARequestThatHasLeftStaysCounted(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*Charge){
+		"settled":    func(c *Charge) { c.Settle(schema.Usage{Total: 30}, 5) },
+		"given back": func(c *Charge) { c.GiveBack() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			book := New(Options{Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, FailOpen: true, Degrade: true, Timeout: time.Hour, manual: true})
+			account := book.Open("key/k", KeySubject("k"), Budgets{Total: Budget{Requests: 10}})
+			for _, leaves := range []bool{false, true} {
+				charge := new(Charge)
+				if refused, err := charge.Reserve(t.Context(), [2]*Account{account}, Amounts{1, 100, 1}, time.Now()); refused != nil || err != nil {
+					t.Fatal(refused, err)
+				}
+				if leaves {
+					charge.Count()
+					charge.Count()
+				}
+				end(charge)
+				charge.GiveBack()
+			}
+			want := int64(2)
+			if name == "given back" {
+				want = 1
+			}
+			if uses := book.Uses(); len(uses) != 1 || uses[0].Used != want || uses[0].Reserved != 0 {
+				t.Errorf("the budget is %+v, want %d used", uses, want)
+			}
+		})
+	}
+}

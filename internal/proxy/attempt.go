@@ -108,6 +108,9 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		// Many backends send the head together with the first event.
 		firstByte = min(firstByte, firstToken)
 	}
+	if grant := a.Caller.Grant; grant != nil && grant.HasBudgets() {
+		a.out.Watcher = a.Request
+	}
 	a.sent = time.Now()
 	a.paced = a.instance.Follow(a.Asks.Stream, a.sent)
 	response, err := a.proxy.client.Send(ctx, &a.instance.Origin, &a.out, transport.Timeouts{

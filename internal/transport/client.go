@@ -113,7 +113,7 @@ func (c *Client) Send(ctx context.Context, to *Origin, call *wire.Call, limits T
 		c.putScratch(scratch)
 		return nil, err
 	}
-	r, err := c.send(ctx, to, &outgoing{call.Method, head, call.Body, call.Upload, length}, limits)
+	r, err := c.send(ctx, to, &outgoing{call.Method, head, call.Body, call.Upload, length, call.Watcher}, limits)
 	if err == nil && r.Status == http.StatusProxyAuthRequired && to.prefix != "" {
 		_ = r.Close()
 		c.putScratch(scratch)
@@ -139,6 +139,7 @@ type outgoing struct {
 	body   [][]byte
 	upload *wire.Upload // instead of body, if not nil
 	length int
+	leaves wire.Watcher // nil for none
 }
 
 func (c *Client) send(ctx context.Context, to *Origin, out *outgoing, limits Timeouts) (*Response, error) {

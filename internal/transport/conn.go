@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 const (
@@ -58,6 +60,8 @@ type conn struct {
 	abortFn func()
 	// sent is set when the request left whole; abort asks from elsewhere.
 	sent atomic.Bool
+	// watcher is told before a request leaves, nil for nobody.
+	watcher wire.Watcher
 
 	reused    bool
 	idleUntil time.Time
@@ -88,7 +92,7 @@ func (c *conn) end() {
 	if c.small != nil {
 		c.buffers().Put(c.small)
 	}
-	c.small, c.buf = nil, nil
+	c.small, c.buf, c.watcher = nil, nil, nil
 }
 
 // abort closes the connection; whoever is blocked on it wakes. While the

@@ -68,6 +68,9 @@ func attempt(ctx context.Context, c *conn, out *outgoing, limits Timeouts, now t
 	*r = Response{} // and then one by one, which takes no room on the stack
 	r.Reused, r.ctx, r.conn, r.client, r.limits, r.sentAt = c.reused, ctx, c, c.client, limits, now
 	r.stop = watch(ctx, c.abortFn)
+	if c.watcher = out.leaves; c.watcher != nil && (out.upload != nil || !c.canTurn()) {
+		c.watcher.Leaves()
+	}
 	if !r.write(out) {
 		r.discard()
 		return nil, errStale

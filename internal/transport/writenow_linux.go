@@ -75,6 +75,9 @@ func (c *conn) visitSocket(fd uintptr) bool {
 			return true
 		}
 	}
+	if c.watcher != nil {
+		c.watcher.Leaves()
+	}
 	t.pieces = writeNow(int(fd), t.pieces)
 	if len(t.pieces) > 0 {
 		return true

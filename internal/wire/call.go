@@ -22,8 +22,18 @@ type Call struct {
 	// Upload is sent instead of Body if it is set: a body too large for memory.
 	Upload *Upload
 
+	// Watcher, if it is not nil, is told when the call leaves for a backend.
+	Watcher Watcher
+
 	// Edits is memory for whoever makes Body by editing the client's own body.
 	Edits []jsonscan.Edit
+}
+
+// Watcher is told what becomes of a call.
+type Watcher interface {
+	// Leaves is called when a connection is there and before the first byte of the call is
+	// written to it, and again where the call is sent over another one.
+	Leaves()
 }
 
 // Header is one header field of a Call.
@@ -61,7 +71,7 @@ func (c *Call) AddHeader(name, value string) {
 // Reset drops what the call shares with a request.
 func (c *Call) Reset() {
 	clear(c.Header)
-	c.Header, c.Body, c.Edits, c.Upload = c.Header[:0], Empty(c.Body), Empty(c.Edits), nil
+	c.Header, c.Body, c.Edits, c.Upload, c.Watcher = c.Header[:0], Empty(c.Body), Empty(c.Edits), nil, nil
 }
 
 // maxKept is how many segments or edits are kept for the next use. A request can
