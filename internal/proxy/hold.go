@@ -97,7 +97,7 @@ func (r *run) callResident(ctx context.Context) *fault {
 	if again := r.enter(ctx, model); again != nil {
 		return again
 	}
-	return r.attempt.call(ctx, &r.reply)
+	return r.callInstance(ctx)
 }
 
 // beginAgain makes the attempt ready for another call of the same instance, which did not get
