@@ -90,7 +90,7 @@ func (l *relay) run(opened context.Context) error {
 		if errors.Is(context.Cause(opened), context.Canceled) {
 			l.leave() // the client is gone, and the backend may say what its responses took
 		} else {
-			l.cancel() // the gateway stops at once
+			l.stopAtOnce()
 		}
 	})()
 	var broken error
@@ -124,6 +124,13 @@ func (l *relay) contain(doing string, work func()) {
 	}
 	l.sendError(schema.NewError(schema.CodeInternal, "The gateway failed to handle the message."))
 	l.end(websocket.StatusInternalError, schema.CodeInternal)
+}
+
+// stopAtOnce ends the connection because the gateway does not wait for it any longer.
+func (l *relay) stopAtOnce() {
+	l.sendError(proxy.Stopping())
+	l.end(websocket.StatusGoingAway, stoppingReason)
+	time.AfterFunc(closing, l.cancel)
 }
 
 // closeBackend ends the backend's connection as that of the client has ended.
@@ -341,7 +348,7 @@ func (l *relay) mayStay(settings sockets.Settings) bool {
 		l.sendError(schema.NewError(schema.CodeUpstreamTimeout, "The backend did not go on with a response in time."))
 		l.end(websocket.StatusInternalError, schema.CodeUpstreamTimeout)
 	case l.doors.isStopping() && !l.isBusy():
-		l.end(websocket.StatusGoingAway, "the gateway is shutting down")
+		l.end(websocket.StatusGoingAway, stoppingReason)
 	case isQuiet && l.isTakenOut():
 		l.end(websocket.StatusGoingAway, "the instance was taken out")
 	case isQuiet && time.Since(l.began) >= settings.Lifetime.Std():

@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/sockets"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // The bounds of one connection that nobody needs to set.
@@ -32,6 +33,8 @@ const (
 	askAgain = time.Second / 2
 	// closing is how long the client may take to answer that the connection is closed.
 	closing = time.Second
+	// stoppingReason is why connections are closed when the gateway stops.
+	stoppingReason = "the gateway is shutting down"
 )
 
 // session is one connection over which responses are asked for.
@@ -80,7 +83,7 @@ func newSession(d *Doors, r *http.Request, who visitor) *session {
 		doors: d, opened: r, who: who, header: headerOf(r.Header), began: now, used: now,
 		quiet: make(chan struct{}, 1), lanes: make(map[string]*lane), memory: d.leaseFor(who),
 	}
-	s.ctx, s.cancel = context.WithCancel(r.Context())
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(r.Context()))
 	s.calls, s.abandon = context.WithCancel(s.ctx)
 	return s
 }
@@ -89,6 +92,14 @@ func newSession(d *Doors, r *http.Request, who visitor) *session {
 func (s *session) run(conn *websocket.Conn, below net.Conn, id string) {
 	s.conn, s.below, s.id = conn, below, id
 	conn.SetReadLimit(int64(s.doors.options.Current.Load().Limits.JSONBody))
+	defer context.AfterFunc(s.opened.Context(), func() {
+		if errors.Is(context.Cause(s.opened.Context()), web.ErrStopping) {
+			s.sendError("", proxy.Stopping())
+			s.end(websocket.StatusGoingAway, stoppingReason)
+		} else {
+			s.cancel() // the client is gone
+		}
+	})()
 	watch, done := context.WithCancel(s.ctx)
 	s.working.Go(func() { s.contain("", "watching a WebSocket", func() { s.watch(watch) }) })
 	s.contain("", "reading from a client", s.takeAll)
@@ -295,7 +306,7 @@ func (s *session) mayStay(settings sockets.Settings) bool {
 	s.mu.Unlock()
 	switch {
 	case isQuiet && isStopping:
-		s.end(websocket.StatusGoingAway, "the gateway is shutting down")
+		s.end(websocket.StatusGoingAway, stoppingReason)
 	case isQuiet && isOld:
 		s.sendError("", tooOld())
 		s.end(websocket.StatusNormalClosure, schema.CodeSocketTooOld)
