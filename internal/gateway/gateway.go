@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,9 +56,10 @@ type Gateway struct {
 	log   *slog.Logger
 	id    string // identifies this gateway among others
 	build actuator.Build
-	// isDemo and more are Options.Demo and Options.Routes.
+	// isDemo, more and steps are Options.Demo, Options.Routes and Options.Steps.
 	isDemo bool
 	more   []web.Route
+	steps  []proxy.Step
 	file   configFile
 	// credentials are the API keys and management tokens, and attempts counts
 	// the wrong ones.
@@ -136,6 +138,8 @@ type Options struct {
 	// beside the routes that every gateway has.
 	Demo   bool
 	Routes []web.Route
+	// Steps stand between admission and routing, before those of the configuration.
+	Steps []proxy.Step
 	// KeepAlive is the time between two comments in a stream in which nothing
 	// happens; 0 means the default of the unified API.
 	KeepAlive time.Duration
@@ -156,7 +160,7 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 	}()
 	g := &Gateway{
 		Parts: Parts{Document: doc, Current: new(routing.Current)},
-		log:   log, build: options.Build, isDemo: options.Demo, more: options.Routes,
+		log:   log, build: options.Build, isDemo: options.Demo, more: options.Routes, steps: options.Steps,
 		served: make(chan struct{}), closeBook: func() {},
 	}
 	if options.FromFile {
@@ -336,7 +340,7 @@ func (g *Gateway) currency() string {
 
 // useSteps puts the steps that are on between admission and routing.
 func (g *Gateway) useSteps(doc *config.Document) {
-	var steps []proxy.Step
+	steps := slices.Clone(g.steps)
 	if doc.AnswerCache.On() {
 		steps = append(steps, g.cache.Step)
 	}

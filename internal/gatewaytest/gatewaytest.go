@@ -25,6 +25,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -61,6 +62,7 @@ type Setup struct {
 	HTTP2     bool          // the client asks for it
 	Demo      bool          // the gateway says that it is a demo
 	Routes    []web.Route   // what is served beside the usual routes
+	Steps     []proxy.Step  // what stands before the usual steps
 }
 
 // Start starts a gateway with this configuration on a port of its own.
@@ -78,7 +80,7 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	out := new(Buffer)
 	log := logs.New(out, logs.JSON, slog.LevelDebug)
 	g, err := gateway.New(LoadDocumentWith(t, s.YAML, s.DataDir, s.Env...), log, gateway.Options{
-		Build: actuator.Build{Version: Version}, KeepAlive: s.KeepAlive, FromFile: s.FromFile, Demo: s.Demo, Routes: s.Routes,
+		Build: actuator.Build{Version: Version}, KeepAlive: s.KeepAlive, FromFile: s.FromFile, Demo: s.Demo, Routes: s.Routes, Steps: s.Steps,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,310 @@
+package pairs_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// happening is something that may happen to a request.
+type happening struct {
+	name string
+	try  func(*cell)
+}
+
+func happenings() []happening {
+	return []happening{
+		{"rate limit", rateLimit},
+		{"key limit", keyLimit},
+		{"budget of money", moneyBudget},
+		{"budget with a vanished model and fallbacks", vanishedModel},
+		{"fallback", fallback},
+		{"sleeping model", sleepingModel},
+		{"process", process},
+		{"hedge", hedge},
+		{"resume", resume},
+		{"scatter", scatter},
+		{"answer cache", answerCache},
+		{"single flight", singleFlight},
+		{"a step that refuses", refusingStep},
+		{"terms that change meanwhile", changingTerms},
+		{"client leaves", leavingClient},
+		{"backend dies", dyingBackend},
+		{"gateway stops", stoppingGateway},
+	}
+}
+
+func instance(url string, more ...string) string { return gatewaytest.Instance("m", url, more...) }
+
+// prices make a request of every door cost something.
+const prices = "prices: {models: [{model: '*', input: 1000000, output: 1000000, minute: 200}]}\n"
+
+func (c *cell) isBatch() bool { return c.door.name == "batch line" }
+
+// rateLimit reaches the rate limit of the service type.
+func rateLimit(c *cell) {
+	_, url := startEngine(c.T)
+	c.start(settings{policy: "rate-limit: {enabled: true, algorithm: leaky-bucket, capacity: 1, refill-rate: 1}", instances: []string{instance(url)}})
+	if c.isBatch() {
+		// The limit recovers each second, which is how long lines wait for it.
+		for range 2 {
+			c.answers(c.ask("m"))
+		}
+		return
+	}
+	c.answers(c.ask("m"))
+	const most = 50 // the machine may be slow
+	for range most {
+		if r := c.ask("m"); !r.isWhole {
+			c.refuses(r, http.StatusTooManyRequests, "rate_limit_exceeded")
+			return
+		}
+	}
+	c.Error("no request was refused")
+}
+
+// keyLimit reaches a limit of the caller's key.
+func keyLimit(c *cell) {
+	e, url := startEngine(c.T)
+	c.start(settings{terms: "limits: {requests-per-minute: 1}", instances: []string{instance(url)}})
+	c.answers(c.ask("m"))
+	if c.isBatch() {
+		c.waits(e, "m", nil) // for the rest of the minute
+		return
+	}
+	c.refuses(c.ask("m"), http.StatusTooManyRequests, "key_rate_limited")
+	c.has(e, 1)
+}
+
+// moneyBudget asks for more than is left of a budget.
+func moneyBudget(c *cell) {
+	e, url := startEngine(c.T)
+	c.start(settings{terms: "budgets: {total: {cost: 1}}", sections: prices, instances: []string{instance(url)}})
+	c.refuses(c.ask("m"), http.StatusTooManyRequests, "budget_exceeded")
+	c.has(e, 0)
+}
+
+// vanishedModel asks for a model that no instance has any more, where the key may not use the
+// one that takes over.
+func vanishedModel(c *cell) {
+	e, url := startEngine(c.T)
+	c.start(settings{
+		policy: "fallbacks: {gone: [m]}", terms: "models: [gone], budgets: {total: {tokens: 100000}}",
+		instances: []string{instance(url), "{base-url: '" + url + "', models: discover}"},
+	})
+	if c.isBatch() { // it may come back
+		c.waits(e, "gone", func() {
+			c.change(func(s *settings) { s.instances = append(s.instances, gatewaytest.Instance("gone", url)) })
+		})
+		return
+	}
+	r := c.ask("gone")
+	switch c.door.name {
+	case "Ollama", "Gemini": // whose clients know this of their own servers
+		c.refuses(r, http.StatusNotFound, "model_not_found")
+	default:
+		c.refuses(r, http.StatusServiceUnavailable, "service_unavailable")
+	}
+	c.has(e, 0)
+}
+
+// fallback asks for a model whose instance fails.
+func fallback(c *cell) {
+	a, failing := startEngine(c.T)
+	b, url := startEngine(c.T)
+	a.is(fails)
+	c.start(settings{policy: "fallbacks: {first: [m]}", instances: []string{gatewaytest.Instance("first", failing), instance(url)}})
+	c.answers(c.ask("first"))
+	c.has(a, 1)
+	c.has(b, 1)
+}
+
+// sleepingModel asks for a model that is not in memory.
+func sleepingModel(c *cell) {
+	e, url := startEngine(c.T)
+	e.asleep = true
+	c.start(settings{policy: "residency: {enabled: true}", instances: []string{instance(url, "adapter: vllm")}})
+	c.answers(c.ask("m"))
+	if _, _, wakes := e.state(); wakes != 1 {
+		c.Errorf("the model was woken %d times", wakes)
+	}
+}
+
+// process asks for a model whose server does not run.
+func process(c *cell) {
+	program, err := os.Executable()
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.start(settings{
+		sections:  fmt.Sprintf("processes: {p: {command: [%q, %s, $PORT], start-timeout: 2m}}\n", program, serverWord),
+		instances: []string{"{name: m, process: p}"},
+	})
+	r := c.ask("m")
+	c.answers(r)
+	if waited := r.header.Get("X-Router-Wait-Ms"); r.header != nil && waited == "" {
+		c.Error("the reply does not tell that it waited")
+	}
+}
+
+// hedge asks an instance that takes much longer than such calls do.
+func hedge(c *cell) {
+	a, slow := startEngine(c.T)
+	_, url := startEngine(c.T)
+	c.start(settings{policy: "hedge: {enabled: true}", instances: []string{instance(slow), instance(url)}})
+	ask := c.talk("m")
+	const learned = 50
+	for range learned {
+		c.answers(ask(gatewaytest.Deadline(c.T)))
+	}
+	service, err := schema.ParseServiceType(c.door.service)
+	if err != nil {
+		c.Fatal(err)
+	}
+	pool := c.Current.Load().Service(service).Find("m")
+	for range 1000 { // as if a quiet time had been, so that a second call is allowed
+		pool.Watch.Called()
+	}
+	a.is(hangs)
+	for range 2 { // one of them goes to the slow one first
+		c.answers(ask(gatewaytest.Deadline(c.T)))
+	}
+	a.isFree(c.T)
+	c.slotsAreFree()
+}
+
+// resume breaks a stream after its first words.
+func resume(c *cell) {
+	a, breaking := startEngine(c.T)
+	b, url := startEngine(c.T)
+	a.is(cuts)
+	c.start(settings{
+		policy:    "streams: {resume: continue}",
+		instances: []string{instance(breaking, "adapter: vllm"), instance(url, "adapter: vllm", "tier: 1")},
+	})
+	r := c.ask("m")
+	c.answers(r)
+	if strings.Count(r.text, "Hello") == 0 || !strings.Contains(r.text, " there") {
+		c.Errorf("the client got %s", r.text)
+	}
+	c.has(a, 1)
+	c.has(b, 1)
+}
+
+// scatter splits a request over two instances.
+func scatter(c *cell) {
+	a, one := startEngine(c.T)
+	b, other := startEngine(c.T)
+	c.start(settings{policy: "split: {max-split: 2, min-inputs: 2, min-tokens: 1}", instances: []string{instance(one), instance(other)}})
+	c.answers(c.ask("m"))
+	c.has(a, 1)
+	c.has(b, 1)
+}
+
+// answerCache asks for the same twice.
+func answerCache(c *cell) {
+	e, url := startEngine(c.T)
+	c.start(settings{sections: "answer-cache: {services: [chat, embedding, rerank]}\n", instances: []string{instance(url)}})
+	for range 2 {
+		c.answers(c.ask("m"))
+	}
+	c.has(e, 1)
+}
+
+// singleFlight asks for the same twice at the same time.
+func singleFlight(c *cell) {
+	e, url := startEngine(c.T)
+	e.is(hangs)
+	c.start(settings{sections: "answer-cache: {single-flight: true}\n", instances: []string{instance(url)}})
+	first := c.later(gatewaytest.Deadline(c.T), "m")
+	e.hasCalls(c.T, 1)
+	second := c.later(gatewaytest.Deadline(c.T), "m")
+	gatewaytest.Eventually(c.T, "the second follows the first", func() bool {
+		return strings.Contains(c.Do(http.MethodGet, "/api/answer-cache", "", "Authorization", "Bearer admin-token").Body, `"followers":1`)
+	})
+	e.is(answers)
+	c.answers(<-first)
+	c.answers(<-second)
+	c.has(e, 1)
+}
+
+// refusingStep has a guard between admission and routing that refuses everything.
+func refusingStep(c *cell) {
+	e, url := startEngine(c.T)
+	guard := func(context.Context, *proxy.Request, proxy.Next) (proxy.Answer, error) {
+		return nil, &schema.Error{Message: "The guard refuses this.", Type: schema.TypeInvalidRequest, Code: "invalid_value"}
+	}
+	c.start(settings{instances: []string{instance(url)}, steps: []proxy.Step{guard}})
+	c.refuses(c.ask("m"), http.StatusBadRequest, "invalid_value")
+	c.has(e, 0)
+}
+
+// changingTerms takes the budget of a key away between two requests of one conversation.
+func changingTerms(c *cell) {
+	e, url := startEngine(c.T)
+	c.start(settings{terms: "tenant: acme", sections: prices, instances: []string{instance(url)}})
+	ask := c.talk("m")
+	c.answers(ask(gatewaytest.Deadline(c.T)))
+	c.tenant(`{"budgets":{"total":{"cost":1}}}`)
+	c.refuses(ask(gatewaytest.Deadline(c.T)), http.StatusTooManyRequests, "budget_exceeded")
+	c.has(e, 1)
+}
+
+// leavingClient leaves while the backend works.
+func leavingClient(c *cell) {
+	e, url := startEngine(c.T)
+	e.is(hangs)
+	c.start(settings{terms: "budgets: {total: {requests: 10}}", instances: []string{instance(url)}})
+	ctx, leave := context.WithCancel(gatewaytest.Deadline(c.T))
+	defer leave()
+	ended := c.later(ctx, "m")
+	e.hasCalls(c.T, 1)
+	leave()
+	if r := <-ended; r.isWhole {
+		c.Errorf("got %s", r)
+	}
+	e.isFree(c.T)
+	c.slotsAreFree()
+	gatewaytest.Eventually(c.T, "nothing is reserved any more", func() bool {
+		return strings.Contains(c.Do(http.MethodGet, "/api/monitoring/budgets", "", "Authorization", "Bearer admin-token").Body, `"reserved":0`)
+	})
+	if _, failure, _ := gatewaytest.Outcomes(c.Current.Load().Instances()[0]); failure != 0 {
+		c.Error("the instance is blamed for a client that left")
+	}
+}
+
+// dyingBackend has a backend break the connection before it answers, beside one that is well.
+func dyingBackend(c *cell) {
+	a, broken := startEngine(c.T)
+	b, url := startEngine(c.T)
+	a.is(dies)
+	c.start(settings{instances: []string{instance(broken), instance(url, "tier: 1")}})
+	c.answers(c.ask("m"))
+	c.has(a, 1)
+	c.has(b, 1)
+	a.isFree(c.T)
+}
+
+// stoppingGateway stops the gateway while a backend works, for longer than the gateway waits.
+func stoppingGateway(c *cell) {
+	e, url := startEngine(c.T)
+	e.is(hangs)
+	c.start(settings{sections: "server: {shutdown-grace: 100ms}\n", instances: []string{instance(url)}})
+	ended := c.later(gatewaytest.Deadline(c.T), "m")
+	e.hasCalls(c.T, 1)
+	c.Stop(context.Background())
+	r := <-ended
+	if r.isWhole {
+		c.Errorf("got %s", r)
+	}
+	if !c.isBatch() && r.code != "service_unavailable" && !strings.Contains(r.text, "shutting down") {
+		c.Errorf("the client was not told why: %s", r)
+	}
+	e.isFree(c.T)
+}
