@@ -27,17 +27,21 @@ type sideBySide struct {
 	file     string
 	dirs     [3]string
 	gateways [3]*child
+	// masterKey is that of all of them, empty for none, and accepts says that those of this
+	// release read what the others did not sign.
+	masterKey string
+	accepts   bool
 }
 
 // startSideBySide needs PATCHBAY_OLD, the program of the release before: see CONTRIBUTING.md.
-func startSideBySide(t *testing.T, rateLimit, key string) *sideBySide {
+func startSideBySide(t *testing.T, rateLimit, key, masterKey string) *sideBySide {
 	old := os.Getenv("PATCHBAY_OLD")
 	if old == "" {
 		t.Skip("PATCHBAY_OLD names no program of the release before")
 	}
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(simulator.Step{Body: `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":30,"total_tokens":40}}`})
-	s := &sideBySide{t: t, redis: storetest.Redis(t), file: filepath.Join(t.TempDir(), "patchbay.yaml")}
+	s := &sideBySide{t: t, redis: storetest.Redis(t), file: filepath.Join(t.TempDir(), "patchbay.yaml"), masterKey: masterKey, accepts: masterKey != ""}
 	security := strings.Replace(gatewaytest.SecuredYAML(), "enabled: true,", fmt.Sprintf("enabled: true, keys: [{id: k, key-sha256: %s%s}],", gatewaytest.HashOf("secret"), key), 1)
 	gatewaytest.WriteFile(t, s.file, fmt.Sprintf("services: {chat: {rate-limit: {%s}, circuit-breaker: {enabled: false}, health-check: {enabled: false}, instances: [%s]}}\n", rateLimit, gatewaytest.Instance("m", b.URL()))+
 		security+fmt.Sprintf("store: {url: %s}\nredis: {url: %s}\nlog: {access: false}\nquota: {enabled: true, flush-interval-seconds: 1, distributed: {enabled: true, timeout: 2s}}\n",
@@ -54,7 +58,14 @@ func startSideBySide(t *testing.T, rateLimit, key string) *sideBySide {
 }
 
 func (s *sideBySide) start(n int, program string) {
-	s.gateways[n] = startProgram(s.t, program, nil, "serve", "--listen", "127.0.0.1:0", "--config", s.file, "--data-dir", s.dirs[n])
+	var environment []string
+	if s.masterKey != "" {
+		environment = append(environment, "PATCHBAY_SECURITY_MASTER_KEY="+s.masterKey)
+	}
+	if s.accepts && program == binary {
+		environment = append(environment, "PATCHBAY_SECURITY_ACCEPT_UNSIGNED=true")
+	}
+	s.gateways[n] = startProgram(s.t, program, environment, "serve", "--listen", "127.0.0.1:0", "--config", s.file, "--data-dir", s.dirs[n])
 	s.gateways[n].waitFor(`"msg":"listening"`)
 }
 
@@ -91,7 +102,7 @@ func (s *sideBySide) load(each int) int64 {
 func TestGatewaysOfTwoReleasesKeepALimit(t *testing.T) {
 	t.Parallel()
 	const capacity, window = 60, 10 * time.Second
-	s := startSideBySide(t, fmt.Sprintf("algorithm: sliding-window, capacity: %d, refill-rate: 6, shared: true", capacity), "")
+	s := startSideBySide(t, fmt.Sprintf("algorithm: sliding-window, capacity: %d, refill-rate: 6, shared: true", capacity), "", "")
 	began := time.Now()
 	var passed int64
 	for time.Since(began) < 4*time.Second { // a new store gives little in its first second
@@ -114,11 +125,22 @@ func TestGatewaysOfTwoReleasesKeepALimit(t *testing.T) {
 }
 
 // TestGatewaysOfTwoReleasesShareBudgetsAndTheLedger: side by side they keep a budget, and
-// every one of them knows what all have counted; also after the upgrade.
+// every one of them knows what all have counted; also after the upgrade. With a master key,
+// which makes this release sign totals, security.accept-unsigned does it, and nothing is lost
+// when that is off again.
 func TestGatewaysOfTwoReleasesShareBudgetsAndTheLedger(t *testing.T) {
 	t.Parallel()
+	for name, masterKey := range map[string]string{"without a master key": "", "with a master key": "0123456789abcdef0123456789abcdef"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shareBudgets(t, masterKey)
+		})
+	}
+}
+
+func shareBudgets(t *testing.T, masterKey string) {
 	const budget, cost, reservation = 6000, 40, 70
-	s := startSideBySide(t, "enabled: false", fmt.Sprintf(", budgets: {total: {tokens: %d}}", budget))
+	s := startSideBySide(t, "enabled: false", fmt.Sprintf(", budgets: {total: {tokens: %d}}", budget), masterKey)
 	var passed int64
 	for range 5 {
 		passed += s.load(25)
@@ -148,6 +170,16 @@ func TestGatewaysOfTwoReleasesShareBudgetsAndTheLedger(t *testing.T) {
 		passed += more
 	}
 	counted("after the upgrade")
+	if masterKey == "" {
+		return
+	}
+	s.accepts = false
+	s.upgrade()
+	for n, g := range s.gateways[:2] {
+		gatewaytest.Eventually(t, fmt.Sprintf("gateway %d knows what all have spent when only signed totals are read", n), func() bool {
+			return strings.Contains(g.askAs("admin-token", http.MethodGet, "/api/monitoring/budgets", "").Body, fmt.Sprintf(`"used":%d,`, passed*cost))
+		})
+	}
 }
 
 // TestGatewaysOfTwoReleasesWithoutRedis: each kind divides what is left of a budget by its
@@ -155,7 +187,7 @@ func TestGatewaysOfTwoReleasesShareBudgetsAndTheLedger(t *testing.T) {
 func TestGatewaysOfTwoReleasesWithoutRedis(t *testing.T) {
 	t.Parallel()
 	const budget, cost = 6000, 40
-	s := startSideBySide(t, "enabled: false", fmt.Sprintf(", budgets: {total: {tokens: %d}}", budget))
+	s := startSideBySide(t, "enabled: false", fmt.Sprintf(", budgets: {total: {tokens: %d}}", budget), "")
 	spent := s.load(20) * cost
 	for n, g := range s.gateways {
 		gatewaytest.Eventually(t, fmt.Sprintf("gateway %d knows what all have spent", n), func() bool {

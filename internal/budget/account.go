@@ -34,6 +34,7 @@ type state struct {
 	spans    []*span
 	demand   demand
 	answered atomic.Int64 // when the store answered last, in nanoseconds
+	warned   time.Time    // of totals that were refused
 	// refilling says that more is committed ahead right now.
 	refilling atomic.Bool
 

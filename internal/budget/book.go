@@ -14,6 +14,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/seal"
+	"github.com/patchbay-ai/patchbay/internal/takeover"
 	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
@@ -63,8 +65,15 @@ type Book struct {
 	// isKnown says that the journal and the database were read.
 	isKnown atomic.Bool
 
-	// rest says how long the exchange may rest; only that uses it.
-	rest rest
+	// rest says how long the exchange may rest, lookedAt when it looked for the mark, and
+	// takenOver how many exchanges took over what the release before left; only the exchange
+	// uses them. hasLooked says that it has looked.
+	rest      rest
+	lookedAt  time.Time
+	takenOver int
+	hasLooked atomic.Bool
+	// refusedTotals counts totals in the store that were not believed.
+	refusedTotals atomic.Int64
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -87,6 +96,10 @@ type Options struct {
 	Shared  Shared
 	Prefix  string
 	Timeout time.Duration
+	// Keys sign the totals there, and Takeover says whether those are read that the release
+	// before did not sign. Without Keys nothing is signed.
+	Keys     *seal.Keys
+	Takeover *takeover.Records
 	// ReadEvery is the time between two reads of what others have written to the
 	// database.
 	ReadEvery time.Duration
@@ -293,7 +306,9 @@ func (b *Book) exchange(ctx context.Context) {
 	if b.options.Shared == nil {
 		return
 	}
+	b.lookForMark(ctx)
 	if b.commitAll(ctx) == nil {
+		b.finishTakeover(ctx)
 		return
 	}
 	for _, s := range b.states() {
@@ -316,7 +331,7 @@ func (b *Book) commitAll(ctx context.Context) error {
 		s.mu.Unlock()
 	}
 	changes, now := b.options.Shared.Changes(), b.options.Now()
-	if b.rest.may(changes, now) && !slices.ContainsFunc(states, (*state).hasNews) {
+	if !b.isTakingOver() && b.rest.may(changes, now) && !slices.ContainsFunc(states, (*state).hasNews) {
 		return nil
 	}
 	for some := range slices.Chunk(states, commitAtOnce) {
@@ -366,6 +381,8 @@ type Sharing struct {
 	// it did not.
 	Failure  *condition.Failure
 	Failures int64
+	// Refused counts totals in it that were not believed.
+	Refused int64
 }
 
 // Sharing returns how the budgets are shared. A nil Book shares none.
@@ -377,7 +394,7 @@ func (b *Book) Sharing() Sharing {
 		return Sharing{}
 	}
 	stats := b.options.Shared.Stats()
-	return Sharing{On: b.started.Load(), Failure: stats.Failure, Failures: stats.Failures}
+	return Sharing{On: b.started.Load(), Failure: stats.Failure, Failures: stats.Failures, Refused: b.refusedTotals.Load()}
 }
 
 // Close tells the other gateways what was spent at last, and ends.

@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/seal"
 	"github.com/patchbay-ai/patchbay/internal/tally"
 	"github.com/patchbay-ai/patchbay/internal/tally/tallytest"
 )
@@ -197,6 +198,7 @@ type world struct {
 	clock   clock
 	data    *database
 	store   *team // nil where the gateways share nothing
+	keys    *seal.Keys
 	budgets Budgets
 	nodes   []*node
 	away    bool // the store does not answer
@@ -231,7 +233,7 @@ func (w *world) start(n *node) {
 	w.started++
 	n.ledger = &ledger{database: w.data, writer: fmt.Sprintf("w%d", w.started), recovered: append([]string(nil), n.processes...)}
 	n.processes = append(n.processes, n.ledger.writer)
-	options := Options{Ledger: n.ledger, FailOpen: true, Degrade: true, Timeout: time.Minute, Now: w.clock.now, manual: true, pause: noPause}
+	options := Options{Ledger: n.ledger, FailOpen: true, Degrade: true, Timeout: time.Minute, Now: w.clock.now, Keys: w.keys, manual: true, pause: noPause}
 	if w.store != nil {
 		n.shared = w.store.member(fmt.Sprintf("%p", n))
 		options.Shared = n.shared
@@ -367,6 +369,9 @@ func TestBudgetsHoldInRandomHistories(t *testing.T) {
 		gateways := rapid.IntRange(1, 3).Draw(rt, "gateways")
 		if gateways > 1 {
 			w.store = newTeam(w.clock.now)
+			if rapid.Bool().Draw(rt, "master key") {
+				w.keys, _ = seal.New(masterKey, "")
+			}
 		}
 		for range gateways {
 			w.nodes = append(w.nodes, new(node))
@@ -505,7 +510,7 @@ func TestAGatewayKeepsToItsPartUntilAllHaveTold(t *testing.T) {
 			exchange(second)
 			exchange(first)
 			used := int64(0)
-			for _, one := range readTotals(w.store.store.Tell([]tally.Sheet{{Name: ":budget:{key/k}:BUDGET_TOTAL:all", IsRead: true}}, false)[0]) {
+			for _, one := range readAll(w.store.store.Tell([]tally.Sheet{{Name: ":budget:{key/k}:BUDGET_TOTAL:all", IsRead: true}}, false)[0]) {
 				used += one.Amounts[Tokens]
 			}
 			part := (1000 - used) / 2

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,7 +16,8 @@ func (b *Book) commit(ctx context.Context, states ...*state) error {
 	isNews, prepared := false, make([]prepared, len(states))
 	for i, s := range states {
 		news := false
-		prepared[i], news = s.prepare(&sheets)
+		prepared[i], news = s.prepare()
+		sheets = append(sheets, prepared[i].sheets...)
 		isNews = isNews || news
 	}
 	all, err := b.options.Shared.Tell(ctx, sheets, isNews)
@@ -35,12 +37,13 @@ func (b *Book) commit(ctx context.Context, states ...*state) error {
 
 // prepared is what an account is about to tell of its spans.
 type prepared struct {
-	spans []*span
-	own   []Committed
+	spans  []*span
+	own    []Committed
+	sheets []tally.Sheet
 }
 
-// prepare adds the sheets of the account, and reports whether they are news.
-func (s *state) prepare(sheets *[]tally.Sheet) (p prepared, isNews bool) {
+// prepare returns the sheets of the account, and reports whether they are news.
+func (s *state) prepare() (p prepared, isNews bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lookAhead()
@@ -49,7 +52,7 @@ func (s *state) prepare(sheets *[]tally.Sheet) (p prepared, isNews bool) {
 	for _, one := range p.spans {
 		c := one.commitment(order)
 		p.own = append(p.own, c)
-		*sheets = append(*sheets, s.sheet(one, s.book.writer, c))
+		p.sheets = append(p.sheets, s.sheet(one, s.book.writer, c, told{}))
 	}
 	return p, isNews
 }
@@ -83,21 +86,23 @@ func (s *state) take(p prepared, all []map[string]string) (lacking []tally.Sheet
 	defer s.mu.Unlock()
 	now := s.book.options.Now()
 	s.answered.Store(now.UnixNano())
+	isDecided := s.book.isDecided()
 	for i, one := range p.spans {
-		told := readTotals(all[i])
-		for writer, committed := range told {
-			known, there := one.committed[writer]
-			// Replies may overtake each other.
-			if writer != s.book.writer && (!there || committed.Order > known.Order) {
-				one.committed[writer] = peer{committed, now}
-			}
-		}
+		j := s.judge(one, all[i], now)
+		one.isRead = one.isRead || isDecided
 		one.confirm(p.own[i])
 		if s.book.options.Shared.IsSettled() {
 			one.isOut = false
 		}
-		for writer, last := range one.lacking(s.book, told) {
-			lacking = append(lacking, s.sheet(one, writer, last))
+		better := one.lacking(s.book, j.believed)
+		maps.Copy(better, j.better)
+		if !s.judgeOwn(p.sheets[i], all[i]) {
+			better[s.book.writer] = p.own[i]
+			j.refused++
+		}
+		s.noteRefused(p.sheets[i].Name, j.refused)
+		for process, last := range better {
+			lacking = append(lacking, s.sheet(one, process, last, toldOf(all[i], process)))
 		}
 	}
 	return lacking

@@ -29,6 +29,9 @@ type span struct {
 	// of it when that began.
 	isOut           bool
 	outUsed, outOwn Amounts
+	// isRead says that the store was read once, when it was known whether totals without a
+	// signature are taken over.
+	isRead bool
 }
 
 // peer is what the store has of another process, and when that was last seen to change,
@@ -36,6 +39,10 @@ type span struct {
 type peer struct {
 	Committed
 	changed time.Time
+	// isSplit says that the process tells what of it is reserved, and found is what the store
+	// had.
+	isSplit bool
+	found   told
 }
 
 // spent is what the process has spent, as far as it told. What one that is not there any

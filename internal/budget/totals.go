@@ -20,46 +20,83 @@ type Committed struct {
 
 const (
 	// reservedSuffix is what the total of reservations has behind the name of its process,
-	// and reservedMark what ends it, by which gateways of earlier releases pass over it.
+	// and reservedMark what ends it, by which gateways of earlier releases pass over it. The
+	// signature of both, with a name that ends in signedSuffix, is no total for them either.
 	reservedSuffix, reservedMark = ":reserved", " reserved"
+	signedSuffix                 = ":signed"
 	// keepTotals is how long totals are kept after the end of their window.
 	keepTotals = time.Hour
 )
 
-// sheet returns the place of a window of the account with what one process has committed.
-func (s *state) sheet(one *span, process string, c Committed) tally.Sheet {
-	start := time.Unix(one.start, 0).UTC()
-	from := start.Format("20060102")
+// place returns the name of the sheet of a window of the account.
+func (s *state) place(one *span) string {
+	from := time.Unix(one.start, 0).UTC().Format("20060102")
 	if one.window == quota.BudgetTotal {
 		from = "all"
 	}
-	return tally.Sheet{
-		Name:   s.book.options.Prefix + ":budget:{" + s.name + "}:" + one.window.String() + ":" + from,
-		Expire: one.window.End(start).Add(keepTotals), IsOrdered: true, IsRead: true,
-		Totals: []tally.Total{
-			{Writer: process, Numbers: write(c.Order, c.Amounts)},
-			{Writer: process + reservedSuffix, Numbers: write(c.Order, c.Reserved) + reservedMark},
-		},
-	}
+	return s.book.options.Prefix + ":budget:{" + s.name + "}:" + one.window.String() + ":" + from
 }
 
-// readTotals reads a sheet. A gateway of an earlier release tells no reservations, and one
-// of another order belongs to something else that the process told: all of it counts as
-// spent then.
-func readTotals(all map[string]string) map[string]Committed {
-	told := make(map[string]Committed, len(all))
-	for process, text := range all {
-		c, ok := read(text)
-		if !ok {
-			continue
-		}
-		text, _ = strings.CutSuffix(all[process+reservedSuffix], reservedMark)
-		if reserved, ok := read(text); ok && reserved.Order == c.Order {
-			c.Reserved = reserved.Amounts
-		}
-		told[process] = c
+// sheet returns the place of a window of the account with what one process has committed.
+// What the store had of it, where that is known to be wrong or old, is replaced.
+func (s *state) sheet(one *span, process string, c Committed, instead told) tally.Sheet {
+	sheet := tally.Sheet{
+		Name: s.place(one), Expire: one.window.End(time.Unix(one.start, 0).UTC()).Add(keepTotals), IsOrdered: true, IsRead: true,
+		Totals: []tally.Total{
+			{Writer: process, Numbers: write(c.Order, c.Amounts), Instead: instead.amounts},
+			{Writer: process + reservedSuffix, Numbers: write(c.Order, c.Reserved) + reservedMark, Instead: instead.reserved},
+		},
 	}
-	return told
+	if keys := s.book.options.Keys; keys != nil {
+		signature := keys.Sign(signedParts(sheet.Name, process, told{amounts: sheet.Totals[0].Numbers, reserved: sheet.Totals[1].Numbers})...)
+		sheet.Totals = append(sheet.Totals, tally.Total{
+			Writer: process + signedSuffix, Numbers: strconv.FormatInt(c.Order, 10) + " " + signature, Instead: instead.signed,
+		})
+	}
+	return sheet
+}
+
+// told is what a sheet has of one process: the texts of its totals and their signature.
+type told struct{ amounts, reserved, signed string }
+
+// signedParts are what a signature is made for: nobody can move a total to another account,
+// window or process, or change it.
+func signedParts(sheet, process string, t told) []string {
+	return []string{"budget total", sheet, process, t.amounts, t.reserved}
+}
+
+// toldOf returns what a sheet has of a process.
+func toldOf(all map[string]string, process string) told {
+	return told{amounts: all[process], reserved: all[process+reservedSuffix], signed: all[process+signedSuffix]}
+}
+
+// isProcess reports whether a name in a sheet is that of a process.
+func isProcess(name string) bool {
+	return !strings.HasSuffix(name, reservedSuffix) && !strings.HasSuffix(name, signedSuffix)
+}
+
+// read returns what a process has committed, and whether it says what of that is reserved. A
+// gateway of an earlier release tells no reservations, and one of another order belongs to
+// something else that the process told: all of it counts as spent then. It fails for what no
+// gateway tells.
+func (t told) read() (c Committed, isSplit, ok bool) {
+	c, ok = read(t.amounts)
+	if !ok || c.Order > lastOrder || c.Amounts.lesser(Amounts{}) != (Amounts{}) || write(c.Order, c.Amounts) != t.amounts {
+		return c, false, false
+	}
+	text, isMarked := strings.CutSuffix(t.reserved, reservedMark)
+	reserved, isRead := read(text)
+	if !isMarked || !isRead || reserved.Order != c.Order {
+		return c, false, true
+	}
+	c.Reserved = reserved.Amounts
+	return c, true, c.Reserved.lesser(Amounts{}) == Amounts{} && c.Reserved.greater(c.Amounts) == c.Amounts
+}
+
+// signature returns the signature, and the order to which it belongs.
+func (t told) signature() (order, signature string) {
+	order, signature, _ = strings.Cut(t.signed, " ")
+	return order, signature
 }
 
 func write(order int64, a Amounts) string {

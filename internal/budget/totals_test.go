@@ -12,6 +12,17 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/tally/tallytest"
 )
 
+// readAll reads all totals of a sheet that can be true.
+func readAll(all map[string]string) map[string]Committed {
+	read := map[string]Committed{}
+	for name := range all {
+		if c, _, ok := toldOf(all, name).read(); ok && isProcess(name) {
+			read[name] = c
+		}
+	}
+	return read
+}
+
 // Gateways tell each other what they have reserved beside what they have committed in all;
 // the release before reads and writes only the latter, which counts as spent then.
 func TestTotalsAreSharedWithTheReleaseBefore(t *testing.T) {
@@ -19,7 +30,8 @@ func TestTotalsAreSharedWithTheReleaseBefore(t *testing.T) {
 	s := &state{book: New(Options{Prefix: "p"}), name: "key/k"}
 	at := &span{window: quota.BudgetDay, start: quota.BudgetDay.Start(time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)).Unix()}
 	tell := func(process string, what Committed) map[string]Committed {
-		return readTotals(store.Tell([]tally.Sheet{s.sheet(at, process, what)}, false)[0])
+		all := store.Tell([]tally.Sheet{s.sheet(at, process, what, told{})}, false)[0]
+		return readAll(all)
 	}
 	is := func(all map[string]Committed, process string, want Committed) {
 		t.Helper()
@@ -27,7 +39,7 @@ func TestTotalsAreSharedWithTheReleaseBefore(t *testing.T) {
 			t.Errorf("%s has %+v, want %+v", process, all[process], want)
 		}
 	}
-	sheet := s.sheet(at, "a", Committed{})
+	sheet := s.sheet(at, "a", Committed{}, told{})
 	if sheet.Name != "p:budget:{key/k}:BUDGET_DAY:20260504" || !sheet.Expire.Equal(time.Date(2026, 5, 5, 1, 0, 0, 0, time.UTC)) {
 		t.Errorf("%s until %v", sheet.Name, sheet.Expire)
 	}
@@ -100,7 +112,7 @@ func TestAGatewayThatStopsLeavesNothingReserved(t *testing.T) {
 		charge.GiveBack()
 	}
 	read := func() Committed {
-		for _, one := range readTotals(store.store.Tell([]tally.Sheet{{Name: ":budget:{key/k}:BUDGET_TOTAL:all", IsRead: true}}, false)[0]) {
+		for _, one := range readAll(store.store.Tell([]tally.Sheet{{Name: ":budget:{key/k}:BUDGET_TOTAL:all", IsRead: true}}, false)[0]) {
 			return one
 		}
 		return Committed{}
@@ -139,7 +151,7 @@ func TestManyAccountsAreToldTogether(t *testing.T) {
 	}
 	for n := range accounts {
 		sheet := tally.Sheet{Name: fmt.Sprintf(":budget:{key/k%d}:BUDGET_TOTAL:all", n), IsRead: true}
-		for _, one := range readTotals(store.store.Tell([]tally.Sheet{sheet}, false)[0]) {
+		for _, one := range readAll(store.store.Tell([]tally.Sheet{sheet}, false)[0]) {
 			if one.Amounts != (Amounts{1, int64(n % 50), 0}) {
 				t.Fatalf("account %d has told %+v", n, one)
 			}

@@ -212,7 +212,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	}
 	g.shareCredentials()
 	if g.Document.Security.Enabled {
-		g.book, g.spending = newBook(g.Document, g.Store.Data(), g.Shared, g.log)
+		g.book, g.spending = g.newBook()
 		g.closeBook = sync.OnceFunc(func() { closeBook(g.book, g.spending, g.log) })
 		opened.add(g.closeBook)
 		g.credentials.SetBook(g.book)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/tally"
@@ -38,7 +37,8 @@ func snapshotsOf(doc *config.Document) func(context.Context) (quota.Snapshots, e
 
 // newBook returns the budgets of keys and tenants, with a ledger of their own beside that
 // of usage: it has the same stores, and a journal of its own.
-func newBook(doc *config.Document, data *durable.Dir, pool *tally.Pool, log *slog.Logger) (*budget.Book, *quota.Ledger) {
+func (g *Gateway) newBook() (*budget.Book, *quota.Ledger) {
+	doc, log := g.Document, g.log
 	settings := doc.Quota.Clone()
 	settings.Enabled, settings.Distributed.Enabled = false, false
 	settings.FailOpen = true // the book refuses requests, and what was spent is counted in any case
@@ -50,10 +50,11 @@ func newBook(doc *config.Document, data *durable.Dir, pool *tally.Pool, log *slo
 	})
 	options := budget.Options{
 		Ledger: ledger, FailOpen: doc.Quota.FailOpen, Degrade: doc.Quota.Distributed.DegradeToLocal,
-		Timeout: doc.Quota.Distributed.Timeout.Std(), ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Data: data, Log: log,
+		Timeout: doc.Quota.Distributed.Timeout.Std(), ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Data: g.Store.Data(), Log: log,
+		Keys: g.takeovers.Keys(), Takeover: g.takeovers,
 	}
 	if doc.Quota.Distributed.Enabled {
-		options.Shared, options.Prefix = pool, doc.Quota.Distributed.KeyPrefix
+		options.Shared, options.Prefix = g.Shared, doc.Quota.Distributed.KeyPrefix
 	}
 	return budget.New(options), ledger
 }

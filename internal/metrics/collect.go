@@ -195,6 +195,7 @@ func (s *scrape) engine(e *EngineView, service, label string) {
 // budgets adds the budgets of keys and tenants.
 func (s *scrape) budgets(view *BudgetsView) {
 	s.value(famBudgetAccounts, float64(view.Accounts))
+	s.value(famBudgetDisbelieved, float64(view.RefusedTotals))
 	for _, store := range [...]struct {
 		name string
 		StoreView

@@ -119,6 +119,7 @@ const (
 	famBudgetAccounts
 	famBudgetHealthy
 	famBudgetFailures
+	famBudgetDisbelieved
 	famSharedHealthy
 	famSharedFailures
 	famSharedExchanges
@@ -257,6 +258,7 @@ var families = [familyCount]Family{
 	famBudgetDeferred:    {"model_router_budget_deferred_requests_total", "model.router.budget.deferred.requests.total", "Requests that this gateway told to come again, because others had reserved what was left of the budget.", "requests", CategoryCustom, onBudget, counter},
 	famBudgetAccounts:    {"model_router_budget_accounts", "model.router.budget.accounts", "Keys and tenants that have budgets, also those that are not shown one by one.", "", CategoryCustom, nil, gauge},
 	famBudgetHealthy:     {"model_router_budget_store_healthy", "model.router.budget.store.healthy", "Whether a store of the budgets is well, or not in use: 1 or 0. While redis is 0, this gateway keeps to its part of what was left.", "", CategoryCustom, onStore, gauge},
+	famBudgetDisbelieved: {"model_router_budget_refused_totals_total", "model.router.budget.refused.totals.total", "Totals of budgets in Redis that were not believed, because they are not signed with the master key or cannot be true; counted each time they are read.", "totals", CategoryCustom, nil, counter},
 	famBudgetFailures:    {"model_router_budget_store_failures_total", "model.router.budget.store.failures.total", "Failures of a store of the budgets.", "failures", CategoryCustom, onStore, counter},
 	famSharedHealthy:     {"model_router_shared_limits_healthy", "model.router.shared.limits.healthy", "Whether the rate limits that gateways share are exact, or none is shared: 1 or 0. While it is 0, this gateway takes its share of each.", "", CategoryCustom, nil, gauge},
 	famSharedFailures:    {"model_router_shared_limits_failures_total", "model.router.shared.limits.failures.total", "Exchanges of shared rate limits that failed.", "failures", CategoryCustom, nil, counter},

@@ -82,6 +82,8 @@ type BudgetsView struct {
 	Budgets  []BudgetView
 	// The stores of budgets; those that are not in use are well.
 	Journal, Database, Redis StoreView
+	// RefusedTotals counts what was read in Redis and not believed.
+	RefusedTotals int64
 }
 
 // BudgetView is one budget.

@@ -135,6 +135,27 @@ func (r *Records) Take(_ string, whole bool, values map[string]seal.Value) {
 	}
 }
 
+// Keys returns the master keys, nil where there are none.
+func (r *Records) Keys() *seal.Keys {
+	if r == nil {
+		return nil
+	}
+	return r.options.Keys
+}
+
+// AcceptsUnsigned reports whether the setting security.accept-unsigned is on.
+func (r *Records) AcceptsUnsigned() bool { return r != nil && r.options.AcceptUnsigned }
+
+// IsKnown reports whether all marks were read.
+func (r *Records) IsKnown() bool {
+	if r == nil {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.isKnown
+}
+
 // ReadsUnsigned reports whether data of a thing that has no signature is read now.
 func (r *Records) ReadsUnsigned(thing Thing) bool {
 	return r == nil || r.options.AcceptUnsigned || r.IsOpen(thing)

@@ -151,5 +151,10 @@ type Sheet struct {
 }
 
 // Total is what one writer says of itself: whole numbers from 0 on, with a space between
-// two of them.
-type Total struct{ Writer, Numbers string }
+// two of them. A text may follow the first of an ordered sheet.
+type Total struct {
+	Writer, Numbers string
+	// Instead is what the sheet had when it was found to be wrong. The total takes its place
+	// if it is there still.
+	Instead string
+}

@@ -151,7 +151,7 @@ func (s *Store) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]
 		}
 		calls[i].Script, calls[i].Args = s.totals, []string{integer(sheet.Expire.Unix()), flag(sheet.IsOrdered), flag(sheet.IsRead)}
 		for _, total := range sheet.Totals {
-			calls[i].Args = append(calls[i].Args, total.Writer, total.Numbers)
+			calls[i].Args = append(calls[i].Args, total.Writer, total.Numbers, total.Instead)
 		}
 	}
 	if isNews {

@@ -39,6 +39,7 @@ func TestTotalsAreThoseOfTheModel(t *testing.T) {
 					sheet.Totals = append(sheet.Totals, tally.Total{
 						Writer:  rapid.SampledFrom([]string{"a", "b", "c d"}).Draw(rt, "writer"),
 						Numbers: fmt.Sprint(number.Draw(rt, "first"), number.Draw(rt, "second")),
+						Instead: rapid.SampledFrom([]string{"", "1 1", "10 0", "9 9007199254740993"}).Draw(rt, "instead"),
 					})
 				}
 				sheets = append(sheets, sheet)

@@ -37,7 +37,11 @@ func (m *Model) Tell(sheets []tally.Sheet, isNews bool) []map[string]string {
 			m.sheets[sheet.Name] = map[string]string{}
 		}
 		for _, total := range sheet.Totals {
-			m.sheets[sheet.Name][total.Writer] = replace(m.sheets[sheet.Name][total.Writer], total.Numbers, sheet.IsOrdered)
+			known := m.sheets[sheet.Name][total.Writer]
+			if known == total.Instead {
+				known = ""
+			}
+			m.sheets[sheet.Name][total.Writer] = replace(known, total.Numbers, sheet.IsOrdered)
 		}
 		if sheet.IsRead {
 			all[i] = maps.Clone(m.sheets[sheet.Name])
@@ -49,8 +53,8 @@ func (m *Model) Tell(sheets []tally.Sheet, isNews bool) []map[string]string {
 // replace returns what a writer has said when it says something after something else.
 func replace(known, given string, isOrdered bool) string {
 	before, numbers := strings.Fields(known), strings.Fields(given)
-	if known != "" && isOrdered {
-		if isLess(before[0], numbers[0]) {
+	if isOrdered {
+		if len(before) == 0 || isLess(before[0], numbers[0]) {
 			return given
 		}
 		return known
@@ -76,3 +80,15 @@ func (c *Member) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([
 
 // IsSpread reports that all is lost at once.
 func (c *Member) IsSpread() bool { return false }
+
+// Put replaces what the store has of a writer, as somebody does who writes to it by hand.
+func (m *Model) Put(sheet, writer, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sheets[sheet] == nil {
+		m.sheets[sheet] = map[string]string{}
+	}
+	if m.sheets[sheet][writer] = text; text == "" {
+		delete(m.sheets[sheet], writer)
+	}
+}

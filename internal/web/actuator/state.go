@@ -130,7 +130,7 @@ func (a *API) budgetsView() (view metrics.BudgetsView) {
 	ledger, sharing := a.budgetStores()
 	view.Journal = metrics.StoreView{Healthy: ledger.JournalFailure == nil, Failures: ledger.JournalFailures}
 	view.Database = metrics.StoreView{Healthy: ledger.StoreFailure == nil, Failures: ledger.StoreFailures}
-	view.Redis = metrics.StoreView{Healthy: sharing.Failure == nil, Failures: sharing.Failures}
+	view.Redis, view.RefusedTotals = metrics.StoreView{Healthy: sharing.Failure == nil, Failures: sharing.Failures}, sharing.Refused
 	if a.options.Budgets == nil {
 		return view
 	}
