@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,4 +54,17 @@ func TestGroupWaitsForAllThatRun(t *testing.T) {
 			t.Errorf("%v, %v for what was started after all others had ended", took, err)
 		}
 	})
+}
+
+// A total below 0 is one that no gateway tells.
+func TestTotalsBelowZeroAreNotRead(t *testing.T) {
+	writer := strings.Join([]string{"w", "t", "k", "u", "chat", "m"}, separator)
+	for text, want := range map[string]bool{"1 5": true, "0 0": true, "-1 5": false, "1 -5": false} {
+		if _, ok := readTotal(writer, text); ok != want {
+			t.Errorf("%q is read: %t", text, ok)
+		}
+	}
+	if _, ok := readTotal(writer+detailSuffix, "1 2 -3"); ok {
+		t.Error("a cost below 0 is read")
+	}
 }

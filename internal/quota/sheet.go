@@ -119,7 +119,9 @@ func readTotal(writer, text string) (Row, bool) {
 	for i, number := range numbers {
 		var wrong error
 		*to[i], wrong = strconv.ParseInt(number, 10, 64)
-		err = errors.Join(err, wrong)
+		if err = errors.Join(err, wrong); *to[i] < 0 {
+			return Row{}, false // no gateway tells that
+		}
 	}
 	return row, err == nil
 }
