@@ -70,6 +70,24 @@ func TestANewStoreRefusesNothingBelowATenthOfTheLimit(t *testing.T) {
 	}
 }
 
+// TestARequestOfATenthOfTheLimitLeavesRoomForOthers: what a gateway takes in advance for more
+// of its like is not missing at the others.
+func TestARequestOfATenthOfTheLimitLeavesRoomForOthers(t *testing.T) {
+	for _, algorithm := range []ratelimit.Algorithm{ratelimit.TokenBucket, ratelimit.SlidingWindow} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newColdCluster(t, 2, sharedLimit(algorithm, 10_000, 1000))
+				defer c.close()
+				for _, g := range c.gateways {
+					if d, _ := g.lease.Take(1034, time.Now()); !d.Allowed {
+						t.Errorf("refused: %+v", d)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestANewStoreKeepsTheLimit: gateways that take what they can from the first moment on get
 // no more than the limit together, also those that come later within the first second.
 func TestANewStoreKeepsTheLimit(t *testing.T) {

@@ -306,7 +306,8 @@ func (l *Lease) ask(now time.Time, members int) tally.Ask {
 		l.permits = target
 	}
 	a.Returned -= l.debt
-	a.Want = max(0, target-l.permits, l.waiting-l.permits)
+	a.Need = max(0, l.waiting-l.permits)
+	a.Want = max(a.Need, target-l.permits)
 	a.Outstanding = l.permits + l.held
 	return a
 }
@@ -357,7 +358,7 @@ func (l *Lease) apply(a *tally.Ask, g *tally.Grant, sent time.Time) {
 	l.left, l.at, l.capacity, l.rate = max(0, g.Left), sent, max(1, g.Capacity), g.Rate
 	l.deniedUntil, l.retryAt = time.Time{}, time.Time{}
 	l.isShort = g.Permits < a.Want || l.isShort && l.left < l.capacity/8
-	if g.Permits < a.Want {
+	if g.Permits < a.Need || g.Permits < a.Want && g.Retry > 0 {
 		now, wait := time.Now(), max(g.Retry, l.pace())
 		l.deniedUntil, l.retryAt = now.Add(min(wait, maxDenial)), now.Add(wait)
 	}
@@ -381,7 +382,7 @@ func (l *Lease) giveUp() tally.Ask {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.Returned += l.permits
-	a.Outstanding, a.Want, l.permits = 0, 0, 0
+	a.Outstanding, a.Want, a.Need, l.permits = 0, 0, 0, 0
 	return a
 }
 

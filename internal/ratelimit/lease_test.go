@@ -21,23 +21,23 @@ func TestFirstAskDescribesTheLimit(t *testing.T) {
 		want     tally.Ask
 	}{
 		{"bucket", 1, func(p *tally.Pool) *ratelimit.Lease { return ratelimit.NewLease(p, "a", bucketOf(100, 10)) },
-			tally.Ask{Name: "a", Capacity: 100, Rate: 10, Number: 1, Want: 5}},
+			tally.Ask{Name: "a", Capacity: 100, Rate: 10, Number: 1, Want: 5, Need: 1}},
 		{"window", 1, func(p *tally.Pool) *ratelimit.Lease {
 			return ratelimit.NewLease(p, "a", sharedLimit(ratelimit.SlidingWindow, 100, 10))
-		}, tally.Ask{Name: "a", Capacity: 100, Rate: 10, Number: 1, Want: 5, Window: 10 * time.Second}},
+		}, tally.Ask{Name: "a", Capacity: 100, Rate: 10, Number: 1, Want: 5, Need: 1, Window: 10 * time.Second}},
 		{"short window", 1, func(p *tally.Pool) *ratelimit.Lease {
 			return ratelimit.NewLease(p, "a", sharedLimit(ratelimit.SlidingWindow, 10, 100))
-		}, tally.Ask{Name: "a", Capacity: 10, Rate: 100, Number: 1, Want: 5, Window: time.Second}},
+		}, tally.Ask{Name: "a", Capacity: 10, Rate: 100, Number: 1, Want: 5, Need: 1, Window: time.Second}},
 		{"window of a given length", 1, func(p *tally.Pool) *ratelimit.Lease { return ratelimit.NewWindowLease(p, "b", 1000, time.Minute) },
-			tally.Ask{Name: "b", Capacity: 1000, Rate: 1, Number: 1, Want: 5, Window: time.Minute}},
+			tally.Ask{Name: "b", Capacity: 1000, Rate: 1, Number: 1, Want: 5, Need: 1, Window: time.Minute}},
 		{"warm-up", 1, func(p *tally.Pool) *ratelimit.Lease { return ratelimit.NewLease(p, "a", warmUpOf(60, 10)) },
-			tally.Ask{Name: "a", Capacity: 60, Rate: 10, Number: 1, Want: 5, WarmUp: 20 * time.Second}},
+			tally.Ask{Name: "a", Capacity: 60, Rate: 10, Number: 1, Want: 5, Need: 1, WarmUp: 20 * time.Second}},
 		{"cold warm-up of a small capacity", 1, func(p *tally.Pool) *ratelimit.Lease { return ratelimit.NewLease(p, "a", warmUpOf(12, 10)) },
-			tally.Ask{Name: "a", Capacity: 12, Rate: 10, Number: 1, Want: 2, WarmUp: 20 * time.Second}},
+			tally.Ask{Name: "a", Capacity: 12, Rate: 10, Number: 1, Want: 2, Need: 1, WarmUp: 20 * time.Second}},
 		{"a small part of many gateways", 4, func(p *tally.Pool) *ratelimit.Lease { return ratelimit.NewLease(p, "a", bucketOf(16, 10)) },
-			tally.Ask{Name: "a", Capacity: 16, Rate: 10, Number: 1, Want: 2}},
+			tally.Ask{Name: "a", Capacity: 16, Rate: 10, Number: 1, Want: 2, Need: 1}},
 		{"one of more gateways than permits", 40, func(p *tally.Pool) *ratelimit.Lease { return ratelimit.NewLease(p, "a", bucketOf(16, 10)) },
-			tally.Ask{Name: "a", Capacity: 16, Rate: 10, Number: 1, Want: 1}},
+			tally.Ask{Name: "a", Capacity: 16, Rate: 10, Number: 1, Want: 1, Need: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			alone(t, c.gateways, func(t *testing.T, g *lone) {

@@ -83,7 +83,7 @@ func TestPeekAtSharedLimits(t *testing.T) {
 		if n := g.pool.Stats().Limits; n != 1 {
 			t.Errorf("%d limits", n)
 		}
-		g.store.grantOnce(1, tally.Grant{})
+		g.store.grantOnce(1, tally.Grant{Retry: time.Second})
 		g.allow(l, clientNumber(1))
 		if d := l.Peek(clientNumber(1), time.Now()); d.Allowed || d.Remaining != 0 {
 			t.Errorf("%+v", d)

@@ -114,8 +114,9 @@ type Ask struct {
 	// Times are when the spent permits were, as far as it is known; others count as spent
 	// when the store hears of them.
 	Times []Time
-	// Outstanding permits are still here, and Want more are wanted.
-	Outstanding, Want int64
+	// Outstanding permits are still here, and Want more are wanted. Requests wait for Need of
+	// these; the rest is taken in advance.
+	Outstanding, Want, Need int64
 }
 
 // Time is how long ago permits were spent.
@@ -132,7 +133,7 @@ type Grant struct {
 	// Left is what the store could still grant, and Capacity and Rate what is in force
 	// now, which is less during a warm-up.
 	Left, Capacity, Rate float64
-	// Retry is the time until another permit can be granted.
+	// Retry is the time until another permit can be granted; 0 means that there are some.
 	Retry time.Duration
 }
 

@@ -122,6 +122,7 @@ if #KEYS < 5 then return {id, count, silent, changes, list} end
 local capacity, rate, window, warmUp = number(ARGV[7]), number(ARGV[8]), number(ARGV[9]), number(ARGV[10])
 local epoch, granted, serial = ARGV[11], number(ARGV[12]), number(ARGV[13])
 local returned, spent, used, outstanding, want = number(ARGV[14]), number(ARGV[15]), number(ARGV[16]), number(ARGV[17]), number(ARGV[18])
+local need = number(ARGV[20])
 
 local stored = {}
 local flat = hash(KEYS[5])
@@ -231,15 +232,19 @@ else
   level = math.min(level, math.max(0, full - open - outstanding))
   left = level
 end
-local kept = 0
-if isNew and now - since < PROBATION then kept = math.floor(full / 2) end
-grant = math.max(0, math.min(want, math.floor(left - kept + 0.000001)))
+local most, available, isProbation = want, left, isNew and now - since < PROBATION
+if isProbation then
+  -- Of the half that is given out, half is for requests that wait, not for those to come.
+  available = left - math.floor(full / 2)
+  most = math.min(want, need + math.max(0, math.floor((available - full / 4) / 2)))
+end
+grant = math.max(0, math.min(most, math.floor(available + 0.000001)))
 left = left - grant
 if window <= 0 then
   level = level - grant
   retry = math.max(retry, math.max(0, 1 - level) * 1000000 / math.max(0.001, rate * warmth(now) * share))
 end
-if kept > 0 and grant < want then retry = since + PROBATION - now end
+if isProbation then retry = grant < need and since + PROBATION - now or 0 end
 
 local text = {}
 for _, key in ipairs(order) do

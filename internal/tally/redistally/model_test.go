@@ -108,6 +108,7 @@ func (d *duel) step() {
 		a.Outstanding -= a.Returned
 	}
 	a.Want = d.random.Int64N(8)
+	a.Need = d.random.Int64N(a.Want + 1)
 	if d.random.IntN(30) == 0 {
 		a.Granted += 2 // Redis has gone back to an earlier state
 	}

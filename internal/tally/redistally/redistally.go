@@ -198,7 +198,7 @@ func flag(isSet bool) string {
 func arguments(a *tally.Ask) []string {
 	return []string{
 		strconv.Itoa(a.Capacity), strconv.Itoa(a.Rate), integer(a.Window.Microseconds()), integer(a.WarmUp.Microseconds()),
-		a.Epoch, integer(a.Granted), integer(a.Number), integer(a.Returned), integer(a.Spent), integer(a.Own), integer(a.Outstanding), integer(a.Want), times(a.Times),
+		a.Epoch, integer(a.Granted), integer(a.Number), integer(a.Returned), integer(a.Spent), integer(a.Own), integer(a.Outstanding), integer(a.Want), times(a.Times), integer(a.Need),
 	}
 }
 

@@ -256,12 +256,19 @@ func (k *mark) divide(p tally.Presence, now int64) (tally.Presence, float64) {
 	return p, float64(p.Members-p.Silent) / float64(p.Members)
 }
 
-// kept returns which part of a limit is not given out yet.
-func (k *mark) kept(full float64, now int64) float64 {
-	if !k.isNew || now-k.since >= micro(tally.ProbationTime) {
-		return 0
+// isProbation reports whether the store may have lost its data a moment ago.
+func (k *mark) isProbation(now int64) bool {
+	return k.isNew && now-k.since < micro(tally.ProbationTime)
+}
+
+// grant returns how many permits are given out of those that are left.
+func (k *mark) grant(a *tally.Ask, left, full float64, now int64) int64 {
+	most := float64(a.Want)
+	if k.isProbation(now) {
+		left -= math.Floor(full / 2)
+		most = min(most, float64(a.Need)+max(0, math.Floor((left-full/4)/2)))
 	}
-	return math.Floor(full / 2)
+	return int64(max(0, min(most, math.Floor(left+1e-6))))
 }
 
 func (m *Model) ask(member string, now int64, before, part float64, a *tally.Ask) (tally.Grant, bool) {
@@ -346,15 +353,16 @@ func (m *Model) ask(member string, now int64, before, part float64, a *tally.Ask
 		l.level = min(l.level, max(0, full-float64(open+a.Outstanding)))
 		left = l.level
 	}
-	kept := k.kept(full, now)
-	grant := int64(max(0, min(float64(a.Want), math.Floor(left-kept+1e-6))))
+	grant := k.grant(a, left, full, now)
 	left -= float64(grant)
 	if window <= 0 {
 		l.level -= float64(grant)
 		retry = max(retry, max(0, 1-l.level)*second/max(0.001, rate*warmth(now)*part))
 	}
-	if kept > 0 && grant < a.Want {
-		retry = float64(k.since + micro(tally.ProbationTime) - now)
+	if k.isProbation(now) {
+		if retry = 0; grant < a.Need {
+			retry = float64(k.since + micro(tally.ProbationTime) - now)
+		}
 	}
 	l.at, l.shared = now, k.shared
 	l.leases[member] = lease{granted + grant, a.Outstanding + grant, now + micro(tally.LeaseTime), a.Number}
