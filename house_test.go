@@ -202,6 +202,7 @@ var rules = []rule{
 	{"handlers have tests", handlersHaveTests},
 	{"tests of whole gateways stand apart", gatewayTestsStandApart},
 	{"goroutines have owners", goroutinesHaveOwners},
+	{"goroutines catch panics", goroutinesCatchPanics},
 }
 
 func TestHouse(t *testing.T) {
@@ -824,6 +825,13 @@ var page string
 		{"goroutines have owners", "one more than named", map[string]string{"internal/transport/a.go": "package transport\nfunc (p *pool) push() { go p.reap(); go p.reap() }\n"}, "a.go:2: nobody"},
 		{"goroutines have owners", "waited for", schema("import \"sync\"\nfunc f() { var all sync.WaitGroup; all.Go(func() {}); all.Wait() }"), ""},
 		{"goroutines have owners", "test", map[string]string{"internal/schema/a_test.go": "package schema\nfunc f() { go f() }\n"}, ""},
+		{"goroutines catch panics", "a goroutine", schema("import \"sync\"\nfunc f() { var all sync.WaitGroup; all.Go(func() {}); all.Wait() }"), "a.go:4: a panic in this goroutine"},
+		{"goroutines catch panics", "a timer", schema("import \"time\"\nfunc f() { time.AfterFunc(1, f) }"), "a.go:4: a panic in this goroutine"},
+		{"goroutines catch panics", "a statement", schema("func f() { go f() }"), "a.go:3: a panic in this goroutine"},
+		{"goroutines catch panics", "contained", schema("func f() { all.Go(func() { logs.Contain(nil, \"\", f) }) }"), ""},
+		{"goroutines catch panics", "contained by what it calls", schema("func f() { all.Go(func() { g() }) }\nfunc g() { logs.Try(f) }"), ""},
+		{"goroutines catch panics", "excused", map[string]string{"internal/batches/a.go": "package batches\nfunc Halt() { time.AfterFunc(1, f) }\n"}, ""},
+		{"goroutines catch panics", "excused for nothing", map[string]string{"internal/batches/a.go": "package batches\nfunc Halt() {}\n"}, "names internal/batches.Halt"},
 
 		{"exported names are documented", "function", schema("func F() {}"), "a.go:3: F is exported"},
 		{"exported names are documented", "method", schema("// T is.\ntype T[K any] struct{}\nfunc (t *T[K]) Do() {}"), "Do is exported"},

@@ -165,7 +165,9 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer cancel()
-	reload := func() { g.Reload(ctx, flags.loadAgain) }
+	reload := func() {
+		logs.Contain(log, "reading the configuration again", func() { g.Reload(ctx, flags.loadAgain) })
+	}
 	if path != "" {
 		background.Go(func() {
 			if err := filewatch.Watch(ctx, path, flags.seen, reload); err != nil {

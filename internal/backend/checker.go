@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -264,7 +265,7 @@ func (w *checkerRun) start(ctx context.Context, g *group) {
 	w.probes.Go(func() {
 		defer cancel()
 		began := time.Now()
-		r.probeResult = w.prober.probe(bounded, to, path, instance.Target)
+		logs.Contain(w.Log, "a health check", func() { r.probeResult = w.prober.probe(bounded, to, path, instance.Target) })
 		r.ended = time.Now()
 		r.took = r.ended.Sub(began)
 		w.results <- r

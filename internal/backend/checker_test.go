@@ -1,14 +1,19 @@
 package backend
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
 func TestInstancesAreProbedSoonAndThenEveryIntervalWithJitter(t *testing.T) {
@@ -537,5 +542,41 @@ func TestChecksLeaveLiveCountersAlone(t *testing.T) {
 			t.Errorf("%v, %d in flight", f.status(i), i.InFlight())
 		}
 		i.Release(permit, breaker.Success, time.Now())
+	})
+}
+
+// A fault of ours while a backend is asked says nothing about it, and the next check is made.
+func TestAPanicOfACheckIsNoFindingAndOthersFollow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, n := newWatched(t), newNetwork()
+		var isFaulty atomic.Bool
+		isFaulty.Store(true)
+		client := transport.New(transport.Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if isFaulty.Load() {
+				panic("a fault of ours")
+			}
+			return n.dial(ctx, network, address)
+		}})
+		n.set("h:80", sayOK)
+		i := f.add("m", "http://h")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			NewChecker(f.options(client)).Run(ctx)
+			close(ended)
+		}()
+		pass(2 * time.Minute)
+		if said := f.logged(); strings.Count(said, "a health check panicked") < 3 || !strings.Contains(said, "a fault of ours") || f.status(i) == StatusUnhealthy {
+			t.Errorf("%v, %.400s", f.status(i), said)
+		}
+		isFaulty.Store(false)
+		pass(time.Minute)
+		if f.status(i) != StatusHealthy {
+			t.Errorf("%v after a check without a fault", f.status(i))
+		}
+		stop()
+		<-ended
+		client.Close()
 	})
 }

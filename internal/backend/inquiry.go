@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/engines"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -177,13 +178,15 @@ func (w *checkerRun) inquire(ctx context.Context, now time.Time) {
 		w.probes.Go(func() {
 			defer cancel()
 			t := told{group: g, asked: now}
-			for _, one := range questions {
-				if bounded.Err() != nil {
-					break
+			logs.Contain(w.Log, "asking an engine", func() {
+				for _, one := range questions {
+					if bounded.Err() != nil {
+						break
+					}
+					report, outcome := w.prober.ask(bounded, to, one, teller.Target, models)
+					t.answers = append(t.answers, answered{one, report, outcome})
 				}
-				report, outcome := w.prober.ask(bounded, to, one, teller.Target, models)
-				t.answers = append(t.answers, answered{one, report, outcome})
-			}
+			})
 			w.told <- t
 		})
 	}

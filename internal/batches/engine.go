@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/batches/keeping"
 	"github.com/patchbay-ai/patchbay/internal/documents"
 	"github.com/patchbay-ai/patchbay/internal/files"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
@@ -168,17 +169,21 @@ func (e *Engine) Run(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		now := time.Now()
-		if now.Sub(expired) >= expireEvery {
-			expired = now
-			e.tell(e.expire(ctx), "removing what is too old")
-			e.tell(e.kept.RemoveOrphans(ctx), "removing what belongs to nobody")
-			e.tell(e.kept.Trim(ctx), "removing what is too much")
-		}
-		if now.Sub(polled) >= pollEvery {
-			polled = now
-			e.tell(e.poll(ctx), "looking for batches")
-		}
-		timer.Reset(min(e.dispatch(ctx), max(time.Until(polled.Add(pollEvery)), time.Millisecond)))
+		wait := pollEvery
+		logs.Contain(e.o.Log, "a round of batches", func() {
+			if now.Sub(expired) >= expireEvery {
+				expired = now
+				e.tell(e.expire(ctx), "removing what is too old")
+				e.tell(e.kept.RemoveOrphans(ctx), "removing what belongs to nobody")
+				e.tell(e.kept.Trim(ctx), "removing what is too much")
+			}
+			if now.Sub(polled) >= pollEvery {
+				polled = now
+				e.tell(e.poll(ctx), "looking for batches")
+			}
+			wait = e.dispatch(ctx)
+		})
+		timer.Reset(min(wait, max(time.Until(polled.Add(pollEvery)), time.Millisecond)))
 		select {
 		case <-ctx.Done():
 			return
@@ -267,8 +272,8 @@ func (e *Engine) see(b Batch) {
 	e.jobs[b.ID] = j
 	e.turns.add(j)
 	e.work.Go(func() {
-		j.run()
-		e.drop(j)
+		defer e.drop(j)
+		logs.Contain(e.o.Log, "running a batch", j.run)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/documents"
 	"github.com/patchbay-ai/patchbay/internal/files"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -308,7 +309,7 @@ func (j *job) runLines(b Batch) (err error) {
 	defer func() { _ = content.Close() }()
 	keeping, stop := context.WithCancel(j.ctx)
 	var keeper sync.WaitGroup
-	keeper.Go(func() { j.keepChunks(keeping) })
+	keeper.Go(func() { logs.Persist(keeping, j.engine.o.Log, "keeping parts of a batch", j.keepChunks) })
 	defer keeper.Wait()
 	defer stop()
 	for {

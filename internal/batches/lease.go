@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/documents"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 // leased is the document of a lease.
@@ -107,7 +108,11 @@ func (e *Engine) withLease(ctx context.Context, batch, name string, do func(ctx 
 	}
 	working, cancel := context.WithCancel(ctx)
 	var keeper sync.WaitGroup
-	keeper.Go(func() { l.keep(working, cancel) })
+	keeper.Go(func() {
+		if !logs.Contain(e.o.Log, "keeping a lease", func() { l.keep(working, cancel) }) {
+			cancel()
+		}
+	})
 	err = do(working, l)
 	cancel()
 	keeper.Wait()

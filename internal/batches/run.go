@@ -2,11 +2,15 @@ package batches
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // dispatch runs lines for which there is room, one of each owner in turn, and returns how long
@@ -38,7 +42,7 @@ func (e *Engine) dispatch(ctx context.Context) time.Duration {
 			pace.begin(look.now)
 		}
 		p.began = look.now
-		e.work.Go(func() { e.runLine(j, p, t) })
+		e.work.Go(func() { logs.Contain(e.o.Log, "keeping the answer to a line", func() { e.runLine(j, p, t) }) })
 	}
 	return wait
 }
@@ -100,10 +104,12 @@ func (e *Engine) awaitRoom(t target) {
 	}
 	e.awaited[t] = true
 	e.work.Go(func() {
-		e.o.Runner.AwaitRoom(e.base, t.endpoint, t.model, func() int {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			return e.running[t]
+		logs.Contain(e.o.Log, "waiting for room", func() {
+			e.o.Runner.AwaitRoom(e.base, t.endpoint, t.model, func() int {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				return e.running[t]
+			})
 		})
 		e.mu.Lock()
 		delete(e.awaited, t)
@@ -154,8 +160,11 @@ func (j *job) take(now time.Time, mayRun func(j *job, model string) (bool, time.
 
 // runLine runs a line and keeps its answer.
 func (e *Engine) runLine(j *job, p *pending, t target) {
-	answer := e.o.Runner.Run(p.chunk.ctx, Call{
-		Owner: j.owner, User: j.user, Endpoint: t.endpoint, Body: p.body, Batch: j.id, CustomID: p.customID,
+	answer := Answer{Status: http.StatusInternalServerError, Code: schema.CodeInternal} // where the gateway fails to run it
+	logs.Contain(e.o.Log, "running a line", func() {
+		answer = e.o.Runner.Run(p.chunk.ctx, Call{
+			Owner: j.owner, User: j.user, Endpoint: t.endpoint, Body: p.body, Batch: j.id, CustomID: p.customID,
+		})
 	})
 	e.mu.Lock()
 	count(e.running, t, -1)

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/durable"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/seal"
@@ -198,7 +199,7 @@ func (b *Book) begin() {
 	if b.options.Shared != nil { // so that the first request finds it
 		b.options.Shared.Meet(ctx)
 	}
-	b.running.Go(func() { b.loop(ctx) })
+	b.running.Go(func() { logs.Persist(ctx, b.options.Log, "keeping the budgets", b.loop) })
 }
 
 // loop exchanges commitments and reads the database until the context ends.
@@ -216,12 +217,16 @@ func (b *Book) loop(ctx context.Context) {
 		b.exchange(ctx)
 		if time.Since(read) >= b.options.ReadEvery || !b.isKnown.Load() {
 			read = time.Now()
-			found := b.fetch(ctx)
-			b.mu.Lock()
-			b.take(found)
-			b.mu.Unlock()
+			b.learn(b.fetch(ctx))
 		}
 	}
+}
+
+// learn takes over what the database has.
+func (b *Book) learn(found totals) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.take(found)
 }
 
 // mayCount reports whether requests may pass: what was spent before is known, and what

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
@@ -182,7 +183,7 @@ func (a *Account) isCovered(spans *[windowCount]*span, reserved Amounts) bool {
 	if isLow && a.refilling.CompareAndSwap(false, true) {
 		a.book.running.Go(func() {
 			defer a.refilling.Store(false)
-			_ = a.ask() // the requests that need it ask once more
+			logs.Contain(a.book.options.Log, "asking for more of a budget", func() { _ = a.ask() }) // the requests that need it ask once more
 		})
 	}
 	return true

@@ -57,7 +57,9 @@ func (c *Control) Follow(ctx context.Context) {
 	}
 	defer func() {
 		disconnect()
-		c.Close()
+		if ctx.Err() != nil { // not after a panic, after which it is called again
+			c.Close()
+		}
 	}()
 	wait := pollInterval / 4
 	for ctx.Err() == nil {

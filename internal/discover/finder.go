@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/settings"
@@ -130,13 +131,18 @@ func (f *Finder) launch(ctx context.Context, now time.Time) {
 	table.Found().Keep(keys)
 }
 
+// errPanicked stands for what a backend said and the gateway failed to read.
+var errPanicked = errors.New("the gateway failed to read what the backend said")
+
 // ask asks one backend, and plans when it is asked again.
 func (f *Finder) ask(ctx context.Context, source *routing.Source, p *progress) {
 	f.asking <- struct{}{}
 	defer func() { <-f.asking }()
 	bounded, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	models, others, err := f.modelsOf(bounded, source, p)
+	var models, others []string
+	err := errPanicked
+	logs.Contain(f.options.Log, "asking a backend for its models", func() { models, others, err = f.modelsOf(bounded, source, p) })
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return // the gateway stops
 	}

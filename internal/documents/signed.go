@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/seal"
 	"github.com/patchbay-ai/patchbay/internal/takeover"
 )
@@ -62,7 +63,7 @@ func NewSigned(store Store, options SignedOptions) *Signed {
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	if err := s.renew(ctx); err != nil || options.WritesBefore {
-		s.working.Go(func() { s.keepRenewing(ctx) })
+		s.working.Go(func() { logs.Persist(ctx, options.Log, "signing descriptions", s.keepRenewing) })
 	}
 	return s
 }

@@ -151,6 +151,13 @@ func (c *conn) serve() {
 	isWatched := watcher != nil && c.raw != nil && watcher.add(c) == nil
 	stop := context.AfterFunc(c.server.options.Base, c.endRequest)
 	defer stop()
+	defer func() { // also after a panic
+		if watcher != nil {
+			watcher.forget(c)
+		}
+		c.giveBack()
+		_ = c.nc.Close()
+	}()
 	for {
 		length := c.readHead()
 		if length == 0 {
@@ -167,11 +174,6 @@ func (c *conn) serve() {
 			break
 		}
 	}
-	if watcher != nil {
-		watcher.forget(c)
-	}
-	c.giveBack()
-	_ = c.nc.Close()
 }
 
 // readHead reads until the buffer starts with the head of a request, and returns its

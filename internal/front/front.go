@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 // Options are the settings of a Server.
@@ -90,7 +92,11 @@ func (s *Server) Start(listener net.Listener) {
 		s.options.Log.Debug("clients that leave are noticed by a goroutine for each request", "reason", err)
 	}
 	if s.watcher = watcher; watcher != nil {
-		s.serving.Go(s.watch)
+		s.serving.Go(func() {
+			if !logs.Contain(s.options.Log, "watching for clients that leave", s.watch) {
+				s.unwatched.Store(true)
+			}
+		})
 	}
 	s.serving.Go(s.expire)
 }
@@ -132,7 +138,7 @@ func (s *Server) add(c *conn) {
 		return
 	}
 	s.conns[c] = struct{}{}
-	s.serving.Go(c.serve)
+	s.serving.Go(func() { logs.Contain(s.options.Log, "serving a connection", c.serve) })
 	if len(s.conns) == 1 {
 		select {
 		case s.woken <- struct{}{}:

@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 // A client that has sent its request may end its side of the connection and wait
@@ -29,7 +31,7 @@ func (p *peer) begin(c *conn, request *requestContext, isHTTP10 bool) {
 	ended := p.ended
 	p.mu.Unlock()
 	if ended {
-		c.server.serving.Go(func() { c.probeClient(request) })
+		c.server.serving.Go(func() { c.contain(request, func() { c.probeClient(request) }) })
 	}
 }
 
@@ -71,7 +73,7 @@ func (c *conn) halfClosed() {
 	request := c.peer.request
 	c.peer.mu.Unlock()
 	if request != nil {
-		c.server.serving.Go(func() { c.probeClient(request) }) // writing may take long
+		c.server.serving.Go(func() { c.contain(request, func() { c.probeClient(request) }) }) // writing may take long
 	}
 }
 
@@ -85,7 +87,14 @@ func (c *conn) probeClient(request *requestContext) {
 	c.peer.mu.Lock()
 	defer c.peer.mu.Unlock()
 	if c.peer.request == request && c.peer.probing == nil {
-		c.peer.probing = time.AfterFunc(probeAgain, func() { c.probeOnce(request) })
+		c.peer.probing = time.AfterFunc(probeAgain, func() { c.contain(request, func() { c.probeOnce(request) }) })
+	}
+}
+
+// contain runs a probe of the client of a request, which ends if it panics.
+func (c *conn) contain(request *requestContext, probe func()) {
+	if !logs.Contain(c.server.options.Log, "asking a client", probe) {
+		request.cancel()
 	}
 }
 
@@ -156,16 +165,21 @@ func (a *ahead) begin(c *conn) {
 	a.done = done
 	c.server.serving.Go(func() {
 		defer close(done)
-		var err error
-		switch a.n, err = c.nc.Read(a.next[:]); {
-		case a.n > 0, errors.Is(err, os.ErrDeadlineExceeded): // which end sets
-		case errors.Is(err, io.EOF):
-			c.halfClosed()
-		default:
-			c.gone.Store(true)
-			c.endRequest()
-		}
+		logs.Contain(c.server.options.Log, "reading ahead", func() { a.read(c) })
 	})
+}
+
+// read reads the next byte of the connection.
+func (a *ahead) read(c *conn) {
+	var err error
+	switch a.n, err = c.nc.Read(a.next[:]); {
+	case a.n > 0, errors.Is(err, os.ErrDeadlineExceeded): // which end sets
+	case errors.Is(err, io.EOF):
+		c.halfClosed()
+	default:
+		c.gone.Store(true)
+		c.endRequest()
+	}
 }
 
 // end ends what begin began. What has come is in the buffer of the connection then.

@@ -63,7 +63,7 @@ func (g *Gateway) openAnswerCache() error {
 	if err != nil {
 		return err
 	}
-	store := rediscache.New(doc.Redis.URL, doc.Redis.KeyPrefix, keys, func() answercache.Settings { return g.cache.Settings() })
+	store := rediscache.New(doc.Redis.URL, doc.Redis.KeyPrefix, keys, func() answercache.Settings { return g.cache.Settings() }, g.log)
 	var warned atomic.Int64
 	g.cache = cachestep.New(store, doc.AnswerCache, func(err error) {
 		const every = 10 // seconds

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -13,30 +14,30 @@ func (g *Gateway) Start() {
 	ctx, quit := context.WithCancel(context.Background())
 	g.quit = quit
 	g.finder.First(ctx)
-	g.background.Go(func() { g.finder.Run(ctx) })
-	g.background.Go(func() { g.checker.Run(ctx) })
-	g.background.Go(func() { g.Memory.Run(ctx) })
+	g.persist(ctx, "finding models", g.finder.Run)
+	g.persist(ctx, "checking backends", g.checker.Run)
+	g.persist(ctx, "watching the memory", g.Memory.Run)
 	g.Shared.Begin(ctx)
 	sharing, endSharing := context.WithCancel(context.Background())
 	g.endSharing = endSharing
-	g.sharing.Go(func() { g.Shared.Run(sharing) })
-	g.background.Go(func() { g.Exchange.Run(ctx) })
-	g.background.Go(func() { g.Residency.Run(ctx) })
-	g.background.Go(func() { g.Cluster.Run(ctx) })
-	g.background.Go(func() { g.Control.Follow(ctx) })
-	g.background.Go(func() { g.Recorder.Run(ctx) })
+	g.sharing.Go(func() { logs.Persist(sharing, g.log, "sharing with other gateways", g.Shared.Run) })
+	g.persist(ctx, "exchanging what is known of the fleet", g.Exchange.Run)
+	g.persist(ctx, "keeping models in memory", g.Residency.Run)
+	g.persist(ctx, "announcing the gateway", g.Cluster.Run)
+	g.persist(ctx, "following the configuration", g.Control.Follow)
+	g.persist(ctx, "recording calls", g.Recorder.Run)
 	if g.callFile != nil {
-		g.background.Go(func() { g.callFile.Run(ctx) })
+		g.persist(ctx, "keeping calls", g.callFile.Run)
 	}
-	g.background.Go(func() { g.feed.Run(ctx) })
+	g.persist(ctx, "sampling what is counted", g.feed.Run)
 	if g.batches.engine != nil {
-		g.background.Go(func() { g.batches.engine.Run(ctx) })
+		g.persist(ctx, "running batches", g.batches.engine.Run)
 	}
 	if g.pusher != nil {
-		g.background.Go(func() { g.pusher.Run(ctx) })
+		g.persist(ctx, "sending metrics", g.pusher.Run)
 	}
 	if g.certificates != nil {
-		g.background.Go(func() { g.certificates.Run(ctx) })
+		g.persist(ctx, "reading certificates", g.certificates.Run)
 	}
 	for _, port := range g.Ports {
 		port.start(g.log)
@@ -48,6 +49,11 @@ func (g *Gateway) Start() {
 			})
 		})
 	}
+}
+
+// persist runs a loop in the background until ctx ends, also after a panic of it.
+func (g *Gateway) persist(ctx context.Context, doing string, loop func(context.Context)) {
+	g.background.Go(func() { logs.Persist(ctx, g.log, doing, loop) })
 }
 
 // Done returns a channel that is closed when the gateway no longer serves; Err

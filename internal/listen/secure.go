@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 // handshakeTime is how long a client may take for its handshake.
@@ -74,7 +76,11 @@ func (s *Secure) acceptAll() {
 	for {
 		conn, err := s.Listener.Accept()
 		if err == nil {
-			s.handshakes.Go(func() { s.shake(conn) })
+			s.handshakes.Go(func() {
+				if !logs.Contain(s.options.Log, "a TLS handshake", func() { s.shake(conn) }) {
+					_ = conn.Close()
+				}
+			})
 			continue
 		}
 		if temporary, ok := err.(interface{ Temporary() bool }); ok && temporary.Temporary() && s.ctx.Err() == nil {

@@ -172,7 +172,7 @@ func (m *Manager) Set(settings Settings, memory schema.Bytes) {
 
 // newOutput returns where the lines of a process go.
 func (m *Manager) newOutput(name string) *output {
-	return &output{log: func(text string, unlogged int64) {
+	return &output{faults: m.log, log: func(text string, unlogged int64) {
 		if unlogged > 0 {
 			m.log.Info("output of a process", "process", name, "line", text, "left_out", unlogged)
 			return

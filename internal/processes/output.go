@@ -2,9 +2,12 @@ package processes
 
 import (
 	"bytes"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 const (
@@ -38,14 +41,19 @@ type output struct {
 	refilled  time.Time
 	unlogged  int64 // lines that were not logged since the last that was
 	log       func(text string, unlogged int64)
+	faults    *slog.Logger // where a panic is told
 	hasTokens bool
 }
 
 // Write takes what the process writes. It never fails, and never waits for anybody.
 func (o *output) Write(data []byte) (int, error) {
+	logs.Contain(o.faults, "reading what a process prints", func() { o.take(data) })
+	return len(data), nil
+}
+
+func (o *output) take(data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	written := len(data)
 	for len(data) > 0 {
 		end := bytes.IndexAny(data, "\r\n")
 		piece := data
@@ -62,7 +70,6 @@ func (o *output) Write(data []byte) (int, error) {
 		o.endLine()
 		data = data[end+1:]
 	}
-	return written, nil
 }
 
 // flush ends a line that has no end of its own.

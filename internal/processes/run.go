@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 const (
@@ -37,7 +39,11 @@ func (m *Manager) start(p *process) {
 	p.stop, p.gone = make(chan struct{}), make(chan struct{})
 	described, stop := p.settings, p.stop
 	m.log.Info("a process is started", "process", p.name)
-	m.running.Go(func() { m.run(p, described, stop) })
+	m.running.Go(func() {
+		if !logs.Contain(m.log, "seeing to a process", func() { m.run(p, described, stop) }) {
+			logs.Contain(m.log, "giving a process up", func() { m.ended(p, "the gateway failed to see to it", true) })
+		}
+	})
 }
 
 // end makes a process end that is starting or ready.
@@ -74,7 +80,9 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 	ready := make(chan struct{})
 	var look sync.WaitGroup
 	look.Go(func() {
-		if m.awaitReady(looking, described.Ready) {
+		isReady := false
+		logs.Contain(m.log, "asking a process whether it is ready", func() { isReady = m.awaitReady(looking, described.Ready) })
+		if isReady {
 			close(ready)
 		}
 	})
@@ -226,8 +234,8 @@ func (m *Manager) Doubt(name string) {
 		defer cancel()
 		var look sync.WaitGroup
 		look.Go(func() {
-			m.awaitReady(looking, ready)
-			cancel()
+			defer cancel()
+			logs.Contain(m.log, "asking a process whether it is ready", func() { m.awaitReady(looking, ready) })
 		})
 		select {
 		case <-gone:

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -89,11 +90,12 @@ func (s *session) begin() {
 	}
 	ctx, cancel := context.WithCancel(s.ledger.ending)
 	s.cancel = cancel
-	s.goroutines.start(func() { s.journalLoop(ctx) })
+	log := s.ledger.options.Log
+	s.goroutines.start(func() { logs.Persist(ctx, log, "writing the journal", s.journalLoop) })
 	if s.shared != nil {
-		s.goroutines.start(func() { s.shared.pushLoop(ctx) })
+		s.goroutines.start(func() { logs.Persist(ctx, log, "telling what was counted", s.shared.pushLoop) })
 	}
-	s.ledger.flushLoops.start(func() { s.flushLoop(ctx) })
+	s.ledger.flushLoops.start(func() { logs.Persist(ctx, log, "writing to the database", s.flushLoop) })
 }
 
 // enter adds a request that will settle, unless the session has ended.

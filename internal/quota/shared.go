@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/tally"
 )
 
@@ -174,7 +175,7 @@ func (h *shared) startPushStored(ctx context.Context) {
 		push()
 		return
 	}
-	h.session.goroutines.start(push)
+	h.session.goroutines.start(func() { logs.Contain(h.session.ledger.options.Log, "telling what the database has", push) })
 }
 
 // pushAll tells every cell whose window the counter keeps.

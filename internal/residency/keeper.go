@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 const (
@@ -246,7 +247,8 @@ func (k *Keeper) putIdleToSleep(now time.Time) {
 		if m.place.PutOut(now.Add(-after), now) {
 			m.awakeUntil = now.Add(after) // where it cannot be put to sleep, it is tried again then
 			k.tasks.Go(func() {
-				err := m.sleepNow(k.base, "nobody has used it", true)
+				err := errPanicked
+				logs.Contain(k.options.Log, "putting a model to sleep", func() { err = m.sleepNow(k.base, "nobody has used it", true) })
 				if errors.Is(err, ErrUnable) {
 					m.giveUpSleep(now.Add(unableTime))
 				}

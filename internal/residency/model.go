@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 const (
@@ -150,13 +151,15 @@ func (m *Model) rouse(now time.Time) {
 	}
 	m.roused = now
 	m.keeper.tasks.Go(func() {
-		if m.Enter(m.keeper.base, defaultWake) != nil {
-			return
-		}
-		m.Leave()
-		m.keeper.mu.Lock()
-		defer m.keeper.mu.Unlock()
-		m.roused = time.Time{}
+		logs.Contain(m.keeper.options.Log, "waking a model up", func() {
+			if m.Enter(m.keeper.base, defaultWake) != nil {
+				return
+			}
+			m.Leave()
+			m.keeper.mu.Lock()
+			defer m.keeper.mu.Unlock()
+			m.roused = time.Time{}
+		})
 	})
 }
 
@@ -215,7 +218,10 @@ func (m *Model) join(timeout time.Duration, isSpare bool) *wake {
 	k.tasks.Go(func() {
 		defer release()
 		defer cancel(nil)
-		m.load(ctx, w)
+		began := time.Now()
+		if !logs.Contain(k.options.Log, "loading a model", func() { m.load(ctx, w) }) {
+			logs.Contain(k.options.Log, "giving a model up", func() { m.end(ctx, w, errPanicked, time.Since(began)) })
+		}
 	})
 	return w
 }
@@ -241,6 +247,9 @@ func (m *Model) leave(w *wake, isSpare bool, why error) error {
 	}
 	return why
 }
+
+// errPanicked stands for a fault of the gateway while it loaded a model.
+var errPanicked = errors.New("the gateway failed while it loaded the model")
 
 // load loads the model for all who wait.
 func (m *Model) load(ctx context.Context, w *wake) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 // ErrAway means that the store does not answer. ErrRefused means that it answered and took
@@ -40,8 +42,9 @@ func (p *Pool) Tell(ctx context.Context, sheets []Sheet, isNews bool) ([]map[str
 		return nil, ErrAway
 	}
 	p.telling.Go(func() {
-		told, err := (*store).Tell(ctx, sheets, isNews)
-		answered <- answer{told, err}
+		a := answer{err: ErrAway}
+		logs.Contain(p.options.Log, "telling other gateways", func() { a.told, a.err = (*store).Tell(ctx, sheets, isNews) })
+		answered <- a
 	})
 	p.mu.Unlock()
 	var a answer

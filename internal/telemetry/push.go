@@ -123,7 +123,6 @@ func (p *Pusher) Close() { p.close() }
 
 // Run sends metrics until ctx ends, and then once more.
 func (p *Pusher) Run(ctx context.Context) {
-	defer p.close()
 	timer := time.NewTimer(p.options.Interval())
 	defer timer.Stop()
 	for {
@@ -132,6 +131,7 @@ func (p *Pusher) Run(ctx context.Context) {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			p.push(last)
 			cancel()
+			p.close()
 			return
 		case <-timer.C:
 		}

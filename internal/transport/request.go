@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
@@ -231,8 +232,9 @@ type upload struct {
 	answered atomic.Bool // the head of the reply has come
 
 	// Valid once done is closed.
-	err     error
-	endedAt time.Time
+	err      error
+	endedAt  time.Time
+	panicked *logs.Panic // see discard
 }
 
 // startUpload sends a head in the background, and behind it a body, or what is to be
@@ -242,10 +244,15 @@ func startUpload(c *conn, head []byte, body [][]byte, from *wire.Upload, limit t
 	u := &upload{done: make(chan struct{})}
 	go func() {
 		var err error
-		if from != nil {
-			err = c.writeFrom(head, from.Open(), from.Length, limit)
-		} else {
-			err = c.write(head, body, limit)
+		u.panicked = logs.Try(func() {
+			if from != nil {
+				err = c.writeFrom(head, from.Open(), from.Length, limit)
+			} else {
+				err = c.write(head, body, limit)
+			}
+		})
+		if u.panicked != nil {
+			err = &sourceError{u.panicked}
 		}
 		if err == nil {
 			c.sent.Store(true)

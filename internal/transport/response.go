@@ -248,7 +248,8 @@ func (u *upload) settled() bool {
 	return u.err == nil
 }
 
-// discard closes the connection and waits until nothing uses the request.
+// discard closes the connection and waits until nothing uses the request. An upload that panicked
+// is raised here, on the goroutine of its call.
 func (r *Response) discard() {
 	if r.stop != nil {
 		r.stop()
@@ -258,6 +259,9 @@ func (r *Response) discard() {
 		<-r.up.done
 	}
 	r.release()
+	if r.up != nil {
+		r.up.panicked.Raise()
+	}
 }
 
 // release takes the connection away, gives back what was borrowed for the call

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/waittest"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -91,4 +92,22 @@ func TestEarlyReplyToUpload(t *testing.T) {
 	if r.Status != 413 || body != "big" || idleCount(c) != 0 {
 		t.Errorf("got %d %q, %d kept", r.Status, body, idleCount(c))
 	}
+}
+
+// An upload that panics does so on the goroutine of its call, and the backend sees the connection
+// end.
+func TestAPanicOfAnUploadIsRaisedAtItsCall(t *testing.T) {
+	gone := make(chan struct{})
+	to := backend(t, func(p *peer) {
+		p.request()
+		close(gone)
+	})
+	c := client(t, Options{})
+	caught := logs.Try(func() {
+		_, _ = c.Send(t.Context(), &to, uploading(100_000, func() io.Reader { panic("a fault of ours") }), Timeouts{})
+	})
+	if caught == nil || caught.Error() != "a fault of ours" {
+		t.Errorf("the call ended with %v", caught)
+	}
+	waittest.Receive(t, "backend noticing", gone)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/answercache"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -483,4 +484,37 @@ func TestRandomHistoriesOfFlights(t *testing.T) {
 			isEmpty(t, table)
 		})
 	}
+}
+
+// faulty is a client to which writing panics.
+type faulty struct{ client }
+
+func (*faulty) Send([]byte) error { panic("a fault of ours") }
+
+// A panic while the first client is written to is raised on the goroutine of its request, and
+// those who follow get the whole answer.
+func TestAPanicAtTheFirstClientIsItsOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := NewTable(limits())
+		call := func(ctx context.Context) (proxy.Answer, error) {
+			return &stream{ctx: ctx, parts: 10, pause: time.Second}, nil
+		}
+		var clients sync.WaitGroup
+		clients.Go(func() {
+			caught := logs.Try(func() { _, _ = fly(context.Background(), table, &faulty{}, call) })
+			if caught == nil || caught.Error() != "a fault of ours" {
+				t.Errorf("the first request ended with %v", caught)
+			}
+		})
+		clients.Go(func() {
+			<-time.After(time.Millisecond)
+			to := &client{}
+			if _, err := fly(context.Background(), table, to, call); err != nil || to.got.String() != text(10) {
+				t.Errorf("who follows got %v, %q", err, to.got.String())
+			}
+		})
+		clients.Wait()
+		isEmpty(t, table)
+	})
 }

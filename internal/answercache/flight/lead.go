@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -134,6 +135,7 @@ func (l *lead) Attach() error {
 	f.moved.Broadcast()
 	f.mu.Unlock()
 	s.sending.Wait()
+	s.panicked.Raise() // on the goroutine of the request
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -159,6 +161,7 @@ type sink struct {
 	flush    bool   // what is in buf is to leave at once
 	hasEnded bool   // nothing more is added
 	isSlow   bool   // the client was too slow, and gets nothing more
+	panicked *logs.Panic
 }
 
 // errLeft means that nobody reads the answer any more.
@@ -214,8 +217,12 @@ func (s *sink) send() {
 		p, flush := s.buf, s.flush
 		s.buf, s.flush = nil, false
 		f.mu.Unlock()
-		err := s.pass(p, flush)
+		var err error
+		caught := logs.Try(func() { err = s.pass(p, flush) })
 		f.mu.Lock()
+		if caught != nil {
+			s.panicked, err = caught, caught
+		}
 		if err != nil {
 			f.firstLeaves()
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/patchbay-ai/patchbay/internal/answercache"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/redis"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/seal"
@@ -37,6 +39,7 @@ type Store struct {
 	prefix     string
 	keys       *seal.Keys // nil leaves answers as they are
 	settings   func() answercache.Settings
+	log        *slog.Logger
 
 	pending chan struct{}
 	writers sync.WaitGroup // begun with mu
@@ -46,8 +49,8 @@ type Store struct {
 
 // New returns the store at an address, to which it connects when it is used. The keys, which
 // may be nil, encrypt the answers. Settings returns those that are in force.
-func New(address, prefix string, keys *seal.Keys, settings func() answercache.Settings) *Store {
-	return &Store{connection: redis.NewLazy(address), prefix: prefix + ":answer-cache:", keys: keys, settings: settings, pending: make(chan struct{}, mostPending)}
+func New(address, prefix string, keys *seal.Keys, settings func() answercache.Settings, log *slog.Logger) *Store {
+	return &Store{log: log, connection: redis.NewLazy(address), prefix: prefix + ":answer-cache:", keys: keys, settings: settings, pending: make(chan struct{}, mostPending)}
 }
 
 // Close waits for the answers that are being kept, and closes the connection.
@@ -127,7 +130,7 @@ func (s *Store) Put(_ context.Context, key answercache.Key, a *answercache.Answe
 	}
 	s.writers.Go(func() {
 		defer func() { <-s.pending }()
-		_ = s.write(key, a) // the next request finds out whether Redis is there
+		logs.Contain(s.log, "keeping an answer", func() { _ = s.write(key, a) }) // the next request finds out whether Redis is there
 	})
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/patchbay-ai/patchbay/internal/answers"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/redis"
 	"github.com/patchbay-ai/patchbay/internal/seal"
 	"github.com/patchbay-ai/patchbay/internal/takeover"
@@ -66,7 +67,7 @@ func New(options Options) *Store {
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	if options.Takeovers.IsOpen(takeover.Responses) && !options.WritesBefore {
-		s.working.Go(func() { s.takeOver(ctx) })
+		s.working.Go(func() { logs.Persist(ctx, options.Log, "taking over answers", s.takeOver) })
 	}
 	return s
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/fleet"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/redis"
 	"github.com/patchbay-ai/patchbay/internal/seal"
 )
@@ -119,6 +120,9 @@ func (x *Exchange) Run(ctx context.Context) {
 	}
 }
 
+// errPanicked stands for a message of another gateway that this one failed to read.
+var errPanicked = errors.New("a message of another gateway could not be handled")
+
 // share exchanges over one connection, until it is lost or there is nothing to exchange any
 // more.
 func (x *Exchange) share(ctx context.Context, tick <-chan time.Time) error {
@@ -144,7 +148,11 @@ func (x *Exchange) share(ctx context.Context, tick <-chan time.Time) error {
 		}
 	})
 	listening.Go(func() {
-		lost <- client.Receive(hearing, client.B().Subscribe().Channel(x.channel).Build(), func(m rueidis.PubSubMessage) { x.hear(m.Message, time.Now()) })
+		err := errPanicked
+		defer func() { lost <- err }()
+		logs.Contain(x.options.Log, "hearing of other gateways", func() {
+			err = client.Receive(hearing, client.B().Subscribe().Channel(x.channel).Build(), func(m rueidis.PubSubMessage) { x.hear(m.Message, time.Now()) })
+		})
 	})
 	confirming := time.NewTimer(patience)
 	defer confirming.Stop()
