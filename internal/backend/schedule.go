@@ -71,7 +71,7 @@ type group struct {
 	// did not fail.
 	pause   time.Duration
 	gone    time.Time // since when it refuses connections, zero if it does not
-	silent  bool // the last probe ran into its timeout
+	silent  bool      // the last probe ran into its timeout
 	running bool
 	cancel  context.CancelFunc
 	inquiry inquiry
