@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,20 @@ type gpu struct {
 	awake  map[string]bool
 	orders []string
 	stays  bool // no server goes to sleep
+}
+
+// given returns the orders that servers have obeyed.
+func (g *gpu) given() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.orders)
+}
+
+// has reports whether a server is awake.
+func (g *gpu) has(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.awake[name]
 }
 
 var errMemory = errors.New("CUDA out of memory")
@@ -152,8 +167,8 @@ func TestAServerThatDoesNotFallAsleepKeepsItsPlace(t *testing.T) {
 		if err := r.use(b, time.Second); !errors.Is(err, residency.ErrHeld) {
 			t.Errorf("%v, and the other server does not fall asleep", err)
 		}
-		if err := r.use(a, time.Second); err != nil || len(g.orders) != 0 {
-			t.Errorf("%v, %v", err, g.orders)
+		if err := r.use(a, time.Second); err != nil || len(g.given()) != 0 {
+			t.Errorf("%v, %v", err, g.given())
 		}
 	})
 }
@@ -178,21 +193,21 @@ func TestNamesOfOneServerSleepAndWakeUpTogether(t *testing.T) {
 		use(one, time.Second)
 		use(two, 5*time.Minute)
 		use(one, time.Second)
-		if len(g.orders) != 0 {
-			t.Errorf("%v, and one of the names was in use", g.orders)
+		if len(g.given()) != 0 {
+			t.Errorf("%v, and one of the names was in use", g.given())
 		}
 		use(other, time.Second)
 		var both sync.WaitGroup
 		both.Go(func() { use(one, time.Second) })
 		both.Go(func() { use(two, time.Second) })
 		both.Wait()
-		if want := "[sleep a wake b sleep b wake a]"; fmt.Sprint(g.orders) != want {
-			t.Errorf("%v, want %s", g.orders, want)
+		if want := "[sleep a wake b sleep b wake a]"; fmt.Sprint(g.given()) != want {
+			t.Errorf("%v, want %s", g.given(), want)
 		}
 		<-time.After(2 * time.Minute)
 		synctest.Wait()
-		if want := "[sleep a wake b sleep b wake a sleep a]"; fmt.Sprint(g.orders) != want {
-			t.Errorf("%v, want %s", g.orders, want)
+		if want := "[sleep a wake b sleep b wake a sleep a]"; fmt.Sprint(g.given()) != want {
+			t.Errorf("%v, want %s", g.given(), want)
 		}
 	})
 }
@@ -214,17 +229,16 @@ func TestAModelThatSomebodyElsePutsToSleepIsWokenUpForItsRequests(t *testing.T) 
 			_ = server{g, "a"}.Sleep(t.Context())
 			r.tell(g)
 			<-time.After(2 * time.Second)
-			if g.mu.Lock(); !g.awake["a"] {
+			if !g.has("a") {
 				t.Errorf("the %d. time it is not woken up", n+1)
 			}
-			g.mu.Unlock()
 		}
 		a.Leave()
 		<-time.After(10 * time.Second)
 		_ = server{g, "a"}.Sleep(t.Context())
 		r.tell(g)
 		<-time.After(10 * time.Second)
-		if g.awake["a"] {
+		if g.has("a") {
 			t.Error("woken up for nobody")
 		}
 	})
