@@ -192,4 +192,11 @@ func TestAHostIsBelievedThatNobodyHasGivenAnOrder(t *testing.T) {
 	if state := i.Residence(at(11.1)).State; state != "loaded" {
 		t.Errorf("%s after a load failed and the host has the model", state)
 	}
+	i.BeginLoad(false, at(20))
+	i.EndLoad(0, at(21))
+	i.Host().Lost()
+	i.Host().Has(fleet.Models{}, at(21.5))
+	if state := i.Residence(at(21.5)).State; state != "absent" {
+		t.Errorf("%s although the host was started anew without it", state)
+	}
 }
