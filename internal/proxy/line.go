@@ -57,6 +57,27 @@ func (p *Proxy) Hold(ctx context.Context, req *Request, line *Line) error {
 	return err
 }
 
+// Pass takes a request that is asked on a line through the steps, and returns the error of one
+// that refuses it. The line answers what passes: a step that answers by itself does not see it.
+func (p *Proxy) Pass(ctx context.Context, req *Request) error {
+	steps := p.steps.Load()
+	if steps == nil {
+		return nil
+	}
+	left := *steps
+	var next Next
+	next = func(ctx context.Context) (Answer, error) {
+		if len(left) == 0 {
+			return nil, nil //nolint:nilnil // the answer comes on the line
+		}
+		step := left[0]
+		left = left[1:]
+		return step(ctx, req, next)
+	}
+	_, err := next(ctx)
+	return err
+}
+
 // serveLine opens the line as a request is answered, at one instance after the other until one
 // takes it, and serves it. The instance and its model are held until it ends.
 func (r *run) serveLine(ctx context.Context, line *Line) error {

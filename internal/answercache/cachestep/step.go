@@ -133,7 +133,7 @@ func (c *Cache) Step(ctx context.Context, r *proxy.Request, next proxy.Next) (pr
 	service := r.Asks.Service
 	keeps := p.services[service] || p.keys[r.Caller.KeyID] && answercache.Cacheable(service)
 	shares := p.SingleFlight && answercache.Cacheable(service)
-	if !keeps && !shares || r.Asks.Uncounted {
+	if !keeps && !shares || r.Asks.Uncounted || r.Asks.Door == schema.DoorRealtime { // whose answers depend on all that was said
 		return next(ctx)
 	}
 	if r.NoStore || !isDeterministic(r) || !isSelfContained(r) {

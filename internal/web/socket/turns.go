@@ -149,6 +149,9 @@ func (l *relay) admit(ctx context.Context, asks *schema.Request, part part) (*tu
 			return nil, err
 		}
 	}
+	if err := l.doors.options.Proxy.Pass(ctx, request); err != nil {
+		return nil, err
+	}
 	isAdmitted = true
 	return t, nil
 }
