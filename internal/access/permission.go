@@ -90,6 +90,10 @@ func (r Role) Holds(p Permission) bool {
 	return false
 }
 
+// SeesWords reports whether a role is shown what backends say in their errors, which may
+// repeat parts of prompts. Others are told status and code.
+func (r Role) SeesWords() bool { return r.Holds(WriteMonitoring) }
+
 // Valid tells whether p has the shape of a code, or is one of the two words for
 // routes that have none.
 func (p Permission) Valid() bool {

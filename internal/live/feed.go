@@ -23,14 +23,15 @@ var (
 // for it.
 type Feed struct {
 	sampler *Sampler
-	// render makes the snapshot, once for all readers.
-	render func(now time.Time) []byte
+	// render makes the snapshot, once for all readers who see the words of errors, and once
+	// for the others.
+	render func(now time.Time, words bool) []byte
 
 	mu       sync.Mutex
 	readers  map[*Reader]struct{}
 	closed   bool
-	snapshot []byte // the latest, while somebody reads
-	taken    uint64 // the number of the snapshot
+	snapshot map[bool][]byte // the latest, with words and without, while somebody reads
+	taken    uint64          // the number of the snapshot
 	changes  [maxChanges]Change
 	sequence uint64 // of the latest change
 	version  int
@@ -38,7 +39,7 @@ type Feed struct {
 }
 
 // NewFeed returns a feed of the snapshots that render makes. Run runs it.
-func NewFeed(sampler *Sampler, render func(now time.Time) []byte) *Feed {
+func NewFeed(sampler *Sampler, render func(now time.Time, words bool) []byte) *Feed {
 	return &Feed{sampler: sampler, render: render, readers: map[*Reader]struct{}{}}
 }
 
@@ -52,10 +53,13 @@ func (f *Feed) Run(ctx context.Context) {
 
 // publish makes a snapshot if anybody wants one.
 func (f *Feed) publish(now time.Time) {
-	if !f.wantsSnapshots() {
+	snapshot := f.wantedSnapshots()
+	if len(snapshot) == 0 {
 		return
 	}
-	snapshot := f.render(now)
+	for words := range snapshot {
+		snapshot[words] = f.render(now, words)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.snapshot = snapshot
@@ -67,16 +71,21 @@ func (f *Feed) publish(now time.Time) {
 	}
 }
 
-func (f *Feed) wantsSnapshots() bool {
+// wantedSnapshots returns an entry for each snapshot that somebody wants: with words, or
+// without.
+func (f *Feed) wantedSnapshots() map[bool][]byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	wanted := map[bool][]byte{}
 	for r := range f.readers {
 		if r.Snapshots {
-			return true
+			wanted[r.Words] = nil
 		}
 	}
-	f.snapshot = nil
-	return false
+	if len(wanted) == 0 {
+		f.snapshot = nil
+	}
+	return wanted
 }
 
 // Close ends every reader and allows no more.
@@ -108,6 +117,8 @@ type Reader struct {
 // ReaderOptions say what a reader wants.
 type ReaderOptions struct {
 	Snapshots, Changes bool
+	// Words says that the reader sees what backends say in their errors.
+	Words bool
 	// After is the number of the last change that the reader has; nil means that
 	// changes from now on are wanted.
 	After *uint64
@@ -178,7 +189,7 @@ func (r *Reader) News() News {
 	defer f.mu.Unlock()
 	var news News
 	if r.Snapshots && r.taken != f.taken {
-		r.taken, news.Snapshot = f.taken, f.snapshot
+		r.taken, news.Snapshot = f.taken, f.snapshot[r.Words]
 	}
 	if !r.Changes {
 		return news

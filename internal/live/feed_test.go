@@ -8,7 +8,7 @@ import (
 )
 
 func newTestFeed(t *testing.T) *Feed {
-	return NewFeed(newRig(t).Sampler, func(now time.Time) []byte { return []byte(strconv.FormatInt(now.Unix(), 10)) })
+	return NewFeed(newRig(t).Sampler, func(now time.Time, _ bool) []byte { return []byte(strconv.FormatInt(now.Unix(), 10)) })
 }
 
 func TestSlowReadersMissOldChangesAndAreToldHowMany(t *testing.T) {
@@ -55,7 +55,7 @@ func TestReadersResumeWhereTheyWere(t *testing.T) {
 func TestSnapshotsAreMadeOnceForAllAndOnlyForReaders(t *testing.T) {
 	t.Parallel()
 	made := 0
-	f := NewFeed(newRig(t).Sampler, func(time.Time) []byte { made++; return []byte{byte(made)} })
+	f := NewFeed(newRig(t).Sampler, func(time.Time, bool) []byte { made++; return []byte{byte(made)} })
 	f.publish(time.Now())
 	onlyChanges, _ := f.Read(ReaderOptions{Changes: true})
 	f.publish(time.Now())
@@ -71,6 +71,18 @@ func TestSnapshotsAreMadeOnceForAllAndOnlyForReaders(t *testing.T) {
 	}
 	if one.News().Snapshot != nil || onlyChanges.News().Snapshot != nil {
 		t.Error("a snapshot that nobody waits for")
+	}
+}
+
+// Readers who see words get them, and the others do not.
+func TestSnapshotsAreMadeWithWordsAndWithout(t *testing.T) {
+	t.Parallel()
+	f := NewFeed(newRig(t).Sampler, func(_ time.Time, words bool) []byte { return strconv.AppendBool(nil, words) })
+	with, _ := f.Read(ReaderOptions{Snapshots: true, Words: true})
+	without, _ := f.Read(ReaderOptions{Snapshots: true})
+	f.publish(time.Now())
+	if a, b := with.News().Snapshot, without.News().Snapshot; string(a) != "true" || string(b) != "false" {
+		t.Errorf("%s and %s", a, b)
 	}
 }
 

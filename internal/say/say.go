@@ -123,6 +123,39 @@ func told(said []Sentence) []Sentence {
 	return said
 }
 
+// words is the name of the value that holds what a backend said.
+const words = "words"
+
+// WithoutWords returns a text without what backends and others said in it: of a sentence that
+// quotes them what stands before the quotation, and of words that are not the gateway's own,
+// and all that follows them, nothing.
+func WithoutWords(text string) string {
+	var own []string
+	for _, s := range Of(text) {
+		if s.isForeign() {
+			break
+		}
+		if _, quotes := s.Values[words]; quotes {
+			before, _, _ := strings.Cut(s.String(), ": ")
+			own = append(own, before+".")
+			break
+		}
+		own = append(own, s.String())
+	}
+	return strings.Join(own, "; ")
+}
+
+// isForeign reports whether a sentence, or one in it, is not the gateway's own. One in it that
+// quotes others counts as such, too.
+func (s Sentence) isForeign() bool {
+	for _, inner := range s.Inner {
+		if _, quotes := inner.Values[words]; quotes || inner.isForeign() {
+			return true
+		}
+	}
+	return s.Code == Other
+}
+
 // All returns sentences that belong together.
 func All(sentences ...Sentence) []Sentence { return told(sentences) }
 

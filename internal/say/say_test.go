@@ -141,3 +141,42 @@ func english(code Code) string {
 	}
 	return out.String()
 }
+
+// What a backend said is in no text without words, wherever it stands, and the gateway's own
+// sentences stay as they are.
+func TestTextsWithoutWords(t *testing.T) {
+	const secret = "my secret prompt"
+	for _, e := range catalogue() {
+		s, quotes := Sentence{Code: e.code}, false
+		for _, p := range templates()[e.code] {
+			switch {
+			case p.isKnown:
+				s.put(p.name, "is required")
+			case p.name == words:
+				s.put(p.name, secret+"; a: b: "+secret)
+				quotes = true
+			case p.name != "":
+				s.put(p.name, "7")
+			}
+		}
+		got := WithoutWords(s.String())
+		isWhole := got == s.String()
+		if strings.Contains(got, secret) || quotes && (isWhole || got == "") || !quotes && !isWhole && !Of(s.String())[0].isForeign() {
+			t.Errorf("%s: %q", e.code, got)
+		}
+	}
+	for text, want := range map[string]string{
+		"": "", secret: "",
+		"The backend answered with status 500: " + secret:                                         "The backend answered with status 500.",
+		"The backend answered with status 500: a; b; c; d; e; f; g; h; i; " + secret:              "The backend answered with status 500.",
+		"The backend's own rate limit was reached: all 4 slots taken; " + secret:                  "The backend's own rate limit was reached.",
+		"weight 0; " + secret + "; weight 0":                                                      "weight 0",
+		"The backend could not be reached: connection refused.":                                   "The backend could not be reached: connection refused.",
+		"The backend could not be reached: " + secret + ".":                                       "",
+		`The circuit breakers of the model "m" are open after repeated failures of its backends.`: `The circuit breakers of the model "m" are open after repeated failures of its backends.`,
+	} {
+		if got := WithoutWords(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}

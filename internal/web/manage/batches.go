@@ -62,12 +62,13 @@ type managedBatch struct {
 	FaultSaid []say.Sentence `json:"faultSaid,omitzero" doc:"The fault as codes and values."`
 }
 
-func viewOfBatch(p batches.Progress) managedBatch {
+func viewOfBatch(p batches.Progress, words web.Wording) managedBatch {
+	problem := words(web.CutText(p.Problem, 500))
 	view := managedBatch{
 		ID: p.ID, API: string(p.Form), Endpoint: p.Endpoint, KeyID: p.Owner.Key, Tenant: p.Owner.Tenant, State: batchState(p.State), Total: p.Lines,
 		Completed: p.Counts.Done, Failed: p.Counts.Failed, CreatedAt: web.Time(p.Created), StartedAt: web.TimeOrNil(p.Started), ExpiresAt: web.Time(p.Expires),
 		EndedAt: web.TimeOrNil(p.Ended), Rate: p.Rate, Prompt: p.Counts.Prompt, Answer: p.Counts.Completion, Cost: prices.Amount(p.Counts.Cost).String(),
-		Problem: web.CutText(p.Problem, 500), Said: say.Of(web.CutText(p.Problem, 500)),
+		Problem: problem, Said: say.Of(problem),
 	}
 	if !p.End.IsZero() && !p.State.IsEnd() {
 		view.EndsAt = web.TimeOrNil(p.End)
@@ -81,6 +82,7 @@ func viewOfBatch(p batches.Progress) managedBatch {
 			view.Fault = say.Text("batch.line", "line", line, "fault", view.Fault)
 		}
 	}
+	view.Fault = words(view.Fault)
 	view.FaultSaid = say.Of(view.Fault)
 	return view
 }
@@ -101,7 +103,7 @@ func (a *API) Batches(q *Request) (Reply, error) {
 			return Reply{}, storeError(err)
 		}
 		for _, p := range found {
-			views = append(views, viewOfBatch(p))
+			views = append(views, viewOfBatch(p, web.WordingFor(q.who.Role)))
 		}
 	}
 	data, err := list(q, views)
@@ -127,7 +129,7 @@ func (a *API) CancelBatch(q *Request) (Reply, error) {
 	case err != nil:
 		return Reply{}, storeError(err)
 	}
-	return Reply{message: message, change: "batch " + p.ID + " cancelled", data: viewOfBatch(p)}, nil
+	return Reply{message: message, change: "batch " + p.ID + " cancelled", data: viewOfBatch(p, web.WordingFor(q.who.Role))}, nil
 }
 
 // DeleteBatch answers DELETE /api/batches/{id}.
@@ -148,7 +150,7 @@ func (a *API) DeleteBatch(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, storeError(err)
 	}
-	return Reply{message: message, change: "batch " + p.ID + " deleted", data: viewOfBatch(p)}, nil
+	return Reply{message: message, change: "batch " + p.ID + " deleted", data: viewOfBatch(p, web.WordingFor(q.who.Role))}, nil
 }
 
 // removedBatches counts what was deleted, or what would be.

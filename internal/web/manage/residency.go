@@ -58,12 +58,12 @@ type residentUser struct {
 
 // Residents answers GET /api/models/residency.
 func (a *API) Residents(q *Request) (Reply, error) {
-	data, err := list(q, a.residents(time.Now()))
+	data, err := list(q, a.residents(time.Now(), web.WordingFor(q.who.Role)))
 	return Reply{message: "The models that are loaded for requests and put to sleep.", data: data}, err
 }
 
 // residents returns the models that are kept, each with its instances.
-func (a *API) residents(now time.Time) []residentView {
+func (a *API) residents(now time.Time, words web.Wording) []residentView {
 	type place struct{ host, model string }
 	users := map[place][]residentUser{}
 	for _, pool := range a.table().Pools() {
@@ -76,19 +76,20 @@ func (a *API) residents(now time.Time) []residentView {
 	}
 	views := []residentView{}
 	for _, s := range a.options.Residency.States(now) {
-		view := viewOfResident(&s)
+		view := viewOfResident(&s, words)
 		view.Instances = append([]residentUser{}, users[place{s.Host, s.Model}]...)
 		views = append(views, view)
 	}
 	return views
 }
 
-func viewOfResident(s *residency.State) residentView {
+func viewOfResident(s *residency.State, words web.Wording) residentView {
+	failure := words(web.CutText(s.Failure, 500))
 	return residentView{
 		Host: s.Host, Model: s.Model, State: residence(s.State), Since: web.TimeOrNil(s.Since), LastUsed: web.TimeOrNil(s.Used),
 		InUse: s.IsInUse, Pinned: s.IsPinned, Waiting: s.Waiting, LoadMs: s.Residence.Loads.Milliseconds(), LeftMs: s.Left.Milliseconds(), Bytes: s.Bytes,
 		SleepMs: s.SleepAfter.Milliseconds(), Loads: s.Counts.Loads, Failures: s.Failures, Refusals: s.Refusals, Evictions: s.Evictions, Sleeps: s.Sleeps,
-		WaitedMs: s.Waited.Milliseconds(), Failure: web.CutText(s.Failure, 500), Said: say.Of(web.CutText(s.Failure, 500)),
+		WaitedMs: s.Waited.Milliseconds(), Failure: failure, Said: say.Of(failure),
 	}
 }
 
@@ -155,7 +156,7 @@ func (a *API) move(q *Request, instance *backend.Instance, what string, do func(
 		}
 		message = map[string]string{"load": "The model is in memory.", "sleep": "The model is not in memory."}[what]
 	}
-	for _, view := range a.residents(time.Now()) {
+	for _, view := range a.residents(time.Now(), web.WordingFor(q.who.Role)) {
 		if view.Host == host && view.Model == model {
 			return Reply{message: message, data: view, change: fmt.Sprintf("%s %s", what, instance.Handle)}, nil
 		}

@@ -62,6 +62,9 @@ func Owns(path string) bool {
 	return (path == root || strings.HasPrefix(path, root+"/")) && path != quota && !strings.HasPrefix(path, quota+"/")
 }
 
+// wording returns how the caller of a request sees texts about errors.
+func wording(r *http.Request) web.Wording { return web.WordingFor(web.IdentityOf(r).Role) }
+
 // An operation answers a request with a value or an error.
 type operation[T any] func(*http.Request) (T, error)
 

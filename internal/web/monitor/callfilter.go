@@ -41,7 +41,7 @@ type callsQuery struct {
 	MinDurationMs float64 `json:"minDurationMs" empty:"true" minimum:"0"`
 	MaxDurationMs float64 `json:"maxDurationMs" empty:"true" minimum:"0"`
 	Q             string  `json:"q" doc:"A part of the request id, models, instances, key, tenant, user, error codes, or of whose limit refused it, in any case. The texts of errors, which name other models and instances, are not looked at."`
-	ErrorText     string  `json:"errorText" doc:"A part of what the caller was told, or of why an attempt failed, in any case."`
+	ErrorText     string  `json:"errorText" doc:"A part of what the caller was told, or of why an attempt failed, in any case; for VIEWER without what backends said."`
 }
 
 // callFilter is what a query asks for.
@@ -52,6 +52,7 @@ type callFilter struct {
 	from, to          time.Time
 	shortest, longest time.Duration
 	text, errorText   string
+	words             web.Wording // how texts are seen that are searched
 	// before and after bound the numbers of the calls; neither is included. beforeID is a
 	// call whose number is before.
 	before, after uint64
@@ -60,7 +61,7 @@ type callFilter struct {
 
 func newCallFilter(r *http.Request) (*callFilter, error) {
 	query := r.URL.Query()
-	f := &callFilter{query: query, text: strings.ToLower(query.Get("q")), errorText: strings.ToLower(query.Get("errorText")), beforeID: query.Get("before"), before: math.MaxUint64, longest: math.MaxInt64}
+	f := &callFilter{query: query, words: wording(r), text: strings.ToLower(query.Get("q")), errorText: strings.ToLower(query.Get("errorText")), beforeID: query.Get("before"), before: math.MaxUint64, longest: math.MaxInt64}
 	var err error
 	if f.limit, err = limitOf(r, 100); err != nil {
 		return nil, err
@@ -200,10 +201,10 @@ func (f *callFilter) names(c *calls.Record) bool {
 func (f *callFilter) isTold(c *calls.Record) bool {
 	var texts []string
 	if c.Told != nil {
-		texts = append(texts, c.Told.Message)
+		texts = append(texts, f.words(c.Told.Message))
 	}
 	for _, try := range c.Described() {
-		texts = append(texts, try.Cause, try.Text)
+		texts = append(texts, try.Cause, f.words(try.Text))
 	}
 	return haveText(texts, f.errorText)
 }

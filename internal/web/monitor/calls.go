@@ -34,7 +34,7 @@ type callView struct {
 	Status     callStatus         `json:"status"`
 	HTTPStatus int                `json:"httpStatus,omitzero"`
 	ErrorCode  string             `json:"errorCode,omitzero"`
-	Message    string             `json:"errorMessage,omitzero" doc:"What the caller was told, at most 600 characters."`
+	Message    string             `json:"errorMessage,omitzero" doc:"What the caller was told, at most 600 characters. VIEWER is not shown what a backend said in it, here and in the other texts about errors."`
 	Said       []say.Sentence     `json:"said,omitzero" doc:"What the caller was told as codes and values."`
 	RefusedBy  string             `json:"refusedBy,omitzero" doc:"Whose limit or budget refused the request: key/…, tenant/…, service/…, model/… or instances/… (those of a model), and a name."`
 	Until      string             `json:"refusedUntil,omitzero" format:"date-time" doc:"When that lets a request in again, where it is known."`
@@ -180,7 +180,7 @@ func statusOf(c *calls.Record) callStatus {
 	return callStatus(c.Result.String())
 }
 
-func viewOfCall(c *calls.Record) callView {
+func viewOfCall(c *calls.Record, words web.Wording) callView {
 	view := callView{
 		RequestID: c.RequestID, Number: c.Sequence, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: c.Asked, Instance: c.Instance, KeyID: c.KeyID, Tenant: c.Tenant, User: c.User,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
@@ -191,7 +191,8 @@ func viewOfCall(c *calls.Record) callView {
 		},
 	}
 	if told := c.Told; told != nil {
-		view.Message, view.Said, view.RefusedBy = told.Message, say.Of(told.Message), told.Of
+		view.Message, view.RefusedBy = words(told.Message), told.Of
+		view.Said = say.Of(view.Message)
 		if !told.Until.IsZero() {
 			view.Until = web.Time(told.Until)
 		}
@@ -210,8 +211,9 @@ func viewOfCall(c *calls.Record) callView {
 	}
 	view.Cost = c.Cost.Micros()
 	for _, t := range c.Described() {
+		text := words(t.Text)
 		view.Tries = append(view.Tries, callTry{
-			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: t.Text, Said: say.Of(t.Text), PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused, Resumed: t.Resumed,
+			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: text, Said: say.Of(text), PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused, Resumed: t.Resumed,
 			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code, Cause: t.Cause, Estimate: estimateOf(c, &t),
 		})
 	}
@@ -234,6 +236,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer feed.Close()
+	words := wording(r)
 	events := newEventStream(w)
 	events.begin()
 	events.write(": calls as they end\n\n")
@@ -249,7 +252,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 			if !open {
 				return
 			}
-			if data, err := web.Encode(viewOfCall(&call)); err == nil { // a view can always be encoded
+			if data, err := web.Encode(viewOfCall(&call, words)); err == nil { // a view can always be encoded
 				events.write("event: call\ndata: " + string(data) + "\n\n")
 			}
 		}

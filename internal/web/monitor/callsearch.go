@@ -44,15 +44,15 @@ type found struct {
 func (f *found) look(c *calls.Record) bool {
 	f.lowest, f.reached = c.Sequence, web.Time(c.Started)
 	if f.filter.wants(c) {
-		f.views = append(f.views, viewOf(c, f.filter.isBrief))
+		f.views = append(f.views, viewOf(c, f.filter.isBrief, f.filter.words))
 		f.isFull = len(f.views) == f.filter.limit
 	}
 	return !f.isFull
 }
 
 // viewOf returns a call as it is shown, in short where that is wanted.
-func viewOf(c *calls.Record, isBrief bool) callView {
-	view := viewOfCall(c)
+func viewOf(c *calls.Record, isBrief bool, words web.Wording) callView {
+	view := viewOfCall(c, words)
 	if !isBrief {
 		return view
 	}
@@ -162,7 +162,10 @@ type callQuery struct {
 
 // call returns the call with the id in the path: the latest one, where a client used an
 // id more than once.
-func (a *API) call(r *http.Request) (callView, error) { return findCall(a, r, viewOfCall) }
+func (a *API) call(r *http.Request) (callView, error) {
+	words := wording(r)
+	return findCall(a, r, func(c *calls.Record) callView { return viewOfCall(c, words) })
+}
 
 // findCall returns what view makes of the call with the id in the path.
 func findCall[T any](a *API, r *http.Request, view func(*calls.Record) T) (one T, err error) {

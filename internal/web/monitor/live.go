@@ -83,7 +83,8 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) {
 	if isKnown {
 		options.After = &last.change
 	}
-	s := &liveStream{api: a, events: newEventStream(w)}
+	options.Words = web.IdentityOf(r).Role.SeesWords()
+	s := &liveStream{api: a, events: newEventStream(w), words: wording(r)}
 	if s.isBrief, err = web.Flag(r, "brief"); err != nil {
 		fail(w, invalid("brief: "+err.Error()))
 		return
@@ -154,6 +155,7 @@ type liveStream struct {
 	calls  *calls.Subscription // nil where the reader wants none
 	// isBrief says that calls are sent in short.
 	isBrief bool
+	words   web.Wording
 
 	lastChange uint64 // the number of the change that was sent last
 	lastCall   uint64 // the same of calls
@@ -167,7 +169,7 @@ func (s *liveStream) run(r *http.Request, resumes bool) {
 	s.events.begin()
 	s.events.write("retry: 1000\n\n")
 	if s.reader.Snapshots {
-		s.send(topicSnapshot, s.api.renderSnapshot(time.Now()))
+		s.send(topicSnapshot, s.api.renderSnapshot(time.Now(), s.reader.Words))
 	}
 	if s.calls != nil && resumes {
 		s.resumeCalls()
@@ -209,7 +211,7 @@ func (s *liveStream) resumeCalls() {
 			break
 		}
 		oldest = c.Sequence
-		missed, numbers = append(missed, viewOf(c, s.isBrief)), append(numbers, c.Sequence)
+		missed, numbers = append(missed, viewOf(c, s.isBrief, s.words)), append(numbers, c.Sequence)
 	}
 	if oldest > s.lastCall+1 {
 		s.leftOut += int64(oldest - s.lastCall - 1)
@@ -249,7 +251,7 @@ func (s *liveStream) sendCall(c *calls.Record) {
 		s.leftOut++
 		return
 	}
-	s.sendValue(topicCall, viewOf(c, s.isBrief))
+	s.sendValue(topicCall, viewOf(c, s.isBrief, s.words))
 }
 
 func (s *liveStream) sendNews() {

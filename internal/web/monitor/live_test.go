@@ -27,8 +27,13 @@ type liveReader struct {
 
 func openLive(r *gatewaytest.Gateway, query string, headers ...string) *liveReader {
 	r.T.Helper()
+	return openFeed(r, "/api/monitoring/live"+query, headers...)
+}
+
+func openFeed(r *gatewaytest.Gateway, path string, headers ...string) *liveReader {
+	r.T.Helper()
 	ctx, cancel := context.WithCancel(gatewaytest.Deadline(r.T))
-	response := r.Open(ctx, http.MethodGet, "/api/monitoring/live"+query, "", headers...)
+	response := r.Open(ctx, http.MethodGet, path, "", headers...)
 	r.T.Cleanup(func() { cancel(); _ = response.Body.Close() })
 	if kind := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || kind != "text/event-stream; charset=utf-8" {
 		r.T.Fatalf("%d %s", response.StatusCode, kind)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -95,11 +96,13 @@ func (a *API) overview(*http.Request) (overview, error) {
 	}, nil
 }
 
-func (a *API) errors() errorStats {
+func (a *API) errors(r *http.Request) (errorStats, error) { return a.errorStats(wording(r)), nil }
+
+func (a *API) errorStats(words web.Wording) errorStats {
 	stats := a.recorder.Faults()
 	components := make([]errorComponent, 0, len(stats.Faults))
 	for _, f := range stats.Faults {
-		components = append(components, errorComponent{f.Component, f.Operation, f.Count, f.LastError, web.Time(f.LastOccurred)})
+		components = append(components, errorComponent{f.Component, f.Operation, f.Count, words(f.LastError), web.Time(f.LastOccurred)})
 	}
 	return errorStats{countsOf(stats), components}
 }
@@ -132,7 +135,7 @@ func (a *API) resetErrors(body resetRequest) (errorStats, error) {
 		return errorStats{}, missing("operation")
 	}
 	a.recorder.ResetFault(body.Component, body.Operation)
-	return a.errors(), nil
+	return a.errorStats(web.WordingFor(access.Operator)), nil // nobody else may reset them
 }
 
 // degradation is how much is recorded.

@@ -45,11 +45,12 @@ type groupView struct {
 }
 
 // groups returns the problems by cause.
-func (a *API) groups(now time.Time) []groupView {
+func (a *API) groups(now time.Time, words web.Wording) []groupView {
 	list := []groupView{}
 	for _, g := range a.recorder.Groups(now) {
+		text := words(g.Text)
 		view := groupView{
-			Kind: g.Kind, Subject: g.Subject, Service: g.Service, Code: g.Code, Text: g.Text, Said: say.Of(g.Text), HTTPStatus: g.Status, Models: append([]string{}, g.Models...), Instances: append([]string{}, g.Instances...),
+			Kind: g.Kind, Subject: g.Subject, Service: g.Service, Code: g.Code, Text: text, Said: say.Of(text), HTTPStatus: g.Status, Models: append([]string{}, g.Models...), Instances: append([]string{}, g.Instances...),
 			Rescued: g.Rescued, Fallbacks: g.Fallbacks, Lost: g.Lost, Calls: g.Calls, Refused: g.Refused, Since: web.Time(g.First), Last: web.Time(g.Last), RequestID: g.RequestID,
 		}
 		if !g.Until.IsZero() {
@@ -82,7 +83,8 @@ func (a *API) problems(r *http.Request) (problemList, error) {
 	if err != nil {
 		return problemList{}, err
 	}
-	list := problemList{[]problemView{}, a.groups(time.Now())}
+	words := wording(r)
+	list := problemList{[]problemView{}, a.groups(time.Now(), words)}
 	for _, p := range a.recorder.Problems() {
 		if len(list.Problems) == limit {
 			break
@@ -91,8 +93,9 @@ func (a *API) problems(r *http.Request) (problemList, error) {
 		if p.Attempt {
 			kind = "attempt"
 		}
+		text := words(p.Text)
 		list.Problems = append(list.Problems, problemView{
-			Kind: kind, Service: p.Service, Model: p.Model, InstanceID: p.Instance, Code: p.Code, Text: p.Text, Said: say.Of(p.Text), HTTPStatus: p.Status,
+			Kind: kind, Service: p.Service, Model: p.Model, InstanceID: p.Instance, Code: p.Code, Text: text, Said: say.Of(text), HTTPStatus: p.Status,
 			Count: p.Count, First: web.Time(p.First), Last: web.Time(p.Last), RequestID: p.RequestID,
 		})
 	}

@@ -52,7 +52,7 @@ func (a *API) Routes() []web.Route {
 		Body:    captureRequest{}, Reply: monitoringView{},
 	})
 	read(t, "/budgets", access.ReadQuotaUsage, a.budgetUse, "How much of the budgets of keys and tenants is used", nil)
-	read(t, "/errors/stats", access.ReadMonitoring, always(a.errors), "Errors of monitoring by component", nil)
+	read(t, "/errors/stats", access.ReadMonitoring, a.errors, "Errors of monitoring by component", nil)
 	withBody(t, http.MethodPost, "/errors/reset", a.resetErrors, "Forget the errors of a component")
 	read(t, "/degradation/status", access.ReadMonitoring, always(a.degradation), "How much is recorded", nil)
 	withBody(t, http.MethodPost, "/degradation/level", a.setLevel, "Set the degradation level")

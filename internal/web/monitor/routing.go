@@ -267,15 +267,16 @@ type breakerStatus struct {
 }
 
 // breakers answers GET /api/monitoring/circuit-breaker.
-func (a *API) breakers(*http.Request) (breakerList, error) {
+func (a *API) breakers(r *http.Request) (breakerList, error) {
+	words := wording(r)
 	list := []breakerStatus{}
 	for _, i := range a.current.Load().Instances() {
-		list = append(list, breakerOf(i))
+		list = append(list, breakerOf(i, words))
 	}
 	return breakerList{list}, nil
 }
 
-func breakerOf(i *backend.Instance) breakerStatus {
+func breakerOf(i *backend.Instance, words web.Wording) breakerStatus {
 	s := i.Breaker.Snapshot()
 	view := breakerStatus{
 		ID: i.ID, Service: i.Service, State: s.State, Forced: s.Forced != breaker.Auto,
@@ -285,7 +286,8 @@ func breakerOf(i *backend.Instance) breakerStatus {
 	}
 	view.FailingSince = web.TimeOrNil(i.FailingSince())
 	if failure := i.LastFailure(); failure != nil {
-		view.LastError = &lastError{failure.Code, failure.Text, say.Of(failure.Text), web.Time(failure.At)}
+		text := words(failure.Text)
+		view.LastError = &lastError{failure.Code, text, say.Of(text), web.Time(failure.At)}
 	}
 	return view
 }

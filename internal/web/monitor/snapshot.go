@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -81,17 +82,21 @@ type liveInstance struct {
 	Engine      *engineView    `json:"engine,omitzero" doc:"What is known about the engine behind it; only with the strategy least_time."`
 }
 
-// renderSnapshot makes the snapshot of the live feed. It runs once a second while
-// somebody reads.
-func (a *API) renderSnapshot(now time.Time) []byte {
-	data, err := web.Encode(a.liveSnapshot(now))
+// renderSnapshot makes the snapshot of the live feed, with what backends say in their errors
+// or without. It runs once a second while somebody reads.
+func (a *API) renderSnapshot(now time.Time, words bool) []byte {
+	role := access.Viewer
+	if words {
+		role = access.Operator
+	}
+	data, err := web.Encode(a.liveSnapshot(now, web.WordingFor(role)))
 	if err != nil {
 		return []byte("{}") // a view can be encoded; one that cannot is a defect
 	}
 	return data
 }
 
-func (a *API) liveSnapshot(now time.Time) liveSnapshot {
+func (a *API) liveSnapshot(now time.Time, words web.Wording) liveSnapshot {
 	counted := a.sampler.Activities()
 	s := liveSnapshot{
 		Time: web.Time(now), StartedAt: web.Time(a.sampler.StartedAt()), ConfigVersion: a.version(),
@@ -108,7 +113,7 @@ func (a *API) liveSnapshot(now time.Time) liveSnapshot {
 		for _, pool := range service.Pools {
 			model := liveModel{Service: serviceType, Model: pool.Model, Activity: counted.Models[live.ModelKey{Service: serviceType, Model: pool.Model}], QueueLength: pool.Queue.Len(), Queue: explain.ViewLengths(pool.Queue.Lengths()), ExpectedWaitMs: expectedWaits(pool)}
 			for _, i := range pool.Instances {
-				instance := liveInstanceOf(i, now)
+				instance := liveInstanceOf(i, now, words)
 				instance.Activity = counted.Instances[live.InstanceKey{Service: serviceType, ID: i.ID}]
 				model.InFlight += instance.InFlight
 				s.Instances = append(s.Instances, instance)
@@ -135,10 +140,10 @@ func remaining(s *routing.Service, now time.Time) *int {
 	return &limit.Remaining
 }
 
-func liveInstanceOf(i *backend.Instance, now time.Time) liveInstance {
+func liveInstanceOf(i *backend.Instance, now time.Time, words web.Wording) liveInstance {
 	return liveInstance{
 		Service: i.Service, Model: i.Settings.Name, ID: i.ID, Handle: i.Handle, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name),
 		Health: i.HealthStatus(), HealthError: i.HealthReason(), HealthSaid: say.Of(i.HealthReason()), Enabled: i.Settings.Enabled, Weight: i.Settings.Weight, Tier: i.Settings.Tier,
-		InFlight: i.InFlight(), Slots: slotsOf(i), Breaker: breakerOf(i), Engine: engineOf(i, now),
+		InFlight: i.InFlight(), Slots: slotsOf(i), Breaker: breakerOf(i, words), Engine: engineOf(i, now),
 	}
 }

@@ -176,7 +176,7 @@ function Cells({ instance, now, requests, onHold, onLetGo }: RowProps) {
   const { t, locale, said } = useI18n()
   const none = <span className="muted">–</span>
   const { lastError } = instance
-  const cause = lastError === null ? undefined : `${lastError.code}: ${said(lastError.said, lastError.text)}`
+  const cause = lastError === null ? undefined : lastError.text === '' ? lastError.code : `${lastError.code}: ${said(lastError.said, lastError.text)}`
   const denied = useDenied('config:instance:write')
   const half = instance.breaker === 'HALF_OPEN'
   return (
