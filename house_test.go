@@ -33,6 +33,7 @@ var packageOrder = []string{
 	"internal/say",
 	"internal/chat",
 	"internal/schema",
+	"internal/account",
 	"internal/naming",
 	"internal/prices",
 	"internal/estimate",

@@ -55,6 +55,12 @@ type Store interface {
 	Get(ctx context.Context, owner Owner, ids ...string) ([]*Answer, error)
 	// Delete removes an answer and reports whether it was there.
 	Delete(ctx context.Context, owner Owner, id string) (bool, error)
+	// Give notes that an owner was given ids, which are remembered for as long as answers
+	// are, and within bounds.
+	Give(ctx context.Context, owner Owner, ids ...string) error
+	// Given reports which ids an owner was given, and remembers them for as long as if they
+	// were new.
+	Given(ctx context.Context, owner Owner, ids ...string) ([]bool, error)
 }
 
 // ErrTooLarge means that an answer is too large to be kept.

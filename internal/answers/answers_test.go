@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -81,6 +82,33 @@ func TestAnotherKeySeesNothing(t *testing.T) {
 		}
 		if get(t, s, key("a"), "b:resp_1")[0] == nil {
 			t.Error("its own key does not see it")
+		}
+	})
+}
+
+func TestGivenIDsAreThoseOfTheirOwner(t *testing.T) {
+	eachStore(t, func(t *testing.T, s answers.Store) {
+		if err := s.Give(t.Context(), key("a"), "msg_1", "cntr_1"); err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			owner answers.Owner
+			want  []bool
+		}{{key("a"), []bool{true, false, true}}, {key("b"), []bool{false, false, false}}, {answers.Owner{Key: "a", Issue: "2"}, []bool{false, false, false}}} {
+			if given, err := s.Given(t.Context(), test.owner, "msg_1", "msg_2", "cntr_1"); !slices.Equal(given, test.want) || err != nil {
+				t.Errorf("%v was given %v, %v", test.owner, given, err)
+			}
+		}
+		for n := range 2000 { // of which fewer are remembered
+			if err := s.Give(t.Context(), key("b"), fmt.Sprint(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if given, err := s.Given(t.Context(), key("b"), "0", "1999"); !slices.Equal(given, []bool{false, true}) || err != nil {
+			t.Errorf("of many ids %v are known, %v", given, err)
+		}
+		if given, err := s.Given(t.Context(), key("a"), "msg_1"); !given[0] || err != nil {
+			t.Errorf("an id of another owner gave way (%v)", err)
 		}
 	})
 }

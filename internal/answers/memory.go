@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"container/list"
 	"context"
+	"strings"
 	"sync"
 	"time"
 )
@@ -22,6 +23,9 @@ type Memory struct {
 	// the same time, so that those which expire first are at its end.
 	order list.List
 	bytes int64
+	// given has the ids that owners were given, as answers without content; nil where it is
+	// such a store itself.
+	given *Memory
 }
 
 type ownerKey struct{ key, issue string }
@@ -103,6 +107,21 @@ const entrySize = 500
 
 // NewMemory returns an empty store.
 func NewMemory(s Settings) *Memory {
+	m := newMemory(s)
+	m.given = newMemory(givenSettings(s))
+	return m
+}
+
+// givenSettings returns how many ids are remembered beside the answers that are kept by these
+// settings: a tenth of their memory is enough for the items of all.
+func givenSettings(s Settings) Settings {
+	const perAnswer, part = 10, 10
+	s.MaxResponses *= perAnswer
+	s.MaxBytes /= part
+	return s
+}
+
+func newMemory(s Settings) *Memory {
 	return &Memory{
 		settings: s, answers: map[memoryKey]*kept{}, shelves: map[ownerKey]*shelf{},
 		byBytes: ranking{measure: inBytes}, byCount: ranking{measure: inCount},
@@ -115,6 +134,9 @@ func (m *Memory) Set(s Settings) {
 	defer m.mu.Unlock()
 	m.settings = s
 	m.shrink(time.Now())
+	if m.given != nil {
+		m.given.Set(givenSettings(s))
+	}
 }
 
 // Size returns how many answers are kept, and how many bytes they take.
@@ -236,4 +258,24 @@ func (m *Memory) find(owner Owner, id string, now time.Time) *kept {
 		return nil
 	}
 	return k
+}
+
+// Give notes that an owner was given ids.
+func (m *Memory) Give(ctx context.Context, owner Owner, ids ...string) error {
+	for _, id := range ids {
+		if err := m.given.Put(ctx, &Answer{ID: strings.Clone(id), Owner: owner}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Given reports which ids an owner was given.
+func (m *Memory) Given(ctx context.Context, owner Owner, ids ...string) ([]bool, error) {
+	found, err := m.given.Get(ctx, owner, ids...)
+	given := make([]bool, len(found))
+	for i, one := range found {
+		given[i] = one != nil
+	}
+	return given, err
 }

@@ -92,6 +92,7 @@ func endpointOf(s Settings, key string, headers map[string]string) dialect.Endpo
 		Model:                s.UpstreamModel,
 		Headers:              headers,
 		ForwardAuthorization: s.ForwardAuthorization,
+		AccountIDs:           s.AccountIDs,
 		Responses:            s.Responses,
 	}
 }

@@ -59,6 +59,9 @@ type Settings struct {
 	// ForwardAuthorization sends the caller's own credential to the backend, in the
 	// form that its kind wants.
 	ForwardAuthorization bool `json:"forwardAuthorization"`
+	// AccountIDs lets callers name ids of the account at the backend that no answer gave
+	// them.
+	AccountIDs bool `json:"accountIds,omitzero" doc:"Whether callers with keys may name ids of the account at the backend (files, items, containers, vector stores, prompts) that no answer through the gateway gave them."`
 	// MaxConcurrency is how many requests the instance gets at a time; 0 means
 	// as many as there are, and AutoConcurrency that it is learned.
 	MaxConcurrency Concurrency `json:"maxConcurrency" doc:"0 for as many as there are; auto, which is shown as -1, for as many as is learned from the time per token."`

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/account"
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
@@ -124,10 +125,23 @@ func (t *Target) RefuseDoor(door schema.Door) error {
 // been admitted.
 func (t *Target) RefuseRequest(req *schema.Request, client *Client) error {
 	_, speaker := t.ForDoor(req.Door, client)
-	if speaker.client != nil || speaker.turn != nil {
-		return nil
+	isTranslated := speaker.client != nil || speaker.turn != nil
+	if err := t.refuseForeign(req, speaker.Account, isTranslated); err != nil || isTranslated {
+		return err
 	}
 	return speaker.Adapter.refuse(req)
+}
+
+// refuseForeign returns an error if a request names ids of the account of the backend that the
+// caller may not.
+func (t *Target) refuseForeign(req *schema.Request, rules account.Rules, isTranslated bool) error {
+	if req.Account == nil || t.accountIDs || !rules.HoldFor(isTranslated) {
+		return nil
+	}
+	if named := rules.Named(req); len(named) > 0 {
+		return req.Account.RefuseForeign(named)
+	}
+	return nil
 }
 
 // refuse returns an error if the dialect cannot express the request.

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/patchbay-ai/patchbay/internal/account"
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -29,6 +30,8 @@ type Adapter struct {
 	// called before the request is admitted. Call may still refuse nested values, such as
 	// a part of a message.
 	Refuse func(req *schema.Request) error
+	// Account says where requests name ids of the backend's account.
+	Account account.Rules
 	// Call describes the call that puts a request to a backend. The call may share memory
 	// with the request.
 	Call func(req *schema.Request, to *Target, call *wire.Call) error

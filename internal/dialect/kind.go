@@ -137,6 +137,8 @@ type Endpoint struct {
 	Model                string // the backend's name for the model; empty = the caller's
 	Headers              map[string]string
 	ForwardAuthorization bool
+	// AccountIDs says that callers may name what the account has, whoever made it.
+	AccountIDs bool
 	// Responses says whether the backend speaks the Responses API itself; nil means
 	// what is usual.
 	Responses *bool
@@ -164,8 +166,11 @@ type Target struct {
 	Quirks    Quirks
 
 	modelInPath bool // Path holds modelMark
-	secrets     []string
-	credential  Credential // nil where there is none
+	// accountIDs says that callers may name ids of the account: it is allowed, or the account
+	// is the caller's own.
+	accountIDs bool
+	secrets    []string
+	credential Credential // nil where there is none
 	// native are the targets of the doors that the backend has itself.
 	native map[schema.Door]*Target
 }
@@ -219,6 +224,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 		ForwardAuthorization: e.ForwardAuthorization,
 		Model:                e.Model,
 		Quirks:               k.Quirks,
+		accountIDs:           e.AccountIDs || e.ForwardAuthorization,
 		secrets:              secretsOf(base, e),
 	}
 	t.modelInPath = strings.Contains(t.Path, modelMark)
@@ -246,6 +252,10 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	}
 	return t, nil
 }
+
+// AllowsAccountIDs reports whether callers may name ids of the account, whoever was given
+// them.
+func (t *Target) AllowsAccountIDs() bool { return t.accountIDs }
 
 // addHeaders sets the headers of every call, those of the instance and those of its kind,
 // and its credential.

@@ -48,6 +48,12 @@ type Request struct {
 	// Passed is told the id of an answer that a backend keeps and that is passed on;
 	// nil where nobody wants to know.
 	Passed func(id string)
+	// Gave is told which ids of its account a backend gives the caller in an answer that is
+	// passed on; nil where nobody wants to know.
+	Gave func(ids []string)
+	// Account decides which ids of a backend's account the caller may name; nil where all
+	// may be named.
+	Account Account
 	// Came is when the request came, for doors whose answers say how long they took.
 	Came time.Time
 	// Remembered is how many tokens the backend reads beside the request: those of a
@@ -65,6 +71,16 @@ type Request struct {
 	begun  *Continuation
 	turned *Request // what Turned has made
 }
+
+// Account decides which ids of an account that callers share at a backend one of them may
+// name.
+type Account interface {
+	// RefuseForeign returns an error if one of the ids was never given to the caller.
+	RefuseForeign(named []NamedID) error
+}
+
+// NamedID is an id of a backend's account that a request names, and the member that has it.
+type NamedID struct{ Param, ID string }
 
 // Reset makes r ready for reuse and lets go of the body.
 func (r *Request) Reset() {

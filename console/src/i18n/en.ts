@@ -376,6 +376,7 @@ export const en = {
   'services.slotsAre': '{n} slot, learned|{n} slots, learned',
   'services.noBound': '0 = no bound, auto = learned',
   'services.forward': 'Send the caller’s own key to the backend',
+  'services.accountIds': 'Callers may name files, items, containers and prompts of the backend’s account',
   'services.test': 'Test',
   'services.sendTest': 'Send a real call',
   'services.testHint': 'A minimal request for {model}, sent to this backend with the values as they are typed.',

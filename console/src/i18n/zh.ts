@@ -377,6 +377,7 @@ export const zh: Dictionary = {
   'services.slotsAre': '学到 {n} 个并发位',
   'services.noBound': '0 = 不限，auto = 自动学习',
   'services.forward': '将调用方自己的密钥发送给后端',
+  'services.accountIds': '允许调用方引用后端账户中的文件、条目、容器和提示词',
   'services.test': '测试',
   'services.sendTest': '发送真实调用',
   'services.testHint': '按当前填写的值向此后端发送一次针对 {model} 的最小请求。',

@@ -5,6 +5,7 @@ package redisanswers
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ type Store struct {
 	options      Options
 	connection   *redis.Lazy
 	share, total *redis.Script
+	digesting    []byte // the key of digests of ids
 
 	mu     sync.Mutex
 	asked  time.Time // when Redis was asked for its memory, and what it said
@@ -64,6 +66,10 @@ func New(options Options) *Store {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{options: options, connection: redis.NewLazy(options.Address), share: redis.NewScript(shareSource), total: redis.NewScript(totalSource)}
+	s.digesting = make([]byte, sha256.Size)
+	if options.Keys != nil {
+		options.Keys.Derive(givenPurpose, s.digesting)
+	}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	if options.Takeovers.IsOpen(takeover.Responses) && !options.WritesBefore {

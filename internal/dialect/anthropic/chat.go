@@ -3,13 +3,14 @@
 package anthropic
 
 import (
+	"github.com/patchbay-ai/patchbay/internal/account"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Chat speaks the Messages API.
-var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Continues: dialect.Always, Decode: Decode, DecodeStream: DecodeStream}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Account: account.Anthropic, Call: callChat, Continues: dialect.Always, Decode: Decode, DecodeStream: DecodeStream}
 
 // callChat translates the request.
 func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {

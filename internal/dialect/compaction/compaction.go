@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/account"
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
@@ -164,7 +165,7 @@ func (t *translator) reply(_ *schema.Request, answer *chat.Answer, reply *dialec
 }
 
 // Pass passes requests to make a conversation short to backends that can themselves.
-var Pass = &dialect.Adapter{Refuse: refuse, Call: pass, Reply: passReply}
+var Pass = &dialect.Adapter{Refuse: refuse, Account: account.Responses, Call: pass, Reply: passReply}
 
 func refuse(req *schema.Request) error { return responses.Refuse(req.Body.Root()) }
 
@@ -180,7 +181,7 @@ func pass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 }
 
 // passReply passes the short conversation on as it is.
-func passReply(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+func passReply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	root, err := reply.Scan(answer.Body)
 	if err != nil {
 		return err
@@ -190,13 +191,14 @@ func passReply(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) e
 	}
 	reply.Usage = schema.ReadUsage(root.Get("usage"))
 	reply.Segments = append(reply.Segments[:0], answer.Body)
+	account.NoteResponse(req.Gave, root)
 	return nil
 }
 
 // CountTokens passes requests for the number of tokens to backends that count them
 // themselves, and Tokenize asks those that split chats into tokens, as vLLM does.
 var (
-	CountTokens = &dialect.Adapter{Call: pass, Reply: replyCount}
+	CountTokens = &dialect.Adapter{Account: account.Responses, Call: pass, Reply: replyCount}
 	Tokenize    = &dialect.Adapter{Call: messages.CallTokenize, Reply: replyTokenize}
 )
 

@@ -8,13 +8,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/account"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Chat speaks Google's generateContent dialect.
-var Chat = &dialect.Adapter{Refuse: refuseChat, Call: callChat, Continues: dialect.Always, Decode: decode, DecodeStream: decodeStream}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Account: account.Gemini, Call: callChat, Continues: dialect.Always, Decode: decode, DecodeStream: decodeStream}
 
 // callChat translates the request. The model and whether the answer streams are in
 // the address, everything else is in the body.

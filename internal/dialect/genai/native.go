@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/patchbay-ai/patchbay/internal/account"
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/gemini"
@@ -18,12 +19,12 @@ import (
 // Pass passes requests to backends that speak the API themselves, and their answers to the
 // client. Only the name of the model is changed.
 var Pass = &dialect.Adapter{
-	Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass, Decode: gemini.Chat.Decode, DecodeStream: gemini.Chat.DecodeStream,
+	Account: account.Gemini, Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass, Decode: gemini.Chat.Decode, DecodeStream: gemini.Chat.DecodeStream,
 }
 
 // PassCount and PassEmbedding do the same for counts of tokens and for embeddings.
 var (
-	PassCount     = &dialect.Adapter{Call: callPass, Reply: replyCount}
+	PassCount     = &dialect.Adapter{Account: account.Gemini, Call: callPass, Reply: replyCount}
 	PassEmbedding = &dialect.Adapter{Call: callPass, Reply: replyPassEmbedding}
 )
 

@@ -3,6 +3,7 @@ package messages
 import (
 	"unicode/utf8"
 
+	"github.com/patchbay-ai/patchbay/internal/account"
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -23,7 +24,7 @@ func ReadCountRequest(req *schema.Request, body []byte) error {
 
 // CountTokens passes requests for the number of tokens to backends that count them
 // in the same dialect.
-var CountTokens = &dialect.Adapter{Call: callCount, Reply: replyCount}
+var CountTokens = &dialect.Adapter{Account: account.Anthropic, Call: callCount, Reply: replyCount}
 
 // callCount passes the client's body on.
 func callCount(req *schema.Request, to *dialect.Target, call *wire.Call) error {

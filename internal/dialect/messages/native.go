@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/account"
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic"
@@ -22,7 +23,7 @@ import (
 // Pass passes requests of the Messages API to backends that speak it themselves,
 // and their answers to the client. Only the name of the model is changed.
 var Pass = &dialect.Adapter{
-	Call: callPass, Continues: dialect.Always, Reply: replyPass, Events: eventsPass, Split: splitPass,
+	Account: account.Anthropic, Call: callPass, Continues: dialect.Always, Reply: replyPass, Events: eventsPass, Split: splitPass,
 	Decode: anthropic.Decode, DecodeStream: anthropic.DecodeStream,
 }
 
@@ -138,6 +139,7 @@ func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 	reply.Usage = usage.Report()
 	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, req.ModelJSON())
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	account.NoteMessage(req.Gave, answer.Body)
 	return nil
 }
 
@@ -147,7 +149,7 @@ func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, erro
 
 // eventsPass passes the events of a streamed message on.
 func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
-	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.ModelJSON())}
+	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: bytes.Clone(req.ModelJSON()), gave: req.Gave}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: ErrorEvent}
 }
 
@@ -157,6 +159,7 @@ func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
 type passedEvents struct {
 	dialect.EventReader
 	model []byte // the client's name of the model, as JSON
+	gave  func(ids []string)
 	usage anthropic.TokenCounts
 
 	out      []byte
@@ -298,6 +301,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 	default:
 		e.begun = true
 	}
+	account.NoteMessage(e.gave, event.Data)
 	e.write(kind)
 	return nil
 }

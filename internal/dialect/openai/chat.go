@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/account"
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -21,7 +22,7 @@ import (
 // Chat speaks the dialect that the unified API has itself, so bodies pass
 // through both ways and only a few places in them are touched.
 var Chat = &dialect.Adapter{
-	Call: callChat, Continues: continuesChat, Reply: replyChat, Events: eventsChat, Split: splitCompletion, Decode: decodeChat, DecodeStream: decodeStream,
+	Account: account.Chat, Call: callChat, Continues: continuesChat, Reply: replyChat, Events: eventsChat, Split: splitCompletion, Decode: decodeChat, DecodeStream: decodeStream,
 }
 
 // The pieces that are spliced into bodies. Nobody writes to them.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/account"
 	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
@@ -18,7 +19,7 @@ import (
 // Responses speaks the Responses API towards backends that speak it themselves: requests
 // and answers pass as they are, apart from the name of the model and members that the API
 // requires and the backend leaves out.
-var Responses = &dialect.Adapter{Refuse: refuseResponses, Call: callResponses, Reply: replyResponses, Events: eventsResponses}
+var Responses = &dialect.Adapter{Refuse: refuseResponses, Account: account.Responses, Call: callResponses, Reply: replyResponses, Events: eventsResponses}
 
 // refuseResponses refuses what is refused of every request: the gateway neither counts nor follows
 // what is done in the background, and does not know whose a conversation is.
@@ -56,6 +57,7 @@ func replyResponses(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	}
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
 	noteResponse(req.Passed, root)
+	account.NoteResponse(req.Gave, root)
 	return nil
 }
 
@@ -69,7 +71,7 @@ func noteResponse(note func(id string), response jsonscan.Value) {
 // eventsResponses passes the events of a response on.
 func eventsResponses(req *schema.Request, body io.Reader) *dialect.Stream {
 	e := &responseEvents{
-		EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: jsonwrite.AppendText(nil, req.Model), note: req.Passed,
+		EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, model: jsonwrite.AppendText(nil, req.Model), note: req.Passed, gave: req.Gave,
 		request: req.Body.Root(),
 	}
 	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Failure: e.failure}
@@ -81,6 +83,7 @@ type responseEvents struct {
 	dialect.EventReader
 	model []byte // the client's name of it, as JSON
 	note  func(id string)
+	gave  func(ids []string)
 	usage schema.Usage
 
 	out      []byte
@@ -222,6 +225,7 @@ func (e *responseEvents) inspect(root jsonscan.Value, name []byte) error {
 	case "response.completed", "response.incomplete":
 		e.Stopped = true
 		e.usage = schema.ReadUsage(response.Get("usage"))
+		account.NoteResponse(e.gave, response)
 	}
 	return nil
 }

@@ -222,7 +222,11 @@ func (l *relay) passOn(p *parser, text []byte) error {
 		l.sendError(schema.NewError(schema.CodeInvalidJSON, "The message is not a valid JSON object."))
 		return nil
 	}
-	if err := l.noteAsked(root); err != nil {
+	err = l.refuseForeign(root)
+	if err == nil {
+		err = l.noteAsked(root)
+	}
+	if err != nil {
 		l.sendError(err)
 		return nil
 	}
@@ -273,6 +277,18 @@ func (l *relay) noteAsked(root jsonscan.Value) error {
 		l.talk.add(root.Get("item"))
 	}
 	return nil
+}
+
+// refuseForeign returns an error if a message names a prompt of the account at the backend,
+// which callers with keys share.
+func (l *relay) refuseForeign(root jsonscan.Value) error {
+	if !root.Get("session").Get("prompt").Given() && !root.Get("response").Get("prompt").Given() {
+		return nil
+	}
+	if !l.doors.options.Keys.Needed() || l.instance.Target.AllowsAccountIDs() {
+		return nil
+	}
+	return schema.InvalidValue("prompt", "'prompt' names a prompt of the account at the backend. Send its text as 'instructions', or have whoever runs the gateway set 'account-ids: true' for the instance.")
 }
 
 // refuseModelOf returns an error if a message names another model than that of the connection, for

@@ -129,6 +129,7 @@ func (a *API) route(x *exchange) error {
 			return err
 		}
 	}
+	a.guardAccount(x)
 	var estimate []byte
 	if x.door.estimate != nil && x.table.Service(x.request.Service).FindBytes(x.request.Model) != nil {
 		estimate = x.door.estimate(x) // the request is gone when the proxy returns

@@ -47,6 +47,8 @@ type exchange struct {
 	memory  admit.Lease // what the request has of the memory for bodies
 	// passed is the answer that a backend keeps, once it is known.
 	passed passedAnswer
+	// account decides which ids of a backend's account the caller may name.
+	account ownAccount
 	// isNoticed says that the client has the head of a stream, and nothing of an answer yet.
 	isNoticed bool
 	// running shows the request to people while it runs.

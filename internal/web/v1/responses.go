@@ -110,7 +110,11 @@ func (p *passedAnswer) stick(instance string) {
 // keepAnswer puts an answer into the store. The client gets it in any case: one that is
 // too large, or that the store does not take, cannot be continued by its id.
 func (a *API) keepAnswer(ctx context.Context, answer *answers.Answer) {
-	err := a.options.Answers.Put(ctx, answer)
+	a.warnUnkept(ctx, a.options.Answers.Put(ctx, answer))
+}
+
+// warnUnkept logs that something could not be kept, now and then.
+func (a *API) warnUnkept(ctx context.Context, err error) {
 	if err == nil || errors.Is(err, answers.ErrTooLarge) || ctx.Err() != nil {
 		return
 	}

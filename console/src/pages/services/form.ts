@@ -24,6 +24,7 @@ export interface InstanceForm {
   /** The memory that its model shares with others. */
   group: string
   forwardAuthorization: boolean
+  accountIds: boolean
   headers: string
 }
 
@@ -51,6 +52,7 @@ export function toForm(instance: Instance | null): InstanceForm {
     batchConcurrency: instance?.batchConcurrency == null ? '' : String(instance.batchConcurrency),
     group: instance?.residency?.group ?? '',
     forwardAuthorization: instance?.forwardAuthorization ?? false,
+    accountIds: instance?.accountIds ?? false,
     headers: Object.entries(instance?.headers ?? {})
       .map(([name, value]) => `${name}: ${value}`)
       .join('\n'),
@@ -92,6 +94,7 @@ export function changes(form: InstanceForm, stored: Instance | null): InstanceCh
   if (differs('batchConcurrency')) changed.batchConcurrency = form.batchConcurrency.trim() === '' ? null : Number(form.batchConcurrency)
   if (differs('group') && (!isNew || form.group.trim() !== '')) changed.residency = { group: form.group.trim() }
   if (differs('forwardAuthorization')) changed.forwardAuthorization = form.forwardAuthorization
+  if (differs('accountIds')) changed.accountIds = form.accountIds
   if (differs('headers')) changed.headers = parseHeaders(form.headers)
   return changed
 }

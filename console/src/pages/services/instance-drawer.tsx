@@ -238,7 +238,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
             />
             <TextField label={t('services.concurrency')} name="maxConcurrency" inputMode="numeric" value={form.maxConcurrency} error={error('maxConcurrency')} hint={t('services.noBound')} onChange={(next) => set('maxConcurrency', next)} />
           </div>
-          <details className="more" open={more.some((field) => form[field] !== '' || error(field) !== undefined) || form.forwardAuthorization}>
+          <details className="more" open={more.some((field) => form[field] !== '' || error(field) !== undefined) || form.forwardAuthorization || form.accountIds}>
             <summary>{t('services.more')}</summary>
             <TextField label={t('services.batchConcurrency')} name="batchConcurrency" inputMode="numeric" value={form.batchConcurrency} error={error('batchConcurrency')} hint={t('services.batchConcurrencyHint')} onChange={(next) => set('batchConcurrency', next)} />
             <TextField label={t('services.group')} name="group" mono hint={t('services.groupHint')} value={form.group} error={error('group')} onChange={(next) => set('group', next)} />
@@ -251,6 +251,11 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
             <div className="mb-4">
               <Toggle checked={form.forwardAuthorization} onChange={(next) => set('forwardAuthorization', next)}>
                 {t('services.forward')}
+              </Toggle>
+            </div>
+            <div className="mb-4">
+              <Toggle checked={form.accountIds} onChange={(next) => set('accountIds', next)}>
+                {t('services.accountIds')}
               </Toggle>
             </div>
           </details>
