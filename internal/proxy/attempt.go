@@ -175,6 +175,7 @@ func (a *attempt) noteFailure(ctx context.Context, failed *fault) {
 	if failed.overload > 0 {
 		a.instance.Overloaded(time.Now().Add(failed.overload))
 	}
+	a.noteFallen(ctx, failed)
 }
 
 // dropCall drops the call if all of it was sent to the backend, and tells whether it

@@ -29,6 +29,7 @@ type fault struct {
 	failover bool            // whether another instance may do better
 	tooLong  bool            // whether the request is too long for the model
 	unsent   bool            // whether the instance did not get the request
+	ending   ending          // whether the call may have ended the backend
 	// overload is how long the instance is avoided because it is overloaded.
 	overload time.Duration
 }
@@ -80,11 +81,12 @@ func (c classifier) classify(err error, begun bool) *fault {
 	case errors.Is(err, dialect.ErrInvalid), errors.Is(err, dialect.ErrEventTooLarge):
 		return backendFault(apiError(schema.CodeUpstreamError, "The backend's answer could not be understood."))
 	}
-	message, code := "The connection to the backend broke.", schema.CodeUpstreamError
 	if begun {
-		message, code = "The backend's stream broke before the answer was complete.", schema.CodeUpstreamTruncated
+		return connectionFault(wireError(schema.CodeUpstreamTruncated, "The backend's stream broke before the answer was complete.", err), err)
 	}
-	return connectionFault(wireError(code, message, err), err)
+	failed := connectionFault(wireError(schema.CodeUpstreamError, "The connection to the backend broke.", err), err)
+	failed.noteEnding()
+	return failed
 }
 
 // markTooLong notes that a backend refused the request because it is too long. Whichever
@@ -109,6 +111,14 @@ func connectionFault(known *schema.Error, err error) *fault {
 		f.outcome = breaker.Reset
 	}
 	return f
+}
+
+// noteEnding notes that the call may have ended the backend if the connection broke. It is for
+// calls of which nothing came that a model made.
+func (f *fault) noteEnding() {
+	if f.outcome == breaker.Reset {
+		f.ending = brokeOff
+	}
 }
 
 // wireError returns an error of the connection to the backend. It names the cause,
@@ -291,7 +301,11 @@ func (c classifier) classifyStatus(answer *statusError) *fault {
 	case dialect.Overload:
 		return overloaded(err, answer.retryAfter)
 	}
-	return &fault{err: err, outcome: breaker.Errored, failover: failsOver(status)}
+	failed := &fault{err: err, outcome: breaker.Errored, failover: failsOver(status)}
+	if status == http.StatusInternalServerError {
+		failed.ending = saidError
+	}
+	return failed
 }
 
 // classifyReported decides what an error means that a backend reported inside an
@@ -304,7 +318,7 @@ func (c classifier) classifyReported(failure *dialect.Failure) *fault {
 	case dialect.Overload:
 		return overloaded(err, 0)
 	}
-	return &fault{err: err, outcome: breaker.Errored, failover: true}
+	return &fault{err: err, outcome: breaker.Errored, failover: true, ending: saidError}
 }
 
 // requestFault is an error that the request itself caused, whichever status the

@@ -160,6 +160,7 @@ func (r *run) beginPart(asks *schema.Request) *run {
 	part.choice.request, part.attempt.request = &part.request, &part.request
 	part.choice.fallback, part.choice.table = r.choice.fallback, r.choice.table
 	part.choice.use(r.choice.pool)
+	part.of, part.fallen = &r.request, slices.Clone(r.fallen)
 	return part
 }
 
@@ -224,6 +225,9 @@ func (r *run) gather(ctx context.Context, g *gathering) error {
 			r.release(breaker.Success)
 			return err
 		}
+	}
+	if failed == nil {
+		r.clearFallen()
 	}
 	if failed == nil && r.attempt.held { // a fallback answered
 		r.answered()
@@ -354,6 +358,11 @@ func (r *run) merge(g *gathering, took time.Duration) {
 		r.choice.calledHere = max(r.choice.calledHere, p.choice.calledHere)
 		r.attempt.instance = p.attempt.instance
 		r.Record.Merge(p.Record)
+	}
+	if g.failed != nil {
+		for _, f := range g.failed.fallen {
+			r.fall(f)
+		}
 	}
 	var held time.Duration
 	for _, p := range g.pieces {

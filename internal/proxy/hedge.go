@@ -336,6 +336,9 @@ func (h *hedging) endSecond(ctx context.Context, answered bool) {
 		}
 	default:
 		second.attempt.noteFailure(ctx, h.failed)
+		for _, f := range second.fallen {
+			h.first.fall(f)
+		}
 		second.release(h.failed.outcome)
 		if ctx.Err() != nil && !h.failed.unsent {
 			h.first.SpendSecond(schema.Usage{}) // the client did not wait for either

@@ -44,7 +44,8 @@ type Proxy struct {
 	// bodies has the memory for large answers; nil means no limit.
 	bodies *admit.Room
 	// log tells the steps of requests at DEBUG; nil tells nothing.
-	log *slog.Logger
+	log    *slog.Logger
+	enders enders
 	// steps stand between admission and routing. The list is replaced whole.
 	steps atomic.Pointer[[]Step]
 }
@@ -119,6 +120,7 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	} else {
 		r.noteEnd(err)
 		r.countShed()
+		r.keepFallen()
 		// No attempt answered, so that none has a cost, unless nobody waited for the answer.
 		isCutShort := r.Record.Gone || r.Record.Code == schema.CodeStopped
 		r.Settle(schema.Usage{}, false, isCutShort && r.choice.reached > 0)
@@ -170,6 +172,9 @@ func (r *run) takeStep(ctx context.Context) (Answer, error) {
 // route calls one instance after the other until one answers. Nothing was sent to the
 // client yet, so a failure that another instance may not have leads to the next one.
 func (r *run) route(ctx context.Context) error {
+	if err := r.refuseEnder(ctx); err != nil {
+		return err
+	}
 	if err := r.choice.start(); err != nil {
 		return err
 	}
@@ -200,6 +205,7 @@ func (r *run) route(ctx context.Context) error {
 		}
 	}
 	if failed == nil {
+		r.clearFallen()
 		r.answered()
 	}
 	return failed

@@ -71,6 +71,10 @@ type request struct {
 	// outlook is what the request had to expect in the queue that did not take it, or in which
 	// its time was over.
 	outlook queue.Outlook
+	// fallen are the instances whose backends the request may have ended, and of is the request
+	// of which this one is a piece, nil for all others.
+	fallen []fallen
+	of     *request
 	// onward is the answer with which another instance is to go on, nil while none broke off.
 	onward *onward
 	// transcript is what the stream has sent, nil if nobody is to go on with it should it break

@@ -88,7 +88,9 @@ func (r *run) goOn(ctx context.Context, out body, err error) bool {
 			r.tellEnd(ctx, reason)
 			return false
 		}
-		o.begun = o.broken.Begun()
+		o.begun, failed.ending = o.broken.Begun(), noEnding
+	} else {
+		failed.noteEnding()
 	}
 	to.flush()
 	before := r.saveBroken()
@@ -102,6 +104,7 @@ func (r *run) goOn(ctx context.Context, out body, err error) bool {
 				r.Resumed(before.usage.last, before.choice.price, o.plan.Sent, o.plan.How == resume.Continued)
 				to.say(": resumed attempt=" + strconv.Itoa(r.Record.Attempts) + " how=" + o.plan.How.String() + "\n\n")
 			}
+			r.clearFallen()
 			r.broke, r.joint = nil, o.joint
 			r.noteResumed(ctx)
 			return true
@@ -111,6 +114,7 @@ func (r *run) goOn(ctx context.Context, out body, err error) bool {
 		}
 	}
 	r.restoreBroken(before)
+	r.keepFallen()
 	reason := "no other instance can go on with it"
 	if o.noRoom != nil {
 		reason = o.noRoom.Error()
@@ -205,13 +209,7 @@ func (r *run) callOnward(ctx context.Context) *fault {
 	begun, waited := r.reply.firstByte, r.Record.Upstream
 	r.choice.noteCall(r.attempt.instance)
 	r.tellCall(ctx)
-	var failed *fault
-	if model := r.attempt.instance.Resident(); model != nil {
-		failed = r.enter(ctx, model)
-	}
-	if failed == nil {
-		failed = r.attempt.call(ctx, &r.reply)
-	}
+	failed := r.callResident(ctx)
 	// The answer began long ago, as far as the client is concerned.
 	r.reply.firstByte, r.Record.Upstream = begun, waited
 	if failed == nil {
