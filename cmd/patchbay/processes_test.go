@@ -363,3 +363,28 @@ func TestInstancesNameProcessesOfTheFile(t *testing.T) {
 		t.Errorf("%d %s", code, stderr)
 	}
 }
+
+// TestPreloadsAndTestsStartTheProcess asks for a model in memory as clients of Ollama do, and
+// tests an instance as operators do, while its process is stopped.
+func TestPreloadsAndTestsStartTheProcess(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "patchbay.yaml")
+	gatewaytest.WriteFile(t, file, laptop(t, "a", "b"))
+	c := serving(t, "--config", file, "--data-dir", t.TempDir())
+	if state := c.process("a").State; state != processes.Stopped {
+		t.Fatalf("it is %s at the start", state)
+	}
+	preload := c.ask(http.MethodPost, "/ollama/api/generate", `{"model":"a"}`)
+	if preload.Status != http.StatusOK || !strings.Contains(preload.Body, `"done_reason":"load"`) || preload.Header.Get("X-Router-Wait-Ms") == "" {
+		t.Errorf("%d %v %s", preload.Status, preload.Header, preload.Body)
+	}
+	if view := c.process("a"); view.State != processes.Ready {
+		t.Errorf("it is %s after a request for it in memory", view.State)
+	}
+	tested := c.ask(http.MethodPost, "/api/config/instance/test/chat", `{"instanceId":"b@http://b.process"}`)
+	if tested.Status != http.StatusOK || !strings.Contains(tested.Body, `"ok":true`) || !strings.Contains(tested.Body, `"heldMs":`) {
+		t.Errorf("%d %s", tested.Status, tested.Body)
+	}
+	if view := c.process("b"); view.State != processes.Ready {
+		t.Errorf("it is %s after its test", view.State)
+	}
+}

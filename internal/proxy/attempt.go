@@ -64,6 +64,9 @@ func (a *attempt) begin(i *backend.Instance, followed *fleet.Call, now time.Time
 
 // write writes the call to an instance.
 func (a *attempt) write(i *backend.Instance) error {
+	if a.onlyLoads {
+		return nil
+	}
 	target := i.Target
 	if a.IsRenamed() {
 		target = i.NamedTarget

@@ -147,7 +147,7 @@ func (c *choice) refuseUntranslatable() error {
 // canTranslate tells whether the dialect of an instance can express the request, as
 // far as its fields tell. It excludes an instance whose dialect cannot.
 func (c *choice) canTranslate(i *backend.Instance) bool {
-	if c.translates == i {
+	if c.translates == i || c.onlyLoads {
 		return true
 	}
 	if c.Client != nil && c.Client.RefuseInstance != nil {

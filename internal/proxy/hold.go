@@ -168,7 +168,7 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
 	case errors.Is(err, queue.ErrFull):
 		return r.noPlace()
 	case err != nil:
-		return r.notLoaded(err, model)
+		return r.notLoaded(err)
 	}
 	r.attempt.resident = model
 	return r.followTable()
@@ -182,51 +182,60 @@ func (r *run) noPlace() *fault {
 }
 
 // notLoaded returns the fault of an instance whose model could not be loaded.
-func (r *run) notLoaded(err error, model *residency.Model) *fault {
-	failed := &fault{outcome: breaker.Cancelled, failover: true, unsent: true}
-	name := r.choice.pool.Model
+func (r *run) notLoaded(err error) *fault {
+	i := r.attempt.instance
+	failed := &fault{err: Unloaded(err, i, r.choice.pool.Model), outcome: breaker.Cancelled, failover: true, unsent: true}
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, residency.ErrStopped):
-		failed.err, failed.failover = Stopping(), false // the caller finds out why the context ended
-		return failed
+		failed.failover = false // the caller finds out why the context ended
 	case errors.Is(err, residency.ErrTimeout):
-		failed.err = unloaded(fmt.Sprintf("The model %q was not loaded in time.", name), model)
-		if r.attempt.instance.Process() == nil { // whoever runs one decides when it is tried again
+		if i.Process() == nil { // whoever runs one decides when it is tried again
 			failed.outcome = breaker.Failure
 		}
 	case errors.Is(err, residency.ErrNeeded): // since it was picked; it comes again
 		failed.failover = false
-		failed.err = unloaded(fmt.Sprintf("The memory that the model %q needs has models that others used lately.", name), model)
-		failed.err.RetryAfter = time.Second
-	case errors.Is(err, residency.ErrFull):
-		failed.err = unloaded(fmt.Sprintf("There is no room for the model %q: the models that are in memory are pinned.", name), model)
-	case errors.Is(err, residency.ErrHeld):
-		failed.err = unloaded(fmt.Sprintf("There is no room for the model %q: another one could not be put to sleep.", name), model)
-	case errors.Is(err, residency.ErrRemoved):
-		failed.err = unloaded(fmt.Sprintf("The instance of the model %q was removed while the request waited for it.", name), model)
-	case r.attempt.instance.Process() != nil:
-		failed.err = unloaded(fmt.Sprintf("The server of the model %q could not be started.", name), model)
+	case errors.Is(err, residency.ErrFull), errors.Is(err, residency.ErrHeld), errors.Is(err, residency.ErrRemoved):
+	case i.Process() != nil:
 		r.attempt.Record.Try().Text = err.Error()
 	default:
 		switch {
 		case transport.IsRefusal(err):
-			r.attempt.instance.Health.Refused(time.Now())
+			i.Health.Refused(time.Now())
 		case errors.Is(err, backend.ErrStuck):
-			r.attempt.instance.Health.Stuck(time.Now())
+			i.Health.Stuck(time.Now())
 		}
 		cause := r.attempt.classifier().classify(err, false)
-		failed.err = unloaded(fmt.Sprintf("The model %q could not be loaded.", name), model)
 		failed.err.Cause = cause.err.Cause
 		failed.outcome = cause.outcome
 	}
 	return failed
 }
 
-// unloaded returns the error for a caller whose model is not in memory.
-func unloaded(message string, model *residency.Model) *schema.Error {
-	known := schema.NewError(schema.CodeServiceUnavailable, message)
-	known.RetryAfter = max(model.Place().Residence(time.Now()).Loads, time.Second)
-	known.Spread = true
+// Unloaded returns the error for a caller who waited for a model that an instance serves, and
+// that could not be loaded.
+func Unloaded(err error, i *backend.Instance, name string) *schema.Error {
+	message := "The model %q could not be loaded."
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, residency.ErrStopped):
+		return Stopping()
+	case errors.Is(err, residency.ErrTimeout):
+		message = "The model %q was not loaded in time."
+	case errors.Is(err, residency.ErrNeeded):
+		message = "The memory that the model %q needs has models that others used lately."
+	case errors.Is(err, residency.ErrFull):
+		message = "There is no room for the model %q: the models that are in memory are pinned."
+	case errors.Is(err, residency.ErrHeld):
+		message = "There is no room for the model %q: another one could not be put to sleep."
+	case errors.Is(err, residency.ErrRemoved):
+		message = "The instance of the model %q was removed while the request waited for it."
+	case i.Process() != nil:
+		message = "The server of the model %q could not be started."
+	}
+	known := schema.NewError(schema.CodeServiceUnavailable, fmt.Sprintf(message, name))
+	known.RetryAfter, known.Spread = time.Second, true
+	if model := i.Resident(); model != nil && !errors.Is(err, residency.ErrNeeded) {
+		known.RetryAfter = max(model.Place().Residence(time.Now()).Loads, time.Second)
+	}
 	return known
 }
 

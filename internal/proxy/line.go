@@ -15,7 +15,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// Line is a connection to an instance that carries more than one answer.
+// Line is a connection to an instance that carries more than one answer. The zero value opens
+// none: it is for those who only want the model to be in memory.
 type Line struct {
 	// Open opens it: it asks the instance with the call, over a connection of its own. The
 	// connection is closed by whoever opens it. An answer that refuses is a StatusError.
@@ -78,10 +79,14 @@ func (p *Proxy) Pass(ctx context.Context, req *Request) error {
 	return err
 }
 
+// Load has the model that a request names loaded as a request to it has, and returns when it is
+// in memory. Nothing else is asked, and no limit counts it. An error is as those of Do.
+func (p *Proxy) Load(ctx context.Context, req *Request) error { return p.Hold(ctx, req, &Line{}) }
+
 // serveLine opens the line as a request is answered, at one instance after the other until one
 // takes it, and serves it. The instance and its model are held until it ends.
 func (r *run) serveLine(ctx context.Context, line *Line) error {
-	r.line = line
+	r.line, r.onlyLoads = line, line.Open == nil
 	if err := r.choice.start(); err != nil {
 		return err
 	}
@@ -91,6 +96,10 @@ func (r *run) serveLine(ctx context.Context, line *Line) error {
 	}
 	if err := r.callUntilAnswered(ctx); err != nil {
 		return err
+	}
+	if r.onlyLoads {
+		r.release(breaker.Cancelled)
+		return nil
 	}
 	r.answered()
 	outcome := breaker.Success
@@ -103,6 +112,9 @@ func (r *run) serveLine(ctx context.Context, line *Line) error {
 
 // openLine opens a line at the instance that was acquired.
 func (a *attempt) openLine(ctx context.Context, line *Line, reply *reply) *fault {
+	if a.onlyLoads {
+		return nil
+	}
 	if err := a.addHeaders(ctx); err != nil {
 		return a.classifier().classify(err, false)
 	}

@@ -75,6 +75,8 @@ type request struct {
 	// of which this one is a piece, nil for all others.
 	fallen []fallen
 	of     *request
+	// onlyLoads says that nothing is asked: the model is to be in memory.
+	onlyLoads bool
 	// onward is the answer with which another instance is to go on, nil while none broke off.
 	onward *onward
 	// transcript is what the stream has sent, nil if nobody is to go on with it should it break

@@ -228,20 +228,22 @@ func (e *rawLines) Next() ([]byte, error) {
 	}
 }
 
-// Loaded returns the reply to a request that asks for no answer.
-func Loaded(req *schema.Request) []byte {
+// Loaded returns the reply to a request that asks for no answer, and whether it asks for the
+// model to leave the memory.
+func Loaded(req *schema.Request) (reply []byte, isUnload bool) {
 	l := newLineWriter(req)
 	l.begin()
 	l.say(nil, nil, nil)
 	l.Literal(`"done":true`)
 	l.Name("done_reason")
-	reason := "load"
 	keep := req.Body.Root().Get("keep_alive")
 	n, isNumber := keep.Float()
 	if span, err := time.ParseDuration(string(keep.Text())); isNumber && n == 0 || err == nil && span == 0 {
-		reason = "unload"
+		isUnload = true
+		l.Plain("unload")
+	} else {
+		l.Plain("load")
 	}
-	l.Plain(reason)
 	l.EndObject()
-	return l.Out
+	return l.Out, isUnload
 }

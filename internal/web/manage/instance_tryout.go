@@ -1,9 +1,12 @@
 package manage
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -24,17 +27,18 @@ type testRequest struct {
 
 // TestInstance answers POST /api/config/instance/test/{serviceType}: it makes one
 // real, small call. Nothing is stored, and the instance's own breaker, health and
-// counts do not see the call. It ends when the caller leaves.
+// counts do not see the call. It waits for a model that sleeps as a request does, and keeps it
+// until the call is over. It ends when the caller leaves.
 func (a *API) TestInstance(q *Request) (Reply, error) {
 	serviceType, err := serviceOf(q)
 	if err != nil {
 		return Reply{}, err
 	}
-	table, model, err := a.tryoutTable(q, serviceType)
+	settings, service, err := a.tryoutSettings(q, serviceType)
 	if err != nil {
 		return Reply{}, err
 	}
-	result, err := tryout.Call(q.Context(), proxy.New(table, a.options.Client), serviceType, model)
+	result, err := a.tryOut(q.Context(), serviceType, service, settings)
 	switch {
 	case errors.Is(err, tryout.ErrModel):
 		return Reply{}, invalidField("instance.name", "%v", err)
@@ -48,15 +52,44 @@ func (a *API) TestInstance(q *Request) (Reply, error) {
 	return Reply{message: message, data: result, change: fmt.Sprintf("tested an instance of %s: ok=%t", serviceType, result.OK)}, nil
 }
 
-// tryoutTable returns a table with the one instance that the body describes, and
-// the name of its model.
-func (a *API) tryoutTable(q *Request, serviceType schema.ServiceType) (*routing.Current, string, error) {
-	settings, service, err := a.tryoutSettings(q, serviceType)
-	if err != nil {
-		return nil, "", err
+// tryOut makes a call to an instance alone.
+func (a *API) tryOut(ctx context.Context, serviceType schema.ServiceType, service config.Service, settings backend.Settings) (tryout.Result, error) {
+	if _, err := a.compileOne(serviceType, service, settings, "instance."); err != nil {
+		return tryout.Result{}, err // before anything is woken up for it
 	}
-	table, err := a.compileOne(serviceType, service, settings, "instance.")
-	return table, settings.Name, err
+	var held time.Duration
+	if kept := a.keptLike(serviceType, settings); kept != nil {
+		model, began := kept.Resident(), time.Now()
+		err := model.Enter(ctx, model.Patience(service.Residency))
+		held = time.Since(began)
+		if err != nil {
+			return tryout.NotLoaded(ctx, proxy.Unloaded(err, kept, settings.Name), held)
+		}
+		defer model.Leave()
+	}
+	table, err := a.compileOne(serviceType, service, settings, "instance.") // a process may listen elsewhere by now
+	if err != nil {
+		return tryout.Result{}, err
+	}
+	result, err := tryout.Call(ctx, proxy.New(table, a.options.Client), serviceType, settings.Name)
+	result.SetHeld(held)
+	return result, err
+}
+
+// keptLike returns the instance in force whose model is the one of these settings, at the same
+// server, if the gateway runs the server or keeps the model; else nil.
+func (a *API) keptLike(serviceType schema.ServiceType, settings backend.Settings) *backend.Instance {
+	upstream := cmp.Or(settings.UpstreamModel, settings.Name)
+	for _, i := range a.table().Instances() {
+		isSame := i.Service == serviceType && i.ID == settings.ID() && i.UpstreamModel() == upstream
+		if settings.Process != "" {
+			isSame = i.Settings.Process == settings.Process
+		}
+		if isSame && i.Resident() != nil {
+			return i
+		}
+	}
+	return nil
 }
 
 // compileOne returns a table with one instance alone, without limits and breakers.

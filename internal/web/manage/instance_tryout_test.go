@@ -8,8 +8,10 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
 )
 
 const (
@@ -143,4 +145,41 @@ func TestModelsOfABackendAreDiscovered(t *testing.T) {
 	r.API(http.MethodPost, discoverPath, `{"baseUrl":"ftp://x"}`).Is(t, 400, "baseUrl")
 	r.API(http.MethodPost, discoverPath, `{"baseUrl":"http://x","adapter":"nothing"}`).Is(t, 400, "adapter")
 	r.API(http.MethodPost, discoverPath, `{}`).Is(t, 400, "baseUrl")
+}
+
+// The test of an instance whose model sleeps wakes it up as a request does, and says how long it
+// waited. One that is not in force wakes nobody.
+func TestTheTestOfAnInstanceWakesItsModel(t *testing.T) {
+	t.Parallel()
+	b, err := simulator.Start(simulator.Options{Models: []string{"m"}, Kind: simulator.VLLM, Engine: &engine.Spec{Block: 16, Cache: 1600, Wake: 0.2, Decode: 0.0001}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("residency: {enabled: true}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", b.URL(), "adapter: vllm")))
+	host := r.Instances("m")[0].Resident().Place().Host().Name()
+	stored := `"instanceId":"m@` + b.URL() + `"`
+	for body, wakes := range map[string]bool{
+		`{` + stored + `}`:                             true,
+		`{` + stored + `,"instance":{"weight":3}}`:     true,
+		`{` + stored + `,"instance":{"name":"other"}}`: false,
+	} {
+		if err := r.Residency.Load(t.Context(), host, "m", residency.Settings{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Residency.Sleep(t.Context(), host, "m"); err != nil {
+			t.Fatal(err)
+		}
+		reply := r.API(http.MethodPost, testPath+"chat", body)
+		if strings.Contains(reply.Body, `"ok":true`) != wakes || strings.Contains(reply.Body, `"heldMs"`) != wakes || b.Engine().State().IsAsleep == wakes {
+			t.Errorf("%s: asleep %t, %s", body, b.Engine().State().IsAsleep, reply.Body)
+		}
+	}
+	r.API(http.MethodPost, testPath+"chat", `{`+stored+`}`).Is(t, 200, `"ok":true`)
+	if reply := r.API(http.MethodPost, testPath+"chat", `{`+stored+`}`).Is(t, 200, `"ok":true`); strings.Contains(reply.Body, "heldMs") {
+		t.Errorf("a model that is in memory is waited for: %s", reply.Body)
+	}
+	if err := r.Residency.Sleep(t.Context(), host, "m"); err != nil {
+		t.Errorf("the test has kept its model: %v", err)
+	}
 }

@@ -36,6 +36,7 @@ type Result struct {
 	HTTPStatus    int            `json:"httpStatus,omitzero" doc:"That of the backend's answer; left out where there was none."`
 	DurationMs    float64        `json:"durationMs"`
 	FirstTokenMs  *float64       `json:"firstTokenMs,omitzero" doc:"Of a stream of chat."`
+	HeldMs        float64        `json:"heldMs,omitzero" doc:"How long the model was waited for before the call; left out where it was in memory."`
 	Reply         string         `json:"reply,omitzero" doc:"What the backend answered, in a few words."`
 	ErrorCode     string         `json:"errorCode,omitzero"`
 	Cause         string         `json:"cause,omitzero" doc:"Why the backend could not be reached."`
@@ -49,6 +50,24 @@ func Call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 	result, err := call(ctx, through, serviceType, model)
 	result.Said = say.Of(result.UpstreamError)
 	return result, err
+}
+
+// NotLoaded returns the result where the model could not be loaded, so that no call was made. The
+// error is that of the context.
+func NotLoaded(ctx context.Context, why *schema.Error, held time.Duration) (Result, error) {
+	result := Result{ErrorCode: why.Code, UpstreamError: why.Message, Said: say.Of(why.Message)}
+	result.SetHeld(held)
+	return result, ctx.Err()
+}
+
+// leastHeld is the shortest wait that is told: a model that is in memory is not waited for.
+const leastHeld = time.Millisecond
+
+// SetHeld sets how long the model was waited for.
+func (r *Result) SetHeld(held time.Duration) {
+	if held >= leastHeld {
+		r.HeldMs = inMilliseconds(held)
+	}
 }
 
 func call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceType, model string) (Result, error) {

@@ -115,8 +115,8 @@ func (a *API) route(x *exchange) error {
 		}
 	}
 	if x.door.local != nil {
-		if reply := x.door.local(&x.request); reply != nil {
-			return x.answerLocally(reply)
+		if isLocal, err := x.door.local(a, x); isLocal {
+			return err
 		}
 	}
 	way.Client, way.NoStore = x.door.client, saysNoStore(x.r.Header)

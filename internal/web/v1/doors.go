@@ -39,8 +39,8 @@ type door struct {
 	open func(*API, *exchange) (*dialect.Client, error)
 	// choose returns the client of a request, for doors that have several.
 	choose func(*schema.Request) *dialect.Client
-	// local returns the reply to a request that needs no backend, nil if it needs one.
-	local func(*schema.Request) []byte
+	// local answers a request to which no backend says anything, and reports whether it is one.
+	local func(*API, *exchange) (isLocal bool, err error)
 	// modelInPath says that the path names the model, and that the query may have the key.
 	modelInPath bool
 	// tagged says that clients may put the tag of Ollama's latest models behind a name.
@@ -136,11 +136,11 @@ var doors = []*door{
 	},
 	{
 		id: schema.DoorOllamaChat, path: "/ollama/api/chat",
-		json: ollama.ReadChat, client: ollama.Client, local: answerLoad, tagged: true, errors: ollama.Error, notFound: ollama.NotFound,
+		json: ollama.ReadChat, client: ollama.Client, local: (*API).answerLoad, tagged: true, errors: ollama.Error, notFound: ollama.NotFound,
 	},
 	{
 		id: schema.DoorOllamaGenerate, path: "/ollama/api/generate",
-		json: ollama.ReadGenerate, choose: ollama.GenerateClient, local: answerLoad, tagged: true, errors: ollama.Error, notFound: ollama.NotFound,
+		json: ollama.ReadGenerate, choose: ollama.GenerateClient, local: (*API).answerLoad, tagged: true, errors: ollama.Error, notFound: ollama.NotFound,
 	},
 	{
 		id: schema.DoorOllamaEmbed, path: "/ollama/api/embed",

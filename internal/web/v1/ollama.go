@@ -7,7 +7,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
-	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/catalog"
 )
@@ -43,25 +42,40 @@ func (x *exchange) dropLatest() {
 	x.request.Model, x.request.PathModel = []byte(name), name
 }
 
-// answerLoad returns the reply to a request for nothing but a model in memory. Which models
-// are there is decided by the backends and by the settings, not by clients.
-func answerLoad(req *schema.Request) []byte {
-	if !ollama.IsLoad(req) {
-		return nil
+// answerLoad answers a request for nothing but a model in memory, once it is there, and reports
+// whether it is one. It counts as a request in the limits. Where the gateway neither runs the
+// server nor keeps the model, and where a model is to leave, there is nothing to wait for: which
+// models leave is decided by the settings, because others may use them.
+func (a *API) answerLoad(x *exchange) (isLoad bool, err error) {
+	if !ollama.IsLoad(&x.request) {
+		return false, nil
 	}
-	return ollama.Loaded(req)
-}
-
-// answerLocally answers a request that needs no backend.
-func (x *exchange) answerLocally(body []byte) error {
 	service := x.table.Service(x.request.Service)
-	if service.FindBytes(x.request.Model) == nil {
-		return admit.UnknownModel(service, x.request.Service, string(x.request.Model), x.caller.Grant)
+	pool := service.FindBytes(x.request.Model)
+	if pool == nil {
+		return true, admit.UnknownModel(service, x.request.Service, string(x.request.Model), x.caller.Grant)
 	}
-	x.w.Header()["X-Router-Attempts"] = attemptsText(0)
+	var visit admit.Visit
+	refused := visit.Begin(service, &x.caller)
+	defer visit.End()
+	header := x.w.Header()
+	showLimits(header, &proxy.Route{Limit: visit.Limit, KeyRequests: visit.Use.Requests, KeyTokens: visit.Use.Tokens})
+	if refused != nil {
+		return true, refused
+	}
+	body, isUnload := ollama.Loaded(&x.request) // the request is gone when the proxy returns
+	if pool.Kept && !isUnload {
+		x.request.Uncounted = true
+		err := a.proxy.Load(a.enter(x), &x.way)
+		TellWait(header, x.call.Held)
+		if err != nil {
+			return true, err
+		}
+	}
+	header["X-Router-Attempts"] = attemptsText(0)
 	x.Head(proxy.Head{ContentType: proxy.TypeJSON, Length: len(body)})
 	_, _ = x.w.Write(body) // a client that left does not need it
-	return nil
+	return true, nil
 }
 
 // undescribed returns the endpoints of Ollama's API that the OpenAPI document does not have:

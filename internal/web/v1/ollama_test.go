@@ -3,12 +3,15 @@ package v1_test
 import (
 	"bufio"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/residency"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
 )
 
 const (
@@ -56,8 +59,66 @@ func TestOllamasAPIIsServedByEveryDialect(t *testing.T) {
 	})
 }
 
-// A request without a prompt is how clients of Ollama have models loaded. Nothing is, and no
-// backend is called.
+// A request without a prompt is how clients of Ollama have models loaded. Where the gateway keeps
+// the model it is loaded, and waited for. Nobody takes one away from others by asking for that.
+func TestARequestForAModelInMemoryLoadsIt(t *testing.T) {
+	t.Parallel()
+	b, err := simulator.Start(simulator.Options{Models: []string{"m"}, Kind: simulator.VLLM, Engine: &engine.Spec{Block: 16, Cache: 1600, Wake: 0.2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("residency: {enabled: true}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", b.URL(), "adapter: vllm")))
+	host := r.Instances("m")[0].Resident().Place().Host().Name()
+	for _, path := range []string{"/ollama/api/chat", "/ollama/api/generate"} {
+		for _, body := range []string{`{"model":"m"}`, `{"model":"m:latest","stream":false,"keep_alive":"5m"}`} {
+			if err := r.Residency.Load(t.Context(), host, "m", residency.Settings{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Residency.Sleep(t.Context(), host, "m"); err != nil || !b.Engine().State().IsAsleep {
+				t.Fatalf("it does not sleep: %v", err)
+			}
+			reply := r.Do("POST", path, body).Succeeds(t)
+			if object := gatewaytest.DecodeObject(t, reply.Body); object["done_reason"] != "load" || object["done"] != true {
+				t.Errorf("%s: %v", body, object)
+			}
+			if b.Engine().State().IsAsleep || reply.Header.Get("X-Router-Wait-Ms") == "" {
+				t.Errorf("asleep: %t, waited %q ms", b.Engine().State().IsAsleep, reply.Header.Get("X-Router-Wait-Ms"))
+			}
+			if reply := r.Do("POST", path, body).Succeeds(t); reply.Header.Get("X-Router-Wait-Ms") != "" {
+				t.Error("a model that is in memory is waited for")
+			}
+			gatewaytest.DecodeObject(t, r.Do("POST", path, `{"model":"m","keep_alive":0}`).Succeeds(t).Body)
+			if b.Engine().State().IsAsleep {
+				t.Error("a client has put the model to sleep")
+			}
+		}
+	}
+	i := r.Instances("m")[0]
+	if success, failure, _ := gatewaytest.Outcomes(i); success+failure != 0 || i.InFlight() != 0 {
+		t.Errorf("%d successes and %d failures of calls that were not made, %d in flight", success, failure, i.InFlight())
+	}
+}
+
+// Requests for a model in memory count in the limits of requests, whether or not they have to
+// wait.
+func TestRequestsForAModelInMemoryAreLimited(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"security: {enabled: true, keys: [{id: k, key-sha256: "+gatewaytest.HashOf("secret")+", limits: {requests-per-minute: 3}}]}\n")
+	for n, body := range []string{`{"model":"m"}`, `{"model":"m","keep_alive":0}`, `{"model":"m"}`} {
+		reply := r.Do("POST", "/ollama/api/generate", body, "Authorization", "Bearer secret").Succeeds(t)
+		if left := reply.Header.Get("X-Ratelimit-Remaining-Requests"); left != strconv.Itoa(2-n) {
+			t.Errorf("%q requests are left after %d", left, n+1)
+		}
+	}
+	if reply := r.Do("POST", "/ollama/api/generate", `{"model":"m"}`, "Authorization", "Bearer secret"); reply.Status != http.StatusTooManyRequests {
+		t.Errorf("%d %s", reply.Status, reply.Body)
+	}
+}
+
+// Where nobody keeps the model, a request without a prompt is answered at once, and no backend is
+// called.
 func TestARequestForAModelInMemoryIsAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.StartBackend(t)
