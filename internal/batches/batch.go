@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/files"
+	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -63,7 +64,7 @@ type Counts struct {
 }
 
 func (c Counts) plus(other Counts) Counts {
-	return Counts{c.Done + other.Done, c.Failed + other.Failed, c.Prompt + other.Prompt, c.Completion + other.Completion, c.Cost + other.Cost}
+	return Counts{c.Done + other.Done, c.Failed + other.Failed, c.Prompt + other.Prompt, c.Completion + other.Completion, int64(prices.Amount(c.Cost).Plus(prices.Amount(other.Cost)))}
 }
 
 // Batch is a file of requests and what became of it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -434,5 +435,16 @@ func TestOnlyTheFleetHasSeriesOfTheFleet(t *testing.T) {
 		if parsed["model_router_"+name] != nil {
 			t.Errorf("there is a series of %s", name)
 		}
+	}
+}
+
+// Costs beyond what can be counted stay at the greatest number: a counter does not fall.
+func TestCostsDoNotOverflow(t *testing.T) {
+	var c Counter
+	for range 3 {
+		c.AddUpTo(math.MaxInt64 - 1)
+	}
+	if c.Value() != math.MaxInt64 {
+		t.Errorf("%d", c.Value())
 	}
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +14,16 @@ type Counter struct{ n atomic.Int64 }
 
 // Add adds to the count.
 func (c *Counter) Add(n int64) { c.n.Add(n) }
+
+// AddUpTo adds to the count, which stays at the greatest number beyond that.
+func (c *Counter) AddUpTo(n int64) {
+	for {
+		before := c.n.Load()
+		if c.n.CompareAndSwap(before, before+min(n, math.MaxInt64-before)) {
+			return
+		}
+	}
+}
 
 // Value returns the count.
 func (c *Counter) Value() int64 { return c.n.Load() }
@@ -380,7 +391,7 @@ func (s *Service) count(i *Instance, r *Request) {
 		}
 	}
 	if r.Cost > 0 {
-		i.cost.Add(r.Cost)
+		i.cost.AddUpTo(r.Cost)
 	}
 	if r.Overhead >= 0 {
 		s.overhead.Observe(r.Overhead)

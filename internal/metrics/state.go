@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"cmp"
+	"math"
 	"strings"
 	"time"
 
@@ -249,7 +250,7 @@ func (m *mergedInstance) addCounts(s *Instance) {
 	m.tokensIn += s.tokensIn.Value()
 	m.tokensOut += s.tokensOut.Value()
 	m.tokensCached += s.tokensCached.Value()
-	m.cost += s.cost.Value()
+	m.cost += min(s.cost.Value(), math.MaxInt64-m.cost)
 }
 
 func (m *mergedInstance) add(i InstanceView) {
