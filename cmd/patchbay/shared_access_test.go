@@ -15,7 +15,7 @@ import (
 )
 
 // askAs is ask with a credential.
-func (c *child) askAs(credential, method, path, body string) gatewaytest.Reply {
+func (c *child) askAs(credential, method, path, body string, headers ...string) gatewaytest.Reply {
 	c.t.Helper()
 	request, err := http.NewRequestWithContext(gatewaytest.Deadline(c.t), method, c.url()+path, strings.NewReader(body))
 	if err != nil {
@@ -23,6 +23,9 @@ func (c *child) askAs(credential, method, path, body string) gatewaytest.Reply {
 	}
 	if credential != "" {
 		request.Header.Set("Authorization", "Bearer "+credential)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
 	}
 	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
 	if err != nil {
