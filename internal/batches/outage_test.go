@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/documents"
 	"github.com/patchbay-ai/patchbay/internal/files"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -120,6 +122,7 @@ func TestAnOutageIsWaitedOut(t *testing.T) {
 			t.Run(fmt.Sprint(name, " for ", lasts), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h, b := newHouse(t), newBackend()
+					h.docs, h.leases = documents.NewMemory(), documents.NewMemory()
 					from := time.Now().Add(10 * time.Second)
 					until, lost := from.Add(lasts), 0
 					b.answer = func(call Call) Answer {
@@ -187,19 +190,23 @@ func TestAModelThatWasServedIsWaitedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h, b := newHouse(t), newBackend()
-				presence := c.first
-				b.presence = func(string) Presence { return presence }
+				h.docs, h.leases = documents.NewMemory(), documents.NewMemory()
+				var now atomic.Int32
+				set := func(p Presence) { now.Store(int32(p)) }
+				set(c.first)
+				b.presence = func(string) Presence { return Presence(now.Load()) }
 				e := h.open(b)
 				stop := start(e)
 				made := h.submit(e, linesOf(200))
 				<-time.After(20 * time.Second)
 				if c.first == Unclear && c.then == Absent {
-					presence = Served // for a while
+					set(Served) // for a while
 					<-time.After(20 * time.Second)
 				}
 				stop() // the gateway begins anew while the model is not there
 				ran := len(b.calls)
-				presence = c.then
+				set(c.then)
+				h.leases = documents.NewMemory()
 				e = h.open(b)
 				defer start(e)()
 				<-time.After(time.Hour)
@@ -208,7 +215,7 @@ func TestAModelThatWasServedIsWaitedFor(t *testing.T) {
 				if p.State != InProgress || p.Counts.Failed > 0 || len(b.calls) != ran || !strings.Contains(p.Problem, "the model m is not served now") {
 					t.Errorf("meanwhile the batch is %s with %+v, %d and %d lines ran, and it says %q", p.State, p.Counts, ran, len(b.calls), p.Problem)
 				}
-				presence = Served
+				set(Served)
 				p = h.await(e, made.ID)
 				if p.State != Completed || p.Counts.Done != 200 {
 					t.Errorf("the batch ended as %s with %+v", p.State, p.Counts)

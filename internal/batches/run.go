@@ -91,7 +91,9 @@ func (l *look) mayRun(j *job, model string) (ok bool, from time.Time) {
 		}
 	}
 	if e.running[t] >= there.room {
-		e.awaitRoom(t)
+		if there.presence == Served {
+			e.awaitRoom(t)
+		}
 		return false, from
 	}
 	return e.unsynced[t] < there.room, from

@@ -27,7 +27,8 @@ func (p *Proxy) SpareRoom(service schema.ServiceType, model string) int {
 	return new(spareLook).room(p.current.Load().Service(service).Find(model))
 }
 
-// AwaitSpareRoom waits until SpareRoom is more than run, or the context ends. It takes
+// AwaitSpareRoom waits until SpareRoom is more than run, or the context ends; for a model that no
+// instance serves, a second. It takes
 // nothing, so that a slot may be gone when the request comes, which waits then. Whoever waits
 // here before a request is made has nothing reserved meanwhile, and sees who may ask for what
 // when it is made.
@@ -38,13 +39,27 @@ func (p *Proxy) AwaitSpareRoom(ctx context.Context, service schema.ServiceType, 
 	for !hasRoom() {
 		pool := find()
 		if pool == nil {
-			pool = &routing.Pool{Queue: queue.New()} // in which one waits until there is a model
+			pause(ctx, unservedWait)
+			return
 		}
 		standing := queue.Standing{Class: schema.Spare}
 		if pool.Queue.Wait(ctx, spareCaller, &standing, queue.Settings{}, time.Time{}, hasRoom) != nil {
 			return
 		}
 		pool.Queue.Done(&standing, func() bool { return look.hasSlot(find()) }) // for one who takes it
+	}
+}
+
+// unservedWait is how long it takes to look again at a model that no instance serves.
+const unservedWait = time.Second
+
+// pause waits for a time, or until the context ends.
+func pause(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -179,6 +179,7 @@ func TestSlotsForBatchesAreAwaited(t *testing.T) {
 		}
 		none := func() int { return 0 }
 		d.AwaitSpareRoom(ctx, schema.Chat, "m", none)
+		d.AwaitSpareRoom(ctx, schema.Chat, "nobody", func() int { return 1 }) // which ends
 		first := d.hold(1)
 		second := d.routed(ctx, d.request(2))
 		await := func() <-chan struct{} {
