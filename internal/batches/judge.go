@@ -72,6 +72,8 @@ func verdictOfBackend(a Answer) verdict {
 	switch {
 	case a.IsUnreached:
 		return away
+	case a.NoRetry:
+		return failed // two backends ended while they had it
 	case a.Code != schema.CodeUpstreamError:
 		return broken
 	case a.IsUnread:

@@ -180,6 +180,36 @@ func TestALineThatBreaksItsBackendFailsWhileOthersAreAnswered(t *testing.T) {
 	})
 }
 
+// A line that ends its backends is sent again only so often, and one that was under way beside it
+// is answered later. Neither holds the others up.
+func TestALineThatEndsItsBackendsFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, b := newHouse(t), newBackend()
+		began, sent := time.Now(), 0
+		b.answer = func(call Call) Answer {
+			refusal := failure(http.StatusServiceUnavailable, schema.CodeUpstreamError)
+			refusal.RetryAfter, refusal.NoRetry = 30*time.Second, true
+			switch {
+			case call.CustomID == "line-3":
+				sent++
+				return refusal
+			case call.CustomID == "line-4" && time.Since(began) < time.Minute:
+				return refusal
+			}
+			return answered(call)
+		}
+		e := h.open(b)
+		defer start(e)()
+		p := h.await(e, h.submit(e, linesOf(200)).ID)
+		if p.State != Completed || p.Counts.Done != 199 || sent != h.sets.Attempts {
+			t.Errorf("the batch ended as %s with %+v, the line ran %d times", p.State, p.Counts, sent)
+		}
+		if took := p.Ended.Sub(p.Started); took > 2*time.Minute {
+			t.Errorf("one line held the others up for %s", took)
+		}
+	})
+}
+
 func TestAModelThatWasServedIsWaitedFor(t *testing.T) {
 	for name, c := range map[string]struct{ first, then Presence }{
 		"it was removed and added again":             {Served, Absent},
