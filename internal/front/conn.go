@@ -316,7 +316,7 @@ func (c *conn) refuse(refusal Refusal) {
 func (c *conn) answer(x *exchange) (goesOn bool) {
 	c.begin(x)
 	defer func() {
-		if !c.end(logs.Caught(recover())) {
+		if !c.end(recover()) {
 			goesOn = false
 		}
 	}()
@@ -345,15 +345,18 @@ func (c *conn) begin(x *exchange) {
 
 // end ends the request. It reports whether the connection can have another one, which is
 // not so after a panic of the handler.
-func (c *conn) end(panicked *logs.Panic) bool {
+func (c *conn) end(panicked any) bool {
 	c.ahead.end(c)
 	c.peer.end()
 	c.request.Swap(nil).cancel()
 	c.response.end()
 	c.body.err = errEnded
 	c.response, c.body = nil, nil
-	panicked.Report(c.server.options.Log, "a handler")
-	return panicked == nil
+	if panicked == nil {
+		return true
+	}
+	logs.Caught(panicked).Report(c.server.options.Log, "a handler")
+	return false
 }
 
 // errEnded is what a handler gets that reads a body or writes a reply when its request

@@ -100,12 +100,13 @@ func (s *Shell) serve(w *Response, r *http.Request) {
 // finish ends a request: it catches a panic of the handler, counts and records the
 // request, and writes its line in the access log.
 func (s *Shell) finish(w *Response, r *http.Request) {
-	caught := logs.Caught(recover())
-	if caught == nil {
+	panicked := recover()
+	if panicked == nil {
 		s.record(&w.call, r)
 		return
 	}
 	defer s.record(&w.call, r)
+	caught := logs.Caught(panicked)
 	if errors.Is(caught, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler)
 	}
