@@ -95,39 +95,40 @@ func (j *job) feed(b Batch, c *chunk, content *files.Content) error {
 	first := c.number * b.ChunkLines
 	reader := newLineReader(content.From(b.Chunks[c.number]), b.Chunks[c.number], int(j.engine.o.LongestLine()))
 	for number := first; number < min(first+b.ChunkLines, b.Lines); number++ {
-		text, _, err := reader.next()
+		if !j.awaitRead(c, reader) {
+			return nil
+		}
+		err := j.readLine(b, c, reader, number)
+		j.engine.ahead.reading.Unlock()
 		if err != nil {
-			return fmt.Errorf("line %d of the batch cannot be read: %w", number+1, err)
-		}
-		if j.done[number] {
-			continue
-		}
-		found, fault := parseLine(text, b.Endpoint)
-		if fault != nil {
-			return fmt.Errorf("line %d of the batch is another one than it was: %s", number+1, fault.Message)
-		}
-		found.number = number
-		for !j.offer(&pending{line: found, chunk: c}) {
-			if j.shouldStop() || c.ctx.Err() != nil {
-				return nil
-			}
-			j.wait(pollEvery)
+			return err
 		}
 	}
 	return nil
 }
 
-// offer puts a line among those that run next, if there is room for it.
-func (j *job) offer(p *pending) bool {
+// readLine reads the next line of a chunk, and puts it among those that run next if it has no
+// answer.
+func (j *job) readLine(b Batch, c *chunk, from *lineReader, number int) error {
+	text, _, err := from.next()
+	if err != nil {
+		return fmt.Errorf("line %d of the batch cannot be read: %w", number+1, err)
+	}
+	if j.done[number] {
+		return nil
+	}
+	found, fault := parseLine(text, b.Endpoint)
+	if fault != nil {
+		return fmt.Errorf("line %d of the batch is another one than it was: %s", number+1, fault.Message)
+	}
+	found.number = number
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.stopping || len(j.window) > 0 && (len(j.window) >= windowLines || j.windowed+len(p.body) > windowBytes) {
-		return false
+	if !j.stopping {
+		j.setWindow(append(j.window, &pending{line: found, chunk: c}), j.windowed+len(found.body))
+		j.engine.nudge()
 	}
-	j.window = append(j.window, p)
-	j.windowed += len(p.body)
-	j.engine.nudge()
-	return true
+	return nil
 }
 
 // keepChunks renews the leases of the chunks until the context ends. A chunk whose lease is
@@ -176,12 +177,14 @@ func (j *job) lose(c *chunk) {
 	if j.chunks[c.number] == c {
 		delete(j.chunks, c.number)
 	}
-	j.window = slices.DeleteFunc(j.window, func(p *pending) bool {
+	left := j.windowed
+	window := slices.DeleteFunc(j.window, func(p *pending) bool {
 		if p.chunk == c {
-			j.windowed -= len(p.body)
+			left -= len(p.body)
 		}
 		return p.chunk == c
 	})
+	j.setWindow(window, left)
 	j.signal()
 }
 

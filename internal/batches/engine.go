@@ -87,6 +87,8 @@ type Options struct {
 	// Retention returns how long batches are kept after their end.
 	Retention func() time.Duration
 	Runner    Runner
+	// Ahead returns how many bytes of lines wait in memory together; nil means 64 MiB.
+	Ahead func() int64
 	// IsRemoved reports whether the key of an owner was removed, so that nobody has it any
 	// more; nil means that none ever is.
 	IsRemoved func(files.Owner) bool
@@ -121,6 +123,7 @@ type Engine struct {
 	polling  sync.Mutex
 	creating chan struct{} // holds a token while no batch is being made
 	kept     *keeping.Keeper
+	ahead    *ahead
 	// before is called before the steps of a journal, see journal.before.
 	before func(step string) error
 
@@ -151,6 +154,7 @@ func New(o Options) *Engine {
 	e := &Engine{o: o, holder: documents.RandomID(""), wake: make(chan struct{}, 1), creating: make(chan struct{}, 1), jobs: map[string]*job{}, paces: map[target]*pace{}, running: map[target]int{}, unsynced: map[target]int{}, awaited: map[target]bool{}}
 	e.base, e.quit = context.WithCancel(context.Background())
 	e.creating <- struct{}{}
+	e.ahead = newAhead(o.Ahead)
 	e.kept = keeping.New(keeping.Options{
 		Documents: o.Documents, Files: o.Files, Remove: e.discard, IsRemoved: o.IsRemoved, Log: o.Log,
 		Most: func() (ofOne, inAll int) { return o.Settings().MaxKept, o.Settings().MaxKeptInAll },

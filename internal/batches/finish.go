@@ -111,6 +111,11 @@ func endOf(b Batch) State {
 // gateways wrote of which one had lost its lease.
 func (j *job) assemble(ctx context.Context, b Batch, number int64) (results, error) {
 	r := results{state: endOf(b)}
+	leave, err := j.engine.ahead.enterHeavy(ctx)
+	if err != nil {
+		return r, err
+	}
+	defer leave()
 	places := make([]place, b.Lines)
 	has := make([]bool, b.Lines)
 	journals, err := scan(j.engine.folderOf(j.id), j.id, j.engine.o.Keys, func(found *record, p place) {

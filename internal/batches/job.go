@@ -37,9 +37,11 @@ type job struct {
 	// window are the lines that may run next, and windowed their bytes.
 	window   []*pending
 	windowed int
-	chunks   map[int]*chunk // those that are leased
-	inFlight int
-	stopping bool // no line runs any more
+	// isCrowded says that no line is read because the owner's others take the memory.
+	isCrowded bool
+	chunks    map[int]*chunk // those that are leased
+	inFlight  int
+	stopping  bool // no line runs any more
 	// isRevoked says that the key of the owner was found not to be good any more. The batch
 	// is stopped for that before anything else happens to it.
 	isRevoked bool
@@ -101,7 +103,7 @@ func (j *job) see(b Batch) {
 	}
 	if j.batch.State == Cancelling || j.batch.State == Finalizing || !time.Now().Before(j.batch.Expires) {
 		j.stopping = true
-		j.window, j.windowed = nil, 0
+		j.setWindow(nil, 0)
 	}
 	j.signal()
 }
@@ -126,8 +128,11 @@ func (j *job) whyStill() string {
 	if j.noRoom != "" {
 		return j.noRoom
 	}
-	if j.problem == "" && len(j.window) > 0 && j.inFlight == 0 {
+	switch isStill := j.problem == "" && j.inFlight == 0; {
+	case isStill && len(j.window) > 0:
 		return "no slot is free that others do not need"
+	case isStill && j.isCrowded:
+		return "the lines of other batches of its owner take the memory for lines that wait"
 	}
 	return j.problem
 }
@@ -185,6 +190,7 @@ func (j *job) sweep() {
 		<-j.changed
 		j.mu.Lock()
 	}
+	j.setWindow(nil, 0)
 	j.mu.Unlock()
 	j.log.close()
 	j.releaseRoom()
@@ -252,6 +258,11 @@ func (j *job) check(b Batch) error {
 		chunkLines := 0
 		if err == nil {
 			defer func() { _ = content.Close() }()
+			leave, err := j.engine.ahead.enterHeavy(ctx)
+			if err != nil {
+				return err
+			}
+			defer leave()
 			chunkLines = chunkLinesFor(content.Size())
 			found, err = checkLines(content.From(0), b.Endpoint, settings.MaxLines, int(j.engine.o.LongestLine()), chunkLines)
 		}
@@ -345,7 +356,7 @@ func (j *job) runLines(b Batch) (err error) {
 // giveUp gives back all lines that have not ended.
 func (j *job) giveUp() {
 	j.mu.Lock()
-	j.window, j.windowed = nil, 0
+	j.setWindow(nil, 0)
 	j.mu.Unlock()
 	j.releaseChunks()
 }
@@ -400,7 +411,7 @@ func (j *job) drain() error {
 	for {
 		j.mu.Lock()
 		j.stopping = true
-		j.window, j.windowed = nil, 0
+		j.setWindow(nil, 0)
 		busy := j.inFlight > 0
 		j.mu.Unlock()
 		if !busy || j.ctx.Err() != nil {

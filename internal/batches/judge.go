@@ -193,6 +193,5 @@ func (j *job) putBack(p *pending, a Answer, next outcome) {
 	if next.isLast {
 		at = len(j.window)
 	}
-	j.window = slices.Insert(j.window, at, p)
-	j.windowed += len(p.body)
+	j.setWindow(slices.Insert(j.window, at, p), j.windowed+len(p.body))
 }

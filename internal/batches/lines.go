@@ -3,6 +3,7 @@ package batches
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -148,7 +149,7 @@ type checked struct {
 func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) (checked, error) {
 	c := checked{models: map[string]bool{}}
 	r := newLineReader(from, 0, longest)
-	seen := map[string]int{}
+	seen := map[[16]byte]int{} // by a hash, because names may be long
 	for len(c.faults) < mostFaults {
 		text, begins, err := r.next()
 		if errors.Is(err, io.EOF) {
@@ -171,7 +172,7 @@ func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) 
 		}
 		found, fault := parseLine(text, endpoint)
 		if fault == nil {
-			if first, twice := seen[found.customID]; twice {
+			if first, twice := seen[hashOf(found.customID)]; twice {
 				fault = &Fault{
 					Code: "duplicate_custom_id", Param: "custom_id",
 					Message: fmt.Sprintf("The custom_id is that of line %d as well; it must be unique within a batch.", first),
@@ -183,7 +184,7 @@ func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) 
 			c.faults = append(c.faults, *fault)
 			continue
 		}
-		seen[found.customID] = r.place
+		seen[hashOf(found.customID)] = r.place
 		if len(c.models) < mostModels {
 			c.models[found.model] = true
 		}
@@ -196,6 +197,11 @@ func checkLines(from io.Reader, endpoint string, most, longest, chunkLines int) 
 		c.faults = append(c.faults, Fault{Code: "empty_file", Message: "The file has no requests."})
 	}
 	return c, nil
+}
+
+func hashOf(name string) [16]byte {
+	sum := sha256.Sum256([]byte(name))
+	return [16]byte(sum[:16])
 }
 
 // chunkLinesFor returns how many lines a chunk of a file of a size has: few for a short file,

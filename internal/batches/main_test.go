@@ -99,6 +99,7 @@ type house struct {
 	bounds files.Settings
 	sets   Settings
 	owner  files.Owner // of what submit makes
+	ahead  func() int64
 	// isRemoved says which keys were removed.
 	isRemoved func(files.Owner) bool
 	shared    bool
@@ -126,7 +127,7 @@ func (h *house) open(runner Runner) *Engine {
 	h.check(err)
 	return New(Options{
 		Documents: docs, Leases: leases, Files: store, Folder: filepath.Join(h.folder, "answers"), Keys: h.keys, Settings: func() Settings { return h.sets },
-		LongestLine: func() int64 { return 4096 }, Retention: func() time.Duration { return h.bounds.Retention.Std() }, Runner: runner, Log: log, IsShared: h.shared, IsRemoved: h.isRemoved,
+		LongestLine: func() int64 { return 4096 }, Retention: func() time.Duration { return h.bounds.Retention.Std() }, Runner: runner, Log: log, IsShared: h.shared, IsRemoved: h.isRemoved, Ahead: h.ahead,
 	})
 }
 

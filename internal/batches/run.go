@@ -151,8 +151,8 @@ func (j *job) take(now time.Time, mayRun func(j *job, model string) (bool, time.
 			}
 			continue
 		}
-		j.window = slices.Delete(j.window, at, at+1)
-		j.windowed -= len(p.body)
+		j.setWindow(slices.Delete(j.window, at, at+1), j.windowed-len(p.body))
+		j.engine.ahead.add(j.scope, len(p.body)) // until it has landed
 		j.inFlight++
 		j.signal()
 		return p, later
@@ -173,7 +173,7 @@ func (e *Engine) runLine(j *job, p *pending, t target) {
 	count(e.unsynced, t, 1)
 	e.mu.Unlock()
 	e.nudge()
-	defer j.landed()
+	defer j.landed(p)
 	defer e.landed(t)
 	if p.chunk.ctx.Err() != nil && (answer.Status < 200 || answer.Status >= 300) {
 		return // it runs again, here or elsewhere
@@ -203,7 +203,8 @@ func (e *Engine) landed(t target) {
 }
 
 // landed notes that a line runs no more.
-func (j *job) landed() {
+func (j *job) landed(p *pending) {
+	j.engine.ahead.add(j.scope, -len(p.body))
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.inFlight--

@@ -40,6 +40,9 @@ const (
 	memoryOfOne = 512
 	memoryPart  = 16
 	batchPart   = 5
+	// leastAhead and mostAhead bound the memory for lines of batches that wait to run, which
+	// is a part of limits.memory as well.
+	leastAhead, mostAhead = 4 << 20, 64 << 20
 )
 
 // fileSettings returns the settings of files, within what memory allows.
@@ -112,6 +115,7 @@ func (g *Gateway) openBatches(unified *v1.API, opened *cleanups) error {
 		Documents: docs, Leases: leases, Files: b.files, Folder: filepath.Join(folder, "answers"), Keys: keys,
 		Settings:    b.batchSettings,
 		LongestLine: g.longestLine, Retention: func() time.Duration { return b.bounds.Load().Retention.Std() },
+		Ahead:     func() int64 { return min(max(g.Memory.Limit()/memoryPart, leastAhead), mostAhead) },
 		IsRemoved: func(owner files.Owner) bool { return g.credentials.IsRemoved(owner.Key, owner.Issue) },
 		Runner:    b.runner, Log: g.log, IsShared: isShared,
 	})
