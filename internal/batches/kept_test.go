@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,20 +193,24 @@ func TestWhatARemovedKeyMadeGoesAfterAWeek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
 		gone, other, tenant := files.Owner{Key: "gone", Issue: "1"}, files.Owner{Key: "other", Issue: "1"}, owner
-		removed := map[string]bool{}
-		h.isRemoved = func(o files.Owner) bool { return removed[o.Key] }
+		var removed sync.Map
+		h.isRemoved = func(o files.Owner) bool {
+			_, isRemoved := removed.Load(o.Key)
+			return isRemoved
+		}
 		e := h.open(newBackend())
 		stop := start(e)
 		for _, h.owner = range []files.Owner{gone, other, tenant} {
 			h.await(e, h.submit(e, linesOf(1)).ID)
 		}
 		<-time.After(24 * time.Hour)
-		removed["gone"], removed[tenant.Key] = true, true
+		removed.Store("gone", true)
+		removed.Store(tenant.Key, true)
 		<-time.After(2 * expireEvery)
 		// It was there again for a while, and the gateway was restarted.
-		delete(removed, "gone")
+		removed.Delete("gone")
 		<-time.After(2 * expireEvery)
-		removed["gone"] = true
+		removed.Store("gone", true)
 		<-time.After(3 * 24 * time.Hour)
 		stop()
 		e = h.open(newBackend())
