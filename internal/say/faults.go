@@ -89,6 +89,8 @@ var faults = []entry{
 	{"field.json_invalid", "the body is not valid JSON: {why}"},
 	{"field.at_least_one", "at least one of {known} must be given"},
 	{"field.windows", "want a list of names (MINUTE, HOUR, DAY, MONTH)"},
+	{"field.one_owner", "name one owner, by tenant, key or keyless=true"},
+	{"field.file_needed", "a batch that has not ended needs the file; cancel or delete it first"},
 	{"field.terms", "give defaults, tenants or both"},
 	{"field.role", "is required (ADMIN, OPERATOR or VIEWER)"},
 	{"field.state", "is required (OPEN, CLOSED or AUTO)"},
