@@ -241,7 +241,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
           <details className="more" open={more.some((field) => form[field] !== '' || error(field) !== undefined) || form.forwardAuthorization || form.accountIds}>
             <summary>{t('services.more')}</summary>
             <TextField label={t('services.batchConcurrency')} name="batchConcurrency" inputMode="numeric" value={form.batchConcurrency} error={error('batchConcurrency')} hint={t('services.batchConcurrencyHint')} onChange={(next) => set('batchConcurrency', next)} />
-            <TextField label={t('services.group')} name="group" mono hint={t('services.groupHint')} value={form.group} error={error('group')} onChange={(next) => set('group', next)} />
+            <TextField label={t('services.memoryGroup')} name="group" mono hint={t('services.memoryGroupHint')} value={form.group} error={error('group')} onChange={(next) => set('group', next)} />
             <div className="two">
               <TextField label={t('services.path')} name="path" mono hint={t('services.pathHint')} value={form.path} error={error('path')} onChange={(next) => set('path', next)} />
               <TextField label={t('services.apiVersion')} name="apiVersion" mono hint={t('services.apiVersionHint')} value={form.apiVersion} error={error('apiVersion')} onChange={(next) => set('apiVersion', next)} />
