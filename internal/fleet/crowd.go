@@ -8,21 +8,25 @@ const (
 	doubtful = 0.5
 	// expires is after how many seconds without a use a model may have left by itself.
 	expires = 60.0
+	// remembers is for how many seconds it counts that a host threw out a model. Then it is
+	// tried again with more, because a single large request may have been the reason.
+	remembers = 1800.0
 )
 
 // crowd is what was seen of how many models a host has in memory, where nobody says for how
 // many there is room. It is a guess, as models differ in size, and only where requests go
 // depends on it.
 type crowd struct {
-	shown int32 // at most at a time
-	most  int32 // when one left for another, 0 if that was not seen
+	shown int32   // at most at a time
+	most  int32   // when one left for another, 0 if that was not seen
+	at    float64 // when that was seen last
 }
 
 // see takes how many models are in memory, and whether one has left for another.
-func (c *crowd) see(awake int32, hasPushed bool) {
+func (c *crowd) see(awake int32, hasPushed bool, now float64) {
 	switch {
 	case hasPushed:
-		c.most = max(awake, 1)
+		c.most, c.at = max(awake, 1), now
 		c.shown = min(c.shown, c.most)
 	case awake > c.shown:
 		c.shown = awake
@@ -33,11 +37,11 @@ func (c *crowd) see(awake int32, hasPushed bool) {
 }
 
 // chance returns how likely it is that a model leaves for another one where so many are.
-func (c *crowd) chance(residents int32) float64 {
+func (c *crowd) chance(residents int32, now float64) float64 {
 	switch {
 	case residents < max(c.shown, 1):
 		return 0
-	case c.most > 0 && residents >= c.most:
+	case c.most > 0 && residents >= c.most && now-c.at < remembers:
 		return 1
 	}
 	return doubtful
@@ -58,7 +62,7 @@ func (i *Instance) pushed(now float64) (victim *Instance, chance float64) {
 			victim = other
 		}
 	}
-	if chance = i.host.crowd.chance(residents); chance == 0 {
+	if chance = i.host.crowd.chance(residents, now); chance == 0 {
 		return nil, 0
 	}
 	return victim, chance

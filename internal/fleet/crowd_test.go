@@ -124,6 +124,41 @@ func TestAPinnedModelStaysAlthoughItsHostDoesNotKnowIt(t *testing.T) {
 	}
 }
 
+// TestWhatAHostThrewOutOnceIsForgotten lets one of two hosts throw out a model once, for a
+// request that took much memory perhaps.
+func TestWhatAHostThrewOutOnceIsForgotten(t *testing.T) {
+	f := fleet.New(fleet.Options{}, at(0))
+	one, two := ofModel(f, "one"), ofModel(f, "two")
+	a, b := one[0].Host(), one[1].Host()
+	costs := func(now float64) (first, second float64) {
+		for _, e := range f.Explain(two, small(), at(now)) {
+			if e.Instance == two[0] {
+				first = e.Avoidable
+			} else {
+				second = e.Avoidable
+			}
+		}
+		return first, second
+	}
+	b.Has(fleet.Models{Awake: []string{"one"}}, at(1))
+	a.Has(fleet.Models{Awake: []string{"one"}}, at(1))
+	answer(f.Choose(one[:1], small(), at(2)), 3, 4)
+	answer(f.Choose(two[:1], small(), at(6)), 16, 17)
+	a.Has(fleet.Models{Awake: []string{"two"}}, at(18))
+	for now := 60.0; now < 3600; now += 60 { // both tell the same from now on
+		for n, host := range []*fleet.Host{a, b} {
+			host.Has(fleet.Models{Awake: []string{"one"}}, at(now))
+			answer(f.Choose(one[n:n+1], small(), at(now)), now+1, now+2)
+		}
+		if first, second := costs(now + 10); now < 600 && first <= second {
+			t.Fatalf("%.1f s at the host that threw out a model %.0f s ago, %.1f at the other", first, now, second)
+		}
+	}
+	if first, second := costs(3610); first > second*1.05 {
+		t.Errorf("%.1f s at the host that threw out a model an hour ago, %.1f at the other", first, second)
+	}
+}
+
 // TestWhatAHostThrowsOutIsLearned lets a host with other models show how many it has at a time.
 func TestWhatAHostThrowsOutIsLearned(t *testing.T) {
 	f := fleet.New(fleet.Options{}, at(0))

@@ -108,7 +108,7 @@ type Instance struct {
 	decoding int32   // own calls that are being answered
 	misses   int32   // answers in a row that found nothing of what was believed to be cached
 	kept     *kept   // how its model is kept in memory, nil if nobody decides that
-	_        [8]byte // so that the next one begins a line
+	_        [8]byte // up to the end of a cache line, so that calls of one do not slow down another
 }
 
 // Instance returns the instance of a model on a host, each named by a text of the caller's

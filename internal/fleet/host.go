@@ -24,7 +24,7 @@ type Host struct {
 	cold      int32   // how many calls of the queue wait for a model to be loaded
 	asked     float64 // when the last call was sent
 	crowd     crowd
-	_         [56]byte // so that the next one begins a line
+	_         [48]byte // up to the end of a cache line, so that calls of one do not slow down another
 }
 
 // lateness is the share of its prefill that still counts for a call that was settled. If an
