@@ -243,3 +243,33 @@ func TestAModelThatSomebodyElsePutsToSleepIsWokenUpForItsRequests(t *testing.T) 
 		}
 	})
 }
+
+// process is a server on a GPU that ends to give its memory up.
+type process struct{ server }
+
+func (p process) Enter(int) bool  { return p.gpu.has(p.name) }
+func (p process) Beside(int)      {}
+func (p process) Leave()          {}
+func (p process) IsRunning() bool { return p.gpu.has(p.name) }
+
+// TestAProcessDoesNotStartBesideAServerThatDoesNotFallAsleep has both in one group.
+func TestAProcessDoesNotStartBesideAServerThatDoesNotFallAsleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, residency.Options{})
+		defer r.end()
+		g := &gpu{awake: map[string]bool{"a": true}, stays: true}
+		a := r.addServer(g, "a", "m", onGPU)
+		r.tell(g)
+		rules := onGPU
+		rules.IsNear, rules.IsWhole = false, false
+		place := r.fleet.Instance("p", "p")
+		r.kept = append(r.kept, residency.Kept{Place: place, Sleeper: process{server{g, "p"}}, Rules: rules})
+		r.keeper.Follow(r.kept)
+		if err := r.use(r.keeper.Model(place), time.Second); !errors.Is(err, residency.ErrHeld) {
+			t.Errorf("%v, and the server does not fall asleep", err)
+		}
+		if err := r.use(a, time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+}

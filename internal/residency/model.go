@@ -338,7 +338,7 @@ func (m *Model) loadInto(ctx context.Context, leave []*fleet.Instance) error {
 	}
 	defer func() { <-m.working }()
 	m.keeper.mu.Lock()
-	sleeper, isShared := m.sleeper, m.rules.Space != "" && m.server == nil
+	sleeper, isShared := m.sleeper, m.rules.Space != ""
 	m.keeper.mu.Unlock()
 	for n, other := range leave {
 		neighbour := m.keeper.Model(other)
@@ -346,8 +346,10 @@ func (m *Model) loadInto(ctx context.Context, leave []*fleet.Instance) error {
 			continue
 		}
 		// That it does not work is no reason not to try where one engine has both, and makes room
-		// by itself. Several on one GPU would break.
-		if err := neighbour.sleepNow(ctx, "another model needs its place", false); err != nil && isShared {
+		// by itself, and who runs processes sees to their places. Several servers on one GPU would
+		// break.
+		err := neighbour.sleepNow(ctx, "another model needs its place", false)
+		if err != nil && isShared && (m.server == nil || neighbour.server == nil) {
 			for _, rest := range leave[n+1:] {
 				rest.PutBack(time.Now())
 			}
