@@ -127,33 +127,55 @@ func told(said []Sentence) []Sentence {
 const words = "words"
 
 // WithoutWords returns a text without what backends and others said in it: of a sentence that
-// quotes them what stands before the quotation, and of words that are not the gateway's own,
-// and all that follows them, nothing.
+// quotes them what stands before the quotation, and nothing of what follows it.
 func WithoutWords(text string) string {
-	var own []string
+	var all []string
 	for _, s := range Of(text) {
-		if s.isForeign() {
+		own, isWhole := s.own()
+		if own != "" {
+			all = append(all, own)
+		}
+		if !isWhole {
 			break
 		}
-		if _, quotes := s.Values[words]; quotes {
-			before, _, _ := strings.Cut(s.String(), ": ")
-			own = append(own, before+".")
-			break
-		}
-		own = append(own, s.String())
 	}
-	return strings.Join(own, "; ")
+	return strings.Join(all, "; ")
 }
 
-// isForeign reports whether a sentence, or one in it, is not the gateway's own. One in it that
-// quotes others counts as such, too.
-func (s Sentence) isForeign() bool {
-	for _, inner := range s.Inner {
-		if _, quotes := inner.Values[words]; quotes || inner.isForeign() {
-			return true
+// own returns the beginning of a sentence up to the first words in it that are not the
+// gateway's own, and whether there are none.
+func (s Sentence) own() (text string, isWhole bool) {
+	if s.Code == Other {
+		return "", false
+	}
+	var out strings.Builder
+	if s.Field != "" {
+		out.WriteString(s.Field + ": ")
+	}
+	for _, p := range templates()[s.Code] {
+		out.WriteString(p.literal)
+		inner, isSentence := s.Inner[p.name]
+		switch {
+		case p.name == words:
+			return ended(out.String()), false
+		case !isSentence:
+			out.WriteString(s.Values[p.name])
+		default:
+			own, isWhole := inner.own()
+			if out.WriteString(own); !isWhole {
+				return ended(out.String()), false
+			}
 		}
 	}
-	return s.Code == Other
+	return out.String(), true
+}
+
+// ended returns the beginning of a sentence as a sentence.
+func ended(beginning string) string {
+	if text := strings.TrimRight(beginning, ` :.,("`); text != "" {
+		return text + "."
+	}
+	return ""
 }
 
 // All returns sentences that belong together.
