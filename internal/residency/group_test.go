@@ -244,6 +244,29 @@ func TestAModelThatSomebodyElsePutsToSleepIsWokenUpForItsRequests(t *testing.T) 
 	})
 }
 
+// TestAllNamesOfAServerAreInItsGroup gives one name of a server a group, and asks for another.
+func TestAllNamesOfAServerAreInItsGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, residency.Options{})
+		defer r.end()
+		g := &gpu{awake: map[string]bool{"b": true}}
+		alone := onGPU
+		alone.Space, alone.Capacity, alone.Size = "", 0, 0
+		r.addServer(g, "a", "one", onGPU)
+		two := r.addServer(g, "a", "two", alone)
+		r.addServer(g, "b", "other", onGPU)
+		r.tell(g)
+		if err := r.use(two, time.Second); err != nil || fmt.Sprint(g.given()) != "[sleep b wake a]" {
+			t.Errorf("%v, %v", err, g.given())
+		}
+		for _, s := range r.keeper.States(time.Now()) {
+			if s.Group != "gpu" {
+				t.Errorf("%s at %s is in the group %q", s.Model, s.Host, s.Group)
+			}
+		}
+	})
+}
+
 // process is a server on a GPU that ends to give its memory up.
 type process struct{ server }
 

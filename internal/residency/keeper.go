@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,7 +76,19 @@ type Rules struct {
 
 // GroupSpace returns the name of the memory that the members of a group share, which are
 // processes or models of other servers.
-func GroupSpace(group string) string { return "group " + group }
+func GroupSpace(group string) string { return groupSpace + group }
+
+// groupSpace is how the names of spaces begin that groups have.
+const groupSpace = "group "
+
+// group returns the name of the group whose members share the memory of the model, empty
+// where none does.
+func (r Rules) group() string {
+	if name, isGroup := strings.CutPrefix(r.Space, groupSpace); isGroup {
+		return name
+	}
+	return ""
+}
 
 // and returns the rules of a model that has these and others, because instances share it.
 func (r Rules) and(other Rules) Rules {
@@ -183,13 +196,23 @@ func (k *Keeper) Follow(all []Kept) {
 	k.announce()
 }
 
-// shareSpaces gives a space that models share the largest of the capacities that they name.
+// shareSpaces gives a space that models share the largest of the capacities that they name,
+// and all names of one server the space of the first of them that has one: they are in memory
+// together, whichever instance was given a group.
 func shareSpaces(all map[*fleet.Instance]*Kept) {
+	servers := map[*fleet.Host]Rules{}
 	capacities := map[string]float64{}
-	for _, one := range all {
+	for place, one := range all {
 		capacities[one.Rules.Space] = max(capacities[one.Rules.Space], one.Rules.Capacity)
+		known, isKnown := servers[place.Host()]
+		if one.Rules.IsWhole && one.Rules.Space != "" && (!isKnown || one.Rules.Space < known.Space) {
+			servers[place.Host()] = one.Rules
+		}
 	}
-	for _, one := range all {
+	for place, one := range all {
+		if of, isKnown := servers[place.Host()]; isKnown && one.Rules.IsWhole {
+			one.Rules.Space, one.Rules.Size = of.Space, of.Size
+		}
 		one.Rules.Capacity = capacities[one.Rules.Space]
 	}
 }
@@ -264,6 +287,8 @@ func (k *Keeper) putIdleToSleep(now time.Time) {
 type State struct {
 	// Host and Model name it: the address of the server, and the model by its name there.
 	Host, Model string
+	// Group is that of the models with which it shares memory, empty if there is none.
+	Group string
 	fleet.Residence
 	// Waiting is how many requests wait for it to be loaded.
 	Waiting int

@@ -481,7 +481,7 @@ func (m *Model) attrs(more ...slog.Attr) []slog.Attr {
 func (m *Model) state(now time.Time) State {
 	m.look(now)
 	s := State{
-		Host: m.place.Host().Name(), Model: m.place.Model(), Residence: m.place.Residence(now), SleepAfter: m.rules.SleepAfter,
+		Host: m.place.Host().Name(), Model: m.place.Model(), Group: m.rules.group(), Residence: m.place.Residence(now), SleepAfter: m.rules.SleepAfter,
 		Counts: m.counts, Failure: m.failure,
 	}
 	if m.wake != nil {

@@ -28,6 +28,7 @@ func (residence) Names() []string { return fleet.States() }
 type residentView struct {
 	Host      string         `json:"host" doc:"The address of its server."`
 	Model     string         `json:"model" doc:"Its name there."`
+	Group     string         `json:"group,omitzero" doc:"Which models it shares memory with beyond its server: those of the same group, residency.group of instances or group of processes."`
 	State     residence      `json:"state" doc:"Whether it is in memory."`
 	Since     *string        `json:"since,omitzero" format:"date-time" doc:"When that began, if it is known."`
 	LastUsed  *string        `json:"lastUsed,omitzero" format:"date-time" doc:"By this gateway or, as far as they tell it, by others."`
@@ -86,7 +87,7 @@ func (a *API) residents(now time.Time, words web.Wording) []residentView {
 func viewOfResident(s *residency.State, words web.Wording) residentView {
 	failure := words(web.CutText(s.Failure, 500))
 	return residentView{
-		Host: s.Host, Model: s.Model, State: residence(s.State), Since: web.TimeOrNil(s.Since), LastUsed: web.TimeOrNil(s.Used),
+		Host: s.Host, Model: s.Model, Group: s.Group, State: residence(s.State), Since: web.TimeOrNil(s.Since), LastUsed: web.TimeOrNil(s.Used),
 		InUse: s.IsInUse, Pinned: s.IsPinned, Waiting: s.Waiting, LoadMs: s.Residence.Loads.Milliseconds(), LeftMs: s.Left.Milliseconds(), Bytes: s.Bytes,
 		SleepMs: s.SleepAfter.Milliseconds(), Loads: s.Counts.Loads, Failures: s.Failures, Refusals: s.Refusals, Evictions: s.Evictions, Sleeps: s.Sleeps,
 		WaitedMs: s.Waited.Milliseconds(), Failure: failure, Said: say.Of(failure),

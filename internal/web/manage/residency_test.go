@@ -23,6 +23,7 @@ type resident struct {
 	Evictions int64  `json:"evictions"`
 	LastUsed  string `json:"lastUsed"`
 	Bytes     int64  `json:"bytes"`
+	Group     string `json:"group"`
 	Instances []struct {
 		InstanceID string `json:"instanceId"`
 		Pinned     bool   `json:"pinned"`
@@ -118,6 +119,24 @@ func TestWhatCannotBeLoadedSaysWhy(t *testing.T) {
 	without := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL())))
 	without.API(http.MethodPost, "/api/config/instance/load/chat", fmt.Sprintf(`{"instanceId":"m@%s"}`, b.URL())).Is(t, 400, "residency.enabled")
 	if all := residents(t, without); len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// TestGroupsOfModelsAreTold lists a model of a group and one of none.
+func TestGroupsOfModelsAreTold(t *testing.T) {
+	t.Parallel()
+	start := func() string {
+		b, err := simulator.Start(simulator.Options{Kind: simulator.VLLM, Engine: &engine.Spec{Block: 16, Cache: 1600}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		return b.URL()
+	}
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("residency: {enabled: true}",
+		gatewaytest.Instance("m", start(), "adapter: vllm, residency: {group: gpu0}"), gatewaytest.Instance("n", start(), "adapter: vllm")))
+	if all := residents(t, r); len(all) != 2 || all["m"].Group != "gpu0" || all["n"].Group != "" {
 		t.Errorf("%+v", all)
 	}
 }
