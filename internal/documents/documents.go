@@ -102,7 +102,8 @@ type Store interface {
 const page = 100
 
 // Each calls a function with documents in their order until it returns false or an error.
-// Few of them are in memory at a time, and those it is called with may be deleted meanwhile.
+// Few of them are in memory at a time, and those it is called with may be deleted meanwhile. It
+// ends with the context, also where the store does not.
 func Each(ctx context.Context, store Store, query Query, visit func(Document) (more bool, err error)) error {
 	query.Limit = page
 	for {
@@ -111,6 +112,9 @@ func Each(ctx context.Context, store Store, query Query, visit func(Document) (m
 			return err
 		}
 		for _, doc := range docs {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			more, err := visit(doc)
 			if err != nil || !more {
 				return err

@@ -1,6 +1,8 @@
 package documents_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -72,6 +74,53 @@ func TestADirectoryHasOnlyAnIndexInMemory(t *testing.T) {
 		t.Errorf("%d documents are listed, %v", len(found), err)
 	}
 	runtime.KeepAlive(store)
+}
+
+// A page of a long list costs what the page costs: whoever walks through 80,000 files asks for
+// 800 of them.
+func TestAPageOfALongListDoesNotTouchTheRest(t *testing.T) {
+	const many = 50_000
+	store, began := documents.NewMemory(), time.Now()
+	for i := range many {
+		created := began.Add(time.Duration(i%1000) * time.Second)
+		if _, err := store.Put(t.Context(), documents.Document{Kind: "k", ID: documents.NewID("k_", created), Scope: "s", Created: created, Data: []byte(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, scopes := range [][]string{nil, {"s"}} {
+		before := allocated()
+		found, err := store.List(t.Context(), documents.Query{Kind: "k", Scopes: scopes, Limit: 100, OnlyNames: true})
+		if took := allocated() - before; err != nil || len(found) != 100 || took > many*8 {
+			t.Errorf("a page of %d of %d documents takes %d bytes, %v", len(found), many, took, err)
+		}
+	}
+}
+
+func allocated() uint64 {
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.TotalAlloc
+}
+
+// A walk ends with its context, so that a start does not wait for one through all documents.
+func TestAWalkEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	store := openDir(t, t.TempDir())
+	for _, id := range []string{"a", "b", "c"} {
+		if _, err := store.Put(t.Context(), documents.Document{Kind: "k", ID: id, Scope: "s", Created: time.Now(), Data: []byte(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	visited := 0
+	err := documents.Each(ctx, store, documents.Query{Kind: "k"}, func(documents.Document) (bool, error) {
+		visited++
+		cancel()
+		return true, nil
+	})
+	if visited != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end %d documents were visited, %v", visited, err)
+	}
 }
 
 func heap() uint64 {

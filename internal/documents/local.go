@@ -32,15 +32,41 @@ type Local struct {
 // kindIndex finds the documents of a kind.
 type kindIndex struct {
 	byID   map[string]*kept
+	sorted ordered
 	scopes map[string]*scopeIndex
 	all    Use
 }
 
 // scopeIndex finds the documents of a kind in a scope.
 type scopeIndex struct {
-	name string
-	byID map[string]*kept
-	use  Use
+	name   string
+	sorted ordered
+	use    Use
+}
+
+// ordered are documents, the oldest first. They stay in order, because sorting all of them for
+// each page of a list takes longer than reading the page.
+type ordered []*kept
+
+// place returns where a document is or would be.
+func (o ordered) place(doc *Document) (at int, isThere bool) {
+	return slices.BinarySearchFunc(o, doc, func(k *kept, doc *Document) int { return compare(&k.Document, doc) })
+}
+
+func (o *ordered) add(k *kept) {
+	at, _ := o.place(&k.Document)
+	*o = slices.Insert(*o, at, k)
+}
+
+func (o *ordered) remove(k *kept) {
+	if at, isThere := o.place(&k.Document); isThere {
+		*o = slices.Delete(*o, at, at+1)
+	}
+}
+
+// compare orders documents, the oldest first.
+func compare(a, b *Document) int {
+	return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
 }
 
 // kept is a document, without its data where a directory has it.
@@ -189,6 +215,10 @@ func (l *Local) Put(_ context.Context, doc Document) (int64, error) {
 
 // set adds a document to the index, in place of its version before.
 func (l *Local) set(doc Document, now time.Time) {
+	if found := l.find(doc.Kind, doc.ID); found != nil && found.Scope == doc.Scope && found.Created.Equal(doc.Created) {
+		l.change(found, doc, now)
+		return
+	}
 	l.unset(doc.Kind, doc.ID)
 	index := l.kinds[doc.Kind]
 	if index == nil {
@@ -197,17 +227,32 @@ func (l *Local) set(doc Document, now time.Time) {
 	}
 	scope := index.scopes[doc.Scope]
 	if scope == nil {
-		scope = &scopeIndex{name: strings.Clone(doc.Scope), byID: map[string]*kept{}}
+		scope = &scopeIndex{name: strings.Clone(doc.Scope)}
 		index.scopes[scope.name] = scope
 	}
 	if l.dir != nil {
 		doc.Data = nil
 	}
 	doc.Scope = scope.name // so that there is one text for all of them
-	index.byID[doc.ID] = &kept{doc, now}
-	scope.byID[doc.ID] = index.byID[doc.ID]
+	added := &kept{doc, now}
+	index.byID[doc.ID] = added
+	index.sorted.add(added)
+	scope.sorted.add(added)
 	scope.use.add(1, doc.Bytes)
 	index.all.add(1, doc.Bytes)
+}
+
+// change replaces a document that keeps its place.
+func (l *Local) change(found *kept, doc Document, now time.Time) {
+	index := l.kinds[doc.Kind]
+	more := doc.Bytes - found.Bytes
+	index.scopes[found.Scope].use.add(0, more)
+	index.all.add(0, more)
+	if l.dir != nil {
+		doc.Data = nil
+	}
+	doc.Scope = found.Scope
+	*found = kept{doc, now}
 }
 
 func (u *Use) add(count int, bytes int64) {
@@ -224,10 +269,11 @@ func (l *Local) unset(kind, id string) {
 	index := l.kinds[kind]
 	scope := index.scopes[found.Scope]
 	delete(index.byID, id)
-	delete(scope.byID, id)
+	index.sorted.remove(found)
+	scope.sorted.remove(found)
 	scope.use.add(-1, -found.Bytes)
 	index.all.add(-1, -found.Bytes)
-	if len(scope.byID) == 0 {
+	if len(scope.sorted) == 0 {
 		delete(index.scopes, scope.name)
 	}
 	if len(index.byID) == 0 {
@@ -311,25 +357,16 @@ func (l *Local) list(q Query) ([]Document, error) {
 			return nil, err
 		}
 	}
-	order := func(a, b *Document) int {
-		n := cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
-		if !q.IsAscending {
-			n = -n
-		}
-		return n
-	}
+	groups := l.groups(&q)
 	var found []*kept
-	for _, docs := range l.groups(&q) {
-		for _, doc := range docs {
-			if q.OnlyOpen && !doc.IsOpen || q.After != "" && order(&doc.Document, &after) <= 0 {
-				continue
-			}
-			found = append(found, doc)
-		}
+	for _, group := range groups {
+		found = append(found, group.page(&q, &after)...)
 	}
-	slices.SortFunc(found, func(a, b *kept) int { return order(&a.Document, &b.Document) })
-	if q.Limit > 0 && len(found) > q.Limit {
-		found = found[:q.Limit]
+	if len(groups) > 1 {
+		slices.SortFunc(found, func(a, b *kept) int { return q.order(&a.Document, &b.Document) })
+		if q.Limit > 0 && len(found) > q.Limit {
+			found = found[:q.Limit]
+		}
 	}
 	now := time.Now()
 	docs := make([]Document, len(found))
@@ -342,19 +379,58 @@ func (l *Local) list(q Query) ([]Document, error) {
 	return docs, nil
 }
 
+// order orders documents as the query wants them.
+func (q *Query) order(a, b *Document) int {
+	if q.IsAscending {
+		return compare(a, b)
+	}
+	return compare(b, a)
+}
+
+// page returns the first documents that a query asks for, behind the one after which it begins.
+func (o ordered) page(q *Query, after *Document) []*kept {
+	rest := o
+	if q.After != "" {
+		at, isThere := o.place(after)
+		switch {
+		case !q.IsAscending:
+			rest = o[:at]
+		case isThere:
+			rest = o[at+1:]
+		default:
+			rest = o[at:]
+		}
+	}
+	var found []*kept
+	for i := range rest {
+		doc := rest[i]
+		if !q.IsAscending {
+			doc = rest[len(rest)-1-i]
+		}
+		if q.OnlyOpen && !doc.IsOpen {
+			continue
+		}
+		found = append(found, doc)
+		if len(found) == q.Limit {
+			break
+		}
+	}
+	return found
+}
+
 // groups returns the documents among which those of a query are.
-func (l *Local) groups(q *Query) []map[string]*kept {
+func (l *Local) groups(q *Query) []ordered {
 	index := l.kinds[q.Kind]
 	if index == nil {
 		return nil
 	}
 	if len(q.Scopes) == 0 {
-		return []map[string]*kept{index.byID}
+		return []ordered{index.sorted}
 	}
-	var groups []map[string]*kept
+	var groups []ordered
 	for _, name := range q.Scopes {
 		if scope := index.scopes[name]; scope != nil {
-			groups = append(groups, scope.byID)
+			groups = append(groups, scope.sorted)
 		}
 	}
 	return groups
