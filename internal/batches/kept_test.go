@@ -85,6 +85,32 @@ func TestWhoHasTheMostBatchesGivesWayToOthers(t *testing.T) {
 	})
 }
 
+func TestBatchesDoNotGiveWayToThoseWhoHaveMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.sets.MaxKeptInAll = 4
+		running := newBackend()
+		e := h.open(running)
+		defer start(e)()
+		h.owner = files.Owner{Key: "bob", Issue: "1"}
+		done := h.submit(e, linesOf(1))
+		h.await(e, done.ID)
+		running.takes = time.Hour
+		h.owner = owner
+		var last Batch
+		for range 3 {
+			last = h.submit(e, linesOf(1))
+		}
+		_, err := e.Create(context.Background(), Batch{Owner: owner, Form: OpenAI, Endpoint: chatEndpoint, Input: last.Input, Window: "24h"}, time.Hour)
+		if !errors.Is(err, keeping.ErrAllTooMany) {
+			t.Errorf("a fourth batch of the one who has the most gives %v", err)
+		}
+		if _, err := e.Get(context.Background(), AnyScope, done.ID); err != nil {
+			t.Errorf("the only one of another owner: %v", err)
+		}
+	})
+}
+
 func TestBatchesAboveTheBoundsGoAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -174,31 +175,45 @@ func described(use documents.Use) documents.Use {
 }
 
 // makeWay removes results until there is no shortage, the oldest first. It removes none where
-// that would not be enough.
+// that would not be enough. Of what all lack, those give way who have no less than the one who
+// asks, so that nobody takes the room of those who have less.
 func (s *Store) makeWay(ctx context.Context, scope string, short *shortage) (bool, error) {
 	if s.giveWay == nil {
 		return false, nil
 	}
 	scopes := []string{scope}
 	if short.isOfAll {
-		uses, err := s.Owners(ctx)
-		if err != nil {
+		var err error
+		if scopes, err = s.thoseWithMore(ctx, scope, short); err != nil {
 			return false, err
 		}
-		scopes = byUse(uses, func(use documents.Use) int64 {
-			if short.lacks.Count > 0 {
-				return int64(use.Count)
-			}
-			return use.Bytes
-		})
 	}
-	for _, scope := range scopes {
-		isEnough, err := s.removeResults(ctx, scope, short)
-		if isEnough || err != nil {
-			return isEnough, err
+	found, err := s.results(ctx, scopes...)
+	if err != nil || !short.isMet(sumOf(found)) {
+		return false, err
+	}
+	return s.removeResults(ctx, found, short)
+}
+
+// thoseWithMore returns the owners who have no less than one of them of what is short, the one
+// with the most first.
+func (s *Store) thoseWithMore(ctx context.Context, scope string, short *shortage) ([]string, error) {
+	uses, err := s.Owners(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	uses[scope] = plus(uses[scope], s.held[scope])
+	s.mu.Unlock()
+	amount := func(scope string) int64 {
+		if short.lacks.Count > 0 {
+			return int64(uses[scope].Count)
 		}
+		return uses[scope].Bytes
 	}
-	return false, nil
+	scopes := slices.DeleteFunc(slices.Collect(maps.Keys(uses)), func(other string) bool { return other != scope && amount(other) < amount(scope) })
+	slices.SortFunc(scopes, func(a, b string) int { return cmp.Or(cmp.Compare(amount(b), amount(a)), strings.Compare(a, b)) })
+	return scopes, nil
 }
 
 // Owners returns what the files of each owner take, by scope.
@@ -216,33 +231,17 @@ func (s *Store) Owners(ctx context.Context) (map[string]documents.Use, error) {
 	return sum, nil
 }
 
-// byUse returns the scopes, that with the most first.
-func byUse(uses map[string]documents.Use, amount func(documents.Use) int64) []string {
-	scopes := make([]string, 0, len(uses))
-	for scope := range uses {
-		scopes = append(scopes, scope)
-	}
-	slices.SortFunc(scopes, func(a, b string) int {
-		return cmp.Or(cmp.Compare(amount(uses[b]), amount(uses[a])), strings.Compare(a, b))
-	})
-	return scopes
-}
-
-// removeResults removes the oldest results of an owner until a shortage is met. Where all of
-// an owner's results are less than the owner lacks, it removes none; of what all lack it
-// removes what there is.
-func (s *Store) removeResults(ctx context.Context, scope string, short *shortage) (isEnough bool, err error) {
-	found, err := s.results(ctx, scope)
-	if err != nil {
-		return false, err
-	}
-	var sum documents.Use
-	for _, doc := range found {
+// sumOf returns what files take, with their descriptions.
+func sumOf(docs []documents.Document) (sum documents.Use) {
+	for _, doc := range docs {
 		sum = plus(sum, described(documents.Use{Count: 1, Bytes: doc.Bytes}))
 	}
-	if !short.isOfAll && !short.isMet(sum) {
-		return false, nil
-	}
+	return sum
+}
+
+// removeResults removes results in their order until a shortage is met, and reports whether it
+// is.
+func (s *Store) removeResults(ctx context.Context, found []documents.Document, short *shortage) (isEnough bool, err error) {
 	for _, doc := range found {
 		if short.lacks.Count <= 0 && short.lacks.Bytes <= 0 {
 			break
@@ -268,18 +267,23 @@ func (s *shortage) isMet(by documents.Use) bool {
 	return by.Count >= s.lacks.Count && by.Bytes >= s.lacks.Bytes
 }
 
-// results returns the results of batches that an owner has, the oldest first, without data.
-func (s *Store) results(ctx context.Context, scope string) ([]documents.Document, error) {
-	var found []documents.Document
-	for _, kind := range Kinds() {
-		docs, err := s.docs.List(ctx, documents.Query{Kind: kind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true})
-		if err != nil {
-			return nil, err
+// results returns the results of batches that owners have, without data: those of the first
+// owner first, and of each the oldest first.
+func (s *Store) results(ctx context.Context, scopes ...string) ([]documents.Document, error) {
+	var all []documents.Document
+	for _, scope := range scopes {
+		var own []documents.Document
+		for _, kind := range Kinds() {
+			docs, err := s.docs.List(ctx, documents.Query{Kind: kind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true})
+			if err != nil {
+				return nil, err
+			}
+			own = append(own, slices.DeleteFunc(docs, func(doc documents.Document) bool { return batchOf(doc.ID) == "" })...)
 		}
-		found = append(found, slices.DeleteFunc(docs, func(doc documents.Document) bool { return batchOf(doc.ID) == "" })...)
+		slices.SortStableFunc(own, func(a, b documents.Document) int { return a.Created.Compare(b.Created) })
+		all = append(all, own...)
 	}
-	slices.SortStableFunc(found, func(a, b documents.Document) int { return a.Created.Compare(b.Created) })
-	return found, nil
+	return all, nil
 }
 
 // ResultID returns the id of the results of a batch. The same parts give the same id.
@@ -313,15 +317,30 @@ func (s *Store) Trim(ctx context.Context) error {
 	for scope, use := range uses {
 		inAll += use.Count
 		if over := use.Count - settings.MaxFiles; over > 0 {
-			short := &shortage{ErrTooMany, true, documents.Use{Count: over}}
-			if _, err := s.removeResults(ctx, scope, short); err != nil {
+			short := &shortage{ErrTooMany, false, documents.Use{Count: over}}
+			if err := s.trim(ctx, short, scope); err != nil {
 				return err
 			}
 			inAll -= over - short.lacks.Count
 		}
 	}
-	if over := inAll - settings.MaxFilesInAll; over > 0 {
-		_, err = s.makeWay(ctx, "", &shortage{ErrAllTooMany, true, documents.Use{Count: over}})
+	over := inAll - settings.MaxFilesInAll
+	if over <= 0 {
+		return nil
+	}
+	short := &shortage{ErrAllTooMany, true, documents.Use{Count: over}}
+	scopes, err := s.thoseWithMore(ctx, AnyScope, short)
+	if err != nil {
+		return err
+	}
+	return s.trim(ctx, short, scopes...)
+}
+
+// trim removes results of owners until a shortage is met, or there are none.
+func (s *Store) trim(ctx context.Context, short *shortage, scopes ...string) error {
+	found, err := s.results(ctx, scopes...)
+	if err == nil {
+		_, err = s.removeResults(ctx, found, short)
 	}
 	return err
 }

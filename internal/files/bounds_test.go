@@ -204,6 +204,51 @@ func TestWhoHasTheMostGivesWayToOthers(t *testing.T) {
 	}
 }
 
+// Whoever fills the disk with uploads, which never give way, does not push out the results of
+// those who have less.
+func TestResultsDoNotGiveWayToThoseWhoHaveMore(t *testing.T) {
+	t.Parallel()
+	for name, bound := range map[string]func(*files.Settings){
+		"number": func(s *files.Settings) { s.MaxFilesInAll = 6 },
+		"bytes":  func(s *files.Settings) { s.MaxBytes = 6 * (block + 1) },
+	} {
+		settings := files.DefaultSettings()
+		bound(&settings)
+		store, e := openWithResults(t, settings)
+		e.result(t, bob, 1, 1)
+		for range 5 {
+			if _, err := put(store, alice, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := put(store, alice, []byte("x")); !errors.Is(err, files.ErrAllFull) && !errors.Is(err, files.ErrAllTooMany) {
+			t.Errorf("%s: one more file of the one who has the most gives %v", name, err)
+		}
+		if len(e.gone) > 0 {
+			t.Errorf("%s: for it went %v", name, e.gone)
+		}
+	}
+}
+
+// Results do not go for a bound that was made so small that all of them are not enough.
+func TestResultsOfAllDoNotGoForNothing(t *testing.T) {
+	t.Parallel()
+	settings := files.DefaultSettings()
+	docs, folder := documents.NewMemory(), t.TempDir()
+	before := open(t, folder, docs, nil, settings)
+	e := &ended{store: before}
+	e.result(t, bob, 1, 1)
+	if _, err := put(before, alice, make([]byte, 100*block)); err != nil {
+		t.Fatal(err)
+	}
+	settings.MaxBytes = 10 * block
+	store := open(t, folder, docs, nil, settings)
+	store.GiveWay("batch", e.giveWay)
+	if err := store.Hold(t.Context(), "key carol 1", 1); !errors.Is(err, files.ErrAllFull) || len(e.gone) > 0 {
+		t.Errorf("it gives %v, and for it went %v", err, e.gone)
+	}
+}
+
 func TestResultsAboveTheNumberOfFilesAreTrimmed(t *testing.T) {
 	t.Parallel()
 	settings := files.DefaultSettings()

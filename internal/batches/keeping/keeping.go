@@ -24,9 +24,10 @@ func Kinds() []string { return []string{Kind, removedKind} }
 // Errors of a Keeper.
 var (
 	// ErrTooMany means that an owner has as many batches as are kept, and none of them has
-	// ended, and ErrAllTooMany that all owners together have.
+	// ended, and ErrAllTooMany that all owners together have, and that none of those gives
+	// way who have as many as the one who asks.
 	ErrTooMany    = errors.New("there are too many batches, and none of them has ended")
-	ErrAllTooMany = errors.New("there are too many batches of all owners, and none of them has ended")
+	ErrAllTooMany = errors.New("there are too many batches of all owners, and none of them gives way")
 	// ErrInUse means that a batch that has not ended needs a file.
 	ErrInUse = errors.New("a batch that has not ended needs the file")
 )
@@ -88,7 +89,7 @@ func (k *Keeper) MakePlace(ctx context.Context, scope string) error {
 	if over <= 0 {
 		return nil
 	}
-	removed, err := k.removeOfMost(ctx, over)
+	removed, err := k.removeOfMost(ctx, scope, over)
 	if err == nil && removed < over {
 		err = ErrAllTooMany
 	}
@@ -115,12 +116,15 @@ func (k *Keeper) removeOldest(ctx context.Context, scope string, most int) (remo
 	return removed, err
 }
 
-// removeOfMost removes so many batches that have ended of those owners who have the most.
-func (k *Keeper) removeOfMost(ctx context.Context, most int) (removed int, err error) {
+// removeOfMost removes so many batches that have ended of those owners who have the most, and
+// no fewer than the one who asks.
+func (k *Keeper) removeOfMost(ctx context.Context, asks string, most int) (removed int, err error) {
 	uses, err := k.o.Documents.Uses(ctx, Kind)
 	if err != nil {
 		return 0, err
 	}
+	own := uses[asks].Count
+	maps.DeleteFunc(uses, func(scope string, use documents.Use) bool { return use.Count < own })
 	scopes := slices.SortedFunc(maps.Keys(uses), func(a, b string) int {
 		return cmp.Or(cmp.Compare(uses[b].Count, uses[a].Count), strings.Compare(a, b))
 	})
@@ -150,7 +154,7 @@ func (k *Keeper) Trim(ctx context.Context) error {
 		all += use.Count - removed
 	}
 	if over := all - inAll; over > 0 {
-		if _, err := k.removeOfMost(ctx, over); err != nil {
+		if _, err := k.removeOfMost(ctx, files.AnyScope, over); err != nil {
 			return err
 		}
 	}
