@@ -24,9 +24,8 @@ func (e *Engine) Create(ctx context.Context, b Batch, window time.Duration) (Bat
 	if err := e.add(ctx, &b); err != nil {
 		return Batch{}, err
 	}
-	if err := e.poll(ctx); err != nil {
-		return Batch{}, err
-	}
+	// It is there, and the next round finds it as well: whoever is told of an error makes it again.
+	e.tell(e.poll(ctx), "looking for batches")
 	e.nudge()
 	return b, nil
 }

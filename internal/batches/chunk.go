@@ -98,9 +98,7 @@ func (j *job) feed(b Batch, c *chunk, content *files.Content) error {
 		if !j.awaitRead(c, reader) {
 			return nil
 		}
-		err := j.readLine(b, c, reader, number)
-		j.engine.ahead.reading.Unlock()
-		if err != nil {
+		if err := j.readLine(b, c, reader, number); err != nil {
 			return err
 		}
 	}
@@ -108,8 +106,9 @@ func (j *job) feed(b Batch, c *chunk, content *files.Content) error {
 }
 
 // readLine reads the next line of a chunk, and puts it among those that run next if it has no
-// answer.
+// answer. The caller has the turn to read, which ends with it, whatever the line makes of it.
 func (j *job) readLine(b Batch, c *chunk, from *lineReader, number int) error {
+	defer j.engine.ahead.reading.Unlock()
 	text, _, err := from.next()
 	if err != nil {
 		return fmt.Errorf("line %d of the batch cannot be read: %w", number+1, err)

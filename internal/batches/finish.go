@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -134,6 +135,12 @@ func (j *job) assemble(ctx context.Context, b Batch, number int64) (results, err
 		return r, err
 	}
 	defer journals.close()
+	if lost := slices.Index(has, false); lost >= 0 && r.state == Completed {
+		if time.Now().Before(b.Expires) {
+			return r, fmt.Errorf("line %d has ended, and its answer is not there", lost+1)
+		}
+		r.state = Expired // nobody waits for it any longer
+	}
 	j.releaseRoom() // for the results
 	w := &resultWriter{job: j, batch: b, number: number}
 	defer w.abort()
@@ -170,13 +177,14 @@ func (w *resultWriter) writeAll(ctx context.Context, end State, has []bool, read
 			}
 			continue
 		}
-		if end == Completed {
-			return fmt.Errorf("line %d has no answer", line+1)
-		}
 		if end == Cancelled && w.batch.Form == OpenAI && len(w.batch.Faults) == 0 {
 			continue // its owner wants only what was done
 		}
 		id, err := unread.customID(ctx, line)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, documents.ErrUnavailable) {
+			unread.giveUp(err)
+			continue
+		}
 		if err == nil {
 			err = w.write(&record{Line: line, CustomID: id}, end)
 		}
@@ -194,6 +202,16 @@ type unanswered struct {
 	content *files.Content // nil before the first one is asked for
 	lines   *lineReader
 	read    int
+	lost    error // why no further line can be read; nil while they can
+}
+
+// giveUp notes that the lines cannot be read any more, such as those of a file that was removed
+// from the disk: the batch ends without the names of those that did not run.
+func (u *unanswered) giveUp(err error) {
+	if u.lost == nil {
+		u.lost = err
+		u.job.engine.tell(err, "reading which lines of "+u.job.id+" did not run")
+	}
 }
 
 func (u *unanswered) close() {
@@ -204,6 +222,9 @@ func (u *unanswered) close() {
 
 // customID returns the name of a line. Lines are asked for in their order.
 func (u *unanswered) customID(ctx context.Context, number int) (string, error) {
+	if u.lost != nil {
+		return "", u.lost
+	}
 	if u.content == nil {
 		content, err := u.job.open(ctx, u.batch)
 		if err != nil {

@@ -290,13 +290,7 @@ func (j *job) check(b Batch) error {
 
 // open opens the lines of the batch.
 func (j *job) open(ctx context.Context, b Batch) (*files.Content, error) {
-	var file files.File
-	var err error
-	if b.IsOwnInput {
-		file, err = j.engine.o.Files.Part(ctx, b.Input)
-	} else {
-		file, err = j.engine.o.Files.Get(ctx, j.scope, b.Input)
-	}
+	file, err := j.engine.o.Files.Input(ctx, j.scope, b.Input)
 	if err != nil {
 		return nil, err
 	}
@@ -461,7 +455,10 @@ const roomStep = 1 << 20
 func (j *job) hold(bytes int64) {
 	j.mu.Lock()
 	j.written += bytes
-	lacks := j.written + 1 - j.held // so that no line runs where nothing more has room
+	lacks := j.lacks()
+	if lacks <= 0 {
+		j.noRoom, j.fullSince = "", time.Time{}
+	}
 	j.mu.Unlock()
 	if lacks <= 0 {
 		return
@@ -476,7 +473,10 @@ func (j *job) hold(bytes int64) {
 	defer j.mu.Unlock()
 	if err == nil {
 		j.held += lacks
+	}
+	if err == nil || j.lacks() <= 0 { // lines that end together take room together
 		j.noRoom, j.fullSince = "", time.Time{}
+		j.giveBackRoom(-j.lacks() - roomStep)
 		return
 	}
 	isBound := errors.Is(err, files.ErrNoRoom) || errors.Is(err, files.ErrAllFull)
@@ -489,6 +489,10 @@ func (j *job) hold(bytes int64) {
 	j.noRoom = noRoomFor(err)
 	j.signal()
 }
+
+// lacks returns how much more room the answers need, with a byte more so that no line runs where
+// nothing more has room. The caller has the lock.
+func (j *job) lacks() int64 { return j.written + 1 - j.held }
 
 // noRoomFor says why answers have no room.
 func noRoomFor(err error) string {
@@ -505,6 +509,13 @@ func noRoomFor(err error) string {
 func (j *job) releaseRoom() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	_ = j.engine.o.Files.Hold(context.Background(), j.scope, -j.held) // it cannot fail
-	j.held = 0
+	j.giveBackRoom(j.held)
+}
+
+// giveBackRoom gives room back, if it is more than none. The caller has the lock.
+func (j *job) giveBackRoom(bytes int64) {
+	if bytes > 0 {
+		_ = j.engine.o.Files.Hold(context.Background(), j.scope, -bytes) // it cannot fail
+		j.held -= bytes
+	}
 }

@@ -99,7 +99,11 @@ func (e *Engine) folderOf(id string) string { return filepath.Join(e.o.Folder, i
 
 // expire removes the files and batches whose time is over.
 func (e *Engine) expire(ctx context.Context) error {
-	if err := e.o.Files.Expire(ctx); err != nil {
+	inUse, err := e.kept.Inputs(ctx, AnyScope)
+	if err != nil {
+		return err
+	}
+	if err := e.o.Files.Expire(ctx, inUse); err != nil {
 		return err
 	}
 	return documents.Each(ctx, e.o.Documents, documents.Query{Kind: Kind}, func(doc documents.Document) (bool, error) {

@@ -223,7 +223,29 @@ func (s *Store) Part(ctx context.Context, id string) (File, error) {
 	return s.find(ctx, hiddenKind, id)
 }
 
+// Input returns a file of a scope, listed or not, for a batch that has not ended: it is there
+// also when its time is over, see Expire.
+func (s *Store) Input(ctx context.Context, scope, id string) (File, error) {
+	file, err := s.described(ctx, kind, id)
+	if errors.Is(err, ErrNotFound) {
+		file, err = s.described(ctx, hiddenKind, id)
+	}
+	if err == nil && file.Owner.Scope() != scope {
+		return File{}, ErrNotFound
+	}
+	return file, err
+}
+
 func (s *Store) find(ctx context.Context, kind, id string) (File, error) {
+	file, err := s.described(ctx, kind, id)
+	if err == nil && !time.Now().Before(file.Expires) {
+		return File{}, ErrNotFound
+	}
+	return file, err
+}
+
+// described returns a file, also one whose time is over.
+func (s *Store) described(ctx context.Context, kind, id string) (File, error) {
 	doc, err := s.docs.Get(ctx, kind, id)
 	if errors.Is(err, documents.ErrNotFound) {
 		return File{}, ErrNotFound
@@ -231,11 +253,7 @@ func (s *Store) find(ctx context.Context, kind, id string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	file, err := decode(doc)
-	if err == nil && !time.Now().Before(file.Expires) {
-		return File{}, ErrNotFound
-	}
-	return file, err
+	return decode(doc)
 }
 
 func decode(doc documents.Document) (File, error) {
@@ -303,11 +321,11 @@ func kindOf(file File) string {
 	return kind
 }
 
-// Expire removes the files whose time is over.
-func (s *Store) Expire(ctx context.Context) error {
+// Expire removes the files whose time is over, but those that are in use.
+func (s *Store) Expire(ctx context.Context, inUse map[string]bool) error {
 	now := time.Now()
 	err := s.each(ctx, AnyScope, func(file File) error {
-		if now.Before(file.Expires) {
+		if now.Before(file.Expires) || inUse[file.ID] {
 			return nil
 		}
 		return s.Delete(ctx, file)

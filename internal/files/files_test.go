@@ -113,7 +113,7 @@ func TestFilesExpireAndWhatACrashLeftIsRemoved(t *testing.T) {
 	if _, err := store.Get(t.Context(), alice.Scope(), file.ID); !errors.Is(err, files.ErrNotFound) {
 		t.Errorf("a file whose time is over gives %v", err)
 	}
-	if err := store.Expire(t.Context()); err != nil {
+	if err := store.Expire(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	kept, err := put(open(t, folder, docs, nil, files.DefaultSettings()), alice, []byte("y"))

@@ -56,7 +56,7 @@ func (k *Keeper) RemoveFile(ctx context.Context, id string, dryRun bool) (files.
 	if err != nil {
 		return file, err
 	}
-	inUse, err := k.inputs(ctx, file.Owner.Scope())
+	inUse, err := k.Inputs(ctx, file.Owner.Scope())
 	if err == nil && inUse[id] {
 		err = ErrInUse
 	}
@@ -77,7 +77,7 @@ type RemovedFiles struct {
 // RemoveFilesOf removes the files of an owner but those that a batch needs that has not
 // ended. A dry run removes none.
 func (k *Keeper) RemoveFilesOf(ctx context.Context, of files.Owned, dryRun bool) (r RemovedFiles, err error) {
-	inUse, err := k.inputs(ctx, of.Scope())
+	inUse, err := k.Inputs(ctx, of.Scope())
 	if err != nil {
 		return r, err
 	}
@@ -96,8 +96,8 @@ func (k *Keeper) RemoveFilesOf(ctx context.Context, of files.Owned, dryRun bool)
 	return r, err
 }
 
-// inputs returns the files that batches of a scope need that have not ended.
-func (k *Keeper) inputs(ctx context.Context, scope string) (map[string]bool, error) {
+// Inputs returns the files that batches of a scope need that have not ended.
+func (k *Keeper) Inputs(ctx context.Context, scope string) (map[string]bool, error) {
 	query := documents.Query{Kind: Kind, OnlyOpen: true}
 	if scope != files.AnyScope {
 		query.Scopes = []string{scope}
