@@ -98,8 +98,12 @@ func (e *Engine) List(ctx context.Context, l Listing) (found []Progress, hasMore
 	}
 	err = documents.Each(ctx, e.o.Documents, query, func(doc documents.Document) (bool, error) {
 		b, err := decode(doc)
-		if err != nil || l.Form != "" && b.Form != l.Form || l.Key != "" && b.Owner.Key != l.Key {
-			return true, err
+		if err != nil {
+			e.tell(err, "reading a description, which is passed over")
+			return true, nil
+		}
+		if l.Form != "" && b.Form != l.Form || l.Key != "" && b.Owner.Key != l.Key {
+			return true, nil
 		}
 		if len(found) == l.Limit {
 			hasMore = true

@@ -245,7 +245,8 @@ func (e *Engine) poll(ctx context.Context) error {
 	for _, doc := range docs {
 		b, err := decode(doc)
 		if err != nil {
-			return err
+			e.tell(err, "reading a description, which is passed over")
+			continue
 		}
 		known[b.ID] = true
 		e.see(b)

@@ -108,7 +108,11 @@ func (e *Engine) expire(ctx context.Context) error {
 	}
 	return documents.Each(ctx, e.o.Documents, documents.Query{Kind: Kind}, func(doc documents.Document) (bool, error) {
 		b, err := decode(doc)
-		if err == nil && b.State.IsEnd() && time.Since(b.Ended) > e.o.Retention() {
+		if err != nil {
+			e.tell(err, "reading a description, which is passed over")
+			return true, nil
+		}
+		if b.State.IsEnd() && time.Since(b.Ended) > e.o.Retention() {
 			err = e.remove(ctx, b)
 		}
 		return true, err

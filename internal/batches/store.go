@@ -48,6 +48,9 @@ func decode(doc documents.Document) (Batch, error) {
 	if err := json.Unmarshal(doc.Data, &b); err != nil {
 		return Batch{}, fmt.Errorf("the batch %s: %w", doc.ID, err)
 	}
+	if b.ID != doc.ID || documents.CheckName(Kind, b.ID) != nil { // it names a folder
+		return Batch{}, fmt.Errorf("the batch %s: its description is that of %q", doc.ID, b.ID)
+	}
 	b.version = doc.Version
 	return b, nil
 }

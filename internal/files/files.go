@@ -261,6 +261,9 @@ func decode(doc documents.Document) (File, error) {
 	if err := json.Unmarshal(doc.Data, &file); err != nil {
 		return File{}, fmt.Errorf("the description of %s: %w", doc.ID, err)
 	}
+	if file.ID != doc.ID || documents.CheckName(doc.Kind, doc.ID) != nil { // it names a file on the disk
+		return File{}, fmt.Errorf("the description of %s: it is that of %q", doc.ID, file.ID)
+	}
 	return file, nil
 }
 
@@ -290,8 +293,12 @@ func (s *Store) List(ctx context.Context, l Listing) (found []File, hasMore bool
 	now := time.Now()
 	err = documents.Each(ctx, s.docs, query, func(doc documents.Document) (bool, error) {
 		file, err := decode(doc)
-		if err != nil || l.Purpose != "" && file.Purpose != l.Purpose || l.Key != "" && file.Owner.Key != l.Key || !now.Before(file.Expires) {
-			return true, err
+		if err != nil {
+			s.passOver(err)
+			return true, nil
+		}
+		if l.Purpose != "" && file.Purpose != l.Purpose || l.Key != "" && file.Owner.Key != l.Key || !now.Before(file.Expires) {
+			return true, nil
 		}
 		if hasMore = len(found) == l.Limit; !hasMore {
 			found = append(found, file)
@@ -368,11 +375,17 @@ func (s *Store) eachOf(ctx context.Context, kind, scope string, visit func(File)
 	}
 	return documents.Each(ctx, s.docs, query, func(doc documents.Document) (bool, error) {
 		file, err := decode(doc)
-		if err == nil {
-			err = visit(file)
+		if err != nil {
+			s.passOver(err)
+			return true, nil
 		}
-		return true, err
+		return true, visit(file)
 	})
+}
+
+// passOver logs that a description cannot be read. It does not keep others from being found.
+func (s *Store) passOver(err error) {
+	s.log.Error("the description of a file cannot be read and is passed over", "error", err)
 }
 
 // diskError returns ErrDiskFull for an error that says so.

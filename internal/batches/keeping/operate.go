@@ -105,8 +105,12 @@ func (k *Keeper) Inputs(ctx context.Context, scope string) (map[string]bool, err
 	inUse := map[string]bool{}
 	err := documents.Each(ctx, k.o.Documents, query, func(doc documents.Document) (bool, error) {
 		b, err := read(doc)
+		if err != nil {
+			k.o.Log.Error("a batch cannot be read and is passed over", "error", err)
+			return true, nil
+		}
 		inUse[b.Input] = true
-		return true, err
+		return true, nil
 	})
 	return inUse, err
 }
