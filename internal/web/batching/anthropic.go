@@ -389,8 +389,7 @@ func (v *visit) messageBatchResults() error {
 		return err
 	}
 	defer func() { _ = content.Close() }()
-	v.stream(content, mediaLines)
-	return nil
+	return v.stream(content, mediaLines)
 }
 
 // reasonOf returns why a batch failed.

@@ -277,12 +277,16 @@ func (v *visit) fileContent() error {
 	defer func() { _ = content.Close() }()
 	header := v.w.Header()
 	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": file.Filename}))
-	v.stream(content, "application/octet-stream")
-	return nil
+	return v.stream(content, "application/octet-stream")
 }
 
-// stream answers with a content.
-func (v *visit) stream(content *files.Content, mediaType string) {
+// stream answers with a content. It returns an error where nothing of that can be read, and
+// breaks the connection off where the rest cannot: neither looks complete.
+func (v *visit) stream(content *files.Content, mediaType string) error {
+	if _, err := content.ReadAt(make([]byte, 1), 0); err != nil && !errors.Is(err, io.EOF) {
+		v.w.Header().Del("Content-Disposition")
+		return err
+	}
 	header := v.w.Header()
 	header.Set("Content-Type", mediaType)
 	header.Set("Content-Length", strconv.FormatInt(content.Size(), 10))
@@ -291,8 +295,9 @@ func (v *visit) stream(content *files.Content, mediaType string) {
 		if v.r.Context().Err() == nil && !errors.As(err, new(*schema.Error)) {
 			v.options.Log.Error("a file could not be sent to its end", "error", err)
 		}
-		panic(http.ErrAbortHandler) // it must not look complete
+		panic(http.ErrAbortHandler)
 	}
+	return nil
 }
 
 // askAgain is the time between two questions whether a caller may still have what is sent.

@@ -87,3 +87,25 @@ func TestForgedDescriptionsGiveNobodyAFile(t *testing.T) {
 		seesNothing(t, r, file, job, other)
 	})
 }
+
+// A content that cannot be decrypted is an error, and not the beginning of an answer.
+func TestADamagedContentIsAnError(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	settings := strings.Replace(on+twoTenants()+gatewaytest.PoolYAML(gatewaytest.StartBackend(t)), "security: {", "security: {master-key: "+masterKey+", ", 1)
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: settings, DataDir: data})
+	file := upload(t, r, "a text", as("alice-key")...)
+	path := filepath.Join(data, "batches", "contents", file)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)-1] ^= 1
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := r.Do(http.MethodGet, "/v1/files/"+file+"/content", "", as("alice-key")...)
+	if got.Status != http.StatusInternalServerError || !strings.Contains(got.Body, `"code":"internal_error"`) || got.Header.Get("Content-Disposition") != "" {
+		t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
+	}
+}
