@@ -42,11 +42,11 @@ func (f *furtherCalls) lastOf(reported schema.Usage) schema.Usage {
 
 // ReserveAgain reserves what another call for the request may use, which goes on with an
 // answer of which so many tokens were sent, or begins it anew if goesOn is false. It returns
-// an error if a limit or a budget has no room for that.
-func (r *Request) ReserveAgain(sent int64, goesOn bool) error {
+// how much that is, or an error if a limit or a budget has no room for it.
+func (r *Request) ReserveAgain(sent int64, goesOn bool) (reserved budget.Amounts, err error) {
 	a, now := &r.taken, time.Now()
 	if !a.counted || r.Caller.Grant == nil {
-		return nil
+		return reserved, nil
 	}
 	most := a.most
 	if goesOn {
@@ -54,20 +54,30 @@ func (r *Request) ReserveAgain(sent int64, goesOn bool) error {
 		most.Completion = max(most.Completion-sent, 1)
 	}
 	if refusal := a.use.More(most.Tokens(), now); refusal != nil {
-		return keyLimited(refusal)
+		return reserved, keyLimited(refusal)
 	}
+	want := budget.Amounts{0, most.Tokens(), int64(r.Price.Cost(most.Quantity))}
 	if !r.Caller.Grant.HasBudgets() {
-		return nil
+		return want, nil
 	}
-	refusal, err := a.charge.More(budget.Amounts{0, most.Tokens(), int64(r.Price.Cost(most.Quantity))})
+	refusal, err := a.charge.More(want)
 	if refusal == nil && err == nil {
-		return nil
+		return want, nil
 	}
 	a.use.Less(most.Tokens(), now)
 	if err != nil {
-		return ledgerUnavailable()
+		return reserved, ledgerUnavailable()
 	}
-	return noRoom(refusal, r.Table.Currency, now) // the request itself is not refused
+	return reserved, noRoom(refusal, r.Table.Currency, now) // the request itself is not refused
+}
+
+// ReturnAgain gives back what ReserveAgain reserved for a call that failed.
+func (r *Request) ReturnAgain(reserved budget.Amounts) {
+	if reserved == (budget.Amounts{}) {
+		return
+	}
+	r.taken.use.Less(reserved[budget.Tokens], time.Now())
+	r.taken.charge.Less(reserved)
 }
 
 // Resumed notes that another call goes on with the answer in place of one that broke off and

@@ -3,6 +3,7 @@ package budget
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/quota"
@@ -13,11 +14,12 @@ import (
 const maxAccounts = 2
 
 // Charge is what one request reserved and spent. The zero Charge reserved nothing. It must
-// not be used concurrently.
+// not be used concurrently, but for Count.
 type Charge struct {
 	parts    [maxAccounts]part
 	reserved Amounts
 	at       time.Time
+	counting sync.Mutex // held by Count
 }
 
 type part struct {
@@ -146,8 +148,11 @@ func usedUpFirst(refused *Refusal, others []*Account, want Amounts, at time.Time
 }
 
 // Count counts the request, because it leaves for a backend now. A count cannot be taken back,
-// and a crash of the process cannot undo it. Further calls have no effect.
+// and a crash of the process cannot undo it. Further calls have no effect. The pieces of a
+// request leave at the same time, and one may leave while More reserves for another call.
 func (c *Charge) Count() {
+	c.counting.Lock()
+	defer c.counting.Unlock()
 	for i := range c.parts {
 		if p := &c.parts[i]; p.account != nil {
 			p.count(c.at)

@@ -38,6 +38,26 @@ func (c *Charge) More(want Amounts) (*Refusal, error) {
 	return nil, nil //nolint:nilnil // neither refused nor failed
 }
 
+// Less gives back what More reserved, because that call spends nothing.
+func (c *Charge) Less(reserved Amounts) {
+	reserved[Requests] = 0
+	for i := range c.parts {
+		if p := &c.parts[i]; p.account != nil {
+			p.account.reduce(&p.spans, reserved)
+		}
+	}
+	c.reserved = c.reserved.minus(reserved)
+}
+
+// reduce makes a reservation smaller.
+func (a *Account) reduce(spans *[windowCount]*span, by Amounts) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, one := range spans {
+		one.reserved = one.reserved.minus(by)
+	}
+}
+
 // merge makes a reservation part of another one of the same request, with which it is
 // settled.
 func (a *Account) merge(spans *[windowCount]*span) {

@@ -211,7 +211,11 @@ func (h *hedging) begin(ctx context.Context, muchTooLong bool) {
 // there is no money for it.
 func (h *hedging) acquire() *run {
 	pool := h.first.choice.pool
-	if pool.Waiting() > 0 || h.first.Costs() && !pool.Service.Policy.Hedge.Paid || h.first.ReserveAgain(0, false) != nil {
+	if pool.Waiting() > 0 || h.first.Costs() && !pool.Service.Policy.Hedge.Paid {
+		return nil
+	}
+	reserved, err := h.first.ReserveAgain(0, false)
+	if err != nil {
 		return nil
 	}
 	asks := h.first.Asks.Copy(h.reserve)
@@ -230,6 +234,7 @@ func (h *hedging) acquire() *run {
 		pool.Wake()
 	}
 	second.endPart(false)
+	h.first.ReturnAgain(reserved)
 	return nil
 }
 

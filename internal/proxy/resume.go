@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/resume"
@@ -26,6 +27,8 @@ type onward struct {
 	// noRoom is why there is no money or limit for the instance that was acquired last, nil if
 	// there is.
 	noRoom error
+	// reserved is what was reserved for that instance.
+	reserved budget.Amounts
 }
 
 // planFor returns how an instance goes on with the stream.
@@ -109,6 +112,7 @@ func (r *run) goOn(ctx context.Context, out body, err error) bool {
 			r.noteResumed(ctx)
 			return true
 		}
+		r.ReturnAgain(o.reserved)
 		if ctx.Err() != nil || !failed.failover {
 			break
 		}
@@ -164,7 +168,7 @@ func (c *choice) reserveOnward(a *attempt) bool {
 	if o == nil || o.broken == nil {
 		return true
 	}
-	if o.noRoom = c.ReserveAgain(o.plan.Sent, o.plan.How == resume.Continued); o.noRoom == nil {
+	if o.reserved, o.noRoom = c.ReserveAgain(o.plan.Sent, o.plan.How == resume.Continued); o.noRoom == nil {
 		return true
 	}
 	a.returnUnused()
@@ -209,7 +213,7 @@ func (r *run) callOnward(ctx context.Context) *fault {
 	begun, waited := r.reply.firstByte, r.Record.Upstream
 	r.choice.noteCall(r.attempt.instance)
 	r.tellCall(ctx)
-	failed := r.callResident(ctx)
+	failed := r.callAcquired(ctx)
 	// The answer began long ago, as far as the client is concerned.
 	r.reply.firstByte, r.Record.Upstream = begun, waited
 	if failed == nil {
