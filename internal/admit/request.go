@@ -343,19 +343,40 @@ func (r *Request) takeLimits(now time.Time) error {
 	return nil
 }
 
-// Move counts the request in the limit of another model in place of that of its own, if
-// that limit allows it.
-func (r *Request) Move(to *routing.Pool, now time.Time) bool {
+// Move is a request that is counted in the limits of two models, until it is certain which of
+// them serves it. The zero Move is of no request.
+type Move struct {
+	request *Request
+	before  limits
+}
+
+// Move counts the request in the limit of another model as well, if that limit allows it. Keep
+// or Undo must follow.
+func (r *Request) Move(to *routing.Pool, now time.Time) (Move, bool) {
 	if !r.limited {
-		return true
+		return Move{}, true
 	}
 	before := r.limits
 	if !r.limits.take(ofModel, to.Limiter, r.Caller.Addr, now) {
 		r.limits = before
-		return false
+		return Move{}, false
 	}
-	before.spent[ofModel].Return(now)
-	return true
+	return Move{r, before}, true
+}
+
+// Keep gives back the count in the limit of the model before.
+func (m *Move) Keep(now time.Time) {
+	if m.request != nil {
+		m.before.spent[ofModel].Return(now)
+	}
+}
+
+// Undo gives back the count in the limit of the other model.
+func (m *Move) Undo(now time.Time) {
+	if r := m.request; r != nil {
+		r.limits.spent[ofModel].Return(now)
+		r.limits = m.before
+	}
 }
 
 func (l *limits) giveBack(now time.Time) {

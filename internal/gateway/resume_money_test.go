@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
@@ -160,5 +163,52 @@ func TestAStreamDoesNotGoOnWithoutRoomInTheBudget(t *testing.T) {
 				t.Errorf("%d tokens used, %d reserved", tokens, reserved)
 			}
 		})
+	}
+}
+
+// What was reserved for an instance that was to go on with a stream and failed is free for the
+// next one.
+func TestACallThatFailsToGoOnGivesItsReservationBack(t *testing.T) {
+	t.Parallel()
+	for name, members := range map[string]string{
+		"tokens": "budgets: {day: {tokens: 140}}",
+		"money":  "budgets: {total: {cost: 0.27}}",
+		"limit":  "budgets: {day: {tokens: 1000}}, limits: {tokens-per-minute: 140}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b, c := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+			yaml := gatewaytest.PolicyYAML("streams: {resume: continue}, "+gatewaytest.NoBreakerNoChecks,
+				gatewaytest.Instance("m", a.URL(), "adapter: vllm"), gatewaytest.Instance("m", b.URL(), "adapter: vllm", "tier: 1"), gatewaytest.Instance("m", c.URL(), "adapter: vllm", "tier: 2"))
+			r := gatewaytest.Start(t, withKey(yaml, members)+"limits: {max-attempts: 3}\nprices: {models: [{model: '*', input: 1000, output: 2000}]}\n")
+			a.Script(sayEvents(""))
+			b.Script(simulator.Step{Status: 500})
+			c.Script(sayEvents(endEvents))
+			body := r.Chat(streamThree, bearer("secret")...).Succeeds(t).Body
+			if b.Stats().Arrived != 1 || c.Stats().Arrived != 1 || !strings.Contains(body, "[DONE]") {
+				t.Errorf("%d and %d further calls: %s", b.Stats().Arrived, c.Stats().Arrived, body)
+			}
+		})
+	}
+}
+
+// A model that was to go on with a stream, and was not called, is not counted in its limit: that
+// of the model whose answer it is counts the request.
+func TestALimitCountsTheModelThatWasCalled(t *testing.T) {
+	t.Parallel()
+	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
+	yaml := gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, scope: model, capacity: 3600, refill-rate: 1}, streams: {resume: continue, resume-fallbacks: true}, fallbacks: {m: [other]}, "+gatewaytest.NoBreakerNoChecks,
+		gatewaytest.Instance("m", a.URL(), "adapter: vllm"), gatewaytest.Instance("other", b.URL(), "adapter: vllm"))
+	limiter := func(r *gatewaytest.Gateway, model string) int {
+		return r.Current.Load().Service(schema.Chat).Find(model).Limiter.Peek(netip.MustParseAddr("127.0.0.1"), time.Now()).Remaining
+	}
+	r := gatewaytest.Start(t, withKey(yaml, "budgets: {day: {tokens: 90}}"))
+	before := limiter(r, "m")
+	a.Script(sayEvents(""))
+	if body := r.Chat(streamThree, bearer("secret")...).Succeeds(t).Body; !strings.Contains(body, "upstream_stream_truncated") || b.Stats().Arrived != 0 {
+		t.Fatalf("%d calls of the other model: %s", b.Stats().Arrived, body)
+	}
+	if own, other := limiter(r, "m"), limiter(r, "other"); own != before-1 || other != before {
+		t.Errorf("the limits have %d and %d of %d left", own, other, before)
 	}
 }

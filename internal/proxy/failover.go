@@ -3,7 +3,9 @@ package proxy
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/admit"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/prices"
@@ -48,7 +50,8 @@ func (c *choice) fallBack(because error) bool {
 			break
 		}
 		for n := c.nextFallback; n < len(list); n++ {
-			if c.moveTo(list[n], mayWait) {
+			if move, ok := c.moveTo(list[n], mayWait); ok {
+				move.Keep(time.Now())
 				c.noteFallback(n, why)
 				if c.Record.Left == "" && isBreakerOpen(because) {
 					c.Record.Left = before.model
@@ -73,10 +76,13 @@ func (c *choice) fallBackAfter(failed *fault, a *attempt) bool {
 	before := c.save()
 	list := c.fallbacks(why)
 	for n := c.nextFallback; n < len(list); n++ {
-		if c.moveTo(list[n], false) && (why == naming.Context && c.acquire(a) || why != naming.Context && c.acquireAnother(a)) && c.reserveOnward(a) {
+		move, ok := c.moveTo(list[n], false)
+		if ok && (why == naming.Context && c.acquire(a) || why != naming.Context && c.acquireAnother(a)) && c.reserveOnward(a) {
+			move.Keep(time.Now())
 			c.noteFallback(n, why)
 			return true
 		}
+		move.Undo(time.Now())
 		c.restore(before)
 	}
 	return false
@@ -105,22 +111,23 @@ func (c *choice) noteFallback(n int, why naming.Reason) {
 
 // moveTo moves the request to a model if the caller may use it, an instance can take the
 // request at once, or later if the request may wait, its limit allows it, and it costs no
-// more than what was reserved. The caller of moveTo restores what was before if it did not.
-func (c *choice) moveTo(to routing.Fallback, mayWait bool) bool {
+// more than what was reserved. The caller of moveTo ends the move, and restores what was before
+// if there was none.
+func (c *choice) moveTo(to routing.Fallback, mayWait bool) (move admit.Move, ok bool) {
 	if !c.MayUse(to) {
-		return false
+		return move, false
 	}
 	c.fallback, c.excluded.reason, c.calledHere = to.Model, nil, 0
 	if c.refreshPool() != nil || !c.Allows(c.pool.Price) {
-		return false
+		return move, false
 	}
 	s := c.survey()
 	atOnce := len(s.ready) > 0 && c.pool.Queue.Quiet()
 	if !atOnce && !(mayWait && s.refusal(&c.excluded, c.pool.IsFull(c.Class, c.Caller.Key)) == nil) {
-		return false
+		return move, false
 	}
 	if c.refuseUntranslatable() != nil {
-		return false
+		return move, false
 	}
 	return c.Move(c.pool, s.now)
 }
