@@ -111,8 +111,8 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		// Many backends send the head together with the first event.
 		firstByte = min(firstByte, firstToken)
 	}
-	if grant := a.Caller.Grant; grant != nil && grant.HasBudgets() {
-		a.out.Watcher = a.Request
+	if grant := a.Caller.Grant; grant != nil && grant.HasBudgets() && !a.whole().countsLate {
+		a.out.Watcher = a.whole().Request
 	}
 	a.sent = time.Now()
 	a.paced = a.instance.Follow(a.Asks.Stream, a.sent)

@@ -134,11 +134,7 @@ func (r *request) enderDigest() uint64 {
 // refuseEnder returns an error if the request has ended two backends within the last minute.
 // Those of which that is not certain are tried to be reached.
 func (r *run) refuseEnder(ctx context.Context) error {
-	e := &r.proxy.enders
-	if e.kept.Load() == 0 {
-		return nil
-	}
-	digest := r.enderDigest()
+	e, digest := &r.proxy.enders, r.enderDigest()
 	known, found := e.find(digest, time.Now())
 	switch {
 	case !found:
@@ -185,11 +181,7 @@ func (a *attempt) noteFallen(ctx context.Context, failed *fault) {
 	if gone < 2 {
 		return
 	}
-	whole := a.request
-	if a.of != nil {
-		whole = a.of
-	}
-	a.proxy.enders.keep(ender{digest: whole.enderDigest(), isCertain: true}, time.Now())
+	a.proxy.enders.keep(ender{digest: a.whole().enderDigest(), isCertain: true}, time.Now())
 	failed.err, failed.failover, failed.tooLong = endsBackends(), false, false
 }
 

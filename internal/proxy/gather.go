@@ -211,20 +211,15 @@ func (r *run) gather(ctx context.Context, g *gathering) error {
 	r.attempt.instance = g.pieces[0].attempt.instance
 	r.choice.noteChoice()
 	r.tellChoice(ctx, nil)
-	countLater := r.choice.hasMoreFallbacks()
-	if !countLater {
-		if err := r.Count(r.proxy.ledger.Load()); err != nil {
-			r.attempt.instance, r.gathered = nil, nil
-			g.returnUnused()
-			return err
-		}
+	if err := r.countEarly(); err != nil {
+		r.attempt.instance, r.gathered = nil, nil
+		g.returnUnused()
+		return err
 	}
 	failed := r.gatherUntilAnswered(ctx, g)
-	if countLater {
-		if err := r.Count(r.proxy.ledger.Load()); err != nil && failed == nil {
-			r.release(breaker.Success)
-			return err
-		}
+	if err := r.countLate(failed); err != nil {
+		r.release(breaker.Success)
+		return err
 	}
 	if failed == nil {
 		r.clearFallen()

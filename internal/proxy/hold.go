@@ -77,11 +77,7 @@ func (r *run) enter(ctx context.Context, model *residency.Model) *fault {
 // callResident calls the instance that was acquired once its model is in memory. A process of
 // the gateway that refuses the connection has died: the request waits for its next start, and
 // calls it once more.
-func (r *run) callResident(ctx context.Context) *fault {
-	model := r.attempt.instance.Resident()
-	if model == nil {
-		return r.callInstance(ctx)
-	}
+func (r *run) callResident(ctx context.Context, model *residency.Model) *fault {
 	if failed := r.enter(ctx, model); failed != nil {
 		return failed
 	}

@@ -172,8 +172,10 @@ func (r *run) takeStep(ctx context.Context) (Answer, error) {
 // route calls one instance after the other until one answers. Nothing was sent to the
 // client yet, so a failure that another instance may not have leads to the next one.
 func (r *run) route(ctx context.Context) error {
-	if err := r.refuseEnder(ctx); err != nil {
-		return err
+	if r.proxy.enders.kept.Load() > 0 {
+		if err := r.refuseEnder(ctx); err != nil {
+			return err
+		}
 	}
 	if err := r.choice.start(); err != nil {
 		return err
@@ -187,28 +189,52 @@ func (r *run) route(ctx context.Context) error {
 	if err := r.pickFirst(ctx); err != nil {
 		return err
 	}
-	// A request is counted once, for the model that serves it, and a count cannot be taken
-	// back: where another model may take over, it is counted when the answer has begun.
-	countLater := r.choice.hasMoreFallbacks()
-	if !countLater {
-		if err := r.Count(r.proxy.ledger.Load()); err != nil {
-			r.attempt.returnUnused()
-			r.choice.pool.Wake()
-			return err
-		}
+	if err := r.countEarly(); err != nil {
+		r.attempt.returnUnused()
+		r.choice.pool.Wake()
+		return err
 	}
 	failed := r.callUntilAnswered(ctx)
-	if countLater {
-		if err := r.Count(r.proxy.ledger.Load()); err != nil && failed == nil {
-			r.release(breaker.Success)
-			return err
-		}
+	if err := r.countLate(failed); err != nil {
+		r.release(breaker.Success)
+		return err
 	}
 	if failed == nil {
-		r.clearFallen()
+		if len(r.fallen) > 0 {
+			r.clearFallen()
+		}
 		r.answered()
 	}
 	return failed
+}
+
+// countEarly counts the request in the ledger before it is sent. A request is counted once, for
+// the model that serves it, and a count cannot be taken back: where another model may take over,
+// countLate counts it.
+func (r *run) countEarly() error {
+	ledger := r.proxy.ledger.Load()
+	if r.countsLate = ledger.On() && r.choice.hasMoreFallbacks(); r.countsLate {
+		return nil
+	}
+	return r.Count(ledger)
+}
+
+// countLate counts a request that countEarly did not count, when its answer has begun or it has
+// failed. It returns an error where there is an answer that cannot be counted. The budgets count
+// such a request at the same time, so that a gateway that is killed has it in both or in neither.
+func (r *run) countLate(failed error) error {
+	if !r.countsLate {
+		return nil
+	}
+	r.countsLate = false
+	err := r.Count(r.proxy.ledger.Load())
+	if failed != nil {
+		return nil
+	}
+	if err == nil {
+		r.Leaves()
+	}
+	return err
 }
 
 // pickFirst acquires the instance that is called first: one of the model that was asked for, or
@@ -248,7 +274,7 @@ func (r *run) callInstances(ctx context.Context) *fault {
 	for {
 		r.choice.noteCall(r.attempt.instance)
 		r.tellCall(ctx)
-		failed := r.callResident(ctx)
+		failed := r.callAcquired(ctx)
 		if failed == nil {
 			r.tellAnswer(ctx, nil)
 			return nil
@@ -265,7 +291,16 @@ func (r *run) callInstances(ctx context.Context) *fault {
 	}
 }
 
-// callInstance calls the instance that was acquired.
+// callAcquired calls the instance that was acquired, once its model is in memory where it may
+// not be.
+func (r *run) callAcquired(ctx context.Context) *fault {
+	if model := r.attempt.instance.Resident(); model != nil {
+		return r.callResident(ctx, model)
+	}
+	return r.callInstance(ctx)
+}
+
+// callInstance calls an instance whose model is in memory.
 func (r *run) callInstance(ctx context.Context) *fault {
 	if r.line != nil {
 		return r.attempt.openLine(ctx, r.line, &r.reply)

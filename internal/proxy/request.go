@@ -75,6 +75,9 @@ type request struct {
 	// of which this one is a piece, nil for all others.
 	fallen []fallen
 	of     *request
+	// countsLate says that the ledger counts the request when its answer has begun; see
+	// countLate.
+	countsLate bool
 	// onlyLoads says that nothing is asked: the model is to be in memory.
 	onlyLoads bool
 	// onward is the answer with which another instance is to go on, nil while none broke off.
@@ -82,6 +85,14 @@ type request struct {
 	// transcript is what the stream has sent, nil if nobody is to go on with it should it break
 	// off after content was sent.
 	transcript *chat.Transcript
+}
+
+// whole returns the request of which this one is a piece, or else this one.
+func (r *request) whole() *request {
+	if r.of != nil {
+		return r.of
+	}
+	return r
 }
 
 // CheckHeaders returns an error if a header by which a request says how it is to be handled

@@ -76,9 +76,6 @@ func (o *ownAccount) give(ids []string) {
 // guardAccount keeps a caller with a key from naming what others have at a backend, and notes
 // which ids its own answers name.
 func (a *API) guardAccount(x *exchange) {
-	if x.caller.Grant == nil {
-		return
-	}
 	x.account.api, x.account.ctx, x.account.owner = a, x.r.Context(), ownerOf(x.caller.Grant)
 	x.request.Account = &x.account
 	if door := x.door.id; a.options.Answers != nil && (door == schema.DoorResponses || door == schema.DoorCompact || door == schema.DoorMessages) {

@@ -129,7 +129,9 @@ func (a *API) route(x *exchange) error {
 			return err
 		}
 	}
-	a.guardAccount(x)
+	if x.caller.Grant != nil {
+		a.guardAccount(x)
+	}
 	var estimate []byte
 	if x.door.estimate != nil && x.table.Service(x.request.Service).FindBytes(x.request.Model) != nil {
 		estimate = x.door.estimate(x) // the request is gone when the proxy returns
