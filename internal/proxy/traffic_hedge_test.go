@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
@@ -68,34 +69,21 @@ func TestCallsThatHangAreMadeAgain(t *testing.T) {
 					pool.Watch.Called()
 				}
 				instances := pool.Instances
-				_, _, cancelledBefore := gatewaytest.Outcomes(instances[0])
 				wonBefore := gatewaytest.Sum(r.Scrape(), "model_router_hedges_total", `result="won"`)
-				backends[0].ScriptForever(simulator.Step{Hang: true})
-				won := 0
-				for n := 0; n < 20 && won == 0; n++ { // the one that hangs is picked sooner or later
-					answer := row.ask(r).Succeeds(t)
-					if got := answer.Header.Get("X-Router-Instance"); got != instances[1].Handle {
-						t.Errorf("%s answered", got)
-					}
-					call := gatewaytest.At(t, r.GetObject("/api/monitoring/calls?limit=1"), "calls/0").(map[string]any)
-					if call["hedge"] != "won" {
-						continue
-					}
-					won++
-					tries := call["tries"].([]any)
-					if answer.Header.Get("X-Router-Attempts") != "2" || call["attempts"] != 2.0 || len(tries) != 2 || call["instance"] != instances[1].ID {
-						t.Errorf("%s attempts, the record is %v", answer.Header.Get("X-Router-Attempts"), call)
-					}
-					if first := tries[0].(map[string]any); first["errorCode"] != "given_up" || first["instance"] != instances[0].ID {
-						t.Errorf("the first try is %v", first)
+				hung, won := 0, false
+				for n := 0; n < 40 && !won; n++ { // each one hangs twice, so that it is picked whether they take turns or not
+					backends[hung].Script()
+					hung = n / 2 % 2
+					_, _, cancelledBefore := gatewaytest.Outcomes(instances[hung])
+					backends[hung].ScriptForever(simulator.Step{Hang: true})
+					won = hangsAndIsMadeAgain(t, r, row.ask, instances[hung], instances[1-hung])
+					gatewaytest.Eventually(t, "the call that hangs is ended", func() bool { return backends[hung].Stats().InFlight == 0 })
+					if _, failure, cancelled := gatewaytest.Outcomes(instances[hung]); failure != 0 || won && cancelled == cancelledBefore || instances[hung].InFlight() != 0 {
+						t.Errorf("%d failures, %d cancelled, %d in flight", failure, cancelled, instances[hung].InFlight())
 					}
 				}
-				if won != 1 {
+				if !won {
 					t.Fatal("no call was made again")
-				}
-				gatewaytest.Eventually(t, "the call that hangs is ended", func() bool { return backends[0].Stats().InFlight == 0 })
-				if _, failure, cancelled := gatewaytest.Outcomes(instances[0]); failure != 0 || cancelled == cancelledBefore || instances[0].InFlight() != 0 {
-					t.Errorf("%d failures, %d cancelled, %d in flight", failure, cancelled, instances[0].InFlight())
 				}
 				if got := gatewaytest.Sum(r.Scrape(), "model_router_hedges_total", `result="won"`) - wonBefore; got != 1 {
 					t.Errorf("%v second calls have won", got)
@@ -106,6 +94,33 @@ func TestCallsThatHangAreMadeAgain(t *testing.T) {
 			})
 		}
 	}
+}
+
+// hangsAndIsMadeAgain asks once while an instance hangs, and reports whether that was asked first:
+// then the other one has answered.
+func hangsAndIsMadeAgain(t *testing.T, r *gatewaytest.Gateway, ask func(*gatewaytest.Gateway) gatewaytest.Reply, hung, other *backend.Instance) bool {
+	t.Helper()
+	answer := ask(r).Succeeds(t)
+	if got := answer.Header.Get("X-Router-Instance"); got != other.Handle {
+		t.Errorf("%s answered", got)
+	}
+	var found []any
+	gatewaytest.Eventually(t, "the call is recorded", func() bool {
+		found = gatewaytest.At(t, r.GetObject("/api/monitoring/calls?q="+answer.Header.Get("X-Request-Id")), "calls").([]any)
+		return len(found) == 1
+	})
+	call := found[0].(map[string]any)
+	if call["hedge"] != "won" {
+		return false
+	}
+	tries := call["tries"].([]any)
+	if answer.Header.Get("X-Router-Attempts") != "2" || call["attempts"] != 2.0 || len(tries) != 2 || call["instance"] != other.ID {
+		t.Errorf("%s attempts, the record is %v", answer.Header.Get("X-Router-Attempts"), call)
+	}
+	if first := tries[0].(map[string]any); first["errorCode"] != "given_up" || first["instance"] != hung.ID {
+		t.Errorf("the first try is %v", first)
+	}
+	return true
 }
 
 // Explain says when a second instance would be asked, and for which requests none is.
