@@ -213,7 +213,7 @@ func (r *run) route(ctx context.Context) error {
 // countLate counts it.
 func (r *run) countEarly() error {
 	ledger := r.proxy.ledger.Load()
-	if r.countsLate = ledger.On() && r.choice.hasMoreFallbacks(); r.countsLate {
+	if r.countsLate = r.choice.hasMoreFallbacks() && ledger.On(); r.countsLate {
 		return nil
 	}
 	return r.Count(ledger)
