@@ -119,7 +119,7 @@ func TestVerbsOfBatchesSayWhatIsWrong(t *testing.T) {
 	if code, out := verb("cancel"); code != exitFailed || !strings.Contains(out, "has ended") {
 		t.Errorf("cancelling the newest batch gives %d: %s", code, out)
 	}
-	backend.SetFault("m", &simulator.Step{Status: 503}) // so that it waits
+	backend.ScriptForever(simulator.Step{Status: 503}) // so that it waits
 	id := batchesVerb(t, c, "submit", file, "--model", "m")
 	if out := batchesVerb(t, c, "cancel"); !strings.HasPrefix(out, id) {
 		t.Errorf("cancelling the newest batch says %s", out)

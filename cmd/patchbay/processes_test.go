@@ -217,10 +217,12 @@ func TestEveryModelOfALaptopAnswers(t *testing.T) {
 	if got := c.ask(http.MethodGet, "/actuator/health", ""); got.Status != http.StatusOK || strings.Contains(got.Body, "DOWN") {
 		t.Errorf("health: %d %s", got.Status, got.Body)
 	}
-	if err := syscall.Kill(c.process(running()[0]).PID, syscall.SIGKILL); err != nil {
+	pid := c.process(running()[0]).PID
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names { // one of which has just died
+	gatewaytest.Eventually(t, "it is dead", func() bool { return !isRunning(pid) })
+	for _, name := range names { // the server of one has just died
 		if got := chat(name); got.Status != http.StatusOK {
 			t.Errorf("%s: %d %s", name, got.Status, got.Body)
 		}

@@ -72,7 +72,7 @@ for (const [path, body] of Object.entries(endpoints)) {
 test('errors and streams can be read by pages, too', bounded, async () => {
   for (const [path, body, status] of [
     ['/chat/completions', '{"model":"demo-chat"}', 400],
-    ['/files', '{}', 404],
+    ['/nothing', '{}', 404],
     ['/chat/completions', '{"model":"none","messages":[{"role":"user","content":"hi"}]}', 503],
     ['/chat/completions', '{"model":"demo-chat","stream":true,"messages":[{"role":"user","content":"hi"}]}', 200],
   ]) {
@@ -80,6 +80,14 @@ test('errors and streams can be read by pages, too', bounded, async () => {
     assert.equal(reply.status, status, reply.text);
     assert.equal(reply.headers['access-control-allow-origin'], '*');
     assert.ok(list(reply.headers['access-control-expose-headers']).includes('x-request-id'));
+  }
+});
+
+test('pages of other sites do not reach what is stored while no key is needed', bounded, async () => {
+  for (const path of ['/files', '/batches', '/messages/batches']) {
+    const reply = await send('GET', path, { origin });
+    assert.equal(reply.status, 403, reply.text);
+    assert.equal(reply.headers['access-control-allow-origin'], undefined);
   }
 });
 
