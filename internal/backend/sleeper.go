@@ -166,6 +166,9 @@ func (s *sleeper) Sleep(ctx context.Context) error {
 	return said.failure()
 }
 
+// IsAwake implements residency.Looker.
+func (s *sleeper) IsAwake(ctx context.Context) bool { return s.look(ctx, true) == isAwake }
+
 // said is how an engine answered a command.
 type said struct {
 	status int

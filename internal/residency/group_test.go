@@ -69,6 +69,9 @@ func (s server) Sleep(context.Context) error {
 	return nil
 }
 
+// IsAwake implements residency.Looker.
+func (s server) IsAwake(context.Context) bool { return s.gpu.has(s.name) }
+
 // onGPU is how a model is kept whose server shares a GPU.
 var onGPU = residency.Rules{Space: residency.GroupSpace("gpu"), Capacity: 1, Size: 1, IsNear: true, IsWhole: true}
 
@@ -263,6 +266,25 @@ func TestAllNamesOfAServerAreInItsGroup(t *testing.T) {
 			if s.Group != "gpu" {
 				t.Errorf("%s at %s is in the group %q", s.Model, s.Host, s.Group)
 			}
+		}
+	})
+}
+
+// TestAServerThatSomebodyElseWokeUpIsPutToSleep wakes up a server behind the back of the
+// keeper, which has heard that it sleeps.
+func TestAServerThatSomebodyElseWokeUpIsPutToSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, residency.Options{})
+		defer r.end()
+		g := &gpu{awake: map[string]bool{}}
+		a := r.addServer(g, "a", "m", onGPU)
+		r.addServer(g, "b", "n", onGPU)
+		r.tell(g)
+		if err := (server{g, "b"}).Wake(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.use(a, time.Second); err != nil || fmt.Sprint(g.given()) != "[wake b sleep b wake a]" {
+			t.Errorf("%v, %v", err, g.given())
 		}
 	})
 }

@@ -38,6 +38,11 @@ type Sleeper interface {
 	Sleep(ctx context.Context) error
 }
 
+// Looker is a Sleeper that can tell whether its model is in memory now.
+type Looker interface {
+	IsAwake(ctx context.Context) bool
+}
+
 // Server is a Sleeper whose server is gone while its model sleeps, such as a process of this
 // gateway, and may also go by itself. Nobody else uses it, and it bounds how long a start
 // takes. When Wake has returned nil, one call has entered.

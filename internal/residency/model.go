@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/fleet"
@@ -248,6 +250,9 @@ func (m *Model) leave(w *wake, isSpare bool, why error) error {
 	return why
 }
 
+// errCrowded says that a server that shares memory was woken up by somebody else.
+var errCrowded = errors.New("another server is awake")
+
 // errPanicked stands for a fault of the gateway while it loaded a model.
 var errPanicked = errors.New("the gateway failed while it loaded the model")
 
@@ -261,6 +266,10 @@ func (m *Model) load(ctx context.Context, w *wake) {
 		}
 		if err == nil && !isThere {
 			err = m.loadInto(ctx, leave)
+		}
+		if errors.Is(err, errCrowded) {
+			m.place.FailLoad(time.Now())
+			continue // with what is known now
 		}
 		if err != nil || !isThere {
 			m.end(ctx, w, err, time.Since(began))
@@ -356,7 +365,46 @@ func (m *Model) loadInto(ctx context.Context, leave []*fleet.Instance) error {
 			return fmt.Errorf("%w: %s at %s: %w", ErrHeld, other.Model(), other.Host().Name(), err)
 		}
 	}
+	if isShared && m.findAwake(ctx) {
+		return errCrowded
+	}
 	return sleeper.Wake(ctx)
+}
+
+// findAwake asks the other servers with which the model shares memory where they are, if they
+// are believed to sleep: another gateway may have woken one up since it told. It reports
+// whether one is awake, and notes that.
+func (m *Model) findAwake(ctx context.Context) bool {
+	var looks sync.WaitGroup
+	var found atomic.Bool
+	for other, looker := range m.sleepers() {
+		looks.Go(func() {
+			logs.Contain(m.keeper.options.Log, "asking a server whether it sleeps", func() {
+				if looker.IsAwake(ctx) {
+					found.Store(true)
+					other.PutBack(time.Now())
+				}
+			})
+		})
+	}
+	looks.Wait()
+	return found.Load()
+}
+
+// sleepers returns one model of each other server that shares memory with the model and is
+// believed to sleep.
+func (m *Model) sleepers() map[*fleet.Instance]Looker {
+	k := m.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	found, hosts := map[*fleet.Instance]Looker{}, map[*fleet.Host]bool{m.place.Host(): true}
+	for place, other := range k.models {
+		looker, canTell := other.sleeper.(Looker)
+		if canTell && other.rules.IsWhole && other.rules.Space == m.rules.Space && !hosts[place.Host()] && place.IsOut() {
+			hosts[place.Host()], found[place] = true, looker
+		}
+	}
+	return found
 }
 
 // makeRoom waits until there is room, and returns the models that leave for this one; isThere
