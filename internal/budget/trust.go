@@ -15,7 +15,7 @@ import (
 // has the rules for those of the release before. What is not believed is replaced by what a
 // gateway knows better.
 
-// judgement is what was found in one sheet.
+// judgement says which totals of a sheet are believed.
 type judgement struct {
 	// believed are the processes whose totals are believed, and better those that the store
 	// is to have, because they were not signed or are older than what this process knows.

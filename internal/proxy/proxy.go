@@ -337,10 +337,11 @@ type run struct {
 	gathered *gathering
 	// joint is what the instance adds that goes on with an answer, nil where none does.
 	joint *resume.Joint
-	// brokenUsage is what is known of the tokens of an answer that broke off and with which
-	// nobody went on although somebody was asked; nil for all others.
+	// brokenUsage has the tokens of an answer that broke off and that nobody went on with,
+	// although another instance was looked for; nil for all others.
 	brokenUsage *brokenUsage
-	// line is what the request opens in place of asking for an answer, nil for most.
+	// line is the connection that the request opens in place of asking for an answer, nil for
+	// most.
 	line *Line
 	// client is to whom the answer goes; nil for a part of another request.
 	client Sink

@@ -135,8 +135,8 @@ type savedCall struct {
 	usage    brokenUsage
 }
 
-// brokenUsage is what was known of the tokens of an answer when it broke off: what the client
-// was told, and what the last call reported.
+// brokenUsage has the tokens of an answer when it broke off, as the client was told and as the
+// last call reported them.
 type brokenUsage struct{ told, last schema.Usage }
 
 func (r *run) saveBroken() savedCall {

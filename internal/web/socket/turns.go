@@ -77,14 +77,20 @@ const longestID = 512
 // asksFor returns the request that a response is; of one that nobody has asked for, the value
 // is absent.
 func (l *relay) asksFor(asked jsonscan.Value) (*schema.Request, part, error) {
-	l.mu.Lock()
-	body, remembered, part := l.talk.body(asked), l.talk.remembered(asked), l.talk.begin(asked)
-	l.mu.Unlock()
+	body, remembered, part := l.recall(asked)
 	asks, err := l.lineOf(body)
 	if err == nil {
 		asks.Remembered = remembered
 	}
 	return asks, part, err
+}
+
+// recall returns the body of the request that a response is, how many tokens of the conversation
+// it has beside that, and its part of the conversation.
+func (l *relay) recall(asked jsonscan.Value) (body []byte, remembered int64, part part) {
+	l.mu.Lock()
+	defer l.mu.Unlock() // also after a panic
+	return l.talk.body(asked), l.talk.remembered(asked), l.talk.begin(asked)
 }
 
 // lineOf returns a request of the session, with a body.
@@ -422,23 +428,32 @@ func (l *relay) done(id string, response jsonscan.Value, isTranscript bool) erro
 	}
 	err := l.begin(id, false) // of one that was not announced
 	usage := schema.ReadUsage(response.Get("usage"))
-	l.mu.Lock()
-	if l.isLate && code == schema.CodeCancelled {
+	t, isLate := l.stopRunning(id)
+	if t == nil {
+		return err
+	}
+	if isLate && code == schema.CodeCancelled {
 		code = schema.CodeUpstreamTimeout
 	}
-	t := l.running[id]
-	delete(l.running, id)
-	if t != nil {
-		l.remember(id, t)
-	}
-	if t != nil && !isTranscript {
+	defer l.settle(t, usage, code) // also after a panic
+	if !isTranscript {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		l.talk.end(t.part, usage, response.Get("output"))
 	}
-	l.mu.Unlock()
-	if t != nil {
-		l.settle(t, usage, code)
-	}
 	return err
+}
+
+// stopRunning takes out a response that has ended, nil where it is not being made, and reports
+// whether one takes too long.
+func (l *relay) stopRunning(id string) (t *turn, isLate bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t = l.running[id]; t != nil {
+		delete(l.running, id)
+		l.remember(id, t)
+	}
+	return t, l.isLate
 }
 
 // settle ends the accounts of a response: with what the backend reports of it, or, where it

@@ -16,7 +16,7 @@ type ownAccount struct {
 	owner answers.Owner
 
 	mu    sync.Mutex
-	given map[string]bool // what is known of ids
+	given map[string]bool // whether an id was given, of those that were looked up
 }
 
 // mostNamed is how many ids of an account a request may name.
