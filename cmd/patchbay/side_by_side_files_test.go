@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -47,12 +48,31 @@ func TestGatewaysOfTwoReleasesShareFilesAndResponses(t *testing.T) {
 	before, now := start(old, t.TempDir()), start(binary, dir, "PATCHBAY_SECURITY_ACCEPT_UNSIGNED=true")
 	first := "/v1/files/" + upload(before, "of the release before") + "/content"
 	second := "/v1/files/" + upload(now, "of this release") + "/content"
+	const lines = 40
+	var batches []string
+	for _, g := range []*child{before, now} { // both run lines of each
+		var text strings.Builder
+		for i := range lines {
+			fmt.Fprintf(&text, `{"custom_id":"l%d","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[{"role":"user","content":"%d"}]}}`+"\n", i, i)
+		}
+		made := g.askAs("secret", http.MethodPost, "/v1/batches", `{"input_file_id":"`+upload(g, text.String())+`","endpoint":"/v1/chat/completions","completion_window":"24h"}`)
+		batches = append(batches, "/v1/batches/"+gatewaytest.At(t, gatewaytest.DecodeObject(t, made.Body), "id").(string))
+	}
 	made := before.askAs("secret", http.MethodPost, "/v1/responses", `{"model":"m","input":"hi"}`)
 	kept := "/v1/responses/" + gatewaytest.At(t, gatewaytest.DecodeObject(t, made.Body), "id").(string)
 	for name, g := range map[string]*child{"the release before": before, "this release": now} {
 		is(name, g, first, "of the release before")
 		is(name, g, second, "of this release")
 		is(name, g, kept, `"output"`)
+		for _, path := range batches {
+			gatewaytest.Eventually(t, "the batch ends", func() bool {
+				return strings.Contains(g.askAs("secret", http.MethodGet, path, "").Body, `"status":"completed"`)
+			})
+			output := gatewaytest.At(t, gatewaytest.DecodeObject(t, g.askAs("secret", http.MethodGet, path, "").Body), "output_file_id").(string)
+			if got := g.askAs("secret", http.MethodGet, "/v1/files/"+output+"/content", ""); strings.Count(got.Body, `"custom_id"`) != lines {
+				t.Errorf("%s: the results of %s are %d %s", name, path, got.Status, got.Body)
+			}
+		}
 	}
 	stop(before)
 	stop(now)
