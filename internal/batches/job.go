@@ -436,7 +436,7 @@ func (j *job) readJournals(b Batch) error {
 		j.done[r.Line] = true
 		at := r.Line / b.ChunkLines
 		j.found[at] = j.found[at].plus(counts)
-	})
+	}, nil)
 	if err != nil {
 		return err
 	}

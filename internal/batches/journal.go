@@ -261,8 +261,9 @@ type answersOf struct {
 }
 
 // scan reads all journals of a batch and calls use with each record and its place. A journal
-// ends where a crash, or a write that goes on, left a record incomplete.
-func scan(folder, id string, keys *seal.Keys, use func(*record, place)) (*answersOf, error) {
+// ends where a crash, or a write that goes on, left a record incomplete. One that cannot be read
+// is passed over if the function, which may be nil, says so.
+func scan(folder, id string, keys *seal.Keys, use func(*record, place), passOver func(error) bool) (*answersOf, error) {
 	a := new(answersOf)
 	names, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -273,9 +274,13 @@ func scan(folder, id string, keys *seal.Keys, use func(*record, place)) (*answer
 		if !strings.HasPrefix(entry.Name(), journalPrefix) {
 			continue
 		}
-		if err := a.scanFile(filepath.Join(folder, entry.Name()), id, keys, use); err != nil {
+		err := a.scanFile(filepath.Join(folder, entry.Name()), id, keys, use)
+		if err == nil {
+			continue
+		}
+		if err = fmt.Errorf("the answers of %s in %s: %w", id, entry.Name(), err); passOver == nil || !passOver(err) {
 			a.close()
-			return nil, fmt.Errorf("the answers of %s in %s: %w", id, entry.Name(), err)
+			return nil, err
 		}
 	}
 	return a, nil

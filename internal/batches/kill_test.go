@@ -94,7 +94,7 @@ func (m *model) look(t *testing.T, h *house, id string) {
 	if len(m.again) > 0 {
 		t.Errorf("lines ran again whose answers were synced: %v", m.again)
 	}
-	journals, err := scan(h.folder+"/answers/"+id, id, h.keys, func(r *record, _ place) { m.synced[r.CustomID] = true })
+	journals, err := scan(h.folder+"/answers/"+id, id, h.keys, func(r *record, _ place) { m.synced[r.CustomID] = true }, nil)
 	h.check(err)
 	journals.close()
 }

@@ -50,6 +50,7 @@ func TestABatchHasItsLinesForAsLongAsItRuns(t *testing.T) {
 func TestABatchWithoutItsLinesEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, b := newHouse(t), newBackend()
+		h.sets.Window = schema.Duration(10 * time.Minute)
 		b.presence = func(string) Presence { return Unclear }
 		e := h.open(b)
 		defer start(e)()
@@ -66,6 +67,7 @@ func TestABatchWithoutItsLinesEnds(t *testing.T) {
 func TestABatchWhoseAnswersAreGoneEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, b := newHouse(t), newBackend()
+		h.sets.Window = schema.Duration(10 * time.Minute)
 		b.room = 1
 		e := h.open(b)
 		defer start(e)()
@@ -73,7 +75,7 @@ func TestABatchWhoseAnswersAreGoneEnds(t *testing.T) {
 		<-time.After(10 * time.Second)
 		h.check(os.RemoveAll(e.folderOf(made.ID)))
 		p := h.await(e, made.ID)
-		if p.State != Expired || p.Counts.Done == 20 || time.Since(made.Created) < 24*time.Hour {
+		if p.State != Expired || p.Counts.Done == 20 || time.Since(made.Created) < 10*time.Minute {
 			t.Fatalf("after %s the batch is %s with %+v", time.Since(made.Created), p.State, p.Counts)
 		}
 		if got := len(h.results(e, p.Errors)) + len(h.results(e, p.Output)); got != 20 {
@@ -143,4 +145,22 @@ func TestABatchThatIsStoredIsMade(t *testing.T) {
 	if _, err := e.Get(context.Background(), owner.Scope(), made.ID); err != nil {
 		t.Error(err)
 	}
+}
+
+// Answers that nobody can read any more, because the master key is another one, do not keep a
+// batch from its end.
+func TestABatchEndsWhoseAnswersCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, b := newHouse(t), newBackend()
+		h.sets.Window = schema.Duration(10 * time.Minute)
+		e := h.open(b)
+		defer start(e)()
+		made := h.submit(e, linesOf(20))
+		<-time.After(1500 * time.Millisecond)
+		h.check(os.WriteFile(filepath.Join(e.folderOf(made.ID), journalPrefix+"a"), append([]byte(sealedJournal), make([]byte, 100)...), 0o600))
+		p := h.await(e, made.ID)
+		if late := time.Since(p.Expires); p.State != Completed || p.Counts.Done != 20 || late < lostAfter || late > lostAfter+time.Minute {
+			t.Errorf("%s after its time the batch is %s with %+v", late, p.State, p.Counts)
+		}
+	})
 }
