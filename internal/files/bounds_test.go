@@ -281,6 +281,39 @@ func onDisk(t *testing.T, total int64, free *atomic.Int64, settings files.Settin
 	return store
 }
 
+// counting counts how often it is asked how much is used.
+type counting struct {
+	documents.Store
+	asked atomic.Int64
+}
+
+// Use counts the question.
+func (c *counting) Use(ctx context.Context, kind, scope string) (own, all documents.Use, err error) {
+	c.asked.Add(1)
+	return c.Store.Use(ctx, kind, scope)
+}
+
+// Each question is a walk through a table where gateways share a database.
+func TestALargeUploadAsksSeldomForRoom(t *testing.T) {
+	t.Parallel()
+	docs := &counting{Store: documents.NewMemory()}
+	store := open(t, t.TempDir(), docs, nil, files.DefaultSettings())
+	u, err := store.Create(t.Context(), files.File{Owner: alice})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Abort()
+	part := make([]byte, 32<<10)
+	for range 64 << 20 / len(part) {
+		if _, err := u.Write(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if asked := docs.asked.Load(); asked > 30 {
+		t.Errorf("for 64 MiB it was asked %d times how much is used", asked)
+	}
+}
+
 func TestAReserveOfTheDiskStaysFree(t *testing.T) {
 	t.Parallel()
 	var free atomic.Int64

@@ -21,9 +21,10 @@ const (
 	// frame is how many bytes are encrypted together, so that any part of a content can be
 	// read without what stands before it.
 	frame = 64 << 10
-	// checkEvery is how often the room is looked at while a content grows, and patience how
-	// long the answer may take.
+	// checkEvery is how often the room is looked at while a content grows, mostAhead how much is
+	// taken ahead at most when it has grown, and patience how long the answer may take.
 	checkEvery = 1 << 20
+	mostAhead  = 16 << 20
 	patience   = 10 * time.Second
 	// sealedMark, earlierMark and plainMark begin a content. Releases up to 9b73041f know the
 	// last two.
@@ -187,7 +188,14 @@ func (u *Upload) take(size int64) error {
 	need := size - u.checked
 	more := (need + checkEvery - 1) / checkEvery * checkEvery
 	scope := u.file.Owner.Scope()
-	err := u.store.tryTake(ctx, scope, documents.Use{Bytes: more})
+	// As much again as there is: where gateways share a database, each look takes a while of it.
+	ahead := min(u.checked, mostAhead) / checkEvery * checkEvery
+	err := u.store.tryTake(ctx, scope, documents.Use{Bytes: max(more, ahead)})
+	if err == nil {
+		more = max(more, ahead)
+	} else if ahead > more {
+		err = u.store.tryTake(ctx, scope, documents.Use{Bytes: more})
+	}
 	switch {
 	case errors.As(err, new(*shortage)) && !u.isCounted:
 		err = u.store.force(ctx, scope, documents.Use{Bytes: more})
