@@ -97,6 +97,9 @@ const (
 	budgetWait  = time.Minute
 	failedWait  = 2 * time.Second
 	longestWait = 5 * time.Minute
+	// longestAsked is how long it is waited at most because a backend asks for it: one whose
+	// clock is wrong may ask for years, and nobody would try whether it has been mended.
+	longestAsked = 6 * time.Hour
 )
 
 // outcome is what becomes of a line after an answer.
@@ -124,7 +127,11 @@ func (e *Engine) judge(j *job, p *pending, t target, a Answer) outcome {
 	if to == nil {
 		to = new(pace) // nobody serves the model
 	}
-	switch verdictOf(a) {
+	means := verdictOf(a)
+	if means != unpaid {
+		a.RetryAfter = min(a.RetryAfter, longestAsked)
+	}
+	switch means {
 	case refused:
 		wait := max(a.RetryAfter, refusedWait)
 		return outcome{again: true, wait: wait, pauses: true, resumes: wait}

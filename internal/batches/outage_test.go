@@ -105,6 +105,30 @@ func TestWhatABackendAsksToWaitIsWaited(t *testing.T) {
 	})
 }
 
+// A backend whose clock is wrong asks for years. It is tried again within six hours.
+func TestAnAbsurdWaitIsTriedAgain(t *testing.T) {
+	for name, code := range map[string]string{"too many": schema.CodeUpstreamRateLimit, "away": schema.CodeUpstreamAuth} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, b := newHouse(t), newBackend()
+				began := time.Now()
+				b.answer = func(call Call) Answer {
+					if time.Since(began) < time.Minute {
+						return Answer{Status: 429, Code: code, RetryAfter: 30 * 365 * 24 * time.Hour}
+					}
+					return answered(call)
+				}
+				e := h.open(b)
+				defer start(e)()
+				p := h.await(e, h.submit(e, linesOf(5)).ID)
+				if p.State != Completed || p.Counts.Done != 5 || time.Since(began) > 7*time.Hour {
+					t.Errorf("after %s the batch is %s with %+v", time.Since(began), p.State, p.Counts)
+				}
+			})
+		})
+	}
+}
+
 func TestAnOutageIsWaitedOut(t *testing.T) {
 	unreached := failure(http.StatusBadGateway, schema.CodeUpstreamError)
 	unreached.IsUnreached = true
