@@ -125,7 +125,7 @@ text, of which a chat is made; its custom_id is the number of the line.`,
 			return err
 		}
 		defer func() { _ = content.Close() }()
-		from := io.Reader(content)
+		var from io.Reader
 		if model != "" {
 			from = newPromptReader(content, model, system)
 		} else if from, err = requestsOf(content); err != nil {

@@ -89,7 +89,7 @@ func TestAKilledGatewayHasRequestsInLedgerAndBudgetAlike(t *testing.T) {
 					return
 				}
 				request.Header.Set("Authorization", "Bearer secret")
-				if response, err := http.DefaultClient.Do(request); err == nil {
+				if response, err := http.DefaultClient.Do(request); err == nil { //nolint:forbidigo // a test's client
 					_ = response.Body.Close()
 					t.Errorf("the gateway answered with %s", response.Status)
 				}

@@ -81,9 +81,10 @@ func TestUploadsLeaveSpaceForTheGateway(t *testing.T) {
 	c := serving(t,
 		"--data-dir", filepath.Join(dir, "data"), "--set", "quota.enabled=true", "--set", "quota.fail-open=false", "--set", "log.access=false", "--set", "batches.enabled=true",
 		"--set", "files.max-bytes-per-key=1GiB", "--set", "files.max-bytes=1GiB", "--set", "services.chat.instances=[{name: m, base-url: '"+b.URL()+"'}]")
-	status, reply, uploads := http.StatusOK, "", 0
+	uploads := 0
 	for size := 1 << 20; size > 1; size /= 2 {
-		for status = http.StatusOK; status == http.StatusOK; uploads++ {
+		status, reply := http.StatusOK, ""
+		for ; status == http.StatusOK; uploads++ {
 			status, reply = uploadTo(t, c, strings.Repeat("x", size-1))
 		}
 		if status != http.StatusInsufficientStorage {

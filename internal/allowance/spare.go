@@ -27,7 +27,7 @@ func (u *Use) TakeSpare(accounts [maxAccounts]*Account, tokens int64, now time.T
 		// One such request at a time looks and takes, so that several do not take the rest
 		// together.
 		a.spare.Lock()
-		defer a.spare.Unlock()
+		defer a.spare.Unlock() //nolint:gocritic // both accounts stay locked until the request has taken from them
 		if refused := a.refuseSpare(tokens, now); refused != nil {
 			return refused
 		}

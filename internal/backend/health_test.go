@@ -307,7 +307,7 @@ func TestAskingForHealthAllocatesNothing(t *testing.T) {
 func TestAnInstanceThatIsStuckIsTriedAgainAfterAWhile(t *testing.T) {
 	settings := DefaultHealthSettings()
 	now := time.Now()
-	after := func(d time.Duration) time.Time { return now.Add(d) }
+	after := now.Add
 	for _, c := range []struct {
 		name        string
 		then        func(h *Health)

@@ -258,9 +258,9 @@ func (j *job) check(b Batch) error {
 		chunkLines := 0
 		if err == nil {
 			defer func() { _ = content.Close() }()
-			leave, err := j.engine.ahead.enterHeavy(ctx)
-			if err != nil {
-				return err
+			leave, late := j.engine.ahead.enterHeavy(ctx)
+			if late != nil {
+				return late
 			}
 			defer leave()
 			chunkLines = chunkLinesFor(content.Size())

@@ -108,4 +108,12 @@ func TestADamagedContentIsAnError(t *testing.T) {
 	if got.Status != http.StatusInternalServerError || !strings.Contains(got.Body, `"code":"internal_error"`) || got.Header.Get("Content-Disposition") != "" {
 		t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
 	}
+	// A batch of lines that cannot be read does not begin: it would have none.
+	id := submit(t, r, file, "/v1/chat/completions", as("alice-key")...)
+	gatewaytest.Eventually(t, "the batch says what is wrong", func() bool {
+		return strings.Contains(r.Do(http.MethodGet, "/api/batches", "", as("admin-token")...).Body, `"problem":"`)
+	})
+	if body := r.Do(http.MethodGet, "/v1/batches/"+id, "", as("alice-key")...).Body; !strings.Contains(body, `"status":"validating"`) {
+		t.Errorf("%s", body)
+	}
 }
