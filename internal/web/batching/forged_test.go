@@ -110,8 +110,8 @@ func TestADamagedContentIsAnError(t *testing.T) {
 	}
 	// A batch of lines that cannot be read does not begin: it would have none.
 	id := submit(t, r, file, "/v1/chat/completions", as("alice-key")...)
-	gatewaytest.Eventually(t, "the batch says what is wrong", func() bool {
-		return strings.Contains(r.Do(http.MethodGet, "/api/batches", "", as("admin-token")...).Body, `"problem":"`)
+	gatewaytest.Eventually(t, "the log says what is wrong", func() bool {
+		return gatewaytest.CountLines(r.Logs.String(), `"level":"ERROR"`, id) > 0
 	})
 	if body := r.Do(http.MethodGet, "/v1/batches/"+id, "", as("alice-key")...).Body; !strings.Contains(body, `"status":"validating"`) {
 		t.Errorf("%s", body)
