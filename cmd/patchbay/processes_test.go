@@ -217,11 +217,13 @@ func TestEveryModelOfALaptopAnswers(t *testing.T) {
 	if got := c.ask(http.MethodGet, "/actuator/health", ""); got.Status != http.StatusOK || strings.Contains(got.Body, "DOWN") {
 		t.Errorf("health: %d %s", got.Status, got.Body)
 	}
-	pid := c.process(running()[0]).PID
+	dying := running()[0]
+	pid := c.process(dying).PID
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	gatewaytest.Eventually(t, "it is dead", func() bool { return !isRunning(pid) })
+	// Until then its connections may still take a request, which is lost with it.
+	gatewaytest.Eventually(t, "the gateway knows that it is dead", func() bool { return c.process(dying).PID != pid })
 	for _, name := range names { // the server of one has just died
 		if got := chat(name); got.Status != http.StatusOK {
 			t.Errorf("%s: %d %s", name, got.Status, got.Body)
