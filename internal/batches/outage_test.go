@@ -79,13 +79,10 @@ func TestThePaceThatABackendAllowsIsLearned(t *testing.T) {
 func TestWhatABackendAsksToWaitIsWaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, b := newHouse(t), newBackend()
-		var over time.Time
+		begun := sync.OnceValue(time.Now)
 		b.room, b.takes = 8, time.Second
 		b.answer = func(call Call) Answer {
-			if over.IsZero() {
-				over = time.Now().Add(2 * time.Hour)
-			}
-			if time.Now().Before(over) {
+			if over := begun().Add(2 * time.Hour); time.Now().Before(over) {
 				refusal := failure(http.StatusTooManyRequests, schema.CodeUpstreamRateLimit)
 				refusal.RetryAfter = time.Until(over)
 				return refusal

@@ -25,6 +25,9 @@ func newColdCluster(t *testing.T, gateways int, settings ratelimit.Settings) *cl
 // never seen the limit, requests that are a tenth of it pass, however they are spread over
 // the time and the gateways.
 func TestANewStoreRefusesNothingBelowATenthOfTheLimit(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector itself crashes on so many goroutines in virtual time")
+	}
 	for _, settings := range []ratelimit.Settings{
 		sharedLimit(ratelimit.TokenBucket, 100, 100), sharedLimit(ratelimit.TokenBucket, 100_000, 100_000), sharedLimit(ratelimit.LeakyBucket, 1000, 100),
 		sharedLimit(ratelimit.SlidingWindow, 100, 100), sharedLimit(ratelimit.SlidingWindow, 20_000, 20_000),
