@@ -18,10 +18,12 @@ const (
 	RequestFault
 	// Overload means that the backend works but is too busy.
 	Overload
+	// EngineDeath means that the backend's engine has ended, and the backend with it.
+	EngineDeath
 )
 
 // ErrorPattern is a text by which backends of a kind tell that a request is at fault,
-// or that they are busy, under a status that says neither.
+// that they are busy, or that they end, under a status that says none of these.
 type ErrorPattern struct {
 	// Status is the status under which the text has its meaning; 0 stands for any
 	// 5xx and for an error inside a successful answer.

@@ -25,6 +25,9 @@ const (
 	// saidError means that the backend reported an error of its own, which is the last that
 	// some engines say.
 	saidError
+	// saidDeath means that the backend reported the end of its engine, after which it stops
+	// listening.
+	saidDeath
 )
 
 // fallen is an instance whose backend may have ended because of a call.
@@ -167,6 +170,10 @@ func (a *attempt) noteFallen(ctx context.Context, failed *fault) {
 	gone := 0
 	for n, f := range a.fallen {
 		isLast := n == len(a.fallen)-1
+		if f.by == saidDeath {
+			gone++
+			continue
+		}
 		if f.by != brokeOff || isLast && gone == 0 {
 			continue
 		}
@@ -244,7 +251,7 @@ func (r *request) isGone(ctx context.Context, i *backend.Instance, patience time
 // Others that were under way at the same backends are told the same, so that it is no fault of
 // the request, and does not hold for long.
 func endsBackends() *schema.Error {
-	known := apiError(schema.CodeUpstreamError, "Two backends ended while they worked on this request: each broke the connection and refuses new ones since. "+
+	known := apiError(schema.CodeUpstreamError, "Two backends ended while they worked on this request: each broke the connection and refuses new ones, or reported the end of its engine. "+
 		"It is not sent to another one, and the same request is refused for a minute.")
 	known.Status = http.StatusServiceUnavailable
 	known.RetryAfter, known.NoRetry = enderRetry, true

@@ -300,6 +300,9 @@ func (c classifier) classifyStatus(answer *statusError) *fault {
 		return requestFault(err)
 	case dialect.Overload:
 		return overloaded(err, answer.retryAfter)
+	case dialect.EngineDeath:
+		return &fault{err: err, outcome: breaker.Failure, failover: true, ending: saidDeath}
+	case dialect.BackendFault:
 	}
 	failed := &fault{err: err, outcome: breaker.Errored, failover: failsOver(status)}
 	if status == http.StatusInternalServerError {
@@ -317,6 +320,9 @@ func (c classifier) classifyReported(failure *dialect.Failure) *fault {
 		return requestFault(err)
 	case dialect.Overload:
 		return overloaded(err, 0)
+	case dialect.EngineDeath:
+		return &fault{err: err, outcome: breaker.Failure, failover: true, ending: saidDeath}
+	case dialect.BackendFault:
 	}
 	return &fault{err: err, outcome: breaker.Errored, failover: true, ending: saidError}
 }

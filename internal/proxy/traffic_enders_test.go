@@ -57,7 +57,7 @@ func (m *mortal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch m.how {
 	case "500":
-		http.Error(w, `{"error":{"message":"EngineCore encountered an issue"}}`, http.StatusInternalServerError)
+		http.Error(w, `{"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause."}}`, http.StatusInternalServerError)
 		time.AfterFunc(20*time.Millisecond, m.die)
 		return
 	case "role":
@@ -157,6 +157,23 @@ func TestARequestThatEndsTwoBackendsIsNotSentToAThird(t *testing.T) {
 	}
 }
 
+// An engine that reports its own end has ended, although its server listens for a moment more, as
+// that of vLLM does.
+func TestARequestThatEndsTwoEnginesIsNotSentToAThird(t *testing.T) {
+	t.Parallel()
+	all := mortals(t, 4, "500")
+	r := gatewaytest.Start(t, mortalYAML("", 5, all...))
+	for range 2 {
+		isRefusedAsEnder(t, r.Chat(poison("")))
+	}
+	for n, m := range all {
+		if got := m.arrived.Load(); (got > 0) != (n < 2) {
+			t.Errorf("backend %d got %d requests", n, got)
+		}
+	}
+	r.Chat(say("m")).Succeeds(t)
+}
+
 // A stream that has only begun is tried again as well, and ends a third backend as little.
 func TestAStreamThatEndsTwoBackendsAfterItsBeginning(t *testing.T) {
 	t.Parallel()
@@ -175,7 +192,7 @@ func TestARequestThatIsSentAgainEndsTwoBackendsAtMost(t *testing.T) {
 	t.Parallel()
 	for how, statuses := range map[string][]int{
 		"":    {http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusServiceUnavailable},
-		"500": {http.StatusInternalServerError, http.StatusInternalServerError, http.StatusServiceUnavailable},
+		"500": {http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusServiceUnavailable},
 	} {
 		t.Run("how "+how, func(t *testing.T) {
 			t.Parallel()

@@ -194,7 +194,7 @@ func TestDocumentedErrorPatterns(t *testing.T) {
 	for _, kind := range table {
 		for _, list := range kind.ErrorPatterns {
 			for _, c := range list {
-				meaning := map[dialect.Meaning]string{dialect.RequestFault: "| request", dialect.Overload: "| busy"}[c.Means]
+				meaning := map[dialect.Meaning]string{dialect.RequestFault: "| request", dialect.Overload: "| busy", dialect.EngineDeath: "| end"}[c.Means]
 				documented := func(row string) bool {
 					return strings.Contains(row, code(kind.Name)) && strings.Contains(row, code(strings.TrimSpace(c.Text))) && strings.Contains(row, meaning)
 				}

@@ -44,6 +44,10 @@ var (
 		{Text: "invalid response_format", Means: dialect.RequestFault},
 		{Text: "http: no such file", Means: dialect.RequestFault},
 	}
+	vllmErrors = []dialect.ErrorPattern{
+		{Text: "enginecore encountered an issue", Means: dialect.EngineDeath},
+		{Text: "enginedeaderror", Means: dialect.EngineDeath},
+	}
 	ollamaErrors = []dialect.ErrorPattern{
 		{Status: http.StatusServiceUnavailable, Text: "server busy", Means: dialect.Overload},
 		{Text: `" must be of type `, Means: dialect.RequestFault},
