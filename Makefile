@@ -18,9 +18,9 @@ FUZZTIME ?= 10s
 # measure bytes, where other tests of the same packages run the same code; and packages that
 # share nothing between goroutines, or start processes.
 TOO_LONG := EveryLimitHolds|GoesOnAtAnother|LearnedSlotsSuit|SlowInstancesDoNot|MemoryKept|MemoryAllocated|BesideInteractive|OverloadLeavesNoSlotIdle|IsDoneSooner|UnderFaults|AfterTheStoreIsBack|AboveItsRate|ClientsForAMinute|WithinFifteenPercent|WithinThirtySeconds
-PURE     := patchbay-ai/patchbay$$|/cmd/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect|config|control/files|control/merge|fleet/fleettest|fleet/yardstick|importer|naming|prices|prompts|seal)(/|$$)
+PURE     := patchbay-ai/patchbay$$|/cmd/patchbay$$|/internal/config$$|/internal/(request/(jsonscan|jsonwrite|schema|naming|prompts)|hosts/wire|dialect|config/(lint|references|control/(files|merge))|testing/(fleettest|yardstick)|wings/importer|count/prices|store/seal)(/|$$)
 # These take longest and so begin first, beside all others, instead of last and alone.
-SLOWEST  := ./internal/proxy ./internal/gateway ./internal/control ./internal/quota
+SLOWEST  := ./internal/route/proxy ./internal/gateway ./internal/config/control ./internal/count/quota
 # Most tests wait for something, so that more of them than there are cores can run at
 # once. Without debugging information, which no test reads, they are linked in half of
 # the time; what they print on a failure has its file names and lines all the same.
@@ -31,7 +31,7 @@ CLIENTS_FLAGS := $(foreach sdk,github.com/openai/openai-go/... github.com/anthro
 BENCH    ?= .
 # The packages that decide, and the files of them that do more than that: those of
 # subpackages, and of quota what reads and writes stores.
-PACKAGES ?= breaker balance queue routing access ratelimit jsonscan quota
+PACKAGES ?= route/breaker route/balance route/queue route/routing serve/access count/ratelimit request/jsonscan count/quota
 NO_MUTANTS := /|^(disk|flush|journal|ledger|recovery|session|shared|stats|status|store|sync)\.go$$
 
 # All steps compile with the same settings, so that each package is compiled once from cold. The tag
@@ -157,7 +157,7 @@ test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium,
 # Without what starts the binary: building it takes longer than most tests.
 .PHONY: test-short
 test-short: ## Run the quick tests only, none of handlers and verbs
-	@go test -short -p 4 $(TEST_FLAGS) $$(go list ./... | grep -Ev '/cmd/patchbay$$|/internal/(gateway$$|web(/|$$))')
+	@go test -short -p 4 $(TEST_FLAGS) $$(go list ./... | grep -Ev '/cmd/patchbay$$|/internal/(gateway$$|serve/web(/|$$))')
 
 .PHONY: test-race
 test-race: ## Run the tests with the race detector, but for those that take it too long
@@ -167,12 +167,12 @@ test-race: ## Run the tests with the race detector, but for those that take it t
 .PHONY: test-long
 test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits, 100,000 clients that reset their connections, 40 days of models that are loaded and leave
 	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/many.mjs && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
-	@CGO_ENABLED=1 go test -race -count=1 -timeout 30m $(TEST_FLAGS) -run '$(TOO_LONG)' ./internal/front ./internal/gateway ./internal/pace ./internal/proxy ./internal/ratelimit
-	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
-	@go test -count=1 -timeout 30m ./internal/control -run PropertyRestart -rapid.checks=2000
-	@PATCHBAY_LIMIT_HISTORIES=5000 go test -count=1 -timeout 60m ./internal/ratelimit -run SharedLimitUnderFaults
+	@CGO_ENABLED=1 go test -race -count=1 -timeout 30m $(TEST_FLAGS) -run '$(TOO_LONG)' ./internal/serve/front ./internal/gateway ./internal/hosts/pace ./internal/route/proxy ./internal/count/ratelimit
+	@go test -count=1 -timeout 30m ./internal/count/quota -run EqualsAPlainCount -rapid.checks=50000
+	@go test -count=1 -timeout 30m ./internal/config/control -run PropertyRestart -rapid.checks=2000
+	@PATCHBAY_LIMIT_HISTORIES=5000 go test -count=1 -timeout 60m ./internal/count/ratelimit -run SharedLimitUnderFaults
 	@PATCHBAY_RESETS=100000 go test -count=1 -timeout 60m ./internal/gateway -run RequestsThatAreReset
-	@PATCHBAY_DAYS=10 go test -count=1 -timeout 30m ./internal/residency -run KeptModelsOfADay
+	@PATCHBAY_DAYS=10 go test -count=1 -timeout 30m ./internal/hosts/residency -run KeptModelsOfADay
 	@PATCHBAY_KILL_ROUNDS=200 go test -count=1 -timeout 60m ./cmd/patchbay -run QuotaSurvivesKill
 
 .PHONY: gains
@@ -330,7 +330,7 @@ bench: build bench-deps ## Measure CPU per request beside nginx and a bare proxy
 # meanwhile measures itself.
 .PHONY: fleet
 fleet: build ## Measure how much sooner first tokens come with least_time: a gateway, eight simulated engines, three minutes (TRACE=FILE ARGS="-until 300")
-	@go run ./internal/fleet/yardstick -http $(BINARY) $(if $(TRACE),-trace $(TRACE)) $(ARGS)
+	@go run ./internal/testing/yardstick -http $(BINARY) $(if $(TRACE),-trace $(TRACE)) $(ARGS)
 
 .PHONY: bench-deps
 bench-deps: ## Install nginx for make bench, where apt can
@@ -363,20 +363,20 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 # all others, and start no servers (-short).
 .PHONY: mutants
 mutants: export GOFLAGS := $(GOFLAGS) -count=1 -short
-mutants: ## Count which changes of the code its tests notice (PACKAGES="breaker queue")
+mutants: ## Count which changes of the code its tests notice (PACKAGES="route/breaker route/queue")
 	@mkdir -p bin
 	@gremlins=$$(go tool -modfile=tools/go.mod -n gremlins) || exit 1; \
-	printf '%-10s %6s %5s %11s %9s %8s %8s\n' package killed lived 'not covered' 'timed out' efficacy coverage; \
+	printf '%-18s %6s %5s %11s %9s %8s %8s\n' package killed lived 'not covered' 'timed out' efficacy coverage; \
 	for package in $(PACKAGES); do \
-		log=bin/mutants-$$package.log; \
+		log=bin/mutants-$$(basename $$package).log; \
 		nice -n 19 "$$gremlins" unleash --workers 1 --timeout-coefficient 10 -E '$(NO_MUTANTS)' ./internal/$$package >$$log 2>&1 && \
 		awk -F '[:,] *' -v package=$$package \
 			'/^Killed/ { killed = $$2; lived = $$4; uncovered = $$6 } /^Timed out/ { late = $$2 } \
 			/^Test efficacy/ { efficacy = $$2 } /^Mutator coverage/ { covered = $$2 } \
-			END { printf "%-10s %6s %5s %11s %9s %8s %8s\n", package, killed, lived, uncovered, late, efficacy, covered }' $$log || \
+			END { printf "%-18s %6s %5s %11s %9s %8s %8s\n", package, killed, lived, uncovered, late, efficacy, covered }' $$log || \
 		{ tail -n 3 $$log; exit 1; }; \
 	done; \
-	grep -HE '^ *(LIVED|NOT COVERED|TIMED OUT)' $(PACKAGES:%=bin/mutants-%.log) || true
+	grep -HE '^ *(LIVED|NOT COVERED|TIMED OUT)' $(patsubst %,bin/mutants-%.log,$(notdir $(PACKAGES))) || true
 
 .PHONY: fmt
 fmt: ## Format the Go files

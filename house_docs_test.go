@@ -143,7 +143,7 @@ func shellBlocksAreRun(tr *tree) []string {
 
 // architecturePage shows every package of the tree in a table, in the order of
 // packageOrder. The packages of a row may share the start of their paths:
-// `internal/quota/{redisstore,sqlstore}`.
+// `internal/count/quota/{redisstore,sqlstore}`.
 const architecturePage = "docs/architecture.md"
 
 var packagesRow = regexp.MustCompile("^\\| `((?:internal|cmd|console|docs)[a-z0-9/]*)(?:{([a-z0-9,]+)})?` \\|")

@@ -12,15 +12,15 @@ const maxPackageLines = 3000
 
 // largePackages may hold more, for the reason given.
 var largePackages = map[string]string{
-	"cmd/patchbay":        "a file for each verb: flags, help and output; what the verbs decide is in packages of their own",
-	"internal/backend":    "one instance: its settings beside its living state, of which health, secrets, the model in memory, the process and the slots are parts that change together",
-	"internal/batches":    "a batch from its lines to its results: what is leased, answered, written and removed must agree after a crash at any moment",
-	"internal/config":     "one document whose reading, overriding, writing and schema walk the same types by the same names; what settings mean is checked in the packages that obey them",
-	"internal/fleet":      "one picture under one lock: queues, speeds, caches and models in memory decide together where a call goes; how it is exchanged and measured is in packages of its own",
-	"internal/proxy":      "the way of one request: choosing, calling, falling back and replying share its state and settle together; what each decides by itself is in packages of its own",
-	"internal/quota":      "the ledger's guarantees span memory, journal, shared counter and database; its stores are packages of their own",
-	"internal/simulator":  "one backend that speaks every dialect and has every fault; each dialect is a few files, none is of use alone",
-	"internal/web/manage": "one surface whose operations share decoding, masking and the mapping of errors; what they decide is in packages of their own",
+	"cmd/patchbay":               "a file for each verb: flags, help and output; what the verbs decide is in packages of their own",
+	"internal/hosts/backend":     "one instance: its settings beside its living state, of which health, secrets, the model in memory, the process and the slots are parts that change together",
+	"internal/wings/batches":     "a batch from its lines to its results: what is leased, answered, written and removed must agree after a crash at any moment",
+	"internal/config":            "one document whose reading, overriding, writing and schema walk the same types by the same names; what settings mean is checked in the packages that obey them",
+	"internal/hosts/fleet":       "one picture under one lock: queues, speeds, caches and models in memory decide together where a call goes; how it is exchanged and measured is in packages of its own",
+	"internal/route/proxy":       "the way of one request: choosing, calling, falling back and replying share its state and settle together; what each decides by itself is in packages of its own",
+	"internal/count/quota":       "the ledger's guarantees span memory, journal, shared counter and database; its stores are packages of their own",
+	"internal/testing/simulator": "one backend that speaks every dialect and has every fault; each dialect is a few files, none is of use alone",
+	"internal/serve/web/manage":  "one surface whose operations share decoding, masking and the mapping of errors; what they decide is in packages of their own",
 }
 
 // packagesAreSmall finds packages that hold too much, and reasons that are not
@@ -88,12 +88,12 @@ func isHandler(fn *ast.FuncDecl) bool {
 // mixedTests may have tests inside the package beside tests of whole gateways, for the
 // reason given.
 var mixedTests = map[string]string{
-	"cmd/patchbay":          "nothing is above it",
-	"internal/proxy":        "its tests of traffic and those of its steps explain each other",
-	"internal/web":          "little is above it",
-	"internal/web/actuator": "little is above it",
-	"internal/web/openapi":  "little is above it",
-	"internal/web/v1":       "little is above it",
+	"cmd/patchbay":                "nothing is above it",
+	"internal/route/proxy":        "its tests of traffic and those of its steps explain each other",
+	"internal/serve/web":          "little is above it",
+	"internal/serve/web/actuator": "little is above it",
+	"internal/serve/web/openapi":  "little is above it",
+	"internal/serve/web/v1":       "little is above it",
 }
 
 // gatewayTestsStandApart finds packages that have tests of whole gateways beside tests
@@ -109,7 +109,7 @@ func gatewayTestsStandApart(tr *tree) []string {
 			continue
 		}
 		for _, imported := range f.Imports {
-			if imported.Path.Value == `"`+module+`/internal/gatewaytest"` {
+			if imported.Path.Value == `"`+module+`/internal/testing/gatewaytest"` {
 				found = append(found, tr.at(imported.Pos(), "a test of a whole gateway beside tests inside %s makes Go compile all that is above it once more; move it to internal/gateway", f.dir))
 			}
 		}

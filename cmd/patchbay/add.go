@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // addFlags say which models of which backend are added.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 var usedRequests = regexp.MustCompile(`"used":(\d+)`)

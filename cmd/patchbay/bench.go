@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
-	"github.com/patchbay-ai/patchbay/internal/measure"
+	"github.com/patchbay-ai/patchbay/internal/wings/measure"
 )
 
 // benchFlags say what is measured.

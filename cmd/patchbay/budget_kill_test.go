@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 
 // TestBudgetsSurviveKill kills a gateway at random moments under load until a budget is

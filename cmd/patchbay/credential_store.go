@@ -14,11 +14,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/control"
-	"github.com/patchbay-ai/patchbay/internal/control/files"
-	"github.com/patchbay-ai/patchbay/internal/control/pglog"
+	"github.com/patchbay-ai/patchbay/internal/config/control"
+	"github.com/patchbay-ai/patchbay/internal/config/control/files"
+	"github.com/patchbay-ai/patchbay/internal/config/control/pglog"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // credentialStore is where keys and tokens are managed.

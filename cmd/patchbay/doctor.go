@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/patchbay-ai/patchbay/internal/doctor"
+	"github.com/patchbay-ai/patchbay/internal/wings/doctor"
 )
 
 func newDoctor(env []string, stdout io.Writer) *cobra.Command {

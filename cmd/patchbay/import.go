@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/patchbay-ai/patchbay/internal/durable"
-	"github.com/patchbay-ai/patchbay/internal/importer"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer"
 )
 
 // importFlags say what is read and what is written.

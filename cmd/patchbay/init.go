@@ -12,15 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
-	"github.com/patchbay-ai/patchbay/internal/discover"
-	"github.com/patchbay-ai/patchbay/internal/durable"
-	"github.com/patchbay-ai/patchbay/internal/listen"
-	"github.com/patchbay-ai/patchbay/internal/starter"
-	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/listen"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/wings/starter"
 )
 
 // initFlags are what a starter file is made of.

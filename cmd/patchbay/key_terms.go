@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/allowance"
-	"github.com/patchbay-ai/patchbay/internal/budget"
-	"github.com/patchbay-ai/patchbay/internal/prices"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/count/allowance"
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // termFlags are what can be said about a key when it is created and when it is edited.

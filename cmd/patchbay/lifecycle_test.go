@@ -16,9 +16,9 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/gateway"
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 
 func TestSecondProcessOnTheSameDataDirectoryRefuses(t *testing.T) {

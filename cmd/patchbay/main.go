@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/patchbay-ai/patchbay/internal/processes"
+	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 )
 
 // Set by the build; see the Makefile.

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 
 const keyedYAML = "api-key: '${file:key}', headers: {X-Team: 'team ${TEAM:blue}'}"

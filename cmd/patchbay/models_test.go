@@ -6,9 +6,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/simulator"
-	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
 
 // TestModelsAreMovedFromTheCommandLine lists, loads, pins and puts to sleep a model that two

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/gateway"
-	"github.com/patchbay-ai/patchbay/internal/web"
-	"github.com/patchbay-ai/patchbay/internal/web/demo"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/wings/demo"
 )
 
 func newOpenAPI(stdout io.Writer) *cobra.Command {

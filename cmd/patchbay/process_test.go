@@ -16,8 +16,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 
 // runHere runs the program in this process, for what ends by itself.

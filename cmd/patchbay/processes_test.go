@@ -15,8 +15,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/processes"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 )
 
 // demoProcess is the entry of a process that is the demo: a model server that needs no

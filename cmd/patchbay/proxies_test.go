@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 
 // The configurations of docs/proxies.md do what the page says: events pass as they come,

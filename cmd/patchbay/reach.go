@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	listening "github.com/patchbay-ai/patchbay/internal/listen"
+	listening "github.com/patchbay-ai/patchbay/internal/serve/listen"
 )
 
 // reachable is a gateway that can be asked.

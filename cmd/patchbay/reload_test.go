@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
 
 // An edit of the file while the gateway runs, and one while it is stopped, change

@@ -17,15 +17,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/control/filewatch"
-	"github.com/patchbay-ai/patchbay/internal/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/config/control/filewatch"
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
-	"github.com/patchbay-ai/patchbay/internal/listen"
-	"github.com/patchbay-ai/patchbay/internal/logs"
-	"github.com/patchbay-ai/patchbay/internal/notify"
-	"github.com/patchbay-ai/patchbay/internal/web/demo"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/listen"
+	"github.com/patchbay-ai/patchbay/internal/serve/notify"
+	"github.com/patchbay-ai/patchbay/internal/wings/demo"
 )
 
 func newServe(env []string, stderr io.Writer) *cobra.Command {

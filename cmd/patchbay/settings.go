@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/filewatch"
 	"github.com/patchbay-ai/patchbay/internal/config/lint"
-	"github.com/patchbay-ai/patchbay/internal/control/filewatch"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 )

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/storetest"
-	"github.com/patchbay-ai/patchbay/internal/waittest"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
+	"github.com/patchbay-ai/patchbay/internal/testing/waittest"
 )
 
 // askAs is ask with a credential.

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 
 // TestGatewaysOfTwoReleasesShareFilesAndResponses: with a master key, which makes this release

@@ -14,9 +14,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/simulator"
-	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
+	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 
 // sideBySide is gateways of the release before and of this one, which share PostgreSQL and

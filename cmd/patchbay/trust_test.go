@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // TestVerbsReachAGatewayWithAPrivateAuthority: healthcheck, keys and the other verbs

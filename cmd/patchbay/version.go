@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"github.com/patchbay-ai/patchbay/internal/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
 )
 
 func newVersion(stdout io.Writer) *cobra.Command {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/patchbay-ai/patchbay/internal/terminal"
+	"github.com/patchbay-ai/patchbay/internal/wings/terminal"
 )
 
 func newTail(env []string, stdout, stderr io.Writer) *cobra.Command {

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // TestRequestCrossesFewPackages counts the packages and files that one request runs

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 )
 
 // defaulter is a list element or mapping value that has defaults of its own.

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
 func TestDecoderReadsPointersAndNamedMaps(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config/references"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 )
 
 // limitReferences returns the resolver for stored versions. It resolves what the secrets

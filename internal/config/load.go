@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config/references"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Source is everything from which a configuration is made. The command line wins

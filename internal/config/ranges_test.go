@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // problemAt tells whether the check of a service type with one instance

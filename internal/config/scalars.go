@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 )
 
 // decodeText reads a value whose type knows how it is written.

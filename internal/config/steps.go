@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // step leads from a mapping or list to one of its values.

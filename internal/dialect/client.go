@@ -5,12 +5,12 @@ import (
 	"io"
 	"slices"
 
-	"github.com/patchbay-ai/patchbay/internal/account"
-	"github.com/patchbay-ai/patchbay/internal/chat"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/wire"
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Client is how answers are written in one dialect towards clients, for a door that is not

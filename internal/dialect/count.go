@@ -3,8 +3,8 @@ package dialect
 import (
 	"fmt"
 
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // CountError means that an answer has another number of parts than were asked for.

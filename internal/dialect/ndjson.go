@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
 // NDJSON reads a stream of JSON texts, one a line: any split of the bytes, LF or

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
 // DoneMark ends a stream in OpenAI's dialect.

@@ -3,7 +3,7 @@ package dialect
 import (
 	"bytes"
 
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
 // TextPattern recognizes events that differ from an earlier one in the content of one

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"unsafe"
 
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // TokenIDsHint says what a caller can do whose backend takes no token ids. Some

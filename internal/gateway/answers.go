@@ -4,12 +4,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/answercache"
-	"github.com/patchbay-ai/patchbay/internal/answercache/cachestep"
-	"github.com/patchbay-ai/patchbay/internal/answercache/rediscache"
-	"github.com/patchbay-ai/patchbay/internal/answers"
-	"github.com/patchbay-ai/patchbay/internal/answers/redisanswers"
-	"github.com/patchbay-ai/patchbay/internal/seal"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
+	"github.com/patchbay-ai/patchbay/internal/wings/answercache/cachestep"
+	"github.com/patchbay-ai/patchbay/internal/wings/answercache/rediscache"
+	"github.com/patchbay-ai/patchbay/internal/wings/answers"
+	"github.com/patchbay-ai/patchbay/internal/wings/answers/redisanswers"
 )
 
 // answerStore is where the responses of the Responses API are kept, with the settings

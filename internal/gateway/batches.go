@@ -8,17 +8,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/batches"
-	"github.com/patchbay-ai/patchbay/internal/batches/keeping"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/documents"
-	"github.com/patchbay-ai/patchbay/internal/documents/pgdocuments"
-	"github.com/patchbay-ai/patchbay/internal/files"
-	"github.com/patchbay-ai/patchbay/internal/metrics"
-	"github.com/patchbay-ai/patchbay/internal/seal"
-	"github.com/patchbay-ai/patchbay/internal/web/batching"
-	"github.com/patchbay-ai/patchbay/internal/web/manage"
-	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
+	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/batching"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
 )
 
 // batchWork is the files and batches of the gateway, with the settings that can change while

@@ -7,8 +7,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/cluster"
-	"github.com/patchbay-ai/patchbay/internal/cluster/registry"
+	"github.com/patchbay-ai/patchbay/internal/store/cluster"
+	"github.com/patchbay-ai/patchbay/internal/store/cluster/registry"
 )
 
 // The stores in which gateways announce themselves.

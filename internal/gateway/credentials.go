@@ -4,9 +4,9 @@ import (
 	"context"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/admit"
-	"github.com/patchbay-ai/patchbay/internal/seal"
-	"github.com/patchbay-ai/patchbay/internal/takeover"
+	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )
 
 // shareCredentials makes keys and tokens those of the shared configuration,

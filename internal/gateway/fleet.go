@@ -4,9 +4,9 @@ import (
 	"crypto/rand"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/fleet"
-	"github.com/patchbay-ai/patchbay/internal/fleet/redisfleet"
-	"github.com/patchbay-ai/patchbay/internal/seal"
+	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
+	"github.com/patchbay-ai/patchbay/internal/hosts/fleet/redisfleet"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
 // openFleet makes a fleet without instances, whose secret nobody knows, and what lets it

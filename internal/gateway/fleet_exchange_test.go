@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/simulator"
-	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
-	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/route/balance"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
+	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 
 // fleetYAML is a gateway that sends requests where their first token is expected soonest.

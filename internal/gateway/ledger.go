@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/quota"
-	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
-	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/count/quota/sqlstore"
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
 )
 
 // newLedger returns the quota ledger with its journal and its stores, none of

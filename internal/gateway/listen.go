@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/listen"
+	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 )
 
 // UnsafeError says that a gateway without security would be open to other

@@ -1,18 +1,18 @@
 package gateway
 
 import (
-	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/web"
-	"github.com/patchbay-ai/patchbay/internal/web/actuator"
-	"github.com/patchbay-ai/patchbay/internal/web/batching"
-	"github.com/patchbay-ai/patchbay/internal/web/manage"
-	"github.com/patchbay-ai/patchbay/internal/web/monitor"
-	"github.com/patchbay-ai/patchbay/internal/web/openapi"
-	"github.com/patchbay-ai/patchbay/internal/web/pages"
-	"github.com/patchbay-ai/patchbay/internal/web/peers"
-	"github.com/patchbay-ai/patchbay/internal/web/socket"
-	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/monitor"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/openapi"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/pages"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/peers"
+	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/batching"
+	"github.com/patchbay-ai/patchbay/internal/wings/realtime/socket"
 )
 
 // OpenAPI returns the document that a gateway serves as /openapi.json, for those who have

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/gateway"
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 func TestTheDocumentIsTheOneThatAGatewayServes(t *testing.T) {

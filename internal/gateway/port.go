@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/front"
-	"github.com/patchbay-ai/patchbay/internal/listen"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/front"
+	"github.com/patchbay-ai/patchbay/internal/serve/listen"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 // Port is an address on which the gateway listens, and the servers of its

@@ -1,10 +1,10 @@
 package gateway
 
 import (
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/logs"
-	"github.com/patchbay-ai/patchbay/internal/processes"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 )
 
 // openProcesses makes what runs the processes of the configuration file. None is started

@@ -1,6 +1,6 @@
 package gateway
 
-import "github.com/patchbay-ai/patchbay/internal/transport"
+import "github.com/patchbay-ai/patchbay/internal/hosts/transport"
 
 // nameProxies logs the proxies of the environment through which backends are reached,
 // because nothing else shows them.

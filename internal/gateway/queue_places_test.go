@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/simulator"
-	"github.com/patchbay-ai/patchbay/internal/simulator/engine"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator/engine"
 )
 
 // line is a queue that requests with keys come to one after the other.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 
 // sharesEverything is a gateway that shares in a Redis all that gateways can. Key has more

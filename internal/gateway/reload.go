@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/config/control"
 )
 
 // ErrEmptyFile says that the configuration file is empty. Most likely somebody

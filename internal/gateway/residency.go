@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/backend"
-	"github.com/patchbay-ai/patchbay/internal/cluster"
-	"github.com/patchbay-ai/patchbay/internal/residency"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 )
 
 // openResidency makes what loads models for requests and puts them to sleep.

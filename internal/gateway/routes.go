@@ -10,18 +10,18 @@ import (
 
 	"github.com/patchbay-ai/patchbay/console"
 	"github.com/patchbay-ai/patchbay/docs"
-	"github.com/patchbay-ai/patchbay/internal/listen"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/web"
-	"github.com/patchbay-ai/patchbay/internal/web/actuator"
-	"github.com/patchbay-ai/patchbay/internal/web/batching"
-	"github.com/patchbay-ai/patchbay/internal/web/manage"
-	"github.com/patchbay-ai/patchbay/internal/web/monitor"
-	"github.com/patchbay-ai/patchbay/internal/web/openapi"
-	"github.com/patchbay-ai/patchbay/internal/web/pages"
-	"github.com/patchbay-ai/patchbay/internal/web/peers"
-	"github.com/patchbay-ai/patchbay/internal/web/socket"
-	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/serve/listen"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/monitor"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/openapi"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/pages"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/peers"
+	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/batching"
+	"github.com/patchbay-ai/patchbay/internal/wings/realtime/socket"
 )
 
 // surfaces are the parts that answer requests.
@@ -38,7 +38,7 @@ type surfaces struct {
 }
 
 // routes is everything that the gateway answers, the most important first. The
-// entries stand beside the handlers: in internal/web/v1, socket, batching, manage, monitor, peers,
+// entries stand beside the handlers: in internal/serve/web/v1, socket, batching, manage, monitor, peers,
 // actuator, openapi and pages.
 func (s surfaces) routes() []web.Route {
 	return slices.Concat(s.unified.Routes(), s.sockets.Routes(), s.batches.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())

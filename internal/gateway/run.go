@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/logs"
-	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 // Start begins to answer requests, until Stop.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/allowance"
-	"github.com/patchbay-ai/patchbay/internal/durable"
-	"github.com/patchbay-ai/patchbay/internal/tally"
-	"github.com/patchbay-ai/patchbay/internal/tally/redistally"
+	"github.com/patchbay-ai/patchbay/internal/count/allowance"
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/count/tally/redistally"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
 // idFile is the file in the data directory that has the id of the gateway.

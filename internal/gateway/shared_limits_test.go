@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/storetest"
-	"github.com/patchbay-ai/patchbay/internal/tally"
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 
 // sharedLimitYAML is a gateway with a chat limit that it shares in a Redis.

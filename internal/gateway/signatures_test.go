@@ -12,12 +12,12 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/logs"
-	"github.com/patchbay-ai/patchbay/internal/simulator"
-	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
+	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 )
 
 // stored is a gateway with a master key whose instances were added over the API, so that

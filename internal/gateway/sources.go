@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/condition"
-	"github.com/patchbay-ai/patchbay/internal/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 
 // configFile is the result of the last reading of the configuration file.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/calls/callfile"
-	"github.com/patchbay-ai/patchbay/internal/files"
-	"github.com/patchbay-ai/patchbay/internal/seal"
-	"github.com/patchbay-ai/patchbay/internal/telemetry"
+	"github.com/patchbay-ai/patchbay/internal/see/telemetry"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
+	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
 )
 
 // openTelemetry prepares to send traces and metrics, as far as that is wanted.

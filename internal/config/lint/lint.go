@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // Warnings returns a line for each finding, with the place where it was written.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
-	"github.com/patchbay-ai/patchbay/internal/engines"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
 )
 
 // checkResidency warns of settings by which models would be put to sleep or kept in memory,

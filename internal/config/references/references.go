@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // maxReferencedFile bounds what ${file:...} reads: it is meant for secrets.

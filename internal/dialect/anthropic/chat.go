@@ -3,10 +3,10 @@
 package anthropic
 
 import (
-	"github.com/patchbay-ai/patchbay/internal/account"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/wire"
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Chat speaks the Messages API.

@@ -3,8 +3,8 @@ package anthropic
 import (
 	"bytes"
 
-	"github.com/patchbay-ai/patchbay/internal/chat"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // isBlank reports whether a text is nothing but white space.

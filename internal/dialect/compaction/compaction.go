@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/patchbay-ai/patchbay/internal/account"
-	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/wire"
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Parse reads the body of a request to make a conversation short.

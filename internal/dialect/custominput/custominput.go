@@ -5,8 +5,8 @@ package custominput
 import (
 	"bytes"
 
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 )
 
 // Input finds the input of a custom tool in the arguments of the function that

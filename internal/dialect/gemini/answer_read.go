@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
 // maxCandidates bounds the number of a candidate, whether the answer gives it or the

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"io"
 
-	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // deltas reads a stream of partial answers. How a candidate ended is told last of all:

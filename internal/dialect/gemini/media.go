@@ -6,9 +6,9 @@ import (
 	"path"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/chat"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // writeMedia writes the member of a content part that is not text: the bytes themselves

@@ -3,8 +3,8 @@ package genai
 import (
 	"net/http"
 
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // ErrorBody is the body of an error, in the shape of Google's APIs.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // An error for a door that few kinds have names those that have it.

@@ -23,8 +23,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/wire"
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // A golden transcript is one exchange with a backend, written from its

@@ -13,9 +13,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/dialect/openai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/rerank"
-	"github.com/patchbay-ai/patchbay/internal/engines"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/wire"
+	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // The routes of backends that serve a service type as the unified API itself does.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Default is the kind of backends of which nothing is said: most servers speak OpenAI's

@@ -11,7 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/gemini"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/dialect/openai"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // TestALargeEventIsNotKept sends pictures in events of 8 MiB: each is passed on,

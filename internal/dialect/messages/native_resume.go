@@ -1,10 +1,10 @@
 package messages
 
 import (
-	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // openBlocks follows which block of a message that is passed on is open.

@@ -1,8 +1,8 @@
 package ollama
 
 import (
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // ErrorBody is the body of an error, with the code of the unified API beside it.

@@ -3,11 +3,11 @@ package ollama
 import (
 	"strconv"
 
-	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/wire"
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Generate completes texts with Ollama's generate call. As in the API that Ollama

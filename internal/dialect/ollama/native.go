@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/wire"
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Pass passes requests for chats and generated texts to backends that speak Ollama's API

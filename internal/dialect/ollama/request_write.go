@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // requestWriter writes the body of a call: its members, and those of the options

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
 // callNumbers gives the tool calls of a stream the numbers by which clients put their

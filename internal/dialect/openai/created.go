@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
 // What the ids of completions begin with.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // BenchmarkEmbeddingBase64 makes base64 of 2,048 vectors of 1,536 numbers, as

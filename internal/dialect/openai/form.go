@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/wire"
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // passForm describes a call that sends a form on: the parts as they came and in

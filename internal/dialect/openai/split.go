@@ -6,9 +6,9 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // splitCompletion makes chunks of a completion that was given whole although a stream was

@@ -2,7 +2,7 @@ package openai
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
 // chunkTemplate is a chunk of a stream with a gap where its text is. The chunks of an

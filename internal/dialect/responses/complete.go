@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 )
 
 // others are the members of a response that do not repeat the request, but for its id. The

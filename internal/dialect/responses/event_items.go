@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/patchbay-ai/patchbay/internal/chat"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 )
 
 // beginReasoning begins a reasoning item.

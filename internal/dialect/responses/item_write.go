@@ -1,6 +1,6 @@
 package responses
 
-import "github.com/patchbay-ai/patchbay/internal/jsonwrite"
+import "github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 
 // The functions of this file write items and their parts. Texts are given as the content
 // of JSON strings, lists as elements of JSON arrays.

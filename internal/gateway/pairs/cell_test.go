@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/backend"
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // cell is a door together with something that may happen.

@@ -7,9 +7,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/proxy"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
 // happening is something that may happen to a request.

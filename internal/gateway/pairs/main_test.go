@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/patchbay-ai/patchbay/internal/processes"
+	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 )
 
 // serverWord makes the test binary a model server that listens on the port in its next argument.

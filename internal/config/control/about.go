@@ -1,0 +1,86 @@
+package control
+
+import (
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+)
+
+// About is what a list of versions says of each.
+type About struct {
+	Number                  int
+	CreatedAt               time.Time
+	Origin, Author, Summary string
+	// Said is the summary as codes and values, nil where it cannot be told.
+	Said []say.Sentence
+}
+
+// About returns what is known about a stored version. Lists of versions are asked for often
+// and versions do not change, so that each is read once.
+func (c *Control) About(number int) (About, error) {
+	about, change, known := c.local.abouts.of(number)
+	if known {
+		return about, nil
+	}
+	v, err := c.Load(number)
+	if err != nil {
+		return About{}, err
+	}
+	about = c.aboutOf(v)
+	c.local.abouts.put(about, change)
+	return about, nil
+}
+
+// AboutOf returns what is known about a version that was read.
+func (c *Control) AboutOf(v *Version) About {
+	if about, _, known := c.local.abouts.of(v.Number); known && about.CreatedAt.Equal(v.CreatedAt) {
+		return about
+	}
+	return c.aboutOf(v)
+}
+
+func (c *Control) aboutOf(v *Version) About {
+	return About{v.Number, v.CreatedAt, v.Origin, v.Author, v.Summary, c.said(v)}
+}
+
+// aboutCache remembers what is known about versions.
+type aboutCache struct {
+	mu    sync.Mutex
+	known map[int]About
+	// change counts what was forgotten: what was read before that may be another version.
+	change int
+}
+
+// maxAbouts is of how many versions it is remembered.
+const maxAbouts = 5000
+
+func (c *aboutCache) of(number int) (about About, change int, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	about, known = c.known[number]
+	return about, c.change, known
+}
+
+func (c *aboutCache) put(about About, change int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if change != c.change {
+		return
+	}
+	if c.known == nil || len(c.known) >= maxAbouts {
+		c.known = make(map[int]About)
+	}
+	c.known[about.Number] = about
+}
+
+// forget forgets versions that are stored or removed: another log may have other ones of
+// their numbers.
+func (c *aboutCache) forget(numbers ...int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.change++
+	for _, number := range numbers {
+		delete(c.known, number)
+	}
+}

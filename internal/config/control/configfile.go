@@ -1,0 +1,85 @@
+package control
+
+import (
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/stored"
+	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+)
+
+// configFile is what this gateway knows about its configuration file. Control.mu guards
+// all but terms.
+type configFile struct {
+	// applied is the file as it was last applied. Its edits become versions by a
+	// comparison with it.
+	applied appliedFile
+	// services and terms are those of the file as it was last read. Terms are read
+	// without the lock, too.
+	services Services
+	terms    atomic.Pointer[access.TermSet]
+	// references are the names to which stored versions may refer beside those of the
+	// services.
+	references []string
+	// waiting is a file whose edits are not in the shared log yet, because its database
+	// was away; nil where there is none.
+	waiting *config.Document
+}
+
+// setRead remembers the file as it was read.
+func (f *configFile) setRead(doc *config.Document) {
+	f.services, f.references = settings.Clone(Services(doc.Services)), doc.Security.References
+	terms := doc.Security.TermSet()
+	f.terms.Store(&terms)
+}
+
+// isApplied tells whether a file has the services that were last applied.
+func (f *configFile) isApplied(doc *config.Document) bool { return isSource(f.applied.source, doc) }
+
+// edited returns the file as it is after it was applied, or nil if its services are those
+// that were last applied.
+func (f *configFile) edited(doc *config.Document) *appliedFile {
+	if f.isApplied(doc) {
+		return nil
+	}
+	edited := appliedFileOf(doc)
+	return &edited
+}
+
+// appliedFile is the configuration file as it was last applied. The next edit of the file
+// is compared with it.
+type appliedFile struct {
+	// source identifies the services that the file gave.
+	source   string
+	services Services
+	// stored are the services as Head.File keeps them.
+	stored jsontext.Value
+}
+
+func appliedFileOf(doc *config.Document) appliedFile {
+	services := settings.Clone(Services(doc.Services))
+	return appliedFile{source: sourceOf(doc), services: services, stored: stored.WithoutDefaults(services)}
+}
+
+// lastApplied returns the file as it was last applied, as far as that is known. Older
+// releases did not store it; for those it is the newest version that came from the file.
+func lastApplied(store Store, last Head, numbers []int) appliedFile {
+	state := appliedFile{source: last.Source, stored: last.File}
+	if len(last.File) > 0 && json.Unmarshal(last.File, &state.services) == nil {
+		return state
+	}
+	state.services = config.Default().Services // the edit then adds and changes, and removes nothing
+	for i := len(numbers) - 1; i >= 0; i-- {
+		v, err := store.Load(numbers[i])
+		if err == nil && (v.Origin == FromFile || v.Origin == FromReload || v.Origin == FromReset) {
+			state.services = v.Services
+			break
+		}
+	}
+	state.stored = stored.WithoutDefaults(state.services)
+	return state
+}

@@ -1,0 +1,216 @@
+package control
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+)
+
+// proposal is a configuration that is to be put into force.
+type proposal struct {
+	// next comes into force. Only the proposal has it, because enact completes it.
+	next *state
+	// check validates the document of next.
+	check func(*config.Document) error
+	// added is next as a new version, nil where next is stored already.
+	added *Version
+	// file is the configuration file that is applied with next, nil where none is.
+	file *appliedFile
+	// keepsHead says that the head of the store stays as it is: next is its current version
+	// already, or takes the place of one that cannot be used.
+	keepsHead bool
+	dryRun    bool
+	// author is who puts next into force, empty where that is not known.
+	author string
+	// surplus are the old versions that are removed when next is in force.
+	surplus []int
+}
+
+// propose makes a proposal of a changed document: a new version with these terms, unless
+// services and terms are those in force. The document is proposed in the form in which it
+// is stored, so that what is in force is what a restart finds.
+func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Change) (*proposal, Result, error) {
+	now := c.state.Load()
+	result := Result{Before: now.version, Version: now.version, Changed: true, Summary: change.Summary}
+	doc, err := asStored(doc)
+	if err != nil {
+		return nil, result, err
+	}
+	at := time.Now().UTC()
+	p := &proposal{
+		next:  &state{doc: doc, version: now.version, since: versions.AddedTimes(doc.Services, now.since, at), terms: terms, activations: now.activations},
+		check: validate, dryRun: change.DryRun, author: change.Author,
+	}
+	isNew := now.version == 0 || !settings.Equal(doc.Services, now.doc.Services) || !settings.Equal(terms, now.terms)
+	if isNew && now.version != 0 {
+		result.Differences = now.compare(p.next)
+	}
+	if result.Summary == "" {
+		result.Summary, result.Said = summarize(result.Differences), saidOf(result.Differences)
+	}
+	if isNew {
+		p.next.version = c.local.newest + 1
+		p.added = &Version{
+			Number: p.next.version, CreatedAt: at, Origin: change.Origin, Author: change.Author,
+			Summary: result.Summary, Added: p.next.since, Services: doc.Services, Terms: terms,
+			Changes: keptChanges(result.Differences),
+		}
+		p.surplus = c.local.surplus(doc.Store.KeepVersions)
+	}
+	if !p.dryRun {
+		result.Version = p.next.version
+	}
+	return p, result, nil
+}
+
+// enact puts a proposal into force: it validates and compiles it, publishes it to the
+// gateways that share the configuration, saves it, makes it the current version of the
+// store, and replaces the configuration in force. If a step fails, nothing has changed,
+// with one exception: what the shared log has comes into force even if it cannot be saved
+// here. The caller holds the lock.
+func (c *Control) enact(t transfer, p *proposal) error {
+	if err := p.check(p.next.doc); err != nil {
+		return err
+	}
+	table, err := routing.Compile(p.next.doc, c.current.Load(), p.next.since)
+	if err != nil || p.dryRun {
+		return err
+	}
+	p.next.activations = p.activated(c.Version(), time.Now())
+	if err := t.publish(p.logEntry()); err != nil {
+		return err
+	}
+	err = t.save(p)
+	if err == nil {
+		err = c.setCurrent(t, p)
+	}
+	if err != nil && !t.isPublished() {
+		return err
+	}
+	c.swap(p, table)
+	if err != nil {
+		return t.unsaved(err)
+	}
+	c.local.prune(p.surplus)
+	return nil
+}
+
+func (p *proposal) logEntry() logEntry {
+	entry := logEntry{version: p.next.version, added: p.added, removed: p.surplus}
+	if p.file != nil {
+		entry.source = p.file.source
+	}
+	return entry
+}
+
+// setCurrent makes the version of a proposal the current one of the store.
+func (c *Control) setCurrent(t transfer, p *proposal) error {
+	if p.keepsHead {
+		return nil
+	}
+	head := c.head(p.next.version)
+	head.Activations = p.next.activations
+	if p.file != nil {
+		head.Source, head.File = p.file.source, p.file.stored
+	}
+	if p.added != nil {
+		// A version that is not in the shared log makes the store differ from every
+		// state of it.
+		head.Newest, head.Position = p.added.Number, Position{}
+	}
+	if shared, isShared := t.sharedHead(); isShared {
+		head.Newest, head.Position = shared.Newest, shared.Position
+	}
+	err := c.setHead(head)
+	if err != nil && p.added != nil && !t.isPublished() {
+		_ = c.local.remove(p.added.Number) // the change fails, so the version must not stay
+	}
+	return err
+}
+
+// setHead writes the head of the store, or leaves it as it is.
+func (c *Control) setHead(head Head) error { return c.local.setHead(head, c.head(c.Version())) }
+
+// head returns the head of the store with this version as the current one.
+func (c *Control) head(version int) Head {
+	return Head{Version: version, Newest: c.local.newest, Source: c.file.applied.source, File: c.file.applied.stored, Activations: c.state.Load().activations, Position: c.local.position}
+}
+
+// swap replaces the configuration in force by the proposal.
+func (c *Control) swap(p *proposal, table *routing.Table) {
+	if p.file != nil {
+		c.file.applied = *p.file
+	}
+	if !c.isPassing {
+		c.warnOfFaults(table, c.warned)
+		c.warned = table
+	}
+	c.holds.apply(table)
+	before := c.state.Swap(p.next)
+	c.current.Store(table)
+	if terms := p.next.doc.Security.TermSet(); c.termsChanged != nil && !settings.Equal(terms, before.doc.Security.TermSet()) {
+		c.termsChanged(terms)
+	}
+}
+
+// warnOfFaults logs the instances of a table whose secrets cannot be used, unless that
+// was so in an earlier table.
+func (c *Control) warnOfFaults(table, before *routing.Table) {
+	for _, instance := range table.Instances() {
+		if instance.Fault == "" {
+			continue
+		}
+		if before != nil {
+			if old := before.Service(instance.Service).Instance(instance.ID); old != nil && old.Fault == instance.Fault {
+				continue
+			}
+		}
+		c.log.Warn("an instance is out on this gateway: a secret to which it refers cannot be used",
+			slog.String("service", instance.Service.String()), slog.String("instance", shortID(instance.ID)), slog.String("reason", instance.Fault))
+	}
+}
+
+// Rebuild makes a new table of the configuration in force, because what its instances have
+// found has changed. It makes no version.
+func (c *Control) Rebuild() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.state.Load()
+	table, err := routing.Compile(now.doc, c.current.Load(), now.since)
+	if err != nil {
+		return err
+	}
+	c.holds.apply(table)
+	c.current.Store(table)
+	return nil
+}
+
+// validate validates the services only: a change must not fail because of, for example,
+// a missing file that another section names.
+func validate(doc *config.Document) error {
+	if problems := doc.ValidateServices(kinds.Check); len(problems) > 0 {
+		return problems
+	}
+	return nil
+}
+
+// validateStored is validate for a document that was accepted before. It ignores the
+// rules that newer releases have added, so that they run with what older ones saved.
+func validateStored(doc *config.Document) error {
+	problems := slices.DeleteFunc(doc.ValidateServices(kinds.Check), func(p config.Problem) bool {
+		_, setting, isInstance := strings.Cut(p.Path, "].")
+		return isInstance && (setting == "name" || setting == "process" || setting == "path" || setting == "api-key" || strings.HasPrefix(setting, "headers["))
+	})
+	if len(problems) > 0 {
+		return problems
+	}
+	return nil
+}

@@ -1,0 +1,331 @@
+// Package files keeps the versions of the configuration in the data directory.
+package files
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+)
+
+// Store keeps versions as files in the data directory: one file for each, and
+// one that says which is current. Every write is complete or absent after a
+// crash. The files hold backend keys, so only their owner may read them. Signatures, and what
+// versions changed, are in files of their own, which releases that do not know them leave
+// alone.
+type Store struct {
+	data *durable.Dir // the data directory
+	dir  *durable.Dir // the versions in it
+	lock *os.File
+}
+
+const (
+	versionsDir = "versions"
+	currentFile = "current" + recordSuffix
+	lockFile    = "lock"
+	// The names of records and of what is stored beside them differ in what they end with.
+	recordSuffix, signatureSuffix, changesSuffix = ".json", ".sig", ".changes"
+	// backupPrefix begins the names of the directories with backups.
+	backupPrefix = "backup-"
+)
+
+// ErrInUse means that another process works in the same data directory.
+var ErrInUse = errors.New("the data directory is in use by another process")
+
+// Open opens the store in the data directory, which it makes if need be, and locks
+// it against other processes.
+func Open(dataDir string) (*Store, error) {
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dataDir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	if err := lockExclusively(lock); err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("%w: %s", ErrInUse, dataDir)
+	}
+	s := &Store{lock: lock}
+	if s.data, err = durable.Open(dataDir); err == nil {
+		s.dir, err = durable.Open(filepath.Join(dataDir, versionsDir))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("data directory: %w", err), lock.Close())
+	}
+	return s, nil
+}
+
+// Peek returns the store in a data directory to be read only, by a program that has no
+// lock on it. It makes and removes nothing.
+func Peek(dataDir string) *Store {
+	return &Store{data: durable.At(dataDir), dir: durable.At(filepath.Join(dataDir, versionsDir))}
+}
+
+// Data returns the data directory, in which other packages keep files, too.
+func (s *Store) Data() *durable.Dir { return s.data }
+
+// Close releases the lock on the data directory.
+func (s *Store) Close() error {
+	unlock(s.lock)
+	return s.lock.Close()
+}
+
+// Versions returns the numbers of all versions in order.
+func (s *Store) Versions() ([]int, error) {
+	names, err := s.dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	var numbers []int
+	for _, file := range names {
+		name, isVersion := strings.CutSuffix(file, recordSuffix)
+		if n, err := strconv.Atoi(name); isVersion && err == nil && n > 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.SortFunc(numbers, cmp.Compare[int])
+	return numbers, nil
+}
+
+// Load reads one version.
+func (s *Store) Load(number int) (*versions.Version, error) {
+	data, err := s.dir.Read(fileOf(number))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %d", versions.ErrNoVersion, number)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, err := versions.ReadVersion(number, data)
+	if err != nil {
+		return nil, err
+	}
+	changes, _ := readBeside(s.dir, fileOf(number), changesSuffix) // the summary says it, too
+	v.Changes = jsontext.Value(changes)
+	return v, nil
+}
+
+// Save writes a version. What it changed comes first: a crash leaves that without a version
+// then, and the next one of this number replaces it.
+func (s *Store) Save(v *versions.Version) error {
+	name := fileOf(v.Number)
+	if err := writeBeside(s.dir, name, changesSuffix, string(v.Changes)); err != nil {
+		return err
+	}
+	return write(s.dir, name, v)
+}
+
+// Remove removes versions for good, and what is stored beside them. After an error some of
+// it may be left.
+func (s *Store) Remove(numbers ...int) error {
+	names := filesOf(numbers)
+	for _, number := range numbers {
+		for _, suffix := range []string{signatureSuffix, changesSuffix} {
+			if name := besideOf(fileOf(number), suffix); exists(s.dir, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return s.dir.Remove(names...)
+}
+
+// Head reads which version is current; a store without one has the zero Head.
+func (s *Store) Head() (versions.Head, error) {
+	var head versions.Head
+	data, err := s.dir.Read(currentFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return head, nil
+	}
+	if err != nil {
+		return head, err
+	}
+	return head, json.Unmarshal(data, &head)
+}
+
+// SetHead writes which version is current.
+func (s *Store) SetHead(head versions.Head) error { return write(s.dir, currentFile, head) }
+
+// Backup copies every version and its signature into a directory of its own, which appears
+// whole or not at all. It returns its path and the names of the files; a dry run only
+// returns the names.
+func (s *Store) Backup(now time.Time, dryRun bool) (path string, files []string, err error) {
+	numbers, err := s.Versions()
+	if err != nil || dryRun {
+		return "", filesOf(numbers), err
+	}
+	name := backupPrefix + now.UTC().Format("20060102T150405.000000000Z")
+	unfinished := durable.Unfinished(name)
+	to, err := durable.Open(s.data.Path(unfinished))
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(s.data.Path(unfinished))
+		}
+	}()
+	for _, name := range filesOf(numbers) {
+		for _, name := range []string{name, besideOf(name, signatureSuffix)} {
+			content, err := s.dir.Read(name)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // deleted meanwhile, or not signed
+			}
+			if err != nil {
+				return "", nil, err
+			}
+			if err := to.Write(name, content); err != nil {
+				return "", nil, err
+			}
+			files = append(files, name)
+		}
+	}
+	if err := s.data.Move(unfinished, name); err != nil {
+		return "", nil, err
+	}
+	return s.data.Path(name), files, nil
+}
+
+// Signature returns the signature of a record, empty where there is none.
+func (s *Store) Signature(of versions.Record) (string, error) {
+	return readBeside(s.dir, recordFile(of), signatureSuffix)
+}
+
+// SetSignature stores the signature of a record, or removes it where it is empty.
+func (s *Store) SetSignature(of versions.Record, signature string) error {
+	return writeBeside(s.dir, recordFile(of), signatureSuffix, signature)
+}
+
+// IsSigned reports whether there is any signature.
+func (s *Store) IsSigned() (bool, error) {
+	names, err := s.dir.Names()
+	return slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, signatureSuffix) }), err
+}
+
+// Rewrite changes versions in place, also those of backups. Files that are no versions
+// are left alone.
+func (s *Store) Rewrite(change func(*versions.Version, string) (*versions.Version, string, error)) error {
+	entries, err := os.ReadDir(s.data.Path(""))
+	if err != nil {
+		return err
+	}
+	dirs := []*durable.Dir{s.dir}
+	for _, entry := range entries {
+		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), backupPrefix) {
+			continue
+		}
+		dir, err := durable.Open(s.data.Path(entry.Name()))
+		if err != nil {
+			return err
+		}
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range dirs {
+		if err := rewriteIn(dir, change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rewriteIn(dir *durable.Dir, change func(*versions.Version, string) (*versions.Version, string, error)) error {
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		number, err := strconv.Atoi(strings.TrimSuffix(name, recordSuffix))
+		if err != nil || name != fileOf(number) {
+			continue
+		}
+		data, err := dir.Read(name)
+		if err != nil {
+			return err
+		}
+		v, err := versions.ReadVersion(number, data)
+		if err != nil {
+			continue // the start says so when it needs it
+		}
+		signature, err := readBeside(dir, name, signatureSuffix)
+		if err != nil {
+			return err
+		}
+		next, nextSignature, err := change(v, signature)
+		if err == nil && nextSignature != signature {
+			err = writeBeside(dir, name, signatureSuffix, nextSignature)
+		}
+		if err == nil && next != nil {
+			err = write(dir, name, next)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func recordFile(of versions.Record) string {
+	if of == versions.RecordHead {
+		return currentFile
+	}
+	return fileOf(int(of))
+}
+
+// besideOf names the file beside that of a record.
+func besideOf(file, suffix string) string { return strings.TrimSuffix(file, recordSuffix) + suffix }
+
+// readBeside returns what is stored beside a record, empty where nothing is.
+func readBeside(dir *durable.Dir, file, suffix string) (string, error) {
+	data, err := dir.Read(besideOf(file, suffix))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(data)), err
+}
+
+// writeBeside stores a text beside a record, or removes it where it is empty.
+func writeBeside(dir *durable.Dir, file, suffix, text string) error {
+	name := besideOf(file, suffix)
+	switch {
+	case text != "":
+		return dir.Write(name, []byte(text+"\n"))
+	case exists(dir, name):
+		return dir.Remove(name)
+	}
+	return nil
+}
+
+func exists(dir *durable.Dir, name string) bool {
+	_, err := os.Lstat(dir.Path(name))
+	return err == nil
+}
+
+func fileOf(number int) string { return fmt.Sprintf("%08d%s", number, recordSuffix) }
+
+func filesOf(numbers []int) []string {
+	names := make([]string, len(numbers))
+	for i, number := range numbers {
+		names[i] = fileOf(number)
+	}
+	return names
+}
+
+func write(to *durable.Dir, name string, value any) error {
+	data, err := json.Marshal(value, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return err
+	}
+	return to.Write(name, append(data, '\n'))
+}

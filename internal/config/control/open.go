@@ -1,0 +1,263 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+)
+
+// Opening is what a Control is opened with.
+type Opening struct {
+	Store    Store
+	Document *config.Document // the configuration, as it was read
+	Current  *routing.Current // gets the tables
+	Log      *slog.Logger
+	// Shared is the log that the gateway shares with others; nil means that it does not.
+	Shared Shared
+	// BeforeFirst is called before what the data directory has is signed for the first time;
+	// nil means no call. If it fails, nothing is signed.
+	BeforeFirst func() error
+}
+
+// Open puts the version into force that was current when the gateway stopped. If the
+// services of the configuration file have changed since it was last read, the
+// difference is applied as a new version.
+//
+// Where a log is shared, the files in the data directory are its last known state, and are
+// used while the database cannot be reached. An empty log gets the versions of this gateway.
+// Otherwise the current version of the log comes into force. If this gateway has followed the
+// log before, and its configuration file has changed since, that change becomes a version. If
+// the master key does not fit what the log has, the error is ErrMasterKey and nothing has
+// changed.
+func (o Opening) Open(ctx context.Context) (*Control, error) {
+	if o.Shared == nil {
+		return o.open()
+	}
+	if err := tryKeys(ctx, o.Document, o.Shared); err != nil {
+		o.Shared.Close()
+		return nil, err
+	}
+	c, err := o.open()
+	if err != nil {
+		return nil, err
+	}
+	err = c.refresh(ctx)
+	if errors.Is(err, versions.ErrMasterKey) || errors.Is(err, versions.ErrForged) && !c.Joined() {
+		c.Close()
+		return nil, err
+	}
+	c.reportFollowing(err)
+	return c, nil
+}
+
+// tryKeys returns ErrMasterKey where the secrets of the shared configuration cannot be
+// read. It comes before anything is written to the data directory, which would have been
+// encrypted with the wrong key.
+func tryKeys(ctx context.Context, doc *config.Document, shared Shared) error {
+	keys, err := newKeys(doc)
+	if err != nil {
+		return err
+	}
+	tx, err := newLogTransaction(ctx, versions.NewSealedShared(shared, keys), false)
+	if errors.Is(err, versions.ErrMasterKey) {
+		return err
+	}
+	if err != nil {
+		return nil //nolint:nilerr // refresh tries again, and its error is reported
+	}
+	defer tx.End()
+	if tx.head.Log == "" {
+		return nil
+	}
+	if _, err := tx.Load(tx.head.Version); errors.Is(err, versions.ErrMasterKey) {
+		return err
+	}
+	return nil
+}
+
+// newKeys returns the keys with which secrets are encrypted, nil where there are none.
+func newKeys(doc *config.Document) (*seal.Keys, error) {
+	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	if err != nil {
+		return nil, fmt.Errorf("security.master-key: %w", err)
+	}
+	return keys, nil
+}
+
+// open puts a version of the data directory into force, and then what was edited in the
+// configuration file since. It does not need the database of a shared configuration.
+func (o Opening) open() (*Control, error) {
+	doc := o.Document
+	c, err := o.newControl()
+	if err != nil {
+		return nil, err
+	}
+	last, err := c.readStore()
+	if err != nil {
+		return nil, err
+	}
+	c.state.Store(&state{doc: doc.Clone(), activations: last.head.Activations})
+	isEdited := len(last.numbers) > 0 && !isSource(last.head.Source, doc)
+	if isEdited {
+		c.file.applied = lastApplied(c.local.store, last.head, last.numbers)
+	}
+	c.isPassing = isEdited && (o.Shared == nil || last.head.Log == "")
+	isInForce, err := c.resume(last)
+	if err != nil {
+		return nil, err
+	}
+	c.isPassing = false
+	if !isInForce {
+		return c, c.takeFirst(doc, last)
+	}
+	hasJoined := c.resumePosition(last.head.Position)
+	switch {
+	case isEdited && hasJoined:
+		c.file.waiting = doc.Clone() // all gateways get the edit, when the log can be written
+	case isEdited:
+		_, err = c.takeFile(unshared{&c.local}, doc, FromFile)
+	}
+	return c, err
+}
+
+// newControl returns a Control with nothing in force. It encrypts the secrets of the store
+// that are stored as plain text or with the previous key, and signs its records.
+func (o Opening) newControl() (*Control, error) {
+	keys, err := newKeys(o.Document)
+	if err != nil {
+		return nil, err
+	}
+	c := &Control{
+		current: o.Current, log: o.Log, local: localLog{store: versions.NewSealedStore(o.Store, keys), log: o.Log}, holds: holds{},
+		signsExisting: o.Document.Security.SignExisting,
+	}
+	c.file.applied = appliedFileOf(o.Document)
+	c.file.setRead(o.Document)
+	r := c.newRenewal("the data directory")
+	if err := c.local.store.Renew(r, o.BeforeFirst); err != nil {
+		return nil, err
+	}
+	c.reportFound(r)
+	if o.Shared != nil {
+		c.shared = newSharedLog(o.Shared, keys, &c.mu, o.Log)
+	}
+	return c, nil
+}
+
+func (c *Control) newRenewal(where string) *versions.Renewal {
+	return &versions.Renewal{Log: c.log, Where: where, SignsExisting: c.signsExisting, File: c.file.services}
+}
+
+// reportFound logs the instances that are out because of what was stored before versions
+// were signed.
+func (c *Control) reportFound(r *versions.Renewal) {
+	var found []string
+	for _, instance := range r.Found() {
+		serviceType, id, _ := strings.Cut(instance, "/")
+		found = append(found, serviceType+" "+shortID(id))
+	}
+	if len(found) > 0 {
+		c.log.Warn("some instances of stored versions refer to secrets as the services of the configuration file do not, and may not send them; list the names in security.references if that is right",
+			"of", r.Where, "instances", strings.Join(found, ", "))
+	}
+}
+
+// storeContent is what the store has when a gateway starts.
+type storeContent struct {
+	numbers []int // of the versions, in order
+	head    Head
+	// isHeadRead is false where the head is damaged; it has only what could be read then.
+	isHeadRead bool
+}
+
+// readStore reads what the store has, and which number is the newest.
+func (c *Control) readStore() (last storeContent, err error) {
+	if last.numbers, err = c.local.store.Versions(); err != nil {
+		return last, fmt.Errorf("versions: %w", err)
+	}
+	last.head, err = c.local.store.Head()
+	if errors.Is(err, versions.ErrMasterKey) || errors.Is(err, versions.ErrForged) {
+		return last, err
+	}
+	last.isHeadRead = err == nil
+	if err != nil {
+		c.log.Warn("the record of the current version cannot be read; taking the newest version that can", "error", err)
+		last.head.Source = c.file.applied.source // whether the file has changed is not known; assuming that it has not loses no edit
+		last.head.Position = Position{}
+	}
+	c.local.newest = slices.Max(append([]int{last.head.Version, last.head.Newest}, last.numbers...))
+	return last, nil
+}
+
+// candidates returns the versions that can come into force, the best first: the current
+// one, then the others from the newest to the oldest.
+func (s storeContent) candidates() []int {
+	found := slices.DeleteFunc(slices.Clone(s.numbers), func(number int) bool { return number == s.head.Version })
+	if s.head.Version != 0 {
+		found = append(found, s.head.Version)
+	}
+	slices.Reverse(found)
+	return found
+}
+
+// resume puts the first candidate into force that can be used. It does not remove those
+// that cannot, and leaves a head that can be read as it is, so that a release which can
+// use the current version finds it. It returns false if none can be used.
+func (c *Control) resume(last storeContent) (bool, error) {
+	for _, number := range last.candidates() {
+		v, err := c.local.store.Load(number)
+		if errors.Is(err, versions.ErrMasterKey) || errors.Is(err, versions.ErrForged) && number == last.head.Version {
+			return false, err
+		}
+		if err == nil {
+			err = c.enact(unshared{&c.local}, &proposal{next: c.stateOf(v), check: validateStored, keepsHead: last.isHeadRead})
+			var problems config.Problems
+			if err != nil && !errors.As(err, &problems) {
+				return false, fmt.Errorf("version %d: %w", number, err)
+			}
+		}
+		if err == nil {
+			if number != last.head.Version {
+				c.log.Warn("another version takes its place", "version", number)
+			}
+			return true, nil
+		}
+		c.log.Warn("a stored version cannot be used", "version", number, "error", err)
+	}
+	return false, nil
+}
+
+// takeFirst makes a version of the configuration file, where no stored version can be
+// used.
+func (c *Control) takeFirst(doc *config.Document, last storeContent) error {
+	if len(last.numbers) > 0 {
+		c.log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.local.newest+1)
+	}
+	c.file.applied = appliedFileOf(doc)
+	p, _, err := c.propose(c.state.Load().doc, nil, Change{Origin: FromFile, Author: system, Summary: firstSummary()})
+	if err != nil {
+		return err
+	}
+	p.check = validateStored // the file was validated when it was read
+	return c.enact(unshared{&c.local}, p)
+}
+
+// resumePosition restores the position in the shared log that this gateway had when it
+// stopped. It returns false where nothing is shared, and where this gateway has never
+// read the log.
+func (c *Control) resumePosition(last Position) bool {
+	if c.shared == nil || last.Log == "" {
+		return false
+	}
+	c.local.setPosition(last)
+	c.shared.joined.Store(true)
+	return true
+}

@@ -1,0 +1,265 @@
+// Package pglog is a log of versions in PostgreSQL that several gateways follow,
+// with the values that they share beside it.
+package pglog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+)
+
+const (
+	// Timeout bounds every call of the database, on both sides.
+	Timeout = 2 * time.Second
+	// AbandonedAfter ends the transaction of a gateway that froze inside it, so
+	// that the others can write again.
+	AbandonedAfter = 5 * time.Second
+	// channel is the notification channel on which every commit is announced.
+	channel = "patchbay_config"
+	// tablesLock is the advisory lock under which the tables are made.
+	tablesLock = 7_284_113_906
+)
+
+// Log is a log of versions in PostgreSQL.
+type Log struct {
+	config *pgx.ConnConfig
+	conn   *pgx.Conn // nil before the first use, and after an error
+	ready  bool      // the tables exist
+	// signs says that there is a table of signatures, hasChanges that versions have a column
+	// for what they changed.
+	signs, hasChanges bool
+}
+
+// New returns the log at the address of a PostgreSQL server. It connects when it
+// is needed. The error never repeats the address, which may hold a password.
+func New(address string) (*Log, error) {
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		return nil, errors.New("store.config: the address of the database cannot be read")
+	}
+	config.ConnectTimeout = Timeout
+	for name, limit := range map[string]time.Duration{
+		"statement_timeout": Timeout, "idle_in_transaction_session_timeout": AbandonedAfter,
+	} {
+		config.RuntimeParams[name] = strconv.FormatInt(limit.Milliseconds(), 10)
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "patchbay"
+	}
+	return &Log{config: config}, nil
+}
+
+// Close closes the connection. The next transaction opens it again.
+func (l *Log) Close() {
+	if l.conn != nil {
+		closeConn(l.conn)
+	}
+	l.conn = nil
+}
+
+// closeConn closes a connection that is of no use any more.
+func closeConn(conn *pgx.Conn) {
+	ctx, cancel := bounded(context.Background())
+	defer cancel()
+	_ = conn.Close(ctx)
+}
+
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, Timeout)
+}
+
+func (l *Log) connect(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	return pgx.ConnectConfig(ctx, l.config)
+}
+
+// Begin opens a transaction that sees the log at one moment or, to write, keeps
+// all other writers out.
+func (l *Log) Begin(ctx context.Context, write bool) (versions.Transaction, error) {
+	reused := l.conn != nil && !l.conn.IsClosed()
+	tx, err := l.try(ctx, write)
+	if err != nil && reused && (l.conn == nil || l.conn.IsClosed()) && ctx.Err() == nil {
+		tx, err = l.try(ctx, write) // the connection had ended since it was used last
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return tx, nil
+}
+
+func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
+	if l.conn == nil || l.conn.IsClosed() {
+		conn, err := l.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.conn, l.ready = conn, false
+	}
+	if !l.ready {
+		if err := l.makeTables(ctx); err != nil {
+			return nil, fmt.Errorf("tables: %w", err)
+		}
+		l.ready = true
+	}
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	query := "SELECT log, revision, version, newest, source FROM patchbay_config_current"
+	if write {
+		options = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+		query += " FOR UPDATE"
+	}
+	t := &transaction{ctx: ctx, conn: l.conn, signs: l.signs, hasChanges: l.hasChanges}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	tx, err := l.conn.BeginTx(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	t.tx = tx
+	h := &t.head
+	err = tx.QueryRow(ctx, query).Scan(&h.Log, &h.Revision, &h.Version, &h.Newest, &h.Source)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		t.End()
+		return nil, err
+	}
+	return t, nil
+}
+
+// tables are what the log consists of, apart from the table of signatures.
+func tables() []string {
+	return []string{
+		`CREATE TABLE IF NOT EXISTS patchbay_config_versions (
+			version    INTEGER PRIMARY KEY,
+			created_at TIMESTAMPTZ NOT NULL,
+			origin     TEXT NOT NULL,
+			author     TEXT NOT NULL,
+			summary    TEXT NOT NULL,
+			record     TEXT NOT NULL,
+			changes    TEXT
+		)`,
+		`CREATE TABLE IF NOT EXISTS patchbay_config_current (
+			single   BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (single),
+			log      TEXT NOT NULL,
+			revision BIGINT NOT NULL,
+			version  INTEGER NOT NULL,
+			newest   INTEGER NOT NULL,
+			source   TEXT NOT NULL
+		)`,
+		`CREATE TABLE IF NOT EXISTS patchbay_config_values (
+			name     TEXT PRIMARY KEY,
+			revision BIGINT NOT NULL,
+			value    TEXT NOT NULL
+		)`,
+		`CREATE INDEX IF NOT EXISTS patchbay_config_values_revision ON patchbay_config_values (revision)`,
+	}
+}
+
+// What earlier releases do not know, and leave alone.
+const (
+	signatureTable = `CREATE TABLE IF NOT EXISTS patchbay_config_signatures (
+		name      TEXT PRIMARY KEY,
+		signature TEXT NOT NULL
+	)`
+	changesColumn = `ALTER TABLE patchbay_config_versions ADD COLUMN IF NOT EXISTS changes TEXT`
+)
+
+// makeTables makes the tables unless they are there: then the right to make
+// tables is not needed. Without that right there may be no table of signatures, which
+// only those need who have a master key, and no column for what versions changed, which
+// their summaries say in English, too.
+func (l *Log) makeTables(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	there, err := l.look(ctx)
+	if err == nil && !there {
+		if err = l.make(ctx, tables()...); err == nil {
+			_, err = l.look(ctx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if !l.signs {
+		if l.signs, err = l.mayMake(ctx, signatureTable); err != nil {
+			return err
+		}
+	}
+	if !l.hasChanges {
+		// The column waits for transactions of other gateways, and all that come wait for it.
+		l.hasChanges, err = l.mayMake(ctx, "SET LOCAL lock_timeout = '200ms'", changesColumn)
+	}
+	return err
+}
+
+// look finds out what there is, and reports whether that is all that the log needs.
+func (l *Log) look(ctx context.Context) (there bool, err error) {
+	err = l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL AND to_regclass('patchbay_config_values') IS NOT NULL,
+		to_regclass('patchbay_config_signatures') IS NOT NULL,
+		EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('patchbay_config_versions') AND attname = 'changes'
+			AND has_column_privilege(attrelid, attnum, 'SELECT') AND has_column_privilege(attrelid, attnum, 'INSERT'))`).Scan(&there, &l.signs, &l.hasChanges)
+	return there, err
+}
+
+// Codes of errors that say that the user may not do that, and that it is in use.
+const (
+	insufficientPrivilege = "42501"
+	lockNotAvailable      = "55P03"
+)
+
+// mayMake makes what the log can do without. It reports false where it is refused; the next
+// connection tries again.
+func (l *Log) mayMake(ctx context.Context, statements ...string) (bool, error) {
+	err := l.make(ctx, statements...)
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && (refused.Code == insufficientPrivilege || refused.Code == lockNotAvailable) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (l *Log) make(ctx context.Context, statements ...string) error {
+	return pgx.BeginFunc(ctx, l.conn, func(tx pgx.Tx) error {
+		lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", tablesLock)
+		for _, statement := range append([]string{lock}, statements...) {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// listener is a connection that is notified of every commit.
+type listener struct{ conn *pgx.Conn }
+
+// Listen opens a connection that is notified of every commit.
+func (l *Log) Listen(ctx context.Context) (versions.Listener, error) {
+	conn, err := l.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return listener{conn}, nil
+}
+
+func (l listener) Wait(ctx context.Context) error {
+	_, err := l.conn.WaitForNotification(ctx)
+	if err != nil && l.conn.IsClosed() {
+		return err
+	}
+	return nil
+}
+
+func (l listener) Close() { closeConn(l.conn) }

@@ -1,0 +1,281 @@
+package pglog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+)
+
+// transaction is one transaction on the log.
+type transaction struct {
+	ctx  context.Context // bounds the whole transaction, as in database/sql
+	conn *pgx.Conn
+	tx   pgx.Tx
+	head versions.Head
+	// signs and hasChanges are those of the log.
+	signs, hasChanges bool
+}
+
+// End gives up what was not committed. It closes a connection that cannot even do
+// that.
+func (t *transaction) End() {
+	ctx, cancel := bounded(context.WithoutCancel(t.ctx))
+	defer cancel()
+	if err := t.tx.Rollback(ctx); err != nil && !errors.Is(err, pgx.ErrTxClosed) {
+		_ = t.conn.Close(ctx)
+	}
+}
+
+func (t *transaction) exec(statement string, args ...any) (rows int64, err error) {
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	tag, err := t.tx.Exec(ctx, statement, args...)
+	return tag.RowsAffected(), err
+}
+
+// Head returns the head that the log had when the transaction began.
+func (t *transaction) Head() (versions.Head, error) { return t.head, nil }
+
+// SetHead writes the next head.
+func (t *transaction) SetHead(next versions.Head) error {
+	rows, err := t.exec("UPDATE patchbay_config_current SET revision = $1, version = $2, newest = $3, source = $4",
+		next.Revision, next.Version, next.Newest, next.Source)
+	if err == nil && rows != 1 {
+		err = errors.New("the log has lost its head")
+	}
+	return err
+}
+
+// Initialise makes the first head of an empty log.
+func (t *transaction) Initialise(first versions.Head) (bool, error) {
+	rows, err := t.exec("INSERT INTO patchbay_config_current (log, revision, version, newest, source) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+		first.Log, first.Revision, first.Version, first.Newest, first.Source)
+	return rows == 1, err
+}
+
+// Versions returns the numbers of all versions in order.
+func (t *transaction) Versions() ([]int, error) {
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	rows, err := t.tx.Query(ctx, "SELECT version FROM patchbay_config_versions ORDER BY version")
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int])
+}
+
+// Load reads one version.
+func (t *transaction) Load(number int) (*versions.Version, error) {
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	var record, changes []byte
+	query := "SELECT record, NULL FROM patchbay_config_versions WHERE version = $1"
+	if t.hasChanges {
+		query = "SELECT record, changes FROM patchbay_config_versions WHERE version = $1"
+	}
+	err := t.tx.QueryRow(ctx, query, number).Scan(&record, &changes)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("%w: %d", versions.ErrNoVersion, number)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("version %d: %w", number, err)
+	}
+	v, err := versions.ReadVersion(number, record)
+	if err != nil {
+		return nil, err
+	}
+	v.Changes = changes
+	return v, nil
+}
+
+// Save adds a version.
+func (t *transaction) Save(v *versions.Version) error {
+	record, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	columns, values := "version, created_at, origin, author, summary, record", "$1, $2, $3, $4, $5, $6"
+	args := []any{v.Number, v.CreatedAt, plain(v.Origin), plain(v.Author), plain(v.Summary), string(record)}
+	if t.hasChanges && len(v.Changes) > 0 {
+		columns, values, args = columns+", changes", values+", $7", append(args, plain(string(v.Changes)))
+	}
+	_, err = t.exec("INSERT INTO patchbay_config_versions ("+columns+") VALUES ("+values+")", args...)
+	return err
+}
+
+// Replace stores a version again.
+func (t *transaction) Replace(v *versions.Version) error {
+	record, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	_, err = t.exec("UPDATE patchbay_config_versions SET record = $2 WHERE version = $1", v.Number, string(record))
+	return err
+}
+
+// plain returns a text without what the database refuses. These columns are for people;
+// the stored record has the original text.
+func plain(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "")
+}
+
+// Remove removes versions, and what is stored beside them.
+func (t *transaction) Remove(numbers ...int) error {
+	_, err := t.exec("DELETE FROM patchbay_config_versions WHERE version = ANY($1)", numbers)
+	if err != nil || !t.signs {
+		return err
+	}
+	names := make([]string, len(numbers))
+	for i, number := range numbers {
+		names[i] = nameOf(versions.Record(number))
+	}
+	_, err = t.exec("DELETE FROM patchbay_config_signatures WHERE name = ANY($1)", names)
+	return err
+}
+
+// NewestValue returns the number of the last change of a value, 0 where there
+// was none.
+func (t *transaction) NewestValue() (newest int64, err error) {
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	err = t.tx.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM patchbay_config_values").Scan(&newest)
+	return newest, err
+}
+
+// Values returns the values that changed after a change.
+func (t *transaction) Values(since int64) (map[string][]byte, error) {
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	rows, err := t.tx.Query(ctx, "SELECT name, value FROM patchbay_config_values WHERE revision > $1", since)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string][]byte{}
+	var name, value string
+	_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error {
+		values[name] = []byte(value)
+		return nil
+	})
+	return values, err
+}
+
+// PutValue stores a value as the change with this number.
+func (t *transaction) PutValue(name string, revision int64, value []byte) error {
+	_, err := t.exec(`INSERT INTO patchbay_config_values (name, revision, value) VALUES ($1, $2, $3)
+		ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, value = excluded.value`, name, revision, string(value))
+	return err
+}
+
+// RemoveValue removes a value and its signature. Another value becomes the last change: if
+// the number of that went back, other gateways would take the log for another one and store
+// again what they know, or miss the change that gets the same number.
+func (t *transaction) RemoveValue(name string) error {
+	if err := t.SetValueSignature(name, ""); err != nil {
+		return err
+	}
+	_, err := t.exec(`UPDATE patchbay_config_values SET revision = (SELECT max(revision) + 1 FROM patchbay_config_values)
+		WHERE name = (SELECT min(name) FROM patchbay_config_values WHERE name <> $1)`, name)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec("DELETE FROM patchbay_config_values WHERE name = $1", name)
+	return err
+}
+
+// valuePrefix begins the names of the signatures of values.
+const valuePrefix = "value/"
+
+// nameOf names the signature of a record.
+func nameOf(record versions.Record) string {
+	if record == versions.RecordHead {
+		return "current"
+	}
+	return fmt.Sprintf("version/%d", record)
+}
+
+// Signature returns the signature of a record, empty where there is none.
+func (t *transaction) Signature(of versions.Record) (signature string, err error) {
+	if !t.signs {
+		return "", nil
+	}
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	err = t.tx.QueryRow(ctx, "SELECT signature FROM patchbay_config_signatures WHERE name = $1", nameOf(of)).Scan(&signature)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return signature, err
+}
+
+// SetSignature stores the signature of a record, or removes it where it is empty.
+func (t *transaction) SetSignature(of versions.Record, signature string) error {
+	return t.setSignature(nameOf(of), signature)
+}
+
+// ValueSignatures returns the signatures of all values, by their names.
+func (t *transaction) ValueSignatures() (map[string]string, error) {
+	signatures := map[string]string{}
+	if !t.signs {
+		return signatures, nil
+	}
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	rows, err := t.tx.Query(ctx, "SELECT name, signature FROM patchbay_config_signatures WHERE starts_with(name, $1)", valuePrefix)
+	if err != nil {
+		return nil, err
+	}
+	var name, signature string
+	_, err = pgx.ForEachRow(rows, []any{&name, &signature}, func() error {
+		signatures[strings.TrimPrefix(name, valuePrefix)] = signature
+		return nil
+	})
+	return signatures, err
+}
+
+// SetValueSignature stores the signature of a value, or removes it where it is empty.
+func (t *transaction) SetValueSignature(name, signature string) error {
+	return t.setSignature(valuePrefix+name, signature)
+}
+
+// IsSigned reports whether there is any signature.
+func (t *transaction) IsSigned() (is bool, err error) {
+	if !t.signs {
+		return false, nil
+	}
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	err = t.tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM patchbay_config_signatures)").Scan(&is)
+	return is, err
+}
+
+func (t *transaction) setSignature(name, signature string) error {
+	if signature == "" {
+		if !t.signs {
+			return nil
+		}
+		_, err := t.exec("DELETE FROM patchbay_config_signatures WHERE name = $1", name)
+		return err
+	}
+	if !t.signs {
+		return errors.New("there is no table patchbay_config_signatures, and the user of the database may not make it; let the owner of the database make it: " + strings.Join(strings.Fields(signatureTable), " "))
+	}
+	_, err := t.exec("INSERT INTO patchbay_config_signatures (name, signature) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET signature = excluded.signature", name, signature)
+	return err
+}
+
+// Commit commits and notifies all listeners. The end of the transaction's context does
+// not cancel it, because then it would be unknown whether the log has the change.
+func (t *transaction) Commit() error {
+	ctx, cancel := bounded(context.WithoutCancel(t.ctx))
+	defer cancel()
+	if _, err := t.tx.Exec(ctx, "SELECT pg_notify($1, '')", channel); err != nil {
+		return err
+	}
+	return t.tx.Commit(ctx)
+}

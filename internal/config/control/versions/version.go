@@ -1,0 +1,102 @@
+package versions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control/stored"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+)
+
+// Version is one stored state of the services.
+type Version struct {
+	Number    int       `json:"version"`
+	CreatedAt time.Time `json:"createdAt"`
+	// Origin says where the change came from, Author who made it, Summary what
+	// it changed.
+	Origin  string `json:"origin"`
+	Author  string `json:"author,omitzero"`
+	Summary string `json:"summary"`
+	// Added is when each instance was added.
+	Added    routing.Since `json:"added,omitzero"`
+	Services Services      `json:"services"`
+	// Terms are those of keys and tenants. Nil, as in versions of older programs, means
+	// those of the configuration file of each gateway.
+	Terms *access.TermSet `json:"terms,omitzero"`
+	// Changes are what Summary sums up, as JSON, empty where that is not known. They are
+	// stored beside the record, because the last release refuses members that it does not
+	// know, and are not signed: see whether they lead to Summary before you use them.
+	Changes jsontext.Value `json:"-"`
+
+	// record and stored are the version and its services as they are stored, where it was
+	// read.
+	record []byte
+	stored Services
+	// isUnsigned says that it was read where versions are signed, and has no signature.
+	// It gets none if it is saved.
+	isUnsigned bool
+}
+
+// ReadVersion decodes a stored version, which must have this number. It refuses unknown
+// members: a setting of a version that a newer release wrote must not be dropped
+// silently.
+func ReadVersion(number int, data []byte) (*Version, error) {
+	v := new(Version)
+	if err := json.Unmarshal(data, v, strict()); err != nil {
+		return nil, fmt.Errorf("version %d: %w", number, err)
+	}
+	if v.Number != number {
+		return nil, fmt.Errorf("version %d: what is stored is version %d", number, v.Number)
+	}
+	v.record = data
+	return v, nil
+}
+
+// Since returns when the instances of the version were added. Versions of older
+// programs do not say; their instances are as old as the version.
+func (v *Version) Since() routing.Since {
+	return AddedTimes(v.Services, v.Added, v.CreatedAt)
+}
+
+// AddedTimes returns when each instance of the services was added: the time that
+// is known from before, or now for a new one.
+func AddedTimes(services Services, before routing.Since, now time.Time) routing.Since {
+	since := make(routing.Since, len(services))
+	for serviceType, service := range services {
+		if len(service.Instances) == 0 {
+			continue
+		}
+		added := make(map[string]time.Time, len(service.Instances))
+		for _, instance := range service.Instances {
+			id := instance.ID()
+			added[id] = now
+			if known, ok := before[serviceType][id]; ok {
+				added[id] = known
+			}
+		}
+		since[serviceType] = added
+	}
+	return since
+}
+
+// Services are the configured service types.
+type Services map[schema.ServiceType]config.Service
+
+// MarshalJSON writes services as they are stored.
+func (s Services) MarshalJSON() ([]byte, error) { return stored.Marshal(s) }
+
+// UnmarshalJSON reads services on top of their defaults, so that a version
+// written before a setting existed gets the setting's default.
+func (s *Services) UnmarshalJSON(data []byte) (err error) {
+	*s, err = stored.Unmarshal(data)
+	return err
+}
+
+// strict refuses unknown members.
+func strict() json.Options { return json.RejectUnknownMembers(true) }

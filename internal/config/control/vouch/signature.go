@@ -1,0 +1,200 @@
+package vouch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+)
+
+// Doubts are the instances of a version that were in doubt when it was signed.
+type Doubts map[string]backend.Doubt
+
+// Version is a stored version, as it is signed.
+type Version struct {
+	Number int
+	// Record is the version as it is stored, as JSON, and Services has the services of it
+	// with their secrets readable and with the doubts about them.
+	Record   []byte
+	Services Services
+}
+
+// versionSignature is the text of a signature. The doubts are signed with the version.
+type versionSignature struct {
+	MAC    string `json:"mac"`
+	Doubts Doubts `json:"doubts,omitzero"`
+}
+
+// Sign returns the signature of a version.
+func (v Version) Sign(keys *seal.Keys) (string, error) {
+	doubts := doubtsOf(v.Services)
+	parts, err := v.parts(doubts)
+	if err != nil {
+		return "", err
+	}
+	return encode(versionSignature{keys.Sign(parts...), doubts}), nil
+}
+
+// Verify checks the signature of a version, and returns the doubts that were signed with
+// it. The error is seal.ErrForged or seal.ErrKey.
+func (v Version) Verify(keys *seal.Keys, signature string) (Doubts, error) {
+	var read versionSignature
+	if err := json.Unmarshal([]byte(signature), &read); err != nil {
+		return nil, seal.ErrForged
+	}
+	parts, err := v.parts(read.Doubts)
+	if err != nil {
+		return nil, err
+	}
+	return read.Doubts, keys.Verify(read.MAC, parts...)
+}
+
+// IsCurrent tells whether a signature was made with the current key.
+func IsCurrent(keys *seal.Keys, signature string) bool {
+	var read struct {
+		MAC string `json:"mac"`
+	}
+	return json.Unmarshal([]byte(signature), &read) == nil && keys.IsCurrent(read.MAC)
+}
+
+// encode writes a signature. It has only texts and numbers.
+func encode(signature any) string {
+	data, _ := json.Marshal(signature, json.Deterministic(true))
+	return string(data)
+}
+
+// parts are what is signed of a version: its number, all that its record says but for
+// secrets and proxies, and these as they are when they are open. Encrypting them anew does
+// not change them, so that it needs no other signature.
+func (v Version) parts(doubts Doubts) ([]string, error) {
+	said, err := saidBy(v.Record)
+	if err != nil {
+		return nil, fmt.Errorf("version %d: %w", v.Number, err)
+	}
+	parts := []string{"version", strconv.Itoa(v.Number), said}
+	each(v.Services, func(serviceType schema.ServiceType, s *backend.Settings) {
+		parts = append(parts, "instance", keyOf(serviceType, s), s.Proxy)
+		s.EachSecret(serviceType.String(), func(at string, secret backend.Secret) {
+			// A secret that only later releases know is empty, and changes nothing.
+			if !secret.IsEmpty() || strings.Contains(at, "/headers/") {
+				parts = append(parts, at, strconv.FormatBool(secret.IsReference()), secret.Reveal())
+			}
+		})
+	})
+	for _, key := range slices.Sorted(maps.Keys(doubts)) {
+		parts = append(parts, "doubt", key, string(doubts[key]))
+	}
+	return parts, nil
+}
+
+// saidBy returns what the record of a version says: its tokens, whatever the white space,
+// without secrets and proxies.
+func saidBy(record []byte) (string, error) {
+	from := jsontext.NewDecoder(bytes.NewReader(record))
+	var said strings.Builder
+	for {
+		token, err := from.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return said.String(), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		text := token.String()
+		said.WriteByte(byte(token.Kind()))
+		said.WriteString(strconv.Itoa(len(text)) + ":" + text)
+		if token.Kind() == jsontext.KindString && isOpenedPlace(from.StackPointer()) {
+			if err := from.SkipValue(); err != nil {
+				return "", err
+			}
+		}
+	}
+}
+
+// isOpenedPlace tells the members of a version that may be encrypted.
+func isOpenedPlace(pointer jsontext.Pointer) bool {
+	steps := strings.Split(string(pointer), "/")
+	const depth = 6 // "", services, chat, instances, 0, apiKey
+	if len(steps) != depth || steps[1] != "services" || steps[3] != "instances" {
+		return false
+	}
+	return steps[5] == "apiKey" || steps[5] == "headers" || steps[5] == "proxy"
+}
+
+func doubtsOf(services Services) Doubts {
+	doubts := Doubts{}
+	each(services, func(serviceType schema.ServiceType, s *backend.Settings) {
+		if s.Doubt != "" {
+			doubts[keyOf(serviceType, s)] = s.Doubt
+		}
+	})
+	return doubts
+}
+
+// WithDoubts returns services with the doubts about their instances.
+func WithDoubts(services Services, doubts Doubts) Services {
+	doubted, _ := mapInstances(services, func(serviceType schema.ServiceType, s backend.Settings) (backend.Settings, error) {
+		s.Doubt = doubts[keyOf(serviceType, &s)]
+		return s, nil
+	})
+	return doubted
+}
+
+// Head is what is signed of the head of a log.
+type Head struct {
+	Version  int    `json:"version"`
+	Newest   int    `json:"newest"`
+	Source   string `json:"source"`
+	Log      string `json:"log,omitzero"`
+	Revision int64  `json:"revision,omitzero"`
+	// SignedLog is the shared log of which this gateway knows that it is signed. It is not
+	// part of the head, and only the head of a store has it.
+	SignedLog string `json:"signedLog,omitzero"`
+}
+
+type headSignature struct {
+	MAC string `json:"mac"`
+	Head
+}
+
+func (h Head) parts() []string {
+	return []string{"head", strconv.Itoa(h.Version), strconv.Itoa(h.Newest), h.Source, h.Log, strconv.FormatInt(h.Revision, 10), h.SignedLog}
+}
+
+// Sign returns the signature of a head.
+func (h Head) Sign(keys *seal.Keys) string {
+	return encode(headSignature{keys.Sign(h.parts()...), h})
+}
+
+// Verify tells whether a head is signed, and which shared log is known to be signed. It is
+// not signed if it was written since by somebody who does not sign, such as a gateway of an
+// earlier release: the signature then says what it was made for. One that says the same as
+// the head and is wrong is seal.ErrForged.
+func (h Head) Verify(keys *seal.Keys, signature string) (isSigned bool, signedLog string, err error) {
+	if signature == "" {
+		return false, "", nil
+	}
+	var read headSignature
+	if err := json.Unmarshal([]byte(signature), &read); err != nil {
+		return false, "", seal.ErrForged
+	}
+	h.SignedLog = read.SignedLog
+	if read.Head != h {
+		return false, "", nil
+	}
+	if err := keys.Verify(read.MAC, h.parts()...); err != nil {
+		return false, "", err
+	}
+	return true, h.SignedLog, nil
+}

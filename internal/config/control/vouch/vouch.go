@@ -1,0 +1,89 @@
+// Package vouch decides which stored versions somebody signed who has the master key, and
+// which instances of the others get their secrets all the same.
+package vouch
+
+import (
+	"fmt"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+)
+
+// Services are the service types of a version.
+type Services = map[schema.ServiceType]config.Service
+
+// Seal returns services as they are stored: with their secrets encrypted.
+func Seal(keys *seal.Keys, services Services) Services {
+	sealed, _ := mapInstances(services, func(serviceType schema.ServiceType, s backend.Settings) (backend.Settings, error) {
+		return s.Sealed(keys, serviceType.String()), nil
+	})
+	return sealed
+}
+
+// Open returns stored services with their secrets readable.
+func Open(keys *seal.Keys, services Services) (Services, error) {
+	return mapInstances(services, func(serviceType schema.ServiceType, s backend.Settings) (backend.Settings, error) {
+		opened, err := s.Opened(keys, serviceType.String())
+		if err != nil {
+			return s, fmt.Errorf("%s: %w", serviceType, err)
+		}
+		return opened, nil
+	})
+}
+
+// NeedsSealing tells whether stored services have a secret that is to be encrypted anew.
+func NeedsSealing(keys *seal.Keys, services Services) bool {
+	needs := false
+	each(services, func(serviceType schema.ServiceType, s *backend.Settings) {
+		needs = needs || s.NeedsSealing(keys, serviceType.String())
+	})
+	return needs
+}
+
+// HasMarks tells whether stored services have a secret that a release encrypted which
+// signs what it stores.
+func HasMarks(keys *seal.Keys, services Services) bool {
+	has := false
+	each(services, func(serviceType schema.ServiceType, s *backend.Settings) {
+		has = has || s.HasMarkedSecrets(keys, serviceType.String())
+	})
+	return has
+}
+
+// each calls a function with every instance, in a fixed order.
+func each(services Services, visit func(serviceType schema.ServiceType, s *backend.Settings)) {
+	for _, serviceType := range schema.ServiceTypes() {
+		instances := services[serviceType].Instances
+		for i := range instances {
+			visit(serviceType, &instances[i])
+		}
+	}
+}
+
+// mapInstances returns a copy of the services in which each instance was changed.
+func mapInstances(services Services, change func(schema.ServiceType, backend.Settings) (backend.Settings, error)) (Services, error) {
+	if services == nil {
+		return nil, nil
+	}
+	mapped := make(Services, len(services))
+	for serviceType, service := range services {
+		service = settings.Clone(service)
+		for i := range service.Instances {
+			changed, err := change(serviceType, service.Instances[i])
+			if err != nil {
+				return nil, err
+			}
+			service.Instances[i] = changed
+		}
+		mapped[serviceType] = service
+	}
+	return mapped, nil
+}
+
+// keyOf names an instance among those of all service types.
+func keyOf(serviceType schema.ServiceType, s *backend.Settings) string {
+	return serviceType.String() + "/" + s.ID()
+}

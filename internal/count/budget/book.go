@@ -1,0 +1,421 @@
+package budget
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/allowance"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/store/condition"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+	"github.com/patchbay-ai/patchbay/internal/store/takeover"
+)
+
+// Ledger counts what was spent; *quota.Ledger is one.
+type Ledger interface {
+	Edit(edit quota.Edit)
+	Admit(ticket *quota.Ticket, who quota.Subject, arrived time.Time) error
+	JournalFailure() *condition.Failure
+	Totals(ctx context.Context, windows []quota.CalendarWindow) ([]quota.Row, string, error)
+	RecoveredWriters() []string
+}
+
+// Shared is what gateways share; *tally.Pool is it.
+type Shared interface {
+	// Meet makes the first contact with the store.
+	Meet(ctx context.Context)
+	// Tell stores totals and returns what all writers told.
+	Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error)
+	// IsAway reports whether the store does not answer, and IsSettled whether it has been
+	// there for so long that all gateways have told what they know.
+	IsAway() bool
+	IsSettled() bool
+	// Members is how many gateways there are, and Changes a text that is another one when
+	// one of them has told news; it is empty where that is not known.
+	Members() int
+	Changes() string
+	// Stats has the failures of the store.
+	Stats() tally.Stats
+}
+
+// Book keeps the accounts that have budgets. While there are none it has no file, no
+// connection and no goroutine.
+type Book struct {
+	options Options
+	writer  string // of the commitments of this process
+	order   atomic.Int64
+
+	mu       sync.Mutex
+	accounts map[string]*state
+	started  atomic.Bool
+	// ended are the earlier processes of this gateway. It is set before the first account
+	// exists.
+	ended map[string]bool
+	// known holds the totals that others had spent when they were last read, by account
+	// and window.
+	known map[place]map[string]Amounts
+	// isKnown says that the journal and the database were read.
+	isKnown atomic.Bool
+
+	// rest says how long the exchange may rest, lookedAt when it looked for the mark, and
+	// takenOver how many exchanges took over what the release before left; only the exchange
+	// uses them. hasLooked says that it has looked.
+	rest      rest
+	lookedAt  time.Time
+	takenOver int
+	hasLooked atomic.Bool
+	// refusedTotals counts totals in the store that were not believed.
+	refusedTotals atomic.Int64
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+type place struct {
+	account string
+	window  quota.Window
+	start   int64
+}
+
+// Options are what a Book is made of.
+type Options struct {
+	Ledger Ledger
+	// FailOpen lets requests pass when the ledger fails, and Degrade when the store of
+	// all gateways does, within this gateway's share of what was left.
+	FailOpen, Degrade bool
+	// Shared is that store; nil where gateways share nothing. Its places have names with
+	// this prefix. Timeout bounds one call of it for a request.
+	Shared  Shared
+	Prefix  string
+	Timeout time.Duration
+	// Keys sign the totals there, and Takeover says whether those are read that the release
+	// before did not sign. Without Keys nothing is signed.
+	Keys     *seal.Keys
+	Takeover *takeover.Records
+	// ReadEvery is the time between two reads of what others have written to the
+	// database.
+	ReadEvery time.Duration
+	// Data is where the names of processes are kept; nil keeps none.
+	Data *durable.Dir
+	Log  *slog.Logger
+	Now  func() time.Time
+
+	manual bool // start no goroutines; a test calls what they would do
+	// pause waits before a retry; nil means for that time.
+	pause func(context.Context, time.Duration) error
+}
+
+// New returns a book without accounts.
+func New(options Options) *Book {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if options.pause == nil {
+		options.pause = pause
+	}
+	return &Book{options: options, writer: rand.Text()[:13], accounts: map[string]*state{}, known: map[place]map[string]Amounts{}}
+}
+
+// beat is the time between two exchanges with the other gateways.
+const beat = time.Second
+
+// Open returns the account of a name with these budgets, nil where there are none. What
+// the name has spent is kept while the budgets change. A nil Book has no accounts.
+func (b *Book) Open(name string, subject quota.Subject, budgets Budgets) *Account {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !budgets.isSet() {
+		if known := b.accounts[name]; known != nil {
+			known.latest = nil
+		}
+		return nil
+	}
+	if !b.started.Load() {
+		b.begin()
+	}
+	found := b.accounts[name]
+	if found == nil {
+		found = &state{book: b, name: name, subject: subject}
+		b.accounts[name] = found
+	}
+	a := &Account{state: found}
+	for i, budget := range budgets.all() {
+		a.limits[i] = budget.limits()
+	}
+	found.latest = a
+	found.latestLimits.Store(&a.limits)
+	return a
+}
+
+// Keep ends the budgets of all names but those that are in use: they are not shown any
+// more. What they have spent is kept for the case that the name comes back.
+func (b *Book) Keep(inUse func(name string) bool) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, known := range b.accounts {
+		if !inUse(name) {
+			known.latest = nil
+		}
+	}
+}
+
+// begin turns the ledger on and reads what was spent before; mu is held.
+func (b *Book) begin() {
+	b.started.Store(true)
+	on := true
+	b.options.Ledger.Edit(quota.Edit{Enabled: &on})
+	ctx, cancel := context.WithCancel(context.Background())
+	b.stop = cancel
+	found := b.fetch(ctx)
+	if found.own != "" {
+		b.writer = found.own
+	}
+	b.ended = map[string]bool{}
+	for _, writer := range append(b.rememberProcess(), b.options.Ledger.RecoveredWriters()...) {
+		b.ended[writer] = true
+	}
+	b.take(found)
+	if b.options.manual {
+		return
+	}
+	if b.options.Shared != nil { // so that the first request finds it
+		b.options.Shared.Meet(ctx)
+	}
+	b.running.Go(func() { logs.Persist(ctx, b.options.Log, "keeping the budgets", b.loop) })
+}
+
+// loop exchanges commitments and reads the database until the context ends.
+func (b *Book) loop(ctx context.Context) {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	b.exchange(ctx)
+	read := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		b.exchange(ctx)
+		if time.Since(read) >= b.options.ReadEvery || !b.isKnown.Load() {
+			read = time.Now()
+			b.learn(b.fetch(ctx))
+		}
+	}
+}
+
+// learn takes over what the database has.
+func (b *Book) learn(found totals) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.take(found)
+}
+
+// mayCount reports whether requests may pass: what was spent before is known, and what
+// they spend will survive the process; or neither matters.
+func (b *Book) mayCount() bool {
+	return b.options.FailOpen || b.isKnown.Load() && b.options.Ledger.JournalFailure() == nil
+}
+
+// hasEnded reports whether a process is an earlier one of this gateway. All that it has
+// spent is known then, and what it had reserved is free.
+func (b *Book) hasEnded(process string) bool { return b.isKnown.Load() && b.ended[process] }
+
+// totals are what the ledger has of the windows that are open.
+type totals struct {
+	rows []quota.Row
+	own  string // the writer that counts now
+	err  error
+}
+
+func (b *Book) fetch(ctx context.Context) (found totals) {
+	now := b.options.Now()
+	var open []quota.CalendarWindow
+	for _, w := range windows {
+		open = append(open, quota.CalendarWindow{Window: w, Start: w.Start(now)})
+	}
+	found.rows, found.own, found.err = b.options.Ledger.Totals(ctx, open)
+	return found
+}
+
+// take takes over what other writers have spent: earlier processes of this gateway, and
+// other gateways that share its database. mu is held.
+func (b *Book) take(found totals) {
+	if found.err != nil && b.isKnown.Load() {
+		return // the ledger says that its database is away
+	}
+	if found.err != nil {
+		b.options.Log.Warn("what was spent of the budgets before cannot be read from the database", "error", found.err)
+	}
+	b.known = map[place]map[string]Amounts{}
+	for i := range found.rows {
+		row := &found.rows[i]
+		if isOwn(row.Writer, found.own) {
+			continue
+		}
+		at := place{accountName(&row.Key), row.Window, row.Start.Unix()}
+		if b.known[at] == nil {
+			b.known[at] = map[string]Amounts{}
+		}
+		b.known[at][row.Writer] = b.known[at][row.Writer].greater(Amounts{row.Requests, row.Tokens, row.Cost})
+	}
+	for _, s := range b.accounts {
+		s.takeKnown(b.known)
+	}
+	b.isKnown.Store(found.err == nil)
+}
+
+// isOwn tells whether a writer is the one that counts now; one that had to count a window
+// again has a suffix.
+func isOwn(writer, own string) bool {
+	return writer == own || len(writer) > len(own) && writer[:len(own)+1] == own+"."
+}
+
+// accountName returns the name of the account that a key of the ledger belongs to.
+func accountName(key *quota.Key) string {
+	if key.APIKey != "" {
+		return allowance.KeyName(key.APIKey)
+	}
+	return allowance.TenantName(key.Tenant)
+}
+
+// KeySubject and TenantSubject are how accounts are counted in the ledger.
+func KeySubject(id string) quota.Subject { return quota.Subject{APIKey: id, Service: schema.Chat} }
+
+// TenantSubject is KeySubject for a tenant.
+func TenantSubject(name string) quota.Subject {
+	return quota.Subject{Tenant: name, Service: schema.Chat}
+}
+
+// exchange tells the other gateways what this one has committed, and learns what they
+// have. Idle gateways learn it too, for the time when the store is away.
+func (b *Book) exchange(ctx context.Context) {
+	if b.options.Shared == nil {
+		return
+	}
+	b.lookForMark(ctx)
+	if b.commitAll(ctx) == nil {
+		b.finishTakeover(ctx)
+		return
+	}
+	for _, s := range b.states() {
+		s.lose()
+	}
+}
+
+// commitAtOnce is how many accounts are told with one round trip.
+const commitAtOnce = 256
+
+// commitAll commits what every account has, unless nobody has told anything new since the
+// last time.
+func (b *Book) commitAll(ctx context.Context) error {
+	states := b.states()
+	for _, s := range states {
+		// A gateway without requests of an account must know it too.
+		s.lockSpans(b.options.Now())
+		s.demand.next()
+		s.lookAhead()
+		s.mu.Unlock()
+	}
+	changes, now := b.options.Shared.Changes(), b.options.Now()
+	if !b.isTakingOver() && b.rest.may(changes, now) && !slices.ContainsFunc(states, (*state).hasNews) {
+		return nil
+	}
+	for some := range slices.Chunk(states, commitAtOnce) {
+		bounded, cancel := context.WithTimeout(ctx, max(b.options.Timeout, beat))
+		err := b.commit(bounded, some...)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	b.rest = rest{changes, b.rest.changes, now}
+	return nil
+}
+
+// rest is what was known of changes at the last exchanges.
+type rest struct {
+	changes, before string
+	at              time.Time
+}
+
+// longestRest is how long an exchange may rest in any case.
+const longestRest = time.Minute
+
+// may reports whether the exchange may rest. It happens once more after the one that found
+// a change, because the change may be counted before it is stored.
+func (r *rest) may(changes string, now time.Time) bool {
+	return changes != "" && changes == r.changes && changes == r.before && now.Sub(r.at) < longestRest
+}
+
+func (b *Book) states() (all []*state) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.accounts {
+		all = append(all, s)
+	}
+	return all
+}
+
+// presence is how long a gateway counts as there after it was.
+const presence = 10 * time.Second
+
+// Sharing is the state of the store in which gateways tell each other what they spend.
+type Sharing struct {
+	// On says that there is one in use.
+	On bool
+	// Failure is why it does not answer; nil means that it does. Failures counts how often
+	// it did not.
+	Failure  *condition.Failure
+	Failures int64
+	// Refused counts totals in it that were not believed.
+	Refused int64
+}
+
+// Sharing returns how the budgets are shared. A nil Book shares none.
+func (b *Book) Sharing() Sharing {
+	if b == nil {
+		return Sharing{}
+	}
+	if b.options.Shared == nil {
+		return Sharing{}
+	}
+	stats := b.options.Shared.Stats()
+	return Sharing{On: b.started.Load(), Failure: stats.Failure, Failures: stats.Failures, Refused: b.refusedTotals.Load()}
+}
+
+// Close tells the other gateways what was spent at last, and ends.
+func (b *Book) Close(ctx context.Context) {
+	b.mu.Lock()
+	started, stop := b.started.Load(), b.stop
+	b.mu.Unlock()
+	if !started {
+		return
+	}
+	stop()
+	b.running.Wait()
+	for _, s := range b.states() { // nothing comes any more
+		s.mu.Lock()
+		s.demand = demand{}
+		s.mu.Unlock()
+	}
+	b.exchange(ctx)
+}

@@ -1,0 +1,204 @@
+package budget
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// maxAccounts is how many accounts one request counts for: its key and its tenant.
+const maxAccounts = 2
+
+// Charge is what one request reserved and spent. The zero Charge reserved nothing. It must
+// not be used concurrently, but for Count.
+type Charge struct {
+	parts    [maxAccounts]part
+	reserved Amounts
+	at       time.Time
+	counting sync.Mutex // held by Count
+}
+
+type part struct {
+	account *Account // nil where there are no budgets
+	spans   [windowCount]*span
+	ticket  quota.Ticket
+	// isCounted says that the request is counted, whatever becomes of it.
+	isCounted bool
+}
+
+// Gateways that reserve at the same moment see each other's reservations and may all give
+// way, although there is room for some of them. So a request that others left no room for
+// asks again, a few times, after random waits of which each may be twice as long as the one
+// before.
+const (
+	retries     = 3
+	longestWait = 40 * time.Millisecond // before the first retry
+)
+
+// Reserve reserves what a request may cost, in all accounts or in none; nil accounts have
+// no budgets. It returns the budget that has no room for it, ErrUnavailable, or the cause
+// with which ctx ended.
+func (c *Charge) Reserve(ctx context.Context, accounts [maxAccounts]*Account, want Amounts, at time.Time) (*Refusal, error) {
+	for try := 0; ; try++ {
+		refused, err := c.reserveOnce(accounts, want, at)
+		if err != nil || refused == nil {
+			return nil, err
+		}
+		if !refused.Held && isRefreshed(accounts, refused) {
+			continue
+		}
+		book := tell(accounts, refused)
+		if book == nil || try == retries {
+			return refused, nil
+		}
+		if err := book.options.pause(ctx, rand.N(longestWait<<try)); err != nil { //nolint:gosec // nobody gains by guessing it
+			return nil, err
+		}
+	}
+}
+
+// isRefreshed reports whether the store was asked once more about a budget that is used up:
+// nobody is refused for good by an answer that is older than a beat.
+func isRefreshed(accounts [maxAccounts]*Account, refused *Refusal) bool {
+	for _, account := range accounts {
+		if account != nil && account.state == refused.state {
+			return account.refresh()
+		}
+	}
+	return false
+}
+
+// pause waits, or returns the cause with which ctx ended.
+func pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// tell tells other gateways what a request gave back that was refused because of
+// reservations, and learns what they have given back. It returns the book if a retry may
+// find room because of that.
+func tell(accounts [maxAccounts]*Account, refused *Refusal) (book *Book) {
+	if !refused.Held {
+		return nil
+	}
+	for _, account := range accounts {
+		if account == nil {
+			continue
+		}
+		if !account.exchange() {
+			return nil
+		}
+		book = account.book
+	}
+	return book
+}
+
+// reserveOnce is Reserve without retries.
+func (c *Charge) reserveOnce(accounts [maxAccounts]*Account, want Amounts, at time.Time) (*Refusal, error) {
+	c.reserved, c.at = want, at
+	for i, account := range accounts {
+		if account == nil {
+			continue
+		}
+		if !account.book.mayCount() {
+			c.GiveBack()
+			return nil, ErrUnavailable
+		}
+		spans, refused := account.reserve(want, at)
+		var err error
+		if refused == nil {
+			c.parts[i].account, c.parts[i].spans = account, spans
+			if refused, err = account.agree(&c.parts[i].spans, want); refused != nil {
+				c.parts[i].account = nil // agree has given it back
+			}
+		}
+		if refused != nil || err != nil {
+			c.GiveBack()
+			return usedUpFirst(refused, accounts[i+1:], want, at), err
+		}
+	}
+	return nil, nil //nolint:nilnil // neither refused nor failed
+}
+
+// usedUpFirst returns the refusal, or that of a budget of other accounts that is used up
+// where the first one is only held: a client must not wait for what will not help it.
+func usedUpFirst(refused *Refusal, others []*Account, want Amounts, at time.Time) *Refusal {
+	if refused == nil || !refused.Held {
+		return refused
+	}
+	for _, account := range others {
+		if account == nil {
+			continue
+		}
+		if usedUp := account.isUsedUp(want, at); usedUp != nil {
+			return usedUp
+		}
+	}
+	return refused
+}
+
+// Count counts the request, because it leaves for a backend now. A count cannot be taken back,
+// and a crash of the process cannot undo it. Further calls have no effect. The pieces of a
+// request leave at the same time, and one may leave while More reserves for another call.
+func (c *Charge) Count() {
+	c.counting.Lock()
+	defer c.counting.Unlock()
+	for i := range c.parts {
+		if p := &c.parts[i]; p.account != nil {
+			p.count(c.at)
+		}
+	}
+}
+
+// count counts the request unless it is counted, and reports whether it is.
+func (p *part) count(at time.Time) bool {
+	if !p.isCounted {
+		p.isCounted = p.account.book.options.Ledger.Admit(&p.ticket, p.account.subject, at) == nil
+	}
+	return p.isCounted
+}
+
+// Settle replaces the reservation by what the request cost. When it returns, a crash of the
+// process cannot undo it. Only the first call has an effect.
+func (c *Charge) Settle(usage schema.Usage, cost int64) {
+	usage.Known = true // what was not reported is estimated
+	for i := range c.parts {
+		p := &c.parts[i]
+		if p.account == nil {
+			continue
+		}
+		if p.count(c.at) {
+			p.ticket.SettleCost(usage, cost)
+		}
+		p.account.settle(&p.spans, c.reserved, Amounts{1, usage.Total, cost})
+		*p = part{}
+	}
+}
+
+// GiveBack gives the reservation back, because the request reaches no backend. It has no
+// effect after Settle. One that was counted stays counted.
+func (c *Charge) GiveBack() {
+	for i := range c.parts {
+		p := &c.parts[i]
+		if p.account == nil {
+			continue
+		}
+		var spent Amounts
+		if p.isCounted {
+			p.ticket.Settle(schema.Usage{Known: true})
+			spent = Amounts{1}
+		}
+		p.account.settle(&p.spans, c.reserved, spent)
+		*p = part{}
+	}
+}

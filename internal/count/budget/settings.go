@@ -1,0 +1,125 @@
+// Package budget decides how much a key or a tenant may use up: requests, tokens and money
+// in a day, in a month and in all. A request reserves what it may cost before it is sent
+// and is settled with what it did cost, so that requests which run at the same time cannot
+// pass a budget together. What was spent is counted by a ledger of its own (package
+// quota), whose journal survives the process, and is shared between gateways by a Store.
+package budget
+
+import (
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+)
+
+// Budgets are those of one key, or of all keys of one tenant together. Days and months
+// are those of the calendar, in UTC.
+type Budgets struct {
+	Day   Budget `json:"day,omitzero"`
+	Month Budget `json:"month,omitzero"`
+	Total Budget `json:"total,omitzero"`
+}
+
+// Budget is how much may be used up. 0 sets no budget and leaves it to wider settings;
+// Unlimited requests or tokens are none, whatever these say.
+type Budget struct {
+	Requests int64         `json:"requests,omitzero" minimum:"-1" maximum:"1000000000000000"`
+	Tokens   int64         `json:"tokens,omitzero" minimum:"-1" maximum:"1000000000000000"`
+	Cost     prices.Amount `json:"cost,omitzero"`
+}
+
+// Unlimited is the value of a budget that does not exist even where wider settings have
+// one.
+const Unlimited = -1
+
+// JournalDir is the directory of the journal of budgets in the data directory.
+const JournalDir = "budget"
+
+const most = 1_000_000_000_000_000
+
+// windowCount is how many windows budgets have.
+const windowCount = 3
+
+var windows = [windowCount]quota.Window{quota.BudgetDay, quota.BudgetMonth, quota.BudgetTotal}
+
+func (b *Budgets) all() [windowCount]*Budget { return [...]*Budget{&b.Day, &b.Month, &b.Total} }
+
+// Or returns the budgets with those of the wider settings where b says nothing.
+func (b Budgets) Or(wider Budgets) Budgets {
+	for i, own := range b.all() {
+		other := wider.all()[i]
+		if own.Requests == 0 {
+			own.Requests = other.Requests
+		}
+		if own.Tokens == 0 {
+			own.Tokens = other.Tokens
+		}
+		if own.Cost == 0 {
+			own.Cost = other.Cost
+		}
+	}
+	return b
+}
+
+// Check reports every budget that has a value it may not have.
+func (b Budgets) Check(report func(path, message string)) {
+	for i, name := range [...]string{"day", "month", "total"} {
+		budget := b.all()[i]
+		for unit, value := range map[string]int64{"requests": budget.Requests, "tokens": budget.Tokens} {
+			if value < Unlimited || value > most {
+				report(name+"."+unit, "must be from 0 to 1000000000000000, or -1 for none")
+			}
+		}
+	}
+}
+
+// isSet tells whether there is any budget.
+func (b Budgets) isSet() bool {
+	for _, one := range b.all() {
+		if one.Requests > 0 || one.Tokens > 0 || one.Cost > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Amounts are requests, tokens, and money in 10^-12 of the currency's unit.
+type Amounts [units]int64
+
+// The places of Amounts.
+const (
+	Requests = iota
+	Tokens
+	Cost
+
+	units
+)
+
+func (a Amounts) plus(b Amounts) Amounts {
+	for i := range a {
+		a[i] = int64(prices.Amount(a[i]).Plus(prices.Amount(b[i])))
+	}
+	return a
+}
+
+// minus returns what is left of amounts, nothing where it would be less.
+func (a Amounts) minus(b Amounts) Amounts {
+	for i := range a {
+		a[i] = max(0, a[i]-b[i])
+	}
+	return a
+}
+
+func (a Amounts) greater(b Amounts) Amounts {
+	for i := range a {
+		a[i] = max(a[i], b[i])
+	}
+	return a
+}
+
+func (a Amounts) lesser(b Amounts) Amounts {
+	for i := range a {
+		a[i] = min(a[i], b[i])
+	}
+	return a
+}
+
+func (b *Budget) limits() Amounts { return Amounts{b.Requests, b.Tokens, int64(b.Cost)} }

@@ -1,0 +1,217 @@
+package budget
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+)
+
+// commit tells the store what this process has committed in the spans of accounts, all of
+// them with one round trip, and takes over what the others have.
+func (b *Book) commit(ctx context.Context, states ...*state) error {
+	var sheets, lacking []tally.Sheet
+	isNews, prepared := false, make([]prepared, len(states))
+	for i, s := range states {
+		news := false
+		prepared[i], news = s.prepare()
+		sheets = append(sheets, prepared[i].sheets...)
+		isNews = isNews || news
+	}
+	all, err := b.options.Shared.Tell(ctx, sheets, isNews)
+	if err != nil {
+		return err
+	}
+	for i, s := range states {
+		n := len(prepared[i].own)
+		lacking = append(lacking, s.take(prepared[i], all[:n])...)
+		all = all[n:]
+	}
+	if len(lacking) > 0 {
+		_, err = b.options.Shared.Tell(ctx, lacking, true)
+	}
+	return err
+}
+
+// prepared is what an account is about to tell of its spans.
+type prepared struct {
+	spans  []*span
+	own    []Committed
+	sheets []tally.Sheet
+}
+
+// prepare returns the sheets of the account, and reports whether they are news.
+func (s *state) prepare() (p prepared, isNews bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lookAhead()
+	isNews, p.spans = s.isNews(), slices.Clone(s.spans)
+	order := s.book.order.Add(1)
+	for _, one := range p.spans {
+		c := one.commitment(order)
+		p.own = append(p.own, c)
+		p.sheets = append(p.sheets, s.sheet(one, s.book.writer, c, told{}))
+	}
+	return p, isNews
+}
+
+// lookAhead sets what the spans commit ahead; mu is held.
+func (s *state) lookAhead() {
+	for _, one := range s.spans {
+		one.lookAhead(s.book, s.latestLimits.Load(), s.demand.target(), int64(s.book.options.Shared.Members()))
+	}
+}
+
+// hasNews reports whether the others have to hear of this process.
+func (s *state) hasNews() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isNews()
+}
+
+// isNews is hasNews where mu is held: the store did not confirm what the process has, or
+// the others would soon take what it has reserved for that of a process which is gone.
+func (s *state) isNews() bool {
+	isLong := s.book.options.Now().Sub(time.Unix(0, s.answered.Load())) >= presence/2
+	return slices.ContainsFunc(s.spans, func(one *span) bool {
+		return one.hasNews() || isLong && one.reserved != (Amounts{})
+	})
+}
+
+// take takes over what the store has of other processes, and returns what it lacks.
+func (s *state) take(p prepared, all []map[string]string) (lacking []tally.Sheet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.book.options.Now()
+	s.answered.Store(now.UnixNano())
+	isDecided := s.book.isDecided()
+	for i, one := range p.spans {
+		j := s.judge(one, all[i], now)
+		one.isRead = one.isRead || isDecided
+		one.confirm(p.own[i])
+		if s.book.options.Shared.IsSettled() {
+			one.isOut = false
+		}
+		better := one.lacking(s.book, j.believed)
+		maps.Copy(better, j.better)
+		if !s.judgeOwn(p.sheets[i], all[i]) {
+			better[s.book.writer] = p.own[i]
+			j.refused++
+		}
+		s.noteRefused(p.sheets[i].Name, j.refused)
+		for process, last := range better {
+			lacking = append(lacking, s.sheet(one, process, last, toldOf(all[i], process)))
+		}
+	}
+	return lacking
+}
+
+// lose notes that the store is away: from now on this process keeps to its share.
+func (s *state) lose() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.spans {
+		one.beginOutage(s.book)
+	}
+}
+
+// agree asks the store whether a reservation that was made is within the budgets of all
+// gateways. While the store is away, the reservation must be within the share of this one.
+// A reservation that is refused is given back at once, so that those of other requests that
+// wait for the same answer have its room.
+func (a *Account) agree(spans *[windowCount]*span, reserved Amounts) (*Refusal, error) {
+	if a.book.options.Shared == nil || a.isCovered(spans, reserved) {
+		return nil, nil //nolint:nilnil // neither refused nor failed
+	}
+	err := a.ask()
+	if err != nil && !a.book.options.Degrade && !a.book.options.FailOpen {
+		return nil, ErrUnavailable
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, one := range spans {
+		if err != nil {
+			one.beginOutage(a.book)
+		}
+		one.reserved = one.reserved.minus(reserved)
+	}
+	refused := a.refuse(spans, reserved)
+	for _, one := range spans {
+		one.reserved = one.reserved.plus(reserved)
+	}
+	if refused != nil {
+		settleSpans(spans, reserved, Amounts{})
+	}
+	return refused, nil
+}
+
+// isCovered reports whether what the store has confirmed of this process covers a reservation
+// that was made, and takes it from what was committed ahead. It begins to commit more when
+// half of that is used.
+func (a *Account) isCovered(spans *[windowCount]*span, reserved Amounts) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.demand.count(reserved)
+	if !a.book.options.Shared.IsSettled() {
+		for _, one := range spans {
+			one.beginOutage(a.book)
+		}
+		return false
+	}
+	isLow := false
+	for i, one := range spans {
+		if one.isOut {
+			return false
+		}
+		for unit, limit := range a.limits[i] {
+			if limit <= 0 || reserved[unit] <= 0 {
+				continue
+			}
+			left := one.confirmed.Amounts[unit] - one.own()[unit]
+			if left < 0 {
+				return false
+			}
+			isLow = isLow || 2*left < one.leased[unit]
+		}
+	}
+	for _, one := range spans {
+		one.ahead = one.ahead.minus(reserved)
+	}
+	if isLow && a.refilling.CompareAndSwap(false, true) {
+		a.book.running.Go(func() {
+			defer a.refilling.Store(false)
+			logs.Contain(a.book.options.Log, "asking for more of a budget", func() { _ = a.ask() }) // the requests that need it ask once more
+		})
+	}
+	return true
+}
+
+// exchange tells the store what this process has committed after it gave something back,
+// and reports whether others may have given something back as well: there are others, and
+// the store knows of them.
+func (a *Account) exchange() bool {
+	b := a.book
+	if b.options.Shared == nil || b.options.Shared.Members() <= 1 || !b.options.Shared.IsSettled() {
+		return false
+	}
+	return a.ask() == nil
+}
+
+// refresh asks the store if its last answer is older than a beat, and reports whether it did.
+func (a *Account) refresh() bool {
+	b := a.book
+	if b.options.Shared == nil || b.options.Now().Sub(time.Unix(0, a.answered.Load())) < beat {
+		return false
+	}
+	return a.ask() == nil
+}
+
+// ask commits with the timeout of a request.
+func (a *Account) ask() error {
+	ctx, cancel := context.WithTimeout(context.Background(), a.book.options.Timeout)
+	defer cancel()
+	return a.book.commit(ctx, a.state)
+}

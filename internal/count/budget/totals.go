@@ -1,0 +1,125 @@
+package budget
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
+)
+
+// Committed is what one process has spent and reserved in a window of an account, as it told
+// the others.
+type Committed struct {
+	// Order is greater for what is newer.
+	Order int64
+	// Amounts are what was spent and is reserved, and Reserved what of them is reserved.
+	Amounts, Reserved Amounts
+}
+
+const (
+	// reservedSuffix is what the total of reservations has behind the name of its process,
+	// and reservedMark what ends it, by which gateways of earlier releases pass over it. The
+	// signature of both, with a name that ends in signedSuffix, is no total for them either.
+	reservedSuffix, reservedMark = ":reserved", " reserved"
+	signedSuffix                 = ":signed"
+	// keepTotals is how long totals are kept after the end of their window.
+	keepTotals = time.Hour
+)
+
+// place returns the name of the sheet of a window of the account.
+func (s *state) place(one *span) string {
+	from := time.Unix(one.start, 0).UTC().Format("20060102")
+	if one.window == quota.BudgetTotal {
+		from = "all"
+	}
+	return s.book.options.Prefix + ":budget:{" + s.name + "}:" + one.window.String() + ":" + from
+}
+
+// sheet returns the place of a window of the account with what one process has committed.
+// What the store had of it, where that is known to be wrong or old, is replaced.
+func (s *state) sheet(one *span, process string, c Committed, instead told) tally.Sheet {
+	sheet := tally.Sheet{
+		Name: s.place(one), Expire: one.window.End(time.Unix(one.start, 0).UTC()).Add(keepTotals), IsOrdered: true, IsRead: true,
+		Totals: []tally.Total{
+			{Writer: process, Numbers: write(c.Order, c.Amounts), Instead: instead.amounts},
+			{Writer: process + reservedSuffix, Numbers: write(c.Order, c.Reserved) + reservedMark, Instead: instead.reserved},
+		},
+	}
+	if keys := s.book.options.Keys; keys != nil {
+		signature := keys.Sign(signedParts(sheet.Name, process, told{amounts: sheet.Totals[0].Numbers, reserved: sheet.Totals[1].Numbers})...)
+		sheet.Totals = append(sheet.Totals, tally.Total{
+			Writer: process + signedSuffix, Numbers: strconv.FormatInt(c.Order, 10) + " " + signature, Instead: instead.signed,
+		})
+	}
+	return sheet
+}
+
+// told is what a sheet has of one process: the texts of its totals and their signature.
+type told struct{ amounts, reserved, signed string }
+
+// signedParts are what a signature is made for: nobody can move a total to another account,
+// window or process, or change it.
+func signedParts(sheet, process string, t told) []string {
+	return []string{"budget total", sheet, process, t.amounts, t.reserved}
+}
+
+// toldOf returns what a sheet has of a process.
+func toldOf(all map[string]string, process string) told {
+	return told{amounts: all[process], reserved: all[process+reservedSuffix], signed: all[process+signedSuffix]}
+}
+
+// isProcess reports whether a name in a sheet is that of a process.
+func isProcess(name string) bool {
+	return !strings.HasSuffix(name, reservedSuffix) && !strings.HasSuffix(name, signedSuffix)
+}
+
+// read returns what a process has committed, and whether it says what of that is reserved. A
+// gateway of an earlier release tells no reservations, and one of another order belongs to
+// something else that the process told: all of it counts as spent then. It fails for what no
+// gateway tells.
+func (t told) read() (c Committed, isSplit, ok bool) {
+	c, ok = read(t.amounts)
+	if !ok || c.Order > lastOrder || c.Amounts.lesser(Amounts{}) != (Amounts{}) || write(c.Order, c.Amounts) != t.amounts {
+		return c, false, false
+	}
+	text, isMarked := strings.CutSuffix(t.reserved, reservedMark)
+	reserved, isRead := read(text)
+	if !isMarked || !isRead || reserved.Order != c.Order {
+		return c, false, true
+	}
+	c.Reserved = reserved.Amounts
+	return c, true, c.Reserved.lesser(Amounts{}) == Amounts{} && c.Reserved.greater(c.Amounts) == c.Amounts
+}
+
+// signature returns the signature, and the order to which it belongs.
+func (t told) signature() (order, signature string) {
+	order, signature, _ = strings.Cut(t.signed, " ")
+	return order, signature
+}
+
+func write(order int64, a Amounts) string {
+	text := strconv.FormatInt(order, 10)
+	for _, amount := range a {
+		text += " " + strconv.FormatInt(amount, 10)
+	}
+	return text
+}
+
+// read reads an order and amounts.
+func read(text string) (c Committed, ok bool) {
+	parts := strings.Split(text, " ")
+	if len(parts) != len(c.Amounts)+1 {
+		return c, false
+	}
+	to := []*int64{&c.Order, &c.Amounts[0], &c.Amounts[1], &c.Amounts[2]}
+	for i, part := range parts {
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil {
+			return c, false
+		}
+		*to[i] = n
+	}
+	return c, true
+}

@@ -1,0 +1,114 @@
+package prices
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/request/naming"
+)
+
+// Settings are the prices of models.
+type Settings struct {
+	// Currency is a label; nothing is converted.
+	Currency string  `json:"currency"`
+	Models   []Model `json:"models"`
+}
+
+// Model is what models cost whose names match a pattern.
+type Model struct {
+	// Model is a name in which * stands for any text.
+	Model string `json:"model"`
+	Price
+}
+
+// Price is what the parts of a request cost. What has no price costs nothing.
+type Price struct {
+	// Input, CachedInput and Output are for a million tokens. Where CachedInput is not
+	// given, cached tokens cost what others do.
+	Input       Amount `json:"input,omitzero"`
+	CachedInput Amount `json:"cachedInput,omitzero"`
+	Output      Amount `json:"output,omitzero"`
+	// Image is for one image, Minute for a minute of sound, and Characters for a
+	// thousand characters of text that is spoken.
+	Image      Amount `json:"image,omitzero"`
+	Minute     Amount `json:"minute,omitzero"`
+	Characters Amount `json:"characters,omitzero"`
+}
+
+const (
+	maxCurrency = 16
+	maxModels   = 20_000
+)
+
+// DefaultSettings returns what holds where nothing is configured: nothing has a price.
+func DefaultSettings() Settings { return Settings{Currency: "USD"} }
+
+// Check reports every field that has a value it may not have.
+func (s Settings) Check(report func(path, message string)) {
+	if s.Currency == "" || len(s.Currency) > maxCurrency || strings.ContainsFunc(s.Currency, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		report("currency", "want a short name such as USD")
+	}
+	if len(s.Models) > maxModels {
+		report("models", fmt.Sprintf("must not have more than %d entries", maxModels))
+	}
+	first := make(map[string]int, len(s.Models))
+	for i, m := range s.Models {
+		at := fmt.Sprintf("models[%d].model", i)
+		if m.Model == "" {
+			report(at, "is required")
+			continue
+		}
+		if before, twice := first[m.Model]; twice {
+			report(at, fmt.Sprintf("is the same as in models[%d]", before))
+		}
+		first[m.Model] = i
+	}
+}
+
+// List is compiled settings.
+type List struct {
+	Currency string
+	exact    map[string]*Price
+	patterns []priced
+}
+
+type priced struct {
+	pattern naming.Pattern
+	weight  int // how many characters are no stars
+	price   *Price
+}
+
+// Compile makes a list of settings, which were checked.
+func Compile(s Settings) *List {
+	l := &List{Currency: s.Currency, exact: make(map[string]*Price, len(s.Models))}
+	for i := range s.Models {
+		m := s.Models[i]
+		stars := strings.Count(m.Model, "*")
+		if stars == 0 {
+			l.exact[m.Model] = &m.Price
+			continue
+		}
+		l.patterns = append(l.patterns, priced{naming.NewPattern(m.Model), len(m.Model) - stars, &m.Price})
+	}
+	slices.SortStableFunc(l.patterns, func(a, b priced) int { return b.weight - a.weight })
+	return l
+}
+
+// Of returns the price of a model: that of its name, else that of the pattern which says
+// most about it. It returns nil for a model without a price. It is called when a table of
+// models is compiled, not for requests.
+func (l *List) Of(model string) *Price {
+	if l == nil {
+		return nil
+	}
+	if price := l.exact[model]; price != nil {
+		return price
+	}
+	for i := range l.patterns {
+		if l.patterns[i].pattern.Matches(model) {
+			return l.patterns[i].price
+		}
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package quota
+
+import (
+	"log/slog"
+
+	"github.com/patchbay-ai/patchbay/internal/store/condition"
+)
+
+// component is a part of the ledger that can fail. It logs when its condition
+// changes, and only then.
+type component struct {
+	condition.Condition
+
+	log  *slog.Logger
+	name string // for the log
+	code string // of a failure, for Status
+}
+
+func (c *component) setError(err error) {
+	if err == nil {
+		if c.Recover() {
+			c.log.Info("quota: " + c.name + " is back")
+		}
+		return
+	}
+	if c.Fail(c.code + ": " + err.Error()) {
+		c.log.Warn("quota: "+c.name+" failed", "error", err)
+	}
+}
+
+// reason returns why the component has failed, or "" if it has not.
+func (c *component) reason() string {
+	if failure := c.Failure(); failure != nil {
+		return failure.Reason
+	}
+	return ""
+}

@@ -1,0 +1,380 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+)
+
+// Shared is what gateways share; *tally.Pool is it.
+type Shared interface {
+	// Meet makes the first contact with the store.
+	Meet(ctx context.Context)
+	// Tell stores totals and returns what all writers told. It waits no longer than its
+	// context, and not at all while the store is away.
+	Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error)
+	// Err returns why the store is away; nil means that it is there.
+	Err() error
+	// Life is another text when the store may lack what it was told, and IsSpread reports
+	// whether parts of it may without that.
+	Life() string
+	IsSpread() bool
+	// Stats has the failures of the store.
+	Stats() tally.Stats
+}
+
+// shared is this gateway's side of the counter that gateways share. Requests do not wait
+// for it: what they counted is told a few times a second.
+type shared struct {
+	session      *session
+	store        Shared
+	timeout      time.Duration
+	keepAfterEnd time.Duration // after the end of a window
+	pushAllEvery time.Duration // between two times that everything is told
+	pushes       atomic.Int64
+
+	mu    sync.Mutex
+	queue []*cell // to be told
+
+	// ending ends when the session closes, and nobody waits any more.
+	ending context.Context
+	end    context.CancelFunc
+
+	// storedPushesWanted counts how often the rows of the database had to be told,
+	// because the counter was new or had lost data; storedPushesDone is the last of
+	// these that was completed.
+	storedPushesWanted, storedPushesDone atomic.Int64
+	pushingStored                        atomic.Bool
+
+	// Used by catchUp only.
+	life                string
+	pushedAllAt, markAt time.Time
+}
+
+const (
+	// pushEvery is how long counts wait before they are told, and markEvery the time
+	// between two looks whether a part of the counter has lost its data.
+	pushEvery = 250 * time.Millisecond
+	markEvery = 3 * time.Second
+	// backgroundTime bounds calls for which no request waits.
+	backgroundTime = 2 * time.Second
+	pushBatch      = 1024
+)
+
+func newShared(s *session, store Shared) *shared {
+	interval := time.Duration(s.settings.FlushIntervalSeconds) * time.Second
+	h := &shared{
+		session: s, store: store, timeout: s.settings.Distributed.Timeout.Std(), keepAfterEnd: max(time.Hour, 2*interval),
+		pushAllEvery: min(max(interval, time.Minute), 5*time.Minute),
+	}
+	h.ending, h.end = context.WithCancel(context.Background())
+	return h
+}
+
+func (h *shared) isAway() bool { return h.store.Err() != nil }
+
+// begin tries to connect before the first request comes.
+func (h *shared) begin() {
+	ctx, cancel := context.WithTimeout(h.session.ledger.ending, max(h.timeout, time.Second/2))
+	defer cancel()
+	h.store.Meet(ctx)
+	h.tell(ctx)
+}
+
+// pushLoop tells what was counted until the context ends.
+func (h *shared) pushLoop(ctx context.Context) {
+	tick := time.NewTicker(pushEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			h.tell(ctx)
+		}
+	}
+}
+
+// tell tells what the counter does not have.
+func (h *shared) tell(ctx context.Context) {
+	if h.isAway() || h.catchUp(ctx) != nil {
+		return // everything is told when the counter answers again
+	}
+	h.drain(ctx)
+}
+
+// catchUp tells everything to a counter that may lack what it was told: the cells of this
+// gateway, and the rows that other gateways have written to the database.
+func (h *shared) catchUp(ctx context.Context) error {
+	life := h.store.Life()
+	hasLost, err := h.hasLostPart(ctx)
+	if life == "" || err != nil {
+		return errors.Join(err, h.store.Err())
+	}
+	if life != h.life || hasLost || time.Since(h.pushedAllAt) > h.pushAllEvery {
+		if err := h.pushAll(ctx); err != nil {
+			return err
+		}
+		h.life, h.pushedAllAt = life, time.Now()
+		h.storedPushesWanted.Add(1)
+	}
+	h.startPushStored(ctx)
+	return nil
+}
+
+// hasLostPart reports whether a part of a counter that is spread has lost the mark that
+// this gateway left there.
+func (h *shared) hasLostPart(ctx context.Context) (bool, error) {
+	if !h.store.IsSpread() || time.Since(h.markAt) < markEvery {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
+	defer cancel()
+	told, err := h.store.Tell(ctx, h.marks(nil), false)
+	if err != nil {
+		return false, err
+	}
+	h.markAt = time.Now()
+	for _, marks := range told {
+		if marks[h.session.cells.writer] == "" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// marks returns the places of marks, one in each part of the counter.
+func (h *shared) marks(totals []tally.Total) (sheets []tally.Sheet) {
+	for g := range groups {
+		sheets = append(sheets, tally.Sheet{Name: placeName(h.prefix(), g, "marks"), Expire: time.Now().Add(markTime), IsRead: true, Totals: totals})
+	}
+	return sheets
+}
+
+func (h *shared) prefix() string { return h.session.settings.Distributed.KeyPrefix }
+
+// startPushStored pushes the rows of the database in the background, if that is
+// wanted and not under way.
+func (h *shared) startPushStored(ctx context.Context) {
+	wanted := h.storedPushesWanted.Load()
+	if h.storedPushesDone.Load() == wanted || !h.pushingStored.CompareAndSwap(false, true) {
+		return
+	}
+	push := func() {
+		defer h.pushingStored.Store(false)
+		if h.pushStored(ctx) == nil {
+			h.storedPushesDone.Store(wanted)
+		}
+	}
+	if h.session.ledger.options.manual {
+		push()
+		return
+	}
+	h.session.goroutines.start(func() { logs.Contain(h.session.ledger.options.Log, "telling what the database has", push) })
+}
+
+// pushAll tells every cell whose window the counter keeps.
+func (h *shared) pushAll(ctx context.Context) error {
+	var cells []*cell
+	h.session.cells.each(func(c *cell) { cells = append(cells, c) })
+	for len(cells) > 0 {
+		n := min(len(cells), pushBatch)
+		if err := h.sendCells(ctx, cells[:n]); err != nil {
+			return err
+		}
+		cells = cells[n:]
+	}
+	if !h.store.IsSpread() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
+	defer cancel()
+	_, err := h.store.Tell(ctx, h.marks([]tally.Total{{Writer: h.session.cells.writer, Numbers: "1"}}), false)
+	return err
+}
+
+// pushStored tells the database's rows of the open windows, which include those of
+// gateways that do not run any more.
+func (h *shared) pushStored(ctx context.Context) error {
+	rows, err := h.storedRows(ctx)
+	for err == nil && len(rows) > 0 {
+		n := min(len(rows), pushBatch)
+		err = h.send(ctx, rows[:n])
+		rows = rows[n:]
+	}
+	return err
+}
+
+// storedRows reads the database's rows of the open windows.
+func (h *shared) storedRows(ctx context.Context) ([]Row, error) {
+	ctx, cancel := context.WithTimeout(ctx, batchTime)
+	defer cancel()
+	store, err := h.session.snapshots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return store.Read(ctx, Filter{Windows: openWindows(h.session.now(), Windows())})
+}
+
+func openWindows(now time.Time, windows []Window) []CalendarWindow {
+	open := make([]CalendarWindow, 0, len(windows))
+	for _, w := range windows {
+		open = append(open, CalendarWindow{w, w.Start(now)})
+	}
+	return open
+}
+
+// sendCells tells the totals of cells, except for those whose windows the counter does not
+// keep any more.
+func (h *shared) sendCells(ctx context.Context, cells []*cell) error {
+	now := h.session.now().Unix()
+	rows := make([]Row, 0, len(cells))
+	for _, c := range cells {
+		if h.keeps(c, now) {
+			rows = append(rows, c.row())
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return h.send(ctx, rows)
+}
+
+// keeps reports whether the counter keeps the window of a cell.
+func (h *shared) keeps(c *cell, now int64) bool {
+	return c.window.endOf(c.start)+int64(h.keepAfterEnd/time.Second) > now
+}
+
+// send tells rows with the timeout for calls that no request waits for.
+func (h *shared) send(ctx context.Context, rows []Row) error {
+	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
+	defer cancel()
+	h.pushes.Add(1)
+	_, err := h.store.Tell(ctx, sheetsOf(h.prefix(), rows, h.keepAfterEnd), false)
+	return err
+}
+
+// confirm asks the counter whether it is there for a request, and waits no longer than the
+// timeout.
+func (h *shared) confirm() error {
+	ctx, cancel := context.WithTimeout(h.ending, h.timeout)
+	defer cancel()
+	return h.ask(ctx)
+}
+
+// ask makes a round trip to the counter, which tells nothing.
+func (h *shared) ask(ctx context.Context) error {
+	_, err := h.store.Tell(ctx, []tally.Sheet{{Name: placeName(h.prefix(), 0, "marks")}}, false)
+	return err
+}
+
+// note counts a request that the counter was not there for.
+func (h *shared) note() {
+	if h.isAway() {
+		h.session.ledger.stats.degradations.Add(1)
+	}
+}
+
+// The codes of the reasons for which a shared counter is unavailable.
+const (
+	redisUnavailable = "quota-counter-redis-unavailable"
+	redisTimeout     = "quota-counter-redis-timeout"
+)
+
+// reason returns why the counter is away, or "" if it is not.
+func (h *shared) reason() string {
+	err := h.store.Err()
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, context.DeadlineExceeded):
+		return redisTimeout + ": no answer within distributed.timeout"
+	}
+	return redisUnavailable + ": " + err.Error()
+}
+
+// enqueue queues cells to be told.
+func (h *shared) enqueue(cells []*cell) {
+	for _, c := range cells {
+		if c == nil || c.queued.Swap(true) {
+			continue
+		}
+		h.mu.Lock()
+		h.queue = append(h.queue, c)
+		h.mu.Unlock()
+	}
+}
+
+// drain tells what was queued when it was called. What cannot be told stays in the queue
+// for the next time.
+func (h *shared) drain(ctx context.Context) {
+	for left := h.queued(); left > 0; {
+		batch := h.dequeue(min(left, pushBatch))
+		if len(batch) == 0 {
+			return
+		}
+		left -= len(batch)
+		if h.sendCells(ctx, batch) != nil {
+			h.enqueue(batch)
+			return
+		}
+	}
+}
+
+// queued returns how many cells wait to be told.
+func (h *shared) queued() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.queue)
+}
+
+// dequeue removes cells from the front of the queue. They are queued again when
+// they change after this.
+func (h *shared) dequeue(most int) []*cell {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := min(most, len(h.queue))
+	batch := h.queue[:n:n]
+	if h.queue = h.queue[n:]; len(h.queue) == 0 {
+		h.queue = nil
+	}
+	for _, c := range batch {
+		c.queued.Store(false)
+	}
+	return batch
+}
+
+// read returns the counter's rows of windows.
+func (h *shared) read(ctx context.Context, windows []CalendarWindow) ([]Row, error) {
+	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
+	defer cancel()
+	told, err := h.store.Tell(ctx, places(h.prefix(), windows), false)
+	if err != nil {
+		return nil, err
+	}
+	return readPlaces(windows, told), nil
+}
+
+// idle reports whether nothing is queued, or the counter is away.
+func (h *shared) idle() bool { return h == nil || h.isAway() || h.queued() == 0 }
+
+// needs reports whether a cell must be kept because the counter lacks its totals, and would
+// not get them from the database.
+func (h *shared) needs(c *cell, now int64) bool {
+	return h != nil && h.keeps(c, now) && c.queued.Load()
+}
+
+// close tells what is queued. Whoever waits for the counter goes on.
+func (h *shared) close(ctx context.Context) {
+	h.end()
+	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
+	defer cancel()
+	if !h.isAway() {
+		h.drain(ctx)
+	}
+}

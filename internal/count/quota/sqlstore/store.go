@@ -1,0 +1,365 @@
+// Package sqlstore keeps the totals of the quota ledger in a database: SQLite in
+// a file of the data directory, or PostgreSQL.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "modernc.org/sqlite"             // the driver "sqlite"
+
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Store is a database with the totals of the ledger.
+type Store struct {
+	db       *sql.DB
+	postgres bool
+	// path is where the file of a SQLite database is, and file what was there when it
+	// was opened.
+	path string
+	file os.FileInfo
+}
+
+// Open opens the database at an address: "sqlite:" and a path, which is inside
+// the data directory if it is relative, or the address of a PostgreSQL server.
+// Missing tables are created. Errors never contain the address, which may hold a
+// password.
+func Open(ctx context.Context, address, dataDir string) (*Store, error) {
+	var s *Store
+	var err error
+	if path, isFile := fileOf(address); isFile {
+		s, err = openSQLite(ctx, path, dataDir)
+	} else {
+		s, err = openPostgres(address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.migrate(ctx); err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	return s, nil
+}
+
+func openSQLite(ctx context.Context, path, dataDir string) (*Store, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dataDir, path)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	// The file is created here, because SQLite would make it readable for everybody.
+	// The other files of the database get the same mode.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	// Commits must be synced, because the journal is removed after them.
+	where := url.URL{Scheme: "file", Path: path, RawQuery: "_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)"}
+	db, err := sql.Open("sqlite", where.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(2) // one writes, one reads
+	return &Store{db: db, path: path, file: info}, closeOnError(useWAL(ctx, db), db)
+}
+
+// checkFiles returns an error if the files to which SQLite writes are not those that the
+// next one to open the database will find. SQLite itself does not notice.
+func (s *Store) checkFiles() error {
+	if s.file == nil {
+		return nil
+	}
+	now, err := os.Stat(s.path)
+	if err == nil {
+		_, err = os.Stat(s.path + "-wal") // it is there while the database is open
+	}
+	switch {
+	case err == nil && os.SameFile(now, s.file):
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return quota.ErrReplaced
+}
+
+// useWAL enables write-ahead logging, so that writes do not block reads. It tries
+// repeatedly, because several processes may open a new file at the same time.
+func useWAL(ctx context.Context, db *sql.DB) error {
+	const tries = 5
+	var err error
+	for try := range tries {
+		if _, err = db.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Duration(try+1) * 20 * time.Millisecond):
+		}
+	}
+	return err
+}
+
+func openPostgres(address string) (*Store, error) {
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		return nil, errors.New("the address of the database cannot be read")
+	}
+	db.SetMaxOpenConns(4)
+	db.SetMaxIdleConns(2)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return &Store{db: db, postgres: true}, nil
+}
+
+func closeOnError(err error, db *sql.DB) error {
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	return nil
+}
+
+// Close closes the database.
+func (s *Store) Close() error { return s.db.Close() }
+
+const (
+	// identity are the columns of the primary key. The time comes first, because rows
+	// are read and removed by it, and then the most selective columns.
+	identity = "window_start, window_type, user_id, tenant_id, api_key_id, model, service_type, writer"
+	// columnCount is how many columns there are, and writeBatch how many rows
+	// one statement writes.
+	columnCount = 11
+	writeBatch  = 250
+)
+
+// Write stores rows, each with the greater of the stored and the given values,
+// all of them or none.
+func (s *Store) Write(ctx context.Context, rows []quota.Row) (err error) {
+	var detailed []quota.Row
+	for i := range rows {
+		if rows[i].Detail != (quota.Detail{}) {
+			detailed = append(detailed, rows[i])
+		}
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = tx.Rollback() // the error that led here says more
+		}
+	}()
+	now := time.Now().Unix()
+	if err = s.write(ctx, tx, usageTable, rows, func(r *quota.Row) [3]int64 { return [...]int64{r.Requests, r.Tokens, now} }); err != nil {
+		return err
+	}
+	if err = s.write(ctx, tx, detailsTable, detailed, func(r *quota.Row) [3]int64 { return [...]int64{r.Prompt, r.Completion, r.Cost} }); err != nil {
+		return err
+	}
+	if err = tx.Commit(); err != nil {
+		return err
+	}
+	return s.checkFiles()
+}
+
+// table is one of the tables with totals, and the columns that it has beside identity.
+type table struct {
+	name    string
+	columns [3]string
+}
+
+var (
+	usageTable   = table{"quota_usage", [...]string{"request_count", "token_count", "updated_at"}}
+	detailsTable = table{"quota_detail", [...]string{"prompt_count", "completion_count", "cost"}}
+)
+
+// write writes rows into one of the tables.
+func (s *Store) write(ctx context.Context, tx *sql.Tx, to table, rows []quota.Row, values func(*quota.Row) [3]int64) (err error) {
+	args := make([]any, 0, writeBatch*columnCount)
+	var statement *sql.Stmt
+	for prepared := 0; len(rows) > 0; {
+		n := min(len(rows), writeBatch)
+		if n != prepared {
+			if statement, err = tx.PrepareContext(ctx, s.upsert(to, n)); err != nil {
+				return err
+			}
+			prepared = n
+		}
+		args = args[:0]
+		for i := range rows[:n] {
+			r := &rows[i]
+			v := values(r)
+			args = append(args, r.Start.Unix(), r.Window.String(), r.Key.User, r.Key.Tenant, r.Key.APIKey,
+				r.Key.Model, r.Key.Service.String(), r.Writer, v[0], v[1], v[2])
+		}
+		if _, err = statement.ExecContext(ctx, args...); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+// upsert returns the statement that writes n rows into a table. All its columns only
+// grow, the time of the last change too.
+func (s *Store) upsert(to table, n int) string {
+	greater := "max"
+	if s.postgres {
+		greater = "greatest"
+	}
+	var b strings.Builder
+	b.WriteString("INSERT INTO " + to.name + " (" + identity + ", " + strings.Join(to.columns[:], ", ") + ") VALUES ")
+	p := placeholders{postgres: s.postgres}
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('(')
+		for c := range columnCount {
+			if c > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(p.next())
+		}
+		b.WriteByte(')')
+	}
+	b.WriteString(" ON CONFLICT (" + identity + ") DO UPDATE SET ")
+	for i, column := range to.columns {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%[1]s = %[2]s(%[3]s.%[1]s, excluded.%[1]s)", column, greater, to.name)
+	}
+	return b.String()
+}
+
+// placeholders writes the parameters of a statement in the syntax of the database.
+type placeholders struct {
+	postgres bool
+	n        int
+}
+
+func (p *placeholders) next() string {
+	p.n++
+	if p.postgres {
+		return fmt.Sprintf("$%d", p.n)
+	}
+	return "?"
+}
+
+// Read returns the rows that match a filter.
+func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, error) {
+	where, args := s.where(&filter)
+	if where == "" {
+		return nil, nil
+	}
+	query := "SELECT " + identity + ", request_count, token_count, coalesce(prompt_count, 0), coalesce(completion_count, 0), coalesce(cost, 0)" + //nolint:gosec // of constants; values are parameters
+		" FROM quota_usage LEFT JOIN quota_detail USING (" + identity + ") WHERE " + where
+	if filter.Limit > 0 {
+		query += fmt.Sprintf(" ORDER BY %s LIMIT %d", strings.Replace(identity, "window_start", "window_start DESC", 1), filter.Limit)
+	}
+	found, err := s.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = found.Close() }() // found.Err returns the same error
+	var rows []quota.Row
+	for found.Next() {
+		var row quota.Row
+		var window, service string
+		var start int64
+		if err := found.Scan(&start, &window, &row.Key.User, &row.Key.Tenant, &row.Key.APIKey, &row.Key.Model, &service,
+			&row.Writer, &row.Requests, &row.Tokens, &row.Prompt, &row.Completion, &row.Cost); err != nil {
+			return nil, err
+		}
+		var err error
+		if row.Window, err = quota.ParseStoredWindow(window); err != nil {
+			continue // a newer release has written it
+		}
+		if row.Key.Service, err = schema.ParseServiceType(service); err != nil {
+			continue
+		}
+		row.Start = time.Unix(start, 0).UTC()
+		rows = append(rows, row)
+	}
+	return rows, found.Err()
+}
+
+// where returns the SQL condition of a filter, or "" if no row can match.
+func (s *Store) where(f *quota.Filter) (string, []any) {
+	p := placeholders{postgres: s.postgres}
+	var args []any
+	var windows []string
+	for _, w := range f.Windows {
+		windows = append(windows, "window_type = "+p.next()+" AND window_start = "+p.next())
+		args = append(args, w.Window.String(), w.Start.Unix())
+	}
+	if f.Windows == nil {
+		for _, kind := range f.Kinds {
+			windows = append(windows, "window_type = "+p.next()+" AND window_start >= "+p.next()+" AND window_start < "+p.next())
+			args = append(args, kind.String(), ceil(f.From), ceil(f.To))
+		}
+	}
+	if len(windows) == 0 {
+		return "", nil
+	}
+	where := "(" + strings.Join(windows, " OR ") + ")"
+	for _, part := range []struct{ column, value string }{
+		{"tenant_id", f.Tenant}, {"api_key_id", f.APIKey}, {"user_id", f.User}, {"service_type", f.Service}, {"model", f.Model},
+	} {
+		if part.value == "" {
+			continue
+		}
+		where += " AND " + part.column + " = " + p.next()
+		args = append(args, part.value)
+	}
+	return where, args
+}
+
+// ceil returns the first whole second that is not before t.
+func ceil(t time.Time) int64 {
+	if t.Nanosecond() > 0 {
+		return t.Unix() + 1
+	}
+	return t.Unix()
+}
+
+// Expire removes at most limit rows of a window that began before a moment.
+func (s *Store) Expire(ctx context.Context, window quota.Window, before time.Time, limit int) (int, error) {
+	if _, err := s.expire(ctx, detailsTable, window, before, limit); err != nil {
+		return 0, err
+	}
+	return s.expire(ctx, usageTable, window, before, limit)
+}
+
+func (s *Store) expire(ctx context.Context, from table, window quota.Window, before time.Time, limit int) (int, error) {
+	p := placeholders{postgres: s.postgres}
+	statement := "DELETE FROM " + from.name + " WHERE (" + identity + ") IN (SELECT " + identity + " FROM " + from.name + " WHERE window_type = " + //nolint:gosec // of constants; values are parameters
+		p.next() + " AND window_start < " + p.next() + " LIMIT " + p.next() + ")"
+	result, err := s.db.ExecContext(ctx, statement, window.String(), before.Unix(), limit)
+	if err != nil {
+		return 0, err
+	}
+	removed, err := result.RowsAffected()
+	return int(removed), err
+}

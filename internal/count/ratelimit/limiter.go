@@ -1,0 +1,168 @@
+package ratelimit
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
+)
+
+// Limiter counts the requests of one service, as a whole or client by client.
+// All methods may be called at the same time. Only differences between the times
+// passed in matter, and they are taken on the monotonic clock where the times
+// carry it; a time before the latest one counts as the latest one.
+type Limiter struct {
+	start time.Time
+	plan  atomic.Pointer[plan]
+	mu    sync.Mutex // one Update at a time
+	// pool and name are where the limit is shared with other gateways, if it is.
+	pool *tally.Pool
+	name string
+}
+
+// Decision is the answer to one request.
+type Decision struct {
+	// Limited is false where no limit is in force; the numbers below then mean
+	// nothing.
+	Limited bool
+	Allowed bool
+	// Limit is the capacity, and Remaining how many more requests would be
+	// allowed at once.
+	Limit, Remaining int
+	// ResetAfter is the time until nothing counts as spent any more.
+	ResetAfter time.Duration
+	// RetryAfter is the time until the next request would be allowed: 0 while
+	// Remaining is above 0.
+	RetryAfter time.Duration
+}
+
+// plan is what a request needs to know, replaced whole by Update. The counts it
+// points to outlive it where the algorithm stays the same.
+type plan struct {
+	settings Settings
+	// whole counts all clients together, clients each of them; the settings say which.
+	whole   *wholeSpending
+	clients *clientTable
+	// leases are in use where the limit is shared with other gateways, nil elsewhere.
+	leases *leaseTable
+}
+
+// New returns a limiter with settings that passed Check, at the start of its
+// warm-up, if it has one.
+func New(settings Settings, start time.Time) *Limiter {
+	l := &Limiter{start: start}
+	l.plan.Store(l.newPlan(settings, 0))
+	return l
+}
+
+func (l *Limiter) newPlan(settings Settings, now int64) *plan {
+	return &plan{
+		settings: settings,
+		whole:    newWholeSpending(newRules(settings, now, wholeMarks), now),
+		clients:  newClientTable(newRules(settings, now, clientMarks), maxClients),
+	}
+}
+
+// Allow counts one request if the limit allows it. A refused request costs
+// nothing. The client matters only where every client has a limit of its own.
+func (l *Limiter) Allow(client netip.Addr, now time.Time) Decision {
+	return l.decide(client, now, true)
+}
+
+// Peek tells what Allow would answer, and counts nothing.
+func (l *Limiter) Peek(client netip.Addr, now time.Time) Decision {
+	return l.decide(client, now, false)
+}
+
+func (l *Limiter) decide(client netip.Addr, now time.Time, spend bool) Decision {
+	return l.decideBy(l.plan.Load(), client, now, spend)
+}
+
+func (l *Limiter) decideBy(p *plan, client netip.Addr, now time.Time, spend bool) Decision {
+	if !p.settings.Enabled {
+		return Decision{Allowed: true}
+	}
+	// Layers below fill the decision in place: handing it up from one to the next
+	// by value takes as long as deciding.
+	var d Decision
+	if p.leases != nil {
+		if spend {
+			d, _ = p.leases.take(client, now)
+			return d
+		}
+		return p.leases.peek(client, now)
+	}
+	if p.settings.ClientIPEnable {
+		p.clients.decide(client, l.sinceStart(now), spend, &d)
+	} else {
+		p.whole.decide(l.sinceStart(now), spend, &d)
+	}
+	return d
+}
+
+// Update replaces the settings. What was spent stays spent where the algorithm
+// is the same, up to the new capacity; a new rate acts from now on. With another
+// algorithm the limiter starts anew.
+func (l *Limiter) Update(settings Settings, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.plan.Load()
+	if settings == old.settings {
+		return
+	}
+	at := l.sinceStart(now)
+	next := &plan{settings: settings, whole: old.whole, clients: old.clients}
+	if settings.Algorithm != old.settings.Algorithm {
+		next = l.newPlan(settings, at)
+	} else {
+		old.whole.update(settings, at)
+		old.clients.update(settings, at)
+	}
+	next.leases = l.shareAs(old.leases, settings)
+	l.plan.Store(next)
+}
+
+// Share makes a limit whose settings say so one that this gateway has together with
+// all others that use the same name in the same store. It is called before the limiter
+// is used.
+func (l *Limiter) Share(pool *tally.Pool, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pool != nil || pool == nil {
+		return
+	}
+	l.pool, l.name = pool, name
+	next := *l.plan.Load()
+	next.leases = l.shareAs(nil, next.settings)
+	l.plan.Store(&next)
+}
+
+// shareAs returns the leases for settings, given those that were used before.
+func (l *Limiter) shareAs(before *leaseTable, settings Settings) *leaseTable {
+	isShared := settings.Enabled && settings.Shared && l.pool != nil
+	if before != nil && (!isShared || settings.ClientIPEnable != before.isPerClient) {
+		before.remove()
+		before = nil
+	}
+	if !isShared {
+		return nil
+	}
+	if before == nil {
+		return newLeaseTable(l.pool, l.name, settings)
+	}
+	before.update(settings)
+	return before
+}
+
+// Withdraw says that the limiter is not used any more.
+func (l *Limiter) Withdraw() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if leases := l.plan.Load().leases; leases != nil {
+		leases.remove()
+	}
+}
+
+func (l *Limiter) sinceStart(now time.Time) int64 { return int64(now.Sub(l.start)) }

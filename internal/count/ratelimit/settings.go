@@ -1,0 +1,97 @@
+// Package ratelimit decides whether one more request is allowed right now, for a
+// service as a whole or for each client address on its own.
+package ratelimit
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Algorithm is the way in which a limiter counts.
+type Algorithm uint8
+
+// The algorithms. The zero value is the default.
+const (
+	TokenBucket Algorithm = iota
+	LeakyBucket
+	SlidingWindow
+	WarmUp
+
+	algorithmCount = int(WarmUp) + 1
+)
+
+var algorithmNames = [algorithmCount]string{"token_bucket", "leaky_bucket", "sliding_window", "warm_up"}
+
+// Names returns the name of every algorithm.
+func (Algorithm) Names() []string { return append([]string(nil), algorithmNames[:]...) }
+
+// String returns the name with underscores.
+func (a Algorithm) String() string {
+	if int(a) >= algorithmCount {
+		return fmt.Sprintf("Algorithm(%d)", uint8(a))
+	}
+	return algorithmNames[a]
+}
+
+// MarshalText writes the name with underscores.
+func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads a name in any case, with hyphens or underscores.
+func (a *Algorithm) UnmarshalText(text []byte) error {
+	return schema.ReadName(a, "algorithm", string(text), algorithmNames[:])
+}
+
+// maxRate bounds capacity and refill rate, so that arithmetic on them in
+// nanoseconds cannot overflow.
+const maxRate = 1_000_000_000
+
+// Settings describe one limiter.
+type Settings struct {
+	Enabled   bool      `json:"enabled"`
+	Algorithm Algorithm `json:"algorithm"`
+	// Capacity is the largest burst.
+	Capacity int `json:"capacity" minimum:"1" maximum:"1000000000"`
+	// RefillRate is the number of requests a second that are allowed in the long run.
+	RefillRate int `json:"refillRate" minimum:"1" maximum:"1000000000"`
+	// ClientIPEnable gives every client address a limiter of its own, in place of
+	// the one for all clients together.
+	ClientIPEnable bool `json:"clientIpEnable"`
+	// WarmUpPeriod is how long WarmUp takes to reach the full rate.
+	WarmUpPeriod schema.Duration `json:"warmUpPeriod" minimum:"1"`
+	// Scope is what one limiter covers.
+	Scope Scope `json:"scope"`
+	// Shared makes the limit one of all gateways that use the same Redis together.
+	Shared bool `json:"shared,omitzero"`
+}
+
+// DefaultSettings returns what holds where nothing is configured: no limit.
+func DefaultSettings() Settings {
+	return Settings{
+		Algorithm:    TokenBucket,
+		Capacity:     100,
+		RefillRate:   10,
+		WarmUpPeriod: schema.Duration(time.Minute),
+	}
+}
+
+// Given turns the limiter on. The decoder calls it before it reads the fields of a
+// limit that is part of the configuration, so that a limit is on by default there.
+func (s *Settings) Given() { s.Enabled = true }
+
+// Check reports every field that has a value it may not have.
+func (s Settings) Check(report func(path, message string)) {
+	if int(s.Algorithm) >= algorithmCount {
+		report("algorithm", "unknown algorithm")
+	}
+	if s.Capacity < 1 || s.Capacity > maxRate {
+		report("capacity", fmt.Sprintf("must be between 1 and %d, not %d", maxRate, s.Capacity))
+	}
+	if s.RefillRate < 1 || s.RefillRate > maxRate {
+		report("refillRate", fmt.Sprintf("must be between 1 and %d, not %d", maxRate, s.RefillRate))
+	}
+	if s.WarmUpPeriod <= 0 {
+		report("warmUpPeriod", "must be longer than 0")
+	}
+}

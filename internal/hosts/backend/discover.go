@@ -1,0 +1,77 @@
+package backend
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/request/naming"
+)
+
+// Discover is the word that stands for all models of a backend.
+const Discover = "discover"
+
+// Models say which of a backend's own models an instance serves, in place of one name:
+// the word discover for all, or patterns such as qwen*. The list is read from the
+// backend.
+type Models []string
+
+// OneOrMore allows a single word in place of a list.
+func (Models) OneOrMore() {}
+
+// Given reports whether the instance serves models that are found.
+func (m Models) Given() bool { return len(m) > 0 }
+
+// Include reports whether a model is one of those that the instance serves.
+func (m Models) Include(model string) bool {
+	return slices.ContainsFunc(m, func(pattern string) bool {
+		return pattern == Discover || naming.NewPattern(pattern).Matches(model)
+	})
+}
+
+// check reports the patterns that could not be used.
+func (m Models) check(report func(path, message string)) {
+	for i, pattern := range m {
+		at := fmt.Sprintf("models[%d]", i)
+		switch {
+		case pattern == "":
+			report(at, "must not be empty")
+		case strings.TrimSpace(pattern) != pattern || strings.ContainsFunc(pattern, unicode.IsControl):
+			report(at, "must not begin or end with a space or contain control characters")
+		case len(pattern) > maxNameLength:
+			report(at, fmt.Sprintf("must not be longer than %d bytes", maxNameLength))
+		case pattern == Discover && len(m) > 1:
+			report(at, "stands for all models, so that no pattern may be beside it")
+		}
+	}
+}
+
+// Found returns the settings of the instance that serves one of the models that were
+// found.
+func (s Settings) Found(model string) Settings {
+	found := settings.Clone(s)
+	found.Name, found.Models = model, nil
+	return found
+}
+
+// ModelsOf are the models that a list of instances is named after, or that they may find.
+type ModelsOf []Settings
+
+// Has reports whether an instance serves the model, or may find it.
+func (m ModelsOf) Has(model string) bool {
+	return slices.ContainsFunc(m, func(s Settings) bool { return s.Models.Include(model) || s.Name == model })
+}
+
+// Names returns the models that instances are named after, sorted.
+func (m ModelsOf) Names() []string {
+	var names []string
+	for i := range m {
+		if m[i].Name != "" {
+			names = append(names, m[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,114 @@
+package backend
+
+import (
+	"cmp"
+	"net/netip"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+)
+
+// Obstacle is what keeps an instance from taking a request.
+type Obstacle uint8
+
+// The obstacles, after NoObstacle in the order in which they last: the longest first.
+const (
+	NoObstacle  Obstacle = iota
+	Disabled             // by its settings
+	NoWeight             // its weight is 0
+	Faulty               // a secret that it refers to cannot be used on this gateway
+	Unhealthy            // its checks failed, or it is loading a model
+	BreakerOpen          // its circuit breaker refuses calls
+	AtLimit              // its own rate limit is reached
+	NoSlot               // it has as many calls as it may have at a time
+	Standby              // it is ready, and so is an instance of a lower tier
+)
+
+// Obstacles is how many obstacles there are, NoObstacle included.
+const Obstacles = int(Standby) + 1
+
+var obstacleNames = [Obstacles]string{"none", "disabled", "no_weight", "faulty", "unhealthy", "breaker_open", "at_limit", "no_slot", "standby"}
+
+// String returns the name.
+func (o Obstacle) String() string { return obstacleNames[o] }
+
+// Busy reports whether an obstacle is no sign of a failure: the instance takes a
+// request now or soon.
+func (o Obstacle) Busy() bool { return o == NoObstacle || o == AtLimit || o == NoSlot }
+
+// Shorter returns the obstacle that is over sooner.
+func (o Obstacle) Shorter(other Obstacle) Obstacle {
+	if o == NoObstacle || other == NoObstacle {
+		return NoObstacle
+	}
+	return max(o, other)
+}
+
+// Barred returns the obstacle that an instance has by its configuration for as long
+// as that is in force, or NoObstacle.
+func (i *Instance) Barred() Obstacle {
+	switch {
+	case !i.Settings.Enabled:
+		return Disabled
+	case i.Share == 0:
+		return NoWeight
+	case i.Fault != "":
+		return Faulty
+	}
+	return NoObstacle
+}
+
+// Obstacle returns what keeps the instance from taking a request now; that it is
+// marked does not (see Health.Marked). Asking changes nothing.
+func (i *Instance) Obstacle(now time.Time) Obstacle {
+	if barred := i.Barred(); barred != NoObstacle {
+		return barred
+	}
+	switch {
+	case i.Health.Out():
+		return Unhealthy
+	case !i.Breaker.Ready(now):
+		return BreakerOpen
+	case i.policy.Limit.Enabled && !i.Limiter.Peek(netip.Addr{}, now).Allowed:
+		return AtLimit
+	case i.full():
+		return NoSlot
+	}
+	return NoObstacle
+}
+
+func (i *Instance) full() bool {
+	slots := int64(i.Slots())
+	return slots > 0 && i.inFlight.Load() >= slots
+}
+
+// ObstacleText describes an obstacle without telling how the instance is configured.
+func (i *Instance) ObstacleText(o Obstacle, now time.Time) string {
+	switch o {
+	case NoObstacle:
+		return say.Text("instance.ready")
+	case Disabled:
+		return say.Text("instance.off")
+	case NoWeight:
+		return say.Text("instance.no_weight")
+	case Faulty:
+		return say.Text("instance.faulty")
+	case Unhealthy:
+		if wait := i.overloadedFor(now); wait > 0 && !i.Health.Marked() && !i.Health.Out() {
+			return say.Text("instance.overloaded", "wait", wait.Round(time.Millisecond))
+		}
+		return cmp.Or(i.Health.Reason(), say.Text("instance.unhealthy_plain"))
+	case BreakerOpen:
+		if hold, held := i.Breaker.HeldOpen(); held {
+			return say.Text("instance.held", "by", hold.By, "since", hold.Since.UTC().Format(time.RFC3339))
+		}
+		return say.Text("instance.breaker", "wait", i.Breaker.RetryAfter(now).Round(time.Millisecond))
+	case AtLimit:
+		return say.Text("instance.at_limit")
+	case NoSlot:
+		return say.Text("instance.no_slot", "slots", i.Slots())
+	case Standby:
+		return say.Text("instance.standby", "tier", i.Settings.Tier)
+	}
+	return "unknown"
+}

@@ -1,0 +1,129 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+)
+
+// maxProbeBody is how much of an answer is read: enough for any answer to a
+// health check, so that the connection can be kept.
+const maxProbeBody = 4 << 10
+
+// finding is what one probe found.
+type finding uint8
+
+const (
+	nothing finding = iota // the probe says nothing about the backend
+	alive
+	loading
+	dead
+	contradicted // dead by its status, while calls of the backend succeed
+)
+
+// probeResult is a finding and, of a backend that is dead, the cause.
+type probeResult struct {
+	finding finding
+	cause   transport.Cause
+}
+
+// prober checks whether a backend answers, in the cheapest way of its kind. It never
+// makes a model work.
+type prober struct {
+	client  *transport.Client
+	connect func(ctx context.Context, to transport.Origin) error
+}
+
+// probe checks a backend until ctx ends. With an empty path it only connects.
+func (p *prober) probe(ctx context.Context, to transport.Origin, path string, as *dialect.Target) probeResult {
+	if path == "" {
+		return classify(p.connect(ctx, to))
+	}
+	call, err := callFor(ctx, path, as)
+	if err != nil {
+		return classify(p.connect(ctx, to)) // calls will report why
+	}
+	response, err := p.client.Send(ctx, &to, call, transport.Timeouts{})
+	if errors.Is(err, transport.ErrInvalidCall) {
+		// The configuration is wrong, which calls will report; the backend may be
+		// healthy.
+		return classify(p.connect(ctx, to))
+	}
+	if err != nil {
+		return classify(err)
+	}
+	defer func() { _ = response.Close() }()
+	if response.Status < 500 {
+		// A backend that refuses a key, a path or a rate is alive. The body is read
+		// only so that the connection can be reused.
+		_, _ = io.CopyN(io.Discard, response, maxProbeBody)
+		return probeResult{finding: alive}
+	}
+	if response.Status == 503 && saysLoading(response) {
+		return probeResult{finding: loading}
+	}
+	return probeResult{dead, transport.Cause(statusPrefix + strconv.Itoa(response.Status))}
+}
+
+// callFor returns the call that asks for a path with the credentials of an instance.
+func callFor(ctx context.Context, path string, as *dialect.Target) (*wire.Call, error) {
+	call := &wire.Call{Method: "GET", Path: path, Header: slices.Clone(as.Header)}
+	return call, as.Authorize(ctx, call)
+}
+
+// statusPrefix begins the cause of a check that failed with a status, such as status_500.
+const statusPrefix = "status_"
+
+// isStatus reports whether the backend answered the check, but with a status of failure.
+func isStatus(cause transport.Cause) bool { return strings.HasPrefix(string(cause), statusPrefix) }
+
+// isDoubtful reports whether a check that failed says little about calls: some engines serve
+// requests and fail to list their models. That a server is not available (502 and above) is
+// true of both.
+func isDoubtful(path string, cause transport.Cause) bool {
+	path, _, _ = strings.Cut(path, "?")
+	return strings.HasSuffix(path, "/models") && (cause == statusPrefix+"500" || cause == statusPrefix+"501")
+}
+
+// saysLoading reports whether a 503 comes from a server that is loading a model.
+func saysLoading(response *transport.Response) bool {
+	if strings.Contains(strings.ToLower(response.Header("Content-Type")), "html") {
+		return false // the page of a proxy says nothing about the backend
+	}
+	body, _ := io.ReadAll(io.LimitReader(response, maxProbeBody)) // half an answer is read as well
+	body = bytes.ToLower(body)
+	if bytes.Contains(body, []byte("fail")) {
+		return false // "loading the model failed" will not pass by waiting
+	}
+	for _, word := range []string{"loading", "warming up", "starting", "initializing"} {
+		if bytes.Contains(body, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// classify returns the result of connecting or sending that ended with err.
+func classify(err error) probeResult {
+	switch {
+	case err == nil:
+		return probeResult{finding: alive}
+	case errors.Is(err, context.Canceled), transport.IsLocal(err):
+		return probeResult{finding: nothing}
+	}
+	return probeResult{dead, transport.CauseOf(err)}
+}
+
+// healthPath returns where the health of an instance is asked for, empty where its kind
+// has no such place and the instance names none.
+func healthPath(i *Instance) string {
+	return i.Kind.HealthPath(dialect.Endpoint{BaseURL: i.Settings.BaseURL, APIVersion: i.Settings.APIVersion, HealthPath: i.Settings.HealthPath})
+}

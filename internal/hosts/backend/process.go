@@ -1,0 +1,98 @@
+package backend
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+)
+
+// processHost ends the host of a base URL that stands for a process of the gateway, wherever
+// that listens. No host of a network has this ending.
+const processHost = ".process"
+
+// Process is a model server that the gateway runs for an instance.
+type Process interface {
+	residency.Server
+	// Rules returns which memory the server shares with others, and how long a request waits
+	// for it.
+	Rules() residency.Rules
+	// Doubt says that a connection to the server broke, so that it may have died.
+	Doubt()
+}
+
+// Processes returns a process of the gateway and its address, nil if there is none of this
+// name.
+type Processes func(name string) (p Process, address string)
+
+// CompleteProcess gives settings that name a process and no address that of the process.
+func (s *Settings) CompleteProcess() {
+	if s.Process != "" && s.BaseURL == "" {
+		s.BaseURL = "http://" + s.Process + processHost
+	}
+}
+
+// checkProcess reports settings that do not go together with a process.
+func (s Settings) checkProcess(report func(path, message string)) {
+	host := ""
+	if parsed, err := url.Parse(s.BaseURL); err == nil {
+		host = parsed.Hostname()
+	}
+	switch {
+	case strings.HasSuffix(host, processHost) && host != s.Process+processHost:
+		report("baseUrl", "stands for a process, which process has to name: process: "+strings.TrimSuffix(host, processHost))
+	case s.Process != "" && s.Models.Given():
+		report("models", "must be left out beside process: a server that does not run cannot be asked for its models")
+	}
+}
+
+// dialled returns the settings with the address of the process in place of what stands for
+// it.
+func (s Settings) dialled(address string) Settings {
+	parsed, err := url.Parse(s.BaseURL)
+	if err != nil || !strings.HasSuffix(parsed.Hostname(), processHost) || address == "" {
+		return s
+	}
+	s.BaseURL = strings.TrimSuffix(address, "/") + parsed.Path
+	return s
+}
+
+// process returns the process of an instance, its settings with the address of the process,
+// and why it cannot be called on this gateway.
+func (s Settings) process(all Processes) (p Process, dialled Settings, fault string) {
+	if s.Process == "" {
+		return nil, s, ""
+	}
+	address := ""
+	if all != nil {
+		p, address = all(s.Process)
+	}
+	if p == nil {
+		return nil, s, "process: the configuration file of this gateway has no process " + s.Process
+	}
+	return p, s.dialled(address), ""
+}
+
+// Process returns what the gateway runs as the server of the instance, nil where it runs
+// nothing.
+func (i *Instance) Process() Process { return i.process }
+
+// isAsleep reports whether the instance has a process that does not run, so that its health
+// says nothing: a request would start it.
+func (i *Instance) isAsleep() bool { return i.process != nil && !i.process.IsRunning() }
+
+// endpointOf returns what a kind needs to know of an instance.
+func endpointOf(s Settings, key string, headers map[string]string) dialect.Endpoint {
+	return dialect.Endpoint{
+		BaseURL:              s.BaseURL,
+		Path:                 s.Path,
+		APIVersion:           s.APIVersion,
+		APIKey:               key,
+		Model:                s.UpstreamModel,
+		Headers:              headers,
+		ForwardAuthorization: s.ForwardAuthorization,
+		AccountIDs:           s.AccountIDs,
+		Responses:            s.Responses,
+	}
+}

@@ -1,0 +1,134 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+)
+
+// ProxyNone is the proxy setting of an instance that is reached directly, whatever
+// the environment says.
+const ProxyNone = "none"
+
+// TLS are the TLS settings of an instance. The files are read whenever a
+// configuration comes into force.
+type TLS struct {
+	// CA is a file with the certificates that are trusted in place of the system's.
+	CA string `json:"ca" doc:"A file on the gateway's machine."`
+	// Cert and Key are files with what the gateway shows of itself.
+	Cert string `json:"cert" doc:"A file on the gateway's machine, which needs a key."`
+	Key  string `json:"key" doc:"A file on the gateway's machine, which needs a cert."`
+	// ServerName is what the backend's certificate must be valid for, where that is
+	// not the host of the base URL.
+	ServerName string `json:"serverName"`
+}
+
+// maxTLSFile is larger than any bundle of authorities.
+const maxTLSFile = 4 << 20
+
+// readTLSFile reads a file of the settings. What is wrong with it is said without
+// its content.
+func readTLSFile(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", errors.New("the file does not exist")
+	case err != nil:
+		return "", errors.New("the file cannot be read")
+	case !info.Mode().IsRegular() || info.Size() > maxTLSFile:
+		return "", errors.New("is no file of certificates")
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return "", errors.New("the file cannot be read")
+	}
+	return string(data), nil
+}
+
+// load reads the files.
+func (t TLS) load(report func(path, message string)) transport.Route {
+	route := transport.Route{ServerName: t.ServerName}
+	for _, file := range []struct {
+		path, name string
+		to         *string
+	}{{"tls.ca", t.CA, &route.CA}, {"tls.cert", t.Cert, &route.Certificate}, {"tls.key", t.Key, &route.Key}} {
+		text, err := readTLSFile(file.name)
+		if err != nil {
+			report(file.path, err.Error())
+			continue
+		}
+		if file.name != "" && text == "" {
+			report(file.path, "the file is empty")
+		}
+		*file.to = text
+	}
+	return route
+}
+
+// checkReach reports what is wrong with the settings of how the instance is
+// reached. The messages hold no address: that of a proxy may hold a password.
+func (s Settings) checkReach(report func(path, message string)) {
+	if s.Proxy != "" && s.Proxy != ProxyNone {
+		if err := transport.CheckProxy(s.Proxy); err != nil {
+			report("proxy", `must be "none" or an address such as http://proxy.example:3128: `+err.Error())
+		}
+	}
+	if s.IdleConnections < 0 {
+		report("idleConnections", "must not be negative; keep-alive false keeps none")
+	}
+	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
+		report("tls", "needs both cert and key, or none of them")
+		return
+	}
+	if s.TLS == (TLS{}) {
+		return
+	}
+	if !strings.HasPrefix(strings.ToLower(s.BaseURL), "https://") {
+		report("tls", "is of no use for an address that is not https")
+		return
+	}
+	fine := true
+	route := s.TLS.load(func(path, message string) {
+		fine = false
+		report(path, message)
+	})
+	if !fine {
+		return
+	}
+	if _, err := new(transport.Origin).Via(route); err != nil {
+		report("tls", err.Error())
+	}
+}
+
+// origin returns where the calls of an instance go, and how.
+func (s Settings) origin(kind *dialect.Kind, environment transport.Proxies) (transport.Origin, error) {
+	origin, err := transport.ParseOrigin(s.BaseURL)
+	if err != nil {
+		return origin, fmt.Errorf("base address: %w", err)
+	}
+	var fault error
+	route := s.TLS.load(func(path, message string) { fault = errors.Join(fault, fmt.Errorf("%s: %s", path, message)) })
+	if fault != nil {
+		return origin, fault
+	}
+	switch s.Proxy {
+	case "":
+		route.Proxy = environment.For(s.BaseURL)
+	case ProxyNone:
+	default:
+		route.Proxy = s.Proxy
+	}
+	route.MaxIdle = s.IdleConnections
+	if keep := s.KeepAlive; keep == nil && kind.NoKeepAlive && s.IdleConnections == 0 || keep != nil && !*keep {
+		route.MaxIdle = -1
+	}
+	return origin.Via(route)
+}

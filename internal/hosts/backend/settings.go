@@ -1,0 +1,395 @@
+// Package backend is one instance of a model server: its settings, its living
+// state, and the checks that tell whether it is healthy.
+package backend
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+const (
+	maxWeight     = 1e6
+	maxTier       = 100
+	maxNameLength = 256
+	maxAPIVersion = 64
+	maxGroup      = 63
+)
+
+// Settings describe one instance.
+type Settings struct {
+	Name string `json:"name" requiredWithout:"models nonempty" maxLength:"256" example:"llama3" doc:"The model that callers ask for. It is left out beside models."`
+	// Models are the models that the instance serves in place of Name, as the backend
+	// lists them.
+	Models  Models `json:"models" doc:"In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*."`
+	BaseURL string `json:"baseUrl" required:"true" example:"http://127.0.0.1:11434"`
+	// Process names the process of the gateway that is the server of the instance.
+	Process string `json:"process" doc:"The process of the gateway's configuration file that is the server of the instance, started for requests. The baseUrl is http://NAME.process then, wherever the process listens."`
+	Path    string `json:"path" doc:"Replaces the path that the adapter would call; empty leaves it."`
+	// APIVersion is the query parameter api-version of every call; empty means that
+	// of the kind, which most do not have.
+	APIVersion string `json:"apiVersion" maxLength:"64" doc:"The query parameter api-version of every call, which Azure wants; empty for that of the adapter." example:"2024-10-21"`
+	// HealthPath is where the health of the backend is asked for; empty means where its
+	// kind has it.
+	HealthPath string `json:"healthPath" doc:"Replaces the path that the health checks call; empty for that of the adapter." example:"/health"`
+	APIKey     Secret `json:"apiKey"`
+	// Weight is the instance's share of the traffic; 0 means none.
+	Weight float64 `json:"weight" minimum:"0" maximum:"1000000"`
+	// Tier is the rank of the instance in its pool: it gets traffic only while no
+	// instance of a lower tier is ready.
+	Tier    int  `json:"tier" minimum:"0" maximum:"100" doc:"The instance gets traffic only while no instance of the same model with a lower tier is ready."`
+	Enabled bool `json:"enabled"`
+	// Adapter is the kind of backend; empty means the one of the service.
+	Adapter string `json:"adapter" doc:"The kind of backend, which must be one that serves the service type; empty for that of the service type."`
+	// UpstreamModel is the name by which the backend knows the model; empty means Name.
+	UpstreamModel string `json:"upstreamModel" maxLength:"256"`
+	// Headers are added to every call.
+	Headers map[string]Secret `json:"headers" keys:"^[A-Za-z0-9!#$%&'*+.^_|~-]+$"`
+	// ForwardAuthorization sends the caller's own credential to the backend, in the
+	// form that its kind wants.
+	ForwardAuthorization bool `json:"forwardAuthorization"`
+	// AccountIDs lets callers name ids of the account at the backend that no answer gave
+	// them.
+	AccountIDs bool `json:"accountIds,omitzero" doc:"Whether callers with keys may name ids of the account at the backend (files, items, containers, vector stores, prompts) that no answer through the gateway gave them."`
+	// MaxConcurrency is how many requests the instance gets at a time; 0 means
+	// as many as there are, and AutoConcurrency that it is learned.
+	MaxConcurrency Concurrency `json:"maxConcurrency" doc:"0 for as many as there are; auto, which is shown as -1, for as many as is learned from the time per token."`
+	// BatchConcurrency is how many of these may be lines of batches; nil means
+	// defaultBatchConcurrency, and 0 that the instance gets none.
+	BatchConcurrency *int `json:"batchConcurrency,omitzero" minimum:"0" doc:"How many of the requests that the instance gets at a time may be lines of batches, at most maxConcurrency; 0 for none, left out for 2."`
+	// KeepAlive says whether connections are kept for further calls; nil means as
+	// is right for the kind. IdleConnections bounds those that are kept; 0 means as
+	// many as there were calls at a time.
+	KeepAlive       *bool `json:"keepAlive"`
+	IdleConnections int   `json:"idleConnections" minimum:"0"`
+	// Responses says whether the backend speaks the Responses API itself, so that its
+	// requests are passed on; nil means as is usual for the kind and the host.
+	Responses *bool `json:"responses" doc:"Whether the backend speaks the Responses API itself, so that requests to /v1/responses are passed on to it; null for what is usual: true for OpenAI, false for all others."`
+	// Proxy is the address of the proxy through which the backend is reached, or
+	// ProxyNone; empty means as the environment says. It may hold a password.
+	Proxy string `json:"proxy" doc:"Such as http://proxy.example:3128; none for none, empty for that of the environment."`
+	TLS   TLS    `json:"tls"`
+	// Timeouts replace those of the service where they are set.
+	Timeouts Timeouts `json:"timeouts"`
+	// Pinned keeps the model in memory where models are put to sleep.
+	Pinned bool `json:"pinned,omitzero" doc:"Where residency is on: the model is neither put to sleep nor thrown out of memory for another one."`
+	// Residency says which memory the model shares with others.
+	Residency Residency `json:"residency,omitzero"`
+	// Doubt is no setting. It is set where the secrets may not be sent.
+	Doubt Doubt `json:"-"`
+}
+
+// Residency says which memory the model of an instance shares with those of others.
+type Residency struct {
+	// Group names the memory, which is that of one host otherwise.
+	Group string `json:"group,omitzero" maxLength:"63" example:"gpu0" doc:"Where residency is on: instances of one group share a GPU, whatever their addresses and service types, so that one sleeps before another wakes up; empty for none. Processes of a group with the same name count."`
+}
+
+// Patterns returns what the texts of the settings look like, as regular expressions of JSON
+// schema.
+func (Residency) Patterns() map[string]string {
+	return map[string]string{"group": `^[A-Za-z0-9._-]*$`}
+}
+
+func (s Settings) checkResidency(report func(path, message string)) {
+	switch {
+	case len(s.Residency.Group) > maxGroup || strings.ContainsFunc(s.Residency.Group, isNotInVersion):
+		report("residency.group", fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores", maxGroup))
+	case s.Residency.Group != "" && s.Process != "":
+		report("residency.group", "must be left out beside process: set the group of the process")
+	}
+}
+
+// Patterns returns what the texts of an instance look like, as regular
+// expressions of JSON schema. Check knows a few rules more.
+func (Settings) Patterns() map[string]string {
+	const (
+		control = `\x00-\x1f\x7f-\x9f`
+		edge    = `[^\s` + control + `]`
+		name    = edge + `[^` + control + `]*` + edge
+		label   = `[A-Za-z0-9_-]{1,63}`
+		group   = `[0-9A-Fa-f]{1,4}`
+		address = `\[(::` + group + `|(` + group + `:){7}` + group + `|(` + group + `:){1,3}(:` + group + `){1,4})\]`
+		port    = `(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?`
+		word    = `([A-Za-z0-9_~!$&'()*+,;=:@-]|%2[0-9A-Da-dFf]|%[3-7][0-9A-Fa-f])+`
+		segment = word + `(\.` + word + `)*`
+		path    = `(/` + segment + `)*/?`
+	)
+	const host = `(` + label + `(\.` + label + `)*|` + address + `)` + port
+	return map[string]string{
+		"name":          `^(` + name + `|[^*\s` + control + `])?$`,
+		"upstreamModel": `^(` + name + `|` + edge + `)?$`,
+		"baseUrl":       `^https?://` + host + path + `$`,
+		"proxy":         `^(none|https?://([A-Za-z0-9._~*-]+(:[A-Za-z0-9._~*-]*)?@)?` + host + `/?)?$`,
+		"apiVersion":    `^[A-Za-z0-9._-]*$`,
+		"path":          `^(/(` + segment + path + `)?(\?[!"$-~]*)?)?$`,
+		"healthPath":    `^(/(` + segment + path + `)?(\?[!"$-~]*)?)?$`,
+	}
+}
+
+// Choices returns the values that texts of an instance may have, where there are
+// only a few: the empty adapter is the one of the service type.
+func (Settings) Choices() map[string][]string {
+	return map[string][]string{"adapter": append([]string{""}, kinds.Names()...)}
+}
+
+// DefaultSettings returns what holds for the fields that an instance leaves out.
+func DefaultSettings() Settings { return Settings{Weight: 1, Enabled: true} }
+
+// SetDefaults makes s the default settings.
+func (s *Settings) SetDefaults() { *s = DefaultSettings() }
+
+// ID returns the identifier of the instance, made of name and base URL exactly
+// as they were written. The name of an instance whose models are found is *.
+func (s Settings) ID() string {
+	if s.Models.Given() {
+		return "*@" + s.BaseURL
+	}
+	return s.Name + "@" + s.BaseURL
+}
+
+// Check reports every field that has a value it may not have. Its messages never
+// repeat the base URL, the key or a header: any of them may hold a secret.
+func (s Settings) Check(report func(path, message string)) {
+	switch {
+	case !s.Models.Given():
+		checkName(s.Name, "name", true, report)
+	case s.Name != "":
+		report("name", "must be left out beside models: the models that are found have their own names")
+	case s.UpstreamModel != "":
+		report("upstreamModel", "must be left out beside models: the models that are found have their own names")
+	}
+	s.Models.check(report)
+	if s.Name == "*" {
+		report("name", "must not be *: an instance serves the model that it is named after; models: discover serves all of the backend")
+	}
+	checkName(s.UpstreamModel, "upstreamModel", false, report)
+	if message := baseURLFault(s.BaseURL); message != "" {
+		report("baseUrl", message)
+	}
+	if message := pathFault(s.Path); message != "" {
+		report("path", message)
+	}
+	if message := pathFault(s.HealthPath); message != "" {
+		report("healthPath", message)
+	}
+	if len(s.APIVersion) > maxAPIVersion || strings.ContainsFunc(s.APIVersion, isNotInVersion) {
+		report("apiVersion", "must be a version such as 2024-10-21: letters, digits, dots, hyphens and underscores")
+	}
+	if message := valueFault(s.APIKey); message != "" {
+		report("apiKey", message)
+	}
+	if math.IsNaN(s.Weight) || s.Weight < 0 || s.Weight > maxWeight {
+		report("weight", "must be between 0 (no traffic) and 1000000, not "+strconv.FormatFloat(s.Weight, 'g', -1, 64))
+	}
+	if s.Tier < 0 || s.Tier > maxTier {
+		report("tier", fmt.Sprintf("must be between 0 (first) and %d, not %d", maxTier, s.Tier))
+	}
+	if s.MaxConcurrency < AutoConcurrency {
+		report("maxConcurrency", "must not be negative; auto learns it")
+	}
+	s.checkBatchConcurrency(report)
+	s.checkProcess(report)
+	s.checkResidency(report)
+	s.checkHeaders(report)
+	s.checkReach(report)
+}
+
+func checkName(name, path string, required bool, report func(path, message string)) {
+	switch {
+	case name == "":
+		if required {
+			report(path, "is required")
+		}
+	case strings.TrimSpace(name) != name:
+		report(path, "must not begin or end with a space")
+	case strings.ContainsFunc(name, unicode.IsControl):
+		report(path, "must not contain control characters")
+	case len(name) > maxNameLength:
+		report(path, fmt.Sprintf("must not be longer than %d bytes", maxNameLength))
+	}
+}
+
+func baseURLFault(raw string) string {
+	if raw == "" {
+		return "is required"
+	}
+	if strings.ContainsFunc(raw, isSpaceOrControl) {
+		return "must not contain spaces or control characters"
+	}
+	parsed, err := url.Parse(raw)
+	if err != nil {
+		return "is not a valid URL"
+	}
+	if parsed.Scheme != "http" && parsed.Scheme != "https" {
+		return "must begin with http:// or https://"
+	}
+	if parsed.User != nil {
+		return "must not contain a user name or password; use api-key or headers"
+	}
+	if parsed.Hostname() == "" {
+		return "has no host"
+	}
+	if transport.ForbiddenHost(parsed.Hostname()) {
+		return "must not be a link-local address or a cloud's metadata service"
+	}
+	if port := parsed.Port(); port != "" {
+		if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+			return "has a port outside 1..65535"
+		}
+	}
+	if strings.Contains(raw, "?") {
+		return "must not have a query"
+	}
+	if strings.Contains(raw, "#") {
+		return "must not have a fragment"
+	}
+	if hasParentSegment(parsed.Path) {
+		return `must not contain a ".." segment`
+	}
+	// An identifier is name@base-url: it leads to one instance only if the last
+	// address in it is the whole base URL.
+	if lower := strings.ToLower(raw); strings.Contains(lower, "@http://") || strings.Contains(lower, "@https://") {
+		return "must not contain another address"
+	}
+	if _, err := transport.ParseOrigin(raw); err != nil {
+		return "has a host or port that cannot be dialled; write names in ASCII (xn--...)"
+	}
+	return ""
+}
+
+func pathFault(raw string) string {
+	if raw == "" {
+		return ""
+	}
+	if strings.ContainsFunc(raw, isSpaceOrControl) {
+		return "must not contain spaces or control characters"
+	}
+	if strings.ContainsFunc(raw, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return "must be ASCII; write other characters as %-escapes, such as %C3%A9 for é"
+	}
+	if !strings.HasPrefix(raw, "/") {
+		return `must begin with "/"`
+	}
+	if strings.Contains(raw, "#") {
+		return "must not have a fragment"
+	}
+	// A query is allowed: some hosted backends want an api-version there.
+	path, _, _ := strings.Cut(raw, "?")
+	decoded, err := url.PathUnescape(path)
+	if err != nil {
+		return "has a broken %-escape"
+	}
+	if hasParentSegment(decoded) {
+		return `must not contain a ".." segment`
+	}
+	return ""
+}
+
+// isNotInVersion tells the characters that no api-version has.
+func isNotInVersion(r rune) bool {
+	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
+}
+
+func isSpaceOrControl(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+
+func hasParentSegment(path string) bool {
+	return slices.Contains(strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' }), "..")
+}
+
+func (s Settings) checkHeaders(report func(path, message string)) {
+	seen := make(map[string]string, len(s.Headers))
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		path := "headers[" + strconv.Quote(name) + "]"
+		lower := strings.ToLower(name)
+		if first, twice := seen[lower]; twice {
+			report(path, fmt.Sprintf("is the same header as %q", first))
+			continue
+		}
+		seen[lower] = name
+		switch {
+		case !wire.IsToken(name):
+			report(path, "is not a valid header name")
+		case isGatewayHeader(lower):
+			report(path, "is a header that the gateway itself decides")
+		default:
+			if message := valueFault(s.Headers[name]); message != "" {
+				report(path, message)
+			}
+		}
+	}
+}
+
+// valueFault says why a text cannot be sent as the value of a header. What a
+// reference stands for is looked at when it is resolved.
+func valueFault(value Secret) string {
+	if value.IsReference() {
+		return ""
+	}
+	if strings.ContainsFunc(value.Reveal(), func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
+		return "must not contain control characters or line breaks"
+	}
+	return ""
+}
+
+// isGatewayHeader tells the headers that belong to the connection or to the body: with
+// one of them every call would fail, or say two things about its body.
+func isGatewayHeader(lowerName string) bool {
+	switch lowerName {
+	case "accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-md5", "content-range",
+		"content-type", "expect", "host", "keep-alive", "proxy-authenticate", "proxy-connection",
+		"te", "trailer", "transfer-encoding", "upgrade":
+		return true
+	}
+	return false
+}
+
+// HealthSettings say how the instances of a service are watched.
+type HealthSettings struct {
+	Enabled  bool            `json:"enabled"`
+	Interval schema.Duration `json:"interval" minimum:"1"`
+	Timeout  schema.Duration `json:"timeout" minimum:"1"`
+	// UnhealthyThreshold is the number of failed checks in a row that takes an
+	// instance out of traffic, HealthyThreshold the number of good ones that
+	// brings it back.
+	UnhealthyThreshold int `json:"unhealthyThreshold" minimum:"1"`
+	HealthyThreshold   int `json:"healthyThreshold" minimum:"1"`
+}
+
+// DefaultHealthSettings returns what holds where nothing is configured.
+func DefaultHealthSettings() HealthSettings {
+	return HealthSettings{
+		Enabled:            true,
+		Interval:           schema.Duration(30 * time.Second),
+		Timeout:            schema.Duration(5 * time.Second),
+		UnhealthyThreshold: 2,
+		HealthyThreshold:   1,
+	}
+}
+
+// Check reports every field that has a value it may not have.
+func (s HealthSettings) Check(report func(path, message string)) {
+	if s.Interval <= 0 {
+		report("interval", "must be longer than 0")
+	}
+	if s.Timeout <= 0 {
+		report("timeout", "must be longer than 0")
+	}
+	if s.UnhealthyThreshold < 1 {
+		report("unhealthyThreshold", fmt.Sprintf("must be at least 1, not %d", s.UnhealthyThreshold))
+	}
+	if s.HealthyThreshold < 1 {
+		report("healthyThreshold", fmt.Sprintf("must be at least 1, not %d", s.HealthyThreshold))
+	}
+}

@@ -1,0 +1,255 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+const (
+	// lookAgain is how often an engine is asked whether it has loaded a model; in the
+	// beginning it is asked more often, first after firstLook.
+	firstLook = 20 * time.Millisecond
+	lookAgain = 250 * time.Millisecond
+	// doubtTime is how long an engine may say that it has not got a model which it said it
+	// has loaded. Then it is asked for answers all the same, which are the truth; but for one
+	// that sleeps, which would hold all requests until it is woken up.
+	doubtTime = 3 * time.Second
+	// giveUpTime is how long an engine may take to hear that nobody waits for a model.
+	giveUpTime = 5 * time.Second
+	// maxSaid is how much of an answer to a command is read.
+	maxSaid = 4 << 10
+)
+
+// sleeper tells the engine of an instance to load its model and to give it up.
+type sleeper struct {
+	instance *Instance
+	prober   prober
+	order    engines.Order
+}
+
+// NewSleeper returns what loads the model of an instance and gives it up, nil where its
+// engine cannot be told to. The engine keeps the model without requests for a time, as in
+// engines.Order.
+func NewSleeper(i *Instance, client *transport.Client, keep time.Duration) residency.Sleeper {
+	if i.Kind.Lever.Load == nil {
+		return nil
+	}
+	return &sleeper{i, prober{client: client}, engines.Order{Model: i.UpstreamModel(), Embeds: i.Service == schema.Embedding, Keep: keep}}
+}
+
+// Wake implements residency.Sleeper. Some engines answer when the model is loaded, some
+// before, so that it asks which models are there.
+func (s *sleeper) Wake(ctx context.Context) error {
+	err := s.load(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		s.giveUp(ctx, cause)
+	}
+	return err
+}
+
+// giveUp ends a load for which nobody waits any more. One that takes longer than anybody may
+// wait goes on, so that it ends some day, and so does one that a gateway has begun that stops.
+func (s *sleeper) giveUp(ctx context.Context, why error) {
+	if !s.instance.Kind.Lever.GoesOn || errors.Is(why, residency.ErrTimeout) || errors.Is(why, residency.ErrStopped) {
+		return
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUpTime)
+	defer cancel()
+	_, _ = s.send(bounded, s.instance.Kind.Lever.Unload(s.order)) // nobody waits for that either
+}
+
+// load has the engine load the model, and waits until it is there.
+func (s *sleeper) load(ctx context.Context) error {
+	said, err := s.send(ctx, s.instance.Kind.Lever.Load(s.order))
+	if err != nil {
+		return err
+	}
+	if said.isUnknown() && !s.instance.Kind.Lever.IsImplicit {
+		return s.cannotWake(ctx)
+	}
+	began := time.Now()
+	for pause := firstLook; ; pause = min(2*pause, lookAgain) {
+		isTooEarly := s.isTooEarly(said)
+		switch state := s.look(ctx, true); {
+		case state == isAwake:
+			return nil
+		case ctx.Err() != nil: // the engine was not asked to the end
+			return context.Cause(ctx)
+		case isTooEarly:
+		case state == hasFailed:
+			return errNotLoaded
+		case state == isLoading:
+		case !said.isGood() && !said.isUnknown():
+			return s.failed(said)
+		case state == isUntold, said.isUnknown():
+			return nil
+		case time.Since(began) < doubtTime:
+		case s.instance.Kind.Lever.IsNear:
+			return fmt.Errorf("%w: it says that it still sleeps", ErrStuck)
+		default:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+		if isTooEarly {
+			if said, err = s.send(ctx, s.instance.Kind.Lever.Load(s.order)); err != nil {
+				return err
+			}
+			began = time.Now()
+		}
+	}
+}
+
+// cannotWake returns why an engine that does not know the command has not got its model: one
+// that cannot be put to sleep either has it, unless it says that it sleeps.
+func (s *sleeper) cannotWake(ctx context.Context) error {
+	switch state := s.look(ctx, false); {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case state == isGone:
+		return fmt.Errorf("the engine cannot be woken up: %w", residency.ErrUnable)
+	}
+	return nil
+}
+
+// isTooEarly reports whether the engine could not load a model because another one has not
+// ended yet.
+func (s *sleeper) isTooEarly(answer said) bool {
+	later := s.instance.Kind.Lever.Later
+	return later != "" && !answer.isGood() && strings.Contains(answer.text, later)
+}
+
+// errNotLoaded says that an engine tells of a model that it could not load it.
+var errNotLoaded = errors.New("the engine could not load the model")
+
+// ErrStuck is returned by Wake for a server whose model only sleeps and could not be woken up.
+// It answers nothing until it is awake, whatever it says of its health.
+var ErrStuck = errors.New("the engine could not wake up")
+
+// failed returns why the engine has not loaded the model, by its answer to the command.
+func (s *sleeper) failed(answer said) error {
+	if s.instance.Kind.Lever.IsNear && answer.status >= http.StatusInternalServerError {
+		return fmt.Errorf("%w: %w", ErrStuck, answer.failure())
+	}
+	return answer.failure()
+}
+
+// Sleep implements residency.Sleeper.
+func (s *sleeper) Sleep(ctx context.Context) error {
+	said, err := s.send(ctx, s.instance.Kind.Lever.Unload(s.order))
+	switch {
+	case transport.IsRefusal(err):
+		return nil // there is no server, and no memory that it takes
+	case err != nil:
+		return err
+	case said.isUnknown():
+		return fmt.Errorf("the engine cannot be put to sleep: %w", residency.ErrUnable)
+	case said.isGood(), s.look(ctx, true) == isGone:
+		return nil
+	}
+	return said.failure()
+}
+
+// IsAwake implements residency.Looker.
+func (s *sleeper) IsAwake(ctx context.Context) bool { return s.look(ctx, true) == isAwake }
+
+// said is how an engine answered a command.
+type said struct {
+	status int
+	text   string
+}
+
+func (s said) isGood() bool { return s.status >= 200 && s.status < 300 }
+
+// isUnknown reports whether the engine does not know the command.
+func (s said) isUnknown() bool {
+	return s.status == http.StatusNotFound || s.status == http.StatusMethodNotAllowed || s.status == http.StatusNotImplemented
+}
+
+func (s said) failure() error {
+	if s.isGood() {
+		return nil
+	}
+	return fmt.Errorf("the engine answered with status %d: %s", s.status, s.text)
+}
+
+// send sends a command and waits for its answer, for as long as the context lasts.
+func (s *sleeper) send(ctx context.Context, command engines.Command) (said, error) {
+	i := s.instance
+	call := &wire.Call{Method: command.Method, Path: s.path(command.Path), Header: slices.Clone(i.Target.Header)}
+	if command.Body != "" {
+		call.Body = [][]byte{[]byte(command.Body)}
+	}
+	if err := i.Target.Authorize(ctx, call); err != nil {
+		return said{}, err
+	}
+	response, err := s.prober.client.Send(ctx, &i.Origin, call, transport.Timeouts{Connect: i.Timeouts.Connect.Std()})
+	if err != nil {
+		return said{}, err
+	}
+	defer func() { _ = response.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response, maxSaid))
+	if err != nil && ctx.Err() != nil {
+		return said{}, context.Cause(ctx)
+	}
+	return said{response.Status, string(text)}, nil
+}
+
+func (s *sleeper) path(path string) string {
+	return s.instance.Kind.HealthPath(dialect.Endpoint{BaseURL: s.instance.Settings.BaseURL, HealthPath: path})
+}
+
+// seen is what an engine says about a model.
+type seen uint8
+
+const (
+	isUntold seen = iota
+	isGone
+	isAwake
+	isLoading
+	hasFailed
+)
+
+// look asks the engine where its model is; without ofMemory also where it mentions that beside
+// other things.
+func (s *sleeper) look(ctx context.Context, ofMemory bool) seen {
+	bounded, cancel := context.WithTimeout(ctx, inquireEvery)
+	defer cancel()
+	all := engines.NewReport()
+	for _, one := range s.instance.Kind.Tells {
+		if ofMemory && !one.IsOfMemory {
+			continue
+		}
+		asked := question{Question: one, path: s.path(one.Path)}
+		if report, outcome := s.prober.ask(bounded, s.instance.Origin, &asked, s.instance.Target, []string{s.order.Model}); outcome == understood {
+			all.Add(&report)
+		}
+	}
+	switch {
+	case !all.TellsModels:
+		return isUntold
+	case len(all.Awake) > 0:
+		return isAwake
+	case len(all.Loading) > 0:
+		return isLoading
+	case len(all.Failed) > 0:
+		return hasFailed
+	}
+	return isGone
+}

@@ -1,0 +1,171 @@
+package engines
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+)
+
+// maxJSON is the longest answer in JSON that is read. Some versions of llama.cpp show the
+// prompts of all slots.
+const maxJSON = 4 << 20
+
+// parse returns the root of an answer in JSON, which is absent if the answer is not.
+func parse(body io.Reader) jsonscan.Value {
+	text, err := io.ReadAll(io.LimitReader(body, maxJSON))
+	if err != nil {
+		return jsonscan.Value{}
+	}
+	doc := jsonscan.Document{AllowDuplicateKeys: true, Deep: true}
+	if doc.Parse(text) != nil {
+		return jsonscan.Value{}
+	}
+	return doc.Root()
+}
+
+// readProps reads the properties of llama.cpp's server: the size of its cache, and whether
+// its model sleeps; or, of one that starts a server for each model, how many it runs.
+func readProps(answer *Answer, into *Report) bool {
+	props := parse(answer.Body)
+	if string(props.Get("role").Text()) == "router" {
+		most, ok := props.Get("max_instances").Int()
+		if ok && most > 0 && most < 1000 {
+			into.Room = int(most)
+		}
+		return true
+	}
+	slots, ok := props.Get("total_slots").Float()
+	if !ok {
+		return false
+	}
+	if each, ok := props.Get("default_generation_settings").Get("n_ctx").Float(); ok && slots > 0 && each > 0 {
+		into.Capacity = slots * each
+	}
+	switch props.Get("is_sleeping").Kind() {
+	case jsonscan.True:
+		into.isAwake(false, answer.Models)
+	case jsonscan.False:
+		into.isAwake(true, answer.Models)
+	}
+	into.start = string(props.Get("media_marker").Text()) // it is random in every process
+	return true
+}
+
+// readModels reads the models of a llama.cpp that starts a server for each of them.
+func readModels(answer *Answer, into *Report) bool {
+	for m := parse(answer.Body).Get("data").First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		status := string(m.Get("status").Get("value").Text())
+		if status == "" {
+			continue // it has one model, which is always there
+		}
+		into.TellsModels = true
+		name := string(m.Get("id").Text())
+		switch {
+		case !slices.Contains(answer.Models, name):
+		case status == "loaded":
+			into.Awake = append(into.Awake, name)
+		case status == "loading":
+			into.Loading = append(into.Loading, name)
+		case status == "sleeping":
+			into.Asleep = append(into.Asleep, name)
+		case m.Get("status").Get("failed").Kind() == jsonscan.True:
+			into.Failed = append(into.Failed, name)
+		}
+	}
+	return into.TellsModels
+}
+
+// readSlots reads what llama.cpp does in each of its slots.
+func readSlots(answer *Answer, into *Report) bool {
+	slots := parse(answer.Body)
+	if slots.Kind() != jsonscan.Array || slots.First().Get("id").Kind() != jsonscan.Number {
+		return false
+	}
+	into.Waiting, into.Running = 0, 0
+	for s := slots.First(); s.Kind() != jsonscan.Absent; s = s.Next() {
+		if task, ok := s.Get("id_task").Float(); ok {
+			into.progress = max(into.progress, task)
+		}
+		if s.Get("is_processing").Kind() != jsonscan.True {
+			continue
+		}
+		next := s.Get("next_token")
+		if next.Kind() == jsonscan.Array { // older versions have no list
+			next = next.First()
+		}
+		if decoded, ok := next.Get("n_decoded").Float(); ok && decoded == 0 {
+			into.Waiting++
+		} else {
+			into.Running++
+		}
+	}
+	return true
+}
+
+// readLoaded reads which models Ollama has in memory.
+func readLoaded(answer *Answer, into *Report) bool {
+	loaded := parse(answer.Body).Get("models")
+	if loaded.Kind() != jsonscan.Array {
+		return false
+	}
+	into.TellsModels = true
+	for m := loaded.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		tagged := string(m.Get("name").Text())
+		size, isTold := m.Get("size").Int()
+		for _, name := range answer.Models {
+			if !isSameModel(name, tagged) {
+				continue
+			}
+			into.Awake = append(into.Awake, name)
+			if isTold && size > 0 {
+				if into.Bytes == nil {
+					into.Bytes = map[string]int64{}
+				}
+				into.Bytes[name] = size
+			}
+		}
+	}
+	return true
+}
+
+// readSleeping reads whether the model of a vLLM sleeps.
+func readSleeping(answer *Answer, into *Report) bool {
+	switch parse(answer.Body).Get("is_sleeping").Kind() {
+	case jsonscan.True:
+		into.isAwake(false, answer.Models)
+	case jsonscan.False:
+		into.isAwake(true, answer.Models)
+	default:
+		return false
+	}
+	return true
+}
+
+// readRunning reads for which models llama-swap runs a server.
+func readRunning(answer *Answer, into *Report) bool {
+	running := parse(answer.Body).Get("running")
+	if running.Kind() != jsonscan.Array {
+		return false
+	}
+	into.TellsModels = true
+	for m := running.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		name := string(m.Get("model").Text())
+		if !slices.Contains(answer.Models, name) {
+			continue
+		}
+		switch string(m.Get("state").Text()) {
+		case "ready":
+			into.Awake = append(into.Awake, name)
+		case "starting":
+			into.Loading = append(into.Loading, name)
+		}
+	}
+	return true
+}
+
+// isSameModel reports whether a name means the model that Ollama names with its tag.
+func isSameModel(name, tagged string) bool {
+	return strings.EqualFold(name, tagged) || strings.EqualFold(name+":latest", tagged)
+}

@@ -1,0 +1,111 @@
+package engines
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+)
+
+// Order is a model that an engine is to load, or to give up.
+type Order struct {
+	Model string
+	// Embeds means that it makes vectors and writes no text.
+	Embeds bool
+	// Keep is for how long the engine keeps the model if nobody asks for it: 0 means as it
+	// usually does, less means for ever.
+	Keep time.Duration
+}
+
+// Command is a call that an engine obeys.
+type Command struct{ Method, Path, Body string }
+
+// Lever is how an engine loads a model and gives it up.
+type Lever struct {
+	// Load returns what is sent to load a model, and Unload what is sent to give it up.
+	Load, Unload func(Order) Command
+	// IsNear means that a model which is given up only sleeps.
+	IsNear bool
+	// IsWhole means that one server has a single model, under all names that it is asked for,
+	// so that these sleep and wake up together.
+	IsWhole bool
+	// TellsRoom means that the engine tells for how many models it has room.
+	TellsRoom bool
+	// IsImplicit means that the engine loads a model as soon as a request asks for it, also
+	// where it does not know the command.
+	IsImplicit bool
+	// GoesOn means that the engine goes on loading a model when nobody waits for the answer
+	// any more, and that Unload ends that.
+	GoesOn bool
+	// Later is part of what the engine says where it cannot load a model yet, because another
+	// one that was given up has not ended.
+	Later string
+}
+
+// The levers of engines of each kind.
+var (
+	// VLLMLever is that of vLLM's sleep mode. Requests that run would be aborted by sleep.
+	VLLMLever = Lever{
+		Load:   func(Order) Command { return Command{"POST", "/wake_up", ""} },
+		Unload: func(Order) Command { return Command{"POST", "/sleep?level=1", ""} },
+		IsNear: true, IsWhole: true,
+	}
+	// OllamaLever is that of Ollama: a request without a prompt.
+	OllamaLever = Lever{Load: ollamaLoad, Unload: func(o Order) Command {
+		return Command{"POST", "/api/generate", `{"model":` + quote(o.Model) + `,"keep_alive":0,"stream":false}`}
+	}, IsImplicit: true}
+	// LlamaCppLever is that of a llama.cpp that starts a server for each model. One that has a
+	// single model loads it when it is asked.
+	LlamaCppLever = Lever{
+		Load:       func(o Order) Command { return llamaCommand("/models/load", o) },
+		Unload:     func(o Order) Command { return llamaCommand("/models/unload", o) },
+		TellsRoom:  true,
+		IsImplicit: true,
+		GoesOn:     true,
+		Later:      "model limit reached",
+	}
+	// LlamaSwapLever is that of llama-swap, which starts the server of a model to pass a
+	// request on to it.
+	LlamaSwapLever = Lever{
+		Load: func(o Order) Command { return Command{"GET", "/upstream/" + pathOf(o.Model) + "/health", ""} },
+		Unload: func(o Order) Command {
+			return Command{"POST", "/api/models/unload/" + pathOf(o.Model), ""}
+		},
+		IsImplicit: true,
+		GoesOn:     true,
+	}
+)
+
+// ollamaLoad loads a model without asking it for anything. One that makes vectors has nothing
+// to write.
+func ollamaLoad(o Order) Command {
+	keep := ""
+	switch {
+	case o.Keep < 0:
+		keep = `,"keep_alive":-1`
+	case o.Keep > 0:
+		keep = `,"keep_alive":"` + strconv.FormatInt(int64(max(o.Keep/time.Second, 1)), 10) + `s"`
+	}
+	if o.Embeds {
+		return Command{"POST", "/api/embed", `{"model":` + quote(o.Model) + `,"input":[]` + keep + `}`}
+	}
+	return Command{"POST", "/api/generate", `{"model":` + quote(o.Model) + keep + `,"stream":false}`}
+}
+
+func llamaCommand(path string, o Order) Command {
+	return Command{"POST", path, `{"model":` + quote(o.Model) + `}`}
+}
+
+// pathOf returns a name as a part of a path. Slashes in it stay.
+func pathOf(name string) string {
+	parts := strings.Split(name, "/")
+	for n := range parts {
+		parts[n] = url.PathEscape(parts[n])
+	}
+	return strings.Join(parts, "/")
+}
+
+// quote returns a name as a text in JSON.
+func quote(name string) string { return string(jsonwrite.AppendText(nil, []byte(name))) }

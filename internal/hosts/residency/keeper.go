@@ -1,0 +1,377 @@
+package residency
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+)
+
+const (
+	// lookEvery is how often the keeper looks for models that nobody has used for long
+	// enough, and how often a model that waits for room looks again by itself.
+	lookEvery = time.Second
+	// sleepTime bounds how long a model may take to fall asleep.
+	sleepTime = time.Minute
+	// rouseAgain is after how long it is tried again to wake up a model that somebody put to
+	// sleep while it has requests.
+	rouseAgain = 10 * time.Second
+	// unableTime is for how long a model is not told to sleep again that cannot.
+	unableTime = 24 * time.Hour
+)
+
+// Sleeper is a model that can be loaded and put to sleep. Both are never called at the same
+// time for one model.
+type Sleeper interface {
+	// Wake returns nil when the model can answer requests, and else why it cannot. If the
+	// context ends, nobody waits for it any more, and what can be cancelled should be.
+	Wake(ctx context.Context) error
+	// Sleep frees the memory that the model takes.
+	Sleep(ctx context.Context) error
+}
+
+// Looker is a Sleeper that can tell whether its model is in memory now.
+type Looker interface {
+	IsAwake(ctx context.Context) bool
+}
+
+// Server is a Sleeper whose server is gone while its model sleeps, such as a process of this
+// gateway, and may also go by itself. Nobody else uses it, and it bounds how long a start
+// takes. When Wake has returned nil, one call has entered.
+type Server interface {
+	Sleeper
+	// Enter keeps the server for calls, and returns false where it takes none now. Leave
+	// ends each of them.
+	Enter(calls int) bool
+	// Beside keeps the server for calls beside one that has entered.
+	Beside(calls int)
+	Leave()
+	IsRunning() bool
+}
+
+// Rules are how one model is kept.
+type Rules struct {
+	// SleepAfter is how long it is not used before it is put to sleep; 0 means never.
+	SleepAfter time.Duration
+	// IsPinned means that it is neither put to sleep nor thrown out for another model.
+	IsPinned bool
+	// IsNear means that it only sleeps, so that it wakes up faster than it is loaded.
+	IsNear bool
+	// IsWhole means that it comes and goes together with the others of its host.
+	IsWhole bool
+	// Room is how many models its host has in memory at a time; 0 means as the host tells.
+	Room int
+	// Space, Capacity and Size are for models that share memory with others beyond their
+	// host: the name of that memory, how much fits into it, and how much the model takes.
+	// Models that exclude each other have a space with the capacity 1 and the size 1.
+	Space          string
+	Capacity, Size float64
+	// Start is how long a request waits for the model where the settings of its service type
+	// do not say it; 0 means as long as for others.
+	Start time.Duration
+}
+
+// GroupSpace returns the name of the memory that the members of a group share, which are
+// processes or models of other servers.
+func GroupSpace(group string) string { return groupSpace + group }
+
+// groupSpace is how the names of spaces begin that groups have.
+const groupSpace = "group "
+
+// group returns the name of the group whose members share the memory of the model, empty
+// where none does.
+func (r Rules) group() string {
+	if name, isGroup := strings.CutPrefix(r.Space, groupSpace); isGroup {
+		return name
+	}
+	return ""
+}
+
+// and returns the rules of a model that has these and others, because instances share it.
+func (r Rules) and(other Rules) Rules {
+	if r.SleepAfter == 0 || other.SleepAfter == 0 {
+		r.SleepAfter = 0
+	} else {
+		r.SleepAfter = max(r.SleepAfter, other.SleepAfter)
+	}
+	r.IsPinned = r.IsPinned || other.IsPinned
+	r.Room = max(r.Room, other.Room)
+	if r.Space == "" {
+		r.Space, r.Capacity, r.Size = other.Space, other.Capacity, other.Size
+	}
+	r.Start = max(r.Start, other.Start)
+	return r
+}
+
+// Kept is one model that is kept.
+type Kept struct {
+	// Place is where it is in the fleet.
+	Place   *fleet.Instance
+	Sleeper Sleeper
+	Rules   Rules
+}
+
+// Options are what a Keeper works with. Log and Heard may be nil.
+type Options struct {
+	// Heard returns since when this gateway has known without a gap what all gateways use
+	// that share its hosts; false means that it does not know it now, and puts nothing to
+	// sleep. nil means that it shares its hosts with nobody.
+	Heard func(now time.Time) (since time.Time, ok bool)
+	Log   *slog.Logger
+}
+
+// Keeper keeps the models of a gateway.
+type Keeper struct {
+	options Options
+	base    context.Context // ends with the keeper
+	stop    context.CancelCauseFunc
+	tasks   sync.WaitGroup // wakes and sleeps
+
+	mu      sync.Mutex
+	models  map[*fleet.Instance]*Model
+	changed chan struct{} // closed when there may be room
+}
+
+// The reasons for which a model is not there, beside those of its Sleeper.
+var (
+	// ErrTimeout is a timeout also for those who cannot import this package.
+	ErrTimeout = fmt.Errorf("the model was not loaded in time (%w)", context.DeadlineExceeded)
+	ErrRemoved = errors.New("the model is not configured any more")
+	ErrFull    = errors.New("the memory is full of models that are pinned")
+	ErrHeld    = errors.New("a model that has to leave could not be put to sleep")
+	ErrNeeded  = errors.New("the memory is full of models that others use or used lately")
+	ErrStopped = errors.New("the gateway stops")
+	ErrInUse   = errors.New("the model is in use")
+	ErrPinned  = errors.New("the model is pinned")
+	ErrUnknown = errors.New("no such model is kept")
+	// ErrUnable is returned by a Sleeper that cannot do what it is asked for.
+	ErrUnable = errors.New("the server has no such command")
+)
+
+// New returns a keeper of no models.
+func New(options Options) *Keeper {
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	k := &Keeper{options: options, models: map[*fleet.Instance]*Model{}, changed: make(chan struct{})}
+	k.base, k.stop = context.WithCancelCause(context.Background())
+	return k
+}
+
+// Follow makes the keeper keep these models and no others. Models that it has kept before
+// keep their state. The same place may come several times: then the first Sleeper counts,
+// and of the rules those that let the model stay longest.
+func (k *Keeper) Follow(all []Kept) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	merged := map[*fleet.Instance]*Kept{}
+	for _, one := range all {
+		if known := merged[one.Place]; known != nil {
+			known.Rules = known.Rules.and(one.Rules)
+			continue
+		}
+		merged[one.Place] = &one
+	}
+	for place, m := range k.models {
+		if merged[place] == nil {
+			m.remove()
+			delete(k.models, place)
+		}
+	}
+	shareSpaces(merged)
+	for place, one := range merged {
+		m := k.models[place]
+		if m == nil {
+			m = &Model{keeper: k, place: place, working: make(chan struct{}, 1)}
+			m.server, _ = one.Sleeper.(Server)
+			k.models[place] = m
+		}
+		m.sleeper, m.rules = one.Sleeper, one.Rules
+		m.applyRules()
+		m.look(time.Now())
+	}
+	k.announce()
+}
+
+// shareSpaces gives a space that models share the largest of the capacities that they name,
+// and all names of one server the space of the first of them that has one: they are in memory
+// together, whichever instance was given a group.
+func shareSpaces(all map[*fleet.Instance]*Kept) {
+	servers := map[*fleet.Host]Rules{}
+	capacities := map[string]float64{}
+	for place, one := range all {
+		capacities[one.Rules.Space] = max(capacities[one.Rules.Space], one.Rules.Capacity)
+		known, isKnown := servers[place.Host()]
+		if one.Rules.IsWhole && one.Rules.Space != "" && (!isKnown || one.Rules.Space < known.Space) {
+			servers[place.Host()] = one.Rules
+		}
+	}
+	for place, one := range all {
+		if of, isKnown := servers[place.Host()]; isKnown && one.Rules.IsWhole {
+			one.Rules.Space, one.Rules.Size = of.Space, of.Size
+		}
+		one.Rules.Capacity = capacities[one.Rules.Space]
+	}
+}
+
+// Model returns the model at a place, nil where none is kept.
+func (k *Keeper) Model(place *fleet.Instance) *Model {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.models[place]
+}
+
+// announce lets those look again who wait for room. It needs the mutex.
+func (k *Keeper) announce() {
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// Run puts models to sleep that nobody uses, and wakes up those that others put to sleep
+// while they are in use, until the context ends. It returns when no model
+// is being loaded or put to sleep any more; what is being loaded then is cancelled.
+func (k *Keeper) Run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			k.stop(ErrStopped)
+			k.tasks.Wait()
+			return
+		case now := <-tick.C:
+			k.putIdleToSleep(now)
+		}
+	}
+}
+
+// putIdleToSleep puts those models to sleep whose time has come. What others may have used
+// unheard counts as used.
+func (k *Keeper) putIdleToSleep(now time.Time) {
+	since, ok := time.Time{}, true
+	if k.options.Heard != nil {
+		since, ok = k.options.Heard(now)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, m := range k.models {
+		m.look(now)
+		m.rouse(now)
+		after := m.rules.SleepAfter
+		if after == 0 || m.rules.IsPinned || m.wake != nil || now.Before(m.awakeUntil) {
+			continue
+		}
+		if m.server == nil && (!ok || now.Sub(since) < after) {
+			continue
+		}
+		if m.place.PutOut(now.Add(-after), now) {
+			m.awakeUntil = now.Add(after) // where it cannot be put to sleep, it is tried again then
+			k.tasks.Go(func() {
+				err := errPanicked
+				logs.Contain(k.options.Log, "putting a model to sleep", func() { err = m.sleepNow(k.base, "nobody has used it", true) })
+				if errors.Is(err, ErrUnable) {
+					m.giveUpSleep(now.Add(unableTime))
+				}
+				if err != nil && k.base.Err() == nil {
+					k.options.Log.LogAttrs(k.base, slog.LevelWarn, "a model could not be put to sleep", m.attrs(slog.String("error", err.Error()))...)
+				}
+			})
+		}
+	}
+}
+
+// State is what is known about a model that is kept, for people.
+type State struct {
+	// Host and Model name it: the address of the server, and the model by its name there.
+	Host, Model string
+	// Group is that of the models with which it shares memory, empty if there is none.
+	Group string
+	fleet.Residence
+	// Waiting is how many requests wait for it to be loaded.
+	Waiting int
+	// SleepAfter is when it is put to sleep if nobody uses it; 0 means never.
+	SleepAfter time.Duration
+	// Loads and Evictions count how often it was loaded, and thrown out for another model,
+	// and Sleeps how often it was put to sleep because nobody used it. Failures counts loads
+	// that failed, and Failure is how the last one did, empty if it did not. Refusals counts
+	// how often it was not loaded because the models in its memory are pinned.
+	Counts
+	Failure string
+}
+
+// Counts are what has happened to a model since the gateway started.
+type Counts struct {
+	Loads, Failures, Refusals, Evictions, Sleeps int64
+	// Waited is how long requests have waited for it, all together.
+	Waited time.Duration
+}
+
+// States returns what is known about each model, by host and name.
+func (k *Keeper) States(now time.Time) []State {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := make([]State, 0, len(k.models))
+	for _, m := range k.models {
+		all = append(all, m.state(now))
+	}
+	slices.SortFunc(all, func(a, b State) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Model, b.Model))
+	})
+	return all
+}
+
+// find returns a model by its names.
+func (k *Keeper) find(host, model string) *Model {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for place, m := range k.models {
+		if place.Host().Name() == host && place.Model() == model {
+			return m
+		}
+	}
+	return nil
+}
+
+// Load loads a model by hand and returns when it is in memory, or why it is not. It waits as a
+// request of a service type with these settings.
+func (k *Keeper) Load(ctx context.Context, host, model string, how Settings) error {
+	m := k.find(host, model)
+	if m == nil {
+		return ErrUnknown
+	}
+	err := m.Enter(ctx, m.Patience(how))
+	if err == nil {
+		m.Leave()
+	}
+	return err
+}
+
+// Sleep puts a model to sleep by hand. It returns ErrInUse where requests are there, and
+// ErrPinned.
+func (k *Keeper) Sleep(ctx context.Context, host, model string) error {
+	m := k.find(host, model)
+	if m == nil {
+		return ErrUnknown
+	}
+	k.mu.Lock()
+	isPinned := m.rules.IsPinned
+	k.mu.Unlock()
+	now := time.Now()
+	switch {
+	case isPinned:
+		return ErrPinned
+	case m.place.PutOut(now, now):
+		return m.sleepNow(ctx, "by hand", true)
+	case m.place.Residence(now).IsInUse:
+		return ErrInUse
+	}
+	return nil // it is not in memory, or about to be loaded
+}

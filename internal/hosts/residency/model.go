@@ -1,0 +1,539 @@
+package residency
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+)
+
+const (
+	// drainFactor times what loading takes is how long a model waits for room that others
+	// use. Then these get no more requests there, so that every model has its turn and no
+	// more than a part of the time is spent on loading. leastDrain bounds it from below.
+	drainFactor = 4
+	leastDrain  = 5 * time.Second
+)
+
+// Model is a model on a host that is kept. The mutex of the keeper guards what changes.
+type Model struct {
+	keeper *Keeper
+	place  *fleet.Instance
+	server Server // nil where the server stays while the model sleeps
+	// working has room for one who loads the model or puts it to sleep.
+	working chan struct{}
+
+	sleeper    Sleeper
+	rules      Rules
+	wake       *wake // the one in progress, else nil
+	counts     Counts
+	failure    string
+	awakeUntil time.Time // it is not put to sleep before
+	roused     time.Time // when it was last woken up in vain for requests that it has, or begins to be
+}
+
+// wake is the loading of a model for all who wait for it.
+type wake struct {
+	waiting int
+	others  int // of those who wait, how many are not of the class Spare
+	cancel  context.CancelCauseFunc
+	done    chan struct{} // closed at its end
+	err     error         // set before that
+}
+
+// count adds to the number of those who wait.
+func (w *wake) count(isSpare bool, n int) {
+	w.waiting += n
+	if !isSpare {
+		w.others += n
+	}
+}
+
+// applyRules tells the fleet how the model is kept. It needs the mutex.
+func (m *Model) applyRules() {
+	m.place.Keep(fleet.Keeping{
+		Space: m.rules.Space, Capacity: m.rules.Capacity, Size: m.rules.Size, Room: m.rules.Room, IsPinned: m.rules.IsPinned,
+		SleepAfter: m.rules.SleepAfter, IsNear: m.rules.IsNear, IsWhole: m.rules.IsWhole,
+	})
+}
+
+// remove ends the keeping of the model. It needs the mutex.
+func (m *Model) remove() {
+	if m.wake != nil {
+		m.wake.cancel(ErrRemoved)
+	}
+	m.place.LetGo()
+}
+
+// Place returns where the model is in the fleet.
+func (m *Model) Place() *fleet.Instance { return m.place }
+
+// Patience returns how long a request waits for the model by the settings of its service type.
+func (m *Model) Patience(s Settings) time.Duration {
+	m.keeper.mu.Lock()
+	defer m.keeper.mu.Unlock()
+	return cmp.Or(s.WakeTimeout.Std(), m.rules.Start, defaultWake)
+}
+
+// Residence returns where the model is.
+func (m *Model) Residence(now time.Time) fleet.Residence {
+	m.look(now)
+	return m.place.Residence(now)
+}
+
+// look tells the fleet where the model is if its server may have gone or come by itself.
+func (m *Model) look(now time.Time) {
+	if m.server != nil {
+		m.place.Found(m.server.IsRunning(), now)
+	}
+}
+
+// TryEnter begins a call if the model is in memory. Leave must follow.
+func (m *Model) TryEnter() bool { return m.begin(1) }
+
+// begin begins calls if the model is in memory.
+func (m *Model) begin(calls int) bool {
+	now := time.Now()
+	if !m.place.Enter(calls, now) {
+		return false
+	}
+	if m.server == nil || m.server.Enter(calls) {
+		return true
+	}
+	for range calls {
+		m.place.Leave(now)
+	}
+	m.place.Found(false, now) // it has gone, or takes its leave
+	return false
+}
+
+// Leave ends a call.
+func (m *Model) Leave() {
+	if m.endCall() {
+		m.keeper.mu.Lock()
+		m.keeper.announce()
+		m.keeper.mu.Unlock()
+	}
+}
+
+// endCall ends a call, and reports whether it was the last one.
+func (m *Model) endCall() bool {
+	if m.server != nil {
+		m.server.Leave()
+	}
+	return m.place.Leave(time.Now())
+}
+
+// Enter waits until the model is in memory, and begins a call. Whoever comes first has it
+// loaded for all, and if the last one leaves before it is loaded, that is cancelled. The
+// error is the cause with which the context ended, ErrTimeout, or why the model cannot be
+// loaded. Leave must follow where there is none.
+func (m *Model) Enter(ctx context.Context, timeout time.Duration) error {
+	return m.await(ctx, timeout, false)
+}
+
+// EnterSpare is Enter for a call of the class Spare: no model leaves for it that is in use or
+// was used lately. It returns ErrNeeded at once where one would have to.
+func (m *Model) EnterSpare(ctx context.Context, timeout time.Duration) error {
+	return m.await(ctx, timeout, true)
+}
+
+// rouse wakes the model up if somebody else put it to sleep while it has requests, which some
+// engines hold until then. It needs the mutex.
+func (m *Model) rouse(now time.Time) {
+	if m.wake != nil || now.Sub(m.roused) < rouseAgain || !m.place.IsMissed() {
+		return
+	}
+	m.roused = now
+	m.keeper.tasks.Go(func() {
+		logs.Contain(m.keeper.options.Log, "waking a model up", func() {
+			if m.Enter(m.keeper.base, defaultWake) != nil {
+				return
+			}
+			m.Leave()
+			m.keeper.mu.Lock()
+			defer m.keeper.mu.Unlock()
+			m.roused = time.Time{}
+		})
+	})
+}
+
+func (m *Model) await(ctx context.Context, timeout time.Duration, isSpare bool) error {
+	began := time.Now()
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	defer func() {
+		m.keeper.mu.Lock()
+		m.counts.Waited += time.Since(began)
+		m.keeper.mu.Unlock()
+	}()
+	w := m.join(timeout, isSpare)
+	if w == nil {
+		return nil
+	}
+	select {
+	case <-w.done:
+		return w.err
+	case <-deadline.C:
+		return m.leave(w, isSpare, ErrTimeout)
+	case <-ctx.Done():
+		return m.leave(w, isSpare, context.Cause(ctx))
+	}
+}
+
+// join lets the caller wait for the model, and has it loaded if nobody waits. It returns nil
+// where the model is in memory, and the call has begun.
+func (m *Model) join(timeout time.Duration, isSpare bool) *wake {
+	k := m.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m.wake == nil && m.begin(1) {
+		return nil
+	}
+	if w := m.wake; w != nil {
+		w.count(isSpare, 1)
+		return w
+	}
+	bounded, release := k.base, func() {}
+	if m.server == nil { // which would end by itself what hangs
+		bounded, release = context.WithTimeoutCause(k.base, timeout, ErrTimeout)
+	}
+	ctx, cancel := context.WithCancelCause(bounded)
+	w := &wake{cancel: cancel, done: make(chan struct{})}
+	w.count(isSpare, 1)
+	if k.base.Err() != nil || k.models[m.place] != m {
+		release()
+		if w.err = context.Cause(k.base); w.err == nil {
+			w.err = ErrRemoved
+		}
+		close(w.done)
+		return w
+	}
+	m.wake = w
+	k.tasks.Go(func() {
+		defer release()
+		defer cancel(nil)
+		began := time.Now()
+		if !logs.Contain(k.options.Log, "loading a model", func() { m.load(ctx, w) }) {
+			logs.Contain(k.options.Log, "giving a model up", func() { m.end(ctx, w, errPanicked, time.Since(began)) })
+		}
+	})
+	return w
+}
+
+// leave ends the wait of one caller for a reason. The last one cancels the wake.
+func (m *Model) leave(w *wake, isSpare bool, why error) error {
+	k := m.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	select {
+	case <-w.done: // at the same moment
+		if w.err == nil && m.endCall() {
+			k.announce()
+		}
+		return why
+	default:
+	}
+	if w.count(isSpare, -1); w.waiting == 0 {
+		w.cancel(why)
+		if m.wake == w {
+			m.wake = nil // who comes now begins anew
+		}
+	}
+	return why
+}
+
+// errCrowded says that a server that shares memory was woken up by somebody else.
+var errCrowded = errors.New("another server is awake")
+
+// errPanicked stands for a fault of the gateway while it loaded a model.
+var errPanicked = errors.New("the gateway failed while it loaded the model")
+
+// load loads the model for all who wait.
+func (m *Model) load(ctx context.Context, w *wake) {
+	began := time.Now()
+	for {
+		leave, isThere, err := m.makeRoom(ctx, w)
+		if isThere && m.enter(w) {
+			return
+		}
+		if err == nil && !isThere {
+			err = m.loadInto(ctx, leave)
+		}
+		if errors.Is(err, errCrowded) {
+			m.place.FailLoad(time.Now())
+			continue // with what is known now
+		}
+		if err != nil || !isThere {
+			m.end(ctx, w, err, time.Since(began))
+			return
+		}
+	}
+}
+
+// enter lets all enter who wait for a model that is there.
+func (m *Model) enter(w *wake) bool {
+	k := m.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !m.begin(w.waiting) {
+		return false
+	}
+	m.finish(w, nil)
+	return true
+}
+
+// end ends a wake, and lets those enter who have waited for it.
+func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration) {
+	k := m.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, ErrNeeded) {
+		err = cause
+	}
+	switch {
+	case err == nil:
+		m.counts.Loads++
+		m.failure = ""
+		k.options.Log.LogAttrs(ctx, slog.LevelInfo, "a model was loaded", m.attrs(slog.Duration("took", took.Round(time.Millisecond)), slog.Int("waiting", w.waiting))...)
+		m.place.EndLoad(w.waiting, time.Now())
+		switch {
+		case m.server == nil:
+		case w.waiting == 0:
+			m.server.Leave() // the call of the wake
+		default:
+			m.server.Beside(w.waiting - 1)
+		}
+	case errors.Is(err, ErrNeeded): // nothing was begun
+	case errors.Is(err, ErrFull):
+		m.counts.Refusals++
+	case w.waiting > 0:
+		m.counts.Failures++
+		m.failure = err.Error()
+		k.options.Log.LogAttrs(ctx, slog.LevelWarn, "a model could not be loaded", m.attrs(slog.String("error", err.Error()))...)
+		fallthrough
+	default:
+		m.place.FailLoad(time.Now())
+	}
+	m.finish(w, err)
+}
+
+// finish tells all who wait how the wake ended. It needs the mutex.
+func (m *Model) finish(w *wake, err error) {
+	w.err = err
+	if m.wake == w {
+		m.wake = nil
+	}
+	close(w.done)
+	m.keeper.announce()
+}
+
+// loadInto loads the model where others leave for it.
+func (m *Model) loadInto(ctx context.Context, leave []*fleet.Instance) error {
+	select {
+	case m.working <- struct{}{}: // it may be on its way to sleep
+	case <-ctx.Done():
+		for _, other := range leave {
+			other.PutBack(time.Now())
+		}
+		return context.Cause(ctx)
+	}
+	defer func() { <-m.working }()
+	m.keeper.mu.Lock()
+	sleeper, isShared := m.sleeper, m.rules.Space != ""
+	m.keeper.mu.Unlock()
+	for n, other := range leave {
+		neighbour := m.keeper.Model(other)
+		if neighbour == nil {
+			continue
+		}
+		// That it does not work is no reason not to try where one engine has both, and makes room
+		// by itself, and who runs processes sees to their places. Several servers on one GPU would
+		// break.
+		err := neighbour.sleepNow(ctx, "another model needs its place", false)
+		if err != nil && isShared && (m.server == nil || neighbour.server == nil) {
+			for _, rest := range leave[n+1:] {
+				rest.PutBack(time.Now())
+			}
+			return fmt.Errorf("%w: %s at %s: %w", ErrHeld, other.Model(), other.Host().Name(), err)
+		}
+	}
+	if isShared && m.findAwake(ctx) {
+		return errCrowded
+	}
+	return sleeper.Wake(ctx)
+}
+
+// findAwake asks the other servers with which the model shares memory where they are, if they
+// are believed to sleep: another gateway may have woken one up since it told. It reports
+// whether one is awake, and notes that.
+func (m *Model) findAwake(ctx context.Context) bool {
+	var looks sync.WaitGroup
+	var found atomic.Bool
+	for other, looker := range m.sleepers() {
+		looks.Go(func() {
+			logs.Contain(m.keeper.options.Log, "asking a server whether it sleeps", func() {
+				if looker.IsAwake(ctx) {
+					found.Store(true)
+					other.PutBack(time.Now())
+				}
+			})
+		})
+	}
+	looks.Wait()
+	return found.Load()
+}
+
+// sleepers returns one model of each other server that shares memory with the model and is
+// believed to sleep.
+func (m *Model) sleepers() map[*fleet.Instance]Looker {
+	k := m.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	found, hosts := map[*fleet.Instance]Looker{}, map[*fleet.Host]bool{m.place.Host(): true}
+	for place, other := range k.models {
+		looker, canTell := other.sleeper.(Looker)
+		if canTell && other.rules.IsWhole && other.rules.Space == m.rules.Space && !hosts[place.Host()] && place.IsOut() {
+			hosts[place.Host()], found[place] = true, looker
+		}
+	}
+	return found
+}
+
+// makeRoom waits until there is room, and returns the models that leave for this one; isThere
+// means that it is in memory already.
+func (m *Model) makeRoom(ctx context.Context, w *wake) (leave []*fleet.Instance, isThere bool, err error) {
+	began := time.Now()
+	patience := max(drainFactor*m.place.Residence(began).Loads, leastDrain)
+	for {
+		m.keeper.mu.Lock()
+		changed := m.keeper.changed
+		m.keeper.mu.Unlock()
+		now := time.Now()
+		if m.isForSpare(w) {
+			if leave, begun := m.place.BeginSpareLoad(now); begun != fleet.NoRoom {
+				return m.begun(leave, begun)
+			}
+			if m.forsake(w) {
+				m.place.Withdraw() // where others have waited, too
+				return nil, false, ErrNeeded
+			}
+		}
+		leave, begun, rest := m.place.BeginLoad(now.Sub(began) >= patience, now)
+		if begun != fleet.NoRoom {
+			return m.begun(leave, begun)
+		}
+		again := time.NewTimer(cmp.Or(min(rest, lookEvery), lookEvery))
+		select {
+		case <-changed:
+		case <-again.C:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		again.Stop()
+		if err != nil {
+			m.place.Withdraw()
+			return nil, false, err
+		}
+	}
+}
+
+// begun returns from makeRoom where there is no more to wait for.
+func (m *Model) begun(leave []*fleet.Instance, what fleet.Begun) ([]*fleet.Instance, bool, error) {
+	switch what {
+	case fleet.Present:
+		return nil, true, nil
+	case fleet.Full:
+		return nil, false, ErrFull
+	case fleet.Began, fleet.NoRoom:
+	}
+	m.keeper.mu.Lock()
+	defer m.keeper.mu.Unlock()
+	m.keeper.announce() // whoever is next may have room as well
+	return leave, false, nil
+}
+
+// isForSpare reports whether all who wait for a wake are of the class Spare.
+func (m *Model) isForSpare(w *wake) bool {
+	m.keeper.mu.Lock()
+	defer m.keeper.mu.Unlock()
+	return w.others == 0
+}
+
+// forsake lets nobody else wait for a wake, and reports whether all who do are of the class
+// Spare. Otherwise nothing changes.
+func (m *Model) forsake(w *wake) bool {
+	m.keeper.mu.Lock()
+	defer m.keeper.mu.Unlock()
+	if w.others == 0 && m.wake == w {
+		m.wake = nil
+	}
+	return w.others == 0
+}
+
+// sleepNow frees the memory of a model that the fleet does not count as loaded any more.
+func (m *Model) sleepNow(ctx context.Context, why string, isIdle bool) error {
+	select {
+	case m.working <- struct{}{}:
+	case <-ctx.Done():
+		m.place.PutBack(time.Now())
+		return context.Cause(ctx)
+	}
+	defer func() { <-m.working }()
+	if !m.place.IsOut() {
+		return nil // it was asked for meanwhile, and there was room
+	}
+	k := m.keeper
+	k.mu.Lock()
+	sleeper := m.sleeper
+	k.mu.Unlock()
+	bounded, cancel := context.WithTimeout(ctx, sleepTime)
+	defer cancel()
+	err := sleeper.Sleep(bounded)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		m.place.PutBack(time.Now())
+		m.failure = "it could not be put to sleep: " + err.Error()
+		return err
+	}
+	if isIdle {
+		m.counts.Sleeps++
+	} else {
+		m.counts.Evictions++
+	}
+	k.options.Log.LogAttrs(ctx, slog.LevelInfo, "a model was put to sleep", m.attrs(slog.String("reason", why))...)
+	k.announce()
+	return nil
+}
+
+// giveUpSleep does not put the model to sleep before a time.
+func (m *Model) giveUpSleep(until time.Time) {
+	m.keeper.mu.Lock()
+	defer m.keeper.mu.Unlock()
+	m.awakeUntil = until
+}
+
+func (m *Model) attrs(more ...slog.Attr) []slog.Attr {
+	return append([]slog.Attr{slog.String("host", m.place.Host().Name()), slog.String("model", m.place.Model())}, more...)
+}
+
+// state returns what is known about the model. It needs the mutex.
+func (m *Model) state(now time.Time) State {
+	m.look(now)
+	s := State{
+		Host: m.place.Host().Name(), Model: m.place.Model(), Group: m.rules.group(), Residence: m.place.Residence(now), SleepAfter: m.rules.SleepAfter,
+		Counts: m.counts, Failure: m.failure,
+	}
+	if m.wake != nil {
+		s.Waiting = m.wake.waiting
+	}
+	return s
+}

@@ -1,0 +1,250 @@
+package transport
+
+import (
+	"bytes"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+)
+
+const (
+	// maxHead and maxFields bound what is kept for one reply; real heads stay below
+	// 4 KiB and 40 fields.
+	maxHead   = 64 << 10
+	maxFields = 200
+	// maxInterim bounds the 1xx replies before the final one. None is asked for and a
+	// few are legal; a backend that sends more may never send the final one.
+	maxInterim = 8
+)
+
+// readHead reads interim replies and the head of the final one.
+func (r *Response) readHead(method string) error {
+	if r.writeErr != nil && r.ctx.Err() != nil {
+		return r.writeErr
+	}
+	for range maxInterim + 1 {
+		raw, err := r.nextHead()
+		if err != nil {
+			return err
+		}
+		text := string(raw)
+		r.conn.r += len(raw)
+		h, err := parseHead(text)
+		if err != nil {
+			return err
+		}
+		if h.status == 101 {
+			return flaw("reply switches protocols")
+		}
+		if h.status < 200 {
+			continue
+		}
+		r.head, r.Status = text, h.status
+		r.keep = h.keepAlive() && r.writeErr == nil
+		r.lasts = h.lasts
+		r.body.begin(h, method)
+		r.Length = r.body.length()
+		if r.body.framing == untilClose {
+			r.keep = false
+		}
+		return nil
+	}
+	return flaw("too many interim replies")
+}
+
+// nextHead reads until the buffer starts with a whole head and returns it. It
+// is valid until the next read and not consumed.
+func (r *Response) nextHead() ([]byte, error) {
+	c := r.conn
+	line, from := 0, 0 // where the current line starts, where to search on
+	for {
+		b := c.buffered()
+		for {
+			i := bytes.IndexByte(b[from:], '\n')
+			if i < 0 {
+				from = len(b)
+				break
+			}
+			end := from + i
+			if end == line || end == line+1 && b[line] == '\r' {
+				return b[:end+1], nil
+			}
+			line, from = end+1, end+1
+		}
+		if len(b) >= maxHead {
+			return nil, errHeadTooLong
+		}
+		if len(b) > 0 && len(b) == len(c.buf) {
+			c.grow()
+		}
+		if err := r.fillHead(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// fillHead reads once. While a long request is still leaving, the time in which its
+// reply must begin has not started.
+func (r *Response) fillHead() error {
+	for {
+		due := r.headDue()
+		err := r.conn.fill(due)
+		if err == nil || !expired(err) || !r.headDue().After(due) {
+			return err
+		}
+	}
+}
+
+// headDue is when waiting for the head ends; zero: never.
+func (r *Response) headDue() time.Time {
+	switch {
+	case r.writeErr != nil:
+		return r.sentAt.Add(earlyReply)
+	case r.up == nil:
+		return after(r.sentAt, r.limits.FirstByte)
+	case r.up.finished():
+		return after(r.up.endedAt, r.limits.FirstByte)
+	}
+	return after(time.Now(), r.limits.FirstByte)
+}
+
+// head is what the framing of a reply depends on.
+type head struct {
+	status  int
+	minor   byte  // of the HTTP version: '0' or '1'
+	length  int64 // of the body; -1: not given
+	chunked bool
+	close   bool // "Connection: close"
+	stay    bool // "Connection: keep-alive"
+	// lasts is how long an idle connection may be used, by "Keep-Alive:
+	// timeout="; below zero: not given.
+	lasts time.Duration
+}
+
+// keepAlive reports whether the backend leaves the connection open. A reply
+// with two framings is read by the stronger one, but a backend that sends such
+// a thing is not trusted with another request.
+func (h *head) keepAlive() bool {
+	if h.close || h.chunked && h.length >= 0 {
+		return false
+	}
+	return h.minor == '1' || h.stay
+}
+
+// parseHead checks every line of a head. Lines may end in LF alone; folded
+// lines, space around names and control characters are refused, because others
+// read them in different ways.
+func parseHead(text string) (head, error) {
+	h := head{length: -1, lasts: -1}
+	line, rest, _ := strings.Cut(text, "\n")
+	if !h.parseStatus(strings.TrimSuffix(line, "\r")) {
+		return h, flaw("malformed status line")
+	}
+	for n := 0; ; n++ {
+		line, rest, _ = strings.Cut(rest, "\n")
+		line = strings.TrimSuffix(line, "\r")
+		if line == "" {
+			break
+		}
+		if n == maxFields {
+			return h, errTooManyFields
+		}
+		colon := strings.IndexByte(line, ':')
+		if colon < 0 || !wire.IsToken(line[:colon]) {
+			return h, flaw("malformed field name")
+		}
+		value := trim(line[colon+1:])
+		if !wire.IsText(value) {
+			return h, flaw("malformed field value")
+		}
+		if err := h.field(line[:colon], value); err != nil {
+			return h, err
+		}
+	}
+	if h.chunked && h.minor == '0' {
+		return h, flaw("chunked reply in HTTP/1.0")
+	}
+	return h, nil
+}
+
+// parseStatus parses "HTTP/1.x NNN[ reason]".
+func (h *head) parseStatus(line string) bool {
+	const version = "HTTP/1."
+	if len(line) < len("HTTP/1.1 200") || line[:len(version)] != version || line[8] != ' ' {
+		return false
+	}
+	if len(line) > 12 && line[12] != ' ' || !wire.IsText(line) {
+		return false
+	}
+	h.minor = line[7]
+	for _, c := range []byte(line[9:12]) {
+		if c < '0' || c > '9' {
+			return false
+		}
+		h.status = 10*h.status + int(c-'0')
+	}
+	return h.status >= 100 && (h.minor == '0' || h.minor == '1')
+}
+
+func (h *head) field(name, value string) error {
+	switch {
+	case strings.EqualFold(name, "connection"):
+		h.connection(value)
+	case strings.EqualFold(name, "keep-alive"):
+		h.keepAliveFor(value)
+	case strings.EqualFold(name, "content-length"):
+		n, ok := wire.ParseLength(value)
+		if !ok || h.length >= 0 && h.length != n {
+			return flaw("malformed or conflicting content length")
+		}
+		h.length = n
+	case strings.EqualFold(name, "transfer-encoding"):
+		if h.chunked || !strings.EqualFold(value, "chunked") {
+			return flaw("unknown transfer encoding")
+		}
+		h.chunked = true
+	}
+	return nil
+}
+
+func (h *head) connection(value string) {
+	for option := range strings.SplitSeq(value, ",") {
+		option = trim(option)
+		h.close = h.close || strings.EqualFold(option, "close")
+		h.stay = h.stay || strings.EqualFold(option, "keep-alive")
+	}
+}
+
+// maxKeepAlive bounds for how long a connection is kept, whatever the backend says.
+const maxKeepAlive = 2 * time.Minute
+
+// keepAliveFor reads how long the backend leaves an idle connection open. It is
+// used for a second less, or half of the time where that is short: a request
+// must have arrived before the backend closes.
+func (h *head) keepAliveFor(value string) {
+	for option := range strings.SplitSeq(value, ",") {
+		name, seconds, _ := strings.Cut(option, "=")
+		if !strings.EqualFold(trim(name), "timeout") {
+			continue
+		}
+		if n, ok := wire.ParseLength(trim(seconds)); ok {
+			said := time.Duration(min(n, int64(maxKeepAlive/time.Second))) * time.Second
+			h.lasts = max(said-time.Second, said/2)
+		}
+	}
+}
+
+// trim removes the white space that may stand around a field value.
+func trim(s string) string { return strings.Trim(s, " \t") }
+
+// afterLine returns what follows the first line of a head.
+func afterLine(s string) string {
+	return s[strings.IndexByte(s, '\n')+1:]
+}
+
+// fieldValue is the value at the start of the rest of a head.
+func fieldValue(rest string) string {
+	line, _, _ := strings.Cut(rest, "\n")
+	return trim(strings.TrimSuffix(line, "\r"))
+}

@@ -1,0 +1,320 @@
+package chat
+
+import (
+	"bytes"
+	"slices"
+	"unsafe"
+
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+)
+
+// names are the names of the members of a unified request that have a place in a Request.
+var names = jsonscan.NewNames("model", "messages", "stream", "stream_options", "extra_body", "tools", "tool_choice",
+	"parallel_tool_calls", "response_format", "user", "reasoning_effort", "max_completion_tokens", "max_tokens", "n",
+	"temperature", "top_p", "top_k", "seed", "stop", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "verbosity")
+
+// ReadSettings reads the settings of a request in the unified shape. The members of extra
+// count as if they stood among its own, unless the request has these itself. Either may be
+// absent.
+func ReadSettings(own, extra jsonscan.Value) Settings {
+	s := Settings{own: own, extra: extra}
+	s.N, s.Temperature, s.TopP, s.TopK = s.Other("n"), s.Other("temperature"), s.Other("top_p"), s.Other("top_k")
+	s.Seed, s.Stop, s.PresencePenalty, s.FrequencyPenalty = s.Other("seed"), s.Other("stop"), s.Other("presence_penalty"), s.Other("frequency_penalty")
+	s.Logprobs, s.TopLogprobs, s.Verbosity = Given(s.Other("logprobs")), s.Other("top_logprobs"), s.Other("verbosity")
+	s.User = TextOf(s.Other("user"))
+	if s.MaxTokens = s.Other("max_completion_tokens"); !s.MaxTokens.Given() {
+		s.MaxTokens = s.Other("max_tokens")
+	}
+	s.SetEffort(s.Other("reasoning_effort"))
+	if format := s.Other("response_format"); format.Given() {
+		s.Format = Format{Given: true, Type: string(format.Get("type").Text())}
+	}
+	return s
+}
+
+// SetEffort sets how hard the model is to think. What is no word is kept, because every
+// dialect refuses words that it does not know.
+func (s *Settings) SetEffort(v jsonscan.Value) {
+	if v.Kind() == jsonscan.String {
+		s.Effort = string(v.Text())
+	} else if v.Given() {
+		s.Effort = string(v.Raw())
+	}
+}
+
+// Read reads what a request in the unified shape has beside its settings, which were read
+// before. Room gives it memory; its error is that of Room.
+func (r *Request) Read(room Room) error {
+	d := docs{Room: room}
+	list := r.own.Get("messages")
+	r.Messages = Grow[Message](&d.Room, nil, list)
+	for m := list.First(); m.Kind() != jsonscan.Absent && d.Err == nil; m = m.Next() {
+		r.Messages = append(r.Messages, d.message(m))
+	}
+	if tools := r.Other("tools"); tools.Kind() == jsonscan.Array {
+		tools = d.again(&d.outer, tools)
+		r.Tools = Grow[Tool](&d.Room, nil, tools)
+		for tool := tools.First(); tool.Kind() != jsonscan.Absent && d.Err == nil; tool = tool.Next() {
+			r.Tools = append(r.Tools, readTool(tool))
+		}
+	}
+	if choice := r.Other("tool_choice"); choice.Given() {
+		r.ToolChoice = d.choice(choice)
+	}
+	r.SingleCall = r.Other("parallel_tool_calls").Kind() == jsonscan.False
+	if r.Format.Type == "json_schema" {
+		shape := d.again(&d.outer, r.Other("response_format")).Get("json_schema")
+		r.Format.Name = TextOf(shape.Get("name"))
+		r.Format.Description, r.Format.Schema, r.Format.Strict = Given(shape.Get("description")), Given(shape.Get("schema")), Given(shape.Get("strict"))
+	}
+	return d.Err
+}
+
+// Room is the memory for the lists of a Request, which may be larger than the text that it
+// is read from.
+type Room struct {
+	// Reserve is asked for memory before it is taken; nil asks nobody.
+	Reserve func(bytes int) error
+	// Err is the error of Reserve. There is no room after it.
+	Err error
+
+	taken int // and not yet asked for
+}
+
+// roomStep is how much memory is asked for at a time.
+const roomStep = 32 << 10
+
+// Grow returns a list with room for the elements of an array behind its own.
+func Grow[T any](room *Room, list []T, array jsonscan.Value) []T {
+	n := 0
+	for v := array.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		n++
+	}
+	room.taken += n * int(unsafe.Sizeof(*new(T)))
+	if room.taken > roomStep && room.Err == nil && room.Reserve != nil {
+		room.Err = room.Reserve(room.taken)
+		room.taken = 0
+	}
+	switch {
+	case room.Err != nil:
+		return list
+	case list == nil:
+		return make([]T, 0, n)
+	}
+	return slices.Grow(list, n)
+}
+
+// Given returns the JSON text of a value that is there and not null, and nil for others.
+func Given(v jsonscan.Value) []byte {
+	if !v.Given() {
+		return nil
+	}
+	return v.Raw()
+}
+
+// docs scan again what lies deeper than a request is recorded.
+type docs struct {
+	Room
+	outer, inner jsonscan.Document
+}
+
+// again scans a value again. It was scanned before, so that it has no faults.
+func (d *docs) again(doc *jsonscan.Document, v jsonscan.Value) jsonscan.Value {
+	doc.AllowDuplicateKeys = true
+	if doc.Parse(v.Raw()) != nil {
+		return jsonscan.Value{}
+	}
+	return doc.Root()
+}
+
+// message reads one message.
+func (d *docs) message(m jsonscan.Value) Message {
+	message := Message{
+		Role: word(m.Get("role").Text()), Content: d.content(m.Get("content")), Raw: m.Raw(),
+		Name: TextOf(m.Get("name")), CallID: TextOf(m.Get("tool_call_id")),
+		Refusal: TextOf(m.Get("refusal")), Reasoning: TextOf(m.Get("reasoning_content")),
+		Thinking: ofKind(m.Get("thinking_blocks"), jsonscan.Array), Details: ofKind(m.Get("reasoning_details"), jsonscan.Array),
+		Extra: ofKind(m.Get("extra_content"), jsonscan.Object),
+	}
+	if message.Reasoning == nil {
+		message.Reasoning = TextOf(m.Get("reasoning"))
+	}
+	if calls := m.Get("tool_calls"); calls.Kind() == jsonscan.Array {
+		calls = d.again(&d.outer, calls)
+		message.Calls = Grow[ToolCall](&d.Room, nil, calls)
+		for c := calls.First(); c.Kind() != jsonscan.Absent && d.Err == nil; c = c.Next() {
+			call := readCall(c.Get("function"))
+			call.ID, call.Extra = TextOf(c.Get("id")), ofKind(c.Get("extra_content"), jsonscan.Object)
+			message.Calls = append(message.Calls, call)
+		}
+	}
+	if call := m.Get("function_call"); call.Kind() == jsonscan.Object {
+		old := readCall(d.again(&d.outer, call))
+		message.FunctionCall = &old
+	}
+	return message
+}
+
+// ofKind returns the JSON text of a value that is of a kind, nil for others.
+func ofKind(v jsonscan.Value, kind jsonscan.Kind) []byte {
+	if v.Kind() != kind {
+		return nil
+	}
+	return v.Raw()
+}
+
+// ReadContent reads a content in the unified shape.
+func ReadContent(v jsonscan.Value) Content { return new(docs).content(v) }
+
+// content reads the content of a message.
+func (d *docs) content(content jsonscan.Value) Content {
+	if content.Kind() != jsonscan.Array {
+		return Content{Text: TextOf(content)}
+	}
+	list := d.again(&d.outer, content)
+	parts := Grow[Part](&d.Room, nil, list)
+	for p := list.First(); p.Kind() != jsonscan.Absent && d.Err == nil; p = p.Next() {
+		parts = append(parts, ReadPart(p))
+	}
+	return Content{Parts: parts}
+}
+
+// ReadPart reads a part in the unified shape.
+func ReadPart(p jsonscan.Value) Part {
+	part := Part{Type: word(p.Get("type").Text()), Cache: Given(p.Get("cache_control")), Raw: p.Raw()}
+	inner := p.Get(part.Type)
+	switch part.Type {
+	case RefusalPart:
+		part.Text = TextOf(inner)
+	case ImagePart, VideoPart, SoundPart:
+		address := inner
+		if inner.Kind() == jsonscan.Object {
+			address, part.Detail = inner.Get("url"), TextOf(inner.Get("detail"))
+		}
+		part.SetSource(TextOf(address))
+	case AudioPart:
+		if format := TextOf(inner.Get("format")); len(format) > 0 {
+			part.MediaType, part.Data = "audio/"+format.String(), TextOf(inner.Get("data"))
+		}
+	case FilePart:
+		part.Name = TextOf(inner.Get("filename"))
+		source := inner.Get("file_data")
+		if !source.Given() {
+			source = inner.Get("file_id")
+		}
+		part.SetSource(TextOf(source))
+	default:
+		part.Text = TextOf(p.Get("text"))
+	}
+	return part
+}
+
+// ReadPrompts reads the prompts of a request for completions, each as a message of the user.
+// One that is the ids of tokens is a part of the type tokens.
+func (r *Request) ReadPrompts(room Room, prompts jsonscan.Value) error {
+	add := func(prompt jsonscan.Value) {
+		content := Content{Text: TextOf(prompt)}
+		if content.Text == nil {
+			content.Parts = []Part{{Type: TokensPart, Raw: prompt.Raw()}}
+		}
+		r.Messages = append(r.Messages, Message{Role: User, Content: content})
+	}
+	if prompts.Kind() != jsonscan.Array || prompts.First().Kind() == jsonscan.Number {
+		add(prompts)
+		return nil
+	}
+	r.Messages = Grow(&room, r.Messages, prompts)
+	for prompt := prompts.First(); prompt.Kind() != jsonscan.Absent && room.Err == nil; prompt = prompt.Next() {
+		add(prompt)
+	}
+	return room.Err
+}
+
+// SetSource sets the address of a part, or its content if that is a data URL in base64.
+func (p *Part) SetSource(address Text) {
+	const scheme, encoding = "data:", ";base64"
+	p.URL = address
+	head, data, found := bytes.Cut(address, []byte{','})
+	if !found || len(data) == 0 || len(head) < len(scheme) || !bytes.EqualFold(head[:len(scheme)], []byte(scheme)) {
+		return
+	}
+	kind, isEncoded := bytes.CutSuffix(bytes.ToLower(Text(head[len(scheme):]).Bytes()), []byte(encoding))
+	if !isEncoded {
+		return
+	}
+	kind, _, _ = bytes.Cut(kind, []byte{';'}) // parameters say nothing about the content
+	p.SetData(string(kind), data)
+}
+
+// SetData sets the content of a part, in base64.
+func (p *Part) SetData(mediaType string, data Text) {
+	if mediaType == "image/jpg" {
+		mediaType = "image/jpeg" // a common slip, which backends refuse
+	}
+	p.URL, p.MediaType, p.Data = nil, mediaType, data
+}
+
+// readCall reads the function that a call names.
+func readCall(function jsonscan.Value) ToolCall {
+	arguments := function.Get("arguments")
+	call := ToolCall{Name: TextOf(function.Get("name")), Arguments: TextOf(arguments)}
+	if call.Arguments == nil {
+		call.Input = Given(arguments)
+	}
+	return call
+}
+
+func readTool(tool jsonscan.Value) Tool {
+	t := Tool{Type: word(tool.Get("type").Text()), Cache: Given(tool.Get("cache_control")), Raw: tool.Raw()}
+	if function := tool.Get("function"); function.Kind() == jsonscan.Object {
+		t.IsFunction, t.Name, t.Description = true, TextOf(function.Get("name")), Given(function.Get("description"))
+		t.Schema, t.Strict = Given(function.Get("parameters")), Given(function.Get("strict"))
+	} else {
+		t.Name = TextOf(tool.Get("name"))
+	}
+	return t
+}
+
+// choice reads which tools to call: in the unified words, or in those of Anthropic's API,
+// whose choice of a tool has its name beside the type.
+func (d *docs) choice(v jsonscan.Value) ToolChoice {
+	v = d.again(&d.outer, v)
+	choice := ToolChoice{Raw: v.Raw(), Mode: word(v.Text())}
+	if v.Kind() != jsonscan.Object {
+		return choice
+	}
+	choice.Mode, choice.Name = word(v.Get("type").Text()), TextOf(v.Get("function").Get("name"))
+	switch choice.Mode {
+	case "tool":
+		choice.Mode, choice.Name = FunctionTool, TextOf(v.Get("name"))
+	case "allowed_tools":
+		allowed := v.Get("allowed_tools")
+		choice.Must = string(allowed.Get("mode").Text()) == "required"
+		list := d.again(&d.inner, allowed.Get("tools"))
+		for tool := list.First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
+			choice.Allowed = append(choice.Allowed, TextOf(tool.Get("function").Get("name")))
+		}
+	}
+	return choice
+}
+
+// word returns a word, without an allocation for those that nearly all requests use.
+func word(text []byte) string {
+	switch string(text) {
+	case System:
+		return System
+	case User:
+		return User
+	case Assistant:
+		return Assistant
+	case ToolRole:
+		return ToolRole
+	case TextPart:
+		return TextPart
+	case ImagePart:
+		return ImagePart
+	case FunctionTool:
+		return FunctionTool
+	}
+	return string(text)
+}

@@ -1,0 +1,185 @@
+// Package jsonwrite writes JSON texts piece by piece onto a buffer, without
+// building values first. It puts the commas; that the pieces make a valid text is
+// up to the caller.
+package jsonwrite
+
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+)
+
+// Writer appends JSON to Out. The zero value is ready to use. Set Out to begin
+// with memory, or with a text that ends where the first member or element of an
+// object or array belongs.
+type Writer struct {
+	Out []byte
+
+	// comma means that a value was written last, at the same level as what comes
+	// next: the next name, or value without a name, has a comma before it.
+	comma bool
+}
+
+// Begin starts a new text behind prefix, which ends where the first member or
+// element of an object or array belongs, and keeps the memory of buf.
+func (w *Writer) Begin(buf, prefix []byte) {
+	w.Out, w.comma = append(buf[:0], prefix...), false
+}
+
+// next returns Out with the comma that belongs before the next name or value. What
+// follows works on a local variable, because storing Out costs more than appending.
+func (w *Writer) next() []byte {
+	if w.comma {
+		return append(w.Out, ',')
+	}
+	return w.Out
+}
+
+// Object begins an object.
+func (w *Writer) Object() { w.Out, w.comma = append(w.next(), '{'), false }
+
+// EndObject ends the object that was begun last.
+func (w *Writer) EndObject() { w.Out, w.comma = append(w.Out, '}'), true }
+
+// Array begins an array.
+func (w *Writer) Array() { w.Out, w.comma = append(w.next(), '['), false }
+
+// EndArray ends the array that was begun last.
+func (w *Writer) EndArray() { w.Out, w.comma = append(w.Out, ']'), true }
+
+// Open writes the beginning of a value at once, up to where the first member or
+// element of the innermost object or array belongs.
+func (w *Writer) Open(text string) { w.Out, w.comma = append(w.next(), text...), false }
+
+// Close writes the end of a value at once, without a comma before it.
+func (w *Writer) Close(text string) { w.Out, w.comma = append(w.Out, text...), true }
+
+// Name begins a member of an object. The name has nothing to escape, or is escaped.
+func (w *Writer) Name(name string) {
+	out := append(w.next(), '"')
+	out = append(out, name...)
+	w.Out, w.comma = append(out, '"', ':'), false
+}
+
+// TextName begins a member of an object whose name may have something to escape.
+func (w *Writer) TextName(name string) {
+	w.Out, w.comma = append(AppendText(w.next(), name), ':'), false
+}
+
+// Raw writes a value, or several with their commas, that is JSON already.
+func (w *Writer) Raw(value []byte) { w.Out, w.comma = append(w.next(), value...), true }
+
+// Literal writes a value that is JSON already.
+func (w *Writer) Literal(value string) { w.Out, w.comma = append(w.next(), value...), true }
+
+// Plain writes a string that has nothing to escape.
+func (w *Writer) Plain(text string) {
+	out := append(w.next(), '"')
+	out = append(out, text...)
+	w.Out, w.comma = append(out, '"'), true
+}
+
+// Escaped writes a string from what stands between its quotes.
+func (w *Writer) Escaped(text []byte) {
+	out := append(w.next(), '"')
+	out = append(out, text...)
+	w.Out, w.comma = append(out, '"'), true
+}
+
+// Text writes text as a string.
+func (w *Writer) Text(text []byte) { w.Out, w.comma = AppendText(w.next(), text), true }
+
+// Int writes a whole number.
+func (w *Writer) Int(n int64) {
+	w.Out, w.comma = strconv.AppendInt(w.next(), n, 10), true
+}
+
+// Member writes a member whose value is JSON already.
+func (w *Writer) Member(name string, value []byte) {
+	w.Name(name)
+	w.Raw(value)
+}
+
+// EscapedMember writes a member that is a string, from what stands between its quotes, if
+// that is not nil.
+func (w *Writer) EscapedMember(name string, text []byte) {
+	if text != nil {
+		w.Name(name)
+		w.Escaped(text)
+	}
+}
+
+// Given writes a member whose value is JSON already, if that is not nil.
+func (w *Writer) Given(name string, value []byte) {
+	if value != nil {
+		w.Member(name, value)
+	}
+}
+
+// Field writes a member with a value that was scanned, if that is given.
+func (w *Writer) Field(name string, value jsonscan.Value) {
+	if value.Given() {
+		w.Member(name, value.Raw())
+	}
+}
+
+// Copy writes a member of a scanned object as it is.
+func (w *Writer) Copy(member jsonscan.Value) {
+	out := append(w.next(), '"')
+	out = append(out, member.RawKey()...)
+	out = append(out, '"', ':')
+	w.Out, w.comma = append(out, member.Raw()...), true
+}
+
+// AppendText appends text as a JSON string. Invalid UTF-8 is replaced.
+func AppendText[T string | []byte](dst []byte, text T) []byte {
+	// The error is about invalid UTF-8 only, and the result is good.
+	dst, _ = jsontext.AppendQuote(dst, text)
+	return dst
+}
+
+// Compact returns a copy of a JSON text without the spaces between its tokens. A text that is
+// none is copied as it is.
+func Compact(text []byte) []byte {
+	compact := jsontext.Value(append([]byte(nil), text...))
+	if compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+		return append(compact[:0], text...)
+	}
+	return compact
+}
+
+// Members writes the members of an object of which every name is written once:
+// the first member of a name stands. The zero value is ready to use.
+type Members struct {
+	w     Writer
+	names jsonscan.Keys
+}
+
+// Add adds a member whose value is JSON already.
+func (m *Members) Add(name string, value []byte) {
+	if m.names.Add(name) {
+		m.w.TextName(name)
+		m.w.Raw(value)
+	}
+}
+
+// AddField adds a member with a value that was scanned, if that is given.
+func (m *Members) AddField(name string, value jsonscan.Value) {
+	if value.Given() {
+		m.Add(name, value.Raw())
+	}
+}
+
+// Empty reports whether no member was added.
+func (m *Members) Empty() bool { return len(m.w.Out) == 0 }
+
+// Raw returns the members without the braces around them, ready for Writer.Raw.
+func (m *Members) Raw() []byte { return m.w.Out }
+
+// Object returns the members as an object.
+func (m *Members) Object() []byte {
+	object := make([]byte, 0, len(m.w.Out)+len("{}"))
+	return append(append(append(object, '{'), m.w.Out...), '}')
+}

@@ -1,0 +1,97 @@
+package naming
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// maxFallbacks is how many models may take over from one.
+const maxFallbacks = 10
+
+// Fallbacks are the models that take over from a model that cannot serve a request, in
+// the order in which they are tried.
+type Fallbacks map[string][]string
+
+// Check reports the fallbacks that could not be used as they are written. The paths are
+// those below the setting.
+func (f Fallbacks) Check(aliases Aliases, models Models, report func(path, message string)) {
+	written := models.Names()
+	fault := func(name string) string {
+		if text := Fault(name); text != "" {
+			return "the model " + text
+		}
+		if model := aliases.ModelOf(name); model != "" && !models.Has(model) {
+			return noInstance(model, written)
+		}
+		return ""
+	}
+	first := make(map[string]string, len(f))
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		path, list, model := key(name), f[name], aliases.ModelOf(name)
+		switch text := fault(name); {
+		case text != "":
+			report(path, text)
+			continue
+		case first[model] != "":
+			report(path, fmt.Sprintf("is the same model as %q, which has fallbacks too", first[model]))
+		case len(list) == 0:
+			report(path, "must not be empty")
+		case len(list) > maxFallbacks:
+			report(path, fmt.Sprintf("must not have more than %d models", maxFallbacks))
+		}
+		first[model] = name
+		seen := map[string]bool{}
+		for i, next := range list {
+			at, target := fmt.Sprintf("%s[%d]", path, i), aliases.ModelOf(next)
+			switch text := fault(next); {
+			case text != "":
+				report(at, text)
+			case target == model:
+				report(at, "is the model itself")
+			case seen[target]:
+				report(at, "is in the list already")
+			}
+			seen[target] = true
+		}
+	}
+}
+
+// Reason is why a model cannot serve a request, so that a fallback may.
+type Reason uint8
+
+// The reasons.
+const (
+	// Unavailable means that no instance is there: all are down, disabled or open, or
+	// the last one that was tried failed in a way that another one may not.
+	Unavailable Reason = iota
+	// Overloaded means that all slots are taken or all instances at their limits, or
+	// that the last one that was tried said that it has too much to do.
+	Overloaded
+	// Context means that the request is too long for the model.
+	Context
+
+	// ReasonCount sizes arrays that are indexed by Reason.
+	ReasonCount = int(Context) + 1
+)
+
+var reasonNames = [ReasonCount]string{"unavailable", "overloaded", "context"}
+
+// Reasons returns all reasons.
+func Reasons() []Reason { return []Reason{Unavailable, Overloaded, Context} }
+
+// Names returns the name of every reason.
+func (Reason) Names() []string { return slices.Clone(reasonNames[:]) }
+
+// String returns the name.
+func (r Reason) String() string { return reasonNames[r] }
+
+// MarshalText writes the name.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads a name in any case, with hyphens or underscores.
+func (r *Reason) UnmarshalText(text []byte) error {
+	return schema.ReadName(r, "reason", string(text), reasonNames[:])
+}

@@ -1,0 +1,56 @@
+package naming_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/request/naming"
+)
+
+// models are the names of models that have instances.
+type models []string
+
+func (m models) Has(name string) bool { return slices.Contains(m, name) }
+func (m models) Names() []string      { return m }
+
+// problems collects what is reported.
+type problems []string
+
+func (p *problems) report(path, message string) { *p = append(*p, path+" "+message) }
+
+func TestAliasesThatCannotWorkAreRefused(t *testing.T) {
+	for _, row := range []struct {
+		aliases naming.Aliases
+		want    string // empty: nothing is wrong
+	}{
+		{naming.Aliases{"fast": "small", "default": "fast", "gpt-4o": "default"}, ""},
+		{naming.Aliases{"a": "a"}, `["a"] leads back to itself`},
+		{naming.Aliases{"a": "b", "b": "c", "c": "a"}, `["b"] leads back to itself`},
+		{naming.Aliases{"a": "b", "b": "b"}, `["a"] leads back to itself`},
+		{naming.Aliases{"big": "small"}, `["big"] is the name of a model that has instances`},
+		{naming.Aliases{"a": "smal"}, `["a"] no instance has the name "smal" (did you mean "small"?)`},
+		{naming.Aliases{"a": "b", "b": "none"}, `["a"] no instance has the name "none"`},
+		{naming.Aliases{"": "big"}, `the alias must not be empty`},
+		{naming.Aliases{"a ": "big"}, `the alias must not begin or end with a space`},
+		{naming.Aliases{"a\nb": "big"}, `the alias must not contain control characters`},
+		{naming.Aliases{strings.Repeat("a", 257): "big"}, `the alias must not be longer than 256 bytes`},
+		{naming.Aliases{"a": ""}, `the model must not be empty`},
+	} {
+		var found problems
+		row.aliases.Check(models{"big", "small"}, found.report)
+		got := strings.Join(found, "\n")
+		if (got == "") != (row.want == "") || !strings.Contains(got, row.want) {
+			t.Errorf("%v: %s, want %s", row.aliases, got, row.want)
+		}
+	}
+}
+
+func TestAliasesAreFollowed(t *testing.T) {
+	aliases := naming.Aliases{"a": "b", "b": "m", "x": "y", "y": "x"}
+	for name, want := range map[string]string{"a": "m", "b": "m", "m": "m", "other": "other", "x": ""} {
+		if got := aliases.ModelOf(name); got != want {
+			t.Errorf("%s stands for %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package schema
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+)
+
+// ParseSpeech reads and checks a speech request.
+func (r *Request) ParseSpeech(body []byte) error {
+	if err := r.parse(TTS, body); err != nil {
+		return err
+	}
+	if err := r.text("input"); err != nil {
+		return err
+	}
+	voice := r.Field("voice")
+	switch voice.Kind() {
+	case jsonscan.Absent, jsonscan.Null:
+		return MissingParameter("voice")
+	case jsonscan.String, jsonscan.Object: // an object names a custom voice
+	default:
+		return wrongType("voice", "a string")
+	}
+	if err := r.optionalText("response_format"); err != nil {
+		return err
+	}
+	return r.number("speed", 0.25, 4)
+}
+
+// AudioFormat returns the format that a speech request asks for.
+func (r *Request) AudioFormat() string {
+	if v := r.Field("response_format"); v.Given() {
+		return string(v.Text())
+	}
+	return "mp3"
+}
+
+// ParseTranscription checks a transcription form.
+func (r *Request) ParseTranscription(form *Form) error {
+	if err := r.parseForm(STT, form, "file", "language", "temperature"); err != nil {
+		return err
+	}
+	if !form.HasFile("file") {
+		return MissingParameter("file")
+	}
+	if format, ok := form.Value("response_format"); ok && format != "" {
+		switch format {
+		case "json", "verbose_json", "text", "srt", "vtt", "diarized_json":
+		default:
+			return InvalidValue("response_format", "'response_format' must be one of json, verbose_json, text, srt, vtt.")
+		}
+	}
+	if value, ok := form.Value("temperature"); ok && value != "" {
+		if f, err := strconv.ParseFloat(value, 64); err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			return wrongType("temperature", "a number")
+		}
+	}
+	return nil
+}
+
+// ParseTranslation checks a form that asks for a transcript in English.
+func (r *Request) ParseTranslation(form *Form) error {
+	err := r.ParseTranscription(form)
+	r.Door = DoorTranslations
+	return err
+}
+
+// TranscriptFormat returns the format that a transcription request asks for.
+func (r *Request) TranscriptFormat() string {
+	if format, ok := r.Form.Value("response_format"); ok && format != "" {
+		return format
+	}
+	return "json"
+}

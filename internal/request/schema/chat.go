@@ -1,0 +1,198 @@
+package schema
+
+import (
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+)
+
+// ParseChat reads and checks a chat request. What the specification names is
+// checked; every other field is the backend's business and travels untouched.
+func (r *Request) ParseChat(body []byte) error {
+	if err := r.scan(Door(Chat), body); err != nil {
+		return err
+	}
+	return r.checkChat()
+}
+
+func (r *Request) checkChat() error {
+	var found fields
+	if err := r.checkCommon(&found, readsField); err != nil {
+		return err
+	}
+	if err := r.checkMessages(found[fieldMessages]); err != nil {
+		return err
+	}
+	return r.checkGeneration(&found)
+}
+
+// checkGeneration checks how the answer is to be generated and sent.
+func (r *Request) checkGeneration(found *fields) (err error) {
+	if r.Stream, err = boolean("stream", r.orExtra(found[fieldStream], "stream")); err != nil {
+		return err
+	}
+	if err := r.checkStreamOptions(r.orExtra(found[fieldStreamOptions], "stream_options")); err != nil {
+		return err
+	}
+	for _, v := range found[fieldMaxTokens:] {
+		if err := checkSamplingField(v); err != nil {
+			return err
+		}
+	}
+	return checkExtra(r.extra, r.Body.Root())
+}
+
+// checkExtra checks the members of extra_body that take part in the generation of the
+// answer. What stands at the top level comes before them; see Field.
+func checkExtra(extra, root jsonscan.Value) error {
+	for v := extra.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		if err := checkSamplingField(v); err != nil && !root.Get(string(v.Key())).Given() {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSamplingField checks a field if it is about the length, the number or the sampling
+// of answers. What counts in limits must not be passed on without being understood here.
+func checkSamplingField(v jsonscan.Value) error {
+	if !v.Given() {
+		return nil
+	}
+	switch string(v.Key()) {
+	case "max_tokens":
+		return checkInteger("max_tokens", v)
+	case "max_completion_tokens":
+		return checkInteger("max_completion_tokens", v)
+	case "n":
+		return checkInteger("n", v)
+	case "best_of":
+		return checkInteger("best_of", v)
+	case "temperature":
+		return CheckNumber("temperature", v, 0, 2)
+	case "top_p":
+		return CheckNumber("top_p", v, 0, 1)
+	case "top_k":
+		return checkInteger("top_k", v)
+	case "frequency_penalty":
+		return CheckNumber("frequency_penalty", v, -2, 2)
+	case "presence_penalty":
+		return CheckNumber("presence_penalty", v, -2, 2)
+	case "stop":
+		return checkStop(v)
+	}
+	return nil
+}
+
+func checkStop(stop jsonscan.Value) error {
+	switch stop.Kind() {
+	case jsonscan.String:
+		return nil
+	case jsonscan.Array:
+		for v := stop.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+			if v.Kind() != jsonscan.String {
+				return wrongType("stop", "a string or an array of strings")
+			}
+		}
+		return nil
+	}
+	return wrongType("stop", "a string or an array of strings")
+}
+
+func (r *Request) checkStreamOptions(options jsonscan.Value) error {
+	if !options.Given() {
+		return nil
+	}
+	if options.Kind() != jsonscan.Object {
+		return wrongType("stream_options", "an object")
+	}
+	if err := r.checkCase(options, readsStreamOption); err != nil {
+		return err
+	}
+	switch options.Get("include_usage").Kind() {
+	case jsonscan.Absent, jsonscan.Null, jsonscan.False:
+	case jsonscan.True:
+		r.IncludeUsage = true
+	default:
+		return wrongType("stream_options.include_usage", "true or false")
+	}
+	return nil
+}
+
+func (r *Request) checkMessages(messages jsonscan.Value) error {
+	switch {
+	case !messages.Given():
+		err := MissingParameter("messages")
+		if r.Body.Root().Get("input").Given() {
+			err.Message += " The body has 'input', as the Responses API wants it; this endpoint wants 'messages'. Set your client to the chat completions API."
+		}
+		return err
+	case messages.Kind() != jsonscan.Array:
+		return wrongType("messages", "an array")
+	case messages.Empty():
+		return InvalidValue("messages", "'messages' must have at least one message.")
+	}
+	i := 0
+	for m := messages.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		var found messageFields
+		if m.Find(messageNames, found[:]) > 0 {
+			if err := r.checkCase(m, readsMessageField); err != nil {
+				return err
+			}
+		}
+		if err := found.check(m.Kind()); err != nil {
+			// The place is spelled only when there is something to say.
+			return err.Within("messages[" + strconv.Itoa(i) + "]")
+		}
+		i++
+	}
+	return nil
+}
+
+// messageFields are the fields of a message that are checked, in the order of
+// messageNames.
+type messageFields [messageContent + 1]jsonscan.Value
+
+const (
+	messageRole = iota
+	messageName
+	messageContent
+)
+
+// check checks one message of a kind; the error names fields relative to it.
+func (m *messageFields) check(kind jsonscan.Kind) *Error {
+	if kind != jsonscan.Object {
+		return InvalidValue("", "must be an object.")
+	}
+	role := &m[messageRole]
+	switch {
+	case !role.Given():
+		return MissingParameter("role")
+	case role.Kind() != jsonscan.String:
+		return InvalidValue("role", "must be a string.")
+	case !knownRole(role.Text()):
+		return InvalidValue("role", "must be one of system, developer, user, assistant, tool, function.")
+	}
+	if name := &m[messageName]; name.Given() && name.Kind() != jsonscan.String {
+		return InvalidValue("name", "must be a string.")
+	}
+	switch m[messageContent].Kind() {
+	case jsonscan.String, jsonscan.Array:
+		return nil
+	case jsonscan.Absent, jsonscan.Null:
+		if string(role.Text()) == "assistant" {
+			return nil // tool calls, a refusal, audio or reasoning may stand alone
+		}
+		return MissingParameter("content")
+	default:
+		return InvalidValue("content", "must be a string or an array of content parts.")
+	}
+}
+
+func knownRole(role []byte) bool {
+	switch string(role) {
+	case "system", "developer", "user", "assistant", "tool", "function":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,99 @@
+package schema
+
+import (
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+)
+
+// ParseCompletion reads and checks a request for completions of texts. It has the
+// same options as a chat, and a prompt in place of messages.
+func (r *Request) ParseCompletion(body []byte) error {
+	if err := r.scan(DoorCompletions, body); err != nil {
+		return err
+	}
+	return r.checkCompletion()
+}
+
+func (r *Request) checkCompletion() error {
+	var found fields
+	if err := r.checkCommon(&found, readsCompletionField); err != nil {
+		return err
+	}
+	if err := r.checkPrompt(); err != nil {
+		return err
+	}
+	if _, err := r.boolean("echo"); err != nil {
+		return err
+	}
+	if err := r.optionalText("suffix"); err != nil {
+		return err
+	}
+	if err := r.integer("logprobs"); err != nil {
+		return err
+	}
+	return r.checkGeneration(&found)
+}
+
+// checkPrompt accepts a text, texts, or token ids of one text or of several.
+func (r *Request) checkPrompt() error {
+	const want = "a string, an array of strings, or arrays of token ids"
+	prompt := r.Field("prompt")
+	switch prompt.Kind() {
+	case jsonscan.Absent, jsonscan.Null:
+		err := MissingParameter("prompt")
+		if r.Body.Root().Get("messages").Given() {
+			err.Message += " The body has 'messages'; send those to /v1/chat/completions."
+		}
+		return err
+	case jsonscan.String:
+		return nil
+	case jsonscan.Array:
+	default:
+		return wrongType("prompt", want)
+	}
+	if prompt.Empty() {
+		return InvalidValue("prompt", "'prompt' must not be empty.")
+	}
+	return checkList("prompt", prompt, want, jsonscan.String, jsonscan.Number, jsonscan.Array)
+}
+
+// checkList checks that all elements of a list are of the kind of the first, which is
+// one of those that are allowed.
+func checkList(param string, list jsonscan.Value, want string, allowed ...jsonscan.Kind) error {
+	first := list.First().Kind()
+	if !slices.Contains(allowed, first) {
+		return wrongType(param, want)
+	}
+	for v := list.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		if v.Kind() != first {
+			return wrongType(param, want)
+		}
+	}
+	return nil
+}
+
+// Prompts returns how many prompts a request for completions has.
+func (r *Request) Prompts() int {
+	prompt := r.Field("prompt")
+	if prompt.Kind() != jsonscan.Array || prompt.First().Kind() == jsonscan.Number {
+		return 1
+	}
+	n := 0
+	for v := prompt.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		n++
+	}
+	return n
+}
+
+// ParseModeration reads and checks a request that asks whether texts or images are
+// harmful.
+func (r *Request) ParseModeration(body []byte) error {
+	if err := r.scan(DoorModerations, body); err != nil {
+		return err
+	}
+	if err := r.checkCommon(new(fields), readsModerationField); err != nil {
+		return err
+	}
+	return r.checkInput("a string, an array of strings, or an array of objects", jsonscan.String, jsonscan.Object)
+}

@@ -1,0 +1,61 @@
+package schema
+
+import "github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+
+// ParseEmbedding reads and checks an embeddings request.
+func (r *Request) ParseEmbedding(body []byte) error {
+	if err := r.parse(Embedding, body); err != nil {
+		return err
+	}
+	// Official clients send token ids in two shapes.
+	if err := r.checkInput("a string, an array of strings, or arrays of token ids", jsonscan.String, jsonscan.Number, jsonscan.Array); err != nil {
+		return err
+	}
+	format := r.Field("encoding_format")
+	switch {
+	case !format.Given():
+	case format.Kind() != jsonscan.String:
+		return wrongType("encoding_format", "a string")
+	default:
+		switch string(format.Text()) {
+		case "float":
+		case "base64":
+			r.Base64 = true
+		default:
+			return InvalidValue("encoding_format", "'encoding_format' must be float or base64.")
+		}
+	}
+	return r.integer("dimensions")
+}
+
+// checkInput accepts a text, or a list of values of some kinds.
+func (r *Request) checkInput(want string, kinds ...jsonscan.Kind) error {
+	input := r.Field("input")
+	switch input.Kind() {
+	case jsonscan.Absent, jsonscan.Null:
+		return MissingParameter("input")
+	case jsonscan.String:
+		return nil
+	case jsonscan.Array:
+	default:
+		return wrongType("input", want)
+	}
+	if input.Empty() {
+		return InvalidValue("input", "'input' must not be empty.")
+	}
+	return checkList("input", input, want, kinds...)
+}
+
+// HasTokenIDs reports whether the input of an embeddings request is token ids
+// rather than text.
+func (r *Request) HasTokenIDs() bool {
+	input := r.Field("input")
+	if input.Kind() != jsonscan.Array {
+		return false
+	}
+	switch input.First().Kind() {
+	case jsonscan.Number, jsonscan.Array:
+		return true
+	}
+	return false
+}

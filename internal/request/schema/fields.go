@@ -1,0 +1,42 @@
+package schema
+
+import "github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+
+// fields are those of a request that are looked for in one pass over its body, because
+// every request has some of them.
+type fields [fieldStop + 1]jsonscan.Value
+
+// The places of the fields. Those from fieldMaxTokens to fieldStop are about the length,
+// the number and the sampling of answers.
+const (
+	fieldModel = iota
+	fieldUser
+	fieldExtraBody
+	fieldMessages
+	fieldStream
+	fieldStreamOptions
+	fieldMaxTokens
+	fieldMaxCompletionTokens
+	fieldN
+	fieldBestOf
+	fieldTemperature
+	fieldTopP
+	fieldTopK
+	fieldFrequencyPenalty
+	fieldPresencePenalty
+	fieldStop
+)
+
+// fieldNames are the names of the fields in the order of their places. Those that follow
+// are common: a body that has no others need not be looked through for keys that differ
+// from a field only in case.
+var fieldNames = jsonscan.NewNames(
+	"model", "user", "extra_body", "messages", "stream", "stream_options",
+	"max_tokens", "max_completion_tokens", "n", "best_of", "temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "stop",
+	"seed", "response_format", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort",
+	"logprobs", "top_logprobs", "metadata", "input", "encoding_format", "dimensions", "query", "documents", "top_n", "prompt",
+)
+
+// messageNames are the names of the fields of a message: those that are checked, and then
+// others that are common.
+var messageNames = jsonscan.NewNames("role", "name", "content", "tool_calls", "tool_call_id", "refusal", "reasoning_content")

@@ -1,0 +1,87 @@
+package schema
+
+import (
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+)
+
+// ParseImage reads and checks an image generation request.
+func (r *Request) ParseImage(body []byte) error {
+	if err := r.parse(ImgGen, body); err != nil {
+		return err
+	}
+	if err := r.text("prompt"); err != nil {
+		return err
+	}
+	if v := r.Field("n"); v.Given() {
+		if n, ok := v.Int(); !ok || n < 1 {
+			return wrongType("n", "a positive integer")
+		}
+	}
+	for _, name := range []string{"size", "quality", "style"} {
+		if err := r.optionalText(name); err != nil {
+			return err
+		}
+	}
+	if err := r.optionalText("response_format"); err != nil {
+		return err
+	}
+	if v := r.Field("response_format"); v.Given() {
+		return r.imageFormat(string(v.Text()))
+	}
+	return nil
+}
+
+// ParseImageEdit checks an image edit form.
+func (r *Request) ParseImageEdit(form *Form) error {
+	if err := r.parseForm(ImgEdit, form, "mask", "n", "size", "quality"); err != nil {
+		return err
+	}
+	if !form.HasFile("image") {
+		return MissingParameter("image")
+	}
+	if prompt, _ := form.Value("prompt"); prompt == "" {
+		return MissingParameter("prompt")
+	}
+	if value, ok := form.Value("n"); ok && value != "" {
+		if n, err := strconv.Atoi(value); err != nil || n < 1 {
+			return wrongType("n", "a positive integer")
+		}
+	}
+	if format, ok := form.Value("response_format"); ok && format != "" {
+		return r.imageFormat(format)
+	}
+	return nil
+}
+
+func (r *Request) imageFormat(format string) error {
+	switch format {
+	case "url", "b64_json":
+		r.ImageFormat = format
+		return nil
+	}
+	return InvalidValue("response_format", "'response_format' must be url or b64_json.")
+}
+
+// text checks that a required field is a string that says something.
+func (r *Request) text(name string) error {
+	v := r.Field(name)
+	switch {
+	case !v.Given():
+		return MissingParameter(name)
+	case v.Kind() != jsonscan.String:
+		return wrongType(name, "a string")
+	case len(v.Raw()) == len(`""`):
+		return InvalidValue(name, "'"+name+"' must not be empty.")
+	}
+	return nil
+}
+
+// optionalText checks that an optional field is a string.
+func (r *Request) optionalText(name string) error {
+	if v := r.Field(name); v.Given() && v.Kind() != jsonscan.String {
+		return wrongType(name, "a string")
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package balance
+
+import (
+	"fmt"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Sharing is who shares the prompts that instances have in their caches: a request is sent
+// where its prompt is cached only if one of these has sent the prompt before. Others learn
+// nothing from times about what they asked.
+type Sharing uint8
+
+// Who may share. The zero value is the default.
+const (
+	SharedByAll Sharing = iota
+	SharedByTenant
+	SharedByKey
+)
+
+// Names returns every name.
+func (Sharing) Names() []string { return []string{"all", "tenant", "key"} }
+
+// Valid reports whether s is one of these.
+func (s Sharing) Valid() bool { return int(s) < len(s.Names()) }
+
+// String returns the name.
+func (s Sharing) String() string {
+	if !s.Valid() {
+		return fmt.Sprintf("Sharing(%d)", uint8(s))
+	}
+	return s.Names()[s]
+}
+
+// MarshalText writes the name.
+func (s Sharing) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a name in any case.
+func (s *Sharing) UnmarshalText(text []byte) error {
+	return schema.ReadName(s, "prompt sharing", string(text), s.Names())
+}
+
+// Scope returns the scope of the prompts of a caller. Where a caller has no tenant, its key
+// stands for it; where it has no key either, there is nothing to tell callers apart by.
+func (s Sharing) Scope(tenant, key string) string {
+	switch {
+	case s == SharedByAll:
+		return ""
+	case s == SharedByTenant && tenant != "":
+		return "tenant " + tenant
+	case key != "":
+		return "key " + key
+	}
+	return ""
+}

@@ -1,0 +1,29 @@
+// Package hedge decides when a second instance is asked because the first one takes longer
+// than such calls do: which time that is, learned from answers, and how many second calls
+// may be made. It calls nobody: package proxy does.
+package hedge
+
+import "github.com/patchbay-ai/patchbay/internal/request/schema"
+
+// Settings say which calls are hedged. The zero value hedges none.
+type Settings struct {
+	Enabled bool `json:"enabled,omitzero" doc:"Whether a second instance is asked when the first takes longer than 95 % of such calls do."`
+	// Paid allows it for models that have a price, too: both calls are paid then.
+	Paid bool `json:"paid,omitzero" doc:"Whether that holds for models that have a price, too; both calls are paid then."`
+}
+
+// Check reports every setting that has a value it may not have.
+func (s Settings) Check(service schema.ServiceType, report func(path, message string)) {
+	if s.Enabled && !Hedges(service) {
+		report("enabled", "only calls for chat, embedding, rerank and stt can be hedged")
+	}
+}
+
+// Hedges reports whether a service type has calls without side effects.
+func Hedges(service schema.ServiceType) bool {
+	switch service {
+	case schema.Chat, schema.Embedding, schema.Rerank, schema.STT:
+		return true
+	}
+	return false
+}

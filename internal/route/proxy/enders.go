@@ -1,0 +1,260 @@
+package proxy
+
+import (
+	"context"
+	"hash/maphash"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// ending is how a call failed that may have ended its backend.
+type ending uint8
+
+const (
+	// noEnding means that the failure says nothing about that.
+	noEnding ending = iota
+	// brokeOff means that the connection broke before anything came that a model made.
+	brokeOff
+	// saidError means that the backend reported an error of its own, which is the last that
+	// some engines say.
+	saidError
+	// saidDeath means that the backend reported the end of its engine, after which it stops
+	// listening.
+	saidDeath
+)
+
+// fallen is an instance whose backend may have ended because of a call.
+type fallen struct {
+	at *backend.Instance
+	by ending
+}
+
+const (
+	// enderTime is for how long a request is refused that ended two backends, and mostEnders
+	// how many such requests are known at a time.
+	enderTime  = time.Minute
+	mostEnders = 1024
+	// enderRetry is the wait that its callers are told.
+	enderRetry = 30 * time.Second
+	// fallTime is how long a backend that breaks a connection may take to stop listening, and
+	// fallLook how often it is tried meanwhile.
+	fallTime = 100 * time.Millisecond
+	fallLook = 20 * time.Millisecond
+	// fallDial bounds one try.
+	fallDial = 500 * time.Millisecond
+)
+
+// enders are the requests that are suspected of ending backends, by the digest of body and
+// caller.
+type enders struct {
+	kept atomic.Int64 // how many there are: nothing else is looked at while it is 0
+	mu   sync.Mutex
+	list []ender // the one first that is forgotten first
+}
+
+// ender is such a request.
+type ender struct {
+	digest uint64
+	until  time.Time
+	// isCertain says that two backends ended. Otherwise fallen are the instances whose
+	// backends may have ended, which the next request of the digest finds out.
+	isCertain bool
+	fallen    [2]*backend.Instance
+}
+
+// find returns what is known of a digest.
+func (e *enders) find(digest uint64, now time.Time) (ender, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.forget(now)
+	if n := e.index(digest); n >= 0 {
+		return e.list[n], true
+	}
+	return ender{}, false
+}
+
+// keep keeps what is known of a digest from now on, for enderTime.
+func (e *enders) keep(known ender, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.forget(now)
+	e.remove(known.digest)
+	if len(e.list) == mostEnders {
+		e.list = append(e.list[:0], e.list[1:]...)
+	}
+	known.until = now.Add(enderTime)
+	e.list = append(e.list, known)
+	e.kept.Store(int64(len(e.list)))
+}
+
+// drop forgets a digest.
+func (e *enders) drop(digest uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.remove(digest)
+	e.kept.Store(int64(len(e.list)))
+}
+
+// forget forgets those whose time is over. It needs the mutex.
+func (e *enders) forget(now time.Time) {
+	over := 0
+	for over < len(e.list) && !now.Before(e.list[over].until) {
+		over++
+	}
+	if over > 0 {
+		e.list = slices.Delete(e.list, 0, over)
+		e.kept.Store(int64(len(e.list)))
+	}
+}
+
+func (e *enders) index(digest uint64) int {
+	return slices.IndexFunc(e.list, func(known ender) bool { return known.digest == digest })
+}
+
+func (e *enders) remove(digest uint64) {
+	if n := e.index(digest); n >= 0 {
+		e.list = slices.Delete(e.list, n, n+1)
+	}
+}
+
+// enderDigest returns the number by which a request is recognised if the same caller sends it
+// again.
+func (r *request) enderDigest() uint64 {
+	type owned struct {
+		digest uint64
+		caller string
+	}
+	return maphash.Comparable(r.proxy.seed, owned{r.Asks.Digest(r.proxy.seed), r.Caller.Key()})
+}
+
+// refuseEnder returns an error if the request has ended two backends within the last minute.
+// Those of which that is not certain are tried to be reached.
+func (r *run) refuseEnder(ctx context.Context) error {
+	e, digest := &r.proxy.enders, r.enderDigest()
+	known, found := e.find(digest, time.Now())
+	switch {
+	case !found:
+		return nil
+	case known.isCertain:
+		return endsBackends()
+	}
+	for _, i := range known.fallen {
+		if i != nil && r.isGone(ctx, i, 0) {
+			r.fallen = append(r.fallen, fallen{i, brokeOff})
+		}
+	}
+	switch len(r.fallen) {
+	case 0:
+		e.drop(digest)
+	case len(known.fallen):
+		e.keep(ender{digest: digest, isCertain: true}, time.Now())
+		return endsBackends()
+	}
+	return nil
+}
+
+// noteFallen notes that a call may have ended its backend. If two backends refuse connections
+// after they broke that of the request, no other one gets it, and its caller is told so.
+func (a *attempt) noteFallen(ctx context.Context, failed *fault) {
+	if failed.ending == noEnding || failed.unsent || a.Asks.Door == schema.DoorRealtime {
+		return // a line has no content that could end a backend
+	}
+	a.fall(fallen{a.instance, failed.ending})
+	gone := 0
+	for n, f := range a.fallen {
+		isLast := n == len(a.fallen)-1
+		if f.by == saidDeath {
+			gone++
+			continue
+		}
+		if f.by != brokeOff || isLast && gone == 0 {
+			continue
+		}
+		patience := time.Duration(0)
+		if isLast {
+			patience = fallTime
+		}
+		if a.isGone(ctx, f.at, patience) {
+			gone++
+		}
+	}
+	if gone < 2 {
+		return
+	}
+	a.proxy.enders.keep(ender{digest: a.whole().enderDigest(), isCertain: true}, time.Now())
+	failed.err, failed.failover, failed.tooLong = endsBackends(), false, false
+}
+
+// fall adds an instance to those whose backends may have ended, unless it is there.
+func (r *request) fall(f fallen) {
+	if !slices.ContainsFunc(r.fallen, func(other fallen) bool { return other.at.State == f.at.State }) {
+		r.fallen = append(r.fallen, f)
+	}
+}
+
+// keepFallen remembers a request that failed in the end and may have ended backends. Whether
+// it has is found out if it comes again.
+func (r *request) keepFallen() {
+	if len(r.fallen) == 0 {
+		return
+	}
+	digest, now := r.enderDigest(), time.Now()
+	if known, found := r.proxy.enders.find(digest, now); found && known.isCertain {
+		return
+	}
+	known := ender{digest: digest}
+	for n, f := range r.fallen[max(0, len(r.fallen)-len(known.fallen)):] {
+		known.fallen[n] = f.at
+	}
+	r.proxy.enders.keep(known, now)
+}
+
+// clearFallen forgets a request that was suspected and is answered.
+func (r *request) clearFallen() {
+	if len(r.fallen) > 0 {
+		r.proxy.enders.drop(r.enderDigest())
+	}
+}
+
+// isGone reports whether an instance refuses connections, now or soon.
+func (r *request) isGone(ctx context.Context, i *backend.Instance, patience time.Duration) bool {
+	deadline := time.Now().Add(patience)
+	for ctx.Err() == nil {
+		conn, err := r.proxy.client.Dial(ctx, &i.Origin, fallDial)
+		if err == nil {
+			_ = conn.Close()
+		}
+		now := time.Now()
+		if transport.IsRefusal(err) {
+			i.Health.Refused(now)
+			return true
+		}
+		if !now.Before(deadline) {
+			break
+		}
+		select {
+		case <-time.After(fallLook):
+		case <-ctx.Done():
+		}
+	}
+	return false
+}
+
+// endsBackends returns the error for a request that seems to end every backend that gets it.
+// Others that were under way at the same backends are told the same, so that it is no fault of
+// the request, and does not hold for long.
+func endsBackends() *schema.Error {
+	known := apiError(schema.CodeUpstreamError, "Two backends ended while they worked on this request: each broke the connection and refuses new ones, or reported the end of its engine. "+
+		"It is not sent to another one, and the same request is refused for a minute.")
+	known.Status = http.StatusServiceUnavailable
+	known.RetryAfter, known.NoRetry = enderRetry, true
+	known.Details = map[string]any{"reason": "the backends of two instances ended"}
+	return known
+}

@@ -1,0 +1,275 @@
+package proxy
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/balance"
+	"github.com/patchbay-ai/patchbay/internal/route/queue"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+)
+
+// Explanation is what would happen to a request if it came now.
+type Explanation struct {
+	// PassedOver are the models that could not serve the request, before the one that
+	// would: the one that was asked for, and fallbacks.
+	PassedOver []PassedModel
+	// Pool is nil where no instance serves the model.
+	Pool       *routing.Pool
+	Candidates []Candidate
+	// Pick is the instance that would be called; nil where none would, or where the
+	// strategy picks at random.
+	Pick *backend.Instance
+	// ServiceLimit and ModelLimit are what the limits of the service type and of
+	// the model would decide.
+	ServiceLimit, ModelLimit ratelimit.Decision
+	// Expected is what the strategy expects of each instance that is ready, the one first
+	// that it would pick; nil where it expects nothing, or the request is not known.
+	Expected []balance.Expected
+	// Split is what each instance would get of a request that several would share; nil where
+	// one gets all of it, or the request is not known.
+	Split []PlannedPiece
+	// Hedge is when a second instance would be asked; nil where none would be, whatever the
+	// first takes, or the request is not known.
+	Hedge *PlannedHedge
+	// Waiting is how many requests wait for a slot, and ByClass how many of each class. Queue
+	// is what the request would have to expect; its Position is 0 where it would not wait.
+	Waiting int
+	ByClass queue.Lengths
+	Queue   queue.Outlook
+	// Refusal is the error that the caller would get, nil where the request would
+	// reach a backend.
+	Refusal *schema.Error
+}
+
+// Candidate is an instance that serves the model.
+type Candidate struct {
+	*backend.Instance
+	Obstacle backend.Obstacle
+	// Reason says why the instance would not be picked; empty where it might be.
+	Reason string
+	// Chance is the instance's share among those that might be picked, by weight.
+	Chance float64
+	// Translated says that the backend does not have the door itself, so that the
+	// request would be translated.
+	Translated bool
+}
+
+// PlannedPiece is what an instance would get of a request: so many of its inputs, which are
+// about so many tokens.
+type PlannedPiece struct {
+	Instance *backend.Instance
+	Inputs   int
+	Tokens   int64
+}
+
+// PlannedHedge is when a second instance would be asked: after how long, 0 while too few
+// calls of the size were answered to know. Left is for how many calls that may happen now.
+type PlannedHedge struct {
+	After time.Duration
+	Left  int
+}
+
+// PassedModel is a model that could not serve a request, and why.
+type PassedModel struct{ Model, Reason string }
+
+// Subject is the request that Explain is about.
+type Subject struct {
+	Door   schema.Door
+	Model  string
+	Client netip.Addr
+	// Request is what the caller would send, nil where only the rest is known.
+	Request *schema.Request
+	// Speaks translates for the callers of the door; nil where that is not needed, or not
+	// known before the request comes.
+	Speaks *dialect.Client
+	// Header is what the caller would send beside it, Tenant and KeyID who it would be.
+	Header        http.Header
+	Tenant, KeyID string
+	// Class is how urgent it would be; NoClass stands for what the service type says.
+	Class schema.Class
+}
+
+// Explain tells what would happen to a request of a door. It reads the same survey and
+// asks the same limits as Do, up to the call, and consumes nothing. Where a fallback would
+// take over, it explains that one. It knows nothing of keys that may not use a model.
+func Explain(table *routing.Table, q Subject, now time.Time) Explanation {
+	asked := ExplainModel(table, q, now)
+	if asked.Refusal == nil && asked.isReady() {
+		return asked
+	}
+	var because error
+	if asked.Refusal != nil {
+		because = asked.Refusal
+	}
+	why, known := refusalReason(because)
+	if !known {
+		return asked
+	}
+	passed := []PassedModel{{q.Model, asked.obstacle()}}
+	for _, fallback := range table.Service(q.Door.Service()).Fallbacks(q.Model, why) {
+		q.Model = fallback.Model
+		x := ExplainModel(table, q, now)
+		if x.Refusal == nil && x.isReady() {
+			x.PassedOver = passed
+			return x
+		}
+		passed = append(passed, PassedModel{fallback.Model, x.obstacle()})
+	}
+	return asked
+}
+
+// isReady tells whether an instance could take the request at once.
+func (x *Explanation) isReady() bool {
+	return x.Waiting == 0 && slices.ContainsFunc(x.Candidates, func(c Candidate) bool { return c.Obstacle == backend.NoObstacle })
+}
+
+// obstacle says why a model that is not ready cannot serve the request at once.
+func (x *Explanation) obstacle() string {
+	if x.Refusal != nil {
+		return x.Refusal.Message
+	}
+	return "all slots are taken"
+}
+
+// ExplainModel is Explain without fallbacks.
+func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
+	service := table.Service(q.Door.Service())
+	var x Explanation
+	x.Pool = service.Find(q.Model)
+	if x.Pool == nil {
+		x.Refusal = admit.UnknownModel(service, q.Door.Service(), q.Model, nil)
+		return x
+	}
+	x.Waiting, x.ByClass = x.Pool.Queue.Len(), x.Pool.Queue.Lengths()
+	x.Queue.Class = q.Class.Or(service.Policy.Priority).Or(schema.Normal)
+	x.ServiceLimit = service.Limiter.Peek(q.Client, now)
+	x.ModelLimit = x.Pool.Limiter.Peek(q.Client, now)
+	var s survey
+	excluded := x.exclude(&q)
+	s.askAll(x.Pool, excluded, now)
+	x.Candidates = s.candidates(excluded, q.Door)
+	x.Refusal = x.refusal(&s, excluded, &q)
+	if x.Pool.Service.Policy.Queue.Size > 0 && s.mayComeFree() && (len(s.ready) == 0 || !x.Pool.Queue.Quiet()) {
+		x.Queue = x.Pool.Outlook(q.caller(), x.Queue.Class)
+	}
+	if len(s.ready) > 0 && x.Refusal == nil {
+		x.choose(s.ready, &q, now)
+		x.split(s.ready, &q, now)
+		x.hedge(&q)
+	}
+	return x
+}
+
+// caller names the caller in queues; see access.Caller.
+func (q *Subject) caller() string {
+	if q.KeyID != "" {
+		return q.KeyID
+	}
+	return q.Client.String()
+}
+
+// choose says which of the instances that are ready the strategy would pick.
+func (x *Explanation) choose(ready []*backend.Instance, q *Subject, now time.Time) {
+	asked := balance.Asked{Client: q.Client, Request: q.Request, Header: q.Header, Now: now}
+	if x.Pool.Kept && len(ready) > 1 {
+		ready = preferred(ready, x.Pool.Soonest != nil, true, now)
+	}
+	if x.Pool.Soonest != nil {
+		asked.Scope = x.Pool.Service.Policy.PromptSharing.Scope(q.Tenant, q.KeyID)
+		if x.Expected = x.Pool.Soonest.Explain(ready, asked); len(x.Expected) > 0 {
+			x.Pick = x.Expected[0].Instance
+			return
+		}
+	}
+	x.Pick = x.Pool.Balancer.Peek(ready, asked)
+}
+
+// split says how the request would be split.
+func (x *Explanation) split(ready []*backend.Instance, q *Subject, now time.Time) {
+	settings := x.Pool.Service.Policy.Split
+	if !settings.On() || q.Request == nil || q.Speaks != nil || x.Waiting > 0 {
+		return
+	}
+	if plan := planSplit(awake(x.Pool, ready, now), q.Request, settings, now); plan != nil {
+		for n, cut := range plan.cuts {
+			x.Split = append(x.Split, PlannedPiece{plan.at(n), cut.To - cut.From, plan.work.Between(cut)})
+		}
+	}
+}
+
+// hedge says when a second instance would be asked. Pieces of a request are not hedged.
+func (x *Explanation) hedge(q *Subject) {
+	if q.Request == nil || x.Pick == nil || x.Split != nil || !mayHedge(x.Pool, q.Request) {
+		return
+	}
+	after, _ := x.Pool.Watch.After(x.Pick.ID, workOf(q.Request))
+	x.Hedge = &PlannedHedge{after, x.Pool.Watch.Left()}
+}
+
+// refusal returns the first reason for which the request would be refused, in the
+// order in which Do checks them.
+func (x *Explanation) refusal(s *survey, excluded *exclusions, q *Subject) *schema.Error {
+	if err := s.refusal(excluded, x.Pool.IsFull(x.Queue.Class, q.caller)); err != nil {
+		return err
+	}
+	if !x.ServiceLimit.Allowed {
+		return admit.OverLimit(x.ServiceLimit, admit.LimitOfService(x.Pool.Service.Type))
+	}
+	if !x.ModelLimit.Allowed {
+		return admit.OverLimit(x.ModelLimit, admit.LimitOfModel(x.Pool.Model))
+	}
+	return nil
+}
+
+// exclude excludes the instances that have nothing to answer the requests of a door with,
+// or whose dialects cannot express the request.
+func (x *Explanation) exclude(q *Subject) *exclusions {
+	excluded := new(exclusions)
+	for _, i := range x.Pool.Instances {
+		err := i.Target.RefuseDoor(q.Door)
+		if err == nil && q.Request != nil && (q.Speaks != nil || q.Door.IsUnified()) {
+			err = i.Target.RefuseRequest(q.Request, q.Speaks)
+		}
+		if err != nil && i.Fault == "" {
+			excluded.untranslatable = append(excluded.untranslatable, i)
+			excluded.reason = translationError(err)
+		}
+	}
+	return excluded
+}
+
+// candidates lists the instances of the pool, with reasons for those who may manage
+// the instances.
+func (s *survey) candidates(excluded *exclusions, door schema.Door) []Candidate {
+	var total int64
+	for _, i := range s.ready {
+		total += i.Share
+	}
+	all := make([]Candidate, len(s.pool.Instances))
+	for n, i := range s.pool.Instances {
+		all[n] = Candidate{Instance: i, Obstacle: s.obstacles[n]}
+		if excluded.has(i) {
+			all[n].Obstacle, all[n].Reason = backend.Disabled, "its kind does not serve "+door.String()+" requests"
+			continue
+		}
+		all[n].Translated = !door.IsUnified() && i.Target.Native(door) == nil
+		switch s.obstacles[n] {
+		case backend.NoObstacle:
+			all[n].Chance = float64(i.Share) / float64(total)
+			all[n].Reason = residenceText(i, s.now)
+		case backend.Faulty:
+			all[n].Reason = i.Fault
+		default:
+			all[n].Reason = i.ObstacleText(s.obstacles[n], s.now)
+		}
+	}
+	return all
+}

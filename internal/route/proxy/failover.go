@@ -1,0 +1,255 @@
+package proxy
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/request/naming"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+)
+
+// savedChoice is which model a request is at, so that a move to another one can be undone.
+type savedChoice struct {
+	// fallback is the model that took over, empty where none did.
+	fallback string
+	pool     *routing.Pool
+	model    string
+	price    *prices.Price
+	// reason is that of the exclusions.
+	reason     *schema.Error
+	calledHere int
+}
+
+func (c *choice) save() savedChoice {
+	return savedChoice{c.fallback, c.pool, c.Model, c.Price, c.excluded.reason, c.calledHere}
+}
+
+func (c *choice) restore(s savedChoice) {
+	c.fallback, c.pool, c.Model, c.Price, c.excluded.reason = s.fallback, s.pool, s.model, s.price, s.reason
+	c.calledHere, c.stale = s.calledHere, true
+}
+
+// fallBack moves a request that has not been sent to any instance to the next model that
+// may take over from the one that it is at, because of an error; nil means that the
+// request would wait for a slot. A model that can take the request at once goes first;
+// one for which it would have to wait is taken only if it cannot wait where it is.
+func (c *choice) fallBack(because error) bool {
+	why, known := refusalReason(because)
+	if !known {
+		return false
+	}
+	before := c.save()
+	list := c.fallbacks(why)
+	for _, mayWait := range []bool{false, true} {
+		if mayWait && because == nil {
+			break
+		}
+		for n := c.nextFallback; n < len(list); n++ {
+			if move, ok := c.moveTo(list[n], mayWait); ok {
+				move.Keep(time.Now())
+				c.noteFallback(n, why)
+				if c.Record.Left == "" && isBreakerOpen(because) {
+					c.Record.Left = before.model
+				}
+				return true
+			}
+			c.restore(before)
+		}
+	}
+	return false
+}
+
+// fallBackAfter moves a request whose attempt failed to the next model that may take over
+// and has an instance for it, and begins an attempt there. The retry budget decides as it
+// does for another instance of the same model; but a request that is too long says nothing
+// about the state of a backend.
+func (c *choice) fallBackAfter(failed *fault, a *attempt) bool {
+	why, known := failed.reason()
+	if !known {
+		return false
+	}
+	before := c.save()
+	list := c.fallbacks(why)
+	for n := c.nextFallback; n < len(list); n++ {
+		move, ok := c.moveTo(list[n], false)
+		if ok && (why == naming.Context && c.acquire(a) || why != naming.Context && c.acquireAnother(a)) && c.reserveOnward(a) {
+			move.Keep(time.Now())
+			c.noteFallback(n, why)
+			return true
+		}
+		move.Undo(time.Now())
+		c.restore(before)
+	}
+	return false
+}
+
+// fallbacks returns the models that take over for a reason from the one that the caller
+// asked for.
+func (c *choice) fallbacks(why naming.Reason) []routing.Fallback {
+	return c.table.Service(c.Asks.Service).Fallbacks(string(c.Asks.Model), why)
+}
+
+// mayFallBack tells whether the model that the caller asked for has fallbacks.
+func (c *choice) mayFallBack() bool { return c.fallback != "" || c.pool.HasFallbacks }
+
+// hasMoreFallbacks tells whether another model may yet take over.
+func (c *choice) hasMoreFallbacks() bool {
+	return c.mayFallBack() && len(c.table.Service(c.Asks.Service).Takeovers(string(c.Asks.Model))) > c.nextFallback
+}
+
+// noteFallback notes that the model at an index of the fallbacks took over.
+func (c *choice) noteFallback(n int, why naming.Reason) {
+	c.nextFallback = n + 1
+	c.Record.Fallbacks++
+	c.proxy.recorder.FellBack(c.Record.Service, why)
+}
+
+// moveTo moves the request to a model if the caller may use it, an instance can take the
+// request at once, or later if the request may wait, its limit allows it, and it costs no
+// more than what was reserved. The caller of moveTo ends the move, and restores what was before
+// if there was none.
+func (c *choice) moveTo(to routing.Fallback, mayWait bool) (move admit.Move, ok bool) {
+	if !c.MayUse(to) {
+		return move, false
+	}
+	c.fallback, c.excluded.reason, c.calledHere = to.Model, nil, 0
+	if c.refreshPool() != nil || !c.Allows(c.pool.Price) {
+		return move, false
+	}
+	s := c.survey()
+	atOnce := len(s.ready) > 0 && c.pool.Queue.Quiet()
+	if !atOnce && !(mayWait && s.refusal(&c.excluded, c.pool.IsFull(c.Class, c.Caller.Key)) == nil) {
+		return move, false
+	}
+	if c.refuseUntranslatable() != nil {
+		return move, false
+	}
+	return c.Move(c.pool, s.now)
+}
+
+// wouldWait tells whether the request would wait for a slot. One that takes only slots that
+// nobody waits for is meant to.
+func (c *choice) wouldWait() bool {
+	if c.isSpare() {
+		return false
+	}
+	return len(c.survey().ready) == 0 || !c.pool.Queue.Quiet()
+}
+
+// refusalReason returns for which reason a request was refused before it was sent, if a
+// fallback can help.
+func refusalReason(err error) (naming.Reason, bool) {
+	if err == nil {
+		return naming.Overloaded, true
+	}
+	var known *schema.Error
+	if !errors.As(err, &known) {
+		return 0, false
+	}
+	switch known.Code {
+	case schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen:
+		return naming.Unavailable, true
+	case schema.CodeNoSlot, schema.CodeRateLimitExceeded:
+		return naming.Overloaded, true
+	}
+	return 0, false
+}
+
+// isBreakerOpen reports whether a request was refused because circuit breakers are open.
+func isBreakerOpen(err error) bool {
+	var known *schema.Error
+	return errors.As(err, &known) && known.Code == schema.CodeCircuitBreakerOpen
+}
+
+// reason returns why an attempt failed, if a fallback can help.
+func (f *fault) reason() (naming.Reason, bool) {
+	switch {
+	case f.tooLong:
+		return naming.Context, true
+	case !f.failover:
+		return 0, false
+	case f.outcome == breaker.Cancelled:
+		return naming.Overloaded, true
+	}
+	return naming.Unavailable, true
+}
+
+const (
+	// retryShare bounds retries at instances that have failed recently: at most one
+	// in retryShare requests in flight may be one, so that an outage does not double
+	// the load on the instances that are left.
+	retryShare = 5
+	// retryFloor retries at a time are always allowed, so that a gateway with little
+	// traffic can fail over.
+	retryFloor = 3
+	// retryCost is how many requests must have arrived for each retry beyond the
+	// floor. The share alone does not bound the load: the faster retries fail, the
+	// more of them fit into it.
+	retryCost = 6
+	// maxCredit is how many retries a time without failures can save up for the
+	// moment in which an instance goes away, and how far charge can overdraw.
+	maxCredit = 20
+)
+
+// retryBudget keeps the retries of a service type in proportion to its traffic.
+type retryBudget struct {
+	inFlight atomic.Int64
+	retries  atomic.Int64
+	credit   atomic.Int64 // every request adds 1, every retry takes retryCost
+	_        [40]byte     // keeps two budgets out of the same cache line
+}
+
+// enter counts a request that begins.
+func (b *retryBudget) enter() {
+	b.inFlight.Add(1)
+	if b.credit.Load() < retryCost*maxCredit { // a race exceeds the bound by little
+		b.credit.Add(1)
+	}
+}
+
+// leave counts a request that ends.
+func (b *retryBudget) leave() { b.inFlight.Add(-1) }
+
+// beginRetry tells whether a request may be retried. If so, endRetry must follow.
+func (b *retryBudget) beginRetry() bool {
+	running := b.retries.Add(1)
+	if running <= retryFloor {
+		b.spend() // the retry is allowed even without credit
+		return true
+	}
+	if running <= b.inFlight.Load()/retryShare && b.spend() {
+		return true
+	}
+	b.retries.Add(-1)
+	return false
+}
+
+// charge takes the cost of a retry that is made in any case, even if the credit
+// becomes negative. At the beginning of an outage all instances still seem to be well;
+// later retries make up for what that costs.
+func (b *retryBudget) charge() {
+	if b.credit.Load() > -retryCost*maxCredit { // a race exceeds the bound by little
+		b.credit.Add(-retryCost)
+	}
+}
+
+// spend takes the cost of a retry if there is enough credit.
+func (b *retryBudget) spend() bool {
+	for {
+		credit := b.credit.Load()
+		if credit < retryCost {
+			return false
+		}
+		if b.credit.CompareAndSwap(credit, credit-retryCost) {
+			return true
+		}
+	}
+}
+
+// endRetry ends a retry that beginRetry allowed.
+func (b *retryBudget) endRetry() { b.retries.Add(-1) }

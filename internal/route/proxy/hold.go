@@ -1,0 +1,282 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/route/queue"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+)
+
+// mostHeld is how many requests for a model wait for it at a time where the service type
+// has no queue, whose size would say that.
+const mostHeld = 1000
+
+// awake returns those of the instances that are ready over which a request may be split: the
+// ones that have their model in memory. Nobody is woken up for a part of a request that others
+// can answer. The list that is given stays as it is.
+func awake(pool *routing.Pool, ready []*backend.Instance, now time.Time) []*backend.Instance {
+	if !pool.Kept || len(ready) < 2 {
+		return ready
+	}
+	return preferred(ready, false, true, now)
+}
+
+// preferred returns those of the instances that are ready which have their model in memory,
+// or on which it is best loaded; see fleet.Preferred for spread and onlyAsk. The list that is
+// given stays as it is.
+func preferred(ready []*backend.Instance, spread, onlyAsk bool, now time.Time) []*backend.Instance {
+	places := make([]*fleet.Instance, len(ready))
+	var f *fleet.Fleet
+	for n, i := range ready {
+		if model := i.Resident(); model != nil {
+			places[n] = model.Place()
+			f = places[n].Fleet()
+		}
+	}
+	if f == nil {
+		return ready
+	}
+	chosen := f.Preferred(places, spread, onlyAsk, now)
+	if len(chosen) == 0 {
+		return ready // all are the same, or none has room, which the caller is told when it is tried
+	}
+	list := make([]*backend.Instance, len(chosen))
+	for n, at := range chosen {
+		list[n] = ready[at]
+	}
+	return list
+}
+
+// enter begins a call at a model that is kept in memory. Where it is not there, the request
+// is held until it is.
+func (r *run) enter(ctx context.Context, model *residency.Model) *fault {
+	if model.TryEnter() {
+		r.attempt.resident = model
+		if r.attempt.instance.Process() != nil {
+			return r.followTable() // it may listen elsewhere since the request came
+		}
+		return nil
+	}
+	failed := r.hold(ctx, model)
+	if failed != nil && failed.unsent {
+		r.attempt.permit = r.attempt.instance.Unsent(r.attempt.permit, time.Now())
+	}
+	return failed
+}
+
+// callResident calls the instance that was acquired once its model is in memory. A process of
+// the gateway that refuses the connection has died: the request waits for its next start, and
+// calls it once more.
+func (r *run) callResident(ctx context.Context, model *residency.Model) *fault {
+	if failed := r.enter(ctx, model); failed != nil {
+		return failed
+	}
+	failed := r.callInstance(ctx)
+	p := r.attempt.instance.Process()
+	if failed == nil || failed.outcome != breaker.Refused || p == nil || ctx.Err() != nil || r.attempt.resident == nil {
+		return failed
+	}
+	p.Doubt()
+	if again := r.attempt.beginAgain(); again != nil {
+		return again
+	}
+	if again := r.enter(ctx, model); again != nil {
+		return again
+	}
+	return r.callInstance(ctx)
+}
+
+// beginAgain makes the attempt ready for another call of the same instance, which did not get
+// the first.
+func (a *attempt) beginAgain() *fault {
+	a.resident.Leave()
+	a.resident = nil
+	if a.cancel != nil {
+		a.cancel()
+		a.cancel = nil
+	}
+	a.paced.End(breaker.Cancelled, schema.Usage{}, time.Now())
+	a.out.Reset()
+	if err := a.write(a.instance); err != nil {
+		return a.classifier().classify(err, false)
+	}
+	return nil
+}
+
+// enterAtOnce begins a call at an instance whose model is in memory, and reports whether it
+// is: a second call that has to wait for a model comes too late, and would load it in vain.
+func (r *run) enterAtOnce() bool {
+	model := r.attempt.instance.Resident()
+	if model == nil {
+		return true
+	}
+	if !model.TryEnter() {
+		return false
+	}
+	if r.attempt.instance.Process() != nil && r.followTable() != nil {
+		model.Leave()
+		return false
+	}
+	r.attempt.resident = model
+	return true
+}
+
+// hold waits until the model is in memory, and begins the call.
+func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
+	policy := &r.choice.pool.Service.Policy
+	waiting := r.choice.pool.Queue
+	most := policy.Queue.Size
+	if most == 0 {
+		most = mostHeld
+	}
+	held, giveWay := context.WithCancelCause(ctx)
+	defer giveWay(nil)
+	place := waiting.Hold(r.Caller.Key(), r.Class, most, func() { giveWay(queue.ErrFull) })
+	if place == nil {
+		return r.noPlace()
+	}
+	defer waiting.Unhold(place)
+	began := time.Now()
+	r.Hold()
+	r.debugHeld(ctx, model, began)
+	told := r.notify(policy.Residency.HoldNotice.Std())
+	enter := model.Enter
+	if r.isSpare() {
+		enter = model.EnterSpare
+	}
+	err := enter(held, model.Patience(policy.Residency))
+	told.stop()
+	now := time.Now()
+	r.Record.Held += now.Sub(began)
+	r.Record.Queued += now.Sub(began)
+	r.Resume(now)
+	switch {
+	case errors.Is(err, queue.ErrFull):
+		return r.noPlace()
+	case err != nil:
+		return r.notLoaded(err)
+	}
+	r.attempt.resident = model
+	return r.followTable()
+}
+
+// noPlace returns the fault of a request that has no place among those that wait, or had to
+// give it to a caller with fewer.
+func (r *run) noPlace() *fault {
+	r.shedFromQueue(metrics.ShedQueueFull, r.choice.pool.Outlook(r.Caller.Key(), r.Class))
+	return &fault{err: noSlot(r.choice.pool), outcome: breaker.Cancelled, unsent: true}
+}
+
+// notLoaded returns the fault of an instance whose model could not be loaded.
+func (r *run) notLoaded(err error) *fault {
+	i := r.attempt.instance
+	failed := &fault{err: Unloaded(err, i, r.choice.pool.Model), outcome: breaker.Cancelled, failover: true, unsent: true}
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, residency.ErrStopped):
+		failed.failover = false // the caller finds out why the context ended
+	case errors.Is(err, residency.ErrTimeout):
+		if i.Process() == nil { // whoever runs one decides when it is tried again
+			failed.outcome = breaker.Failure
+		}
+	case errors.Is(err, residency.ErrNeeded): // since it was picked; it comes again
+		failed.failover = false
+	case errors.Is(err, residency.ErrFull), errors.Is(err, residency.ErrHeld), errors.Is(err, residency.ErrRemoved):
+	case i.Process() != nil:
+		r.attempt.Record.Try().Text = err.Error()
+	default:
+		switch {
+		case transport.IsRefusal(err):
+			i.Health.Refused(time.Now())
+		case errors.Is(err, backend.ErrStuck):
+			i.Health.Stuck(time.Now())
+		}
+		cause := r.attempt.classifier().classify(err, false)
+		failed.err.Cause = cause.err.Cause
+		failed.outcome = cause.outcome
+	}
+	return failed
+}
+
+// Unloaded returns the error for a caller who waited for a model that an instance serves, and
+// that could not be loaded.
+func Unloaded(err error, i *backend.Instance, name string) *schema.Error {
+	message := "The model %q could not be loaded."
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, residency.ErrStopped):
+		return Stopping()
+	case errors.Is(err, residency.ErrTimeout):
+		message = "The model %q was not loaded in time."
+	case errors.Is(err, residency.ErrNeeded):
+		message = "The memory that the model %q needs has models that others used lately."
+	case errors.Is(err, residency.ErrFull):
+		message = "There is no room for the model %q: the models that are in memory are pinned."
+	case errors.Is(err, residency.ErrHeld):
+		message = "There is no room for the model %q: another one could not be put to sleep."
+	case errors.Is(err, residency.ErrRemoved):
+		message = "The instance of the model %q was removed while the request waited for it."
+	case i.Process() != nil:
+		message = "The server of the model %q could not be started."
+	}
+	known := schema.NewError(schema.CodeServiceUnavailable, fmt.Sprintf(message, name))
+	known.RetryAfter, known.Spread = time.Second, true
+	if model := i.Resident(); model != nil && !errors.Is(err, residency.ErrNeeded) {
+		known.RetryAfter = max(model.Place().Residence(time.Now()).Loads, time.Second)
+	}
+	return known
+}
+
+// followTable lets a request that has waited go by the table that is in force now: it does
+// not go to an instance that was removed meanwhile, and goes as its settings say now.
+func (r *run) followTable() *fault {
+	before, i := r.choice.pool, r.attempt.instance
+	if r.proxy.current.Load() == r.choice.table {
+		return nil
+	}
+	err := r.choice.refreshPool()
+	var now *backend.Instance
+	if err == nil {
+		now = r.choice.pool.Service.Instance(i.ID)
+	}
+	if now == nil || now.Barred() != backend.NoObstacle || now.State != i.State {
+		r.choice.pool = before // whose queue this request has to leave
+		return &fault{
+			err:     schema.NewError(schema.CodeServiceUnavailable, fmt.Sprintf("The instance of the model %q was removed while the request waited for it.", before.Model)),
+			outcome: breaker.Cancelled, failover: true, unsent: true,
+		}
+	}
+	r.attempt.instance = now
+	r.attempt.out.Reset()
+	if err := r.attempt.write(now); err != nil {
+		return r.attempt.classifier().classify(err, false)
+	}
+	return nil
+}
+
+// residenceText says to people where the model of an instance is, empty where it is in memory
+// or nobody keeps it there.
+func residenceText(i *backend.Instance, now time.Time) string {
+	model := i.Resident()
+	if model == nil {
+		return ""
+	}
+	switch known := model.Residence(now); known.State {
+	case "loaded":
+		return ""
+	case "loading":
+		return "loading, about " + inSeconds(known.Left) + " more"
+	default:
+		return known.State + ", loading takes about " + inSeconds(known.Loads)
+	}
+}
+
+func inSeconds(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }

@@ -1,0 +1,147 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+)
+
+// Line is a connection to an instance that carries more than one answer. The zero value opens
+// none: it is for those who only want the model to be in memory.
+type Line struct {
+	// Open opens it: it asks the instance with the call, over a connection of its own. The
+	// connection is closed by whoever opens it. An answer that refuses is a StatusError.
+	Open func(ctx context.Context, to *backend.Instance, over net.Conn, call *wire.Call) error
+	// Serve serves it until it ends, and returns an error if the instance broke it off.
+	Serve func(to *backend.Instance) error
+}
+
+// StatusError returns the error that an answer with a status stands for.
+func StatusError(status int, body []byte) error {
+	return &statusError{Failure: dialect.ReadFailure(status, body)}
+}
+
+// Ledger returns what counts requests that reach a backend, nil where nothing does.
+func (p *Proxy) Ledger() *quota.Ledger { return p.ledger.Load() }
+
+// Hold finds an instance for a line as Do does for a request, and holds it while the line is
+// served. No limit counts the request for it: what is asked on the line is counted, each by
+// itself. An error says that no line was opened; it is as those of Do.
+func (p *Proxy) Hold(ctx context.Context, req *Request, line *Line) error {
+	r := p.begin(req)
+	panicked := true
+	defer func() { r.end(panicked) }()
+	err := p.checkHops(r.Caller.Hops)
+	if err == nil {
+		err = r.readHeaders()
+	}
+	if err == nil {
+		err = r.RefuseUnknown()
+	}
+	if err == nil {
+		err = r.serveLine(ctx, line)
+	}
+	if err != nil {
+		r.noteEnd(err)
+		r.countShed()
+	}
+	panicked = false
+	return err
+}
+
+// Pass takes a request that is asked on a line through the steps, and returns the error of one
+// that refuses it. The line answers what passes: a step that answers by itself does not see it.
+func (p *Proxy) Pass(ctx context.Context, req *Request) error {
+	steps := p.steps.Load()
+	if steps == nil {
+		return nil
+	}
+	left := *steps
+	var next Next
+	next = func(ctx context.Context) (Answer, error) {
+		if len(left) == 0 {
+			return nil, nil //nolint:nilnil // the answer comes on the line
+		}
+		step := left[0]
+		left = left[1:]
+		return step(ctx, req, next)
+	}
+	_, err := next(ctx)
+	return err
+}
+
+// Load has the model that a request names loaded as a request to it has, and returns when it is
+// in memory. Nothing else is asked, and no limit counts it. An error is as those of Do.
+func (p *Proxy) Load(ctx context.Context, req *Request) error { return p.Hold(ctx, req, &Line{}) }
+
+// serveLine opens the line as a request is answered, at one instance after the other until one
+// takes it, and serves it. The instance and its model are held until it ends.
+func (r *run) serveLine(ctx context.Context, line *Line) error {
+	r.line, r.onlyLoads = line, line.Open == nil
+	if err := r.choice.start(); err != nil {
+		return err
+	}
+	defer r.choice.endRetry()
+	if err := r.pickFirst(ctx); err != nil {
+		return err
+	}
+	if err := r.callUntilAnswered(ctx); err != nil {
+		return err
+	}
+	if r.onlyLoads {
+		r.release(breaker.Cancelled)
+		return nil
+	}
+	r.answered()
+	outcome := breaker.Success
+	if err := line.Serve(r.attempt.instance); err != nil {
+		outcome = r.noteBroken(err).outcome
+	}
+	r.release(outcome)
+	return nil
+}
+
+// openLine opens a line at the instance that was acquired.
+func (a *attempt) openLine(ctx context.Context, line *Line, reply *reply) *fault {
+	if a.onlyLoads {
+		return nil
+	}
+	if err := a.addHeaders(ctx); err != nil {
+		return a.classifier().classify(err, false)
+	}
+	limits := &a.instance.Timeouts
+	a.sent = time.Now()
+	over, err := a.proxy.client.Dial(ctx, &a.instance.Origin, limits.Connect.Std())
+	if err == nil {
+		bounded, cancel := context.WithTimeoutCause(ctx, limits.FirstByte.Std(), errTotal)
+		defer cancel()
+		if err = line.Open(bounded, a.instance, over, &a.out); err != nil && ctx.Err() == nil && bounded.Err() != nil {
+			err = transport.ErrTimeout
+		}
+	}
+	if err != nil {
+		return a.unanswered(err)
+	}
+	reply.firstByte = time.Now()
+	a.noteWait(reply.firstByte)
+	return nil
+}
+
+// ReadLine returns a request for a line of a model, or for an answer on it. The body is what
+// is asked for, as JSON.
+func ReadLine(door schema.Door, model string, body []byte) (*schema.Request, error) {
+	req := &schema.Request{PathModel: model}
+	err := req.ParseBody(door, body, lineNames)
+	return req, err
+}
+
+var lineNames = jsonscan.NewNames("model")

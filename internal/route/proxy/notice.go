@@ -1,0 +1,66 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Noticer is a Sink whose client can be told that its answer is waited for.
+type Noticer interface {
+	// Notice sends a comment before the answer begins, the first one after the head of a
+	// stream of events. From then on the client has the status 200, Head must be that of such
+	// a stream, and an error with which Do ends is told as an event.
+	Notice(comment []byte) error
+}
+
+// waitingText is the comment that clients get while their model is loaded.
+var waitingText = []byte(": waiting for the model to load\n\n")
+
+// notices sends comments to a client while its request is held.
+type notices struct {
+	to    Noticer
+	every time.Duration
+
+	mu     sync.Mutex
+	isOver bool
+	timer  *time.Timer
+}
+
+// notify begins to send comments to the client after a time, where it waits for a stream of
+// events of which nothing was sent. The notices end with stop; nil means that none are sent.
+func (r *run) notify(after time.Duration) *notices {
+	if after == 0 || r.client == nil || !r.Asks.Stream || r.Asks.Service != schema.Chat || r.onward != nil ||
+		r.Client != nil && r.Client.Frame != nil { // whose streams have no comments
+		return nil
+	}
+	to, can := r.client.(Noticer)
+	if !can {
+		return nil
+	}
+	n := &notices{to: to, every: r.proxy.silence}
+	n.mu.Lock() // the timer may fire before it is set
+	defer n.mu.Unlock()
+	n.timer = time.AfterFunc(after, n.tell)
+	return n
+}
+
+func (n *notices) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.isOver && n.to.Notice(waitingText) == nil {
+		n.timer.Reset(n.every)
+	}
+}
+
+// stop ends the notices: after it nothing is sent.
+func (n *notices) stop() {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.isOver = true
+	n.timer.Stop()
+}

@@ -1,0 +1,511 @@
+// Package proxy handles one unified request from its admission to its end: it lets it in
+// (package admit), takes it through the steps, chooses an instance, calls it, tries another
+// one if the call failed in a way that allows it, sends the answer to the client through a
+// Sink, and settles exactly once.
+//
+// Do in proxy.go is the way of a request. Routing is a choice (which instance), an
+// attempt (one call) and a reply (the answer as it is read), which a run holds.
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/route/resume"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+)
+
+// Proxy answers unified requests from backends.
+type Proxy struct {
+	hop          string // the name of this gateway in the CDN-Loop header
+	current      *routing.Current
+	client       *transport.Client
+	retryBudgets [schema.ServiceTypeCount]retryBudget
+	runs         sync.Pool
+	buffers      sync.Pool     // of events
+	seed         maphash.Seed  // for the digests of requests
+	silence      time.Duration // see CommentAfter
+	// recorder counts failovers and requests that are shed; nil counts nothing.
+	recorder *calls.Recorder
+	// ledger counts what reaches a backend; nil counts nothing.
+	ledger atomic.Pointer[quota.Ledger]
+	// bodies has the memory for large answers; nil means no limit.
+	bodies *admit.Room
+	// log tells the steps of requests at DEBUG; nil tells nothing.
+	log    *slog.Logger
+	enders enders
+	// steps stand between admission and routing. The list is replaced whole.
+	steps atomic.Pointer[[]Step]
+}
+
+// defaultSilence is the silence in a stream after which a comment is sent. It is long
+// because some clients give up on streams with many comments in a row.
+const defaultSilence = 15 * time.Second
+
+// New returns a proxy that routes by the current table and calls over the client.
+func New(current *routing.Current, client *transport.Client) *Proxy {
+	return &Proxy{
+		hop: newHop(), current: current, client: client, seed: maphash.MakeSeed(), silence: defaultSilence,
+		runs:    sync.Pool{New: newRun},
+		buffers: sync.Pool{New: newEventBuffer},
+	}
+}
+
+// CommentAfter sets the silence in a stream after which a comment is sent to keep the
+// connection alive, so that proxies between the gateway and the client do not close
+// it; 0 means 15 seconds. It must be called before the first request.
+func (p *Proxy) CommentAfter(silence time.Duration) { p.silence = cmp.Or(silence, defaultSilence) }
+
+// SetRecorder sets the recorder that counts failovers and shed requests and decides
+// which requests are traced. It must be called before the first request.
+func (p *Proxy) SetRecorder(recorder *calls.Recorder) { p.recorder = recorder }
+
+// SetLedger makes the proxy count every request that reaches a backend in the quota
+// ledger, from now on; nil counts none.
+func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger.Store(ledger) }
+
+// SetBodies makes large answers that are read whole take from the memory for bodies. It
+// must be called before the first request.
+func (p *Proxy) SetBodies(bodies *admit.Room) { p.bodies = bodies }
+
+// Use puts steps between admission and routing, in this order and in place of those that
+// were there, for requests from now on.
+func (p *Proxy) Use(steps ...Step) { p.steps.Store(&steps) }
+
+// Do admits a request, answers it through a sink, and settles. It returns nil if the sink
+// was given an answer, even one that ends with an error event. It returns ErrBrokenOff if
+// the answer broke off in a form that cannot carry an error: then the caller must end the
+// connection. With any other error the sink was given no answer, and the caller tells
+// the client; that error is a *schema.Error or the cause with which ctx ended.
+//
+// Do returns to its owner what the request asks for, at its end or earlier. It fills in the
+// record, in which the caller has set when the request started.
+func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
+	r := p.begin(req)
+	r.client = to
+	panicked := true
+	defer func() { r.end(panicked) }()
+	err := p.checkHops(r.Caller.Hops)
+	if err == nil {
+		err = r.readHeaders()
+		r.Record.Class = r.Class
+	}
+	if err == nil {
+		if err = r.Admit(ctx); err == nil {
+			err = r.takeSteps(ctx)
+		} else if unavailable := r.refusedAlso(err); unavailable != nil {
+			err = unavailable
+		}
+	}
+	r.giveBackUnanswered() // before the caller is told what remains
+	r.tellRoute(to)
+	if err == nil {
+		if led, isLed := r.answer.(Led); isLed {
+			err = r.sendLed(led, to)
+		} else {
+			err = r.send(ctx, to)
+		}
+	} else {
+		r.noteEnd(err)
+		r.countShed()
+		r.keepFallen()
+		// No attempt answered, so that none has a cost, unless nobody waited for the answer.
+		isCutShort := r.Record.Gone || r.Record.Code == schema.CodeStopped
+		r.Settle(schema.Usage{}, false, isCutShort && r.choice.reached > 0)
+	}
+	panicked = false
+	return err
+}
+
+// refusedAlso returns the error with which routing refuses a request that was not admitted,
+// nil where it would take it: that no instance can serve a request weighs more than that a
+// limit is reached, which passes.
+func (r *run) refusedAlso(refusal error) error {
+	if !errors.As(refusal, new(*schema.Error)) {
+		return nil
+	}
+	return r.choice.start()
+}
+
+// takeSteps takes the request through the steps until one of them answers, or an instance
+// does after the last one. What a step answers is counted here.
+func (r *run) takeSteps(ctx context.Context) error {
+	answer, err := r.next(ctx)
+	if err == nil && r.reply.firstByte.IsZero() {
+		if err = r.Count(r.proxy.ledger.Load()); err == nil {
+			r.reply.firstByte = time.Now()
+		} else {
+			closeShared(answer)
+		}
+	}
+	if err == nil {
+		r.answer = answer
+	}
+	return err
+}
+
+// takeStep calls the step that comes next, and routes the request after the last one.
+func (r *run) takeStep(ctx context.Context) (Answer, error) {
+	if len(r.steps) > 0 {
+		step := r.steps[0]
+		r.steps = r.steps[1:]
+		return step(ctx, r.Request, r.next)
+	}
+	if err := r.route(ctx); err != nil {
+		return nil, err
+	}
+	return &r.reply, nil
+}
+
+// route calls one instance after the other until one answers. Nothing was sent to the
+// client yet, so a failure that another instance may not have leads to the next one.
+func (r *run) route(ctx context.Context) error {
+	if r.proxy.enders.kept.Load() > 0 {
+		if err := r.refuseEnder(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.choice.start(); err != nil {
+		return err
+	}
+	defer r.choice.endRetry()
+	if r.choice.pool.Splits {
+		if g := r.scatter(); g != nil {
+			return r.gather(ctx, g)
+		}
+	}
+	if err := r.pickFirst(ctx); err != nil {
+		return err
+	}
+	if err := r.countEarly(); err != nil {
+		r.attempt.returnUnused()
+		r.choice.pool.Wake()
+		return err
+	}
+	failed := r.callUntilAnswered(ctx)
+	if err := r.countLate(failed); err != nil {
+		r.release(breaker.Success)
+		return err
+	}
+	if failed == nil {
+		if len(r.fallen) > 0 {
+			r.clearFallen()
+		}
+		r.answered()
+	}
+	return failed
+}
+
+// countEarly counts the request in the ledger before it is sent. A request is counted once, for
+// the model that serves it, and a count cannot be taken back: where another model may take over,
+// countLate counts it.
+func (r *run) countEarly() error {
+	ledger := r.proxy.ledger.Load()
+	if r.countsLate = r.choice.hasMoreFallbacks() && ledger.On(); r.countsLate {
+		return nil
+	}
+	return r.Count(ledger)
+}
+
+// countLate counts a request that countEarly did not count, when its answer has begun or it has
+// failed. It returns an error where there is an answer that cannot be counted. The budgets count
+// such a request at the same time, so that a gateway that is killed has it in both or in neither.
+func (r *run) countLate(failed error) error {
+	if !r.countsLate {
+		return nil
+	}
+	r.countsLate = false
+	err := r.Count(r.proxy.ledger.Load())
+	if failed != nil {
+		return nil
+	}
+	if err == nil {
+		r.Leaves()
+	}
+	return err
+}
+
+// pickFirst acquires the instance that is called first: one of the model that was asked for, or
+// of one that takes over.
+func (r *run) pickFirst(ctx context.Context) error {
+	err := r.choice.pick(ctx, &r.attempt)
+	for err != nil && ctx.Err() == nil && r.choice.mayFallBack() && r.choice.fallBack(err) {
+		err = r.choice.pick(ctx, &r.attempt)
+	}
+	r.choice.noteChoice()
+	r.tellChoice(ctx, err)
+	return err
+}
+
+// callUntilAnswered calls the instance that was acquired, and those of models that take
+// over, until one answers. It returns the last failure.
+func (r *run) callUntilAnswered(ctx context.Context) error {
+	for {
+		failed := r.callInstances(ctx)
+		if failed == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		// Where no instance is left, the caller is told how the last one failed.
+		if !r.choice.fallBackAfter(failed, &r.attempt) {
+			return failed.err
+		}
+	}
+}
+
+// callInstances calls the instance that was acquired, and another one of the model after
+// each failure that another one may not have, until one answers. It returns the last
+// failure.
+func (r *run) callInstances(ctx context.Context) *fault {
+	for {
+		r.choice.noteCall(r.attempt.instance)
+		r.tellCall(ctx)
+		failed := r.callAcquired(ctx)
+		if failed == nil {
+			r.tellAnswer(ctx, nil)
+			return nil
+		}
+		if failed.unsent {
+			r.choice.reached--
+		}
+		r.attempt.noteFailure(ctx, failed)
+		r.tellAnswer(ctx, failed)
+		r.release(failed.outcome)
+		if ctx.Err() != nil || !failed.failover || r.choice.isLastAttempt() || !r.choice.pickAnother(&r.attempt) {
+			return failed
+		}
+	}
+}
+
+// callAcquired calls the instance that was acquired, once its model is in memory where it may
+// not be.
+func (r *run) callAcquired(ctx context.Context) *fault {
+	if model := r.attempt.instance.Resident(); model != nil {
+		return r.callResident(ctx, model)
+	}
+	return r.callInstance(ctx)
+}
+
+// callInstance calls an instance whose model is in memory.
+func (r *run) callInstance(ctx context.Context) *fault {
+	if r.line != nil {
+		return r.attempt.openLine(ctx, r.line, &r.reply)
+	}
+	if watch := r.choice.pool.Watch; watch != nil && r.mayHedge() {
+		return r.callHedged(ctx, watch)
+	}
+	return r.attempt.call(ctx, &r.reply)
+}
+
+// run is the handling of one request: an instance is chosen, it is called, its reply
+// is sent. Its steps come in this order:
+//
+//	begin               takes the run from the pool; the request is in flight
+//	Admit               takes from the limits and reserves of the budgets (package admit)
+//	Count               counts the request in the ledger, when an instance was acquired
+//	answered            the answer has begun; release at once where it is already complete
+//	release             ends an attempt (attempt.end) and gives its slot back; once for each
+//	giveBackUnanswered  gives the limits back where no backend was reached
+//	settle              ends the accounts with the usage of the answer; only the first
+//	                    call has an effect
+//	end                 always comes last, and does whatever of these was not done
+type run struct {
+	request
+	choice  choice
+	attempt attempt
+	reply   reply   // of an instance
+	answer  Answer  // what is sent: the reply, or what a step made of it or in its place
+	raw     rawBody // the body of an answer that is not a stream of events
+	steps   []Step  // those that were not taken yet
+	next    Next    // takeStep, made once for all requests of the run
+	broke   *fault  // why the answer broke off, where no other instance goes on with it
+	// gathered is what several instances answer, nil for a request that is not split.
+	gathered *gathering
+	// joint is what the instance adds that goes on with an answer, nil where none does.
+	joint *resume.Joint
+	// brokenUsage has the tokens of an answer that broke off and that nobody went on with,
+	// although another instance was looked for; nil for all others.
+	brokenUsage *brokenUsage
+	// line is the connection that the request opens in place of asking for an answer, nil for
+	// most.
+	line *Line
+	// client is to whom the answer goes; nil for a part of another request.
+	client Sink
+}
+
+func newRun() any {
+	r := new(run)
+	r.next = r.takeStep
+	return r
+}
+
+// begin returns a run for a request, from the pool of runs.
+func (p *Proxy) begin(req *Request) *run {
+	r := p.runs.Get().(*run)
+	r.proxy, r.Request = p, req
+	if r.Table == nil {
+		r.Table = p.current.Load()
+	}
+	if steps := p.steps.Load(); steps != nil {
+		r.steps = *steps
+	}
+	r.Find()
+	r.Record.Running.Note(r.Model, "")
+	r.reply.memory = p.bodies.Lease(r.Caller.KeyID, r.Caller.Addr)
+	r.choice.request, r.attempt.request = &r.request, &r.request
+	r.choice.excluded.spare = r.isSpare()
+	r.startRecord()
+	r.retryBudget().enter()
+	return r
+}
+
+// answered notes that the answer has begun. Where it is already complete the attempt
+// ends and its slot is free: a client that reads slowly does not occupy the backend.
+func (r *run) answered() {
+	if r.reply.whole {
+		r.releaseAt(breaker.Success, r.reply.firstByte)
+		return
+	}
+	r.attempt.permit = r.attempt.instance.Answered(r.attempt.permit, r.reply.firstByte)
+}
+
+// release ends the attempt if it has not ended, and wakes a request that waits for a
+// slot.
+func (r *run) release(outcome breaker.Outcome) { r.releaseAt(outcome, time.Time{}) }
+
+// releaseAt is release for those who know the time.
+func (r *run) releaseAt(outcome breaker.Outcome, now time.Time) {
+	if r.attempt.end(outcome, r.lastUsage(), now) {
+		r.choice.pool.Wake()
+	}
+}
+
+// settle ends the accounts of the request with what the backend has reported; only the
+// first call has an effect.
+func (r *run) settle(complete bool) {
+	if r.joint != nil {
+		r.ReportLast(r.lastUsage())
+	}
+	r.Settle(r.usage(), complete, !r.reply.firstByte.IsZero() || r.Record.Gone)
+}
+
+// usage returns the tokens that the answer, or the backend before there is one, has reported.
+func (r *run) usage() schema.Usage {
+	switch {
+	case r.brokenUsage != nil:
+		return r.brokenUsage.told
+	case r.answer != nil:
+		return r.answer.Usage()
+	}
+	return r.reply.Usage()
+}
+
+// lastUsage returns what the call has reported that is made now or was made last.
+func (r *run) lastUsage() schema.Usage {
+	switch {
+	case r.brokenUsage != nil:
+		return r.brokenUsage.last
+	case r.joint != nil:
+		return r.joint.Raw()
+	}
+	return r.reply.Usage()
+}
+
+// closeShared ends what the request has of a shared answer.
+func closeShared(answer Answer) {
+	if shared, ok := answer.(Shared); ok {
+		shared.Close()
+	}
+}
+
+// end gives back everything that the request holds. After a panic the run is not
+// put back into the pool, because the state of its memory is unknown.
+func (r *run) end(panicked bool) {
+	if panicked {
+		r.notePanic()
+	}
+	r.giveBackUnanswered()
+	r.settle(false)
+	r.release(r.reply.outcome)
+	if r.gathered != nil {
+		r.gathered.end(panicked)
+	}
+	closeShared(r.answer)
+	r.retryBudget().leave()
+	r.endRecord()
+	r.End()
+	r.reply.memory.Close()
+	if p := r.proxy; !panicked {
+		r.reset()
+		p.runs.Put(r)
+	}
+}
+
+// giveBackUnanswered gives back what the request took from limits and budgets if it reached
+// no backend and no step answered it. Further calls have no effect.
+func (r *run) giveBackUnanswered() {
+	if r.choice.reached == 0 && r.answer == nil {
+		r.GiveBack()
+	}
+}
+
+// notePanic notes that the handling of the request panicked. That does not count
+// against the instance, unless it had failed before.
+func (r *run) notePanic() {
+	if r.reply.firstByte.IsZero() {
+		r.Settle(schema.Usage{}, false, false)
+		r.reply.reset()
+	}
+	if !r.reply.outcome.Failed() {
+		r.reply.outcome = breaker.Cancelled
+	}
+	if r.Record.Code == "" {
+		r.Record.Code = schema.CodeInternal
+	}
+}
+
+// reset clears the run and keeps its memory for the next request.
+func (r *run) reset() {
+	if r.reply.whole && r.reply.events == nil && r.reply.from != nil {
+		r.reply.from.Free() // nobody else has it
+	}
+	r.choice.reset()
+	r.attempt.reset()
+	r.reply.reset()
+	// One by one: the larger members above are not copied.
+	r.request, r.answer, r.raw, r.steps, r.broke, r.gathered = request{}, nil, rawBody{}, nil, nil, nil
+	r.joint, r.brokenUsage, r.line, r.client = nil, nil, nil, nil
+}
+
+// tellRoute tells a sink where the request went. The route is on the stack of this
+// function, not of Do, because the stack of Do is there for as long as a stream lasts.
+func (r *run) tellRoute(to Sink) {
+	route := Route{
+		Model: r.Model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called), Cache: r.Record.Cache,
+		Limit: r.choice.limitDecision(r.attempt.instance, r.reply.firstByte),
+		Held:  r.Record.Held,
+		Queue: r.outlook,
+	}
+	if r.gathered != nil {
+		route.Shared = r.gathered.answerers()
+	}
+	route.KeyRequests, route.KeyTokens = r.KeyLimits()
+	if r.IsRenamed() {
+		route.Asked = string(r.Asks.Model)
+	}
+	to.Route(route)
+}

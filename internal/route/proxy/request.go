@@ -1,0 +1,393 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
+	"github.com/patchbay-ai/patchbay/internal/request/prompts"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/queue"
+	"github.com/patchbay-ai/patchbay/internal/route/resume"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+)
+
+// Request is a request that comes from admission, or is on its way there.
+type Request = admit.Request
+
+// Step stands between admission and routing, such as a cache or a guard. It may answer a
+// request by itself, refuse it with a *schema.Error, or call next, once, and return what
+// that answers, as it is or wrapped in an Answer of its own. A request that a step answers
+// is limited, counted and recorded like any other. A step must not keep the request.
+type Step func(ctx context.Context, r *Request, next Next) (Answer, error)
+
+// Next calls the step that follows or, after the last one, an instance.
+type Next func(ctx context.Context) (Answer, error)
+
+// Answer is an answer that has begun. It is read part by part, by one goroutine.
+type Answer interface {
+	// Form tells what the client is told before the first part.
+	Form() Form
+	// Next returns the next part, which is valid until the following call, and io.EOF
+	// after the last part of a complete answer.
+	Next() ([]byte, error)
+	// IsComplete reports whether the part that Next returned last completes the answer in
+	// the eyes of the client.
+	IsComplete() bool
+	// Usage returns the tokens that are known so far.
+	Usage() schema.Usage
+}
+
+// Form is the form of an answer.
+type Form struct {
+	ContentType string
+	// Length is that of all parts together, -1 where it is not known because the answer is
+	// streamed.
+	Length int
+	// Events says that the parts are events. They are server-sent events, with the mark of
+	// their end, where Framed says so, and else the data of such events.
+	Events, Framed bool
+}
+
+// request is what the steps of routing share.
+type request struct {
+	*Request
+	proxy *Proxy
+	// noRoom tells that there was no free slot at some time, and shedAs how that is
+	// counted if the request is refused.
+	noRoom bool
+	// isPart says that the request is a part of another one, or all of it once more because
+	// the first call is slow, if isSecond says so.
+	isPart, isSecond bool
+	shedAs           metrics.Shed
+	// outlook is what the request had to expect in the queue that did not take it, or in which
+	// its time was over.
+	outlook queue.Outlook
+	// fallen are the instances whose backends the request may have ended, and of is the request
+	// of which this one is a piece, nil for all others.
+	fallen []fallen
+	of     *request
+	// countsLate says that the ledger counts the request when its answer has begun; see
+	// countLate.
+	countsLate bool
+	// onlyLoads says that nothing is asked: the model is to be in memory.
+	onlyLoads bool
+	// onward is the answer with which another instance is to go on, nil while none broke off.
+	onward *onward
+	// transcript is what the stream has sent, nil if nobody is to go on with it should it break
+	// off after content was sent.
+	transcript *chat.Transcript
+}
+
+// whole returns the request of which this one is a piece, or else this one.
+func (r *request) whole() *request {
+	if r.of != nil {
+		return r.of
+	}
+	return r
+}
+
+// CheckHeaders returns an error if a header by which a request says how it is to be handled
+// has a value that it may not have.
+func CheckHeaders(r *Request) error {
+	if err := r.Classify(); err != nil {
+		return err
+	}
+	_, err := resumeMode(r)
+	return err
+}
+
+// resumeMode reads whether another instance is to go on with the answer should it break off:
+// the service type says so, or the request for itself. A header that says neither is refused
+// also where no answer can go on, so that a mistake is found before it matters.
+func resumeMode(r *Request) (resume.Mode, error) {
+	if own := r.Caller.Header[resume.Header]; len(own) > 0 {
+		var mode resume.Mode
+		if mode.UnmarshalText([]byte(own[0])) != nil {
+			return mode, schema.NewError(schema.CodeInvalidValue, "The header x-router-resume must be off or continue.")
+		}
+		return mode, nil
+	}
+	if service := r.Table.Service(r.Asks.Service); service != nil {
+		return service.Policy.Streams.Resume, nil
+	}
+	return resume.Off, nil
+}
+
+// readHeaders reads the headers by which the request says how it is to be handled.
+func (r *request) readHeaders() error {
+	if err := r.Classify(); err != nil {
+		return err
+	}
+	mode, err := resumeMode(r.Request)
+	if mode == resume.Continue && r.Asks.Stream && r.Asks.Service == schema.Chat {
+		r.transcript = new(chat.Transcript)
+	}
+	return err
+}
+
+// isSpare reports whether the request takes only slots that nobody waits for.
+func (r *request) isSpare() bool { return r.Class == schema.Spare }
+
+// retryBudget returns the retry budget of the request's service type.
+func (r *request) retryBudget() *retryBudget { return &r.proxy.retryBudgets[r.Record.Service] }
+
+// shed notes that there was no free slot for the request. It is counted if the request is
+// refused in the end.
+func (r *request) shed(how metrics.Shed) { r.noRoom, r.shedAs = true, how }
+
+// shedFromQueue notes that the request did not get a slot by waiting, and what it had to
+// expect of that.
+func (r *request) shedFromQueue(how metrics.Shed, outlook queue.Outlook) {
+	r.shed(how)
+	r.outlook = outlook
+}
+
+// countShed counts a request that was refused because there was no free slot.
+func (r *request) countShed() {
+	if r.noRoom {
+		r.proxy.recorder.Shed(r.Record.Service, r.shedAs)
+	}
+}
+
+// Sink is the client's side of a request, to which the proxy sends the answer. Its
+// methods are called in the order in which they stand here: Route once, Head at most
+// once, then Write and Send any number of times. Calls never overlap, but they may
+// come from different goroutines. An error means that the client has left.
+type Sink interface {
+	// Route tells where the request went. It is called before the head of an
+	// answer, or before Do returns an error in place of an answer.
+	Route(route Route)
+	// Head begins a successful answer.
+	Head(head Head)
+	// Write adds to the body. What is written may be buffered until Send, or until
+	// Do returns. Write must not keep p.
+	Write(p []byte) (int, error)
+	// Send adds to the body and sends it, with what was buffered. The proxy calls it
+	// before it waits for the backend. Send must not keep p.
+	Send(p []byte) error
+}
+
+// Route is where a request went.
+type Route struct {
+	// Model is the configured name of the model. It is empty where no model has the
+	// name that the client asked for. Asked is that name if it is not that of Model.
+	Model, Asked string
+	// Instance is the one that was called last, nil where none was.
+	Instance *backend.Instance
+	// Shared are all that answered a part of the request, in the order of the parts; nil
+	// for a request that was not split.
+	Shared []*backend.Instance
+	// Attempts is how many instances were called.
+	Attempts int
+	// Cache is what the cache of answers did.
+	Cache metrics.Cached
+	// Held is how long the request has waited for its model to be loaded.
+	Held time.Duration
+	// Queue is what a request had to expect that was refused by the queue, or whose time was
+	// over in it; its Position is 0 for all others.
+	Queue queue.Outlook
+	// Limit is the state of the rate limit that applies to the request, if any does.
+	Limit ratelimit.Decision
+	// KeyRequests and KeyTokens are the states of the limits of the key and its tenant
+	// that have the least left; their Limit is 0 where there are none.
+	KeyRequests, KeyTokens ratelimit.Decision
+}
+
+// Head is what a client is told before the body of an answer.
+type Head struct {
+	ContentType string
+	// Length is the length of the body, -1 where it is not known because the
+	// answer is streamed.
+	Length int
+	// Events says that the body is a stream of events, which proxies between the
+	// gateway and the client should neither buffer nor cache.
+	Events bool
+	// Probe sends the client a comment, to find out whether it is still there; nil
+	// where the form of the body has no comments. Any goroutine may call it at any
+	// time.
+	Probe func()
+}
+
+// The content types of replies of the unified API.
+const (
+	TypeJSON   = "application/json"
+	TypeEvents = "text/event-stream; charset=utf-8"
+)
+
+// ErrBrokenOff means that an answer broke off whose form cannot carry an error. The
+// client can be told only by closing the connection before the body is complete.
+var ErrBrokenOff = errors.New("the answer broke off")
+
+// startRecord begins to fill in the record of the request.
+func (r *request) startRecord() {
+	c := r.Record
+	c.Client = r.Caller.Addr
+	c.Routed, c.Service = true, r.Asks.Service
+	if r.proxy.recorder.Tracing() {
+		c.Trace = r.proxy.recorder.StartTrace(r.Caller.Traceparent)
+	}
+	if c.Traced() {
+		c.Session = prompts.Session(r.Caller.Header)
+		c.Conversation = cmp.Or(prompts.Conversation(r.Asks), c.Session)
+	}
+}
+
+// noteFailover counts a failover of the instance that was called last, if any was.
+func (c *choice) noteFailover() {
+	if called := c.excluded.called; len(called) > 0 && !c.isSecond && c.proxy.recorder.On() {
+		called[len(called)-1].Series.Failovers.Add(1)
+	}
+}
+
+// noteChoice notes how the first instance was chosen, or why none was.
+func (c *choice) noteChoice() {
+	c.Record.Strategy = c.pool.Strategy
+	if len(c.last.obstacles) > 0 && &c.last.obstacles[0] == &c.pool.Barriers[0] {
+		c.Record.Candidates = c.pool.Barred // all are well, and were counted when the table was made
+		return
+	}
+	for _, o := range c.last.obstacles {
+		c.Record.Candidates[o]++
+	}
+}
+
+// noteWait adds the time from sending the call until then to what the request spent
+// waiting for backends.
+func (a *attempt) noteWait(until time.Time) {
+	a.Record.Upstream += until.Sub(a.sent)
+	try := a.Record.Try()
+	try.Sent = a.Record.At(a.sent)
+	if a.response != nil {
+		try.FirstByte, try.Reused, try.Status = a.Record.At(until), a.response.Reused, a.response.Status
+	}
+}
+
+// noteRelease notes in the record when the attempt ended.
+func (a *attempt) noteRelease(now time.Time) {
+	try := a.Record.Try()
+	try.Ended = a.Record.At(now)
+	a.instance.Took(try.Ended - try.Began)
+}
+
+// noteEnd notes why a request was not answered, or not to its end.
+func (r *request) noteEnd(err error) {
+	var known *schema.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &known):
+		r.Record.Tell(known)
+	case errors.Is(err, context.Canceled):
+		r.Record.Gone, r.Record.Code = true, schema.CodeCancelled
+	default: // the gateway stops
+		r.Record.Code = schema.CodeServiceUnavailable
+	}
+}
+
+// endRecord adds to the record what is known only at the end of the request.
+func (r *run) endRecord() {
+	c := r.Record
+	c.Model, c.Usage = r.Model, r.usage()
+	if !r.reply.firstByte.IsZero() {
+		c.FirstByte = c.At(r.reply.firstByte)
+	}
+	if !r.reply.firstToken.IsZero() {
+		c.FirstToken = c.At(r.reply.firstToken)
+	}
+	if r.attempt.instance == nil {
+		return
+	}
+	c.Series = r.attempt.instance.Series
+	if isStream := r.reply.events != nil && !r.reply.whole; isStream {
+		c.NotePace(c.Try().Ended)
+	}
+	if try := c.Try(); try.Code == "" {
+		try.Code = c.Code // the answer broke off after it had begun
+	}
+}
+
+// loggerName is the name of the logger that tells the steps of requests.
+const loggerName = "proxy"
+
+// SetLog makes the proxy write a line at DEBUG for each step of a request as it happens:
+// the choice of an instance, each call, and how it went. It must be called before the
+// first request.
+func (p *Proxy) SetLog(log *slog.Logger) { p.log = logs.Named(log, loggerName) }
+
+// isVerbose reports whether the steps of requests are written. It is asked before the
+// attributes of a line are made, which requests do not pay for otherwise.
+func (r *request) isVerbose(ctx context.Context) bool {
+	return r.proxy.log != nil && r.proxy.log.Enabled(ctx, slog.LevelDebug)
+}
+
+func (r *request) debug(ctx context.Context, message string, attrs ...slog.Attr) {
+	r.proxy.log.LogAttrs(ctx, slog.LevelDebug, message, append([]slog.Attr{slog.String("request_id", r.Record.RequestID)}, attrs...)...)
+}
+
+// tellChoice writes which instance a request goes to first, or why it goes to none.
+func (r *run) tellChoice(ctx context.Context, refused error) {
+	if !r.isVerbose(ctx) {
+		return
+	}
+	ready, total := int(r.Record.Candidates[0]), 0
+	for _, n := range r.Record.Candidates {
+		total += int(n)
+	}
+	attrs := []slog.Attr{
+		slog.String("service", r.Record.Service.String()), slog.String("door", r.Record.Door.String()), slog.String("model", r.Model), slog.String("asked", r.Asked()),
+		slog.Bool("stream", r.Asks.Stream), slog.String("strategy", r.Record.Strategy), slog.Int("ready", ready), slog.Int("instances", total),
+		slog.Float64("waited_ms", float64(r.Record.Queued.Microseconds())/1000),
+	}
+	if refused != nil {
+		r.debug(ctx, "no instance takes the request", append(attrs, slog.String("reason", refused.Error()))...)
+		return
+	}
+	r.debug(ctx, "an instance was chosen", append(attrs, slog.String("instance", r.attempt.instance.ID))...)
+}
+
+// tellCall writes that an instance is called.
+func (r *run) tellCall(ctx context.Context) {
+	if !r.isVerbose(ctx) {
+		return
+	}
+	try := r.Record.Try()
+	r.debug(ctx, "calling", slog.Int("attempt", r.Record.Attempts), slog.String("instance", try.Instance), slog.String("adapter", try.Adapter),
+		slog.String("model", r.Model))
+}
+
+// debugHeld writes that a request waits for its model.
+func (r *run) debugHeld(ctx context.Context, model *residency.Model, now time.Time) {
+	if !r.isVerbose(ctx) {
+		return
+	}
+	known := model.Place().Residence(now)
+	r.debug(ctx, "waiting for the model", slog.String("instance", r.attempt.instance.ID), slog.String("model", r.Model),
+		slog.String("state", known.State), slog.Float64("expected_ms", float64(max(known.Left, known.Loads).Milliseconds())))
+}
+
+// tellAnswer writes how a call went: its answer began, or it failed. What the backend said
+// is left out, because it may repeat what the client wrote.
+func (r *run) tellAnswer(ctx context.Context, failed *fault) {
+	if !r.isVerbose(ctx) {
+		return
+	}
+	try := r.Record.Try()
+	attrs := []slog.Attr{
+		slog.Int("attempt", r.Record.Attempts), slog.String("instance", try.Instance), slog.Int("status", try.Status), slog.Bool("reused", try.Reused),
+		slog.Float64("backend_ms", float64(r.Record.Upstream.Microseconds())/1000),
+	}
+	if failed == nil {
+		r.debug(ctx, "the answer begins", attrs...)
+		return
+	}
+	r.debug(ctx, "the call failed", append(attrs, slog.String("error_code", try.Code), slog.String("cause", try.Cause),
+		slog.Bool("another_may_serve", failed.failover))...)
+}

@@ -1,0 +1,74 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Shared is an answer that several requests read, which a step may return.
+type Shared interface {
+	Answer
+	// HasContent reports whether the parts that were read have content.
+	HasContent() bool
+	// BeforeWait sets a function that is called whenever Next has to wait for others.
+	BeforeWait(flush func())
+	// Failing returns how an answer of events ends that is not complete, given how it would
+	// end if it were not shared; nil stands for an event of the unified API.
+	Failing(own Failure) Failure
+	// Close is called once, when the request has ended, also after a panic.
+	Close()
+}
+
+// Failure returns the events that end an answer which is not complete.
+type Failure func(known *schema.Error, requestID string) []byte
+
+// Led is a shared answer as the request gets it whose call it is. The call goes on for the
+// others when the client of this request has left or is slow.
+type Led interface {
+	Shared
+	// Detach returns the context of the call and a sink that never waits for the client
+	// while others need the answer.
+	Detach(to Sink) (context.Context, Sink)
+	// Attach waits until the client has everything that was sent to that sink. It returns
+	// context.Canceled if it has left, and a *schema.Error if it was too slow for the others.
+	Attach() error
+}
+
+// sendLed sends an answer that others read too to the client.
+func (r *run) sendLed(led Led, to Sink) error {
+	ctx, detached := led.Detach(to)
+	err := r.send(ctx, detached)
+	missed := led.Attach()
+	if err != nil || missed == nil {
+		return err
+	}
+	r.noteEnd(missed)
+	if errors.Is(missed, context.Canceled) {
+		return nil
+	}
+	return ErrBrokenOff
+}
+
+// hasContent reports whether the parts of the answer that were read have content.
+func (r *run) hasContent() bool {
+	if shared, ok := r.answer.(Shared); ok {
+		return shared.HasContent()
+	}
+	return r.reply.HasContent()
+}
+
+// follows reports whether the answer is that of another request's call.
+func (r *run) follows() bool {
+	_, isShared := r.answer.(Shared)
+	return isShared && r.attempt.instance == nil
+}
+
+// share lets the writer of a shared answer know when to send what it has, and how to end.
+func (r *run) share(out *eventWriter) {
+	if shared, ok := r.answer.(Shared); ok {
+		shared.BeforeWait(out.flush)
+		out.failure = shared.Failing(out.failure)
+	}
+}

@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"context"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/queue"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+)
+
+// Serves reports whether a model is served, or another one takes over from it, and otherwise
+// whether a backend that does not tell its models now may have it.
+func (p *Proxy) Serves(service schema.ServiceType, model string) (serves, mayBeFound bool) {
+	table := p.current.Load()
+	if s := table.Service(service); s.Find(model) != nil || len(s.Takeovers(model)) > 0 {
+		return true, false
+	}
+	return false, table.MayFind(service, model)
+}
+
+// SpareRoom returns how many requests of the class Spare for a model may run at a time now:
+// those that run, and those for which there is a slot. Where there is none to wait for it is
+// one more than run, which is told why, or goes on to another model.
+func (p *Proxy) SpareRoom(service schema.ServiceType, model string) int {
+	return new(spareLook).room(p.current.Load().Service(service).Find(model))
+}
+
+// AwaitSpareRoom waits until SpareRoom is more than run, or the context ends; for a model that no
+// instance serves, a second. It takes
+// nothing, so that a slot may be gone when the request comes, which waits then. Whoever waits
+// here before a request is made has nothing reserved meanwhile, and sees who may ask for what
+// when it is made.
+func (p *Proxy) AwaitSpareRoom(ctx context.Context, service schema.ServiceType, model string, running func() int) {
+	var look spareLook
+	find := func() *routing.Pool { return p.current.Load().Service(service).Find(model) }
+	hasRoom := func() bool { return look.room(find()) > running() }
+	for !hasRoom() {
+		pool := find()
+		if pool == nil {
+			pause(ctx, unservedWait)
+			return
+		}
+		standing := queue.Standing{Class: schema.Spare}
+		if pool.Queue.Wait(ctx, spareCaller, &standing, queue.Settings{}, time.Time{}, hasRoom) != nil {
+			return
+		}
+		pool.Queue.Done(&standing, func() bool { return look.hasSlot(find()) }) // for one who takes it
+	}
+}
+
+// unservedWait is how long it takes to look again at a model that no instance serves.
+const unservedWait = time.Second
+
+// pause waits for a time, or until the context ends.
+func pause(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// spareCaller is whose turn it is in AwaitSpareRoom. No key has the name.
+const spareCaller = "\x00spare"
+
+// spareLook looks for slots for requests of the class Spare.
+type spareLook struct{ survey survey }
+
+// room returns how many such requests may run at a time, nil being a model that nobody serves.
+func (l *spareLook) room(pool *routing.Pool) int {
+	if pool == nil {
+		return 1
+	}
+	now := time.Now()
+	hasSlot := l.hasSlot(pool)
+	room := 0
+	for _, i := range pool.Instances {
+		room += int(i.SpareInFlight())
+	}
+	switch {
+	case hasSlot:
+		for _, i := range l.survey.ready {
+			room += i.SpareFree(now)
+		}
+	case !l.survey.shortestObstacle.Busy():
+		room++
+	}
+	return room
+}
+
+// hasSlot reports whether such a request would find a slot.
+func (l *spareLook) hasSlot(pool *routing.Pool) bool {
+	if pool == nil {
+		return false
+	}
+	l.survey.askAll(pool, &exclusions{spare: true}, time.Now())
+	return l.survey.shortestObstacle == backend.NoObstacle
+}

@@ -1,0 +1,169 @@
+package queue
+
+import (
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+const (
+	// share is the part of the turns that a class keeps while requests of a more urgent one
+	// wait: one in so many. passes is how many go to others before.
+	share  = 20
+	passes = share - 1
+)
+
+// next returns the class whose turn it is, and whether it has that although requests of a
+// more urgent one wait; NoClass where nobody has a turn. It counts who is passed over.
+func (q *Queue) next() (class schema.Class, byShare bool) {
+	most := schema.NoClass
+	for c := schema.Interactive; c >= schema.Batch; c-- {
+		l := &q.lanes[c]
+		switch {
+		case l.waiting == 0:
+		case most == schema.NoClass:
+			most, class = c, c
+		case !byShare && l.passed >= passes:
+			class, byShare = c, true
+		}
+	}
+	if most == schema.NoClass {
+		if q.unwanted() && q.lanes[schema.Spare].waiting > 0 {
+			return schema.Spare, false
+		}
+		return schema.NoClass, false
+	}
+	for c := schema.Batch; c < most; c++ {
+		switch l := &q.lanes[c]; {
+		case l.waiting == 0:
+		case c == class:
+			l.passed -= passes
+		default:
+			l.passed = min(l.passed+1, 2*passes)
+		}
+	}
+	return class, byShare
+}
+
+// lane is the requests of one class.
+type lane struct {
+	waiting int // for a slot
+	held    int // for something else
+	// passed is how many turns went to others while requests waited here behind a more
+	// urgent class, less those for which this class had a turn.
+	passed  int
+	pace    pace // of its turns
+	callers map[string]*callerQueue
+	// next is the caller whose turn it is; the queues of all callers with waiters form a
+	// ring.
+	next *callerQueue
+	// ranks has the callers by the number of their places, each list by its first.
+	ranks []*callerQueue
+}
+
+// callerQueue is what one caller has in a lane. Waiters and held are in the order in which
+// they came.
+type callerQueue struct {
+	caller     string
+	waiters    []*waiter
+	held       []*Place
+	prev, next *callerQueue // in the ring
+	// rank is the number of places; above and below have the same.
+	rank         int
+	above, below *callerQueue
+}
+
+// of returns the queue of a caller. A new one has to get a place.
+func (l *lane) of(caller string) *callerQueue {
+	c := l.callers[caller]
+	if c == nil {
+		c = &callerQueue{caller: caller}
+		if l.callers == nil {
+			l.callers = map[string]*callerQueue{}
+		}
+		l.callers[caller] = c
+	}
+	return c
+}
+
+// add lets a request wait behind the others of its caller.
+func (l *lane) add(w *waiter, caller string) {
+	c := l.of(caller)
+	if len(c.waiters) == 0 {
+		l.appendToRing(c)
+	}
+	c.waiters = append(c.waiters, w)
+	l.waiting++
+	l.rank(c)
+}
+
+// addFirst lets a request wait that had a turn: it is still its caller's turn, and only
+// earlier requests of the caller are before it.
+func (l *lane) addFirst(w *waiter, caller string) {
+	c := l.of(caller)
+	if len(c.waiters) > 0 {
+		l.unlink(c)
+	}
+	at := slices.IndexFunc(c.waiters, func(other *waiter) bool { return other.number > w.number })
+	if at < 0 {
+		at = len(c.waiters)
+	}
+	c.waiters = slices.Insert(c.waiters, at, w)
+	l.waiting++
+	l.appendToRing(c)
+	l.next = c
+	l.rank(c)
+}
+
+// first takes out the request whose turn it is.
+func (l *lane) first() *waiter {
+	c := l.next
+	w := c.waiters[0]
+	l.drop(c, 0)
+	if l.next == c {
+		l.next = c.next
+	}
+	return w
+}
+
+// find returns the place of a waiter among those of its caller, -1 where it is not there.
+func (l *lane) find(w *waiter, caller string) int {
+	c := l.callers[caller]
+	if c == nil {
+		return -1
+	}
+	return slices.Index(c.waiters, w)
+}
+
+// drop removes a waiter from its queue, and an empty queue from the ring.
+func (l *lane) drop(c *callerQueue, i int) {
+	c.waiters = slices.Delete(c.waiters, i, i+1)
+	l.waiting--
+	if len(c.waiters) == 0 {
+		l.unlink(c)
+	}
+	l.rank(c)
+}
+
+// unlink removes a caller's queue from the ring.
+func (l *lane) unlink(c *callerQueue) {
+	if c.next == c {
+		l.next = nil
+		return
+	}
+	c.prev.next, c.next.prev = c.next, c.prev
+	if l.next == c {
+		l.next = c.next
+	}
+}
+
+// appendToRing puts a caller's queue at the end of the ring.
+func (l *lane) appendToRing(c *callerQueue) {
+	if l.next == nil {
+		c.prev, c.next = c, c
+		l.next = c
+		return
+	}
+	c.prev, c.next = l.next.prev, l.next
+	c.prev.next, c.next.prev = c, c
+}

@@ -1,0 +1,55 @@
+package resume
+
+import (
+	"fmt"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Settings say what becomes of streams that break off after content was sent.
+type Settings struct {
+	Resume Mode `json:"resume,omitzero" doc:"What becomes of a stream that breaks off after content was sent: off ends it with an error, continue lets another instance of the model go on with it."`
+	// ResumeFallbacks lets fallback models go on with a stream, too.
+	ResumeFallbacks bool `json:"resumeFallbacks,omitzero" doc:"Whether fallback models may go on with a stream that another model began."`
+}
+
+// Check reports every setting that has a value it may not have.
+func (s Settings) Check(report func(path, message string)) {
+	if !s.Resume.Valid() {
+		report("resume", "must be off or continue")
+	}
+}
+
+// Mode is whether streams go on.
+type Mode uint8
+
+// The modes. The zero value is the default.
+const (
+	Off Mode = iota
+	Continue
+)
+
+// Header is the header by which a request sets its own mode.
+const Header = "X-Router-Resume"
+
+// Names returns every name.
+func (Mode) Names() []string { return []string{"off", "continue"} }
+
+// Valid reports whether m is one of these.
+func (m Mode) Valid() bool { return int(m) < len(m.Names()) }
+
+// String returns the name.
+func (m Mode) String() string {
+	if !m.Valid() {
+		return fmt.Sprintf("Mode(%d)", uint8(m))
+	}
+	return m.Names()[m]
+}
+
+// MarshalText writes the name.
+func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads a name in any case.
+func (m *Mode) UnmarshalText(text []byte) error {
+	return schema.ReadName(m, "mode of streams", string(text), m.Names())
+}

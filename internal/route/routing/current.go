@@ -1,0 +1,232 @@
+package routing
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+)
+
+// Current is the table in force. Requests load it once; one writer stores it.
+type Current struct {
+	table     atomic.Pointer[Table]
+	observers atomic.Pointer[[]func(*Table)]
+	// fleet is where the strategy of least time chooses from; nil means that it knows
+	// nothing of any instance.
+	fleet *fleet.Fleet
+	// keeper loads models for requests and puts them to sleep, and sleepers finds who does so
+	// for an instance; nil means that none is.
+	keeper   *residency.Keeper
+	sleepers Sleepers
+	// shared is where the limits are that this gateway shares with others; nil means
+	// that it shares none.
+	shared *tally.Pool
+}
+
+// Share makes rate limits whose settings say so common to all gateways of a pool. It
+// is called before the first table is stored.
+func (c *Current) Share(pool *tally.Pool) { c.shared = pool }
+
+// Follow gives the instances of services that are balanced by least time their places in a
+// fleet. It is called before the first table is stored.
+func (c *Current) Follow(f *fleet.Fleet) { c.fleet = f }
+
+// Sleepers returns what loads the model of an instance and gives it up where its engine can be
+// told to, nil where nothing can. The settings are those of its service.
+type Sleepers func(i *backend.Instance, how residency.Settings) residency.Sleeper
+
+// Keep lets a keeper have the models of services for which that is on. It is called before
+// the first table is stored, and after Follow.
+func (c *Current) Keep(k *residency.Keeper, sleepers Sleepers) { c.keeper, c.sleepers = k, sleepers }
+
+// Load returns the table in force.
+func (c *Current) Load() *Table { return c.table.Load() }
+
+// Store puts a table into force for the requests that come from now on.
+func (c *Current) Store(t *Table) {
+	before := c.table.Load()
+	t.shareLimits(c.shared)
+	left := before.engines()
+	c.joinFleet(t)
+	c.keepModels(t)
+	c.table.Store(t)
+	t.activate(time.Now())
+	before.withdrawLimits(t)
+	for engine := range t.engines() {
+		delete(left, engine)
+	}
+	for engine := range left {
+		engine.Remove()
+	}
+	if observers := c.observers.Load(); observers != nil {
+		for _, observe := range *observers {
+			observe(t)
+		}
+	}
+}
+
+// Observe makes f be called with every table that comes into force from now on.
+// It runs in the writer's goroutine and must not wait. Observe must not be called
+// concurrently.
+func (c *Current) Observe(f func(*Table)) {
+	var all []func(*Table)
+	if before := c.observers.Load(); before != nil {
+		all = append(all, *before...)
+	}
+	all = append(all, f)
+	c.observers.Store(&all)
+}
+
+// limiters returns all rate limiters of the table, with the names under which gateways
+// share them.
+func (t *Table) limiters() iter.Seq2[string, *ratelimit.Limiter] {
+	return func(yield func(string, *ratelimit.Limiter) bool) {
+		for _, s := range t.services {
+			if s == nil {
+				continue
+			}
+			service := s.Type.String()
+			if !yield(service, s.Limiter) {
+				return
+			}
+			for _, pool := range s.Pools {
+				if !yield(service+"/model/"+pool.Model, pool.Limiter) {
+					return
+				}
+				for _, i := range pool.Instances {
+					if !yield(service+"/instance/"+i.ID, i.Limiter) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// shareLimits connects the limiters with those of other gateways.
+func (t *Table) shareLimits(pool *tally.Pool) {
+	if pool == nil {
+		return
+	}
+	for name, limiter := range t.limiters() {
+		limiter.Share(pool, name)
+	}
+}
+
+// withdrawLimits ends the part that this gateway has in limits of the table that its
+// successor has not. A nil table has none.
+func (t *Table) withdrawLimits(next *Table) {
+	if t == nil {
+		return
+	}
+	kept := map[*ratelimit.Limiter]bool{}
+	for _, limiter := range next.limiters() {
+		kept[limiter] = true
+	}
+	for _, limiter := range t.limiters() {
+		if !kept[limiter] {
+			limiter.Withdraw()
+		}
+	}
+}
+
+// keepModels tells the keeper which models of a table it keeps. An instance that shares its
+// model with one that is kept is kept as well, so that no use of it goes unseen.
+func (c *Current) keepModels(t *Table) {
+	if c.keeper == nil {
+		return
+	}
+	var all []residency.Kept
+	for _, pool := range t.Pools() {
+		for _, i := range pool.Instances {
+			if one, ok := c.kept(pool, i); ok {
+				all = append(all, one)
+			}
+		}
+	}
+	c.keeper.Follow(all)
+	for _, pool := range t.Pools() {
+		pool.Kept = false
+		for _, i := range pool.Instances {
+			var model *residency.Model
+			if engine := i.Engine(); engine != nil {
+				model = c.keeper.Model(engine)
+			}
+			i.Reside(model)
+			pool.Kept = pool.Kept || model != nil
+		}
+	}
+}
+
+// kept returns how the model of an instance is kept, false where it is not. One whose server
+// is a process of the gateway is kept wherever requests may start it.
+func (c *Current) kept(pool *Pool, i *backend.Instance) (residency.Kept, bool) {
+	settings := pool.Service.Policy.Residency
+	if i.Engine() == nil || i.Barred() != backend.NoObstacle {
+		return residency.Kept{}, false
+	}
+	var rules residency.Rules
+	if p := i.Process(); p != nil {
+		rules = p.Rules()
+		if settings.Enabled {
+			rules.SleepAfter = cmp.Or(rules.SleepAfter, settings.SleepAfter.Std())
+		}
+		rules.IsPinned = i.Settings.Pinned
+		return residency.Kept{Place: i.Engine(), Sleeper: p, Rules: rules}, true
+	}
+	if !settings.Enabled {
+		return residency.Kept{}, false
+	}
+	sleeper := c.sleepers(i, settings)
+	if sleeper == nil {
+		return residency.Kept{}, false
+	}
+	rules.SleepAfter, rules.IsPinned = settings.SleepAfter.Std(), i.Settings.Pinned
+	rules.IsNear, rules.IsWhole = i.Kind.Lever.IsNear, i.Kind.Lever.IsWhole
+	if group := i.Settings.Residency.Group; group != "" {
+		rules.Space, rules.Capacity, rules.Size = residency.GroupSpace(group), float64(max(settings.Room, 1)), 1
+	} else {
+		rules.Room = settings.Room
+	}
+	return residency.Kept{Place: i.Engine(), Sleeper: sleeper, Rules: rules}, true
+}
+
+// joinFleet gives the instances of services that are balanced by least time their places in
+// a fleet, and takes those of the others away. Where models are kept in memory, all those
+// have a place that could be.
+func (c *Current) joinFleet(t *Table) {
+	keeps := c.keeper != nil && slices.ContainsFunc(t.Pools(), func(p *Pool) bool { return p.Service.Policy.Residency.Enabled })
+	for _, pool := range t.Pools() {
+		for _, i := range pool.Instances {
+			joins := pool.Soonest != nil || c.keeper != nil && i.Process() != nil ||
+				keeps && c.sleepers(i, pool.Service.Policy.Residency) != nil
+			if joins {
+				i.Join(c.fleet)
+			} else {
+				i.Join(nil)
+			}
+		}
+	}
+}
+
+// engines returns the places in the fleet that instances of the table have; a nil table has
+// none. Instances may share one: one server gives a model two names.
+func (t *Table) engines() map[*fleet.Instance]bool {
+	all := map[*fleet.Instance]bool{}
+	if t == nil {
+		return all
+	}
+	for _, i := range t.Instances() {
+		if engine := i.Engine(); engine != nil {
+			all[engine] = true
+		}
+	}
+	return all
+}

@@ -1,0 +1,52 @@
+package routing
+
+import "github.com/patchbay-ai/patchbay/internal/request/naming"
+
+// Fallback is a model that takes over from another one: its name as it is written, and
+// the model that the name stands for.
+type Fallback struct{ Name, Model string }
+
+func (s *Service) listFallbacks() {
+	if len(s.Policy.FallbackOn) == 0 {
+		return
+	}
+	s.fallbacks = make(map[string][]Fallback, len(s.Policy.Fallbacks))
+	for name, list := range s.Policy.Fallbacks {
+		model := s.modelOf(name)
+		for _, next := range list {
+			s.fallbacks[model] = append(s.fallbacks[model], Fallback{next, s.Policy.Aliases.ModelOf(next)})
+		}
+		if pool := s.byModel[model]; pool != nil {
+			pool.HasFallbacks = true
+		}
+	}
+	for _, reason := range s.Policy.FallbackOn {
+		s.fallsBackOn[reason] = true
+	}
+}
+
+// Fallbacks returns the models that take over from the model with a name, for a reason.
+func (s *Service) Fallbacks(name string, why naming.Reason) []Fallback {
+	if s == nil || !s.fallsBackOn[why] {
+		return nil
+	}
+	return s.Takeovers(name)
+}
+
+// Takeovers returns the models that take over from the model with a name, for whichever
+// reasons are in force; a nil Service has none.
+func (s *Service) Takeovers(name string) []Fallback {
+	if s == nil || len(s.fallbacks) == 0 {
+		return nil
+	}
+	return s.fallbacks[s.modelOf(name)]
+}
+
+// modelOf returns the model that a name stands for, whether or not it is there now.
+func (s *Service) modelOf(name string) string {
+	model := s.Policy.Aliases.ModelOf(name)
+	if pool := s.findTagged(model); pool != nil {
+		return pool.Model
+	}
+	return model
+}

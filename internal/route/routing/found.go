@@ -1,0 +1,214 @@
+package routing
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/naming"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Source is an instance whose models are found: there is one instance for each of the
+// models that its backend lists.
+type Source struct {
+	Settings backend.Settings
+	Service  *Service
+
+	policy backend.Policy
+}
+
+// Key names the source among those of all service types.
+func (s *Source) Key() string { return s.Service.Type.String() + "/" + s.Settings.ID() }
+
+// Adapter returns the kind of the backend.
+func (s *Source) Adapter() string {
+	if s.Settings.Adapter != "" {
+		return s.Settings.Adapter
+	}
+	return s.policy.Adapter
+}
+
+// At returns an instance with the settings of the source that calls this path. It has no
+// part in routing.
+func (s *Source) At(baseURL, path string) (*backend.Instance, error) {
+	settings := s.Settings.Found("discovery")
+	settings.BaseURL, settings.Path = baseURL, path
+	policy := s.policy
+	policy.Changes = nil
+	return backend.New(settings, s.Service.Type, policy, nil, time.Now())
+}
+
+// Sources returns the instances whose models are found.
+func (t *Table) Sources() []*Source { return t.sources }
+
+// Found returns what was found, which all tables share.
+func (t *Table) Found() *Found { return t.found }
+
+// instancesOf returns the instances of the models that a source has found. A model that has
+// an instance of its own at the same address is left out, and so are aliases: what is
+// written goes before what is found.
+func (t *Table) instancesOf(source *Source) []backend.Settings {
+	var list []backend.Settings
+	policy := &source.Service.Policy
+	for _, model := range t.found.Of(source.Key()).Models {
+		settings := source.Settings.Found(model)
+		_, isAlias := policy.Aliases[model]
+		isWritten := slices.ContainsFunc(policy.Instances, func(s backend.Settings) bool { return s.ID() == settings.ID() })
+		if !source.Settings.Models.Include(model) || isAlias || isWritten {
+			continue
+		}
+		if len(list) == t.Limits.MaxDiscovered {
+			break
+		}
+		list = append(list, settings)
+	}
+	return list
+}
+
+// latestTag returns the tag under which a model that the source has found may be called as
+// well; empty if there is none. The backend lists it and takes both names; the model is
+// served under the shorter one.
+func (s *Source) latestTag(model string) string {
+	if strings.Contains(model[strings.LastIndexByte(model, '/')+1:], ":") {
+		return ""
+	}
+	return kinds.GuideTo(s.Adapter()).LatestTag
+}
+
+// findTagged returns the pool of a model that was found, given its name with the tag that
+// the model has where its name has none.
+func (s *Service) findTagged(name string) *Pool {
+	at := strings.LastIndexByte(name, ':')
+	if at < 0 || s.byModel[name] != nil {
+		return nil
+	}
+	if pool := s.byModel[name[:at]]; pool != nil && pool.Model == name[:at] && pool.latestTag == name[at:] {
+		return pool
+	}
+	return nil
+}
+
+// ModelName returns the name under which a model is listed that may be asked for by
+// another one which is not.
+func (t *Table) ModelName(name string) string {
+	for _, s := range t.services {
+		if s != nil {
+			if pool := s.findTagged(name); pool != nil {
+				return pool.Model
+			}
+		}
+	}
+	return name
+}
+
+// Found is what the sources have found. It outlives tables.
+type Found struct {
+	mu    sync.Mutex
+	lists map[string]List
+}
+
+// List is what one source has found.
+type List struct {
+	// Models are the names, sorted, whether or not the patterns of the source include
+	// them. They stay while the backend cannot be asked.
+	Models []string
+	// Others are models that the backend has for other service types.
+	Others []string
+	// Read is when the backend was asked last, and Error why it did not tell, empty if
+	// it did.
+	Read  time.Time
+	Error string
+}
+
+// Of returns what a source has found.
+func (f *Found) Of(key string) List {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lists[key]
+}
+
+// Set stores the models that a source has found, with those that its backend has for other
+// service types, and reports whether they differ from what was stored before or are the
+// first ones, even if there are none. Names that no model can have are left out.
+func (f *Found) Set(key string, models, others []string, now time.Time) bool {
+	models = slices.DeleteFunc(slices.Clone(models), func(name string) bool {
+		return naming.Fault(name) != "" || strings.Contains(name, "*")
+	})
+	slices.Sort(models)
+	models = slices.Compact(models)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lists == nil {
+		f.lists = make(map[string]List)
+	}
+	before := f.lists[key]
+	if models == nil {
+		models = []string{} // nil is a list that was never read
+	}
+	f.lists[key] = List{Models: models, Others: others, Read: now}
+	return before.Models == nil || !slices.Equal(before.Models, models) || !slices.Equal(before.Others, others)
+}
+
+// Failed notes that a backend did not tell its models. It returns what was noted before.
+func (f *Found) Failed(key, why string, now time.Time) (before string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lists == nil {
+		f.lists = make(map[string]List)
+	}
+	list := f.lists[key]
+	before = list.Error
+	list.Read, list.Error = now, why
+	f.lists[key] = list
+	return before
+}
+
+// Keep forgets what sources found that are no longer there.
+func (f *Found) Keep(keys map[string]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range f.lists {
+		if !keys[key] {
+			delete(f.lists, key)
+		}
+	}
+}
+
+// Discovers reports whether instances of the service type find their models.
+func (s *Service) Discovers() bool {
+	return s != nil && slices.ContainsFunc(s.Policy.Instances, func(settings backend.Settings) bool { return settings.Models.Given() })
+}
+
+// MayFind reports whether an instance of a service type may yet find a model: its backend has
+// not told its models, or did not when it was asked last.
+func (t *Table) MayFind(service schema.ServiceType, model string) bool {
+	return slices.ContainsFunc(t.sources, func(source *Source) bool {
+		if source.Service.Type != service || !source.Settings.Enabled || !source.Settings.Models.Include(source.Service.Policy.Aliases.ModelOf(model)) {
+			return false
+		}
+		list := t.found.Of(source.Key())
+		return list.Read.IsZero() || list.Error != ""
+	})
+}
+
+// Found returns the models that instances of the service type have found, sorted.
+func (s *Service) Found() []string {
+	if s == nil {
+		return nil
+	}
+	var names []string
+	for _, pool := range s.Pools {
+		if slices.ContainsFunc(pool.Instances, func(i *backend.Instance) bool { return !s.isWritten(i.ID) }) {
+			names = append(names, pool.Model)
+		}
+	}
+	return names
+}
+
+func (s *Service) isWritten(id string) bool {
+	return slices.ContainsFunc(s.Policy.Instances, func(settings backend.Settings) bool { return settings.ID() == id })
+}

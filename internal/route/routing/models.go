@@ -1,0 +1,78 @@
+package routing
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Model is one entry of the list of models.
+type Model struct {
+	ID string
+	// Target is the model that an alias stands for, empty for a model.
+	Target  string
+	Service schema.ServiceType
+	Adapter string
+	Created time.Time
+}
+
+// Models returns every model of every service type once, sorted by name.
+func (t *Table) Models() []Model { return t.models }
+
+// Entries returns every model of every service type, in the order of the
+// service types.
+func (t *Table) Entries() []Model { return t.entries }
+
+func (t *Table) listEntries(since Since) []Model {
+	var entries []Model
+	for _, s := range t.services {
+		if s == nil {
+			continue
+		}
+		for _, name := range s.Names() {
+			pool := s.byModel[name]
+			entry := Model{
+				ID:      name,
+				Service: s.Type,
+				Adapter: pool.Instances[0].Kind.TypeName,
+				Created: pool.created(since[s.Type]),
+			}
+			if name != pool.Model {
+				entry.Target = pool.Model
+			}
+			entries = append(entries, entry)
+		}
+	}
+	return entries
+}
+
+// created returns when the first of the pool's instances was added.
+func (p *Pool) created(since map[string]time.Time) time.Time {
+	var first time.Time
+	for _, i := range p.Instances {
+		added, known := since[i.ID]
+		if !known {
+			added = i.Since()
+		}
+		if first.IsZero() || added.Before(first) {
+			first = added
+		}
+	}
+	return first
+}
+
+// distinctModels returns one entry for each model, sorted by name.
+func distinctModels(entries []Model) []Model {
+	var models []Model
+	seen := map[string]bool{}
+	for _, m := range entries {
+		if !seen[m.ID] {
+			seen[m.ID] = true
+			models = append(models, m)
+		}
+	}
+	slices.SortFunc(models, func(a, b Model) int { return cmp.Compare(a.ID, b.ID) })
+	return models
+}

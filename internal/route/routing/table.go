@@ -1,0 +1,445 @@
+// Package routing compiles the written configuration into the table that
+// requests are routed by. A table never changes; a new configuration makes a
+// new one, in which the state of instances that still exist is kept.
+package routing
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/naming"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/balance"
+	"github.com/patchbay-ai/patchbay/internal/route/hedge"
+	"github.com/patchbay-ai/patchbay/internal/route/queue"
+)
+
+// Table is a compiled configuration.
+type Table struct {
+	Limits config.Limits
+	// Currency is that of the prices.
+	Currency string
+
+	services [schema.ServiceTypeCount]*Service
+	found    *Found
+	sources  []*Source
+	entries  []Model // one for each model of each service type
+	models   []Model // one for each model
+}
+
+// Since says when the instances of each service type were added, by their
+// identifiers.
+type Since map[schema.ServiceType]map[string]time.Time
+
+// Service is one service type of a table.
+type Service struct {
+	Type   schema.ServiceType
+	Policy config.Service
+	// Limiter covers the whole service type; it exists whether or not it is on.
+	Limiter *ratelimit.Limiter
+	// Pools are sorted by their models.
+	Pools []*Pool
+	// Changes counts what may make an instance unready.
+	Changes *backend.Changes
+
+	byModel map[string]*Pool // aliases included
+	// fallbacks are those of each model, none where there is no reason for them in
+	// fallsBackOn.
+	fallbacks   map[string][]Fallback
+	fallsBackOn [naming.ReasonCount]bool
+	byID        map[string]*backend.Instance
+}
+
+// Pool is the instances that serve one model of a service type.
+type Pool struct {
+	Service   *Service
+	Model     string
+	Instances []*backend.Instance
+	Balancer  balance.Balancer
+	// Soonest is the balancer where that has to be told what becomes of calls, else nil.
+	Soonest  *balance.Soonest
+	Strategy string // the name of the balancer's strategy, for records
+	// Price is what the model costs, nil where it has no price.
+	Price *prices.Price
+	// Limiter covers this model; it exists whether or not it is on.
+	Limiter *ratelimit.Limiter
+	// Queue is where requests wait while all slots of the pool are taken.
+	Queue *queue.Queue
+	// Splits tells that several instances may share one request.
+	Splits bool
+	// Watch knows how long calls take, nil where they are not hedged.
+	Watch *hedge.Watch
+
+	// latestTag is what callers may write behind the name; empty if nothing.
+	latestTag string
+	// HasFallbacks tells that other models may take over from this one.
+	HasFallbacks bool
+	// Kept tells that models of instances are loaded for requests and put to sleep.
+	Kept bool
+	// Tiered tells that the instances are not all of the same tier.
+	Tiered bool
+	// Eligible are the instances that get traffic while they are well. Barriers has the
+	// Obstacle of each of the others, by Instance.Position, as far as the configuration
+	// decides it: see Instance.Barred, and Standby where a lower tier has eligible
+	// instances. Obstacles that come and go, such as an open breaker, are found when a
+	// request is routed (package proxy, survey). Nobody may change these lists.
+	Eligible []*backend.Instance
+	Barriers []backend.Obstacle
+	// Barred counts the instances by their Barriers, NoObstacle included.
+	Barred      [backend.Obstacles]uint16
+	fingerprint func() [sha256.Size]byte
+	// readyAt is one more than the count of changes at which all eligible instances
+	// were found ready; 0 where that is not known.
+	readyAt atomic.Uint64
+}
+
+// Fingerprint identifies the settings of the pool: service type, model, instances. It is the
+// same in all gateways that have the same settings.
+func (p *Pool) Fingerprint() [sha256.Size]byte { return p.fingerprint() }
+
+func (p *Pool) makeFingerprint() [sha256.Size]byte {
+	list := make([]any, 0, 2*len(p.Instances)+2)
+	list = append(list, p.Service.Type.String(), p.Model)
+	for _, i := range p.Instances {
+		list = append(list, i.Kind.Name, i.Settings)
+	}
+	text, err := json.Marshal(list, json.Deterministic(true))
+	if err != nil {
+		text = []byte(rand.Text()) // settings that cannot be written are like no others
+	}
+	return sha256.Sum256(text)
+}
+
+// Pools returns every pool of the table.
+func (t *Table) Pools() []*Pool {
+	var all []*Pool
+	for _, s := range t.services {
+		if s != nil {
+			all = append(all, s.Pools...)
+		}
+	}
+	return all
+}
+
+// AllReady tells whether all eligible instances were found ready and nothing has
+// changed since.
+func (p *Pool) AllReady() bool {
+	return p.readyAt.Load() == p.Service.Changes.Count()+1
+}
+
+// FoundAllReady notes that all eligible instances were found ready, after the count of
+// changes was read and before anything that it does not count can keep one of them.
+func (p *Pool) FoundAllReady(changes uint64) { p.readyAt.Store(changes + 1) }
+
+// ForgetAllReady makes the next request look at every instance again.
+func (p *Pool) ForgetAllReady() { p.readyAt.Store(0) }
+
+// listEligible lists the instances that get traffic while all are well: those of the
+// lowest tier in which the configuration bars not all of them.
+func (p *Pool) listEligible() {
+	p.Barriers = make([]backend.Obstacle, len(p.Instances))
+	for n, i := range p.Instances {
+		p.Tiered = p.Tiered || i.Settings.Tier != p.Instances[0].Settings.Tier
+		if p.Barriers[n] = i.Barred(); p.Barriers[n] == backend.NoObstacle {
+			p.Eligible = append(p.Eligible, i)
+		}
+	}
+	if p.Tiered {
+		var standby []*backend.Instance
+		p.Eligible, standby = LowestTier(p.Eligible, nil)
+		for _, i := range standby {
+			p.Barriers[i.Position] = backend.Standby
+		}
+	}
+	for _, barrier := range p.Barriers {
+		p.Barred[barrier]++
+	}
+}
+
+// LowestTier splits a list of instances into those of its lowest tier and the others,
+// which it appends to a list. Both keep their order, and the first takes over the memory
+// of the whole.
+func LowestTier(all, others []*backend.Instance) (lowest, rest []*backend.Instance) {
+	if len(all) == 0 {
+		return all, others
+	}
+	tier := all[0].Settings.Tier
+	for _, i := range all[1:] {
+		tier = min(tier, i.Settings.Tier)
+	}
+	lowest = all[:0]
+	for _, i := range all {
+		if i.Settings.Tier == tier {
+			lowest = append(lowest, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	return lowest, others
+}
+
+// Names returns the names that callers can ask for: of models and aliases.
+func (s *Service) Names() []string {
+	if s == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(s.byModel))
+}
+
+// Compile makes the table of a document. The previous table, which may be nil,
+// lends its living state to the instances that are still there. Since, which may
+// be nil too, knows instances that are older than the program.
+func Compile(doc *config.Document, previous *Table, since Since) (*Table, error) {
+	now := time.Now()
+	t := &Table{Limits: doc.Limits, Currency: doc.Prices.Currency, found: new(Found)}
+	if previous != nil {
+		t.found = previous.found
+	}
+	list := prices.Compile(doc.Prices)
+	for _, serviceType := range schema.ServiceTypes() {
+		if _, configured := doc.Services[serviceType]; !configured {
+			continue
+		}
+		var old *Service
+		if previous != nil {
+			old = previous.services[serviceType]
+		}
+		s, err := t.compileService(serviceType, doc, old, now)
+		if err != nil {
+			return nil, fmt.Errorf("services.%s: %w", serviceType, err)
+		}
+		for _, pool := range s.Pools {
+			pool.Price = list.Of(pool.Model)
+		}
+		t.services[serviceType] = s
+	}
+	t.entries = t.listEntries(since)
+	t.models = distinctModels(t.entries)
+	return t, nil
+}
+
+func (t *Table) compileService(serviceType schema.ServiceType, doc *config.Document, old *Service, now time.Time) (*Service, error) {
+	policy := doc.Services[serviceType]
+	s := &Service{Type: serviceType, Policy: policy, byModel: map[string]*Pool{}, byID: make(map[string]*backend.Instance, len(policy.Instances))}
+	if old != nil {
+		s.Limiter, s.Changes = old.Limiter, old.Changes
+	} else {
+		s.Changes = new(backend.Changes)
+		s.Limiter = ratelimit.New(scoped(policy.RateLimit, ratelimit.PerService), now)
+	}
+	shared := backend.Policy{
+		Adapter:   policy.Adapter,
+		Breaker:   policy.CircuitBreaker,
+		Limit:     policy.RateLimit,
+		Timeouts:  policy.Timeouts.Or(doc.Limits.Timeouts()),
+		Changes:   s.Changes,
+		Resolve:   doc.Resolve,
+		Proxies:   transport.EnvironmentProxies(),
+		Processes: doc.Runs,
+	}
+	for n, settings := range policy.Instances {
+		instances := []backend.Settings{settings}
+		var source *Source
+		if settings.Models.Given() {
+			source = &Source{Settings: settings, Service: s, policy: shared}
+			t.sources = append(t.sources, source)
+			instances = t.instancesOf(source)
+		}
+		for _, settings := range instances {
+			if err := s.add(settings, shared, old, now); err != nil {
+				return nil, fmt.Errorf("instances[%d]: %w", n, err)
+			}
+			if pool := s.byModel[settings.Name]; source != nil && source.latestTag(pool.Model) != "" {
+				pool.latestTag = source.latestTag(pool.Model)
+			}
+		}
+	}
+	slices.SortFunc(s.Pools, func(a, b *Pool) int { return cmp.Compare(a.Model, b.Model) })
+	for _, pool := range s.Pools {
+		before := old.Find(pool.Model)
+		if before != nil && before.Model != pool.Model {
+			before = nil // the name was an alias of another model
+		}
+		pool.inherit(before, now)
+		pool.listEligible()
+	}
+	s.listFallbacks()
+	for alias := range policy.Aliases {
+		if pool := s.Find(policy.Aliases.ModelOf(alias)); pool != nil {
+			s.byModel[alias] = pool
+		}
+	}
+	return s, nil
+}
+
+// add adds an instance to the pool of its model, with the living state that it had.
+func (s *Service) add(settings backend.Settings, shared backend.Policy, old *Service, now time.Time) error {
+	var state *backend.State
+	if before := old.Instance(settings.ID()); before != nil {
+		state = before.State
+	}
+	instance, err := backend.New(settings, s.Type, shared, state, now)
+	if err != nil {
+		return err
+	}
+	pool := s.byModel[settings.Name]
+	if pool == nil {
+		pool = &Pool{Service: s, Model: settings.Name}
+		pool.fingerprint = sync.OnceValue(pool.makeFingerprint)
+		s.byModel[settings.Name] = pool
+		s.Pools = append(s.Pools, pool)
+	}
+	instance.Position = len(pool.Instances)
+	pool.Instances = append(pool.Instances, instance)
+	s.byID[instance.ID] = instance
+	return nil
+}
+
+// hasQueue reports whether requests may wait for a slot of the pool.
+func (p *Pool) hasQueue() bool { return p.Service.Policy.Queue.Size > 0 }
+
+// Waiting returns how many requests wait for a slot.
+func (p *Pool) Waiting() int {
+	if !p.hasQueue() {
+		return 0
+	}
+	return p.Queue.Len()
+}
+
+// IsFull reports whether the pool has a queue without room for a request of a caller, whose
+// name is asked for only where that matters.
+func (p *Pool) IsFull(class schema.Class, caller func() string) bool {
+	size := p.Service.Policy.Queue.Size
+	return size > 0 && p.Queue.Before(class) >= size && !p.Queue.HasRoom(caller(), class, size)
+}
+
+// SpareSlots returns how many lines of batches the instances get at a time, all together.
+func (p *Pool) SpareSlots() int {
+	n := 0
+	for _, i := range p.Eligible {
+		n += i.SpareSlots()
+	}
+	return n
+}
+
+// IsQuiet reports whether a new request may take a slot without waiting.
+func (p *Pool) IsQuiet() bool { return !p.hasQueue() || p.Queue.Quiet() }
+
+// Wake gives the next request that waits its turn: a slot has become free. Requests that
+// wait in a queue that was turned off look for a slot themselves.
+func (p *Pool) Wake() {
+	if p.hasQueue() || p.Queue.Spare.Load() > 0 {
+		p.Queue.Wake()
+	}
+}
+
+// scoped returns the settings of a limiter that is on only for its own scope.
+func scoped(s ratelimit.Settings, scope ratelimit.Scope) ratelimit.Settings {
+	s.Enabled = s.Enabled && s.Scope == scope
+	return s
+}
+
+// activate applies the settings of the table to its living state.
+func (t *Table) activate(now time.Time) {
+	for _, s := range t.services {
+		if s == nil {
+			continue
+		}
+		s.Limiter.Update(scoped(s.Policy.RateLimit, ratelimit.PerService), now)
+		for _, pool := range s.Pools {
+			pool.Limiter.Update(scoped(s.Policy.RateLimit, ratelimit.PerModel), now)
+			for _, i := range pool.Instances {
+				i.Activate(now)
+			}
+			pool.Queue.Wake() // there may be more room now
+		}
+	}
+}
+
+// Instance finds an instance by its identifier; a nil Service has none.
+func (s *Service) Instance(id string) *backend.Instance {
+	if s == nil {
+		return nil
+	}
+	return s.byID[id]
+}
+
+// Service returns a service type of the table, nil when it is not configured.
+func (t *Table) Service(serviceType schema.ServiceType) *Service { return t.services[serviceType] }
+
+// Find returns the pool of a model or of the model that an alias stands for, or nil if no
+// instance serves it.
+func (s *Service) Find(model string) *Pool {
+	if s == nil {
+		return nil
+	}
+	if pool := s.byModel[model]; pool != nil {
+		return pool
+	}
+	return s.findTagged(model)
+}
+
+// FindBytes is Find for a name that still stands in a request.
+func (s *Service) FindBytes(model []byte) *Pool {
+	if s == nil {
+		return nil
+	}
+	if pool := s.byModel[string(model)]; pool != nil {
+		return pool
+	}
+	return s.findTagged(string(model))
+}
+
+// LimitSnapshot returns the rate limit of the service type as it is now, with at
+// most so many clients. Where the limit is one of every model or instance, it is
+// the one that has least left.
+func (s *Service) LimitSnapshot(now time.Time, clients int) ratelimit.Snapshot {
+	least := s.Limiter.Snapshot(now, clients)
+	consider := func(l *ratelimit.Limiter) {
+		next := l.Snapshot(now, clients)
+		if next.Enabled && (!least.Enabled || next.Remaining < least.Remaining) {
+			least = next
+		}
+	}
+	switch s.Policy.RateLimit.Scope {
+	case ratelimit.PerModel:
+		for _, pool := range s.Pools {
+			consider(pool.Limiter)
+		}
+	case ratelimit.PerInstance:
+		for _, pool := range s.Pools {
+			for _, i := range pool.Instances {
+				consider(i.Limiter)
+			}
+		}
+	}
+	return least
+}
+
+// Instances returns every instance of the table.
+func (t *Table) Instances() []*backend.Instance {
+	var all []*backend.Instance
+	for _, s := range t.services {
+		if s == nil {
+			continue
+		}
+		for _, pool := range s.Pools {
+			all = append(all, pool.Instances...)
+		}
+	}
+	return all
+}

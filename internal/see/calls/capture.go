@@ -1,0 +1,241 @@
+package calls
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+)
+
+const (
+	// maxContent is how much is kept of the text of a request and of an answer.
+	maxContent = 64 << 10
+	// maxCaptured bounds all headers and texts that are kept, those of requests that
+	// still run included.
+	maxCaptured = 16 << 20
+	// growth is the least by which the room for a text grows.
+	growth = 2 << 10
+	// longestRun is how many characters of base64 may follow each other; of a longer
+	// run only its beginning is kept, because it is a picture, a sound or a vector.
+	longestRun, runShown = 256, 16
+)
+
+// Captured is what is kept of a request beside its record. Only one goroutine at a time
+// may use it until the record is finished, and nobody changes it after that.
+type Captured struct {
+	// What says which of the members are kept.
+	What            metrics.Capture
+	Headers         []Header
+	Request, Answer Content
+
+	room     *captures
+	reserved int
+}
+
+// Header is a header of a request. IsMasked says that its value is a mask.
+type Header struct {
+	Name, Value string
+	IsMasked    bool
+}
+
+// Content is a body: its text as far as it is one, and its length.
+type Content struct {
+	Type  string
+	Bytes int64
+	// Text is the beginning of the body; IsCut says that it is not the whole body, or
+	// that long runs of base64 are missing in it.
+	Text  []byte
+	IsCut bool
+
+	run    int  // how many characters of base64 came last
+	isFull bool // nothing more is kept
+}
+
+// Size returns how many bytes it takes in memory, once the record is finished.
+func (c *Captured) Size() int {
+	size := cap(c.Request.Text) + cap(c.Answer.Text)
+	for _, h := range c.Headers {
+		size += len(h.Name) + len(h.Value)
+	}
+	return size
+}
+
+// SetHeaders keeps headers of the request, whose values are masked where they are
+// secret.
+func (c *Captured) SetHeaders(headers []Header) {
+	for i, h := range headers {
+		if !c.room.reserve(c, len(h.Name)+len(h.Value)) {
+			headers = headers[:i]
+			break
+		}
+	}
+	c.Headers = headers
+}
+
+// AddRequest keeps a part of the body of the request.
+func (c *Captured) AddRequest(contentType string, part []byte) { c.add(&c.Request, contentType, part) }
+
+// AddAnswer keeps a part of the body of the answer.
+func (c *Captured) AddAnswer(contentType string, part []byte) { c.add(&c.Answer, contentType, part) }
+
+func (c *Captured) add(to *Content, contentType string, part []byte) {
+	if c.What < metrics.CaptureContent {
+		return
+	}
+	if to.Type != contentType {
+		to.Type = strings.Clone(contentType) // it may be a part of a head
+	}
+	to.Bytes += int64(len(part))
+	if !isText(contentType) {
+		return
+	}
+	for i := 0; i < len(part) && !to.isFull; i++ {
+		b := part[i]
+		switch {
+		case !isBase64(b):
+			if to.run > longestRun {
+				c.append(to, []byte("[…"+strconv.Itoa(to.run)+" characters]")...)
+			}
+			to.run = 0
+			c.append(to, b)
+			continue
+		case to.run < longestRun:
+			c.append(to, b)
+		case to.run == longestRun:
+			to.Text, to.IsCut = to.Text[:len(to.Text)-longestRun+runShown], true
+		}
+		to.run++
+	}
+}
+
+// append adds to a text, or ends it where there is no room.
+func (c *Captured) append(to *Content, text ...byte) {
+	grown := cap(to.Text)
+	if len(to.Text)+len(text) > grown {
+		grown = min(max(2*grown, growth), maxContent)
+	}
+	if len(to.Text)+len(text) > grown || grown > cap(to.Text) && !c.room.reserve(c, grown-cap(to.Text)) {
+		to.IsCut, to.isFull = true, true
+		return
+	}
+	if grown > cap(to.Text) {
+		to.Text = append(make([]byte, 0, grown), to.Text...)
+	}
+	to.Text = append(to.Text, text...)
+}
+
+// isText tells whether a body of this type is kept as a text.
+func isText(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	switch {
+	case strings.HasPrefix(kind, "text/"), strings.HasSuffix(kind, "+json"):
+		return true
+	}
+	// Clients such as curl send JSON as a form unless they are told otherwise.
+	return kind == "" || kind == "application/json" || kind == "application/x-ndjson" || kind == "application/x-www-form-urlencoded" ||
+		kind == "multipart/form-data" // whose fields are listed, without the files
+}
+
+func isBase64(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '+' || b == '/' || b == '=' || b == '-' || b == '_'
+}
+
+// String returns the text without a character that was cut through.
+func (to *Content) String() string {
+	text := to.Text
+	for n := 0; n < utf8.UTFMax && to.IsCut && len(text) > 0; n++ {
+		if r, size := utf8.DecodeLastRune(text); r != utf8.RuneError || size > 1 {
+			break
+		}
+		text = text[:len(text)-1]
+	}
+	return strings.ToValidUTF8(string(text), "\uFFFD")
+}
+
+// captures holds what is kept of requests whose records reached their readers, and
+// counts what all hold. The oldest make room for new ones.
+type captures struct {
+	mu      sync.Mutex
+	most    metrics.Capture // nothing beyond is kept
+	used    int
+	records map[uint64]*Captured // by the numbers of the records
+	order   []uint64             // the numbers, the oldest first
+}
+
+// reserve makes room for a request that is not kept yet. False means that requests that
+// still run hold all the room.
+func (k *captures) reserve(c *Captured, bytes int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.used+bytes > maxCaptured && len(k.order) > 0 {
+		k.dropOldest()
+	}
+	if k.used+bytes > maxCaptured {
+		return false
+	}
+	k.used += bytes
+	c.reserved += bytes
+	return true
+}
+
+// keep keeps what was captured of the record with a number; numbers grow.
+func (k *captures) keep(number uint64, c *Captured) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c.What > k.most {
+		k.free(c) // it was switched off while the request ran
+		return
+	}
+	if k.records == nil {
+		k.records = map[uint64]*Captured{}
+	}
+	k.records[number] = c
+	k.order = append(k.order, number)
+}
+
+// dropBefore drops what is kept of records before a number, which nobody can ask for.
+func (k *captures) dropBefore(number uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.order) > 0 && k.order[0] < number {
+		k.dropOldest()
+	}
+}
+
+func (k *captures) dropOldest() {
+	k.free(k.records[k.order[0]])
+	delete(k.records, k.order[0])
+	k.order = k.order[1:]
+}
+
+// release gives back the room of a request that is not kept.
+func (k *captures) release(c *Captured) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.free(c)
+}
+
+func (k *captures) free(c *Captured) {
+	k.used -= c.reserved
+	c.reserved = 0
+}
+
+// limit drops everything if less is to be kept than before.
+func (k *captures) limit(most metrics.Capture) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for most < k.most && len(k.order) > 0 {
+		k.dropOldest()
+	}
+	k.most = most
+}
+
+// of returns what is kept of the record with a number, nil for nothing.
+func (k *captures) of(number uint64) *Captured {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.records[number]
+}

@@ -1,0 +1,473 @@
+package calls
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+)
+
+// maxTries is how many attempts a record describes: the latest ones.
+const maxTries = 4
+
+// maxMerged is how many attempts a record describes of a request that several instances
+// shared.
+const maxMerged = 16
+
+// GivenUp is the code of an attempt that the gateway ended because it was not needed any more:
+// another instance answered sooner, or another part of the request failed.
+const GivenUp = "given_up"
+
+// maxObstacles is how many ways there are to be passed over, and one for those
+// that are not.
+const maxObstacles = 9
+
+// maxText bounds what is kept of the text of a failure.
+const maxText = 300
+
+// Record is what is known of one request at its end: what it was, how it ended, and when each
+// step was over. The web shell, the unified API and the proxy fill it in; the line
+// of the access log, the counts, the trace and the list of calls are made from it.
+// It holds names that the configuration knows and numbers, and nothing that a
+// client or a model wrote except Asked, User, Session, Conversation, the texts of failures, and what is captured.
+type Record struct {
+	// Sequence is the place of the record among all that were recorded since the
+	// start, from 1 on. It is set when the record reaches its readers.
+	Sequence  uint64
+	RequestID string
+	Started   time.Time
+	// Status is the HTTP status that the client was sent, 0 if none was.
+	Status int
+	// Code is the code of the error, empty for a success.
+	Code string
+	// Told is what the caller was told about the error, nil where there was none.
+	Told *Told
+	// Gone says that the client left before it had the whole answer.
+	Gone bool
+
+	// Unified says that the request came to an endpoint of the unified API. The
+	// members below are empty for all others, and those are not counted.
+	Unified bool
+	Service schema.ServiceType
+	// Door is the endpoint to which it came.
+	Door schema.Door
+	// Route is the path of that endpoint.
+	Route string
+	// Model is the configured name of the model that served or was tried last. It is
+	// empty where no model has the name that the client asked for. Asked has the
+	// beginning of that name where it is another one than Model: of no model, or an
+	// alias.
+	Model, Asked string
+	// Instance is the identifier of the one that answered or failed last.
+	Instance string
+	// Strategy is how the instance was picked. Candidates counts the instances of the
+	// model by their backend.Obstacle; the first number counts those without one.
+	Strategy   string
+	Candidates [maxObstacles]uint16
+	// KeyID names the API key, where keys are required, Tenant is whom the request is
+	// counted for, and Client is the address that the request came from.
+	KeyID, Tenant string
+	Client        netip.Addr
+	// User is who the request is made for, as the ledger names it; empty where the key trusts
+	// no header that says so. What bodies say of users is not kept.
+	User     string
+	Streamed bool
+	Usage    schema.Usage
+	// Cost is what the request cost, in 10^-12 of the currency's unit.
+	Cost prices.Amount
+
+	// Session and Conversation are the names that the client has for the session of an agent
+	// and for the conversation. They are set for calls that are traced only.
+	Session, Conversation string
+
+	// Routed says that the request was read and let in, so that routing began.
+	Routed bool
+	// Result is set when the call is finished.
+	Result schema.Result
+
+	// When each step was over, counted from Started; zero for steps that were
+	// not reached. Ready is when the request had been read, Limited when the
+	// limits had let it pass, FirstByte when the answer began, FirstToken when its first
+	// content had come: text, reasoning, a refusal or a call of a stream, the first bytes
+	// of audio, all of any other answer. Streams often begin long before their content.
+	Ready, Limited, FirstByte, FirstToken, Ended time.Duration
+	// PerToken is the time per output token; see NotePace.
+	PerToken time.Duration
+	// Queued is how long it waited for a slot, Upstream how long for backends.
+	Queued, Upstream time.Duration
+	// Held is the part of Queued in which it waited for its model to be loaded.
+	Held time.Duration
+
+	// Cache is what the cache of answers did for the request.
+	Cache metrics.Cached
+	// Class is how urgent the request is while it waits.
+	Class schema.Class
+
+	// Fallbacks counts how often another model took over.
+	Fallbacks int
+	// Left is the configured name of the first model from which another one took over because
+	// its circuit breakers were open, empty where that did not happen.
+	Left string
+	// Pieces is over how many calls the request was split, 0 if it was not.
+	Pieces int
+	// Resumed counts how often another instance went on with an answer that broke off after
+	// content was sent.
+	Resumed int
+	// Hedge is what became of a second call that was due because the first was slow.
+	Hedge metrics.Hedged
+	// Attempts counts all of them; Described returns the latest. Most requests have
+	// one, so that the others are kept apart: records are copied and kept in numbers.
+	Attempts int
+	only     [1]Try
+	several  []Try // the latest, oldest first; nil where there is only one
+
+	Trace Trace
+
+	// Series are the counts of the instance that answered or failed last.
+	Series *metrics.Instance
+
+	// Running shows the request to people while it runs, nil where nobody can see it.
+	Running *Running
+
+	// Captured is what is kept of headers and bodies, nil for nothing. It is taken out of
+	// the record before anybody reads that; Recorder.Captured returns it.
+	Captured *Captured
+}
+
+// Told is what the caller of a request that failed was told.
+type Told struct {
+	// Message is cut.
+	Message string
+	// Of is whose limit or budget refused the request, as in schema.Error, and Until is
+	// when that lets a request in again; they are zero where none did, or never does.
+	Of    string
+	Until time.Time
+}
+
+// maxMessage bounds what is kept of what a caller was told.
+const maxMessage = 600
+
+// Tell notes the error that the caller is told.
+func (c *Record) Tell(e *schema.Error) {
+	c.Code = e.Code
+	message := cut(e.Message, maxMessage)
+	if c.Told != nil && c.Told.Message == message {
+		return // the proxy has noted it
+	}
+	c.Told = &Told{Message: strings.Clone(message), Of: e.Of}
+	if e.Of != "" && e.RetryAfter > 0 && e.Code != schema.CodeBudgetReserved { // which passes when others end
+		c.Told.Until = time.Now().Add(e.RetryAfter)
+	}
+}
+
+// cut returns a text of at most so many bytes, and marks where it was cut.
+func cut(text string, longest int) string {
+	if len(text) > longest {
+		return strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
+// Restore sets the attempts that a record describes, as Described returned them.
+func (c *Record) Restore(attempts int, tries []Try) {
+	c.Attempts, c.only, c.several = attempts, [1]Try{}, nil
+	switch {
+	case len(tries) == 1:
+		c.only[0] = tries[0]
+	case len(tries) > 1:
+		c.several = tries
+	}
+}
+
+// Try is one attempt of a call.
+type Try struct {
+	Instance, Adapter string
+	// Provider is the name of the adapter in the conventions of OpenTelemetry.
+	Provider string
+	// Began is when the instance was picked, Sent when the backend's connection
+	// was asked for, FirstByte when its answer began, Ended when it was over: all
+	// counted from the start of the call.
+	Began, Sent, FirstByte, Ended time.Duration
+	// Expected is when the first token was expected, counted from Began, and Matched the
+	// part of the prompt that was believed to be in the cache of the instance. Both are zero
+	// where the strategy expects nothing.
+	Expected time.Duration
+	Matched  float64
+	// Reused says that the connection had served before.
+	Reused bool
+	// Status is the HTTP status of the backend's answer, 0 where there was none.
+	Status int
+	// Code is the code of the failure, empty for a success; Cause is the word for
+	// why the backend could not be reached, empty where it could. Text is what the
+	// caller was told about the failure, or would have been: cut, without secrets
+	// and addresses.
+	Code, Cause, Text string
+	Span              SpanID
+	// Resumed is how the instance went on with an answer that another one began: continued or
+	// aligned; empty where it did not.
+	Resumed string
+}
+
+// TraceID names a distributed trace; it is zero where there is none.
+type TraceID [16]byte
+
+// SpanID names a part of a trace; it is zero where there is none.
+type SpanID [8]byte
+
+// Trace is the place of a call in a distributed trace; the zero value is none.
+type Trace struct {
+	ID           TraceID
+	Span, Parent SpanID
+}
+
+// Traced tells whether the call belongs to a trace that is exported.
+func (c *Record) Traced() bool { return c.Trace.ID != TraceID{} }
+
+// Reset clears the record for another request.
+func (c *Record) Reset() { *c = Record{} }
+
+// Begin adds an attempt.
+func (c *Record) Begin(instance, adapter string, now time.Time) {
+	try := Try{Instance: instance, Adapter: adapter, Began: c.At(now)}
+	c.Attempts++
+	c.Instance = instance
+	if c.Attempts == 1 {
+		c.only[0], c.several = try, nil
+		return
+	}
+	if c.several == nil {
+		c.several = append(make([]Try, 0, maxTries), c.only[0])
+	}
+	if len(c.several) >= maxTries {
+		c.several = append(c.several[:0], c.several[1:]...)
+	}
+	c.several = append(c.several, try)
+}
+
+// Merge adds the attempts of a part of the same request, which has a record of its own that
+// began at the same time.
+func (c *Record) Merge(part *Record) {
+	if part.Attempts == 0 {
+		return
+	}
+	if c.Attempts == 0 {
+		c.only[0] = part.Described()[0]
+	}
+	all := append(append(make([]Try, 0, maxTries), c.Described()...), part.Described()...)
+	c.Attempts += part.Attempts
+	c.Instance = part.Instance
+	if c.several = all[max(0, len(all)-maxMerged):]; c.Attempts == 1 {
+		c.several = nil
+	}
+}
+
+// MergeLost adds the attempts of a second call whose answer was not used. The latest attempt
+// stays the latest.
+func (c *Record) MergeLost(part *Record) {
+	if part.Attempts == 0 {
+		return
+	}
+	own := c.Described()
+	last := own[len(own)-1]
+	all := append(append(make([]Try, 0, maxTries), own[:len(own)-1]...), part.Described()...)
+	all = append(all, last)
+	c.Attempts += part.Attempts
+	c.several = all[max(0, len(all)-maxMerged):]
+}
+
+// Forget removes the attempt that was added last, because no call was made.
+func (c *Record) Forget() {
+	c.Attempts--
+	c.Instance = ""
+	if len(c.several) > 0 {
+		c.several = c.several[:len(c.several)-1]
+	}
+	if c.Attempts > 0 {
+		c.Instance = c.Try().Instance
+	}
+}
+
+// Try returns the latest attempt; there must be one.
+func (c *Record) Try() *Try {
+	if c.several != nil {
+		return &c.several[len(c.several)-1]
+	}
+	return &c.only[0]
+}
+
+// Fail notes why the latest attempt failed.
+func (c *Record) Fail(code, cause, text string) {
+	try := c.Try()
+	try.Code, try.Cause = code, cause
+	try.Text = cut(text, maxText)
+}
+
+// Cause returns the word for why the backend that was called last could not be
+// reached, empty where that is not why the call failed.
+func (c *Record) Cause() string {
+	if c.Code == "" || c.Attempts == 0 {
+		return ""
+	}
+	return c.Try().Cause
+}
+
+// Described returns the attempts that the record describes.
+func (c *Record) Described() []Try {
+	if c.several != nil {
+		return c.several
+	}
+	return c.only[:min(c.Attempts, 1)]
+}
+
+// At returns a moment counted from the start of the call.
+func (c *Record) At(now time.Time) time.Duration { return now.Sub(c.Started) }
+
+// Overhead returns the gateway's own time: from when it had read the request until it
+// had begun the answer (or sent it, where it is not streamed), without the time that it
+// waited for backends and slots.
+func (c *Record) Overhead() time.Duration {
+	end := c.Ended
+	if c.Streamed && c.FirstByte > 0 {
+		end = c.FirstByte
+	}
+	return end - c.Ready - c.Queued - c.Upstream
+}
+
+// FirstTokenOf returns how long after an attempt began the first content of a stream came
+// from it, zero where none did: the time that Expected of the attempt was about.
+func (c *Record) FirstTokenOf(try *Try) time.Duration {
+	if !c.Streamed || c.FirstToken <= try.Began || try.Ended > 0 && c.FirstToken > try.Ended {
+		return 0
+	}
+	return c.FirstToken - try.Began
+}
+
+// NotePace notes the time per output token of a stream that a backend wrote while it was
+// sent, given when it was over: from the first content on, divided by the tokens that came
+// after the first. It is not known of an answer that is not complete, or whose tokens the
+// backend did not count.
+func (c *Record) NotePace(over time.Duration) {
+	if after := c.Usage.Completion - 1; c.Usage.Known && after > 0 && c.FirstToken > 0 && c.Code == "" && !c.Gone {
+		c.PerToken = max(over-c.FirstToken, 0) / time.Duration(after)
+	}
+}
+
+// SoFar returns the gateway's own time until now: since it had read the request, without
+// the time that it has waited for backends and slots.
+func (c *Record) SoFar(now time.Time) time.Duration {
+	return c.At(now) - c.Ready - c.Queued - c.Upstream
+}
+
+// result decides how the call is counted. A client that left in the middle of an answer
+// counts as a success.
+func (c *Record) result() schema.Result {
+	switch {
+	case c.Gone && c.FirstByte == 0:
+		return schema.ResultFailed
+	case c.Gone, c.Code == "":
+		return schema.ResultSuccess
+	}
+	result := schema.ResultOf(c.Code)
+	if !c.Routed && !result.Rejected() {
+		return schema.ResultInvalid
+	}
+	return result
+}
+
+// counted returns what is counted of the call.
+func (c *Record) counted() metrics.Request {
+	r := metrics.Request{
+		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage, Cost: int64(c.Cost), Cache: c.Cache,
+		Duration: c.Ended, Queued: c.Queued, Class: c.Class, Overhead: -1,
+	}
+	if c.Streamed {
+		r.FirstToken, r.PerToken = c.FirstToken, c.PerToken
+	}
+	if c.Attempts > 0 {
+		r.Overhead = c.Overhead()
+		if try := c.Try(); try.Expected > 0 {
+			r.Estimate = float64(c.FirstTokenOf(try)) / float64(try.Expected)
+		}
+	}
+	return r
+}
+
+// TraceNew sets which part of the calls that belong to no trace begins one, from 0
+// to 1. Calls that belong to a trace follow the decision of its first span. Nothing
+// is traced before TraceNew is called.
+func (r *Recorder) TraceNew(part float64) {
+	r.traceNew.Store(uint64(part * (1 << 32)))
+	r.tracing.Store(true)
+}
+
+// Tracing tells whether calls may be traced.
+func (r *Recorder) Tracing() bool { return r != nil && r.tracing.Load() && r.counts.On() }
+
+// StartTrace decides whether a call is traced, and returns its place in the
+// trace: a zero one if not.
+func (r *Recorder) StartTrace(traceparent string) Trace {
+	trace, sampled, given := ParseTraceparent(traceparent)
+	if given {
+		if !sampled {
+			return Trace{}
+		}
+		trace.Span = NewSpanID()
+		return trace
+	}
+	if chance := r.traceNew.Load(); chance <= math.MaxUint32 && uint64(rand.Uint32()) >= chance { //nolint:gosec // nobody gains by guessing it
+		return Trace{}
+	}
+	binary.LittleEndian.PutUint64(trace.ID[:8], rand.Uint64())   //nolint:gosec // unique is enough
+	binary.LittleEndian.PutUint64(trace.ID[8:], rand.Uint64()|1) //nolint:gosec // unique is enough
+	trace.Span = NewSpanID()
+	return trace
+}
+
+// NewSpanID returns a random identifier.
+func NewSpanID() (id SpanID) {
+	binary.LittleEndian.PutUint64(id[:], rand.Uint64()|1) //nolint:gosec // unique is enough
+	return id
+}
+
+// traceparentLength is that of "00-<32 digits>-<16 digits>-<2 digits>".
+const traceparentLength = 2 + 1 + 32 + 1 + 16 + 1 + 2
+
+// ParseTraceparent reads the header that tells the caller's place in a trace. It
+// returns false where there is none or it is malformed.
+func ParseTraceparent(s string) (trace Trace, sampled, ok bool) {
+	if len(s) < traceparentLength || s[2] != '-' || s[35] != '-' || s[52] != '-' ||
+		s[:2] == "ff" || s[:2] == "00" && len(s) != traceparentLength ||
+		len(s) > traceparentLength && s[traceparentLength] != '-' || strings.ToLower(s[:traceparentLength]) != s[:traceparentLength] {
+		return Trace{}, false, false
+	}
+	var version, flags [1]byte
+	for _, part := range [...]struct {
+		to   []byte
+		from string
+	}{{version[:], s[:2]}, {trace.ID[:], s[3:35]}, {trace.Parent[:], s[36:52]}, {flags[:], s[53:55]}} {
+		if _, err := hex.Decode(part.to, []byte(part.from)); err != nil {
+			return Trace{}, false, false
+		}
+	}
+	if (trace.ID == TraceID{}) || (trace.Parent == SpanID{}) {
+		return Trace{}, false, false
+	}
+	return trace, flags[0]&1 != 0, true
+}
+
+// Traceparent writes the header that tells a backend its place in a trace.
+func Traceparent(id TraceID, span SpanID) string {
+	b := make([]byte, 0, traceparentLength)
+	b = append(b, "00-"...)
+	b = hex.AppendEncode(b, id[:])
+	b = append(b, '-')
+	b = hex.AppendEncode(b, span[:])
+	return string(append(b, "-01"...))
+}

@@ -1,0 +1,438 @@
+package calls
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/request/naming"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+)
+
+// Recorder counts and records requests. A nil Recorder does neither.
+type Recorder struct {
+	counts *metrics.Registry
+	pipe   *pipeline
+
+	// chance is how many of 2^32 calls are recorded.
+	chance atomic.Uint64
+	// tracing and traceNew are the same for traces.
+	tracing  atomic.Bool
+	traceNew atomic.Uint64
+	// capture is what is kept of requests beside their records, a metrics.Capture.
+	capture atomic.Uint32
+
+	running runningList
+
+	// levelObserver is called when the degradation level may have changed.
+	levelObserver atomic.Pointer[func(Level)]
+
+	mu      sync.Mutex // held while the configuration changes
+	version atomic.Int64
+}
+
+// NewRecorder returns a recorder with settings that passed Check. It counts at
+// once; Run moves its records on.
+func NewRecorder(configured metrics.Settings) *Recorder {
+	configured = settings.Clone(configured)
+	r := &Recorder{counts: metrics.NewRegistry(&configured)}
+	r.pipe = newPipeline(configured.Calls, r.levelChanged)
+	r.pipe.level.changed = r.counts.Started()
+	r.apply(configured)
+	return r
+}
+
+// Running is a request while it is answered.
+type Running struct {
+	// These are set before Enter, and nobody changes them until Leave.
+	RequestID           string
+	Started             time.Time
+	Service             schema.ServiceType
+	Door                schema.Door
+	KeyID, Tenant, User string
+	Client              netip.Addr
+	// Stopper ends the request.
+	Stopper interface{ Stop(cause error) }
+
+	isListed       bool
+	previous, next *Running // under the lock of the list
+
+	mu       sync.Mutex
+	serving  Serving
+	attempts int
+}
+
+// Serving is which model and instance have a request; both are empty before they are known.
+type Serving struct{ Model, Instance string }
+
+// Note notes who has the request now. A nil Running notes nothing.
+func (r *Running) Note(model, instance string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	r.serving = Serving{model, instance}
+	if instance != "" {
+		r.attempts++
+	}
+	r.mu.Unlock()
+}
+
+// Served returns who has the request, and how many instances were asked.
+func (r *Running) Served() (Serving, int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.serving, r.attempts
+}
+
+// runningList is the requests that run, the newest first.
+type runningList struct {
+	mu    sync.Mutex
+	first *Running
+}
+
+// Enter shows a request to people until Leave, which must be called before its memory is used
+// for something else.
+func (r *Recorder) Enter(one *Running) {
+	l := &r.running
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one.isListed, one.previous, one.next = true, nil, l.first
+	if l.first != nil {
+		l.first.previous = one
+	}
+	l.first = one
+}
+
+// Leave ends what Enter began. It has no effect on a request that nobody sees.
+func (r *Recorder) Leave(one *Running) {
+	if !one.isListed {
+		return
+	}
+	l := &r.running
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one.next != nil {
+		one.next.previous = one.previous
+	}
+	if one.previous != nil {
+		one.previous.next = one.next
+	} else {
+		l.first = one.next
+	}
+	one.isListed, one.previous, one.next = false, nil, nil
+}
+
+// Running returns the requests that run, the newest first. The loop must neither wait nor keep
+// what it is given.
+func (r *Recorder) Running() iter.Seq[*Running] {
+	return func(yield func(*Running) bool) {
+		r.running.mu.Lock()
+		defer r.running.mu.Unlock()
+		for one := r.running.first; one != nil && yield(one); one = one.next {
+		}
+	}
+}
+
+// Registry returns the counts.
+func (r *Recorder) Registry() *metrics.Registry { return r.counts }
+
+// Run moves records on until ctx ends, and then those that are left over.
+func (r *Recorder) Run(ctx context.Context) { r.pipe.run(ctx) }
+
+// EndStreams ends the live subscriptions, so that a shutdown need not wait for
+// their readers.
+func (r *Recorder) EndStreams() { r.pipe.subscribers.close() }
+
+// On tells whether anything is counted.
+func (r *Recorder) On() bool { return r != nil && r.counts.On() }
+
+// Finish counts a call that has ended and records it if sampling chooses it. The
+// call is copied. A client that left before its request was let in is not counted.
+func (r *Recorder) Finish(c *Record) {
+	if isRecorded := r.finish(c); !isRecorded && c.Captured != nil {
+		r.pipe.captures.release(c.Captured)
+	}
+}
+
+func (r *Recorder) finish(c *Record) (isRecorded bool) {
+	if !r.On() || c.Gone && !c.Routed {
+		return false
+	}
+	c.Result = c.result()
+	counted := c.counted()
+	r.counts.Count(c.Series, &counted)
+	if c.Result == schema.ResultOverloaded {
+		return false // refused requests can be very many, and their records say little
+	}
+	if chance := r.chance.Load(); chance > math.MaxUint32 || uint64(rand.Uint32()) < chance { //nolint:gosec // nobody gains by guessing it
+		return r.pipe.offer(c)
+	}
+	return false
+}
+
+// Capture returns where the headers and the bodies of a request are to be kept, nil
+// while nothing is kept of requests.
+func (r *Recorder) Capture() *Captured {
+	if r == nil || r.capture.Load() == uint32(metrics.CaptureNone) {
+		return nil
+	}
+	return &Captured{What: metrics.Capture(r.capture.Load()), room: &r.pipe.captures}
+}
+
+// Captured returns what is kept of a recorded call, nil for nothing. It must not be
+// changed.
+func (r *Recorder) Captured(c *Record) *Captured { return r.pipe.captures.of(c.Sequence) }
+
+// Shed counts a request that was refused because the gateway had no room for it.
+func (r *Recorder) Shed(service schema.ServiceType, how metrics.Shed) {
+	if r != nil {
+		r.counts.Shed(service, how)
+	}
+}
+
+// FellBack counts a request that another model took over.
+func (r *Recorder) FellBack(service schema.ServiceType, why naming.Reason) {
+	if r != nil {
+		r.counts.FellBack(service, why)
+	}
+}
+
+// Split counts a request that was split over so many calls.
+func (r *Recorder) Split(service schema.ServiceType, calls int) {
+	if r != nil {
+		r.counts.Split(service, calls)
+	}
+}
+
+// Resumed counts a stream that broke off.
+func (r *Recorder) Resumed(service schema.ServiceType, how metrics.Resumed) {
+	if r != nil {
+		r.counts.Resumed(service, how)
+	}
+}
+
+// Hedged counts a second call that was due.
+func (r *Recorder) Hedged(service schema.ServiceType, how metrics.Hedged) {
+	if r != nil {
+		r.counts.Hedged(service, how)
+	}
+}
+
+// HTTP counts an HTTP request. Path and status only choose among fixed series.
+func (r *Recorder) HTTP(path string, status int, took time.Duration) {
+	if r != nil {
+		r.counts.HTTP(path, status, took)
+	}
+}
+
+// Settings returns the configuration in force, which must not be changed.
+func (r *Recorder) Settings() *metrics.Settings { return r.counts.Settings() }
+
+// Version counts the changes of the configuration since the start.
+func (r *Recorder) Version() int64 { return r.version.Load() }
+
+// Update changes the configuration. A change that breaks a rule changes nothing.
+func (r *Recorder) Update(change func(*metrics.Settings)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.counts.Settings()
+	next := settings.Clone(*before)
+	change(&next)
+	var broken []string
+	next.Check(func(path, message string) { broken = append(broken, path+" "+message) })
+	if len(broken) > 0 {
+		return errors.New(strings.Join(broken, "; "))
+	}
+	if !settings.Equal(next, *before) {
+		r.apply(next)
+	}
+	return nil
+}
+
+func (r *Recorder) apply(s metrics.Settings) {
+	r.counts.Configure(&s)
+	r.version.Add(1)
+	r.pipe.batchSize.Store(int64(min(s.Performance.BatchSize, bufferSize/2)))
+	r.pipe.flushInterval.Store(int64(s.Performance.FlushInterval))
+	r.updateChance()
+	capture := s.Capture
+	if !isRecording(&s) {
+		capture = metrics.CaptureNone
+	}
+	before := metrics.Capture(r.capture.Swap(uint32(capture)))
+	if archive := r.pipe.archive.Load(); archive != nil && capture < before {
+		(*archive).Forget(capture)
+	}
+	r.pipe.captures.limit(capture)
+}
+
+// isRecording tells whether calls are recorded at all.
+func isRecording(s *metrics.Settings) bool {
+	return s.Enabled && slices.Contains(s.EnabledCategories, metrics.CategoryRequest)
+}
+
+// updateChance derives what part of the calls is recorded.
+func (r *Recorder) updateChance() { r.chance.Store(uint64(r.SamplingRate() * (1 << 32))) }
+
+// SamplingRate returns the part of the calls that is recorded now: the sampling
+// rate, the share of the level, and nothing where the category is off.
+func (r *Recorder) SamplingRate() float64 {
+	s := r.counts.Settings()
+	if !isRecording(s) {
+		return 0
+	}
+	rate := r.pipe.level.status().Level.Share()
+	if s.Sampling.Enabled {
+		rate *= s.Sampling.Rate
+	}
+	return rate
+}
+
+// levelChanged makes a change of the degradation level take effect.
+func (r *Recorder) levelChanged() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.updateChance()
+	if observe := r.levelObserver.Load(); observe != nil {
+		(*observe)(r.Degradation().Level)
+	}
+}
+
+// ObserveLevel makes f be called with the degradation level whenever it may have
+// changed. It must not wait.
+func (r *Recorder) ObserveLevel(f func(Level)) { r.levelObserver.Store(&f) }
+
+// Degradation returns the level in force.
+func (r *Recorder) Degradation() DegradationStatus { return r.pipe.level.status() }
+
+// SetLevel sets the degradation level by hand.
+func (r *Recorder) SetLevel(l Level) {
+	r.pipe.level.set(l, time.Now())
+	r.levelChanged()
+}
+
+// SetAutoMode lets the level follow the error components, or not.
+func (r *Recorder) SetAutoMode(on bool) {
+	r.pipe.level.setAuto(on)
+	r.pipe.maintain(time.Now())
+}
+
+// Recover returns to the normal level and forgets the errors that led away
+// from it.
+func (r *Recorder) Recover() {
+	r.pipe.faults.clear()
+	r.pipe.level.recover(time.Now())
+	r.levelChanged()
+}
+
+// Faults returns the error components.
+func (r *Recorder) Faults() FaultStats { return r.pipe.faults.stats(time.Now()) }
+
+// NoteFault counts an error of a part of monitoring. The text is shown, so it
+// must hold no secret and no address.
+func (r *Recorder) NoteFault(component, operation, text string) {
+	r.pipe.faults.note(component, operation, text, 1, time.Now())
+}
+
+// ResetFault forgets the errors of a component's operation.
+func (r *Recorder) ResetFault(component, operation string) {
+	r.pipe.faults.reset(component, operation)
+	r.pipe.maintain(time.Now())
+}
+
+// Cache returns how many records wait.
+func (r *Recorder) Cache() CacheStats { return r.pipe.cache() }
+
+// ClearCache drops the records that wait.
+func (r *Recorder) ClearCache() { r.pipe.clear() }
+
+// Breaker returns the pipeline's circuit breaker.
+func (r *Recorder) Breaker() BreakerStats { return r.pipe.breaker.stats() }
+
+// ForceOpen stops all delivery of records until ForceClose. Counts go on.
+func (r *Recorder) ForceOpen() { r.pipe.breaker.forceOpen(time.Now()) }
+
+// ForceClose closes the breaker and resets its counts.
+func (r *Recorder) ForceClose() {
+	r.pipe.breaker.forceClose(time.Now())
+	r.pipe.wake()
+}
+
+// Calls returns the latest records, the newest first. The loop must not keep
+// what it is given, nor take long.
+func (r *Recorder) Calls() iter.Seq[*Record] {
+	return func(yield func(*Record) bool) {
+		r.pipe.drain(time.Now()) // readers see records that were not flushed yet
+		r.pipe.ring.latest(yield)
+	}
+}
+
+// Subscribe returns a feed of records from now on. It ends where the reader is too
+// slow.
+func (r *Recorder) Subscribe() (*Subscription, error) { return r.subscribe(false) }
+
+// Follow returns a feed of records from now on. A reader who is too slow misses
+// some of them; Subscription.Missed tells how many.
+func (r *Recorder) Follow() (*Subscription, error) { return r.subscribe(true) }
+
+func (r *Recorder) subscribe(mayMiss bool) (*Subscription, error) {
+	s, err := r.pipe.subscribers.subscribe(mayMiss)
+	if err == nil {
+		r.pipe.wake()
+	}
+	return s, err
+}
+
+// Export sends the records of traced calls somewhere else from now on.
+func (r *Recorder) Export(to Exporter) { r.pipe.exporter.Store(&to) }
+
+// Observe adds one who reads every record that is kept, besides those who ask for records. It
+// must be called before the first request.
+func (r *Recorder) Observe(observer Observer) {
+	r.pipe.mu.Lock()
+	defer r.pipe.mu.Unlock()
+	r.pipe.observers = append(r.pipe.observers, observer)
+}
+
+// ObserveTenants is Observe for one who reads only records of requests with a tenant.
+func (r *Recorder) ObserveTenants(observer Observer) {
+	r.Observe(func(batch []Record) {
+		for i := range batch {
+			if batch[i].Tenant != "" {
+				observer(batch)
+				return
+			}
+		}
+	})
+}
+
+// Flush moves the records that wait on, so that their readers have them.
+func (r *Recorder) Flush() { r.pipe.drain(time.Now()) }
+
+// ArchiveTo gives an archive all records that are kept from now on. They are numbered from
+// the one behind the last that it has. It must be called before the first request.
+func (r *Recorder) ArchiveTo(archive Archive, last uint64) {
+	r.pipe.mu.Lock()
+	defer r.pipe.mu.Unlock()
+	r.pipe.sequence = last
+	r.pipe.archive.Store(&archive)
+	archive.Forget(metrics.Capture(r.capture.Load()))
+}
+
+// View returns the state of recording, for a scrape.
+func (r *Recorder) View() metrics.MonitoringView {
+	return metrics.MonitoringView{
+		Dropped: r.pipe.dropped.Load(), Waiting: r.Cache().Current, SamplingRate: r.SamplingRate(), ErrorComponents: r.Faults().Active,
+	}
+}

@@ -1,0 +1,203 @@
+package metrics
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Category is a group of metrics that is recorded or left out as a whole.
+type Category uint8
+
+// The categories.
+const (
+	CategoryRequest Category = iota
+	CategorySystem
+	CategoryCustom
+
+	categoryCount = int(CategoryCustom) + 1
+)
+
+var categoryNames = [categoryCount]string{"request", "system", "custom"}
+
+// Categories returns every category.
+func Categories() []Category { return []Category{CategoryRequest, CategorySystem, CategoryCustom} }
+
+// Names returns the name of every category.
+func (Category) Names() []string { return append([]string(nil), categoryNames[:]...) }
+
+// String returns the name of the category.
+func (c Category) String() string { return schema.NameOf(c, categoryNames[:]) }
+
+// MarshalText writes the name of the category.
+func (c Category) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads the name of a category in any case.
+func (c *Category) UnmarshalText(text []byte) error {
+	return schema.ReadName(c, "category", string(text), categoryNames[:])
+}
+
+// Settings are the monitoring configuration. Sampling, Performance, Calls and Capture
+// are for the records of calls, the others for the counts.
+type Settings struct {
+	Enabled bool `json:"enabled"`
+	// Prefix begins the name of every metric of the gateway.
+	Prefix             string     `json:"prefix"`
+	CollectionInterval Interval   `json:"collectionInterval"`
+	EnabledCategories  []Category `json:"enabledCategories"`
+	// CustomTags are added to every series.
+	CustomTags  map[string]string `json:"customTags"`
+	Sampling    Sampling          `json:"sampling"`
+	Performance Performance       `json:"performance"`
+	// Calls is how many of the latest calls are remembered; it is read at start.
+	Calls int `json:"calls"`
+	// CallsFile keeps calls on disk; it is read at start.
+	CallsFile CallsFile `json:"callsFile"`
+	// Capture says what is kept of their headers and bodies.
+	Capture Capture `json:"capture"`
+}
+
+// CallsFile says which of the calls that are recorded are kept on disk.
+type CallsFile struct {
+	Enabled bool `json:"enabled"`
+	// Days is for how long, and MaxBytes how much of the disk they may take.
+	Days     int          `json:"days"`
+	MaxBytes schema.Bytes `json:"maxBytes"`
+}
+
+const (
+	mostDays      = 366
+	leastMaxBytes = 1 * schema.MiB
+)
+
+func (f CallsFile) check(report func(path, message string)) {
+	if f.Days < 1 || f.Days > mostDays {
+		report("callsFile.days", fmt.Sprintf("must be between 1 and %d, not %d", mostDays, f.Days))
+	}
+	if f.MaxBytes < leastMaxBytes {
+		report("callsFile.maxBytes", fmt.Sprintf("must be at least %s, not %s", leastMaxBytes, f.MaxBytes))
+	}
+}
+
+// Sampling says which part of the calls is recorded. Counts do not depend on it.
+type Sampling struct {
+	Enabled bool `json:"enabled"`
+	// Rate is the recorded part, from 0 to 1.
+	Rate float64 `json:"rate"`
+}
+
+// Performance says how records of calls are moved on from their buffer: when
+// BatchSize of them wait, and at least once every FlushInterval.
+type Performance struct {
+	BatchSize     int      `json:"batchSize"`
+	FlushInterval Interval `json:"flushInterval"`
+}
+
+const (
+	maxPrefixLength   = 64
+	maxTagValueLength = 256
+	maxTags           = 32
+	maxBatchSize      = 1_000_000
+	maxCalls          = 100_000
+)
+
+// DefaultSettings returns what holds where nothing is configured.
+func DefaultSettings() Settings {
+	return Settings{
+		Enabled:            true,
+		Prefix:             "model_router",
+		CollectionInterval: Interval(30 * time.Second),
+		EnabledCategories:  Categories(),
+		CustomTags:         map[string]string{},
+		Sampling:           Sampling{Rate: 1},
+		Performance:        Performance{BatchSize: 100, FlushInterval: Interval(10 * time.Second)},
+		Calls:              1000,
+		CallsFile:          CallsFile{Days: 7, MaxBytes: 256 * schema.MiB},
+	}
+}
+
+// Check reports every field that has a value it may not have.
+func (s Settings) Check(report func(path, message string)) {
+	if !isMetricName(s.Prefix) || len(s.Prefix) > maxPrefixLength {
+		report("prefix", fmt.Sprintf(
+			"must be 1 to %d letters, digits and underscores, and not begin with a digit", maxPrefixLength))
+	}
+	if s.CollectionInterval <= 0 {
+		report("collectionInterval", "must be longer than 0")
+	}
+	for i, category := range s.EnabledCategories {
+		if slices.Contains(s.EnabledCategories[:i], category) {
+			report(fmt.Sprintf("enabledCategories[%d]", i), category.String()+" is listed twice")
+		}
+	}
+	s.checkTags(report)
+	// The condition is written so that it catches NaN too.
+	if !(s.Sampling.Rate >= 0 && s.Sampling.Rate <= 1) {
+		report("sampling.rate", "must be between 0 and 1, not "+strconv.FormatFloat(s.Sampling.Rate, 'g', -1, 64))
+	}
+	if s.Performance.BatchSize < 1 || s.Performance.BatchSize > maxBatchSize {
+		report("performance.batchSize",
+			fmt.Sprintf("must be between 1 and %d, not %d", maxBatchSize, s.Performance.BatchSize))
+	}
+	if s.Performance.FlushInterval <= 0 {
+		report("performance.flushInterval", "must be longer than 0")
+	}
+	if s.Calls < 0 || s.Calls > maxCalls {
+		report("calls", fmt.Sprintf("must be between 0 and %d, not %d", maxCalls, s.Calls))
+	}
+	s.CallsFile.check(report)
+}
+
+func (s Settings) checkTags(report func(path, message string)) {
+	if len(s.CustomTags) > maxTags {
+		report("customTags", fmt.Sprintf("has %d tags, at most %d are allowed", len(s.CustomTags), maxTags))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.CustomTags)) {
+		path := "customTags[" + strconv.Quote(name) + "]"
+		value := s.CustomTags[name]
+		switch {
+		case !isMetricName(name) || strings.HasPrefix(name, "__"):
+			report(path, "is not a valid tag name: want letters, digits and underscores, not a digit or two underscores first")
+		case isOwnLabel(name):
+			report(path, "is a label that the gateway itself sets")
+		case !utf8.ValidString(value):
+			report(path, "must be valid UTF-8")
+		case len(value) > maxTagValueLength:
+			report(path, fmt.Sprintf("must not be longer than %d bytes", maxTagValueLength))
+		}
+	}
+}
+
+// isMetricName tells whether every scraper accepts name as the name of a metric
+// or label. Colons are left out: they are reserved for recording rules.
+func isMetricName(name string) bool {
+	for i, r := range name {
+		isLetter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_'
+		if !isLetter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// isOwnLabel tells whether some series has a label of this name already. The
+// series that only say what was built do not count: a tag "version" is common, and
+// there the label is the better answer.
+func isOwnLabel(name string) bool {
+	switch name {
+	case "le", "quantile":
+		return true
+	}
+	for i := range families {
+		if i != famBuildInfo && slices.Contains(families[i].Labels, name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,83 @@
+// Package telemetry turns the records of calls into distributed traces and
+// sends them to a collector over OTLP: one span for the request, one for each
+// attempt at a backend, with the names of the GenAI semantic conventions. If it is
+// configured to, it sends metrics as well. It reads the records of package calls and is
+// not part of the request path.
+package telemetry
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Protocol is the transport of OTLP.
+type Protocol uint8
+
+// The protocols.
+const (
+	HTTP Protocol = iota
+	GRPC
+
+	protocolCount = int(GRPC) + 1
+)
+
+var protocolNames = [protocolCount]string{"http", "grpc"}
+
+// Names returns the name of every protocol.
+func (Protocol) Names() []string { return slices.Clone(protocolNames[:]) }
+
+// String returns the name of the protocol.
+func (p Protocol) String() string { return schema.NameOf(p, protocolNames[:]) }
+
+// MarshalText writes the name of the protocol.
+func (p Protocol) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads the name of a protocol in any case.
+func (p *Protocol) UnmarshalText(text []byte) error {
+	return schema.ReadName(p, "protocol", string(text), protocolNames[:])
+}
+
+// Settings say where traces go.
+type Settings struct {
+	Enabled  bool     `json:"enabled"`
+	Protocol Protocol `json:"protocol"`
+	// Endpoint is the collector's base URL, such as http://127.0.0.1:4318; empty
+	// leaves it to the OTEL_EXPORTER_OTLP_ variables of the environment.
+	Endpoint string `json:"endpoint"`
+	// Headers go along with every export; they may hold credentials.
+	Headers map[string]string `json:"headers"`
+	// Sample is the part of the requests without a trace that begins one, from 0
+	// to 1. Requests that belong to a trace follow its decision.
+	Sample      float64 `json:"sample"`
+	ServiceName string  `json:"serviceName"`
+	// Metrics are sent to the collector too, every collection interval of
+	// monitoring, whether or not traces are.
+	Metrics bool `json:"metrics"`
+	// Content adds to traces what was said, of calls of which monitoring captures the content.
+	Content bool `json:"content"`
+}
+
+// DefaultSettings returns what holds where nothing is configured: no traces.
+func DefaultSettings() Settings { return Settings{Sample: 1, ServiceName: "patchbay"} }
+
+// Check reports every field that has a value it may not have. Its messages
+// repeat neither the endpoint nor a header: both may hold a secret.
+func (s Settings) Check(report func(path, message string)) {
+	if int(s.Protocol) >= protocolCount {
+		report("protocol", "unknown protocol")
+	}
+	if s.Endpoint != "" {
+		if u, err := url.Parse(s.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+			report("endpoint", "must be a URL such as http://127.0.0.1:4318, without user name and password")
+		}
+	}
+	if !(s.Sample >= 0 && s.Sample <= 1) { // written so that it catches NaN too
+		report("sample", "must be between 0 and 1, not "+strconv.FormatFloat(s.Sample, 'g', -1, 64))
+	}
+	if s.ServiceName == "" {
+		report("serviceName", "must not be empty")
+	}
+}

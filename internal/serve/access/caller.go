@@ -1,0 +1,49 @@
+package access
+
+import (
+	"net/http"
+	"net/netip"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Caller is who sent a request.
+type Caller struct {
+	// Addr is the client's address, behind the proxies that are trusted.
+	Addr netip.Addr
+	// RequestID names the request in logs, here and at the backend.
+	RequestID string
+	// Header is that of the request. It has the caller's own credential, for instances that
+	// want it.
+	Header http.Header
+	// KeyID names the API key that was presented, if keys are required.
+	KeyID string
+	// Grant is what that key allows; nil allows everything.
+	Grant *Grant
+	// Tenant is the tenant for which the request is counted: that of the key or, where
+	// no keys are required, the one that the request names.
+	Tenant string
+	// User is who the request is made for, where its key trusts a header that says so; it
+	// goes before what the body says.
+	User string
+	// Retry means that the client says that the request is a retry.
+	Retry bool
+	// Traceparent and Tracestate are the request's place in a distributed trace,
+	// as it was sent.
+	Traceparent, Tracestate string
+	// Hops are the gateways that the request has passed, as CDN-Loop lists them.
+	Hops string
+}
+
+// Key identifies the caller in queues: the id of the API key, or the address.
+func (c *Caller) Key() string {
+	if c.KeyID != "" {
+		return c.KeyID
+	}
+	return c.Addr.String()
+}
+
+// MayUse reports whether the caller may use a model of a service type.
+func (c *Caller) MayUse(service schema.ServiceType, model string) bool {
+	return c.Grant.MayUse(service, model)
+}

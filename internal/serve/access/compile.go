@@ -1,0 +1,86 @@
+package access
+
+import (
+	"net/textproto"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/allowance"
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// compiler makes the grants of all keys. It runs when keys or settings change, so that
+// requests find everything in the grant of their key.
+type compiler struct {
+	accounts *allowance.Accounts
+	book     *budget.Book
+	defaults Terms
+	tenants  map[string]compiledTenant
+	now      time.Time
+	reserve  int64
+	inUse    map[string]bool // the names of accounts
+	// activityOf returns where the calls with a key are counted, by its id.
+	activityOf func(id string) *activity
+}
+
+type compiledTenant struct {
+	rule    rule
+	account *allowance.Account
+	budgets *budget.Account
+	// priority is the most urgent class of all keys of the tenant.
+	priority schema.Class
+}
+
+func (c *Credentials) newCompiler() *compiler {
+	k := &compiler{
+		accounts: c.accounts, book: c.book, defaults: c.settings.Defaults, reserve: c.settings.ReserveTokens, now: time.Now(),
+		tenants: make(map[string]compiledTenant, len(c.settings.Tenants)), inUse: make(map[string]bool),
+		activityOf: c.activityOf,
+	}
+	for i := range c.settings.Tenants {
+		tenant := &c.settings.Tenants[i]
+		k.tenants[tenant.Name] = compiledTenant{
+			newRule(&tenant.Terms), k.open(allowance.TenantName(tenant.Name), &tenant.Terms),
+			k.book.Open(allowance.TenantName(tenant.Name), budget.TenantSubject(tenant.Name), tenant.Budgets),
+			tenant.Priority,
+		}
+	}
+	return k
+}
+
+// open returns the account for the limits of terms, nil where there are none.
+func (k *compiler) open(name string, t *Terms) *allowance.Account {
+	k.inUse[name] = true
+	return k.accounts.Open(name, t.Limits, k.now)
+}
+
+func (k *compiler) compile(key Key) *Grant {
+	key.Terms = key.Terms.or(k.defaults)
+	g := &Grant{Key: key, ReserveTokens: k.reserve, rules: []rule{newRule(&key.Terms)}, activity: k.activityOf(key.ID)}
+	g.userHeader = textproto.CanonicalMIMEHeaderKey(key.UserHeader)
+	g.Accounts[0] = k.open(allowance.KeyName(key.ID), &key.Terms)
+	g.Budgets[0] = k.book.Open(allowance.KeyName(key.ID), budget.KeySubject(key.ID), key.Budgets)
+	if tenant, known := k.tenants[key.Tenant]; known {
+		g.Accounts[1], g.Budgets[1] = tenant.account, tenant.budgets
+		g.rules = append(g.rules, tenant.rule)
+		g.Priority = min(g.Priority.Or(tenant.priority), tenant.priority.Or(g.Priority))
+	}
+	return g
+}
+
+// until returns the grant with an earlier end.
+func (g *Grant) until(end time.Time) *Grant {
+	short := *g
+	short.rules = append([]rule(nil), g.rules...)
+	if first := &short.rules[0]; first.expires.IsZero() || end.Before(first.expires) {
+		first.expires = end
+	}
+	return &short
+}
+
+// end forgets the counts of keys and tenants that are no more, and ends their budgets.
+func (k *compiler) end() {
+	isInUse := func(name string) bool { return k.inUse[name] }
+	k.accounts.Keep(isInUse)
+	k.book.Keep(isInUse)
+}

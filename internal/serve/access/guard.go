@@ -1,0 +1,81 @@
+package access
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Guard knows the keys of the unified API by their hashes. A nil Guard lets
+// everybody in.
+type Guard struct {
+	keys map[[sha256.Size]byte]*Grant
+	// byID are the grants of the keys as they are now, by their ids.
+	byID map[string]*Grant
+}
+
+func newGuard() *Guard {
+	return &Guard{keys: make(map[[sha256.Size]byte]*Grant), byID: make(map[string]*Grant)}
+}
+
+// Bearer returns what a key allows whose bearer was identified before, by its id and its
+// issue, nil where it is no longer good.
+func (g *Guard) Bearer(id, issue string, now time.Time) *Grant {
+	found := g.byID[id]
+	if found == nil || found.Issue != issue || found.expired(now) {
+		return nil
+	}
+	return found
+}
+
+// add lets the bearer of a key in, by the hash of its text.
+func (g *Guard) add(hash string, grant *Grant) {
+	if sum, ok := decodeHash(hash); ok {
+		g.keys[sum] = grant
+	}
+}
+
+// decodeHash decodes a hash; ok is false if it is not a complete SHA-256.
+func decodeHash(hash string) (sum [sha256.Size]byte, ok bool) {
+	n, err := hex.Decode(sum[:], []byte(hash[:min(len(hash), hex.EncodedLen(len(sum)))]))
+	return sum, err == nil && n == len(sum)
+}
+
+// Identify finds what the key allows that a request presents. Only hashes are compared, so
+// the time it takes tells nothing about the keys that exist. A request without a
+// key has no key, whatever the hashes are.
+func (g *Guard) Identify(h http.Header, now time.Time) (*Grant, *schema.Error) {
+	text := presented(h)
+	found := g.keys[sha256.Sum256([]byte(text))]
+	if text == "" || found == nil || found.expired(now) {
+		return nil, schema.NewError(schema.CodeInvalidAPIKey, "A valid API key is required, as 'Authorization: Bearer <key>', 'X-API-Key: <key>' or 'x-goog-api-key: <key>'.")
+	}
+	return found, nil
+}
+
+// Presents reports whether a request carries anything that could be an API key.
+func Presents(h http.Header) bool { return presented(h) != "" }
+
+// presented returns the credential of a request; clients put it in one of five places.
+func presented(h http.Header) string {
+	if scheme, token, ok := strings.Cut(h.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
+		return strings.TrimSpace(token)
+	}
+	return KeyIn(h)
+}
+
+// KeyIn returns what a request has in a header for keys.
+func KeyIn(h http.Header) string {
+	// The last is where clients of JAiRouter have it. The names are written as headers
+	// have them, so that they need not be brought into that form for every request.
+	for _, name := range [...]string{"X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Jairouter_token"} {
+		if keys := h[name]; len(keys) > 0 && keys[0] != "" {
+			return keys[0]
+		}
+	}
+	return ""
+}

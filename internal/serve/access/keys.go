@@ -1,0 +1,93 @@
+package access
+
+import (
+	"context"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config/settings"
+)
+
+// Keys are the API keys of the unified API.
+type Keys struct{ kind[IssuedKey, *IssuedKey] }
+
+func newKeys(owner *Credentials) Keys {
+	k := Keys{kind[IssuedKey, *IssuedKey]{owner: owner, word: "key", prefix: keyPrefix}}
+	for _, key := range settings.Clone(owner.settings.Keys) {
+		k.static = append(k.static, IssuedKey{Key: key, Life: Life{Source: FromFile}})
+	}
+	return k
+}
+
+// Check reports what is wrong with a key that is to be issued, by the names of
+// its fields.
+func (k Key) Check(report func(path, message string)) {
+	checkName("id", k.ID, report)
+	checkTenant("tenant", k.Tenant, report)
+	checkUserHeader("userHeader", k.UserHeader, report)
+	k.Terms.check("", report)
+}
+
+// Edit changes the tenant, the trusted header and the terms of a key that was issued; the edit gets the
+// key as it is. Requests that run are not affected.
+func (k *Keys) Edit(ctx context.Context, id string, change Change, edit func(IssuedKey) (Key, error)) (edited IssuedKey, err error) {
+	return k.edit(ctx, id, change, func(key *IssuedKey) error {
+		wanted, err := edit(*key)
+		key.Tenant, key.UserHeader, key.Terms = wanted.Tenant, wanted.UserHeader, wanted.Terms
+		return err
+	})
+}
+
+// Rotate gives a key that was issued a new text, which it returns. The text before it
+// stays good for the overlap; one before that is useless from then on.
+func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration, change Change) (text string, rotated IssuedKey, err error) {
+	return k.rotate(ctx, id, change, func(key *IssuedKey) {
+		key.PreviousSHA256, key.PreviousUntil = "", time.Time{}
+		if overlap > 0 {
+			key.PreviousSHA256, key.PreviousUntil = key.KeySHA256, change.at().Add(overlap)
+		}
+	})
+}
+
+// IsRemoved reports whether the key with an id and an issue is there no more: it was revoked,
+// its id was issued anew, or the configuration file does not have it any more. One that has
+// expired or was rotated is there. Where keys are not required, or not known yet, none is
+// removed.
+func (c *Credentials) IsRemoved(id, issue string) bool {
+	if c == nil || !c.settings.Enabled || !c.Known() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found, ok := c.Keys.issued[id]; ok && found.KeySHA256 == "" {
+		return false // a newer release wrote it
+	}
+	for _, key := range c.Keys.inForce() {
+		if key.ID != id {
+			continue
+		}
+		if there, _ := key.issue(); there == issue {
+			return false
+		}
+	}
+	return true
+}
+
+// newGuard makes the guard for the keys of the configuration and those issued.
+func (c *Credentials) newGuard() *Guard {
+	if !c.settings.Enabled || len(c.Keys.static)+len(c.Keys.issued) == 0 {
+		return nil
+	}
+	g := newGuard()
+	grants := c.newCompiler()
+	for _, key := range c.Keys.inForce() {
+		grant := grants.compile(key.Key)
+		grant.Issue, grant.Since = key.issue()
+		g.add(key.KeySHA256, grant)
+		g.byID[key.ID] = grant
+		if key.PreviousSHA256 != "" {
+			g.add(key.PreviousSHA256, grant.until(key.PreviousUntil))
+		}
+	}
+	grants.end()
+	return g
+}

@@ -1,0 +1,41 @@
+package access_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+)
+
+func TestMasksCountCharacters(t *testing.T) {
+	for secret, want := range map[string]string{
+		"schlüssel-äöüß": "****äöüß", "密钥密钥密钥密钥": "****", "密钥密钥密钥密钥九": "****钥密钥九",
+		"key-\U0001F600\U0001F601\U0001F602\U0001F603\U0001F604": "****\U0001F601\U0001F602\U0001F603\U0001F604",
+	} {
+		if got := access.Mask(secret); got != want || !access.IsMask(got) {
+			t.Errorf("the mask of %q is %q, want %q", secret, got, want)
+		}
+	}
+}
+
+// A mask is text, is known for a mask, and tells at most four characters, and
+// these only of a secret that has more than twice as many.
+func TestPropertyMasksAreKnownForWhatTheyAre(t *testing.T) {
+	letters := rapid.RuneFrom([]rune{'a', '*', 'é', '密', '\u0301', '\U0001F600', utf8.RuneError})
+	secrets := rapid.OneOf(rapid.StringOfN(letters, 1, 40, -1), rapid.String(),
+		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }))
+	rapid.Check(t, func(t *rapid.T) {
+		secret := secrets.Draw(t, "secret")
+		mask := access.Mask(secret)
+		if (secret == "") != (mask == "") || secret != "" && !access.IsMask(mask) || !utf8.ValidString(mask) {
+			t.Fatalf("the mask of %q is %q", secret, mask)
+		}
+		told := strings.TrimPrefix(mask, "****")
+		if n := utf8.RuneCountInString(told); n > 4 || n > 0 && utf8.RuneCountInString(secret) <= 2*n || utf8.ValidString(secret) && !strings.HasSuffix(secret, told) {
+			t.Fatalf("the mask of %q is %q", secret, mask)
+		}
+	})
+}

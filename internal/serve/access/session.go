@@ -1,0 +1,186 @@
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+)
+
+// A session is what a browser holds in place of a management token. It consists
+// of the time of its end, a fingerprint of the token, and the signature of both,
+// made with a key that all gateways of a shared configuration have in common. No
+// gateway keeps a list of sessions: a session is good while its token is.
+
+// SessionLife is how long a session lasts at most.
+const SessionLife = 12 * time.Hour
+
+const (
+	sessionKind = "session/"
+	// sessionKeyName is the one value of that kind, the key as plain text. Where there is a
+	// master key it is not used, and the key is stored encrypted under sealedSessionName,
+	// which earlier releases do not read.
+	sessionKeyName    = sessionKind + "key"
+	sealedSessionName = sealedKind + "session"
+	sessionKeyBytes   = 32
+	sessionPrefix     = "s1."
+	fingerprintBytes  = 16
+	sessionTimeBytes  = 8
+	sessionTotalBytes = sessionTimeBytes + fingerprintBytes + sha256.Size
+)
+
+// ErrNoToken says that a session was asked for without a management token.
+var ErrNoToken = errors.New("a session is given for a management token only")
+
+// session is the key that signs sessions, and how it is stored.
+type session struct {
+	key []byte // nil before the first session
+	// isPlain says that there is a key as plain text, although there is a master key, and
+	// isStale that the key was encrypted with the previous master key.
+	isPlain, isStale bool
+}
+
+// plainSessionKey and sealedSessionKey are how the key is stored.
+type (
+	plainSessionKey struct {
+		Key []byte `json:"key"`
+	}
+	sealedSessionKey struct {
+		Sealed string `json:"sealed"`
+	}
+)
+
+// set takes a key that is stored as plain text.
+func (s *session) set(value []byte) error {
+	var stored plainSessionKey
+	err := json.Unmarshal(value, &stored, json.RejectUnknownMembers(true))
+	if err == nil && len(stored.Key) != sessionKeyBytes {
+		err = fmt.Errorf("it has %d bytes", len(stored.Key))
+	}
+	if err != nil {
+		return fmt.Errorf("the key of sessions: %w", err)
+	}
+	s.key = stored.Key
+	return nil
+}
+
+// open takes a key that is stored encrypted.
+func (s *session) open(master *seal.Keys, value []byte) error {
+	var stored sealedSessionKey
+	err := json.Unmarshal(value, &stored, json.RejectUnknownMembers(true))
+	text := ""
+	if err == nil {
+		text, err = master.Open(sealedSessionName, stored.Sealed)
+	}
+	if err == nil && len(text) != sessionKeyBytes {
+		err = fmt.Errorf("it has %d bytes", len(text))
+	}
+	if err != nil {
+		return fmt.Errorf("the key of sessions: %w", err)
+	}
+	s.key, s.isStale = []byte(text), !master.IsCurrent(stored.Sealed)
+	return nil
+}
+
+// newSessionKey returns a new key as it is stored, with its name.
+func newSessionKey(master *seal.Keys) (name string, value any) {
+	key := make([]byte, sessionKeyBytes)
+	_, _ = rand.Read(key) // never fails
+	if master == nil {
+		return sessionKeyName, plainSessionKey{key}
+	}
+	return sealedSessionName, sealedSessionKey{master.Seal(sealedSessionName, string(key))}
+}
+
+// errKeyExists ends the making of a key where another gateway was faster.
+var errKeyExists = errors.New("the key of sessions exists")
+
+// makeSessionKey makes the key that signs sessions, unless there is one that is not stale.
+func (c *Credentials) makeSessionKey(ctx context.Context) error {
+	err := c.change(ctx, func() (string, any, error) {
+		if c.session.key != nil && !c.session.isStale {
+			return "", nil, errKeyExists
+		}
+		name, value := newSessionKey(c.master)
+		return name, value, nil
+	})
+	if errors.Is(err, errKeyExists) {
+		return nil
+	}
+	return err
+}
+
+// BeginSession returns a session for the bearer of the token that a request
+// presents, and when it ends. The first session makes the key that signs all.
+func (c *Credentials) BeginSession(ctx context.Context, h http.Header, now time.Time) (text string, end time.Time, err error) {
+	if c.Roster() == nil || bearer(h) == "" {
+		return "", end, ErrNoToken
+	}
+	if c.Roster().sessionKey == nil {
+		if err := c.makeSessionKey(ctx); err != nil {
+			return "", end, err
+		}
+	}
+	return c.Roster().beginSession(h, now)
+}
+
+func (r *Roster) beginSession(h http.Header, now time.Time) (text string, end time.Time, err error) {
+	sum := sha256.Sum256([]byte(bearer(h)))
+	found, known := r.entries[sum]
+	if !known || found.expired(now) {
+		return "", end, ErrNoToken
+	}
+	end = now.Add(SessionLife).Truncate(time.Second)
+	if !found.expires.IsZero() && found.expires.Before(end) {
+		end = found.expires
+	}
+	signed := binary.BigEndian.AppendUint64(nil, uint64(end.Unix()))
+	print := fingerprint(sum)
+	signed = append(signed, print[:]...)
+	return sessionPrefix + base64.RawURLEncoding.EncodeToString(r.sign(signed)), end, nil
+}
+
+// Session returns who holds a session.
+func (r *Roster) Session(text string, now time.Time) (who Identity, known bool) {
+	if r.sessionKey == nil || len(text) != len(sessionPrefix)+base64.RawURLEncoding.EncodedLen(sessionTotalBytes) || text[:len(sessionPrefix)] != sessionPrefix {
+		return Identity{}, false
+	}
+	data, err := base64.RawURLEncoding.Strict().DecodeString(text[len(sessionPrefix):])
+	if err != nil {
+		return Identity{}, false
+	}
+	const signed = sessionTimeBytes + fingerprintBytes
+	if !hmac.Equal(r.sign(data[:signed:signed]), data) {
+		return Identity{}, false
+	}
+	end := time.Unix(int64(binary.BigEndian.Uint64(data)), 0)
+	found, known := r.prints[[fingerprintBytes]byte(data[sessionTimeBytes:signed])]
+	if !known || now.After(end) || found.expired(now) {
+		return Identity{}, false
+	}
+	return found.Identity, true
+}
+
+// sign returns data with its signature behind it.
+func (r *Roster) sign(data []byte) []byte {
+	mac := hmac.New(sha256.New, r.sessionKey)
+	mac.Write(data)
+	return mac.Sum(data)
+}
+
+// fingerprint names a token in sessions. It does not tell the hash by which the
+// token is stored.
+func fingerprint(sum [sha256.Size]byte) [fingerprintBytes]byte {
+	again := sha256.Sum256(append([]byte("session of "), sum[:]...))
+	return [fingerprintBytes]byte(again[:])
+}

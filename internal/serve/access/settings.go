@@ -1,0 +1,203 @@
+// Package access decides who may do what: roles of management tokens, and the
+// keys with which callers use the unified API.
+package access
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+)
+
+// Role is what the bearer of a management token may do.
+type Role uint8
+
+// The roles; each may do what the ones before it may. The zero value is no role.
+const (
+	Viewer Role = iota + 1
+	Operator
+	Admin
+)
+
+var roleNames = [...]string{"VIEWER", "OPERATOR", "ADMIN"}
+
+// Names returns the name of every role.
+func (Role) Names() []string { return append([]string(nil), roleNames[:]...) }
+
+// Valid tells whether r is one of the roles.
+func (r Role) Valid() bool { return r >= Viewer && r <= Admin }
+
+// String returns the name in capitals, or nothing where there is no role.
+func (r Role) String() string {
+	if !r.Valid() {
+		return ""
+	}
+	return roleNames[r-1]
+}
+
+// MarshalText writes the name in capitals.
+func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads the name of a role in any case.
+func (r *Role) UnmarshalText(text []byte) error {
+	for i, known := range roleNames {
+		if strings.EqualFold(string(text), known) {
+			*r = Role(i + 1)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown role %q (known: %s)", text, strings.Join(roleNames[:], ", "))
+}
+
+// Settings say who is let in.
+type Settings struct {
+	Enabled bool `json:"enabled"`
+	// AllowOpen permits listening beyond loopback while Enabled is false.
+	AllowOpen bool `json:"allowOpen"`
+	// AllowedHosts are the names, beside localhost and the like, by which an
+	// open gateway may be managed: a page in a browser that had its own name
+	// lead here is refused.
+	AllowedHosts []string `json:"allowedHosts"`
+	// Metrics says who may read the metrics for scrapers while Enabled is true.
+	Metrics MetricsAccess `json:"metrics"`
+	// SharedLimits makes the limits of keys and tenants, in requests and tokens a minute,
+	// those of all gateways that use the same Redis together.
+	SharedLimits bool `json:"sharedLimits"`
+	// MasterKey encrypts the keys and headers of backends where they are stored, and
+	// PreviousMasterKey is one with which they were encrypted before. Empty means that
+	// they are stored as they are.
+	MasterKey         string `json:"masterKey"`
+	PreviousMasterKey string `json:"previousMasterKey"`
+	// SignExisting says that what was stored without signatures is signed at the first
+	// start with a master key.
+	SignExisting bool `json:"signExisting"`
+	// AcceptUnsigned says that data of the release before, which did not sign it, is read
+	// besides signed data; package takeover has the rules.
+	AcceptUnsigned bool `json:"acceptUnsigned"`
+	// References are the variables and files to which stored versions may refer, beside
+	// those that the services of the configuration file refer to.
+	References []string `json:"references"`
+	Tokens     []Token  `json:"tokens"`
+	Keys       []Key    `json:"keys"`
+	// Tenants are the groups of keys that have terms of their own.
+	Tenants []Tenant `json:"tenants"`
+	// Defaults are the terms of every key where it says nothing itself.
+	Defaults Terms `json:"defaults"`
+	// ReserveTokens is what is reserved for the answer of a request that names no
+	// greatest number of tokens.
+	ReserveTokens int64 `json:"reserveTokens"`
+}
+
+// Token lets its bearer manage the gateway. Only its hash is stored.
+type Token struct {
+	Name        string `json:"name"`
+	Role        Role   `json:"role"`
+	TokenSHA256 string `json:"tokenSha256"`
+}
+
+// Key lets its bearer use the unified API. Only its hash is stored.
+type Key struct {
+	ID        string `json:"id"`
+	Tenant    string `json:"tenant"`
+	KeySHA256 string `json:"keySha256"`
+	// UserHeader names a header of requests with this key that is trusted to say who the
+	// user is; empty trusts none.
+	UserHeader string `json:"userHeader,omitzero"`
+	Terms
+}
+
+// DefaultSettings returns what holds where nothing is configured: an open gateway.
+func DefaultSettings() Settings { return Settings{SignExisting: true, ReserveTokens: 1024} }
+
+// Check reports every field that has a value it may not have. Its messages never
+// repeat a hash.
+func (s Settings) Check(report func(path, message string)) {
+	for i, host := range s.AllowedHosts {
+		if host == "" || strings.ContainsAny(host, "/: *") {
+			report(fmt.Sprintf("allowedHosts[%d]", i), "want a host name without a port, such as patchbay.example.com")
+		}
+	}
+	s.checkMasterKeys(report)
+	names, hashes := firstUse{}, firstUse{}
+	for i, token := range s.Tokens {
+		at := fmt.Sprintf("tokens[%d].", i)
+		names.check(token.Name, at+"name", report)
+		if !token.Role.Valid() {
+			report(at+"role", "is required (ADMIN, OPERATOR or VIEWER)")
+		}
+		if checkHash(token.TokenSHA256, at+"tokenSha256", report) {
+			hashes.check(token.TokenSHA256, at+"tokenSha256", report)
+		}
+	}
+	ids, hashes := firstUse{}, firstUse{}
+	for i, key := range s.Keys {
+		at := fmt.Sprintf("keys[%d].", i)
+		ids.check(key.ID, at+"id", report)
+		if checkHash(key.KeySHA256, at+"keySha256", report) {
+			hashes.check(key.KeySHA256, at+"keySha256", report)
+		}
+		checkUserHeader(at+"userHeader", key.UserHeader, report)
+		key.Terms.check(at, report)
+	}
+	s.TermSet().Check(report)
+	if s.ReserveTokens < 0 || s.ReserveTokens > maxReserve {
+		report("reserveTokens", "must be from 0 to 10000000")
+	}
+}
+
+func (s Settings) checkMasterKeys(report func(path, message string)) {
+	if s.MasterKey != "" {
+		if wrong := seal.Check(s.MasterKey); wrong != "" {
+			report("masterKey", wrong)
+		}
+	}
+	switch {
+	case s.PreviousMasterKey == "":
+	case s.MasterKey == "":
+		report("previousMasterKey", "needs security.master-key, with which secrets are encrypted from now on")
+	case s.PreviousMasterKey == s.MasterKey:
+		report("previousMasterKey", "is the same as security.master-key")
+	default:
+		if wrong := seal.Check(s.PreviousMasterKey); wrong != "" {
+			report("previousMasterKey", wrong)
+		}
+	}
+}
+
+// maxReserve is more than any model answers.
+const maxReserve = 10_000_000
+
+// firstUse remembers where a value that must be unique was seen first.
+type firstUse map[string]string
+
+func (f firstUse) check(value, path string, report func(path, message string)) {
+	if value == "" {
+		report(path, "is required")
+		return
+	}
+	if first, taken := f[value]; taken && value != NobodysHash {
+		report(path, "is the same as in "+first)
+		return
+	}
+	f[value] = path[:strings.LastIndexByte(path, '.')]
+}
+
+func checkHash(hash, path string, report func(path, message string)) bool {
+	if hash == "" {
+		report(path, "is required")
+		return false
+	}
+	isForeign := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }
+	if len(hash) != 64 || strings.ContainsFunc(hash, isForeign) {
+		report(path, "want a SHA-256 as 64 lower-case hexadecimal digits")
+		return false
+	}
+	// A variable that was not set, or a command that printed nothing.
+	for _, nothing := range [...]string{"", "\n", "\r\n", " "} {
+		if hash == HashOf(nothing) {
+			report(path, "is the hash of an empty text; make the hash of a real one with patchbay tokens hash")
+			return false
+		}
+	}
+	return true
+}

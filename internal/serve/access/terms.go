@@ -1,0 +1,127 @@
+package access
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/allowance"
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Terms are what a key or a tenant may use, and how much of it.
+type Terms struct {
+	// Services and Models narrow what it is good for; empty means everything. In the
+	// name of a model * stands for any text.
+	Services []schema.ServiceType `json:"services"`
+	Models   []string             `json:"models"`
+	// Addresses are the ranges, such as 10.0.0.0/8, from which it may be used; empty
+	// means all.
+	Addresses []string `json:"addresses,omitzero"`
+	// ExpiresAt is an RFC 3339 time; empty means never.
+	ExpiresAt string `json:"expiresAt"`
+	// Priority is the class of the requests, and the most urgent one for which they may ask;
+	// NoClass leaves that to the wider settings.
+	Priority schema.Class     `json:"priority,omitzero"`
+	Limits   allowance.Limits `json:"limits,omitzero"`
+	Budgets  budget.Budgets   `json:"budgets,omitzero"`
+}
+
+// Tenant is a group of keys. Its terms hold for all of them together, beside those of
+// each key.
+type Tenant struct {
+	Name string `json:"name"`
+	Terms
+}
+
+// maxEntries bounds the lists of terms, which requests are compared with one by one.
+const maxEntries = 1000
+
+// or returns the terms with those of the wider settings where t says nothing.
+func (t Terms) or(wider Terms) Terms {
+	if len(t.Services) == 0 {
+		t.Services = wider.Services
+	}
+	if len(t.Models) == 0 {
+		t.Models = wider.Models
+	}
+	if len(t.Addresses) == 0 {
+		t.Addresses = wider.Addresses
+	}
+	if t.ExpiresAt == "" {
+		t.ExpiresAt = wider.ExpiresAt
+	}
+	t.Priority = t.Priority.Or(wider.Priority)
+	t.Limits, t.Budgets = t.Limits.Or(wider.Limits), t.Budgets.Or(wider.Budgets)
+	return t
+}
+
+func (t Terms) check(at string, report func(path, message string)) {
+	for i, service := range t.Services {
+		if slices.Contains(t.Services[:i], service) {
+			report(fmt.Sprintf("%sservices[%d]", at, i), service.String()+" is listed twice")
+		}
+	}
+	for i, model := range t.Models {
+		if model == "" {
+			report(fmt.Sprintf("%smodels[%d]", at, i), "must not be empty")
+		}
+	}
+	for i, text := range t.Addresses {
+		if _, err := parseRange(text); err != nil {
+			report(fmt.Sprintf("%saddresses[%d]", at, i), "want an address or a range such as 10.0.0.0/8")
+		}
+	}
+	for name, length := range map[string]int{"models": len(t.Models), "addresses": len(t.Addresses)} {
+		if length > maxEntries {
+			report(at+name, fmt.Sprintf("must not have more than %d entries", maxEntries))
+		}
+	}
+	checkExpiry(at, t.ExpiresAt, report)
+	t.Limits.Check(func(path, message string) { report(at+"limits."+path, message) })
+	t.Budgets.Check(func(path, message string) { report(at+"budgets."+path, message) })
+}
+
+func checkExpiry(at, expires string, report func(path, message string)) {
+	if expires == "" {
+		return
+	}
+	if _, err := time.Parse(time.RFC3339, expires); err != nil {
+		report(at+"expiresAt", `want a time such as "2030-01-31T00:00:00Z"`)
+	}
+}
+
+// RangePattern is what a range of addresses looks like, as a regular expression of JSON
+// schema. It leaves out addresses of IPv4 that are written as those of IPv6.
+const RangePattern = `^(` + ipv4 + `(/(3[0-2]|[12]?[0-9]))?|` + ipv6 + `(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?)$`
+
+const (
+	octet = `(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])`
+	ipv4  = octet + `(\.` + octet + `){3}`
+	word  = `[0-9a-fA-F]{1,4}`
+	ipv6  = `((` + word + `:){7}` + word + `|(` + word + `:){1,7}:|(` + word + `:){1,6}:` + word + `|(` + word + `:){1,5}(:` + word + `){1,2}|(` +
+		word + `:){1,4}(:` + word + `){1,3}|(` + word + `:){1,3}(:` + word + `){1,4}|(` + word + `:){1,2}(:` + word + `){1,5}|` +
+		word + `:(:` + word + `){1,6}|:((:` + word + `){1,7}|:))`
+)
+
+// parseRange reads a range of addresses; one address is a range too.
+func parseRange(text string) (netip.Prefix, error) {
+	if !strings.Contains(text, "/") {
+		addr, err := netip.ParseAddr(text)
+		if err != nil || addr.Zone() != "" {
+			return netip.Prefix{}, fmt.Errorf("no address: %q", text)
+		}
+		return netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return prefix, err
+	}
+	if addr := prefix.Addr(); addr.Is4In6() && prefix.Bits() >= 96 {
+		prefix = netip.PrefixFrom(addr.Unmap(), prefix.Bits()-96)
+	}
+	return prefix.Masked(), nil
+}

@@ -1,0 +1,62 @@
+package access
+
+import (
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// UserHeaderPattern is what the name of a header looks like, as a regular expression of
+// JSON schema.
+const UserHeaderPattern = "^[A-Za-z0-9_-]*$"
+
+// maxUserHeader bounds the name of a header.
+const maxUserHeader = 64
+
+// secretHeaders have credentials, in the canonical form. What they contain must not become
+// the name of a user, which is stored and shown.
+var secretHeaders = []string{"Authorization", "Proxy-Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Cookie"}
+
+// quotedName is the one header of Open WebUI whose value is escaped as in a URL.
+const quotedName = "X-Openwebui-User-Name"
+
+func checkUserHeader(path, name string, report func(path, message string)) {
+	isForeign := func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_' && r != '-'
+	}
+	switch {
+	case name == "":
+	case len(name) > maxUserHeader || strings.ContainsFunc(name, isForeign):
+		report(path, "want the name of a header, such as X-OpenWebUI-User-Email, of at most 64 letters, digits, - and _")
+	case slices.Contains(secretHeaders, textproto.CanonicalMIMEHeaderKey(name)):
+		report(path, "names a header that has a credential, which must not be stored as the name of a user")
+	}
+}
+
+// UserOf returns the user that a request names in the header which the key trusts. It is
+// empty where the key trusts none or the header is not there: then the body says who the
+// user is. A header that is given more than once is refused, because a proxy that adds its
+// own to that of a client leaves open which one is true.
+func (g *Grant) UserOf(header http.Header) (string, *schema.Error) {
+	if g == nil || g.userHeader == "" {
+		return "", nil
+	}
+	values := header[g.userHeader]
+	if len(values) == 0 {
+		return "", nil
+	}
+	if len(values) > 1 {
+		return "", schema.NewError(schema.CodeInvalidValue, "The header "+g.UserHeader+", which names the user, is given more than once.")
+	}
+	user := strings.TrimSpace(values[0])
+	if g.userHeader == quotedName {
+		if plain, err := url.PathUnescape(user); err == nil {
+			user = plain
+		}
+	}
+	return user, nil
+}

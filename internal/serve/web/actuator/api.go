@@ -1,0 +1,184 @@
+// Package actuator answers the operational endpoints under /actuator, in the
+// shapes that tools made for Spring Boot's actuator expect.
+package actuator
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/store/cluster"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
+	"github.com/patchbay-ai/patchbay/internal/wings/processes"
+)
+
+// API answers the operational endpoints.
+type API struct {
+	options    Options
+	exposition *metrics.Exposition
+	disk       diskWatch
+	env        environment
+	draining   atomic.Bool
+}
+
+// Options are what the API shows.
+type Options struct {
+	Current  *routing.Current
+	Recorder *calls.Recorder
+	Levels   *logs.Levels
+	// Document is the static configuration. Its DataDir is on the disk whose space is
+	// checked.
+	Document *config.Document
+	// Ready tells whether the gateway has all that it needs to serve; nil means that
+	// it has.
+	Ready func() bool
+	// Ledger returns the counters of the quota ledger; nil means that there is none.
+	Ledger func() quota.Stats
+	// Budgets returns how much of the budgets is used; nil means that there are none.
+	Budgets func() []budget.Use
+	// BudgetLedger returns the counters of the ledger of budgets, and BudgetSharing how they
+	// are shared; nil means that there are none.
+	BudgetLedger  func() quota.Stats
+	BudgetSharing func() budget.Sharing
+	// Shared returns the state of the rate limits that gateways share; nil means that
+	// there are none.
+	Shared func() tally.Stats
+	// Models returns the models that are kept in memory; nil means that none are.
+	Models func(now time.Time) []residency.State
+	// Batches returns what the gateway does for batches, nil where they are off; nil means
+	// that they are.
+	Batches func(now time.Time) *metrics.BatchesView
+	// Files returns the disk on which files and batches are, nil where they are off; nil
+	// means that they are.
+	Files func() *files.Disk
+	// Sockets returns how many WebSockets of clients are open; nil means none.
+	Sockets func() int
+	// Processes returns the processes that the gateway runs; nil means that it runs none.
+	Processes func() []processes.View
+	// Exchange returns the state of what gateways tell each other about the fleet; nil means
+	// that they tell nothing.
+	Exchange func() fleet.ExchangeStats
+	// Cluster returns what is known of the gateways that share something; nil means that
+	// nothing is shared.
+	Cluster func() cluster.View
+	// Config returns the state of the sources of the configuration; nil means that
+	// there are none.
+	Config func() ConfigSources
+	// LinesDropped counts the lines of the log that were dropped; nil means none.
+	LinesDropped func() int64
+	// Panics counts the panics that were caught; nil means none.
+	Panics func() int64
+	Build  Build
+	// Demo says that the backends are simulated.
+	Demo bool
+}
+
+// Build is the version of the program, and the hash, the time (RFC 3339) and the branch
+// of its commit. What is not known is empty.
+type Build struct{ Version, Commit, Date, Branch string }
+
+// New returns the operational endpoints.
+func New(options Options) (*API, error) {
+	a := &API{options: options}
+	a.disk.path = options.Document.Server.DataDir
+	a.Describe(nil, nil)
+	var err error
+	a.exposition, err = metrics.NewExposition(metrics.Options{
+		Registry: options.Recorder.Registry(), State: a.state,
+		Build: metrics.Build{Version: options.Build.Version, Commit: options.Build.Commit, GoVersion: goVersion()},
+		Failed: func() {
+			options.Recorder.NoteFault("prometheusRegistry", "gather", "some series could not be gathered")
+		},
+	})
+	return a, err
+}
+
+// Exposition returns the metrics that the scrape shows.
+func (a *API) Exposition() *metrics.Exposition { return a.exposition }
+
+// Drain makes the gateway report that it is not ready, so that load balancers send new
+// requests elsewhere while the running ones end.
+func (a *API) Drain() { a.draining.Store(true) }
+
+// IsDraining tells whether Drain was called.
+func (a *API) IsDraining() bool { return a.draining.Load() }
+
+// seesDetails tells whether a caller may see more than a status.
+func seesDetails(r *http.Request) bool { return web.IdentityOf(r).Role.Holds(access.ReadActuator) }
+
+const (
+	mediaJSON   = "application/json"
+	mediaVendor = "application/vnd.spring-boot.actuator.v3+json"
+	mediaOlder  = "application/vnd.spring-boot.actuator.v2+json"
+)
+
+// reply answers with a value as JSON, with one of Spring Boot's media types if the client
+// accepts it.
+func reply(w http.ResponseWriter, r *http.Request, status int, value any) {
+	body, err := web.Encode(value)
+	if err != nil {
+		web.WriteJSON(w, http.StatusInternalServerError, value) // fails, too, and answers with an error
+		return
+	}
+	media := mediaJSON
+	accept := r.Header.Get("Accept")
+	for _, vendor := range [...]string{mediaVendor, mediaOlder} {
+		if strings.Contains(accept, vendor) {
+			media = vendor
+			break
+		}
+	}
+	header := w.Header()
+	header.Set("Content-Type", media)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that left does not need it
+}
+
+// actuatorError is the error body of the surface.
+type actuatorError struct {
+	Timestamp string `json:"timestamp"`
+	Status    int    `json:"status"`
+	Error     string `json:"error"`
+	Path      string `json:"path"`
+	Message   string `json:"message,omitzero"`
+}
+
+func fail(w http.ResponseWriter, r *http.Request, status int, message string) {
+	const longest = 200
+	path := r.URL.Path
+	if len(path) > longest {
+		path = path[:longest]
+	}
+	reply(w, r, status, actuatorError{
+		Timestamp: web.Time(time.Now()), Status: status, Error: http.StatusText(status), Path: strings.ToValidUTF8(path, "?"), Message: message,
+	})
+}
+
+// NotFound answers a path that does not exist.
+func NotFound(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusNotFound, "") }
+
+// WrongMethod answers a path that exists for other methods.
+func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
+	fail(w, r, http.StatusMethodNotAllowed, "Allowed are "+allow+".")
+}
+
+// Fail answers a request that cannot be handled.
+func Fail(w http.ResponseWriter, r *http.Request, err *schema.Error) {
+	fail(w, r, err.HTTPStatus(), err.Message)
+}

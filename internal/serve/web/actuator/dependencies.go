@@ -1,0 +1,203 @@
+package actuator
+
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/store/cluster"
+	"github.com/patchbay-ai/patchbay/internal/store/condition"
+)
+
+// degraded is the status of a dependency that the gateway can do without for a while.
+// The status of the gateway stays UP, so that it stays in rotation.
+const degraded = "DEGRADED"
+
+// ConfigSources are the sources of the configuration; nil means that it is not in use.
+type ConfigSources struct{ File, Database *ConfigSource }
+
+// ConfigSource is the state of a source of the configuration.
+type ConfigSource struct {
+	Failure  *condition.Failure // nil while the source works
+	Failures int64
+	// LastRead is when the file was read last; it is zero for a database.
+	LastRead time.Time
+}
+
+// dependencyDetails say why and since when a dependency fails.
+type dependencyDetails struct {
+	Since    string `json:"since,omitzero"`
+	Reason   string `json:"reason,omitzero"`
+	Failures int64  `json:"failures"`
+	LastRead string `json:"lastRead,omitzero"`
+}
+
+func dependencyHealth(failure *condition.Failure, failures int64) (string, dependencyDetails) {
+	details := dependencyDetails{Failures: failures}
+	if failure == nil {
+		return up, details
+	}
+	details.Since, details.Reason = web.Time(failure.Since), shorten(failure.Reason)
+	return degraded, details
+}
+
+// shorten cuts a long reason.
+func shorten(reason string) string {
+	const longest = 500
+	if runes := []rune(reason); len(runes) > longest {
+		return string(runes[:longest]) + "..."
+	}
+	return reason
+}
+
+// addDependencies adds a component for each configured dependency of the gateway, except
+// for the backends.
+func (a *API) addDependencies(to map[string]health) {
+	add := func(name string, failure *condition.Failure, failures int64) {
+		status, details := dependencyHealth(failure, failures)
+		to[name] = health{Status: status, Details: details}
+	}
+	if a.options.Ledger != nil {
+		if s := a.options.Ledger(); s.Enabled {
+			add("ledgerJournal", s.JournalFailure, s.JournalFailures)
+			add("ledgerDatabase", s.StoreFailure, s.StoreFailures)
+			if s.Distributed {
+				add("redis", s.CounterFailure, s.CounterFailures)
+			}
+		}
+	}
+	if ledger, sharing := a.budgetStores(); ledger.Enabled {
+		add("budgetJournal", ledger.JournalFailure, ledger.JournalFailures)
+		add("budgetDatabase", ledger.StoreFailure, ledger.StoreFailures)
+		if sharing.On {
+			add("sharedBudgets", sharing.Failure, sharing.Failures)
+		}
+	}
+	if a.options.Shared != nil {
+		if s := a.options.Shared(); s.Limits > 0 {
+			add("sharedLimits", s.Failure, s.Failures)
+		}
+	}
+	if full, isOn := a.filesHealth(); isOn {
+		to["files"] = full
+	}
+	if a.options.Exchange != nil {
+		if s := a.options.Exchange(); s.IsOn {
+			status, details := dependencyHealth(s.Failure, s.Failures)
+			to["fleetExchange"] = health{Status: status, Details: exchangeDetails{details, s.Others}}
+		}
+	}
+	if known, isShared := a.clusterHealth(); isShared {
+		to["cluster"] = known
+	}
+	if a.options.Config == nil {
+		return
+	}
+	sources := a.options.Config()
+	if database := sources.Database; database != nil {
+		add("configDatabase", database.Failure, database.Failures)
+	}
+	if file := sources.File; file != nil {
+		status, details := dependencyHealth(file.Failure, file.Failures)
+		if !file.LastRead.IsZero() {
+			details.LastRead = web.Time(file.LastRead)
+		}
+		to["configFile"] = health{Status: status, Details: details}
+	}
+}
+
+// budgetStores returns the state of the stores of budgets. Where there are no budgets, the
+// ledger is not enabled.
+func (a *API) budgetStores() (ledger quota.Stats, sharing budget.Sharing) {
+	if a.options.BudgetLedger != nil {
+		ledger = a.options.BudgetLedger()
+	}
+	if a.options.BudgetSharing != nil {
+		sharing = a.options.BudgetSharing()
+	}
+	return ledger, sharing
+}
+
+// filesDetails say how much space there is for files and batches, and why it is too little.
+type filesDetails struct {
+	dependencyDetails
+
+	Total   int64 `json:"total"`
+	Free    int64 `json:"free"`
+	Reserve int64 `json:"reserve"`
+}
+
+// filesHealth is degraded while uploads are refused because the disk is full, or the files of
+// all callers take as much as they may.
+func (a *API) filesHealth() (h health, isOn bool) {
+	if a.options.Files == nil {
+		return h, false
+	}
+	disk := a.options.Files()
+	if disk == nil {
+		return h, false
+	}
+	details := filesDetails{dependencyDetails{Failures: disk.Refused}, disk.Total, disk.Free, disk.Reserve}
+	if !disk.IsFull() {
+		return health{Status: up, Details: details}, true
+	}
+	details.Reason = "there is no more space than is reserved (files.reserve)"
+	if !disk.Since.IsZero() {
+		details.Since, details.Reason = web.Time(disk.Since), shorten(disk.Reason)
+	}
+	return health{Status: degraded, Details: details}, true
+}
+
+// exchangeDetails say with how many other gateways this one agrees where requests go; 0
+// means that it is alone.
+type exchangeDetails struct {
+	dependencyDetails
+
+	Others int `json:"others"`
+}
+
+// clusterDetails count the gateways that share something, by their states.
+type clusterDetails struct {
+	dependencyDetails
+
+	Up       int `json:"up"`
+	Behind   int `json:"behind"`
+	Away     int `json:"away"`
+	Draining int `json:"draining"`
+}
+
+// clusterHealth is degraded while the list of gateways cannot be reached, or one of them
+// is away or has not the latest configuration.
+func (a *API) clusterHealth() (h health, isShared bool) {
+	if a.options.Cluster == nil {
+		return h, false
+	}
+	known := a.options.Cluster()
+	if known.Source == "none" {
+		return h, false
+	}
+	status, details := dependencyHealth(known.Failure, known.Failures)
+	counts := countStates(known)
+	if counts[cluster.Behind]+counts[cluster.Away] > 0 {
+		status = degraded
+	}
+	return health{Status: status, Details: clusterDetails{details, counts[cluster.Up], counts[cluster.Behind], counts[cluster.Away], counts[cluster.Draining]}}, true
+}
+
+// configView returns the metrics of the sources of the configuration.
+func (a *API) configView() metrics.ConfigView {
+	var sources ConfigSources
+	if a.options.Config != nil {
+		sources = a.options.Config()
+	}
+	return metrics.ConfigView{File: sources.File.view(), Database: sources.Database.view()}
+}
+
+func (s *ConfigSource) view() metrics.StoreView {
+	if s == nil {
+		return metrics.StoreView{Healthy: true}
+	}
+	return metrics.StoreView{Healthy: s.Failure == nil, Failures: s.Failures}
+}

@@ -1,0 +1,248 @@
+package actuator
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/disk"
+
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+)
+
+// health is a status, and the components from which it follows.
+type health struct {
+	Status     string            `json:"status" enum:"UP,DOWN,OUT_OF_SERVICE,DEGRADED"`
+	Components map[string]health `json:"components,omitzero"`
+	Details    any               `json:"details,omitzero"`
+	Groups     []string          `json:"groups,omitzero"`
+}
+
+const (
+	up           = "UP"
+	down         = "DOWN"
+	outOfService = "OUT_OF_SERVICE"
+)
+
+// severity orders statuses, the worst last.
+func severity(status string) int {
+	switch status {
+	case down:
+		return 2
+	case outOfService:
+		return 1
+	}
+	return 0
+}
+
+// code returns the HTTP status of a health.
+func (h health) code() int {
+	if severity(h.Status) > 0 {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusOK
+}
+
+// Health answers GET /actuator/health. Callers who may not see details get only the
+// status.
+func (a *API) Health(w http.ResponseWriter, r *http.Request) {
+	h := a.health(false)
+	if !seesDetails(r) {
+		h.Components = nil
+	}
+	reply(w, r, h.code(), h)
+}
+
+// DetailedHealth answers GET /actuator/health/detailed.
+func (a *API) DetailedHealth(w http.ResponseWriter, r *http.Request) {
+	h := a.health(true)
+	reply(w, r, h.code(), h)
+}
+
+// HealthComponent answers GET /actuator/health/{component}.
+func (a *API) HealthComponent(w http.ResponseWriter, r *http.Request) {
+	component, known := a.components(false)[r.PathValue("component")]
+	if !known {
+		NotFound(w, r)
+		return
+	}
+	reply(w, r, component.code(), component)
+}
+
+// Liveness answers GET /actuator/health/liveness: the process runs.
+func (a *API) Liveness(w http.ResponseWriter, r *http.Request) {
+	reply(w, r, http.StatusOK, health{Status: up})
+}
+
+// Readiness answers GET /actuator/health/readiness: whether the gateway takes requests.
+func (a *API) Readiness(w http.ResponseWriter, r *http.Request) {
+	h := health{Status: a.readiness()}
+	reply(w, r, h.code(), h)
+}
+
+func (a *API) readiness() string {
+	if a.draining.Load() || a.options.Ready != nil && !a.options.Ready() {
+		return outOfService
+	}
+	return up
+}
+
+// health is the worst of readiness and all components.
+func (a *API) health(detailed bool) health {
+	h := health{Status: a.readiness(), Components: a.components(detailed), Groups: []string{"liveness", "readiness"}}
+	for _, component := range h.Components {
+		if severity(component.Status) > severity(h.Status) {
+			h.Status = component.Status
+		}
+	}
+	return h
+}
+
+func (a *API) components(detailed bool) map[string]health {
+	all := map[string]health{
+		"ping":        {Status: up},
+		"diskSpace":   a.disk.health(),
+		"modelRouter": a.routerHealth(detailed),
+	}
+	if open, isOpen := a.securityHealth(); isOpen {
+		all["security"] = open
+	}
+	a.addDependencies(all)
+	return all
+}
+
+type routerDetails struct {
+	ActiveInstances      int    `json:"activeInstances"`
+	TotalInstances       int    `json:"totalInstances"`
+	CircuitBreakerStatus string `json:"circuitBreakerStatus"`
+	// Services is only in the detailed health.
+	Services map[string]*serviceHealth `json:"services,omitzero"`
+}
+
+type serviceHealth struct {
+	TotalInstances   int              `json:"totalInstances"`
+	HealthyInstances int              `json:"healthyInstances"`
+	Instances        []instanceHealth `json:"instances"`
+}
+
+type instanceHealth struct {
+	ID     string `json:"id"`
+	URL    string `json:"url"`
+	Status string `json:"status" enum:"UP,DOWN"`
+	// LastCheck is null before the first check.
+	LastCheck    *string `json:"lastCheck"`
+	ResponseTime float64 `json:"responseTime"`
+	Error        string  `json:"error,omitzero"`
+	// Cause is the documented word for the error, where a check or a call found one.
+	Cause string `json:"cause,omitzero"`
+}
+
+// routerHealth is down if there are enabled instances and none of them is healthy.
+func (a *API) routerHealth(detailed bool) health {
+	table := a.options.Current.Load()
+	details := routerDetails{CircuitBreakerStatus: breaker.Closed.String()}
+	if detailed {
+		details.Services = map[string]*serviceHealth{}
+	}
+	enabled := 0
+	for _, serviceType := range schema.ServiceTypes() {
+		s := table.Service(serviceType)
+		if s == nil {
+			continue
+		}
+		service := &serviceHealth{Instances: []instanceHealth{}}
+		for _, pool := range s.Pools {
+			for _, i := range pool.Instances {
+				details.TotalInstances++
+				service.TotalInstances++
+				if i.Settings.Enabled {
+					enabled++
+					details.CircuitBreakerStatus = worseBreaker(details.CircuitBreakerStatus, i.Breaker.Snapshot().State)
+				}
+				if isUp(i) {
+					details.ActiveInstances++
+					service.HealthyInstances++
+				}
+				if detailed {
+					service.Instances = append(service.Instances, describe(i))
+				}
+			}
+		}
+		if detailed {
+			details.Services[serviceType.String()] = service
+		}
+	}
+	h := health{Status: up, Details: details}
+	if enabled > 0 && details.ActiveInstances == 0 {
+		h.Status = down
+	}
+	return h
+}
+
+func worseBreaker(shown string, state breaker.State) string {
+	if state == breaker.Open || state == breaker.HalfOpen && shown == breaker.Closed.String() {
+		return state.String()
+	}
+	return shown
+}
+
+func describe(i *backend.Instance) instanceHealth {
+	checked := i.Health.Snapshot()
+	view := instanceHealth{
+		ID: i.ID, URL: i.Settings.BaseURL, Status: up, LastCheck: web.TimeOrNil(checked.LastCheck),
+		ResponseTime: float64(checked.ResponseTime.Microseconds()) / 1000,
+	}
+	switch {
+	case !i.Settings.Enabled:
+		view.Status, view.Error = down, "disabled"
+	case !i.Healthy():
+		view.Status, view.Error, view.Cause = down, i.HealthReason(), string(checked.Cause)
+	}
+	return view
+}
+
+// diskWatch checks the disk of the data directory, at most every ten seconds, so that
+// probes seldom wait for the disk.
+type diskWatch struct {
+	path string
+
+	mu     sync.Mutex
+	looked time.Time
+	last   diskDetails
+}
+
+type diskDetails struct {
+	Total     uint64 `json:"total"`
+	Free      uint64 `json:"free"`
+	Threshold uint64 `json:"threshold"`
+	Exists    bool   `json:"exists"`
+}
+
+// diskThreshold is the free space below which the disk counts as full.
+const diskThreshold = 10 << 20
+
+func (d *diskWatch) health() health {
+	details := d.look(time.Now())
+	h := health{Status: up, Details: details}
+	if details.Free < details.Threshold { // Free is 0 if the directory does not exist
+		h.Status = down
+	}
+	return h
+}
+
+func (d *diskWatch) look(now time.Time) diskDetails {
+	const often = 10 * time.Second
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.looked.IsZero() || now.Sub(d.looked) >= often {
+		d.looked = now
+		d.last = diskDetails{Threshold: diskThreshold}
+		if usage, err := disk.Usage(d.path); err == nil {
+			d.last.Total, d.last.Free, d.last.Exists = usage.Total, usage.Free, true
+		}
+	}
+	return d.last
+}

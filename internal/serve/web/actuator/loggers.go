@@ -1,0 +1,163 @@
+package actuator
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+)
+
+type loggerView struct {
+	ConfiguredLevel *string `json:"configuredLevel"`
+	EffectiveLevel  string  `json:"effectiveLevel"`
+}
+
+// loggerList is every logger that has written something or has a level.
+type loggerList struct {
+	Levels  []string              `json:"levels"`
+	Loggers map[string]loggerView `json:"loggers"`
+	Groups  loggerGroups          `json:"groups"`
+}
+
+// loggerGroups is a member that tools expect; the gateway has no groups.
+type loggerGroups struct{}
+
+func (a *API) logger(name string) loggerView {
+	level, own := a.options.Levels.Level(name)
+	view := loggerView{EffectiveLevel: logs.LevelName(level)}
+	if own {
+		view.ConfiguredLevel = &view.EffectiveLevel
+	}
+	return view
+}
+
+// Loggers answers GET /actuator/loggers.
+func (a *API) Loggers(w http.ResponseWriter, r *http.Request) {
+	loggers := map[string]loggerView{}
+	for _, name := range a.options.Levels.Names() {
+		loggers[name] = a.logger(name)
+	}
+	reply(w, r, http.StatusOK, loggerList{logs.LevelNames(), loggers, loggerGroups{}})
+}
+
+// loggerName matches the names of loggers, with dots between their parts.
+var loggerName = regexp.MustCompile(`^[\w$-]+(\.[\w$-]+)*$`)
+
+const longestLogger = 200
+
+// loggerOf returns the name of the logger in the path, and false if no logger can have
+// that name.
+func loggerOf(r *http.Request) (string, bool) {
+	name := r.PathValue("name")
+	if strings.EqualFold(name, logs.Root) {
+		name = logs.Root
+	}
+	return name, len(name) <= longestLogger && loggerName.MatchString(name)
+}
+
+// Logger answers GET /actuator/loggers/{name}. A logger that has not written anything yet
+// is shown with the level that it would have.
+func (a *API) Logger(w http.ResponseWriter, r *http.Request) {
+	name, ok := loggerOf(r)
+	if !ok {
+		NotFound(w, r)
+		return
+	}
+	reply(w, r, http.StatusOK, a.logger(name))
+}
+
+// loggerRequest is the body of a change; no level, or null, clears it.
+type loggerRequest struct {
+	ConfiguredLevel *string `json:"configuredLevel" enum:"OFF,ERROR,WARN,INFO,DEBUG,TRACE"`
+}
+
+// readChange decodes the body of a change. Unknown members are refused, because a typing
+// error in the name of the member would clear the level. For a body that it does not
+// accept it returns the status and the message of the reply.
+func readChange(w http.ResponseWriter, r *http.Request) (given *loggerRequest, status int, message string) {
+	const largest = 4 << 10
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		w.Header().Set("Connection", "close") // what is not read must not be taken for a request
+		return nil, http.StatusRequestTimeout, "The body did not arrive in time."
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, http.StatusRequestEntityTooLarge, "The body is larger than 4 KiB."
+	}
+	if err != nil || json.Unmarshal(body, &given, json.RejectUnknownMembers(true)) != nil || given == nil {
+		return nil, http.StatusBadRequest, `The body must be a JSON object such as {"configuredLevel":"DEBUG"}, or null in place of the level to clear it.`
+	}
+	return given, http.StatusOK, ""
+}
+
+// SetLogger answers POST /actuator/loggers/{name}.
+func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
+	name, ok := loggerOf(r)
+	if !ok {
+		NotFound(w, r)
+		return
+	}
+	if dry, err := web.Flag(r, "dryRun"); dry || err != nil {
+		fail(w, r, http.StatusBadRequest, "dryRun is not available here; nothing was changed.")
+		return
+	}
+	isAdmin := web.IdentityOf(r).Role.Holds(access.ManageAccessLog)
+	if isAccess(name) && !isAdmin {
+		web.Refuse(w, http.StatusForbidden, "The access log is for administrators to change; it needs the permission "+string(access.ManageAccessLog)+".")
+		return
+	}
+	given, status, message := readChange(w, r)
+	if given == nil {
+		fail(w, r, status, message)
+		return
+	}
+	var err error
+	if name == logs.Root && !isAdmin {
+		err = a.keepAccess()
+	}
+	if err == nil {
+		err = a.setLevel(name, given.ConfiguredLevel)
+	}
+	if err != nil {
+		fail(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// isAccess tells whether a name is that of the access log or of a part of it.
+func isAccess(name string) bool {
+	first, _, _ := strings.Cut(name, ".")
+	return strings.EqualFold(first, logs.Access)
+}
+
+// keepAccess sets the access log to its present level, so that it does not inherit a
+// change of the root level by a caller who may not change that of the access log.
+func (a *API) keepAccess() error {
+	level, own := a.options.Levels.Level(logs.Access)
+	if own {
+		return nil
+	}
+	return a.options.Levels.Set(logs.Access, level)
+}
+
+// setLevel sets or clears the level of a logger.
+func (a *API) setLevel(name string, wanted *string) error {
+	if wanted == nil {
+		return a.options.Levels.Clear(name)
+	}
+	level, err := logs.ParseLevel(*wanted)
+	if err != nil {
+		return err
+	}
+	return a.options.Levels.Set(name, level)
+}

@@ -1,0 +1,248 @@
+// Package catalog lists the models that a caller may use, in the shape of each API that
+// clients of the gateway speak.
+package catalog
+
+import (
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+)
+
+// Catalog answers requests for lists of models, and for single ones.
+type Catalog struct {
+	// Current holds the table in force.
+	Current *routing.Current
+	// Keys decides who may ask, and TrustedProxies are the proxies whose X-Forwarded-For
+	// is believed.
+	Keys           admit.Keys
+	TrustedProxies []netip.Prefix
+	// Fail answers with an error, in the dialect of the endpoint.
+	Fail func(w http.ResponseWriter, r *http.Request, e *schema.Error)
+}
+
+// model is an entry of the model list, as clients of the unified API know it.
+type model struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+type modelList struct {
+	Object string  `json:"object"`
+	Data   []model `json:"data"`
+}
+
+func modelOf(m routing.Model) model {
+	return model{ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: "patchbay"}
+}
+
+// Models answers GET /v1/models.
+func (c *Catalog) Models(w http.ResponseWriter, r *http.Request) {
+	if SpeaksGemini(r) {
+		c.GeminiModels(w, r)
+		return
+	}
+	models, err := c.models(r)
+	hasMore := false
+	if err == nil {
+		models, hasMore, err = selectModels(models, r.URL.Query())
+	}
+	if err != nil {
+		c.Fail(w, r, err)
+		return
+	}
+	tellNone(w)
+	if SpeaksMessages(r) {
+		tellID(w)
+		web.WriteJSON(w, http.StatusOK, messagesPage(models, hasMore))
+		return
+	}
+	web.WriteJSON(w, http.StatusOK, modelList{"list", models})
+}
+
+// Model answers GET /v1/models/{id}.
+func (c *Catalog) Model(w http.ResponseWriter, r *http.Request) {
+	if SpeaksGemini(r) {
+		c.GeminiModel(w, r)
+		return
+	}
+	models, err := c.models(r)
+	if err != nil {
+		c.Fail(w, r, err)
+		return
+	}
+	id := r.PathValue("id")
+	if n := c.indexOf(models, id); n >= 0 {
+		tellNone(w)
+		if SpeaksMessages(r) {
+			tellID(w)
+			web.WriteJSON(w, http.StatusOK, messagesModelOf(models[n]))
+			return
+		}
+		web.WriteJSON(w, http.StatusOK, models[n])
+		return
+	}
+	param := "model"
+	c.Fail(w, r, &schema.Error{
+		Message: "The model '" + web.CutText(id, longestName) + "' does not exist.",
+		Type:    schema.TypeNotFound,
+		Param:   &param,
+		Code:    schema.CodeModelNotFound,
+	})
+}
+
+// indexOf returns where the model that a path names is in the list, -1 if it is not there.
+func (c *Catalog) indexOf(models []model, id string) int {
+	table := c.Current.Load()
+	for _, name := range spellings(id) {
+		listed := table.ModelName(name)
+		if n := slices.IndexFunc(models, func(m model) bool { return m.ID == listed }); n >= 0 {
+			return n
+		}
+	}
+	return -1
+}
+
+// spellings returns the names that a path may mean: as it is written, because names may begin
+// with a slash, and without slashes that a client put in front of a name or into it.
+func spellings(id string) [2]string {
+	return [...]string{id, strings.TrimPrefix(web.CollapseSlashes(id), "/")}
+}
+
+// models lists the models that the caller may use, each once.
+func (c *Catalog) models(r *http.Request) ([]model, *schema.Error) {
+	table := c.Current.Load()
+	usable := func(routing.Model) bool { return true }
+	grant, err := c.Keys.Identify(r.Header, web.ClientAddr(r, c.TrustedProxies))
+	if err != nil {
+		return nil, err
+	}
+	if grant != nil {
+		good := make(map[string]bool)
+		for _, m := range table.Entries() {
+			good[m.ID] = good[m.ID] || grant.MayUse(m.Service, m.ID) || m.Target != "" && grant.MayUse(m.Service, m.Target)
+		}
+		usable = func(m routing.Model) bool { return good[m.ID] }
+	}
+	models := []model{}
+	for _, m := range table.Models() {
+		if usable(m) {
+			models = append(models, modelOf(m))
+		}
+	}
+	return models, nil
+}
+
+// SpeaksMessages tells whether the caller of an endpoint that several APIs have speaks
+// Anthropic's: its clients always say which version of it they speak.
+func SpeaksMessages(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
+
+// messagesModel is a model as Anthropic's API shows it.
+type messagesModel struct {
+	Type        string `json:"type" const:"model"`
+	ID          string `json:"id"`
+	DisplayName string `json:"display_name"`
+	CreatedAt   string `json:"created_at" format:"date-time"`
+	Lifecycle   string `json:"lifecycle" const:"active"`
+}
+
+// messagesModelOf returns a model as Anthropic's API shows it. A model that is listed can be
+// used, which that API calls active.
+func messagesModelOf(m model) messagesModel {
+	return messagesModel{"model", m.ID, m.ID, time.Unix(m.Created, 0).UTC().Format(time.RFC3339), "active"}
+}
+
+// messagesModelPage is a page of the list of models.
+type messagesModelPage struct {
+	Data    []messagesModel `json:"data"`
+	HasMore bool            `json:"has_more"`
+	FirstID *string         `json:"first_id"`
+	LastID  *string         `json:"last_id"`
+}
+
+// modelsQuery selects a page of the list, in the shape of either API.
+type modelsQuery struct {
+	Limit    int64  `json:"limit" minimum:"1" maximum:"1000" doc:"How many models; all if it is left out."`
+	AfterID  string `json:"after_id" doc:"Those after this model."`
+	BeforeID string `json:"before_id" doc:"Those before this model."`
+}
+
+// selectModels returns the models that a query selects, and whether there are more in
+// the direction in which the query goes.
+func selectModels(models []model, query url.Values) (selected []model, hasMore bool, failed *schema.Error) {
+	const most = 1000
+	limit := len(models)
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
+			return nil, false, schema.InvalidValue("limit", "'limit' must be between 1 and 1000.")
+		}
+		limit = n
+	}
+	at := func(id string) int { return slices.IndexFunc(models, func(m model) bool { return m.ID == id }) }
+	from, to := 0, len(models)
+	if n := at(query.Get("after_id")); n >= 0 {
+		from = n + 1
+	}
+	if n := at(query.Get("before_id")); n >= 0 {
+		to = max(from, n)
+		from = max(from, to-limit)
+	}
+	hasMore = from+limit < to
+	if query.Has("before_id") {
+		hasMore = from > 0
+	}
+	return models[from:min(to, from+limit)], hasMore, nil
+}
+
+// messagesPage returns models as a page of Anthropic's API.
+func messagesPage(models []model, hasMore bool) messagesModelPage {
+	page := messagesModelPage{Data: []messagesModel{}, HasMore: hasMore}
+	for _, m := range models {
+		page.Data = append(page.Data, messagesModelOf(m))
+	}
+	if n := len(page.Data); n > 0 {
+		page.FirstID, page.LastID = &page.Data[0].ID, &page.Data[n-1].ID
+	}
+	return page
+}
+
+// Replies that have the shape of the API that the caller speaks, and their query.
+type (
+	// AnyList is a list of models.
+	AnyList struct{}
+	// AnyModel is one model.
+	AnyModel struct{}
+	// Query selects a page of the list.
+	Query = modelsQuery
+)
+
+// Alternatives are the shapes of the list.
+func (AnyList) Alternatives() []any { return []any{modelList{}, messagesModelPage{}, GeminiModels{}} }
+
+// Alternatives are the shapes of a model.
+func (AnyModel) Alternatives() []any { return []any{model{}, messagesModel{}, GeminiModelEntry{}} }
+
+// longestName is how much of the name of an unknown model is shown.
+const longestName = 120
+
+// tellNone says that no instance was called.
+func tellNone(w http.ResponseWriter) { w.Header()["X-Router-Attempts"] = noAttempts }
+
+var noAttempts = []string{"0"}
+
+// tellID says the id of the request where clients of other dialects look for it.
+func tellID(w http.ResponseWriter) {
+	header := w.Header()
+	header["Request-Id"] = header["X-Request-Id"]
+}

@@ -1,0 +1,138 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+)
+
+// Values of headers that are the same in every reply. They are never modified.
+var (
+	anyOrigin   = []string{"*"}
+	noSniff     = []string{"nosniff"}
+	corsMethods = []string{"GET, POST, PUT, DELETE, OPTIONS"}
+	// Browsers hide from pages every header that is not named here.
+	exposed = []string{"x-request-id, retry-after, retry-after-ms, x-should-retry, x-router-instance, x-router-model, x-router-attempts, x-router-overhead-ms, x-router-wait-ms, " +
+		"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, " +
+		"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens"}
+	preflightAge  = []string{"600"}
+	preflightVary = []string{"Access-Control-Request-Headers"}
+	originVary    = []string{"Origin"}
+)
+
+// origins are the web origins whose pages may read replies. Browsers are never allowed
+// to add credentials, so a page learns nothing that its author could not ask for. That is
+// not so for management, which may be open to this machine: its replies are only for
+// origins that are named, and not for all where all are allowed.
+type origins struct {
+	any   bool
+	named []string
+	// keysNeeded tells whether callers of the unified API need a key. Where they do, a page
+	// cannot ask for what is stored there without one.
+	keysNeeded func() bool
+}
+
+func newOrigins(allowed []string, keysNeeded func() bool) *origins {
+	if keysNeeded == nil {
+		keysNeeded = func() bool { return false }
+	}
+	return &origins{
+		any:        slices.Contains(allowed, anyOrigin[0]),
+		named:      slices.DeleteFunc(slices.Clone(allowed), func(origin string) bool { return origin == anyOrigin[0] }),
+		keysNeeded: keysNeeded,
+	}
+}
+
+// isFree reports whether pages of all origins may use a path: all that is neither management
+// nor stored for clients who need no key.
+func (o *origins) isFree(path string) bool {
+	path = strings.TrimPrefix(CollapseSlashes(path), "/") // as the router reads it
+	return !isManaged(path) && (!isStored(path) || o.keysNeeded())
+}
+
+// names reports whether the origin of a request is one that is allowed by its name.
+func (o *origins) names(r *http.Request) bool {
+	given := r.Header["Origin"]
+	return len(given) == 1 && slices.ContainsFunc(o.named, func(origin string) bool { return strings.EqualFold(origin, given[0]) })
+}
+
+// allow adds the headers that let the page which sent a request read the reply, if its
+// origin is allowed.
+func (o *origins) allow(h http.Header, r *http.Request) {
+	if o.any && o.isFree(r.URL.Path) {
+		h["Access-Control-Allow-Origin"] = anyOrigin
+		h["Access-Control-Expose-Headers"] = exposed
+		return
+	}
+	h["Vary"] = originVary
+	if o.names(r) {
+		h["Access-Control-Allow-Origin"] = r.Header["Origin"][:1:1]
+		h["Access-Control-Expose-Headers"] = exposed
+	}
+}
+
+// MayRead reports whether the page that sent a request may read the reply, whose head has
+// what allow wrote: it is of the same origin, or of one that is allowed. What is not sent by a
+// page has no origin and may. Browsers ask this by themselves, except for WebSockets.
+func MayRead(reply http.Header, r *http.Request) bool {
+	given := r.Header["Origin"]
+	if len(given) == 0 || len(reply["Access-Control-Allow-Origin"]) > 0 {
+		return true
+	}
+	_, host, found := strings.Cut(given[0], "://")
+	return len(given) == 1 && found && strings.EqualFold(host, r.Host)
+}
+
+// isManaged reports whether a path belongs to management: all below /api and /actuator
+// but for health, info and the scrape, which pages of all origins may read.
+func isManaged(path string) bool {
+	switch path {
+	case "actuator/health", "actuator/health/liveness", "actuator/health/readiness", "actuator/info", "actuator/prometheus":
+		return false
+	}
+	return isAtOrBelow(path, "api") || isAtOrBelow(path, "actuator")
+}
+
+// isStored reports whether a path leads to what the unified API stores for its clients: files,
+// batches, and responses by their ids. Without /v1 some of these names are those of pages.
+func isStored(path string) bool {
+	if isAtOrBelow(path, "v1/files") || isAtOrBelow(path, "v1/batches") || isAtOrBelow(path, "v1/messages/batches") {
+		return true
+	}
+	id, isBelow := strings.CutPrefix(strings.TrimPrefix(path, "v1/"), "responses/")
+	return isBelow && id != "input_tokens" && id != "compact" // doors of their own, which store nothing
+}
+
+func isAtOrBelow(path, root string) bool {
+	rest, begins := strings.CutPrefix(path, root)
+	return begins && (rest == "" || rest[0] == '/')
+}
+
+// preflight answers a CORS preflight request.
+func preflight(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h["Access-Control-Allow-Methods"] = corsMethods
+	h["Access-Control-Allow-Headers"] = []string{allowedHeaders(r.Header.Get("Access-Control-Request-Headers"))}
+	h["Access-Control-Max-Age"] = preflightAge
+	h["Vary"] = append(h["Vary"][:len(h["Vary"]):len(h["Vary"])], preflightVary...)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// allowedHeaders lists the headers that are always allowed and those that the page asks
+// for, because official client libraries send a dozen of their own.
+func allowedHeaders(asked string) string {
+	const most, longest = 40, 100
+	allowed := []string{"Content-Type", "Authorization"}
+	seen := map[string]bool{"content-type": true, "authorization": true}
+	for name := range strings.SplitSeq(asked, ",") {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if len(allowed) == most || seen[name] || len(name) > longest || !wire.IsToken(name) {
+			continue
+		}
+		seen[name] = true
+		allowed = append(allowed, name)
+	}
+	return strings.Join(allowed, ", ")
+}

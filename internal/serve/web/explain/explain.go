@@ -1,0 +1,284 @@
+// Package explain shows what would happen to a request, as JSON.
+package explain
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/balance"
+	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/route/queue"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+)
+
+// Explanation is what would happen to a request, as JSON.
+type Explanation struct {
+	Service schema.ServiceType `json:"service"`
+	// Door is the endpoint of the request.
+	Door  schema.Door `json:"door"`
+	Model string      `json:"model"`
+	// ServedModel is the model whose instances would be used: another one than Model
+	// where that is an alias, or where a fallback would take over. It is empty where no
+	// instance serves the model.
+	ServedModel string `json:"servedModel"`
+	// PassedOver are the models that could not serve the request, before the one that
+	// would. All that follows is about that one.
+	PassedOver []passedModel     `json:"passedOver"`
+	ClientIP   string            `json:"clientIp"`
+	Strategy   *balance.Strategy `json:"strategy"`
+	Candidates []candidateView   `json:"candidates"`
+	// Pick is the identifier of the instance that would be called. It is null
+	// where none would, and where the strategy picks at random.
+	Pick *string `json:"pick"`
+	// Tier is the one of the instances that may be picked now; null where none may.
+	Tier *int `json:"tier"`
+	// Why gives the reason for the pick, in words.
+	Why     string         `json:"why"`
+	Said    []say.Sentence `json:"said,omitzero" doc:"The reason for the pick as codes and values."`
+	Limits  limits         `json:"limits"`
+	Queue   queueView      `json:"queue"`
+	Quota   Ledger         `json:"quota"`
+	Refusal *refusalView   `json:"refusal"`
+	// Split is what each instance would get of a request that several would share.
+	Split []splitView `json:"split,omitzero" doc:"What each instance would get of the request in the body, where several would share it."`
+	// Hedge is when a second instance would be asked.
+	Hedge *hedgeView `json:"hedge,omitzero" doc:"When a second instance would be asked, where the request in the body may be hedged."`
+	// AnswerCache says that answers of the service type are kept for all callers.
+	AnswerCache bool `json:"answerCache" doc:"Whether the answers to deterministic requests of the service type are kept, so that no instance is called for the next one."`
+	// SingleFlight says that equal requests in flight share one call.
+	SingleFlight bool `json:"singleFlight" doc:"Whether equal deterministic requests of a tenant that are in flight at the same time share one call."`
+}
+
+type splitView struct {
+	InstanceID string `json:"instanceId"`
+	Handle     string `json:"handle"`
+	Inputs     int    `json:"inputs" doc:"How many of the inputs, documents or prompts."`
+	Tokens     int64  `json:"tokens" doc:"The work that they are, by an estimate."`
+}
+
+type hedgeView struct {
+	AfterMs float64 `json:"afterMs" doc:"After how long; 0 while too few calls of the size were answered to know."`
+	Left    int     `json:"left" doc:"For how many calls that may happen now."`
+}
+
+type passedModel struct {
+	Model  string         `json:"model"`
+	Reason string         `json:"reason"`
+	Said   []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`
+}
+
+type candidateView struct {
+	InstanceID     string         `json:"instanceId"`
+	Handle         string         `json:"handle"`
+	Eligible       bool           `json:"eligible"`
+	Reason         string         `json:"reason,omitzero"`
+	Said           []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`
+	Translated     bool           `json:"translated" doc:"Whether the backend does not have the endpoint itself, so that the request would be translated."`
+	Weight         float64        `json:"weight"`
+	Tier           int            `json:"tier"`
+	Chance         float64        `json:"chance"`
+	InFlight       int64          `json:"inFlight"`
+	Slots          string         `json:"slots,omitzero" doc:"Where max-concurrency is auto: how many requests it gets at a time, and why."`
+	SlotsSaid      []say.Sentence `json:"slotsSaid,omitzero" doc:"The slots as codes and values."`
+	HealthStatus   backend.Status `json:"healthStatus"`
+	CircuitBreaker breaker.State  `json:"circuitBreaker"`
+	Estimate       *estimateView  `json:"estimate,omitzero" doc:"What is expected of it for the request in the body; only with the strategy least_time."`
+}
+
+// whySlots says how many requests an instance gets at a time and why, where that is learned.
+func whySlots(i *backend.Instance) string {
+	if learned := i.Pace(); learned != nil {
+		return learned.State().Why
+	}
+	return ""
+}
+
+// estimateView is what is expected of an instance for a request.
+type estimateView struct {
+	ExpectedMs  float64 `json:"expectedMs" doc:"The time to the first token: the sum of the next three."`
+	QueueMs     float64 `json:"queueMs" doc:"Work on other prompts that is in front of it."`
+	PrefillMs   float64 `json:"prefillMs" doc:"Work on its own prompt."`
+	LoadMs      float64 `json:"loadMs" doc:"Until the model is in memory."`
+	Matched     float64 `json:"matched" minimum:"0" maximum:"1" doc:"The share of the prompt that is believed to be in its cache."`
+	AvoidableMs float64 `json:"avoidableMs" doc:"Work that the best of the others would save."`
+	CostMs      float64 `json:"costMs" doc:"What the strategy compares; the least is picked."`
+}
+
+type limits struct {
+	Service limitView `json:"service"`
+	Model   limitView `json:"model"`
+}
+
+type limitView struct {
+	Limited      bool  `json:"limited"`
+	Allowed      bool  `json:"allowed"`
+	Capacity     int   `json:"capacity"`
+	Remaining    int   `json:"remaining"`
+	RetryAfterMS int64 `json:"retryAfterMs"`
+}
+
+type queueView struct {
+	Waiting        int          `json:"waiting"`
+	Size           int          `json:"size"`
+	ByClass        ClassLengths `json:"byClass" doc:"How many wait, by their priority."`
+	Priority       schema.Class `json:"priority" empty:"true" doc:"That of the request; empty where no instance serves the model."`
+	Position       int          `json:"position" minimum:"0" doc:"The number of the turn that the request would have if nobody more urgent came; 0 where it would not wait."`
+	ExpectedWaitMs float64      `json:"expectedWaitMs" minimum:"0" doc:"How long that would take, by how fast turns came lately; 0 where it would not wait, or that is not known."`
+}
+
+// ClassLengths is how many requests wait, by their priority, as JSON.
+type ClassLengths struct {
+	Interactive int `json:"interactive"`
+	Normal      int `json:"normal"`
+	Batch       int `json:"batch"`
+}
+
+// ViewLengths returns the lengths of a queue as JSON has them.
+func ViewLengths(n queue.Lengths) ClassLengths {
+	return ClassLengths{n[schema.Interactive], n[schema.Normal], n[schema.Batch]}
+}
+
+// Ledger is whether the request would be counted in the quota ledger, and whether
+// the ledger is degraded.
+type Ledger struct {
+	Enabled        bool   `json:"enabled"`
+	Degraded       bool   `json:"degraded"`
+	DegradedReason string `json:"degradedReason"`
+	FailOpen       bool   `json:"failOpen"`
+}
+
+type refusalView struct {
+	Type         string         `json:"type"`
+	Code         string         `json:"code"`
+	Message      string         `json:"message"`
+	Said         []say.Sentence `json:"said,omitzero" doc:"The message as codes and values."`
+	RetryAfterMS int64          `json:"retryAfterMs"`
+}
+
+// View returns an explanation as JSON has it, without the state of the ledger.
+func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr) Explanation {
+	view := Explanation{
+		Service: door.Service(), Door: door, Model: model, ClientIP: client.String(), PassedOver: []passedModel{}, Candidates: []candidateView{},
+		Limits: limits{viewLimit(x.ServiceLimit), viewLimit(x.ModelLimit)},
+	}
+	for _, c := range x.Candidates {
+		view.Candidates = append(view.Candidates, candidateView{
+			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason, Said: say.Of(c.Reason), Translated: c.Translated,
+			Weight: c.Settings.Weight, Tier: c.Settings.Tier, Chance: c.Chance, InFlight: c.InFlight(),
+			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State, Estimate: viewEstimate(x.Expected, c.Instance),
+			Slots: whySlots(c.Instance), SlotsSaid: say.Of(whySlots(c.Instance)),
+		})
+	}
+	for _, piece := range x.Split {
+		view.Split = append(view.Split, splitView{piece.Instance.ID, piece.Instance.Handle, piece.Inputs, piece.Tokens})
+	}
+	if x.Hedge != nil {
+		view.Hedge = &hedgeView{milliseconds(x.Hedge.After.Seconds()), x.Hedge.Left}
+	}
+	for _, passed := range x.PassedOver {
+		view.PassedOver = append(view.PassedOver, passedModel{passed.Model, passed.Reason, say.Of(passed.Reason)})
+	}
+	if x.Pool != nil {
+		view.ServedModel = x.Pool.Model
+		strategy := x.Pool.Service.Policy.LoadBalancer
+		view.Strategy = &strategy
+		view.Queue = queueView{
+			x.Waiting, x.Pool.Service.Policy.Queue.Size, ViewLengths(x.ByClass), x.Queue.Class, x.Queue.Position, milliseconds(x.Queue.Wait.Seconds()),
+		}
+	}
+	if x.Refusal != nil {
+		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, say.Of(x.Refusal.Message), x.Refusal.RetryAfter.Milliseconds()}
+	}
+	if x.Pick != nil {
+		view.Pick = &x.Pick.ID
+	}
+	for _, c := range x.Candidates {
+		if c.Obstacle == backend.NoObstacle {
+			view.Tier = &c.Settings.Tier
+			break // all that may be picked are of one tier
+		}
+	}
+	view.Why = why(x)
+	if view.Tier != nil && x.Refusal == nil && x.Pool.Tiered {
+		view.Why += "; " + tierText(*view.Tier, x.Candidates)
+	}
+	view.Said = say.Of(view.Why)
+	return view
+}
+
+// tierText says why the instances of a tier are picked.
+func tierText(tier int, candidates []proxy.Candidate) string {
+	lower := slices.ContainsFunc(candidates, func(c proxy.Candidate) bool { return c.Settings.Tier < tier })
+	if !lower {
+		return say.Text("explain.tier", "tier", tier)
+	}
+	return say.Text("explain.tier_only", "tier", tier)
+}
+
+func why(x proxy.Explanation) string {
+	switch {
+	case x.Refusal != nil:
+		return say.Text("explain.refused")
+	case len(x.Split) > 0:
+		return say.Text("explain.split", "count", len(x.Split))
+	case len(x.Expected) > 0:
+		return whySoonest(x.Expected)
+	case x.Pick != nil:
+		return say.Text("explain.pick", "strategy", x.Pool.Service.Policy.LoadBalancer)
+	case anyEligible(x.Candidates) && x.Pool.Soonest != nil:
+		return say.Text("explain.prompt")
+	case anyEligible(x.Candidates):
+		return say.Text("explain.chance")
+	}
+	if x.Queue.Wait > 0 {
+		return say.Text("explain.turn", "turn", x.Queue.Position, "wait", duration(x.Queue.Wait.Seconds()))
+	}
+	return say.Text("explain.waits")
+}
+
+func anyEligible(candidates []proxy.Candidate) bool {
+	return slices.ContainsFunc(candidates, func(c proxy.Candidate) bool { return c.Obstacle == backend.NoObstacle })
+}
+
+func viewLimit(d ratelimit.Decision) limitView {
+	if !d.Limited {
+		return limitView{Allowed: true}
+	}
+	return limitView{true, d.Allowed, d.Limit, d.Remaining, d.RetryAfter.Milliseconds()}
+}
+
+// Found is what an instance that discovers models has found, as JSON.
+type Found struct {
+	Models []string       `json:"models" doc:"Those that it serves; each has an instance of its own in monitoring."`
+	ReadAt *time.Time     `json:"readAt" doc:"When the backend was asked last; null before that."`
+	Error  string         `json:"error,omitzero" doc:"Why the backend did not tell its models; those that were known stay."`
+	Said   []say.Sentence `json:"said,omitzero" doc:"The error as codes and values."`
+}
+
+// FoundBy returns what an instance has found.
+func FoundBy(table *routing.Table, serviceType schema.ServiceType, id string) *Found {
+	view := &Found{Models: []string{}}
+	for _, source := range table.Sources() {
+		if source.Service.Type != serviceType || source.Settings.ID() != id {
+			continue
+		}
+		list := table.Found().Of(source.Key())
+		view.Error, view.Said = list.Error, say.Of(list.Error)
+		if !list.Read.IsZero() {
+			at := list.Read.UTC().Truncate(time.Millisecond)
+			view.ReadAt = &at
+		}
+		for _, model := range list.Models {
+			if table.Service(serviceType).Instance(source.Settings.Found(model).ID()) != nil {
+				view.Models = append(view.Models, model)
+			}
+		}
+	}
+	return view
+}

@@ -1,0 +1,68 @@
+package explain
+
+import (
+	"math"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/route/balance"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+)
+
+// viewEstimate returns what is expected of an instance, nil for nothing.
+func viewEstimate(expected []balance.Expected, of *backend.Instance) *estimateView {
+	for _, e := range expected {
+		if e.Instance == of {
+			return &estimateView{
+				ExpectedMs: milliseconds(e.Expected), QueueMs: milliseconds(e.Queue), PrefillMs: milliseconds(e.Prefill), LoadMs: milliseconds(e.Load),
+				Matched: math.Round(e.Matched*1000) / 1000, AvoidableMs: milliseconds(e.Avoidable), CostMs: milliseconds(e.Cost),
+			}
+		}
+	}
+	return nil
+}
+
+// milliseconds returns seconds as milliseconds, in steps of a microsecond.
+func milliseconds(seconds float64) float64 { return math.Round(seconds*1e6) / 1000 }
+
+// The least differences that are named as the reason for a pick: less is noise.
+const (
+	leastSeconds = 0.001
+	leastMatched = 0.01
+)
+
+// whySoonest says in one sentence why the first of the instances wins.
+func whySoonest(expected []balance.Expected) string {
+	first := expected[0]
+	text := say.Text("explain.soonest", "time", duration(first.Expected)) + "; "
+	if len(expected) == 1 {
+		return text + say.Text("explain.alone")
+	}
+	next := expected[1]
+	switch {
+	case next.Cost-first.Cost < leastSeconds:
+		return text + say.Text("explain.turns")
+	case first.Load < next.Load-leastSeconds:
+		return text + say.Text("explain.load", "time", duration(next.Load))
+	case first.Matched > next.Matched+leastMatched:
+		return text + say.Text("explain.cached", "share", math.Round(100*first.Matched), "other", math.Round(100*next.Matched)) + longerQueue(first, next)
+	case first.Queue < next.Queue-leastSeconds:
+		return text + say.Text("explain.queue", "time", duration(first.Queue), "other", duration(next.Queue))
+	case first.Prefill < next.Prefill-leastSeconds:
+		return text + say.Text("explain.faster")
+	}
+	return text + say.Text("explain.weight")
+}
+
+// longerQueue says that a queue is worth the wait, where it is the longer one.
+func longerQueue(first, next balance.Expected) string {
+	if first.Queue <= next.Queue+leastSeconds {
+		return ""
+	}
+	return "; " + say.Text("explain.worth", "time", duration(first.Queue), "other", duration(next.Queue))
+}
+
+// duration returns seconds as people read them.
+func duration(seconds float64) time.Duration {
+	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
+}

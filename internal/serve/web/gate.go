@@ -1,0 +1,344 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+)
+
+// Gate controls the access to all routes. For those outside the unified API it
+// identifies the caller, checks the permission, and writes the audit log.
+type Gate struct {
+	options   GateOptions
+	crossSite *http.CrossOriginProtection
+	origins   *origins
+}
+
+// GateOptions are the settings of a Gate.
+type GateOptions struct {
+	// Roster returns the management tokens in force; nil, or a nil roster, means
+	// that no tokens are needed.
+	Roster func() *access.Roster
+	// Attempts delays clients that present wrong tokens; nil delays nobody.
+	Attempts *access.Attempts
+	// Ready tells whether the credentials are known; nil means that they are. Until
+	// then the gate refuses every request that needs a permission, and NotReady
+	// answers those to the unified API.
+	Ready    func() bool
+	NotReady http.HandlerFunc
+	// AllowOpen allows requests that a proxy forwarded to a gateway that needs no
+	// tokens because it listens on loopback.
+	AllowOpen bool
+	// Loopback says that only this machine can reach the gateway.
+	Loopback bool
+	// Hosts are the host names by which a gateway on loopback without tokens may be
+	// managed, beside localhost and the loopback addresses.
+	Hosts []string
+	// Origins are the web origins whose pages may use what the gate guards; "*" is none.
+	Origins []string
+	// KeysNeeded tells whether callers of the unified API need a key; nil means that they do
+	// not. Fail answers those who are refused there.
+	KeysNeeded func() bool
+	Fail       func(w http.ResponseWriter, r *http.Request, err *schema.Error)
+	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	// Version returns the version of the configuration in force.
+	Version func() int
+	Log     *slog.Logger
+}
+
+// NewGate returns a Gate.
+func NewGate(options GateOptions) *Gate {
+	options.Log = logs.Named(options.Log, logs.Audit)
+	if options.Roster == nil {
+		options.Roster = func() *access.Roster { return nil }
+	}
+	return &Gate{options: options, crossSite: http.NewCrossOriginProtection(), origins: newOrigins(options.Origins, options.KeysNeeded)}
+}
+
+// Guard returns a handler that calls the handler of a route if the caller may.
+func (g *Gate) Guard(route Route) http.HandlerFunc {
+	if route.Permission == access.ByKey {
+		return g.whenReady(g.keepPagesOut(route))
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		who, refusal := g.admit(r, route.Permission)
+		if !isSafe(r.Method) || route.Audited {
+			ChangeOf(w).Before = g.options.Version()
+			defer g.audit(w, r, route, who)
+		}
+		if route.Permission != access.Anyone {
+			w.Header().Set("Cache-Control", "no-store")
+		}
+		if refusal != nil {
+			refusal(w)
+			return
+		}
+		known, admission := admitted(r, who)
+		defer admission.end(w)
+		if route.Permission != access.Anyone && isSafe(r.Method) {
+			// A change that has begun is made and told in any case: the caller may
+			// have changed the own token, whose new text is told once.
+			admission.follow(w, func() func(http.ResponseWriter) {
+				_, refusal := g.admit(r, route.Permission)
+				return refusal
+			})
+		}
+		route.Handler(w, known)
+		admission.finish(w)
+	}
+}
+
+// keepPagesOut returns the handler of a route of the unified API. What is stored there for
+// clients who need no key is, like management, not for pages of other sites.
+func (g *Gate) keepPagesOut(route Route) http.HandlerFunc {
+	_, path, _ := strings.Cut(route.Pattern, " ")
+	if !isStored(strings.TrimPrefix(path, "/")) {
+		return route.Handler
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		message := ""
+		switch {
+		case g.origins.keysNeeded():
+		case g.isForeignHost(r):
+			message = foreignHost
+		case g.isForeignPage(r):
+			message = foreignPage
+		}
+		if message == "" {
+			route.Handler(w, r)
+			return
+		}
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close") // the body is not read
+		}
+		g.options.Fail(w, r, schema.NewError(schema.CodePermissionDenied, message))
+	}
+}
+
+// What is said to requests that a page of another site, or one by a foreign name, may have
+// sent.
+const (
+	foreignHost = "This host name is not allowed for what a gateway without keys stores; allow it with security.allowed-hosts."
+	foreignPage = "What a page of another site asks for is refused here; server.cors-origins can name its origin."
+)
+
+// isForeignHost tells whether a request was sent to a gateway on loopback by a name that is
+// not that of this machine.
+func (g *Gate) isForeignHost(r *http.Request) bool { return g.options.Loopback && !g.isOwnHost(r.Host) }
+
+// isForeignPage tells whether a browser sent the request for a page of another site that is
+// not allowed by its name.
+func (g *Gate) isForeignPage(r *http.Request) bool { return g.isCrossSite(r) && !g.origins.names(r) }
+
+// NotReadyMessage says why a gateway that does not know the credentials yet refuses
+// requests.
+const NotReadyMessage = "This gateway has not read the shared configuration yet and does not know whom to let in; it serves as soon as it has. Its log and configDatabase of /actuator/health say what is in the way."
+
+// whenReady refuses requests until the credentials are known.
+func (g *Gate) whenReady(next http.HandlerFunc) http.HandlerFunc {
+	if g.options.Ready == nil {
+		return next
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !g.options.Ready() {
+			g.options.NotReady(w, r)
+			return
+		}
+		next(w, r)
+	}
+}
+
+type identityKey struct{}
+
+// IdentityOf returns who sent a request, as the gate found. It is the zero value for an
+// unidentified caller of a route that anyone may call.
+func IdentityOf(r *http.Request) access.Identity {
+	if admitted, ok := r.Context().Value(identityKey{}).(*admission); ok {
+		return admitted.who
+	}
+	return access.Identity{}
+}
+
+// admit decides whether a request may pass. If not, it returns the function that
+// answers it.
+func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Identity, func(http.ResponseWriter)) {
+	crossSite, foreign := g.isCrossSite(r), g.isForeignPage(r)
+	who, known, wait := g.identify(r, crossSite)
+	isOpen := who.Name == access.OpenName
+	switch {
+	case permission == access.Anyone:
+		return who, nil
+	case g.options.Ready != nil && !g.options.Ready():
+		return access.Identity{}, func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "1")
+			Refuse(w, http.StatusServiceUnavailable, NotReadyMessage)
+		}
+	case isOpen && g.options.Loopback && !g.options.AllowOpen && isForwarded(r.Header):
+		return who, forbid("A proxy forwarded this request for a client on another machine, and management is open to this machine only: " +
+			"set security.enabled: true with management tokens, or accept the risk with security.allow-open: true.")
+	case isOpen && g.isForeignHost(r):
+		return who, forbid("This host name is not allowed for the management API; allow it with security.allowed-hosts.")
+	case foreign:
+		return who, forbid(foreignPage)
+	case wait > 0:
+		return who, func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+			Refuse(w, http.StatusTooManyRequests, "Too many wrong management tokens came from this address; a right one is accepted at once.")
+		}
+	case !known:
+		return who, func(w http.ResponseWriter) {
+			w.Header().Set("Www-Authenticate", "Bearer")
+			Refuse(w, http.StatusUnauthorized, "A management token is required, as 'Authorization: Bearer <token>', or a session of the console.")
+		}
+	case !who.Role.Holds(permission):
+		return who, forbid("The role " + who.Role.String() + " does not have the permission " + string(permission) + ".")
+	}
+	return who, nil
+}
+
+// SessionCookie is the name of the cookie in which a browser keeps its session.
+const SessionCookie = "patchbay_session"
+
+// identify returns who sent a request, and how long a caller who presented too many
+// wrong tokens has to wait.
+func (g *Gate) identify(r *http.Request, crossSite bool) (who access.Identity, known bool, wait time.Duration) {
+	roster := g.options.Roster()
+	if roster == nil {
+		who := access.Identity{Name: access.OpenName, Role: access.Admin}
+		forwarded := g.options.Loopback && isForwarded(r.Header)
+		rebound := g.isForeignHost(r)
+		if forwarded && !g.options.AllowOpen || rebound || crossSite && !g.origins.names(r) {
+			who.Role = 0 // routes that anyone may call show no details either
+		}
+		// On loopback the caller could read the files as well, unless it is a page in
+		// a browser, or on another machine.
+		who.SeesSecrets = g.options.Loopback && !crossSite && !forwarded && !rebound
+		return who, true, 0
+	}
+	now := time.Now()
+	who, known, presents := roster.Identify(r.Header, now)
+	if session, err := r.Cookie(SessionCookie); !known && !presents && !crossSite && err == nil {
+		// A page of another site, or of another port of this host, has a browser
+		// send the cookie too; it counts for our own pages only.
+		who, known = roster.Session(session.Value, now)
+	}
+	if !known && presents {
+		wait = g.options.Attempts.Wrong(ClientAddr(r, g.options.TrustedProxies), now)
+	}
+	return who, known, wait
+}
+
+// isCrossSite tells whether a browser sent the request for a page of another site.
+// Other clients do not send the headers that tell.
+func (g *Gate) isCrossSite(r *http.Request) bool {
+	// The check passes every read, so it is asked about a write.
+	probe := *r
+	probe.Method = http.MethodPost
+	return g.crossSite.Check(&probe) != nil
+}
+
+// isOwnHost tells whether the request was sent to a name of this machine, and not to a
+// foreign name that resolves to it (DNS rebinding). Browsers always send a name.
+func (g *Gate) isOwnHost(host string) bool {
+	if host == "" {
+		return true
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if addr, err := netip.ParseAddr(host); err == nil && addr.IsLoopback() {
+		return true
+	}
+	return host == "localhost" || slices.ContainsFunc(g.options.Hosts, func(own string) bool { return strings.EqualFold(own, host) })
+}
+
+func isSafe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+func forbid(message string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) { Refuse(w, http.StatusForbidden, message) }
+}
+
+// audit writes the audit log line of a change, or of a read that shows what people sent or
+// what is secret; or of the attempt at one.
+func (g *Gate) audit(w http.ResponseWriter, r *http.Request, route Route, who access.Identity) {
+	call, change := RecordOf(w), ChangeOf(w)
+	if change.After == 0 {
+		change.After = change.Before
+	}
+	level, message := slog.LevelInfo, "management write"
+	if isSafe(r.Method) {
+		message = "management read"
+	}
+	if call.Status >= http.StatusBadRequest {
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{
+		slog.String("who", who.Name),
+		slog.String("role", who.Role.String()),
+		slog.String("from", ClientAddr(r, g.options.TrustedProxies).String()),
+		slog.String("what", route.Pattern),
+		slog.String("path", loggedPath(r)),
+		slog.Int("status", call.Status),
+		slog.Int("version_before", change.Before),
+		slog.Int("version_after", change.After),
+		slog.String("request_id", call.RequestID),
+	}
+	if change.Summary != "" {
+		attrs = append(attrs, slog.String("change", change.Summary))
+	}
+	if change.DryRun {
+		attrs = append(attrs, slog.Bool("dry_run", true))
+	}
+	g.options.Log.LogAttrs(context.WithoutCancel(r.Context()), level, message, attrs...)
+}
+
+// isForwarded tells whether a proxy forwarded the request for a client that is not on
+// this machine, or that it does not identify. Every entry of X-Forwarded-For and
+// X-Real-Ip and every "for" of Forwarded counts, because any of the proxies may be
+// reachable from other machines. A proxy that names no client, as with Via alone, is
+// taken for one that serves this machine.
+func isForwarded(h http.Header) bool {
+	for _, name := range [...]string{"X-Forwarded-For", "X-Real-Ip"} {
+		for _, line := range h[name] {
+			for entry := range strings.SplitSeq(line, ",") {
+				if isElsewhere(entry) {
+					return true
+				}
+			}
+		}
+	}
+	for _, line := range h["Forwarded"] {
+		for pair := range strings.FieldsFuncSeq(line, func(r rune) bool { return r == ',' || r == ';' }) {
+			name, value, _ := strings.Cut(pair, "=")
+			if strings.EqualFold(strings.TrimSpace(name), "for") && isElsewhere(strings.Trim(strings.TrimSpace(value), `"`)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isElsewhere tells whether an entry names a client by anything but a loopback address:
+// "unknown" and obfuscated names may stand for any client.
+func isElsewhere(entry string) bool {
+	entry = strings.TrimSpace(entry)
+	if entry == "" {
+		return false
+	}
+	addr, ok := parseHop(entry)
+	return !ok || !addr.IsLoopback()
+}

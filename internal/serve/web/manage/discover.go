@@ -1,0 +1,102 @@
+package manage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+)
+
+// maxDiscoverTime is how long a backend is asked which models it has.
+const maxDiscoverTime = 20 * time.Second
+
+// discoverRequest says which backend is asked for its models.
+type discoverRequest struct {
+	BaseURL string         `json:"baseUrl" required:"true" minLength:"1" example:"http://127.0.0.1:11434"`
+	APIKey  backend.Secret `json:"apiKey" doc:"Sent to this address and kept nowhere. Stored keys are never sent."`
+	Adapter string         `json:"adapter" doc:"Found out if left out."`
+}
+
+// discovery is what a backend said.
+type discovery struct {
+	Adapter string            `json:"adapter" doc:"Empty where no list of models was found."`
+	Models  []discoveredModel `json:"models"`
+	Errors  []string          `json:"errors" doc:"What was tried without success, in words for people."`
+	Said    []say.Sentence    `json:"said,omitzero" doc:"The errors as codes and values."`
+}
+
+type discoveredModel struct {
+	ID          string             `json:"id"`
+	ServiceType schema.ServiceType `json:"serviceType" doc:"A guess by the name, unless the backend says it."`
+	Exists      bool               `json:"exists" doc:"There is an instance for it at this address already."`
+}
+
+// Discover answers POST /api/config/discover: which models a backend has. Only
+// what is typed is sent, to the address that is typed.
+func (a *API) Discover(q *Request) (Reply, error) {
+	var wanted discoverRequest
+	if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
+		return Reply{}, err
+	}
+	if wanted.BaseURL == "" {
+		return Reply{}, invalidField("baseUrl", "is required")
+	}
+	ctx, cancel := context.WithTimeout(q.Context(), maxDiscoverTime)
+	defer cancel()
+	found, err := discover.Ask(ctx, a.sendDiscovery, discover.Backend{BaseURL: wanted.BaseURL, APIKey: wanted.APIKey, Adapter: wanted.Adapter})
+	var field *discover.BackendError
+	switch {
+	case errors.As(err, &field):
+		return Reply{}, invalidField(field.Field, "%v", field.Err)
+	case err != nil:
+		return Reply{}, err
+	}
+	message := fmt.Sprintf("The backend has %d models.", len(found.Models))
+	if found.Adapter == "" {
+		message = "No list of models was found at this address."
+	}
+	return Reply{message: message, data: a.discoveryOf(&wanted, found), change: "asked a backend for its models"}, nil
+}
+
+// sendDiscovery asks a backend as an instance with these settings would.
+func (a *API) sendDiscovery(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings, post string) (status int, body []byte, err error) {
+	current, err := a.compileOne(serviceType, config.DefaultService(), settings, "")
+	if err != nil {
+		if statusOf(err) == http.StatusBadRequest {
+			err = refusal{err}
+		}
+		return 0, nil, err
+	}
+	return discover.SendTo(ctx, a.options.Client, current.Load().Instances()[0], post)
+}
+
+// refusal ends the search for models with an error of the management API.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() []error { return []error{r.error, discover.ErrRefused} }
+
+// discoveryOf shows what was found, and which of it is configured already.
+func (a *API) discoveryOf(wanted *discoverRequest, found discover.Found) discovery {
+	doc, _ := a.options.Control.Document()
+	shown := discovery{Adapter: found.Adapter, Models: []discoveredModel{}, Errors: append([]string{}, found.Errors...)}
+	for _, m := range found.Models {
+		exists := slices.ContainsFunc(doc.Services[m.ServiceType].Instances, func(s backend.Settings) bool {
+			return strings.TrimRight(s.BaseURL, "/") == strings.TrimRight(wanted.BaseURL, "/") && (s.UpstreamModel == m.ID || s.UpstreamModel == "" && s.Name == m.ID)
+		})
+		shown.Models = append(shown.Models, discoveredModel{web.CutText(m.ID, 256), m.ServiceType, exists})
+	}
+	for _, text := range found.Errors {
+		shown.Said = say.All(append(shown.Said, say.Of(text)...)...)
+	}
+	return shown
+}

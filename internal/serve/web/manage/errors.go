@@ -1,0 +1,135 @@
+package manage
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control"
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+)
+
+// fieldError says what is wrong with a field of a request.
+type fieldError struct{ field, text string }
+
+func (e *fieldError) Error() string { return e.field + ": " + e.text }
+
+// invalidField returns a fieldError.
+func invalidField(field, format string, args ...any) error {
+	return &fieldError{field, fmt.Sprintf(format, args...)}
+}
+
+// errNotFound means that what a request names does not exist.
+var errNotFound = errors.New("not found")
+
+// errProcess means that a process cannot be started or stopped.
+var errProcess = errors.New("the process cannot be changed now")
+
+// errOpen means that a request is refused because callers are not asked who they
+// are.
+var errOpen = errors.New("security.enabled: is false")
+
+// statusOf returns the status of an error of the management API.
+func statusOf(err error) int {
+	var invalid *fieldError
+	var problems config.Problems
+	var moved *moveError
+	switch {
+	case errors.As(err, &moved):
+		return moved.status()
+	case errors.As(err, &invalid), errors.As(err, &problems),
+		errors.Is(err, control.ErrCurrent), errors.Is(err, versions.ErrForged), errors.Is(err, access.ErrExists), errors.Is(err, access.ErrStatic), errors.Is(err, access.ErrRevoked), errors.Is(err, errNotKept):
+		return http.StatusBadRequest
+	case errors.Is(err, errNotFound), errors.Is(err, versions.ErrNoVersion), errors.Is(err, access.ErrUnknown):
+		return http.StatusNotFound
+	case errors.Is(err, errOpen):
+		return http.StatusForbidden
+	case errors.Is(err, control.ErrMoved):
+		return http.StatusConflict
+	case errors.Is(err, control.ErrUnavailable), errors.Is(err, errCacheAway), errors.Is(err, errStoreAway), errors.Is(err, errProcess):
+		return http.StatusServiceUnavailable
+	}
+	if status, ok := web.BodyStatus(err); ok {
+		return status
+	}
+	return http.StatusInternalServerError
+}
+
+// fail answers with an error. An error inside the gateway is logged, and the caller
+// learns only that it happened.
+func (a *API) fail(w http.ResponseWriter, err error) {
+	status := statusOf(err)
+	message := messageOf(err)
+	if status == http.StatusInternalServerError {
+		a.options.Log.Error("a management operation failed", "request_id", web.RecordOf(w).RequestID, "error", err)
+		message = "The operation failed inside the gateway; nothing was changed."
+		switch isSave := errors.Is(err, control.ErrSave) || errors.Is(err, access.ErrSave); {
+		case isSave && durable.IsFull(err):
+			message = "Saving failed, because the disk of the gateway has no space left; nothing was changed."
+		case isSave:
+			message = "Saving failed; nothing was changed."
+		}
+	}
+	web.WriteJSON(w, status, web.Fault{Message: message, Said: web.SaidTo(w, saidOf(err, message))})
+}
+
+// saidOf returns the message of an error as codes and values, with the fields that it is
+// about.
+func saidOf(err error, message string) []say.Sentence {
+	var problems config.Problems
+	var invalid *fieldError
+	var said []say.Sentence
+	if errors.As(err, &problems) {
+		for _, problem := range problems {
+			said = append(said, say.Field(problem.Path, problem.Message))
+		}
+	} else if errors.As(err, &invalid) {
+		said = append(said, say.Field(invalid.field, invalid.text))
+	}
+	if said = say.All(said...); say.Join(said) != message {
+		return say.Of(message) // it was cut, or is one of others
+	}
+	return said
+}
+
+// messageOf returns the message of an error on one line.
+func messageOf(err error) string {
+	const longest = 2000
+	text := err.Error()
+	var problems config.Problems
+	if errors.As(err, &problems) {
+		lines := make([]string, len(problems))
+		for i, problem := range problems {
+			lines[i] = problem.String()
+		}
+		text = strings.Join(lines, "; ")
+	}
+	return web.CutText(text, longest)
+}
+
+// NotFound answers a path under /api that does not exist.
+func NotFound(w http.ResponseWriter, r *http.Request) {
+	message := web.NoOperation(r)
+	switch r.URL.Path {
+	case "/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/show", "/api/ps", "/api/pull", "/api/version":
+		message += " Ollama's API is not here, because /api is the management of the gateway: give the client the address of the gateway with /ollama behind it, or the one of server.ollama-listen."
+	}
+	web.Refuse(w, http.StatusNotFound, message)
+}
+
+// WrongMethod answers a path under /api that exists for other methods.
+func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
+	web.Refuse(w, http.StatusMethodNotAllowed, web.NoMethod(r, allow))
+}
+
+// Fail answers a request whose handler panicked, or that is malformed.
+func Fail(w http.ResponseWriter, e *schema.Error) {
+	web.Refuse(w, e.HTTPStatus(), e.Message)
+}

@@ -1,0 +1,85 @@
+package manage
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+)
+
+// maxAdded is how many instances one request may add.
+const maxAdded = 1000
+
+// additions is the body with which several instances are added.
+type additions struct {
+	Instances []addition `json:"instances"`
+}
+
+type addition struct {
+	ServiceType string           `json:"serviceType"`
+	Instance    backend.Settings `json:"instance"`
+}
+
+// SetDefaults makes the instance one that leaves everything out.
+func (a *addition) SetDefaults() { *a = addition{Instance: backend.DefaultSettings()} }
+
+// addRequest describes additions in the OpenAPI document.
+type addRequest struct {
+	Instances []addedInstance `json:"instances" required:"true" minItems:"1"`
+}
+
+type addedInstance struct {
+	ServiceType schema.ServiceType `json:"serviceType" required:"true"`
+	Instance    instanceView       `json:"instance" required:"true"`
+}
+
+// AddInstances answers POST /api/config/instance/add: instances of any service types
+// become one version, such as all models of a backend.
+func (a *API) AddInstances(q *Request) (Reply, error) {
+	var body additions
+	given, err := config.DecodeJSON(q.body, &body, readOnly()...)
+	if err != nil {
+		return Reply{}, err
+	}
+	result, err := a.edit(q, func(doc *config.Document) error {
+		if len(body.Instances) == 0 {
+			return invalidField("instances", "is required")
+		}
+		if len(body.Instances) > maxAdded {
+			return invalidField("instances", "must not have more than %d", maxAdded)
+		}
+		for i := range body.Instances {
+			at := fmt.Sprintf("instances[%d].", i)
+			if err := keepSecrets(&body.Instances[i].Instance, nil, given, at+"instance.", q.who); err != nil {
+				return err
+			}
+			if err := add(doc, &body.Instances[i], at); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	message := fmt.Sprintf("%d instances were added.", len(body.Instances))
+	return changed(http.StatusCreated, message, viewOf(result, q.change)), err
+}
+
+// add adds an instance to a document. The path is where the body has it.
+func add(doc *config.Document, next *addition, path string) error {
+	serviceType, err := schema.ParseServiceType(next.ServiceType)
+	if err != nil {
+		return invalidField(path+"serviceType", "%v", err)
+	}
+	service, exists := doc.Services[serviceType]
+	if !exists {
+		service = config.DefaultService()
+	}
+	if n, _ := find(next.Instance.ID(), service); n >= 0 {
+		return invalidField(path+"instance.name, "+path+"instance.baseUrl", "the instance %q exists already", web.Shorten(next.Instance.ID()))
+	}
+	service.Instances = append(service.Instances, next.Instance)
+	doc.Services[serviceType] = service
+	return nil
+}

@@ -1,0 +1,229 @@
+package manage
+
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/count/allowance"
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+)
+
+// keyView is an API key as JSON. The key itself is shown once, when it is issued; the
+// gateway stores only a hash.
+type keyView struct {
+	ID         string               `json:"id"`
+	Tenant     string               `json:"tenant"`
+	UserHeader string               `json:"userHeader,omitzero" doc:"The header that is trusted to name the user of a request."`
+	Services   []schema.ServiceType `json:"services"`
+	Models     []string             `json:"models"`
+	Addresses  []string             `json:"addresses"`
+	ExpiresAt  string               `json:"expiresAt" doc:"Empty for a key that does not expire."`
+	Priority   schema.Class         `json:"priority,omitzero" doc:"The class of its requests, and the most urgent one for which they may ask; left out where its tenant, the defaults or the service type say."`
+	Limits     keyLimits            `json:"limits"`
+	Budgets    budget.Budgets       `json:"budgets"`
+	lifeView
+	// PreviousUntil is how long the text before the last rotation is good.
+	PreviousUntil time.Time `json:"previousUntil,omitzero"`
+	RevokedAt     time.Time `json:"revokedAt,omitzero"`
+	LastUsedAt    time.Time `json:"lastUsedAt,omitzero" doc:"On this gateway, since it started."`
+	CallsToday    int64     `json:"callsToday" doc:"On this gateway, since it started; a day is one of UTC."`
+	Key           string    `json:"key,omitzero" doc:"Only in the reply that issues or rotates it."`
+	DryRun        bool      `json:"dryRun,omitzero"`
+}
+
+// keyLimits are the limits of a key.
+type keyLimits struct {
+	RequestsPerMinute  int64 `json:"requestsPerMinute" minimum:"-1" maximum:"1000000000000" doc:"0 is as security.defaults says, -1 no limit."`
+	TokensPerMinute    int64 `json:"tokensPerMinute" minimum:"-1" maximum:"1000000000000"`
+	ConcurrentRequests int64 `json:"concurrentRequests" minimum:"-1" maximum:"1000000000000"`
+}
+
+// Keys answers GET /api/auth/keys.
+func (a *API) Keys(q *Request) (Reply, error) {
+	now := time.Now()
+	views := []keyView{}
+	for _, key := range a.options.Credentials.Keys.List() {
+		view := viewKey(q, key, "", now)
+		view.LastUsedAt, view.CallsToday = a.options.Credentials.Activity(key.ID, now)
+		views = append(views, view)
+	}
+	data, err := list(q, views)
+	return Reply{message: "The API keys.", data: data}, err
+}
+
+// viewKey shows a key, and its text where it was just made.
+func viewKey(q *Request, key access.IssuedKey, text string, now time.Time) keyView {
+	return keyView{
+		ID: key.ID, Tenant: key.Tenant, UserHeader: key.UserHeader, Services: key.Services, Models: key.Models, Addresses: key.Addresses,
+		ExpiresAt: key.ExpiresAt, Priority: key.Priority, Limits: keyLimits(key.Limits), Budgets: key.Budgets, lifeView: viewLife(key.Life, key.Status(now)),
+		RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil, Key: text, DryRun: q.change.DryRun,
+	}
+}
+
+// keyTerms is what can be said about a key when it is issued, and changed later.
+type keyTerms struct {
+	Tenant     string `json:"tenant" maxLength:"128" pattern:"^[^\\x00-\\x1f\\x7f-\\x9f]*$" doc:"At most 128 bytes."`
+	UserHeader string `json:"userHeader" maxLength:"64" doc:"A header of requests with this key that is trusted to name their user, such as X-OpenWebUI-User-Email; it goes before 'user' of the body. Empty trusts none."`
+	termFields
+}
+
+// Patterns tell what the name of a header looks like, besides those of the terms.
+func (t keyTerms) Patterns() map[string]string {
+	patterns := t.termFields.Patterns()
+	patterns["userHeader"] = access.UserHeaderPattern
+	return patterns
+}
+
+// termFields are what a key or a tenant may use, and how much of it.
+type termFields struct {
+	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"What the key is good for; all of them where none is given."`
+	Models    []string             `json:"models" minLength:"1" doc:"What the key is good for; all of them where none is given. A * stands for any text."`
+	Addresses []string             `json:"addresses" doc:"Addresses, or ranges such as 10.0.0.0/8, from which the key may be used; all of them where none is given."`
+	ExpiresAt string               `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9][0-9]|2[1-9][0-9]{2}|[3-9][0-9]{3})-" empty:"true" doc:"In the future; a key without it does not expire."`
+	Priority  schema.Class         `json:"priority,omitzero" empty:"true" doc:"The class of its requests while they wait, and the most urgent one for which they may ask; empty where the tenant, the defaults or the service type say."`
+	Limits    keyLimits            `json:"limits"`
+	Budgets   budget.Budgets       `json:"budgets"`
+}
+
+// Patterns tell what an address or a range looks like.
+func (termFields) Patterns() map[string]string {
+	return map[string]string{"addresses": access.RangePattern}
+}
+
+func (t *keyTerms) key() access.Key {
+	return access.Key{Tenant: t.Tenant, UserHeader: t.UserHeader, Terms: t.terms()}
+}
+
+func (t *termFields) terms() access.Terms {
+	return access.Terms{
+		Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Priority: t.Priority,
+		Limits: allowance.Limits(t.Limits), Budgets: t.Budgets,
+	}
+}
+
+func fieldsOfTerms(t access.Terms) termFields {
+	t = settings.Clone(t)
+	return termFields{
+		Services: notNil(t.Services), Models: notNil(t.Models), Addresses: notNil(t.Addresses), ExpiresAt: t.ExpiresAt, Priority: t.Priority,
+		Limits: keyLimits(t.Limits), Budgets: t.Budgets,
+	}
+}
+
+func termsOf(key *access.IssuedKey) keyTerms {
+	return keyTerms{key.Tenant, key.UserHeader, fieldsOfTerms(key.Terms)}
+}
+
+// keyRequest is the body of a request to issue a key.
+type keyRequest struct {
+	ID string `json:"id" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made where it is left out."`
+	keyTerms
+}
+
+// IssueKey answers POST /api/auth/keys.
+func (a *API) IssueKey(q *Request) (Reply, error) {
+	now := time.Now()
+	wanted, err := readKey(q.body, now)
+	if err != nil {
+		return Reply{}, err
+	}
+	text, issued, err := a.options.Credentials.Keys.Issue(q.Context(), wanted, q.changeAt(now))
+	if err != nil {
+		return Reply{}, err
+	}
+	message := "The key was issued. It is shown this once only."
+	if !a.options.Credentials.Enforced() {
+		message += " Keys are not asked for while security.enabled is false."
+	}
+	return q.changedCredential("key", issued.ID, "issued", message, viewKey(q, issued, text, now)), nil
+}
+
+func readKey(body []byte, now time.Time) (access.IssuedKey, error) {
+	var wanted keyRequest
+	if _, err := config.DecodeJSON(body, &wanted); err != nil {
+		return access.IssuedKey{}, err
+	}
+	key := access.IssuedKey{Key: wanted.key()}
+	key.ID = wanted.ID
+	return key, checkCredential(key.Check, key.ExpiresAt, now)
+}
+
+// problemsOf returns what a check reports as config.Problems, nil if it reports nothing.
+func problemsOf(check func(report func(path, message string))) error {
+	var problems config.Problems
+	check(func(path, message string) { problems = append(problems, config.Problem{Path: path, Message: message}) })
+	if len(problems) > 0 {
+		return problems
+	}
+	return nil
+}
+
+// EditKey answers PUT /api/auth/keys/{id}.
+func (a *API) EditKey(q *Request) (Reply, error) {
+	now := time.Now()
+	edited, err := a.options.Credentials.Keys.Edit(q.Context(), q.PathValue("id"), q.changeAt(now), func(before access.IssuedKey) (access.Key, error) {
+		wanted := termsOf(&before)
+		if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
+			return access.Key{}, err
+		}
+		key := wanted.key()
+		if key.ExpiresAt == before.ExpiresAt {
+			return key, problemsOf(key.Check) // what is not changed may be in the past
+		}
+		return key, checkCredential(key.Check, key.ExpiresAt, now)
+	})
+	if err != nil {
+		return Reply{}, err
+	}
+	return q.changedCredential("key", edited.ID, "changed", "The key was changed; requests from now on are held to it.", viewKey(q, edited, "", now)), nil
+}
+
+// rotationRequest is the body of a request to rotate a key.
+type rotationRequest struct {
+	Overlap schema.Duration `json:"overlap" maximum:"7776000000" doc:"How long the text before stays good, at most 90 days; a day where it is left out."`
+}
+
+const (
+	usualOverlap = 24 * time.Hour
+	mostOverlap  = 90 * 24 * time.Hour
+)
+
+// RotateKey answers POST /api/auth/keys/{id}/rotate.
+func (a *API) RotateKey(q *Request) (Reply, error) {
+	now := time.Now()
+	wanted := rotationRequest{schema.Duration(usualOverlap)}
+	if len(q.body) > 0 {
+		if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
+			return Reply{}, err
+		}
+	}
+	if wanted.Overlap.Std() > mostOverlap || wanted.Overlap < 0 {
+		return Reply{}, invalidField("overlap", "want a time from 0 to 90 days (2160h)")
+	}
+	text, rotated, err := a.options.Credentials.Keys.Rotate(q.Context(), q.PathValue("id"), wanted.Overlap.Std(), q.changeAt(now))
+	if err != nil {
+		return Reply{}, err
+	}
+	old := "refused from now on."
+	if !rotated.PreviousUntil.IsZero() {
+		old = "good until " + rotated.PreviousUntil.Format(time.RFC3339) + "."
+	}
+	return q.changedCredential("key", rotated.ID, "rotated", "The key has a new text, which is shown this once only; the old one is "+old, viewKey(q, rotated, text, now)), nil
+}
+
+// RevokeKey answers DELETE /api/auth/keys/{id}.
+func (a *API) RevokeKey(q *Request) (Reply, error) {
+	id := q.PathValue("id")
+	answer, changed, err := q.revokeCredential("key", id, a.options.Credentials.Keys.Revoke)
+	answer.data = revokedKey{id, changed, q.change.DryRun}
+	return answer, err
+}
+
+// revokedKey is the data of the reply to a revocation.
+type revokedKey struct {
+	ID      string `json:"id"`
+	Changed bool   `json:"changed"`
+	DryRun  bool   `json:"dryRun,omitzero"`
+}

@@ -1,0 +1,360 @@
+package manage
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+)
+
+// The codes by which programs tell the errors of the quota operations apart.
+const (
+	codeInvalidRequest  = "INVALID_REQUEST"
+	codeRestartRequired = "RESTART_REQUIRED"
+)
+
+// quotaOff is the message of a read while the ledger is off.
+const quotaOff = "配额账本未启用"
+
+// quotaConfigView is the configuration of the quota ledger as JSON.
+type quotaConfigView struct {
+	Enabled               bool              `json:"enabled"`
+	FailOpen              bool              `json:"failOpen"`
+	Windows               []quota.Window    `json:"windows"`
+	FlushIntervalSeconds  int               `json:"flushIntervalSeconds"`
+	Retention             quota.Retention   `json:"retention"`
+	Distributed           quotaDistribution `json:"distributed"`
+	BackendName           string            `json:"backendName" enum:"local,redis"`
+	HotEditableFields     []string          `json:"hotEditableFields"`
+	RestartRequiredFields []string          `json:"restartRequiredFields"`
+}
+
+type quotaDistribution struct {
+	Enabled        bool   `json:"enabled"`
+	KeyPrefix      string `json:"keyPrefix"`
+	TimeoutMs      int64  `json:"timeoutMs"`
+	DegradeToLocal bool   `json:"degradeToLocal"`
+}
+
+func viewDistribution(d quota.Distributed) quotaDistribution {
+	return quotaDistribution{d.Enabled, d.KeyPrefix, d.Timeout.Std().Milliseconds(), d.DegradeToLocal}
+}
+
+// quotaRequest describes the body of a change. At least one of these members must be
+// given and not null. Members that need a restart are refused unless they are null.
+type quotaRequest struct {
+	Enabled  *bool          `json:"enabled"`
+	FailOpen *bool          `json:"failOpen"`
+	Windows  []quota.Window `json:"windows"`
+}
+
+// Keywords say that one of the members must be given.
+func (quotaRequest) Keywords() map[string]any {
+	var choice []any
+	for _, name := range hotFields() {
+		given := map[string]any{name: map[string]any{"not": map[string]any{"type": "null"}}}
+		choice = append(choice, map[string]any{"required": []string{name}, "properties": given})
+	}
+	return map[string]any{"anyOf": choice}
+}
+
+// usageQuery has the filters of the usage list.
+type usageQuery struct {
+	TenantID    string       `json:"tenantId"`
+	APIKeyID    string       `json:"apiKeyId"`
+	UserID      string       `json:"userId"`
+	ServiceType string       `json:"serviceType"`
+	Model       string       `json:"model"`
+	Window      quota.Window `json:"window" empty:"true"`
+	From        time.Time    `json:"from" empty:"true" doc:"The earliest beginning of a window."`
+	To          time.Time    `json:"to" empty:"true" doc:"The latest beginning of a window."`
+	pageQuery
+}
+
+// hotFields returns the fields that can be changed while the gateway runs, and
+// restartFields those that take effect at the next start.
+func hotFields() []string { return []string{"enabled", "failOpen", "windows"} }
+
+func restartFields() []string {
+	return []string{
+		"distributedEnabled", "distributedKeyPrefix", "distributedTimeoutMs", "distributedDegradeToLocal", "retention", "flushIntervalSeconds",
+	}
+}
+
+func viewQuotaConfig(s quota.Settings) quotaConfigView {
+	return quotaConfigView{
+		Enabled: s.Enabled, FailOpen: s.FailOpen, Windows: notNil(s.Windows), FlushIntervalSeconds: s.FlushIntervalSeconds,
+		Retention: s.Retention, Distributed: viewDistribution(s.Distributed), BackendName: s.CounterKind(),
+		HotEditableFields: hotFields(), RestartRequiredFields: restartFields(),
+	}
+}
+
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// QuotaConfig answers GET /api/config/quota.
+func (a *API) QuotaConfig(*Request) (Reply, error) {
+	return Reply{message: "The configuration of the quota ledger.", data: viewQuotaConfig(a.options.Ledger.Settings())}, nil
+}
+
+// EditQuota answers PUT /api/config/quota.
+func (a *API) EditQuota(q *Request) (Reply, error) {
+	edit, err := readQuotaEdit(q.body)
+	if err != nil {
+		return Reply{}, err
+	}
+	settings, message := edit.Apply(a.options.Ledger.Settings()), "Dry run: this would be in force; nothing was changed."
+	if !q.change.DryRun {
+		a.options.EditLedger(edit)
+		settings, message = a.options.Ledger.Settings(), "The quota ledger is changed until the next restart or reload."
+		if a.options.Control.Values() != nil {
+			message = "The quota ledger of this gateway is changed until its next restart or reload; the others that share the configuration are not, so ask each of them."
+		}
+	}
+	return Reply{
+		message: message, data: viewQuotaConfig(settings),
+		change: fmt.Sprintf("quota: enabled %t, failOpen %t, windows %v", settings.Enabled, settings.FailOpen, settings.Windows),
+	}, nil
+}
+
+// errRestart means that a request wants to change a field that needs a restart.
+var errRestart = errors.New("take effect at the next start only and cannot be changed here; leave them out, nothing was changed")
+
+// readQuotaEdit parses a change. The order of the checks is part of the API: no body,
+// fields that need a restart, unknown fields, no field at all, wrong values.
+func readQuotaEdit(body []byte) (quota.Edit, error) {
+	var edit quota.Edit
+	var fields map[string]jsontext.Value
+	if len(strings.TrimSpace(string(body))) == 0 {
+		return edit, invalidField("body", "must not be empty")
+	}
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return edit, invalidField("body", "want a JSON object, each field once")
+	}
+	if fields == nil {
+		return edit, invalidField("body", "must not be null")
+	}
+	var fixed, unknown []string
+	given := 0
+	for name, value := range fields {
+		switch {
+		case value.Kind() == 'n':
+		case slices.Contains(restartFields(), name), name == "distributed":
+			fixed = append(fixed, name)
+		case slices.Contains(hotFields(), name):
+			given++
+		default:
+			unknown = append(unknown, web.Shorten(name))
+		}
+	}
+	slices.Sort(fixed)
+	slices.Sort(unknown)
+	switch {
+	case len(fixed) > 0:
+		return edit, fmt.Errorf("%s: %w", strings.Join(fixed, ", "), errRestart)
+	case len(unknown) > 0:
+		return edit, invalidField(strings.Join(unknown, ", "), "unknown; known are %s", strings.Join(hotFields(), ", "))
+	case given == 0:
+		return edit, invalidField("body", "at least one of %s must be given", strings.Join(hotFields(), ", "))
+	}
+	return edit, readHotFields(fields, &edit)
+}
+
+func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
+	for name, to := range map[string]any{"enabled": &edit.Enabled, "failOpen": &edit.FailOpen} {
+		if value := fields[name]; value != nil && json.Unmarshal(value, to) != nil {
+			return invalidField(name, "want true or false")
+		}
+	}
+	value := fields["windows"]
+	if value == nil || value.Kind() == 'n' {
+		return nil
+	}
+	var names []string
+	if json.Unmarshal(value, &names) != nil {
+		return invalidField("windows", "want a list of names (MINUTE, HOUR, DAY, MONTH)")
+	}
+	edit.Windows = []quota.Window{}
+	for _, name := range names {
+		window, err := quota.ParseWindow(strings.TrimSpace(name))
+		if err != nil {
+			return invalidField("windows", "%v", err)
+		}
+		if !slices.Contains(edit.Windows, window) {
+			edit.Windows = append(edit.Windows, window)
+		}
+	}
+	return nil
+}
+
+// failQuota answers with an error and its code.
+func (a *API) failQuota(w http.ResponseWriter, err error) {
+	message := messageOf(err)
+	fault := web.Fault{Message: message, Said: web.SaidTo(w, saidOf(err, message)), ErrorCode: codeInvalidRequest}
+	status := statusOf(err)
+	if errors.Is(err, errRestart) {
+		status, fault.ErrorCode = http.StatusBadRequest, codeRestartRequired
+	}
+	web.WriteJSON(w, status, fault)
+}
+
+// quotaStatusView is the state of the quota ledger as JSON.
+type quotaStatusView struct {
+	Enabled        bool              `json:"enabled"`
+	BackendName    string            `json:"backendName" enum:"local,redis"`
+	Degraded       bool              `json:"degraded"`
+	DegradedReason string            `json:"degradedReason"`
+	Said           []say.Sentence    `json:"said,omitzero" doc:"The reason as codes and values."`
+	FailOpen       bool              `json:"failOpen"`
+	Windows        []quota.Window    `json:"windows"`
+	Distributed    quotaDistribution `json:"distributed"`
+	RedisProbe     *quotaProbe       `json:"redisProbe,omitzero"`
+	CounterMetrics *quotaMetrics     `json:"counterMetrics,omitzero"`
+}
+
+type quotaProbe struct {
+	Reachable bool           `json:"reachable"`
+	Status    string         `json:"status" enum:"healthy,degraded,error"`
+	Reason    string         `json:"reason,omitzero"`
+	Said      []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`
+}
+
+type quotaMetrics struct {
+	DegradationCount int64 `json:"degradationCount"`
+}
+
+// QuotaStatus answers GET /api/monitoring/quota/status.
+func (a *API) QuotaStatus(q *Request) (Reply, error) {
+	status := a.options.Ledger.Status(q.Context())
+	s := status.Settings
+	view := quotaStatusView{
+		Enabled: s.Enabled, BackendName: s.CounterKind(), Degraded: status.Reason != "", DegradedReason: status.Reason, Said: say.Of(status.Reason),
+		FailOpen: s.FailOpen, Windows: notNil(s.Windows), Distributed: viewDistribution(s.Distributed),
+	}
+	if status.Probe != nil {
+		view.RedisProbe = &quotaProbe{status.Probe.Reachable, status.Probe.Status, status.Probe.Reason, say.Of(status.Probe.Reason)}
+		view.CounterMetrics = &quotaMetrics{status.Degradations}
+	}
+	message := "The state of the quota ledger."
+	if !s.Enabled {
+		message = quotaOff
+	}
+	return Reply{message: message, data: view}, nil
+}
+
+// quotaUsageView is the usage of one key in one window as JSON.
+type quotaUsageView struct {
+	Dimensions   quotaDimensions `json:"dimensions"`
+	Window       quota.Window    `json:"window"`
+	WindowStart  time.Time       `json:"windowStart"`
+	RequestCount int64           `json:"requestCount"`
+	TokenCount   int64           `json:"tokenCount"`
+	// PromptTokens and CompletionTokens are parts of TokenCount, where backends told.
+	PromptTokens     int64 `json:"promptTokens"`
+	CompletionTokens int64 `json:"completionTokens"`
+	Cost             int64 `json:"cost" doc:"In millionths of the unit of prices.currency, by the prices at the time of each request."`
+}
+
+type quotaDimensions struct {
+	TenantID    string             `json:"tenantId"`
+	APIKeyID    string             `json:"apiKeyId"`
+	UserID      string             `json:"userId"`
+	ServiceType schema.ServiceType `json:"serviceType"`
+	Model       string             `json:"model"`
+}
+
+func viewUsage(u *quota.Usage) quotaUsageView {
+	return quotaUsageView{
+		Dimensions: quotaDimensions{u.Key.Tenant, u.Key.APIKey, u.Key.User, u.Key.Service, u.Key.Model},
+		Window:     u.Window, WindowStart: u.Start.UTC(), RequestCount: u.Requests, TokenCount: u.Tokens,
+		PromptTokens: u.Prompt, CompletionTokens: u.Completion, Cost: prices.Amount(u.Cost).Micros(),
+	}
+}
+
+// QuotaUsage answers GET /api/monitoring/quota/usage with a page of the list, or with all
+// of it. The list may be long, so all of it is written while it is read.
+func (a *API) QuotaUsage(q *Request) (Reply, error) {
+	question, err := quotaQuery(q)
+	if err != nil {
+		return Reply{}, err
+	}
+	each := func(visit func(quotaUsageView) bool) (message string) {
+		return usageMessage(a.options.Ledger.EachUsage(q.Context(), question, func(u quota.Usage) bool { return visit(viewUsage(&u)) }))
+	}
+	p, err := pageOf(q)
+	if err != nil {
+		return Reply{}, err
+	}
+	if p == nil {
+		return Reply{stream: streamedList[quotaUsageView](each)}, nil
+	}
+	content := []quotaUsageView{}
+	message := each(func(view quotaUsageView) bool {
+		if p.includes(p.TotalElements) {
+			content = append(content, view)
+		}
+		p.TotalElements++
+		return true
+	})
+	p.TotalPages = p.pagesOf(p.TotalElements)
+	return Reply{message: message, data: pageView[quotaUsageView]{content, *p}}, nil
+}
+
+func usageMessage(enabled bool, err error) string {
+	switch {
+	case !enabled:
+		return quotaOff
+	case errors.Is(err, quota.ErrTruncated):
+		return "What was counted; " + quota.ErrTruncated.Error() + "."
+	case err != nil:
+		return "What this gateway holds; a store did not answer, so the counts of others and of earlier times may be missing."
+	}
+	return "What was counted."
+}
+
+// quotaQuery parses the filters of a request. They are checked even if the ledger is
+// off.
+func quotaQuery(r *Request) (quota.UsageQuery, error) {
+	query := r.URL.Query()
+	q := quota.UsageQuery{
+		Tenant: query.Get("tenantId"), APIKey: query.Get("apiKeyId"), User: query.Get("userId"),
+		Service: query.Get("serviceType"), Model: query.Get("model"),
+	}
+	if service, err := schema.ParseServiceType(q.Service); err == nil {
+		q.Service = service.String()
+	}
+	if name := query.Get("window"); name != "" {
+		window, err := quota.ParseWindow(web.Shorten(name))
+		if err != nil {
+			return q, invalidField("window", "%v", err)
+		}
+		q.Window = &window
+	}
+	for name, to := range map[string]**time.Time{"from": &q.From, "to": &q.To} {
+		text := query.Get(name)
+		if text == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return q, invalidField(name, "want a time such as 2026-01-31T00:00:00Z")
+		}
+		*to = &at
+	}
+	return q, nil
+}

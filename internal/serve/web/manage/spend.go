@@ -1,0 +1,153 @@
+package manage
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/wings/spend"
+)
+
+const (
+	// defaultSpendGroups and maxSpendGroups are how many groups a reply lists.
+	defaultSpendGroups = 100
+	maxSpendGroups     = 1000
+)
+
+// spendQuery has the period and the filters of what was spent.
+type spendQuery struct {
+	By          spend.Dimension `json:"by" empty:"true" doc:"What is listed; tenants where it is not given."`
+	From        time.Time       `json:"from" empty:"true" doc:"Where the period begins; the beginning of this month where it is not given."`
+	To          time.Time       `json:"to" empty:"true" doc:"Where the period ends; the end of this month where from is not given, else now."`
+	TenantID    string          `json:"tenantId"`
+	APIKeyID    string          `json:"apiKeyId"`
+	UserID      string          `json:"userId"`
+	ServiceType string          `json:"serviceType"`
+	Model       string          `json:"model"`
+	Limit       int             `json:"limit" empty:"true" doc:"How many groups are listed, at most 1000 [100]; the others are added up."`
+}
+
+// spendView is what was spent in a period as JSON.
+type spendView struct {
+	Enabled  bool            `json:"enabled" doc:"Whether the quota ledger is on, which counts it."`
+	Priced   bool            `json:"priced" doc:"Whether any model has a price."`
+	Currency string          `json:"currency"`
+	By       spend.Dimension `json:"by"`
+	Step     quota.Window    `json:"step" doc:"The windows of which the period is made."`
+	From     time.Time       `json:"from" doc:"Where the first step begins."`
+	To       time.Time       `json:"to" doc:"Where the last step ends."`
+	Starts   []time.Time     `json:"starts" doc:"Where the steps begin."`
+	Complete bool            `json:"complete" doc:"False if a store did not answer, or has more than is read."`
+	// BeforeFrom is null where there is nothing to compare with.
+	BeforeFrom *time.Time   `json:"beforeFrom" doc:"Where the period before begins, which ends at from; null if it was not counted, or is not kept any more."`
+	Total      spendGroup   `json:"total"`
+	Groups     []spendGroup `json:"groups" doc:"The most expensive first."`
+	Others     *spendGroup  `json:"others" doc:"The sum of the groups that are not listed; null if all are."`
+	Unpriced   []string     `json:"unpriced" doc:"Models that were used in the period and have no price, at most 100."`
+}
+
+type spendGroup struct {
+	Name             string  `json:"name" doc:"Empty for requests without one."`
+	Count            int     `json:"count,omitzero" doc:"How many groups are added up."`
+	Cost             int64   `json:"cost" doc:"In millionths of the currency's unit, by the prices at the time of each request."`
+	Costs            []int64 `json:"costs" doc:"Of each step."`
+	Before           *int64  `json:"before" doc:"The cost in the period before."`
+	Forecast         *int64  `json:"forecast" doc:"The cost at the end of the period, at the pace of the last 7 days, of a day at that of the last 24 hours, as far as budgets of money let keys and tenants go on; null of one that is past."`
+	Pace             *int64  `json:"pace" doc:"What it costs in a day at that pace, before a budget stops it; null where the forecast is."`
+	RequestCount     int64   `json:"requestCount"`
+	Unpriced         int64   `json:"unpriced" doc:"Those of the requests that cost nothing because their model has no price."`
+	TokenCount       int64   `json:"tokenCount"`
+	PromptTokens     int64   `json:"promptTokens"`
+	CompletionTokens int64   `json:"completionTokens"`
+}
+
+// Spend answers GET /api/monitoring/spend.
+func (a *API) Spend(q *Request) (Reply, error) {
+	now := time.Now()
+	question, err := spendQuestion(q, now)
+	if err != nil {
+		return Reply{}, err
+	}
+	doc, _ := a.options.Control.Document()
+	list := prices.Compile(doc.Prices)
+	question.IsPriced = func(model string) bool { return list.Of(model) != nil }
+	report, err := a.spend.Read(q.Context(), question, now)
+	view := spendView{
+		Enabled: report.Enabled, Priced: len(doc.Prices.Models) > 0, Currency: doc.Prices.Currency, By: question.By, Step: report.Step,
+		From: report.From, To: report.To, Starts: report.Starts, Complete: err == nil, Total: viewSpend(&report.Total, &report), Groups: []spendGroup{}, Unpriced: append([]string{}, report.Unpriced...),
+	}
+	if report.HasBefore {
+		view.BeforeFrom = &report.BeforeFrom
+	}
+	for i := range report.Groups {
+		view.Groups = append(view.Groups, viewSpend(&report.Groups[i], &report))
+	}
+	if report.Others > 0 {
+		others := viewSpend(&report.Rest, &report)
+		others.Count = report.Others
+		view.Others = &others
+	}
+	message := usageMessage(report.Enabled, err)
+	if !report.Enabled {
+		message = "The quota ledger is off, so nothing is counted."
+	}
+	return Reply{message: message, data: view}, nil
+}
+
+func viewSpend(g *spend.Group, report *spend.Report) spendGroup {
+	view := spendGroup{
+		Name: g.Name, Cost: prices.Amount(g.Cost).Micros(), Costs: make([]int64, len(g.Costs)),
+		RequestCount: g.Requests, Unpriced: g.Unpriced, TokenCount: g.Tokens, PromptTokens: g.Prompt, CompletionTokens: g.Completed,
+	}
+	for i, cost := range g.Costs {
+		view.Costs[i] = prices.Amount(cost).Micros()
+	}
+	if report.HasBefore {
+		view.Before = new(prices.Amount(g.Before).Micros())
+	}
+	if report.HasForecast {
+		view.Forecast, view.Pace = new(prices.Amount(g.Forecast).Micros()), new(prices.Amount(g.Pace).Micros())
+	}
+	return view
+}
+
+// spendQuestion reads the period and the filters of a request.
+func spendQuestion(r *Request, now time.Time) (spend.Question, error) {
+	only, err := quotaQuery(r)
+	if err != nil {
+		return spend.Question{}, err
+	}
+	query := r.URL.Query()
+	q := spend.Question{Only: only, Limit: defaultSpendGroups}
+	if name := query.Get("by"); name != "" {
+		if q.By, err = spend.ParseDimension(name); err != nil {
+			return q, invalidField("by", "%v", err)
+		}
+	}
+	if text := query.Get("limit"); text != "" {
+		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > maxSpendGroups {
+			return q, invalidField("limit", "want a number from 1 to %d", maxSpendGroups)
+		}
+	}
+	if q.From, q.To, err = spendPeriod(&only, now); err != nil {
+		return q, err
+	}
+	if err := q.Check(); err != nil {
+		return q, invalidField("to", "%v", err)
+	}
+	return q, nil
+}
+
+func spendPeriod(only *quota.UsageQuery, now time.Time) (from, to time.Time, err error) {
+	month := quota.Month.Start(now)
+	switch {
+	case only.From == nil && only.To != nil:
+		return from, to, invalidField("from", "is required where to is given")
+	case only.From == nil:
+		return month, quota.Month.End(month), nil
+	case only.To == nil:
+		return only.From.UTC(), now.UTC(), nil
+	}
+	return only.From.UTC(), only.To.UTC(), nil
+}

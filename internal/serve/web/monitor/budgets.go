@@ -1,0 +1,54 @@
+package monitor
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+)
+
+// budgetUses are the budgets of all keys and tenants.
+type budgetUses struct {
+	Currency string      `json:"currency" doc:"In which costs are."`
+	Budgets  []budgetUse `json:"budgets"`
+}
+
+type budgetUse struct {
+	Of     string `json:"of" doc:"Whose budget it is: key/ID or tenant/NAME."`
+	Window string `json:"window" enum:"DAY,MONTH,TOTAL"`
+	Unit   string `json:"unit" enum:"requests,tokens,cost"`
+	Limit  int64  `json:"limit" doc:"Of a cost in millionths of the currency's unit."`
+	Used   int64  `json:"used" doc:"What was spent."`
+	// Reserved is beside Used, and the sum of both may be more than the limit.
+	Reserved int64 `json:"reserved" doc:"What requests may yet spend that have not ended, or wait to be let in; some of these are refused."`
+	// Reset is when the budget begins anew.
+	Reset *time.Time `json:"reset" doc:"When the budget begins anew; null for one of all time."`
+}
+
+// SetBudgets makes the operations show how much of the budgets is used, and in which
+// currency costs are. It must be called before requests are served.
+func (a *API) SetBudgets(uses func() []budget.Use, currency func() string) {
+	a.budgets, a.currency = uses, currency
+}
+
+// budgetUse answers GET /api/monitoring/budgets.
+func (a *API) budgetUse(*http.Request) (budgetUses, error) {
+	views := budgetUses{Budgets: []budgetUse{}}
+	if a.budgets == nil {
+		return views, nil
+	}
+	views.Currency = a.currency()
+	for _, use := range a.budgets() {
+		view := budgetUse{Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: use.Limit, Used: use.Used, Reserved: use.Reserved}
+		if use.Unit == budget.Cost {
+			view.Limit, view.Used, view.Reserved = prices.Amount(use.Limit).Micros(), prices.Amount(use.Used).Micros(), prices.Amount(use.Reserved).Micros()
+		}
+		if !use.Reset.IsZero() {
+			reset := use.Reset.UTC()
+			view.Reset = &reset
+		}
+		views.Budgets = append(views.Budgets, view)
+	}
+	return views, nil
+}

@@ -1,0 +1,235 @@
+package monitor
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+)
+
+// callsQuery chooses calls; the filters are compared whole, except q and errorText.
+type callsQuery struct {
+	Limit         int     `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
+	Cursor        string  `json:"cursor" doc:"The member next of a page: the page behind it."`
+	After         string  `json:"after" doc:"The member latest of a page: only calls that were recorded after it was made."`
+	Brief         bool    `json:"brief" doc:"true: calls without timeline, candidates, handles and the times of attempts."`
+	Before        string  `json:"before" doc:"A request id: only calls that were recorded before it. Prefer cursor."`
+	From          string  `json:"from" empty:"true" format:"date-time" doc:"Only calls that began then or later."`
+	To            string  `json:"to" empty:"true" format:"date-time" doc:"Only calls that began before then."`
+	Service       string  `json:"service"`
+	Model         string  `json:"model" doc:"The model that served."`
+	Asked         string  `json:"asked" doc:"The name that the caller gave."`
+	Instance      string  `json:"instance" doc:"An instance that was tried."`
+	Host          string  `json:"host" doc:"The host of an instance that was tried, as the groups of problems name it."`
+	Status        string  `json:"status"`
+	HTTPStatus    int     `json:"httpStatus" empty:"true"`
+	Outcome       string  `json:"outcome" enum:",answered,failed,refused,retried,troubled" doc:"failed: not answered, for whatever reason. refused: by a limit or a budget. retried: more than one attempt. troubled: failed or retried."`
+	RequestID     string  `json:"requestId"`
+	ErrorCode     string  `json:"errorCode"`
+	RefusedBy     string  `json:"refusedBy" doc:"Whose limit or budget refused it, as in a call."`
+	KeyID         string  `json:"keyId"`
+	Tenant        string  `json:"tenant"`
+	User          string  `json:"user"`
+	MinDurationMs float64 `json:"minDurationMs" empty:"true" minimum:"0"`
+	MaxDurationMs float64 `json:"maxDurationMs" empty:"true" minimum:"0"`
+	Q             string  `json:"q" doc:"A part of the request id, models, instances, key, tenant, user, error codes, or of whose limit refused it, in any case. The texts of errors, which name other models and instances, are not looked at."`
+	ErrorText     string  `json:"errorText" doc:"A part of what the caller was told, or of why an attempt failed, in any case; for VIEWER without what backends said."`
+}
+
+// callFilter is what a query asks for.
+type callFilter struct {
+	query             url.Values
+	limit             int
+	isBrief           bool
+	from, to          time.Time
+	shortest, longest time.Duration
+	text, errorText   string
+	words             web.Wording // how texts are seen that are searched
+	// before and after bound the numbers of the calls; neither is included. beforeID is a
+	// call whose number is before.
+	before, after uint64
+	beforeID      string
+}
+
+func newCallFilter(r *http.Request) (*callFilter, error) {
+	query := r.URL.Query()
+	f := &callFilter{query: query, words: wording(r), text: strings.ToLower(query.Get("q")), errorText: strings.ToLower(query.Get("errorText")), beforeID: query.Get("before"), before: math.MaxUint64, longest: math.MaxInt64}
+	var err error
+	if f.limit, err = limitOf(r, 100); err != nil {
+		return nil, err
+	}
+	if f.isBrief, err = web.Flag(r, "brief"); err != nil {
+		return nil, invalid("brief: " + err.Error())
+	}
+	for name, to := range map[string]*uint64{"cursor": &f.before, "after": &f.after} {
+		if text := query.Get(name); text != "" {
+			if *to, err = parseCursor(text); err != nil {
+				return nil, invalid(name + ": want a cursor that a page of calls had")
+			}
+		}
+	}
+	for name, to := range map[string]*time.Time{"from": &f.from, "to": &f.to} {
+		if text := query.Get(name); text != "" {
+			if *to, err = time.Parse(time.RFC3339, text); err != nil {
+				return nil, invalid(name + ": want a time such as 2026-01-02T15:04:05Z")
+			}
+		}
+	}
+	for name, to := range map[string]*time.Duration{"minDurationMs": &f.shortest, "maxDurationMs": &f.longest} {
+		if text := query.Get(name); text != "" {
+			milliseconds, err := strconv.ParseFloat(text, 64)
+			if err != nil || !(milliseconds >= 0 && milliseconds < 1e12) {
+				return nil, invalid(name + ": want a number of milliseconds from 0 on")
+			}
+			*to = time.Duration(milliseconds * float64(time.Millisecond))
+		}
+	}
+	return f, f.checkWords()
+}
+
+// checkWords returns an error for a word that no call can have.
+func (f *callFilter) checkWords() error {
+	switch f.query.Get("outcome") {
+	case "", outcomeAnswered, outcomeFailed, outcomeRefused, outcomeRetried, outcomeTroubled:
+	default:
+		return invalid("outcome: want answered, failed, refused, retried or troubled")
+	}
+	if text := f.query.Get("httpStatus"); text != "" {
+		if _, err := strconv.Atoi(text); err != nil {
+			return invalid("httpStatus: want a number")
+		}
+	}
+	return nil
+}
+
+// The outcomes by which calls are chosen.
+const (
+	outcomeAnswered = "answered"
+	outcomeFailed   = "failed"
+	outcomeRefused  = "refused"
+	outcomeRetried  = "retried"
+	outcomeTroubled = "troubled"
+)
+
+// has reports whether a call has the outcome that is asked for.
+func (f *callFilter) has(c *calls.Record) bool {
+	isAnswered := c.Code == "" || c.Gone // a caller who goes away is no failure
+	switch f.query.Get("outcome") {
+	case outcomeAnswered:
+		return isAnswered
+	case outcomeFailed:
+		return !isAnswered
+	case outcomeRefused:
+		return c.Told != nil && c.Told.Of != ""
+	case outcomeRetried:
+		return c.Attempts > 1
+	case outcomeTroubled:
+		return !isAnswered || c.Attempts > 1
+	}
+	return true
+}
+
+// wants tells whether a call is asked for.
+func (f *callFilter) wants(c *calls.Record) bool {
+	switch {
+	case !f.is("service", c.Service.String()), !f.is("model", c.Model), !f.is("status", string(statusOf(c))),
+		!f.is("requestId", c.RequestID), !f.is("errorCode", c.Code), !f.is("keyId", c.KeyID), !f.is("tenant", c.Tenant), !f.is("user", c.User):
+		return false
+	case !f.isAsked(c), !f.isTried(c), !f.isRefused(c), !f.has(c):
+		return false
+	case f.query.Get("httpStatus") != "" && f.query.Get("httpStatus") != strconv.Itoa(c.Status):
+		return false
+	case !f.from.IsZero() && c.Started.Before(f.from), !f.to.IsZero() && !c.Started.Before(f.to), c.Ended < f.shortest, c.Ended > f.longest:
+		return false
+	}
+	return (f.text == "" || f.names(c)) && (f.errorText == "" || f.isTold(c))
+}
+
+func (f *callFilter) is(name, value string) bool {
+	return !f.query.Has(name) || f.query.Get(name) == value
+}
+
+// isAsked compares the name that the caller gave, which is the model's where no other is noted.
+func (f *callFilter) isAsked(c *calls.Record) bool {
+	if c.Asked == "" {
+		return f.is("asked", c.Model)
+	}
+	return f.is("asked", c.Asked)
+}
+
+// isTried reports whether the instance that is asked for, or one of the host, answered, or failed
+// before another did.
+func (f *callFilter) isTried(c *calls.Record) bool {
+	if f.isAt(c.Instance) {
+		return true
+	}
+	return slices.ContainsFunc(c.Described(), func(try calls.Try) bool { return f.isAt(try.Instance) })
+}
+
+func (f *callFilter) isAt(instance string) bool {
+	return f.is("instance", instance) && (!f.query.Has("host") || f.query.Get("host") == calls.HostOf(instance))
+}
+
+func (f *callFilter) isRefused(c *calls.Record) bool {
+	if c.Told == nil {
+		return f.is("refusedBy", "")
+	}
+	return f.is("refusedBy", c.Told.Of)
+}
+
+// names reports whether a name of the call has the text that is asked for.
+func (f *callFilter) names(c *calls.Record) bool {
+	texts := []string{c.RequestID, c.Model, c.Asked, c.Instance, c.KeyID, c.Tenant, c.User, c.Code}
+	if c.Told != nil {
+		texts = append(texts, c.Told.Of)
+	}
+	for _, try := range c.Described() {
+		texts = append(texts, try.Instance, try.Code)
+	}
+	return haveText(texts, f.text)
+}
+
+// isTold reports whether an error of the call, as it was told or as it happened, has the text that is asked for.
+func (f *callFilter) isTold(c *calls.Record) bool {
+	var texts []string
+	if c.Told != nil {
+		texts = append(texts, f.words(c.Told.Message))
+	}
+	for _, try := range c.Described() {
+		texts = append(texts, try.Cause, f.words(try.Text))
+	}
+	return haveText(texts, f.errorText)
+}
+
+func haveText(texts []string, wanted string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), wanted) })
+}
+
+// cursorVersion begins every cursor, so that its form can change.
+const cursorVersion = 1
+
+// cursorOf returns the place of a number in the list of calls as clients keep it.
+func cursorOf(number uint64) string {
+	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint([]byte{cursorVersion}, number))
+}
+
+// parseCursor returns the number of a cursor.
+func parseCursor(text string) (uint64, error) {
+	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(data) < 2 || data[0] != cursorVersion {
+		return 0, strconv.ErrSyntax
+	}
+	number, size := binary.Uvarint(data[1:])
+	if size != len(data)-1 {
+		return 0, strconv.ErrSyntax
+	}
+	return number, nil
+}

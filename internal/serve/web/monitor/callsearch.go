@@ -1,0 +1,200 @@
+package monitor
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
+)
+
+// maxLooked is how many calls of the file one page looks at. A search that finds less than a
+// page among them says where it goes on.
+const maxLooked = 50_000
+
+// maxBrief is how much of a message a brief call has.
+const maxBrief = 160
+
+// callList is a page of calls.
+type callList struct {
+	Calls        []callView `json:"calls"`
+	Next         string     `json:"next,omitzero" doc:"The cursor of the page behind this one. Left out where there is nothing more; a page may have fewer calls than its limit, or none, and still have one behind it."`
+	Latest       string     `json:"latest,omitzero" doc:"The cursor of the newest call that is kept, for after."`
+	Reached      string     `json:"reached,omitzero" format:"date-time" doc:"When the last call began that was looked at, where there is a page behind this one."`
+	Capacity     int        `json:"capacity" doc:"How many calls are remembered."`
+	FileDays     int        `json:"fileDays,omitzero" doc:"For how many days calls are kept on disk; left out where they are not."`
+	SamplingRate float64    `json:"samplingRate" minimum:"0" maximum:"1"`
+}
+
+// found is what a search has found so far.
+type found struct {
+	filter  *callFilter
+	views   []callView
+	latest  uint64 // the newest call
+	lowest  uint64 // the last that was looked at
+	reached string
+	isFull  bool
+}
+
+// look takes a call, and reports whether the search goes on.
+func (f *found) look(c *calls.Record) bool {
+	f.lowest, f.reached = c.Sequence, web.Time(c.Started)
+	if f.filter.wants(c) {
+		f.views = append(f.views, viewOf(c, f.filter.isBrief, f.filter.words))
+		f.isFull = len(f.views) == f.filter.limit
+	}
+	return !f.isFull
+}
+
+// viewOf returns a call as it is shown, in short where that is wanted.
+func viewOf(c *calls.Record, isBrief bool, words web.Wording) callView {
+	view := viewOfCall(c, words)
+	if !isBrief {
+		return view
+	}
+	view.Timeline, view.Candidates, view.Handle, view.Strategy, view.TraceID = callTimeline{}, nil, "", "", ""
+	view.Message = web.CutText(view.Message, maxBrief)
+	tries := make([]callTry, 0, len(view.Tries))
+	for _, t := range view.Tries {
+		if len(view.Tries) > 1 || t.ErrorCode != "" {
+			tries = append(tries, callTry{Instance: t.Instance, ErrorCode: t.ErrorCode})
+		}
+	}
+	view.Tries = tries
+	return view
+}
+
+// search returns a page of the calls that a filter wants: first those in memory, then those on
+// disk. Calls are numbered as they are recorded, and a page ends at a number, so that no call
+// is on two pages and none between them, however many are recorded meanwhile.
+func (a *API) search(ctx context.Context, f *callFilter) (callList, error) {
+	page := callList{Capacity: a.recorder.Settings().Calls, SamplingRate: a.recorder.SamplingRate()}
+	if a.file != nil {
+		page.FileDays = a.recorder.Settings().CallsFile.Days
+	}
+	s := found{filter: f, views: []callView{}, lowest: f.before}
+	var next uint64
+	isOver := a.searchMemory(&s)
+	switch {
+	case s.isFull:
+		next = s.lowest
+	case !isOver && a.file != nil:
+		var err error
+		query := callfile.Query{Before: s.lowest, After: f.after, From: f.from, To: f.to, Most: maxLooked}
+		if next, err = a.file.Search(ctx, query, s.look); err != nil {
+			return page, err
+		}
+	}
+	page.Calls = s.views
+	if next > 1 {
+		page.Next, page.Reached = cursorOf(next), s.reached
+	}
+	if s.latest > 0 {
+		page.Latest = cursorOf(s.latest)
+	}
+	return page, nil
+}
+
+// searchMemory looks at the calls in memory, and reports whether there is nothing to look for
+// on disk.
+func (a *API) searchMemory(s *found) (isOver bool) {
+	f := s.filter
+	isReached := f.beforeID == ""
+	for c := range a.recorder.Calls() {
+		s.latest = max(s.latest, c.Sequence)
+		if !isReached {
+			isReached = c.RequestID == f.beforeID
+			s.lowest = min(s.lowest, c.Sequence)
+			continue
+		}
+		if c.Sequence >= f.before {
+			continue
+		}
+		if c.Sequence <= f.after {
+			return true
+		}
+		if !s.look(c) {
+			break
+		}
+	}
+	return !isReached // a request id is looked for in memory only
+}
+
+const mediaNDJSON = "application/x-ndjson"
+
+// calls answers GET /api/monitoring/calls: with one line for each call where that
+// is what the caller accepts.
+func (a *API) calls(w http.ResponseWriter, r *http.Request) {
+	filter, err := newCallFilter(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	page, err := a.search(r.Context(), filter)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	if !strings.Contains(r.Header.Get("Accept"), mediaNDJSON) {
+		web.WriteJSON(w, http.StatusOK, page)
+		return
+	}
+	w.Header().Set("Content-Type", mediaNDJSON)
+	for _, view := range page.Calls {
+		line, err := web.Encode(view)
+		if err != nil {
+			continue // a view can be encoded
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return
+		}
+	}
+}
+
+// callQuery helps to find one call.
+type callQuery struct {
+	Number uint64 `json:"number" empty:"true" doc:"Its number in the list of calls, by which a call that is kept on disk is found at once."`
+}
+
+// call returns the call with the id in the path: the latest one, where a client used an
+// id more than once.
+func (a *API) call(r *http.Request) (callView, error) {
+	words := wording(r)
+	return findCall(a, r, func(c *calls.Record) callView { return viewOfCall(c, words) })
+}
+
+// findCall returns what view makes of the call with the id in the path.
+func findCall[T any](a *API, r *http.Request, view func(*calls.Record) T) (one T, err error) {
+	id := r.PathValue("requestId")
+	var number uint64
+	if text := r.URL.Query().Get("number"); text != "" {
+		if number, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return one, invalid("number: want that of a call in the list of calls")
+		}
+	}
+	isFound := false
+	look := func(c *calls.Record) bool {
+		if c.RequestID == id && (number == 0 || c.Sequence == number) {
+			one, isFound = view(c), true
+		}
+		return !isFound
+	}
+	a.recorder.Calls()(look)
+	if !isFound {
+		query := callfile.Query{Before: math.MaxUint64, Most: maxLooked}
+		if number > 0 && number < math.MaxUint64 {
+			query.Before, query.After = number+1, number-1
+		}
+		if _, err := a.file.Search(r.Context(), query, look); err != nil {
+			return one, err
+		}
+	}
+	if !isFound {
+		return one, &requestError{http.StatusNotFound, "No call of this id is remembered: it is too long ago, was not sampled, or did not happen."}
+	}
+	return one, nil
+}

@@ -1,0 +1,57 @@
+package monitor
+
+import (
+	"net/http"
+
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+)
+
+// callContent is what is kept of a call beside its record.
+type callContent struct {
+	RequestID string          `json:"requestId"`
+	Kept      metrics.Capture `json:"kept" doc:"none where nothing was captured, or where it had to make room for later calls."`
+	Headers   []callHeader    `json:"headers,omitzero" doc:"Of the request, by name."`
+	Request   *callBody       `json:"request,omitzero"`
+	Answer    *callBody       `json:"answer,omitzero"`
+}
+
+type callHeader struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Masked bool   `json:"masked,omitzero" doc:"The value is secret; at most its last four characters are shown."`
+}
+
+type callBody struct {
+	ContentType string `json:"contentType,omitzero"`
+	Bytes       int64  `json:"bytes" doc:"The length of the whole body."`
+	Text        string `json:"text,omitzero" doc:"At most 64 KiB; left out where the body is not text. Of a form, its fields and the sizes of its files."`
+	Cut         bool   `json:"cut,omitzero" doc:"The text is not the whole body: its end, or long runs of base64 within it, are left out."`
+}
+
+// content returns what is kept of the call with the id in the path.
+func (a *API) content(r *http.Request) (callContent, error) {
+	return findCall(a, r, func(c *calls.Record) callContent {
+		view := callContent{RequestID: c.RequestID}
+		captured := a.recorder.Captured(c)
+		if captured == nil {
+			captured = a.file.Captured(c.Sequence)
+		}
+		if captured == nil {
+			return view
+		}
+		view.Kept = captured.What
+		view.Headers = make([]callHeader, len(captured.Headers))
+		for i, h := range captured.Headers {
+			view.Headers[i] = callHeader{h.Name, h.Value, h.IsMasked}
+		}
+		if captured.What == metrics.CaptureContent {
+			view.Request, view.Answer = viewBody(&captured.Request), viewBody(&captured.Answer)
+		}
+		return view
+	})
+}
+
+func viewBody(body *calls.Content) *callBody {
+	return &callBody{ContentType: body.Type, Bytes: body.Bytes, Text: body.String(), Cut: body.IsCut}
+}

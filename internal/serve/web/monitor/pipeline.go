@@ -1,0 +1,230 @@
+package monitor
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+)
+
+type errorCounts struct {
+	ActiveErrorComponents int   `json:"activeErrorComponents"`
+	DegradedComponents    int   `json:"degradedComponents"`
+	TotalErrors           int64 `json:"totalErrors"`
+}
+
+func countsOf(s calls.FaultStats) errorCounts { return errorCounts{s.Active, s.Degraded, s.Total} }
+
+// health returns the health of monitoring itself.
+func (a *API) health(*http.Request) (monitoringHealth, error) {
+	details := monitoringHealthDetails{MetricsCollector: "UP", PrometheusRegistry: "UP", ConfigUpdater: "UP"}
+	guard := a.recorder.Breaker()
+	switch {
+	case !a.recorder.Settings().Enabled:
+		details.MetricsCollector = "DISABLED"
+	case a.recorder.Degradation().Level == calls.LevelDisabled:
+		details.MetricsCollector = "DOWN"
+	case a.recorder.Degradation().Level != calls.LevelNormal || guard.State != calls.BreakerClosed:
+		details.MetricsCollector = "DEGRADED"
+	}
+	for _, fault := range a.recorder.Faults().Faults {
+		if fault.Component == "prometheusRegistry" {
+			details.PrometheusRegistry = "DEGRADED"
+		}
+	}
+	status, healthy := "UP", a.healthy()
+	if !healthy {
+		status = "DOWN"
+	}
+	return monitoringHealth{status, healthy, details}, nil
+}
+
+// monitoringHealth is the health of monitoring itself.
+type monitoringHealth struct {
+	Status  string                  `json:"status" enum:"UP,DOWN"`
+	Healthy bool                    `json:"healthy"`
+	Details monitoringHealthDetails `json:"details"`
+}
+
+type monitoringHealthDetails struct {
+	MetricsCollector   string `json:"metricsCollector" enum:"UP,DEGRADED,DOWN,DISABLED"`
+	PrometheusRegistry string `json:"prometheusRegistry" enum:"UP,DEGRADED"`
+	ConfigUpdater      string `json:"configUpdater" enum:"UP"`
+}
+
+// healthy tells whether recording is not disabled by degradation.
+func (a *API) healthy() bool { return a.recorder.Degradation().Level != calls.LevelDisabled }
+
+// overview summarizes the state of monitoring.
+type overview struct {
+	Enabled             bool               `json:"enabled"`
+	Prefix              string             `json:"prefix"`
+	EnabledCategories   []metrics.Category `json:"enabledCategories"`
+	Healthy             bool               `json:"healthy"`
+	ErrorStats          errorCounts        `json:"errorStats"`
+	DegradationStatus   degradationSummary `json:"degradationStatus"`
+	CacheStats          cacheSummary       `json:"cacheStats"`
+	CircuitBreakerStats guardSummary       `json:"circuitBreakerStats"`
+}
+
+type degradationSummary struct {
+	Level           string  `json:"level" enum:"NORMAL,PARTIAL,MINIMAL,DISABLED"`
+	SamplingRate    float64 `json:"samplingRate" minimum:"0" maximum:"1"`
+	AutoModeEnabled bool    `json:"autoModeEnabled"`
+}
+
+type cacheSummary struct {
+	UsageRatio    float64 `json:"usageRatio" minimum:"0" maximum:"1"`
+	ActiveRetries int     `json:"activeRetries"`
+}
+
+type guardSummary struct {
+	State       string  `json:"state" enum:"CLOSED,OPEN,HALF_OPEN"`
+	FailureRate float64 `json:"failureRate" minimum:"0" maximum:"1"`
+}
+
+func (a *API) overview(*http.Request) (overview, error) {
+	settings, level, waiting, guard := a.recorder.Settings(), a.recorder.Degradation(), a.recorder.Cache(), a.recorder.Breaker()
+	return overview{
+		settings.Enabled, settings.Prefix, settings.EnabledCategories, a.healthy(), countsOf(a.recorder.Faults()),
+		degradationSummary{level.Level.String(), level.Level.Share(), level.Auto},
+		cacheSummary{waiting.Usage(), waiting.ActiveRetries},
+		guardSummary{guard.State.String(), guard.FailureRate},
+	}, nil
+}
+
+func (a *API) errors(r *http.Request) (errorStats, error) { return a.errorStats(wording(r)), nil }
+
+func (a *API) errorStats(words web.Wording) errorStats {
+	stats := a.recorder.Faults()
+	components := make([]errorComponent, 0, len(stats.Faults))
+	for _, f := range stats.Faults {
+		components = append(components, errorComponent{f.Component, f.Operation, f.Count, words(f.LastError), web.Time(f.LastOccurred)})
+	}
+	return errorStats{countsOf(stats), components}
+}
+
+// errorStats are the errors of monitoring, by component and operation.
+type errorStats struct {
+	errorCounts `json:",inline"`
+	Components  []errorComponent `json:"components"`
+}
+
+type errorComponent struct {
+	Component    string `json:"component"`
+	Operation    string `json:"operation"`
+	Count        int64  `json:"count"`
+	LastError    string `json:"lastError"`
+	LastOccurred string `json:"lastOccurred" format:"date-time"`
+}
+
+// resetRequest names the errors that are reset.
+type resetRequest struct {
+	Component string `json:"component" required:"true" minLength:"1"`
+	Operation string `json:"operation" required:"true" minLength:"1"`
+}
+
+func (a *API) resetErrors(body resetRequest) (errorStats, error) {
+	switch {
+	case body.Component == "":
+		return errorStats{}, missing("component")
+	case body.Operation == "":
+		return errorStats{}, missing("operation")
+	}
+	a.recorder.ResetFault(body.Component, body.Operation)
+	return a.errorStats(web.WordingFor(access.Operator)), nil // nobody else may reset them
+}
+
+// degradation is how much is recorded.
+type degradation struct {
+	Level               string  `json:"level" enum:"NORMAL,PARTIAL,MINIMAL,DISABLED"`
+	LevelDescription    string  `json:"levelDescription"`
+	SamplingRate        float64 `json:"samplingRate" minimum:"0" maximum:"1"`
+	AutoModeEnabled     bool    `json:"autoModeEnabled"`
+	TimeSinceLastChange int64   `json:"timeSinceLastChange" doc:"Milliseconds."`
+	ErrorComponentCount int     `json:"errorComponentCount"`
+}
+
+type degradationRequest struct {
+	Level *string `json:"level" required:"true" enum:"NORMAL,PARTIAL,MINIMAL,DISABLED"`
+}
+
+func (a *API) degradation() degradation {
+	status := a.recorder.Degradation()
+	return degradation{
+		status.Level.String(), status.Level.Description(), status.Level.Share(), status.Auto,
+		time.Since(status.Changed).Milliseconds(), a.recorder.Faults().Active,
+	}
+}
+
+func (a *API) setLevel(body degradationRequest) (degradation, error) {
+	if body.Level == nil {
+		return degradation{}, missing("level")
+	}
+	level, err := calls.ParseLevel(*body.Level)
+	if err != nil {
+		return degradation{}, invalid(err.Error())
+	}
+	a.recorder.SetLevel(level)
+	return a.degradation(), nil
+}
+
+func (a *API) setAutoMode(body enabledRequest) (degradation, error) {
+	if body.Enabled == nil {
+		return degradation{}, missing("enabled")
+	}
+	a.recorder.SetAutoMode(*body.Enabled)
+	return a.degradation(), nil
+}
+
+func (a *API) recover() degradation {
+	a.recorder.Recover()
+	return a.degradation()
+}
+
+// cacheStats describe the buffer of records that wait for delivery.
+type cacheStats struct {
+	CurrentSize   int     `json:"currentSize"`
+	MaxSize       int     `json:"maxSize"`
+	UsageRatio    float64 `json:"usageRatio" minimum:"0" maximum:"1"`
+	ActiveRetries int     `json:"activeRetries"`
+	QueuedRetries int     `json:"queuedRetries"`
+}
+
+func (a *API) cache() cacheStats {
+	s := a.recorder.Cache()
+	return cacheStats{s.Current, s.Max, s.Usage(), s.ActiveRetries, s.QueuedRetries}
+}
+
+func (a *API) clearCache() cacheStats {
+	a.recorder.ClearCache()
+	return a.cache()
+}
+
+// guardStats describe the circuit breaker of recording.
+type guardStats struct {
+	State        string  `json:"state" enum:"CLOSED,OPEN,HALF_OPEN"`
+	FailureCount int     `json:"failureCount"`
+	SuccessCount int     `json:"successCount"`
+	RequestCount int     `json:"requestCount"`
+	FailureRate  float64 `json:"failureRate" minimum:"0" maximum:"1"`
+}
+
+func (a *API) guard() guardStats {
+	s := a.recorder.Breaker()
+	return guardStats{s.State.String(), s.Failures, s.Successes, s.Requests, s.FailureRate}
+}
+
+// openGuard stops the delivery of records until closeGuard. It does not affect traffic.
+func (a *API) openGuard() guardStats {
+	a.recorder.ForceOpen()
+	return a.guard()
+}
+
+func (a *API) closeGuard() guardStats {
+	a.recorder.ForceClose()
+	return a.guard()
+}

@@ -1,0 +1,143 @@
+package monitor
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+)
+
+// maxRunning is how many requests that run are listed.
+const maxRunning = 500
+
+// runningQuery chooses requests that run; the filters are compared whole, except q.
+type runningQuery struct {
+	Limit    int    `json:"limit" empty:"true" minimum:"1" doc:"How many are listed: at most 500, which it is if left out. The total is that of all."`
+	Service  string `json:"service"`
+	Model    string `json:"model"`
+	Instance string `json:"instance"`
+	Host     string `json:"host" doc:"The host of the instance, as the groups of problems name it."`
+	KeyID    string `json:"keyId"`
+	Tenant   string `json:"tenant"`
+	User     string `json:"user"`
+	Q        string `json:"q" doc:"A part of the request id, model, instance, key, tenant or user, in any case."`
+}
+
+// runningCalls are the requests that run.
+type runningCalls struct {
+	Running []runningCall `json:"running" doc:"The newest first."`
+	Total   int           `json:"total" doc:"How many match."`
+}
+
+// runningCall is a request that runs.
+type runningCall struct {
+	RequestID string             `json:"requestId"`
+	Time      string             `json:"time" format:"date-time"`
+	RunningMs float64            `json:"runningMs"`
+	Service   schema.ServiceType `json:"service"`
+	Door      schema.Door        `json:"door"`
+	Model     string             `json:"model,omitzero"`
+	Instance  string             `json:"instance,omitzero" doc:"That has the request now; left out while it waits for one."`
+	Attempts  int                `json:"attempts"`
+	KeyID     string             `json:"keyId,omitzero"`
+	Tenant    string             `json:"tenant,omitzero"`
+	User      string             `json:"user,omitzero"`
+	ClientIP  string             `json:"clientIp,omitzero"`
+}
+
+// running answers GET /api/monitoring/running.
+func (a *API) running(r *http.Request) (runningCalls, error) {
+	query, now := r.URL.Query(), time.Now()
+	limit, err := limitOf(r, maxRunning)
+	if err != nil {
+		return runningCalls{}, err
+	}
+	list := runningCalls{Running: []runningCall{}}
+	text := strings.ToLower(query.Get("q"))
+	for one := range a.recorder.Running() {
+		view := viewRunning(one, now)
+		if !view.is(query, text) {
+			continue
+		}
+		if list.Total++; len(list.Running) < min(limit, maxRunning) {
+			list.Running = append(list.Running, view)
+		}
+	}
+	return list, nil
+}
+
+func viewRunning(one *calls.Running, now time.Time) runningCall {
+	serving, attempts := one.Served()
+	view := runningCall{
+		RequestID: one.RequestID, Time: web.Time(one.Started), RunningMs: inMilliseconds(now.Sub(one.Started)), Service: one.Service, Door: one.Door,
+		Model: serving.Model, Instance: serving.Instance, Attempts: attempts, KeyID: one.KeyID, Tenant: one.Tenant, User: one.User,
+	}
+	if one.Client.IsValid() {
+		view.ClientIP = one.Client.String()
+	}
+	return view
+}
+
+// is reports whether a request is asked for.
+func (c *runningCall) is(query map[string][]string, text string) bool {
+	values := map[string]string{"service": c.Service.String(), "model": c.Model, "instance": c.Instance, "host": calls.HostOf(c.Instance), "keyId": c.KeyID, "tenant": c.Tenant, "user": c.User}
+	for name, value := range values {
+		if wanted := query[name]; len(wanted) > 0 && wanted[0] != value {
+			return false
+		}
+	}
+	return text == "" || strings.Contains(strings.ToLower(strings.Join([]string{c.RequestID, c.Model, c.Instance, c.KeyID, c.Tenant, c.User}, "\n")), text)
+}
+
+// stopRequest says why a request is stopped.
+type stopRequest struct {
+	Reason string `json:"reason" maxLength:"200" doc:"Is told to the client, and in the audit log."`
+}
+
+// stopped tells what was stopped.
+type stopped struct {
+	Stopped int `json:"stopped" doc:"How many requests with this id ran: one, unless a client gives the same id to several."`
+}
+
+// maxReason bounds a reason.
+const maxReason = 200
+
+// stopRunning answers POST /api/monitoring/running/{requestId}/stop. The client gets an error,
+// the connection to the backend is closed, and what was used is settled.
+func (a *API) stopRunning(w http.ResponseWriter, r *http.Request) {
+	var body stopRequest
+	err := refuseDryRun(r)
+	if err == nil && r.ContentLength != 0 { // a reason need not be given
+		body, err = readChange[stopRequest](w, r)
+	}
+	if err == nil && len(body.Reason) > maxReason {
+		err = invalid("reason: must not be longer than 200 bytes")
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	id, who := r.PathValue("requestId"), web.IdentityOf(r).Name
+	message := "An operator of the gateway stopped this request."
+	if body.Reason != "" {
+		message = "An operator of the gateway stopped this request: " + body.Reason
+	}
+	cause := schema.NewError(schema.CodeStopped, message)
+	cause.NoRetry = true
+	var found stopped
+	for one := range a.recorder.Running() {
+		if one.RequestID == id {
+			one.Stopper.Stop(cause)
+			found.Stopped++
+		}
+	}
+	if found.Stopped == 0 {
+		fail(w, &requestError{http.StatusNotFound, "No request of this id runs: it has ended, or is not known here."})
+		return
+	}
+	web.ChangeOf(w).Summary = "request " + id + " stopped by " + who
+	web.WriteJSON(w, http.StatusOK, found)
+}

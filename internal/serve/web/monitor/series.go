@@ -1,0 +1,135 @@
+package monitor
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/see/live"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+)
+
+// seriesQuery chooses a part of the history.
+type seriesQuery struct {
+	Metric     string `json:"metric" pattern:"^(|(requests|latency|ttft|tokens|overhead|cost|whole)(,(requests|latency|ttft|tokens|overhead|cost|whole))*)$" doc:"Those wanted, with commas between them; all if left out."`
+	By         string `json:"by" empty:"true" enum:"total,service,model,instance,tenant" doc:"total if left out. Tenants have what sampling leaves of their requests."`
+	Range      string `json:"range" empty:"true" enum:"5m,1h,24h" doc:"5m if left out: 300 points of a second, 240 of 15 seconds, 288 of 5 minutes."`
+	Service    string `json:"service" doc:"Only this service type."`
+	Model      string `json:"model" doc:"Only this model, or its instances, by model and by instance."`
+	InstanceID string `json:"instanceId" doc:"Only this instance."`
+	Host       string `json:"host" doc:"Only instances of this host, by instance."`
+	Tenant     string `json:"tenant" doc:"Only this tenant, by tenant."`
+}
+
+// series answers GET /api/monitoring/series.
+func (a *API) series(r *http.Request) (live.History, error) {
+	query := r.URL.Query()
+	var q live.Query
+	var err error
+	if q.Metrics, err = live.ParseMetrics(query.Get("metric")); err != nil {
+		return live.History{}, invalid("metric: " + err.Error())
+	}
+	if q.Range, err = rangeOf(r); err != nil {
+		return live.History{}, err
+	}
+	switch by := live.Grouping(query.Get("by")); by {
+	case "", live.Total:
+		q.By = live.Total
+	case live.ByService, live.ByModel, live.ByInstance, live.ByTenant:
+		q.By = by
+	default:
+		return live.History{}, invalid("by: want one of total, service, model, instance, tenant")
+	}
+	if name := query.Get("service"); name != "" {
+		service, err := schema.ParseServiceType(name)
+		if err != nil {
+			return live.History{}, invalid("service: " + err.Error())
+		}
+		q.Service = &service
+	}
+	q.Model, q.Instance, q.Host, q.Tenant = query.Get("model"), query.Get("instanceId"), query.Get("host"), query.Get("tenant")
+	if q.By == live.ByTenant {
+		a.recorder.Flush()
+	}
+	return a.sampler.History(q), nil
+}
+
+// rangeOf reads the range of a query, 5m if there is none.
+func rangeOf(r *http.Request) (live.Range, error) {
+	name := r.URL.Query().Get("range")
+	if name == "" {
+		return live.FiveMinutes, nil
+	}
+	parsed, err := live.ParseRange(name)
+	if err != nil {
+		return 0, invalid("range: " + err.Error())
+	}
+	return parsed, nil
+}
+
+// sharesQuery chooses the time of the shares.
+type sharesQuery struct {
+	Range string `json:"range" empty:"true" enum:"5m,1h,24h" doc:"5m if left out."`
+}
+
+// shareList compares how requests should be distributed with how they were.
+type shareList struct {
+	Range  live.Range  `json:"range"`
+	Shares []shareView `json:"shares"`
+}
+
+// shareView is the share of an instance among those of its model.
+type shareView struct {
+	Service       schema.ServiceType `json:"service"`
+	Model         string             `json:"model"`
+	InstanceID    string             `json:"instanceId"`
+	Handle        string             `json:"handle"`
+	Backend       string             `json:"backend" doc:"The address of the backend."`
+	Requests      int64              `json:"requests" doc:"Calls that ended in the range; a second attempt counts where it was made."`
+	Errors        int64              `json:"errors"`
+	Share         *float64           `json:"share" minimum:"0" maximum:"1" doc:"Null where the model had no requests."`
+	ExpectedShare float64            `json:"expectedShare" minimum:"0" maximum:"1" doc:"By weight, among the instances that may be picked now."`
+	Reason        string             `json:"reason,omitzero" doc:"Why the instance would not be picked now."`
+	Said          []say.Sentence     `json:"said,omitzero" doc:"The reason as codes and values."`
+	P95           *float64           `json:"p95" doc:"Milliseconds; null without requests."`
+}
+
+// shares answers GET /api/monitoring/shares.
+func (a *API) shares(r *http.Request) (shareList, error) {
+	within, err := rangeOf(r)
+	if err != nil {
+		return shareList{}, err
+	}
+	list := shareList{Range: within, Shares: []shareView{}}
+	used, table, now := a.sampler.Usage(within), a.current.Load(), time.Now()
+	for _, serviceType := range schema.ServiceTypes() {
+		service := table.Service(serviceType)
+		if service == nil {
+			continue
+		}
+		for _, pool := range service.Pools {
+			var total int64
+			for _, i := range pool.Instances {
+				total += used[live.InstanceKey{Service: serviceType, ID: i.ID}].Calls
+			}
+			for _, candidate := range proxy.ExplainModel(table, proxy.Subject{Door: schema.Door(serviceType), Model: pool.Model}, now).Candidates {
+				i := candidate.Instance
+				usage := used[live.InstanceKey{Service: serviceType, ID: i.ID}]
+				view := shareView{
+					Service: serviceType, Model: pool.Model, InstanceID: i.ID, Handle: i.Handle, Backend: i.Settings.BaseURL,
+					Requests: usage.Calls, Errors: usage.Errors, ExpectedShare: candidate.Chance, Reason: candidate.Reason, Said: say.Of(candidate.Reason),
+				}
+				if total > 0 {
+					share := float64(usage.Calls) / float64(total)
+					view.Share = &share
+				}
+				if usage.Latency != nil {
+					view.P95 = &usage.Latency.P95
+				}
+				list.Shares = append(list.Shares, view)
+			}
+		}
+	}
+	return list, nil
+}

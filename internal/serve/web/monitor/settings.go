@@ -1,0 +1,140 @@
+package monitor
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+)
+
+// monitoringView is the monitoring configuration.
+type monitoringView struct {
+	Enabled            bool                `json:"enabled"`
+	Prefix             string              `json:"prefix"`
+	CollectionInterval metrics.Interval    `json:"collectionInterval"`
+	EnabledCategories  []metrics.Category  `json:"enabledCategories"`
+	CustomTags         map[string]string   `json:"customTags"`
+	Sampling           metrics.Sampling    `json:"sampling"`
+	Performance        metrics.Performance `json:"performance"`
+	Capture            metrics.Capture     `json:"capture" doc:"What is kept of requests beside their records."`
+}
+
+// monitoringSnapshot is the monitoring configuration with the time of the reply.
+type monitoringSnapshot struct {
+	monitoringView `json:",inline"`
+	CapturedAt     string `json:"capturedAt" format:"date-time"`
+	Version        int64  `json:"version"`
+}
+
+func (a *API) view() monitoringView {
+	s := a.recorder.Settings()
+	return monitoringView{s.Enabled, s.Prefix, s.CollectionInterval, s.EnabledCategories, s.CustomTags, s.Sampling, s.Performance, s.Capture}
+}
+
+func (a *API) snapshot(*http.Request) (monitoringSnapshot, error) {
+	return monitoringSnapshot{a.view(), web.Time(time.Now()), a.recorder.Version()}, nil
+}
+
+// update changes the settings and returns all of them.
+func (a *API) update(change func(*metrics.Settings)) (monitoringView, error) {
+	if err := a.recorder.Update(change); err != nil {
+		return monitoringView{}, invalid(err.Error())
+	}
+	return a.view(), nil
+}
+
+// setCapture answers PUT /api/monitoring/config/capture. The line of the audit log says
+// what it was changed to.
+func (a *API) setCapture(w http.ResponseWriter, r *http.Request) {
+	handleBody(func(body captureRequest) (monitoringView, error) {
+		if body.Capture == nil {
+			return monitoringView{}, missing("capture")
+		}
+		var next metrics.Capture
+		if err := next.UnmarshalText([]byte(*body.Capture)); err != nil {
+			return monitoringView{}, invalid("capture: " + err.Error())
+		}
+		var before metrics.Capture
+		view, err := a.update(func(s *metrics.Settings) { before, s.Capture = s.Capture, next })
+		if err == nil {
+			web.ChangeOf(w).Summary = "capture " + before.String() + " -> " + next.String()
+		}
+		return view, err
+	})(w, r)
+}
+
+// The bodies of changes. A pointer is nil where its member is left out or null.
+type (
+	enabledRequest struct {
+		Enabled *bool `json:"enabled" required:"true"`
+	}
+	prefixRequest struct {
+		Prefix *string `json:"prefix" required:"true" pattern:"^[A-Za-z_][A-Za-z0-9_]{0,63}$"`
+	}
+	intervalRequest struct {
+		Interval *string `json:"interval" required:"true" pattern:"^(P([1-9][0-9]{0,3}D)?T([1-9][0-9]{0,3}H)?([1-9][0-9]{0,3}M)?[1-9][0-9]{0,4}S|P[1-9][0-9]{0,3}D|PT[1-9][0-9]{0,4}[HM])$" example:"PT30S" doc:"An ISO 8601 duration."`
+	}
+	categoriesRequest struct {
+		Categories *[]string `json:"categories" required:"true" enum:"request,system,custom" uniqueItems:"true"`
+	}
+	captureRequest struct {
+		Capture *string `json:"capture" required:"true" enum:"none,headers,content"`
+	}
+	tagsRequest struct {
+		CustomTags map[string]*string `json:"customTags" required:"true" keys:"^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$" maxProperties:"32" maxLength:"256" doc:"Names that the gateway itself uses for labels are refused."`
+	}
+)
+
+func (a *API) setEnabled(body enabledRequest) (monitoringView, error) {
+	if body.Enabled == nil {
+		return monitoringView{}, missing("enabled")
+	}
+	return a.update(func(s *metrics.Settings) { s.Enabled = *body.Enabled })
+}
+
+func (a *API) setPrefix(body prefixRequest) (monitoringView, error) {
+	if body.Prefix == nil {
+		return monitoringView{}, missing("prefix")
+	}
+	return a.update(func(s *metrics.Settings) { s.Prefix = *body.Prefix })
+}
+
+func (a *API) setInterval(body intervalRequest) (monitoringView, error) {
+	if body.Interval == nil {
+		return monitoringView{}, missing("interval")
+	}
+	interval, err := metrics.ParseISO8601(*body.Interval)
+	if err != nil {
+		return monitoringView{}, invalid("interval: " + err.Error())
+	}
+	return a.update(func(s *metrics.Settings) { s.CollectionInterval = interval })
+}
+
+func (a *API) setCategories(body categoriesRequest) (monitoringView, error) {
+	if body.Categories == nil {
+		return monitoringView{}, missing("categories")
+	}
+	categories := make([]metrics.Category, len(*body.Categories))
+	for i, name := range *body.Categories {
+		if err := categories[i].UnmarshalText([]byte(name)); err != nil {
+			return monitoringView{}, invalid(err.Error())
+		}
+	}
+	return a.update(func(s *metrics.Settings) { s.EnabledCategories = categories })
+}
+
+func (a *API) setTags(body tagsRequest) (monitoringView, error) {
+	if body.CustomTags == nil {
+		return monitoringView{}, missing("customTags")
+	}
+	tags := make(map[string]string, len(body.CustomTags))
+	for name, value := range body.CustomTags {
+		if value == nil {
+			return monitoringView{}, invalid("customTags: the value of " + strconv.Quote(web.Shorten(name)) + " is null; leave out what should not be there")
+		}
+		tags[name] = *value
+	}
+	return a.update(func(s *metrics.Settings) { s.CustomTags = tags })
+}

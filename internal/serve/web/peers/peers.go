@@ -1,0 +1,71 @@
+// Package peers answers which gateways share something with this one (/api/cluster).
+package peers
+
+import (
+	"net/http"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/store/cluster"
+)
+
+// API answers the operation.
+type API struct{ view func() cluster.View }
+
+// New returns the operation, which shows what a view returns.
+func New(view func() cluster.View) *API { return &API{view} }
+
+// Routes returns the operation.
+func (a *API) Routes() []web.Route {
+	return []web.Route{{
+		Pattern: "GET /api/cluster", Permission: access.ReadVersions, Handler: a.list,
+		Operation: web.Operation{
+			Tag: "Gateways", Enveloped: true, Error: web.Fault{}, Reply: clusterView{},
+			Summary: "The gateways that share the configuration, or Redis: who they are, and whether each is there and has the latest configuration",
+		},
+	}}
+}
+
+// clusterView is the gateways that know each other.
+type clusterView struct {
+	Source string `json:"source" enum:"postgres,redis,none" doc:"Where the gateways announce themselves; none if nothing is shared."`
+	// Reached says whether that store can be used, and Reason why not; the members are
+	// then those that were known last.
+	Reached bool           `json:"reached"`
+	Reason  string         `json:"reason,omitzero"`
+	Said    []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`
+	Self    string         `json:"self" doc:"The id of the gateway that answers."`
+	Members []memberView   `json:"members"`
+}
+
+type memberView struct {
+	ID            string          `json:"id"`
+	Address       string          `json:"address"`
+	Version       string          `json:"version" doc:"Of the program."`
+	ConfigVersion int             `json:"configVersion" doc:"The version of the configuration that is in force there."`
+	State         string          `json:"state" enum:"up,behind,away,draining" doc:"behind: it has not had the latest configuration for 10 s; away: it was not heard of for 10 s; draining: it ends when its running requests have."`
+	StartedAt     string          `json:"startedAt" format:"date-time"`
+	LastSeen      string          `json:"lastSeen" format:"date-time"`
+	Stores        map[string]bool `json:"stores" doc:"The stores that it uses, and whether it reaches each."`
+}
+
+// list answers GET /api/cluster.
+func (a *API) list(w http.ResponseWriter, _ *http.Request) {
+	known := a.view()
+	view := clusterView{Source: known.Source, Reached: known.Failure == nil, Self: known.Self, Members: make([]memberView, 0, len(known.Members))}
+	if known.Failure != nil {
+		view.Reason, view.Said = known.Failure.Reason, say.Of(known.Failure.Reason)
+	}
+	for _, m := range known.Members {
+		member := memberView{
+			ID: m.ID, Address: m.Address, Version: m.Version, ConfigVersion: m.ConfigVersion, State: string(m.State),
+			StartedAt: web.Time(m.StartedAt), LastSeen: web.Time(m.LastSeen), Stores: m.Stores,
+		}
+		if member.Stores == nil {
+			member.Stores = map[string]bool{}
+		}
+		view.Members = append(view.Members, member)
+	}
+	web.Succeed(w, http.StatusOK, "The gateways that are known here.", view)
+}

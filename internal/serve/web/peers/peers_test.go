@@ -1,0 +1,100 @@
+package peers_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
+)
+
+// members is what GET /api/cluster shows.
+type members struct {
+	Source  string   `json:"source"`
+	Reached bool     `json:"reached"`
+	Self    string   `json:"self"`
+	Members []member `json:"members"`
+}
+
+type member struct {
+	ID            string          `json:"id"`
+	Address       string          `json:"address"`
+	Version       string          `json:"version"`
+	ConfigVersion int             `json:"configVersion"`
+	State         string          `json:"state"`
+	Stores        map[string]bool `json:"stores"`
+}
+
+func membersOf(r *gatewaytest.Gateway) members {
+	r.T.Helper()
+	return gatewaytest.DataOf[members](r.T, r.API(http.MethodGet, "/api/cluster", "").Is(r.T, http.StatusOK))
+}
+
+// TestGatewaysOfOneConfigurationKnowEachOther: through PostgreSQL where the
+// configuration is shared, else through Redis; one that stops is not listed any more,
+// and a gateway that shares nothing knows itself.
+func TestGatewaysOfOneConfigurationKnowEachOther(t *testing.T) {
+	t.Parallel()
+	for source, yaml := range map[string]func(t *testing.T) string{
+		"postgres": func(t *testing.T) string {
+			return "store: {config: " + gatewaytest.Quote(storetest.Postgres(t).URL) + "}\n"
+		},
+		"redis": func(t *testing.T) string {
+			return "services: {chat: {rate-limit: {shared: true}}}\nredis: {url: " + gatewaytest.Quote(storetest.Redis(t).URL) + "}\n"
+		},
+	} {
+		t.Run(source, func(t *testing.T) {
+			t.Parallel()
+			shared := yaml(t)
+			a, b := gatewaytest.Start(t, shared), gatewaytest.Start(t, shared+"server: {shutdown-delay: 1h}\n")
+			for _, r := range []*gatewaytest.Gateway{a, b} {
+				gatewaytest.Eventually(t, "both are known", func() bool { return len(membersOf(r).Members) == 2 })
+			}
+			known := membersOf(a)
+			addresses := map[string]bool{}
+			for _, m := range known.Members {
+				addresses[m.Address] = true
+				if m.State != "up" || m.Version != gatewaytest.Version || m.ConfigVersion != 1 || len(m.Stores) == 0 {
+					t.Errorf("%+v", m)
+				}
+			}
+			if known.Source != source || !known.Reached || !addresses[a.Address()] || !addresses[b.Address()] || known.Self == membersOf(b).Self {
+				t.Errorf("%+v", known)
+			}
+			if health := a.Do(http.MethodGet, "/actuator/health/cluster", "").Succeeds(t).Body; !strings.Contains(health, `"up":2`) || !strings.Contains(health, `"UP"`) {
+				t.Errorf("%s", health)
+			}
+			if scrape := a.Do(http.MethodGet, "/actuator/prometheus", "").Succeeds(t).Body; !strings.Contains(scrape, `model_router_cluster_members{state="up"} 2`) {
+				t.Error("the metrics do not count two gateways")
+			}
+			ctx, end := context.WithCancel(t.Context())
+			stopped := make(chan struct{})
+			go func() { defer close(stopped); b.Stop(ctx) }()
+			gatewaytest.Eventually(t, "the one that stops is draining", func() bool {
+				return slices.ContainsFunc(membersOf(a).Members, func(m member) bool { return m.Address == b.Address() && m.State == "draining" })
+			})
+			end()
+			<-stopped
+			gatewaytest.Eventually(t, "the one that stopped is forgotten", func() bool { return len(membersOf(a).Members) == 1 })
+		})
+	}
+	alone := gatewaytest.Start(t, "")
+	if known := membersOf(alone); known.Source != "none" || len(known.Members) != 1 || known.Members[0].ID != known.Self {
+		t.Errorf("%+v", known)
+	}
+}
+
+// TestGatewayKeepsItsID: a restart does not make another gateway of it.
+func TestGatewayKeepsItsID(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := gatewaytest.StartWith(t, gatewaytest.Setup{DataDir: dir})
+	id := membersOf(first).Self
+	first.Halt()
+	if next := membersOf(gatewaytest.StartWith(t, gatewaytest.Setup{DataDir: dir})).Self; next != id || id == "" {
+		t.Errorf("%q after %q", next, id)
+	}
+}

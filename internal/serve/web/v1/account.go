@@ -1,0 +1,84 @@
+package v1
+
+import (
+	"context"
+	"sync"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/wings/answers"
+)
+
+// ownAccount decides which ids of a backend's account a caller with a key may name: those that
+// answers gave to the same key.
+type ownAccount struct {
+	api   *API
+	ctx   context.Context //nolint:containedctx // it lives as long as the request
+	owner answers.Owner
+
+	mu    sync.Mutex
+	given map[string]bool // whether an id was given, of those that were looked up
+}
+
+// mostNamed is how many ids of an account a request may name.
+const mostNamed = 1000
+
+// RefuseForeign returns an error if one of the ids was never given to the caller.
+func (o *ownAccount) RefuseForeign(named []schema.NamedID) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var unknown []string
+	for _, one := range named {
+		if _, known := o.given[one.ID]; !known {
+			unknown = append(unknown, one.ID)
+		}
+	}
+	if len(unknown) > mostNamed {
+		return schema.InvalidValue(named[0].Param, "The request names too many ids of the backend's account.")
+	}
+	if err := o.find(unknown); err != nil {
+		return err
+	}
+	for _, one := range named {
+		if !o.given[one.ID] {
+			return schema.InvalidValue(one.Param, "'"+one.Param+"' names '"+shorten(one.ID)+"' of the account at the backend, which no answer through this gateway gave to this key, or too long ago. "+
+				"Send the content itself, or have whoever runs the gateway set 'account-ids: true' for the instance.")
+		}
+	}
+	return nil
+}
+
+// find asks the store for ids.
+func (o *ownAccount) find(ids []string) error {
+	if len(ids) == 0 || o.api.options.Answers == nil {
+		return nil
+	}
+	found, err := o.api.options.Answers.Given(o.ctx, o.owner, ids...)
+	if err != nil {
+		if o.ctx.Err() != nil {
+			return context.Cause(o.ctx)
+		}
+		return storeUnavailable()
+	}
+	if o.given == nil {
+		o.given = map[string]bool{}
+	}
+	for i, id := range ids {
+		o.given[id] = found[i]
+	}
+	return nil
+}
+
+// give notes ids that an answer gives to the caller. The client gets the answer in any case.
+func (o *ownAccount) give(ids []string) {
+	o.api.warnUnkept(o.ctx, o.api.options.Answers.Give(o.ctx, o.owner, ids[:min(len(ids), mostNamed)]...))
+}
+
+// guardAccount keeps a caller with a key from naming what others have at a backend, and notes
+// which ids its own answers name.
+func (a *API) guardAccount(x *exchange) {
+	x.account.api, x.account.ctx, x.account.owner = a, x.r.Context(), ownerOf(x.caller.Grant)
+	x.request.Account = &x.account
+	if door := x.door.id; a.options.Answers != nil && (door == schema.DoorResponses || door == schema.DoorCompact || door == schema.DoorMessages) {
+		x.request.Gave = x.account.give
+	}
+}

@@ -1,0 +1,175 @@
+package v1
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+)
+
+// longestWait is the longest Retry-After, because some clients wait for as long as they
+// are told. Where the wait is longer, clients are told not to retry.
+const longestWait = 30 * time.Second
+
+// A wait that many clients are told at once is made longer by a random part of up to a
+// fifth of it, and at least leastSpread. It is never made shorter, so that a client that
+// waits as told is let in.
+const (
+	spreadShare = 5
+	leastSpread = 200 * time.Millisecond
+)
+
+// Fail answers a request with an error, in the dialect of the endpoint to which it
+// came.
+func Fail(w http.ResponseWriter, r *http.Request, e *schema.Error) { writeError(w, e, errorsFor(r)) }
+
+// showRequestID sets the header in which clients of other dialects look for the id of
+// a request.
+func showRequestID(header http.Header) { header["Request-Id"] = header["X-Request-Id"] }
+
+// writeError answers with an error that has the unified body, or the one that write returns.
+func writeError(w http.ResponseWriter, e *schema.Error, write errorWriter) {
+	header := w.Header()
+	if header["X-Router-Attempts"] == nil {
+		header["X-Router-Attempts"] = attemptsText(0)
+	}
+	noRetry := e.NoRetry
+	if wait := e.RetryAfter; wait > 0 {
+		noRetry = noRetry || wait > longestWait
+		if room := min(max(wait/spreadShare, leastSpread), longestWait-wait); e.Spread && room > 0 {
+			wait += rand.N(room) //nolint:gosec // nobody gains by guessing it
+		}
+		wait = min(wait, longestWait)
+		seconds := max(1, int64((wait+time.Second-1)/time.Second))
+		header.Set("Retry-After", strconv.FormatInt(seconds, 10))
+		// It is rounded up, because a client that retries too early is refused again.
+		header.Set("Retry-After-Ms", strconv.FormatInt(int64((wait+time.Millisecond-1)/time.Millisecond), 10))
+	}
+	header["Link"] = helpLink(e.Code)
+	if noRetry {
+		header.Set("X-Should-Retry", "false")
+	}
+	status := e.HTTPStatus()
+	if status == http.StatusUnauthorized {
+		header.Set("Www-Authenticate", "Bearer")
+	}
+	var body []byte
+	if write != nil {
+		showRequestID(header)
+		body = write(e, header.Get("X-Request-Id"))
+	} else {
+		body = e.Body()
+	}
+	header["Content-Type"] = contentJSON
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that left does not need it
+}
+
+// NotFound answers a path that does not exist.
+func NotFound(w http.ResponseWriter, r *http.Request) {
+	var paths []string
+	for _, d := range doors {
+		// The list of all would be too long to read.
+		isPart := slices.ContainsFunc(doors, func(other *door) bool { return strings.HasPrefix(d.path, other.path+"/") })
+		if strings.HasPrefix(d.path, "/v1/") && !isPart {
+			paths = append(paths, d.path)
+		}
+	}
+	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+shorten(r.Method)+" "+shorten(r.URL.Path)+
+		". Available are POST "+strings.Join(paths, ", ")+", and GET /v1/models. GET /docs/api shows everything that there is."+geminiHint(r.URL.Path)))
+}
+
+// WrongMethod answers a path that exists for other methods.
+func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
+	Fail(w, r, schema.NewError(schema.CodeMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed for "+shorten(r.URL.Path)+"; allowed are "+allow+"."+geminiHint(r.URL.Path)))
+}
+
+// geminiHint tells a client of Gemini's own API, which is recognised by the last part of
+// its paths, what it can use instead.
+func geminiHint(path string) string {
+	switch path[strings.LastIndexByte(path, ':')+1:] {
+	case "generateContent", "streamGenerateContent", "embedContent", "batchEmbedContents", "countTokens":
+		return " Gemini's API is at POST /v1beta/models/{model}:generateContent, and its clients need the address of the gateway without a path."
+	case "predict", "predictLongRunning", "generateAnswer", "asyncBatchEmbedContent", "batchGenerateContent", "bidiGenerateContent":
+		return " Of Gemini's API there are generateContent, streamGenerateContent, countTokens, embedContent and batchEmbedContents."
+	}
+	return ""
+}
+
+// shorten cuts what a client sent to a length that fits a message.
+func shorten(text string) string { return web.CutText(text, 120) }
+
+// errorPagePath is where the codes of errors are explained.
+const errorPagePath = "/docs/errors"
+
+// helpLink is the header that leads from an error to what is said about its code.
+func helpLink(code string) []string {
+	return []string{"<" + errorPagePath + "#" + code + `>; rel="help"`}
+}
+
+// showLimits adds the headers for all limits that apply to a request.
+func showLimits(header http.Header, route *proxy.Route) {
+	showLimit(header, route.Limit)
+	showKeyLimits(header, route)
+}
+
+// showLimit adds the x-ratelimit headers for the limit of a service type, a model or an
+// instance.
+func showLimit(header http.Header, d ratelimit.Decision) {
+	if !d.Limited {
+		return
+	}
+	header["X-Ratelimit-Limit-Requests"] = []string{strconv.Itoa(d.Limit)}
+	header["X-Ratelimit-Remaining-Requests"] = []string{strconv.Itoa(d.Remaining)}
+	header["X-Ratelimit-Reset-Requests"] = []string{d.ResetAfter.Round(time.Millisecond).String()}
+}
+
+// showKeyLimits adds the headers for the limits of the key and its tenant. Those for
+// requests replace the ones of the service unless less is left there.
+func showKeyLimits(header http.Header, route *proxy.Route) {
+	if state := &route.KeyRequests; state.Limit > 0 && !(route.Limit.Limited && route.Limit.Remaining < state.Remaining) {
+		header["X-Ratelimit-Limit-Requests"] = []string{strconv.Itoa(state.Limit)}
+		header["X-Ratelimit-Remaining-Requests"] = []string{strconv.Itoa(state.Remaining)}
+		header["X-Ratelimit-Reset-Requests"] = []string{state.ResetAfter.Round(time.Millisecond).String()}
+	}
+	if state := &route.KeyTokens; state.Limit > 0 {
+		header["X-Ratelimit-Limit-Tokens"] = []string{strconv.Itoa(state.Limit)}
+		header["X-Ratelimit-Remaining-Tokens"] = []string{strconv.Itoa(state.Remaining)}
+		header["X-Ratelimit-Reset-Tokens"] = []string{state.ResetAfter.Round(time.Millisecond).String()}
+	}
+}
+
+// noMemory says why the request gets no more memory, of which it needs so many bytes.
+func (x *exchange) noMemory(verdict admit.Verdict, bytes int64) error {
+	known := overloaded("The gateway has no memory left for this request; try again shortly.")
+	most := x.memory.Most()
+	switch {
+	case x.memory.Held()+bytes > most:
+		known.Message = "The request takes more memory than the " + strconv.FormatInt(most, 10) +
+			" bytes that one caller may have for bodies (a third of limits.memory)."
+		known.NoRetry = true
+	case verdict == admit.ShareUsed:
+		known.Message = "Your requests have as much of the gateway's memory as one caller may have now; try again when some of them have ended."
+	}
+	return known
+}
+
+func overloaded(message string) *schema.Error {
+	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second}
+}
+
+// isOverloaded tells whether an error says that the gateway has no room for a body.
+func isOverloaded(err error) bool {
+	var known *schema.Error
+	return errors.As(err, &known) && schema.ResultOf(known.Code) == schema.ResultOverloaded
+}

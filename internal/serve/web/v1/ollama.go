@@ -1,0 +1,92 @@
+package v1
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
+	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/catalog"
+)
+
+// ollamaRoot is where Ollama's API is. On a listener of its own it is where Ollama has it.
+const ollamaRoot = "/ollama"
+
+// AtOllamaRoot passes requests to a handler as if the paths of Ollama's API stood below
+// /ollama: nothing else has these paths on the listener that is for its clients.
+func AtOllamaRoot(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := web.CollapseSlashes(r.URL.Path)
+		if path == "/" || isAtOrBelow(path, "/api") {
+			target := *r.URL
+			target.Path, target.RawPath = ollamaRoot+strings.TrimSuffix(path, "/"), ""
+			moved := *r
+			moved.URL = &target
+			r = &moved
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// latestTag is what Ollama puts behind the name of a model that has no tag.
+const latestTag = ":latest"
+
+// dropLatest takes the tag from the name of a model that is not known by it.
+func (x *exchange) dropLatest() {
+	name, has := strings.CutSuffix(string(x.request.Model), latestTag)
+	if !has || x.table.Service(x.request.Service).FindBytes(x.request.Model) != nil {
+		return
+	}
+	x.request.Model, x.request.PathModel = []byte(name), name
+}
+
+// answerLoad answers a request for nothing but a model in memory, once it is there, and reports
+// whether it is one. It counts as a request in the limits. Where the gateway neither runs the
+// server nor keeps the model, and where a model is to leave, there is nothing to wait for: which
+// models leave is decided by the settings, because others may use them.
+func (a *API) answerLoad(x *exchange) (isLoad bool, err error) {
+	if !ollama.IsLoad(&x.request) {
+		return false, nil
+	}
+	service := x.table.Service(x.request.Service)
+	pool := service.FindBytes(x.request.Model)
+	if pool == nil {
+		return true, admit.UnknownModel(service, x.request.Service, string(x.request.Model), x.caller.Grant)
+	}
+	var visit admit.Visit
+	refused := visit.Begin(service, &x.caller)
+	defer visit.End()
+	header := x.w.Header()
+	showLimits(header, &proxy.Route{Limit: visit.Limit, KeyRequests: visit.Use.Requests, KeyTokens: visit.Use.Tokens})
+	if refused != nil {
+		return true, refused
+	}
+	body, isUnload := ollama.Loaded(&x.request) // the request is gone when the proxy returns
+	if pool.Kept && !isUnload {
+		x.request.Uncounted = true
+		err := a.proxy.Load(a.enter(x), &x.way)
+		TellWait(header, x.call.Held)
+		if err != nil {
+			return true, err
+		}
+	}
+	header["X-Router-Attempts"] = attemptsText(0)
+	x.Head(proxy.Head{ContentType: proxy.TypeJSON, Length: len(body)})
+	_, _ = x.w.Write(body) // a client that left does not need it
+	return true, nil
+}
+
+// undescribed returns the endpoints of Ollama's API that the OpenAPI document does not have:
+// what would change its models, and what tells that it is there.
+func undescribed(list *catalog.Catalog) []web.Route {
+	routes := RoutesOf(http.MethodGet, ollamaRoot, list.Running, web.Operation{Undescribed: true})
+	for _, refused := range []struct{ method, path string }{
+		{http.MethodPost, "/api/pull"}, {http.MethodPost, "/api/push"}, {http.MethodPost, "/api/create"}, {http.MethodPost, "/api/copy"},
+		{http.MethodDelete, "/api/delete"}, {http.MethodPost, "/api/blobs/{digest}"}, {http.MethodHead, "/api/blobs/{digest}"},
+	} {
+		routes = append(routes, RoutesOf(refused.method, ollamaRoot+refused.path, list.Refused, web.Operation{Undescribed: true})...)
+	}
+	return routes
+}

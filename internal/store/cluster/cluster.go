@@ -1,0 +1,288 @@
+// Package cluster lets the gateways of one configuration know each other: each announces
+// itself in a store that all of them reach, and reads who else did.
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/store/condition"
+)
+
+const (
+	// announceEvery is how often a gateway announces itself.
+	announceEvery = 2 * time.Second
+	// announceTime bounds one announcement.
+	announceTime = 2 * time.Second
+	// AwayAfter is when a gateway that does not announce itself counts as away.
+	AwayAfter = 10 * time.Second
+	// BehindAfter is when a gateway without the latest configuration counts as behind.
+	BehindAfter = 10 * time.Second
+	// KeepFor is how long a gateway that is away is listed.
+	KeepFor = 10 * time.Minute
+	// MaxMembers is how many gateways are listed.
+	MaxMembers = 256
+)
+
+// Member is a gateway as it announces itself.
+type Member struct {
+	ID string `json:"id"`
+	// Address is where it listens, as host and port.
+	Address string `json:"address"`
+	// Version is that of the program.
+	Version string `json:"version"`
+	// ConfigVersion is the version of the configuration that is in force there, and
+	// Revision the state of the shared configuration that it knows, 0 where none is shared.
+	ConfigVersion int       `json:"configVersion"`
+	Revision      int64     `json:"revision,omitzero"`
+	StartedAt     time.Time `json:"startedAt"`
+	// Stores are those that it uses, and whether it reaches each.
+	Stores map[string]bool `json:"stores,omitzero"`
+	// Draining says that it takes no new requests any more and ends when the running ones have.
+	Draining bool `json:"draining,omitzero"`
+}
+
+// Seen is a member and how long ago it announced itself, by the clock of the registry.
+type Seen struct {
+	Member
+	Ago time.Duration
+}
+
+// Registry is where gateways announce themselves. One goroutine uses it.
+type Registry interface {
+	// Announce stores a member and returns all that are stored. It removes those that
+	// were not announced for KeepFor, and the oldest beyond MaxMembers.
+	Announce(ctx context.Context, self Member) ([]Seen, error)
+	// Leave removes a member.
+	Leave(ctx context.Context, id string) error
+	Close()
+}
+
+// State is how a member is.
+type State string
+
+// The states.
+const (
+	Up     State = "up"
+	Behind State = "behind" // it has not the latest configuration
+	Away   State = "away"   // it does not announce itself any more
+	// Draining is ending: load balancers send new requests elsewhere.
+	Draining State = "draining"
+)
+
+// States returns all states.
+func States() []State { return []State{Up, Behind, Away, Draining} }
+
+// Status is a member as others see it.
+type Status struct {
+	Member
+	State    State
+	LastSeen time.Time
+}
+
+// View is what a gateway knows of all.
+type View struct {
+	// Source says where gateways announce themselves: postgres, redis, or none if
+	// nothing is shared.
+	Source string
+	Self   string
+	// Members always have this gateway, and are in the order of their ids.
+	Members []Status
+	// Failure is why the registry cannot be used; the members are then those that were
+	// known last.
+	Failure  *condition.Failure
+	Failures int64
+}
+
+// Options are what a Watch needs.
+type Options struct {
+	// Self describes this gateway as it is now.
+	Self func() Member
+	// Source names the registry that is to be used now; empty means none.
+	Source func() string
+	// Open connects to a registry by the name of its source.
+	Open func(ctx context.Context, source string) (Registry, error)
+	Log  *slog.Logger
+}
+
+// Watch announces this gateway and knows the others.
+type Watch struct {
+	options Options
+	state   condition.Condition
+	known   atomic.Pointer[known]
+
+	mu     sync.Mutex // guards what follows; Run and Announce use it
+	source string
+	open   Registry
+	// newest is the highest revision that was seen, and since when each member that
+	// has an older one has it.
+	newest int64
+	older  map[string]time.Time
+}
+
+type known struct {
+	source string
+	seen   []Seen
+	at     time.Time
+	behind map[string]bool
+}
+
+// New returns a watch that knows this gateway only.
+func New(options Options) *Watch { return &Watch{options: options, older: map[string]time.Time{}} }
+
+// Run announces this gateway until the context ends, and then removes it.
+func (w *Watch) Run(ctx context.Context) {
+	tick := time.NewTicker(announceEvery)
+	defer tick.Stop()
+	for {
+		w.Announce(ctx)
+		select {
+		case <-ctx.Done():
+			w.leave()
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Announce announces this gateway now.
+func (w *Watch) Announce(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	source := w.options.Source()
+	if source != w.source {
+		w.drop()
+		w.source = source
+	}
+	if source == "" {
+		w.known.Store(nil)
+		w.state.Recover()
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, announceTime)
+	defer cancel()
+	seen, err := w.announce(bounded, source)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		if w.state.Fail(err.Error()) {
+			w.options.Log.Warn("the list of gateways cannot be reached", "store", source, "error", err)
+		}
+		return
+	}
+	if w.state.Recover() {
+		w.options.Log.Info("the list of gateways is reached again", "store", source)
+	}
+	w.learn(source, seen, time.Now())
+}
+
+func (w *Watch) announce(ctx context.Context, source string) ([]Seen, error) {
+	if w.open == nil {
+		registry, err := w.options.Open(ctx, source)
+		if err != nil {
+			return nil, err
+		}
+		w.open = registry
+	}
+	return w.open.Announce(ctx, w.options.Self())
+}
+
+// learn takes over what a registry has.
+func (w *Watch) learn(source string, seen []Seen, now time.Time) {
+	for _, s := range seen {
+		w.newest = max(w.newest, s.Revision)
+	}
+	older := map[string]time.Time{}
+	behind := map[string]bool{}
+	for _, s := range seen {
+		if s.Revision == 0 || s.Revision >= w.newest {
+			continue
+		}
+		since, isKnown := w.older[s.ID]
+		if !isKnown {
+			since = now
+		}
+		older[s.ID] = since
+		behind[s.ID] = now.Sub(since) >= BehindAfter
+	}
+	w.older = older
+	w.known.Store(&known{source: source, seen: seen, at: now, behind: behind})
+}
+
+// leave removes this gateway from the registry.
+func (w *Watch) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
+	defer cancel()
+	if w.state.Failure() == nil {
+		_ = w.open.Leave(ctx, w.options.Self().ID) // the others find out by themselves
+	}
+	w.drop()
+}
+
+func (w *Watch) drop() {
+	if w.open != nil {
+		w.open.Close()
+	}
+	w.open = nil
+}
+
+// View returns what is known of all gateways.
+func (w *Watch) View() View {
+	self, now := w.options.Self(), time.Now()
+	view := View{Source: "none", Self: self.ID, Failure: w.state.Failure(), Failures: w.state.Failures()}
+	isBehind := false
+	if source := w.options.Source(); source != "" {
+		view.Source = source
+	}
+	if k := w.known.Load(); k != nil {
+		isBehind = k.behind[self.ID]
+		for _, s := range k.seen {
+			if s.ID == self.ID {
+				continue
+			}
+			ago := s.Ago + now.Sub(k.at)
+			view.Members = append(view.Members, Status{Member: s.Member, State: stateOf(&s.Member, ago, k.behind[s.ID]), LastSeen: now.Add(-ago)})
+		}
+	}
+	view.Members = append(view.Members, Status{Member: self, State: stateOf(&self, 0, isBehind), LastSeen: now})
+	slices.SortFunc(view.Members, func(a, b Status) int { return cmp.Compare(a.ID, b.ID) })
+	return view
+}
+
+func stateOf(m *Member, ago time.Duration, isBehind bool) State {
+	switch {
+	case ago > AwayAfter:
+		return Away
+	case m.Draining:
+		return Draining
+	case isBehind:
+		return Behind
+	}
+	return Up
+}
+
+// Present returns how many gateways are there, this one included.
+func (w *Watch) Present() int {
+	k := w.known.Load()
+	if k == nil {
+		return 1
+	}
+	count := 0
+	for i := range k.seen {
+		if k.seen[i].Ago+time.Since(k.at) <= AwayAfter {
+			count++
+		}
+	}
+	return max(1, count)
+}

@@ -1,0 +1,449 @@
+package documents
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+)
+
+// Local keeps documents for one process: in memory, or in a directory, of which it has only an
+// index in memory.
+type Local struct {
+	dir *durable.Dir // nil where nothing outlives the process
+	log *slog.Logger
+
+	mu    sync.Mutex
+	kinds map[string]*kindIndex
+}
+
+// kindIndex finds the documents of a kind.
+type kindIndex struct {
+	byID   map[string]*kept
+	sorted ordered
+	scopes map[string]*scopeIndex
+	all    Use
+}
+
+// scopeIndex finds the documents of a kind in a scope.
+type scopeIndex struct {
+	name   string
+	sorted ordered
+	use    Use
+}
+
+// ordered are documents, the oldest first. They stay in order, because sorting all of them for
+// each page of a list takes longer than reading the page.
+type ordered []*kept
+
+// place returns where a document is or would be.
+func (o ordered) place(doc *Document) (at int, isThere bool) {
+	return slices.BinarySearchFunc(o, doc, func(k *kept, doc *Document) int { return compare(&k.Document, doc) })
+}
+
+func (o *ordered) add(k *kept) {
+	at, _ := o.place(&k.Document)
+	*o = slices.Insert(*o, at, k)
+}
+
+func (o *ordered) remove(k *kept) {
+	if at, isThere := o.place(&k.Document); isThere {
+		*o = slices.Delete(*o, at, at+1)
+	}
+}
+
+// compare orders documents, the oldest first.
+func compare(a, b *Document) int {
+	return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
+}
+
+// kept is a document, without its data where a directory has it.
+type kept struct {
+	Document
+	changed time.Time
+}
+
+var _ Store = (*Local)(nil)
+
+// NewMemory returns a store whose documents end with the process.
+func NewMemory() *Local {
+	return &Local{kinds: map[string]*kindIndex{}, log: slog.New(slog.DiscardHandler)}
+}
+
+// OpenDir returns the store in a directory, which it makes if there is none. A document that
+// cannot be read is reported and passed over, so that it does not take the others with it.
+func OpenDir(path string, log *slog.Logger) (*Local, error) {
+	dir, err := durable.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	names, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	l := NewMemory()
+	l.dir, l.log = dir, log
+	now := time.Now()
+	for _, file := range names {
+		doc, err := l.read(file)
+		if err != nil {
+			l.reportUnreadable(file, err)
+			continue
+		}
+		l.set(doc, now)
+	}
+	return l, nil
+}
+
+func (l *Local) reportUnreadable(file string, err error) {
+	l.log.Error("a document cannot be read and is passed over", "file", l.dir.Path(file), "error", err)
+}
+
+// stored is a document as a file has it.
+type stored struct {
+	Kind    string         `json:"kind"`
+	ID      string         `json:"id"`
+	Scope   string         `json:"scope"`
+	Created time.Time      `json:"created"`
+	Open    bool           `json:"open"`
+	Bytes   int64          `json:"bytes"`
+	Version int64          `json:"version"`
+	Data    jsontext.Value `json:"data"`
+}
+
+func (l *Local) read(file string) (Document, error) {
+	data, err := l.dir.Read(file)
+	if err != nil {
+		return Document{}, err
+	}
+	var s stored
+	if err := json.Unmarshal(data, &s); err != nil {
+		return Document{}, err
+	}
+	if fileOf(s.Kind, s.ID) != file {
+		return Document{}, fmt.Errorf("it is the document %s, which has another file", fileOf(s.Kind, s.ID))
+	}
+	return Document{
+		Kind: s.Kind, ID: s.ID, Scope: s.Scope, Created: s.Created, IsOpen: s.Open, Bytes: s.Bytes, Version: s.Version, Data: s.Data,
+	}, nil
+}
+
+func fileOf(kind, id string) string { return kind + "." + id + ".json" }
+
+// Get returns a document, or ErrNotFound.
+func (l *Local) Get(_ context.Context, kind, id string) (Document, error) {
+	l.mu.Lock()
+	found := l.find(kind, id)
+	if found == nil {
+		l.mu.Unlock()
+		return Document{}, ErrNotFound
+	}
+	doc := found.now(time.Now())
+	l.mu.Unlock()
+	return l.whole(doc)
+}
+
+// find returns a document of the index, nil where there is none.
+func (l *Local) find(kind, id string) *kept {
+	index := l.kinds[kind]
+	if index == nil {
+		return nil
+	}
+	return index.byID[id]
+}
+
+func (k *kept) now(now time.Time) Document {
+	doc := k.Document
+	doc.Age = max(0, now.Sub(k.changed))
+	doc.Data = bytes.Clone(doc.Data)
+	return doc
+}
+
+// whole returns a document of the index with its data.
+func (l *Local) whole(doc Document) (Document, error) {
+	if l.dir == nil {
+		return doc, nil
+	}
+	found, err := l.read(fileOf(doc.Kind, doc.ID))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Document{}, ErrNotFound // it was deleted meanwhile
+	}
+	found.Age = doc.Age
+	return found, err
+}
+
+// Put stores a document and returns its new version.
+func (l *Local) Put(_ context.Context, doc Document) (int64, error) {
+	if err := CheckName(doc.Kind, doc.ID); err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var version int64
+	if found := l.find(doc.Kind, doc.ID); found != nil {
+		version = found.Version
+	}
+	if version != doc.Version {
+		return 0, ErrChanged
+	}
+	doc.Version++
+	doc.Data = bytes.Clone(doc.Data)
+	if l.dir != nil {
+		data, err := json.Marshal(stored{doc.Kind, doc.ID, doc.Scope, doc.Created, doc.IsOpen, doc.Bytes, doc.Version, doc.Data}, json.Deterministic(true))
+		if err != nil {
+			return 0, err
+		}
+		if err := l.dir.Write(fileOf(doc.Kind, doc.ID), data); err != nil {
+			return 0, err
+		}
+	}
+	l.set(doc, time.Now())
+	return doc.Version, nil
+}
+
+// set adds a document to the index, in place of its version before.
+func (l *Local) set(doc Document, now time.Time) {
+	if found := l.find(doc.Kind, doc.ID); found != nil && found.Scope == doc.Scope && found.Created.Equal(doc.Created) {
+		l.change(found, doc, now)
+		return
+	}
+	l.unset(doc.Kind, doc.ID)
+	index := l.kinds[doc.Kind]
+	if index == nil {
+		index = &kindIndex{byID: map[string]*kept{}, scopes: map[string]*scopeIndex{}}
+		l.kinds[doc.Kind] = index
+	}
+	scope := index.scopes[doc.Scope]
+	if scope == nil {
+		scope = &scopeIndex{name: strings.Clone(doc.Scope)}
+		index.scopes[scope.name] = scope
+	}
+	if l.dir != nil {
+		doc.Data = nil
+	}
+	doc.Scope = scope.name // so that there is one text for all of them
+	added := &kept{doc, now}
+	index.byID[doc.ID] = added
+	index.sorted.add(added)
+	scope.sorted.add(added)
+	scope.use.add(1, doc.Bytes)
+	index.all.add(1, doc.Bytes)
+}
+
+// change replaces a document that keeps its place.
+func (l *Local) change(found *kept, doc Document, now time.Time) {
+	index := l.kinds[doc.Kind]
+	more := doc.Bytes - found.Bytes
+	index.scopes[found.Scope].use.add(0, more)
+	index.all.add(0, more)
+	if l.dir != nil {
+		doc.Data = nil
+	}
+	doc.Scope = found.Scope
+	*found = kept{doc, now}
+}
+
+func (u *Use) add(count int, bytes int64) {
+	u.Count += count
+	u.Bytes += bytes
+}
+
+// unset takes a document out of the index.
+func (l *Local) unset(kind, id string) {
+	found := l.find(kind, id)
+	if found == nil {
+		return
+	}
+	index := l.kinds[kind]
+	scope := index.scopes[found.Scope]
+	delete(index.byID, id)
+	index.sorted.remove(found)
+	scope.sorted.remove(found)
+	scope.use.add(-1, -found.Bytes)
+	index.all.add(-1, -found.Bytes)
+	if len(scope.sorted) == 0 {
+		delete(index.scopes, scope.name)
+	}
+	if len(index.byID) == 0 {
+		delete(l.kinds, kind)
+	}
+}
+
+// Delete removes a document.
+func (l *Local) Delete(_ context.Context, kind, id string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.find(kind, id) == nil {
+		return nil
+	}
+	if l.dir != nil {
+		if err := l.dir.Remove(fileOf(kind, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	l.unset(kind, id)
+	return nil
+}
+
+// Use returns what the documents of a kind in a scope take, and what all of the kind do.
+func (l *Local) Use(_ context.Context, kind, scope string) (own, all Use, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	index := l.kinds[kind]
+	if index == nil {
+		return own, all, nil
+	}
+	if found := index.scopes[scope]; found != nil {
+		own = found.use
+	}
+	return own, index.all, nil
+}
+
+// Uses returns what the documents of a kind take in each scope.
+func (l *Local) Uses(_ context.Context, kind string) (map[string]Use, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	uses := map[string]Use{}
+	if index := l.kinds[kind]; index != nil {
+		for _, scope := range index.scopes {
+			uses[scope.name] = scope.use
+		}
+	}
+	return uses, nil
+}
+
+// List returns documents in their order.
+func (l *Local) List(_ context.Context, q Query) ([]Document, error) {
+	found, err := l.list(q)
+	if err != nil || l.dir == nil || q.OnlyNames {
+		return found, err
+	}
+	all := found[:0]
+	for _, doc := range found {
+		whole, err := l.whole(doc)
+		switch {
+		case err == nil:
+			all = append(all, whole)
+		case !errors.Is(err, ErrNotFound):
+			l.reportUnreadable(fileOf(doc.Kind, doc.ID), err)
+		}
+	}
+	return all, nil
+}
+
+// list returns what the index has of documents, in their order.
+func (l *Local) list(q Query) ([]Document, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	after := Document{ID: q.After}
+	if q.After != "" {
+		if known := l.find(q.Kind, q.After); known != nil {
+			after.Created = known.Created
+		} else if created, err := q.PlaceOfDeleted(); err == nil {
+			after.Created = created
+		} else {
+			return nil, err
+		}
+	}
+	groups := l.groups(&q)
+	var found []*kept
+	for _, group := range groups {
+		found = append(found, group.page(&q, &after)...)
+	}
+	if len(groups) > 1 {
+		slices.SortFunc(found, func(a, b *kept) int { return q.order(&a.Document, &b.Document) })
+		if q.Limit > 0 && len(found) > q.Limit {
+			found = found[:q.Limit]
+		}
+	}
+	now := time.Now()
+	docs := make([]Document, len(found))
+	for i, doc := range found {
+		docs[i] = doc.now(now)
+		if q.OnlyNames {
+			docs[i].Data = nil
+		}
+	}
+	return docs, nil
+}
+
+// order orders documents as the query wants them.
+func (q *Query) order(a, b *Document) int {
+	if q.IsAscending {
+		return compare(a, b)
+	}
+	return compare(b, a)
+}
+
+// page returns the first documents that a query asks for, behind the one after which it begins.
+func (o ordered) page(q *Query, after *Document) []*kept {
+	rest := o
+	if q.After != "" {
+		at, isThere := o.place(after)
+		switch {
+		case !q.IsAscending:
+			rest = o[:at]
+		case isThere:
+			rest = o[at+1:]
+		default:
+			rest = o[at:]
+		}
+	}
+	var found []*kept
+	for i := range rest {
+		doc := rest[i]
+		if !q.IsAscending {
+			doc = rest[len(rest)-1-i]
+		}
+		if q.OnlyOpen && !doc.IsOpen {
+			continue
+		}
+		found = append(found, doc)
+		if len(found) == q.Limit {
+			break
+		}
+	}
+	return found
+}
+
+// groups returns the documents among which those of a query are.
+func (l *Local) groups(q *Query) []ordered {
+	index := l.kinds[q.Kind]
+	if index == nil {
+		return nil
+	}
+	if len(q.Scopes) == 0 {
+		return []ordered{index.sorted}
+	}
+	var groups []ordered
+	for _, name := range q.Scopes {
+		if scope := index.scopes[name]; scope != nil {
+			groups = append(groups, scope.sorted)
+		}
+	}
+	return groups
+}
+
+// CheckName returns an error for names that a document cannot have.
+func CheckName(kind, id string) error {
+	const longest = 100
+	foreign := func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("-_", r)
+	}
+	if kind == "" || id == "" || len(kind)+len(id) > longest || strings.ContainsFunc(kind, foreign) || strings.ContainsFunc(id, foreign) {
+		return fmt.Errorf("%q and %q cannot name a document", kind, id)
+	}
+	return nil
+}

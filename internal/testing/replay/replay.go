@@ -1,0 +1,142 @@
+// Package replay sends the workloads of fleettest to a gateway over HTTP, at a time scale,
+// and measures when the first content of each answer comes. It starts simulated engines for
+// the gateway, and asks them what they had to do.
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/testing/fleettest"
+)
+
+// Run is a workload that is sent to a gateway.
+type Run struct {
+	URL      string // of the gateway
+	Requests []*fleettest.Request
+	Block    int     // tokens of a block of the requests
+	Until    float64 // only requests that come before; 0 is all
+	// Scale is how many real seconds a second of the workload is.
+	Scale float64
+}
+
+// running is a run that goes on.
+type running struct {
+	*Run
+	client *http.Client
+	sent   sync.WaitGroup
+
+	mu     sync.Mutex
+	number int
+	times  []float64
+	failed int
+	err    error // of the first that failed
+}
+
+// Do sends all requests and returns the times to their first content, in seconds of the
+// workload, and why the first failed of those that did.
+func (run *Run) Do(ctx context.Context) (fleettest.Figures, error) {
+	transport := &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	r := &running{Run: run, client: &http.Client{Transport: transport}}
+	began := time.Now()
+	for _, request := range run.Requests {
+		if run.Until > 0 && request.At >= run.Until {
+			continue
+		}
+		if !sleep(ctx, time.Until(began.Add(run.real(request.At)))) {
+			break
+		}
+		r.sent.Go(func() { r.talk(ctx, request) })
+	}
+	r.sent.Wait()
+	return fleettest.Summarize(r.times, r.failed), r.err
+}
+
+// real returns how long seconds of the workload are.
+func (run *Run) real(seconds float64) time.Duration {
+	return time.Duration(seconds * run.Scale * float64(time.Second))
+}
+
+// sleep returns false if the context ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(max(d, 0))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// talk sends a request and those that follow it.
+func (r *running) talk(ctx context.Context, request *fleettest.Request) {
+	for ; request != nil; request = request.Next {
+		first, err := r.ask(ctx, request)
+		r.mu.Lock()
+		if err == nil {
+			r.times = append(r.times, first.Seconds()/r.Scale)
+		} else if r.failed++; r.failed == 1 {
+			r.err = err
+		}
+		r.mu.Unlock()
+		if !sleep(ctx, r.real(request.Pause)) {
+			return
+		}
+	}
+}
+
+// ask sends a request, reads its whole answer and returns when the first content came.
+func (r *running) ask(ctx context.Context, request *fleettest.Request) (first time.Duration, err error) {
+	r.mu.Lock()
+	r.number++
+	number := r.number
+	r.mu.Unlock()
+	sent := body(request, r.Block, number)
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+"/v1/chat/completions", bytes.NewReader(sent))
+	if err != nil {
+		return 0, err
+	}
+	post.Header.Set("Content-Type", "application/json")
+	began := time.Now()
+	response, err := r.client.Do(post)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(io.LimitReader(response.Body, 1000))
+		return 0, fmt.Errorf("status %d: %s", response.StatusCode, said)
+	}
+	lines := bufio.NewReaderSize(response.Body, 16<<10)
+	for {
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil:
+			return 0, fmt.Errorf("an answer ends in the middle: %w", err)
+		case first == 0 && hasContent(line):
+			first = time.Since(began)
+		case bytes.HasPrefix(line, []byte("data: [DONE]")):
+			if first == 0 {
+				return 0, errors.New("an answer has no content")
+			}
+			_, _ = io.Copy(io.Discard, response.Body) // nothing follows but the end
+			return first, nil
+		}
+	}
+}
+
+// hasContent reports whether an event has text, not only a role.
+func hasContent(line []byte) bool {
+	_, content, found := bytes.Cut(line, []byte(`"content":"`))
+	return found && content[0] != '"'
+}

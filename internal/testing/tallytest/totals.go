@@ -1,0 +1,94 @@
+package tallytest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
+)
+
+// Told returns how often something was told.
+func (m *Model) Told() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.told
+}
+
+// News returns how many news were told since the store lost its data.
+func (m *Model) News() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.news
+}
+
+// Tell stores totals as every gateway does.
+func (m *Model) Tell(sheets []tally.Sheet, isNews bool) []map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told++
+	if isNews {
+		m.news++
+	}
+	all := make([]map[string]string, len(sheets))
+	for i, sheet := range sheets {
+		if m.sheets[sheet.Name] == nil {
+			m.sheets[sheet.Name] = map[string]string{}
+		}
+		for _, total := range sheet.Totals {
+			known := m.sheets[sheet.Name][total.Writer]
+			if known == total.Instead {
+				known = ""
+			}
+			m.sheets[sheet.Name][total.Writer] = replace(known, total.Numbers, sheet.IsOrdered)
+		}
+		if sheet.IsRead {
+			all[i] = maps.Clone(m.sheets[sheet.Name])
+		}
+	}
+	return all
+}
+
+// replace returns what a writer has said when it says something after something else.
+func replace(known, given string, isOrdered bool) string {
+	before, numbers := strings.Fields(known), strings.Fields(given)
+	if isOrdered {
+		if len(before) == 0 || isLess(before[0], numbers[0]) {
+			return given
+		}
+		return known
+	}
+	for i, number := range numbers {
+		if i < len(before) && isLess(number, before[i]) {
+			numbers[i] = before[i]
+		}
+	}
+	return strings.Join(numbers, " ")
+}
+
+func isLess(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
+
+// Tell does what the script of redistally does.
+func (c *Member) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error) {
+	if err := c.reach(ctx); err != nil {
+		return nil, err
+	}
+	all := c.model.Tell(sheets, isNews)
+	return all, errors.Join(ctx.Err(), c.hear(ctx))
+}
+
+// IsSpread reports that all is lost at once.
+func (c *Member) IsSpread() bool { return false }
+
+// Put replaces what the store has of a writer, as somebody does who writes to it by hand.
+func (m *Model) Put(sheet, writer, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sheets[sheet] == nil {
+		m.sheets[sheet] = map[string]string{}
+	}
+	if m.sheets[sheet][writer] = text; text == "" {
+		delete(m.sheets[sheet], writer)
+	}
+}

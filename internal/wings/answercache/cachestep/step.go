@@ -1,0 +1,326 @@
+// Package cachestep is the step that answers requests from the cache of answers, and fills
+// it.
+package cachestep
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
+	"github.com/patchbay-ai/patchbay/internal/wings/answercache/flight"
+)
+
+// Cache is the cache of answers.
+type Cache struct {
+	store   answercache.Store
+	policy  atomic.Pointer[policy]
+	writers sync.Pool // of *keyWriter
+	// failed is told that the store did not work; nil for nobody.
+	failed  func(error)
+	flights *flight.Table
+}
+
+// policy is the settings, compiled.
+type policy struct {
+	answercache.Settings
+	services [schema.ServiceTypeCount]bool
+	keys     map[string]bool
+}
+
+// New returns a cache in front of a store. The function, which may be nil, is told of each
+// failure of the store; requests go on without it.
+func New(store answercache.Store, settings answercache.Settings, failed func(error)) *Cache {
+	if failed == nil {
+		failed = func(error) {}
+	}
+	c := &Cache{store: store, failed: failed, writers: sync.Pool{New: newKeyWriter}, flights: flight.NewTable(flight.Limits{})}
+	c.Set(settings)
+	return c
+}
+
+// Set changes for whom answers are kept.
+func (c *Cache) Set(settings answercache.Settings) {
+	p := &policy{Settings: settings, keys: make(map[string]bool, len(settings.Keys))}
+	for _, service := range settings.Services {
+		p.services[service] = true
+	}
+	for _, key := range settings.Keys {
+		p.keys[key] = true
+	}
+	c.flights.Set(flight.Limits{Answer: int(settings.MaxAnswer), All: int64(settings.MaxBytes)})
+	c.policy.Store(p)
+	if memory := c.memory(); memory != nil {
+		memory.Set(settings)
+	}
+}
+
+// memory returns the store if it is that of this process, else nil.
+func (c *Cache) memory() *answercache.Memory {
+	memory, _ := c.store.(*answercache.Memory)
+	return memory
+}
+
+// Settings returns those that are in force.
+func (c *Cache) Settings() answercache.Settings { return c.policy.Load().Settings }
+
+// IsOn reports whether answers of a service type are kept for all callers.
+func (c *Cache) IsOn(service schema.ServiceType) bool { return c.policy.Load().services[service] }
+
+// IsSingleFlight reports whether equal requests of a service type that are in flight share
+// one call.
+func (c *Cache) IsSingleFlight(service schema.ServiceType) bool {
+	return c.policy.Load().SingleFlight && answercache.Cacheable(service)
+}
+
+// Status is how much is kept.
+type Status struct {
+	Enabled, Shared bool
+	// Answers is how many are in memory, Bytes what they take, and Evicted how many gave
+	// way to others since the start; all are 0 for a shared store.
+	Answers        int
+	Bytes, Evicted int64
+	// SingleFlight says that equal requests in flight share one call. Flights is how many
+	// calls others may share now, and Followers how many requests share that of another one.
+	SingleFlight       bool
+	Flights, Followers int
+}
+
+// Status returns how much is kept.
+func (c *Cache) Status() Status {
+	p := c.policy.Load()
+	s := Status{Enabled: p.Keeps(), Shared: c.memory() == nil}
+	if memory := c.memory(); memory != nil {
+		s.Answers, s.Bytes, s.Evicted = memory.Size()
+	}
+	inFlight := c.flights.Status()
+	s.SingleFlight, s.Flights, s.Followers = p.SingleFlight, inFlight.Flights, inFlight.Followers
+	return s
+}
+
+// Clear removes all answers.
+func (c *Cache) Clear(ctx context.Context) error { return c.store.Clear(ctx) }
+
+// Keep removes what is kept of pools that a new table does not have, or that have other
+// settings in it. A shared store keeps these answers until they expire, but nobody finds
+// them.
+func (c *Cache) Keep(table *routing.Table) {
+	memory := c.memory()
+	if memory == nil || !c.policy.Load().Keeps() {
+		return
+	}
+	pools := map[answercache.Key]bool{}
+	for _, pool := range table.Pools() {
+		if answercache.Cacheable(pool.Service.Type) {
+			pools[pool.Fingerprint()] = true
+		}
+	}
+	memory.KeepOnly(pools)
+}
+
+// Step answers a request with what is kept of the same request, or with the answer that the
+// same request is getting, or keeps its answer.
+func (c *Cache) Step(ctx context.Context, r *proxy.Request, next proxy.Next) (proxy.Answer, error) {
+	p := c.policy.Load()
+	service := r.Asks.Service
+	keeps := p.services[service] || p.keys[r.Caller.KeyID] && answercache.Cacheable(service)
+	shares := p.SingleFlight && answercache.Cacheable(service)
+	if !keeps && !shares || r.Asks.Uncounted || r.Asks.Door == schema.DoorRealtime { // whose answers depend on all that was said
+		return next(ctx)
+	}
+	if r.NoStore || !isDeterministic(r) || !isSelfContained(r) {
+		r.Record.Cache = metrics.CacheBypass
+		return next(ctx)
+	}
+	a := asked{cache: c, policy: p, request: r, next: next, key: c.keyOf(r), keeps: keeps}
+	if keeps {
+		kept, err := c.store.Get(ctx, a.key)
+		if err != nil && ctx.Err() == nil {
+			c.failed(err)
+		}
+		if kept != nil {
+			r.Record.Cache = metrics.CacheHit
+			a.price()
+			return &hit{Answer: kept, usage: a.asHit(kept.Usage)}, nil
+		}
+	}
+	if shares {
+		return a.share(ctx)
+	}
+	return a.ask(ctx)
+}
+
+// asked is a request whose answer is not kept yet.
+type asked struct {
+	cache   *Cache
+	policy  *policy
+	request *proxy.Request
+	next    proxy.Next
+	key     answercache.Key
+	keeps   bool
+}
+
+// price decides what an answer costs for which no call was made.
+func (a *asked) price() {
+	if a.policy.ChargeHits {
+		a.request.Price = a.request.Pool.Price
+	}
+}
+
+// asHit returns how such an answer counts: all tokens of its prompt as cached ones, unless it
+// costs as much as any other.
+func (a *asked) asHit(usage schema.Usage) schema.Usage {
+	if !a.policy.ChargeHits {
+		usage.Cached = usage.Prompt
+	}
+	return usage
+}
+
+// ask makes a call of its own.
+func (a *asked) ask(ctx context.Context) (proxy.Answer, error) {
+	a.request.Record.Cache = metrics.CacheMiss
+	answer, err := a.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.record(ctx, answer), nil
+}
+
+// share makes the call of an equal request its own if there is one in flight, or else one
+// that others may follow.
+func (a *asked) share(ctx context.Context) (proxy.Answer, error) {
+	f, isFirst := a.cache.flights.Board(ctx, a.key)
+	if !isFirst {
+		a.request.Record.Cache = metrics.CacheShared
+		answer, err := f.Follow(ctx, a.asHit)
+		switch {
+		case errors.Is(err, flight.ErrNotShared):
+			return a.ask(ctx)
+		case err == nil:
+			a.price()
+		}
+		return answer, err
+	}
+	a.request.Record.Cache = metrics.CacheMiss
+	hasFallbacks := a.request.Pool.HasFallbacks
+	return f.Lead(flight.Call{
+		Next: a.next,
+		IsOwn: func(err error) bool {
+			// Which models may take over depends on who asks, and so does what they answer.
+			return a.request.Record.Fallbacks > 0 || err != nil && (hasFallbacks || !isSameForAll(err))
+		},
+		Wrap: a.record,
+	})
+}
+
+// isSameForAll reports whether an error is about the model or its backends, so that every
+// caller would get it.
+func isSameForAll(err error) bool {
+	var known *schema.Error
+	if !errors.As(err, &known) {
+		return false
+	}
+	switch known.Code {
+	case schema.CodeUpstreamError, schema.CodeUpstreamTimeout, schema.CodeUpstreamTruncated, schema.CodeUpstreamRateLimit, schema.CodeUpstreamAuth,
+		schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen, schema.CodeNoSlot, schema.CodeInvalidValue:
+		return true
+	}
+	return false
+}
+
+// record returns the answer as one that is kept when it is complete, if answers are.
+func (a *asked) record(ctx context.Context, answer proxy.Answer) proxy.Answer {
+	switch {
+	case a.request.Record.Fallbacks > 0:
+		a.request.Record.Cache = metrics.CacheBypass
+		return answer
+	case !a.keeps:
+		return answer
+	}
+	form := answer.Form()
+	return &recording{Answer: answer, cache: a.cache, ctx: ctx, key: a.key, most: int(a.policy.MaxAnswer), of: a.request.Record, kept: &answercache.Answer{
+		ContentType: form.ContentType, Events: form.Events, Framed: form.Framed, Pool: a.request.Pool.Fingerprint(),
+	}}
+}
+
+// hit is an answer from the cache.
+type hit struct {
+	*answercache.Answer
+	usage schema.Usage
+	at    int // how many parts were read
+}
+
+// Form implements proxy.Answer.
+func (h *hit) Form() proxy.Form {
+	form := proxy.Form{ContentType: h.ContentType, Length: len(h.Data), Events: h.Events, Framed: h.Framed}
+	if h.Events {
+		form.Length = -1
+	}
+	return form
+}
+
+// Next implements proxy.Answer.
+func (h *hit) Next() ([]byte, error) {
+	if h.at == len(h.Ends) {
+		return nil, io.EOF
+	}
+	from := 0
+	if h.at > 0 {
+		from = h.Ends[h.at-1]
+	}
+	h.at++
+	return h.Data[from:h.Ends[h.at-1]:h.Ends[h.at-1]], nil
+}
+
+// IsComplete implements proxy.Answer.
+func (h *hit) IsComplete() bool { return h.at == len(h.Ends) }
+
+// Usage implements proxy.Answer.
+func (h *hit) Usage() schema.Usage { return h.usage }
+
+// recording is an answer that is kept when it is complete.
+type recording struct {
+	proxy.Answer
+	cache *Cache
+	ctx   context.Context //nolint:containedctx // it lives as long as the request
+	key   answercache.Key
+	most  int
+	of    *calls.Record
+	kept  *answercache.Answer // nil if it is not kept
+}
+
+// Next implements proxy.Answer.
+func (r *recording) Next() ([]byte, error) {
+	part, err := r.Answer.Next()
+	switch {
+	case r.kept == nil:
+	case errors.Is(err, io.EOF):
+		r.keep()
+	case err != nil, len(r.kept.Data)+len(part) > r.most:
+		r.kept = nil
+	default:
+		r.kept.Data = append(r.kept.Data, part...)
+		r.kept.Ends = append(r.kept.Ends, len(r.kept.Data))
+	}
+	return part, err
+}
+
+func (r *recording) keep() {
+	kept := r.kept
+	r.kept = nil
+	if r.of.Fallbacks > 0 {
+		return // another model went on with it
+	}
+	kept.Data, kept.Ends, kept.Usage = slices.Clone(kept.Data), slices.Clone(kept.Ends), r.Usage()
+	if err := r.cache.store.Put(r.ctx, r.key, kept); err != nil && r.ctx.Err() == nil {
+		r.cache.failed(err)
+	}
+}

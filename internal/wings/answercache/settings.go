@@ -1,0 +1,81 @@
+// Package answercache keeps the answers to deterministic requests for a limited time, so
+// that the same request of the same tenant need not be put to a backend again: in memory
+// within a bound, or in a store that several gateways share.
+package answercache
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Settings say whose answers are kept, how long, and how many.
+type Settings struct {
+	// Services are the service types whose answers are kept, and Keys the ids of the keys
+	// whose answers are, whatever the service type. With neither the cache is off.
+	Services []schema.ServiceType `json:"services"`
+	Keys     []string             `json:"keys"`
+	// TTL is how long an answer is kept after it was made.
+	TTL schema.Duration `json:"ttl"`
+	// MaxBytes bounds what is kept in memory; the answer that was unused for the longest
+	// time gives way. MaxAnswer is the size of the largest answer that is kept.
+	MaxBytes  schema.Bytes `json:"maxBytes"`
+	MaxAnswer schema.Bytes `json:"maxAnswer"`
+	// Shared keeps answers in Redis, where all gateways find them.
+	Shared bool `json:"shared"`
+	// ChargeHits makes an answer from the cache cost what the model costs.
+	ChargeHits bool `json:"chargeHits"`
+	// SingleFlight lets equal requests that are in flight at the same time share one call,
+	// whether or not answers are kept.
+	SingleFlight bool `json:"singleFlight"`
+}
+
+// DefaultSettings returns what holds where nothing is configured.
+func DefaultSettings() Settings {
+	return Settings{TTL: schema.Duration(time.Hour), MaxBytes: 64 << 20, MaxAnswer: 1 << 20}
+}
+
+const (
+	leastTTL  = time.Second
+	mostTTL   = 90 * 24 * time.Hour
+	leastSize = 64 << 10
+)
+
+// Cacheable reports whether a service type has requests whose answers can be kept.
+func Cacheable(service schema.ServiceType) bool {
+	return service == schema.Chat || service == schema.Embedding || service == schema.Rerank
+}
+
+// Check reports every field that has a value it may not have.
+func (s Settings) Check(report func(path, message string)) {
+	for i, service := range s.Services {
+		switch {
+		case !Cacheable(service):
+			report(fmt.Sprintf("services[%d]", i), "want chat, embedding or rerank; answers of "+service.String()+" are not kept")
+		case slices.Contains(s.Services[:i], service):
+			report(fmt.Sprintf("services[%d]", i), service.String()+" is listed twice")
+		}
+	}
+	for i, key := range s.Keys {
+		if key == "" {
+			report(fmt.Sprintf("keys[%d]", i), "must not be empty")
+		}
+	}
+	if ttl := s.TTL.Std(); ttl < leastTTL || ttl > mostTTL {
+		report("ttl", fmt.Sprintf("must be between %s and %s, not %s", leastTTL, mostTTL, ttl))
+	}
+	if s.MaxBytes < leastSize {
+		report("maxBytes", fmt.Sprintf("must be at least %d bytes, not %d", leastSize, s.MaxBytes))
+	}
+	if s.MaxAnswer < 1 || s.MaxAnswer > s.MaxBytes {
+		report("maxAnswer", fmt.Sprintf("must be between 1 byte and maxBytes, not %d", s.MaxAnswer))
+	}
+}
+
+// Keeps reports whether any answers are kept.
+func (s Settings) Keeps() bool { return len(s.Services) > 0 || len(s.Keys) > 0 }
+
+// On reports whether any answers are kept, or shared.
+func (s Settings) On() bool { return s.Keeps() || s.SingleFlight }

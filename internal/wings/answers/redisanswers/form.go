@@ -1,0 +1,85 @@
+package redisanswers
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/store/takeover"
+	"github.com/patchbay-ai/patchbay/internal/wings/answers"
+)
+
+// stored is an answer as it is kept, in JSON, or sealed where there is a master key. Issue is
+// that of its owner; releases that did not write it pass it over.
+type stored struct {
+	Issue    string         `json:"issue,omitempty"`
+	Previous []string       `json:"previous,omitempty"`
+	Input    jsontext.Value `json:"input"`
+	Response jsontext.Value `json:"response,omitzero"`
+	Instance string         `json:"instance,omitempty"`
+}
+
+func encode(a *answers.Answer) ([]byte, error) {
+	value := stored{Issue: a.Owner.Issue, Previous: a.Previous, Instance: a.Instance, Response: a.Response}
+	value.Input = append(append(append(value.Input, '['), a.Input...), ']')
+	return json.Marshal(value, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+}
+
+func decode(text string) (v stored, err error) {
+	err = json.Unmarshal([]byte(text), &v, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return v, err
+}
+
+// isOf reports whether a stored answer is that of an owner, and not of a key that had the
+// same id before. Of an answer without an issue, which an earlier release wrote, this is
+// known if the key is older than all answers that others may have left.
+func (v *stored) isOf(owner answers.Owner, ttl time.Duration) bool {
+	if v.Issue == "" {
+		return owner.Since.IsZero() || time.Since(owner.Since) >= ttl
+	}
+	return v.Issue == owner.Issue
+}
+
+func (v *stored) answer(owner answers.Owner, id string) *answers.Answer {
+	a := &answers.Answer{ID: id, Owner: owner, Previous: v.Previous, Response: v.Response, Instance: v.Instance}
+	if n := len(v.Input); n > len("[]") {
+		a.Input = v.Input[1 : n-1]
+	}
+	return a
+}
+
+// placeOf returns what a sealed answer is bound to: its key in Redis, which has the id of the
+// owner and its own, and the issue of the owner.
+func placeOf(key, issue string) string { return strconv.Itoa(len(issue)) + ":" + issue + " " + key }
+
+// isPlain reports whether a text is an answer that nobody sealed.
+func isPlain(text string) bool { return strings.HasPrefix(text, "{") }
+
+// seal returns a text for a place, encrypted where there is a master key.
+func (s *Store) seal(key, issue string, text []byte) string {
+	if s.options.Keys == nil {
+		return string(text)
+	}
+	return s.options.Keys.Seal(placeOf(key, issue), string(text))
+}
+
+// open returns a text that stands at a key, and reports whether it is that of an owner who
+// has this issue: one that was sealed for it, or by the takeover for an owner whose issue
+// nobody wrote down. Without a master key, and while unsigned data is read, a plain text is
+// taken as it is.
+func (s *Store) open(key, issue, text string) (opened string, isGood bool) {
+	if isPlain(text) {
+		return text, s.options.Keys == nil || s.options.Takeovers.ReadsUnsigned(takeover.Responses)
+	}
+	if s.options.Keys == nil {
+		return "", false
+	}
+	opened, err := s.options.Keys.Open(placeOf(key, issue), text)
+	if err != nil && issue != "" {
+		opened, err = s.options.Keys.Open(placeOf(key, ""), text)
+	}
+	return opened, err == nil
+}

@@ -1,0 +1,51 @@
+package answers
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Settings say how long responses are kept, and how many.
+type Settings struct {
+	// TTL is how long a response is kept after it was made or used last.
+	TTL schema.Duration `json:"ttl"`
+	// MaxBytes bounds the memory of the responses that are kept in memory, and an
+	// eighth of it the size of one response.
+	MaxBytes schema.Bytes `json:"maxBytes"`
+	// MaxResponses is how many are kept in memory; the one that was unused for the
+	// longest time gives way.
+	MaxResponses int `json:"maxResponses"`
+	// MaxSharedBytes bounds what all gateways together keep in Redis.
+	MaxSharedBytes schema.Bytes `json:"maxSharedBytes"`
+	// Shared keeps responses in Redis, where all gateways find them.
+	Shared bool `json:"shared"`
+}
+
+// DefaultSettings returns what holds where nothing is configured.
+func DefaultSettings() Settings {
+	return Settings{TTL: schema.Duration(24 * time.Hour), MaxBytes: 64 << 20, MaxResponses: 10_000, MaxSharedBytes: 512 << 20}
+}
+
+const (
+	leastTTL  = time.Second
+	mostTTL   = 90 * 24 * time.Hour
+	leastSize = 64 << 10
+)
+
+// Check reports every field that has a value it may not have.
+func (s Settings) Check(report func(path, message string)) {
+	if ttl := s.TTL.Std(); ttl < leastTTL || ttl > mostTTL {
+		report("ttl", fmt.Sprintf("must be between %s and %s, not %s", leastTTL, mostTTL, ttl))
+	}
+	if s.MaxBytes < leastSize {
+		report("maxBytes", fmt.Sprintf("must be at least %d bytes, not %d", leastSize, s.MaxBytes))
+	}
+	if s.MaxSharedBytes < leastSize {
+		report("maxSharedBytes", fmt.Sprintf("must be at least %d bytes, not %d", leastSize, s.MaxSharedBytes))
+	}
+	if s.MaxResponses < 1 {
+		report("maxResponses", fmt.Sprintf("must be at least 1, not %d", s.MaxResponses))
+	}
+}

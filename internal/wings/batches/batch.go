@@ -1,0 +1,136 @@
+// Package batches runs the requests of files, line by line, in slots that nobody else needs.
+//
+// A batch is a document; its lines are a file. The lines are divided into chunks, each of
+// which a gateway leases before it runs its lines. An answer is written to a journal and
+// synced before its line counts as done, so that a crash loses no line, and no line runs
+// again whose answer was synced. When all lines are done their answers become files.
+package batches
+
+import (
+	"errors"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
+)
+
+// State is how far a batch is.
+type State string
+
+// The states. The last four are ends.
+const (
+	Validating State = "validating"
+	InProgress State = "in_progress"
+	Finalizing State = "finalizing"
+	Cancelling State = "cancelling"
+	Completed  State = "completed"
+	Failed     State = "failed"
+	Expired    State = "expired"
+	Cancelled  State = "cancelled"
+)
+
+// IsEnd reports whether nothing happens to a batch in the state any more.
+func (s State) IsEnd() bool {
+	return s == Completed || s == Failed || s == Expired || s == Cancelled
+}
+
+// Form is the API in whose shape the results of a batch are written.
+type Form string
+
+// The forms.
+const (
+	OpenAI    Form = "openai"
+	Anthropic Form = "anthropic"
+)
+
+// Fault is why a batch failed, or stopped.
+type Fault struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Param   string `json:"param,omitzero"`
+	// Line is the number of the line in the file, from 1; 0 where none is at fault.
+	Line int `json:"line,omitzero"`
+}
+
+// Counts are the lines of a batch by what became of them, and what they used.
+type Counts struct {
+	Done   int `json:"done,omitzero"`   // with an answer
+	Failed int `json:"failed,omitzero"` // with an error
+	// Prompt and Completion are tokens, and Cost is in the unit of package prices.
+	Prompt     int64 `json:"prompt,omitzero"`
+	Completion int64 `json:"completion,omitzero"`
+	Cost       int64 `json:"cost,omitzero"`
+}
+
+func (c Counts) plus(other Counts) Counts {
+	return Counts{c.Done + other.Done, c.Failed + other.Failed, c.Prompt + other.Prompt, c.Completion + other.Completion, int64(prices.Amount(c.Cost).Plus(prices.Amount(other.Cost)))}
+}
+
+// Batch is a file of requests and what became of it.
+type Batch struct {
+	ID    string      `json:"id"`
+	Owner files.Owner `json:"owner"`
+	Form  Form        `json:"form"`
+	// Endpoint is the path to which all lines go.
+	Endpoint string `json:"endpoint"`
+	// Input is the file of the lines. IsOwnInput says that it belongs to the batch alone.
+	Input      string `json:"input"`
+	IsOwnInput bool   `json:"ownInput,omitzero"`
+	// Window is the time in which it is to end, as its owner wrote it.
+	Window   string            `json:"window,omitzero"`
+	Metadata map[string]string `json:"metadata,omitzero"`
+	State    State             `json:"state"`
+	// KeepResults is how long the files of results are kept; 0 is as long as other files.
+	KeepResults schema.Duration `json:"keepResults,omitzero"`
+
+	Created    time.Time `json:"created"`
+	Expires    time.Time `json:"expires"`
+	Started    time.Time `json:"started,omitzero"`    // when the lines had been checked
+	Finalizing time.Time `json:"finalizing,omitzero"` // when the last line had ended
+	Cancelling time.Time `json:"cancelling,omitzero"` // when somebody wanted it to stop
+	Ended      time.Time `json:"ended,omitzero"`
+
+	// Faults are why it failed, or was stopped.
+	Faults []Fault `json:"faults,omitzero"`
+	// Lines is how many there are, ChunkLines how many a chunk has, and Chunks where each
+	// chunk begins in the file.
+	Lines      int     `json:"lines,omitzero"`
+	ChunkLines int     `json:"chunkLines,omitzero"`
+	Chunks     []int64 `json:"chunks,omitzero"`
+	// User is for whom it was made, as far as a header says it that the key trusts.
+	User string `json:"user,omitzero"`
+	// Models are those of its lines that were served at some time since it was made; nil
+	// where a gateway checked the lines that did not note them.
+	Models []string `json:"models,omitzero"`
+	// Counts are final once the batch has ended.
+	Counts Counts `json:"counts,omitzero"`
+	// Output and Errors are the files of results, empty where there are none.
+	Output string `json:"output,omitzero"`
+	Errors string `json:"errors,omitzero"`
+
+	version int64 // of the document
+}
+
+// Progress is a batch and how far it is now.
+type Progress struct {
+	Batch
+	// Rate is how many lines ended in a minute, on average, and End is when the last one is
+	// expected to end; zero where nothing is known.
+	Rate float64
+	End  time.Time
+	// Problem is why no line runs now; empty where nothing is wrong.
+	Problem string
+}
+
+// Errors of an Engine.
+var (
+	// ErrNotFound means that there is no such batch, or that others own it.
+	ErrNotFound = errors.New("no such batch")
+	// ErrTooMany means that the owner has as many batches as allowed.
+	ErrTooMany = errors.New("there are too many batches that have not ended")
+	// ErrEnded means that the batch has ended, so that it cannot be stopped.
+	ErrEnded = errors.New("the batch has ended")
+	// ErrNotEnded means that the batch has not ended, so that it cannot be deleted.
+	ErrNotEnded = errors.New("the batch has not ended")
+)

@@ -1,0 +1,245 @@
+// Package batching is the endpoints of files and batches: /v1/files and /v1/batches in the
+// shapes of OpenAI, /v1/messages/batches in those of Anthropic, and how a line of a batch
+// becomes a request of its owner.
+package batching
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/allowance"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/described"
+	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
+)
+
+// API answers the endpoints of files and batches.
+type API struct {
+	options    Options
+	operations *operations
+}
+
+// Options are what the API works with.
+type Options struct {
+	// Engine runs batches, nil where they are off, and Files has their files.
+	Engine *batches.Engine
+	Files  *files.Store
+	// Keys decides who may ask.
+	Keys           admit.Keys
+	TrustedProxies []netip.Prefix
+	// LongestLine returns how many bytes a request may have, and LargestFile how many a
+	// file.
+	LongestLine, LargestFile func() int64
+	// MaxLines returns how many requests a batch may have.
+	MaxLines func() int
+	Log      *slog.Logger
+}
+
+// New returns the API.
+func New(options Options) *API { return &API{options, newOperations()} }
+
+// Routes returns the operations of files and batches.
+func (a *API) Routes() []web.Route {
+	var routes []web.Route
+	add := func(pattern string, handler func(*visit) error, op web.Operation) {
+		op.Tag = "Files and batches"
+		if op.Error == nil {
+			op.Error = described.ErrorBody{}
+		}
+		for _, status := range []int{http.StatusNotFound, http.StatusInsufficientStorage, http.StatusServiceUnavailable, http.StatusInternalServerError} {
+			if !slices.Contains(op.Errors, status) {
+				op.Errors = append(op.Errors, status)
+			}
+		}
+		// Whoever has used up a limit can stop what uses it.
+		isLimited := !strings.HasSuffix(pattern, "/cancel")
+		routes = append(routes, web.Route{Pattern: pattern, Permission: access.ByKey, Handler: a.handle(handler, isLimited), Operation: op})
+	}
+	a.addFiles(add)
+	a.addBatches(add)
+	a.addMessageBatches(add)
+	return routes
+}
+
+type adder func(pattern string, handler func(*visit) error, op web.Operation)
+
+// visit is one request to an endpoint of this package.
+type visit struct {
+	*API
+	w     http.ResponseWriter
+	r     *http.Request
+	owner files.Owner
+	scope string
+	// user is whom the request is made for, as far as a header says it that the key trusts.
+	user string
+	use  allowance.Use
+}
+
+// handle makes a handler of a function that answers, or returns why it did not.
+func (a *API) handle(answer func(*visit) error, isLimited bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v := &visit{API: a, w: w, r: r}
+		err := v.identify(isLimited)
+		defer v.use.End()
+		if err == nil {
+			err = answer(v)
+		}
+		if err != nil {
+			v.fail(err)
+		}
+	}
+}
+
+// identify finds out who asks, and counts the request in the limit of such operations.
+func (v *visit) identify(isLimited bool) error {
+	if v.options.Engine == nil {
+		return schema.NewError(schema.CodeBatchesOff, "Files and batches are off on this gateway; its operator turns them on with batches.enabled.")
+	}
+	grant, refusal := v.options.Keys.Identify(v.r.Header, web.ClientAddr(v.r, v.options.TrustedProxies))
+	if refusal != nil {
+		return refusal
+	}
+	if grant != nil {
+		v.owner = files.Owner{Key: grant.ID, Issue: grant.Issue, Tenant: grant.Tenant}
+		web.RecordOf(v.w).KeyID = grant.ID
+		user, refusal := grant.UserOf(v.r.Header)
+		if refusal != nil {
+			return refusal
+		}
+		v.user = quota.UserName(user)
+	}
+	v.scope = v.owner.Scope()
+	if isLimited {
+		return v.operations.take(&v.use, grant, time.Now())
+	}
+	return nil
+}
+
+// unread is an error after which the connection is closed, because the body was not read to
+// its end.
+type unread struct{ error }
+
+// Unwrap returns the error itself.
+func (u unread) Unwrap() error { return u.error }
+
+// fail answers with an error.
+func (v *visit) fail(err error) {
+	if v.r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // the client left
+	}
+	known := v.known(err)
+	web.RecordOf(v.w).Code = known.Code
+	if errors.As(err, new(unread)) || v.r.Method == http.MethodPost && v.r.ContentLength != 0 && errors.As(err, new(*schema.Error)) {
+		v.w.Header().Set("Connection", "close")
+	}
+	v1.Fail(v.w, v.r, known)
+}
+
+// known returns what a caller is told of an error.
+func (v *visit) known(err error) *schema.Error {
+	var told *schema.Error
+	switch {
+	case errors.As(err, &told):
+		return told
+	case errors.Is(err, files.ErrNotFound):
+		return schema.NewError(schema.CodeFileNotFound, "There is no such file. It may have expired, or it was made with the key of another tenant.")
+	case errors.Is(err, batches.ErrNotFound):
+		return schema.NewError(schema.CodeBatchNotFound, "There is no such batch. It may have expired, or it was made with the key of another tenant.")
+	case errors.Is(err, files.ErrTooLarge):
+		return schema.NewError(schema.CodeRequestTooLarge, "The file is larger than the "+strconv.FormatInt(v.options.LargestFile(), 10)+" bytes that are allowed (files.max-size).")
+	case errors.Is(err, files.ErrTooMany):
+		return schema.NewError(schema.CodeStorageLimit, "You have as many files as allowed (files.max-files), and no results of batches that have ended; delete some.")
+	case errors.Is(err, files.ErrNoRoom):
+		return schema.NewError(schema.CodeStorageLimit, "Your files and batches take as much room as allowed (files.max-bytes-per-key), more than results of batches that have ended could give way to; delete some.")
+	case errors.Is(err, keeping.ErrTooMany):
+		return schema.NewError(schema.CodeStorageLimit, "You have as many batches as are kept (batches.max-kept), and none of them has ended; wait until one has, or cancel one.")
+	case errors.Is(err, files.ErrAllFull):
+		return full("The files of all callers take as much room as there may be (files.max-bytes).")
+	case errors.Is(err, files.ErrAllTooMany):
+		return full("All callers together have as many files as there may be (files.max-files-in-all).")
+	case errors.Is(err, keeping.ErrAllTooMany):
+		return full("All callers together have as many batches as are kept (batches.max-kept-in-all), and none of them has ended.")
+	case errors.Is(err, files.ErrDiskFull), durable.IsFull(err):
+		v.options.Log.Error("the disk for files is full", "error", err)
+		return full("The disk of the gateway has no space left for files.")
+	case errors.Is(err, documents.ErrUnavailable):
+		v.options.Log.Error("the store of files and batches does not answer", "path", v.r.URL.Path, "error", err)
+		away := schema.NewError(schema.CodeStorageUnavailable, "The database of files and batches does not answer; try again shortly.")
+		away.RetryAfter = storeRetry
+		return away
+	case errors.Is(err, batches.ErrTooMany):
+		return &schema.Error{
+			Message: "You have as many batches as may run at a time (batches.max-open); wait until one has ended, or cancel one.",
+			Type:    schema.TypeRateLimit, Code: schema.CodeRateLimitExceeded, RetryAfter: time.Minute, NoRetry: true,
+		}
+	case errors.Is(err, batches.ErrEnded):
+		return schema.NewError(schema.CodeInvalidValue, "The batch has ended, so that it cannot be cancelled.")
+	case errors.Is(err, batches.ErrNotEnded):
+		return schema.NewError(schema.CodeInvalidValue, "The batch has not ended; cancel it before it is deleted.")
+	}
+	v.options.Log.Error("files and batches", "path", v.r.URL.Path, "error", err)
+	return schema.NewError(schema.CodeInternal, "The gateway failed to handle the request.")
+}
+
+// storeRetry is when a store that does not answer is asked again.
+const storeRetry = 5 * time.Second
+
+func full(message string) *schema.Error {
+	e := schema.NewError(schema.CodeStorageFull, message)
+	e.NoRetry = true
+	return e
+}
+
+// write answers with a value.
+func (v *visit) write(value any) error {
+	web.WriteJSON(v.w, http.StatusOK, value)
+	return nil
+}
+
+// limit reads how many elements of a list are wanted.
+func (v *visit) limit(usual, most int) (int, error) {
+	text := v.r.URL.Query().Get("limit")
+	if text == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, schema.InvalidValue("limit", "'limit' must be between 1 and "+strconv.Itoa(most)+".")
+	}
+	return n, nil
+}
+
+// messagesError is the form of errors of Anthropic's endpoints.
+func messagesError() any { return messages.ErrorBody{} }
+
+// seconds returns a time as OpenAI writes it, nil where there is none.
+func seconds(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	at := t.Unix()
+	return &at
+}
+
+func textOrNil(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}

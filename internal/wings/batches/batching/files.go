@@ -1,0 +1,341 @@
+package batching
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
+)
+
+// fileView is a file as clients of OpenAI read it.
+type fileView struct {
+	ID            string  `json:"id"`
+	Object        string  `json:"object" enum:"file"`
+	Bytes         int64   `json:"bytes"`
+	CreatedAt     int64   `json:"created_at"`
+	ExpiresAt     int64   `json:"expires_at"`
+	Filename      string  `json:"filename"`
+	Purpose       string  `json:"purpose" enum:"batch,batch_output"`
+	Status        string  `json:"status" enum:"processed"`
+	StatusDetails *string `json:"status_details"`
+}
+
+type fileList struct {
+	Object  string     `json:"object" enum:"list"`
+	Data    []fileView `json:"data"`
+	FirstID *string    `json:"first_id"`
+	LastID  *string    `json:"last_id"`
+	HasMore bool       `json:"has_more"`
+}
+
+type deletedFile struct {
+	ID      string `json:"id"`
+	Object  string `json:"object" enum:"file"`
+	Deleted bool   `json:"deleted"`
+}
+
+type fileForm struct {
+	File    string `json:"file" format:"binary" required:"true"`
+	Purpose string `json:"purpose" enum:"batch" required:"true"`
+	// Anchor and Seconds say when the file is deleted.
+	Anchor  string `json:"expires_after[anchor]" enum:"created_at"`
+	Seconds int    `json:"expires_after[seconds]" minimum:"3600" maximum:"2592000"`
+}
+
+type filesQuery struct {
+	After   string `json:"after"`
+	Limit   int    `json:"limit" minimum:"1" maximum:"10000"`
+	Order   string `json:"order" enum:"asc,desc"`
+	Purpose string `json:"purpose"`
+}
+
+func (a *API) addFiles(add adder) {
+	add("POST /v1/files", (*visit).createFile, web.Operation{
+		Summary: "Upload a file of requests for a batch", BodyType: "multipart/form-data", Body: fileForm{}, Reply: fileView{},
+		Errors: []int{http.StatusRequestTimeout, http.StatusUnsupportedMediaType, http.StatusRequestEntityTooLarge},
+	})
+	add("GET /v1/files", (*visit).listFiles, web.Operation{Summary: "The files of the caller's tenant or key", Query: filesQuery{}, Reply: fileList{}})
+	add("GET /v1/files/{id}", (*visit).getFile, web.Operation{Summary: "One file", Reply: fileView{}})
+	add("GET /v1/files/{id}/content", (*visit).fileContent, web.Operation{Summary: "The content of a file", Media: map[string]any{"application/octet-stream": ""}})
+	add("DELETE /v1/files/{id}", (*visit).deleteFile, web.Operation{Summary: "Delete a file", Reply: deletedFile{}, Errors: []int{http.StatusBadRequest}})
+}
+
+func viewFile(f files.File) fileView {
+	return fileView{
+		ID: f.ID, Object: "file", Bytes: f.Bytes, CreatedAt: f.Created.Unix(), ExpiresAt: f.Expires.Unix(), Filename: f.Filename, Purpose: f.Purpose,
+		Status: "processed",
+	}
+}
+
+// purposeBatch is the only purpose for which files are kept here.
+const purposeBatch = "batch"
+
+// createFile answers POST /v1/files. The file goes to the store as it comes.
+func (v *visit) createFile() error {
+	mediaType, params, err := mime.ParseMediaType(v.r.Header.Get("Content-Type"))
+	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
+		return unread{schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a form (multipart/form-data with a boundary).")}
+	}
+	const form = 1 << 20 // what surrounds the file
+	if v.r.ContentLength > v.options.LargestFile()+form {
+		return unread{files.ErrTooLarge}
+	}
+	u, err := v.options.Files.Create(v.r.Context(), files.File{Owner: v.owner})
+	if err != nil {
+		return unread{err}
+	}
+	defer u.Abort()
+	f := uploadedForm{upload: u}
+	if err := f.read(multipart.NewReader(v.r.Body, params["boundary"])); err != nil {
+		return unread{err}
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	u.Describe(f.filename, f.purpose)
+	if f.lifetime > 0 {
+		u.KeepFor(f.lifetime)
+	}
+	file, err := u.Commit(v.r.Context())
+	if err != nil {
+		return err
+	}
+	return v.write(viewFile(file))
+}
+
+// uploadedForm is the form of an upload.
+type uploadedForm struct {
+	upload            *files.Upload
+	hasFile           bool
+	filename, purpose string
+	anchor, seconds   string
+	lifetime          time.Duration
+}
+
+const (
+	mostParts    = 16
+	longestValue = 4 << 10
+)
+
+func (f *uploadedForm) read(reader *multipart.Reader) error {
+	for parts := 0; ; parts++ {
+		part, err := reader.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && parts == mostParts {
+			return schema.NewError(schema.CodeInvalidBody, "The form has too many parts.")
+		}
+		if err == nil {
+			err = f.readPart(part)
+		}
+		if err != nil {
+			return formError(err)
+		}
+	}
+}
+
+func (f *uploadedForm) readPart(part *multipart.Part) error {
+	if part.FormName() == "file" {
+		if f.hasFile {
+			return schema.InvalidValue("file", "The form has more than one file.")
+		}
+		f.hasFile, f.filename = true, part.FileName()
+		_, err := io.Copy(f.upload, part)
+		return err
+	}
+	value, err := io.ReadAll(io.LimitReader(part, longestValue+1))
+	if err == nil && len(value) > longestValue {
+		err = schema.InvalidValue(part.FormName(), "A field of the form is too long.")
+	}
+	switch part.FormName() {
+	case "purpose":
+		f.purpose = string(value)
+	case "expires_after[anchor]":
+		f.anchor = string(value)
+	case "expires_after[seconds]":
+		f.seconds = string(value)
+	}
+	return err
+}
+
+// formError returns what is told of a form that cannot be read. What the store says stays.
+func formError(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return schema.NewError(schema.CodeRequestTimeout, "The upload did not arrive in time.")
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return schema.NewError(schema.CodeInvalidBody, "The upload broke off before its end; nothing of it is kept.")
+	case strings.HasPrefix(err.Error(), "multipart: "):
+		return schema.NewError(schema.CodeInvalidBody, "The form is malformed.")
+	}
+	return err
+}
+
+// check checks the fields beside the file.
+func (f *uploadedForm) check() error {
+	if !f.hasFile {
+		return schema.MissingParameter("file")
+	}
+	if f.upload.Size() == 0 {
+		return schema.InvalidValue("file", "The file is empty.")
+	}
+	if f.purpose == "" {
+		return schema.MissingParameter("purpose")
+	}
+	if f.purpose != purposeBatch {
+		return schema.InvalidValue("purpose", "'purpose' must be batch: this gateway keeps files for batches only.")
+	}
+	if f.filename == "" || len(f.filename) > 255 {
+		return schema.InvalidValue("file", "The file must have a name of at most 255 bytes.")
+	}
+	var err error
+	f.lifetime, err = lifetimeOf(f.anchor, f.seconds)
+	return err
+}
+
+const (
+	leastLife = time.Hour
+	mostLife  = 30 * 24 * time.Hour
+)
+
+// lifetimeOf reads how long a file is kept, 0 where nothing is said.
+func lifetimeOf(anchor, text string) (time.Duration, error) {
+	if anchor == "" && text == "" {
+		return 0, nil
+	}
+	if anchor != "created_at" {
+		return 0, schema.InvalidValue("expires_after.anchor", "'expires_after.anchor' must be created_at.")
+	}
+	n, err := strconv.Atoi(text)
+	life := time.Duration(n) * time.Second
+	if err != nil || life < leastLife || life > mostLife {
+		return 0, schema.InvalidValue("expires_after.seconds", "'expires_after.seconds' must be between 3600 and 2592000.")
+	}
+	return life, nil
+}
+
+// listFiles answers GET /v1/files.
+func (v *visit) listFiles() error {
+	const most = 10_000
+	limit, err := v.limit(most, most)
+	if err != nil {
+		return err
+	}
+	query := v.r.URL.Query()
+	order := query.Get("order")
+	if order != "" && order != "asc" && order != "desc" {
+		return schema.InvalidValue("order", "'order' must be asc or desc.")
+	}
+	found, hasMore, err := v.options.Files.List(v.r.Context(), files.Listing{
+		Scope: v.scope, Purpose: query.Get("purpose"), After: query.Get("after"), IsAscending: order == "asc", Limit: limit,
+	})
+	if errors.Is(err, files.ErrNotFound) {
+		return schema.InvalidValue("after", "'after' must be the id of a file.")
+	}
+	if err != nil {
+		return err
+	}
+	list := fileList{Object: "list", Data: []fileView{}, HasMore: hasMore}
+	for _, f := range found {
+		list.Data = append(list.Data, viewFile(f))
+	}
+	if len(found) > 0 {
+		list.FirstID, list.LastID = &found[0].ID, &found[len(found)-1].ID
+	}
+	return v.write(list)
+}
+
+// getFile answers GET /v1/files/{id}.
+func (v *visit) getFile() error {
+	file, err := v.options.Files.Get(v.r.Context(), v.scope, v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return v.write(viewFile(file))
+}
+
+// fileContent answers GET /v1/files/{id}/content.
+func (v *visit) fileContent() error {
+	file, err := v.options.Files.Get(v.r.Context(), v.scope, v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	content, err := v.options.Files.Open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	header := v.w.Header()
+	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": file.Filename}))
+	return v.stream(content, "application/octet-stream")
+}
+
+// stream answers with a content. It returns an error where nothing of that can be read, and
+// breaks the connection off where the rest cannot: neither looks complete.
+func (v *visit) stream(content *files.Content, mediaType string) error {
+	if _, err := content.ReadAt(make([]byte, 1), 0); err != nil && !errors.Is(err, io.EOF) {
+		v.w.Header().Del("Content-Disposition")
+		return err
+	}
+	header := v.w.Header()
+	header.Set("Content-Type", mediaType)
+	header.Set("Content-Length", strconv.FormatInt(content.Size(), 10))
+	v.w.WriteHeader(http.StatusOK)
+	if n, err := io.Copy(&download{v, time.Now()}, content.From(0)); err != nil || n != content.Size() {
+		if v.r.Context().Err() == nil && !errors.As(err, new(*schema.Error)) {
+			v.options.Log.Error("a file could not be sent to its end", "error", err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// askAgain is the time between two questions whether a caller may still have what is sent.
+const askAgain = time.Second
+
+// download writes a content to its caller while the key is good: a large one takes long, and a
+// key may be revoked because somebody has it who should not.
+type download struct {
+	*visit
+	asked time.Time
+}
+
+// Write implements io.Writer.
+func (d *download) Write(part []byte) (int, error) {
+	if now := time.Now(); now.Sub(d.asked) >= askAgain {
+		d.asked = now
+		if refusal := d.options.Keys.Check(d.r.Header, web.ClientAddr(d.r, d.options.TrustedProxies)); refusal != nil {
+			return 0, refusal
+		}
+	}
+	return d.w.Write(part)
+}
+
+// deleteFile answers DELETE /v1/files/{id}.
+func (v *visit) deleteFile() error {
+	file, err := v.options.Files.Get(v.r.Context(), v.scope, v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	isUsed, err := v.options.Engine.Uses(v.r.Context(), v.scope, file.ID)
+	if err != nil {
+		return err
+	}
+	if isUsed {
+		return schema.NewError(schema.CodeInvalidValue, "A batch that has not ended needs the file; cancel it first.")
+	}
+	if err := v.options.Files.Delete(v.r.Context(), file); err != nil {
+		return err
+	}
+	return v.write(deletedFile{file.ID, "file", true})
+}

@@ -1,0 +1,284 @@
+package batching
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches"
+)
+
+// batchView is a batch as clients of OpenAI read it.
+type batchView struct {
+	ID               string            `json:"id"`
+	Object           string            `json:"object" enum:"batch"`
+	Endpoint         string            `json:"endpoint"`
+	Errors           *batchFaults      `json:"errors"`
+	InputFileID      string            `json:"input_file_id"`
+	CompletionWindow string            `json:"completion_window"`
+	Status           batches.State     `json:"status"`
+	OutputFileID     *string           `json:"output_file_id"`
+	ErrorFileID      *string           `json:"error_file_id"`
+	CreatedAt        int64             `json:"created_at"`
+	InProgressAt     *int64            `json:"in_progress_at"`
+	ExpiresAt        int64             `json:"expires_at"`
+	FinalizingAt     *int64            `json:"finalizing_at"`
+	CompletedAt      *int64            `json:"completed_at"`
+	FailedAt         *int64            `json:"failed_at"`
+	ExpiredAt        *int64            `json:"expired_at"`
+	CancellingAt     *int64            `json:"cancelling_at"`
+	CancelledAt      *int64            `json:"cancelled_at"`
+	RequestCounts    batchCounts       `json:"request_counts"`
+	Metadata         map[string]string `json:"metadata"`
+}
+
+type batchCounts struct {
+	Total     int `json:"total"`
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+}
+
+type batchFaults struct {
+	Object string       `json:"object" enum:"list"`
+	Data   []batchFault `json:"data"`
+}
+
+type batchFault struct {
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	Param   *string `json:"param"`
+	Line    *int    `json:"line"`
+}
+
+type batchList struct {
+	Object  string      `json:"object" enum:"list"`
+	Data    []batchView `json:"data"`
+	FirstID *string     `json:"first_id"`
+	LastID  *string     `json:"last_id"`
+	HasMore bool        `json:"has_more"`
+}
+
+type batchQuery struct {
+	After string `json:"after"`
+	Limit int    `json:"limit" minimum:"1" maximum:"100"`
+}
+
+type batchRequest struct {
+	InputFileID        string            `json:"input_file_id" required:"true"`
+	Endpoint           string            `json:"endpoint" enum:"/v1/chat/completions,/v1/completions,/v1/embeddings,/v1/responses" required:"true"`
+	CompletionWindow   string            `json:"completion_window" required:"true" doc:"24h, or another number of hours or minutes."`
+	Metadata           map[string]string `json:"metadata"`
+	OutputExpiresAfter *expiresAfter     `json:"output_expires_after"`
+}
+
+type expiresAfter struct {
+	Anchor  string `json:"anchor" enum:"created_at"`
+	Seconds int    `json:"seconds"`
+}
+
+// endpoints are those whose requests a batch may have.
+func endpoints() []string {
+	return []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"}
+}
+
+func (a *API) addBatches(add adder) {
+	add("POST /v1/batches", (*visit).createBatch, web.Operation{
+		Summary: "Run the requests of a file in slots that nobody else needs", Body: batchRequest{}, Reply: batchView{},
+		Errors: []int{http.StatusNotFound, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge},
+	})
+	add("GET /v1/batches", (*visit).listBatches, web.Operation{Summary: "The batches of the caller's tenant or key, the newest first", Query: batchQuery{}, Reply: batchList{}})
+	add("GET /v1/batches/{id}", (*visit).getBatch, web.Operation{Summary: "One batch", Reply: batchView{}})
+	add("POST /v1/batches/{id}/cancel", (*visit).cancelBatch, web.Operation{
+		Summary: "Stop a batch; requests that run end, and what was done is kept", Reply: batchView{}, Errors: []int{http.StatusBadRequest},
+	})
+}
+
+func viewBatch(p batches.Progress) batchView {
+	b := p.Batch
+	view := batchView{
+		ID: b.ID, Object: "batch", Endpoint: b.Endpoint, InputFileID: b.Input, CompletionWindow: b.Window, Status: b.State,
+		OutputFileID: textOrNil(b.Output), ErrorFileID: textOrNil(b.Errors), CreatedAt: b.Created.Unix(), InProgressAt: seconds(b.Started),
+		ExpiresAt: b.Expires.Unix(), FinalizingAt: seconds(b.Finalizing), CancellingAt: seconds(b.Cancelling),
+		RequestCounts: batchCounts{b.Lines, p.Counts.Done, p.Counts.Failed}, Metadata: b.Metadata,
+	}
+	switch b.State {
+	case batches.Completed:
+		view.CompletedAt = seconds(b.Ended)
+	case batches.Failed:
+		view.FailedAt = seconds(b.Ended)
+	case batches.Expired:
+		view.ExpiredAt = seconds(b.Ended)
+	case batches.Cancelled:
+		view.CancelledAt = seconds(b.Ended)
+	}
+	if len(b.Faults) > 0 {
+		view.Errors = &batchFaults{Object: "list"}
+		for _, fault := range b.Faults {
+			told := batchFault{Code: fault.Code, Message: fault.Message, Param: textOrNil(fault.Param)}
+			if fault.Line > 0 {
+				told.Line = &fault.Line
+			}
+			view.Errors.Data = append(view.Errors.Data, told)
+		}
+	}
+	return view
+}
+
+// createBatch answers POST /v1/batches.
+func (v *visit) createBatch() error {
+	body, err := web.ReadBody(v.w, v.r)
+	if err != nil {
+		return bodyError(err)
+	}
+	var asks batchRequest
+	if err := json.Unmarshal(body, &asks); err != nil {
+		return decodeError(err)
+	}
+	window, life, err := asks.check()
+	if err != nil {
+		return err
+	}
+	file, err := v.options.Files.Get(v.r.Context(), v.scope, asks.InputFileID)
+	if err != nil {
+		return err
+	}
+	if file.Purpose != purposeBatch {
+		return schema.InvalidValue("input_file_id", "The file must have the purpose batch.")
+	}
+	made, err := v.options.Engine.Create(v.r.Context(), batches.Batch{
+		Owner: v.owner, Form: batches.OpenAI, Endpoint: asks.Endpoint, Input: file.ID, User: v.user, Window: asks.CompletionWindow, Metadata: asks.Metadata, KeepResults: schema.Duration(life),
+	}, window)
+	if err != nil {
+		return err
+	}
+	return v.write(viewBatch(batches.Progress{Batch: made}))
+}
+
+// decodeError returns what is told of a body that is not what it must be.
+func decodeError(err error) error {
+	var wrong *json.SemanticError
+	if errors.As(err, &wrong) && wrong.JSONPointer != "" {
+		field, _, _ := strings.Cut(string(wrong.JSONPointer[1:]), "/")
+		switch field {
+		case "metadata":
+			return schema.InvalidValue(field, "'metadata' must be an object whose values are strings.")
+		case "output_expires_after":
+			return schema.InvalidValue(field, "'output_expires_after' must be an object.")
+		case "input_file_id", "endpoint", "completion_window":
+			return schema.InvalidValue(field, "'"+field+"' must be a string.")
+		}
+	}
+	return schema.NewError(schema.CodeInvalidJSON, "The body must be a JSON object with input_file_id, endpoint and completion_window.")
+}
+
+// bodyError returns what is told of a body that could not be read.
+func bodyError(err error) error {
+	switch {
+	case errors.Is(err, web.ErrBodyTooLarge):
+		return schema.NewError(schema.CodeRequestTooLarge, "The request body is larger than 1 MiB.")
+	case errors.Is(err, web.ErrBodyTooSlow):
+		return schema.NewError(schema.CodeRequestTimeout, "The request body did not arrive in time.")
+	}
+	return schema.NewError(schema.CodeInvalidBody, "The request body could not be read.")
+}
+
+// check returns in which time a batch is to end, and how long its results are kept.
+func (b *batchRequest) check() (window, life time.Duration, err error) {
+	switch {
+	case b.InputFileID == "":
+		return 0, 0, schema.MissingParameter("input_file_id")
+	case b.Endpoint == "":
+		return 0, 0, schema.MissingParameter("endpoint")
+	case !slices.Contains(endpoints(), b.Endpoint):
+		return 0, 0, schema.InvalidValue("endpoint", "'endpoint' must be /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses.")
+	case b.CompletionWindow == "":
+		return 0, 0, schema.MissingParameter("completion_window")
+	}
+	window, err = time.ParseDuration(b.CompletionWindow)
+	if err != nil || window < time.Minute {
+		return 0, 0, schema.InvalidValue("completion_window", "'completion_window' must be 24h, or another time such as 8h or 30m.")
+	}
+	if err := checkMetadata(b.Metadata); err != nil {
+		return 0, 0, err
+	}
+	if after := b.OutputExpiresAfter; after != nil {
+		life, err = lifetimeOf(after.Anchor, strconv.Itoa(after.Seconds))
+	}
+	return window, life, err
+}
+
+func checkMetadata(metadata map[string]string) error {
+	const most, longestName, longestText = 16, 64, 512
+	if len(metadata) > most {
+		return schema.InvalidValue("metadata", "'metadata' must not have more than 16 pairs.")
+	}
+	for name, text := range metadata {
+		if len(name) > longestName || len(text) > longestText {
+			return schema.InvalidValue("metadata", "Names in 'metadata' must not be longer than 64 bytes, and texts not longer than 512.")
+		}
+	}
+	return nil
+}
+
+// listBatches answers GET /v1/batches.
+func (v *visit) listBatches() error {
+	const usual, most = 20, 100
+	limit, err := v.limit(usual, most)
+	if err != nil {
+		return err
+	}
+	found, hasMore, err := v.options.Engine.List(v.r.Context(), batches.Listing{
+		Scope: v.scope, Form: batches.OpenAI, After: v.r.URL.Query().Get("after"), Limit: limit,
+	})
+	if errors.Is(err, batches.ErrNotFound) {
+		return schema.InvalidValue("after", "'after' must be the id of a batch.")
+	}
+	if err != nil {
+		return err
+	}
+	list := batchList{Object: "list", Data: []batchView{}, HasMore: hasMore}
+	for _, p := range found {
+		list.Data = append(list.Data, viewBatch(p))
+	}
+	if len(found) > 0 {
+		list.FirstID, list.LastID = &found[0].ID, &found[len(found)-1].ID
+	}
+	return v.write(list)
+}
+
+// find returns the batch of a form that the path names.
+func (v *visit) find(form batches.Form) (batches.Progress, error) {
+	p, err := v.options.Engine.Get(v.r.Context(), v.scope, v.r.PathValue("id"))
+	if err == nil && p.Form != form {
+		err = batches.ErrNotFound
+	}
+	return p, err
+}
+
+// getBatch answers GET /v1/batches/{id}.
+func (v *visit) getBatch() error {
+	p, err := v.find(batches.OpenAI)
+	if err != nil {
+		return err
+	}
+	return v.write(viewBatch(p))
+}
+
+// cancelBatch answers POST /v1/batches/{id}/cancel.
+func (v *visit) cancelBatch() error {
+	if _, err := v.find(batches.OpenAI); err != nil {
+		return err
+	}
+	p, err := v.options.Engine.Cancel(v.r.Context(), v.scope, v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return v.write(viewBatch(p))
+}

@@ -1,0 +1,195 @@
+package batching
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
+)
+
+// Runner runs lines as requests: through the shell, the door and the proxy, as if their owners
+// had sent them, without a connection.
+type Runner struct {
+	unified *v1.API
+	keys    admit.Keys
+	proxy   *proxy.Proxy
+	shell   *web.Shell // nil until Use
+}
+
+// NewRunner returns a runner, which needs a shell before its first line.
+func NewRunner(unified *v1.API, keys admit.Keys, proxy *proxy.Proxy) *Runner {
+	return &Runner{unified: unified, keys: keys, proxy: proxy}
+}
+
+// Use sets the shell that all requests pass.
+func (r *Runner) Use(shell *web.Shell) { r.shell = shell.With(http.HandlerFunc(r.serve)) }
+
+var _ batches.Runner = (*Runner)(nil)
+
+// Room returns how many lines for a model may run at a time now: those that run, and those for
+// which there is a slot that nobody waits for. A line that finds none after all waits for one,
+// but then it holds its part of the limits and budgets of its owner meanwhile.
+func (r *Runner) Room(endpoint, model string) int {
+	return r.proxy.SpareRoom(serviceOf(endpoint), model)
+}
+
+// Presence returns whether a model is served now.
+func (r *Runner) Presence(endpoint, model string) batches.Presence {
+	serves, mayBeFound := r.proxy.Serves(serviceOf(endpoint), model)
+	switch {
+	case serves:
+		return batches.Served
+	case mayBeFound:
+		return batches.Unclear
+	}
+	return batches.Absent
+}
+
+// AwaitRoom waits until there is room for more lines than run, or the context ends.
+func (r *Runner) AwaitRoom(ctx context.Context, endpoint, model string, running func() int) {
+	r.proxy.AwaitSpareRoom(ctx, serviceOf(endpoint), model, running)
+}
+
+func serviceOf(endpoint string) schema.ServiceType {
+	if endpoint == "/v1/embeddings" {
+		return schema.Embedding
+	}
+	return schema.Chat
+}
+
+// bearer returns what the key of an owner allows now; false means that it is no longer good.
+func (r *Runner) bearer(owner files.Owner) (*access.Grant, bool) {
+	guard := r.keys.Credentials.Guard()
+	switch {
+	case guard == nil:
+		return nil, true
+	case owner.Key == "":
+		return nil, false // keys are needed by now
+	}
+	grant := guard.Bearer(owner.Key, owner.Issue, time.Now())
+	return grant, grant != nil
+}
+
+// Stands reports whether the key of an owner is still good.
+func (r *Runner) Stands(owner files.Owner) bool {
+	_, ok := r.bearer(owner)
+	return ok
+}
+
+// Run runs a line.
+func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
+	grant, ok := r.bearer(call.Owner)
+	if !ok {
+		return batches.Answer{Status: http.StatusUnauthorized, Code: schema.CodeInvalidAPIKey, Body: schema.NewError(schema.CodeInvalidAPIKey, "The API key is no longer valid.").Body()}
+	}
+	request := &http.Request{
+		Method: http.MethodPost, URL: &url.URL{Path: call.Endpoint}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(call.Body)), Body: io.NopCloser(bytes.NewReader(call.Body)),
+		RequestURI: call.Endpoint,
+	}
+	if call.Endpoint == messagesPath {
+		request.Header["Anthropic-Version"] = []string{"2023-06-01"}
+	}
+	l := &lineRequest{as: v1.Bearer{Grant: grant, Tenant: call.Owner.Tenant}}
+	if grant != nil && grant.UserHeader != "" {
+		l.as.User = call.User
+	}
+	reply := &reply{header: http.Header{}}
+	r.pass(reply, request.WithContext(context.WithValue(ctx, lineKey{}, l)))
+	answer := batches.Answer{
+		Status: reply.status, RequestID: l.record.RequestID, Body: reply.body.Bytes(), Code: l.record.Code,
+		Prompt: l.record.Usage.Prompt, Completion: l.record.Usage.Completion, Cost: int64(l.record.Cost),
+	}
+	if l.told != nil {
+		explain(&answer, l.told, call.Endpoint)
+	}
+	return answer
+}
+
+// explain adds to an answer what the error says with which the line was answered.
+func explain(answer *batches.Answer, told *schema.Error, endpoint string) {
+	answer.RetryAfter, answer.NoRetry, answer.IsUnknown = told.RetryAfter, told.NoRetry, told.UnknownModel != ""
+	switch transport.Cause(told.Cause) {
+	case transport.CauseReset, transport.CauseClosed, transport.CauseWriteTimeout, transport.CauseTimeout, transport.CauseIdleTimeout:
+	case transport.CauseNotHTTP, transport.CauseHeadTooLarge:
+		answer.IsUnread = true
+	case transport.CauseNone:
+		answer.IsUnread = told.Code == schema.CodeUpstreamError && told.Status == 0
+	default:
+		answer.IsUnreached = true
+	}
+	if answer.IsUnknown && endpoint == messagesPath {
+		// Clients take the overload that a 503 is there for a reason to send the line again.
+		unknown := schema.NewError(schema.CodeModelNotFound, told.Message)
+		unknown.Details = told.Details
+		answer.Status, answer.Body = unknown.HTTPStatus(), messages.Error(unknown, answer.RequestID)
+	}
+}
+
+// lineRequest is a line on its way through the shell, and lineKey where its context has it.
+type (
+	lineRequest struct {
+		as     v1.Bearer
+		record calls.Record
+		told   *schema.Error // nil for an answer
+	}
+	lineKey struct{}
+)
+
+// pass passes a request to the shell. A reply that was aborted has no status.
+func (r *Runner) pass(to *reply, request *http.Request) {
+	defer func() {
+		if caught := logs.Caught(recover()); errors.Is(caught, http.ErrAbortHandler) {
+			to.status = 0
+		} else {
+			caught.Raise()
+		}
+	}()
+	r.shell.ServeHTTP(to, request)
+}
+
+// serve answers a request that has passed the shell.
+func (r *Runner) serve(w http.ResponseWriter, q *http.Request) {
+	l := q.Context().Value(lineKey{}).(*lineRequest)
+	defer func() { l.record = *web.RecordOf(w) }()
+	l.told = r.unified.ServeAs(w, q, l.as)
+}
+
+// reply is the writer of a reply that is kept in memory.
+type reply struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header returns the header of the reply.
+func (r *reply) Header() http.Header { return r.header }
+
+// WriteHeader notes the status.
+func (r *reply) WriteHeader(status int) {
+	if r.status == 0 && status >= http.StatusOK {
+		r.status = status
+	}
+}
+
+// Write adds to the body.
+func (r *reply) Write(p []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.body.Write(p)
+}

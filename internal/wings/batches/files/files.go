@@ -1,0 +1,397 @@
+// Package files keeps the files that clients upload, and those that are made for them, within
+// bounds: their descriptions in a store of documents, their contents in a folder, encrypted
+// where there is a master key.
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+)
+
+// Owner is who made a file.
+type Owner struct {
+	// Key is the id of the API key, empty where none was needed, and Issue tells apart the
+	// keys that had this id one after the other.
+	Key   string `json:"key,omitzero"`
+	Issue string `json:"issue,omitzero"`
+	// Tenant is that of the key.
+	Tenant string `json:"tenant,omitzero"`
+}
+
+// Scope returns who sees what the owner makes: all keys of the tenant, the key alone where it
+// has none, and everybody where no keys are needed.
+func (o Owner) Scope() string {
+	switch {
+	case o.Key == "":
+		return "open"
+	case o.Tenant != "":
+		return "tenant " + o.Tenant
+	}
+	return keyScope + o.Key + " " + o.Issue
+}
+
+// keyScope begins the scope of a key without a tenant.
+const keyScope = "key "
+
+// KeyOf returns the key without a tenant whose scope it is; false where it is another one.
+func KeyOf(scope string) (Owner, bool) {
+	text, isKey := strings.CutPrefix(scope, keyScope)
+	at := strings.LastIndexByte(text, ' ')
+	if !isKey || at < 0 {
+		return Owner{}, false
+	}
+	return Owner{Key: text[:at], Issue: text[at+1:]}, true
+}
+
+// Owned says whose files and batches are meant: those of a tenant, those that a key made, or
+// those that were made without a key.
+type Owned struct {
+	Tenant, Key string
+	IsKeyless   bool
+}
+
+// Scope returns the scope in which all of them are, AnyScope where it is not known.
+func (o Owned) Scope() string {
+	switch {
+	case o.Tenant != "":
+		return Owner{Key: "any", Tenant: o.Tenant}.Scope()
+	case o.IsKeyless:
+		return Owner{}.Scope()
+	}
+	return AnyScope
+}
+
+// File describes a file.
+type File struct {
+	ID       string    `json:"id"`
+	Owner    Owner     `json:"owner"`
+	Filename string    `json:"filename"`
+	Purpose  string    `json:"purpose"`
+	Bytes    int64     `json:"bytes"`
+	Created  time.Time `json:"created"`
+	// Expires is when it is deleted.
+	Expires time.Time `json:"expires"`
+	// IsHidden says that it is a part of something else, and not listed.
+	IsHidden bool `json:"hidden,omitzero"`
+	// IsSealed says that its content is encrypted, so that another one is not taken for it.
+	IsSealed bool `json:"sealed,omitzero"`
+}
+
+// Errors of a Store.
+var (
+	// ErrNotFound means that there is no such file, or that others own it.
+	ErrNotFound = errors.New("no such file")
+	// ErrTooLarge means that a file is larger than allowed.
+	ErrTooLarge = errors.New("the file is too large")
+	// ErrTooMany means that the owner has as many files as allowed, and ErrAllTooMany that
+	// all owners together have.
+	ErrTooMany    = errors.New("there are too many files")
+	ErrAllTooMany = errors.New("there are too many files of all owners")
+	// ErrNoRoom means that the owner has as much on disk as allowed, and ErrAllFull that
+	// all owners together have.
+	ErrNoRoom  = errors.New("the files take as much room as one owner may have")
+	ErrAllFull = errors.New("the files of all take as much room as there may be")
+	// ErrDiskFull means that the disk has no space left, or only what is reserved for
+	// writes of the gateway itself.
+	ErrDiskFull = errors.New("the disk has no space left")
+)
+
+// kind is that of the documents, hiddenKind that of files that are not listed.
+const (
+	kind       = "file"
+	hiddenKind = "part"
+)
+
+// Kinds returns the kinds of the documents that describe files.
+func Kinds() []string { return []string{kind, hiddenKind} }
+
+// Store keeps files.
+type Store struct {
+	docs     documents.Store
+	dir      *durable.Dir
+	keys     *seal.Keys
+	settings func() Settings
+	log      *slog.Logger
+	isShared bool
+	// readableBefore says that contents are encrypted as the release before reads them.
+	readableBefore bool
+	space          func(path string) (durable.Space, error)
+	// otherKind is that of documents that take room beside the files, and giveWay removes one
+	// of them with its results.
+	otherKind string
+	giveWay   func(ctx context.Context, id string) (isOpen bool, err error)
+
+	mu sync.Mutex
+	// held is what is used beside the files, such as by uploads that have not ended, by
+	// scope; all is the sum.
+	held map[string]documents.Use
+	all  documents.Use
+	// unwritten is how much of it is not on the disk yet.
+	unwritten int64
+	// commits counts the uploads that became files.
+	commits  int
+	refusals refusals
+}
+
+// Options are what a Store works with.
+type Options struct {
+	Documents documents.Store
+	// Folder is where contents are.
+	Folder string
+	// Keys encrypt contents; nil encrypts nothing.
+	Keys     *seal.Keys
+	Settings func() Settings
+	Log      *slog.Logger
+	// IsShared says that other processes use the folder at the same time, so that what is
+	// unfinished there may be theirs.
+	IsShared bool
+	// ReadableBefore says that gateways of the release before read what is written.
+	ReadableBefore bool
+	// Space tells of the disk with a folder; nil asks the operating system.
+	Space func(path string) (durable.Space, error)
+}
+
+// Open returns the store in a folder, which it makes if there is none.
+func Open(o Options) (*Store, error) {
+	dir, err := openFolder(o.Folder, o.IsShared)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{docs: o.Documents, dir: dir, keys: o.Keys, settings: o.Settings, log: o.Log, space: o.Space, isShared: o.IsShared, readableBefore: o.ReadableBefore, held: map[string]documents.Use{}}
+	if s.space == nil {
+		s.space = durable.SpaceOf
+	}
+	if !o.IsShared {
+		err = s.sweep(context.Background(), 0)
+	}
+	return s, err
+}
+
+// sweep removes contents that nobody describes because a crash came before their description,
+// if they are at least so old.
+func (s *Store) sweep(ctx context.Context, age time.Duration) error {
+	names, err := s.dir.Names()
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, kind := range Kinds() {
+		docs, err := s.docs.List(ctx, documents.Query{Kind: kind, OnlyNames: true})
+		if err != nil {
+			return err
+		}
+		for _, doc := range docs {
+			known[doc.ID] = true
+		}
+	}
+	for _, name := range names {
+		info, err := os.Stat(s.dir.Path(name))
+		if known[name] || err != nil || time.Since(info.ModTime()) < age {
+			continue
+		}
+		if err := s.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Get returns a file that is seen in a scope.
+func (s *Store) Get(ctx context.Context, scope, id string) (File, error) {
+	file, err := s.find(ctx, kind, id)
+	if err == nil && scope != AnyScope && file.Owner.Scope() != scope {
+		return File{}, ErrNotFound
+	}
+	return file, err
+}
+
+// Part returns a file that is not listed. Whoever asks decides whose it is.
+func (s *Store) Part(ctx context.Context, id string) (File, error) {
+	return s.find(ctx, hiddenKind, id)
+}
+
+// Input returns a file of a scope, listed or not, for a batch that has not ended: it is there
+// also when its time is over, see Expire.
+func (s *Store) Input(ctx context.Context, scope, id string) (File, error) {
+	file, err := s.described(ctx, kind, id)
+	if errors.Is(err, ErrNotFound) {
+		file, err = s.described(ctx, hiddenKind, id)
+	}
+	if err == nil && file.Owner.Scope() != scope {
+		return File{}, ErrNotFound
+	}
+	return file, err
+}
+
+func (s *Store) find(ctx context.Context, kind, id string) (File, error) {
+	file, err := s.described(ctx, kind, id)
+	if err == nil && !time.Now().Before(file.Expires) {
+		return File{}, ErrNotFound
+	}
+	return file, err
+}
+
+// described returns a file, also one whose time is over.
+func (s *Store) described(ctx context.Context, kind, id string) (File, error) {
+	doc, err := s.docs.Get(ctx, kind, id)
+	if errors.Is(err, documents.ErrNotFound) {
+		return File{}, ErrNotFound
+	}
+	if err != nil {
+		return File{}, err
+	}
+	return decode(doc)
+}
+
+func decode(doc documents.Document) (File, error) {
+	var file File
+	if err := json.Unmarshal(doc.Data, &file); err != nil {
+		return File{}, fmt.Errorf("the description of %s: %w", doc.ID, err)
+	}
+	if file.ID != doc.ID || documents.CheckName(doc.Kind, doc.ID) != nil { // it names a file on the disk
+		return File{}, fmt.Errorf("the description of %s: it is that of %q", doc.ID, file.ID)
+	}
+	return file, nil
+}
+
+// AnyScope asks for files of all owners.
+const AnyScope = ""
+
+// Listing says which files are listed.
+type Listing struct {
+	// Scope is that of their owners, or AnyScope, and Key the one that made them; empty for
+	// all.
+	Scope, Key string
+	// Purpose is that of the files; empty for all.
+	Purpose string
+	// After is the id of the file after which the list begins; empty for the first.
+	After       string
+	IsAscending bool
+	Limit       int
+}
+
+// List returns files in their order, and whether there are more. An after that tells no place
+// is ErrNotFound.
+func (s *Store) List(ctx context.Context, l Listing) (found []File, hasMore bool, err error) {
+	query := documents.Query{Kind: kind, After: l.After, IsAscending: l.IsAscending}
+	if l.Scope != AnyScope {
+		query.Scopes = []string{l.Scope}
+	}
+	now := time.Now()
+	err = documents.Each(ctx, s.docs, query, func(doc documents.Document) (bool, error) {
+		file, err := decode(doc)
+		if err != nil {
+			s.passOver(err)
+			return true, nil
+		}
+		if l.Purpose != "" && file.Purpose != l.Purpose || l.Key != "" && file.Owner.Key != l.Key || !now.Before(file.Expires) {
+			return true, nil
+		}
+		if hasMore = len(found) == l.Limit; !hasMore {
+			found = append(found, file)
+		}
+		return !hasMore, nil
+	})
+	if errors.Is(err, documents.ErrNotFound) {
+		err = ErrNotFound
+	}
+	return found, hasMore, err
+}
+
+// Delete removes a file and its content. Removing one that is not there is no error.
+func (s *Store) Delete(ctx context.Context, file File) error {
+	// The content goes first: a description without a content is found and removed later, a
+	// content without a description never.
+	if err := s.dir.Remove(file.ID); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return s.docs.Delete(ctx, kindOf(file), file.ID)
+}
+
+func kindOf(file File) string {
+	if file.IsHidden {
+		return hiddenKind
+	}
+	return kind
+}
+
+// Expire removes the files whose time is over, but those that are in use.
+func (s *Store) Expire(ctx context.Context, inUse map[string]bool) error {
+	now := time.Now()
+	err := s.each(ctx, AnyScope, func(file File) error {
+		if now.Before(file.Expires) || inUse[file.ID] {
+			return nil
+		}
+		return s.Delete(ctx, file)
+	})
+	if err != nil {
+		return err
+	}
+	return s.sweep(ctx, 24*time.Hour)
+}
+
+// Each calls a function with the files of an owner that are listed.
+func (s *Store) Each(ctx context.Context, of Owned, visit func(File) error) error {
+	return s.eachOf(ctx, kind, of.Scope(), func(file File) error {
+		if of.Key != "" && file.Owner.Key != of.Key {
+			return nil
+		}
+		return visit(file)
+	})
+}
+
+// RemoveAll removes all files of a scope, listed or not.
+func (s *Store) RemoveAll(ctx context.Context, scope string) error {
+	return s.each(ctx, scope, func(file File) error { return s.Delete(ctx, file) })
+}
+
+// each calls a function with all files of a scope, listed or not.
+func (s *Store) each(ctx context.Context, scope string, visit func(File) error) error {
+	for _, kind := range Kinds() {
+		if err := s.eachOf(ctx, kind, scope, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) eachOf(ctx context.Context, kind, scope string, visit func(File) error) error {
+	query := documents.Query{Kind: kind}
+	if scope != AnyScope {
+		query.Scopes = []string{scope}
+	}
+	return documents.Each(ctx, s.docs, query, func(doc documents.Document) (bool, error) {
+		file, err := decode(doc)
+		if err != nil {
+			s.passOver(err)
+			return true, nil
+		}
+		return true, visit(file)
+	})
+}
+
+// passOver logs that a description cannot be read. It does not keep others from being found.
+func (s *Store) passOver(err error) {
+	s.log.Error("the description of a file cannot be read and is passed over", "error", err)
+}
+
+// diskError returns ErrDiskFull for an error that says so.
+func diskError(err error) error {
+	if durable.IsFull(err) {
+		return fmt.Errorf("%w: %w", ErrDiskFull, err)
+	}
+	return err
+}

@@ -1,0 +1,68 @@
+package files
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Settings say how much is kept, and for how long.
+type Settings struct {
+	// MaxSize is how large one file may be.
+	MaxSize schema.Bytes `json:"maxSize"`
+	// MaxFiles is how many files an owner may have, with results of batches, and
+	// MaxFilesInAll how many all may have together.
+	MaxFiles      int `json:"maxFiles"`
+	MaxFilesInAll int `json:"maxFilesInAll"`
+	// MaxBytesPerKey is how much of the disk an owner may use, and MaxBytes how much all
+	// may use together; 0 is a part of the disk.
+	MaxBytesPerKey schema.Bytes `json:"maxBytesPerKey"`
+	MaxBytes       schema.Bytes `json:"maxBytes"`
+	// Reserve is how much of the disk stays free for what the gateway itself writes; 0 is a
+	// part of the disk.
+	Reserve schema.Bytes `json:"reserve"`
+	// Retention is how long a file is kept whose creator said nothing about it.
+	Retention schema.Duration `json:"retention"`
+	// Folder is where the contents are; empty means the data directory. Gateways that
+	// share the configuration need one that all of them reach.
+	Folder string `json:"folder"`
+}
+
+// DefaultSettings returns what holds where nothing is configured.
+func DefaultSettings() Settings {
+	return Settings{
+		MaxSize: 200 * schema.MiB, MaxFiles: 4000, MaxFilesInAll: 80_000, Retention: schema.Duration(30 * 24 * time.Hour),
+	}
+}
+
+const (
+	leastSize      = 1 * schema.KiB
+	mostFiles      = 10_000_000
+	leastRetention = time.Hour
+	mostRetention  = 366 * 24 * time.Hour
+)
+
+// Check reports every field that has a value it may not have.
+func (s Settings) Check(report func(path, message string)) {
+	for _, size := range []struct {
+		name  string
+		bytes schema.Bytes
+		isOf  bool // 0 is a part of the disk
+	}{{"maxSize", s.MaxSize, false}, {"maxBytesPerKey", s.MaxBytesPerKey, true}, {"maxBytes", s.MaxBytes, true}} {
+		if size.bytes < leastSize && !(size.isOf && size.bytes == 0) {
+			report(size.name, fmt.Sprintf("must be at least %s, not %s", leastSize, size.bytes))
+		}
+	}
+	for _, number := range []struct {
+		name  string
+		value int
+	}{{"maxFiles", s.MaxFiles}, {"maxFilesInAll", s.MaxFilesInAll}} {
+		if number.value < 1 || number.value > mostFiles {
+			report(number.name, fmt.Sprintf("must be between 1 and %d, not %d", mostFiles, number.value))
+		}
+	}
+	if kept := s.Retention.Std(); kept < leastRetention || kept > mostRetention {
+		report("retention", fmt.Sprintf("must be between %s and %s, not %s", leastRetention, mostRetention, kept))
+	}
+}

@@ -1,0 +1,521 @@
+package batches
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
+)
+
+// A job reads lines ahead of those that run: so many, and of so many bytes.
+const (
+	windowLines = 64
+	windowBytes = 8 << 20
+)
+
+// job is a batch as this process runs it.
+type job struct {
+	engine *Engine
+	id     string
+	owner  files.Owner
+	scope  string // of the owner
+	user   string // see Call
+	ctx    context.Context
+	cancel context.CancelFunc
+	log    *journal
+	// endpoint is where the lines go.
+	endpoint string
+
+	mu    sync.Mutex
+	batch Batch // the latest version that was seen
+	// window are the lines that may run next, and windowed their bytes.
+	window   []*pending
+	windowed int
+	// isCrowded says that no line is read because the owner's others take the memory.
+	isCrowded bool
+	chunks    map[int]*chunk // those that are leased
+	inFlight  int
+	stopping  bool // no line runs any more
+	// isRevoked says that the key of the owner was found not to be good any more. The batch
+	// is stopped for that before anything else happens to it.
+	isRevoked bool
+	// paused is until when lines of a model are refused.
+	paused map[string]time.Time
+	// problem is why no line runs, resumes when that may be over, and moved when a line ended
+	// last. stuck is when the job began to fail to go on, zero where it does.
+	problem               string
+	resumes, moved, stuck time.Time
+	// served are the models of its lines that were served at some time, and unnoted says
+	// that the batch does not know all of them.
+	served  map[string]bool
+	unnoted bool
+	// written is the size of the answers in the journals, and held the room that was taken
+	// for them. noRoom says why there is too little, empty where there is enough; no line runs
+	// meanwhile. fullSince is since when that is because of a bound, zero where it is not.
+	written, held int64
+	noRoom        string
+	fullSince     time.Time
+	changed       chan struct{} // is sent to when the above changes
+
+	// done are the lines that have an answer, and found what is known of each chunk. Only
+	// the goroutine of the job uses them.
+	done  []bool
+	found []Counts
+}
+
+// pending is a line that is to run.
+type pending struct {
+	line
+	chunk *chunk
+	// attempts counts the failures for which it is to blame, and tries those after which it
+	// waited for itself.
+	attempts, tries int
+	after           time.Time // before which it does not run
+	began, failedAt time.Time // of the latest try, and of the latest that broke
+}
+
+func newJob(e *Engine, b Batch) *job {
+	j := &job{
+		engine: e, id: b.ID, owner: b.Owner, scope: b.Owner.Scope(), user: b.User, endpoint: b.Endpoint, batch: b, log: newJournal(e.folderOf(b.ID), b.ID, e.o.Keys), chunks: map[int]*chunk{},
+		paused: map[string]time.Time{}, served: map[string]bool{}, moved: time.Now(), changed: make(chan struct{}, 1),
+	}
+	j.log.before = e.before
+	j.ctx, j.cancel = context.WithCancel(e.base)
+	j.see(b)
+	return j
+}
+
+// see takes notice of a version of the batch.
+func (j *job) see(b Batch) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if b.version > j.batch.version {
+		j.batch = b
+	}
+	for _, model := range b.Models {
+		j.served[model] = true
+	}
+	if j.batch.State == Cancelling || j.batch.State == Finalizing || !time.Now().Before(j.batch.Expires) {
+		j.stopping = true
+		j.setWindow(nil, 0)
+	}
+	j.signal()
+}
+
+func (j *job) signal() {
+	select {
+	case j.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (j *job) latest() Batch {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.batch
+}
+
+// whyStill returns why no line runs, empty where nothing is wrong.
+func (j *job) whyStill() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.noRoom != "" {
+		return j.noRoom
+	}
+	switch isStill := j.problem == "" && j.inFlight == 0; {
+	case isStill && len(j.window) > 0:
+		return "no slot is free that others do not need"
+	case isStill && j.isCrowded:
+		return "the lines of other batches of its owner take the memory for lines that wait"
+	}
+	return j.problem
+}
+
+func (j *job) setProblem(text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.problem = text
+}
+
+// run takes the batch to its end, unless the engine or another gateway ends first.
+func (j *job) run() {
+	defer j.sweep()
+	for j.ctx.Err() == nil {
+		err := j.advance()
+		if j.latest().State.IsEnd() {
+			return
+		}
+		wait := time.Duration(0)
+		j.noteStuck(err)
+		switch {
+		case err == nil:
+		case errors.Is(err, errTaken), errors.Is(err, documents.ErrChanged):
+			wait = pollEvery
+		case j.ctx.Err() == nil:
+			j.setProblem(err.Error())
+			j.engine.o.Log.Error("a batch does not go on", "batch", j.id, "error", err)
+			wait = 5 * pollEvery
+		}
+		j.pause(wait)
+	}
+	j.releaseChunks()
+}
+
+// noteStuck notes since when the job does not go on, if it does not.
+func (j *job) noteStuck(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case err == nil:
+		j.stuck = time.Time{}
+	case j.stuck.IsZero():
+		j.stuck = time.Now()
+	}
+}
+
+// sweep ends the job. Lines may be in flight whose answers come now; what they leave of a batch
+// that another gateway has ended meanwhile is removed.
+func (j *job) sweep() {
+	j.cancel()
+	j.mu.Lock()
+	j.stopping = true
+	for j.inFlight > 0 {
+		j.mu.Unlock()
+		<-j.changed
+		j.mu.Lock()
+	}
+	j.setWindow(nil, 0)
+	j.mu.Unlock()
+	j.log.close()
+	j.releaseRoom()
+	if _, err := os.Stat(j.log.folder); err != nil {
+		return
+	}
+	ctx := context.WithoutCancel(j.ctx)
+	b, err := j.engine.get(ctx, j.id)
+	if errors.Is(err, ErrNotFound) || err == nil && b.State.IsEnd() {
+		err = j.engine.clean(ctx, j.id)
+	}
+	j.engine.tell(err, "removing what late answers left of "+j.id)
+}
+
+// pause waits for a time, or until the job ends.
+func (j *job) pause(d time.Duration) {
+	if d == 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-j.ctx.Done():
+	}
+}
+
+// advance takes the batch one step further.
+func (j *job) advance() error {
+	b, err := j.engine.get(j.ctx, j.id)
+	if err != nil {
+		if errors.Is(err, ErrNotFound) {
+			j.cancel()
+			return nil
+		}
+		return err
+	}
+	j.see(b)
+	switch {
+	case b.State.IsEnd(): // another one has ended it
+		return nil
+	case b.State == Validating && time.Now().Before(b.Expires):
+		return j.check(b)
+	case b.State == InProgress:
+		return j.runLines(b)
+	}
+	return j.finish()
+}
+
+// store changes the batch and takes notice of that.
+func (j *job) store(change func(*Batch) bool) error {
+	b, err := j.engine.edit(j.ctx, j.id, change)
+	if err == nil {
+		j.see(b)
+	}
+	return err
+}
+
+// check reads all lines once, after which the batch runs or has failed.
+func (j *job) check(b Batch) error {
+	return j.engine.withLease(j.ctx, j.id, checkName, func(ctx context.Context, _ *lease) error {
+		settings := j.engine.o.Settings()
+		content, err := j.open(ctx, b)
+		var found checked
+		chunkLines := 0
+		if err == nil {
+			defer func() { _ = content.Close() }()
+			leave, late := j.engine.ahead.enterHeavy(ctx)
+			if late != nil {
+				return late
+			}
+			defer leave()
+			chunkLines = chunkLinesFor(content.Size())
+			found, err = checkLines(content.From(0), b.Endpoint, settings.MaxLines, int(j.engine.o.LongestLine()), chunkLines)
+		}
+		if errors.Is(err, files.ErrNotFound) {
+			found.faults, err = []Fault{{Code: "file_not_found", Message: "The file of the batch does not exist any more.", Param: "input_file_id"}}, nil
+		}
+		if err != nil {
+			return err
+		}
+		return j.store(func(b *Batch) bool {
+			if b.State != Validating {
+				return false
+			}
+			now := time.Now().UTC()
+			if len(found.faults) > 0 {
+				b.State, b.Ended, b.Faults = Failed, now, found.faults
+				return true
+			}
+			b.State, b.Started, b.Lines, b.Chunks, b.ChunkLines = InProgress, now, found.lines, found.chunks, chunkLines
+			b.Models = j.engine.servedOf(b.Endpoint, found.models)
+			return true
+		})
+	})
+}
+
+// open opens the lines of the batch.
+func (j *job) open(ctx context.Context, b Batch) (*files.Content, error) {
+	file, err := j.engine.o.Files.Input(ctx, j.scope, b.Input)
+	if err != nil {
+		return nil, err
+	}
+	return j.engine.o.Files.Open(file)
+}
+
+// runLines gives out lines to run until none is left, or the batch is to stop.
+func (j *job) runLines(b Batch) (err error) {
+	defer func() {
+		if err != nil {
+			j.giveUp()
+		}
+	}()
+	if err := j.readJournals(b); err != nil {
+		return err
+	}
+	content, err := j.open(j.ctx, b)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	keeping, stop := context.WithCancel(j.ctx)
+	var keeper sync.WaitGroup
+	keeper.Go(func() { logs.Persist(keeping, j.engine.o.Log, "keeping parts of a batch", j.keepChunks) })
+	defer keeper.Wait()
+	defer stop()
+	for {
+		if j.shouldStop() {
+			if err := j.stopFor(); err != nil {
+				return err
+			}
+			return j.drain()
+		}
+		c, isDone, err := j.nextChunk(b)
+		if err != nil {
+			return err
+		}
+		if isDone {
+			return j.store(func(b *Batch) bool {
+				if b.State != InProgress {
+					return false
+				}
+				b.State, b.Finalizing = Finalizing, time.Now().UTC()
+				return true
+			})
+		}
+		if c == nil {
+			j.wait(pollEvery)
+			continue
+		}
+		if err := j.feed(b, c, content); err != nil {
+			return err
+		}
+	}
+}
+
+// giveUp gives back all lines that have not ended.
+func (j *job) giveUp() {
+	j.mu.Lock()
+	j.setWindow(nil, 0)
+	j.mu.Unlock()
+	j.releaseChunks()
+}
+
+// shouldStop reports whether no further line is to run.
+func (j *job) shouldStop() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.stopping || j.isRevoked || j.isFull() || j.ctx.Err() != nil || !time.Now().Before(j.batch.Expires)
+}
+
+// roomGrace is how long a batch whose answers have no room waits until its owner has deleted
+// something.
+const roomGrace = 20 * time.Second
+
+// isFull reports whether the answers have had no room for too long. The caller has the lock.
+func (j *job) isFull() bool { return !j.fullSince.IsZero() && time.Since(j.fullSince) > roomGrace }
+
+// stopFor makes the batch stop if the key of its owner is not good any more, or if its answers
+// have no room. That is stored before the batch is drained, which would else end as one whose
+// time is over.
+func (j *job) stopFor() error {
+	j.mu.Lock()
+	isRevoked, isFull, why := j.isRevoked, j.isFull() && !j.stopping, j.noRoom
+	j.mu.Unlock()
+	var fault Fault
+	switch {
+	case isRevoked:
+		fault = Fault{Code: "invalid_api_key", Message: "The batch was stopped because the API key that made it was revoked or has expired."}
+	case isFull:
+		fault = Fault{Code: schema.CodeStorageFull, Message: "The batch was stopped because " + why + "."}
+	default:
+		return nil
+	}
+	_, err := j.engine.stop(j.ctx, j.id, &fault)
+	return err
+}
+
+// wait waits until something changes, and no longer than given.
+func (j *job) wait(most time.Duration) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-j.changed:
+	case <-timer.C:
+	case <-j.ctx.Done():
+	}
+}
+
+// drain waits until no line runs, and gives back what is left.
+func (j *job) drain() error {
+	for {
+		j.mu.Lock()
+		j.stopping = true
+		j.setWindow(nil, 0)
+		busy := j.inFlight > 0
+		j.mu.Unlock()
+		if !busy || j.ctx.Err() != nil {
+			break
+		}
+		j.wait(pollEvery)
+	}
+	j.releaseChunks()
+	if j.ctx.Err() != nil {
+		return j.ctx.Err()
+	}
+	return j.finish()
+}
+
+// readJournals finds out which lines have an answer.
+func (j *job) readJournals(b Batch) error {
+	j.done, j.found = make([]bool, b.Lines), make([]Counts, len(b.Chunks))
+	var size int64
+	journals, err := scan(j.engine.folderOf(j.id), j.id, j.engine.o.Keys, func(r *record, p place) {
+		size += recordHead + int64(p.size)
+		if r.Line < 0 || r.Line >= b.Lines {
+			return
+		}
+		counts := r.counts()
+		if j.done[r.Line] { // it ran twice, and both are paid
+			counts.Done, counts.Failed = 0, 0
+		}
+		j.done[r.Line] = true
+		at := r.Line / b.ChunkLines
+		j.found[at] = j.found[at].plus(counts)
+	}, nil)
+	if err != nil {
+		return err
+	}
+	journals.close()
+	j.mu.Lock()
+	j.written = size
+	j.mu.Unlock()
+	j.hold(0)
+	return nil
+}
+
+// roomStep is how much room is taken for answers at a time.
+const roomStep = 1 << 20
+
+// hold notes that so many bytes of answers were written, and takes room for them.
+func (j *job) hold(bytes int64) {
+	j.mu.Lock()
+	j.written += bytes
+	lacks := j.lacks()
+	if lacks <= 0 {
+		j.noRoom, j.fullSince = "", time.Time{}
+	}
+	j.mu.Unlock()
+	if lacks <= 0 {
+		return
+	}
+	err := j.engine.o.Files.Hold(j.ctx, j.scope, lacks+roomStep)
+	if err == nil {
+		lacks += roomStep
+	} else {
+		err = j.engine.o.Files.Hold(j.ctx, j.scope, lacks) // there may be room for what was written
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err == nil {
+		j.held += lacks
+	}
+	if err == nil || j.lacks() <= 0 { // lines that end together take room together
+		j.noRoom, j.fullSince = "", time.Time{}
+		j.giveBackRoom(-j.lacks() - roomStep)
+		return
+	}
+	isBound := errors.Is(err, files.ErrNoRoom) || errors.Is(err, files.ErrAllFull)
+	switch {
+	case !isBound:
+		j.fullSince = time.Time{}
+	case j.fullSince.IsZero():
+		j.fullSince = time.Now()
+	}
+	j.noRoom = noRoomFor(err)
+	j.signal()
+}
+
+// lacks returns how much more room the answers need, with a byte more so that no line runs where
+// nothing more has room. The caller has the lock.
+func (j *job) lacks() int64 { return j.written + 1 - j.held }
+
+// noRoomFor says why answers have no room.
+func noRoomFor(err error) string {
+	switch {
+	case errors.Is(err, files.ErrNoRoom):
+		err = errors.New("the files and results of their owner take as many bytes as allowed (files.max-bytes-per-key)")
+	case errors.Is(err, files.ErrAllFull):
+		err = errors.New("the files and results of all take as many bytes as allowed (files.max-bytes)")
+	}
+	return "its answers have no room: " + err.Error()
+}
+
+// releaseRoom gives back the room that the journals take, because the job ends here.
+func (j *job) releaseRoom() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.giveBackRoom(j.held)
+}
+
+// giveBackRoom gives room back, if it is more than none. The caller has the lock.
+func (j *job) giveBackRoom(bytes int64) {
+	if bytes > 0 {
+		_ = j.engine.o.Files.Hold(context.Background(), j.scope, -bytes) // it cannot fail
+		j.held -= bytes
+	}
+}

@@ -1,0 +1,61 @@
+package batches
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Settings say whether there are batches, and how large they may be.
+type Settings struct {
+	// Enabled turns batches on, and the files that they need.
+	Enabled bool `json:"enabled"`
+	// MaxLines is how many requests a batch may have.
+	MaxLines int `json:"maxLines"`
+	// MaxOpen is how many batches an owner may have that have not ended.
+	MaxOpen int `json:"maxOpen"`
+	// MaxKept is how many batches of an owner are kept, ended or not, and MaxKeptInAll how
+	// many of all owners together. The oldest that have ended give way to new ones.
+	MaxKept      int `json:"maxKept"`
+	MaxKeptInAll int `json:"maxKeptInAll"`
+	// MaxInFlight is how many requests of all batches run at a time at most.
+	MaxInFlight int `json:"maxInFlight"`
+	// Window is the longest time that a batch may take.
+	Window schema.Duration `json:"window"`
+	// Attempts is how often a request is sent whose backend fails.
+	Attempts int `json:"attempts"`
+	// WaitForBudget lets a batch wait where the budget of its owner is used up.
+	WaitForBudget bool `json:"waitForBudget"`
+}
+
+// DefaultSettings returns what holds where nothing is configured: there are no batches.
+func DefaultSettings() Settings {
+	return Settings{MaxLines: 50_000, MaxOpen: 100, MaxKept: 1000, MaxKeptInAll: 20_000, MaxInFlight: 64, Window: schema.Duration(24 * time.Hour), Attempts: 3}
+}
+
+const (
+	mostLines    = 1_000_000
+	mostInFlight = 10_000
+	mostAttempts = 20
+	leastWindow  = time.Minute
+	mostWindow   = 30 * 24 * time.Hour
+)
+
+// Check reports every field that has a value it may not have.
+func (s Settings) Check(report func(path, message string)) {
+	for _, number := range []struct {
+		name        string
+		value, most int
+	}{
+		{"maxLines", s.MaxLines, mostLines}, {"maxOpen", s.MaxOpen, mostLines}, {"maxKept", s.MaxKept, mostLines}, {"maxKeptInAll", s.MaxKeptInAll, mostLines}, {"maxInFlight", s.MaxInFlight, mostInFlight},
+		{"attempts", s.Attempts, mostAttempts},
+	} {
+		if number.value < 1 || number.value > number.most {
+			report(number.name, fmt.Sprintf("must be between 1 and %d, not %d", number.most, number.value))
+		}
+	}
+	if window := s.Window.Std(); window < leastWindow || window > mostWindow {
+		report("window", fmt.Sprintf("must be between %s and %s, not %s", leastWindow, mostWindow, window))
+	}
+}

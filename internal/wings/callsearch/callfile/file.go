@@ -1,0 +1,476 @@
+// Package callfile keeps the records of calls on disk, for searches that reach further back
+// than the list of the latest calls. It writes them once a second, apart from the requests,
+// into segments (see segment.go) that are deleted by age and size. What clients and models
+// wrote is kept as well where it is captured, in segments of its own, and only if there is a
+// master key to seal it with.
+package callfile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+)
+
+const (
+	// folder is where the segments are, below the data directory.
+	folder = "calls"
+	// flushInterval is how long a record may wait to be written.
+	flushInterval = time.Second
+	// maxWaiting is how many records may wait, and maxWaitingContents how many bytes of
+	// contents; those beyond are not written.
+	maxWaiting, maxWaitingContents = 8192, 16 << 20
+	// flushedAt is how many records that wait are written without waiting for more.
+	flushedAt = maxWaiting / 4
+	// blockLines is how long the lines of a block get.
+	blockLines = 512 << 10
+	// segmentSize and segmentAge are when the next segment begins.
+	segmentSize, segmentAge = 8 << 20, time.Hour
+)
+
+// Options are what a File depends on.
+type Options struct {
+	// Dir is the data directory.
+	Dir      string
+	Settings metrics.CallsFile
+	// Keys seal what is written, nil for nothing; then no contents are kept.
+	Keys *seal.Keys
+	// IsFull reports whether the disk has no space but what is reserved for what matters
+	// more; nil means that it never is.
+	IsFull func() bool
+	// Fault is told about what could not be read or written.
+	Fault func(operation, text string)
+}
+
+// File keeps calls on disk. A nil File keeps none.
+type File struct {
+	options Options
+	path    string
+
+	wakes chan struct{}
+	// searching bounds how many searches read at a time.
+	searching chan struct{}
+
+	mu       sync.Mutex // for what waits; nobody writes or reads a disk while it is held
+	waiting  []calls.Record
+	contents int // how many bytes of contents wait
+	most     metrics.Capture
+	dropped  int64
+
+	writing sync.Mutex // for what is below
+	logs    [kinds]log
+}
+
+// kind tells records from contents.
+type kind int
+
+const (
+	ofRecords kind = iota
+	ofContents
+	kinds
+)
+
+var prefixes = [kinds]string{"calls-", "contents-"}
+
+const suffix = ".log"
+
+// log is the segments of one kind, the oldest first. The last is the one that is written, if
+// there is a file.
+type log struct {
+	segments []stored
+	file     *os.File
+	box      *seal.Box
+	level    metrics.Capture
+	began    time.Time
+	blocks   uint64
+}
+
+// stored is a segment on disk.
+type stored struct {
+	name  string
+	first uint64 // its calls have this number or later ones
+	size  int64
+	// written is when it was written last.
+	written time.Time
+}
+
+// Open opens the file, and returns the number of the last call that it has.
+func Open(options Options) (*File, uint64, error) {
+	f := &File{options: options, path: filepath.Join(options.Dir, folder), wakes: make(chan struct{}, 1), searching: make(chan struct{}, 2)}
+	if err := os.MkdirAll(f.path, 0o700); err != nil {
+		return nil, 0, fmt.Errorf("monitoring.calls-file: %w", err)
+	}
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return nil, 0, fmt.Errorf("monitoring.calls-file: %w", err)
+	}
+	for _, entry := range entries {
+		for k, prefix := range prefixes {
+			if one, ok := storedOf(entry, prefix); ok {
+				f.logs[k].segments = append(f.logs[k].segments, one)
+			}
+		}
+	}
+	for k := range f.logs {
+		slices.SortFunc(f.logs[k].segments, func(a, b stored) int { return cmp.Compare(a.first, b.first) })
+	}
+	last := f.last()
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	f.expire(time.Now())
+	return f, last, nil
+}
+
+func storedOf(entry os.DirEntry, prefix string) (stored, bool) {
+	digits, isSegment := strings.CutPrefix(strings.TrimSuffix(entry.Name(), suffix), prefix)
+	first, err := strconv.ParseUint(digits, 10, 64)
+	info, infoErr := entry.Info()
+	if !isSegment || err != nil || infoErr != nil || !info.Mode().IsRegular() || !strings.HasSuffix(entry.Name(), suffix) {
+		return stored{}, false
+	}
+	return stored{name: entry.Name(), first: first, size: info.Size(), written: info.ModTime()}, true
+}
+
+// last returns the number of the last call, or a larger one where the last segment cannot be
+// read.
+func (f *File) last() (number uint64) {
+	for _, one := range f.logs[ofRecords].segments {
+		number = max(number, one.first)
+	}
+	if all := f.logs[ofRecords].segments; len(all) > 0 {
+		if newest, err := readSegment(filepath.Join(f.path, all[len(all)-1].name), f.options.Keys); err == nil && len(newest.blocks) > 0 {
+			number = max(number, newest.blocks[len(newest.blocks)-1].last)
+		} else {
+			number += maxWaiting << 10 // more than a segment has
+		}
+	}
+	return number
+}
+
+var _ calls.Archive = (*File)(nil)
+
+// Offer takes records to be written. It neither waits nor keeps the batch.
+func (f *File) Offer(batch []calls.Record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range batch {
+		if len(f.waiting) >= maxWaiting {
+			f.dropped += int64(len(batch) - i)
+			break
+		}
+		c := batch[i]
+		if c.Captured != nil && !f.takes(c.Captured) {
+			c.Captured = nil
+		}
+		c.Series = nil
+		f.waiting = append(f.waiting, c)
+	}
+	if len(f.waiting) >= flushedAt {
+		select {
+		case f.wakes <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// takes reports whether contents are kept, and counts them.
+func (f *File) takes(c *calls.Captured) bool {
+	size := c.Size()
+	if f.options.Keys == nil || c.What > f.most || f.contents+size > maxWaitingContents {
+		return false
+	}
+	f.contents += size
+	return true
+}
+
+// Forget removes the contents that were captured beyond a level. Where less is to be kept than
+// before, it removes all of them.
+func (f *File) Forget(most metrics.Capture) {
+	f.mu.Lock()
+	isLess := most < f.most
+	f.most = most
+	for i := range f.waiting {
+		if c := f.waiting[i].Captured; c != nil && (isLess || c.What > most) {
+			f.waiting[i].Captured = nil
+			f.contents -= c.Size()
+		}
+	}
+	f.mu.Unlock()
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	kept := &f.logs[ofContents]
+	if isLess {
+		f.endSegment(kept)
+	}
+	kept.segments = slices.DeleteFunc(kept.segments, func(one stored) bool {
+		if !isLess {
+			if level, err := levelOf(filepath.Join(f.path, one.name)); err == nil && level <= most {
+				return false
+			}
+		}
+		return f.remove(one)
+	})
+}
+
+// Run writes what waits, until ctx ends.
+func (f *File) Run(ctx context.Context) {
+	ticker := time.NewTicker(flushInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-f.wakes:
+		}
+		f.flush(time.Now())
+	}
+}
+
+// Close writes what waits and closes the file. Nothing may be offered after it.
+func (f *File) Close() {
+	if f == nil {
+		return
+	}
+	f.flush(time.Now())
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	for k := range f.logs {
+		f.endSegment(&f.logs[k])
+	}
+}
+
+// flush writes the records that wait. Those that cannot be written wait on.
+func (f *File) flush(now time.Time) {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	f.mu.Lock()
+	batch := slices.Clone(f.waiting)
+	dropped := f.dropped
+	f.dropped = 0
+	f.mu.Unlock()
+	if dropped > 0 {
+		f.fault("store", fmt.Errorf("%d calls were not kept, because they came faster than they could be written", dropped))
+	}
+	var written int
+	var unfit unwritable
+	var err error
+	if len(batch) > 0 && f.options.IsFull != nil && f.options.IsFull() {
+		err = errReserved
+	} else {
+		written, unfit, err = f.write(batch, now)
+	}
+	if err != nil {
+		f.fault("write", err)
+	}
+	if unfit.number > 0 {
+		f.fault("encode", fmt.Errorf("%d calls were not kept, because they cannot be written: %w", unfit.number, unfit.last))
+	}
+	f.mu.Lock()
+	for i := range f.waiting[:written] {
+		if c := f.waiting[i].Captured; c != nil {
+			f.contents -= c.Size()
+		}
+	}
+	f.waiting = append(f.waiting[:0], f.waiting[written:]...)
+	clear(f.waiting[len(f.waiting):min(len(f.waiting)+written, cap(f.waiting))])
+	f.mu.Unlock()
+	f.expire(now)
+}
+
+var errReserved = errors.New("the disk has no space left but what is reserved (files.reserve)")
+
+// fault tells about an error, without the path, which is nobody's business.
+func (f *File) fault(operation string, err error) {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		err = fmt.Errorf("%s: %w", path.Op, path.Err)
+	}
+	f.options.Fault(operation, err.Error())
+}
+
+// write writes records in blocks, and returns how many of them it has done with, and how many
+// of these it left out because they cannot be written.
+func (f *File) write(batch []calls.Record, now time.Time) (written int, unfit unwritable, err error) {
+	for written < len(batch) {
+		var b portion
+		for written+b.records < len(batch) && len(b.lines) < blockLines && len(b.contents) < blockLines {
+			b.add(&batch[written+b.records])
+		}
+		if len(b.contents) > 0 {
+			if err := f.add(ofContents, b.of, b.contents, now); err != nil {
+				return written, unfit, err
+			}
+		}
+		if len(b.lines) > 0 {
+			if err := f.add(ofRecords, b.of, b.lines, now); err != nil {
+				return written, unfit, err
+			}
+		}
+		written += b.records
+		unfit.number += b.unfit.number
+		unfit.last = cmp.Or(b.unfit.last, unfit.last)
+	}
+	return written, unfit, nil
+}
+
+// unwritable is how many records, or contents of them, cannot be written, and why the last
+// one cannot.
+type unwritable struct {
+	number int
+	last   error
+}
+
+// portion is the records that are written as one block.
+type portion struct {
+	records         int // that were added, with those that cannot be written
+	of              span
+	lines, contents []byte
+	unfit           unwritable
+}
+
+// add adds a record. One that cannot be written is left out: it would not get better, and
+// those behind it would wait for ever.
+func (b *portion) add(c *calls.Record) {
+	b.records++
+	lines, err := appendRecord(b.lines, c)
+	if err != nil {
+		b.unfit = unwritable{b.unfit.number + 1, err}
+		return
+	}
+	contents, err := appendContents(b.contents, c)
+	if err != nil {
+		b.unfit = unwritable{b.unfit.number + 1, err}
+	}
+	at := c.Started.UnixMicro()
+	if len(b.lines) == 0 {
+		b.of = span{first: c.Sequence, earliest: at, latest: at}
+	}
+	b.lines, b.contents = lines, contents
+	b.of.earliest, b.of.latest = min(b.of.earliest, at), max(b.of.latest, at)
+	b.of.last = c.Sequence
+}
+
+// add adds a block to a log. What was written of a block that could not be written whole is
+// taken off again, or else the segment ends there.
+func (f *File) add(k kind, of span, lines []byte, now time.Time) error {
+	l := &f.logs[k]
+	if l.file != nil && now.Sub(l.began) >= segmentAge {
+		f.endSegment(l)
+	}
+	if l.file == nil {
+		if err := f.beginSegment(k, of.first, now); err != nil {
+			return err
+		}
+	}
+	one := &l.segments[len(l.segments)-1]
+	encoded, err := encodeBlock(nil, l.box, l.blocks, of, lines)
+	if err != nil {
+		return err
+	}
+	_, err = l.file.WriteAt(encoded, one.size)
+	if err == nil {
+		err = l.file.Sync()
+	}
+	if err != nil {
+		if l.file.Truncate(one.size) != nil || l.box != nil {
+			f.endSegment(l) // no number of a sealed block is used twice
+		}
+		return err
+	}
+	one.size += int64(len(encoded))
+	one.written = now
+	l.blocks++
+	if one.size >= f.sizeOfSegments() {
+		f.endSegment(l)
+	}
+	return nil
+}
+
+// sizeOfSegments is when the next segment begins: a limit is kept by removing segments, so
+// that there are at least eight.
+func (f *File) sizeOfSegments() int64 { return min(segmentSize, int64(f.options.Settings.MaxBytes)/8) }
+
+func (f *File) beginSegment(k kind, first uint64, now time.Time) error {
+	l := &f.logs[k]
+	l.level = metrics.CaptureNone
+	if k == ofContents {
+		f.mu.Lock()
+		l.level = f.most
+		f.mu.Unlock()
+	}
+	head, box := newHead(f.options.Keys, l.level)
+	name := fmt.Sprintf("%s%020d%s", prefixes[k], first, suffix)
+	file, err := os.OpenFile(filepath.Join(f.path, name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := file.WriteAt(head, 0); err != nil {
+		_ = file.Close() // the first error counts
+		return err
+	}
+	l.segments = slices.DeleteFunc(l.segments, func(one stored) bool { return one.name == name })
+	l.segments = append(l.segments, stored{name: name, first: first, size: int64(len(head)), written: now})
+	l.file, l.box, l.began, l.blocks = file, box, now, 0
+	return nil
+}
+
+func (f *File) endSegment(l *log) {
+	if l.file == nil {
+		return
+	}
+	if err := l.file.Close(); err != nil {
+		f.fault("close", err)
+	}
+	l.file, l.box = nil, nil
+}
+
+// expire removes segments that are too old, and the oldest where there are too many bytes.
+// Contents may have half of them.
+func (f *File) expire(now time.Time) {
+	most := int64(f.options.Settings.MaxBytes)
+	oldest := now.AddDate(0, 0, -f.options.Settings.Days)
+	contents := f.logs[ofContents].expire(f, now, oldest, most/2)
+	f.logs[ofRecords].expire(f, now, oldest, most-contents)
+}
+
+// expire returns how many bytes are left.
+func (l *log) expire(f *File, now, oldest time.Time, most int64) (total int64) {
+	if l.file != nil && now.Sub(l.began) >= segmentAge {
+		f.endSegment(l)
+	}
+	for _, one := range l.segments {
+		total += one.size
+	}
+	for len(l.segments) > 0 {
+		one := l.segments[0]
+		isWritten := l.file != nil && len(l.segments) == 1
+		if isWritten || !one.written.Before(oldest) && total <= most || !f.remove(one) {
+			break
+		}
+		total -= one.size
+		l.segments = l.segments[1:]
+	}
+	return total
+}
+
+// remove deletes a segment.
+func (f *File) remove(one stored) bool {
+	err := os.Remove(filepath.Join(f.path, one.name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		f.fault("delete", err)
+		return false
+	}
+	return true
+}

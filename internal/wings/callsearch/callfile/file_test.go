@@ -1,0 +1,456 @@
+package callfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+)
+
+// keysOf returns the keys of a master key.
+func keysOf(t testing.TB, text string) *seal.Keys {
+	t.Helper()
+	keys, err := seal.New(text, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+const masterKey = "a-master-key-of-thirty-two-characters"
+
+// kept is a file in a test, with the faults that it told.
+type kept struct {
+	*File
+	last   uint64
+	faults []string
+}
+
+func openFile(t testing.TB, dir string, settings metrics.CallsFile, keys *seal.Keys) *kept {
+	t.Helper()
+	if settings.Days == 0 {
+		settings.Days = 7
+	}
+	if settings.MaxBytes == 0 {
+		settings.MaxBytes = 64 * schema.MiB
+	}
+	k := &kept{}
+	file, last, err := Open(Options{Dir: dir, Settings: settings, Keys: keys, Fault: func(operation, text string) {
+		k.faults = append(k.faults, operation+": "+text)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.File, k.last = file, last
+	t.Cleanup(file.Close)
+	return k
+}
+
+// record returns a call with a number, all of whose members can be told.
+func record(number uint64) calls.Record {
+	c := calls.Record{
+		Sequence: number, RequestID: fmt.Sprint("req-", number), Started: time.UnixMicro(int64(1_700_000_000_000_000 + number)), Status: 503, Code: schema.CodeUpstreamError,
+		Told: &calls.Told{Message: "the model is loading", Of: "tenant/acme", Until: time.UnixMicro(1_800_000_000_000_000)}, Unified: true, Service: schema.TTS, Door: schema.Door(3),
+		Model: "m", Asked: "gpt-5o", Instance: "m@gpu-2:8000", Strategy: "random", KeyID: "k", Tenant: "acme", User: "u",
+		Usage: schema.Usage{Known: true, Prompt: 1, Completion: 2, Total: 3}, Cost: 12345, Routed: true, Result: schema.ResultFailed, Ended: time.Second, Queued: time.Millisecond,
+		Cache: metrics.CacheMiss, Class: schema.Interactive, Hedge: metrics.HedgeLost,
+	}
+	c.Restore(2, []calls.Try{{Instance: "a", Code: "x", Text: "503 model is loading", Status: 503}, {Instance: "m@gpu-2:8000"}})
+	return c
+}
+
+// numbers returns the numbers that a search finds.
+func numbers(t testing.TB, f *kept, q Query) (all []uint64, next uint64) {
+	t.Helper()
+	next, err := f.Search(context.Background(), q, func(c *calls.Record) bool {
+		all = append(all, c.Sequence)
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all, next
+}
+
+func TestCallsComeBackAsTheyWere(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string]*seal.Keys{"open": nil, "sealed": keysOf(t, masterKey)} {
+		dir := t.TempDir()
+		f := openFile(t, dir, metrics.CallsFile{}, keys)
+		want := record(1)
+		f.Offer([]calls.Record{want, record(2)})
+		f.Close()
+		again := openFile(t, dir, metrics.CallsFile{}, keys)
+		if again.last != 2 {
+			t.Errorf("%s: the last call is %d", name, again.last)
+		}
+		var got calls.Record
+		if _, err := again.Search(t.Context(), Query{Before: 2, Most: 10}, func(c *calls.Record) bool { got = *c; return true }); err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprintf("%+v %+v", got, *got.Told) != fmt.Sprintf("%+v %+v", want, *want.Told) {
+			// The pointers differ, which Sprintf shows.
+			got.Told, want.Told = nil, nil
+			if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+				t.Errorf("%s:\n%+v\n%+v", name, got, want)
+			}
+		}
+		content, err := os.ReadFile(segmentFiles(t, dir, "calls-")[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, _ := os.Stat(segmentFiles(t, dir, "calls-")[0])
+		if info.Mode().Perm() != 0o600 || keys != nil && strings.Contains(string(content), "req-") {
+			t.Errorf("%s: mode %v", name, info.Mode())
+		}
+	}
+}
+
+func segmentFiles(t testing.TB, dir, prefix string) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(dir, folder, prefix+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestACrashLosesAtMostTheEnd cuts a segment at every place: what is complete before the cut
+// is read, and nothing else.
+func TestACrashLosesAtMostTheEnd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := openFile(t, dir, metrics.CallsFile{}, nil)
+	for n := range uint64(4) {
+		f.Offer([]calls.Record{record(n + 1)})
+		f.flush(time.Now())
+	}
+	f.Close()
+	path := segmentFiles(t, dir, "calls-")[0]
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := 0
+	for at := range len(whole) {
+		read, err := parseSegment(whole[:at], nil)
+		if at < segmentHead {
+			if !errors.Is(err, errSegment) {
+				t.Fatalf("cut at %d: %v", at, err)
+			}
+			continue
+		}
+		if len(read.blocks) < before || len(read.blocks) > before+1 || len(read.blocks) > 3 {
+			t.Fatalf("cut at %d: %d blocks after %d", at, len(read.blocks), before)
+		}
+		before = len(read.blocks)
+	}
+	if err := os.Truncate(path, int64(len(whole)-1)); err != nil {
+		t.Fatal(err)
+	}
+	again := openFile(t, dir, metrics.CallsFile{}, nil)
+	again.Offer([]calls.Record{record(again.last + 1)})
+	again.flush(time.Now())
+	if got, _ := numbers(t, again, Query{Before: math.MaxUint64, Most: 100}); fmt.Sprint(got) != "[4 3 2 1]" {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestPagesHaveEveryCallOnce reads pages of random sizes while calls arrive, are written and
+// segments end.
+func TestPagesHaveEveryCallOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		f := openFile(t, t.TempDir(), metrics.CallsFile{MaxBytes: 64 * schema.MiB}, nil)
+		var last uint64
+		arrive := func() {
+			for range random.IntN(30) {
+				last++
+				f.Offer([]calls.Record{record(last)})
+			}
+			if random.IntN(2) == 0 {
+				f.flush(time.Now())
+			}
+			if random.IntN(4) == 0 {
+				f.writing.Lock()
+				f.endSegment(&f.logs[ofRecords])
+				f.writing.Unlock()
+			}
+		}
+		for range 5 {
+			arrive()
+		}
+		newest, next := last, uint64(math.MaxUint64)
+		var seen []uint64
+		for {
+			size := 1 + random.IntN(7)
+			page, isFull := 0, false
+			after, err := f.Search(t.Context(), Query{Before: next, Most: 1 + random.IntN(20)}, func(c *calls.Record) bool {
+				seen = append(seen, c.Sequence)
+				page++
+				isFull = page == size
+				return !isFull
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if next = after; next == 0 {
+				break
+			}
+			arrive()
+		}
+		var want []uint64
+		for n := newest; n > 0; n-- {
+			want = append(want, n)
+		}
+		if !slices.Equal(seen, want) {
+			t.Fatalf("seed %d: of %d calls were seen %v", seed, newest, seen)
+		}
+	}
+}
+
+func TestOldSegmentsMakeRoom(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := openFile(t, dir, metrics.CallsFile{MaxBytes: 1 * schema.MiB, Days: 2}, nil)
+	now := time.Now()
+	var last uint64
+	const together = 100
+	fill := func(now time.Time) {
+		batch := make([]calls.Record, together)
+		for i := range batch {
+			last++
+			batch[i] = record(last)
+			for range 40 { // what cannot be compressed fills a file with few records
+				batch[i].RequestID += strconv.FormatUint(rand.Uint64(), 36)
+			}
+		}
+		f.Offer(batch)
+		f.flush(now)
+	}
+	for range 60 {
+		fill(now)
+	}
+	var total int64
+	for _, path := range segmentFiles(t, dir, "calls-") {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += info.Size()
+	}
+	got, _ := numbers(t, f, Query{Before: math.MaxUint64, Most: math.MaxInt})
+	if total > 1<<20 || got[0] != last || len(got) < 1000 || len(got) == int(last) {
+		t.Errorf("%d bytes, %d calls from %d to %d of %d", total, len(got), got[len(got)-1], got[0], last)
+	}
+	fill(now.Add(49 * time.Hour))
+	if got, _ := numbers(t, f, Query{Before: math.MaxUint64, Most: math.MaxInt}); len(got) != together {
+		t.Errorf("after two days there are %d calls", len(got))
+	}
+	if len(f.faults) > 0 {
+		t.Error(f.faults)
+	}
+}
+
+func TestASearchLooksAtSoManyCallsAndGoesOn(t *testing.T) {
+	t.Parallel()
+	f := openFile(t, t.TempDir(), metrics.CallsFile{}, nil)
+	for n := range uint64(100) {
+		f.Offer([]calls.Record{record(n + 1)})
+	}
+	f.flush(time.Now())
+	got, next := numbers(t, f, Query{Before: math.MaxUint64, Most: 40})
+	if len(got) != 40 || next != 61 {
+		t.Errorf("%d calls, then from %d", len(got), next)
+	}
+	if got, next := numbers(t, f, Query{Before: next, After: 50, Most: 40}); len(got) != 10 || next != 0 {
+		t.Errorf("%d calls, then from %d", len(got), next)
+	}
+	from := record(1).Started
+	if got, _ := numbers(t, f, Query{Before: math.MaxUint64, To: from, Most: 40}); len(got) != 0 {
+		t.Errorf("%d calls before the first", len(got))
+	}
+}
+
+// TestWhatCannotBeWrittenIsAFault: nothing waits for a disk that fails, and what could not be
+// written is written later.
+func TestWhatCannotBeWrittenIsAFault(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := openFile(t, dir, metrics.CallsFile{}, nil)
+	if err := os.RemoveAll(filepath.Join(dir, folder)); err != nil {
+		t.Fatal(err)
+	}
+	batch := make([]calls.Record, maxWaiting+10)
+	for i := range batch {
+		batch[i] = record(uint64(i + 1))
+	}
+	f.Offer(batch)
+	f.flush(time.Now())
+	f.flush(time.Now())
+	if got := strings.Join(f.faults, "\n"); !strings.Contains(got, "10 calls were not kept") || !strings.Contains(got, "write: open: no such file") || strings.Contains(got, dir) {
+		t.Error(got)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.flush(time.Now())
+	if len(f.waiting) > 0 || len(segmentFiles(t, dir, "calls-")) == 0 {
+		t.Errorf("%d calls wait", len(f.waiting))
+	}
+	if got, _ := numbers(t, f, Query{Before: math.MaxUint64, Most: math.MaxInt}); len(got) != maxWaiting {
+		t.Errorf("%d calls", len(got))
+	}
+}
+
+// TestARecordThatCannotBeEncodedIsLeftOut: those behind it are kept, and how many were left
+// out is told once.
+func TestARecordThatCannotBeEncodedIsLeftOut(t *testing.T) {
+	t.Parallel()
+	f := openFile(t, t.TempDir(), metrics.CallsFile{}, nil)
+	unfit := func(number uint64) calls.Record {
+		c := record(number)
+		c.Restore(1, []calls.Try{{Instance: "a", Matched: math.NaN()}})
+		return c
+	}
+	f.Offer([]calls.Record{unfit(1), record(2), unfit(3), record(4), unfit(5)})
+	f.flush(time.Now())
+	f.Offer([]calls.Record{unfit(6)})
+	f.flush(time.Now())
+	f.Offer([]calls.Record{record(7)})
+	f.flush(time.Now())
+	if got, _ := numbers(t, f, Query{Before: math.MaxUint64, Most: 10}); !slices.Equal(got, []uint64{7, 4, 2}) || len(f.waiting) != 0 {
+		t.Errorf("%v, and %d calls wait", got, len(f.waiting))
+	}
+	if len(f.faults) != 2 || !strings.HasPrefix(f.faults[0], "encode: 3 calls were not kept") || !strings.HasPrefix(f.faults[1], "encode: 1 calls were not kept") {
+		t.Errorf("%q", f.faults)
+	}
+}
+
+func TestContentsAreSealedAndForgotten(t *testing.T) {
+	t.Parallel()
+	captured := func(what metrics.Capture) *calls.Captured {
+		return &calls.Captured{
+			What: what, Headers: []calls.Header{{Name: "Accept", Value: "text/x"}},
+			Request: calls.Content{Type: "application/json", Bytes: 5, Text: []byte("hello")}, Answer: calls.Content{Type: "text/plain", Bytes: 9, Text: []byte("the-answer")},
+		}
+	}
+	call := func(number uint64, what metrics.Capture) calls.Record {
+		c := record(number)
+		c.Captured = captured(what)
+		return c
+	}
+	plain := openFile(t, t.TempDir(), metrics.CallsFile{}, nil)
+	plain.Forget(metrics.CaptureContent)
+	plain.Offer([]calls.Record{call(1, metrics.CaptureContent)})
+	plain.flush(time.Now())
+	if plain.Captured(1) != nil {
+		t.Error("contents are kept without a master key")
+	}
+	dir, keys := t.TempDir(), keysOf(t, masterKey)
+	f := openFile(t, dir, metrics.CallsFile{}, keys)
+	f.Forget(metrics.CaptureContent)
+	f.Offer([]calls.Record{call(1, metrics.CaptureContent), record(2), call(3, metrics.CaptureHeaders)})
+	for _, state := range []string{"waiting", "written"} {
+		if got := f.Captured(1); got == nil || got.Answer.String() != "the-answer" || got.Headers[0].Value != "text/x" {
+			t.Errorf("%s: %+v", state, got)
+		}
+		if f.Captured(2) != nil || f.Captured(3) == nil {
+			t.Errorf("%s: other calls", state)
+		}
+		f.flush(time.Now())
+	}
+	if content, err := os.ReadFile(segmentFiles(t, dir, "contents-")[0]); err != nil || strings.Contains(string(content), "the-answer") {
+		t.Errorf("%v", err)
+	}
+	f.Close()
+	again := openFile(t, dir, metrics.CallsFile{}, keys)
+	again.Forget(metrics.CaptureContent) // as at the start
+	if again.Captured(1) == nil {
+		t.Error("the contents are lost with a restart")
+	}
+	again.Forget(metrics.CaptureHeaders)
+	if again.Captured(1) != nil || len(segmentFiles(t, dir, "contents-")) > 0 {
+		t.Error("the contents are kept although less is to be kept")
+	}
+	if got, _ := numbers(t, again, Query{Before: math.MaxUint64, Most: 10}); len(got) != 3 {
+		t.Errorf("%v", got)
+	}
+	other := openFile(t, dir, metrics.CallsFile{}, keysOf(t, "another-master-key-of-many-characters"))
+	if got, _ := numbers(t, other, Query{Before: math.MaxUint64, Most: 10}); len(got) != 0 || other.last <= 3 || len(other.faults) == 0 {
+		t.Errorf("%v %d %v", got, other.last, other.faults)
+	}
+}
+
+// FuzzSegments gives the reader any bytes: it neither fails nor takes much memory, and finds
+// nothing but records.
+func FuzzSegments(f *testing.F) {
+	head, _ := newHead(nil, metrics.CaptureNone)
+	one := record(7)
+	line, err := appendRecord(nil, &one)
+	if err != nil {
+		f.Fatal(err)
+	}
+	good, err := encodeBlock(head, nil, 0, span{7, 7, 1, 1}, line)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:len(good)-3])
+	f.Add(append(slices.Clone(good), good[len(head):]...))
+	f.Add(append([]byte(magic), 1, 0))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		read, err := parseSegment(data, nil)
+		if err != nil {
+			return
+		}
+		for n := range read.blocks {
+			lines, err := read.lines(n)
+			if err != nil {
+				continue
+			}
+			for _, line := range lines {
+				if c, err := readRecord(line); err == nil {
+					c.Described()
+					_ = c.Cause()
+					if _, err := appendRecord(nil, c); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Calls wait while the disk has no space but what is reserved, and are written when it has some.
+func TestCallsLeaveTheReserveOfTheDiskAlone(t *testing.T) {
+	t.Parallel()
+	f := openFile(t, t.TempDir(), metrics.CallsFile{}, nil)
+	isFull := true
+	f.options.IsFull = func() bool { return isFull }
+	f.Offer([]calls.Record{record(1)})
+	f.flush(time.Now())
+	if len(f.logs[ofRecords].segments) > 0 || len(f.faults) != 1 || !strings.Contains(f.faults[0], "reserved") {
+		t.Errorf("calls were written to %v, with the faults %v", f.logs[ofRecords].segments, f.faults)
+	}
+	isFull = false
+	f.flush(time.Now())
+	if len(f.logs[ofRecords].segments) != 1 {
+		t.Error("the call was not written")
+	}
+}

@@ -1,0 +1,249 @@
+// Package demo is what only the demo has: operations under /api/demo that break
+// an instance and mend it, and gentle traffic, so that a person sees at once what a
+// gateway does.
+package demo
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
+)
+
+// Demo holds the simulated backends of a gateway.
+type Demo struct {
+	backends []*simulator.Backend
+	// traffic says whether the demo sends requests of its own.
+	traffic atomic.Bool
+
+	mu     sync.Mutex
+	faults map[string]*broken // by instance
+}
+
+// broken is an instance that misbehaves for a while.
+type broken struct {
+	fault Fault
+	until time.Time
+	mend  *time.Timer
+}
+
+// Fault is how an instance misbehaves.
+type Fault string
+
+// The faults.
+const (
+	Down Fault = "down" // every request fails, and streams that run break off
+	Slow Fault = "slow" // every answer is late
+	None Fault = "none"
+)
+
+// Keywords describes a fault in the OpenAPI document.
+func (Fault) Keywords() map[string]any { return map[string]any{"enum": []Fault{Down, Slow, None}} }
+
+const (
+	// defaultFault is how long a fault lasts unless the request says it: long enough
+	// to see the breaker open, short enough to see it close within a minute.
+	defaultFault = 20 * time.Second
+	maxFault     = time.Hour
+	// slowness is the delay of a slow instance.
+	slowness = 3 * time.Second
+)
+
+// New returns the demo of backends, with traffic of its own or without.
+func New(backends []*simulator.Backend, traffic bool) *Demo {
+	d := &Demo{backends: backends, faults: map[string]*broken{}}
+	d.traffic.Store(traffic)
+	return d
+}
+
+// Routes returns the operations.
+func (d *Demo) Routes() []web.Route {
+	route := func(pattern string, permission access.Permission, handler http.HandlerFunc, op web.Operation) web.Route {
+		op.Tag, op.Enveloped, op.Error = "Demo", true, web.Fault{}
+		return web.Route{Pattern: pattern, Permission: permission, Handler: handler, Operation: op}
+	}
+	return []web.Route{
+		route("GET /api/demo", access.ReadMonitoring, d.show, web.Operation{Summary: "What the demo does: its traffic, and the instances that are broken", Reply: demoState{}}),
+		route("POST /api/demo/fault", access.WriteInstances, d.breakInstance, web.Operation{
+			Summary: "Break an instance of the demo for a while, or mend it", Body: faultRequest{}, Reply: demoState{}, Errors: []int{http.StatusNotFound}, NoDryRun: true,
+		}),
+		route("POST /api/demo/traffic", access.WriteInstances, d.setTraffic, web.Operation{
+			Summary: "Switch the traffic of the demo on or off", Body: trafficRequest{}, Reply: demoState{}, NoDryRun: true,
+		}),
+	}
+}
+
+// demoState is what the demo does now.
+type demoState struct {
+	Traffic           bool          `json:"traffic"`
+	RequestsPerSecond float64       `json:"requestsPerSecond" doc:"About how many, while the traffic is on."`
+	Faults            []activeFault `json:"faults"`
+}
+
+type activeFault struct {
+	InstanceID string `json:"instanceId"`
+	Fault      Fault  `json:"fault"`
+	Until      string `json:"until" format:"date-time"`
+}
+
+type faultRequest struct {
+	InstanceID string `json:"instanceId" required:"true" minLength:"1" doc:"An instance in front of a simulated backend."`
+	Fault      Fault  `json:"fault" required:"true"`
+	Seconds    int    `json:"seconds" minimum:"0" maximum:"3600" doc:"How long it lasts; 20 if left out or 0."`
+}
+
+type trafficRequest struct {
+	Enabled *bool `json:"enabled" required:"true"`
+}
+
+func (d *Demo) show(w http.ResponseWriter, _ *http.Request) {
+	web.Succeed(w, http.StatusOK, "What the demo does.", d.state())
+}
+
+func (d *Demo) state() demoState {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	state := demoState{Traffic: d.traffic.Load(), RequestsPerSecond: float64(time.Second) / float64(pause), Faults: []activeFault{}}
+	for id, b := range d.faults {
+		state.Faults = append(state.Faults, activeFault{id, b.fault, web.Time(b.until)})
+	}
+	slices.SortFunc(state.Faults, func(a, b activeFault) int { return strings.Compare(a.InstanceID, b.InstanceID) })
+	return state
+}
+
+// read reads the body of a change strictly, or answers with what is wrong with it.
+func read(w http.ResponseWriter, r *http.Request, body any) bool {
+	if dry, err := web.Flag(r, "dryRun"); err != nil || dry {
+		web.Refuse(w, http.StatusBadRequest, "dryRun: is not available here; nothing was changed")
+		return false
+	}
+	content, err := web.ReadBody(w, r)
+	if status, known := web.BodyStatus(err); known {
+		web.Refuse(w, status, err.Error())
+		return false
+	}
+	if err == nil {
+		err = json.Unmarshal(content, body, json.RejectUnknownMembers(true))
+	}
+	if err != nil {
+		web.Refuse(w, http.StatusBadRequest, "The body is not the JSON object that is expected here.")
+		return false
+	}
+	return true
+}
+
+func (d *Demo) setTraffic(w http.ResponseWriter, r *http.Request) {
+	var wanted trafficRequest
+	if !read(w, r, &wanted) {
+		return
+	}
+	if wanted.Enabled == nil {
+		web.Refuse(w, http.StatusBadRequest, "enabled: is required")
+		return
+	}
+	d.traffic.Store(*wanted.Enabled)
+	message := "The demo sends no requests of its own."
+	if *wanted.Enabled {
+		message = "The demo sends a few requests each second."
+	}
+	web.Succeed(w, http.StatusOK, message, d.state())
+}
+
+func (d *Demo) breakInstance(w http.ResponseWriter, r *http.Request) {
+	var wanted faultRequest
+	if !read(w, r, &wanted) {
+		return
+	}
+	lasts := time.Duration(wanted.Seconds) * time.Second
+	switch {
+	case wanted.InstanceID == "":
+		web.Refuse(w, http.StatusBadRequest, "instanceId: is required")
+		return
+	case wanted.Fault != Down && wanted.Fault != Slow && wanted.Fault != None:
+		web.Refuse(w, http.StatusBadRequest, "fault: want one of down, slow, none")
+		return
+	case lasts < 0 || lasts > maxFault:
+		web.Refuse(w, http.StatusBadRequest, "seconds: want a number from 0 to 3600")
+		return
+	case lasts == 0:
+		lasts = defaultFault
+	}
+	message, err := d.set(wanted.InstanceID, wanted.Fault, lasts)
+	if err != nil {
+		web.Refuse(w, http.StatusNotFound, err.Error())
+		return
+	}
+	web.Succeed(w, http.StatusOK, message, d.state())
+}
+
+// set breaks an instance for a while, or mends it.
+func (d *Demo) set(id string, fault Fault, lasts time.Duration) (message string, err error) {
+	model, backend := d.find(id)
+	if backend == nil {
+		return "", fmt.Errorf("instanceId: not found: no simulated backend stands behind %q", web.Shorten(id))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if old := d.faults[id]; old != nil {
+		old.mend.Stop()
+		delete(d.faults, id)
+	}
+	switch fault {
+	case Down:
+		backend.SetFault(model, &simulator.Step{
+			Running: true, Status: http.StatusInternalServerError, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: `{"error":{"message":"This instance was broken on purpose, with the button of the demo.","type":"server_error"}}`,
+		})
+	case Slow:
+		backend.SetFault(model, &simulator.Step{HeaderDelay: slowness})
+	default:
+		backend.SetFault(model, nil)
+		return "The instance works again.", nil
+	}
+	one := &broken{fault: fault, until: time.Now().Add(lasts)}
+	one.mend = time.AfterFunc(lasts, func() { d.mend(id, one) })
+	d.faults[id] = one
+	return fmt.Sprintf("The instance is %s for %s.", fault, lasts), nil
+}
+
+// mend ends a fault whose time is over, unless another one took its place.
+func (d *Demo) mend(id string, one *broken) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.faults[id] != one {
+		return
+	}
+	delete(d.faults, id)
+	if model, backend := d.find(id); backend != nil {
+		backend.SetFault(model, nil)
+	}
+}
+
+// find returns the model of an instance, and the simulated backend behind it.
+func (d *Demo) find(id string) (string, *simulator.Backend) {
+	for _, backend := range d.backends {
+		if model, ok := strings.CutSuffix(id, "@"+backend.URL()); ok {
+			return model, backend
+		}
+	}
+	return "", nil
+}
+
+// Close ends the faults.
+func (d *Demo) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, one := range d.faults {
+		one.mend.Stop()
+		delete(d.faults, id)
+	}
+}

@@ -1,0 +1,148 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/patchbay-ai/patchbay/internal/config/control/files"
+	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/config/references"
+)
+
+// storedReferences finds references of stored versions that this gateway does not
+// resolve, because nothing in its own configuration names them.
+func (e *examination) storedReferences(ctx context.Context) []Finding {
+	const area = "references"
+	stored, current, err := e.storedVersions(ctx)
+	if err != nil || len(stored) == 0 {
+		return []Finding{skip(area, "there are no stored versions to look at")} // what is wrong with the store is said there
+	}
+	inForce, older, masterKey := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, v := range stored {
+		for _, service := range v.Services {
+			for _, instance := range service.Instances {
+				for _, reference := range instance.References() {
+					var refused *references.RefusedError
+					switch _, err := e.Document.Resolve(reference); {
+					case !errors.As(err, &refused):
+					case refused.IsMasterKey:
+						masterKey[refused.Name] = true
+					case v.Number == current:
+						inForce[refused.Name] = true
+					default:
+						older[refused.Name] = true
+					}
+				}
+			}
+		}
+	}
+	var findings []Finding
+	const fix = "list them in security.references if you know that the gateway needs them"
+	if len(masterKey) > 0 {
+		findings = append(findings, fail(area, "find out who wrote that, and delete these versions: no gateway needs it", "stored versions refer to the master key: %s", namesOf(masterKey)))
+	}
+	if len(inForce) > 0 {
+		findings = append(findings, fail(area, fix, "instances of the current version (%d) are out, because the services of the configuration file do not refer to what theirs do: %s", current, namesOf(inForce)))
+	}
+	for name := range inForce {
+		delete(older, name)
+	}
+	if len(older) > 0 {
+		findings = append(findings, warn(area, fix, "older versions refer to what the services of the configuration file do not; after a rollback these instances would be out: %s", namesOf(older)))
+	}
+	if waiting := e.waiting(ctx, stored); len(waiting) > 0 {
+		findings = append(findings, warn(area, "list the names to which they refer in security.references before the first start, or have the same instances in the configuration file",
+			"the first start signs the stored versions, and instances that refer to secrets as the configuration file does not are out from then on: %s", strings.Join(waiting, ", ")))
+	}
+	if len(findings) == 0 {
+		findings = append(findings, ok(area, "all that %d stored versions refer to is known", len(stored)))
+	}
+	return findings
+}
+
+// waiting returns the instances that will not get the secrets to which they refer once the
+// stored versions are signed. There are none where they are signed, or never will be.
+func (e *examination) waiting(ctx context.Context, stored []*versions.Version) []string {
+	if e.Document.Security.MasterKey == "" || e.isSigned(ctx) {
+		return nil
+	}
+	waiting := map[string]bool{}
+	for _, v := range stored {
+		found := versions.Found(v.Services, e.Document.Services, e.Document.Security.References)
+		for _, instance := range found {
+			waiting[instance] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(waiting))
+}
+
+// isSigned reports whether the stored versions are signed.
+func (e *examination) isSigned(ctx context.Context) (is bool) {
+	if e.Document.Store.Config == "" {
+		is, _ = files.Peek(e.Document.Server.DataDir).IsSigned()
+		return is
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, e.Document.Store.Config)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	// An error means that no gateway that signs has made the table.
+	_ = conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM patchbay_config_signatures)").Scan(&is)
+	return is
+}
+
+func namesOf(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ", ") }
+
+// storedVersions returns the versions of this gateway that can be read, and the number of
+// the current one. It changes nothing, and takes no lock.
+func (e *examination) storedVersions(ctx context.Context) (found []*versions.Version, current int, err error) {
+	if e.Document.Store.Config != "" {
+		return e.sharedVersions(ctx, e.Document.Store.Config)
+	}
+	store := files.Peek(e.Document.Server.DataDir)
+	numbers, err := store.Versions()
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, number := range numbers {
+		if v, err := store.Load(number); err == nil {
+			found = append(found, v)
+		}
+	}
+	head, err := store.Head()
+	return found, head.Version, err
+}
+
+func (e *examination) sharedVersions(ctx context.Context, address string) (found []*versions.Version, current int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, address)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if err := conn.QueryRow(ctx, "SELECT version FROM patchbay_config_current").Scan(&current); err != nil {
+		return nil, 0, err
+	}
+	rows, err := conn.Query(ctx, "SELECT version, record FROM patchbay_config_versions ORDER BY version")
+	if err != nil {
+		return nil, 0, err
+	}
+	var number int
+	var record string
+	_, err = pgx.ForEachRow(rows, []any{&number, &record}, func() error {
+		if v, err := versions.ReadVersion(number, []byte(record)); err == nil {
+			found = append(found, v)
+		}
+		return nil
+	})
+	return found, current, err
+}

@@ -1,0 +1,51 @@
+package importer
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
+)
+
+// Detect finds out which source a file is of.
+func Detect(file File) (Source, error) {
+	if isSQLite(file.Content) {
+		return "", errors.New("one-api and new-api have the same tables with other meanings; say which with --from")
+	}
+	documents, err := reading.Documents(file)
+	if err != nil {
+		return "", err
+	}
+	root := documents[0]
+	switch {
+	case reading.At(root, "model_list") != nil || reading.At(root, "litellm_settings") != nil || reading.At(root, "router_settings") != nil:
+		return LiteLLM, nil
+	case reading.At(root, "providers") != nil:
+		return Bifrost, nil
+	case len(channelsOf(root)) > 0:
+		return "", errors.New("one-api and new-api number their channels differently; say which with --from")
+	}
+	for _, section := range []string{"model", "jairouter", "spring"} {
+		if hasSection(root, section) {
+			return JAiRouter, nil
+		}
+	}
+	return "", errors.New("this is the configuration of none of the known gateways; say which with --from")
+}
+
+// hasSection reports whether a document of Spring has a section, also where its settings
+// are written with their full names.
+func hasSection(root *yaml.Node, name string) bool {
+	for _, e := range reading.Entries(root) {
+		if first, _, _ := strings.Cut(e.Key, "."); schema.Fold(first) == name {
+			return true
+		}
+	}
+	return false
+}
+
+func isSQLite(content []byte) bool { return bytes.HasPrefix(content, []byte("SQLite format 3\x00")) }

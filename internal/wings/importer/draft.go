@@ -1,0 +1,261 @@
+package importer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/reasons"
+)
+
+// draft is a configuration in the making.
+type draft struct {
+	*reading.Account
+	source    Source
+	in        Input
+	variables []Variable
+	// reserved are the names of variables that the source refers to, and environment
+	// those to which it gives a value itself.
+	reserved    map[string]bool
+	environment map[string]string
+	// springRoot is the configuration in which settings of Spring find each other.
+	springRoot *yaml.Node
+
+	listen, jsonBody                string
+	origins                         []string
+	maxAttempts                     int
+	totalTimeout, firstTokenTimeout string
+	services                        map[schema.ServiceType]*service
+	// isSecured says that callers need a key, although there may be none to write down;
+	// isOpen that the source does not ask for the keys that it has.
+	isSecured, isOpen bool
+	tokens, keys      []credential
+	tenants           []tenant
+}
+
+// service is what is written of a service type.
+type service struct {
+	policy    []string // lines
+	aliases   []string // name: model
+	fallbacks []string // model: [others]
+	instances []instance
+}
+
+// instance is what is written of an instance; what is empty is left out. Its texts are
+// as the configuration has them, with references.
+type instance struct {
+	name                   string
+	models                 string // as it is written in place of a name
+	baseURL, path, adapter string
+	upstreamModel, apiKey  string
+	apiVersion, proxy      string
+	headers                map[string]string
+	weight                 float64 // 0 is left out; noTraffic is 0
+	noTraffic, disabled    bool
+	maxConcurrency, tier   int
+	timeouts               []string
+}
+
+// discovered is the name of instances that serve what their backend lists.
+const discovered = "*"
+
+// credential is a management token or an API key, by its hash.
+type credential struct {
+	name, role, hash, tenant string
+	terms                    terms
+}
+
+// tenant is a group of keys.
+type tenant struct {
+	name  string
+	terms terms
+}
+
+// terms are what a key or a tenant may use, and how much of it.
+type terms struct {
+	models    []string
+	expires   string
+	perMinute []string            // requests-per-minute: 5
+	budgets   map[string][]string // month: [cost: 5]
+}
+
+func newDraft(source Source, in Input) *draft {
+	return &draft{
+		Account: reading.NewAccount(in.Files[0].Name), source: source, in: in, reserved: map[string]bool{},
+		environment: map[string]string{}, services: map[schema.ServiceType]*service{},
+	}
+}
+
+// parse reads a file that has one document.
+func (d *draft) parse(file File) (*yaml.Node, error) {
+	documents, err := d.parseAll(file)
+	if err != nil {
+		return nil, err
+	}
+	if len(documents) > 1 {
+		return nil, fmt.Errorf("%s has %d documents; a configuration of %s has one", file.Name, len(documents), d.source)
+	}
+	return documents[0], nil
+}
+
+// parseAll reads all documents of a file.
+func (d *draft) parseAll(file File) ([]*yaml.Node, error) {
+	documents, err := d.Parse(file)
+	for _, root := range documents {
+		d.reserve(root)
+	}
+	return documents, err
+}
+
+// leftovers reports what of a tree was not looked at.
+func (d *draft) leftovers(root *yaml.Node, path string) {
+	d.Leftovers(root, path, func(path string) (string, bool) { return reasons.For(string(d.source), path) })
+}
+
+func (d *draft) service(serviceType schema.ServiceType) *service {
+	s := d.services[serviceType]
+	if s == nil {
+		s = new(service)
+		d.services[serviceType] = s
+	}
+	return s
+}
+
+// addPolicy adds a line to a service type, and reports whether it can stand there.
+func (d *draft) addPolicy(n *yaml.Node, setting string, serviceType schema.ServiceType, written string) bool {
+	if err := check("services:\n  " + config.Kebab(serviceType.String()) + ":\n    " + written + "\n"); err != nil {
+		d.Unsupported(n, setting, "%s", faultOf(err))
+		return false
+	}
+	s := d.service(serviceType)
+	s.policy = append(s.policy, written)
+	return true
+}
+
+// faultOf returns the first mistake of a configuration, without its place.
+func faultOf(err error) string {
+	var problems config.Problems
+	if !errors.As(err, &problems) || len(problems) == 0 {
+		return err.Error()
+	}
+	path := problems[0].Path
+	return path[strings.LastIndexByte(path, '.')+1:] + ": " + problems[0].Message
+}
+
+// maxWeight is the greatest that an instance can have.
+const maxWeight = 1e6
+
+// addInstance adds an instance, and reports whether it could be added. Instances are told
+// apart by name and address here, so that a second key for the same address needs another
+// spelling of it.
+func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.ServiceType, i instance) bool {
+	if err := check("services:\n" + serviceWith(serviceType, i)); err != nil {
+		d.Partly(n, setting, "%s", faultOf(err))
+		return false
+	}
+	s := d.service(serviceType)
+	subject := "instance " + i.name
+	if i.models != "" {
+		subject = "instances of the models that are listed"
+		if i.models != discoverAll {
+			subject = "instances of the models that are listed and match " + i.models
+		}
+	}
+	if !s.has(i.name, i.baseURL) {
+		s.instances = append(s.instances, i)
+		d.Taken(n, setting, "%s %s at %s", serviceType, subject, i.baseURL)
+		return true
+	}
+	at := slices.IndexFunc(s.instances, i.isAgain)
+	if at >= 0 && d.source == JAiRouter {
+		d.NotInForce(n, setting, "is the %s once more, which the check of JAiRouter refuses", subject)
+		return false
+	}
+	if at >= 0 {
+		s.instances[at].weight = min(cmp.Or(s.instances[at].weight, 1)+cmp.Or(i.weight, 1), maxWeight)
+		d.Changed(n, setting, "is the %s once more: its weight was added to that of the first", subject)
+		return true
+	}
+	for _, spelling := range spellings(i.baseURL) {
+		if !s.has(i.name, spelling) {
+			i.baseURL = spelling
+			s.instances = append(s.instances, i)
+			d.Changed(n, setting, "%s %s at %s: the address is spelled differently, because name and address tell instances apart", serviceType, subject, spelling)
+			return true
+		}
+	}
+	d.Partly(n, setting, "there is no further spelling of this address that would tell the %s apart; give the backend another name", subject)
+	return false
+}
+
+// isAgain reports whether two instances are the same but for their weights.
+func (i instance) isAgain(other instance) bool {
+	return i.name == other.name && i.models == other.models && samePlace(i.baseURL, other.baseURL) && i.path == other.path && i.adapter == other.adapter &&
+		i.upstreamModel == other.upstreamModel && i.apiKey == other.apiKey && i.apiVersion == other.apiVersion && i.proxy == other.proxy && maps.Equal(i.headers, other.headers) &&
+		i.noTraffic == other.noTraffic && i.disabled == other.disabled && i.maxConcurrency == other.maxConcurrency && i.tier == other.tier && slices.Equal(i.timeouts, other.timeouts)
+}
+
+// samePlace reports whether two addresses are spellings of one.
+func samePlace(a, b string) bool {
+	return strings.EqualFold(strings.TrimSuffix(withDefaults(a), "/"), strings.TrimSuffix(withDefaults(b), "/"))
+}
+
+// has reports whether there is an instance of a name at an address, also where the
+// variables of addresses are not set.
+func (s *service) has(name, baseURL string) bool {
+	return s != nil && slices.ContainsFunc(s.instances, func(other instance) bool {
+		return other.name == name && (other.baseURL == baseURL || withDefaults(other.baseURL) == withDefaults(baseURL))
+	})
+}
+
+// serves reports whether there is an instance of a model.
+func (s *service) serves(model string) bool {
+	return s != nil && slices.ContainsFunc(s.instances, func(i instance) bool { return i.name == escaped(model) })
+}
+
+// servicesOf returns the service types that have a model: as an instance or, where there
+// is none, as one that their backend may list.
+func (d *draft) servicesOf(model string) []schema.ServiceType {
+	var found []schema.ServiceType
+	for _, serviceType := range schema.ServiceTypes() {
+		if d.services[serviceType].serves(model) {
+			found = append(found, serviceType)
+		}
+	}
+	guess := discover.GuessService(model)
+	if s := d.services[guess]; len(found) == 0 && s != nil && slices.ContainsFunc(s.instances, func(i instance) bool { return i.models == discoverAll }) {
+		return []schema.ServiceType{guess}
+	}
+	return found
+}
+
+// spellings returns other ways to write an address that lead to the same place.
+func spellings(baseURL string) []string {
+	list := []string{baseURL + "/"}
+	start := strings.Index(baseURL, "://") + len("://")
+	end := len(baseURL)
+	if slash := strings.IndexByte(baseURL[start:], '/'); slash >= 0 {
+		end = start + slash
+	}
+	if strings.Contains(baseURL, "${") {
+		return list // nobody knows the letters of its host
+	}
+	for at := start; at < end; at++ {
+		if c := baseURL[at]; c >= 'a' && c <= 'z' {
+			list = append(list, baseURL[:at]+strings.ToUpper(string(c))+baseURL[at+1:])
+		}
+	}
+	return list
+}
+
+// discoverAll is what an instance says that serves all models of its backend.
+const discoverAll = "discover"

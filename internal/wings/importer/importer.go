@@ -1,0 +1,115 @@
+// Package importer makes a configuration out of one of another gateway. It drops
+// nothing silently: every setting of the source is taken, changed, not in force there
+// either, or named as not supported, with its line and the reason.
+package importer
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
+)
+
+// Source is a gateway whose configuration can be read.
+type Source string
+
+// The sources.
+const (
+	JAiRouter Source = "jairouter"
+	LiteLLM   Source = "litellm"
+	OneAPI    Source = "one-api"
+	NewAPI    Source = "new-api"
+	Bifrost   Source = "bifrost"
+)
+
+// Sources returns all sources.
+func Sources() []Source { return []Source{JAiRouter, LiteLLM, OneAPI, NewAPI, Bifrost} }
+
+// Row says what became of a setting of the source.
+type Row = reading.Row
+
+// Outcome is what became of a setting.
+type Outcome = reading.Outcome
+
+// The outcomes.
+const (
+	Taken       = reading.Taken
+	Changed     = reading.Changed
+	NotInForce  = reading.NotInForce
+	Unsupported = reading.Unsupported
+)
+
+// Variable is a text of the source, mostly a secret, to which the configuration refers.
+type Variable struct {
+	Name  string
+	Value string // empty where the source itself had only a name
+	From  string // the setting that it comes from
+}
+
+// Result is a configuration that was made.
+type Result struct {
+	YAML      string
+	Rows      []Row
+	Variables []Variable
+}
+
+// Complete reports whether nothing is missing that is in force in the source.
+func (r *Result) Complete() bool {
+	return !slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Outcome == Unsupported })
+}
+
+// File is a file of a source.
+type File = reading.File
+
+// Open reads a file that the source includes, by its name there.
+type Open func(name string) ([]byte, error)
+
+// Input is what is read.
+type Input struct {
+	// Files are the configuration. Several of them are pages of an export of channels.
+	Files []File
+	Open  Open
+	// Profiles of JAiRouter are read in place of those that its configuration names.
+	Profiles []string
+}
+
+// Import reads a configuration of a source.
+func Import(source Source, in Input) (*Result, error) {
+	if len(in.Files) == 0 {
+		return nil, fmt.Errorf("there is no file of %s", source)
+	}
+	d := newDraft(source, in)
+	if len(in.Files) > 1 && source != OneAPI && source != NewAPI {
+		return nil, fmt.Errorf("%s is read from one file, which names the others that belong to it", source)
+	}
+	var err error
+	switch source {
+	case JAiRouter:
+		err = d.jairouter(in.Files[0])
+	case LiteLLM:
+		err = d.litellm(in.Files[0])
+	case OneAPI, NewAPI:
+		err = d.oneAPI(in.Files)
+	case Bifrost:
+		err = d.bifrost(in.Files[0])
+	default:
+		err = fmt.Errorf("unknown source %q", source)
+	}
+	if err != nil {
+		return nil, err
+	}
+	result := d.result()
+	if err := check(result.YAML); err != nil {
+		return nil, fmt.Errorf("the result would have mistakes:\n%w\n%s", err, result.YAML)
+	}
+	return result, nil
+}
+
+// check reports what is wrong with a configuration, or a part of one, where none of the
+// variables is set that it refers to.
+func check(yaml string) error {
+	_, err := config.Load(config.Source{File: "result", Content: []byte(yaml), KnownAdapter: kinds.Check})
+	return err
+}

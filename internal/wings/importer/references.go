@@ -1,0 +1,189 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/patchbay-ai/patchbay/internal/config/references"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/providers"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/reading"
+	"github.com/patchbay-ai/patchbay/internal/wings/importer/spring"
+)
+
+var (
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	notInName    = regexp.MustCompile(`[^A-Z0-9]+`)
+)
+
+// reserve notes the variables that a tree refers to, so that no other secret gets one of
+// their names.
+func (d *draft) reserve(root *yaml.Node) {
+	seen := map[*yaml.Node]bool{}
+	var visit func(*yaml.Node)
+	visit = func(n *yaml.Node) {
+		n = reading.Resolved(n)
+		if n == nil || seen[n] {
+			return
+		}
+		seen[n] = true
+		if n.Kind == yaml.ScalarNode {
+			for _, name := range d.namesIn(n.Value) {
+				d.reserved[name] = true
+			}
+		}
+		for _, below := range n.Content {
+			visit(below)
+		}
+	}
+	visit(root)
+}
+
+// namesIn returns the variables that a text of the source refers to.
+func (d *draft) namesIn(text string) []string {
+	if d.source != JAiRouter {
+		if name := d.variableIn(text); name != "" {
+			return []string{name}
+		}
+		return nil
+	}
+	var names []string
+	for _, p := range spring.Placeholders(text) {
+		names = append(names, spring.EnvironmentName(p.Name))
+		names = append(names, d.namesIn(p.Fallback)...)
+	}
+	return names
+}
+
+// variableIn returns the variable that a whole text stands for, in the way of LiteLLM and
+// Bifrost, or nothing.
+func (d *draft) variableIn(text string) string {
+	prefix := map[Source]string{LiteLLM: "os.environ/", Bifrost: "env."}[d.source]
+	name, found := strings.CutPrefix(text, prefix)
+	if prefix == "" || !found || !variableName.MatchString(name) {
+		return ""
+	}
+	return name
+}
+
+// plain returns a text that is no secret as the configuration has it. Where it stands for
+// a variable that is not set, the usual text is in its place.
+func (d *draft) plain(text, from, usual string) string {
+	return d.withFallback(text, from, always(usual))
+}
+
+func (d *draft) withFallback(text, from string, missing fallback) string {
+	if d.source == JAiRouter {
+		return d.translate(text, from, missing)
+	}
+	name := d.variableIn(text)
+	if name == "" {
+		return escaped(text)
+	}
+	d.variable(Variable{Name: name, Value: d.environment[name], From: from})
+	return "${" + name + ":-" + escaped(cmp.Or(d.environment[name], missing("", name))) + "}"
+}
+
+// address returns the address of a backend as the configuration has it. A variable that
+// is not set stands for the usual address, or for one that leads nowhere.
+func (d *draft) address(text, from, usual string) string {
+	missing := fallback(nowhere)
+	if usual != "" {
+		missing = always(usual)
+	}
+	return strings.TrimRight(d.withFallback(text, from, missing), "/")
+}
+
+// withDefaults returns an address as it is where no variable is set.
+func withDefaults(address string) string { return references.Resolver{}.Expand(address).Text }
+
+// escaped writes a text so that nothing in it is taken for a reference.
+func escaped(text string) string { return strings.ReplaceAll(text, "$", "$$") }
+
+// secret returns a reference to a secret in the environment. The text is the secret, or
+// says in the way of the source which variable has it. The default of a variable is a
+// secret as well, and gets a variable of its own.
+func (d *draft) secret(text, from, proposed string) string {
+	if text == "" {
+		return ""
+	}
+	if d.source == JAiRouter && strings.Contains(text, "${") {
+		whole := spring.Placeholders(text)
+		if len(whole) != 1 || whole[0].Start != 0 || whole[0].End != len(text) {
+			return d.translate(text, from, always(""))
+		}
+		if value, found := d.springValue(whole[0].Name); found && value != text {
+			return d.secret(value, from, proposed)
+		}
+		return d.variableWithDefault(spring.EnvironmentName(whole[0].Name), whole[0].Fallback, from)
+	}
+	if name := d.variableIn(text); name != "" {
+		d.variable(Variable{Name: name, Value: d.environment[name], From: from})
+		return "${" + name + ":}"
+	}
+	for _, known := range d.variables {
+		if known.Value == text {
+			return "${" + known.Name + ":}"
+		}
+	}
+	name := d.freeName(proposed)
+	d.variable(Variable{name, text, from})
+	return "${" + name + ":}"
+}
+
+// secretProxy is secret for the address of a proxy, without which calls must not go out.
+func (d *draft) secretProxy(text, from, proposed string) string {
+	name := strings.TrimSuffix(strings.TrimPrefix(d.secret(text, from, proposed), "${"), ":}")
+	return "${" + name + ":-" + nowhere("", name) + ":3128}"
+}
+
+func (d *draft) variableWithDefault(name, fallback, from string) string {
+	d.variable(Variable{Name: name, From: from})
+	if fallback == "" {
+		return "${" + name + ":}"
+	}
+	return "${" + name + ":" + d.secret(fallback, "the default of "+name+", "+from, name+"_DEFAULT") + "}"
+}
+
+// hash returns the hash of a credential, or a reference to it where only the source's
+// environment has the credential. It is empty for a text that is put together of several
+// references.
+func (d *draft) hash(text, from string) string {
+	if len(d.namesIn(text)) == 0 {
+		return access.HashOf(text)
+	}
+	reference := d.secret(text, from, "")
+	if whole := spring.Placeholders(reference); len(whole) != 1 || whole[0].Start != 0 || whole[0].End != len(reference) {
+		return ""
+	}
+	return "${sha256:" + strings.TrimPrefix(reference, "${")
+}
+
+// freeName makes the name of a variable out of what it is for.
+func (d *draft) freeName(proposed string) string {
+	name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(proposed), "_"), "_")
+	if name == "" || name[0] >= '0' && name[0] <= '9' {
+		name = "KEY_" + name
+	}
+	for base, n := name, 2; d.isTaken(name); n++ {
+		name = fmt.Sprintf("%s_%d", base, n)
+	}
+	return name
+}
+
+// isTaken reports whether a variable has another secret, or may have one.
+func (d *draft) isTaken(name string) bool {
+	return d.reserved[name] || slices.ContainsFunc(d.variables, func(v Variable) bool { return v.Name == name }) ||
+		providers.OwnsVariable(name)
+}
+
+func (d *draft) variable(v Variable) {
+	if !slices.ContainsFunc(d.variables, func(known Variable) bool { return known.Name == v.Name }) {
+		d.variables = append(d.variables, v)
+	}
+}

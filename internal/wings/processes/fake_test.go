@@ -1,0 +1,156 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// host is a host on which processes are values, for tests in virtual time: which of them
+// run, and how long each takes to be ready and to end.
+type host struct {
+	t  *testing.T
+	mu sync.Mutex
+	// loads and ends say how long a program takes to be ready and to end; dies after how
+	// long it dies; the zero value of the latter is never.
+	loads, ends, dies map[string]time.Duration
+	running           map[string]*value
+	launched          []string
+	groups            map[string]string
+	memory            map[string]int64
+	peak              int64
+	isTaken           bool // the address of all processes, by a foreign program
+}
+
+type value struct {
+	host  *host
+	name  string
+	begun time.Time
+	done  chan struct{}
+	once  sync.Once
+	how   ending
+}
+
+func newHost(t *testing.T) *host {
+	return &host{
+		t: t, loads: map[string]time.Duration{}, ends: map[string]time.Duration{}, dies: map[string]time.Duration{},
+		running: map[string]*value{}, groups: map[string]string{}, memory: map[string]int64{},
+	}
+}
+
+// manager returns a manager of the processes of the host. The command of each is its name.
+func (h *host) manager(settings Settings, memory int64) *Manager {
+	for name, p := range settings {
+		p.Command = []string{name}
+		p.Ready = "http://127.0.0.1:1/" + name
+		if p.StartTimeout == 0 {
+			p.StartTimeout = DefaultProcess().StartTimeout
+		}
+		settings[name] = p
+		h.groups[name], h.memory[name] = p.Group, int64(p.Memory)
+	}
+	m := New(nil, 0, Options{Log: slog.New(slog.DiscardHandler)})
+	m.launch, m.probe, m.dial = h.launch, h.probe, h.dial
+	m.Set(settings, schema.Bytes(memory))
+	return m
+}
+
+func (h *host) launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name := p.Command[0]
+	if h.loads[name] < 0 {
+		return nil, errors.New("no such program")
+	}
+	v := &value{host: h, name: name, begun: time.Now(), done: make(chan struct{})}
+	for other := range h.running {
+		if other == name || h.groups[other] != "" && h.groups[other] == h.groups[name] {
+			h.t.Errorf("%s was started while %s runs", name, other)
+		}
+	}
+	h.running[name] = v
+	h.launched = append(h.launched, name)
+	sum := int64(0)
+	for other := range h.running {
+		sum += h.memory[other]
+	}
+	h.peak = max(h.peak, sum)
+	fmt.Fprintln(out, name, "loads")
+	if after := h.dies[name]; after > 0 {
+		owned.Go(func() {
+			select {
+			case <-time.After(after):
+				v.end(ending{code: 1})
+			case <-v.done:
+			}
+		})
+	}
+	return v, nil
+}
+
+// dial finds a foreign program where the test has one listen.
+func (h *host) dial(context.Context, string, string) (net.Conn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.isTaken {
+		return nil, errors.New("nobody listens")
+	}
+	near, far := net.Pipe()
+	_ = far.Close()
+	return near, nil
+}
+
+func (h *host) probe(_ context.Context, url string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name := url[strings.LastIndexByte(url, '/')+1:]
+	if v := h.running[name]; v == nil || time.Since(v.begun) < h.loads[name] {
+		return errors.New("it loads")
+	}
+	return nil
+}
+
+// Running returns the names of the processes that run, and of all that were started.
+func (h *host) Running() (now, all []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.running)), slices.Clone(h.launched)
+}
+
+func (v *value) end(how ending) {
+	v.once.Do(func() {
+		v.host.mu.Lock()
+		defer v.host.mu.Unlock()
+		v.how = how
+		delete(v.host.running, v.name)
+		close(v.done)
+	})
+}
+
+func (v *value) PID() int { return 1 }
+
+func (v *value) Terminate() {
+	after := v.host.ends[v.name]
+	if after == 0 {
+		v.end(ending{})
+		return
+	}
+	time.AfterFunc(after, func() { v.end(ending{}) })
+}
+
+func (v *value) Kill() { v.end(ending{isDead: true, code: 9, signal: "killed"}) }
+
+func (v *value) Done() <-chan struct{} { return v.done }
+
+func (v *value) Ending() ending { return v.how }

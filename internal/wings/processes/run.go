@@ -1,0 +1,386 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+)
+
+const (
+	// firstLook is the time between two looks at whether a process is ready, up to lastLook
+	// when that takes longer: 1/lookPart of how long it has taken, so that a process which
+	// is ready is seen soon. lookTime bounds one look.
+	firstLook = 25 * time.Millisecond
+	lastLook  = 500 * time.Millisecond
+	lookPart  = 10
+	lookTime  = 5 * time.Second
+)
+
+// setState is called when the state of a process changes.
+func (p *process) setState(state State) { p.state, p.since = state, time.Now() }
+
+// start begins to start a process, whose place is free.
+func (m *Manager) start(p *process) {
+	p.setState(Starting)
+	p.reason, p.isFailing = "", false
+	p.starts++
+	if p.failures > 0 {
+		p.restarts++
+	}
+	p.stop, p.gone = make(chan struct{}), make(chan struct{})
+	described, stop := p.settings, p.stop
+	m.log.Info("a process is started", "process", p.name)
+	m.running.Go(func() {
+		if !logs.Contain(m.log, "seeing to a process", func() { m.run(p, described, stop) }) {
+			logs.Contain(m.log, "giving a process up", func() { m.ended(p, "the gateway failed to see to it", true) })
+		}
+	})
+}
+
+// end makes a process end that is starting or ready.
+func (m *Manager) end(p *process) {
+	if p.state != Starting && p.state != Ready {
+		return
+	}
+	p.setState(Stopping)
+	close(p.stop)
+}
+
+// run sees to a process from its start to its end.
+func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
+	begun := time.Now()
+	described, err := m.place(p.name, described)
+	if err != nil {
+		m.ended(p, err.Error(), true)
+		return
+	}
+	if address := m.takenAddress(described); address != "" {
+		m.ended(p, "another program already listens on "+address, false)
+		return
+	}
+	started, err := m.launch(described, p.out, &m.running)
+	if err != nil {
+		m.ended(p, "it cannot be started: "+err.Error(), true)
+		return
+	}
+	m.mu.Lock()
+	p.child, p.ready = started, described.Ready
+	m.mu.Unlock()
+	looking, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ready := make(chan struct{})
+	var look sync.WaitGroup
+	look.Go(func() {
+		isReady := false
+		logs.Contain(m.log, "asking a process whether it is ready", func() { isReady = m.awaitReady(looking, described.Ready) })
+		if isReady {
+			close(ready)
+		}
+	})
+	late := time.NewTimer(described.StartTimeout.Std())
+	defer late.Stop()
+	fault := ""
+	for isOver := false; !isOver; {
+		select {
+		case <-ready:
+			ready = nil
+			late.Stop()
+			m.becameReady(p, time.Since(begun))
+		case <-late.C:
+			fault = fmt.Sprintf("it was not ready within %s", described.StartTimeout)
+			m.giveUp(p)
+			isOver = true
+		case <-stop:
+			isOver = true
+		case <-started.Done():
+			isOver = true
+		}
+	}
+	cancel()
+	m.finish(started, described.StopTimeout.Std())
+	look.Wait()
+	p.out.flush()
+	if fault == "" {
+		fault = started.Ending().String()
+	}
+	m.ended(p, fault, started.Ending().fault != "")
+}
+
+// finish ends a process and waits until nothing is left of it.
+func (m *Manager) finish(c child, grace time.Duration) {
+	c.Terminate()
+	over := time.NewTimer(grace)
+	defer over.Stop()
+	select {
+	case <-c.Done():
+		return
+	case <-over.C:
+	}
+	c.Kill()
+	<-c.Done()
+}
+
+// giveUp marks a process that takes too long to start.
+func (m *Manager) giveUp(p *process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p.state == Starting {
+		p.isFailing = true
+		p.setState(Stopping)
+	}
+}
+
+// becameReady lets those in who wait for the process.
+func (m *Manager) becameReady(p *process, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p.state != Starting {
+		return
+	}
+	p.setState(Ready)
+	p.readyAt, p.lastUsed, p.took = time.Now(), time.Now(), took
+	m.log.Info("a process is ready", "process", p.name, "pid", p.child.PID(), "took", took.Round(time.Millisecond).String())
+	if p.next == nil && !p.isRemoved {
+		m.admit(p)
+	}
+	m.arrange()
+}
+
+// ended is called when nothing is left of a process. It has failed unless somebody stopped
+// it. What cannot be started at all is not tried again by itself.
+func (m *Manager) ended(p *process, how string, isHopeless bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	isAsked := p.state == Stopping && !p.isFailing
+	wasProven := !p.readyAt.IsZero() && time.Since(p.readyAt) >= provenAfter
+	close(p.gone)
+	p.child, p.stop, p.gone, p.readyAt = nil, nil, nil, time.Time{}
+	p.isFailing, p.isDoubted = false, false
+	if p.next != nil {
+		p.settings, p.next = *p.next, nil
+		p.failures, isAsked = 0, true
+	}
+	if isAsked {
+		p.setState(Stopped)
+		p.reason = ""
+		m.log.Info("a process was stopped", "process", p.name)
+		m.arrange()
+		return
+	}
+	if wasProven {
+		p.failures = 0
+	}
+	p.failures++
+	if isHopeless {
+		p.failures = max(p.failures, p.settings.Restarts+1)
+	}
+	p.setState(Failed)
+	p.reason = how
+	pause := min(firstBackoff<<min(p.failures-1, 10), maxBackoff)
+	if p.failures > p.settings.Restarts {
+		pause = refusal
+	}
+	p.retryAt = time.Now().Add(pause)
+	m.log.Warn("a process failed", "process", p.name, "reason", how, "failures", p.failures, "next_start_after", pause.String())
+	if p.failures > p.settings.Restarts {
+		m.fail(p, fmt.Errorf("%w: %s: %s", ErrFailed, p.name, how))
+	}
+	m.arrange()
+}
+
+// awaitReady looks at the ready URL until it answers, and returns false if the context ends
+// before.
+func (m *Manager) awaitReady(ctx context.Context, url string) bool {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for began := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-pause.C:
+		}
+		bounded, cancel := context.WithTimeout(ctx, lookTime)
+		err := m.probe(bounded, url)
+		cancel()
+		if err == nil {
+			return true
+		}
+		pause.Reset(min(max(firstLook, time.Since(began)/lookPart), lastLook))
+	}
+}
+
+// Doubt says that a connection to a process which is ready broke: it may have died a moment
+// ago. It takes no calls until it has answered again, or has been given a moment to.
+func (m *Manager) Doubt(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.processes[name]
+	if p == nil || p.state != Ready || p.isDoubted {
+		return
+	}
+	p.isDoubted = true
+	ready, gone := p.ready, p.gone
+	m.running.Go(func() {
+		looking, cancel := context.WithTimeout(context.Background(), lookTime)
+		defer cancel()
+		var look sync.WaitGroup
+		look.Go(func() {
+			defer cancel()
+			logs.Contain(m.log, "asking a process whether it is ready", func() { m.awaitReady(looking, ready) })
+		})
+		select {
+		case <-gone:
+			cancel()
+		case <-looking.Done():
+		}
+		look.Wait()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if p.gone == gone { // the same life
+			p.isDoubted = false
+			m.arrange()
+		}
+	})
+}
+
+// probe asks a ready URL once.
+func probe(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy: the process is on this host
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	reply, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = reply.Body.Close() }()
+	_, _ = io.CopyN(io.Discard, reply.Body, 1<<10)
+	if reply.StatusCode < 200 || reply.StatusCode > 299 {
+		return errors.New("status " + strconv.Itoa(reply.StatusCode))
+	}
+	return nil
+}
+
+// ports remembers which port each process has. A process keeps it as long as nobody else
+// has taken it meanwhile.
+type ports struct {
+	mu    sync.Mutex
+	given map[string]int
+}
+
+// of returns the port of a process, a free one if it has none.
+func (g *ports) of(name string) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if port, has := g.given[name]; has {
+		return port, nil
+	}
+	return g.give(name)
+}
+
+// renew gives a process another port if somebody else has taken its own, and reports
+// whether it did.
+func (g *ports) renew(name string) (moved bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if port, has := g.given[name]; has {
+		if listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			_ = listener.Close()
+			return false, nil
+		}
+	}
+	_, err = g.give(name)
+	return err == nil, err
+}
+
+func (g *ports) give(name string) (int, error) {
+	for {
+		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, fmt.Errorf("no port is free: %w", err)
+		}
+		port := listener.Addr().(*net.TCPAddr).Port
+		_ = listener.Close()
+		if g.isGiven(port) {
+			continue
+		}
+		if g.given == nil {
+			g.given = map[string]int{}
+		}
+		g.given[name] = port
+		return port, nil
+	}
+}
+
+func (g *ports) isGiven(port int) bool {
+	for _, other := range g.given {
+		if other == port {
+			return true
+		}
+	}
+	return false
+}
+
+// place fills in the port of a process that is about to be started.
+func (m *Manager) place(name string, described Process) (Process, error) {
+	if !described.usesPort() && described.Ready != "" {
+		return described, nil
+	}
+	moved, err := m.ports.renew(name)
+	if err != nil {
+		return described, err
+	}
+	if moved && m.moved != nil {
+		m.moved()
+	}
+	port, err := m.ports.of(name)
+	return described.withPort(port), err
+}
+
+// takenAddress returns the address of a process that is about to be started if another program
+// listens there, else nothing. Such a program, of another gateway with the same file perhaps,
+// would be taken for the process.
+func (m *Manager) takenAddress(described Process) string {
+	ready, err := url.Parse(described.Ready)
+	if err != nil {
+		return ""
+	}
+	address := ready.Host
+	if ready.Port() == "" {
+		address = net.JoinHostPort(ready.Hostname(), ready.Scheme) // the name of a scheme is that of its port
+	}
+	bounded, cancel := context.WithTimeout(context.Background(), lookTime)
+	defer cancel()
+	connection, err := m.dial(bounded, "tcp", address)
+	if err != nil {
+		return ""
+	}
+	_ = connection.Close()
+	return address
+}
+
+// Address returns the base URL of a process that is described so, whether it runs or not.
+// It is empty where no port is free.
+func (m *Manager) Address(name string, described Process) string {
+	if !described.usesPort() && described.Ready != "" {
+		return described.baseURL()
+	}
+	port, err := m.ports.of(name)
+	if err != nil {
+		return ""
+	}
+	return described.withPort(port).baseURL()
+}

@@ -1,0 +1,205 @@
+// Package processes runs model servers on the gateway's own host: it starts one when it is
+// needed, waits until it answers, keeps those apart that do not fit into memory together,
+// and ends them when nobody uses them or when the gateway ends, however that happens.
+package processes
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+const (
+	maxProcesses = 256
+	maxName      = 63 // as in a host, which a name is part of
+	maxArguments = 1024
+	maxRestarts  = 100
+	// portWord stands for the port of a process in its command, its environment and its
+	// ready URL. It has no braces, because those are references of the configuration.
+	portWord = "$PORT"
+	// defaultReady is where llama.cpp, vLLM and others say that they are ready.
+	defaultReady = "http://127.0.0.1:" + portWord + "/health"
+)
+
+// Settings are the processes that a gateway may run, by their names. They come from the
+// configuration file only, so that nobody who may edit instances can run programs.
+type Settings map[string]Process
+
+// Process describes one process.
+type Process struct {
+	// Command is the program and its arguments. No shell reads it.
+	Command []string `json:"command" doc:"The program and its arguments, as a list; no shell reads it. $PORT stands for the port that the process is to listen on."`
+	// Env are the environment variables of the process beside PATH, HOME and the few
+	// others that every program needs.
+	Env map[string]string `json:"env" doc:"Environment variables of the process; it gets none of the gateway's beside PATH, HOME and the like."`
+	// Directory is where the process runs; empty means where the gateway does.
+	Directory string `json:"directory" doc:"The working directory of the process; empty for that of the gateway."`
+	// Ready is the URL that answers with a status of 200 to 299 once the process is ready.
+	Ready string `json:"ready" doc:"The URL that answers 2xx once the process is ready; empty for http://127.0.0.1:$PORT/health. Its address is that of the instances that name the process and have no base-url."`
+	// StartTimeout is how long a start may take, and StopTimeout how long the process may
+	// take to end after SIGTERM before it gets SIGKILL.
+	StartTimeout schema.Duration `json:"startTimeout" minimum:"1" doc:"How long a start may take."`
+	StopTimeout  schema.Duration `json:"stopTimeout" minimum:"0" doc:"How long the process may take to end after SIGTERM; then it gets SIGKILL."`
+	// StopAfter is how long a process may be idle before it is stopped; 0 means for ever.
+	StopAfter schema.Duration `json:"stopAfter" minimum:"0" doc:"How long the process may have no requests before it is stopped; 0 for ever."`
+	// Group names processes of which at most one runs at a time.
+	Group string `json:"group" doc:"At most one process of a group runs at a time."`
+	// Memory is what the process takes of limits.process-memory, in place of a group.
+	Memory schema.Bytes `json:"memory" doc:"What the process takes of limits.process-memory, in place of a group."`
+	// Restarts is how often a process that fails is started again before requests for it
+	// are refused.
+	Restarts int `json:"restarts" minimum:"0" maximum:"100" doc:"How often a process that fails is started again, at growing intervals, before requests for it are refused."`
+}
+
+// DefaultProcess returns what holds for the fields that a process leaves out.
+func DefaultProcess() Process {
+	return Process{
+		StartTimeout: schema.Duration(5 * time.Minute),
+		StopTimeout:  schema.Duration(10 * time.Second),
+		Restarts:     3,
+	}
+}
+
+// SetDefaults makes p the default process.
+func (p *Process) SetDefaults() { *p = DefaultProcess() }
+
+// Check reports every field that has a value it may not have. Its messages never repeat
+// arguments or values of variables, which may be secrets.
+func (s Settings) Check(report func(path, message string)) {
+	if len(s) > maxProcesses {
+		report("", fmt.Sprintf("must not have more than %d entries", maxProcesses))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		at := "[" + strconv.Quote(name) + "]"
+		if len(name) > maxName || strings.ContainsFunc(name, isNotInName) || slices.Contains(strings.Split(name, "."), "") {
+			report(at, fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores", maxName))
+		}
+		s[name].check(func(path, message string) { report(at+"."+path, message) })
+	}
+}
+
+// isNotInName tells the characters that no name of a process or a group has.
+func isNotInName(r rune) bool {
+	isAlphanumeric := r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+	return !isAlphanumeric && r != '-' && r != '_' && r != '.'
+}
+
+func (p Process) check(report func(path, message string)) {
+	p.checkCommand(report)
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		at := "env[" + strconv.Quote(name) + "]"
+		switch {
+		case name == "" || strings.ContainsAny(name, "=\x00"):
+			report(at, "is no name of an environment variable")
+		case strings.ContainsRune(p.Env[name], 0):
+			report(at, "must not contain a zero byte")
+		}
+	}
+	if strings.ContainsRune(p.Directory, 0) {
+		report("directory", "must not contain a zero byte")
+	}
+	p.checkReady(report)
+	if p.StartTimeout <= 0 {
+		report("startTimeout", "must be longer than 0")
+	}
+	if p.Group != "" && p.Memory != 0 {
+		report("memory", "must be left out beside group: processes share memory by one of the two")
+	}
+	if len(p.Group) > maxName || strings.ContainsFunc(p.Group, isNotInName) {
+		report("group", fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores", maxName))
+	}
+	if p.Restarts < 0 || p.Restarts > maxRestarts {
+		report("restarts", fmt.Sprintf("must be between 0 and %d, not %d", maxRestarts, p.Restarts))
+	}
+}
+
+func (p Process) checkCommand(report func(path, message string)) {
+	switch {
+	case len(p.Command) == 0:
+		report("command", "is required: a list of the program and its arguments")
+	case strings.TrimSpace(p.Command[0]) == "":
+		report("command", "has no program")
+	case len(p.Command) > maxArguments:
+		report("command", fmt.Sprintf("must not have more than %d arguments", maxArguments))
+	case slices.ContainsFunc(p.Command, func(arg string) bool { return strings.ContainsRune(arg, 0) }):
+		report("command", "must not contain a zero byte")
+	case len(p.Command) == 1 && strings.ContainsAny(p.Command[0], " \t"):
+		report("command", "is a list, which no shell reads: write [program, argument, argument]")
+	}
+}
+
+func (p Process) checkReady(report func(path, message string)) {
+	if p.Ready == "" {
+		if len(p.Command) > 0 && !p.usesPort() {
+			report("ready", "is required where neither command nor env has "+portWord+": the URL that answers once the process is ready, such as http://127.0.0.1:8081/health")
+		}
+		return
+	}
+	parsed, err := url.Parse(strings.ReplaceAll(p.Ready, portWord, "1"))
+	switch {
+	case err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https":
+		report("ready", "want a URL such as http://127.0.0.1:"+portWord+"/health")
+	case parsed.User != nil:
+		report("ready", "must not contain a user name or password")
+	case parsed.Fragment != "":
+		report("ready", "must not have a fragment")
+	}
+}
+
+// usesPort reports whether the process is told which port to listen on.
+func (p Process) usesPort() bool {
+	has := func(text string) bool { return strings.Contains(text, portWord) }
+	return slices.ContainsFunc(p.Command, has) || has(p.Ready) || slices.ContainsFunc(slices.Collect(maps.Values(p.Env)), has)
+}
+
+// withPort returns the process with its port in place of portWord.
+func (p Process) withPort(port int) Process {
+	number := strconv.Itoa(port)
+	put := func(text string) string { return strings.ReplaceAll(text, portWord, number) }
+	p.Command = slices.Clone(p.Command)
+	for i, argument := range p.Command {
+		p.Command[i] = put(argument)
+	}
+	p.Env = maps.Clone(p.Env)
+	for name, value := range p.Env {
+		p.Env[name] = put(value)
+	}
+	if p.Ready == "" {
+		p.Ready = defaultReady
+	}
+	p.Ready = put(p.Ready)
+	return p
+}
+
+// baseURL returns the address of a process whose port is filled in.
+func (p Process) baseURL() string {
+	parsed, err := url.Parse(p.Ready)
+	if err != nil {
+		return ""
+	}
+	return parsed.Scheme + "://" + parsed.Host
+}
+
+// IsLocal reports whether the ready URL is one of this host.
+func (p Process) IsLocal() bool {
+	parsed, err := url.Parse(p.withPort(1).Ready)
+	if err != nil {
+		return false
+	}
+	address := net.ParseIP(parsed.Hostname())
+	return parsed.Hostname() == "localhost" || address != nil && address.IsLoopback()
+}
+
+// sameProgram reports whether a process that runs by one of the settings need not be
+// started anew to run by the other.
+func (p Process) sameProgram(other Process) bool {
+	return slices.Equal(p.Command, other.Command) && maps.Equal(p.Env, other.Env) && p.Directory == other.Directory &&
+		p.Ready == other.Ready && p.Group == other.Group && p.Memory == other.Memory
+}

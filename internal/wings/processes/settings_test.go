@@ -1,0 +1,61 @@
+package processes
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+func TestSettingsThatCannotBeMeantAreReported(t *testing.T) {
+	good := func(edit func(*Process)) Process {
+		p := DefaultProcess()
+		p.Command = []string{"llama-server", "--port", "$PORT"}
+		edit(&p)
+		return p
+	}
+	for name, c := range map[string]struct {
+		process Process
+		want    string
+	}{
+		"good":                        {good(func(*Process) {}), ""},
+		"good with a group":           {good(func(p *Process) { p.Group = "gpu" }), ""},
+		"good with a port of its own": {good(func(p *Process) { p.Command, p.Ready = []string{"x"}, "http://127.0.0.1:81/health" }), ""},
+		"no command":                  {good(func(p *Process) { p.Command = nil }), `["p"].command: is required`},
+		"a line for a shell":          {good(func(p *Process) { p.Command = []string{"llama-server --port $PORT"} }), "no shell reads"},
+		"an empty program":            {good(func(p *Process) { p.Command[0] = " " }), "has no program"},
+		"a zero byte":                 {good(func(p *Process) { p.Command[1] = "a\x00b" }), "zero byte"},
+		"neither port nor ready":      {good(func(p *Process) { p.Command = []string{"x"} }), "ready: is required"},
+		"both group and memory":       {good(func(p *Process) { p.Group, p.Memory = "gpu", schema.GiB }), "memory: must be left out beside group"},
+		"a ready that is no URL":      {good(func(p *Process) { p.Ready = "/health" }), "ready: want a URL"},
+		"a password":                  {good(func(p *Process) { p.Ready = "http://u:secret@h/" }), "must not contain a user name"},
+		"no time to start":            {good(func(p *Process) { p.StartTimeout = 0 }), "startTimeout: must be longer"},
+		"too many restarts":           {good(func(p *Process) { p.Restarts = 101 }), "restarts: must be between"},
+		"a variable without a name":   {good(func(p *Process) { p.Env = map[string]string{"A=B": "secret"} }), "is no name of an environment variable"},
+		"a group with a space":        {good(func(p *Process) { p.Group = "my gpu" }), "group: want a name"},
+	} {
+		var got []string
+		Settings{"p": c.process}.Check(func(path, message string) { got = append(got, path+": "+message) })
+		if all := strings.Join(got, "\n"); c.want == "" && all != "" || !strings.Contains(all, c.want) || strings.Contains(all, "secret") {
+			t.Errorf("%s: %q", name, all)
+		}
+	}
+	for _, name := range []string{"", "..", "a/b", "a b", strings.Repeat("x", 65)} {
+		reported := false
+		Settings{name: good(func(*Process) {})}.Check(func(string, string) { reported = true })
+		if !reported {
+			t.Errorf("the name %q is taken", name)
+		}
+	}
+}
+
+func TestTheReadyURLIsJudged(t *testing.T) {
+	for ready, want := range map[string]bool{
+		"": true, "http://127.0.0.1:8081/health": true, "http://localhost:1/": true, "http://[::1]:$PORT/": true,
+		"http://192.0.2.1:8081/health": false, "http://gpu.example/health": false,
+	} {
+		if got := (Process{Ready: ready}).IsLocal(); got != want {
+			t.Errorf("%q: %v", ready, got)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package processes
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Between the gateway and each process stands a supervisor: the gateway's own program,
+// started with supervisorWord as its first argument. It holds one end of a pipe to the
+// gateway, whose end it notices even if the gateway was killed, and it is the parent, or
+// adopts the children, of everything that the process starts.
+const supervisorWord = "supervise-process"
+
+// What the gateway writes into the pipe to a supervisor. The end of the pipe means that
+// everything is to be killed.
+const commandTerminate = 't'
+
+// IsSupervisor reports whether a program that was started with these arguments, beginning
+// with its name, is to be a supervisor: Supervise is all it has to do.
+func IsSupervisor(args []string) bool { return len(args) > 1 && args[1] == supervisorWord }
+
+// ending is how a process ended.
+type ending struct {
+	// fault is why it could not be started, empty where it could.
+	fault string
+	// isLost says that its supervisor was ended, which could not tell more.
+	isLost bool
+	isDead bool // by a signal
+	code   int  // of the exit, or of the signal
+	// signal is the name of the signal.
+	signal string
+}
+
+// String says how the process ended, in a sentence for people that internal/see/say knows.
+func (e ending) String() string {
+	switch {
+	case e.fault != "":
+		return e.fault
+	case e.isLost:
+		return "its supervisor was ended"
+	case e.isDead:
+		return "it ended by signal " + strconv.Itoa(e.code) + " (" + e.signal + ")"
+	}
+	return "it exited with status " + strconv.Itoa(e.code)
+}
+
+// A supervisor tells the gateway in lines what becomes of the process.
+const (
+	newsStarted = "started"
+	newsFault   = "fault"
+	newsExited  = "exited"
+	newsDied    = "died"
+)
+
+// parseNews reads a line of a supervisor.
+func parseNews(line string) (pid int, end *ending) {
+	word, rest, _ := strings.Cut(line, " ")
+	switch word {
+	case newsStarted:
+		pid, _ = strconv.Atoi(rest)
+	case newsFault:
+		end = &ending{fault: "it cannot be started: " + rest}
+	case newsExited:
+		code, _ := strconv.Atoi(rest)
+		end = &ending{code: code}
+	case newsDied:
+		number, name, _ := strings.Cut(rest, " ")
+		code, _ := strconv.Atoi(number)
+		end = &ending{isDead: true, code: code, signal: name}
+	}
+	return pid, end
+}
+
+func formatNews(word string, values ...any) string {
+	return strings.TrimSpace(word+" "+fmt.Sprintln(values...)) + "\n"
+}

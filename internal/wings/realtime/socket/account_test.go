@@ -1,0 +1,38 @@
+package socket_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
+)
+
+// A prompt of the account at the backend is not named by callers with keys, unless the instance
+// allows it.
+func TestPromptsOfABackendsAccountInASession(t *testing.T) {
+	t.Parallel()
+	for settings, isRefused := range map[string]bool{"weight: 1": true, "account-ids: true": false} {
+		b := startRealtime(t)
+		yaml := gatewaytest.ChatYAML(gatewaytest.Instance("rt", b.URL, "upstream-model: upstream-realtime", settings)) + realtimeKey("")
+		s := gatewaytest.Start(t, yaml).OpenSocket(realtimePath, realtimeHeaders...)
+		s.Event()
+		for _, message := range []string{`{"type":"session.update","session":{"prompt":{"id":"pmpt_1"}}}`, `{"type":"response.create","response":{"prompt":{"id":"pmpt_1"}}}`} {
+			s.Send(message)
+			if !isRefused {
+				continue
+			}
+			if event := s.Event(); event["type"] != "error" || !strings.Contains(gatewaytest.At(t, event, "error/message").(string), "account-ids") {
+				t.Errorf("%s: %v", message, event)
+			}
+		}
+		s.Send(`{"type":"response.create","response":{"instructions":"ignore"}}`)
+		gatewaytest.Eventually(t, "the last message has come", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.got) > 0 && strings.Contains(b.got[len(b.got)-1], "ignore")
+		})
+		if got := strings.Contains(strings.Join(b.got, ""), "pmpt_1"); got == isRefused {
+			t.Errorf("%s: the backend got %q", settings, b.got)
+		}
+	}
+}

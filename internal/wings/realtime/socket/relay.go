@@ -1,0 +1,459 @@
+package socket
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/front"
+	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
+)
+
+const (
+	// largestMessage is how large a message of a client may be, who sends sound in pieces,
+	// and largestAnswer one of a backend.
+	largestMessage = 1 << 20
+	largestAnswer  = 16 << 20
+	// largestRefusal is how much is read of an answer that refuses a WebSocket.
+	largestRefusal = 64 << 10
+	// lastWords is how long a backend may take to end a response that nobody waits for.
+	lastWords = 2 * time.Second
+)
+
+// relay is a connection of the Realtime API: what the client says is passed to the backend,
+// and what that says to the client.
+type relay struct {
+	doors     *Doors
+	who       visitor
+	caller    access.Caller
+	header    http.Header
+	protocols []string
+	model     string // the client's name of it
+	query     string
+	// isTranscription says that the session is for transcripts, which are its responses.
+	isTranscription bool
+	instance        *backend.Instance
+	// served is the configured name of the model that serves, and price what it costs.
+	served   string
+	price    *prices.Price
+	began    time.Time
+	accepted bool
+
+	client, backend           *websocket.Conn
+	belowClient, belowBackend net.Conn // see hijacked
+	// ctx is that of the connection, and reading that of what the client says, which ends
+	// before it.
+	ctx, reading  context.Context //nolint:containedctx // both live as long as the connection
+	cancel, leave context.CancelFunc
+	working       sync.WaitGroup
+	heard         atomic.Int64
+	// quiet is sent to when a response has ended, or the backend has left, and lost is closed
+	// when nothing more comes from the backend.
+	quiet, lost chan struct{}
+
+	mu sync.Mutex
+	turns
+	used  time.Time
+	ended bool
+	// isLost says that the backend's connection is over, and hasLeft that the backend ended it.
+	// Farewell is, once that is known, with what it is ended here.
+	isLost, hasLeft bool
+	farewell        *websocket.CloseError
+}
+
+// run relays until one side ends. It returns an error if the backend broke the connection
+// off, or a response took too long.
+func (l *relay) run(opened context.Context) error {
+	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(opened))
+	defer l.cancel()
+	l.reading, l.leave = context.WithCancel(l.ctx)
+	defer l.leave()
+	defer context.AfterFunc(opened, func() {
+		if errors.Is(context.Cause(opened), context.Canceled) {
+			l.leave() // the client is gone, and the backend may say what its responses took
+		} else {
+			l.stopAtOnce()
+		}
+	})()
+	var broken error
+	l.working.Go(func() {
+		defer close(l.lost)
+		l.contain("reading from a backend", func() { broken = l.fromBackend() })
+	})
+	watch, done := context.WithCancel(l.ctx)
+	defer done()
+	l.working.Go(func() { l.contain("watching a WebSocket", func() { l.watch(watch) }) })
+	l.contain("reading from a client", l.fromClient)
+	done()
+	l.stopResponses()
+	l.closeBackend()
+	l.cancel()
+	l.working.Wait()
+	_ = l.client.CloseNow()
+	_ = l.backend.CloseNow()
+	l.endTurns()
+	if broken == nil && l.isLate {
+		broken = transport.ErrTimeout
+	}
+	return broken
+}
+
+// contain runs a part of the work. A panic of it ends the connection, and what is left of it is
+// ended as ever.
+func (l *relay) contain(doing string, work func()) {
+	if logs.Contain(l.doors.options.Log, doing, work) {
+		return
+	}
+	l.sendError(schema.NewError(schema.CodeInternal, "The gateway failed to handle the message."))
+	l.end(websocket.StatusInternalError, schema.CodeInternal)
+}
+
+// stopAtOnce ends the connection because the gateway does not wait for it any longer.
+func (l *relay) stopAtOnce() {
+	l.sendError(proxy.Stopping())
+	l.end(websocket.StatusGoingAway, stoppingReason)
+	time.AfterFunc(closing, l.cancel)
+}
+
+// closeBackend ends the backend's connection as that of the client has ended.
+func (l *relay) closeBackend() {
+	l.mu.Lock()
+	isLost, farewell := l.isLost, l.farewell
+	l.mu.Unlock()
+	if isLost || farewell == nil || l.ctx.Err() != nil {
+		return
+	}
+	late := time.AfterFunc(closing, func() {
+		l.cancel()
+		_ = l.belowBackend.Close()
+	})
+	defer late.Stop()
+	_ = l.backend.Close(farewell.Code, farewell.Reason) // the backend may be gone
+}
+
+// sayFarewell sets with what the backend's connection is ended, if that is not known yet.
+func (l *relay) sayFarewell(code websocket.StatusCode, reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.farewell == nil {
+		l.farewell = &websocket.CloseError{Code: code, Reason: reason}
+	}
+}
+
+// newParser returns a parser of messages, which has to be closed.
+func (l *relay) newParser(anyKeys bool) *parser {
+	p := &parser{anyKeys: anyKeys, lease: l.doors.leaseFor(l.who)}
+	p.takesFrom = takeFrom(&p.lease)
+	return p
+}
+
+// fromClient passes on what the client says.
+func (l *relay) fromClient() {
+	p := l.newParser(false)
+	defer p.lease.Close()
+	for {
+		text, err := l.readClient(p)
+		if err == nil {
+			err = l.passOn(p, text)
+		}
+		p.lease.Keep(0)
+		if err != nil {
+			l.clientEnded(err)
+			return
+		}
+	}
+}
+
+// clientEnded notes why nothing more comes from the client.
+func (l *relay) clientEnded(err error) {
+	var closed websocket.CloseError
+	var known *schema.Error
+	switch {
+	case errors.As(err, &known): // there is no memory, and the rest of the message would have to be read
+		l.sendError(known)
+		l.end(websocket.StatusTryAgainLater, "there is no memory for the message")
+	case errors.As(err, new(unsent)): // and who reads from the backend says why
+		_ = l.backend.CloseNow()
+		<-l.lost
+	case errors.As(err, &closed):
+		l.sayFarewell(closed.Code, closed.Reason)
+	case errors.Is(err, websocket.ErrMessageTooBig):
+		l.end(websocket.StatusMessageTooBig, "the message is too large") // and what still comes is read, so that the client sees why
+	default:
+		l.sayFarewell(websocket.StatusGoingAway, "the client has left")
+	}
+}
+
+// readClient returns the next message of the client. It has taken the memory for it.
+func (l *relay) readClient(p *parser) ([]byte, error) {
+	text, err := readClient(l.reading, l.client, p.takesFrom, &l.heard, l.end)
+	l.heard.Add(1)
+	l.touch()
+	return text, err
+}
+
+// passOn passes a message of the client on, or tells the client why it is not. It returns an
+// error if nothing more can be passed on.
+func (l *relay) passOn(p *parser, text []byte) error {
+	doc, err := p.parse(text)
+	if known := new(schema.Error); errors.As(err, &known) {
+		return known
+	}
+	root := doc.Root()
+	if err != nil || root.Kind() != jsonscan.Object {
+		l.sendError(schema.NewError(schema.CodeInvalidJSON, "The message is not a valid JSON object."))
+		return nil
+	}
+	err = l.refuseForeign(root)
+	if err == nil {
+		err = l.noteAsked(root)
+	}
+	if err != nil {
+		l.sendError(err)
+		return nil
+	}
+	if model := root.Get("session").Get("model"); model.Kind() == jsonscan.String {
+		if err := p.takesFrom(len(text)); err != nil {
+			return err
+		}
+		text = slices.Concat(doc.Splice(nil, []jsonscan.Edit{model.Replace(jsonwrite.AppendText(nil, l.upstreamModel()))})...)
+	}
+	if err := l.sendBackend(text); err != nil {
+		return unsent{err}
+	}
+	return nil
+}
+
+// unsent says that the backend takes no more messages.
+type unsent struct{ error }
+
+// Unwrap returns the error itself.
+func (u unsent) Unwrap() error { return u.error }
+
+// sendBackend sends the backend a message.
+func (l *relay) sendBackend(text []byte) error {
+	ctx, cancel := context.WithTimeout(l.ctx, front.Allowance(int64(len(text))))
+	defer cancel()
+	return l.backend.Write(ctx, websocket.MessageText, text)
+}
+
+// noteAsked notes what a message of the client asks of the backend, and returns an error if it
+// may not.
+func (l *relay) noteAsked(root jsonscan.Value) error {
+	switch string(root.Get("type").Text()) {
+	case createType:
+		if l.doors.isStopping() {
+			return proxy.Stopping()
+		}
+		return l.ask(root)
+	case "session.update":
+		if err := l.refuseModelOf(root.Get("session")); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.talk.set(root.Get("session"))
+	case "conversation.item.create":
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.talk.add(root.Get("item"))
+	}
+	return nil
+}
+
+// refuseForeign returns an error if a message names a prompt of the account at the backend,
+// which callers with keys share.
+func (l *relay) refuseForeign(root jsonscan.Value) error {
+	if !root.Get("session").Get("prompt").Given() && !root.Get("response").Get("prompt").Given() {
+		return nil
+	}
+	if !l.doors.options.Keys.Needed() || l.instance.Target.AllowsAccountIDs() {
+		return nil
+	}
+	return schema.InvalidValue("prompt", "'prompt' names a prompt of the account at the backend. Send its text as 'instructions', or have whoever runs the gateway set 'account-ids: true' for the instance.")
+}
+
+// refuseModelOf returns an error if a message names another model than that of the connection, for
+// which the caller was let in and which is paid.
+func (l *relay) refuseModelOf(session jsonscan.Value) error {
+	model := session.Get("model")
+	if !model.Given() || model.Kind() == jsonscan.String && string(model.Text()) == l.model {
+		return nil
+	}
+	return schema.InvalidValue("session.model", "The model of a connection cannot be changed; open another with ?model=.")
+}
+
+// upstreamModel returns the backend's name of the model.
+func (l *relay) upstreamModel() string {
+	if l.instance.Target.Model != "" {
+		return l.instance.Target.Model
+	}
+	return l.instance.Settings.Name
+}
+
+// isEnded reports whether the connection of the client has ended, or is about to.
+func (l *relay) isEnded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended
+}
+
+func (l *relay) touch() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used = time.Now()
+}
+
+// watch asks whether the connection may stay, and ends it when it may not.
+func (l *relay) watch(ctx context.Context) {
+	tick := time.NewTicker(askAgain)
+	defer tick.Stop()
+	var pinging sync.WaitGroup
+	defer pinging.Wait()
+	pinged := time.Now()
+	stopping := l.doors.stopping
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-stopping:
+			stopping = nil
+		case <-tick.C:
+		}
+		settings := l.doors.options.Current.Load().Limits.WebSockets
+		if !l.mayStay(settings) {
+			return
+		}
+		if time.Since(pinged) >= settings.Ping.Std() {
+			pinged = time.Now()
+			pinging.Go(func() { l.contain("asking a client", func() { l.ping(ctx, settings.Ping.Std()) }) })
+		}
+	}
+}
+
+// mayStay reports whether the connection may stay open, and ends it if not.
+func (l *relay) mayStay(settings sockets.Settings) bool {
+	if refusal := l.doors.options.Keys.Check(l.header, l.who.addr); refusal != nil {
+		l.sendError(refusal)
+		l.end(websocket.StatusPolicyViolation, refusal.Code)
+		return false
+	}
+	l.mu.Lock()
+	isQuiet, used := len(l.running)+len(l.asked)+l.asking == 0, l.used
+	l.mu.Unlock()
+	switch {
+	case l.checkLate():
+		l.sendError(schema.NewError(schema.CodeUpstreamTimeout, "The backend did not go on with a response in time."))
+		l.end(websocket.StatusInternalError, schema.CodeUpstreamTimeout)
+	case l.doors.isStopping() && !l.isBusy():
+		l.end(websocket.StatusGoingAway, stoppingReason)
+	case isQuiet && l.isTakenOut():
+		l.end(websocket.StatusGoingAway, "the instance was taken out")
+	case isQuiet && time.Since(l.began) >= settings.Lifetime.Std():
+		l.sendError(tooOld())
+		l.end(websocket.StatusNormalClosure, schema.CodeSocketTooOld)
+	case isQuiet && time.Since(used) >= settings.Idle.Std():
+		l.end(websocket.StatusNormalClosure, "nothing was said for too long")
+	default:
+		return true
+	}
+	return false
+}
+
+// isTakenOut reports whether the instance does not serve its model any more, because it was removed
+// or disabled since the connection was opened.
+func (l *relay) isTakenOut() bool {
+	pool := l.doors.options.Current.Load().Service(schema.DoorRealtime.Service()).Find(l.served)
+	return pool == nil || !slices.ContainsFunc(pool.Instances, func(i *backend.Instance) bool {
+		return i.ID == l.instance.ID && i.Settings.Enabled
+	})
+}
+
+// ping asks the client whether it is there.
+func (l *relay) ping(ctx context.Context, patience time.Duration) {
+	heard := l.heard.Load()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if l.client.Ping(ctx) != nil && l.heard.Load() == heard && l.ctx.Err() == nil {
+		_ = l.client.CloseNow()
+	}
+}
+
+// end ends the connection of the client, and tells it why.
+func (l *relay) end(code websocket.StatusCode, reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
+	l.ended = true
+	if l.farewell == nil {
+		l.farewell = &websocket.CloseError{Code: websocket.StatusNormalClosure}
+		if code == websocket.StatusGoingAway {
+			l.farewell = &websocket.CloseError{Code: code, Reason: reason}
+		}
+	}
+	l.working.Go(func() {
+		late := time.AfterFunc(closing, func() {
+			l.leave()
+			_ = l.belowClient.Close()
+		})
+		defer late.Stop()
+		logs.Contain(l.doors.options.Log, "ending a WebSocket", func() { _ = l.client.Close(code, reason) }) // the client may be gone
+	})
+}
+
+// sendError tells the client of an error.
+func (l *relay) sendError(err error) {
+	var known *schema.Error
+	if !errors.As(err, &known) {
+		known = schema.NewError(schema.CodeInternal, "The gateway failed to handle the message.")
+	}
+	var doc jsonscan.Document
+	var w jsonwrite.Writer
+	w.Open(`{"type":"error","event_id":`)
+	w.Plain("event_" + rand.Text())
+	if doc.Parse(known.Body()) == nil {
+		w.Member("error", doc.Root().Get("error").Raw())
+	}
+	w.EndObject()
+	ctx, cancel := context.WithTimeout(l.ctx, front.Allowance(int64(len(w.Out))))
+	defer cancel()
+	_ = l.client.Write(ctx, websocket.MessageText, w.Out) // the client may be gone
+}
+
+// firstOf returns the beginning of a body.
+func firstOf(body io.Reader) []byte {
+	if body == nil {
+		return nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(body, largestRefusal)) // what came of it
+	return text
+}
+
+// codeOf returns the code of an error.
+func codeOf(err error) string {
+	var known *schema.Error
+	if errors.As(err, &known) {
+		return known.Code
+	}
+	return schema.CodeInternal
+}

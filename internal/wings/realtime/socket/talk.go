@@ -1,0 +1,119 @@
+package socket
+
+import (
+	"bytes"
+
+	"github.com/patchbay-ai/patchbay/internal/request/estimate"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// talk is what is known of the conversation that a backend keeps for a session of the Realtime
+// API, as far as it says what the next response may cost: the model reads all of it again. It
+// has lengths, and nothing of what was said.
+type talk struct {
+	// read is how many tokens the conversation had by the last report, and added the length
+	// in bytes of what came to it since.
+	read  int64
+	added int
+	// instructions and tools are the lengths of those of the session, of which read has so
+	// many bytes.
+	instructions, tools, inRead int
+	// most is how many tokens a response may have, as the session says it in JSON; nil while
+	// it says nothing.
+	most []byte
+}
+
+// longestLimit is more than a number or a word for a limit has.
+const longestLimit = 32
+
+// The names that the limit of a response has: that of now, and that of sessions before.
+var limitNames = [...]string{"max_output_tokens", "max_response_output_tokens"}
+
+// set takes over what a session is set to, by its client or as the backend says it.
+func (t *talk) set(session jsonscan.Value) {
+	if v := session.Get("instructions"); v.Kind() != jsonscan.Absent {
+		t.instructions = estimate.Length(v.Raw(), false)
+	}
+	if v := session.Get("tools"); v.Kind() != jsonscan.Absent {
+		t.tools = estimate.Length(v.Raw(), true)
+	}
+	for _, name := range limitNames {
+		if v := session.Get(name); v.Kind() != jsonscan.Absent && len(v.Raw()) <= longestLimit {
+			t.most = bytes.Clone(v.Raw())
+		}
+	}
+}
+
+// add notes an item that was added to the conversation.
+func (t *talk) add(item jsonscan.Value) { t.added += estimate.Length(item.Raw(), false) }
+
+// addSound notes a sound that was added to the conversation.
+func (t *talk) addSound() { t.added += estimate.FileLength }
+
+func (t *talk) setup() int { return t.instructions + t.tools }
+
+// tokens returns how many tokens the conversation has, with what the session says.
+func (t *talk) tokens() int64 {
+	return t.read + estimate.TokensOf(t.added+max(t.setup()-t.inRead, 0))
+}
+
+// remembered returns how many tokens a model reads for a response beside those of the message
+// that asks for it. A response with an input of its own is apart from the conversation, unless
+// it refers to items of it.
+func (t *talk) remembered(asked jsonscan.Value) int64 {
+	input := asked.Get("input")
+	if input.Kind() != jsonscan.Array || bytes.Contains(input.Raw(), []byte(`"item_reference"`)) {
+		return t.tokens()
+	}
+	return estimate.TokensOf(t.setup())
+}
+
+// body returns what a response asks for as the body of a request, whose cost is estimated as
+// that of any other. What the message does not limit, the session does.
+func (t *talk) body(asked jsonscan.Value) []byte {
+	var w jsonwrite.Writer
+	w.Object()
+	isLimited := false
+	for m := asked.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		switch name := string(m.Key()); name {
+		case limitNames[0], limitNames[1]:
+			isLimited = isLimited || m.Given()
+			w.Copy(m)
+		case "instructions", "tools", "input", "prompt":
+			w.Copy(m)
+		}
+	}
+	if !isLimited && t.most != nil {
+		w.Member(limitNames[0], t.most)
+	}
+	w.EndObject()
+	return w.Out
+}
+
+// part is what a response has to do with the conversation.
+type part struct {
+	// isPlain says that it reads the conversation, and joins that its output comes to it.
+	isPlain, joins bool
+	// added and setup are what the conversation had when it began.
+	added, setup int
+}
+
+// begin returns what a response that is asked for has to do with the conversation.
+func (t *talk) begin(asked jsonscan.Value) part {
+	joins := string(asked.Get("conversation").Text()) != "none"
+	return part{isPlain: joins && asked.Get("input").Kind() != jsonscan.Array, joins: joins, added: t.added, setup: t.setup()}
+}
+
+// end notes what a response has said, with what the backend reports of it.
+func (t *talk) end(p part, usage schema.Usage, output jsonscan.Value) {
+	switch {
+	case p.isPlain && usage.Known:
+		t.read, t.added, t.inRead = usage.Prompt+usage.Completion, max(t.added-p.added, 0), p.setup
+	case p.joins && usage.Known:
+		t.read += usage.Completion
+	case p.joins:
+		t.add(output)
+	}
+}

@@ -1,0 +1,347 @@
+// Package spend answers what was spent: it adds up what the ledger counted in a period, by
+// tenant, key, user, model or service, beside the period before, and foretells the rest.
+package spend
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+)
+
+// Dimension is what spending is grouped by.
+type Dimension uint8
+
+// The dimensions.
+const (
+	ByTenant Dimension = iota
+	ByKey
+	ByUser
+	ByModel
+	ByService
+
+	dimensionCount = int(ByService) + 1
+)
+
+var dimensionNames = [dimensionCount]string{"tenant", "key", "user", "model", "service"}
+
+// Names returns the names of all dimensions.
+func (Dimension) Names() []string { return slices.Clone(dimensionNames[:]) }
+
+// String returns the name.
+func (d Dimension) String() string { return dimensionNames[d] }
+
+// MarshalText writes the name.
+func (d Dimension) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// of returns the part of a key by which it is grouped.
+func (d Dimension) of(k *quota.Key) string {
+	switch d {
+	case ByTenant:
+		return k.Tenant
+	case ByKey:
+		return k.APIKey
+	case ByUser:
+		return k.User
+	case ByModel:
+		return k.Model
+	}
+	return k.Service.String()
+}
+
+// Question is what somebody wants to know.
+type Question struct {
+	By Dimension
+	// From and To bound the period; the windows in which they lie are counted whole.
+	From, To time.Time
+	// Only narrows it by names.
+	Only quota.UsageQuery
+	// Limit is how many groups are listed; the others are added up.
+	Limit int
+	// IsPriced tells whether a model has a price; nil where all have one.
+	IsPriced func(model string) bool
+}
+
+// maxUnpriced bounds the models without a price that are named.
+const maxUnpriced = 100
+
+// Check reports what is wrong with the period of a question.
+func (q *Question) Check() error { return checkRange(q.From, q.To) }
+
+// maxCells bounds the costs that are told apart, one for each group and step (16 MiB); groups
+// beyond that are in Rest. Clients choose the names of users.
+const maxCells = 1 << 21
+
+// Report is the answer. Costs are in 10^-12 of the currency's unit.
+type Report struct {
+	// Enabled is false while the ledger is off.
+	Enabled bool
+	Step    quota.Window
+	// From and To are the period as it was counted, in whole steps, and BeforeFrom is
+	// where the period before begins, which ends at From.
+	From, To, BeforeFrom time.Time
+	// Starts are the beginnings of the steps.
+	Starts []time.Time
+	// HasBefore is false if the period before was not counted, or is not kept any more.
+	HasBefore bool
+	// HasForecast is true while the period has not ended and its pace is known.
+	HasForecast bool
+	Total       Group
+	// Groups have the most expensive first; Rest adds up the Others that are not listed.
+	Groups []Group
+	Rest   Group
+	Others int
+	// Unpriced are models that were used in the period and have no price, in order.
+	Unpriced []string
+}
+
+// Group is what was spent under one name.
+type Group struct {
+	Name                                string
+	Requests, Tokens, Prompt, Completed int64
+	Cost                                int64
+	// Unpriced are the requests that cost nothing because their model has no price.
+	Unpriced int64
+	// Before is the cost in the period before, and Forecast that at the end of this one.
+	Before, Forecast int64
+	// Pace is what it spent in a day lately, on which the forecast rests as far as budgets
+	// let it.
+	Pace int64
+	// Costs are those of each step.
+	Costs []int64
+
+	// recent is what it spent lately, and bounded what its budgets leave of that from now on.
+	recent, bounded float64
+}
+
+func (g *Group) count(u *quota.Usage, step int) {
+	g.Requests += u.Requests
+	g.Tokens += u.Tokens
+	g.Prompt += u.Prompt
+	g.Completed += u.Completion
+	g.Cost = plus(g.Cost, u.Cost)
+	g.Costs[step] = plus(g.Costs[step], u.Cost)
+}
+
+func (g *Group) add(other *Group) {
+	g.Requests += other.Requests
+	g.Tokens += other.Tokens
+	g.Prompt += other.Prompt
+	g.Completed += other.Completed
+	g.Unpriced += other.Unpriced
+	g.Cost, g.Before, g.Forecast, g.Pace = plus(g.Cost, other.Cost), plus(g.Before, other.Before), plus(g.Forecast, other.Forecast), plus(g.Pace, other.Pace)
+	for i := range g.Costs {
+		g.Costs[i] = plus(g.Costs[i], other.Costs[i])
+	}
+}
+
+// plus adds amounts; beyond what can be counted the sum stays at the greatest.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// Ledger is what was counted.
+type Ledger interface {
+	Settings() quota.Settings
+	EachUsageIn(ctx context.Context, q quota.UsageQuery, windows []quota.CalendarWindow, visit func(quota.Usage)) (enabled bool, err error)
+}
+
+// Reader answers questions, one at a time, because each may hold many groups in memory.
+type Reader struct {
+	turn    chan struct{} // holds a value while a question is answered
+	ledger  Ledger
+	budgets func() []budget.Use
+}
+
+// New returns a reader of a ledger. The budgets bound what it foretells.
+func New(ledger Ledger, budgets func() []budget.Use) *Reader {
+	return &Reader{turn: make(chan struct{}, 1), ledger: ledger, budgets: budgets}
+}
+
+// Read answers a question that was checked. With an error the report has what is known
+// without the store that failed, or nothing if ctx ended before the question had its turn.
+func (r *Reader) Read(ctx context.Context, q Question, now time.Time) (Report, error) {
+	if ctx.Err() != nil {
+		return Report{}, context.Cause(ctx)
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return Report{}, context.Cause(ctx)
+	}
+	settings := r.ledger.Settings()
+	step := stepOf(q.From, q.To, now, &settings)
+	windows := windowsIn(step, q.From, q.To)
+	last := windows[len(windows)-1]
+	report := Report{Step: step, From: windows[0].Start, To: last.Window.End(last.Start)}
+	sum := &sums{by: q.By, groups: map[string]*Group{}, steps: len(windows), unpriced: map[string]bool{}}
+	steps := make(map[time.Time]int, len(windows))
+	for i, w := range windows {
+		report.Starts, steps[w.Start] = append(report.Starts, w.Start), i
+	}
+	past := slices.DeleteFunc(slices.Clone(windows), func(w quota.CalendarWindow) bool { return w.Start.After(now) })
+	enabled, err := r.ledger.EachUsageIn(ctx, q.Only, past, func(u quota.Usage) {
+		g := sum.group(&u)
+		g.count(&u, steps[u.Start.UTC()])
+		if sum.isUnpriced(&u, q.IsPriced) {
+			g.Unpriced += u.Requests
+		}
+	})
+	report.Enabled = enabled
+	if !enabled {
+		report.Total = sum.total()
+		return report, nil
+	}
+	start, earlier := before(step, report.From, report.To, now, &settings)
+	report.BeforeFrom, report.HasBefore = start, len(earlier) > 0
+	if _, failed := r.ledger.EachUsageIn(ctx, q.Only, earlier, func(u quota.Usage) {
+		g := sum.group(&u)
+		g.Before = plus(g.Before, u.Cost)
+	}); failed != nil {
+		err = failed
+	}
+	if !now.Before(report.From) && now.Before(report.To) {
+		failed := r.foretell(ctx, q.Only, sum, &report, now, &settings)
+		err = cmp.Or(err, failed)
+	}
+	report.Total = sum.total()
+	report.Groups, report.Rest, report.Others = sum.listed(q.Limit)
+	report.Unpriced = slices.Sorted(maps.Keys(sum.unpriced))
+	return report, err
+}
+
+// foretell adds to what groups have spent what the rest of the period costs at their pace, as
+// far as their budgets let them.
+func (r *Reader) foretell(ctx context.Context, only quota.UsageQuery, sum *sums, report *Report, now time.Time, settings *quota.Settings) error {
+	windows := recent(report.Step, now, settings)
+	if len(windows) == 0 {
+		return nil
+	}
+	bounds, failed := r.capped(ctx, windows, now, report.To)
+	var first time.Time // of what was counted: a ledger that is new had no time to count more
+	_, err := r.ledger.EachUsageIn(ctx, only, windows, func(u quota.Usage) {
+		if first.IsZero() || u.Start.Before(first) {
+			first = u.Start
+		}
+		g := sum.group(&u)
+		g.recent += float64(u.Cost)
+		g.bounded += float64(u.Cost) * bounds.of(&u.Key)
+	})
+	left := report.To.Sub(now).Seconds()
+	elapsed := elapsedSince(first, now)
+	for _, g := range sum.all() {
+		g.Forecast = g.Cost
+		if g.recent > 0 && elapsed > 0 {
+			g.Pace = int64(math.Round(min(g.recent/elapsed*day.Seconds(), math.MaxInt64/2)))
+			g.Forecast = plus(g.Cost, int64(min(g.bounded/elapsed*left, math.MaxInt64/2)))
+		}
+	}
+	report.HasForecast = elapsed > 0
+	return cmp.Or(err, failed)
+}
+
+// leastElapsed is how long a ledger has to count before what it has tells a pace.
+const leastElapsed = time.Minute
+
+// elapsedSince returns the seconds since the first window in which something was counted, 0 while
+// they are too few to tell a pace.
+func elapsedSince(first, now time.Time) float64 {
+	elapsed := now.Sub(first)
+	if elapsed < leastElapsed {
+		return 0
+	}
+	return elapsed.Seconds()
+}
+
+// sums are the groups of a report while it is read.
+type sums struct {
+	by     Dimension
+	groups map[string]*Group
+	rest   *Group // what is beyond maxCells
+	steps  int
+	// unpriced are models that have no price.
+	unpriced map[string]bool
+}
+
+// isUnpriced reports whether what was counted cost nothing because its model has no price, and
+// notes the model. The ledger does not know whether there was one then, so that the prices of now
+// tell it.
+func (s *sums) isUnpriced(u *quota.Usage, isPriced func(model string) bool) bool {
+	if isPriced == nil || u.Cost != 0 || u.Key.Model == "" || isPriced(u.Key.Model) {
+		return false
+	}
+	if len(s.unpriced) < maxUnpriced {
+		s.unpriced[u.Key.Model] = true
+	}
+	return true
+}
+
+func (s *sums) group(u *quota.Usage) *Group {
+	name := s.by.of(&u.Key)
+	if g := s.groups[name]; g != nil {
+		return g
+	}
+	if len(s.groups)*s.steps >= maxCells {
+		if s.rest == nil {
+			s.rest = &Group{Costs: make([]int64, s.steps)}
+		}
+		return s.rest
+	}
+	g := &Group{Name: name, Costs: make([]int64, s.steps)}
+	s.groups[name] = g
+	return g
+}
+
+func (s *sums) all() []*Group {
+	all := make([]*Group, 0, len(s.groups)+1)
+	for _, g := range s.groups {
+		all = append(all, g)
+	}
+	if s.rest != nil {
+		all = append(all, s.rest)
+	}
+	return all
+}
+
+func (s *sums) total() Group {
+	total := Group{Costs: make([]int64, s.steps)}
+	for _, g := range s.all() {
+		total.add(g)
+	}
+	return total
+}
+
+// listed returns the most expensive groups, and the sum and number of the others. What had
+// no use in the period and the one before is left out.
+func (s *sums) listed(limit int) (groups []Group, rest Group, others int) {
+	for _, g := range s.groups {
+		if g.Requests > 0 || g.Before > 0 {
+			groups = append(groups, *g)
+		}
+	}
+	slices.SortFunc(groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.Before, a.Before), cmp.Compare(a.Name, b.Name))
+	})
+	rest = Group{Costs: make([]int64, s.steps)}
+	if s.rest != nil {
+		rest.add(s.rest)
+		others++
+	}
+	if len(groups) > limit {
+		for i := range groups[limit:] {
+			rest.add(&groups[limit+i])
+		}
+		others += len(groups) - limit
+		groups = groups[:limit]
+	}
+	return groups, rest, others
+}
