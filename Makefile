@@ -187,6 +187,10 @@ test-llama: ## Kill llama.cpp's server 200 times in the middle of a stream that 
 way: ## Count the packages and files that one request runs through, with a binary that counts
 	@PATCHBAY_WAY=1 go test -count=1 -v $(TEST_FLAGS) ./cmd/patchbay -run RequestCrossesFewPackages
 
+.PHONY: size
+size: ## Count the statements and declarations that the gateway consists of
+	@go run -modfile=tools/go.mod tools/size/main.go
+
 .PHONY: test-agents
 test-agents: build $(AGENTS)/node_modules/.package-lock.json ## Run Claude Code and Codex (800 MB, from npm) against the binary, on a scripted backend in each dialect
 	@cd $(AGENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec
