@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
-	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -134,7 +134,7 @@ func (t *Target) RefuseRequest(req *schema.Request, client *Client) error {
 
 // refuseForeign returns an error if a request names ids of the account of the backend that the
 // caller may not.
-func (t *Target) refuseForeign(req *schema.Request, rules account.Rules, isTranslated bool) error {
+func (t *Target) refuseForeign(req *schema.Request, rules accountids.Rules, isTranslated bool) error {
 	if req.Account == nil || t.accountIDs || !rules.HoldFor(isTranslated) {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
-	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -31,7 +31,7 @@ type Adapter struct {
 	// a part of a message.
 	Refuse func(req *schema.Request) error
 	// Account says where requests name ids of the backend's account.
-	Account account.Rules
+	Account accountids.Rules
 	// Call describes the call that puts a request to a backend. The call may share memory
 	// with the request.
 	Call func(req *schema.Request, to *Target, call *wire.Call) error

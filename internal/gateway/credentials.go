@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )
@@ -65,11 +65,11 @@ func (g *Gateway) readiness() func() bool {
 }
 
 // keys returns who decides whose key is good. Where security is off, nobody does.
-func (g *Gateway) keys() admit.Keys {
+func (g *Gateway) keys() access.Callers {
 	if !g.Document.Security.Enabled {
-		return admit.Keys{}
+		return access.Callers{}
 	}
-	return admit.Keys{Credentials: g.credentials, Attempts: g.attempts}
+	return access.Callers{Credentials: g.credentials, Attempts: g.attempts}
 }
 
 // warnOfMissingCredentials warns where security is on, and the unified API is open all the

@@ -15,8 +15,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
@@ -120,8 +120,8 @@ type Parts struct {
 	Shared    *tally.Pool          // what gateways share in Redis
 	Cluster   *cluster.Watch       // the gateways that share something
 	Recorder  *calls.Recorder      // counts requests and keeps the latest calls
-	Memory    *admit.Memory
-	Uploads   *admit.Room // the space on disk for uploads
+	Memory    *memory.Watch
+	Uploads   *memory.Room // the space on disk for uploads
 	Actuator  *actuator.API
 	Routes    []web.Route // everything that is served
 	Ports     []*Port     // where it is served
@@ -263,8 +263,8 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 			"set security.metrics: token and give scrapers a management token of the role VIEWER", "address", strings.Join(g.metricsAddresses(), ", "))
 	}
 	g.nameProxies(transport.EnvironmentProxies())
-	g.Memory = admit.NewMemory(int64(g.Document.Limits.Memory))
-	g.Uploads = admit.NewRoom(g.Document.Limits.UploadSpace())
+	g.Memory = memory.New(int64(g.Document.Limits.Memory))
+	g.Uploads = memory.NewRoom(g.Document.Limits.UploadSpace())
 	g.checker = g.newChecker()
 	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport, Rebuild: g.Control.Rebuild, Log: g.log})
 	g.Ledger = newLedger(g.Document, g.Shared, g.log)

@@ -5,12 +5,12 @@ package anthropic
 import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
-	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Chat speaks the Messages API.
-var Chat = &dialect.Adapter{Refuse: refuseChat, Account: account.Anthropic, Call: callChat, Continues: dialect.Always, Decode: Decode, DecodeStream: DecodeStream}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Account: accountids.Anthropic, Call: callChat, Continues: dialect.Always, Decode: Decode, DecodeStream: DecodeStream}
 
 // callChat translates the request.
 func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {

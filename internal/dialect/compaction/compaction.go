@@ -10,7 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
-	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -165,7 +165,7 @@ func (t *translator) reply(_ *schema.Request, answer *chat.Answer, reply *dialec
 }
 
 // Pass passes requests to make a conversation short to backends that can themselves.
-var Pass = &dialect.Adapter{Refuse: refuse, Account: account.Responses, Call: pass, Reply: passReply}
+var Pass = &dialect.Adapter{Refuse: refuse, Account: accountids.Responses, Call: pass, Reply: passReply}
 
 func refuse(req *schema.Request) error { return responses.Refuse(req.Body.Root()) }
 
@@ -191,14 +191,14 @@ func passReply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 	}
 	reply.Usage = schema.ReadUsage(root.Get("usage"))
 	reply.Segments = append(reply.Segments[:0], answer.Body)
-	account.NoteResponse(req.Gave, root)
+	accountids.NoteResponse(req.Gave, root)
 	return nil
 }
 
 // CountTokens passes requests for the number of tokens to backends that count them
 // themselves, and Tokenize asks those that split chats into tokens, as vLLM does.
 var (
-	CountTokens = &dialect.Adapter{Account: account.Responses, Call: pass, Reply: replyCount}
+	CountTokens = &dialect.Adapter{Account: accountids.Responses, Call: pass, Reply: replyCount}
 	Tokenize    = &dialect.Adapter{Call: messages.CallTokenize, Reply: replyTokenize}
 )
 

@@ -10,12 +10,12 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
-	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Chat speaks Google's generateContent dialect.
-var Chat = &dialect.Adapter{Refuse: refuseChat, Account: account.Gemini, Call: callChat, Continues: dialect.Always, Decode: decode, DecodeStream: decodeStream}
+var Chat = &dialect.Adapter{Refuse: refuseChat, Account: accountids.Gemini, Call: callChat, Continues: dialect.Always, Decode: decode, DecodeStream: decodeStream}
 
 // callChat translates the request. The model and whether the answer streams are in
 // the address, everything else is in the body.

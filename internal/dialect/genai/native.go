@@ -9,7 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/gemini"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
-	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -19,12 +19,12 @@ import (
 // Pass passes requests to backends that speak the API themselves, and their answers to the
 // client. Only the name of the model is changed.
 var Pass = &dialect.Adapter{
-	Account: account.Gemini, Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass, Decode: gemini.Chat.Decode, DecodeStream: gemini.Chat.DecodeStream,
+	Account: accountids.Gemini, Call: callPass, Reply: replyPass, Events: eventsPass, Split: splitPass, Decode: gemini.Chat.Decode, DecodeStream: gemini.Chat.DecodeStream,
 }
 
 // PassCount and PassEmbedding do the same for counts of tokens and for embeddings.
 var (
-	PassCount     = &dialect.Adapter{Account: account.Gemini, Call: callPass, Reply: replyCount}
+	PassCount     = &dialect.Adapter{Account: accountids.Gemini, Call: callPass, Reply: replyCount}
 	PassEmbedding = &dialect.Adapter{Call: callPass, Reply: replyPassEmbedding}
 )
 

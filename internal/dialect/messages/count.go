@@ -5,7 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
-	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -24,7 +24,7 @@ func ReadCountRequest(req *schema.Request, body []byte) error {
 
 // CountTokens passes requests for the number of tokens to backends that count them
 // in the same dialect.
-var CountTokens = &dialect.Adapter{Account: account.Anthropic, Call: callCount, Reply: replyCount}
+var CountTokens = &dialect.Adapter{Account: accountids.Anthropic, Call: callCount, Reply: replyCount}
 
 // callCount passes the client's body on.
 func callCount(req *schema.Request, to *dialect.Target, call *wire.Call) error {

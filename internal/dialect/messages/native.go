@@ -13,7 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
-	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -23,7 +23,7 @@ import (
 // Pass passes requests of the Messages API to backends that speak it themselves,
 // and their answers to the client. Only the name of the model is changed.
 var Pass = &dialect.Adapter{
-	Account: account.Anthropic, Call: callPass, Continues: dialect.Always, Reply: replyPass, Events: eventsPass, Split: splitPass,
+	Account: accountids.Anthropic, Call: callPass, Continues: dialect.Always, Reply: replyPass, Events: eventsPass, Split: splitPass,
 	Decode: anthropic.Decode, DecodeStream: anthropic.DecodeStream,
 }
 
@@ -139,7 +139,7 @@ func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 	reply.Usage = usage.Report()
 	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, req.ModelJSON())
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
-	account.NoteMessage(req.Gave, answer.Body)
+	accountids.NoteMessage(req.Gave, answer.Body)
 	return nil
 }
 
@@ -301,7 +301,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 	default:
 		e.begun = true
 	}
-	account.NoteMessage(e.gave, event.Data)
+	accountids.NoteMessage(e.gave, event.Data)
 	e.write(kind)
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
-	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -22,7 +22,7 @@ import (
 // Chat speaks the dialect that the unified API has itself, so bodies pass
 // through both ways and only a few places in them are touched.
 var Chat = &dialect.Adapter{
-	Account: account.Chat, Call: callChat, Continues: continuesChat, Reply: replyChat, Events: eventsChat, Split: splitCompletion, Decode: decodeChat, DecodeStream: decodeStream,
+	Account: accountids.Chat, Call: callChat, Continues: continuesChat, Reply: replyChat, Events: eventsChat, Split: splitCompletion, Decode: decodeChat, DecodeStream: decodeStream,
 }
 
 // The pieces that are spliced into bodies. Nobody writes to them.

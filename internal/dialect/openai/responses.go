@@ -9,7 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
-	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -19,7 +19,7 @@ import (
 // Responses speaks the Responses API towards backends that speak it themselves: requests
 // and answers pass as they are, apart from the name of the model and members that the API
 // requires and the backend leaves out.
-var Responses = &dialect.Adapter{Refuse: refuseResponses, Account: account.Responses, Call: callResponses, Reply: replyResponses, Events: eventsResponses}
+var Responses = &dialect.Adapter{Refuse: refuseResponses, Account: accountids.Responses, Call: callResponses, Reply: replyResponses, Events: eventsResponses}
 
 // refuseResponses refuses what is refused of every request: the gateway neither counts nor follows
 // what is done in the background, and does not know whose a conversation is.
@@ -57,7 +57,7 @@ func replyResponses(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	}
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
 	noteResponse(req.Passed, root)
-	account.NoteResponse(req.Gave, root)
+	accountids.NoteResponse(req.Gave, root)
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (e *responseEvents) inspect(root jsonscan.Value, name []byte) error {
 	case "response.completed", "response.incomplete":
 		e.Stopped = true
 		e.usage = schema.ReadUsage(response.Get("usage"))
-		account.NoteResponse(e.gave, response)
+		accountids.NoteResponse(e.gave, response)
 	}
 	return nil
 }

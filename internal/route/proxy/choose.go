@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
@@ -63,7 +63,7 @@ func (c *choice) use(pool *routing.Pool) {
 }
 
 func (c *choice) unknownModel() *schema.Error {
-	return admit.UnknownModel(c.table.Service(c.Asks.Service), c.Asks.Service, string(c.Asks.Model), c.Caller.Grant)
+	return account.UnknownModel(c.table.Service(c.Asks.Service), c.Asks.Service, string(c.Asks.Model), c.Caller.Grant)
 }
 
 // survey returns a survey of the pool: the last one unless it is stale.
@@ -373,7 +373,7 @@ func (c *choice) limitDecision(called *backend.Instance, now time.Time) ratelimi
 	case called != nil:
 		return called.Limit(now)
 	}
-	return admit.PeekLimit(c.Table.Service(c.Record.Service), c.Asks.Model, c.Caller.Addr)
+	return account.PeekLimit(c.Table.Service(c.Record.Service), c.Asks.Model, c.Caller.Addr)
 }
 
 // wait waits in the queue of the pool for a slot, then acquires an instance.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
@@ -145,7 +145,7 @@ func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
 	var x Explanation
 	x.Pool = service.Find(q.Model)
 	if x.Pool == nil {
-		x.Refusal = admit.UnknownModel(service, q.Door.Service(), q.Model, nil)
+		x.Refusal = account.UnknownModel(service, q.Door.Service(), q.Model, nil)
 		return x
 	}
 	x.Waiting, x.ByClass = x.Pool.Queue.Len(), x.Pool.Queue.Lengths()
@@ -221,10 +221,10 @@ func (x *Explanation) refusal(s *survey, excluded *exclusions, q *Subject) *sche
 		return err
 	}
 	if !x.ServiceLimit.Allowed {
-		return admit.OverLimit(x.ServiceLimit, admit.LimitOfService(x.Pool.Service.Type))
+		return account.OverLimit(x.ServiceLimit, account.LimitOfService(x.Pool.Service.Type))
 	}
 	if !x.ModelLimit.Allowed {
-		return admit.OverLimit(x.ModelLimit, admit.LimitOfModel(x.Pool.Model))
+		return account.OverLimit(x.ModelLimit, account.LimitOfModel(x.Pool.Model))
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -113,7 +113,7 @@ func (c *choice) noteFallback(n int, why naming.Reason) {
 // request at once, or later if the request may wait, its limit allows it, and it costs no
 // more than what was reserved. The caller of moveTo ends the move, and restores what was before
 // if there was none.
-func (c *choice) moveTo(to routing.Fallback, mayWait bool) (move admit.Move, ok bool) {
+func (c *choice) moveTo(to routing.Fallback, mayWait bool) (move account.Move, ok bool) {
 	if !c.MayUse(to) {
 		return move, false
 	}

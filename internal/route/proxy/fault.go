@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
@@ -154,7 +154,7 @@ func apiError(code, message string) *schema.Error {
 
 // noMemoryForReply says that there is too little memory for bodies left for an answer of
 // a size, where a caller may have so much of it at most.
-func noMemoryForReply(verdict admit.Verdict, size, most int64) *schema.Error {
+func noMemoryForReply(verdict memory.Verdict, size, most int64) *schema.Error {
 	known := &schema.Error{
 		Message: "The gateway has no memory left for the backend's answer; try again shortly.",
 		Type:    schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second,
@@ -163,7 +163,7 @@ func noMemoryForReply(verdict admit.Verdict, size, most int64) *schema.Error {
 	case size > most:
 		known.Message = fmt.Sprintf("The backend's answer takes more memory than the %d bytes that one caller may have for bodies (a third of limits.memory).", most)
 		known.NoRetry = true
-	case verdict == admit.ShareUsed:
+	case verdict == memory.ShareUsed:
 		known.Message = "This caller's requests have as much of the gateway's memory as one caller may have now, and the backend's answer needs more; try again when some of them have ended."
 	}
 	return known

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/estimate"
@@ -318,7 +318,7 @@ func (p *piece) takeRoom() error {
 	if size <= countedBody || len(p.reply.plain.Segments) == 1 {
 		return nil
 	}
-	if verdict := p.reply.memory.Take(size); verdict != admit.Granted {
+	if verdict := p.reply.memory.Take(size); verdict != memory.Granted {
 		return noMemoryForReply(verdict, size, p.reply.memory.Most())
 	}
 	return nil

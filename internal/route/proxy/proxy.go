@@ -1,5 +1,5 @@
 // Package proxy handles one unified request from its admission to its end: it lets it in
-// (package admit), takes it through the steps, chooses an instance, calls it, tries another
+// (package account), takes it through the steps, chooses an instance, calls it, tries another
 // one if the call failed in a way that allows it, sends the answer to the client through a
 // Sink, and settles exactly once.
 //
@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -42,7 +42,7 @@ type Proxy struct {
 	// ledger counts what reaches a backend; nil counts nothing.
 	ledger atomic.Pointer[quota.Ledger]
 	// bodies has the memory for large answers; nil means no limit.
-	bodies *admit.Room
+	bodies *memory.Room
 	// log tells the steps of requests at DEBUG; nil tells nothing.
 	log    *slog.Logger
 	enders enders
@@ -78,7 +78,7 @@ func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger.Store(ledger) }
 
 // SetBodies makes large answers that are read whole take from the memory for bodies. It
 // must be called before the first request.
-func (p *Proxy) SetBodies(bodies *admit.Room) { p.bodies = bodies }
+func (p *Proxy) SetBodies(bodies *memory.Room) { p.bodies = bodies }
 
 // Use puts steps between admission and routing, in this order and in place of those that
 // were there, for requests from now on.
@@ -315,7 +315,7 @@ func (r *run) callInstance(ctx context.Context) *fault {
 // is sent. Its steps come in this order:
 //
 //	begin               takes the run from the pool; the request is in flight
-//	Admit               takes from the limits and reserves of the budgets (package admit)
+//	Admit               takes from the limits and reserves of the budgets (package account)
 //	Count               counts the request in the ledger, when an instance was acquired
 //	answered            the answer has begun; release at once where it is already complete
 //	release             ends an attempt (attempt.end) and gives its slot back; once for each

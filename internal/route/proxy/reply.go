@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -31,7 +31,7 @@ type reply struct {
 	plain  dialect.Reply
 	body   []byte // what was read of the response
 	// memory is what a large body has of the memory for bodies.
-	memory admit.Lease
+	memory memory.Lease
 	events *dialect.Stream
 	first  []byte // the first event, which open read
 	sent   int    // how many segments of plain Next has returned
@@ -152,7 +152,7 @@ func (r *reply) growBody(limit int) error {
 	}
 	isCounted := size > countedBody
 	if isCounted { // until it is copied the old buffer is there as well
-		if verdict := r.memory.Take(int64(size)); verdict != admit.Granted {
+		if verdict := r.memory.Take(int64(size)); verdict != memory.Granted {
 			return noMemoryForReply(verdict, int64(size), r.memory.Most())
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
@@ -21,7 +21,7 @@ import (
 )
 
 // Request is a request that comes from admission, or is on its way there.
-type Request = admit.Request
+type Request = account.Account
 
 // Step stands between admission and routing, such as a cache or a guard. It may answer a
 // request by itself, refuse it with a *schema.Error, or call next, once, and return what

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -23,7 +23,7 @@ type Catalog struct {
 	Current *routing.Current
 	// Keys decides who may ask, and TrustedProxies are the proxies whose X-Forwarded-For
 	// is believed.
-	Keys           admit.Keys
+	Keys           access.Callers
 	TrustedProxies []netip.Prefix
 	// Fail answers with an error, in the dialect of the endpoint.
 	Fail func(w http.ResponseWriter, r *http.Request, e *schema.Error)

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
@@ -42,12 +42,12 @@ type Options struct {
 	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Keys decides who may ask.
-	Keys admit.Keys
+	Keys access.Callers
 	// Memory tells whether there is memory for more requests, and has the budget
 	// for their bodies; nil means that there is no bound.
-	Memory *admit.Memory
+	Memory *memory.Watch
 	// Uploads is the space on disk that uploads share; nil means that there is no bound.
-	Uploads *admit.Room
+	Uploads *memory.Room
 	// Answers keeps the responses of the Responses API; nil keeps none.
 	Answers answers.Store
 	// Recorder says what is kept of requests beside their records; nil keeps nothing.

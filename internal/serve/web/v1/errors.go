@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
@@ -150,7 +150,7 @@ func showKeyLimits(header http.Header, route *proxy.Route) {
 }
 
 // noMemory says why the request gets no more memory, of which it needs so many bytes.
-func (x *exchange) noMemory(verdict admit.Verdict, bytes int64) error {
+func (x *exchange) noMemory(verdict memory.Verdict, bytes int64) error {
 	known := overloaded("The gateway has no memory left for this request; try again shortly.")
 	most := x.memory.Most()
 	switch {
@@ -158,7 +158,7 @@ func (x *exchange) noMemory(verdict admit.Verdict, bytes int64) error {
 		known.Message = "The request takes more memory than the " + strconv.FormatInt(most, 10) +
 			" bytes that one caller may have for bodies (a third of limits.memory)."
 		known.NoRetry = true
-	case verdict == admit.ShareUsed:
+	case verdict == memory.ShareUsed:
 		known.Message = "Your requests have as much of the gateway's memory as one caller may have now; try again when some of them have ended."
 	}
 	return known

@@ -13,7 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -37,14 +38,14 @@ type exchange struct {
 	caller  access.Caller
 	table   *routing.Table // in force when the head came, and then when the body had come
 	request schema.Request
-	way     admit.Request // the request on its way through the proxy
+	way     account.Account // the request on its way through the proxy
 	body    []byte
 	input   *input
 	inputs  *sync.Pool
 	spool   spool
 	buffers *buffers
 	log     *slog.Logger
-	memory  admit.Lease // what the request has of the memory for bodies
+	memory  memory.Lease // what the request has of the memory for bodies
 	// passed is the answer that a backend keeps, once it is known.
 	passed passedAnswer
 	// account decides which ids of a backend's account the caller may name.
@@ -174,7 +175,7 @@ func (x *exchange) fail(err error) {
 		return
 	}
 	if !x.call.Routed {
-		showLimit(x.w.Header(), admit.PeekLimit(x.table.Service(x.call.Service), x.request.Model, x.caller.Addr))
+		showLimit(x.w.Header(), account.PeekLimit(x.table.Service(x.call.Service), x.request.Model, x.caller.Addr))
 	}
 	if errors.As(err, new(unread)) {
 		x.w.Header().Set("Connection", "close")
@@ -435,7 +436,7 @@ var errTooLarge = errors.New("the body is too large")
 func (x *exchange) readBody(limit int64) error {
 	announced := int(x.r.ContentLength)
 	if announced > smallBuffer {
-		if verdict := x.memory.May(int64(announced)); verdict != admit.Granted {
+		if verdict := x.memory.May(int64(announced)); verdict != memory.Granted {
 			return x.noMemory(verdict, int64(announced))
 		}
 	}
@@ -496,7 +497,7 @@ func (x *exchange) setBody(buffer []byte) {
 
 // reserve takes memory for the request, until TakeBack.
 func (x *exchange) reserve(bytes int) error {
-	if verdict := x.memory.Take(int64(bytes)); verdict != admit.Granted {
+	if verdict := x.memory.Take(int64(bytes)); verdict != memory.Granted {
 		return x.noMemory(verdict, int64(bytes))
 	}
 	return nil

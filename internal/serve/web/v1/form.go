@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
@@ -44,7 +44,7 @@ func (x *exchange) readForm(parse func(*schema.Request, *schema.Form) error) err
 		return tooLarge(limit)
 	}
 	if x.r.ContentLength > smallFile {
-		if verdict := x.spool.space.May(x.r.ContentLength); verdict != admit.Granted {
+		if verdict := x.spool.space.May(x.r.ContentLength); verdict != memory.Granted {
 			return unread{x.spool.noSpace(verdict, x.r.ContentLength)}
 		}
 	}
@@ -141,8 +141,8 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 type spool struct {
 	file   *os.File
 	size   int64
-	space  admit.Lease // what the file has of the space for uploads
-	values int         // bytes of the fields that are no files
+	space  memory.Lease // what the file has of the space for uploads
+	values int          // bytes of the fields that are no files
 	// reserve takes memory for what stays in memory.
 	reserve func(bytes int) error
 }
@@ -158,7 +158,7 @@ func (s *spool) close() {
 }
 
 // noSpace says why an upload gets no more space, of which it needs so many bytes.
-func (s *spool) noSpace(verdict admit.Verdict, bytes int64) *schema.Error {
+func (s *spool) noSpace(verdict memory.Verdict, bytes int64) *schema.Error {
 	known := uploadsFull("The gateway has no space left for this upload; try again shortly.")
 	most := s.space.Most()
 	switch {
@@ -166,7 +166,7 @@ func (s *spool) noSpace(verdict admit.Verdict, bytes int64) *schema.Error {
 		known.Message = "The upload takes more than the " + strconv.FormatInt(most, 10) +
 			" bytes that one caller may have on the gateway's disk (two thirds of limits.uploads)."
 		known.NoRetry = true
-	case verdict == admit.ShareUsed:
+	case verdict == memory.ShareUsed:
 		known.Message = "Your uploads have as much of the gateway's disk as one caller may have now; try again when some of them have ended."
 	}
 	return known
@@ -293,7 +293,7 @@ func (s *spool) spill(file *schema.File, start []byte, rest io.Reader) error {
 
 // write writes to the temporary file what has arrived, and takes the space for it.
 func (s *spool) write(part []byte) error {
-	if verdict := s.space.Take(int64(len(part))); verdict != admit.Granted {
+	if verdict := s.space.Take(int64(len(part))); verdict != memory.Granted {
 		return s.noSpace(verdict, int64(len(part)))
 	}
 	n, err := s.file.Write(part)

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
@@ -294,7 +294,7 @@ func TestUploadOnAFullDisk(t *testing.T) {
 	if err != nil {
 		t.Skip("this system has no /dev/full")
 	}
-	pool := admit.NewRoom(1 << 30)
+	pool := memory.NewRoom(1 << 30)
 	s := spool{file: full, space: pool.Lease("a", netip.Addr{})}
 	_, err = readFormOf(&s, strings.NewReader(formOf(fileOf("file", "f", strings.Repeat("c", 3*smallFile)))), "x")
 	if !errors.As(err, new(*spillError)) {

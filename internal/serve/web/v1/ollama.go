@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
@@ -53,9 +53,9 @@ func (a *API) answerLoad(x *exchange) (isLoad bool, err error) {
 	service := x.table.Service(x.request.Service)
 	pool := service.FindBytes(x.request.Model)
 	if pool == nil {
-		return true, admit.UnknownModel(service, x.request.Service, string(x.request.Model), x.caller.Grant)
+		return true, account.UnknownModel(service, x.request.Service, string(x.request.Model), x.caller.Grant)
 	}
-	var visit admit.Visit
+	var visit account.Visit
 	refused := visit.Begin(service, &x.caller)
 	defer visit.End()
 	header := x.w.Header()

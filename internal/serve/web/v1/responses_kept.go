@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -102,7 +102,7 @@ func (a *API) findAnswer(w http.ResponseWriter, r *http.Request) (found *answers
 // visit returns whose responses a request may ask for. It counts in the limits like a
 // request for a model, because it may be passed on to a backend, and reads from a store
 // that others use too.
-func (a *API) visit(w http.ResponseWriter, r *http.Request) (visit admit.Visit, owner answers.Owner, err *schema.Error) {
+func (a *API) visit(w http.ResponseWriter, r *http.Request) (visit account.Visit, owner answers.Owner, err *schema.Error) {
 	if a.options.Memory != nil && a.options.Memory.Short() {
 		return visit, owner, overloaded("The gateway is overloaded; try again shortly.")
 	}

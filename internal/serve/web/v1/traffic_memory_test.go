@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
 )
@@ -38,13 +38,13 @@ func TestBudgetForBodiesIsGivenBack(t *testing.T) {
 }
 
 // takeAllBut has many others take what there is in a pool, but for what is left.
-func takeAllBut(t *testing.T, pool *admit.Room, left int64) (giveBack func()) {
+func takeAllBut(t *testing.T, pool *memory.Room, left int64) (giveBack func()) {
 	t.Helper()
-	var leases []*admit.Lease
+	var leases []*memory.Lease
 	for n := byte(1); pool.Limit()-pool.Taken() > left; n++ {
 		lease := pool.Lease("", netip.AddrFrom4([4]byte{192, 0, 2, n}))
 		free := pool.Limit() - pool.Taken()
-		if verdict := lease.Take(min(free-left, (free+1)/2)); verdict != admit.Granted {
+		if verdict := lease.Take(min(free-left, (free+1)/2)); verdict != memory.Granted {
 			t.Fatalf("of %d bytes %d are free, and half of them cannot be taken: %d", pool.Limit(), free, verdict)
 		}
 		leases = append(leases, &lease)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
@@ -41,7 +40,7 @@ type Options struct {
 	Engine *batches.Engine
 	Files  *files.Store
 	// Keys decides who may ask.
-	Keys           admit.Keys
+	Keys           access.Callers
 	TrustedProxies []netip.Prefix
 	// LongestLine returns how many bytes a request may have, and LargestFile how many a
 	// file.

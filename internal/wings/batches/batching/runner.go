@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
 	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -27,13 +26,13 @@ import (
 // had sent them, without a connection.
 type Runner struct {
 	unified *v1.API
-	keys    admit.Keys
+	keys    access.Callers
 	proxy   *proxy.Proxy
 	shell   *web.Shell // nil until Use
 }
 
 // NewRunner returns a runner, which needs a shell before its first line.
-func NewRunner(unified *v1.API, keys admit.Keys, proxy *proxy.Proxy) *Runner {
+func NewRunner(unified *v1.API, keys access.Callers, proxy *proxy.Proxy) *Runner {
 	return &Runner{unified: unified, keys: keys, proxy: proxy}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/serve/front"
 )
@@ -69,7 +69,7 @@ func readClient(ctx context.Context, client *websocket.Conn, reserve func(bytes 
 }
 
 // leaseFor returns a lease of the memory for bodies for a visitor.
-func (d *Doors) leaseFor(who visitor) admit.Lease {
+func (d *Doors) leaseFor(who visitor) memory.Lease {
 	key := ""
 	if who.grant != nil {
 		key = who.grant.ID
@@ -78,9 +78,9 @@ func (d *Doors) leaseFor(who visitor) admit.Lease {
 }
 
 // takeFrom returns how messages take memory from a lease.
-func takeFrom(lease *admit.Lease) func(bytes int) error {
+func takeFrom(lease *memory.Lease) func(bytes int) error {
 	return func(bytes int) error {
-		if lease.Take(int64(bytes)) != admit.Granted {
+		if lease.Take(int64(bytes)) != memory.Granted {
 			return overloaded("The gateway has no memory left for this message; try again shortly.")
 		}
 		return nil
@@ -91,7 +91,7 @@ func takeFrom(lease *admit.Lease) func(bytes int) error {
 type parser struct {
 	small     jsonscan.Document // is used again
 	anyKeys   bool
-	lease     admit.Lease // the memory of the message that is passed on
+	lease     memory.Lease // the memory of the message that is passed on
 	takesFrom func(bytes int) error
 }
 

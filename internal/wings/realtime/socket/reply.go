@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -113,7 +114,7 @@ func (s *session) visit() *schema.Error {
 	if refusal != nil {
 		return refusal
 	}
-	var visit admit.Visit
+	var visit account.Visit
 	defer visit.End()
 	return visit.Begin(s.doors.options.Current.Load().Service(schema.Chat), &access.Caller{Addr: s.who.addr, Grant: grant})
 }
@@ -178,7 +179,7 @@ func (s *session) keep(c *create, before *conversation, response jsonscan.Value)
 		s.drop(func(old *conversation) bool { return old == oldest })
 		size = len(made.items)
 	}
-	if s.memory.Take(int64(len(made.items))) == admit.Granted {
+	if s.memory.Take(int64(len(made.items))) == memory.Granted {
 		s.kept = append(s.kept, made)
 	}
 }

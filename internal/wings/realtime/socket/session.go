@@ -12,7 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
@@ -65,7 +65,7 @@ type session struct {
 	quiet chan struct{}
 
 	mu      sync.Mutex
-	memory  admit.Lease
+	memory  memory.Lease
 	lanes   map[string]*lane
 	waiting int
 	count   int
@@ -172,7 +172,7 @@ func (s *session) refuseMemory(err error) error {
 func (s *session) reserve(bytes int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.memory.Take(int64(bytes)) != admit.Granted {
+	if s.memory.Take(int64(bytes)) != memory.Granted {
 		return overloaded("The gateway has no memory left for this message; try again shortly.")
 	}
 	return nil

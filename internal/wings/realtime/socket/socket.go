@@ -19,7 +19,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/patchbay-ai/patchbay/internal/count/admit"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
@@ -44,11 +44,11 @@ type Doors struct {
 type Options struct {
 	Current *routing.Current
 	// Keys decides who may open a WebSocket, and who may keep it.
-	Keys admit.Keys
+	Keys access.Callers
 	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Memory tells whether there is memory for more, and has the room for messages.
-	Memory *admit.Memory
+	Memory *memory.Watch
 	// Proxy finds instances for lines to them, and Recorder records what is asked on one.
 	Proxy    *proxy.Proxy
 	Recorder *calls.Recorder

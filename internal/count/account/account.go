@@ -1,15 +1,14 @@
-// Package admit decides whether a request is let in: who asks, whether the limits of the
+// Package account decides whether a request is let in: who asks, whether the limits of the
 // key, the tenant, the service type and the model allow it, whether the budgets have room,
 // and what is counted in the end. It reads the compiled table and looks at no instance:
 // package proxy routes what was admitted.
 //
 // A request that is refused later, before a backend or a step answers it, gives everything
 // back and costs nothing.
-package admit
+package account
 
 import (
 	"context"
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -30,9 +29,9 @@ type Lender interface {
 	TakeBack()
 }
 
-// Request is one request on its way through the gateway, with what it took when it was
+// Account is one request on its way through the gateway, with what it took when it was
 // let in. Every step of its way shares it. It must not be used concurrently.
-type Request struct {
+type Account struct {
 	// Asks is what the client asks for. It is lent: its owner neither changes it nor uses
 	// its memory again until Return, after which it is nil.
 	Asks  *schema.Request
@@ -69,7 +68,7 @@ type Request struct {
 }
 
 // Find looks up the model that the request asks for. It is called once, before Admit.
-func (r *Request) Find() {
+func (r *Account) Find() {
 	if r.Pool = r.service().FindBytes(r.Asks.Model); r.Pool != nil {
 		r.Model = r.Pool.Model
 	}
@@ -77,7 +76,7 @@ func (r *Request) Find() {
 
 // user returns who the request is made for: the one whom a trusted header names, or else the
 // one whom the body names.
-func (r *Request) user() []byte {
+func (r *Account) user() []byte {
 	if r.Caller.User != "" {
 		return []byte(r.Caller.User)
 	}
@@ -88,7 +87,7 @@ func (r *Request) user() []byte {
 // header asks for, or else the priority of its key and its tenant, or that of the service
 // type. The priority is also the most urgent class for which a key may ask. Where callers need
 // no key, the header alone decides.
-func (r *Request) Classify() error {
+func (r *Account) Classify() error {
 	if r.Class != schema.NoClass {
 		return nil
 	}
@@ -102,7 +101,7 @@ func (r *Request) Classify() error {
 
 // RefuseModel returns an error unless the caller's key is good for the name that the
 // request asks for or, if that is an alias, for the model that it stands for.
-func (r *Request) RefuseModel() error {
+func (r *Account) RefuseModel() error {
 	if r.Caller.Grant == nil {
 		return nil
 	}
@@ -119,7 +118,7 @@ func (r *Request) RefuseModel() error {
 // RefuseServed returns an error unless the caller may use a model that serves the request: the one
 // that was asked for, which RefuseModel is about, one that takes over from it, or else one that
 // the key is good for by itself.
-func (r *Request) RefuseServed(model string) error {
+func (r *Account) RefuseServed(model string) error {
 	if r.Pool != nil && r.Pool.Model == model {
 		return nil
 	}
@@ -136,7 +135,7 @@ func (r *Request) RefuseServed(model string) error {
 
 // RefuseUnknown returns an error if there is neither the model that the request asks for nor
 // one that takes over from it.
-func (r *Request) RefuseUnknown() error {
+func (r *Account) RefuseUnknown() error {
 	if r.Pool == nil && len(r.takeovers()) == 0 {
 		return r.unknownModel()
 	}
@@ -145,7 +144,7 @@ func (r *Request) RefuseUnknown() error {
 
 // Admit counts the request in all limits and reserves what it may use of the budgets. If
 // it returns an error, GiveBack gives back what was taken before the refusal.
-func (r *Request) Admit(ctx context.Context) error {
+func (r *Account) Admit(ctx context.Context) error {
 	if err := r.RefuseUnknown(); err != nil {
 		return err
 	}
@@ -162,12 +161,12 @@ func (r *Request) Admit(ctx context.Context) error {
 }
 
 // IsBarred reports whether RefuseAsked returns an error.
-func (r *Request) IsBarred() bool { return r.barred != nil }
+func (r *Account) IsBarred() bool { return r.barred != nil }
 
 // RefuseAsked returns an error if the model that was asked for may not serve the request,
 // although one that takes over from it may: its own limit is reached, or the budgets have
 // room only for a cheaper one.
-func (r *Request) RefuseAsked() error {
+func (r *Account) RefuseAsked() error {
 	if r.barred == nil {
 		return nil
 	}
@@ -176,10 +175,10 @@ func (r *Request) RefuseAsked() error {
 
 // IsRenamed reports whether the model is another one than the caller names: the name is an
 // alias, or a fallback took over.
-func (r *Request) IsRenamed() bool { return string(r.Asks.Model) != r.Model }
+func (r *Account) IsRenamed() bool { return string(r.Asks.Model) != r.Model }
 
 // Asked returns the name of the model that the caller gave.
-func (r *Request) Asked() string {
+func (r *Account) Asked() string {
 	if !r.IsRenamed() {
 		return r.Model
 	}
@@ -187,14 +186,14 @@ func (r *Request) Asked() string {
 }
 
 // MayUse reports whether the caller may use a fallback.
-func (r *Request) MayUse(to routing.Fallback) bool {
+func (r *Account) MayUse(to routing.Fallback) bool {
 	return r.Caller.MayUse(r.Asks.Service, to.Name) || r.Caller.MayUse(r.Asks.Service, to.Model)
 }
 
 // Count counts the request in the quota ledger for the model that serves it, in the windows
 // in which it arrived. It is called once, when it is certain that the request is answered
 // or reaches an instance.
-func (r *Request) Count(ledger *quota.Ledger) error {
+func (r *Account) Count(ledger *quota.Ledger) error {
 	if r.Asks.Uncounted || ledger == nil || !ledger.On() {
 		return nil
 	}
@@ -209,13 +208,13 @@ func (r *Request) Count(ledger *quota.Ledger) error {
 }
 
 // Leaves counts the request in the budgets, because it leaves for a backend now.
-func (r *Request) Leaves() { r.taken.charge.Count() }
+func (r *Account) Leaves() { r.taken.charge.Count() }
 
 // Settle ends the accounts of the request; only the first call has an effect. The
 // ledger gets what was reported: a complete answer of a service type that reports no
 // tokens uses none, and of an incomplete one it is what was reported so far. A request that
 // nobody answered cost nothing.
-func (r *Request) Settle(reported schema.Usage, complete, answered bool) {
+func (r *Account) Settle(reported schema.Usage, complete, answered bool) {
 	counted := reported
 	counted.Known = counted.Known || complete && !r.Record.Service.ReportsTokens()
 	if r.lost.reported.Known {
@@ -239,7 +238,7 @@ func (r *Request) Settle(reported schema.Usage, complete, answered bool) {
 
 // GiveBack gives back what the request took from limits and budgets, because nobody
 // answers it. Further calls have no effect.
-func (r *Request) GiveBack() {
+func (r *Account) GiveBack() {
 	now := time.Now()
 	r.limits.giveBack(now)
 	r.taken.use.GiveBack(now)
@@ -247,7 +246,7 @@ func (r *Request) GiveBack() {
 }
 
 // End ends the request, which was settled or given back, and returns what was lent.
-func (r *Request) End() {
+func (r *Account) End() {
 	if r.Caller.Grant != nil {
 		r.taken.use.End()
 	}
@@ -255,7 +254,7 @@ func (r *Request) End() {
 }
 
 // Return returns what the client asks for to its owner. Only the first call has an effect.
-func (r *Request) Return() {
+func (r *Account) Return() {
 	owner := r.Owner
 	r.Asks, r.Client, r.Owner = nil, nil, nil
 	if owner != nil {
@@ -264,25 +263,25 @@ func (r *Request) Return() {
 }
 
 // IsMeasured reports whether the length of the answer matters to a limit or has a price.
-func (r *Request) IsMeasured() bool { return r.taken.counted }
+func (r *Account) IsMeasured() bool { return r.taken.counted }
 
 // Measure adds a part of the answer to what it is estimated to have used.
-func (r *Request) Measure(part []byte) { r.taken.answer.Add(r.taken.door, part) }
+func (r *Account) Measure(part []byte) { r.taken.answer.Add(r.taken.door, part) }
 
 // KeyLimits returns the states of the limits of the key and its tenant that have the least
 // left.
-func (r *Request) KeyLimits() (requests, tokens ratelimit.Decision) {
+func (r *Account) KeyLimits() (requests, tokens ratelimit.Decision) {
 	return r.taken.use.Requests, r.taken.use.Tokens
 }
 
 // Limit returns the state of the limit of the service type or the model, if one applies.
-func (r *Request) Limit() ratelimit.Decision { return r.limits.decision }
+func (r *Account) Limit() ratelimit.Decision { return r.limits.decision }
 
 // service returns the service type of the request, nil where it is not configured.
-func (r *Request) service() *routing.Service { return r.Table.Service(r.Asks.Service) }
+func (r *Account) service() *routing.Service { return r.Table.Service(r.Asks.Service) }
 
 // takeovers returns the models that may take over from the one that was asked for.
-func (r *Request) takeovers() []routing.Fallback {
+func (r *Account) takeovers() []routing.Fallback {
 	if r.Pool != nil && !r.Pool.HasFallbacks {
 		return nil
 	}
@@ -321,7 +320,7 @@ func LimitOfService(service schema.ServiceType) string { return "service/" + ser
 func LimitOfModel(model string) string { return "model/" + model }
 
 // takeLimits counts the request in the limits of its service type and its model.
-func (r *Request) takeLimits(now time.Time) error {
+func (r *Account) takeLimits(now time.Time) error {
 	l, service := &r.limits, r.service()
 	if service == nil || !service.Policy.RateLimit.Enabled {
 		return nil
@@ -346,13 +345,13 @@ func (r *Request) takeLimits(now time.Time) error {
 // Move is a request that is counted in the limits of two models, until it is certain which of
 // them serves it. The zero Move is of no request.
 type Move struct {
-	request *Request
+	request *Account
 	before  limits
 }
 
 // Move counts the request in the limit of another model as well, if that limit allows it. Keep
 // or Undo must follow.
-func (r *Request) Move(to *routing.Pool, now time.Time) (Move, bool) {
+func (r *Account) Move(to *routing.Pool, now time.Time) (Move, bool) {
 	if !r.limited {
 		return Move{}, true
 	}
@@ -388,14 +387,14 @@ func (l *limits) giveBack(now time.Time) {
 }
 
 // Hold notes that the request waits for a slot, until Resume or GiveBack is called.
-func (r *Request) Hold() {
+func (r *Account) Hold() {
 	for n := range r.limits.spent {
 		r.limits.spent[n].Hold()
 	}
 }
 
 // Resume notes that the wait is over.
-func (r *Request) Resume(now time.Time) {
+func (r *Account) Resume(now time.Time) {
 	for n := range r.limits.spent {
 		r.limits.spent[n].Use(now)
 	}
@@ -421,71 +420,6 @@ func PeekLimit(service *routing.Service, model []byte, client netip.Addr) rateli
 		}
 	}
 	return found
-}
-
-// Keys decides who may ask, by the key of a request.
-type Keys struct {
-	// Credentials are the API keys that callers need; nil lets everybody in.
-	Credentials *access.Credentials
-	// Attempts slows down clients that present wrong keys; nil does not.
-	Attempts *access.Attempts
-}
-
-// Needed reports whether callers need a key now.
-func (k Keys) Needed() bool { return k.Credentials != nil && k.Credentials.Guard() != nil }
-
-// Identify returns what the key of a request allows, nil where callers need none. Callers
-// who present many wrong keys are told to wait.
-func (k Keys) Identify(header http.Header, from netip.Addr) (*access.Grant, *schema.Error) {
-	if k.Credentials == nil {
-		return nil, nil
-	}
-	guard := k.Credentials.Guard()
-	if guard == nil {
-		return nil, nil
-	}
-	now := time.Now()
-	grant, err := guard.Identify(header, now)
-	if err == nil {
-		grant.Note(now)
-		return grant, grant.RefuseAddress(from)
-	}
-	if !access.Presents(header) {
-		return nil, err
-	}
-	if wait := k.Attempts.Wrong(from, now); wait > 0 {
-		return nil, &schema.Error{
-			Message:    "Too many wrong API keys came from this address; a right one is accepted at once.",
-			Type:       schema.TypeRateLimit,
-			Code:       schema.CodeTooManyAttempts,
-			RetryAfter: wait,
-			NoRetry:    true,
-		}
-	}
-	return nil, err
-}
-
-// Check returns an error if the bearer of a key that was identified before may no longer ask:
-// the key was revoked or has expired, or the address is no longer allowed. It counts nothing.
-func (k Keys) Check(header http.Header, from netip.Addr) *schema.Error {
-	_, refusal := k.IdentifyAgain(header, from)
-	return refusal
-}
-
-// IdentifyAgain is Identify for a key that was identified before. It counts nothing.
-func (k Keys) IdentifyAgain(header http.Header, from netip.Addr) (*access.Grant, *schema.Error) {
-	if k.Credentials == nil {
-		return nil, nil
-	}
-	guard := k.Credentials.Guard()
-	if guard == nil {
-		return nil, nil
-	}
-	grant, err := guard.Identify(header, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	return grant, grant.RefuseAddress(from)
 }
 
 // Visit is a request that asks for something that is kept, such as a response that was

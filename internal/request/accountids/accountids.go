@@ -1,7 +1,7 @@
-// Package account finds the ids of what an account at a backend has in requests and answers:
+// Package accountids finds the ids of what an account at a backend has in requests and answers:
 // files, stores, containers, prompts, items of earlier answers. All callers of an instance share
 // its account, so that whoever knows an id could read what belongs to others.
-package account
+package accountids
 
 import (
 	"bytes"

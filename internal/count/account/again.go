@@ -1,4 +1,4 @@
-package admit
+package account
 
 import (
 	"time"
@@ -43,7 +43,7 @@ func (f *furtherCalls) lastOf(reported schema.Usage) schema.Usage {
 // ReserveAgain reserves what another call for the request may use, which goes on with an
 // answer of which so many tokens were sent, or begins it anew if goesOn is false. It returns
 // how much that is, or an error if a limit or a budget has no room for it.
-func (r *Request) ReserveAgain(sent int64, goesOn bool) (reserved budget.Amounts, err error) {
+func (r *Account) ReserveAgain(sent int64, goesOn bool) (reserved budget.Amounts, err error) {
 	a, now := &r.taken, time.Now()
 	if !a.counted || r.Caller.Grant == nil {
 		return reserved, nil
@@ -72,7 +72,7 @@ func (r *Request) ReserveAgain(sent int64, goesOn bool) (reserved budget.Amounts
 }
 
 // ReturnAgain gives back what ReserveAgain reserved for a call that failed.
-func (r *Request) ReturnAgain(reserved budget.Amounts) {
+func (r *Account) ReturnAgain(reserved budget.Amounts) {
 	if reserved == (budget.Amounts{}) {
 		return
 	}
@@ -82,7 +82,7 @@ func (r *Request) ReturnAgain(reserved budget.Amounts) {
 
 // Resumed notes that another call goes on with the answer in place of one that broke off and
 // had reported so much, at a model of this price. Of the answer so many tokens were sent.
-func (r *Request) Resumed(reported schema.Usage, price *prices.Price, sent int64, goesOn bool) {
+func (r *Account) Resumed(reported schema.Usage, price *prices.Price, sent int64, goesOn bool) {
 	a := &r.taken
 	if !a.counted {
 		return
@@ -101,7 +101,7 @@ func (r *Request) Resumed(reported schema.Usage, price *prices.Price, sent int64
 }
 
 // ReportLast tells what the latest of several calls reported, of which clients are told less.
-func (r *Request) ReportLast(reported schema.Usage) {
+func (r *Account) ReportLast(reported schema.Usage) {
 	if r.taken.again != nil {
 		r.taken.again.last = reported
 	}

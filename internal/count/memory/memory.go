@@ -1,4 +1,6 @@
-package admit
+// Package memory decides whether there is memory for more requests, and how callers share an
+// amount that is scarce, such as the memory for bodies or the space for uploads.
+package memory
 
 import (
 	"context"
@@ -28,10 +30,10 @@ const (
 	bodyShare = 0.5
 )
 
-// Memory detects when the program is about to run out of memory, so that new requests can
+// Watch detects when the program is about to run out of memory, so that new requests can
 // be refused while running ones continue. It also says how much of the memory the bodies
 // of requests may take.
-type Memory struct {
+type Watch struct {
 	// defaultLimit is the limit of the environment, in force where none is configured.
 	defaultLimit int64
 	limit        atomic.Int64
@@ -41,11 +43,11 @@ type Memory struct {
 	bodies  Room
 }
 
-// NewMemory sets the limit that the collector works towards and returns the watch of
+// New sets the limit that the collector works towards and returns the watch of
 // it. Zero takes the limit that GOMEMLIMIT sets and, without that, a share of what
 // the container or the machine has; with GOMEMLIMIT=off memory is never short.
-func NewMemory(limit int64) *Memory {
-	m := &Memory{defaultLimit: debug.SetMemoryLimit(-1), changed: make(chan struct{}, 1)}
+func New(limit int64) *Watch {
+	m := &Watch{defaultLimit: debug.SetMemoryLimit(-1), changed: make(chan struct{}, 1)}
 	if m.defaultLimit == math.MaxInt64 && os.Getenv("GOMEMLIMIT") == "" {
 		m.defaultLimit = detectLimit(os.DirFS("/"))
 	}
@@ -54,16 +56,16 @@ func NewMemory(limit int64) *Memory {
 }
 
 // Bodies returns the memory for the bodies of requests and of large answers, which
-// callers share. A nil Memory has no bound for it, and returns nil.
-func (m *Memory) Bodies() *Room {
+// callers share. A nil Watch has no bound for it, and returns nil.
+func (m *Watch) Bodies() *Room {
 	if m == nil {
 		return nil
 	}
 	return &m.bodies
 }
 
-// SetLimit changes the limit, as NewMemory sets it, while the program runs.
-func (m *Memory) SetLimit(limit int64) {
+// SetLimit changes the limit, as New sets it, while the program runs.
+func (m *Watch) SetLimit(limit int64) {
 	if limit <= 0 {
 		limit = m.defaultLimit
 	}
@@ -83,13 +85,13 @@ func (m *Memory) SetLimit(limit int64) {
 }
 
 // Limit returns the limit, math.MaxInt64 where there is none.
-func (m *Memory) Limit() int64 { return m.limit.Load() }
+func (m *Watch) Limit() int64 { return m.limit.Load() }
 
 // Short reports whether memory is short.
-func (m *Memory) Short() bool { return m.short.Load() }
+func (m *Watch) Short() bool { return m.short.Load() }
 
 // Run watches until the context ends.
-func (m *Memory) Run(ctx context.Context) {
+func (m *Watch) Run(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	var cycles uint64       // of the collector, at the last look
@@ -120,7 +122,7 @@ func (m *Memory) Run(ctx context.Context) {
 	}
 }
 
-func (m *Memory) update(used uint64) {
+func (m *Watch) update(used uint64) {
 	share := float64(used) / float64(m.limit.Load())
 	switch {
 	case share > highMark:

@@ -1,4 +1,4 @@
-package admit
+package account
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
@@ -17,7 +17,7 @@ type lost struct {
 // model that serves the request now, to what the request is settled with. What is not Known
 // was not reported but estimated: it counts in limits, budgets and costs, and not in the
 // ledger's tokens.
-func (r *Request) Spend(used schema.Usage) {
+func (r *Account) Spend(used schema.Usage) {
 	if used.Known {
 		r.lost.reported = addUsage(r.lost.reported, used)
 		r.lost.reported.Known = true
@@ -39,14 +39,14 @@ func addUsage(to, more schema.Usage) schema.Usage {
 }
 
 // Costs reports whether a call for the request may cost money.
-func (r *Request) Costs() bool {
+func (r *Account) Costs() bool {
 	return r.taken.counted && r.Price.Cost(r.taken.most.Quantity) > 0
 }
 
 // SpendSecond adds what one of two calls of the same request used whose answer the client does
 // not get: what its backend reported or, of a call that was given up, an estimate of its
 // prompt.
-func (r *Request) SpendSecond(used schema.Usage) {
+func (r *Account) SpendSecond(used schema.Usage) {
 	if !used.Known && r.taken.counted {
 		used.Prompt = r.taken.most.Prompt
 		used.Total = used.Prompt

@@ -1,11 +1,11 @@
-package account_test
+package accountids_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/request/account"
+	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
@@ -21,13 +21,13 @@ func TestAnAnswerGivesTheIDsOfItsItems(t *testing.T) {
 		t.Fatal(err)
 	}
 	var given []string
-	account.NoteResponse(func(ids []string) { given = append(given, ids...) }, doc.Root().Get("response"))
+	accountids.NoteResponse(func(ids []string) { given = append(given, ids...) }, doc.Root().Get("response"))
 	slices.Sort(given)
 	if want := []string{"cfile_1", "ci_1", "cntr_1", "cntr_2", "fc_1", "msg_1"}; !slices.Equal(given, want) {
 		t.Errorf("a response gives %v, want %v", given, want)
 	}
 	given = nil
-	account.NoteMessage(func(ids []string) { given = append(given, ids...) }, []byte(`{"id":"msg_1","container":{"id":"container_1","expires_at":"x"},"content":[
+	accountids.NoteMessage(func(ids []string) { given = append(given, ids...) }, []byte(`{"id":"msg_1","container":{"id":"container_1","expires_at":"x"},"content":[
 		{"type":"tool_use","id":"t","input":{"file_id":"file_9"}},
 		{"type":"bash_code_execution_tool_result","content":{"content":[{"type":"bash_code_execution_output","file_id":"file_1"}]}}]}`))
 	slices.Sort(given)
@@ -44,7 +44,7 @@ func TestARequestThatNamesNothingTakesNoMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		if account.Chat.Named(&req) != nil {
+		if accountids.Chat.Named(&req) != nil {
 			t.Error("it names something")
 		}
 	}); n != 0 {
@@ -60,6 +60,6 @@ func BenchmarkARequestThatNamesNothing(b *testing.B) {
 	}
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		account.Chat.Named(&req)
+		accountids.Chat.Named(&req)
 	}
 }

@@ -1,4 +1,4 @@
-package admit
+package account
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 const ClassHeader = "X-Router-Priority"
 
 // classify is Classify where something says what the class is.
-func (r *Request) classify() error {
+func (r *Account) classify() error {
 	r.Class = schema.Normal
 	if service := r.service(); service != nil {
 		r.Class = service.Policy.Priority.Or(schema.Normal)

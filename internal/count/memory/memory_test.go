@@ -1,4 +1,4 @@
-package admit
+package memory
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 func TestMemoryIsShortBetweenTheMarks(t *testing.T) {
-	w := new(Memory)
+	w := new(Watch)
 	w.limit.Store(1000)
 	for _, step := range []struct {
 		used uint64
@@ -43,7 +43,7 @@ func TestLimitChangesWhileItIsWatched(t *testing.T) {
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := NewMemory(0)
+		w := New(0)
 		standing := debug.SetMemoryLimit(-1)
 		ended := make(chan struct{})
 		go func() {
@@ -81,7 +81,7 @@ func TestGarbageDoesNotKeepMemoryShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const left = 256 << 20
 		debug.FreeOSMemory()
-		w := new(Memory)
+		w := new(Watch)
 		w.limit.Store(int64(float64(used()+left) / 0.95))
 		leaveBehind(left)
 		if w.update(used()); !w.Short() {
@@ -116,7 +116,7 @@ func leaveBehind(size int) int {
 func TestBodiesHaveHalfOfTheMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
-	w := NewMemory(2 << 40)
+	w := New(2 << 40)
 	if got := w.Bodies().Limit(); got != 1<<40 {
 		t.Errorf("%d", got)
 	}
@@ -128,7 +128,7 @@ func TestBodiesHaveHalfOfTheMemory(t *testing.T) {
 	if got := w.Bodies().Limit(); got != Unlimited {
 		t.Errorf("%d without a limit", got)
 	}
-	if none := (*Memory)(nil).Bodies(); none != nil {
+	if none := (*Watch)(nil).Bodies(); none != nil {
 		t.Error("without a watch there is a bound")
 	}
 }

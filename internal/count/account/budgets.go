@@ -1,4 +1,4 @@
-package admit
+package account
 
 import (
 	"context"
@@ -42,7 +42,7 @@ type taken struct {
 
 // takeAllowance counts the request in the limits of its key and its tenant, or in none if
 // one of them is reached, and reserves what it may use of their budgets.
-func (r *Request) takeAllowance(ctx context.Context, now time.Time) error {
+func (r *Account) takeAllowance(ctx context.Context, now time.Time) error {
 	a, grant := &r.taken, r.Caller.Grant
 	if r.Asks.Uncounted {
 		return r.visit(now)
@@ -77,7 +77,7 @@ func (a *taken) take(grant *access.Grant, class schema.Class, now time.Time) *al
 
 // visit counts a request that is no use of a model in the limits of requests alone: it takes
 // time of a backend like any other.
-func (r *Request) visit(now time.Time) error {
+func (r *Account) visit(now time.Time) error {
 	if r.Caller.Grant == nil {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (r *Request) visit(now time.Time) error {
 }
 
 // Recalled returns what the gateway itself adds to the conversation.
-func (r *Request) Recalled() [][]byte {
+func (r *Account) Recalled() [][]byte {
 	if r.Client != nil && r.Client.Recalled != nil {
 		return r.Client.Recalled(r.Asks)
 	}
@@ -97,7 +97,7 @@ func (r *Request) Recalled() [][]byte {
 
 // reserve reserves what the request may use of the budgets: with the price of the dearest
 // model that may serve it and for which there is enough. Models that cost more do not.
-func (r *Request) reserve(ctx context.Context, grant *access.Grant, now time.Time) error {
+func (r *Account) reserve(ctx context.Context, grant *access.Grant, now time.Time) error {
 	a, own := &r.taken, r.ownCost()
 	a.isBudgeted = true
 	var asked *budget.Refusal // for the model that was asked for
@@ -130,7 +130,7 @@ func (r *Request) reserve(ctx context.Context, grant *access.Grant, now time.Tim
 
 // ownCost returns what the request may cost at the model that was asked for or, where no
 // instance serves that, at the first one that takes over.
-func (r *Request) ownCost() prices.Amount {
+func (r *Account) ownCost() prices.Amount {
 	if r.Pool != nil {
 		return r.Pool.Price.Cost(r.taken.most.Quantity)
 	}
@@ -144,7 +144,7 @@ func (r *Request) ownCost() prices.Amount {
 
 // dearest returns what the request may cost at the dearest model that may serve it for at most
 // an amount, and false if there is none.
-func (r *Request) dearest(most prices.Amount) (cost prices.Amount, found bool) {
+func (r *Account) dearest(most prices.Amount) (cost prices.Amount, found bool) {
 	consider := func(price *prices.Price) {
 		if c := price.Cost(r.taken.most.Quantity); c <= most && (!found || c > cost) {
 			cost, found = c, true
@@ -163,7 +163,7 @@ func (r *Request) dearest(most prices.Amount) (cost prices.Amount, found bool) {
 
 // priceOf returns the price of a fallback, nil where it has none, and whether it can serve
 // the request.
-func (r *Request) priceOf(to routing.Fallback) (*prices.Price, bool) {
+func (r *Account) priceOf(to routing.Fallback) (*prices.Price, bool) {
 	pool := r.service().Find(to.Model)
 	if pool == nil || !r.MayUse(to) {
 		return nil, false
@@ -172,7 +172,7 @@ func (r *Request) priceOf(to routing.Fallback) (*prices.Price, bool) {
 }
 
 // mayCost reports whether the model, or one that may take over from it, has a price.
-func (r *Request) mayCost() bool {
+func (r *Account) mayCost() bool {
 	if r.Pool != nil && r.Pool.Price != nil {
 		return true
 	}
@@ -186,7 +186,7 @@ func (r *Request) mayCost() bool {
 
 // Allows reports whether what was reserved of the budgets is enough for a model of this
 // price.
-func (r *Request) Allows(price *prices.Price) bool {
+func (r *Account) Allows(price *prices.Price) bool {
 	return !r.taken.isBudgeted || price.Cost(r.taken.most.Quantity) <= r.taken.cost
 }
 
@@ -227,7 +227,7 @@ func (a *taken) costOf(price *prices.Price, spent schema.Usage, answered bool) p
 }
 
 // unknownModel says that no instance serves the model that the request asks for.
-func (r *Request) unknownModel() *schema.Error {
+func (r *Account) unknownModel() *schema.Error {
 	return UnknownModel(r.service(), r.Asks.Service, string(r.Asks.Model), r.Caller.Grant)
 }
 
@@ -318,7 +318,7 @@ type budgetView struct {
 }
 
 // overBudget counts and tells that a request is refused because of a budget.
-func (r *Request) overBudget(refusal *budget.Refusal, now time.Time) *schema.Error {
+func (r *Account) overBudget(refusal *budget.Refusal, now time.Time) *schema.Error {
 	refusal.Count()
 	return noRoom(refusal, r.Table.Currency, now)
 }
