@@ -102,6 +102,7 @@ var packageOrder = []string{
 	"internal/serve/listen",
 	"internal/wings/realtime/sockets",
 	"internal/wings/processes",
+	"internal/wings",
 	"internal/config/references",
 	"internal/config",
 	"internal/config/lint",
@@ -188,6 +189,7 @@ type rule struct {
 
 var rules = []rule{
 	{"import order", importOrder},
+	{"the core names no wing", coreNamesNoWing},
 	{"package comments", packageComments},
 	{"package names", packageNames},
 	{"comments name what they are about", plainComments},
@@ -713,6 +715,11 @@ func TestHouseRulesCanFail(t *testing.T) {
 		{"import order", "unlisted", map[string]string{"internal/novel/a.go": "package novel\n"}, "add a row"},
 		{"import order", "unlisted import", map[string]string{"cmd/patchbay/a.go": "package main\nimport _ \"" + module + "/internal/novel\"\n"}, "imports internal/novel"},
 		{"import order", "tests may look up", map[string]string{"internal/request/schema/a_test.go": "package schema\nimport _ \"" + module + "/internal/count/quota\"\n"}, ""},
+		{"the core names no wing", "named", schema(`import _ "` + module + `/internal/wings/novel"`), "a.go:3: the core names the wing novel"},
+		{"the core names no wing", "its package", schema(`import _ "` + module + `/internal/wings/novel/part"`), "the core names the wing novel"},
+		{"the core names no wing", "a list", map[string]string{"internal/gateway/wings.go": "package gateway\nimport _ \"" + module + "/internal/wings/novel\"\n"}, ""},
+		{"the core names no wing", "itself", map[string]string{"internal/wings/novel/a.go": "package novel\nimport _ \"" + module + "/internal/wings/novel/part\"\n"}, ""},
+		{"the core names no wing", "another wing", map[string]string{"internal/wings/novel/a.go": "package novel\nimport _ \"" + module + "/internal/wings/other\"\n"}, "the wing novel imports the wing other"},
 		{"import order", "another module", map[string]string{"other/go.mod": "module other\n", "other/a.go": "package other\n"}, ""},
 
 		{"package comments", "none", map[string]string{"internal/request/schema/a.go": "package schema\n"}, "a.go:1: package schema has no comment"},

@@ -30,38 +30,30 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/telemetry"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
-	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
-	"github.com/patchbay-ai/patchbay/internal/wings/answers"
-	"github.com/patchbay-ai/patchbay/internal/wings/batches"
-	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
-	"github.com/patchbay-ai/patchbay/internal/wings/processes"
-	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
+	"github.com/patchbay-ai/patchbay/internal/wings"
 )
 
 // Document is everything that can be configured.
 //
-// A change of a section with the tag effect:"now" is in force at once. NeedRestart has the
-// rules for the others.
+// A change of a section with the tag effect:"now" is in force at once. Where fields of a
+// section have the tag effect:"restart", only a change of these waits for the next start.
+// A section with the tag from:"file" cannot come from the environment or the command line.
 type Document struct {
-	Format      int                            `json:"format"` // what the file was written in
-	Server      Server                         `json:"server"`
-	Limits      Limits                         `json:"limits" effect:"now"`
-	Services    map[schema.ServiceType]Service `json:"services" effect:"now"`
-	Monitoring  metrics.Settings               `json:"monitoring"`
-	Quota       quota.Settings                 `json:"quota"`
-	Responses   answers.Settings               `json:"responses"`
-	AnswerCache answercache.Settings           `json:"answerCache"`
-	Files       files.Settings                 `json:"files"`
-	Batches     batches.Settings               `json:"batches"`
-	Store       Store                          `json:"store"`
-	Redis       Redis                          `json:"redis"`
-	Security    access.Settings                `json:"security"`
-	Log         logs.Settings                  `json:"log"`
-	Telemetry   telemetry.Settings             `json:"telemetry"`
-	Prices      prices.Settings                `json:"prices" effect:"now"`
-	// Processes are the programs that the gateway runs. They come from the file and from
-	// nowhere else.
-	Processes processes.Settings `json:"processes" effect:"now" from:"file"`
+	Format     int                            `json:"format"` // what the file was written in
+	Server     Server                         `json:"server"`
+	Limits     Limits                         `json:"limits" effect:"now"`
+	Services   map[schema.ServiceType]Service `json:"services" effect:"now"`
+	Monitoring metrics.Settings               `json:"monitoring"`
+	Quota      quota.Settings                 `json:"quota"`
+
+	wings.Sections
+
+	Store     Store              `json:"store"`
+	Redis     Redis              `json:"redis"`
+	Security  access.Settings    `json:"security"`
+	Log       logs.Settings      `json:"log"`
+	Telemetry telemetry.Settings `json:"telemetry"`
+	Prices    prices.Settings    `json:"prices" effect:"now"`
 	// Written identifies the services as they were written, apart from defaults.
 	// It is empty where they were not read, or changed since.
 	Written string `json:"-"`
@@ -131,11 +123,8 @@ type Limits struct {
 	// away; 0 leaves it to the environment's GOMEMLIMIT or, without that, takes a
 	// share of what the container or the machine has.
 	Memory schema.Bytes `json:"memory"`
-	// ProcessMemory is how much memory the processes with a memory of their own may have
-	// together; 0 where none has.
-	ProcessMemory schema.Bytes `json:"processMemory"`
-	// WebSockets bounds the connections over which requests come as messages.
-	WebSockets sockets.Settings `json:"websockets"`
+
+	wings.Bounds
 }
 
 // UploadSpace returns how much of the disk the files of all forms may take together.
@@ -244,21 +233,18 @@ func Default() *Document {
 			MaxAttempts:      2,
 			MaxDiscovered:    200,
 			MaxInFlight:      10_000,
-			WebSockets:       sockets.DefaultSettings(),
+			Bounds:           wings.DefaultBounds(),
 		},
-		Services:    services,
-		Monitoring:  metrics.DefaultSettings(),
-		Quota:       quota.DefaultSettings(),
-		Responses:   answers.DefaultSettings(),
-		AnswerCache: answercache.DefaultSettings(),
-		Files:       files.DefaultSettings(),
-		Batches:     batches.DefaultSettings(),
-		Store:       Store{URL: "sqlite:quota.db", KeepVersions: 500},
-		Redis:       Redis{URL: "redis://127.0.0.1:6379/0", KeyPrefix: "patchbay"},
-		Security:    access.DefaultSettings(),
-		Log:         logs.DefaultSettings(),
-		Telemetry:   telemetry.DefaultSettings(),
-		Prices:      prices.DefaultSettings(),
+		Services:   services,
+		Monitoring: metrics.DefaultSettings(),
+		Quota:      quota.DefaultSettings(),
+		Sections:   wings.DefaultSections(),
+		Store:      Store{URL: "sqlite:quota.db", KeepVersions: 500},
+		Redis:      Redis{URL: "redis://127.0.0.1:6379/0", KeyPrefix: "patchbay"},
+		Security:   access.DefaultSettings(),
+		Log:        logs.DefaultSettings(),
+		Telemetry:  telemetry.DefaultSettings(),
+		Prices:     prices.DefaultSettings(),
 	}
 }
 
@@ -296,28 +282,50 @@ func (d *Document) Differences(other *Document) []string {
 // start only.
 func (d *Document) NeedRestart(next *Document) []string {
 	atOnce := map[string]bool{}
-	for f := range d.sections() {
-		atOnce[f.name] = reflect.TypeFor[Document]().FieldByIndex(f.index).Tag.Get("effect") == "now"
+	for f, section := range d.sections() {
+		atOnce[f.name] = reflect.TypeFor[Document]().FieldByIndex(f.index).Tag.Get("effect") == "now" ||
+			sameAtStart(section, reflect.ValueOf(*next).FieldByIndex(f.index))
 	}
 	return slices.DeleteFunc(d.Differences(next), func(section string) bool {
 		switch section {
-		case "answer-cache":
-			return d.AnswerCache.Shared == next.AnswerCache.Shared
 		case "security": // the terms of keys, and what may be referred to, are in force at once
 			security := d.Security.WithTerms(next.Security.TermSet())
 			security.References = next.Security.References
 			return settings.Equal(security, next.Security)
 		case "quota":
 			return d.Quota.SameUntilRestart(next.Quota)
-		case "responses":
-			return d.Responses.Shared == next.Responses.Shared
-		case "files":
-			return d.Files.Folder == next.Files.Folder
-		case "batches":
-			return d.Batches.Enabled == next.Batches.Enabled
 		}
 		return atOnce[section]
 	})
+}
+
+// sameAtStart reports whether a section has fields that only a start reads, and the next
+// document leaves all of them alone.
+func sameAtStart(section, next reflect.Value) bool {
+	if section.Kind() != reflect.Struct {
+		return false
+	}
+	hasSome := false
+	for _, f := range fieldsOf(section.Type()) {
+		if section.Type().FieldByIndex(f.index).Tag.Get("effect") != "restart" {
+			continue
+		}
+		hasSome = true
+		if !settings.Equal(section.FieldByIndex(f.index).Interface(), next.FieldByIndex(f.index).Interface()) {
+			return false
+		}
+	}
+	return hasSome
+}
+
+// TakeFileOnly takes over the sections that come from the file alone.
+func (d *Document) TakeFileOnly(file *Document) {
+	from, to := reflect.ValueOf(file.Clone()).Elem(), reflect.ValueOf(d).Elem()
+	for _, f := range fieldsOf(to.Type()) {
+		if to.Type().FieldByIndex(f.index).Tag.Get("from") == "file" {
+			to.FieldByIndex(f.index).Set(from.FieldByIndex(f.index))
+		}
+	}
 }
 
 // sections returns the sections of the document with their values.

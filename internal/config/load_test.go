@@ -24,7 +24,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
-	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
+	"github.com/patchbay-ai/patchbay/internal/wings"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -100,7 +100,7 @@ func TestSampleLoads(t *testing.T) {
 	want.Limits = config.Limits{
 		JSONBody: 16 * schema.MiB, MultipartBody: 64_000_000, ConnectTimeout: seconds(2),
 		FirstByteTimeout: seconds(90), IdleTimeout: seconds(90), MaxAttempts: 3, MaxDiscovered: 200, MaxInFlight: 10_000,
-		WebSockets: sockets.DefaultSettings(),
+		Bounds: wings.DefaultBounds(),
 	}
 	want.Services[schema.Chat] = config.Service{
 		LoadBalancer: balance.LeastConnections, FallbackOn: naming.Reasons(),

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -37,25 +36,8 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 			value.Interface().(section).Check(problems.under(f.name))
 		}
 	}
-	d.checkProcessMemory(problems.under("processes"))
-	if d.Batches.Enabled && d.Store.Config != "" && d.Files.Folder == "" {
-		problems.under("files")("folder", "gateways that share their configuration (store.config) need a folder for batches that all of them reach")
-	}
+	d.CheckTogether(d.Limits.Bounds, d.Store.Config != "", problems.under(""))
 	return problems
-}
-
-// checkProcessMemory reports processes that have no room in the memory that all have
-// together.
-func (d *Document) checkProcessMemory(report func(path, message string)) {
-	for _, name := range slices.Sorted(maps.Keys(d.Processes)) {
-		switch memory := d.Processes[name].Memory; {
-		case memory == 0:
-		case d.Limits.ProcessMemory == 0:
-			report(keyed("", name)+".memory", "wants limits.process-memory: how much memory all processes may have together")
-		case memory > d.Limits.ProcessMemory:
-			report(keyed("", name)+".memory", fmt.Sprintf("is more than limits.process-memory, %s, so that the process never fits", d.Limits.ProcessMemory))
-		}
-	}
 }
 
 // section is what every section is but for format and services.
@@ -81,9 +63,9 @@ func (d *Document) ValidateServices(known AdapterCheck) Problems {
 // checkProcessesOf reports instances that name a process which the file does not have.
 func (d *Document) checkProcessesOf(service Service, report func(path, message string)) {
 	for i, instance := range service.Instances {
-		if _, known := d.Processes[instance.Process]; instance.Process != "" && !known {
+		if names := d.ProcessNames(); instance.Process != "" && !slices.Contains(names, instance.Process) {
 			message := "the section processes of the configuration file has none of this name"
-			if names := slices.Sorted(maps.Keys(d.Processes)); len(names) > 0 {
+			if len(names) > 0 {
 				message += suggest(instance.Process, names)
 			}
 			report(indexed("instances", i)+".process", message)
@@ -216,6 +198,7 @@ func isOrigin(text string) bool {
 
 // Check reports every setting of the section that has a value it may not have.
 func (l Limits) Check(report func(path, message string)) {
+	l.Bounds.Check(report)
 	if l.MaxInFlight < 0 {
 		report("maxInFlight", "must not be negative (0 means no limit)")
 	}

@@ -73,7 +73,8 @@ func (c *Control) takeFile(t transfer, doc *config.Document, origin string) (cha
 func (c *Control) withFile(t transfer, now *state, doc *config.Document, edited *appliedFile) *config.Document {
 	next := now.doc.Clone()
 	next.Limits, next.Prices, next.Resolve = doc.Limits, settings.Clone(doc.Prices), doc.Resolve
-	next.Processes, next.Runs = settings.Clone(doc.Processes), doc.Runs
+	next.TakeFileOnly(doc)
+	next.Runs = doc.Runs
 	c.takeFileTerms(now, next, doc)
 	shared, isShared := t.sharedHead()
 	isTaken := isShared && isSource(shared.Source, doc) // by another gateway, which has read the same file

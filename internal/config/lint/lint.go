@@ -35,15 +35,7 @@ func Warnings(loaded *config.Loaded) []string {
 			warn("services."+config.Kebab(serviceType.String())+"."+setting, message)
 		})
 	}
-	for _, name := range slices.Sorted(maps.Keys(loaded.Document.Processes)) {
-		process, at := loaded.Document.Processes[name], "processes["+strconv.Quote(name)+"]"
-		if missing := process.Missing(); missing != "" {
-			warn(at+".command", "the program cannot be started here: "+missing)
-		}
-		if !process.IsLocal() {
-			warn(at+".ready", "is no address of this host, where the process runs")
-		}
-	}
+	loaded.Document.Lint(warn)
 	for i, token := range loaded.Document.Security.Tokens {
 		if token.TokenSHA256 == access.NobodysHash {
 			warn(fmt.Sprintf("security.tokens[%d].token-sha256", i), "refers to nothing, so nobody has this token")

@@ -24,7 +24,7 @@ type Settings struct {
 	MaxBytes  schema.Bytes `json:"maxBytes"`
 	MaxAnswer schema.Bytes `json:"maxAnswer"`
 	// Shared keeps answers in Redis, where all gateways find them.
-	Shared bool `json:"shared"`
+	Shared bool `json:"shared" effect:"restart"`
 	// ChargeHits makes an answer from the cache cost what the model costs.
 	ChargeHits bool `json:"chargeHits"`
 	// SingleFlight lets equal requests that are in flight at the same time share one call,

@@ -20,7 +20,7 @@ type Settings struct {
 	// MaxSharedBytes bounds what all gateways together keep in Redis.
 	MaxSharedBytes schema.Bytes `json:"maxSharedBytes"`
 	// Shared keeps responses in Redis, where all gateways find them.
-	Shared bool `json:"shared"`
+	Shared bool `json:"shared" effect:"restart"`
 }
 
 // DefaultSettings returns what holds where nothing is configured.

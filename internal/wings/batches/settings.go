@@ -10,7 +10,7 @@ import (
 // Settings say whether there are batches, and how large they may be.
 type Settings struct {
 	// Enabled turns batches on, and the files that they need.
-	Enabled bool `json:"enabled"`
+	Enabled bool `json:"enabled" effect:"restart"`
 	// MaxLines is how many requests a batch may have.
 	MaxLines int `json:"maxLines"`
 	// MaxOpen is how many batches an owner may have that have not ended.
@@ -57,5 +57,12 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	if window := s.Window.Std(); window < leastWindow || window > mostWindow {
 		report("window", fmt.Sprintf("must be between %s and %s, not %s", leastWindow, mostWindow, window))
+	}
+}
+
+// CheckFolder reports batches without a folder that all gateways reach.
+func CheckFolder(s Settings, folder string, isShared bool, report func(path, message string)) {
+	if s.Enabled && isShared && folder == "" {
+		report("files.folder", "gateways that share their configuration (store.config) need a folder for batches that all of them reach")
 	}
 }

@@ -32,6 +32,13 @@ const (
 // configuration file only, so that nobody who may edit instances can run programs.
 type Settings map[string]Process
 
+// Bounds are the limits of all processes together.
+type Bounds struct {
+	// ProcessMemory is how much memory the processes with a memory of their own may have
+	// together; 0 where none has.
+	ProcessMemory schema.Bytes `json:"processMemory"`
+}
+
 // Process describes one process.
 type Process struct {
 	// Command is the program and its arguments. No shell reads it.
@@ -76,7 +83,7 @@ func (s Settings) Check(report func(path, message string)) {
 	if len(s) > maxProcesses {
 		report("", fmt.Sprintf("must not have more than %d entries", maxProcesses))
 	}
-	for _, name := range slices.Sorted(maps.Keys(s)) {
+	for _, name := range Names(s) {
 		at := "[" + strconv.Quote(name) + "]"
 		if len(name) > maxName || strings.ContainsFunc(name, isNotInName) || slices.Contains(strings.Split(name, "."), "") {
 			report(at, fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores", maxName))
@@ -84,6 +91,36 @@ func (s Settings) Check(report func(path, message string)) {
 		s[name].check(func(path, message string) { report(at+"."+path, message) })
 	}
 }
+
+// CheckMemory reports processes that have no room in the memory that all have together.
+func CheckMemory(s Settings, bounds Bounds, report func(path, message string)) {
+	for _, name := range Names(s) {
+		at := "processes[" + strconv.Quote(name) + "].memory"
+		switch memory := s[name].Memory; {
+		case memory == 0:
+		case bounds.ProcessMemory == 0:
+			report(at, "wants limits.process-memory: how much memory all processes may have together")
+		case memory > bounds.ProcessMemory:
+			report(at, fmt.Sprintf("is more than limits.process-memory, %s, so that the process never fits", bounds.ProcessMemory))
+		}
+	}
+}
+
+// Lint reports processes that cannot run here, or answer elsewhere.
+func Lint(s Settings, report func(path, message string)) {
+	for _, name := range Names(s) {
+		process, at := s[name], "processes["+strconv.Quote(name)+"]"
+		if missing := process.Missing(); missing != "" {
+			report(at+".command", "the program cannot be started here: "+missing)
+		}
+		if !process.IsLocal() {
+			report(at+".ready", "is no address of this host, where the process runs")
+		}
+	}
+}
+
+// Names returns the names of the processes in their order.
+func Names(s Settings) []string { return slices.Sorted(maps.Keys(s)) }
 
 // isNotInName tells the characters that no name of a process or a group has.
 func isNotInName(r rune) bool {

@@ -26,7 +26,7 @@ type Settings struct {
 	Retention schema.Duration `json:"retention"`
 	// Folder is where the contents are; empty means the data directory. Gateways that
 	// share the configuration need one that all of them reach.
-	Folder string `json:"folder"`
+	Folder string `json:"folder" effect:"restart"`
 }
 
 // DefaultSettings returns what holds where nothing is configured.

@@ -2,8 +2,10 @@ package sockets_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
 )
 
@@ -41,5 +43,17 @@ func TestSettingsHaveBounds(t *testing.T) {
 	slices.Sort(wrong)
 	if !slices.Equal(wrong, []string{"connections", "idle", "lifetime", "perKey", "ping"}) {
 		t.Error(wrong)
+	}
+}
+
+// TestBoundsOfSocketsAreChecked loads a configuration in which none of them is allowed.
+func TestBoundsOfSocketsAreChecked(t *testing.T) {
+	_, err := config.Load(config.Source{
+		Content: []byte("limits: {websockets: {connections: -1, per-key: 0, idle: 1ms, ping: 1ms, lifetime: 1ms}}"),
+	})
+	for _, name := range []string{"connections", "per-key", "idle", "ping", "lifetime"} {
+		if err == nil || !strings.Contains(err.Error(), "limits.websockets."+name+": must ") {
+			t.Errorf("%s is not checked: %v", name, err)
+		}
 	}
 }

@@ -1,0 +1,99 @@
+package patchbay_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const wingsDir = "internal/wings/"
+
+// wingLists name the wings: their settings, those of the gateway, and those of the program.
+var wingLists = []string{"internal/wings/wings.go", "internal/gateway/wings.go", "cmd/patchbay/wings.go"}
+
+// stillNamed are files of the core that import a wing. The list only shrinks.
+var stillNamed = []string{
+	"cmd/patchbay/bench.go",
+	"cmd/patchbay/bench_test.go",
+	"cmd/patchbay/demo.go",
+	"cmd/patchbay/doctor.go",
+	"cmd/patchbay/import.go",
+	"cmd/patchbay/init.go",
+	"cmd/patchbay/main.go",
+	"cmd/patchbay/openapi.go",
+	"cmd/patchbay/processes_test.go",
+	"cmd/patchbay/serve.go",
+	"cmd/patchbay/watch.go",
+	"internal/gateway/answers.go",
+	"internal/gateway/batches.go",
+	"internal/gateway/gateway.go",
+	"internal/gateway/openapi.go",
+	"internal/gateway/pairs/main_test.go",
+	"internal/gateway/processes.go",
+	"internal/gateway/routes.go",
+	"internal/gateway/telemetry.go",
+	"internal/serve/web/actuator/api.go",
+	"internal/serve/web/actuator/state.go",
+	"internal/serve/web/manage/api.go",
+	"internal/serve/web/manage/batches.go",
+	"internal/serve/web/manage/files.go",
+	"internal/serve/web/manage/processes.go",
+	"internal/serve/web/manage/spend.go",
+	"internal/serve/web/monitor/api.go",
+	"internal/serve/web/monitor/callsearch.go",
+	"internal/serve/web/v1/account.go",
+	"internal/serve/web/v1/api.go",
+	"internal/serve/web/v1/responses.go",
+	"internal/serve/web/v1/responses_kept.go",
+}
+
+// alliedWings are wings that import another one, "importer imported", with the reason.
+var alliedWings = map[string]string{}
+
+// coreNamesNoWing finds imports of wings outside of the lists, and wings that need each other.
+func coreNamesNoWing(tr *tree) []string {
+	var found []string
+	named, allied := map[string]bool{}, map[string]bool{}
+	for _, f := range tr.files {
+		own := wingOf(f.path)
+		for _, spec := range f.Imports {
+			imported := wingOf(strings.TrimPrefix(importPath(spec), module+"/") + "/")
+			pair := own + " " + imported
+			switch {
+			case imported == "" || imported == own || slices.Contains(wingLists, f.path):
+			case own != "" && alliedWings[pair] != "":
+				allied[pair] = true
+			case own != "":
+				found = append(found, tr.at(spec.Pos(), "the wing %s imports the wing %s; let the gateway pass in what is needed, or give a reason in alliedWings", own, imported))
+			case slices.Contains(stillNamed, f.path):
+				named[f.path] = true
+			default:
+				found = append(found, tr.at(spec.Pos(), "the core names the wing %s; let the wing bring what is needed (internal/serve/wing), or move this file into its folder", imported))
+			}
+		}
+	}
+	present := map[string]bool{}
+	for _, f := range tr.files {
+		present[wingOf(f.path)] = true
+		if slices.Contains(stillNamed, f.path) && !named[f.path] {
+			found = append(found, tr.at(f.Package, "names no wing any more; take it out of stillNamed in house_wings_test.go"))
+		}
+	}
+	for _, pair := range slices.Sorted(maps.Keys(alliedWings)) {
+		if importer, _, _ := strings.Cut(pair, " "); present[importer] && !allied[pair] {
+			found = append(found, fmt.Sprintf("house_wings_test.go: %s: the first needs the second no more; take them out of alliedWings", pair))
+		}
+	}
+	return found
+}
+
+// wingOf returns the wing to which a file or a package belongs, "" where it is in none.
+func wingOf(path string) string {
+	rest, inside := strings.CutPrefix(path, wingsDir)
+	wing, _, isFolder := strings.Cut(rest, "/")
+	if !inside || !isFolder {
+		return ""
+	}
+	return wing
+}

@@ -1,0 +1,71 @@
+// Package wings lists the settings of the wings. A wing is a feature in a folder of its own
+// that the core does without: this file and the list of the gateway name it, and no other
+// package of the core does. A line belongs to the wing whose package it names; to build
+// without a wing, delete its folder and its lines.
+package wings
+
+import (
+	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
+	"github.com/patchbay-ai/patchbay/internal/wings/answers"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
+	"github.com/patchbay-ai/patchbay/internal/wings/processes"
+	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
+)
+
+// Sections are the sections of the configuration that belong to wings. The document has them
+// among its own; a section of a wing that is not built in is an unknown key.
+type Sections struct {
+	Responses   answers.Settings     `json:"responses"`
+	AnswerCache answercache.Settings `json:"answerCache"`
+	Files       files.Settings       `json:"files"`
+	Batches     batches.Settings     `json:"batches"`
+	Processes   processes.Settings   `json:"processes" effect:"now" from:"file"`
+}
+
+// Bounds are the settings of wings in the section limits.
+type Bounds struct {
+	processes.Bounds
+
+	WebSockets sockets.Settings `json:"websockets"`
+}
+
+// DefaultSections returns what holds where nothing is configured.
+func DefaultSections() Sections {
+	return Sections{
+		Responses:   answers.DefaultSettings(),
+		AnswerCache: answercache.DefaultSettings(),
+		Files:       files.DefaultSettings(),
+		Batches:     batches.DefaultSettings(),
+	}
+}
+
+// DefaultBounds returns what holds where nothing is configured.
+func DefaultBounds() Bounds {
+	return Bounds{
+		WebSockets: sockets.DefaultSettings(),
+	}
+}
+
+// Check reports every bound that has a value it may not have.
+func (b Bounds) Check(report func(path, message string)) {
+	sockets.Settings.Check(b.WebSockets, func(path, message string) { report("websockets."+path, message) })
+}
+
+// CheckTogether reports values that do not go with those of other sections. isShared says
+// that gateways share the configuration.
+func (s *Sections) CheckTogether(bounds Bounds, isShared bool, report func(path, message string)) {
+	batches.CheckFolder(s.Batches, s.Files.Folder, isShared, report)
+	processes.CheckMemory(s.Processes, bounds.Bounds, report)
+}
+
+// Lint reports values that are allowed and seldom meant.
+func (s *Sections) Lint(report func(path, message string)) {
+	processes.Lint(s.Processes, report)
+}
+
+// ProcessNames returns the names of the processes that instances may refer to.
+func (s *Sections) ProcessNames() (names []string) {
+	names = append(names, processes.Names(s.Processes)...)
+	return names
+}
