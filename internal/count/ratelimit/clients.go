@@ -8,6 +8,8 @@ import (
 )
 
 const (
+	// wholeMarks bounds the memory of the window of all clients together to 64 KiB.
+	wholeMarks = 4096
 	// maxClients bounds how many clients a limiter remembers.
 	maxClients = 10_000
 	// clientMarks bounds the memory of a window of one client to 2 KiB.
@@ -21,19 +23,26 @@ const (
 	evictionChoice = 8
 )
 
-// clientTable holds a spending for each client, in shards of limited size. When a shard
-// is full, a new client replaces one of the least recent clients.
+// clientTable holds what each client has spent, in shards of limited size.
 type clientTable struct {
 	// seed is secret, so that nobody can choose addresses that crowd one shard.
 	seed   maphash.Seed
 	shards [clientShards]clientShard
 }
 
+// clientShard holds what some clients have spent. When it is full, a new client replaces one
+// of the least recent clients. A limit on all clients together is a shard with one client,
+// the zero address.
 type clientShard struct {
 	mu     sync.Mutex
 	rules  *rules
 	places int
 	byKey  map[netip.Addr]*client
+	// newLease makes the leases of clients where gateways share the limit, by its settings;
+	// nil elsewhere.
+	newLease  func(key netip.Addr, settings *Settings) *Lease
+	settings  Settings
+	hasParted bool
 	// ring is the fixed point of a circle of clients: ring.next asked last,
 	// ring.prev has not asked for the longest time.
 	ring client
@@ -44,18 +53,28 @@ type client struct {
 	key        netip.Addr
 	seen       int64
 	spending   spending
+	lease      *Lease // in place of the spending where gateways share the limit
 }
 
 func newClientTable(r *rules, places int) *clientTable {
 	t := &clientTable{seed: maphash.MakeSeed()}
 	for i := range t.shards {
-		s := &t.shards[i]
-		s.rules = r
-		s.places = places / clientShards
-		s.byKey = map[netip.Addr]*client{}
-		s.ring.prev, s.ring.next = &s.ring, &s.ring
+		t.shards[i].init(r, places/clientShards)
 	}
 	return t
+}
+
+func (s *clientShard) init(r *rules, places int) {
+	s.rules, s.places, s.byKey = r, places, map[netip.Addr]*client{}
+	s.ring.prev, s.ring.next = &s.ring, &s.ring
+}
+
+// newWhole returns the shard of a limit on all clients together.
+func newWhole(r *rules, now int64) *clientShard {
+	s := &clientShard{}
+	s.init(r, 1)
+	s.find(netip.Addr{}, now)
+	return s
 }
 
 // clientKey is what counts as one client: an IPv4 address however it is written,
@@ -68,23 +87,33 @@ func clientKey(addr netip.Addr) netip.Addr {
 	return netip.PrefixFrom(addr, 64).Masked().Addr()
 }
 
-func (t *clientTable) decide(addr netip.Addr, now int64, spend bool, d *Decision) {
-	key := clientKey(addr)
-	s := &t.shards[maphash.Comparable(t.seed, key)%clientShards]
+// shard returns the shard of a client.
+func (t *clientTable) shard(key netip.Addr) *clientShard {
+	return &t.shards[maphash.Comparable(t.seed, key)%clientShards]
+}
+
+// decide answers one request of a client, into a decision that is zero. Without spend it
+// tells what the answer would be: an unknown client is not added, and a known one does not
+// become more recent.
+func (s *clientShard) decide(key netip.Addr, now int64, spend bool, d *Decision) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if spend {
 		s.find(key, now).spending.decide(s.rules, now, true, d)
-	} else {
-		s.peek(key, now, d)
+		return
 	}
-	s.mu.Unlock()
+	if c := s.byKey[key]; c != nil {
+		c.spending.decide(s.rules, now, false, d)
+		return
+	}
+	var fresh spending
+	fresh.begin(s.rules, now)
+	fresh.decide(s.rules, now, false, d)
 }
 
 // revise changes the spending of a client that was counted at a time and is still
 // known from then.
-func (t *clientTable) revise(addr netip.Addr, at, now int64, change func(t *spending, r *rules, at, now int64)) {
-	key := clientKey(addr)
-	s := &t.shards[maphash.Comparable(t.seed, key)%clientShards]
+func (s *clientShard) revise(key netip.Addr, at, now int64, change func(t *spending, r *rules, at, now int64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.byKey[key]; c != nil && at >= c.spending.began {
@@ -101,11 +130,13 @@ func (t *clientTable) update(settings Settings, now int64) {
 func (s *clientShard) update(settings Settings, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := newRules(settings, s.rules.warmStart, clientMarks)
+	next := newRules(settings, s.rules.warmStart, s.rules.marks)
 	for c := s.ring.next; c != &s.ring; c = c.next {
-		c.spending.adapt(s.rules, next, now)
+		if c.spending.adapt(s.rules, next, now); c.lease != nil {
+			c.lease.Update(settings)
+		}
 	}
-	s.rules = next
+	s.rules, s.settings = next, settings
 }
 
 // find returns the client with the key, as the one that asked last.
@@ -122,18 +153,6 @@ func (s *clientShard) find(key netip.Addr, now int64) *client {
 	return c
 }
 
-// peek decides without counting: an unknown client is not added, and a known one
-// does not become more recent.
-func (s *clientShard) peek(key netip.Addr, now int64, d *Decision) {
-	if c := s.byKey[key]; c != nil {
-		c.spending.decide(s.rules, now, false, d)
-		return
-	}
-	var fresh spending
-	fresh.begin(s.rules, now)
-	fresh.decide(s.rules, now, false, d)
-}
-
 // admit gives a new client a place and a fresh spending.
 func (s *clientShard) admit(key netip.Addr, now int64) *client {
 	s.forgetIdle(now)
@@ -145,7 +164,9 @@ func (s *clientShard) admit(key netip.Addr, now int64) *client {
 		c = &client{}
 	}
 	c.key, c.seen = key, now
-	c.spending.begin(s.rules, now)
+	if c.spending.begin(s.rules, now); s.newLease != nil {
+		c.lease = s.newLease(key, &s.settings)
+	}
 	s.byKey[key] = c
 	s.pushFront(c)
 	return c
@@ -156,7 +177,7 @@ func (s *clientShard) admit(key netip.Addr, now int64) *client {
 func (s *clientShard) forgetIdle(now int64) {
 	for range 2 {
 		c := s.ring.prev
-		if c == &s.ring || now-c.seen < idleAfter || c.spending.peek(s.rules, now).ResetAfter > 0 {
+		if c == &s.ring || now-c.seen < idleAfter || s.newLease == nil && c.spending.peek(s.rules, now).ResetAfter > 0 {
 			return
 		}
 		s.remove(c)
@@ -165,13 +186,14 @@ func (s *clientShard) forgetIdle(now int64) {
 
 // chooseEviction picks who must go: among the least recent clients the one with the
 // most remaining. A client that used up its limit and pauses thus outlives a
-// crowd of addresses that come once each.
+// crowd of addresses that come once each. Of clients with leases the least recent one goes:
+// the central store remembers what they have spent.
 func (s *clientShard) chooseEviction(now int64) *client {
 	var chosen *client
 	most := -1
 	c := s.ring.prev
 	for range evictionChoice {
-		if c == &s.ring || most == s.rules.capacity {
+		if c == &s.ring || most == s.rules.capacity || s.newLease != nil && chosen != nil {
 			break
 		}
 		if remaining := c.spending.peek(s.rules, now).Remaining; remaining > most {
@@ -184,7 +206,9 @@ func (s *clientShard) chooseEviction(now int64) *client {
 
 func (s *clientShard) remove(c *client) {
 	delete(s.byKey, c.key)
-	c.unlink()
+	if c.unlink(); c.lease != nil {
+		c.lease.Remove()
+	}
 }
 
 func (s *clientShard) pushFront(c *client) {

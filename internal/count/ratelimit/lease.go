@@ -242,24 +242,25 @@ func (l *Lease) times(now int64) (times []tally.Time) {
 func (l *Lease) noteOnce() {
 	if !l.isNoted {
 		l.isNoted = true
-		l.pool.Note(holder{l})
+		l.pool.Note(l)
 	}
 }
 
 func (l *Lease) ensureAsked() {
 	if !l.asked {
 		l.asked = true
-		l.pool.Request(holder{l})
+		l.pool.Request(l)
 	}
 }
 
-func (l *Lease) wakeWaiters() {
+// Wake makes requests that wait for the store look again.
+func (l *Lease) Wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wakeLocked()
+	l.wake()
 }
 
-func (l *Lease) wakeLocked() {
+func (l *Lease) wake() {
 	l.asked = false
 	close(l.done)
 	l.done = make(chan struct{})
@@ -275,8 +276,9 @@ func (l *Lease) target(members int, now time.Time) int64 {
 	return min(most, max(1, int64(math.Ceil(l.demand.perSecond(now)*aheadTime.Seconds()))))
 }
 
-// ask prepares an exchange.
-func (l *Lease) ask(now time.Time, members int) tally.Ask {
+// Prepare returns what the store is to be told and asked now. The pool calls it, and the
+// methods Granted, Unanswered, Wake and GiveUp.
+func (l *Lease) Prepare(now time.Time, members int) tally.Ask {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.demand.next(now)
@@ -312,15 +314,6 @@ func (l *Lease) ask(now time.Time, members int) tally.Ask {
 	return a
 }
 
-// holder is a Lease as its pool sees it.
-type holder struct{ *Lease }
-
-func (h holder) Prepare(now time.Time, members int) tally.Ask            { return h.ask(now, members) }
-func (h holder) Take(ask *tally.Ask, grant *tally.Grant, sent time.Time) { h.apply(ask, grant, sent) }
-func (h holder) Unanswered(ask *tally.Ask)                               { h.unanswered(ask) }
-func (h holder) Wake()                                                   { h.wakeWaiters() }
-func (h holder) GiveUp() tally.Ask                                       { return h.giveUp() }
-
 // payDebt takes a debt from the permits that are here, as far as they suffice. Only
 // the rest is reported, so that nothing is both kept and returned.
 func (l *Lease) payDebt() {
@@ -329,20 +322,20 @@ func (l *Lease) payDebt() {
 	l.debt -= paid
 }
 
-// unanswered notes that it is not known what became of an ask. What was returned or taken
+// Unanswered notes that it is not known what became of an ask. What was returned or taken
 // back with it is lost, because it must not be returned twice.
-func (l *Lease) unanswered(a *tally.Ask) {
+func (l *Lease) Unanswered(a *tally.Ask) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answers++
 	l.told = 0
 	l.spent -= min(0, a.Spent)
-	l.wakeLocked()
+	l.wake()
 }
 
-// apply takes over the answer to an ask. A limit that has nothing more to report takes
+// Granted takes over the answer to an ask. A limit that has nothing more to report takes
 // no part in the next beats.
-func (l *Lease) apply(a *tally.Ask, g *tally.Grant, sent time.Time) {
+func (l *Lease) Granted(a *tally.Ask, g *tally.Grant, sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.Epoch != "" && g.Epoch != a.Epoch {
@@ -363,22 +356,22 @@ func (l *Lease) apply(a *tally.Ask, g *tally.Grant, sent time.Time) {
 		l.deniedUntil, l.retryAt = now.Add(min(wait, maxDenial)), now.Add(wait)
 	}
 	l.answers++
-	l.wakeLocked()
+	l.wake()
 	l.isNoted = l.permits > 0 || l.held > 0 || l.spent != 0 || l.debt > 0
 	if l.isNoted {
 		return
 	}
 	// With l.mu, so that a note that comes now is not lost.
 	if l.own.total > 0 {
-		l.pool.Rest(holder{l}, sent.Add(time.Duration(l.window)))
+		l.pool.Rest(l, sent.Add(time.Duration(l.window)))
 	} else {
-		l.pool.Forget(holder{l})
+		l.pool.Forget(l)
 	}
 }
 
-// giveUp prepares the last exchange.
-func (l *Lease) giveUp() tally.Ask {
-	a := l.ask(time.Now(), 1)
+// GiveUp prepares the last exchange.
+func (l *Lease) GiveUp() tally.Ask {
+	a := l.Prepare(time.Now(), 1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.Returned += l.permits

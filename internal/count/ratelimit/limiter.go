@@ -43,24 +43,39 @@ type Decision struct {
 type plan struct {
 	settings Settings
 	// whole counts all clients together, clients each of them; the settings say which.
-	whole   *wholeSpending
+	whole   *clientShard
 	clients *clientTable
-	// leases are in use where the limit is shared with other gateways, nil elsewhere.
-	leases *leaseTable
+	// shared has the leases where gateways share the limit, nil elsewhere.
+	shared *clientShard
+}
+
+// of returns where a client is counted, and its key there.
+func (p *plan) of(client netip.Addr) (*clientShard, netip.Addr) {
+	key := netip.Addr{}
+	if p.settings.ClientIPEnable {
+		key = clientKey(client)
+	}
+	switch {
+	case p.shared != nil:
+		return p.shared, key
+	case p.settings.ClientIPEnable:
+		return p.clients.shard(key), key
+	}
+	return p.whole, key
 }
 
 // New returns a limiter with settings that passed Check, at the start of its
 // warm-up, if it has one.
 func New(settings Settings, start time.Time) *Limiter {
 	l := &Limiter{start: start}
-	l.plan.Store(l.newPlan(settings, 0))
+	l.plan.Store(newPlan(settings, 0))
 	return l
 }
 
-func (l *Limiter) newPlan(settings Settings, now int64) *plan {
+func newPlan(settings Settings, now int64) *plan {
 	return &plan{
 		settings: settings,
-		whole:    newWholeSpending(newRules(settings, now, wholeMarks), now),
+		whole:    newWhole(newRules(settings, now, wholeMarks), now),
 		clients:  newClientTable(newRules(settings, now, clientMarks), maxClients),
 	}
 }
@@ -68,38 +83,42 @@ func (l *Limiter) newPlan(settings Settings, now int64) *plan {
 // Allow counts one request if the limit allows it. A refused request costs
 // nothing. The client matters only where every client has a limit of its own.
 func (l *Limiter) Allow(client netip.Addr, now time.Time) Decision {
-	return l.decide(client, now, true)
+	d, _ := l.Take(client, now)
+	return d
 }
 
 // Peek tells what Allow would answer, and counts nothing.
-func (l *Limiter) Peek(client netip.Addr, now time.Time) Decision {
-	return l.decide(client, now, false)
-}
-
-func (l *Limiter) decide(client netip.Addr, now time.Time, spend bool) Decision {
-	return l.decideBy(l.plan.Load(), client, now, spend)
-}
-
-func (l *Limiter) decideBy(p *plan, client netip.Addr, now time.Time, spend bool) Decision {
+func (l *Limiter) Peek(client netip.Addr, now time.Time) (d Decision) {
+	p := l.plan.Load()
 	if !p.settings.Enabled {
 		return Decision{Allowed: true}
 	}
-	// Layers below fill the decision in place: handing it up from one to the next
-	// by value takes as long as deciding.
-	var d Decision
-	if p.leases != nil {
-		if spend {
-			d, _ = p.leases.take(client, now)
-			return d
-		}
-		return p.leases.peek(client, now)
+	shard, key := p.of(client)
+	if p.shared != nil {
+		return shard.peekLease(key, now)
 	}
-	if p.settings.ClientIPEnable {
-		p.clients.decide(client, l.sinceStart(now), spend, &d)
-	} else {
-		p.whole.decide(l.sinceStart(now), spend, &d)
-	}
+	shard.decide(key, l.sinceStart(now), false, &d)
 	return d
+}
+
+// Take is Allow for a request that may yet be refused for another reason.
+func (l *Limiter) Take(client netip.Addr, now time.Time) (d Decision, spent Spent) {
+	p := l.plan.Load()
+	if !p.settings.Enabled {
+		return Decision{Allowed: true}, spent
+	}
+	shard, key := p.of(client)
+	at := l.sinceStart(now)
+	var receipt Receipt
+	if p.shared != nil {
+		d, receipt = shard.lease(key, at).Take(1, now)
+	} else {
+		shard.decide(key, at, true, &d)
+	}
+	if d.Allowed {
+		spent = Spent{limiter: l, shard: shard, client: client, key: key, at: at, receipt: receipt}
+	}
+	return d, spent
 }
 
 // Update replaces the settings. What was spent stays spent where the algorithm
@@ -115,12 +134,12 @@ func (l *Limiter) Update(settings Settings, now time.Time) {
 	at := l.sinceStart(now)
 	next := &plan{settings: settings, whole: old.whole, clients: old.clients}
 	if settings.Algorithm != old.settings.Algorithm {
-		next = l.newPlan(settings, at)
+		next = newPlan(settings, at)
 	} else {
 		old.whole.update(settings, at)
 		old.clients.update(settings, at)
 	}
-	next.leases = l.shareAs(old.leases, settings)
+	next.shared = l.shareAs(old.shared, settings, at)
 	l.plan.Store(next)
 }
 
@@ -135,24 +154,24 @@ func (l *Limiter) Share(pool *tally.Pool, name string) {
 	}
 	l.pool, l.name = pool, name
 	next := *l.plan.Load()
-	next.leases = l.shareAs(nil, next.settings)
+	next.shared = l.shareAs(nil, next.settings, 0)
 	l.plan.Store(&next)
 }
 
 // shareAs returns the leases for settings, given those that were used before.
-func (l *Limiter) shareAs(before *leaseTable, settings Settings) *leaseTable {
+func (l *Limiter) shareAs(before *clientShard, settings Settings, now int64) *clientShard {
 	isShared := settings.Enabled && settings.Shared && l.pool != nil
-	if before != nil && (!isShared || settings.ClientIPEnable != before.isPerClient) {
-		before.remove()
+	if before != nil && (!isShared || settings.ClientIPEnable != before.settings.ClientIPEnable) {
+		before.part(l.pool)
 		before = nil
 	}
 	if !isShared {
 		return nil
 	}
 	if before == nil {
-		return newLeaseTable(l.pool, l.name, settings)
+		return newShared(l.pool, l.name, settings)
 	}
-	before.update(settings)
+	before.update(settings, now)
 	return before
 }
 
@@ -160,8 +179,8 @@ func (l *Limiter) shareAs(before *leaseTable, settings Settings) *leaseTable {
 func (l *Limiter) Withdraw() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if leases := l.plan.Load().leases; leases != nil {
-		leases.remove()
+	if shared := l.plan.Load().shared; shared != nil {
+		shared.part(l.pool)
 	}
 }
 

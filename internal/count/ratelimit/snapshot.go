@@ -50,22 +50,28 @@ func (l *Limiter) Snapshot(now time.Time, clients int) Snapshot {
 		Remaining:  whole.Remaining,
 		RefillRate: p.settings.RefillRate,
 		NextRefill: now.Add(next),
+		Shared:     p.shared != nil,
 		PerClient:  p.settings.ClientIPEnable,
 	}
-	if p.leases != nil {
-		s.Shared = true
-		if p.leases.isPerClient {
-			s.Clients = p.leases.latest(now, clients)
-			return s
-		}
-		d := p.leases.peek(netip.Addr{}, now)
+	switch {
+	case s.Shared && s.PerClient:
+		s.Clients = p.shared.appendLatest(nil, now, at, clients)
+	case s.Shared:
+		d := p.shared.peekLease(netip.Addr{}, now)
 		s.Remaining, s.NextRefill = d.Remaining, now.Add(d.RetryAfter)
-		return s
-	}
-	if p.settings.Enabled && p.settings.ClientIPEnable {
+	case s.Enabled && s.PerClient:
 		s.Clients = p.clients.latest(now, at, clients)
 	}
 	return s
+}
+
+// peekNext tells where the limit on all clients together stands, and when it has room for
+// one more request.
+func (s *clientShard) peekNext(now int64) (Decision, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	whole := &s.byKey[netip.Addr{}].spending
+	return whole.peek(s.rules, now), whole.untilNext(s.rules, now)
 }
 
 // latest lists the clients that asked last.
@@ -86,12 +92,16 @@ func (s *clientShard) appendLatest(all []ClientSnapshot, now time.Time, at int64
 		if c == &s.ring || at-c.seen >= idleAfter {
 			break
 		}
-		all = append(all, ClientSnapshot{
+		one := ClientSnapshot{
 			Client:      clientPrefix(c.key),
 			Remaining:   c.spending.peek(s.rules, at).Remaining,
 			Capacity:    s.rules.capacity,
 			LastRequest: now.Add(-time.Duration(at - c.seen)),
-		})
+		}
+		if c.lease != nil {
+			one.Remaining = c.lease.Peek(now).Remaining
+		}
+		all = append(all, one)
 		c = c.next
 	}
 	return all

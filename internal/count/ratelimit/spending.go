@@ -1,9 +1,6 @@
 package ratelimit
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // spending is what one party has spent: a window for the algorithm that slides, a
 // bucket for the others.
@@ -71,46 +68,4 @@ func (t *spending) adapt(old, new *rules, now int64) {
 	if new.algorithm != SlidingWindow {
 		t.bucket.adapt(old, new, now)
 	}
-}
-
-// wholeMarks bounds the memory of the window of all clients together to 64 KiB.
-const wholeMarks = 4096
-
-// wholeSpending is the one of all clients together.
-type wholeSpending struct {
-	mu       sync.Mutex
-	rules    *rules
-	spending spending
-}
-
-func newWholeSpending(r *rules, now int64) *wholeSpending {
-	s := &wholeSpending{rules: r}
-	s.spending.begin(r, now)
-	return s
-}
-
-func (s *wholeSpending) decide(now int64, spend bool, d *Decision) {
-	s.mu.Lock()
-	s.spending.decide(s.rules, now, spend, d)
-	s.mu.Unlock()
-}
-
-func (s *wholeSpending) revise(at, now int64, change func(t *spending, r *rules, at, now int64)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(&s.spending, s.rules, at, now)
-}
-
-func (s *wholeSpending) peekNext(now int64) (Decision, time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.spending.peek(s.rules, now), s.spending.untilNext(s.rules, now)
-}
-
-func (s *wholeSpending) update(settings Settings, now int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := newRules(settings, s.rules.warmStart, wholeMarks)
-	s.spending.adapt(s.rules, next, now)
-	s.rules = next
 }

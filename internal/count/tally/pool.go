@@ -16,8 +16,8 @@ import (
 type Holder interface {
 	// Prepare returns what the store is to be told and asked now.
 	Prepare(now time.Time, members int) Ask
-	// Take takes over the answer.
-	Take(ask *Ask, grant *Grant, sent time.Time)
+	// Granted takes over the answer.
+	Granted(ask *Ask, grant *Grant, sent time.Time)
 	// Unanswered says that it is not known what became of an ask.
 	Unanswered(ask *Ask)
 	// Wake wakes requests that wait for an answer.
@@ -265,7 +265,7 @@ func (p *Pool) exchange(ctx context.Context, holders []Holder, isBeat bool, reco
 	p.away.Store(false)
 	p.mu.Unlock()
 	for i, h := range holders {
-		h.Take(&asks[i], &grants[i], sent)
+		h.Granted(&asks[i], &grants[i], sent)
 	}
 	return presence.Listed, nil
 }
