@@ -199,7 +199,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.Transport = transport.New(transport.Options{Control: transport.RefuseMetadata})
 	opened.add(g.Transport.Close)
 	g.openResidency()
-	if g.credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.newMeter()); err != nil {
+	if g.credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.sharedLimits()); err != nil {
 		return err
 	}
 	if g.Control, err = openControl(g.Store, g.Document, g.Current, g.log, g.credentials); err != nil {

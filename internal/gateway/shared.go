@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/count/tally/redistally"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
@@ -53,11 +51,11 @@ func (g *Gateway) newShared() *tally.Pool {
 	})
 }
 
-// newMeter returns the function that makes the meters of keys and tenants: of this
-// gateway, or of all that share their limits.
-func (g *Gateway) newMeter() func(name string, now time.Time) allowance.Meter {
+// sharedLimits returns where gateways share the limits of keys and tenants, nil where each has
+// limits of its own.
+func (g *Gateway) sharedLimits() *tally.Pool {
 	if g.Document.Security.SharedLimits {
-		return allowance.SharedMeters(g.Shared)
+		return g.Shared
 	}
-	return allowance.NewMeter
+	return nil
 }

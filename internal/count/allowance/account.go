@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
 )
 
 // tenantPrefix begins the names of the accounts of tenants.
@@ -34,23 +36,24 @@ type Account struct {
 
 // counts outlive changes of the limits.
 type counts struct {
-	requests, tokens Meter
+	// requests and tokens are nil while the account never had such a limit.
+	requests, tokens meter
 	running          atomic.Int64
 	spare            sync.Mutex // see TakeSpare
 }
 
 // Accounts keeps the counts of all accounts while their limits change.
 type Accounts struct {
-	newMeter func(name string, now time.Time) Meter
+	shared *tally.Pool // nil where limits are those of this gateway alone
 
 	mu     sync.Mutex
 	counts map[string]*counts
 }
 
-// NewAccounts returns an Accounts whose meters are made by a function, which is called
-// with the name of the meter: that of the account, and "/requests" or "/tokens".
-func NewAccounts(newMeter func(name string, now time.Time) Meter) *Accounts {
-	return &Accounts{newMeter: newMeter, counts: make(map[string]*counts)}
+// NewAccounts returns an Accounts with the limits of all gateways of a pool together, or
+// with those of this gateway alone if there is no pool.
+func NewAccounts(shared *tally.Pool) *Accounts {
+	return &Accounts{shared: shared, counts: make(map[string]*counts)}
 }
 
 // Open returns the account of a name with these limits. Its counts are those that the
@@ -63,16 +66,23 @@ func (a *Accounts) Open(name string, limits Limits, now time.Time) *Account {
 	defer a.mu.Unlock()
 	state := a.counts[name]
 	if state == nil {
-		state = &counts{requests: a.newMeter(name+"/requests", now), tokens: a.newMeter(name+"/tokens", now)}
+		state = &counts{}
 		a.counts[name] = state
 	}
-	if limits.RequestsPerMinute > 0 {
-		state.requests.Resize(limits.RequestsPerMinute)
-	}
-	if limits.TokensPerMinute > 0 {
-		state.tokens.Resize(limits.TokensPerMinute)
-	}
+	a.resize(&state.requests, name+"/requests", limits.RequestsPerMinute, now)
+	a.resize(&state.tokens, name+"/tokens", limits.TokensPerMinute, now)
 	return &Account{Name: name, Limits: limits, counts: state}
+}
+
+// resize makes the meter of a limit follow it, if there is one.
+func (a *Accounts) resize(to *meter, name string, limit int64, now time.Time) {
+	switch {
+	case limit <= 0:
+	case *to == nil:
+		*to = a.newMeter(name, limit, now)
+	default:
+		(*to).Resize(limit)
+	}
 }
 
 // Keep forgets the counts of all names but those that are in use.
@@ -83,9 +93,9 @@ func (a *Accounts) Keep(inUse func(name string) bool) {
 		if inUse(name) {
 			continue
 		}
-		for _, meter := range []Meter{a.counts[name].requests, a.counts[name].tokens} {
-			if shared, isShared := meter.(*sharedMeter); isShared {
-				shared.close()
+		for _, one := range [...]meter{a.counts[name].requests, a.counts[name].tokens} {
+			if shared, isShared := one.(sharedMeter); isShared {
+				shared.Remove()
 			}
 		}
 		delete(a.counts, name)

@@ -19,8 +19,7 @@ func TestMeterKeepsTheLimitInEveryMinute(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := time.Unix(1_700_000_000, 0)
 		limit := rapid.Int64Range(1, 50).Draw(t, "limit")
-		meter := NewMeter("m", start)
-		meter.Resize(limit)
+		meter := NewAccounts(nil).newMeter("m", limit, start)
 		var taken []taking
 		at := time.Duration(0)
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
@@ -52,8 +51,7 @@ func TestMeterKeepsTheLimitInEveryMinute(t *testing.T) {
 // short.
 func tryAgain(t *rapid.T, limit int64, taken []taking, start time.Time, at time.Duration, amount int64, wait time.Duration) {
 	again := func(after time.Duration) bool {
-		same := NewMeter("m", start)
-		same.Resize(limit)
+		same := NewAccounts(nil).newMeter("m", limit, start)
 		for _, one := range taken {
 			same.Take(int(one.amount), start.Add(one.at))
 		}
@@ -68,8 +66,7 @@ func tryAgain(t *rapid.T, limit int64, taken []taking, start time.Time, at time.
 func TestMeterIsCorrectedByWhatWasUsed(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
-	meter := NewMeter("m", start)
-	meter.Resize(100)
+	meter := NewAccounts(nil).newMeter("m", 100, start)
 	if state := meter.Take(60, at(0)); !state.Allowed || state.Remaining != 40 || state.ResetAfter != 60*time.Second {
 		t.Errorf("first %+v", state)
 	}

@@ -1,4 +1,4 @@
-package allowance_test
+package allowance
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/testing/tallytest"
 )
@@ -22,7 +21,7 @@ func TestSharedMetersKeepTheLimitTogether(t *testing.T) {
 		const limit = 20_000
 		store := tallytest.New()
 		ctx, stop := context.WithCancel(context.Background())
-		var meters []allowance.Meter
+		var meters []meter
 		var running []chan struct{}
 		for n := range 3 {
 			member := store.Member(fmt.Sprint("g", n))
@@ -30,10 +29,7 @@ func TestSharedMetersKeepTheLimitTogether(t *testing.T) {
 				Open:    func(context.Context) (tally.Store, error) { return member, nil },
 				Timeout: 50 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 			})
-			meter := allowance.SharedMeters(pool)("key/team-a/tokens", time.Now())
-			if meter.Take(1, time.Now()).Allowed {
-				t.Error("a meter without a limit allows something")
-			}
+			meter := NewAccounts(pool).newMeter("key/team-a/tokens", limit/2, time.Now())
 			meter.Resize(limit)
 			meters = append(meters, meter)
 			done := make(chan struct{})

@@ -24,7 +24,7 @@ func TestRequestsThatHaveTimeLeaveHalfOfEachLimit(t *testing.T) {
 		"large ones":  {Limits{TokensPerMinute: 1000}, 5000, 1, Tokens},
 	} {
 		t.Run(name, func(t *testing.T) {
-			account := NewAccounts(NewMeter).Open("key/k", c.limits, now)
+			account := NewAccounts(nil).Open("key/k", c.limits, now)
 			both := [2]*Account{account}
 			var taken atomic.Int64
 			var all sync.WaitGroup

@@ -9,7 +9,7 @@ import (
 
 func TestARequestCountsForAllItsAccountsOrForNone(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	accounts := NewAccounts(NewMeter)
+	accounts := NewAccounts(nil)
 	key := accounts.Open("key/k", Limits{RequestsPerMinute: 10, TokensPerMinute: 100, ConcurrentRequests: 2}, now)
 	tenant := accounts.Open("tenant/t", Limits{RequestsPerMinute: 3, TokensPerMinute: 1000}, now)
 	if accounts.Open("key/free", Limits{RequestsPerMinute: Unlimited}, now) != nil {
@@ -61,7 +61,7 @@ func TestARequestCountsForAllItsAccountsOrForNone(t *testing.T) {
 
 func TestARequestWithoutTokensIsNotRefusedForThem(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	key := NewAccounts(NewMeter).Open("key/k", Limits{RequestsPerMinute: 10, TokensPerMinute: 100}, now)
+	key := NewAccounts(nil).Open("key/k", Limits{RequestsPerMinute: 10, TokensPerMinute: 100}, now)
 	var first, second Use
 	if r := first.Take([2]*Account{key}, 50, now); r != nil {
 		t.Fatalf("%+v", r)
@@ -82,7 +82,7 @@ func TestARequestWithoutTokensIsNotRefusedForThem(t *testing.T) {
 
 func TestAccountsKeepTheirCountsWhenLimitsChange(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	accounts := NewAccounts(NewMeter)
+	accounts := NewAccounts(nil)
 	var use, more Use
 	use.Take([2]*Account{accounts.Open("key/k", Limits{RequestsPerMinute: 2}, now)}, 0, now)
 	narrow := accounts.Open("key/k", Limits{RequestsPerMinute: 1}, now)
@@ -97,7 +97,7 @@ func TestAccountsKeepTheirCountsWhenLimitsChange(t *testing.T) {
 
 func TestConcurrentRequestsNeverExceedTheLimit(t *testing.T) {
 	now := time.Now()
-	account := [2]*Account{NewAccounts(NewMeter).Open("key/k", Limits{ConcurrentRequests: 3, RequestsPerMinute: 500}, now)}
+	account := [2]*Account{NewAccounts(nil).Open("key/k", Limits{ConcurrentRequests: 3, RequestsPerMinute: 500}, now)}
 	var running, most, admitted atomic.Int64
 	var workers sync.WaitGroup
 	for range 8 {

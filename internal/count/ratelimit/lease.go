@@ -99,6 +99,13 @@ func windowSettings(capacity int64) Settings {
 // Resize changes the capacity of what NewWindowLease returned.
 func (l *Lease) Resize(capacity int64) { l.Update(windowSettings(capacity)) }
 
+// Capacity returns the capacity of the limit.
+func (l *Lease) Capacity() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.settings.Capacity
+}
+
 // Remove says that the limit is not used any more. Permits that are left are given back
 // with the next beat.
 func (l *Lease) Remove() {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
@@ -103,17 +104,17 @@ type stored struct {
 // OpenCredentials reads the credentials that were issued. A file that cannot be
 // read is an error: nobody may be let in, or kept out, by mistake.
 func OpenCredentials(dir *durable.Dir, s Settings, report *slog.Logger) (*Credentials, error) {
-	return OpenCredentialsWith(dir, s, report, allowance.NewMeter)
+	return OpenCredentialsWith(dir, s, report, nil)
 }
 
-// OpenCredentialsWith is OpenCredentials with the function that makes the meters of keys
-// and tenants.
-func OpenCredentialsWith(dir *durable.Dir, s Settings, report *slog.Logger, newMeter func(name string, now time.Time) allowance.Meter) (*Credentials, error) {
+// OpenCredentialsWith is OpenCredentials for keys and tenants with limits of all gateways of a
+// pool together.
+func OpenCredentialsWith(dir *durable.Dir, s Settings, report *slog.Logger, shared *tally.Pool) (*Credentials, error) {
 	master, err := seal.New(s.MasterKey, s.PreviousMasterKey)
 	if err != nil {
 		return nil, fmt.Errorf("security.master-key: %w", err)
 	}
-	c := &Credentials{dir: dir, settings: s, master: master, report: report, accounts: allowance.NewAccounts(newMeter), activities: map[string]*activity{}}
+	c := &Credentials{dir: dir, settings: s, master: master, report: report, accounts: allowance.NewAccounts(shared), activities: map[string]*activity{}}
 	c.Keys, c.Tokens = newKeys(c), newTokens(c)
 	c.clearValues()
 	signatures, err := c.readSealed()

@@ -28,7 +28,7 @@ const (
 )
 
 func newOperations() *operations {
-	return &operations{accounts: allowance.NewAccounts(allowance.NewMeter), pruned: time.Now()}
+	return &operations{accounts: allowance.NewAccounts(nil), pruned: time.Now()}
 }
 
 // take counts an operation. A key without limits has none here either.
