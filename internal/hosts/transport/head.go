@@ -189,17 +189,17 @@ func (h *head) parseStatus(line string) bool {
 
 func (h *head) field(name, value string) error {
 	switch {
-	case strings.EqualFold(name, "connection"):
+	case wire.IsNamed(name, "connection"):
 		h.connection(value)
-	case strings.EqualFold(name, "keep-alive"):
+	case wire.IsNamed(name, "keep-alive"):
 		h.keepAliveFor(value)
-	case strings.EqualFold(name, "content-length"):
+	case wire.IsNamed(name, "content-length"):
 		n, ok := wire.ParseLength(value)
 		if !ok || h.length >= 0 && h.length != n {
 			return flaw("malformed or conflicting content length")
 		}
 		h.length = n
-	case strings.EqualFold(name, "transfer-encoding"):
+	case wire.IsNamed(name, "transfer-encoding"):
 		if h.chunked || !strings.EqualFold(value, "chunked") {
 			return flaw("unknown transfer encoding")
 		}

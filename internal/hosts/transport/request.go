@@ -43,7 +43,7 @@ func appendHead(b []byte, to *Origin, call *wire.Call) ([]byte, int, error) {
 		b = append(b, ": "...)
 		b = append(b, h.Value...)
 		b = append(b, "\r\n"...)
-		agent = agent || strings.EqualFold(h.Name, "user-agent")
+		agent = agent || wire.IsNamed(h.Name, "user-agent")
 	}
 	if !agent {
 		b = append(b, "User-Agent: patchbay\r\n"...)
@@ -92,7 +92,7 @@ func validate(to *Origin, call *wire.Call) error {
 // isOurs reports whether a field decides where a message goes and where it ends.
 func isOurs(name string) bool {
 	for _, own := range [...]string{"host", "upgrade", "trailer", "connection", "keep-alive", "content-length", "accept-encoding", "transfer-encoding"} {
-		if strings.EqualFold(name, own) {
+		if wire.IsNamed(name, own) {
 			return true
 		}
 	}

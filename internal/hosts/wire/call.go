@@ -4,7 +4,6 @@ package wire
 
 import (
 	"io"
-	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
@@ -61,7 +60,7 @@ func (c *Call) Length() int {
 // AddHeader adds a header unless the call has one of that name.
 func (c *Call) AddHeader(name, value string) {
 	for i := range c.Header {
-		if strings.EqualFold(c.Header[i].Name, name) {
+		if IsNamed(c.Header[i].Name, name) {
 			return
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"strings"
 )
 
 // IsToken tells whether s can be a method or the name of a field.
@@ -15,6 +16,12 @@ func IsToken[T string | []byte](s T) bool {
 		}
 	}
 	return len(s) > 0
+}
+
+// IsNamed reports whether the name of a field is the given one, in whatever case. Most names
+// differ in length already.
+func IsNamed(field, name string) bool {
+	return len(field) == len(name) && strings.EqualFold(field, name)
 }
 
 // isTokenByte looks a byte up in a set of bits: digits, letters and !#$%&'*+-.^_`|~.
