@@ -41,7 +41,7 @@ func TestUpgradesBehindTheShell(t *testing.T) {
 				ended <- context.Cause(r.Context())
 			}
 			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: yaml, TLS: authority.Client(), Routes: []web.Route{
-				{Pattern: "GET /echo", Permission: access.Anyone, Handler: echo, Operation: web.Operation{Undescribed: true}},
+				{Pattern: "GET /echo", Permission: access.Anyone, Handler: echo, Undescribed: true},
 			}})
 			conn := r.DialRaw()
 			if yaml == secured {

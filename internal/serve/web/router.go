@@ -269,9 +269,11 @@ func hasDotSegment(path string) bool {
 		slices.ContainsFunc(strings.Split(path, "/"), func(s string) bool { return s == "." || s == ".." })
 }
 
-// Route is one operation of the gateway: its pattern, such as
-// "GET /api/models", the permission that a caller must have, its handler, and what
-// the OpenAPI document says about it.
+// Route is one operation of the gateway: its pattern, such as "GET /api/models", the
+// permission that a caller must have, its handler, and what the OpenAPI document says
+// about it. The schemas of the document are derived from the types of Query, Body and
+// Reply, which are the types that the handler reads and writes; see package openapi for
+// the struct tags that add to them.
 type Route struct {
 	Pattern    string
 	Permission access.Permission
@@ -279,14 +281,6 @@ type Route struct {
 	// Apart answers on the ports that serve the unified API alone. Where it is nil, they
 	// have the route only if it is part of that API.
 	Apart http.HandlerFunc
-	Operation
-}
-
-// Operation is what the OpenAPI document says about a route. The schemas of the
-// document are derived from the types of Query, Body and Reply, which are the
-// types that the handler reads and writes; see package openapi for the struct
-// tags that add to them.
-type Operation struct {
 	// Undescribed says that the document does not list the route, because it is a
 	// page for people or belongs to one.
 	Undescribed bool

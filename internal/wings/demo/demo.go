@@ -67,16 +67,17 @@ func New(backends []*simulator.Backend, traffic bool) *Demo {
 
 // Routes returns the operations.
 func (d *Demo) Routes() []web.Route {
-	route := func(pattern string, permission access.Permission, handler http.HandlerFunc, op web.Operation) web.Route {
+	route := func(pattern string, permission access.Permission, handler http.HandlerFunc, op web.Route) web.Route {
 		op.Tag, op.Enveloped, op.Error = "Demo", true, web.Fault{}
-		return web.Route{Pattern: pattern, Permission: permission, Handler: handler, Operation: op}
+		op.Pattern, op.Permission, op.Handler = pattern, permission, handler
+		return op
 	}
 	return []web.Route{
-		route("GET /api/demo", access.ReadMonitoring, d.show, web.Operation{Summary: "What the demo does: its traffic, and the instances that are broken", Reply: demoState{}}),
-		route("POST /api/demo/fault", access.WriteInstances, d.breakInstance, web.Operation{
+		route("GET /api/demo", access.ReadMonitoring, d.show, web.Route{Summary: "What the demo does: its traffic, and the instances that are broken", Reply: demoState{}}),
+		route("POST /api/demo/fault", access.WriteInstances, d.breakInstance, web.Route{
 			Summary: "Break an instance of the demo for a while, or mend it", Body: faultRequest{}, Reply: demoState{}, Errors: []int{http.StatusNotFound}, NoDryRun: true,
 		}),
-		route("POST /api/demo/traffic", access.WriteInstances, d.setTraffic, web.Operation{
+		route("POST /api/demo/traffic", access.WriteInstances, d.setTraffic, web.Route{
 			Summary: "Switch the traffic of the demo on or off", Body: trafficRequest{}, Reply: demoState{}, NoDryRun: true,
 		}),
 	}

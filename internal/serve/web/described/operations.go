@@ -11,7 +11,7 @@ import (
 )
 
 // Operation returns what the document says about a route, by its pattern without aliases.
-func Operation(pattern string) web.Operation { return operations[pattern] }
+func Operation(pattern string) web.Route { return operations[pattern] }
 
 // mediaForm is the type of a form with files, and mediaEvents describes a reply that
 // may be a stream.
@@ -26,7 +26,7 @@ var (
 )
 
 // operations is what the document says about the unified API.
-var operations = map[string]web.Operation{
+var operations = map[string]web.Route{
 	"POST /v1/chat/completions": {
 		Summary: "Chat; with stream true the reply is a stream of events", Body: chatRequest{}, Reply: chatCompletion{}, Media: mediaEvents,
 	},

@@ -10,24 +10,25 @@ import (
 // routeTable collects the routes. The OpenAPI document has the types of the operations.
 type routeTable []web.Route
 
-func (t *routeTable) add(pattern string, permission access.Permission, handler http.HandlerFunc, op web.Operation) {
+func (t *routeTable) add(pattern string, permission access.Permission, handler http.HandlerFunc, op web.Route) {
 	op.Tag, op.Error = "Monitoring", monitoringError{}
-	*t = append(*t, web.Route{Pattern: pattern, Permission: permission, Handler: handler, Operation: op})
+	op.Pattern, op.Permission, op.Handler = pattern, permission, handler
+	*t = append(*t, op)
 }
 
 // read adds an operation that reads.
 func read[T any](t *routeTable, path string, permission access.Permission, op operation[T], summary string, query any) {
-	t.add("GET "+root+path, permission, handle(op), web.Operation{Summary: summary, Query: query, Reply: *new(T)})
+	t.add("GET "+root+path, permission, handle(op), web.Route{Summary: summary, Query: query, Reply: *new(T)})
 }
 
 // withBody adds an operation that changes something and has a body.
 func withBody[B, T any](t *routeTable, method, path string, op func(B) (T, error), summary string) {
-	t.add(method+" "+root+path, access.WriteMonitoring, handleBody(op), web.Operation{Summary: summary, Body: *new(B), Reply: *new(T)})
+	t.add(method+" "+root+path, access.WriteMonitoring, handleBody(op), web.Route{Summary: summary, Body: *new(B), Reply: *new(T)})
 }
 
 // action adds an operation that changes something and needs no body.
 func action[T any](t *routeTable, path string, op func() T, summary string) {
-	t.add("POST "+root+path, access.WriteMonitoring, handleAction(op), web.Operation{Summary: summary, Reply: *new(T)})
+	t.add("POST "+root+path, access.WriteMonitoring, handleAction(op), web.Route{Summary: summary, Reply: *new(T)})
 }
 
 // always returns an operation that does not depend on the request.
@@ -47,7 +48,7 @@ func (a *API) Routes() []web.Route {
 	withBody(t, http.MethodPut, "/config/collection-interval", a.setInterval, "Change the collection interval (ISO 8601)")
 	withBody(t, http.MethodPut, "/config/categories", a.setCategories, "Choose the categories that are shown")
 	withBody(t, http.MethodPut, "/config/custom-tags", a.setTags, "Choose tags for every series")
-	t.add("PUT "+root+"/config/capture", access.ManageContents, a.setCapture, web.Operation{
+	t.add("PUT "+root+"/config/capture", access.ManageContents, a.setCapture, web.Route{
 		Summary: "Choose what is kept of requests beside their records; what is kept beyond it is forgotten at once",
 		Body:    captureRequest{}, Reply: monitoringView{},
 	})
@@ -67,27 +68,27 @@ func (a *API) Routes() []web.Route {
 	read(t, "/load-balancer", access.ReadMetrics, a.loadBalancer, "How calls were distributed", nil)
 	read(t, "/rate-limit", access.ReadMetrics, a.rateLimit, "What the rate limits leave", nil)
 	read(t, "/circuit-breaker", access.ReadMetrics, a.breakers, "The circuit breaker of every instance", nil)
-	t.add("GET "+root+"/calls", access.ReadMetrics, a.calls, web.Operation{
+	t.add("GET "+root+"/calls", access.ReadMetrics, a.calls, web.Route{
 		Summary: "The calls that are kept and match, the newest first, in pages; one line for each where Accept names application/x-ndjson",
 		Query:   callsQuery{}, Reply: callList{}, Media: map[string]any{mediaNDJSON: callView{}},
 	})
 	read(t, "/calls/{requestId}", access.ReadMetrics, a.call, "One call with its timeline", callQuery{})
-	t.add("GET "+root+"/calls/{requestId}/content", access.ManageContents, handle(a.content), web.Operation{
+	t.add("GET "+root+"/calls/{requestId}/content", access.ManageContents, handle(a.content), web.Route{
 		Summary: "What is kept of the headers and bodies of a call, if anything is", Query: callQuery{}, Reply: callContent{}, Audited: true,
 	})
 	read(t, "/running", access.ReadMetrics, a.running, "The requests that run now, the newest first", runningQuery{})
-	t.add("POST "+root+"/running/{requestId}/stop", access.StopRequests, a.stopRunning, web.Operation{
+	t.add("POST "+root+"/running/{requestId}/stop", access.StopRequests, a.stopRunning, web.Route{
 		Summary: "Stop a request that runs: its client gets an error, its backend is freed, and what it used is settled", Body: stopRequest{}, Reply: stopped{},
 	})
 	read(t, "/problems", access.ReadMetrics, a.problems, "What failed lately, by kind; the latest first", problemsQuery{})
 	read(t, "/series", access.ReadMetrics, a.series, "The history of requests, latency, tokens, overhead and cost", seriesQuery{})
 	read(t, "/fleet", access.ReadMetrics, a.fleet, "How well the instances are used that are balanced by least_time: queues, caches, and the time to the first token beside that of taking turns", nil)
 	read(t, "/shares", access.ReadMetrics, a.shares, "The share of each instance in the requests of its model: expected and actual", sharesQuery{})
-	t.add("GET "+root+"/live", access.ReadMonitoring, a.live, web.Operation{
+	t.add("GET "+root+"/live", access.ReadMonitoring, a.live, web.Route{
 		Summary: "The state each second, changes at once and calls as they end, as server-sent events; the schema has the data of each event by its name",
 		Query:   liveQuery{}, Media: map[string]any{"text/event-stream": liveEvents{}},
 	})
-	t.add("GET "+root+"/stream", access.ReadMetrics, a.stream, web.Operation{
+	t.add("GET "+root+"/stream", access.ReadMetrics, a.stream, web.Route{
 		Summary: "Calls as they end, as server-sent events: the data of an event call is a call", Media: map[string]any{"text/event-stream": ""},
 	})
 	return *t

@@ -26,13 +26,10 @@ func (p *Pages) Describe(version string, routes []web.Route) {
 
 // Routes returns the pages.
 func (p *Pages) Routes() []web.Route {
-	var routes []web.Route
-	add := func(pattern string, handler http.HandlerFunc, op web.Operation) {
-		op.Tag, op.Error = "This document", web.Fault{}
-		routes = append(routes, web.Route{Pattern: pattern, Permission: access.Anyone, Handler: handler, Operation: op})
-	}
-	add("GET /openapi.json", p.Document, web.Operation{Summary: "This document", Reply: map[string]any{}})
-	return routes
+	return []web.Route{{
+		Pattern: "GET /openapi.json", Permission: access.Anyone, Handler: p.Document,
+		Tag: "This document", Summary: "This document", Reply: map[string]any{}, Error: web.Fault{},
+	}}
 }
 
 // Document answers GET /openapi.json.

@@ -149,8 +149,8 @@ func TestTwoTypesOfOneNameAreRefused(t *testing.T) {
 		Other int `json:"other"`
 	}
 	routes := []web.Route{
-		{Pattern: "GET /a", Permission: access.Anyone, Operation: web.Operation{Tag: "t", Summary: "s", Reply: sampleView{}}},
-		{Pattern: "GET /b", Permission: access.Anyone, Operation: web.Operation{Tag: "t", Summary: "s", Reply: sample{}}},
+		{Pattern: "GET /a", Permission: access.Anyone, Tag: "t", Summary: "s", Reply: sampleView{}},
+		{Pattern: "GET /b", Permission: access.Anyone, Tag: "t", Summary: "s", Reply: sample{}},
 	}
 	if _, err := Document("v", routes); err == nil || !strings.Contains(err.Error(), "both be the component Sample") {
 		t.Errorf("%v", err)
@@ -158,11 +158,13 @@ func TestTwoTypesOfOneNameAreRefused(t *testing.T) {
 }
 
 func TestRoutesAreDescribedInTheirOrder(t *testing.T) {
-	op := web.Operation{Tag: "t", Summary: "s", Reply: 0, Error: web.Fault{}}
+	op := func(pattern string, permission access.Permission) web.Route {
+		return web.Route{Pattern: pattern, Permission: permission, Tag: "t", Summary: "s", Reply: 0, Error: web.Fault{}}
+	}
 	routes := []web.Route{
-		{Pattern: "GET /z", Permission: access.Anyone, Operation: op},
-		{Pattern: "PUT /a/{id...}", Permission: access.ReadMetrics, Operation: op},
-		{Pattern: "GET /a/{id...}", Permission: access.ReadMetrics, Operation: op},
+		op("GET /z", access.Anyone),
+		op("PUT /a/{id...}", access.ReadMetrics),
+		op("GET /a/{id...}", access.ReadMetrics),
 	}
 	text, err := Document("v", routes)
 	if err != nil {

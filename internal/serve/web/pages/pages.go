@@ -132,26 +132,27 @@ type links struct {
 // Routes returns the pages and their files.
 func (p *Pages) Routes() []web.Route {
 	var routes []web.Route
-	add := func(pattern string, handler http.HandlerFunc, op web.Operation) {
+	add := func(pattern string, handler http.HandlerFunc, op web.Route) {
 		routes = append(routes, p.route(pattern, handler, op))
 	}
-	add("GET /", p.Root, web.Operation{
+	add("GET /", p.Root, web.Route{
 		Summary: "Version and links; the console where Accept names text/html", Reply: links{}, Media: map[string]any{"text/html": ""},
 	})
 	for _, page := range consolePaths {
-		add("GET "+page, p.Page, web.Operation{Undescribed: true})
+		add("GET "+page, p.Page, web.Route{Undescribed: true})
 	}
-	add("GET /docs/api", p.Docs, web.Operation{
+	add("GET /docs/api", p.Docs, web.Route{
 		Summary: "The page of the console that shows this document and tries the operations", Media: map[string]any{"text/html": ""},
 	})
-	add("GET /admin", p.Redirect, web.Operation{Undescribed: true})
-	add("GET /assets/{build}/{file}", p.Asset, web.Operation{Undescribed: true})
+	add("GET /admin", p.Redirect, web.Route{Undescribed: true})
+	add("GET /assets/{build}/{file}", p.Asset, web.Route{Undescribed: true})
 	return append(routes, p.documentRoutes()...)
 }
 
-func (*Pages) route(pattern string, handler http.HandlerFunc, op web.Operation) web.Route {
+func (*Pages) route(pattern string, handler http.HandlerFunc, op web.Route) web.Route {
+	op.Pattern, op.Permission, op.Handler = pattern, access.Anyone, handler
 	op.Tag, op.Error = "This document", web.Fault{}
-	return web.Route{Pattern: pattern, Permission: access.Anyone, Handler: handler, Operation: op}
+	return op
 }
 
 // Root answers GET /: the console for browsers, which ask for a page, and links

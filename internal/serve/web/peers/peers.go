@@ -20,10 +20,8 @@ func New(view func() cluster.View) *API { return &API{view} }
 func (a *API) Routes() []web.Route {
 	return []web.Route{{
 		Pattern: "GET /api/cluster", Permission: access.ReadVersions, Handler: a.list,
-		Operation: web.Operation{
-			Tag: "Gateways", Enveloped: true, Error: web.Fault{}, Reply: clusterView{},
-			Summary: "The gateways that share the configuration, or Redis: who they are, and whether each is there and has the latest configuration",
-		},
+		Tag: "Gateways", Enveloped: true, Error: web.Fault{}, Reply: clusterView{},
+		Summary: "The gateways that share the configuration, or Redis: who they are, and whether each is there and has the latest configuration",
 	}}
 }
 

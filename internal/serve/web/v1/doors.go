@@ -257,16 +257,17 @@ func isAtOrBelow(path, root string) bool {
 }
 
 // RoutesOf returns an operation of the unified API at a path and its aliases.
-func RoutesOf(method, path string, handler http.HandlerFunc, op web.Operation, aliases ...string) []web.Route {
+func RoutesOf(method, path string, handler http.HandlerFunc, op web.Route, aliases ...string) []web.Route {
 	op.Tag = "Unified API"
 	if op.Error == nil {
 		op.Error = described.ErrorBody{}
 	}
-	pattern := method + " " + path
-	routes := []web.Route{{Pattern: pattern, Permission: access.ByKey, Handler: handler, Operation: op}}
-	op.AliasOf = pattern
+	op.Pattern, op.Permission, op.Handler = method+" "+path, access.ByKey, handler
+	routes := []web.Route{op}
+	op.AliasOf = op.Pattern
 	for _, alias := range aliases {
-		routes = append(routes, web.Route{Pattern: method + " " + alias, Permission: access.ByKey, Handler: handler, Operation: op})
+		op.Pattern = method + " " + alias
+		routes = append(routes, op)
 	}
 	return routes
 }

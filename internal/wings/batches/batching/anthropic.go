@@ -72,19 +72,19 @@ type messageBatchQuery struct {
 const messagesPath = "/v1/messages"
 
 func (a *API) addMessageBatches(add adder) {
-	add("POST /v1/messages/batches", (*visit).createMessageBatch, web.Operation{
+	add("POST /v1/messages/batches", (*visit).createMessageBatch, web.Route{
 		Summary: "Run requests in slots that nobody else needs, in the shape of Anthropic's Message Batches API", Body: messageBatchRequest{}, Reply: messageBatch{}, Error: messagesError(),
 		Errors: []int{http.StatusRequestTimeout, http.StatusRequestEntityTooLarge},
 	})
-	add("GET /v1/messages/batches", (*visit).listMessageBatches, web.Operation{Summary: "The message batches of the caller's tenant or key, the newest first", Query: messageBatchQuery{}, Reply: messageBatchList{}, Error: messagesError()})
-	add("GET /v1/messages/batches/{id}", (*visit).getMessageBatch, web.Operation{Summary: "One message batch", Reply: messageBatch{}, Error: messagesError()})
-	add("GET /v1/messages/batches/{id}/results", (*visit).messageBatchResults, web.Operation{
+	add("GET /v1/messages/batches", (*visit).listMessageBatches, web.Route{Summary: "The message batches of the caller's tenant or key, the newest first", Query: messageBatchQuery{}, Reply: messageBatchList{}, Error: messagesError()})
+	add("GET /v1/messages/batches/{id}", (*visit).getMessageBatch, web.Route{Summary: "One message batch", Reply: messageBatch{}, Error: messagesError()})
+	add("GET /v1/messages/batches/{id}/results", (*visit).messageBatchResults, web.Route{
 		Summary: "The results of a message batch that has ended, one in a line", Media: map[string]any{mediaLines: ""}, Error: messagesError(), Errors: []int{http.StatusBadRequest},
 	})
-	add("POST /v1/messages/batches/{id}/cancel", (*visit).cancelMessageBatch, web.Operation{
+	add("POST /v1/messages/batches/{id}/cancel", (*visit).cancelMessageBatch, web.Route{
 		Summary: "Stop a message batch; requests that run end, and what was done is kept", Reply: messageBatch{}, Error: messagesError(), Errors: []int{http.StatusBadRequest},
 	})
-	add("DELETE /v1/messages/batches/{id}", (*visit).deleteMessageBatch, web.Operation{
+	add("DELETE /v1/messages/batches/{id}", (*visit).deleteMessageBatch, web.Route{
 		Summary: "Delete a message batch that has ended, with its results", Reply: deletedMessageBatch{}, Error: messagesError(), Errors: []int{http.StatusBadRequest},
 	})
 }

@@ -56,7 +56,7 @@ func New(options Options) *API { return &API{options, newOperations()} }
 // Routes returns the operations of files and batches.
 func (a *API) Routes() []web.Route {
 	var routes []web.Route
-	add := func(pattern string, handler func(*visit) error, op web.Operation) {
+	add := func(pattern string, handler func(*visit) error, op web.Route) {
 		op.Tag = "Files and batches"
 		if op.Error == nil {
 			op.Error = described.ErrorBody{}
@@ -68,7 +68,8 @@ func (a *API) Routes() []web.Route {
 		}
 		// Whoever has used up a limit can stop what uses it.
 		isLimited := !strings.HasSuffix(pattern, "/cancel")
-		routes = append(routes, web.Route{Pattern: pattern, Permission: access.ByKey, Handler: a.handle(handler, isLimited), Operation: op})
+		op.Pattern, op.Permission, op.Handler = pattern, access.ByKey, a.handle(handler, isLimited)
+		routes = append(routes, op)
 	}
 	a.addFiles(add)
 	a.addBatches(add)
@@ -76,7 +77,7 @@ func (a *API) Routes() []web.Route {
 	return routes
 }
 
-type adder func(pattern string, handler func(*visit) error, op web.Operation)
+type adder func(pattern string, handler func(*visit) error, op web.Route)
 
 // visit is one request to an endpoint of this package.
 type visit struct {

@@ -59,14 +59,14 @@ type filesQuery struct {
 }
 
 func (a *API) addFiles(add adder) {
-	add("POST /v1/files", (*visit).createFile, web.Operation{
+	add("POST /v1/files", (*visit).createFile, web.Route{
 		Summary: "Upload a file of requests for a batch", BodyType: "multipart/form-data", Body: fileForm{}, Reply: fileView{},
 		Errors: []int{http.StatusRequestTimeout, http.StatusUnsupportedMediaType, http.StatusRequestEntityTooLarge},
 	})
-	add("GET /v1/files", (*visit).listFiles, web.Operation{Summary: "The files of the caller's tenant or key", Query: filesQuery{}, Reply: fileList{}})
-	add("GET /v1/files/{id}", (*visit).getFile, web.Operation{Summary: "One file", Reply: fileView{}})
-	add("GET /v1/files/{id}/content", (*visit).fileContent, web.Operation{Summary: "The content of a file", Media: map[string]any{"application/octet-stream": ""}})
-	add("DELETE /v1/files/{id}", (*visit).deleteFile, web.Operation{Summary: "Delete a file", Reply: deletedFile{}, Errors: []int{http.StatusBadRequest}})
+	add("GET /v1/files", (*visit).listFiles, web.Route{Summary: "The files of the caller's tenant or key", Query: filesQuery{}, Reply: fileList{}})
+	add("GET /v1/files/{id}", (*visit).getFile, web.Route{Summary: "One file", Reply: fileView{}})
+	add("GET /v1/files/{id}/content", (*visit).fileContent, web.Route{Summary: "The content of a file", Media: map[string]any{"application/octet-stream": ""}})
+	add("DELETE /v1/files/{id}", (*visit).deleteFile, web.Route{Summary: "Delete a file", Reply: deletedFile{}, Errors: []int{http.StatusBadRequest}})
 }
 
 func viewFile(f files.File) fileView {

@@ -89,13 +89,13 @@ func endpoints() []string {
 }
 
 func (a *API) addBatches(add adder) {
-	add("POST /v1/batches", (*visit).createBatch, web.Operation{
+	add("POST /v1/batches", (*visit).createBatch, web.Route{
 		Summary: "Run the requests of a file in slots that nobody else needs", Body: batchRequest{}, Reply: batchView{},
 		Errors: []int{http.StatusNotFound, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge},
 	})
-	add("GET /v1/batches", (*visit).listBatches, web.Operation{Summary: "The batches of the caller's tenant or key, the newest first", Query: batchQuery{}, Reply: batchList{}})
-	add("GET /v1/batches/{id}", (*visit).getBatch, web.Operation{Summary: "One batch", Reply: batchView{}})
-	add("POST /v1/batches/{id}/cancel", (*visit).cancelBatch, web.Operation{
+	add("GET /v1/batches", (*visit).listBatches, web.Route{Summary: "The batches of the caller's tenant or key, the newest first", Query: batchQuery{}, Reply: batchList{}})
+	add("GET /v1/batches/{id}", (*visit).getBatch, web.Route{Summary: "One batch", Reply: batchView{}})
+	add("POST /v1/batches/{id}/cancel", (*visit).cancelBatch, web.Route{
 		Summary: "Stop a batch; requests that run end, and what was done is kept", Reply: batchView{}, Errors: []int{http.StatusBadRequest},
 	})
 }

@@ -90,12 +90,12 @@ func (d *Doors) isStopping() bool {
 
 // Routes returns the operations.
 func (d *Doors) Routes() []web.Route {
-	realtime := v1.RoutesOf(http.MethodGet, realtimePath, d.Realtime, web.Operation{
+	realtime := v1.RoutesOf(http.MethodGet, realtimePath, d.Realtime, web.Route{
 		Summary: "The Realtime API over a WebSocket to a backend that has it; messages pass both ways, and every response is limited and counted by itself",
 		Query:   realtimeQuery{}, Status: http.StatusSwitchingProtocols, Media: map[string]any{},
 		Errors: []int{http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUpgradeRequired, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout},
 	}, "/realtime")
-	return append(realtime, v1.RoutesOf(http.MethodGet, "/v1/responses", d.Responses, web.Operation{
+	return append(realtime, v1.RoutesOf(http.MethodGet, "/v1/responses", d.Responses, web.Route{
 		Summary: "The Responses API over a WebSocket: every message of the client is a response.create, whose members are those of a request, and every message of the server an event of a stream",
 		Status:  http.StatusSwitchingProtocols, Media: map[string]any{},
 		Errors: []int{http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUpgradeRequired},
