@@ -43,6 +43,7 @@ var packageOrder = []string{
 	"internal/store/redis",
 	"internal/store/cluster",
 	"internal/store/seal",
+	"internal/store/journal",
 	"internal/store/takeover",
 	"internal/see/metrics",
 	"internal/see/calls",

@@ -65,6 +65,14 @@ func Open(path string) (*Dir, error) {
 // At returns a directory as it is, to be read only.
 func At(path string) *Dir { return &Dir{path: path} }
 
+// Make makes the directory where there is none, for good.
+func (d *Dir) Make() error {
+	if err := os.MkdirAll(d.path, 0o700); err != nil {
+		return err
+	}
+	return (&Dir{path: filepath.Dir(d.path)}).sync()
+}
+
 // Path returns where a file of the directory is.
 func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 
@@ -123,7 +131,7 @@ func (d *Dir) write(name string, content []byte, mode fs.FileMode) (err error) {
 		err = file.Chmod(mode)
 	}
 	if err == nil {
-		err = d.fill(file, content)
+		err = (&File{file, d}).fill(content)
 	}
 	if err != nil {
 		_ = file.Close()
@@ -141,17 +149,50 @@ func (d *Dir) write(name string, content []byte, mode fs.FileMode) (err error) {
 	return d.sync()
 }
 
-func (d *Dir) fill(file *os.File, content []byte) error {
-	if err := d.before(Fill); err != nil {
+func (f *File) fill(content []byte) error {
+	if _, err := f.Write(content); err != nil {
 		return err
 	}
-	if _, err := file.Write(content); err != nil {
+	return f.Sync()
+}
+
+// File is a file that only ever grows. Each write is handed to the kernel.
+type File struct {
+	*os.File
+	dir *Dir
+}
+
+// Append makes a file that must not exist yet. Its writes go to its end, wherever that is:
+// after something else has cut the file off, writes at the old offset would leave zeros before
+// them and restore the size.
+func (d *Dir) Append(name string) (*File, error) {
+	if err := d.before(Create); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(d.Path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, ownerOnly)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.sync(); err != nil {
+		return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
+	}
+	return &File{file, d}, nil
+}
+
+// Write adds to the file.
+func (f *File) Write(data []byte) (int, error) {
+	if err := f.dir.before(Fill); err != nil {
+		return 0, err
+	}
+	return f.File.Write(data)
+}
+
+// Sync returns when the disk has the content.
+func (f *File) Sync() error {
+	if err := f.dir.before(Sync); err != nil {
 		return err
 	}
-	if err := d.before(Sync); err != nil {
-		return err
-	}
-	return file.Sync()
+	return f.File.Sync()
 }
 
 // Remove removes files for good. After an error some of them may be left.

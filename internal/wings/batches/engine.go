@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
@@ -124,8 +125,8 @@ type Engine struct {
 	creating chan struct{} // holds a token while no batch is being made
 	kept     *keeping.Keeper
 	ahead    *ahead
-	// before is called before the steps of a journal, see journal.before.
-	before func(step string) error
+	// before is called before each step of writing an answer. Tests use it to inject faults.
+	before func(durable.Step) error
 
 	mu      sync.Mutex
 	jobs    map[string]*job

@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
@@ -336,7 +337,7 @@ func TestAFullDiskIsWaitedFor(t *testing.T) {
 		h, b := newHouse(t), newBackend()
 		e := h.open(b)
 		full := time.Now().Add(20 * time.Second)
-		e.before = func(string) error {
+		e.before = func(durable.Step) error {
 			if time.Now().Before(full) {
 				return fmt.Errorf("write answers: %w", os.ErrClosed)
 			}

@@ -154,7 +154,7 @@ func (j *job) assemble(ctx context.Context, b Batch, number int64) (results, err
 	j.releaseRoom() // for the results
 	w := &resultWriter{job: j, batch: b, number: number}
 	defer w.abort()
-	err = w.writeAll(ctx, r.state, has, func(line int) (*record, error) { return journals.read(places[line]) })
+	err = w.writeAll(ctx, r.state, has, func(line int) (*record, error) { return places[line].read() })
 	if err == nil {
 		r.output, r.errors, err = w.commit(ctx)
 	}

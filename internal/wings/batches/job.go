@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/journal"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
 
@@ -28,7 +29,7 @@ type job struct {
 	user   string // see Call
 	ctx    context.Context
 	cancel context.CancelFunc
-	log    *journal
+	log    *answers
 	// endpoint is where the lines go.
 	endpoint string
 
@@ -67,6 +68,8 @@ type job struct {
 	// the goroutine of the job uses them.
 	done  []bool
 	found []Counts
+	// cut are the files that were found cut off, as answersOf has them.
+	cut map[string]int64
 }
 
 // pending is a line that is to run.
@@ -82,10 +85,9 @@ type pending struct {
 
 func newJob(e *Engine, b Batch) *job {
 	j := &job{
-		engine: e, id: b.ID, owner: b.Owner, scope: b.Owner.Scope(), user: b.User, endpoint: b.Endpoint, batch: b, log: newJournal(e.folderOf(b.ID), b.ID, e.o.Keys), chunks: map[int]*chunk{},
+		engine: e, id: b.ID, owner: b.Owner, scope: b.Owner.Scope(), user: b.User, endpoint: b.Endpoint, batch: b, log: newAnswers(e.folderOf(b.ID), b.ID, e.o.Keys, e.before), chunks: map[int]*chunk{},
 		paused: map[string]time.Time{}, served: map[string]bool{}, moved: time.Now(), changed: make(chan struct{}, 1),
 	}
-	j.log.before = e.before
 	j.ctx, j.cancel = context.WithCancel(e.base)
 	j.see(b)
 	return j
@@ -194,7 +196,7 @@ func (j *job) sweep() {
 	j.mu.Unlock()
 	j.log.close()
 	j.releaseRoom()
-	if _, err := os.Stat(j.log.folder); err != nil {
+	if _, err := os.Stat(j.log.dir.Path(".")); err != nil {
 		return
 	}
 	ctx := context.WithoutCancel(j.ctx)
@@ -425,7 +427,7 @@ func (j *job) readJournals(b Batch) error {
 	j.done, j.found = make([]bool, b.Lines), make([]Counts, len(b.Chunks))
 	var size int64
 	journals, err := scan(j.engine.folderOf(j.id), j.id, j.engine.o.Keys, func(r *record, p place) {
-		size += recordHead + int64(p.size)
+		size += int64(journal.Answers.Overhead() + p.size)
 		if r.Line < 0 || r.Line >= b.Lines {
 			return
 		}
@@ -441,11 +443,23 @@ func (j *job) readJournals(b Batch) error {
 		return err
 	}
 	journals.close()
+	j.tellCut(journals.cut)
 	j.mu.Lock()
 	j.written = size
 	j.mu.Unlock()
 	j.hold(0)
 	return nil
+}
+
+// tellCut tells which files of answers end within a record, once for each. Lines without an answer
+// run again.
+func (j *job) tellCut(cut map[string]int64) {
+	for name, bytes := range cut {
+		if _, isTold := j.cut[name]; !isTold {
+			j.engine.o.Log.Warn("batches: a file of answers ends within a record, which is left out", "batch", j.id, "file", name, "bytes", bytes)
+		}
+	}
+	j.cut = cut
 }
 
 // roomStep is how much room is taken for answers at a time.

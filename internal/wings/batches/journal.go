@@ -1,16 +1,11 @@
 package batches
 
 import (
-	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"sync"
 
@@ -18,6 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/journal"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
@@ -46,321 +43,219 @@ func (r *record) counts() Counts {
 	return c
 }
 
-// A journal begins with a mark and, if it is sealed, the head of its box. A record has a head
-// of its length, its checksum and its number, which is part of what seals it.
-const (
-	journalMark   = "pbj1"
-	sealedJournal = "pbk1"
-	recordHead    = 16
-	largestRecord = 1 << 30
-	journalPrefix = "answers-"
-)
-
-func checksums() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
-
-// journal is where one process writes answers of one batch. Answers that come while others
-// are synced are synced together.
-type journal struct {
-	folder string
-	id     string // of the batch
-	keys   *seal.Keys
-	sums   *crc32.Table
-	// before is called before each write and each sync, which fails if it returns an error;
-	// nil means no call. Tests use it to inject faults.
-	before func(step string) error
-
-	mu      sync.Mutex
-	file    *os.File // nil before the first record, and after a failure
-	box     *seal.Box
-	number  uint64
-	isUsed  bool    // something was synced in the file
-	next    *commit // of the records that wait
-	syncing bool
-}
-
-// commit is records that are synced together.
-type commit struct {
-	data []byte
-	done chan struct{}
-	err  error
-}
-
-func newJournal(folder, id string, keys *seal.Keys) *journal {
-	return &journal{folder: folder, id: id, keys: keys, sums: checksums()}
-}
+// journalPrefix begins the names of the files of answers. Each process has files of its own.
+const journalPrefix = "answers-"
 
 func journalPurpose(id string) string { return "answers of " + id }
 
-// add writes a record and returns when it is synced. After an error it may be there or not:
-// adding it again does no harm.
-func (j *journal) add(r *record) (int, error) {
+// answers is where one process writes answers of one batch. Answers that come while others
+// are synced are synced together.
+type answers struct {
+	dir  *durable.Dir
+	id   string // of the batch
+	keys *seal.Keys
+
+	mu     sync.Mutex
+	file   *journal.Writer // nil before the first record, and after a failure
+	name   string          // of the file
+	box    *seal.Box
+	number uint64
+	text   []byte
+}
+
+// newAnswers returns where answers are written. Tests give a function that is called before each
+// step, which fails if that returns an error.
+func newAnswers(folder, id string, keys *seal.Keys, before func(durable.Step) error) *answers {
+	a := &answers{dir: durable.At(folder), id: id, keys: keys}
+	a.dir.Before = before
+	return a
+}
+
+// add writes a record and returns its size when it is synced. After an error it may be there or
+// not: adding it again does no harm.
+func (a *answers) add(r *record) (int, error) {
 	payload, err := json.Marshal(r, jsontext.AllowDuplicateNames(true))
 	if err != nil {
 		return 0, err
 	}
-	j.mu.Lock()
-	if err := j.open(); err != nil {
-		j.mu.Unlock()
+	a.mu.Lock()
+	size, err := a.write(payload)
+	file := a.file
+	if err != nil {
+		a.mu.Unlock()
 		return 0, err
 	}
-	if j.next == nil {
-		j.next = &commit{done: make(chan struct{})}
+	end := file.Size()
+	a.mu.Unlock()
+	if err = file.Sync(end); err != nil {
+		a.abandon(file)
 	}
-	mine := j.next
-	before := len(mine.data)
-	mine.data = j.frame(mine.data, payload)
-	size := len(mine.data) - before
-	leads := !j.syncing
-	j.syncing = true
-	j.mu.Unlock()
-	if leads {
-		j.commitAll()
-	}
-	<-mine.done
-	return size, mine.err
+	return size, err
 }
 
-// frame appends a record to data.
-func (j *journal) frame(data, payload []byte) []byte {
-	at := len(data)
-	data = append(data, make([]byte, recordHead)...)
-	data = j.box.Seal(data, j.number, payload)
-	sealed := data[at+recordHead:]
-	binary.BigEndian.PutUint32(data[at:], uint32(len(sealed)))
-	binary.BigEndian.PutUint64(data[at+8:], j.number)
-	binary.BigEndian.PutUint32(data[at+4:], crc32.Update(crc32.Checksum(data[at+8:at+recordHead], j.sums), j.sums, sealed))
-	j.number++
-	return data
-}
-
-// commitAll writes and syncs what waits, until nothing does. One at a time calls it, so that
-// isUsed needs no lock here.
-func (j *journal) commitAll() {
-	for {
-		j.mu.Lock()
-		now, file := j.next, j.file
-		j.next = nil
-		if now == nil {
-			j.syncing = false
-			j.mu.Unlock()
-			return
+// write adds a record to the file, which it makes if there is none, and returns its size. The lock
+// is held.
+func (a *answers) write(payload []byte) (size int, err error) {
+	if a.file == nil {
+		if err := a.open(); err != nil {
+			return 0, err
 		}
-		j.mu.Unlock()
-		if now.err = j.write(file, now.data); now.err != nil {
-			j.abandon(file)
-		} else {
-			j.isUsed = true
-		}
-		close(now.done)
+	}
+	text := journal.Answers.End(append(journal.Answers.Begin(a.text[:0]), payload...), 0, a.box, a.number)
+	a.number++
+	if a.text = text; len(text) > keptText {
+		a.text = nil
+	}
+	if err := a.file.Write(text); err != nil {
+		a.leave()
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// keptText is the size of the longest text whose memory is used again.
+const keptText = 64 << 10
+
+// abandon leaves a file of which it is not known how much a crash would leave. The next record
+// begins another one.
+func (a *answers) abandon(file *journal.Writer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.file == file {
+		a.leave()
 	}
 }
 
-func (j *journal) write(file *os.File, data []byte) error {
-	if file == nil {
-		return errClosed
+// leave closes the file, and removes one that nobody relies on: on a disk that stays full there
+// would be more and more of them. The lock is held.
+func (a *answers) leave() {
+	_ = a.file.Close()
+	if a.file.Synced() == 0 {
+		_ = os.Remove(a.dir.Path(a.name))
 	}
-	if err := j.step("write"); err != nil {
-		return err
-	}
-	if _, err := file.Write(data); err != nil {
-		return err
-	}
-	if err := j.step("sync"); err != nil {
-		return err
-	}
-	return file.Sync()
+	a.file = nil
 }
 
-func (j *journal) step(name string) error {
-	if j.before == nil {
-		return nil
-	}
-	return j.before(name)
-}
-
-// abandon leaves a file of which it is not known how much of it a crash would leave. The next
-// record begins another one, and those that wait fail.
-func (j *journal) abandon(file *os.File) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.file == file && file != nil {
-		_ = file.Close()
-		if !j.isUsed {
-			_ = os.Remove(file.Name()) // on a disk that stays full there would be more and more of them
-		}
-		j.file = nil
-	}
-	if failed := j.next; failed != nil { // its records are framed for the same file
-		j.next, failed.err = nil, errClosed
-		close(failed.done)
-	}
-}
-
-var errClosed = errors.New("the journal was closed")
-
-// open makes the file of the journal, if there is none.
-func (j *journal) open() error {
-	if j.file != nil {
-		return nil
-	}
-	if err := os.MkdirAll(j.folder, 0o700); err != nil {
+// open makes the file.
+func (a *answers) open() error {
+	if err := a.dir.Make(); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(filepath.Join(j.folder, documents.RandomID(journalPrefix)), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	name := documents.RandomID(journalPrefix)
+	out, err := a.dir.Append(name)
 	if err != nil {
 		return err
 	}
-	head := []byte(journalMark)
-	if j.keys != nil {
-		var more []byte
-		more, j.box = j.keys.NewBox(journalPurpose(j.id))
-		head = append([]byte(sealedJournal), more...)
-	}
-	if _, err = file.Write(head); err == nil {
-		err = errors.Join(syncFolder(j.folder), syncFolder(filepath.Dir(j.folder)))
-	}
+	head, box := journal.Answers.Head(a.keys, journalPurpose(a.id))
+	file, err := journal.NewWriter(out, head)
 	if err != nil {
-		_ = file.Close()
-		_ = os.Remove(file.Name())
+		_ = os.Remove(out.Name()) // the first error counts
 		return err
 	}
-	j.file, j.number, j.isUsed = file, 0, false
+	a.file, a.name, a.box, a.number = file, name, box, 0
 	return nil
 }
 
-func syncFolder(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
+// close closes the file.
+func (a *answers) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.file != nil {
+		_ = a.file.Close()
+		a.file = nil
 	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// close closes the journal.
-func (j *journal) close() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.file != nil {
-		_ = j.file.Close()
-		j.file = nil
-	}
+// answerFile is a file of answers that is read.
+type answerFile struct {
+	*os.File
+	box *seal.Box
 }
 
 // place is where a record is.
 type place struct {
-	file int   // the index among the journals of the batch
+	in   *answerFile
 	at   int64 // of its payload
-	size uint32
+	size int
 	num  uint64
 }
 
-// answersOf are the journals of a batch, to be read.
+// answersOf are the files of answers of a batch, to be read.
 type answersOf struct {
-	files []*os.File
-	boxes []*seal.Box
+	files []*answerFile
+	// cut has the number of bytes at the end of a file that are no record, by its name.
+	cut map[string]int64
 }
 
-// scan reads all journals of a batch and calls use with each record and its place. A journal
+// scan reads all answers of a batch and calls use with each record and its place. A file
 // ends where a crash, or a write that goes on, left a record incomplete. One that cannot be read
 // is passed over if the function, which may be nil, says so.
 func scan(folder, id string, keys *seal.Keys, use func(*record, place), passOver func(error) bool) (*answersOf, error) {
-	a := new(answersOf)
-	names, err := os.ReadDir(folder)
+	all := &answersOf{cut: map[string]int64{}}
+	entries, err := os.ReadDir(folder) // sorted by name
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	sort.Slice(names, func(i, k int) bool { return names[i].Name() < names[k].Name() })
-	for _, entry := range names {
+	for _, entry := range entries {
 		if !strings.HasPrefix(entry.Name(), journalPrefix) {
 			continue
 		}
-		err := a.scanFile(filepath.Join(folder, entry.Name()), id, keys, use)
+		err := all.scanFile(filepath.Join(folder, entry.Name()), id, keys, use)
 		if err == nil {
 			continue
 		}
 		if err = fmt.Errorf("the answers of %s in %s: %w", id, entry.Name(), err); passOver == nil || !passOver(err) {
-			a.close()
+			all.close()
 			return nil, err
 		}
 	}
-	return a, nil
+	return all, nil
 }
 
-func (a *answersOf) scanFile(path, id string, keys *seal.Keys, use func(*record, place)) error {
+func (all *answersOf) scanFile(path, id string, keys *seal.Keys, use func(*record, place)) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	index := len(a.files)
-	a.files, a.boxes = append(a.files, file), append(a.boxes, nil)
+	in := &answerFile{File: file}
+	all.files = append(all.files, in)
 	// What a process that was killed had written and not synced counts from now on.
 	if err := file.Sync(); err != nil {
 		return err
 	}
-	in := bufio.NewReaderSize(file, 256<<10)
-	mark := make([]byte, len(journalMark))
-	if _, err := io.ReadFull(in, mark); err != nil {
-		return endOfJournal(err)
+	info, err := file.Stat()
+	if err != nil {
+		return err
 	}
-	at := int64(len(mark))
-	if string(mark) == sealedJournal {
-		head := make([]byte, seal.BoxHead)
-		if _, err := io.ReadFull(in, head); err != nil {
-			return endOfJournal(err)
-		}
-		at += seal.BoxHead
-		if a.boxes[index], err = keys.OpenBox(journalPurpose(id), head); err != nil {
-			return err
-		}
+	reader, err := journal.Answers.NewReader(file, info.Size(), keys, journalPurpose(id))
+	if err != nil {
+		return err
 	}
-	sums := checksums()
-	var head [recordHead]byte
-	var sealed, payload []byte
-	for {
-		if _, err := io.ReadFull(in, head[:]); err != nil {
-			return endOfJournal(err)
-		}
-		size := binary.BigEndian.Uint32(head[:])
-		if size > largestRecord {
-			return nil // it was never written whole
-		}
-		if cap(sealed) < int(size) {
-			sealed = make([]byte, size)
-		}
-		sealed = sealed[:size]
-		if _, err := io.ReadFull(in, sealed); err != nil {
-			return endOfJournal(err)
-		}
-		if crc32.Update(crc32.Checksum(head[8:], sums), sums, sealed) != binary.BigEndian.Uint32(head[4:]) {
-			return nil
-		}
-		found := place{file: index, at: at + recordHead, size: size, num: binary.BigEndian.Uint64(head[8:])}
-		at += recordHead + int64(size)
-		if payload, err = a.boxes[index].Open(payload[:0], found.num, sealed); err != nil {
+	in.box = reader.Box()
+	var payload []byte
+	for reader.Next() {
+		if payload, err = reader.Open(payload[:0]); err != nil {
 			return err
 		}
 		var r record
 		if err := json.Unmarshal(payload, &r, jsontext.AllowDuplicateNames(true)); err != nil {
 			return err
 		}
-		use(&r, found)
+		use(&r, place{in, reader.At, len(reader.Body), reader.Number})
 	}
-}
-
-func endOfJournal(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil
+	if cut := reader.Damage().Cut; cut > 0 {
+		all.cut[filepath.Base(path)] = cut
 	}
-	return err
+	return reader.Err()
 }
 
 // read returns a record.
-func (a *answersOf) read(p place) (*record, error) {
+func (p place) read() (*record, error) {
 	sealed := make([]byte, p.size)
-	if _, err := a.files[p.file].ReadAt(sealed, p.at); err != nil {
+	if _, err := p.in.ReadAt(sealed, p.at); err != nil {
 		return nil, err
 	}
-	payload, err := a.boxes[p.file].Open(nil, p.num, sealed)
+	payload, err := p.in.box.Open(nil, p.num, sealed)
 	if err != nil {
 		return nil, err
 	}
@@ -368,8 +263,8 @@ func (a *answersOf) read(p place) (*record, error) {
 	return r, json.Unmarshal(payload, r, jsontext.AllowDuplicateNames(true))
 }
 
-func (a *answersOf) close() {
-	for _, file := range a.files {
+func (all *answersOf) close() {
+	for _, file := range all.files {
 		_ = file.Close()
 	}
 }

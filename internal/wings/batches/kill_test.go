@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
 )
@@ -45,7 +46,7 @@ func runHistory(t *testing.T, random *rand.Rand) {
 		var mu sync.Mutex
 		steps := 0
 		ctx, kill := context.WithCancel(context.Background())
-		e.before = func(step string) error {
+		e.before = func(durable.Step) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if steps++; steps > dies {
