@@ -3,7 +3,7 @@ package prompts
 import (
 	"bytes"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
+	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
 	"github.com/patchbay-ai/patchbay/internal/request/estimate"
 )
 

@@ -3,8 +3,8 @@ package described
 import (
 	"net/http"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
-	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
+	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
+	"github.com/patchbay-ai/patchbay/internal/dialect/gemini/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/catalog"

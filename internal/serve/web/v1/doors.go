@@ -4,10 +4,10 @@ import (
 	"net/http"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/compaction"
 	"github.com/patchbay-ai/patchbay/internal/dialect/engine"
-	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
-	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
+	"github.com/patchbay-ai/patchbay/internal/dialect/gemini/genai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect/genai"
+	"github.com/patchbay-ai/patchbay/internal/dialect/gemini/genai"
 	"github.com/patchbay-ai/patchbay/internal/request/estimate"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/catalog"
 )
