@@ -58,7 +58,7 @@ func (g *Gateway) openCallFile(opened *cleanups) error {
 			disk := files.DiskOf(g.Store.Data().Path(""), g.Document.Files)
 			return disk.IsFull()
 		},
-		Fault: func(operation, text string) { g.Recorder.NoteFault("calls-file", operation, text) },
+		Fault: func(operation, text string) { g.Recorder.NoteFault("calls-file", operation, text) }, Log: g.log,
 	})
 	if err != nil {
 		return err

@@ -10,16 +10,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/journal"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
@@ -51,12 +52,14 @@ type Options struct {
 	IsFull func() bool
 	// Fault is told about what could not be read or written.
 	Fault func(operation, text string)
+	// Log is told where a crash has cut a segment off.
+	Log *slog.Logger
 }
 
 // File keeps calls on disk. A nil File keeps none.
 type File struct {
 	options Options
-	path    string
+	dir     *durable.Dir
 
 	wakes chan struct{}
 	// searching bounds how many searches read at a time.
@@ -81,15 +84,15 @@ const (
 	kinds
 )
 
-var prefixes = [kinds]string{"calls-", "contents-"}
-
-const suffix = ".log"
+// series name the segments by the number of their first call.
+var series = [kinds]journal.Series{{Prefix: "calls-", Digits: 20}, {Prefix: "contents-", Digits: 20}}
 
 // log is the segments of one kind, the oldest first. The last is the one that is written, if
 // there is a file.
 type log struct {
+	series   journal.Series
 	segments []stored
-	file     *os.File
+	file     *journal.Writer
 	box      *seal.Box
 	level    metrics.Capture
 	began    time.Time
@@ -107,23 +110,21 @@ type stored struct {
 
 // Open opens the file, and returns the number of the last call that it has.
 func Open(options Options) (*File, uint64, error) {
-	f := &File{options: options, path: filepath.Join(options.Dir, folder), wakes: make(chan struct{}, 1), searching: make(chan struct{}, 2)}
-	if err := os.MkdirAll(f.path, 0o700); err != nil {
-		return nil, 0, fmt.Errorf("monitoring.calls-file: %w", err)
+	f := &File{
+		options: options, dir: durable.At(filepath.Join(options.Dir, folder)),
+		wakes: make(chan struct{}, 1), searching: make(chan struct{}, 2),
 	}
-	entries, err := os.ReadDir(f.path)
+	err := f.dir.Make()
 	if err != nil {
 		return nil, 0, fmt.Errorf("monitoring.calls-file: %w", err)
 	}
-	for _, entry := range entries {
-		for k, prefix := range prefixes {
-			if one, ok := storedOf(entry, prefix); ok {
-				f.logs[k].segments = append(f.logs[k].segments, one)
-			}
-		}
+	entries, err := os.ReadDir(f.dir.Path("."))
+	if err != nil {
+		return nil, 0, fmt.Errorf("monitoring.calls-file: %w", err)
 	}
 	for k := range f.logs {
-		slices.SortFunc(f.logs[k].segments, func(a, b stored) int { return cmp.Compare(a.first, b.first) })
+		f.logs[k].series = series[k]
+		f.logs[k].find(entries)
 	}
 	last := f.last()
 	f.writing.Lock()
@@ -132,14 +133,15 @@ func Open(options Options) (*File, uint64, error) {
 	return f, last, nil
 }
 
-func storedOf(entry os.DirEntry, prefix string) (stored, bool) {
-	digits, isSegment := strings.CutPrefix(strings.TrimSuffix(entry.Name(), suffix), prefix)
-	first, err := strconv.ParseUint(digits, 10, 64)
-	info, infoErr := entry.Info()
-	if !isSegment || err != nil || infoErr != nil || !info.Mode().IsRegular() || !strings.HasSuffix(entry.Name(), suffix) {
-		return stored{}, false
+// find finds the segments among the files of the folder.
+func (l *log) find(entries []os.DirEntry) {
+	for _, entry := range entries {
+		first, isSegment := l.series.Number(entry.Name())
+		if info, err := entry.Info(); isSegment && err == nil && info.Mode().IsRegular() {
+			l.segments = append(l.segments, stored{entry.Name(), first, info.Size(), info.ModTime()})
+		}
 	}
-	return stored{name: entry.Name(), first: first, size: info.Size(), written: info.ModTime()}, true
+	slices.SortFunc(l.segments, func(a, b stored) int { return cmp.Compare(a.first, b.first) })
 }
 
 // last returns the number of the last call, or a larger one where the last segment cannot be
@@ -148,14 +150,27 @@ func (f *File) last() (number uint64) {
 	for _, one := range f.logs[ofRecords].segments {
 		number = max(number, one.first)
 	}
-	if all := f.logs[ofRecords].segments; len(all) > 0 {
-		if newest, err := readSegment(filepath.Join(f.path, all[len(all)-1].name), f.options.Keys); err == nil && len(newest.blocks) > 0 {
-			number = max(number, newest.blocks[len(newest.blocks)-1].last)
-		} else {
-			number += maxWaiting << 10 // more than a segment has
-		}
+	all := f.logs[ofRecords].segments
+	if len(all) == 0 {
+		return number
 	}
-	return number
+	one := all[len(all)-1]
+	newest, err := f.read(one, maxSegment)
+	if err == nil && newest.cut > 0 {
+		f.options.Log.Warn("calls: a file ends within a block, which is left out", "file", one.name, "bytes", newest.cut)
+	}
+	if err != nil || len(newest.blocks) == 0 {
+		return number + maxWaiting<<10 // more than a segment has
+	}
+	return max(number, newest.blocks[len(newest.blocks)-1].last)
+}
+
+// headOnly is enough of a segment to tell what was captured in it.
+const headOnly = 16
+
+// read reads a segment, or its first bytes.
+func (f *File) read(one stored, most int64) (*segment, error) {
+	return readSegment(f.dir.Path(one.name), most, f.options.Keys)
 }
 
 var _ calls.Archive = (*File)(nil)
@@ -215,7 +230,7 @@ func (f *File) Forget(most metrics.Capture) {
 	}
 	kept.segments = slices.DeleteFunc(kept.segments, func(one stored) bool {
 		if !isLess {
-			if level, err := levelOf(filepath.Join(f.path, one.name)); err == nil && level <= most {
+			if head, err := f.read(one, headOnly); err == nil && head.level <= most {
 				return false
 			}
 		}
@@ -362,35 +377,30 @@ func (b *portion) add(c *calls.Record) {
 	b.of.last = c.Sequence
 }
 
-// add adds a block to a log. What was written of a block that could not be written whole is
-// taken off again, or else the segment ends there.
+// add adds a block to a log. After one that could not be written the segment ends.
 func (f *File) add(k kind, of span, lines []byte, now time.Time) error {
 	l := &f.logs[k]
 	if l.file != nil && now.Sub(l.began) >= segmentAge {
 		f.endSegment(l)
 	}
 	if l.file == nil {
-		if err := f.beginSegment(k, of.first, now); err != nil {
+		if err := f.beginSegment(l, k == ofContents, of.first, now); err != nil {
 			return err
 		}
 	}
+	encoded, err := encodeBlock(l.box, l.blocks, of, lines)
+	if err != nil {
+		return err
+	}
+	if err = l.file.Write(encoded); err == nil {
+		err = l.file.Sync(l.file.Size())
+	}
+	if err != nil {
+		f.endSegment(l)
+		return err
+	}
 	one := &l.segments[len(l.segments)-1]
-	encoded, err := encodeBlock(nil, l.box, l.blocks, of, lines)
-	if err != nil {
-		return err
-	}
-	_, err = l.file.WriteAt(encoded, one.size)
-	if err == nil {
-		err = l.file.Sync()
-	}
-	if err != nil {
-		if l.file.Truncate(one.size) != nil || l.box != nil {
-			f.endSegment(l) // no number of a sealed block is used twice
-		}
-		return err
-	}
-	one.size += int64(len(encoded))
-	one.written = now
+	one.size, one.written = l.file.Size(), now
 	l.blocks++
 	if one.size >= f.sizeOfSegments() {
 		f.endSegment(l)
@@ -402,26 +412,29 @@ func (f *File) add(k kind, of span, lines []byte, now time.Time) error {
 // that there are at least eight.
 func (f *File) sizeOfSegments() int64 { return min(segmentSize, int64(f.options.Settings.MaxBytes)/8) }
 
-func (f *File) beginSegment(k kind, first uint64, now time.Time) error {
-	l := &f.logs[k]
+func (f *File) beginSegment(l *log, isOfContents bool, first uint64, now time.Time) error {
 	l.level = metrics.CaptureNone
-	if k == ofContents {
+	if isOfContents {
 		f.mu.Lock()
 		l.level = f.most
 		f.mu.Unlock()
 	}
-	head, box := newHead(f.options.Keys, l.level)
-	name := fmt.Sprintf("%s%020d%s", prefixes[k], first, suffix)
-	file, err := os.OpenFile(filepath.Join(f.path, name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err := file.WriteAt(head, 0); err != nil {
-		_ = file.Close() // the first error counts
+	name := l.series.Name(first)
+	// One of this name has no whole block: its calls would have been written.
+	if err := os.Remove(f.dir.Path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	l.segments = slices.DeleteFunc(l.segments, func(one stored) bool { return one.name == name })
-	l.segments = append(l.segments, stored{name: name, first: first, size: int64(len(head)), written: now})
+	out, err := f.dir.Append(name)
+	if err != nil {
+		return err
+	}
+	head, box := journal.Calls.Head(f.options.Keys, purpose, byte(l.level))
+	file, err := journal.NewWriter(out, head)
+	if err != nil {
+		return err
+	}
+	l.segments = append(l.segments, stored{name, first, file.Size(), now})
 	l.file, l.box, l.began, l.blocks = file, box, now, 0
 	return nil
 }
@@ -467,7 +480,7 @@ func (l *log) expire(f *File, now, oldest time.Time, most int64) (total int64) {
 
 // remove deletes a segment.
 func (f *File) remove(one stored) bool {
-	err := os.Remove(filepath.Join(f.path, one.name))
+	err := os.Remove(f.dir.Path(one.name))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		f.fault("delete", err)
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/store/journal"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
@@ -37,6 +39,7 @@ type kept struct {
 	*File
 	last   uint64
 	faults []string
+	log    strings.Builder
 }
 
 func openFile(t testing.TB, dir string, settings metrics.CallsFile, keys *seal.Keys) *kept {
@@ -48,9 +51,10 @@ func openFile(t testing.TB, dir string, settings metrics.CallsFile, keys *seal.K
 		settings.MaxBytes = 64 * schema.MiB
 	}
 	k := &kept{}
-	file, last, err := Open(Options{Dir: dir, Settings: settings, Keys: keys, Fault: func(operation, text string) {
-		k.faults = append(k.faults, operation+": "+text)
-	}})
+	file, last, err := Open(Options{
+		Dir: dir, Settings: settings, Keys: keys, Log: slog.New(slog.NewTextHandler(&k.log, nil)),
+		Fault: func(operation, text string) { k.faults = append(k.faults, operation+": "+text) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,10 +149,11 @@ func TestACrashLosesAtMostTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	head, _ := journal.Calls.Head(nil, purpose, 0)
 	before := 0
 	for at := range len(whole) {
 		read, err := parseSegment(whole[:at], nil)
-		if at < segmentHead {
+		if at < len(head) {
 			if !errors.Is(err, errSegment) {
 				t.Fatalf("cut at %d: %v", at, err)
 			}
@@ -163,6 +168,9 @@ func TestACrashLosesAtMostTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := openFile(t, dir, metrics.CallsFile{}, nil)
+	if logged := again.log.String(); !strings.Contains(logged, filepath.Base(path)) || !strings.Contains(logged, "bytes=") {
+		t.Errorf("the log says %q", logged)
+	}
 	again.Offer([]calls.Record{record(again.last + 1)})
 	again.flush(time.Now())
 	if got, _ := numbers(t, again, Query{Before: math.MaxUint64, Most: 100}); fmt.Sprint(got) != "[4 3 2 1]" {
@@ -400,20 +408,21 @@ func TestContentsAreSealedAndForgotten(t *testing.T) {
 // FuzzSegments gives the reader any bytes: it neither fails nor takes much memory, and finds
 // nothing but records.
 func FuzzSegments(f *testing.F) {
-	head, _ := newHead(nil, metrics.CaptureNone)
+	head, _ := journal.Calls.Head(nil, purpose, 0)
 	one := record(7)
 	line, err := appendRecord(nil, &one)
 	if err != nil {
 		f.Fatal(err)
 	}
-	good, err := encodeBlock(head, nil, 0, span{7, 7, 1, 1}, line)
+	block, err := encodeBlock(nil, 0, span{7, 7, 1, 1}, line)
 	if err != nil {
 		f.Fatal(err)
 	}
+	good := append(slices.Clone(head), block...)
 	f.Add(good)
 	f.Add(good[:len(good)-3])
 	f.Add(append(slices.Clone(good), good[len(head):]...))
-	f.Add(append([]byte(magic), 1, 0))
+	f.Add(append([]byte("PBCALLS1"), 1, 0))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		read, err := parseSegment(data, nil)
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -112,7 +111,7 @@ func (s *search) mayHave(of span) bool {
 // searchSegment looks at the calls of a segment, and reports whether the search goes on. What
 // cannot be read is left out.
 func (f *File) searchSegment(s *search, one stored) bool {
-	read, err := readSegment(filepath.Join(f.path, one.name), f.options.Keys)
+	read, err := f.read(one, maxSegment)
 	if err != nil {
 		f.unread(err)
 		return true
@@ -217,7 +216,7 @@ func (f *File) Captured(number uint64) *calls.Captured {
 
 // capturedIn returns what a segment has of the call with a number.
 func (f *File) capturedIn(one stored, number uint64) *calls.Captured {
-	read, err := readSegment(filepath.Join(f.path, one.name), f.options.Keys)
+	read, err := f.read(one, maxSegment)
 	if err != nil {
 		f.unread(err)
 		return nil

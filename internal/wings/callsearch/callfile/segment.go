@@ -6,27 +6,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
-	"math"
 	"os"
 
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/store/journal"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// A segment is a file that consists of a head and blocks, which are only ever added. The head
-// is a magic, a byte that says whether the blocks are sealed, a byte that says what was
-// captured in them, and the head of the box where they are sealed. A block is the length and
-// the checksum of the rest, the first and the last number of the calls in it, the
-// earliest and the latest time at which one began, and its lines, compressed and perhaps sealed. What was not written to
-// its end, because the gateway died, has a wrong checksum or none, and is not read.
+// A segment is a file of package journal. Each of its records is a block: lines of calls,
+// compressed and perhaps sealed. The clear part of a block is its span. The byte behind the mark
+// of the file says what was captured of the calls.
 const (
-	magic       = "PBCALLS1"
-	segmentHead = len(magic) + 2
-	blockHead   = 4 + 4 + 4*8
-	// maxSegment is how large a segment may be that is read; those that are written are
-	// smaller.
+	// maxSegment bounds the segments that are read; those that are written are smaller.
 	maxSegment = 64 << 20
 	// maxBlock bounds the lines of a block before they are compressed. A line has at most
 	// what is kept of the texts of two bodies, twice as long where it is escaped.
@@ -50,43 +42,24 @@ type span struct {
 	earliest, latest int64
 }
 
-// newHead returns the head of a new segment, and the box that seals its blocks, if any.
-func newHead(keys *seal.Keys, level metrics.Capture) ([]byte, *seal.Box) {
-	boxHead, box := keys.NewBox(purpose)
-	head := append([]byte(magic), 0, byte(level))
-	if box != nil {
-		head[len(magic)] = 1
-	}
-	return append(head, boxHead...), box
-}
-
-// encodeBlock appends a block to a text. Its place is its number in the segment.
-func encodeBlock(to []byte, box *seal.Box, place uint64, of span, lines []byte) ([]byte, error) {
+// encodeBlock returns a block, which has a number in its segment.
+func encodeBlock(box *seal.Box, number uint64, of span, lines []byte) ([]byte, error) {
 	var packed bytes.Buffer
 	writer, err := flate.NewWriter(&packed, flate.BestSpeed)
 	if err != nil {
-		return to, err
+		return nil, err
 	}
 	if _, err := writer.Write(lines); err != nil {
-		return to, err
+		return nil, err
 	}
 	if err := writer.Close(); err != nil {
-		return to, err
+		return nil, err
 	}
-	begin := len(to)
-	to = append(to, make([]byte, 8)...)
-	to = binary.LittleEndian.AppendUint64(to, of.first)
-	to = binary.LittleEndian.AppendUint64(to, of.last)
-	to = binary.LittleEndian.AppendUint64(to, uint64(of.earliest))
-	to = binary.LittleEndian.AppendUint64(to, uint64(of.latest))
-	to = box.Seal(to, place, packed.Bytes())
-	rest := to[begin+8:]
-	if len(rest) > math.MaxInt32 {
-		return to[:begin], errors.New("a block is too large")
+	var clear []byte
+	for _, n := range [...]uint64{of.first, of.last, uint64(of.earliest), uint64(of.latest)} {
+		clear = binary.LittleEndian.AppendUint64(clear, n)
 	}
-	binary.LittleEndian.PutUint32(to[begin:], uint32(len(rest)))
-	binary.LittleEndian.PutUint32(to[begin+4:], crc32.ChecksumIEEE(rest))
-	return to, nil
+	return journal.Calls.End(append(journal.Calls.Begin(nil, clear...), packed.Bytes()...), 0, box, number), nil
 }
 
 // segment is a segment that was read.
@@ -94,74 +67,42 @@ type segment struct {
 	box    *seal.Box
 	level  metrics.Capture
 	blocks []block
+	cut    int64 // bytes at its end that are no block
 }
 
-// readSegment reads a file as far as it is complete.
-func readSegment(path string, keys *seal.Keys) (*segment, error) {
+// readSegment reads the first bytes of a file, as far as they are complete.
+func readSegment(path string, most int64, keys *seal.Keys) (*segment, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(file, maxSegment))
+	data, err := io.ReadAll(io.LimitReader(file, most))
 	if err != nil {
 		return nil, err
 	}
 	return parseSegment(data, keys)
 }
 
-// levelOf returns what was captured in the calls of a segment, by its head.
-func levelOf(path string) (metrics.Capture, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	var head [segmentHead]byte
-	if _, err := io.ReadFull(file, head[:]); err != nil {
-		return 0, err
-	}
-	return metrics.Capture(head[len(magic)+1]), nil
-}
-
 // parseSegment reads the content of a segment as far as it is complete.
 func parseSegment(data []byte, keys *seal.Keys) (*segment, error) {
-	if len(data) < segmentHead || string(data[:len(magic)]) != magic {
+	r, err := journal.Calls.Parse(data, keys, purpose)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errSegment, err)
+	}
+	if !r.Damage().HasMark || len(r.Extra) == 0 {
 		return nil, errSegment
 	}
-	s := &segment{level: metrics.Capture(data[len(magic)+1])}
-	isSealed := data[len(magic)] != 0
-	data = data[segmentHead:]
-	if isSealed {
-		if len(data) < seal.BoxHead {
-			return nil, errSegment
+	s := &segment{box: r.Box(), level: metrics.Capture(r.Extra[0])}
+	for r.Next() {
+		number := func(n int) uint64 { return binary.LittleEndian.Uint64(r.Clear[8*n:]) }
+		of := span{number(0), number(1), int64(number(2)), int64(number(3))}
+		if of.last < of.first {
+			break
 		}
-		box, err := keys.OpenBox(purpose, data[:seal.BoxHead])
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errSegment, err)
-		}
-		s.box, data = box, data[seal.BoxHead:]
+		s.blocks = append(s.blocks, block{of, r.Body})
 	}
-	for len(data) >= blockHead {
-		length := int(binary.LittleEndian.Uint32(data))
-		if length < blockHead-8 || length > len(data)-8 {
-			break
-		}
-		rest := data[8 : 8+length]
-		if crc32.ChecksumIEEE(rest) != binary.LittleEndian.Uint32(data[4:]) {
-			break
-		}
-		b := block{span{
-			first: binary.LittleEndian.Uint64(rest), last: binary.LittleEndian.Uint64(rest[8:]),
-			earliest: int64(binary.LittleEndian.Uint64(rest[16:])),
-			latest:   int64(binary.LittleEndian.Uint64(rest[24:])),
-		}, rest[blockHead-8:]}
-		if b.last < b.first {
-			break
-		}
-		s.blocks = append(s.blocks, b)
-		data = data[8+length:]
-	}
+	s.cut = r.Damage().Cut
 	return s, nil
 }
 
