@@ -42,10 +42,6 @@ var stillNamed = []string{
 	"internal/serve/web/manage/spend.go",
 	"internal/serve/web/monitor/api.go",
 	"internal/serve/web/monitor/callsearch.go",
-	"internal/serve/web/v1/account.go",
-	"internal/serve/web/v1/api.go",
-	"internal/serve/web/v1/responses.go",
-	"internal/serve/web/v1/responses_kept.go",
 }
 
 // alliedWings are wings that import another one, "importer imported", with the reason.

@@ -8,48 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache/cachestep"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache/rediscache"
-	"github.com/patchbay-ai/patchbay/internal/wings/answers"
-	"github.com/patchbay-ai/patchbay/internal/wings/answers/redisanswers"
 )
-
-// answerStore is where the responses of the Responses API are kept, with the settings
-// that can change while it is used.
-type answerStore struct {
-	answers.Store
-	settings atomic.Pointer[answers.Settings]
-	close    func()
-}
-
-// openAnswers opens the store of responses that the configuration describes.
-func (g *Gateway) openAnswers() error {
-	doc := g.Document
-	s := &answerStore{close: func() {}}
-	g.answers = s
-	settings := doc.Responses
-	s.settings.Store(&settings)
-	if !settings.Shared {
-		s.Store = answers.NewMemory(settings)
-		return nil
-	}
-	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
-	if err != nil {
-		return err
-	}
-	shared := redisanswers.New(redisanswers.Options{
-		Address: doc.Redis.URL, Keys: keys, Takeovers: g.takeovers, WritesBefore: doc.Security.AcceptUnsigned,
-		Settings: func() answers.Settings { return *s.settings.Load() }, Log: g.log,
-	})
-	s.Store, s.close = shared, shared.Close
-	return nil
-}
-
-// set changes for how long responses are kept, and how many.
-func (s *answerStore) set(settings answers.Settings) {
-	s.settings.Store(&settings)
-	if memory, ok := s.Store.(*answers.Memory); ok {
-		memory.Set(settings)
-	}
-}
 
 // openAnswerCache opens the cache of answers that the configuration describes.
 func (g *Gateway) openAnswerCache() error {

@@ -97,7 +97,7 @@ func (g *Gateway) openBatches(unified *v1.API, opened *cleanups) error {
 	opened.add(b.close)
 	if keys != nil {
 		signed := documents.NewSigned(docs, documents.SignedOptions{
-			Keys: keys, Takeovers: g.takeovers, WritesBefore: doc.Security.AcceptUnsigned, Kinds: append(files.Kinds(), keeping.Kinds()...), Log: g.log,
+			Keys: keys, Takeovers: g.Takeovers, WritesBefore: doc.Security.AcceptUnsigned, Kinds: append(files.Kinds(), keeping.Kinds()...), Log: g.log,
 		})
 		opened.add(signed.Close)
 		docs = signed
@@ -110,7 +110,7 @@ func (g *Gateway) openBatches(unified *v1.API, opened *cleanups) error {
 	if err != nil {
 		return fmt.Errorf("files.folder: %w", err)
 	}
-	b.runner = batching.NewRunner(unified, g.keys(), g.requests)
+	b.runner = batching.NewRunner(unified, g.keys(), g.Requests)
 	b.engine = batches.New(batches.Options{
 		Documents: docs, Leases: leases, Files: b.files, Folder: filepath.Join(folder, "answers"), Keys: keys,
 		Settings:    b.batchSettings,

@@ -16,7 +16,7 @@ func (g *Gateway) shareCredentials() {
 	if values == nil {
 		return
 	}
-	if err := values.Follow(context.Background(), g.credentials.Share(values), g.credentials.Take, g.Control.TakeHolds, g.takeovers.Take); err != nil {
+	if err := values.Follow(context.Background(), g.credentials.Share(values), g.credentials.Take, g.Control.TakeHolds, g.Takeovers.Take); err != nil {
 		g.log.Warn("the shared keys and tokens cannot be read; those that this gateway last knew are in force", "known", g.credentials.Known(), "error", err)
 	}
 }
@@ -41,7 +41,7 @@ func (g *Gateway) openTakeovers() (*takeover.Records, error) {
 // renewCredentials brings the stored credentials, and the marks of what was taken over, up
 // to date with the master key. What cannot be written now is tried at the next start.
 func (g *Gateway) renewCredentials() {
-	if err := g.takeovers.Renew(context.Background()); err != nil {
+	if err := g.Takeovers.Renew(context.Background()); err != nil {
 		g.log.Warn("the marks of unsigned data that was taken over are as before; the next start tries again", "error", err)
 	}
 	if err := g.credentials.Renew(context.Background()); err != nil {

@@ -13,17 +13,12 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/config/control"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
-	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
-	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
-	"github.com/patchbay-ai/patchbay/internal/hosts/fleet/redisfleet"
-	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
@@ -41,8 +36,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/pages"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/peers"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
-	"github.com/patchbay-ai/patchbay/internal/store/cluster"
-	"github.com/patchbay-ai/patchbay/internal/store/takeover"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache/cachestep"
 	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
@@ -63,12 +57,10 @@ type Gateway struct {
 	file   configFile
 	// credentials are the API keys and management tokens, and attempts counts
 	// the wrong ones.
-	credentials *access.Credentials
-	book        *budget.Book  // nil where security is off
-	spending    *quota.Ledger // that of the book, nil where there is none
-	closeBook   func()
-	// takeovers tell what unsigned data of the release before is read.
-	takeovers    *takeover.Records
+	credentials  *access.Credentials
+	book         *budget.Book  // nil where security is off
+	spending     *quota.Ledger // that of the book, nil where there is none
+	closeBook    func()
 	attempts     *access.Attempts
 	callFile     *callfile.File       // nil when no calls are kept on disk
 	traces       *telemetry.Exporter  // nil when no traces are sent
@@ -94,9 +86,8 @@ type Gateway struct {
 	finder     *discover.Finder
 	feed       *live.Feed // what people who watch the gateway see
 	close      sync.Once
-	answers    *answerStore // of the Responses API
+	wings      []*wing.Wing
 	cache      *cachestep.Cache
-	requests   *proxy.Proxy
 	sockets    *socket.Doors
 	pages      *pages.Pages
 	// usingLedger is locked from a look at whether the ledger is on until requests obey.
@@ -108,23 +99,11 @@ type Gateway struct {
 
 // Parts are what a gateway consists of. New sets them, and nothing replaces them.
 type Parts struct {
-	Document  *config.Document  // as it was at the start
-	Store     *files.Store      // the data directory
-	Control   *control.Control  // changes the configuration
-	Current   *routing.Current  // holds the table in force
-	Transport *transport.Client // reaches the backends
-	Ledger    *quota.Ledger
-	Fleet     *fleet.Fleet         // the picture of the backends by which requests are sent
-	Exchange  *redisfleet.Exchange // what gateways tell each other about it
-	Residency *residency.Keeper    // loads models for requests and puts them to sleep
-	Shared    *tally.Pool          // what gateways share in Redis
-	Cluster   *cluster.Watch       // the gateways that share something
-	Recorder  *calls.Recorder      // counts requests and keeps the latest calls
-	Memory    *memory.Watch
-	Uploads   *memory.Room // the space on disk for uploads
-	Actuator  *actuator.API
-	Routes    []web.Route // everything that is served
-	Ports     []*Port     // where it is served
+	wing.Core
+
+	Actuator *actuator.API
+	Routes   []web.Route // everything that is served
+	Ports    []*Port     // where it is served
 }
 
 // Options are what the configuration does not decide.
@@ -159,7 +138,7 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 		}
 	}()
 	g := &Gateway{
-		Parts: Parts{Document: doc, Current: new(routing.Current)},
+		Parts: Parts{Core: wing.Core{Document: doc, Log: log, Current: new(routing.Current)}},
 		log:   log, build: options.Build, isDemo: options.Demo, more: options.Routes, steps: options.Steps,
 		served: make(chan struct{}), closeBook: func() {},
 	}
@@ -187,6 +166,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	if g.id, err = gatewayID(g.Store.Data()); err != nil {
 		return err
 	}
+	g.wings = newWings(&g.Core)
 	g.openProcesses(opened)
 	g.Cluster = g.newCluster(time.Now())
 	g.Shared = g.newShared()
@@ -207,7 +187,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	}
 	opened.add(g.Control.Close)
 	g.Control.FollowTerms(g.credentials.SetTerms)
-	if g.takeovers, err = g.openTakeovers(); err != nil {
+	if g.Takeovers, err = g.openTakeovers(); err != nil {
 		return err
 	}
 	g.shareCredentials()
@@ -269,17 +249,13 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport, Rebuild: g.Control.Rebuild, Log: g.log})
 	g.Ledger = newLedger(g.Document, g.Shared, g.log)
 	opened.add(g.closeLedger)
-	if err := g.openAnswers(); err != nil {
-		return err
-	}
-	opened.add(g.answers.close)
 	if err := g.openAnswerCache(); err != nil {
 		return err
 	}
 	opened.add(g.closeCache)
 	g.Current.Observe(g.cache.Keep)
 	requests := proxy.New(g.Current, g.Transport)
-	g.requests = requests
+	g.Requests = requests
 	g.useSteps(g.Document)
 	requests.SetRecorder(g.Recorder)
 	g.useLedger()
@@ -289,8 +265,15 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	api := v1.New(requests, g.Current, v1.Options{
 		Keys:           g.keys(),
 		TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Uploads: g.Uploads,
-		Answers: g.answers.Store, Recorder: g.Recorder, Log: g.log,
+		Recorder: g.Recorder, Log: g.log,
 	})
+	g.Unified = api
+	for _, w := range g.wings {
+		opened.add(w.Close)
+		if err := w.Open(); err != nil {
+			return err
+		}
+	}
 	g.sockets = socket.New(socket.Options{
 		Current: g.Current, Keys: g.keys(), TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Proxy: requests, Recorder: g.Recorder, Log: g.log,
 	})
@@ -309,7 +292,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	monitoring.SetFile(g.callFile)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
-	g.describe(surfaces{api, g.sockets, g.batchDoors(), management, g.Actuator, openapi.NewPages(), monitoring, g.pages, peers.New(g.Cluster.View)})
+	g.describe(surfaces{api, g.wings, g.sockets, g.batchDoors(), management, g.Actuator, openapi.NewPages(), monitoring, g.pages, peers.New(g.Cluster.View)})
 	g.shell = web.NewShell(nil, web.Options{
 		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, Recorder: g.Recorder,
 		Origins: g.Document.Server.CORSOrigins, KeysNeeded: g.keys().Needed, Fail: fail,
@@ -341,10 +324,15 @@ func (g *Gateway) currency() string {
 // useSteps puts the steps that are on between admission and routing.
 func (g *Gateway) useSteps(doc *config.Document) {
 	steps := slices.Clone(g.steps)
+	for _, w := range g.wings {
+		if step := w.Step(doc); step != nil {
+			steps = append(steps, step)
+		}
+	}
 	if doc.AnswerCache.On() {
 		steps = append(steps, g.cache.Step)
 	}
-	g.requests.Use(steps...)
+	g.Requests.Use(steps...)
 }
 
 // newChecker returns the health checker of the instances in the table in force.

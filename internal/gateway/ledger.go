@@ -51,7 +51,7 @@ func (g *Gateway) newBook() (*budget.Book, *quota.Ledger) {
 	options := budget.Options{
 		Ledger: ledger, FailOpen: doc.Quota.FailOpen, Degrade: doc.Quota.Distributed.DegradeToLocal,
 		Timeout: doc.Quota.Distributed.Timeout.Std(), ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Data: g.Store.Data(), Log: log,
-		Keys: g.takeovers.Keys(), Takeover: g.takeovers,
+		Keys: g.Takeovers.Keys(), Takeover: g.Takeovers,
 	}
 	if doc.Quota.Distributed.Enabled {
 		options.Shared, options.Prefix = g.Shared, doc.Quota.Distributed.KeyPrefix
@@ -91,8 +91,8 @@ func (g *Gateway) useLedger() {
 	g.usingLedger.Lock()
 	defer g.usingLedger.Unlock()
 	if g.Ledger.Settings().Enabled {
-		g.requests.SetLedger(g.Ledger)
+		g.Requests.SetLedger(g.Ledger)
 	} else {
-		g.requests.SetLedger(nil)
+		g.Requests.SetLedger(nil)
 	}
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
@@ -11,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/pages"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/peers"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/batching"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/socket"
 )
@@ -24,6 +26,6 @@ func OpenAPI(version string, more []web.Route) ([]byte, error) {
 		return nil, err
 	}
 	// Nothing is asked of the others but which routes they have.
-	all := surfaces{new(v1.API), new(socket.Doors), new(batching.API), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
+	all := surfaces{new(v1.API), newWings(&wing.Core{Document: settings, Current: new(routing.Current), Unified: new(v1.API)}), new(socket.Doors), new(batching.API), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
 	return openapi.Document(version, append(all.routes(), more...))
 }

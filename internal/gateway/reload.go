@@ -45,7 +45,9 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 	g.file.read("")
 	g.Ledger.Reload(doc.Quota)
 	g.useLedger()
-	g.answers.set(doc.Responses)
+	for _, w := range g.wings {
+		w.Set(doc)
+	}
 	g.batches.set(doc)
 	g.cache.Set(doc.AnswerCache)
 	g.useSteps(doc)

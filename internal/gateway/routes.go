@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/pages"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/peers"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/batching"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/socket"
 )
@@ -27,6 +28,7 @@ import (
 // surfaces are the parts that answer requests.
 type surfaces struct {
 	unified *v1.API
+	wings   []*wing.Wing
 	sockets *socket.Doors
 	batches *batching.API
 	manage  *manage.API
@@ -41,7 +43,11 @@ type surfaces struct {
 // entries stand beside the handlers: in internal/serve/web/v1, socket, batching, manage, monitor, peers,
 // actuator, openapi and pages.
 func (s surfaces) routes() []web.Route {
-	return slices.Concat(s.unified.Routes(), s.sockets.Routes(), s.batches.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())
+	routes := s.unified.Routes()
+	for _, w := range s.wings {
+		routes = append(routes, w.Routes()...)
+	}
+	return slices.Concat(routes, s.sockets.Routes(), s.batches.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())
 }
 
 // newRouter puts the routes behind the gate.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,11 @@ func (g *Gateway) Start() {
 		g.persist(ctx, "keeping calls", g.callFile.Run)
 	}
 	g.persist(ctx, "sampling what is counted", g.feed.Run)
+	for _, w := range g.wings {
+		if w.Run != nil {
+			g.persist(ctx, w.Doing, w.Run)
+		}
+	}
 	if g.batches.engine != nil {
 		g.persist(ctx, "running batches", g.batches.engine.Run)
 	}
@@ -92,6 +98,9 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.Actuator.Drain()
 		g.Cluster.Announce(ctx) // the others show it at once
 		g.delay(ctx)
+		for _, w := range g.wings {
+			w.Halt()
+		}
 		if g.batches.engine != nil {
 			g.batches.engine.Halt()
 		}
@@ -116,6 +125,9 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.abort(web.ErrStopping)
 		g.quit()
 		g.background.Wait()
+		for _, w := range slices.Backward(g.wings) {
+			w.Close()
+		}
 		g.callFile.Close()
 		g.processes.Close()
 		g.closeTelemetry(last)
@@ -124,7 +136,6 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.closeLedger()
 		g.endSharing() // both have told the others what they counted at last
 		g.sharing.Wait()
-		g.answers.close()
 		g.closeCache()
 		g.batches.close()
 		if err := g.Store.Close(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/rueidis"
 
+	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/testing/storetest"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers"
@@ -25,7 +26,7 @@ func settings() answers.Settings {
 }
 
 // eachStore runs a test on every implementation.
-func eachStore(t *testing.T, test func(t *testing.T, s answers.Store)) {
+func eachStore(t *testing.T, test func(t *testing.T, s recall.Store)) {
 	t.Run("memory", func(t *testing.T) { test(t, answers.NewMemory(settings())) })
 	t.Run("redis", func(t *testing.T) {
 		server := storetest.Redis(t)
@@ -35,7 +36,7 @@ func eachStore(t *testing.T, test func(t *testing.T, s answers.Store)) {
 	})
 }
 
-func get(t *testing.T, s answers.Store, owner answers.Owner, ids ...string) []*answers.Answer {
+func get(t *testing.T, s recall.Store, owner recall.Owner, ids ...string) []*recall.Answer {
 	t.Helper()
 	found, err := s.Get(t.Context(), owner, ids...)
 	if err != nil {
@@ -45,9 +46,9 @@ func get(t *testing.T, s answers.Store, owner answers.Owner, ids ...string) []*a
 }
 
 // key returns the owner with this id.
-func key(id string) answers.Owner { return answers.Owner{Key: id, Issue: "1"} }
+func key(id string) recall.Owner { return recall.Owner{Key: id, Issue: "1"} }
 
-func put(t *testing.T, s answers.Store, a *answers.Answer) {
+func put(t *testing.T, s recall.Store, a *recall.Answer) {
 	t.Helper()
 	if err := s.Put(t.Context(), a); err != nil {
 		t.Fatal(err)
@@ -55,24 +56,24 @@ func put(t *testing.T, s answers.Store, a *answers.Answer) {
 }
 
 func TestAnAnswerIsFoundAsItWasPut(t *testing.T) {
-	eachStore(t, func(t *testing.T, s answers.Store) {
-		full := &answers.Answer{
+	eachStore(t, func(t *testing.T, s recall.Store) {
+		full := &recall.Answer{
 			ID: "resp_1", Owner: key("key"), Previous: []string{"resp_a", "resp_b"},
 			Input: []byte(`{"role":"user","content":"\ud800 \u00e9"},{"a":1.0}`), Response: []byte(`{"id":"resp_1","output":[]}`),
 		}
-		passed := &answers.Answer{ID: "resp_2", Owner: key("key"), Instance: "a@http://b"}
+		passed := &recall.Answer{ID: "resp_2", Owner: key("key"), Instance: "a@http://b"}
 		put(t, s, full)
 		put(t, s, passed)
-		if diff := cmp.Diff([]*answers.Answer{passed, nil, full}, get(t, s, key("key"), "resp_2", "resp_3", "resp_1")); diff != "" {
+		if diff := cmp.Diff([]*recall.Answer{passed, nil, full}, get(t, s, key("key"), "resp_2", "resp_3", "resp_1")); diff != "" {
 			t.Error(diff)
 		}
 	})
 }
 
 func TestAnotherKeySeesNothing(t *testing.T) {
-	eachStore(t, func(t *testing.T, s answers.Store) {
-		put(t, s, &answers.Answer{ID: "b:resp_1", Owner: key("a"), Response: []byte("{}")})
-		for _, owner := range []answers.Owner{{}, key("b"), key("a:b"), {Key: "a", Issue: "2"}, {Key: "a"}} {
+	eachStore(t, func(t *testing.T, s recall.Store) {
+		put(t, s, &recall.Answer{ID: "b:resp_1", Owner: key("a"), Response: []byte("{}")})
+		for _, owner := range []recall.Owner{{}, key("b"), key("a:b"), {Key: "a", Issue: "2"}, {Key: "a"}} {
 			if found := get(t, s, owner, "b:resp_1", "resp_1"); found[0] != nil || found[1] != nil {
 				t.Errorf("%v sees the answer of another key", owner)
 			}
@@ -87,14 +88,14 @@ func TestAnotherKeySeesNothing(t *testing.T) {
 }
 
 func TestGivenIDsAreThoseOfTheirOwner(t *testing.T) {
-	eachStore(t, func(t *testing.T, s answers.Store) {
+	eachStore(t, func(t *testing.T, s recall.Store) {
 		if err := s.Give(t.Context(), key("a"), "msg_1", "cntr_1"); err != nil {
 			t.Fatal(err)
 		}
 		for _, test := range []struct {
-			owner answers.Owner
+			owner recall.Owner
 			want  []bool
-		}{{key("a"), []bool{true, false, true}}, {key("b"), []bool{false, false, false}}, {answers.Owner{Key: "a", Issue: "2"}, []bool{false, false, false}}} {
+		}{{key("a"), []bool{true, false, true}}, {key("b"), []bool{false, false, false}}, {recall.Owner{Key: "a", Issue: "2"}, []bool{false, false, false}}} {
 			if given, err := s.Given(t.Context(), test.owner, "msg_1", "msg_2", "cntr_1"); !slices.Equal(given, test.want) || err != nil {
 				t.Errorf("%v was given %v, %v", test.owner, given, err)
 			}
@@ -114,23 +115,23 @@ func TestGivenIDsAreThoseOfTheirOwner(t *testing.T) {
 }
 
 func TestADeletedAnswerIsGone(t *testing.T) {
-	eachStore(t, func(t *testing.T, s answers.Store) {
-		put(t, s, &answers.Answer{ID: "resp_1", Response: []byte("{}")})
+	eachStore(t, func(t *testing.T, s recall.Store) {
+		put(t, s, &recall.Answer{ID: "resp_1", Response: []byte("{}")})
 		for _, want := range []bool{true, false} {
-			if was, err := s.Delete(t.Context(), answers.Owner{}, "resp_1"); was != want || err != nil {
+			if was, err := s.Delete(t.Context(), recall.Owner{}, "resp_1"); was != want || err != nil {
 				t.Errorf("deleted: %t (%v), want %t", was, err, want)
 			}
 		}
-		if get(t, s, answers.Owner{}, "resp_1")[0] != nil {
+		if get(t, s, recall.Owner{}, "resp_1")[0] != nil {
 			t.Error("it is still there")
 		}
 	})
 }
 
 func TestAnAnswerThatIsTooLargeIsNotKept(t *testing.T) {
-	eachStore(t, func(t *testing.T, s answers.Store) {
+	eachStore(t, func(t *testing.T, s recall.Store) {
 		large := fmt.Appendf(nil, `"%0*d"`, 200<<10, 0)
-		if err := s.Put(t.Context(), &answers.Answer{ID: "resp_1", Response: large}); !errors.Is(err, answers.ErrTooLarge) {
+		if err := s.Put(t.Context(), &recall.Answer{ID: "resp_1", Response: large}); !errors.Is(err, recall.ErrTooLarge) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -139,19 +140,19 @@ func TestAnAnswerThatIsTooLargeIsNotKept(t *testing.T) {
 func TestMemoryForgetsWhatWasUnusedForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := answers.NewMemory(settings())
-		put(t, s, &answers.Answer{ID: "used"})
-		put(t, s, &answers.Answer{ID: "unused"})
+		put(t, s, &recall.Answer{ID: "used"})
+		put(t, s, &recall.Answer{ID: "unused"})
 		<-time.After(40 * time.Minute)
-		get(t, s, answers.Owner{}, "used")
+		get(t, s, recall.Owner{}, "used")
 		<-time.After(40 * time.Minute)
 		if n, _ := s.Size(); n != 1 {
 			t.Errorf("%d answers are kept, want 1", n)
 		}
-		if found := get(t, s, answers.Owner{}, "used", "unused"); found[0] == nil || found[1] != nil {
+		if found := get(t, s, recall.Owner{}, "used", "unused"); found[0] == nil || found[1] != nil {
 			t.Errorf("found %v", found)
 		}
 		<-time.After(2 * time.Hour)
-		if was, _ := s.Delete(context.Background(), answers.Owner{}, "used"); was {
+		if was, _ := s.Delete(context.Background(), recall.Owner{}, "used"); was {
 			t.Error("an expired answer was there")
 		}
 	})
@@ -160,16 +161,16 @@ func TestMemoryForgetsWhatWasUnusedForItsTime(t *testing.T) {
 func TestMemoryIsBoundedByCountAndBytes(t *testing.T) {
 	s := answers.NewMemory(settings())
 	for i := range 1000 {
-		put(t, s, &answers.Answer{ID: fmt.Sprint(i), Response: make([]byte, 1<<10)})
+		put(t, s, &recall.Answer{ID: fmt.Sprint(i), Response: make([]byte, 1<<10)})
 	}
 	if n, _ := s.Size(); n != 100 {
 		t.Errorf("%d answers are kept, want 100", n)
 	}
-	if get(t, s, answers.Owner{}, "999")[0] == nil || get(t, s, answers.Owner{}, "0")[0] != nil {
+	if get(t, s, recall.Owner{}, "999")[0] == nil || get(t, s, recall.Owner{}, "0")[0] != nil {
 		t.Error("not the oldest gave way")
 	}
 	for i := range 100 {
-		put(t, s, &answers.Answer{ID: fmt.Sprint(i), Response: make([]byte, 100<<10)})
+		put(t, s, &recall.Answer{ID: fmt.Sprint(i), Response: make([]byte, 100<<10)})
 	}
 	if n, bytes := s.Size(); bytes > 1<<20 || n < 9 {
 		t.Errorf("%d answers take %d bytes", n, bytes)
@@ -185,16 +186,16 @@ func TestMemoryIsBoundedByCountAndBytes(t *testing.T) {
 // One key can keep as much as there is room for, and pushes out its own answers, never
 // those of others.
 func TestNobodyPushesOutWhatOthersKeep(t *testing.T) {
-	eachStore(t, func(t *testing.T, s answers.Store) {
+	eachStore(t, func(t *testing.T, s recall.Store) {
 		large := fmt.Appendf(nil, `"%0*d"`, 120<<10, 0) // nearly an eighth of what all may take
 		for _, id := range []string{"a", "b"} {
-			put(t, s, &answers.Answer{ID: id, Owner: key("small"), Response: []byte("{}")})
+			put(t, s, &recall.Answer{ID: id, Owner: key("small"), Response: []byte("{}")})
 		}
 		for n := range 40 {
-			put(t, s, &answers.Answer{ID: fmt.Sprint("large", n), Owner: key("hog"), Response: large})
+			put(t, s, &recall.Answer{ID: fmt.Sprint("large", n), Owner: key("hog"), Response: large})
 		}
 		for n := range 300 {
-			put(t, s, &answers.Answer{ID: fmt.Sprint("many", n), Owner: key("crowd"), Response: []byte("{}")})
+			put(t, s, &recall.Answer{ID: fmt.Sprint("many", n), Owner: key("crowd"), Response: []byte("{}")})
 		}
 		if found := get(t, s, key("small"), "a", "b"); found[0] == nil || found[1] == nil {
 			t.Errorf("the answers of another key are gone: %v", found)
@@ -236,7 +237,7 @@ func TestSharesHoldInRandomHistories(t *testing.T) {
 			switch {
 			case step%10 == 0: // ten owners keep four small answers each, which is less than a share
 				modestOwner, modestID := fmt.Sprint("modest", random.IntN(10)), fmt.Sprint(random.IntN(2))
-				put(t, s, &answers.Answer{ID: modestID, Owner: key(modestOwner), Response: make([]byte, random.IntN(1000))})
+				put(t, s, &recall.Answer{ID: modestID, Owner: key(modestOwner), Response: make([]byte, random.IntN(1000))})
 				modest[modestOwner+"/"+modestID] = true
 			case random.IntN(5) == 0:
 				get(t, s, key(owner), id, "0", "1")
@@ -245,7 +246,7 @@ func TestSharesHoldInRandomHistories(t *testing.T) {
 					t.Fatal(err)
 				}
 			default:
-				put(t, s, &answers.Answer{ID: id, Owner: key(owner), Response: make([]byte, random.IntN(100<<10))})
+				put(t, s, &recall.Answer{ID: id, Owner: key(owner), Response: make([]byte, random.IntN(100<<10))})
 			}
 			if n, bytes := s.Size(); n > 100 || bytes > 1<<20 || n == 0 || bytes <= 0 {
 				t.Fatalf("step %d: %d answers take %d bytes", step, n, bytes)
@@ -294,19 +295,19 @@ func TestAnswersOfTheReleaseBefore(t *testing.T) {
 	now := time.Now()
 	for _, test := range []struct {
 		name  string
-		owner answers.Owner
+		owner recall.Owner
 		found bool
 	}{
-		{"of a new key", answers.Owner{Key: "k", Issue: "9", Since: now.Add(-59 * time.Minute)}, false},
-		{"of an old key", answers.Owner{Key: "k", Issue: "9", Since: now.Add(-61 * time.Minute)}, true},
-		{"of a key of the file", answers.Owner{Key: "k", Issue: "9"}, true},
-		{"of another key", answers.Owner{Key: "l", Issue: "9"}, false},
+		{"of a new key", recall.Owner{Key: "k", Issue: "9", Since: now.Add(-59 * time.Minute)}, false},
+		{"of an old key", recall.Owner{Key: "k", Issue: "9", Since: now.Add(-61 * time.Minute)}, true},
+		{"of a key of the file", recall.Owner{Key: "k", Issue: "9"}, true},
+		{"of another key", recall.Owner{Key: "l", Issue: "9"}, false},
 	} {
 		if found := get(t, store, test.owner, "resp_1"); (found[0] != nil) != test.found {
 			t.Errorf("%s: %v", test.name, found)
 		}
 	}
-	put(t, store, &answers.Answer{ID: "resp_2", Owner: answers.Owner{Key: "k", Issue: "9"}, Response: []byte(`{"id":"resp_2"}`)})
+	put(t, store, &recall.Answer{ID: "resp_2", Owner: recall.Owner{Key: "k", Issue: "9"}, Response: []byte(`{"id":"resp_2"}`)})
 	if text, err := client.Do(t.Context(), client.B().Get().Key("patchbay:responses:1:k:resp_2").Build()).ToString(); err != nil || text != `{"issue":"9","input":[],"response":{"id":"resp_2"}}` {
 		t.Errorf("%s %v", text, err)
 	}

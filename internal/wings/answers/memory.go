@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/recall"
 )
 
 // Memory keeps answers in the memory of this process. What was unused for the longest
@@ -37,7 +39,7 @@ type memoryKey struct {
 
 // kept is an answer, and where it stands in the order of all and on its shelf.
 type kept struct {
-	*Answer
+	*recall.Answer
 	until          time.Time
 	inAll, onShelf *list.Element
 }
@@ -148,11 +150,11 @@ func (m *Memory) Size() (answers int, bytes int64) {
 }
 
 // Put keeps an answer.
-func (m *Memory) Put(_ context.Context, a *Answer) error {
+func (m *Memory) Put(_ context.Context, a *recall.Answer) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if a.size()+entrySize > int64(m.settings.MaxBytes)/largestShare {
-		return ErrTooLarge
+	if sizeOf(a)+entrySize > int64(m.settings.MaxBytes)/largestShare {
+		return recall.ErrTooLarge
 	}
 	now := time.Now()
 	key := keyOf(a.Owner, a.ID)
@@ -168,8 +170,8 @@ func (m *Memory) Put(_ context.Context, a *Answer) error {
 	k := &kept{Answer: a, until: now.Add(m.settings.TTL.Std())}
 	k.inAll, k.onShelf = m.order.PushFront(k), s.order.PushFront(k)
 	m.answers[key] = k
-	s.bytes += k.size() + entrySize
-	m.bytes += k.size() + entrySize
+	s.bytes += sizeOf(k.Answer) + entrySize
+	m.bytes += sizeOf(k.Answer) + entrySize
 	if isNew {
 		heap.Push(&m.byBytes, s)
 		heap.Push(&m.byCount, s)
@@ -180,7 +182,7 @@ func (m *Memory) Put(_ context.Context, a *Answer) error {
 	return nil
 }
 
-func keyOf(o Owner, id string) memoryKey { return memoryKey{ownerKey{o.Key, o.Issue}, id} }
+func keyOf(o recall.Owner, id string) memoryKey { return memoryKey{ownerKey{o.Key, o.Issue}, id} }
 
 // rank puts a shelf that has changed in its place.
 func (m *Memory) rank(s *shelf) {
@@ -205,9 +207,9 @@ func (m *Memory) remove(k *kept) {
 	key := keyOf(k.Owner, k.ID)
 	delete(m.answers, key)
 	m.order.Remove(k.inAll)
-	m.bytes -= k.size() + entrySize
+	m.bytes -= sizeOf(k.Answer) + entrySize
 	s := m.shelves[key.owner]
-	s.bytes -= k.size() + entrySize
+	s.bytes -= sizeOf(k.Answer) + entrySize
 	s.order.Remove(k.onShelf)
 	if s.order.Len() > 0 {
 		m.rank(s)
@@ -219,11 +221,11 @@ func (m *Memory) remove(k *kept) {
 }
 
 // Get returns answers of an owner.
-func (m *Memory) Get(_ context.Context, owner Owner, ids ...string) ([]*Answer, error) {
+func (m *Memory) Get(_ context.Context, owner recall.Owner, ids ...string) ([]*recall.Answer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	found := make([]*Answer, len(ids))
+	found := make([]*recall.Answer, len(ids))
 	for i, id := range ids {
 		k := m.find(owner, id, now)
 		if k == nil {
@@ -240,7 +242,7 @@ func (m *Memory) Get(_ context.Context, owner Owner, ids ...string) ([]*Answer, 
 }
 
 // Delete removes an answer.
-func (m *Memory) Delete(_ context.Context, owner Owner, id string) (bool, error) {
+func (m *Memory) Delete(_ context.Context, owner recall.Owner, id string) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.find(owner, id, time.Now())
@@ -251,7 +253,7 @@ func (m *Memory) Delete(_ context.Context, owner Owner, id string) (bool, error)
 }
 
 // find returns an answer that has not expired.
-func (m *Memory) find(owner Owner, id string, now time.Time) *kept {
+func (m *Memory) find(owner recall.Owner, id string, now time.Time) *kept {
 	k := m.answers[keyOf(owner, id)]
 	if k != nil && !k.until.After(now) {
 		m.remove(k)
@@ -261,9 +263,9 @@ func (m *Memory) find(owner Owner, id string, now time.Time) *kept {
 }
 
 // Give notes that an owner was given ids.
-func (m *Memory) Give(ctx context.Context, owner Owner, ids ...string) error {
+func (m *Memory) Give(ctx context.Context, owner recall.Owner, ids ...string) error {
 	for _, id := range ids {
-		if err := m.given.Put(ctx, &Answer{ID: strings.Clone(id), Owner: owner}); err != nil {
+		if err := m.given.Put(ctx, &recall.Answer{ID: strings.Clone(id), Owner: owner}); err != nil {
 			return err
 		}
 	}
@@ -271,7 +273,7 @@ func (m *Memory) Give(ctx context.Context, owner Owner, ids ...string) error {
 }
 
 // Given reports which ids an owner was given.
-func (m *Memory) Given(ctx context.Context, owner Owner, ids ...string) ([]bool, error) {
+func (m *Memory) Given(ctx context.Context, owner recall.Owner, ids ...string) ([]bool, error) {
 	found, err := m.given.Get(ctx, owner, ids...)
 	given := make([]bool, len(found))
 	for i, one := range found {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
@@ -32,7 +33,7 @@ func sealing(t *testing.T, server *storetest.Server, dir string, log *slog.Logge
 }
 
 // sealed returns a store that has taken over what there was.
-func sealed(t *testing.T, server *storetest.Server, dir string, log *slog.Logger) answers.Store {
+func sealed(t *testing.T, server *storetest.Server, dir string, log *slog.Logger) recall.Store {
 	t.Helper()
 	options, records := sealing(t, server, dir, log, false)
 	store := redisanswers.New(options)
@@ -65,11 +66,11 @@ func TestWithAMasterKeySharedAnswersAreSealedAndBound(t *testing.T) {
 	}
 	var log bytes.Buffer
 	store := sealed(t, server, t.TempDir(), slog.New(slog.NewTextHandler(&log, nil)))
-	acme, beta := answers.Owner{Key: "a", Issue: "1", Tenant: "acme"}, answers.Owner{Key: "b", Issue: "1", Tenant: "beta"}
+	acme, beta := recall.Owner{Key: "a", Issue: "1", Tenant: "acme"}, recall.Owner{Key: "b", Issue: "1", Tenant: "beta"}
 	const secret = `{"role":"user","content":"the secret plan"}`
-	put(t, store, &answers.Answer{ID: "resp_1", Owner: acme, Input: []byte(secret), Response: []byte(`{"id":"resp_1"}`)})
-	put(t, store, &answers.Answer{ID: "resp_2", Owner: acme, Response: []byte(`{"id":"resp_2"}`)})
-	put(t, store, &answers.Answer{ID: "resp_3", Owner: beta, Response: []byte(`{"id":"resp_3"}`)})
+	put(t, store, &recall.Answer{ID: "resp_1", Owner: acme, Input: []byte(secret), Response: []byte(`{"id":"resp_1"}`)})
+	put(t, store, &recall.Answer{ID: "resp_2", Owner: acme, Response: []byte(`{"id":"resp_2"}`)})
+	put(t, store, &recall.Answer{ID: "resp_3", Owner: beta, Response: []byte(`{"id":"resp_3"}`)})
 	const first, second, third = "patchbay:responses:1:a:resp_1", "patchbay:responses:1:a:resp_2", "patchbay:responses:1:b:resp_3"
 	text := do("GET", first)
 	if strings.Contains(text, "secret") || strings.Contains(text, "resp_1") {
@@ -78,7 +79,7 @@ func TestWithAMasterKeySharedAnswersAreSealedAndBound(t *testing.T) {
 	if found := get(t, store, acme, "resp_1"); found[0] == nil || string(found[0].Input) != secret {
 		t.Fatalf("its owner finds %v", found)
 	}
-	for name, owner := range map[string]answers.Owner{"another key": beta, "the next key of the id": {Key: "a", Issue: "2"}, "nobody": {}} {
+	for name, owner := range map[string]recall.Owner{"another key": beta, "the next key of the id": {Key: "a", Issue: "2"}, "nobody": {}} {
 		if found := get(t, store, owner, "resp_1"); found[0] != nil {
 			t.Errorf("%s finds it", name)
 		}
@@ -120,11 +121,11 @@ func TestPlainAnswersAreTakenOverOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	owner := answers.Owner{Key: "k:1", Issue: "1"}
+	owner := recall.Owner{Key: "k:1", Issue: "1"}
 	before := redisanswers.New(redisanswers.Options{Address: server.URL, Settings: settings})
 	t.Cleanup(before.Close)
-	put(t, before, &answers.Answer{ID: "resp_1", Owner: owner, Input: []byte(`{"a":1}`), Response: []byte(`{"id":"resp_1"}`)})
-	put(t, before, &answers.Answer{ID: "old", Owner: answers.Owner{Key: "k:1"}, Response: []byte(`{}`)})
+	put(t, before, &recall.Answer{ID: "resp_1", Owner: owner, Input: []byte(`{"a":1}`), Response: []byte(`{"id":"resp_1"}`)})
+	put(t, before, &recall.Answer{ID: "old", Owner: recall.Owner{Key: "k:1"}, Response: []byte(`{}`)})
 	dir := t.TempDir()
 	store := sealed(t, server, dir, slog.New(slog.DiscardHandler))
 	if found := get(t, store, owner, "resp_1", "old"); found[0] == nil || string(found[0].Input) != `{"a":1}` || found[1] == nil {
@@ -144,7 +145,7 @@ func TestPlainAnswersAreTakenOverOnce(t *testing.T) {
 	}
 	again := sealed(t, server, dir, slog.New(slog.DiscardHandler))
 	elsewhere := sealed(t, server, t.TempDir(), slog.New(slog.DiscardHandler))
-	for name, store := range map[string]answers.Store{"the next start": again, "a gateway that begins with nothing": elsewhere} {
+	for name, store := range map[string]recall.Store{"the next start": again, "a gateway that begins with nothing": elsewhere} {
 		if get(t, store, owner, "resp_2")[0] != nil {
 			t.Errorf("%s reads a plain one", name)
 		}
@@ -164,8 +165,8 @@ func TestPlainAnswersAreReadDuringARoll(t *testing.T) {
 	options, _ := sealing(t, server, dir, slog.New(slog.DiscardHandler), true)
 	rolling := redisanswers.New(options)
 	t.Cleanup(rolling.Close)
-	put(t, before, &answers.Answer{ID: "old", Owner: owner, Response: []byte("{}")})
-	put(t, rolling, &answers.Answer{ID: "new", Owner: owner, Response: []byte("{}")})
+	put(t, before, &recall.Answer{ID: "old", Owner: owner, Response: []byte("{}")})
+	put(t, rolling, &recall.Answer{ID: "new", Owner: owner, Response: []byte("{}")})
 	if found := get(t, rolling, owner, "old", "new"); found[0] == nil || found[1] == nil {
 		t.Errorf("during the roll %v is found", found)
 	}
@@ -176,7 +177,7 @@ func TestPlainAnswersAreReadDuringARoll(t *testing.T) {
 	if found := get(t, after, owner, "old", "new"); found[0] == nil || found[1] == nil {
 		t.Errorf("after the roll %v is found", found)
 	}
-	put(t, before, &answers.Answer{ID: "late", Owner: owner, Response: []byte("{}")})
+	put(t, before, &recall.Answer{ID: "late", Owner: owner, Response: []byte("{}")})
 	late, _ := sealing(t, server, dir, slog.New(slog.DiscardHandler), true)
 	back := redisanswers.New(late)
 	t.Cleanup(back.Close)
@@ -194,22 +195,22 @@ func TestAllGatewaysTogetherKeepNoMoreThanAllowed(t *testing.T) {
 		s.MaxSharedBytes = 2 << 20
 		return s
 	}
-	var gateways []answers.Store
+	var gateways []recall.Store
 	for range 2 {
 		store := redisanswers.New(redisanswers.Options{Address: server.URL, Settings: bounded})
 		t.Cleanup(store.Close)
 		gateways = append(gateways, store)
 	}
-	modest := answers.Owner{Key: "modest", Issue: "1", Tenant: "small"}
+	modest := recall.Owner{Key: "modest", Issue: "1", Tenant: "small"}
 	text := fmt.Appendf(nil, `"%0*d"`, 100<<10, 0)
 	for n := range 3 {
-		put(t, gateways[n%2], &answers.Answer{ID: fmt.Sprint(n), Owner: modest, Response: text})
+		put(t, gateways[n%2], &recall.Answer{ID: fmt.Sprint(n), Owner: modest, Response: text})
 	}
-	crowd := func(n int) answers.Owner {
-		return answers.Owner{Key: fmt.Sprint("crowd", n), Issue: "1", Tenant: "large"}
+	crowd := func(n int) recall.Owner {
+		return recall.Owner{Key: fmt.Sprint("crowd", n), Issue: "1", Tenant: "large"}
 	}
 	for n := range 60 { // each key has less than the modest one
-		put(t, gateways[n%2], &answers.Answer{ID: "1", Owner: crowd(n), Response: text})
+		put(t, gateways[n%2], &recall.Answer{ID: "1", Owner: crowd(n), Response: text})
 	}
 	for n := range 3 {
 		if get(t, gateways[0], modest, fmt.Sprint(n))[0] == nil {
@@ -227,7 +228,7 @@ func TestAllGatewaysTogetherKeepNoMoreThanAllowed(t *testing.T) {
 	}
 	// Without keys there is one owner, which is bounded as well.
 	for n := range 40 {
-		put(t, gateways[n%2], &answers.Answer{ID: fmt.Sprint(n), Response: text})
+		put(t, gateways[n%2], &recall.Answer{ID: fmt.Sprint(n), Response: text})
 	}
 	client := connect(t, server)
 	for _, size := range []string{"patchbay:responses:{all}:owners"} {
@@ -249,7 +250,7 @@ func TestSharedAnswersLeaveRedisHalfOfItsMemory(t *testing.T) {
 	t.Cleanup(store.Close)
 	text := fmt.Appendf(nil, `"%0*d"`, 500<<10, 0)
 	for n := range 40 {
-		put(t, store, &answers.Answer{ID: fmt.Sprint(n), Owner: key("hog"), Response: text})
+		put(t, store, &recall.Answer{ID: fmt.Sprint(n), Owner: key("hog"), Response: text})
 	}
 	if get(t, store, key("hog"), "39")[0] == nil {
 		t.Error("the newest is gone")

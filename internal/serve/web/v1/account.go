@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 )
 
 // ownAccount decides which ids of a backend's account a caller with a key may name: those that
@@ -13,7 +13,7 @@ import (
 type ownAccount struct {
 	api   *API
 	ctx   context.Context //nolint:containedctx // it lives as long as the request
-	owner answers.Owner
+	owner recall.Owner
 
 	mu    sync.Mutex
 	given map[string]bool // whether an id was given, of those that were looked up
@@ -49,10 +49,10 @@ func (o *ownAccount) RefuseForeign(named []schema.NamedID) error {
 
 // find asks the store for ids.
 func (o *ownAccount) find(ids []string) error {
-	if len(ids) == 0 || o.api.options.Answers == nil {
+	if len(ids) == 0 || o.api.answers == nil {
 		return nil
 	}
-	found, err := o.api.options.Answers.Given(o.ctx, o.owner, ids...)
+	found, err := o.api.answers.Given(o.ctx, o.owner, ids...)
 	if err != nil {
 		if o.ctx.Err() != nil {
 			return context.Cause(o.ctx)
@@ -70,7 +70,7 @@ func (o *ownAccount) find(ids []string) error {
 
 // give notes ids that an answer gives to the caller. The client gets the answer in any case.
 func (o *ownAccount) give(ids []string) {
-	o.api.warnUnkept(o.ctx, o.api.options.Answers.Give(o.ctx, o.owner, ids[:min(len(ids), mostNamed)]...))
+	o.api.warnUnkept(o.ctx, o.api.answers.Give(o.ctx, o.owner, ids[:min(len(ids), mostNamed)]...))
 }
 
 // guardAccount keeps a caller with a key from naming what others have at a backend, and notes
@@ -78,7 +78,7 @@ func (o *ownAccount) give(ids []string) {
 func (a *API) guardAccount(x *exchange) {
 	x.account.api, x.account.ctx, x.account.owner = a, x.r.Context(), ownerOf(x.caller.Grant)
 	x.request.Account = &x.account
-	if door := x.door.id; a.options.Answers != nil && (door == schema.DoorResponses || door == schema.DoorCompact || door == schema.DoorMessages) {
+	if door := x.door.id; a.answers != nil && (door == schema.DoorResponses || door == schema.DoorCompact || door == schema.DoorMessages) {
 		x.request.Gave = x.account.give
 	}
 }

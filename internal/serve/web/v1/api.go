@@ -16,13 +16,13 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
-	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 )
 
 // API answers the unified endpoints.
@@ -34,6 +34,7 @@ type API struct {
 	inputs  sync.Pool
 	buffers buffers
 	running atomic.Int64
+	answers recall.Store // nil where no responses are kept
 	warned  atomic.Int64 // when it was logged that responses are not kept, in seconds
 }
 
@@ -48,8 +49,6 @@ type Options struct {
 	Memory *memory.Watch
 	// Uploads is the space on disk that uploads share; nil means that there is no bound.
 	Uploads *memory.Room
-	// Answers keeps the responses of the Responses API; nil keeps none.
-	Answers answers.Store
 	// Recorder says what is kept of requests beside their records; nil keeps nothing.
 	Recorder *calls.Recorder
 	// Log is told of failures that no client is told of; nil for nobody.
@@ -67,6 +66,10 @@ func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
 		inputs: sync.Pool{New: func() any { return new(input) }},
 	}
 }
+
+// KeepAnswers has a store keep the responses of the Responses API. It is called before the
+// first request.
+func (a *API) KeepAnswers(store recall.Store) { a.answers = store }
 
 // identify checks the caller's key.
 func (a *API) identify(x *exchange) error {

@@ -302,9 +302,5 @@ func (a *API) Routes() []web.Route {
 	add(http.MethodGet, ollamaRoot+"/api/version", list.Version)
 	add(http.MethodPost, ollamaRoot+"/api/show", list.Show)
 	routes = append(routes, undescribed(list)...)
-	// A response that its backend keeps is asked for there.
-	add(http.MethodGet, "/v1/responses/{id}", a.Response, "/responses/{id}")
-	add(http.MethodDelete, "/v1/responses/{id}", a.DeleteResponse, "/responses/{id}")
-	add(http.MethodGet, "/v1/responses/{id}/input_items", a.InputItems, "/responses/{id}/input_items")
 	return routes
 }

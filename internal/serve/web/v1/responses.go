@@ -12,8 +12,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 )
 
 // openResponses returns the client of one request of the Responses API: what the request
@@ -25,12 +25,12 @@ func (a *API) openResponses(x *exchange) (*dialect.Client, error) {
 	}
 	if past != nil && x.request.Body.Root().Get("store").Kind() != jsonscan.False {
 		conversation.Keep = func(req *responses.Request, response []byte) {
-			a.keepAnswer(past.ctx, &answers.Answer{
+			a.keepAnswer(past.ctx, &recall.Answer{
 				ID: req.ID, Owner: past.owner, Previous: past.ids, Input: req.Input, Response: response,
 			})
 		}
 		x.passed.keep = func(id, instance string) {
-			a.keepAnswer(past.ctx, &answers.Answer{ID: id, Owner: past.owner, Instance: instance})
+			a.keepAnswer(past.ctx, &recall.Answer{ID: id, Owner: past.owner, Instance: instance})
 		}
 		x.request.Passed = func(id string) { x.passed.id = id }
 	}
@@ -71,11 +71,11 @@ func estimateInput(x *exchange) []byte {
 func (a *API) openConversation(x *exchange) (c responses.Conversation, past *pastAnswers, err error) {
 	root := x.request.Body.Root()
 	c.Translate = responses.NamesTranslated(root)
-	if a.options.Answers == nil {
+	if a.answers == nil {
 		return c, nil, nil
 	}
 	past = &pastAnswers{
-		ctx: x.r.Context(), store: a.options.Answers, owner: ownerOf(x.caller.Grant),
+		ctx: x.r.Context(), store: a.answers, owner: ownerOf(x.caller.Grant),
 		limit: int(x.table.Limits.JSONBody), reserve: x.reserve,
 	}
 	c.Past, c.Recall = past, past.recall
@@ -109,13 +109,13 @@ func (p *passedAnswer) stick(instance string) {
 
 // keepAnswer puts an answer into the store. The client gets it in any case: one that is
 // too large, or that the store does not take, cannot be continued by its id.
-func (a *API) keepAnswer(ctx context.Context, answer *answers.Answer) {
-	a.warnUnkept(ctx, a.options.Answers.Put(ctx, answer))
+func (a *API) keepAnswer(ctx context.Context, answer *recall.Answer) {
+	a.warnUnkept(ctx, a.answers.Put(ctx, answer))
 }
 
 // warnUnkept logs that something could not be kept, now and then.
 func (a *API) warnUnkept(ctx context.Context, err error) {
-	if err == nil || errors.Is(err, answers.ErrTooLarge) || ctx.Err() != nil {
+	if err == nil || errors.Is(err, recall.ErrTooLarge) || ctx.Err() != nil {
 		return
 	}
 	now := time.Now().Unix()
@@ -130,13 +130,13 @@ const warnEvery = 10
 // pastAnswers is what the earlier responses of a key left behind.
 type pastAnswers struct {
 	ctx     context.Context //nolint:containedctx // it lives as long as the request
-	store   answers.Store
-	owner   answers.Owner
+	store   recall.Store
+	owner   recall.Owner
 	limit   int // how long a conversation may be
 	reserve func(bytes int) error
 
 	ids   []string // of the conversation, the first one first
-	chain []*answers.Answer
+	chain []*recall.Answer
 	turns [][]byte // the items of the chain, once they were asked for; see elements
 	// instance is the id of the instance that keeps the conversation, if it is not here.
 	instance string
@@ -176,7 +176,7 @@ func (p *pastAnswers) find(id string) error {
 	return nil
 }
 
-func (p *pastAnswers) get(ids ...string) ([]*answers.Answer, error) {
+func (p *pastAnswers) get(ids ...string) ([]*recall.Answer, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -247,7 +247,7 @@ func (p *pastAnswers) recall(input jsonscan.Value) [][]byte {
 }
 
 // outputOf returns the items of a response, as elements of a JSON array.
-func outputOf(a *answers.Answer) []byte {
+func outputOf(a *recall.Answer) []byte {
 	doc := jsonscan.Document{AllowDuplicateKeys: true}
 	if doc.Parse(a.Response) != nil {
 		return nil
@@ -301,7 +301,7 @@ func (p *pastAnswers) findItem(id string) ([]byte, error) {
 }
 
 // itemsByID returns the items of a response, of its output and its input.
-func itemsByID(a *answers.Answer) map[string][]byte {
+func itemsByID(a *recall.Answer) map[string][]byte {
 	items := map[string][]byte{}
 	if a == nil {
 		return items

@@ -6,17 +6,32 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/described"
-	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 )
+
+// KeptRoutes returns the operations on kept responses. One that a backend keeps is asked for
+// there.
+func KeptRoutes(a *API) []web.Route {
+	var routes []web.Route
+	add := func(method, path string, handler http.HandlerFunc) {
+		op := described.Operation(method + " " + path)
+		routes = append(routes, RoutesOf(method, path, handler, op, strings.TrimPrefix(path, "/v1"))...)
+	}
+	add(http.MethodGet, "/v1/responses/{id}", a.Response)
+	add(http.MethodDelete, "/v1/responses/{id}", a.DeleteResponse)
+	add(http.MethodGet, "/v1/responses/{id}/input_items", a.InputItems)
+	return routes
+}
 
 // Response answers GET /v1/responses/{id}.
 func (a *API) Response(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +54,7 @@ func (a *API) Response(w http.ResponseWriter, r *http.Request) {
 // askInstance passes a request for a response on to the instance that keeps it, and calls
 // use with what that answers. It answers with an error and returns false where there is no
 // such answer.
-func (a *API) askInstance(w http.ResponseWriter, r *http.Request, found *answers.Answer, more string, use func(body []byte)) bool {
+func (a *API) askInstance(w http.ResponseWriter, r *http.Request, found *recall.Answer, more string, use func(body []byte)) bool {
 	has, err := a.proxy.Ask(r.Context(), proxy.Question{
 		Instance: found.Instance, Door: schema.DoorResponses, Method: r.Method,
 		Path: "/" + url.PathEscape(found.ID) + more, Query: r.URL.RawQuery, Client: web.ClientAddr(r, a.options.TrustedProxies),
@@ -71,7 +86,7 @@ func (a *API) DeleteResponse(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	was, err := a.options.Answers.Delete(r.Context(), found.Owner, found.ID)
+	was, err := a.answers.Delete(r.Context(), found.Owner, found.ID)
 	switch {
 	case err != nil:
 		Fail(w, r, storeUnavailable())
@@ -86,7 +101,7 @@ func (a *API) DeleteResponse(w http.ResponseWriter, r *http.Request) {
 // findAnswer returns the response that a request names. It answers with an error and
 // returns nil where the caller has no such response, or may not ask now. The request ends
 // when end is called.
-func (a *API) findAnswer(w http.ResponseWriter, r *http.Request) (found *answers.Answer, end func()) {
+func (a *API) findAnswer(w http.ResponseWriter, r *http.Request) (found *recall.Answer, end func()) {
 	visit, owner, err := a.visit(w, r)
 	if err == nil {
 		if found, err = a.answerOf(r, owner); err == nil {
@@ -102,7 +117,7 @@ func (a *API) findAnswer(w http.ResponseWriter, r *http.Request) (found *answers
 // visit returns whose responses a request may ask for. It counts in the limits like a
 // request for a model, because it may be passed on to a backend, and reads from a store
 // that others use too.
-func (a *API) visit(w http.ResponseWriter, r *http.Request) (visit account.Visit, owner answers.Owner, err *schema.Error) {
+func (a *API) visit(w http.ResponseWriter, r *http.Request) (visit account.Visit, owner recall.Owner, err *schema.Error) {
 	if a.options.Memory != nil && a.options.Memory.Short() {
 		return visit, owner, overloaded("The gateway is overloaded; try again shortly.")
 	}
@@ -116,20 +131,20 @@ func (a *API) visit(w http.ResponseWriter, r *http.Request) (visit account.Visit
 }
 
 // ownerOf returns whose the responses are that the bearer of a key makes.
-func ownerOf(grant *access.Grant) answers.Owner {
+func ownerOf(grant *access.Grant) recall.Owner {
 	if grant == nil {
-		return answers.Owner{}
+		return recall.Owner{}
 	}
-	return answers.Owner{Key: grant.ID, Issue: grant.Issue, Since: grant.Since, Tenant: grant.Tenant}
+	return recall.Owner{Key: grant.ID, Issue: grant.Issue, Since: grant.Since, Tenant: grant.Tenant}
 }
 
 // answerOf returns the response of an owner that a request names.
-func (a *API) answerOf(r *http.Request, owner answers.Owner) (*answers.Answer, *schema.Error) {
+func (a *API) answerOf(r *http.Request, owner recall.Owner) (*recall.Answer, *schema.Error) {
 	id := r.PathValue("id")
-	if a.options.Answers == nil {
+	if a.answers == nil {
 		return nil, responseNotFound(id)
 	}
-	found, err := a.options.Answers.Get(r.Context(), owner, id)
+	found, err := a.answers.Get(r.Context(), owner, id)
 	switch {
 	case err != nil:
 		return nil, storeUnavailable()

@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
-	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 )
 
 // stored is an answer as it is kept, in JSON, or sealed where there is a master key. Issue is
@@ -22,7 +22,7 @@ type stored struct {
 	Instance string         `json:"instance,omitempty"`
 }
 
-func encode(a *answers.Answer) ([]byte, error) {
+func encode(a *recall.Answer) ([]byte, error) {
 	value := stored{Issue: a.Owner.Issue, Previous: a.Previous, Instance: a.Instance, Response: a.Response}
 	value.Input = append(append(append(value.Input, '['), a.Input...), ']')
 	return json.Marshal(value, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
@@ -36,15 +36,15 @@ func decode(text string) (v stored, err error) {
 // isOf reports whether a stored answer is that of an owner, and not of a key that had the
 // same id before. Of an answer without an issue, which an earlier release wrote, this is
 // known if the key is older than all answers that others may have left.
-func (v *stored) isOf(owner answers.Owner, ttl time.Duration) bool {
+func (v *stored) isOf(owner recall.Owner, ttl time.Duration) bool {
 	if v.Issue == "" {
 		return owner.Since.IsZero() || time.Since(owner.Since) >= ttl
 	}
 	return v.Issue == owner.Issue
 }
 
-func (v *stored) answer(owner answers.Owner, id string) *answers.Answer {
-	a := &answers.Answer{ID: id, Owner: owner, Previous: v.Previous, Response: v.Response, Instance: v.Instance}
+func (v *stored) answer(owner recall.Owner, id string) *recall.Answer {
+	a := &recall.Answer{ID: id, Owner: owner, Previous: v.Previous, Response: v.Response, Instance: v.Instance}
 	if n := len(v.Input); n > len("[]") {
 		a.Input = v.Input[1 : n-1]
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/patchbay-ai/patchbay/internal/wings/answers"
+	"github.com/patchbay-ai/patchbay/internal/request/recall"
 )
 
 const (
@@ -26,7 +26,7 @@ func (a account) givenKey() string { return prefix + "given:{" + a.name + "}" }
 
 // digest returns what stands for an id of an owner. With a master key nobody without it can
 // add one, or move it to another owner.
-func (s *Store) digest(owner answers.Owner, id string) string {
+func (s *Store) digest(owner recall.Owner, id string) string {
 	mac := hmac.New(sha256.New, s.digesting)
 	for _, part := range []string{owner.Key, owner.Issue, id} {
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
@@ -37,7 +37,7 @@ func (s *Store) digest(owner answers.Owner, id string) string {
 
 // Give notes that an owner was given ids. Of each owner as many are remembered as answers are
 // kept, and those that were unused for the longest time give way.
-func (s *Store) Give(ctx context.Context, owner answers.Owner, ids ...string) error {
+func (s *Store) Give(ctx context.Context, owner recall.Owner, ids ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	client, err := s.connection.Connect(ctx)
@@ -57,7 +57,7 @@ func (s *Store) Give(ctx context.Context, owner answers.Owner, ids ...string) er
 }
 
 // Given reports which ids an owner was given.
-func (s *Store) Given(ctx context.Context, owner answers.Owner, ids ...string) ([]bool, error) {
+func (s *Store) Given(ctx context.Context, owner recall.Owner, ids ...string) ([]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	client, err := s.connection.Connect(ctx)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/store/redis"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
@@ -86,14 +87,14 @@ func (s *Store) Close() {
 }
 
 // Put keeps an answer.
-func (s *Store) Put(ctx context.Context, a *answers.Answer) error {
+func (s *Store) Put(ctx context.Context, a *recall.Answer) error {
 	settings := s.options.Settings()
 	text, err := encode(a)
 	if err != nil {
 		return err
 	}
 	if answers.TooLarge(settings, len(text)) {
-		return answers.ErrTooLarge
+		return recall.ErrTooLarge
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -116,7 +117,7 @@ func (s *Store) Put(ctx context.Context, a *answers.Answer) error {
 }
 
 // Get returns answers of an owner.
-func (s *Store) Get(ctx context.Context, owner answers.Owner, ids ...string) ([]*answers.Answer, error) {
+func (s *Store) Get(ctx context.Context, owner recall.Owner, ids ...string) ([]*recall.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	client, err := s.connection.Connect(ctx)
@@ -128,7 +129,7 @@ func (s *Store) Get(ctx context.Context, owner answers.Owner, ids ...string) ([]
 	for _, id := range ids {
 		commands = append(commands, client.B().Get().Key(account.key(id)).Build())
 	}
-	found := make([]*answers.Answer, len(ids))
+	found := make([]*recall.Answer, len(ids))
 	var used []string
 	for i, reply := range client.DoMulti(ctx, commands...) {
 		text, err := reply.ToString()
@@ -152,7 +153,7 @@ func (s *Store) Get(ctx context.Context, owner answers.Owner, ids ...string) ([]
 
 // read returns the answer of an owner that stands in Redis, nil if it is not that of the
 // owner. One that was changed, moved or added by somebody else is logged.
-func (s *Store) read(owner answers.Owner, id, text string) *answers.Answer {
+func (s *Store) read(owner recall.Owner, id, text string) *recall.Answer {
 	opened, isGood := s.open(accountOf(owner).key(id), owner.Issue, text)
 	if !isGood {
 		s.warn(owner, id)
@@ -166,7 +167,7 @@ func (s *Store) read(owner answers.Owner, id, text string) *answers.Answer {
 }
 
 // warn logs that an answer was refused.
-func (s *Store) warn(owner answers.Owner, id string) {
+func (s *Store) warn(owner recall.Owner, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.warned) >= warnEvery {
@@ -197,7 +198,7 @@ func (s *Store) prolong(ctx context.Context, client rueidis.Client, a account, i
 }
 
 // Delete removes an answer.
-func (s *Store) Delete(ctx context.Context, owner answers.Owner, id string) (bool, error) {
+func (s *Store) Delete(ctx context.Context, owner recall.Owner, id string) (bool, error) {
 	found, err := s.Get(ctx, owner, id)
 	if err != nil || found[0] == nil {
 		return false, err

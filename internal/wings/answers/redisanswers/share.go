@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/patchbay-ai/patchbay/internal/request/recall"
 	"github.com/patchbay-ai/patchbay/internal/store/redis"
-	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 )
 
 //go:embed share.lua
@@ -36,7 +36,7 @@ const (
 // it is weighed against others.
 type account struct{ name, group string }
 
-func accountOf(owner answers.Owner) account {
+func accountOf(owner recall.Owner) account {
 	a := account{name: nameOf(owner.Key), group: "key " + owner.Key}
 	if owner.Tenant != "" {
 		a.group = "tenant " + owner.Tenant

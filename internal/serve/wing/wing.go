@@ -1,0 +1,100 @@
+// Package wing is the seam between the gateway and its wings: the parts of the core that a
+// wing may use, and the contributions that it may make. The core knows no wing by its name.
+package wing
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/control"
+	"github.com/patchbay-ai/patchbay/internal/config/control/files"
+	"github.com/patchbay-ai/patchbay/internal/count/memory"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
+	"github.com/patchbay-ai/patchbay/internal/hosts/fleet/redisfleet"
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
+	"github.com/patchbay-ai/patchbay/internal/store/cluster"
+	"github.com/patchbay-ai/patchbay/internal/store/takeover"
+)
+
+// Core is the gateway as wings see it. Parts that are made later than a wing are nil at
+// first; all of them are there when Wing.Open is called, and nothing replaces them.
+type Core struct {
+	Document  *config.Document // as it was at the start
+	Log       *slog.Logger
+	Store     *files.Store      // the data directory
+	Takeovers *takeover.Records // which unsigned data of the release before is read
+	Control   *control.Control  // changes the configuration
+	Current   *routing.Current  // holds the table in force
+	Transport *transport.Client // reaches the backends
+	Ledger    *quota.Ledger
+	Fleet     *fleet.Fleet         // the picture of the backends by which requests are sent
+	Exchange  *redisfleet.Exchange // what gateways tell each other about it
+	Residency *residency.Keeper    // loads models for requests and puts them to sleep
+	Shared    *tally.Pool          // what gateways share in Redis
+	Cluster   *cluster.Watch       // the gateways that share something
+	Recorder  *calls.Recorder      // counts requests and keeps the latest calls
+	Memory    *memory.Watch
+	Uploads   *memory.Room // the space on disk for uploads
+	Requests  *proxy.Proxy // sends requests to backends
+	Unified   *v1.API      // the unified API
+}
+
+// Wing is a feature that the core does without. A function that is nil does nothing.
+type Wing struct {
+	// Routes returns the endpoints of the wing. It is also called for a gateway that never
+	// opens, to describe it.
+	Routes func() []web.Route
+	// Open opens stores and connects the wing with the core, before the first request.
+	Open func() error
+	// Step returns the step between admission and routing, nil where the configuration has it
+	// off.
+	Step func(*config.Document) proxy.Step
+	// Set puts the settings of a configuration in force that was read again.
+	Set func(*config.Document)
+	// Run works beside the requests until its context ends; Doing describes that in logs.
+	Run   func(context.Context)
+	Doing string
+	// Halt begins no further work, because the gateway stops.
+	Halt func()
+	// Close ends what Open began. It is also called where Open failed.
+	Close func()
+}
+
+// New makes a wing. It neither reads nor opens anything.
+type New func(*Core) *Wing
+
+// Make makes wings. Functions that a wing leaves out do nothing, but for Run, which stays nil.
+func Make(core *Core, list ...New) []*Wing {
+	wings := make([]*Wing, len(list))
+	for i, create := range list {
+		w := create(core)
+		wings[i] = w
+		if w.Routes == nil {
+			w.Routes = func() []web.Route { return nil }
+		}
+		if w.Open == nil {
+			w.Open = func() error { return nil }
+		}
+		if w.Step == nil {
+			w.Step = func(*config.Document) proxy.Step { return nil }
+		}
+		if w.Set == nil {
+			w.Set = func(*config.Document) {}
+		}
+		for _, end := range []*func(){&w.Halt, &w.Close} {
+			if *end == nil {
+				*end = func() {}
+			}
+		}
+	}
+	return wings
+}
