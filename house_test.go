@@ -122,6 +122,7 @@ var packageOrder = []string{
 	"internal/wings/terminal",
 	"internal/count/memory",
 	"internal/count/account",
+	"internal/route/plan",
 	"internal/route/proxy",
 	"internal/wings/answercache/flight",
 	"internal/wings/answercache/cachestep",

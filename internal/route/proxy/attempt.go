@@ -64,7 +64,7 @@ func (a *attempt) begin(i *backend.Instance, followed *fleet.Call, now time.Time
 
 // write writes the call to an instance.
 func (a *attempt) write(i *backend.Instance) error {
-	if a.onlyLoads {
+	if a.onlyLoads() {
 		return nil
 	}
 	target := i.Target
@@ -74,8 +74,8 @@ func (a *attempt) write(i *backend.Instance) error {
 	target, a.speaker = target.ForDoor(a.Asks.Door, a.Client)
 	var err error
 	switch {
-	case a.onward != nil:
-		a.speaker, err = a.onward.speaker(a.Asks, a.speaker, target)
+	case a.resumed != nil:
+		a.speaker, err = a.resumed.speaker(a.Asks, a.speaker, target)
 	case a.transcript != nil:
 		*a.transcript = chat.Transcript{}
 		a.speaker = a.speaker.Recording(a.transcript)
@@ -97,35 +97,25 @@ func (a *attempt) returnUnused() {
 
 // call sends the request to the instance and waits until the answer has begun: until
 // an answer that is read whole is complete, or until the first event or byte of one
-// that is streamed.
+// that is streamed. A line has begun when it is open.
 func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 	if err := a.addHeaders(ctx); err != nil {
 		return a.classifier().classify(err, false)
 	}
-	limits := &a.instance.Timeouts
-	if limits.Total > 0 {
-		ctx, a.cancel = context.WithTimeoutCause(ctx, limits.Total.Std(), errTotal)
-	}
-	firstByte, firstToken := limits.FirstByte.Std(), cmp.Or(limits.FirstToken, limits.FirstByte).Std()
-	if a.Asks.Stream {
-		// Many backends send the head together with the first event.
-		firstByte = min(firstByte, firstToken)
-	}
-	if grant := a.Caller.Grant; grant != nil && grant.HasBudgets() && !a.whole().countsLate {
-		a.out.Watcher = a.whole().Request
-	}
+	firstToken := cmp.Or(a.instance.Timeouts.FirstToken, a.instance.Timeouts.FirstByte).Std()
 	a.sent = time.Now()
-	a.paced = a.instance.Follow(a.Asks.Stream, a.sent)
-	response, err := a.proxy.client.Send(ctx, &a.instance.Origin, &a.out, transport.Timeouts{
-		Connect:   limits.Connect.Std(),
-		FirstByte: firstByte,
-		Idle:      limits.Idle.Std(),
-	})
+	var err error
+	if a.line != nil {
+		err = a.openLine(ctx)
+	} else {
+		a.response, err = a.send(ctx, firstToken)
+	}
 	if err != nil {
 		return a.unanswered(err)
 	}
-	a.response = response
-	err = reply.open(a.request, a.speaker, response, a.sent.Add(firstToken))
+	if a.response != nil {
+		err = reply.open(a.request, a.speaker, a.response, a.sent.Add(firstToken))
+	}
 	now := time.Now()
 	if reply.arrived.After(a.sent) {
 		a.noteWait(reply.arrived)
@@ -137,6 +127,28 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 	}
 	reply.firstByte = now
 	return nil
+}
+
+// send sends the call to the instance and returns the head of what it answers.
+func (a *attempt) send(ctx context.Context, firstToken time.Duration) (*transport.Response, error) {
+	limits := &a.instance.Timeouts
+	if limits.Total > 0 {
+		ctx, a.cancel = context.WithTimeoutCause(ctx, limits.Total.Std(), errTotal)
+	}
+	firstByte := limits.FirstByte.Std()
+	if a.Asks.Stream {
+		// Many backends send the head together with the first event.
+		firstByte = min(firstByte, firstToken)
+	}
+	if grant := a.Caller.Grant; grant != nil && grant.HasBudgets() && !a.whole().countsLate {
+		a.out.Watcher = a.whole().Request
+	}
+	a.paced = a.instance.Follow(a.Asks.Stream, a.sent)
+	return a.proxy.client.Send(ctx, &a.instance.Origin, &a.out, transport.Timeouts{
+		Connect:   limits.Connect.Std(),
+		FirstByte: firstByte,
+		Idle:      limits.Idle.Std(),
+	})
 }
 
 // unanswered returns the fault of a call to which the instance did not answer anything.

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
+	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
@@ -147,7 +148,7 @@ func (c *choice) refuseUntranslatable() error {
 // canTranslate tells whether the dialect of an instance can express the request, as
 // far as its fields tell. It excludes an instance whose dialect cannot.
 func (c *choice) canTranslate(i *backend.Instance) bool {
-	if c.translates == i || c.onlyLoads {
+	if c.translates == i || c.onlyLoads() {
 		return true
 	}
 	if c.Client != nil && c.Client.RefuseInstance != nil {
@@ -160,8 +161,8 @@ func (c *choice) canTranslate(i *backend.Instance) bool {
 		c.exclude(i, err)
 		return false
 	}
-	if c.onward != nil {
-		if err := c.onward.refuse(c.request, i); err != nil {
+	if c.resumed != nil {
+		if err := c.resumed.refuse(c.request, i); err != nil {
 			c.exclude(i, err)
 			return false
 		}
@@ -289,15 +290,18 @@ func (c *choice) acquire(a *attempt) bool {
 	}
 }
 
+// returnUnused gives back the instance that was acquired and is not called after all.
+func (c *choice) returnUnused(a *attempt) {
+	a.returnUnused()
+	c.pool.Wake()
+}
+
 // choose picks one of the instances that are ready, whose dialect can express the request,
 // and returns the call to it in the picture of the fleet if the strategy has one. It returns
 // no instance where it excluded one.
 func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
 	asked := balance.Asked{Client: c.Caller.Addr, Request: c.Asks, Header: c.Caller.Header, Now: s.now}
-	ready := s.ready
-	if c.pool.Kept && len(ready) > 1 {
-		ready = preferred(ready, c.pool.Soonest != nil, c.isSecond, s.now)
-	}
+	ready := plan.Preferred(c.pool, s.ready, c.pool.Soonest != nil, c.isSecond, s.now)
 	if c.pool.Soonest == nil || c.Asks.Uncounted {
 		i := ready[0]
 		if len(c.pool.Instances) > 1 {
@@ -318,8 +322,8 @@ func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
 		}
 	}
 	asked.Recalled = c.Recalled()
-	if c.onward != nil {
-		asked.Begun = c.onward.begun
+	if c.resumed != nil {
+		asked.Begun = c.resumed.begun
 	}
 	asked.Scope = c.pool.Service.Policy.PromptSharing.Scope(c.Caller.Tenant, c.Caller.KeyID)
 	i, followed := c.pool.Soonest.Begin(ready, asked)

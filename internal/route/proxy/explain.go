@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
+	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
@@ -179,9 +180,7 @@ func (q *Subject) caller() string {
 // choose says which of the instances that are ready the strategy would pick.
 func (x *Explanation) choose(ready []*backend.Instance, q *Subject, now time.Time) {
 	asked := balance.Asked{Client: q.Client, Request: q.Request, Header: q.Header, Now: now}
-	if x.Pool.Kept && len(ready) > 1 {
-		ready = preferred(ready, x.Pool.Soonest != nil, true, now)
-	}
+	ready = plan.Preferred(x.Pool, ready, x.Pool.Soonest != nil, true, now)
 	if x.Pool.Soonest != nil {
 		asked.Scope = x.Pool.Service.Policy.PromptSharing.Scope(q.Tenant, q.KeyID)
 		if x.Expected = x.Pool.Soonest.Explain(ready, asked); len(x.Expected) > 0 {
@@ -194,23 +193,20 @@ func (x *Explanation) choose(ready []*backend.Instance, q *Subject, now time.Tim
 
 // split says how the request would be split.
 func (x *Explanation) split(ready []*backend.Instance, q *Subject, now time.Time) {
-	settings := x.Pool.Service.Policy.Split
-	if !settings.On() || q.Request == nil || q.Speaks != nil || x.Waiting > 0 {
+	if !x.Pool.Service.Policy.Split.On() || q.Request == nil || q.Speaks != nil || x.Waiting > 0 {
 		return
 	}
-	if plan := planSplit(awake(x.Pool, ready, now), q.Request, settings, now); plan != nil {
-		for n, cut := range plan.cuts {
-			x.Split = append(x.Split, PlannedPiece{plan.at(n), cut.To - cut.From, plan.work.Between(cut)})
-		}
+	for _, p := range plan.Split(x.Pool, ready, q.Request, now) {
+		x.Split = append(x.Split, PlannedPiece{p.At, p.To - p.From, p.Tokens()})
 	}
 }
 
 // hedge says when a second instance would be asked. Pieces of a request are not hedged.
 func (x *Explanation) hedge(q *Subject) {
-	if q.Request == nil || x.Pick == nil || x.Split != nil || !mayHedge(x.Pool, q.Request) {
+	if q.Request == nil || x.Pick == nil || x.Split != nil || !plan.MayHedge(x.Pool, q.Request) {
 		return
 	}
-	after, _ := x.Pool.Watch.After(x.Pick.ID, workOf(q.Request))
+	after, _ := x.Pool.Watch.After(x.Pick.ID, plan.Work(q.Request))
 	x.Hedge = &PlannedHedge{after, x.Pool.Watch.Left()}
 }
 

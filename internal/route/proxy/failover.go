@@ -77,7 +77,7 @@ func (c *choice) fallBackAfter(failed *fault, a *attempt) bool {
 	list := c.fallbacks(why)
 	for n := c.nextFallback; n < len(list); n++ {
 		move, ok := c.moveTo(list[n], false)
-		if ok && (why == naming.Context && c.acquire(a) || why != naming.Context && c.acquireAnother(a)) && c.reserveOnward(a) {
+		if ok && (why == naming.Context && c.acquire(a) || why != naming.Context && c.acquireAnother(a)) && c.reserveResumed(a) {
 			move.Keep(time.Now())
 			c.noteFallback(n, why)
 			return true

@@ -7,55 +7,17 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
-	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
 
 // mostHeld is how many requests for a model wait for it at a time where the service type
 // has no queue, whose size would say that.
 const mostHeld = 1000
-
-// awake returns those of the instances that are ready over which a request may be split: the
-// ones that have their model in memory. Nobody is woken up for a part of a request that others
-// can answer. The list that is given stays as it is.
-func awake(pool *routing.Pool, ready []*backend.Instance, now time.Time) []*backend.Instance {
-	if !pool.Kept || len(ready) < 2 {
-		return ready
-	}
-	return preferred(ready, false, true, now)
-}
-
-// preferred returns those of the instances that are ready which have their model in memory,
-// or on which it is best loaded; see fleet.Preferred for spread and onlyAsk. The list that is
-// given stays as it is.
-func preferred(ready []*backend.Instance, spread, onlyAsk bool, now time.Time) []*backend.Instance {
-	places := make([]*fleet.Instance, len(ready))
-	var f *fleet.Fleet
-	for n, i := range ready {
-		if model := i.Resident(); model != nil {
-			places[n] = model.Place()
-			f = places[n].Fleet()
-		}
-	}
-	if f == nil {
-		return ready
-	}
-	chosen := f.Preferred(places, spread, onlyAsk, now)
-	if len(chosen) == 0 {
-		return ready // all are the same, or none has room, which the caller is told when it is tried
-	}
-	list := make([]*backend.Instance, len(chosen))
-	for n, at := range chosen {
-		list[n] = ready[at]
-	}
-	return list
-}
 
 // enter begins a call at a model that is kept in memory. Where it is not there, the request
 // is held until it is.
@@ -74,26 +36,28 @@ func (r *run) enter(ctx context.Context, model *residency.Model) *fault {
 	return failed
 }
 
-// callResident calls the instance that was acquired once its model is in memory. A process of
-// the gateway that refuses the connection has died: the request waits for its next start, and
-// calls it once more.
-func (r *run) callResident(ctx context.Context, model *residency.Model) *fault {
-	if failed := r.enter(ctx, model); failed != nil {
-		return failed
+// callAwake calls the instance that was acquired once its model is in memory, where it may not
+// be. A process of the gateway that refuses the connection has died: the request waits for its
+// next start, and calls it once more.
+func (r *run) callAwake(ctx context.Context) *fault {
+	model := r.attempt.instance.Resident()
+	if model == nil || r.isSecond { // a second call has entered when it was acquired
+		return r.callInstance(ctx)
 	}
-	failed := r.callInstance(ctx)
-	p := r.attempt.instance.Process()
-	if failed == nil || failed.outcome != breaker.Refused || p == nil || ctx.Err() != nil || r.attempt.resident == nil {
-		return failed
+	for isAgain := false; ; isAgain = true {
+		if failed := r.enter(ctx, model); failed != nil {
+			return failed
+		}
+		failed := r.callInstance(ctx)
+		p := r.attempt.instance.Process()
+		if failed == nil || failed.outcome != breaker.Refused || p == nil || isAgain || ctx.Err() != nil || r.attempt.resident == nil {
+			return failed
+		}
+		p.Doubt()
+		if failed = r.attempt.beginAgain(); failed != nil {
+			return failed
+		}
 	}
-	p.Doubt()
-	if again := r.attempt.beginAgain(); again != nil {
-		return again
-	}
-	if again := r.enter(ctx, model); again != nil {
-		return again
-	}
-	return r.callInstance(ctx)
 }
 
 // beginAgain makes the attempt ready for another call of the same instance, which did not get

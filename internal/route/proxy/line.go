@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"net"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -83,25 +82,13 @@ func (p *Proxy) Pass(ctx context.Context, req *Request) error {
 // in memory. Nothing else is asked, and no limit counts it. An error is as those of Do.
 func (p *Proxy) Load(ctx context.Context, req *Request) error { return p.Hold(ctx, req, &Line{}) }
 
-// serveLine opens the line as a request is answered, at one instance after the other until one
-// takes it, and serves it. The instance and its model are held until it ends.
+// serveLine opens the line as a request is answered, and serves it. The instance and its model
+// are held until it ends.
 func (r *run) serveLine(ctx context.Context, line *Line) error {
-	r.line, r.onlyLoads = line, line.Open == nil
-	if err := r.choice.start(); err != nil {
+	r.line = line
+	if err := r.route(ctx); err != nil || r.onlyLoads() {
 		return err
 	}
-	defer r.choice.endRetry()
-	if err := r.pickFirst(ctx); err != nil {
-		return err
-	}
-	if err := r.callUntilAnswered(ctx); err != nil {
-		return err
-	}
-	if r.onlyLoads {
-		r.release(breaker.Cancelled)
-		return nil
-	}
-	r.answered()
 	outcome := breaker.Success
 	if err := line.Serve(r.attempt.instance); err != nil {
 		outcome = r.noteBroken(err).outcome
@@ -110,30 +97,22 @@ func (r *run) serveLine(ctx context.Context, line *Line) error {
 	return nil
 }
 
-// openLine opens a line at the instance that was acquired.
-func (a *attempt) openLine(ctx context.Context, line *Line, reply *reply) *fault {
-	if a.onlyLoads {
-		return nil
-	}
-	if err := a.addHeaders(ctx); err != nil {
-		return a.classifier().classify(err, false)
-	}
+// onlyLoads reports whether nothing is asked: the model is to be in memory.
+func (r *request) onlyLoads() bool { return r.line != nil && r.line.Open == nil }
+
+// openLine opens the line at the instance that was acquired.
+func (a *attempt) openLine(ctx context.Context) error {
 	limits := &a.instance.Timeouts
-	a.sent = time.Now()
 	over, err := a.proxy.client.Dial(ctx, &a.instance.Origin, limits.Connect.Std())
-	if err == nil {
-		bounded, cancel := context.WithTimeoutCause(ctx, limits.FirstByte.Std(), errTotal)
-		defer cancel()
-		if err = line.Open(bounded, a.instance, over, &a.out); err != nil && ctx.Err() == nil && bounded.Err() != nil {
-			err = transport.ErrTimeout
-		}
-	}
 	if err != nil {
-		return a.unanswered(err)
+		return err
 	}
-	reply.firstByte = time.Now()
-	a.noteWait(reply.firstByte)
-	return nil
+	bounded, cancel := context.WithTimeoutCause(ctx, limits.FirstByte.Std(), errTotal)
+	defer cancel()
+	if err = a.line.Open(bounded, a.instance, over, &a.out); err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		return transport.ErrTimeout
+	}
+	return err
 }
 
 // ReadLine returns a request for a line of a model, or for an answer on it. The body is what

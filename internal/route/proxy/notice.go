@@ -31,7 +31,7 @@ type notices struct {
 // notify begins to send comments to the client after a time, where it waits for a stream of
 // events of which nothing was sent. The notices end with stop; nil means that none are sent.
 func (r *run) notify(after time.Duration) *notices {
-	if after == 0 || r.client == nil || !r.Asks.Stream || r.Asks.Service != schema.Chat || r.onward != nil ||
+	if after == 0 || r.client == nil || !r.Asks.Stream || r.Asks.Service != schema.Chat || r.resumed != nil ||
 		r.Client != nil && r.Client.Frame != nil { // whose streams have no comments
 		return nil
 	}

@@ -169,148 +169,6 @@ func (r *run) takeStep(ctx context.Context) (Answer, error) {
 	return &r.reply, nil
 }
 
-// route calls one instance after the other until one answers. Nothing was sent to the
-// client yet, so a failure that another instance may not have leads to the next one.
-func (r *run) route(ctx context.Context) error {
-	if r.proxy.enders.kept.Load() > 0 {
-		if err := r.refuseEnder(ctx); err != nil {
-			return err
-		}
-	}
-	if err := r.choice.start(); err != nil {
-		return err
-	}
-	defer r.choice.endRetry()
-	if r.choice.pool.Splits {
-		if g := r.scatter(); g != nil {
-			return r.gather(ctx, g)
-		}
-	}
-	if err := r.pickFirst(ctx); err != nil {
-		return err
-	}
-	if err := r.countEarly(); err != nil {
-		r.attempt.returnUnused()
-		r.choice.pool.Wake()
-		return err
-	}
-	failed := r.callUntilAnswered(ctx)
-	if err := r.countLate(failed); err != nil {
-		r.release(breaker.Success)
-		return err
-	}
-	if failed == nil {
-		if len(r.fallen) > 0 {
-			r.clearFallen()
-		}
-		r.answered()
-	}
-	return failed
-}
-
-// countEarly counts the request in the ledger before it is sent. A request is counted once, for
-// the model that serves it, and a count cannot be taken back: where another model may take over,
-// countLate counts it.
-func (r *run) countEarly() error {
-	ledger := r.proxy.ledger.Load()
-	if r.countsLate = r.choice.hasMoreFallbacks() && ledger.On(); r.countsLate {
-		return nil
-	}
-	return r.Count(ledger)
-}
-
-// countLate counts a request that countEarly did not count, when its answer has begun or it has
-// failed. It returns an error where there is an answer that cannot be counted. The budgets count
-// such a request at the same time, so that a gateway that is killed has it in both or in neither.
-func (r *run) countLate(failed error) error {
-	if !r.countsLate {
-		return nil
-	}
-	r.countsLate = false
-	err := r.Count(r.proxy.ledger.Load())
-	if failed != nil {
-		return nil
-	}
-	if err == nil {
-		r.Leaves()
-	}
-	return err
-}
-
-// pickFirst acquires the instance that is called first: one of the model that was asked for, or
-// of one that takes over.
-func (r *run) pickFirst(ctx context.Context) error {
-	err := r.choice.pick(ctx, &r.attempt)
-	for err != nil && ctx.Err() == nil && r.choice.mayFallBack() && r.choice.fallBack(err) {
-		err = r.choice.pick(ctx, &r.attempt)
-	}
-	r.choice.noteChoice()
-	r.tellChoice(ctx, err)
-	return err
-}
-
-// callUntilAnswered calls the instance that was acquired, and those of models that take
-// over, until one answers. It returns the last failure.
-func (r *run) callUntilAnswered(ctx context.Context) error {
-	for {
-		failed := r.callInstances(ctx)
-		if failed == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		// Where no instance is left, the caller is told how the last one failed.
-		if !r.choice.fallBackAfter(failed, &r.attempt) {
-			return failed.err
-		}
-	}
-}
-
-// callInstances calls the instance that was acquired, and another one of the model after
-// each failure that another one may not have, until one answers. It returns the last
-// failure.
-func (r *run) callInstances(ctx context.Context) *fault {
-	for {
-		r.choice.noteCall(r.attempt.instance)
-		r.tellCall(ctx)
-		failed := r.callAcquired(ctx)
-		if failed == nil {
-			r.tellAnswer(ctx, nil)
-			return nil
-		}
-		if failed.unsent {
-			r.choice.reached--
-		}
-		r.attempt.noteFailure(ctx, failed)
-		r.tellAnswer(ctx, failed)
-		r.release(failed.outcome)
-		if ctx.Err() != nil || !failed.failover || r.choice.isLastAttempt() || !r.choice.pickAnother(&r.attempt) {
-			return failed
-		}
-	}
-}
-
-// callAcquired calls the instance that was acquired, once its model is in memory where it may
-// not be.
-func (r *run) callAcquired(ctx context.Context) *fault {
-	if model := r.attempt.instance.Resident(); model != nil {
-		return r.callResident(ctx, model)
-	}
-	return r.callInstance(ctx)
-}
-
-// callInstance calls an instance whose model is in memory.
-func (r *run) callInstance(ctx context.Context) *fault {
-	if r.line != nil {
-		return r.attempt.openLine(ctx, r.line, &r.reply)
-	}
-	if watch := r.choice.pool.Watch; watch != nil && r.mayHedge() {
-		return r.callHedged(ctx, watch)
-	}
-	return r.attempt.call(ctx, &r.reply)
-}
-
 // run is the handling of one request: an instance is chosen, it is called, its reply
 // is sent. Its steps come in this order:
 //
@@ -333,16 +191,16 @@ type run struct {
 	steps   []Step  // those that were not taken yet
 	next    Next    // takeStep, made once for all requests of the run
 	broke   *fault  // why the answer broke off, where no other instance goes on with it
-	// gathered is what several instances answer, nil for a request that is not split.
-	gathered *gathering
+	// gathered are the pieces of the request, nil for one that is not split.
+	gathered []*part
+	// parts are the runs of the pieces and of second calls. They end with the request, whose
+	// answer shares their memory.
+	parts []*run
 	// joint is what the instance adds that goes on with an answer, nil where none does.
 	joint *resume.Joint
 	// brokenUsage has the tokens of an answer that broke off and that nobody went on with,
 	// although another instance was looked for; nil for all others.
 	brokenUsage *brokenUsage
-	// line is the connection that the request opens in place of asking for an answer, nil for
-	// most.
-	line *Line
 	// client is to whom the answer goes; nil for a part of another request.
 	client Sink
 }
@@ -375,12 +233,15 @@ func (p *Proxy) begin(req *Request) *run {
 
 // answered notes that the answer has begun. Where it is already complete the attempt
 // ends and its slot is free: a client that reads slowly does not occupy the backend.
-func (r *run) answered() {
-	if r.reply.whole {
-		r.releaseAt(breaker.Success, r.reply.firstByte)
-		return
+func (r *run) answered(at time.Time) {
+	switch {
+	case r.reply.whole:
+		r.releaseAt(breaker.Success, at)
+	case r.onlyLoads():
+		r.release(breaker.Cancelled)
+	default:
+		r.attempt.permit = r.attempt.instance.Answered(r.attempt.permit, at)
 	}
-	r.attempt.permit = r.attempt.instance.Answered(r.attempt.permit, r.reply.firstByte)
 }
 
 // release ends the attempt if it has not ended, and wakes a request that waits for a
@@ -441,8 +302,8 @@ func (r *run) end(panicked bool) {
 	r.giveBackUnanswered()
 	r.settle(false)
 	r.release(r.reply.outcome)
-	if r.gathered != nil {
-		r.gathered.end(panicked)
+	for _, part := range r.parts {
+		part.endPart(panicked)
 	}
 	closeShared(r.answer)
 	r.retryBudget().leave()
@@ -487,8 +348,8 @@ func (r *run) reset() {
 	r.attempt.reset()
 	r.reply.reset()
 	// One by one: the larger members above are not copied.
-	r.request, r.answer, r.raw, r.steps, r.broke, r.gathered = request{}, nil, rawBody{}, nil, nil, nil
-	r.joint, r.brokenUsage, r.line, r.client = nil, nil, nil, nil
+	r.request, r.answer, r.raw, r.steps, r.broke = request{}, nil, rawBody{}, nil, nil
+	r.joint, r.brokenUsage, r.client, r.gathered, r.parts = nil, nil, nil, nil, nil
 }
 
 // tellRoute tells a sink where the request went. The route is on the stack of this
@@ -500,9 +361,7 @@ func (r *run) tellRoute(to Sink) {
 		Held:  r.Record.Held,
 		Queue: r.outlook,
 	}
-	if r.gathered != nil {
-		route.Shared = r.gathered.answerers()
-	}
+	route.Shared = answerers(r.gathered)
 	route.KeyRequests, route.KeyTokens = r.KeyLimits()
 	if r.IsRenamed() {
 		route.Asked = string(r.Asks.Model)

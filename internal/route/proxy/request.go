@@ -78,10 +78,11 @@ type request struct {
 	// countsLate says that the ledger counts the request when its answer has begun; see
 	// countLate.
 	countsLate bool
-	// onlyLoads says that nothing is asked: the model is to be in memory.
-	onlyLoads bool
-	// onward is the answer with which another instance is to go on, nil while none broke off.
-	onward *onward
+	// line is the connection that the request opens in place of asking for an answer, nil for
+	// most.
+	line *Line
+	// resumed is the answer with which another instance is to go on, nil while none broke off.
+	resumed *resumption
 	// transcript is what the stream has sent, nil if nobody is to go on with it should it break
 	// off after content was sent.
 	transcript *chat.Transcript

@@ -56,7 +56,7 @@ func (r *run) send(ctx context.Context, to Sink) error {
 			if err = out.part(part); err == nil {
 				continue
 			}
-		case r.goOn(ctx, out, err):
+		case r.resume(ctx, out, err):
 			continue
 		default:
 			return r.breakOff(ctx, out, err)
@@ -79,16 +79,16 @@ func (r *run) firstContent(now time.Time) {
 	}
 }
 
-// mayGoOn reports whether another instance may yet go on with the stream should it break
-// off, for which the request is needed.
-func (r *run) mayGoOn() bool {
+// mayResume reports whether another instance may yet resume the stream should it break off. The
+// request is needed for that.
+func (r *run) mayResume() bool {
 	return r.reply.events != nil && !r.reply.whole && (r.transcript != nil || !r.reply.events.HasContent()) && r.reply.events.CanResume()
 }
 
 // dropRequest returns the request to its owner if the backend has all of it and nobody else
 // will need it: a stream may take long.
 func (r *run) dropRequest() {
-	if r.Asks != nil && (r.reply.isStreamed() || r.follows()) && !r.mayGoOn() && r.attempt.dropCall() {
+	if r.Asks != nil && (r.reply.isStreamed() || r.follows()) && !r.mayResume() && r.attempt.dropCall() {
 		r.Return()
 	}
 }

@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"context"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/route/plan"
+	"github.com/patchbay-ai/patchbay/internal/see/calls"
+)
+
+// This file carries out plans. The calls of a request follow each other in the loop of calls,
+// whatever the plan: an ordinary request, a piece, a second call, an answer that is resumed, and
+// a line. Several such loops run at the same time by plan.Run. Each call is made by call, which
+// wakes the model, tells the fleet, the breaker and the record, and gives its slot back.
+
+// route finds instances for the request and calls them until it is answered. Nothing was sent
+// to the client yet, so a failure that another instance may not have leads to the next one.
+func (r *run) route(ctx context.Context) error {
+	if r.proxy.enders.kept.Load() > 0 {
+		if err := r.refuseEnder(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.choice.start(); err != nil {
+		return err
+	}
+	defer r.choice.endRetry()
+	if err := r.acquireFirst(ctx); err != nil {
+		return err
+	}
+	if err := r.countEarly(); err != nil {
+		r.returnUnused()
+		return err
+	}
+	var failed *fault
+	if r.gathered != nil {
+		failed = r.gather(ctx)
+	}
+	if r.gathered == nil || failed != nil {
+		failed = r.calls(ctx, failed)
+	}
+	if err := r.countLate(failed == nil); err != nil {
+		r.release(breaker.Success)
+		return err
+	}
+	switch {
+	case failed == nil:
+		r.clearFallen()
+		r.answered(r.reply.firstByte)
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return failed.err // where no instance is left, the caller is told how the last one failed
+}
+
+// countEarly counts the request in the ledger before it is sent. A request is counted once, for
+// the model that serves it, and a count cannot be taken back: where another model may take over,
+// countLate counts it. What is asked on a line is counted, each by itself.
+func (r *run) countEarly() error {
+	ledger := r.proxy.ledger.Load()
+	if r.countsLate = r.choice.hasMoreFallbacks() && ledger.On(); r.countsLate || r.line != nil {
+		return nil
+	}
+	return r.Count(ledger)
+}
+
+// countLate counts a request that countEarly did not count, when its answer has begun or it has
+// failed. It returns an error where there is an answer that cannot be counted. The budgets count
+// such a request at the same time, so that a gateway that is killed has it in both or in neither.
+func (r *run) countLate(answered bool) error {
+	if !r.countsLate || r.line != nil {
+		return nil
+	}
+	r.countsLate = false
+	err := r.Count(r.proxy.ledger.Load())
+	if !answered {
+		return nil
+	}
+	if err == nil {
+		r.Leaves()
+	}
+	return err
+}
+
+// acquireFirst acquires the instances that are called first: one for each piece of a request
+// that is split, or else one of the model that was asked for, or of one that takes over.
+func (r *run) acquireFirst(ctx context.Context) error {
+	var err error
+	if !r.choice.pool.Splits || !r.scatter() {
+		err = r.choice.pick(ctx, &r.attempt)
+		for err != nil && ctx.Err() == nil && r.choice.mayFallBack() && r.choice.fallBack(err) {
+			err = r.choice.pick(ctx, &r.attempt)
+		}
+	}
+	r.choice.noteChoice()
+	r.tellChoice(ctx, err)
+	return err
+}
+
+// calls makes one call after the other until one answers, and returns the last failure. The
+// first call was acquired, unless a failure is given: then it starts after that, which is one
+// of pieces or of an answer that broke off.
+func (r *run) calls(ctx context.Context, failed *fault) *fault {
+	for failed == nil || r.another(ctx, failed) {
+		if failed = r.call(ctx); failed == nil {
+			return nil
+		}
+	}
+	return failed
+}
+
+// another acquires the instance that is called after a failure: another one of the model, or one
+// of a model that takes over. That gets the whole request, and goes on with an answer of which
+// content was sent only if the settings say so.
+func (r *run) another(ctx context.Context, failed *fault) bool {
+	c := &r.choice
+	if ctx.Err() != nil || r.isSecond {
+		return false
+	}
+	if failed.failover && !c.isLastAttempt() && c.pickAnother(&r.attempt) && c.reserveResumed(&r.attempt) {
+		return true
+	}
+	if o := r.resumed; o != nil {
+		mayMove := o.broken != nil && c.pool.Service.Policy.Streams.ResumeFallbacks
+		return mayMove && failed.failover && c.fallBackAfter(failed, &r.attempt)
+	}
+	return !r.isPart && c.fallBackAfter(failed, &r.attempt)
+}
+
+// call makes the call that was acquired. It ends a call that fails.
+func (r *run) call(ctx context.Context) *fault {
+	begun, waited := r.reply.firstByte, r.Record.Upstream
+	r.choice.noteCall(r.attempt.instance)
+	r.tellCall(ctx)
+	failed := r.callAwake(ctx)
+	if r.resumed != nil { // the answer began long ago, as far as the client is concerned
+		r.reply.firstByte, r.Record.Upstream = begun, waited
+	}
+	if failed != nil {
+		r.fail(ctx, failed)
+		return failed
+	}
+	r.tellAnswer(ctx, nil)
+	return nil
+}
+
+// fail ends a call that failed or was given up.
+func (r *run) fail(ctx context.Context, failed *fault) {
+	if failed.unsent {
+		r.choice.reached--
+	}
+	if why := plan.WhyGivenUp(ctx); why != "" {
+		failed.outcome = breaker.Cancelled
+		r.Record.Fail(calls.GivenUp, "", why.Error())
+		r.attempt.followed.GiveUp(time.Now())
+		r.attempt.followed = nil
+	} else {
+		r.attempt.noteFailure(ctx, failed)
+	}
+	r.tellAnswer(ctx, failed)
+	r.release(failed.outcome)
+	if r.resumed != nil {
+		r.ReturnAgain(r.resumed.reserved)
+	}
+}
+
+// callInstance calls an instance whose model is in memory.
+func (r *run) callInstance(ctx context.Context) *fault {
+	if r.onlyLoads() {
+		return nil
+	}
+	if watch := r.choice.pool.Watch; watch != nil && r.mayHedge() {
+		return r.callHedged(ctx, watch)
+	}
+	return r.attempt.call(ctx, &r.reply)
+}
+
+// returnUnused gives back the instances that were acquired and are not called after all.
+func (r *run) returnUnused() {
+	for _, part := range r.parts {
+		part.returnUnused()
+		part.endPart(false)
+	}
+	r.gathered, r.parts = nil, nil
+	if r.attempt.held {
+		r.choice.returnUnused(&r.attempt)
+	}
+	r.attempt.instance = nil
+}
