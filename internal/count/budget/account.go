@@ -2,7 +2,6 @@ package budget
 
 import (
 	"errors"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,11 +23,8 @@ type state struct {
 	name    string
 	subject quota.Subject
 	// latest is the account that was opened last, nil where the name has no budgets any
-	// more; the book's mutex guards it.
-	latest *Account
-
-	// latestLimits are those of the account that was opened last.
-	latestLimits atomic.Pointer[[windowCount]Amounts]
+	// more.
+	latest atomic.Pointer[Account]
 
 	mu       sync.Mutex
 	spans    []*span
@@ -43,48 +39,50 @@ type state struct {
 	refused, deferred [windowCount][units]atomic.Int64
 }
 
-// spanAt returns the span of a window at a moment; mu is held.
-func (s *state) spanAt(w quota.Window, at time.Time) *span {
-	start := w.Start(at).Unix()
+// accountSpans are the windows of an account at one moment.
+type accountSpans = [windowCount]*span
+
+// spanAt returns the span of a window at a moment, with what others have settled; mu and the
+// book's mutex are held.
+func (s *state) spanAt(kind int, at time.Time) *span {
+	start := windows[kind].Start(at).Unix()
 	for _, found := range s.spans {
-		if found.window == w && found.start == start {
+		if found.kind == kind && found.start == start {
 			return found
 		}
 	}
 	now := s.book.options.Now()
 	kept := s.spans[:0]
 	for _, old := range s.spans {
-		if old.inFlight > 0 || old.window.End(time.Unix(old.start, 0)).After(now) {
+		if old.inFlight > 0 || old.end().After(now) {
 			kept = append(kept, old)
 		}
 	}
-	made := &span{window: w, start: start, settled: map[string]Amounts{}, committed: map[string]peer{}}
+	made := &span{kind: kind, start: start, others: map[string]peer{}}
 	s.spans = append(kept, made)
+	s.takeKnown(made)
 	return made
 }
 
 // lockSpans locks mu and returns the spans of a moment, which it creates where they are
-// missing, with what is known of them.
-func (s *state) lockSpans(at time.Time) (spans [windowCount]*span) {
+// missing.
+func (s *state) lockSpans(at time.Time) (spans accountSpans) {
 	s.book.mu.Lock()
 	defer s.book.mu.Unlock()
 	s.mu.Lock()
-	for i, w := range windows {
-		spans[i] = s.spanAt(w, at)
-		if len(spans[i].settled) == 0 {
-			maps.Copy(spans[i].settled, s.book.known[place{s.name, w, spans[i].start}])
-		}
+	for i := range windows {
+		spans[i] = s.spanAt(i, at)
 	}
 	return spans
 }
 
-// takeKnown raises what others have settled; the book's mutex is held.
-func (s *state) takeKnown(known map[place]map[string]Amounts) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, one := range s.spans {
-		for writer, amounts := range known[place{s.name, one.window, one.start}] {
-			one.settled[writer] = one.settled[writer].greater(amounts)
+// takeKnown raises what others have settled in spans; mu and the book's mutex are held.
+func (s *state) takeKnown(spans ...*span) {
+	for _, one := range spans {
+		for writer, amounts := range s.book.known[place{s.name, one.window(), one.start}] {
+			other := one.others[writer]
+			other.settled = other.settled.greater(amounts)
+			one.others[writer] = other
 		}
 	}
 }
@@ -98,37 +96,56 @@ type Refusal struct {
 	Held bool
 
 	state *state
+	kind  int // of the window
 }
 
 // ErrUnavailable means that the budgets cannot be kept, and requests must not pass
 // without.
 var ErrUnavailable = errors.New("the budgets cannot be kept now")
 
-// reserve reserves amounts in all windows of the account, or in none.
-func (a *Account) reserve(want Amounts, at time.Time) (spans [windowCount]*span, refused *Refusal) {
-	spans = a.lockSpans(at)
+// open returns the windows of a request that came at a moment, which stay until it is settled.
+func (a *Account) open(at time.Time) accountSpans {
+	spans := a.lockSpans(at)
 	defer a.mu.Unlock()
-	if refused = a.refuse(&spans, want); refused != nil {
-		return spans, refused
+	for _, one := range spans {
+		one.inFlight++
+	}
+	return spans
+}
+
+// reserve reserves amounts in all windows of a request, or in none. It asks the other
+// gateways where that is necessary.
+func (a *Account) reserve(spans *accountSpans, want Amounts) (*Refusal, error) {
+	a.mu.Lock()
+	refused := a.take(spans, want)
+	a.mu.Unlock()
+	if refused != nil {
+		return refused, nil
+	}
+	return a.agree(spans, want)
+}
+
+// take reserves amounts that this process knows to be free, or returns the budget that has no
+// room for them, one that is used up before one that is held; mu is held.
+func (a *Account) take(spans *accountSpans, want Amounts) *Refusal {
+	if refused := a.refuse(spans, want); refused != nil {
+		return refused
 	}
 	for _, one := range spans {
 		one.reserved = one.reserved.plus(want)
-		one.inFlight++
 	}
-	return spans, nil
+	return nil
 }
 
-// refuse returns the budget that has no room for more, one that is used up before one that
-// is held; mu is held.
-func (a *Account) refuse(spans *[windowCount]*span, more Amounts) (refused *Refusal) {
+// refuse returns the budget for which take reserves nothing; mu is held.
+func (a *Account) refuse(spans *accountSpans, more Amounts) (refused *Refusal) {
 	for i, one := range spans {
-		used := one.used(a.book)
+		used, spent := one.figures(a.book)
 		for unit, limit := range a.limits[i] {
 			if limit <= 0 || more[unit] <= 0 || !a.isShort(one, unit, limit, used[unit], more[unit]) {
 				continue
 			}
-			spent, reserved := one.figures(a.book)
-			found := &Refusal{one.use(a.name, unit, limit, spent[unit], reserved[unit]), more[unit] <= limit-spent[unit], a.state}
+			found := &Refusal{one.use(a.name, unit, limit, used[unit], spent[unit]), more[unit] <= limit-spent[unit], a.state, i}
 			if !found.Held {
 				return found
 			}
@@ -152,30 +169,19 @@ func (a *Account) isShort(one *span, unit int, limit, used, more int64) bool {
 	return one.own()[unit]-one.outOwn[unit]+more > share
 }
 
-// isUsedUp returns the budget that has no room for more, whatever is given back.
-func (a *Account) isUsedUp(more Amounts, at time.Time) *Refusal {
-	spans := a.lockSpans(at)
-	defer a.mu.Unlock()
-	if refused := a.refuse(&spans, more); refused != nil && !refused.Held {
-		return refused
-	}
-	return nil
-}
-
-// release gives a reservation back.
-func (a *Account) release(spans *[windowCount]*span, reserved Amounts) {
-	a.settle(spans, reserved, Amounts{})
-}
-
-// settle replaces a reservation by what was spent.
-func (a *Account) settle(spans *[windowCount]*span, reserved, spent Amounts) {
+// reduce gives a part of a reservation back.
+func (a *Account) reduce(spans *accountSpans, by Amounts) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	settleSpans(spans, reserved, spent)
+	for _, one := range spans {
+		one.reserved = one.reserved.minus(by)
+	}
 }
 
-// settleSpans is settle where mu is held.
-func settleSpans(spans *[windowCount]*span, reserved, spent Amounts) {
+// settle replaces the reservation of a request by what was spent, and ends the request.
+func (a *Account) settle(spans *accountSpans, reserved, spent Amounts) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, one := range spans {
 		one.reserved = one.reserved.minus(reserved)
 		one.spent = one.spent.plus(spent)

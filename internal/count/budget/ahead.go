@@ -36,22 +36,17 @@ const aheadParts = 4
 
 // lookAhead sets what is committed ahead: the target, within the part of this gateway of what
 // is left of each budget; mu is held.
-func (s *span) lookAhead(b *Book, limits *[windowCount]Amounts, target Amounts, members int64) {
-	if limits == nil || s.isOut || b.options.Shared.IsAway() {
+func (s *span) lookAhead(b *Book, latest *Account, target Amounts, members int64) {
+	if latest == nil || s.isOut || b.options.Shared.IsAway() {
 		s.ahead, s.leased = Amounts{}, Amounts{}
 		return
 	}
-	used := s.used(b)
-	for i, w := range windows {
-		if w != s.window {
-			continue
-		}
-		for unit, limit := range limits[i] {
-			if limit > 0 {
-				target[unit] = max(0, min(target[unit], (limit-used[unit])/(aheadParts*members)))
-			} else {
-				target[unit] = 0
-			}
+	used, _ := s.figures(b)
+	for unit, limit := range latest.limits[s.kind] {
+		if limit > 0 {
+			target[unit] = max(0, min(target[unit], (limit-used[unit])/(aheadParts*members)))
+		} else {
+			target[unit] = 0
 		}
 	}
 	s.ahead, s.leased = target, target

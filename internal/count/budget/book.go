@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -141,7 +142,7 @@ func (b *Book) Open(name string, subject quota.Subject, budgets Budgets) *Accoun
 	defer b.mu.Unlock()
 	if !budgets.isSet() {
 		if known := b.accounts[name]; known != nil {
-			known.latest = nil
+			known.latest.Store(nil)
 		}
 		return nil
 	}
@@ -157,8 +158,7 @@ func (b *Book) Open(name string, subject quota.Subject, budgets Budgets) *Accoun
 	for i, budget := range budgets.all() {
 		a.limits[i] = budget.limits()
 	}
-	found.latest = a
-	found.latestLimits.Store(&a.limits)
+	found.latest.Store(a)
 	return a
 }
 
@@ -172,7 +172,7 @@ func (b *Book) Keep(inUse func(name string) bool) {
 	defer b.mu.Unlock()
 	for name, known := range b.accounts {
 		if !inUse(name) {
-			known.latest = nil
+			known.latest.Store(nil)
 		}
 	}
 }
@@ -268,7 +268,7 @@ func (b *Book) take(found totals) {
 	b.known = map[place]map[string]Amounts{}
 	for i := range found.rows {
 		row := &found.rows[i]
-		if isOwn(row.Writer, found.own) {
+		if row.Writer == found.own || strings.HasPrefix(row.Writer, found.own+".") {
 			continue
 		}
 		at := place{accountName(&row.Key), row.Window, row.Start.Unix()}
@@ -278,15 +278,11 @@ func (b *Book) take(found totals) {
 		b.known[at][row.Writer] = b.known[at][row.Writer].greater(Amounts{row.Requests, row.Tokens, row.Cost})
 	}
 	for _, s := range b.accounts {
-		s.takeKnown(b.known)
+		s.mu.Lock()
+		s.takeKnown(s.spans...)
+		s.mu.Unlock()
 	}
 	b.isKnown.Store(found.err == nil)
-}
-
-// isOwn tells whether a writer is the one that counts now; one that had to count a window
-// again has a suffix.
-func isOwn(writer, own string) bool {
-	return writer == own || len(writer) > len(own) && writer[:len(own)+1] == own+"."
 }
 
 // accountName returns the name of the account that a key of the ledger belongs to.
@@ -392,10 +388,7 @@ type Sharing struct {
 
 // Sharing returns how the budgets are shared. A nil Book shares none.
 func (b *Book) Sharing() Sharing {
-	if b == nil {
-		return Sharing{}
-	}
-	if b.options.Shared == nil {
+	if b == nil || b.options.Shared == nil {
 		return Sharing{}
 	}
 	stats := b.options.Shared.Stats()

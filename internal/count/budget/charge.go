@@ -24,7 +24,7 @@ type Charge struct {
 
 type part struct {
 	account *Account // nil where there are no budgets
-	spans   [windowCount]*span
+	spans   accountSpans
 	ticket  quota.Ticket
 	// isCounted says that the request is counted, whatever becomes of it.
 	isCounted bool
@@ -48,28 +48,17 @@ func (c *Charge) Reserve(ctx context.Context, accounts [maxAccounts]*Account, wa
 		if err != nil || refused == nil {
 			return nil, err
 		}
-		if !refused.Held && isRefreshed(accounts, refused) {
+		// Nobody is refused for good by an answer that is older than a beat.
+		if !refused.Held && refused.state.refresh() {
 			continue
 		}
-		book := tell(accounts, refused)
-		if book == nil || try == retries {
+		if !refused.Held || try == retries || !tell(accounts) {
 			return refused, nil
 		}
-		if err := book.options.pause(ctx, rand.N(longestWait<<try)); err != nil { //nolint:gosec // nobody gains by guessing it
+		if err := refused.state.book.options.pause(ctx, rand.N(longestWait<<try)); err != nil { //nolint:gosec // nobody gains by guessing it
 			return nil, err
 		}
 	}
-}
-
-// isRefreshed reports whether the store was asked once more about a budget that is used up:
-// nobody is refused for good by an answer that is older than a beat.
-func isRefreshed(accounts [maxAccounts]*Account, refused *Refusal) bool {
-	for _, account := range accounts {
-		if account != nil && account.state == refused.state {
-			return account.refresh()
-		}
-	}
-	return false
 }
 
 // pause waits, or returns the cause with which ctx ended.
@@ -85,22 +74,15 @@ func pause(ctx context.Context, wait time.Duration) error {
 }
 
 // tell tells other gateways what a request gave back that was refused because of
-// reservations, and learns what they have given back. It returns the book if a retry may
-// find room because of that.
-func tell(accounts [maxAccounts]*Account, refused *Refusal) (book *Book) {
-	if !refused.Held {
-		return nil
-	}
+// reservations, and learns what they have given back. It reports whether a retry may find
+// room because of that.
+func tell(accounts [maxAccounts]*Account) bool {
 	for _, account := range accounts {
-		if account == nil {
-			continue
+		if account != nil && !account.exchange() {
+			return false
 		}
-		if !account.exchange() {
-			return nil
-		}
-		book = account.book
 	}
-	return book
+	return true
 }
 
 // reserveOnce is Reserve without retries.
@@ -114,18 +96,13 @@ func (c *Charge) reserveOnce(accounts [maxAccounts]*Account, want Amounts, at ti
 			c.GiveBack()
 			return nil, ErrUnavailable
 		}
-		spans, refused := account.reserve(want, at)
-		var err error
-		if refused == nil {
-			c.parts[i].account, c.parts[i].spans = account, spans
-			if refused, err = account.agree(&c.parts[i].spans, want); refused != nil {
-				c.parts[i].account = nil // agree has given it back
-			}
-		}
-		if refused != nil || err != nil {
+		spans := account.open(at)
+		if refused, err := account.reserve(&spans, want); refused != nil || err != nil {
+			account.settle(&spans, Amounts{}, Amounts{})
 			c.GiveBack()
 			return usedUpFirst(refused, accounts[i+1:], want, at), err
 		}
+		c.parts[i].account, c.parts[i].spans = account, spans
 	}
 	return nil, nil //nolint:nilnil // neither refused nor failed
 }
@@ -140,11 +117,49 @@ func usedUpFirst(refused *Refusal, others []*Account, want Amounts, at time.Time
 		if account == nil {
 			continue
 		}
-		if usedUp := account.isUsedUp(want, at); usedUp != nil {
-			return usedUp
+		spans := account.lockSpans(at)
+		other := account.refuse(&spans, want)
+		account.mu.Unlock()
+		if other != nil && !other.Held {
+			return other
 		}
 	}
 	return refused
+}
+
+// More reserves more for a request that has reserved before, because another call is made
+// for it: in all its accounts or in none. The request itself is counted once. It returns the
+// budget that has no room for it, or ErrUnavailable; it does not wait until others have
+// given something back.
+func (c *Charge) More(want Amounts) (*Refusal, error) {
+	want[Requests] = 0
+	for i := range c.parts {
+		p := &c.parts[i]
+		if p.account == nil {
+			continue
+		}
+		if refused, err := p.account.reserve(&p.spans, want); refused != nil || err != nil {
+			reduce(c.parts[:i], want)
+			return refused, err
+		}
+	}
+	c.reserved = c.reserved.plus(want)
+	return nil, nil //nolint:nilnil // neither refused nor failed
+}
+
+// Less gives back what More reserved, because that call spends nothing.
+func (c *Charge) Less(reserved Amounts) {
+	reserved[Requests] = 0
+	reduce(c.parts[:], reserved)
+	c.reserved = c.reserved.minus(reserved)
+}
+
+func reduce(parts []part, by Amounts) {
+	for i := range parts {
+		if p := &parts[i]; p.account != nil {
+			p.account.reduce(&p.spans, by)
+		}
+	}
 }
 
 // Count counts the request, because it leaves for a backend now. A count cannot be taken back,
@@ -160,43 +175,39 @@ func (c *Charge) Count() {
 	}
 }
 
-// count counts the request unless it is counted, and reports whether it is.
-func (p *part) count(at time.Time) bool {
+// count counts the request unless it is counted.
+func (p *part) count(at time.Time) {
 	if !p.isCounted {
 		p.isCounted = p.account.book.options.Ledger.Admit(&p.ticket, p.account.subject, at) == nil
 	}
-	return p.isCounted
 }
 
 // Settle replaces the reservation by what the request cost. When it returns, a crash of the
 // process cannot undo it. Only the first call has an effect.
-func (c *Charge) Settle(usage schema.Usage, cost int64) {
+func (c *Charge) Settle(usage schema.Usage, cost int64) { c.end(true, usage, cost) }
+
+// GiveBack gives the reservation back, because the request reaches no backend. It has no
+// effect after Settle. One that was counted stays counted.
+func (c *Charge) GiveBack() { c.end(false, schema.Usage{}, 0) }
+
+// end replaces the reservation by what was spent. A request that is used was counted, or is
+// counted now.
+func (c *Charge) end(isUsed bool, usage schema.Usage, cost int64) {
 	usage.Known = true // what was not reported is estimated
 	for i := range c.parts {
 		p := &c.parts[i]
 		if p.account == nil {
 			continue
 		}
-		if p.count(c.at) {
+		var spent Amounts
+		if isUsed {
+			p.count(c.at)
+		}
+		if p.isCounted {
 			p.ticket.SettleCost(usage, cost)
 		}
-		p.account.settle(&p.spans, c.reserved, Amounts{1, usage.Total, cost})
-		*p = part{}
-	}
-}
-
-// GiveBack gives the reservation back, because the request reaches no backend. It has no
-// effect after Settle. One that was counted stays counted.
-func (c *Charge) GiveBack() {
-	for i := range c.parts {
-		p := &c.parts[i]
-		if p.account == nil {
-			continue
-		}
-		var spent Amounts
-		if p.isCounted {
-			p.ticket.Settle(schema.Usage{Known: true})
-			spent = Amounts{1}
+		if isUsed || p.isCounted {
+			spent = Amounts{1, usage.Total, cost}
 		}
 		p.account.settle(&p.spans, c.reserved, spent)
 		*p = part{}

@@ -6,6 +6,8 @@
 package budget
 
 import (
+	"cmp"
+
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 )
@@ -35,7 +37,7 @@ const JournalDir = "budget"
 
 const most = 1_000_000_000_000_000
 
-// windowCount is how many windows budgets have.
+// windowCount is the number of windows that budgets have.
 const windowCount = 3
 
 var windows = [windowCount]quota.Window{quota.BudgetDay, quota.BudgetMonth, quota.BudgetTotal}
@@ -46,15 +48,9 @@ func (b *Budgets) all() [windowCount]*Budget { return [...]*Budget{&b.Day, &b.Mo
 func (b Budgets) Or(wider Budgets) Budgets {
 	for i, own := range b.all() {
 		other := wider.all()[i]
-		if own.Requests == 0 {
-			own.Requests = other.Requests
-		}
-		if own.Tokens == 0 {
-			own.Tokens = other.Tokens
-		}
-		if own.Cost == 0 {
-			own.Cost = other.Cost
-		}
+		own.Requests = cmp.Or(own.Requests, other.Requests)
+		own.Tokens = cmp.Or(own.Tokens, other.Tokens)
+		own.Cost = cmp.Or(own.Cost, other.Cost)
 	}
 	return b
 }

@@ -61,7 +61,7 @@ func (s *state) prepare() (p prepared, isNews bool) {
 // lookAhead sets what the spans commit ahead; mu is held.
 func (s *state) lookAhead() {
 	for _, one := range s.spans {
-		one.lookAhead(s.book, s.latestLimits.Load(), s.demand.target(), int64(s.book.options.Shared.Members()))
+		one.lookAhead(s.book, s.latest.Load(), s.demand.target(), int64(s.book.options.Shared.Members()))
 	}
 }
 
@@ -120,38 +120,33 @@ func (s *state) lose() {
 
 // agree asks the store whether a reservation that was made is within the budgets of all
 // gateways. While the store is away, the reservation must be within the share of this one.
-// A reservation that is refused is given back at once, so that those of other requests that
-// wait for the same answer have its room.
-func (a *Account) agree(spans *[windowCount]*span, reserved Amounts) (*Refusal, error) {
-	if a.book.options.Shared == nil || a.isCovered(spans, reserved) {
+// A reservation that is refused is given back at once: other requests that wait for the same
+// answer have its room.
+func (a *Account) agree(spans *accountSpans, reserved Amounts) (*Refusal, error) {
+	options := &a.book.options
+	if options.Shared == nil || a.isCovered(spans, reserved) {
 		return nil, nil //nolint:nilnil // neither refused nor failed
 	}
 	err := a.ask()
-	if err != nil && !a.book.options.Degrade && !a.book.options.FailOpen {
-		return nil, ErrUnavailable
-	}
+	isKept := err == nil || options.Degrade || options.FailOpen
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, one := range spans {
-		if err != nil {
+		if err != nil && isKept {
 			one.beginOutage(a.book)
 		}
 		one.reserved = one.reserved.minus(reserved)
 	}
-	refused := a.refuse(spans, reserved)
-	for _, one := range spans {
-		one.reserved = one.reserved.plus(reserved)
+	if !isKept {
+		return nil, ErrUnavailable
 	}
-	if refused != nil {
-		settleSpans(spans, reserved, Amounts{})
-	}
-	return refused, nil
+	return a.take(spans, reserved), nil
 }
 
 // isCovered reports whether what the store has confirmed of this process covers a reservation
 // that was made, and takes it from what was committed ahead. It begins to commit more when
 // half of that is used.
-func (a *Account) isCovered(spans *[windowCount]*span, reserved Amounts) bool {
+func (a *Account) isCovered(spans *accountSpans, reserved Amounts) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.demand.count(reserved)
@@ -192,26 +187,26 @@ func (a *Account) isCovered(spans *[windowCount]*span, reserved Amounts) bool {
 // exchange tells the store what this process has committed after it gave something back,
 // and reports whether others may have given something back as well: there are others, and
 // the store knows of them.
-func (a *Account) exchange() bool {
-	b := a.book
+func (s *state) exchange() bool {
+	b := s.book
 	if b.options.Shared == nil || b.options.Shared.Members() <= 1 || !b.options.Shared.IsSettled() {
 		return false
 	}
-	return a.ask() == nil
+	return s.ask() == nil
 }
 
 // refresh asks the store if its last answer is older than a beat, and reports whether it did.
-func (a *Account) refresh() bool {
-	b := a.book
-	if b.options.Shared == nil || b.options.Now().Sub(time.Unix(0, a.answered.Load())) < beat {
+func (s *state) refresh() bool {
+	b := s.book
+	if b.options.Shared == nil || b.options.Now().Sub(time.Unix(0, s.answered.Load())) < beat {
 		return false
 	}
-	return a.ask() == nil
+	return s.ask() == nil
 }
 
 // ask commits with the timeout of a request.
-func (a *Account) ask() error {
-	ctx, cancel := context.WithTimeout(context.Background(), a.book.options.Timeout)
+func (s *state) ask() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.book.options.Timeout)
 	defer cancel()
-	return a.book.commit(ctx, a.state)
+	return s.book.commit(ctx, s)
 }

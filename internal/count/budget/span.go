@@ -8,18 +8,17 @@ import (
 
 // span is one window of an account.
 type span struct {
-	window quota.Window
-	start  int64
+	// kind is the place of the window in windows, and start the second at which it begins.
+	kind  int
+	start int64
 	// spent and reserved are those of this process.
 	spent, reserved Amounts
 	inFlight        int
-	// settled is what other writers have spent, by the database, and committed what they
-	// have spent and reserved, by the store that gateways share. Neither is ever forgotten
-	// while the window is open, so that a store which loses its data costs nothing.
-	settled   map[string]Amounts
-	committed map[string]peer
-	// ahead is what this process commits beyond what it has, so that the next requests need
-	// not ask, and leased how much that was when it was last set.
+	// others is what other processes have, by their names. Nothing of it is forgotten while
+	// the window is open, so a store that loses its data costs nothing.
+	others map[string]peer
+	// ahead is what this process commits beyond what it has, for the next requests, and
+	// leased how much that was when it was last set.
 	ahead, leased Amounts
 	// confirmed is what the store has confirmed of this process: what others leave to it
 	// until it commits less. Replies to what was sent before firstOrder say no more.
@@ -34,9 +33,17 @@ type span struct {
 	isRead bool
 }
 
-// peer is what the store has of another process, and when that was last seen to change,
-// which it does with every exchange of a process that is there.
+func (s *span) window() quota.Window { return windows[s.kind] }
+
+// end returns the end of the window.
+func (s *span) end() time.Time { return s.window().End(time.Unix(s.start, 0)) }
+
+// peer is what is known of another process.
 type peer struct {
+	// settled is what the database has.
+	settled Amounts
+	// Committed is what the store that gateways share has, and changed when that was last
+	// seen to change, which it does with every exchange of a process that is there.
 	Committed
 	changed time.Time
 	// isSplit says that the process tells what of it is reserved, and found is what the store
@@ -45,13 +52,15 @@ type peer struct {
 	found   told
 }
 
-// spent is what the process has spent, as far as it told. What one that is not there any
-// more had reserved counts as spent: nobody says what became of it.
-func (p peer) spent(now time.Time) Amounts {
-	if now.Sub(p.changed) >= presence {
-		return p.Amounts
+// figures returns what the process has spent and reserved, and what it has spent, as far as it
+// told. A process that is not there any more may have spent what it had reserved: nobody says
+// what became of it.
+func (p *peer) figures(now time.Time) (used, spent Amounts) {
+	spent = p.Amounts
+	if now.Sub(p.changed) < presence {
+		spent = spent.minus(p.Reserved)
 	}
-	return p.Amounts.minus(p.Reserved)
+	return p.settled.greater(p.Amounts), p.settled.greater(spent)
 }
 
 // beginOutage notes what was used when the store was last there. Reservations of this
@@ -63,13 +72,15 @@ func (s *span) beginOutage(b *Book) {
 	if s.isOut {
 		return
 	}
+	used, _ := s.figures(b)
 	s.isOut, s.outOwn, s.ahead = true, s.own().lesser(s.confirmed.Amounts), Amounts{}
-	s.outUsed = s.used(b).minus(s.own()).plus(s.outOwn)
+	s.outUsed = used.minus(s.own()).plus(s.outOwn)
 }
 
 // hasNews reports whether the store has not confirmed what this process has.
 func (s *span) hasNews() bool {
-	return s.confirmed.Order == 0 || s.confirmed.Amounts != s.own().plus(s.ahead) || s.confirmed.Reserved != s.reserved.plus(s.ahead)
+	return s.confirmed.Order == 0 || s.confirmed.Amounts != s.own().plus(s.ahead) ||
+		s.confirmed.Reserved != s.reserved.plus(s.ahead)
 }
 
 // commitment returns what to tell the store. From now on this process has no more than that
@@ -92,39 +103,19 @@ func (s *span) confirm(c Committed) {
 // own is what this process has spent and reserved.
 func (s *span) own() Amounts { return s.spent.plus(s.reserved) }
 
-// used is what all have spent and reserved, as far as it is known here.
-func (s *span) used(b *Book) Amounts {
-	used := s.own()
-	for name, amounts := range s.settled {
-		if !b.hasEnded(name) { // one that ended reserves nothing any more
-			amounts = amounts.greater(s.committed[name].Amounts)
-		}
-		used = used.plus(amounts)
-	}
-	for name, committed := range s.committed {
-		if _, counted := s.settled[name]; !counted && !b.hasEnded(name) {
-			used = used.plus(committed.Amounts)
-		}
-	}
-	return used
-}
-
-// figures is used in two parts: what was spent, and what is reserved.
-func (s *span) figures(b *Book) (spent, reserved Amounts) {
-	now := b.options.Now()
-	spent = s.spent
-	for name, amounts := range s.settled {
+// figures returns what all have spent and reserved, and what they have spent, as far as it is
+// known here. An earlier process of this gateway reserves nothing any more: the database has
+// all that it spent.
+func (s *span) figures(b *Book) (used, spent Amounts) {
+	used, spent = s.own(), s.spent
+	for name, other := range s.others {
+		usedByOther, spentByOther := other.settled, other.settled
 		if !b.hasEnded(name) {
-			amounts = amounts.greater(s.committed[name].spent(now))
+			usedByOther, spentByOther = other.figures(b.options.Now())
 		}
-		spent = spent.plus(amounts)
+		used, spent = used.plus(usedByOther), spent.plus(spentByOther)
 	}
-	for name, committed := range s.committed {
-		if _, counted := s.settled[name]; !counted && !b.hasEnded(name) {
-			spent = spent.plus(committed.spent(now))
-		}
-	}
-	return spent, s.used(b).minus(spent)
+	return used, spent
 }
 
 // lastOrder is after every order of a process that runs.
@@ -136,15 +127,15 @@ const lastOrder = 1 << 52
 func (s *span) lacking(b *Book, told map[string]Committed) map[string]Committed {
 	all := map[string]Committed{}
 	for writer := range b.ended {
-		amounts, counted := s.settled[writer]
+		settled := s.others[writer].settled
 		known, there := told[writer]
-		if b.hasEnded(writer) && (counted || there) && known.Order < lastOrder {
-			all[writer] = Committed{Order: lastOrder, Amounts: amounts}
+		if b.hasEnded(writer) && (settled != Amounts{} || there) && known.Order < lastOrder {
+			all[writer] = Committed{Order: lastOrder, Amounts: settled}
 		}
 	}
-	for writer, committed := range s.committed {
-		if _, there := told[writer]; !there && !b.hasEnded(writer) {
-			all[writer] = committed.Committed
+	for writer, other := range s.others {
+		if _, there := told[writer]; !there && other.Order > 0 && !b.hasEnded(writer) {
+			all[writer] = other.Committed
 		}
 	}
 	return all

@@ -31,17 +31,17 @@ const (
 // place returns the name of the sheet of a window of the account.
 func (s *state) place(one *span) string {
 	from := time.Unix(one.start, 0).UTC().Format("20060102")
-	if one.window == quota.BudgetTotal {
+	if one.window() == quota.BudgetTotal {
 		from = "all"
 	}
-	return s.book.options.Prefix + ":budget:{" + s.name + "}:" + one.window.String() + ":" + from
+	return s.book.options.Prefix + ":budget:{" + s.name + "}:" + one.window().String() + ":" + from
 }
 
 // sheet returns the place of a window of the account with what one process has committed.
 // What the store had of it, where that is known to be wrong or old, is replaced.
 func (s *state) sheet(one *span, process string, c Committed, instead told) tally.Sheet {
 	sheet := tally.Sheet{
-		Name: s.place(one), Expire: one.window.End(time.Unix(one.start, 0).UTC()).Add(keepTotals), IsOrdered: true, IsRead: true,
+		Name: s.place(one), Expire: one.end().Add(keepTotals), IsOrdered: true, IsRead: true,
 		Totals: []tally.Total{
 			{Writer: process, Numbers: write(c.Order, c.Amounts), Instead: instead.amounts},
 			{Writer: process + reservedSuffix, Numbers: write(c.Order, c.Reserved) + reservedMark, Instead: instead.reserved},

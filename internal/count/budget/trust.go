@@ -33,7 +33,7 @@ func (s *state) judge(one *span, all map[string]string, now time.Time) judgement
 		if !isProcess(process) || process == s.book.writer {
 			continue
 		}
-		found, known := toldOf(all, process), one.committed[process]
+		found, known := toldOf(all, process), one.others[process]
 		if known.found == found {
 			j.believed[process] = known.Committed
 			continue
@@ -48,9 +48,9 @@ func (s *state) judge(one *span, all map[string]string, now time.Time) judgement
 		j.believed[process] = c
 		switch {
 		case c.Order > known.Order:
-			one.committed[process] = peer{c, now, isSplit, found}
+			one.others[process] = peer{known.settled, c, now, isSplit, found}
 		case c.Order == known.Order:
-			one.committed[process] = peer{known.Committed.atLeast(c), known.changed, known.isSplit && isSplit, found}
+			one.others[process] = peer{known.settled, known.Committed.atLeast(c), known.changed, known.isSplit && isSplit, found}
 		case now.Sub(known.changed) >= 2*beat: // replies may overtake each other
 			j.better[process] = known.Committed
 			continue

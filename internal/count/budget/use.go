@@ -51,7 +51,7 @@ func (b *Book) current() []*Account {
 	defer b.mu.Unlock()
 	var all []*Account
 	for _, name := range slices.Sorted(maps.Keys(b.accounts)) {
-		if found := b.accounts[name].latest; found != nil {
+		if found := b.accounts[name].latest.Load(); found != nil {
 			all = append(all, found)
 		}
 	}
@@ -62,10 +62,10 @@ func (a *Account) uses(at time.Time) (uses []Use) {
 	spans := a.lockSpans(at)
 	defer a.mu.Unlock()
 	for i, one := range spans {
-		spent, reserved := one.figures(a.book)
+		used, spent := one.figures(a.book)
 		for unit, limit := range a.limits[i] {
 			if limit > 0 {
-				use := one.use(a.name, unit, limit, spent[unit], reserved[unit])
+				use := one.use(a.name, unit, limit, used[unit], spent[unit])
 				use.Refused, use.Deferred = a.refused[i][unit].Load(), a.deferred[i][unit].Load()
 				uses = append(uses, use)
 			}
@@ -74,10 +74,10 @@ func (a *Account) uses(at time.Time) (uses []Use) {
 	return uses
 }
 
-func (s *span) use(account string, unit int, limit, used, reserved int64) Use {
-	u := Use{Account: account, Window: s.window, Unit: unit, Limit: limit, Used: used, Reserved: reserved}
-	if s.window != quota.BudgetTotal {
-		u.Reset = s.window.End(time.Unix(s.start, 0))
+func (s *span) use(account string, unit int, limit, used, spent int64) Use {
+	u := Use{Account: account, Window: s.window(), Unit: unit, Limit: limit, Used: spent, Reserved: max(0, used-spent)}
+	if u.Window != quota.BudgetTotal {
+		u.Reset = s.end()
 	}
 	return u
 }
@@ -88,7 +88,5 @@ func (r *Refusal) Count() {
 	if r.Held {
 		counts = &r.state.deferred
 	}
-	if i := slices.Index(windows[:], r.Window); i >= 0 {
-		counts[i][r.Unit].Add(1)
-	}
+	counts[r.kind][r.Unit].Add(1)
 }
