@@ -74,52 +74,51 @@ func (m *cellMap) writerFor(w Window, start int64) string {
 // reference to each. It reports whether there was room for all of them. It
 // allocates nothing for a subject that was seen before.
 func (m *cellMap) acquire(who *Subject, windows *[WindowCount]bool, second int64, to *[WindowCount]*cell) (all bool) {
-	found, folded := m.find(who), false
+	owner := m.find(who)
 	all = true
+	isFolded := false
 	for w := Minute; int(w) < WindowCount; w++ {
-		to[w] = nil
-		if !windows[w] {
+		if to[w] = nil; !windows[w] {
 			continue
 		}
 		start := m.calendar.start(w, second)
-		c, gone := found.acquire(m, w, start)
-		for gone {
-			found = m.find(who)
-			c, gone = found.acquire(m, w, start)
+		if owner != nil {
+			to[w], _ = owner.acquire(m, w, start)
 		}
-		if c == nil {
-			c, folded = m.acquireFolded(found.key, w, start), true
+		if to[w] == nil {
+			folded := false
+			to[w], folded = m.acquireNew(who.key(), w, start)
+			isFolded = isFolded || folded
 		}
-		to[w], all = c, all && c != nil
+		all = all && to[w] != nil
 	}
-	if folded {
+	if isFolded {
 		m.overflowed.Add(1)
 	}
 	return all
 }
 
-// acquireFolded returns the cell that counts all users together, or all tenants,
-// when a key has no room for a cell of its own. It returns nil when there is no
-// room for that cell either.
-func (m *cellMap) acquireFolded(key Key, w Window, start int64) *cell {
-	key.User = Overflow
-	if c := m.acquireKey(key, m.maxKeys+spareKeys, w, start); c != nil {
-		return c
-	}
-	key.Tenant = Overflow
-	return m.acquireKey(key, unbounded, w, start)
-}
-
-func (m *cellMap) acquireKey(key Key, maxKeys int64, w Window, start int64) *cell {
-	for {
-		found := m.insert(key, maxKeys)
-		if found == nil {
-			return nil
+// acquireNew returns the cell of a key. If there are too many keys or cells, that is the cell
+// that counts all users together, or also all tenants, and folded is true. It returns nil if
+// there is no room for that cell either.
+func (m *cellMap) acquireNew(key Key, w Window, start int64) (c *cell, folded bool) {
+	for _, maxKeys := range [...]int64{m.maxKeys, m.maxKeys + spareKeys, unbounded} {
+		for gone := true; gone; {
+			owner := m.insert(key, maxKeys)
+			if owner == nil {
+				break
+			}
+			c, gone = owner.acquire(m, w, start)
 		}
-		if c, gone := found.acquire(m, w, start); !gone {
-			return c
+		if c != nil {
+			return c, folded
 		}
+		if folded {
+			key.Tenant = Overflow
+		}
+		key.User, folded = Overflow, true
 	}
+	return nil, true
 }
 
 // cellLimit returns the number of cells at which a key gets no further cell.
@@ -149,36 +148,19 @@ func (m *cellMap) reason() string {
 // unbounded is the limit for folded keys, whose number the configuration bounds.
 const unbounded = 1 << 62
 
+// find returns the cells of a subject, nil if it has none.
 func (m *cellMap) find(who *Subject) *keyCells {
 	s := m.shard(maphash.Bytes(m.seed, who.User), who.Tenant, who.APIKey, who.Model)
 	s.mu.RLock()
-	found := s.keys[Key{who.Tenant, who.APIKey, string(who.User), who.Service, who.Model}]
-	s.mu.RUnlock()
-	if found != nil {
-		return found
-	}
-	return m.findOrFold(who.key()) // also where a part is stored as its hash
+	defer s.mu.RUnlock()
+	return s.keys[Key{who.Tenant, who.APIKey, string(who.User), who.Service, who.Model}]
 }
 
 func (m *cellMap) shard(user uint64, tenant, key, model string) *shard {
 	// Rotated, so that equal parts do not cancel each other out.
-	h := user ^ bits.RotateLeft64(maphash.String(m.seed, tenant), 16) ^ bits.RotateLeft64(maphash.String(m.seed, key), 32) ^ bits.RotateLeft64(maphash.String(m.seed, model), 48)
+	h := user ^ bits.RotateLeft64(maphash.String(m.seed, tenant), 16) ^ bits.RotateLeft64(maphash.String(m.seed, key), 32) ^
+		bits.RotateLeft64(maphash.String(m.seed, model), 48)
 	return &m.shards[(h^h>>32)%shardCount]
-}
-
-// findOrFold returns the cells of a key. When there are too many keys it folds
-// the user, and then also the tenant, into Overflow.
-func (m *cellMap) findOrFold(key Key) *keyCells {
-	if found := m.insert(key, m.maxKeys); found != nil {
-		return found
-	}
-	m.overflowed.Add(1)
-	key.User = Overflow
-	if found := m.insert(key, m.maxKeys+spareKeys); found != nil {
-		return found
-	}
-	key.Tenant = Overflow
-	return m.insert(key, unbounded)
 }
 
 // insert returns the cells of a key, which it adds unless there are maxKeys

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/patchbay-ai/patchbay/internal/config/settings"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -364,7 +365,7 @@ func TestReloadRevertsEdits(t *testing.T) {
 	no := false
 	b.Edit(Edit{Enabled: &no, FailOpen: &no, Windows: []Window{Day}})
 	b.Reload(configured)
-	if !b.Settings().Equal(configured) || !b.On() {
+	if !settings.Equal(b.Settings(), configured) || !b.On() {
 		t.Errorf("%+v", b.Settings())
 	}
 }

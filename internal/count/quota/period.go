@@ -1,8 +1,10 @@
 package quota
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +25,9 @@ const (
 )
 
 var unitNames = [unitCount]string{"s", "m", "h", "d", "mo"}
+
+// unitLengths are the lengths of one unit; of a month, the longest that it can have.
+var unitLengths = [unitCount]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 31 * 24 * time.Hour}
 
 // Period is how long something is kept. It has the unit in which it was written,
 // because a month has no fixed length. An amount without a unit is a number of
@@ -50,19 +55,12 @@ func (p Period) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 func (p *Period) UnmarshalText(text []byte) error {
 	written := strings.ToLower(strings.TrimSpace(string(text)))
 	digits := strings.TrimRight(written, "mohds")
-	unit := Days
-	if suffix := written[len(digits):]; suffix != "" {
-		found, err := parseUnit(suffix)
-		if err != nil {
-			return err
-		}
-		unit = found
-	}
+	unit := slices.Index(unitNames[:], cmp.Or(written[len(digits):], unitNames[Days]))
 	amount, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil {
+	if err != nil || unit < 0 {
 		return errPeriodShape
 	}
-	parsed := Period{Amount: int(amount), Unit: unit}
+	parsed := Period{Amount: int(amount), Unit: Unit(unit)}
 	if err := parsed.valid(); err != nil {
 		return err
 	}
@@ -79,19 +77,10 @@ func (p Period) Before(t time.Time) time.Time {
 		last := first.AddDate(0, 1, -1).Day()
 		return first.AddDate(0, 0, min(day, last)-1)
 	}
-	return t.Add(-time.Duration(p.Amount) * p.Unit.length())
+	return t.Add(-time.Duration(p.Amount) * unitLengths[p.Unit])
 }
 
 var errPeriodShape = errors.New(`want an amount with a unit, such as "12h", "35d" or "13mo"`)
-
-func parseUnit(name string) (Unit, error) {
-	for i, known := range unitNames {
-		if name == known {
-			return Unit(i), nil
-		}
-	}
-	return 0, errPeriodShape
-}
 
 func (p Period) valid() error {
 	if int(p.Unit) >= unitCount {
@@ -100,23 +89,8 @@ func (p Period) valid() error {
 	if p.Amount < 1 {
 		return fmt.Errorf("must be at least 1%s", unitNames[p.Unit])
 	}
-	if p.Amount > int(maxPeriod/p.Unit.length()) {
+	if p.Amount > int(maxPeriod/unitLengths[p.Unit]) {
 		return errors.New("must not be longer than 100 years")
 	}
 	return nil
-}
-
-// length returns the length of one unit; of a month, the longest it can have.
-func (u Unit) length() time.Duration {
-	switch u {
-	case Seconds:
-		return time.Second
-	case Minutes:
-		return time.Minute
-	case Hours:
-		return time.Hour
-	case Days:
-		return 24 * time.Hour
-	}
-	return 31 * 24 * time.Hour
 }

@@ -25,9 +25,7 @@ func merge(totals map[cellID]Row, row *Row) {
 		totals[id] = *row
 		return
 	}
-	known.Requests = max(known.Requests, row.Requests)
-	known.Tokens = max(known.Tokens, row.Tokens)
-	known.Detail.raise(row.Detail)
+	known.raise(row)
 	totals[id] = known
 }
 

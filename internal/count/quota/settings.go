@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/patchbay-ai/patchbay/internal/config/settings"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Window is a kind of calendar window in which the ledger counts.
@@ -39,34 +42,14 @@ func Windows() []Window { return []Window{Minute, Hour, Day, Month} }
 func (Window) Names() []string { return slices.Clone(windowNames[:BudgetDay]) }
 
 // String returns the name in capitals.
-func (w Window) String() string {
-	if int(w) >= WindowCount {
-		return fmt.Sprintf("Window(%d)", uint8(w))
-	}
-	return windowNames[w]
-}
+func (w Window) String() string { return schema.WriteName(w, "Window", windowNames[:]) }
 
 // MarshalText writes the name in capitals.
 func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
-// UnmarshalText reads a name in any case.
+// UnmarshalText reads the name of a window of usage in any case.
 func (w *Window) UnmarshalText(text []byte) error {
-	parsed, err := ParseWindow(string(text))
-	if err != nil {
-		return err
-	}
-	*w = parsed
-	return nil
-}
-
-// ParseWindow reads the name of a window of usage in any case.
-func ParseWindow(name string) (Window, error) {
-	for i, known := range windowNames[:BudgetDay] {
-		if strings.EqualFold(name, known) {
-			return Window(i), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown window %q (known: %s)", name, strings.Join(windowNames[:BudgetDay], ", "))
+	return schema.ReadName(w, "window", string(text), windowNames[:BudgetDay])
 }
 
 // ParseStoredWindow reads the name of any window, as stores have it.
@@ -100,17 +83,13 @@ type Retention struct {
 	Month  Period `json:"month"`
 }
 
-// Of returns the retention of one window.
+// Of returns the retention of one window. Budgets have one of their own, whatever is set for
+// usage.
 func (r Retention) Of(w Window) Period {
-	switch w {
-	case Minute:
-		return r.Minute
-	case Hour:
-		return r.Hour
-	case Day, BudgetDay:
-		return r.Day
+	if w >= BudgetDay {
+		r, w = DefaultSettings().Retention, min(w-BudgetDay+Day, Month)
 	}
-	return r.Month
+	return [...]Period{r.Minute, r.Hour, r.Day, r.Month}[w]
 }
 
 // Distributed describes counting in a store that several gateways share.
@@ -157,18 +136,11 @@ func (s *Settings) Normalize() {
 	s.Distributed.Timeout = min(max(s.Distributed.Timeout, minTimeout), maxTimeout)
 }
 
-// Equal tells whether both settings are the same.
-func (s Settings) Equal(other Settings) bool {
-	return s.Enabled == other.Enabled && s.FailOpen == other.FailOpen &&
-		s.FlushIntervalSeconds == other.FlushIntervalSeconds && slices.Equal(s.Windows, other.Windows) &&
-		s.Retention == other.Retention && s.Distributed == other.Distributed && s.JournalSync == other.JournalSync
-}
-
 // SameUntilRestart tells whether both settings are the same apart from what can
 // be changed while the ledger runs.
 func (s Settings) SameUntilRestart(other Settings) bool {
 	s.Enabled, s.FailOpen, s.Windows = other.Enabled, other.FailOpen, other.Windows
-	return s.Equal(other)
+	return settings.Equal(s, other)
 }
 
 // Clone returns a copy that shares nothing with s.

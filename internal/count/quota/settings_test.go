@@ -182,13 +182,13 @@ func TestFlushIntervalHasBounds(t *testing.T) {
 	}
 }
 
-// TestRetentionOfEveryWindow.
+// TestRetentionOfEveryWindow: that of usage is as it is set, and touches no budget.
 func TestRetentionOfEveryWindow(t *testing.T) {
 	r := quota.Retention{
 		Minute: quota.Period{Amount: 1}, Hour: quota.Period{Amount: 2}, Day: quota.Period{Amount: 3}, Month: quota.Period{Amount: 4},
 	}
 	for window, want := range map[quota.Window]int{
-		quota.Minute: 1, quota.Hour: 2, quota.Day: 3, quota.Month: 4, quota.BudgetDay: 3, quota.BudgetMonth: 4,
+		quota.Minute: 1, quota.Hour: 2, quota.Day: 3, quota.Month: 4, quota.BudgetDay: 35, quota.BudgetMonth: 13,
 	} {
 		if got := r.Of(window).Amount; got != want {
 			t.Errorf("%v: %d, want %d", window, got, want)

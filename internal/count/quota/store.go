@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -26,9 +27,20 @@ type Detail struct {
 	Prompt, Completion, Cost int64
 }
 
-// raise makes every count that of the other where that is greater.
-func (d *Detail) raise(other Detail) {
-	d.Prompt, d.Completion, d.Cost = max(d.Prompt, other.Prompt), max(d.Completion, other.Completion), max(d.Cost, other.Cost)
+// raise makes every total that of the other row where that is greater.
+func (r *Row) raise(other *Row) {
+	r.Requests, r.Tokens = max(r.Requests, other.Requests), max(r.Tokens, other.Tokens)
+	r.Prompt, r.Completion = max(r.Prompt, other.Prompt), max(r.Completion, other.Completion)
+	r.Cost = max(r.Cost, other.Cost)
+}
+
+// add adds the totals of another writer.
+func (r *Row) add(other *Row) {
+	r.Requests += other.Requests
+	r.Tokens += other.Tokens
+	r.Prompt += other.Prompt
+	r.Completion += other.Completion
+	r.Cost = addCost(r.Cost, other.Cost)
 }
 
 // ErrReplaced means that a store has lost what was written to it before, because its files
@@ -82,17 +94,9 @@ func (f *Filter) includes(row *Row) bool {
 		return false
 	}
 	if f.Windows == nil {
-		for _, kind := range f.Kinds {
-			if kind == row.Window {
-				return !row.Start.Before(f.From) && row.Start.Before(f.To)
-			}
-		}
-		return false
+		return slices.Contains(f.Kinds, row.Window) && !row.Start.Before(f.From) && row.Start.Before(f.To)
 	}
-	for _, w := range f.Windows {
-		if w.Window == row.Window && w.Start.Equal(row.Start) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.Windows, func(w CalendarWindow) bool {
+		return w.Window == row.Window && w.Start.Equal(row.Start)
+	})
 }

@@ -1,9 +1,6 @@
 package quota
 
-import (
-	"fmt"
-	"strings"
-)
+import "github.com/patchbay-ai/patchbay/internal/request/schema"
 
 // Sync is when the journal is synced to the disk. It matters when the machine
 // fails; a crash of the process loses nothing in any case.
@@ -22,23 +19,12 @@ var syncNames = [...]string{"1s", "always", "off"}
 func (Sync) Names() []string { return append([]string(nil), syncNames[:]...) }
 
 // String returns the name.
-func (s Sync) String() string {
-	if int(s) >= len(syncNames) {
-		return fmt.Sprintf("Sync(%d)", uint8(s))
-	}
-	return syncNames[s]
-}
+func (s Sync) String() string { return schema.WriteName(s, "Sync", syncNames[:]) }
 
 // MarshalText writes the name.
 func (s Sync) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads a name in any case.
 func (s *Sync) UnmarshalText(text []byte) error {
-	for i, known := range syncNames {
-		if strings.EqualFold(string(text), known) {
-			*s = Sync(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown choice %q (known: %s)", text, strings.Join(syncNames[:], ", "))
+	return schema.ReadName(s, "choice", string(text), syncNames[:])
 }

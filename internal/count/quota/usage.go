@@ -10,15 +10,9 @@ import (
 	"time"
 )
 
-// Usage is what was counted for one key in one window, over all writers.
-type Usage struct {
-	Key      Key
-	Window   Window
-	Start    time.Time
-	Requests int64
-	Tokens   int64
-	Detail
-}
+// Usage is what was counted for one key in one window: the row of all writers together, which
+// names none.
+type Usage = Row
 
 // UsageQuery selects usage. Empty fields match everything.
 type UsageQuery struct {
@@ -42,64 +36,56 @@ const (
 // out, or the last keys of one window.
 var ErrTruncated = errors.New("there is more than is listed; ask for less, by tenant, key, user, model or time")
 
-// Usage returns the usage that a query selects, from memory, the database and the
-// shared counter. While the ledger is off, enabled is false and the result empty.
-// With an error it returns what is known without the store that failed.
-func (l *Ledger) Usage(ctx context.Context, q UsageQuery) (usage []Usage, enabled bool, err error) {
-	enabled, err = l.EachUsage(ctx, q, func(u Usage) bool {
-		usage = append(usage, u)
-		return true
-	})
-	return usage, enabled, err
-}
-
-// EachUsage is Usage for results that may be long: it calls visit with the
-// entries, ordered by window, time and key, until that returns false. No more than
-// one window is held in memory.
+// EachUsage calls visit with the usage that a query selects, from memory, the database and the
+// shared counter, ordered by window, time and key, until visit returns false. No more than one
+// window is held in memory. While the ledger is off, enabled is false and there is no usage. With
+// an error visit got what is known without the store that failed.
 func (l *Ledger) EachUsage(ctx context.Context, q UsageQuery, visit func(Usage) bool) (enabled bool, err error) {
 	on := l.active.Load()
 	if on == nil {
 		return false, nil
 	}
-	left := readTime // for reading; the time that visit takes does not count
-	for _, filter := range l.filters(q, on) {
-		began := time.Now()
-		usage, failed := on.session.usage(ctx, &filter, left)
-		left -= time.Since(began)
-		err = errors.Join(err, failed)
-		for _, u := range usage {
-			if !visit(u) {
-				return true, err
-			}
-		}
-	}
-	return true, err
+	return true, on.session.eachUsage(ctx, l.filters(q, on), visit)
 }
 
 // EachUsageIn is EachUsage for windows that the caller lists, open ones and past ones; From,
 // To and Window of the query do not count. Each window is read by itself, with the bound of
-// an open one, so that many keys in a long time are whole.
+// an open one: many keys in a long time are whole.
 func (l *Ledger) EachUsageIn(ctx context.Context, q UsageQuery, windows []CalendarWindow, visit func(Usage)) (enabled bool, err error) {
 	on := l.active.Load()
 	if on == nil {
 		return false, nil
 	}
-	filter := q.names()
-	filter.Limit = on.session.maxOpen + 1 // one more shows that there are more
-	left := readTime
-	for _, w := range windows {
+	filters := make([]Filter, len(windows))
+	for i, w := range windows {
+		filters[i] = q.names()
+		filters[i].Kinds, filters[i].From, filters[i].To = []Window{w.Window}, w.Start, w.Start.Add(time.Second)
+		filters[i].Limit = on.session.maxOpen + 1 // one more shows that there are more
+	}
+	return true, on.session.eachUsage(ctx, filters, func(u Usage) bool {
+		visit(u)
+		return true
+	})
+}
+
+// eachUsage calls visit with the usage of each filter, until that returns false. It returns the
+// first error, and that there is more than visit got before all others.
+func (s *session) eachUsage(ctx context.Context, filters []Filter, visit func(Usage) bool) (err error) {
+	left := readTime // for reading; the time that visit takes does not count
+	for i := range filters {
 		began := time.Now()
-		filter.Kinds, filter.From, filter.To = []Window{w.Window}, w.Start, w.Start.Add(time.Second)
-		usage, failed := on.session.usage(ctx, &filter, left)
+		usage, failed := s.usage(ctx, &filters[i], left)
 		left -= time.Since(began)
-		if failed != nil && err == nil { // a store that is away fails for every window
+		if err == nil || errors.Is(failed, ErrTruncated) { // a store that is away fails for every filter
 			err = failed
 		}
 		for _, u := range usage {
-			visit(u)
+			if !visit(u) {
+				return err
+			}
 		}
 	}
-	return true, err
+	return err
 }
 
 // names returns a filter by the names in a query.
@@ -250,26 +236,17 @@ func sum(rows []Row) []Usage {
 		return cmp.Or(cmp.Compare(a.Window, b.Window), a.Start.Compare(b.Start), a.Key.compare(b.Key), cmp.Compare(a.Writer, b.Writer))
 	})
 	var usage []Usage
-	var requests, tokens int64 // of the writer so far
-	var detail Detail
-	for i := range rows {
-		row := &rows[i]
-		sameKey := i > 0 && rows[i-1].Window == row.Window && rows[i-1].Start.Equal(row.Start) && rows[i-1].Key == row.Key
-		if !sameKey {
-			usage = append(usage, Usage{Key: row.Key, Window: row.Window, Start: row.Start})
+	for i := 0; i < len(rows); {
+		row := rows[i]
+		for i++; i < len(rows) && idOf(&rows[i]) == idOf(&row); i++ {
+			row.raise(&rows[i])
 		}
-		if !sameKey || rows[i-1].Writer != row.Writer {
-			requests, tokens, detail = 0, 0, Detail{}
+		row.Writer = ""
+		if last := len(usage) - 1; last >= 0 && idOf(&usage[last]) == idOf(&row) {
+			usage[last].add(&row)
+		} else {
+			usage = append(usage, row)
 		}
-		u := &usage[len(usage)-1]
-		beforeRequests, beforeTokens, before := requests, tokens, detail
-		requests, tokens = max(requests, row.Requests), max(tokens, row.Tokens)
-		detail.raise(row.Detail)
-		u.Requests += requests - beforeRequests
-		u.Tokens += tokens - beforeTokens
-		u.Prompt += detail.Prompt - before.Prompt
-		u.Completion += detail.Completion - before.Completion
-		u.Cost = addCost(u.Cost, detail.Cost-before.Cost)
 	}
 	return usage
 }

@@ -1,8 +1,6 @@
 package ratelimit
 
 import (
-	"fmt"
-
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -26,12 +24,7 @@ var scopeNames = [scopeCount]string{"service", "model", "instance"}
 func (Scope) Names() []string { return append([]string(nil), scopeNames[:]...) }
 
 // String returns the name of the scope.
-func (s Scope) String() string {
-	if int(s) >= scopeCount {
-		return fmt.Sprintf("Scope(%d)", uint8(s))
-	}
-	return scopeNames[s]
-}
+func (s Scope) String() string { return schema.WriteName(s, "Scope", scopeNames[:]) }
 
 // MarshalText writes the name of the scope.
 func (s Scope) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

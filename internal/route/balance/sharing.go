@@ -1,10 +1,6 @@
 package balance
 
-import (
-	"fmt"
-
-	"github.com/patchbay-ai/patchbay/internal/request/schema"
-)
+import "github.com/patchbay-ai/patchbay/internal/request/schema"
 
 // Sharing is who shares the prompts that instances have in their caches: a request is sent
 // where its prompt is cached only if one of these has sent the prompt before. Others learn
@@ -25,12 +21,7 @@ func (Sharing) Names() []string { return []string{"all", "tenant", "key"} }
 func (s Sharing) Valid() bool { return int(s) < len(s.Names()) }
 
 // String returns the name.
-func (s Sharing) String() string {
-	if !s.Valid() {
-		return fmt.Sprintf("Sharing(%d)", uint8(s))
-	}
-	return s.Names()[s]
-}
+func (s Sharing) String() string { return schema.WriteName(s, "Sharing", s.Names()) }
 
 // MarshalText writes the name.
 func (s Sharing) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -1,10 +1,6 @@
 package resume
 
-import (
-	"fmt"
-
-	"github.com/patchbay-ai/patchbay/internal/request/schema"
-)
+import "github.com/patchbay-ai/patchbay/internal/request/schema"
 
 // Settings say what becomes of streams that break off after content was sent.
 type Settings struct {
@@ -39,12 +35,7 @@ func (Mode) Names() []string { return []string{"off", "continue"} }
 func (m Mode) Valid() bool { return int(m) < len(m.Names()) }
 
 // String returns the name.
-func (m Mode) String() string {
-	if !m.Valid() {
-		return fmt.Sprintf("Mode(%d)", uint8(m))
-	}
-	return m.Names()[m]
-}
+func (m Mode) String() string { return schema.WriteName(m, "Mode", m.Names()) }
 
 // MarshalText writes the name.
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }

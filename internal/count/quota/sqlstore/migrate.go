@@ -54,51 +54,55 @@ var ErrNewer = errors.New("the tables of the database are of a newer release; up
 
 // migrate migrates the tables to the version of this release. If they have that
 // version already, the user of the database needs no right to create tables.
-func (s *Store) migrate(ctx context.Context) (err error) {
+func (s *Store) migrate(ctx context.Context) error {
 	var version int
 	if s.db.QueryRowContext(ctx, "SELECT version FROM quota_schema").Scan(&version) == nil && version == len(migrations()) && s.hasDetails(ctx) {
 		return nil
 	}
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = tx.Rollback() // the error that led here says more
+	return s.inTransaction(ctx, s.migrateWithin)
+}
+
+func (s *Store) migrateWithin(ctx context.Context, tx *sql.Tx) error {
+	var wrong error
+	exec := func(statement string, args ...any) {
+		if wrong == nil {
+			_, wrong = tx.ExecContext(ctx, statement, args...)
 		}
-	}()
+	}
 	if s.postgres {
-		if _, err = tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", lockNumber); err != nil {
-			return err
-		}
+		exec("SELECT pg_advisory_xact_lock($1)", lockNumber)
 	}
-	if _, err = tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS quota_schema (version BIGINT NOT NULL)"); err != nil {
-		return err
+	exec("CREATE TABLE IF NOT EXISTS quota_schema (version BIGINT NOT NULL)")
+	exec("INSERT INTO quota_schema (version) SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM quota_schema)")
+	if wrong != nil {
+		return wrong
 	}
-	err = tx.QueryRowContext(ctx, "SELECT version FROM quota_schema").Scan(&version)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		if _, err = tx.ExecContext(ctx, "INSERT INTO quota_schema (version) VALUES (0)"); err != nil {
-			return err
-		}
-	case err != nil:
+	var version int
+	if err := tx.QueryRowContext(ctx, "SELECT version FROM quota_schema").Scan(&version); err != nil {
 		return err
 	}
 	steps := migrations()
-	switch {
-	case version > len(steps):
+	if version > len(steps) {
 		return ErrNewer
 	}
 	for _, step := range append(steps[version:], detailTable) {
 		if !s.postgres {
 			step += " WITHOUT ROWID"
 		}
-		if _, err = tx.ExecContext(ctx, step); err != nil {
-			return err
-		}
+		exec(step)
 	}
-	if _, err = tx.ExecContext(ctx, fmt.Sprintf("UPDATE quota_schema SET version = %d", len(steps))); err != nil {
+	exec(fmt.Sprintf("UPDATE quota_schema SET version = %d", len(steps)))
+	return wrong
+}
+
+// inTransaction makes changes, all of them or none.
+func (s *Store) inTransaction(ctx context.Context, change func(context.Context, *sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := change(ctx, tx); err != nil {
+		_ = tx.Rollback() // the error that led here says more
 		return err
 	}
 	return tx.Commit()

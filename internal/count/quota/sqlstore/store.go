@@ -153,30 +153,23 @@ const (
 
 // Write stores rows, each with the greater of the stored and the given values,
 // all of them or none.
-func (s *Store) Write(ctx context.Context, rows []quota.Row) (err error) {
+func (s *Store) Write(ctx context.Context, rows []quota.Row) error {
 	var detailed []quota.Row
 	for i := range rows {
 		if rows[i].Detail != (quota.Detail{}) {
 			detailed = append(detailed, rows[i])
 		}
 	}
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = tx.Rollback() // the error that led here says more
-		}
-	}()
 	now := time.Now().Unix()
-	if err = s.write(ctx, tx, usageTable, rows, func(r *quota.Row) [3]int64 { return [...]int64{r.Requests, r.Tokens, now} }); err != nil {
-		return err
-	}
-	if err = s.write(ctx, tx, detailsTable, detailed, func(r *quota.Row) [3]int64 { return [...]int64{r.Prompt, r.Completion, r.Cost} }); err != nil {
-		return err
-	}
-	if err = tx.Commit(); err != nil {
+	err := s.inTransaction(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		counts := func(r *quota.Row) [3]int64 { return [...]int64{r.Requests, r.Tokens, now} }
+		details := func(r *quota.Row) [3]int64 { return [...]int64{r.Prompt, r.Completion, r.Cost} }
+		if err := s.write(ctx, tx, usageTable, rows, counts); err != nil {
+			return err
+		}
+		return s.write(ctx, tx, detailsTable, detailed, details)
+	})
+	if err != nil {
 		return err
 	}
 	return s.checkFiles()
@@ -230,20 +223,13 @@ func (s *Store) upsert(to table, n int) string {
 	var b strings.Builder
 	b.WriteString("INSERT INTO " + to.name + " (" + identity + ", " + strings.Join(to.columns[:], ", ") + ") VALUES ")
 	p := placeholders{postgres: s.postgres}
-	for i := range n {
-		if i > 0 {
-			b.WriteByte(',')
+	for separator := "("; n > 0; n, separator = n-1, "),(" {
+		b.WriteString(separator + p.next())
+		for range columnCount - 1 {
+			b.WriteString("," + p.next())
 		}
-		b.WriteByte('(')
-		for c := range columnCount {
-			if c > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteString(p.next())
-		}
-		b.WriteByte(')')
 	}
-	b.WriteString(" ON CONFLICT (" + identity + ") DO UPDATE SET ")
+	b.WriteString(") ON CONFLICT (" + identity + ") DO UPDATE SET ")
 	for i, column := range to.columns {
 		if i > 0 {
 			b.WriteString(", ")

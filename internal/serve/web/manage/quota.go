@@ -191,8 +191,8 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 	}
 	edit.Windows = []quota.Window{}
 	for _, name := range names {
-		window, err := quota.ParseWindow(strings.TrimSpace(name))
-		if err != nil {
+		var window quota.Window
+		if err := window.UnmarshalText([]byte(strings.TrimSpace(name))); err != nil {
 			return invalidField("windows", "%v", err)
 		}
 		if !slices.Contains(edit.Windows, window) {
@@ -339,11 +339,10 @@ func quotaQuery(r *Request) (quota.UsageQuery, error) {
 		q.Service = service.String()
 	}
 	if name := query.Get("window"); name != "" {
-		window, err := quota.ParseWindow(web.Shorten(name))
-		if err != nil {
+		q.Window = new(quota.Window)
+		if err := q.Window.UnmarshalText([]byte(web.Shorten(name))); err != nil {
 			return q, invalidField("window", "%v", err)
 		}
-		q.Window = &window
 	}
 	for name, to := range map[string]**time.Time{"from": &q.From, "to": &q.To} {
 		text := query.Get(name)
