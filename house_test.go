@@ -29,6 +29,7 @@ var packageOrder = []string{
 	"internal/testing/waittest",
 	"internal/request/jsonscan",
 	"internal/request/jsonwrite",
+	"internal/request/waiting",
 	"internal/config/settings",
 	"internal/see/say",
 	"internal/request/chat",

@@ -81,8 +81,7 @@ func (q *Queue) makeRoom(caller string, class schema.Class, size int) bool {
 	}
 	l.drop(c, len(c.waiters)-1)
 	q.count(class, -1)
-	w.gaveWay = true
-	w.end <- byWay
+	w.End(ErrFull)
 	return true
 }
 

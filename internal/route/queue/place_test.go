@@ -56,12 +56,12 @@ func TestAWaiterThatGaveWayEndsNoTurn(t *testing.T) {
 	q := New()
 	standing := [2]Standing{}
 	for n := range standing {
-		w := &waiter{end: make(chan ending, 1)}
+		w := new(waiter)
 		if !q.enter(w, "a", &standing[n], 2) {
 			t.Fatal("no place")
 		}
 		if n == 1 {
-			if !q.enter(&waiter{end: make(chan ending, 1)}, "b", new(Standing), 2) || !q.leave(w, "a", &standing[1]) {
+			if !q.enter(new(waiter), "b", new(Standing), 2) || q.leave(w, "a", &standing[1]) {
 				t.Error("what gave way is taken for a turn")
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 )
 
 // Settings say how many requests may wait and for how long.
@@ -58,20 +59,12 @@ type Queue struct {
 	Spare atomic.Int64
 }
 
+// waiter is a request that waits for its turn: a party of one.
 type waiter struct {
+	waiting.Party
 	number  uint64 // those who came earlier have lower ones
-	end     chan ending
-	gaveWay bool // to a request of another caller
+	byShare bool   // the turn is one that the class has although others wait
 }
-
-// ending is how a wait ended.
-type ending uint8
-
-const (
-	byTurn  ending = iota
-	byShare        // a turn that the class has although others wait
-	byWay          // the place went to a caller with fewer
-)
 
 // Standing is the class and the position of a request, which it keeps when it waits again
 // after a turn. A new request has only a class.
@@ -151,51 +144,47 @@ const recheckEvery = 200 * time.Millisecond
 // request is in the queue, because a place that became free just before that
 // woke nobody, and every now and then while it waits.
 func (q *Queue) Wait(ctx context.Context, caller string, standing *Standing, s Settings, deadline time.Time, due func() bool) error {
-	w := &waiter{number: standing.number, end: make(chan ending, 1)}
+	w := &waiter{number: standing.number}
 	if !q.enter(w, caller, standing, s.Size) {
 		return ErrFull
 	}
 	standing.number, standing.byShare = w.number, false
 	err := errPanicked
 	defer func() {
-		if err != nil && !q.leave(w, caller, standing) {
+		if err != nil && q.leave(w, caller, standing) {
 			q.Done(standing, func() bool { return true }) // the turn came at the same moment; it must not be lost
 		}
 	}()
-	standing.byShare, err = q.await(ctx, w, deadline, due)
+	err = q.await(ctx, w, deadline, due)
+	standing.byShare = err == nil && w.byShare
 	return err
 }
 
 // errPanicked stands for the end of a wait in which due panicked.
 var errPanicked = errors.New("panicked")
 
-// await waits for a turn, and reports whether it is one that the class has although others
-// wait.
-func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due func() bool) (bool, error) {
-	var over <-chan time.Time
-	if !deadline.IsZero() {
-		timer := time.NewTimer(time.Until(deadline))
-		defer timer.Stop()
-		over = timer.C
-	}
-	look := time.NewTicker(recheckEvery)
+// errLook ends one look at the queue.
+var errLook = errors.New("look again")
+
+// await waits for a turn.
+func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due func() bool) error {
+	look := time.NewTimer(recheckEvery)
 	defer look.Stop()
 	for {
 		if due() {
 			q.wakeIfIdle()
 		}
-		select {
-		case how := <-w.end:
-			if how == byWay {
-				return false, ErrFull
-			}
-			return how == byShare, nil
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-over:
-			return false, ErrTimeout
-		case <-look.C:
+		if !deadline.IsZero() {
+			look.Reset(min(recheckEvery, time.Until(deadline)))
 		}
+		err := w.Await(ctx, look.C, errLook)
+		switch {
+		case !errors.Is(err, errLook):
+			return err
+		case !deadline.IsZero() && !time.Now().Before(deadline):
+			return ErrTimeout
+		}
+		look.Reset(recheckEvery)
 	}
 }
 
@@ -257,11 +246,8 @@ func (q *Queue) wake() {
 	} else {
 		q.turns++
 	}
-	if hasShare {
-		w.end <- byShare
-	} else {
-		w.end <- byTurn
-	}
+	w.byShare = hasShare
+	w.End(nil)
 }
 
 // count adds to the number of those who wait in a lane.
@@ -283,6 +269,7 @@ func (q *Queue) enter(w *waiter, caller string, standing *Standing, size int) bo
 	if class != schema.Spare && !again && !q.makeRoom(caller, class, size) {
 		return false
 	}
+	w.Join()
 	l := &q.lanes[class]
 	if again {
 		q.endTurn(class)
@@ -299,20 +286,20 @@ func (q *Queue) enter(w *waiter, caller string, standing *Standing, size int) bo
 	return true
 }
 
-// leave takes a waiter out, if it did not give way; false means that it had its turn already.
+// leave takes a waiter out, and reports whether it had its turn already.
 func (q *Queue) leave(w *waiter, caller string, standing *Standing) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.gaveWay {
+	if w.Leave(nil, true) {
 		return true
 	}
 	class := standing.class()
 	at := q.lanes[class].find(w, caller)
 	if at < 0 {
-		return false
+		return false // it gave way
 	}
 	standing.left = q.outlook(caller, class, at, time.Now())
 	q.lanes[class].drop(q.lanes[class].callers[caller], at)
 	q.count(class, -1)
-	return true
+	return false
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 )
@@ -19,15 +20,15 @@ type Flight struct {
 	// ctx is that of the call, and cancel ends it. forget ends the watch over the context of
 	// the first request.
 	ctx    context.Context //nolint:containedctx // it belongs to the call, which outlives each request
-	cancel context.CancelCauseFunc
 	forget func() bool
 
 	mu      sync.Mutex
-	changed chan struct{} // closed when something below changes; nil while nobody waits
-	moved   sync.Cond     // broadcast when something changes that the sink waits for
-	// aboard counts those whose clients are there, and followers those of them that are not
+	changed waiting.Signal // something below has changed
+	moved   sync.Cond      // broadcast when something changes that the sink waits for
+	// aboard are those whose clients are there, and followers counts those of them that are not
 	// the first. Nobody joins a flight that is sealed, or that has nobody aboard.
-	aboard, followers      int
+	aboard                 waiting.Party
+	followers              int
 	hasFirstLeft, isSealed bool
 	stage                  stage
 	err                    error // why it failed; nil for a complete answer
@@ -63,30 +64,14 @@ const (
 // make a call of its own.
 var ErrNotShared = errors.New("the answer of the first request is not shared")
 
-// tell lets those who wait look again. The mutex is locked.
-func (f *Flight) tell() {
-	if f.changed != nil {
-		close(f.changed)
-		f.changed = nil
-	}
-}
-
-// wait returns what is closed at the next change. The mutex is locked.
-func (f *Flight) wait() <-chan struct{} {
-	if f.changed == nil {
-		f.changed = make(chan struct{})
-	}
-	return f.changed
-}
-
 // join adds a follower, unless nobody may join any more.
 func (f *Flight) join() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.isSealed || f.aboard == 0 {
+	if f.isSealed || f.aboard.Size == 0 {
 		return false
 	}
-	f.aboard++
+	f.aboard.Join()
 	f.followers++
 	f.table.following.Add(1)
 	f.moved.Broadcast()
@@ -106,7 +91,7 @@ func (f *Flight) seal() int {
 // others are aboard, unless the gateway stops.
 func (f *Flight) firstEnds(cause error) {
 	if !errors.Is(cause, context.Canceled) {
-		f.cancel(cause)
+		f.aboard.Cancel(cause)
 		return
 	}
 	f.mu.Lock()
@@ -126,10 +111,7 @@ func (f *Flight) firstLeaves() {
 // leave notes that one of those aboard is not there any more; the last one ends the call.
 // The mutex is locked.
 func (f *Flight) leave() {
-	f.aboard--
-	if f.aboard == 0 {
-		f.cancel(context.Canceled)
-	}
+	f.aboard.Leave(context.Canceled, false)
 	f.moved.Broadcast()
 }
 
@@ -138,7 +120,7 @@ func (f *Flight) begin(form proxy.Form) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stage, f.form = hasBegun, form
-	f.tell()
+	f.changed.Tell()
 }
 
 // end says that nothing more comes, because the answer is complete or for a reason; only
@@ -151,7 +133,7 @@ func (f *Flight) end(stage stage, err error) {
 		return
 	}
 	f.stage, f.err = stage, err
-	f.tell()
+	f.changed.Tell()
 }
 
 // chunkSize is how much memory parts take at a time.
@@ -189,7 +171,7 @@ func (f *Flight) add(part []byte, usage schema.Usage, hasContent, isComplete boo
 		}
 		f.trim(f.window)
 	}
-	f.tell()
+	f.changed.Tell()
 	f.mu.Unlock()
 	if isLarge {
 		f.table.remove(f)
@@ -250,7 +232,7 @@ func (f *Flight) closeFollower() {
 	f.table.following.Add(-1)
 	f.leave()
 	f.release()
-	isEmpty := f.aboard == 0
+	isEmpty := f.aboard.Size == 0
 	f.mu.Unlock()
 	if isEmpty {
 		f.table.remove(f)
@@ -259,7 +241,7 @@ func (f *Flight) closeFollower() {
 
 // release forgets the answer when nobody is there any more. The mutex is locked.
 func (f *Flight) release() {
-	if f.aboard == 0 {
+	if f.aboard.Size == 0 {
 		f.window = 0
 		f.forgetParts(len(f.parts))
 	}
@@ -290,7 +272,7 @@ func (f *Flight) Follow(ctx context.Context, asUsed func(schema.Usage) schema.Us
 		f.mu.Lock()
 		stage, failed, hasParts := f.stage, f.err, f.start+len(f.parts) > 0
 		if stage == isAsked {
-			changed := f.wait()
+			changed := f.changed.Changed()
 			f.mu.Unlock()
 			select {
 			case <-changed:
@@ -359,7 +341,7 @@ func (r *follower) Next() ([]byte, error) {
 			}
 			return nil, err
 		}
-		changed := f.wait()
+		changed := f.changed.Changed()
 		f.mu.Unlock()
 		if r.flush != nil {
 			r.flush()

@@ -187,7 +187,7 @@ func (s *sink) add(p []byte, flush bool) error {
 		f.firstLeaves()
 	}
 	switch {
-	case f.aboard == 0:
+	case f.aboard.Size == 0:
 		return errLeft
 	case f.hasFirstLeft:
 		return nil // it is read for the others

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 )
 
@@ -64,9 +65,9 @@ func (t *Table) Board(ctx context.Context, key answercache.Key) (f *Flight, isFi
 	if f = t.flights[key]; f != nil && f.join() {
 		return f, false
 	}
-	f = &Flight{table: t, key: key, limits: *t.limits.Load(), aboard: 1, window: -1, contentAt: -1, completeAt: -1}
+	f = &Flight{table: t, key: key, limits: *t.limits.Load(), aboard: waiting.Party{Size: 1}, window: -1, contentAt: -1, completeAt: -1}
 	f.moved.L = &f.mu
-	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	f.ctx, f.aboard.Cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	f.forget = context.AfterFunc(ctx, func() { f.firstEnds(context.Cause(ctx)) })
 	t.flights[key] = f
 	return f, true
