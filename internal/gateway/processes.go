@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"context"
+
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 )
@@ -13,7 +16,7 @@ func (g *Gateway) openProcesses(opened *cleanups) {
 	g.processes = processes.New(g.Document.Processes, g.Document.Limits.ProcessMemory, processes.Options{
 		Log:   logs.Named(g.log, "processes"),
 		Moved: g.processMoved,
-		Keeps: g.keepsProcess,
+		Load:  g.loadProcess,
 	})
 	opened.add(g.processes.Close)
 	g.Document.Runs = g.runs(g.Document)
@@ -26,19 +29,21 @@ func (g *Gateway) processMoved() {
 	}
 }
 
-// keepsProcess reports whether requests may start a process, so that it is kept in memory like
-// the models of other servers.
-func (g *Gateway) keepsProcess(name string) bool {
-	table := g.Current.Load()
-	if table == nil {
-		return false
+// loadProcess starts a process for an administrator, once there is room for it.
+func (g *Gateway) loadProcess(ctx context.Context, name string) {
+	if err := g.Residency.Start(ctx, backend.ProcessPlace(g.Fleet, name)); err != nil {
+		g.log.Warn("a process was not started for an administrator", "process", name, "error", err)
 	}
-	for _, i := range table.Instances() {
-		if i.Settings.Process == name && i.Resident() != nil {
-			return true
-		}
+}
+
+// mindProcesses has all processes counted for what is in memory, also those that no request can
+// start and those that end.
+func (g *Gateway) mindProcesses() {
+	var all []residency.Kept
+	for name, server := range g.processes.Servers() {
+		all = append(all, residency.Kept{Place: backend.ProcessPlace(g.Fleet, name), Sleeper: server, Rules: server.Rules()})
 	}
-	return false
+	g.Residency.Mind(all)
 }
 
 // runs returns the processes that a configuration file describes, for its instances.

@@ -52,6 +52,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 	g.cache.Set(doc.AnswerCache)
 	g.useSteps(doc)
 	g.processes.Set(doc.Processes, doc.Limits.ProcessMemory)
+	g.mindProcesses()
 	g.Memory.SetLimit(int64(doc.Limits.Memory))
 	g.Uploads.SetLimit(doc.Limits.UploadSpace())
 	if parts := g.Document.NeedRestart(doc); len(parts) > 0 {

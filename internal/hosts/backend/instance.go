@@ -284,8 +284,8 @@ func (i *Instance) Join(f *fleet.Fleet) {
 		return
 	}
 	i.uses.CompareAndSwap(nil, new(fleet.Uses))
-	if i.process != nil { // which is what comes and goes, whatever its models are called
-		i.engine.Store(f.Instance("http://"+i.Settings.Process+processHost, i.Settings.Process))
+	if i.process != nil {
+		i.engine.Store(ProcessPlace(f, i.Settings.Process))
 		return
 	}
 	i.engine.Store(f.Instance(strings.TrimRight(i.Settings.BaseURL, "/"), i.UpstreamModel()))

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 )
 
@@ -25,6 +26,12 @@ type Process interface {
 // Processes returns a process of the gateway and its address, nil if there is none of this
 // name.
 type Processes func(name string) (p Process, address string)
+
+// ProcessPlace returns where a process of the gateway is in a fleet, whatever its models are
+// called.
+func ProcessPlace(f *fleet.Fleet, name string) *fleet.Instance {
+	return f.Instance("http://"+name+processHost, name)
+}
 
 // CompleteProcess gives settings that name a process and no address that of the process.
 func (s *Settings) CompleteProcess() {

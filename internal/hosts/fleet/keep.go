@@ -54,6 +54,7 @@ type kept struct {
 	own       float64 // when this gateway used it last
 	busy      int32   // calls that have entered and not left
 	isOrdered bool    // it is being loaded
+	lingers   bool    // its server takes memory, and no calls
 	leaves    float64 // until then no call enters, so that it can leave for another model
 	asked     uint64  // its number among those that wait for room, 0 if it does not
 	askedAt   float64 // since when it does
@@ -135,7 +136,7 @@ func (i *Instance) isInUse() bool {
 // does so for a moment, and one of several servers that share memory does until it says that
 // it does not.
 func (i *Instance) isResident(now float64) bool {
-	if i.isUnheard() {
+	if i.isUnheard() || i.kept != nil && i.kept.lingers {
 		return true
 	}
 	if i.state == loading && i.kept != nil {
@@ -333,22 +334,36 @@ func (i *Instance) order(leave []*Instance, now float64) {
 	i.kept.isOrdered, i.kept.asked = true, 0
 }
 
-// Withdraw says that the model does not wait for room any more.
+// Withdraw says that the model does not wait for room any more. Where nobody else does, those
+// that had to leave for it take calls again.
 func (i *Instance) Withdraw() {
 	f := i.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if i.kept != nil {
-		i.kept.asked = 0
+	if i.kept == nil {
+		return
+	}
+	i.kept.asked = 0
+	if i.isInTheWay() {
+		return
+	}
+	_, members := i.memoryOf()
+	for _, other := range members {
+		if other.kept != nil {
+			other.kept.leaves = 0
+		}
 	}
 }
 
-// Found says whether the model is in memory, by somebody who looked. A model that has just
-// left, or is being loaded by order, is not found.
-func (i *Instance) Found(isThere bool, now time.Time) {
+// Found says whether the model takes calls and memory, by somebody who looked. A model that has
+// just left, or is being loaded by order, is not found.
+func (i *Instance) Found(isThere, takesMemory bool, now time.Time) {
 	f := i.host.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if i.kept != nil {
+		i.kept.lingers = takesMemory && !isThere
+	}
 	switch {
 	case i.kept == nil || i.kept.isOrdered || isThere == (i.state == loaded) && i.state != unknown:
 	case isThere && i.kept.believes(f.clock(now)):
@@ -404,6 +419,39 @@ func (i *Instance) PutOut(unusedSince, now time.Time) bool {
 		}
 	}
 	i.goOut(f.clock(now))
+	return true
+}
+
+// PutOutSurplus is PutOut for a model that does not fit into its memory any more, because that
+// became smaller, and that leaves before the others. One that is in use gets no more calls.
+func (i *Instance) PutOutSurplus(now time.Time) bool {
+	f := i.host.fleet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := f.clock(now)
+	capacity, members := i.memoryOf()
+	if capacity == 0 || i.kept == nil {
+		return false
+	}
+	var able []*Instance
+	for _, other := range members {
+		if !other.isResident(at) {
+			continue
+		}
+		capacity -= other.takes()
+		if other.state == loaded && !other.isPinned() {
+			able = append(able, other)
+		}
+	}
+	rankLeavers(able, true, at)
+	if capacity >= 0 || len(able) == 0 || able[0] != i || at < i.stays() {
+		return false
+	}
+	if !isIdle(i) {
+		i.drain(at)
+		return false
+	}
+	i.goOut(at)
 	return true
 }
 

@@ -92,7 +92,7 @@ func (i *Instance) takes() float64 {
 
 // isIdle reports whether a model may leave for another one now.
 func isIdle(i *Instance) bool {
-	if i.state != loaded && !i.isUnheard() {
+	if i.state != loaded && !i.isUnheard() && !(i.kept != nil && i.kept.lingers && !i.kept.isOrdered) {
 		return false
 	}
 	return !slices.ContainsFunc(i.host.instances, func(other *Instance) bool { return i.isOneWith(other) && other.isInUse() })

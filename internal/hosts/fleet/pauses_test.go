@@ -82,7 +82,7 @@ func TestAProcessThatDoesNotRunIsAbsent(t *testing.T) {
 	f := fleet.New(fleet.Options{}, at(0))
 	i := f.Instance("h", "m")
 	i.Keep(fleet.Keeping{})
-	i.Found(false, at(1))
+	i.Found(false, false, at(1))
 	if state := i.Residence(at(2)).State; state != "absent" {
 		t.Error(state)
 	}

@@ -11,8 +11,9 @@
 // request calls Model.TryEnter, which costs nothing where the model is in memory, and else
 // Model.Enter, which waits until it is; Model.Leave ends the call. A line of a batch calls
 // Model.EnterSpare, for which no model leaves that others used lately. Keeper.Run puts models
-// to sleep.
+// to sleep. Keeper.Mind names models that take memory beside them, such as a process that no
+// instance names.
 //
-// For people, Keeper.States lists all models, and Keeper.Load and Keeper.Sleep do
+// For people, Keeper.States lists all models, and Keeper.Load, Keeper.Start and Keeper.Sleep do
 // by hand what is done for requests otherwise.
 package residency

@@ -293,9 +293,9 @@ func TestAServerThatSomebodyElseWokeUpIsPutToSleep(t *testing.T) {
 type process struct{ server }
 
 func (p process) Enter(int) bool  { return p.gpu.has(p.name) }
-func (p process) Beside(int)      {}
 func (p process) Leave()          {}
 func (p process) IsRunning() bool { return p.gpu.has(p.name) }
+func (p process) IsLoaded() bool  { return p.gpu.has(p.name) }
 
 // TestAProcessDoesNotStartBesideAServerThatDoesNotFallAsleep has both in one group.
 func TestAProcessDoesNotStartBesideAServerThatDoesNotFallAsleep(t *testing.T) {

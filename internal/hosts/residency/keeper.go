@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
-	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 )
 
 const (
@@ -45,16 +46,17 @@ type Looker interface {
 
 // Server is a Sleeper whose server is gone while its model sleeps, such as a process of this
 // gateway, and may also go by itself. Nobody else uses it, and it bounds how long a start
-// takes. When Wake has returned nil, one call has entered.
+// takes. Wake fails only after the server has given up its memory or where it keeps it, and
+// Sleep returns nil only after the server has given it up.
 type Server interface {
 	Sleeper
 	// Enter keeps the server for calls, and returns false where it takes none now. Leave
 	// ends each of them.
 	Enter(calls int) bool
-	// Beside keeps the server for calls beside one that has entered.
-	Beside(calls int)
 	Leave()
+	// IsRunning reports whether the server takes calls, and IsLoaded whether it takes memory.
 	IsRunning() bool
+	IsLoaded() bool
 }
 
 // Rules are how one model is kept.
@@ -117,6 +119,7 @@ type Kept struct {
 	Place   *fleet.Instance
 	Sleeper Sleeper
 	Rules   Rules
+	isAsked bool // requests ask for it
 }
 
 // Options are what a Keeper works with. Log and Heard may be nil.
@@ -137,7 +140,9 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	models  map[*fleet.Instance]*Model
-	changed chan struct{} // closed when there may be room
+	asked   []Kept         // for requests
+	others  []Kept         // beside them
+	changed waiting.Signal // there may be room
 }
 
 // The reasons for which a model is not there, beside those of its Sleeper.
@@ -161,24 +166,45 @@ func New(options Options) *Keeper {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Keeper{options: options, models: map[*fleet.Instance]*Model{}, changed: make(chan struct{})}
+	k := &Keeper{options: options, models: map[*fleet.Instance]*Model{}}
 	k.base, k.stop = context.WithCancelCause(context.Background())
 	return k
 }
 
-// Follow makes the keeper keep these models and no others. Models that it has kept before
-// keep their state. The same place may come several times: then the first Sleeper counts,
+// Follow makes the keeper keep these models for requests and no others. Models that it has kept
+// before keep their state. The same place may come several times: then the first Sleeper counts,
 // and of the rules those that let the model stay longest.
 func (k *Keeper) Follow(all []Kept) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.asked = all
+	k.follow()
+}
+
+// Mind makes the keeper keep models beside those that Follow names: they take memory too, and
+// nobody asks for them. States does not list them.
+func (k *Keeper) Mind(others []Kept) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.others = others
+	k.follow()
+}
+
+// follow makes the keeper keep what it was told to. It needs the mutex.
+func (k *Keeper) follow() {
 	merged := map[*fleet.Instance]*Kept{}
-	for _, one := range all {
+	for _, one := range k.asked {
 		if known := merged[one.Place]; known != nil {
 			known.Rules = known.Rules.and(one.Rules)
 			continue
 		}
+		one.isAsked = true
 		merged[one.Place] = &one
+	}
+	for _, one := range k.others {
+		if merged[one.Place] == nil {
+			merged[one.Place] = &one
+		}
 	}
 	for place, m := range k.models {
 		if merged[place] == nil {
@@ -194,11 +220,11 @@ func (k *Keeper) Follow(all []Kept) {
 			m.server, _ = one.Sleeper.(Server)
 			k.models[place] = m
 		}
-		m.sleeper, m.rules = one.Sleeper, one.Rules
+		m.sleeper, m.rules, m.isAsked = one.Sleeper, one.Rules, one.isAsked
 		m.applyRules()
 		m.look(time.Now())
 	}
-	k.announce()
+	k.changed.Tell()
 }
 
 // shareSpaces gives a space that models share the largest of the capacities that they name,
@@ -229,12 +255,6 @@ func (k *Keeper) Model(place *fleet.Instance) *Model {
 	return k.models[place]
 }
 
-// announce lets those look again who wait for room. It needs the mutex.
-func (k *Keeper) announce() {
-	close(k.changed)
-	k.changed = make(chan struct{})
-}
-
 // Run puts models to sleep that nobody uses, and wakes up those that others put to sleep
 // while they are in use, until the context ends. It returns when no model
 // is being loaded or put to sleep any more; what is being loaded then is cancelled.
@@ -253,8 +273,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// putIdleToSleep puts those models to sleep whose time has come. What others may have used
-// unheard counts as used.
+// putIdleToSleep unloads models that nobody has used for long enough, and those that do not fit
+// into memory any more. Unknown use by other gateways counts as use.
 func (k *Keeper) putIdleToSleep(now time.Time) {
 	since, ok := time.Time{}, true
 	if k.options.Heard != nil {
@@ -265,6 +285,9 @@ func (k *Keeper) putIdleToSleep(now time.Time) {
 	for _, m := range k.models {
 		m.look(now)
 		m.rouse(now)
+		if m.server != nil && m.wake == nil && m.place.PutOutSurplus(now) {
+			m.putToSleep("the memory for it became smaller", false)
+		}
 		after := m.rules.SleepAfter
 		if after == 0 || m.rules.IsPinned || m.wake != nil || now.Before(m.awakeUntil) {
 			continue
@@ -274,16 +297,7 @@ func (k *Keeper) putIdleToSleep(now time.Time) {
 		}
 		if m.place.PutOut(now.Add(-after), now) {
 			m.awakeUntil = now.Add(after) // where it cannot be put to sleep, it is tried again then
-			k.tasks.Go(func() {
-				err := errPanicked
-				logs.Contain(k.options.Log, "putting a model to sleep", func() { err = m.sleepNow(k.base, "nobody has used it", true) })
-				if errors.Is(err, ErrUnable) {
-					m.giveUpSleep(now.Add(unableTime))
-				}
-				if err != nil && k.base.Err() == nil {
-					k.options.Log.LogAttrs(k.base, slog.LevelWarn, "a model could not be put to sleep", m.attrs(slog.String("error", err.Error()))...)
-				}
-			})
+			m.putToSleep("nobody has used it", true)
 		}
 	}
 }
@@ -320,7 +334,9 @@ func (k *Keeper) States(now time.Time) []State {
 	defer k.mu.Unlock()
 	all := make([]State, 0, len(k.models))
 	for _, m := range k.models {
-		all = append(all, m.state(now))
+		if m.isAsked {
+			all = append(all, m.state(now))
+		}
 	}
 	slices.SortFunc(all, func(a, b State) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Model, b.Model))
@@ -340,6 +356,15 @@ func (k *Keeper) find(host, model string) *Model {
 	return nil
 }
 
+// Start loads a model by hand as Load does, and waits for as long as the context lasts.
+func (k *Keeper) Start(ctx context.Context, place *fleet.Instance) error {
+	m := k.Model(place)
+	if m == nil {
+		return ErrUnknown
+	}
+	return m.bring(ctx, math.MaxInt64)
+}
+
 // Load loads a model by hand and returns when it is in memory, or why it is not. It waits as a
 // request of a service type with these settings.
 func (k *Keeper) Load(ctx context.Context, host, model string, how Settings) error {
@@ -347,11 +372,7 @@ func (k *Keeper) Load(ctx context.Context, host, model string, how Settings) err
 	if m == nil {
 		return ErrUnknown
 	}
-	err := m.Enter(ctx, m.Patience(how))
-	if err == nil {
-		m.Leave()
-	}
-	return err
+	return m.bring(ctx, m.Patience(how))
 }
 
 // Sleep puts a model to sleep by hand. It returns ErrInUse where requests are there, and

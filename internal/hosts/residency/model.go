@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
@@ -32,6 +33,7 @@ type Model struct {
 
 	sleeper    Sleeper
 	rules      Rules
+	isAsked    bool  // requests ask for it
 	wake       *wake // the one in progress, else nil
 	counts     Counts
 	failure    string
@@ -41,19 +43,18 @@ type Model struct {
 
 // wake is the loading of a model for all who wait for it.
 type wake struct {
-	waiting int
-	others  int // of those who wait, how many are not of the class Spare
-	cancel  context.CancelCauseFunc
-	done    chan struct{} // closed at its end
-	err     error         // set before that
+	waiting.Party
+	isBegun bool // there is room, and the model is being loaded
+	spare   int  // of those who wait, how many are of the class Spare
 }
 
-// count adds to the number of those who wait.
-func (w *wake) count(isSpare bool, n int) {
-	w.waiting += n
-	if !isSpare {
-		w.others += n
+// join adds one who waits.
+func (w *wake) join(isSpare bool) *wake {
+	w.Join()
+	if isSpare {
+		w.spare++
 	}
+	return w
 }
 
 // applyRules tells the fleet how the model is kept. It needs the mutex.
@@ -67,7 +68,7 @@ func (m *Model) applyRules() {
 // remove ends the keeping of the model. It needs the mutex.
 func (m *Model) remove() {
 	if m.wake != nil {
-		m.wake.cancel(ErrRemoved)
+		m.wake.Cancel(ErrRemoved)
 	}
 	m.place.LetGo()
 }
@@ -91,7 +92,7 @@ func (m *Model) Residence(now time.Time) fleet.Residence {
 // look tells the fleet where the model is if its server may have gone or come by itself.
 func (m *Model) look(now time.Time) {
 	if m.server != nil {
-		m.place.Found(m.server.IsRunning(), now)
+		m.place.Found(m.server.IsRunning(), m.server.IsLoaded(), now)
 	}
 }
 
@@ -110,7 +111,7 @@ func (m *Model) begin(calls int) bool {
 	for range calls {
 		m.place.Leave(now)
 	}
-	m.place.Found(false, now) // it has gone, or takes its leave
+	m.place.Found(false, m.server.IsLoaded(), now) // it has gone, or takes its leave
 	return false
 }
 
@@ -118,7 +119,7 @@ func (m *Model) begin(calls int) bool {
 func (m *Model) Leave() {
 	if m.endCall() {
 		m.keeper.mu.Lock()
-		m.keeper.announce()
+		m.keeper.changed.Tell()
 		m.keeper.mu.Unlock()
 	}
 }
@@ -154,15 +155,23 @@ func (m *Model) rouse(now time.Time) {
 	m.roused = now
 	m.keeper.tasks.Go(func() {
 		logs.Contain(m.keeper.options.Log, "waking a model up", func() {
-			if m.Enter(m.keeper.base, defaultWake) != nil {
+			if m.bring(m.keeper.base, defaultWake) != nil {
 				return
 			}
-			m.Leave()
 			m.keeper.mu.Lock()
 			defer m.keeper.mu.Unlock()
 			m.roused = time.Time{}
 		})
 	})
+}
+
+// bring loads the model for nobody.
+func (m *Model) bring(ctx context.Context, timeout time.Duration) error {
+	err := m.Enter(ctx, timeout)
+	if err == nil {
+		m.Leave()
+	}
+	return err
 }
 
 func (m *Model) await(ctx context.Context, timeout time.Duration, isSpare bool) error {
@@ -178,14 +187,11 @@ func (m *Model) await(ctx context.Context, timeout time.Duration, isSpare bool) 
 	if w == nil {
 		return nil
 	}
-	select {
-	case <-w.done:
-		return w.err
-	case <-deadline.C:
-		return m.leave(w, isSpare, ErrTimeout)
-	case <-ctx.Done():
-		return m.leave(w, isSpare, context.Cause(ctx))
+	err := w.Await(ctx, deadline.C, ErrTimeout)
+	if err != nil {
+		m.leave(w, isSpare, err)
 	}
+	return err
 }
 
 // join lets the caller wait for the model, and has it loaded if nobody waits. It returns nil
@@ -197,23 +203,18 @@ func (m *Model) join(timeout time.Duration, isSpare bool) *wake {
 	if m.wake == nil && m.begin(1) {
 		return nil
 	}
-	if w := m.wake; w != nil {
-		w.count(isSpare, 1)
-		return w
+	if m.wake != nil {
+		return m.wake.join(isSpare)
 	}
 	bounded, release := k.base, func() {}
 	if m.server == nil { // which would end by itself what hangs
 		bounded, release = context.WithTimeoutCause(k.base, timeout, ErrTimeout)
 	}
 	ctx, cancel := context.WithCancelCause(bounded)
-	w := &wake{cancel: cancel, done: make(chan struct{})}
-	w.count(isSpare, 1)
+	w := (&wake{Party: waiting.Party{Cancel: cancel}}).join(isSpare)
 	if k.base.Err() != nil || k.models[m.place] != m {
 		release()
-		if w.err = context.Cause(k.base); w.err == nil {
-			w.err = ErrRemoved
-		}
-		close(w.done)
+		w.End(cmp.Or(context.Cause(k.base), ErrRemoved))
 		return w
 	}
 	m.wake = w
@@ -228,30 +229,29 @@ func (m *Model) join(timeout time.Duration, isSpare bool) *wake {
 	return w
 }
 
-// leave ends the wait of one caller for a reason. The last one cancels the wake.
-func (m *Model) leave(w *wake, isSpare bool, why error) error {
+// leave ends the wait of one caller for a reason. The last one cancels the wake. The start of a
+// server goes on for the next caller if the last one had waited for as long as they may.
+func (m *Model) leave(w *wake, isSpare bool, why error) {
 	k := m.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	select {
-	case <-w.done: // at the same moment
-		if w.err == nil && m.endCall() {
-			k.announce()
-		}
-		return why
-	default:
+	goesOn := m.server != nil && w.isBegun && errors.Is(why, context.DeadlineExceeded)
+	if w.Leave(why, goesOn) && m.endCall() {
+		k.changed.Tell()
 	}
-	if w.count(isSpare, -1); w.waiting == 0 {
-		w.cancel(why)
-		if m.wake == w {
-			m.wake = nil // who comes now begins anew
-		}
+	if isSpare {
+		w.spare--
 	}
-	return why
+	if w.Size == 0 && !goesOn && m.wake == w {
+		m.wake = nil // who comes now begins anew
+	}
 }
 
 // errCrowded says that a server that shares memory was woken up by somebody else.
 var errCrowded = errors.New("another server is awake")
+
+// errUnwanted says that a start for which nobody waits gave way to another model.
+var errUnwanted = errors.New("another model needs its place, and nobody waits")
 
 // errPanicked stands for a fault of the gateway while it loaded a model.
 var errPanicked = errors.New("the gateway failed while it loaded the model")
@@ -265,14 +265,13 @@ func (m *Model) load(ctx context.Context, w *wake) {
 			return
 		}
 		if err == nil && !isThere {
-			err = m.loadInto(ctx, leave)
+			err = m.loadInto(ctx, w, leave)
 		}
 		if errors.Is(err, errCrowded) {
 			m.place.FailLoad(time.Now())
 			continue // with what is known now
 		}
-		if err != nil || !isThere {
-			m.end(ctx, w, err, time.Since(began))
+		if (err != nil || !isThere) && m.end(ctx, w, err, time.Since(began)) {
 			return
 		}
 	}
@@ -283,15 +282,16 @@ func (m *Model) enter(w *wake) bool {
 	k := m.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !m.begin(w.waiting) {
+	if !m.begin(w.Size) {
 		return false
 	}
 	m.finish(w, nil)
 	return true
 }
 
-// end ends a wake, and lets those enter who have waited for it.
-func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration) {
+// end ends a wake, and lets those enter who have waited for it. It returns false where the model
+// has gone again before they could.
+func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration) bool {
 	k := m.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -299,22 +299,18 @@ func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration)
 		err = cause
 	}
 	switch {
+	case err == nil && m.server != nil && !m.server.Enter(w.Size):
+		m.place.FailLoad(time.Now())
+		return false
 	case err == nil:
 		m.counts.Loads++
 		m.failure = ""
-		k.options.Log.LogAttrs(ctx, slog.LevelInfo, "a model was loaded", m.attrs(slog.Duration("took", took.Round(time.Millisecond)), slog.Int("waiting", w.waiting))...)
-		m.place.EndLoad(w.waiting, time.Now())
-		switch {
-		case m.server == nil:
-		case w.waiting == 0:
-			m.server.Leave() // the call of the wake
-		default:
-			m.server.Beside(w.waiting - 1)
-		}
+		k.options.Log.LogAttrs(ctx, slog.LevelInfo, "a model was loaded", m.attrs(slog.Duration("took", took.Round(time.Millisecond)), slog.Int("waiting", w.Size))...)
+		m.place.EndLoad(w.Size, time.Now())
 	case errors.Is(err, ErrNeeded): // nothing was begun
 	case errors.Is(err, ErrFull):
 		m.counts.Refusals++
-	case w.waiting > 0:
+	case w.Size > 0:
 		m.counts.Failures++
 		m.failure = err.Error()
 		k.options.Log.LogAttrs(ctx, slog.LevelWarn, "a model could not be loaded", m.attrs(slog.String("error", err.Error()))...)
@@ -323,20 +319,20 @@ func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration)
 		m.place.FailLoad(time.Now())
 	}
 	m.finish(w, err)
+	return true
 }
 
 // finish tells all who wait how the wake ended. It needs the mutex.
 func (m *Model) finish(w *wake, err error) {
-	w.err = err
 	if m.wake == w {
 		m.wake = nil
 	}
-	close(w.done)
-	m.keeper.announce()
+	w.End(err)
+	m.keeper.changed.Tell()
 }
 
 // loadInto loads the model where others leave for it.
-func (m *Model) loadInto(ctx context.Context, leave []*fleet.Instance) error {
+func (m *Model) loadInto(ctx context.Context, w *wake, leave []*fleet.Instance) error {
 	select {
 	case m.working <- struct{}{}: // it may be on its way to sleep
 	case <-ctx.Done():
@@ -348,6 +344,7 @@ func (m *Model) loadInto(ctx context.Context, leave []*fleet.Instance) error {
 	defer func() { <-m.working }()
 	m.keeper.mu.Lock()
 	sleeper, isShared := m.sleeper, m.rules.Space != ""
+	w.isBegun = true
 	m.keeper.mu.Unlock()
 	for n, other := range leave {
 		neighbour := m.keeper.Model(other)
@@ -355,10 +352,9 @@ func (m *Model) loadInto(ctx context.Context, leave []*fleet.Instance) error {
 			continue
 		}
 		// That it does not work is no reason not to try where one engine has both, and makes room
-		// by itself, and who runs processes sees to their places. Several servers on one GPU would
-		// break.
+		// by itself. Several servers on one GPU would break.
 		err := neighbour.sleepNow(ctx, "another model needs its place", false)
-		if err != nil && isShared && (m.server == nil || neighbour.server == nil) {
+		if err != nil && isShared {
 			for _, rest := range leave[n+1:] {
 				rest.PutBack(time.Now())
 			}
@@ -413,10 +409,8 @@ func (m *Model) makeRoom(ctx context.Context, w *wake) (leave []*fleet.Instance,
 	began := time.Now()
 	patience := max(drainFactor*m.place.Residence(began).Loads, leastDrain)
 	for {
-		m.keeper.mu.Lock()
-		changed := m.keeper.changed
-		m.keeper.mu.Unlock()
 		now := time.Now()
+		changed := m.keeper.lookAround(m, now)
 		if m.isForSpare(w) {
 			if leave, begun := m.place.BeginSpareLoad(now); begun != fleet.NoRoom {
 				return m.begun(leave, begun)
@@ -445,6 +439,22 @@ func (m *Model) makeRoom(ctx context.Context, w *wake) (leave []*fleet.Instance,
 	}
 }
 
+// lookAround has servers of this gateway tell where they are, and returns a channel that is
+// closed when there may be room for a model. A start for which nobody waits any more gives way
+// to it.
+func (k *Keeper) lookAround(m *Model, now time.Time) (changed <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, other := range k.models {
+		other.look(now)
+		if w := other.wake; w != nil && w.Size == 0 && m.rules.Space != "" && other.rules.Space == m.rules.Space {
+			w.Cancel(errUnwanted)
+			other.wake = nil // who comes now begins anew
+		}
+	}
+	return k.changed.Changed()
+}
+
 // begun returns from makeRoom where there is no more to wait for.
 func (m *Model) begun(leave []*fleet.Instance, what fleet.Begun) ([]*fleet.Instance, bool, error) {
 	switch what {
@@ -456,7 +466,7 @@ func (m *Model) begun(leave []*fleet.Instance, what fleet.Begun) ([]*fleet.Insta
 	}
 	m.keeper.mu.Lock()
 	defer m.keeper.mu.Unlock()
-	m.keeper.announce() // whoever is next may have room as well
+	m.keeper.changed.Tell() // whoever is next may have room as well
 	return leave, false, nil
 }
 
@@ -464,7 +474,7 @@ func (m *Model) begun(leave []*fleet.Instance, what fleet.Begun) ([]*fleet.Insta
 func (m *Model) isForSpare(w *wake) bool {
 	m.keeper.mu.Lock()
 	defer m.keeper.mu.Unlock()
-	return w.others == 0
+	return w.spare == w.Size
 }
 
 // forsake lets nobody else wait for a wake, and reports whether all who do are of the class
@@ -472,10 +482,11 @@ func (m *Model) isForSpare(w *wake) bool {
 func (m *Model) forsake(w *wake) bool {
 	m.keeper.mu.Lock()
 	defer m.keeper.mu.Unlock()
-	if w.others == 0 && m.wake == w {
+	isSpare := w.spare == w.Size
+	if isSpare && m.wake == w {
 		m.wake = nil
 	}
-	return w.others == 0
+	return isSpare
 }
 
 // sleepNow frees the memory of a model that the fleet does not count as loaded any more.
@@ -510,15 +521,26 @@ func (m *Model) sleepNow(ctx context.Context, why string, isIdle bool) error {
 		m.counts.Evictions++
 	}
 	k.options.Log.LogAttrs(ctx, slog.LevelInfo, "a model was put to sleep", m.attrs(slog.String("reason", why))...)
-	k.announce()
+	k.changed.Tell()
 	return nil
 }
 
-// giveUpSleep does not put the model to sleep before a time.
-func (m *Model) giveUpSleep(until time.Time) {
-	m.keeper.mu.Lock()
-	defer m.keeper.mu.Unlock()
-	m.awakeUntil = until
+// putToSleep begins to free the memory of a model that the fleet does not count as loaded any
+// more.
+func (m *Model) putToSleep(why string, isIdle bool) {
+	k := m.keeper
+	k.tasks.Go(func() {
+		err := errPanicked
+		logs.Contain(k.options.Log, "putting a model to sleep", func() { err = m.sleepNow(k.base, why, isIdle) })
+		if errors.Is(err, ErrUnable) {
+			k.mu.Lock()
+			m.awakeUntil = time.Now().Add(unableTime)
+			k.mu.Unlock()
+		}
+		if err != nil && k.base.Err() == nil {
+			k.options.Log.LogAttrs(k.base, slog.LevelWarn, "a model could not be put to sleep", m.attrs(slog.String("error", err.Error()))...)
+		}
+	})
 }
 
 func (m *Model) attrs(more ...slog.Attr) []slog.Attr {
@@ -533,7 +555,7 @@ func (m *Model) state(now time.Time) State {
 		Counts: m.counts, Failure: m.failure,
 	}
 	if m.wake != nil {
-		s.Waiting = m.wake.waiting
+		s.Waiting = m.wake.Size
 	}
 	return s
 }

@@ -63,7 +63,9 @@ func (c *Current) Store(t *Table) {
 		delete(left, engine)
 	}
 	for engine := range left {
-		engine.Remove()
+		if c.keeper == nil || c.keeper.Model(engine) == nil { // a process may run without instances
+			engine.Remove()
+		}
 	}
 	if observers := c.observers.Load(); observers != nil {
 		for _, observe := range *observers {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -49,8 +51,82 @@ func newHost(t *testing.T) *host {
 	}
 }
 
-// manager returns a manager of the processes of the host. The command of each is its name.
-func (h *host) manager(settings Settings, memory int64) *Manager {
+// kept are processes that a keeper keeps in memory, as those of a gateway are.
+type kept struct {
+	*Manager
+	keeper *residency.Keeper
+	fleet  *fleet.Fleet
+	end    context.CancelFunc
+	ended  chan struct{}
+}
+
+// keep has a keeper decide which processes of a manager run.
+func keep(m *Manager) *kept {
+	ctx, end := context.WithCancel(context.Background())
+	k := &kept{m, residency.New(residency.Options{}), fleet.New(fleet.Options{}, time.Now()), end, make(chan struct{})}
+	m.load = func(ctx context.Context, name string) { _ = k.keeper.Start(ctx, k.place(name)) }
+	k.follow()
+	go func() {
+		defer close(k.ended)
+		k.keeper.Run(ctx)
+	}()
+	return k
+}
+
+// follow tells the keeper of all processes, as a gateway does.
+func (k *kept) follow() {
+	var asked, all []residency.Kept
+	for name, server := range k.Servers() {
+		one := residency.Kept{Place: k.place(name), Sleeper: server, Rules: server.Rules()}
+		if all = append(all, one); k.refuse(k.processes[name], name) == nil {
+			asked = append(asked, one)
+		}
+	}
+	k.keeper.Follow(asked)
+	k.keeper.Mind(all)
+}
+
+func (k *kept) place(name string) *fleet.Instance { return k.fleet.Instance(name, name) }
+
+func (k *kept) model(name string) *residency.Model { return k.keeper.Model(k.place(name)) }
+
+func (k *kept) server(name string) *Server { return k.Servers()[name] }
+
+// Set is Manager.Set, as a gateway does it.
+func (k *kept) Set(settings Settings, memory schema.Bytes) {
+	k.Manager.Set(settings, memory)
+	k.follow()
+}
+
+// StateOf returns the state of a process, and false if there is none of this name.
+func (k *kept) StateOf(name string) (State, bool) {
+	view, _, err := k.View(name)
+	return view.State, err == nil && !k.processes[name].isRemoved
+}
+
+// Ensure waits until a process is ready, as a request does, and uses it until it is released.
+func (k *kept) Ensure(ctx context.Context, name string) (release func(), err error) {
+	m := k.model(name)
+	if m == nil {
+		return nil, k.refuse(nil, name)
+	}
+	if !m.TryEnter() {
+		if err := m.Enter(ctx, 24*time.Hour); err != nil {
+			return nil, err
+		}
+	}
+	return sync.OnceFunc(m.Leave), nil
+}
+
+// Close ends the keeper, without which a bubble of synctest does not end, and the processes.
+func (k *kept) Close() {
+	k.end()
+	<-k.ended
+	k.Manager.Close()
+}
+
+// manager returns the processes of the host. The command of each is its name.
+func (h *host) manager(settings Settings, memory int64) *kept {
 	for name, p := range settings {
 		p.Command = []string{name}
 		p.Ready = "http://127.0.0.1:1/" + name
@@ -63,7 +139,7 @@ func (h *host) manager(settings Settings, memory int64) *Manager {
 	m := New(nil, 0, Options{Log: slog.New(slog.DiscardHandler)})
 	m.launch, m.probe, m.dial = h.launch, h.probe, h.dial
 	m.Set(settings, schema.Bytes(memory))
-	return m
+	return keep(m)
 }
 
 func (h *host) launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, error) {

@@ -17,7 +17,7 @@ import (
 )
 
 // use uses a process for a while.
-func use(t *testing.T, m *Manager, name string, during time.Duration) {
+func use(t *testing.T, m *kept, name string, during time.Duration) {
 	t.Helper()
 	release, err := m.Ensure(t.Context(), name)
 	if err != nil {
@@ -28,7 +28,7 @@ func use(t *testing.T, m *Manager, name string, during time.Duration) {
 	release()
 }
 
-func stateOf(t *testing.T, m *Manager, name string) State {
+func stateOf(t *testing.T, m *kept, name string) State {
 	t.Helper()
 	synctest.Wait()
 	state, known := m.StateOf(name)
@@ -262,6 +262,47 @@ func TestAStartThatNobodyWaitsForIsGivenUp(t *testing.T) {
 		<-time.After(time.Minute)
 		if got := stateOf(t, m, "a"); got != Ready {
 			t.Errorf("a is %s; its start was to go on for the next client", got)
+		}
+	})
+}
+
+// TestAStartThatNobodyWaitsForGivesWay has a client whose time is over, and one who wants another
+// process of the group.
+func TestAStartThatNobodyWaitsForGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.loads["a"] = time.Hour
+		m := h.manager(five(), 0)
+		defer m.Close()
+		bounded, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := m.Ensure(bounded, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a client whose time is over got %v", err)
+		}
+		begun := time.Now()
+		use(t, m, "b", 0)
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("b was ready after %v", took)
+		}
+	})
+}
+
+// TestAProcessThatNoRequestAsksForTakesItsPlace has an administrator start a process that no
+// instance names: one of its group starts after it has ended, and it is in no list of models.
+func TestAProcessThatNoRequestAsksForTakesItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.ends["a"] = 5 * time.Second
+		m := h.manager(five(), 0)
+		defer m.Close()
+		b := residency.Kept{Place: m.place("b"), Sleeper: m.server("b"), Rules: m.server("b").Rules()}
+		m.keeper.Follow([]residency.Kept{b})
+		if err := m.Start("a"); err != nil || stateOf(t, m, "a") != Ready {
+			t.Fatal(err, stateOf(t, m, "a"))
+		}
+		use(t, m, "b", time.Second) // the host fails the test where both run
+		if states := m.keeper.States(time.Now()); len(states) != 1 || states[0].Model != "b" {
+			t.Errorf("listed are %+v", states)
 		}
 	})
 }
@@ -551,12 +592,12 @@ func TestAnAdministratorStopsWhatIsInUse(t *testing.T) {
 func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { history(t, rand.New(rand.NewPCG(seed, 27)), false) })
+			synctest.Test(t, func(t *testing.T) { history(t, rand.New(rand.NewPCG(seed, 27))) })
 		})
 	}
 }
 
-func history(t *testing.T, random *rand.Rand, areKept bool) {
+func history(t *testing.T, random *rand.Rand) {
 	h := newHost(t)
 	settings := five()
 	for _, name := range []string{"x", "y", "z"} {
@@ -575,11 +616,6 @@ func history(t *testing.T, random *rand.Rand, areKept bool) {
 		}
 	}
 	m := h.manager(settings, 10)
-	ensure, stopKeeping := m.Ensure, func() {}
-	if areKept {
-		k := keep(m, settings, 10)
-		ensure, stopKeeping = k.ensure, k.stop
-	}
 	var served, failed, left int
 	var mu sync.Mutex
 	count := func(n *int) {
@@ -597,7 +633,7 @@ func history(t *testing.T, random *rand.Rand, areKept bool) {
 				if steps.IntN(5) == 0 {
 					time.AfterFunc(time.Duration(steps.IntN(20_000))*time.Millisecond, cancel)
 				}
-				release, err := ensure(ctx, names[steps.IntN(len(names))])
+				release, err := m.Ensure(ctx, names[steps.IntN(len(names))])
 				switch {
 				case err == nil:
 					<-time.After(time.Duration(steps.IntN(8_000)) * time.Millisecond)
@@ -611,8 +647,11 @@ func history(t *testing.T, random *rand.Rand, areKept bool) {
 					count(&failed)
 				}
 				cancel()
-				if steps.IntN(50) == 0 {
+				switch steps.IntN(50) {
+				case 0:
 					_ = m.Stop(names[steps.IntN(len(names))])
+				case 1:
+					_ = m.Start(names[steps.IntN(len(names))])
 				}
 			}
 		})
@@ -627,7 +666,6 @@ func history(t *testing.T, random *rand.Rand, areKept bool) {
 	if h.peak > 10 {
 		t.Errorf("processes had %d together", h.peak)
 	}
-	stopKeeping()
 	m.Close()
 	now, all := h.Running()
 	if len(now) > 0 {

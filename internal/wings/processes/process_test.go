@@ -33,10 +33,10 @@ func fakeProcess(t *testing.T, mode string, args ...string) Process {
 	return p
 }
 
-func newManager(t *testing.T, settings Settings) *Manager {
+func newManager(t *testing.T, settings Settings) *kept {
 	t.Helper()
 	settings.Check(func(path, message string) { t.Errorf("%s: %s", path, message) })
-	m := New(settings, 0, Options{Log: slog.New(slog.DiscardHandler)})
+	m := keep(New(settings, 0, Options{Log: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(m.Close)
 	return m
 }
@@ -251,7 +251,7 @@ func TestAPortThatSomebodyElseHasIsReplaced(t *testing.T) {
 	t.Parallel()
 	moved := make(chan struct{}, 1)
 	settings := Settings{"a": fakeProcess(t, "serve")}
-	m := New(settings, 0, Options{Log: slog.New(slog.DiscardHandler), Moved: func() { moved <- struct{}{} }})
+	m := keep(New(settings, 0, Options{Log: slog.New(slog.DiscardHandler), Moved: func() { moved <- struct{}{} }}))
 	t.Cleanup(m.Close)
 	before := m.Address("a", settings["a"])
 	thief := exec.Command(os.Args[0], fakeWord, "serve", before[strings.LastIndexByte(before, ':')+1:])

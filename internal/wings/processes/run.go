@@ -26,9 +26,12 @@ const (
 )
 
 // setState is called when the state of a process changes.
-func (p *process) setState(state State) { p.state, p.since = state, time.Now() }
+func (p *process) setState(state State) {
+	p.state, p.since = state, time.Now()
+	p.changed.Tell()
+}
 
-// start begins to start a process, whose place is free.
+// start begins to start a process. Its place is free.
 func (m *Manager) start(p *process) {
 	p.setState(Starting)
 	p.reason, p.isFailing = "", false
@@ -139,7 +142,7 @@ func (m *Manager) giveUp(p *process) {
 	}
 }
 
-// becameReady lets those in who wait for the process.
+// becameReady notes that a process answers.
 func (m *Manager) becameReady(p *process, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,10 +152,7 @@ func (m *Manager) becameReady(p *process, took time.Duration) {
 	p.setState(Ready)
 	p.readyAt, p.lastUsed, p.took = time.Now(), time.Now(), took
 	m.log.Info("a process is ready", "process", p.name, "pid", p.child.PID(), "took", took.Round(time.Millisecond).String())
-	if p.next == nil && !p.isRemoved {
-		m.admit(p)
-	}
-	m.arrange()
+	m.retire(p)
 }
 
 // ended is called when nothing is left of a process. It has failed unless somebody stopped
@@ -170,10 +170,10 @@ func (m *Manager) ended(p *process, how string, isHopeless bool) {
 		p.failures, isAsked = 0, true
 	}
 	if isAsked {
-		p.setState(Stopped)
 		p.reason = ""
+		p.setState(Stopped)
 		m.log.Info("a process was stopped", "process", p.name)
-		m.arrange()
+		m.retire(p)
 		return
 	}
 	if wasProven {
@@ -183,7 +183,6 @@ func (m *Manager) ended(p *process, how string, isHopeless bool) {
 	if isHopeless {
 		p.failures = max(p.failures, p.settings.Restarts+1)
 	}
-	p.setState(Failed)
 	p.reason = how
 	pause := min(firstBackoff<<min(p.failures-1, 10), maxBackoff)
 	if p.failures > p.settings.Restarts {
@@ -191,10 +190,8 @@ func (m *Manager) ended(p *process, how string, isHopeless bool) {
 	}
 	p.retryAt = time.Now().Add(pause)
 	m.log.Warn("a process failed", "process", p.name, "reason", how, "failures", p.failures, "next_start_after", pause.String())
-	if p.failures > p.settings.Restarts {
-		m.fail(p, fmt.Errorf("%w: %s: %s", ErrFailed, p.name, how))
-	}
-	m.arrange()
+	p.setState(Failed)
+	m.retire(p)
 }
 
 // awaitReady looks at the ready URL until it answers, and returns false if the context ends
@@ -216,40 +213,6 @@ func (m *Manager) awaitReady(ctx context.Context, url string) bool {
 		}
 		pause.Reset(min(max(firstLook, time.Since(began)/lookPart), lastLook))
 	}
-}
-
-// Doubt says that a connection to a process which is ready broke: it may have died a moment
-// ago. It takes no calls until it has answered again, or has been given a moment to.
-func (m *Manager) Doubt(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := m.processes[name]
-	if p == nil || p.state != Ready || p.isDoubted {
-		return
-	}
-	p.isDoubted = true
-	ready, gone := p.ready, p.gone
-	m.running.Go(func() {
-		looking, cancel := context.WithTimeout(context.Background(), lookTime)
-		defer cancel()
-		var look sync.WaitGroup
-		look.Go(func() {
-			defer cancel()
-			logs.Contain(m.log, "asking a process whether it is ready", func() { m.awaitReady(looking, ready) })
-		})
-		select {
-		case <-gone:
-			cancel()
-		case <-looking.Done():
-		}
-		look.Wait()
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if p.gone == gone { // the same life
-			p.isDoubted = false
-			m.arrange()
-		}
-	})
 }
 
 // probe asks a ready URL once.

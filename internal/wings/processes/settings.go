@@ -1,6 +1,7 @@
 // Package processes runs model servers on the gateway's own host: it starts one when it is
-// needed, waits until it answers, keeps those apart that do not fit into memory together,
-// and ends them when nobody uses them or when the gateway ends, however that happens.
+// told to, waits until it answers, starts it again if it fails, and ends it when it is told to
+// or when the gateway ends, however that happens. Package residency decides which processes are
+// in memory together, and which one leaves when another needs its place.
 package processes
 
 import (
