@@ -28,7 +28,14 @@ const (
 	// Calls are blocks of call records. The byte behind the mark says what was captured of the
 	// calls, and the clear part of a block says which calls it has.
 	Calls
+	// Contents are files of clients, and EarlierContents those that releases up to 9b73041f read.
+	// They have a head and no records: any part of them can be read alone.
+	Contents
+	EarlierContents
 )
+
+// LongestHead is enough of a file to read its head.
+const LongestHead = 64
 
 // layout is a format in numbers.
 type layout struct {
@@ -62,6 +69,8 @@ var layouts = [...]layout{
 		plain: "PBCALLS1\x00", sealed: "PBCALLS1\x01", extra: 1, order: binary.LittleEndian, lengthBytes: 4,
 		polynomial: crc32.IEEE, clear: 4 * 8, isCounted: true, longest: 64 << 20,
 	},
+	Contents:        {plain: "pbp1", sealed: "pbs2"},
+	EarlierContents: {plain: "pbp1", sealed: "pbs1"},
 }
 
 // checksumBytes is the size of a CRC-32.

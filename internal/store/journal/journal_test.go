@@ -390,7 +390,7 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add(uint8(Answers), []byte("\x3f\xff\xff\xff1234567890123456"))
 	f.Fuzz(func(t *testing.T, number uint8, data []byte) {
-		k := kind{Format: Format(number) % Format(len(layouts))}
+		k := kind{Format: Format(number) % Contents}
 		k.read(t, data)
 		want := bodies(2)
 		file, _ := k.write(want)

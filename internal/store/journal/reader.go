@@ -163,6 +163,9 @@ func (r *Reader) Open(to []byte) ([]byte, error) { return r.box.Open(to, r.Numbe
 // Box returns the box that sealed the file, nil where it is not sealed.
 func (r *Reader) Box() *seal.Box { return r.box }
 
+// Start returns the offset of what stands behind the head of the file, before Next is called.
+func (r *Reader) Start() int64 { return r.at }
+
 // Damage returns how the file differs from one that was written whole, as far as it was read.
 func (r *Reader) Damage() Damage { return r.damage }
 

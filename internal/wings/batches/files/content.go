@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/journal"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
@@ -26,11 +27,6 @@ const (
 	checkEvery = 1 << 20
 	mostAhead  = 16 << 20
 	patience   = 10 * time.Second
-	// sealedMark, earlierMark and plainMark begin a content. Releases up to 9b73041f know the
-	// last two.
-	sealedMark  = "pbs2"
-	earlierMark = "pbs1"
-	plainMark   = "pbp1"
 )
 
 // openFolder opens the folder of contents. Where other processes use it too, what is
@@ -45,10 +41,10 @@ func openFolder(path string, isShared bool) (*durable.Dir, error) {
 	return durable.At(path), nil
 }
 
-// purposeOf is what the key of a file's content is derived for: its id and who sees it, or by
-// an earlier mark its id alone.
-func purposeOf(file *File, mark string) string {
-	if mark == earlierMark {
+// purposeOf is what the key of a file's content is derived for: its id and who sees it, or in the
+// earlier format its id alone.
+func purposeOf(file *File, format journal.Format) string {
+	if format == journal.EarlierContents {
 		return "file " + file.ID
 	}
 	return "file " + file.ID + " of " + file.Owner.Scope()
@@ -139,17 +135,12 @@ func (u *Upload) open() (err error) {
 	if u.out, err = os.OpenFile(u.store.dir.Path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
 		return err
 	}
-	head := []byte(plainMark)
-	if keys := u.store.keys; keys != nil {
-		mark := sealedMark
-		if u.store.readableBefore {
-			mark = earlierMark
-		}
-		var more []byte
-		more, u.box = keys.NewBox(purposeOf(&u.file, mark))
-		head = append([]byte(mark), more...)
-		u.file.IsSealed = true
+	format := journal.Contents
+	if u.store.readableBefore {
+		format = journal.EarlierContents
 	}
+	head, box := format.Head(u.store.keys, purposeOf(&u.file, format))
+	u.box, u.file.IsSealed = box, box != nil
 	_, err = u.out.Write(head)
 	return err
 }
@@ -324,7 +315,7 @@ func (s *Store) Open(file File) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Content{in: in, size: file.Bytes, head: int64(len(plainMark))}
+	c := &Content{in: in, size: file.Bytes}
 	if err := c.readHead(&file, s.keys); err != nil {
 		_ = in.Close()
 		return nil, fmt.Errorf("the content of %s: %w", file.ID, err)
@@ -333,21 +324,20 @@ func (s *Store) Open(file File) (*Content, error) {
 }
 
 func (c *Content) readHead(file *File, keys *seal.Keys) error {
-	head := make([]byte, len(sealedMark)+seal.BoxHead)
-	n, err := io.ReadFull(c.in, head)
-	if n < len(plainMark) {
-		return errors.Join(errDamaged, err)
-	}
-	switch mark := string(head[:len(plainMark)]); {
-	case mark == plainMark && !file.IsSealed:
-		return nil
-	case mark == sealedMark, mark == earlierMark:
-		if err != nil {
-			return errors.Join(errDamaged, err)
-		}
-		c.head = int64(len(head))
-		c.box, err = keys.OpenBox(purposeOf(file, mark), head[len(mark):])
+	head := make([]byte, journal.LongestHead)
+	n, err := c.in.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
+	}
+	for _, format := range []journal.Format{journal.Contents, journal.EarlierContents} {
+		r, err := format.Parse(head[:n], keys, purposeOf(file, format))
+		if err != nil {
+			return err
+		}
+		if r.Damage().HasMark && (r.Box() != nil || !file.IsSealed) {
+			c.head, c.box = r.Start(), r.Box()
+			return nil
+		}
 	}
 	return errDamaged
 }
