@@ -10,13 +10,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
 // What was appended to a segment is in the file, as any process sees it, before the
 // append returns.
 func TestAppendedRecordsAreInTheFileAtOnce(t *testing.T) {
-	dir := dirDisk{path: t.TempDir()}
-	file, err := dir.create("segment")
+	dir := durable.At(t.TempDir())
+	file, err := dir.Append("segment")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +29,7 @@ func TestAppendedRecordsAreInTheFileAtOnce(t *testing.T) {
 			t.Fatalf("%d bytes written, %v", written, err)
 		}
 		want = append(want, part...)
-		got, err := os.ReadFile(filepath.Join(dir.path, "segment"))
+		got, err := os.ReadFile(dir.Path("segment"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +43,7 @@ func TestAppendedRecordsAreInTheFileAtOnce(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := dir.read("segment"); err != nil || !bytes.Equal(got, want) {
+	if got, err := dir.Read("segment"); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("after the end the file has %d bytes (%v), want %d", len(got), err, len(want))
 	}
 }
@@ -113,7 +115,7 @@ func TestSegmentsThatSomethingElseChangedAreMadeUpFor(t *testing.T) {
 					after.has(user, Day, map[string]string{day: counts})
 				}
 				after.flush()
-				if left, _, err := segments(dirDisk{dir}); err != nil || len(left) != 1 {
+				if left, _, err := segments(durable.At(dir)); err != nil || len(left) != 1 {
 					t.Errorf("segments %v, %v", left, err)
 				}
 				if err := after.Close(t.Context()); err != nil {
@@ -138,7 +140,7 @@ func TestFullDiskIsNotFilledFurther(t *testing.T) {
 	for range 10 {
 		b.session.maintainJournal()
 	}
-	if names, _ := b.disk.names(); len(names) > 1 {
+	if names, _ := b.disk.Names(); len(names) > 1 {
 		t.Errorf("segments %v", names)
 	}
 	if s := b.Status(t.Context()); !strings.HasPrefix(s.Reason, "quota-journal-unavailable") {

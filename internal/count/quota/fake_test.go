@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 	"github.com/patchbay-ai/patchbay/internal/testing/tallytest"
 )
 
@@ -191,9 +192,9 @@ type memoryFile struct {
 
 func newMemoryDisk() *memoryDisk { return &memoryDisk{files: map[string]*memoryFile{}} }
 
-func (d *memoryDisk) open() error { return nil }
+func (d *memoryDisk) Make() error { return nil }
 
-func (d *memoryDisk) create(name string) (segment, error) {
+func (d *memoryDisk) Append(name string) (durable.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.creates++
@@ -235,7 +236,7 @@ func (d *memoryDisk) held() (bytes int) {
 	return bytes
 }
 
-func (d *memoryDisk) size(name string) (int64, error) {
+func (d *memoryDisk) Size(name string) (int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if f := d.files[name]; f != nil {
@@ -262,13 +263,13 @@ func (f *memoryFile) Close() error {
 	return nil
 }
 
-func (d *memoryDisk) names() ([]string, error) {
+func (d *memoryDisk) Names() ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Sorted(maps.Keys(d.files)), nil
 }
 
-func (d *memoryDisk) read(name string) ([]byte, error) {
+func (d *memoryDisk) Read(name string) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if f := d.files[name]; f != nil {
@@ -277,18 +278,20 @@ func (d *memoryDisk) read(name string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-func (d *memoryDisk) remove(name string) error {
+func (d *memoryDisk) Remove(names ...string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.removals++
-	if d.files[name] == nil {
-		return fs.ErrNotExist
+	for _, name := range names {
+		d.removals++
+		if d.files[name] == nil {
+			return fs.ErrNotExist
+		}
+		delete(d.files, name)
 	}
-	delete(d.files, name)
 	return nil
 }
 
-func (d *memoryDisk) rename(from, to string) error {
+func (d *memoryDisk) Move(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.files[from] == nil {
@@ -322,7 +325,7 @@ func (d *memoryDisk) after(length func(*memoryFile) int) *memoryDisk {
 
 // last returns the newest segment.
 func (d *memoryDisk) last() *memoryFile {
-	names, _ := d.names()
+	names, _ := d.Names()
 	if len(names) == 0 {
 		return nil
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"sync"
-	"sync/atomic"
+
+	records "github.com/patchbay-ai/patchbay/internal/store/journal"
 )
 
 // journal keeps what was counted since the last flush, so that a crash of the
@@ -16,22 +18,17 @@ type journal struct {
 	sync Sync
 
 	mu       sync.Mutex
-	file     segment
-	sequence uint64 // of the segment that is written
-	removed  uint64 // the segment that discard removed last
-	damaged  uint64 // the segment that verify found damaged last
-	ids      uint32 // cells defined in that segment
-	size     int64  // of that segment, including its magic text
+	file     *records.Writer // the segment that is written; it says why nothing can be
+	sequence uint64          // of that segment
+	removed  uint64          // the segment that discard removed last
+	damaged  uint64          // the segment that verify found damaged last
+	ids      uint32          // cells defined in that segment
 	buf      []byte
 	position uint64 // appends so far
 
-	// failure is why nothing can be written, or nil.
-	failure atomic.Pointer[error]
-
 	// maintenance serialises operations on whole segments; it is locked before mu.
 	maintenance sync.Mutex
-	recovered   bool   // what was on the disk at the start is known
-	synced      uint64 // position up to which all is on the disk
+	recovered   bool // what was on the disk at the start is known
 	oldSegments []oldSegment
 }
 
@@ -40,21 +37,16 @@ type journal struct {
 type oldSegment struct {
 	number  uint64
 	size    int64
-	corrupt bool
+	damage  records.Damage
 	damaged bool // verify has reported it
 }
 
 // maxKeptBuffer is the largest buffer that is kept for the next append.
 const maxKeptBuffer = 64 << 10
 
-var errJournalClosed = errors.New("the journal is closed")
-
 // newJournal returns a journal that is not open yet.
 func newJournal(d disk, s Sync) *journal {
-	j := &journal{disk: d, sync: s}
-	closed := errJournalClosed
-	j.failure.Store(&closed)
-	return j
+	return &journal{disk: d, sync: s, file: records.Failed(records.ErrClosed)}
 }
 
 // open makes the journal writable: it reads the segments on the disk, unless that
@@ -67,16 +59,14 @@ func (j *journal) open() (*recovery, error) {
 		err = j.rotate()
 	}
 	if err != nil {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		err = j.fail(err)
+		j.current().Fail(err)
 	}
-	return found, err
+	return found, named(err)
 }
 
 // recover reads the segments on the disk, once.
 func (j *journal) recover() (*recovery, error) {
-	if err := j.disk.open(); err != nil || j.recovered { // open again, as the directory may have been removed
+	if err := j.disk.Make(); err != nil || j.recovered { // open again, as the directory may have been removed
 		return nil, err
 	}
 	found, err := recoverSegments(j.disk)
@@ -96,40 +86,38 @@ func (j *journal) rotate() error {
 		return err
 	}
 	j.mu.Lock()
-	old, position := j.file, j.position
-	if j.sequence > 0 && j.sequence != j.removed && (len(j.oldSegments) == 0 || j.oldSegments[len(j.oldSegments)-1].number < j.sequence) {
-		j.oldSegments = append(j.oldSegments, oldSegment{number: j.sequence, size: j.size, damaged: j.sequence == j.damaged})
+	old := j.file
+	if old.Size() > 0 && j.sequence != j.removed {
+		j.oldSegments = append(j.oldSegments, oldSegment{number: j.sequence, size: old.Size(), damaged: j.sequence == j.damaged})
 	}
-	j.file, j.sequence, j.ids, j.size = file, sequence, 0, int64(len(segmentMagic))
-	j.failure.Store(nil)
+	j.file, j.sequence, j.ids = file, sequence, 0
 	j.mu.Unlock()
-	if old == nil {
-		return nil
+	if old.Err() != nil {
+		return nil // it was closed when it failed
 	}
 	if j.sync != SyncOff {
-		err = old.Sync()
-	}
-	if err == nil {
-		j.synced = max(j.synced, position)
+		err = old.Sync(math.MaxInt64) // whatever was synced before: a disk that fails is to be known
 	}
 	return errors.Join(err, old.Close())
 }
 
-// createSegment creates an empty segment with the next free number. If its magic
-// text cannot be written, it removes the file, so that the next attempt can use
+// createSegment creates an empty segment with the next free number. If its head
+// cannot be written, it removes the file, so that the next attempt can use
 // the number.
-func (j *journal) createSegment() (sequence uint64, file segment, err error) {
+func (j *journal) createSegment() (sequence uint64, _ *records.Writer, err error) {
 	sequence = j.sequence + 1
-	file, err = j.disk.create(segmentName(sequence))
+	out, err := j.disk.Append(segmentName(sequence))
 	for errors.Is(err, fs.ErrExist) {
 		sequence++
-		file, err = j.disk.create(segmentName(sequence))
+		out, err = j.disk.Append(segmentName(sequence))
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	if _, err = file.Write([]byte(segmentMagic)); err != nil {
-		return 0, nil, errors.Join(err, file.Close(), j.disk.remove(segmentName(sequence)))
+	head, _ := records.Ledger.Head(nil, "") // it is never sealed
+	file, err := records.NewWriter(out, head)
+	if err != nil {
+		return 0, nil, errors.Join(err, j.disk.Remove(segmentName(sequence)))
 	}
 	return sequence, file, nil
 }
@@ -139,22 +127,19 @@ func (j *journal) createSegment() (sequence uint64, file segment, err error) {
 // after the write succeeded.
 func (j *journal) append(cells []*cell, admit bool) error {
 	j.mu.Lock()
-	if failure := j.failure.Load(); failure != nil {
+	file := j.file
+	if err := file.Err(); err != nil {
 		j.mu.Unlock()
-		return *failure
+		return named(err)
 	}
 	j.encode(cells, admit)
 	if len(j.buf) == 0 {
 		j.mu.Unlock()
 		return nil
 	}
-	n, err := j.file.Write(j.buf)
-	j.size += int64(n)
-	if err != nil {
-		// Records after a partial one could not be read.
-		err = j.fail(err)
+	if err := file.Write(j.buf); err != nil {
 		j.mu.Unlock()
-		return err
+		return named(err)
 	}
 	if admit {
 		for _, c := range cells {
@@ -164,14 +149,14 @@ func (j *journal) append(cells []*cell, admit bool) error {
 		}
 	}
 	j.position++
-	position := j.position
 	if cap(j.buf) > maxKeptBuffer {
 		j.buf = nil
 	}
+	size := file.Size()
 	j.mu.Unlock()
 	if j.sync == SyncAlways {
-		// The request is counted even if the sync fails; fail stops later appends.
-		_ = j.syncTo(position)
+		// The request is counted even if the sync fails; later appends fail then.
+		_ = file.Sync(size)
 	}
 	return nil
 }
@@ -196,7 +181,7 @@ func (j *journal) encode(cells []*cell, admit bool) {
 		return
 	}
 	at := len(j.buf)
-	j.buf = beginRecord(j.buf, isDetailed)
+	j.buf = append(records.Ledger.Begin(j.buf), isDetailed)
 	more := int64(0)
 	if admit {
 		more = 1
@@ -206,57 +191,25 @@ func (j *journal) encode(cells []*cell, admit bool) {
 			j.buf = appendTotals(j.buf, c.id, c.requests.Load()+more, c.tokens.Load(), c.detail.load())
 		}
 	}
-	j.buf = endRecord(j.buf, at)
+	j.buf = records.Ledger.End(j.buf, at, nil, 0)
 }
 
-// fail closes the segment and records why; mu is held.
-func (j *journal) fail(err error) error {
-	err = fmt.Errorf("journal: %w", err)
-	j.failure.Store(&err)
-	if j.file != nil {
-		_ = j.file.Close() // it is broken
-		j.file = nil
-	}
-	return err
+// current returns the segment that is written.
+func (j *journal) current() *records.Writer {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.file
 }
 
 // err returns why nothing can be written, or nil.
-func (j *journal) err() error {
-	if failure := j.failure.Load(); failure != nil {
-		return *failure
-	}
-	return nil
-}
+func (j *journal) err() error { return named(j.current().Err()) }
 
-// syncTo ensures that everything up to a position is on the disk. Concurrent
-// callers share one sync. After a failed sync the segment is closed, because a
-// second sync would succeed although the kernel has dropped the data.
-func (j *journal) syncTo(position uint64) error {
-	j.maintenance.Lock()
-	defer j.maintenance.Unlock()
-	return j.syncToLocked(position)
-}
-
-func (j *journal) syncToLocked(position uint64) error {
-	if j.synced >= position {
+// named says of an error that it is the journal's.
+func named(err error) error {
+	if err == nil {
 		return nil
 	}
-	j.mu.Lock()
-	file, reached := j.file, j.position
-	j.mu.Unlock()
-	if file == nil {
-		return j.err()
-	}
-	if err := file.Sync(); err != nil {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if j.file != file {
-			return j.err() // it was closed meanwhile
-		}
-		return j.fail(err)
-	}
-	j.synced = reached
-	return nil
+	return fmt.Errorf("journal: %w", err)
 }
 
 // syncAll ensures that everything written so far is on the disk, unless syncing
@@ -265,10 +218,8 @@ func (j *journal) syncAll() error {
 	if j.sync == SyncOff {
 		return nil
 	}
-	j.mu.Lock()
-	position := j.position
-	j.mu.Unlock()
-	return j.syncTo(position)
+	file := j.current()
+	return named(file.Sync(file.Size()))
 }
 
 // cut begins a new segment, unless nothing was written to the current one. It
@@ -281,19 +232,15 @@ func (j *journal) cut() (uint64, error) {
 	if err := j.err(); err != nil {
 		return 0, err
 	}
-	j.mu.Lock()
-	sequence, unused := j.sequence, j.size == int64(len(segmentMagic)) && j.file != nil
-	j.mu.Unlock()
-	if unused {
+	file, sequence := j.current(), j.sequence
+	if head, _ := records.Ledger.Head(nil, ""); file.Size() == int64(len(head)) {
 		return sequence, nil
 	}
 	if err := j.rotate(); err != nil {
 		if j.sequence > sequence {
-			j.mu.Lock()
-			defer j.mu.Unlock()
-			err = j.fail(err) // the old segment may have lost what was written to it
+			j.current().Fail(err) // the old segment may have lost what was written to it
 		}
-		return 0, err
+		return 0, named(err)
 	}
 	return j.sequence, nil
 }
@@ -311,10 +258,10 @@ func (j *journal) dropBefore(before uint64) error {
 			continue
 		}
 		var err error
-		if name := segmentName(old.number); old.corrupt {
-			err = j.disk.rename(name, name+corruptSuffix)
+		if name := segmentName(old.number); old.damage.IsCorrupt {
+			err = j.disk.Move(name, name+corruptSuffix)
 		} else {
-			err = j.disk.remove(name)
+			err = j.disk.Remove(name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // one that is gone need not be removed
 			kept = append(kept, old)
@@ -341,8 +288,8 @@ func (j *journal) verify() error {
 			found = errors.Join(found, err)
 		}
 	}
-	if j.file != nil && j.damaged != j.sequence {
-		if err := j.checkSize(j.sequence, j.size); err != nil {
+	if j.file.Err() == nil && j.damaged != j.sequence {
+		if err := j.checkSize(j.sequence, j.file.Size()); err != nil {
 			j.damaged = j.sequence
 			found = errors.Join(found, err)
 		}
@@ -352,7 +299,7 @@ func (j *journal) verify() error {
 
 func (j *journal) checkSize(number uint64, want int64) error {
 	name := segmentName(number)
-	got, err := j.disk.size(name)
+	got, err := j.disk.Size(name)
 	if err == nil && got != want {
 		err = fmt.Errorf("%s has %d bytes and should have %d: something other than the gateway has changed it", name, got, want)
 	}
@@ -373,11 +320,11 @@ func (j *journal) discard() error {
 	defer j.maintenance.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.file != nil {
+	if j.file.Err() == nil {
 		return nil
 	}
 	j.removed = j.sequence
-	return j.disk.remove(segmentName(j.sequence))
+	return j.disk.Remove(segmentName(j.sequence))
 }
 
 // totalSize returns the size of all segments on the disk.
@@ -386,7 +333,7 @@ func (j *journal) totalSize() int64 {
 	defer j.maintenance.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	size := j.size
+	size := j.file.Size()
 	for _, old := range j.oldSegments {
 		size += old.size
 	}
@@ -400,17 +347,14 @@ func (j *journal) close() error {
 	defer j.maintenance.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.file == nil {
+	if j.file.Err() != nil {
 		return err
 	}
 	err = errors.Join(err, j.file.Close())
-	j.file = nil
-	closed := errJournalClosed
-	j.failure.Store(&closed)
-	if j.size > int64(len(segmentMagic)) {
+	if head, _ := records.Ledger.Head(nil, ""); j.file.Size() > int64(len(head)) {
 		return err
 	}
-	if gone := j.disk.remove(segmentName(j.sequence)); !errors.Is(gone, fs.ErrNotExist) {
+	if gone := j.disk.Remove(segmentName(j.sequence)); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	records "github.com/patchbay-ai/patchbay/internal/store/journal"
 )
 
 func TestRestartReadsTheJournal(t *testing.T) {
@@ -30,7 +31,7 @@ func TestRestartReadsTheJournal(t *testing.T) {
 	third.has("u", Day, map[string]string{day: "3/8"})
 	third.flush()
 	third.has("u", Day, map[string]string{day: "3/8"})
-	if names, _ := third.disk.names(); len(names) != 1 {
+	if names, _ := third.disk.Names(); len(names) != 1 {
 		t.Errorf("segments left: %v", names)
 	}
 }
@@ -116,7 +117,7 @@ func TestCorruptSegmentIsKeptAndReported(t *testing.T) {
 		t.Errorf("reason %q", s.Reason)
 	}
 	after.flush()
-	names, _ := after.disk.names()
+	names, _ := after.disk.Names()
 	if len(names) != 2 || !strings.HasSuffix(names[0], corruptSuffix) {
 		t.Errorf("files %v", names)
 	}
@@ -259,7 +260,7 @@ func TestDamageLosesWhatIsDamaged(t *testing.T) {
 				}
 			}
 			// The last record cannot be told from one that was cut off.
-			reported := found.segments[0].corrupt || at >= len(whole)-60
+			reported := found.segments[0].damage.IsCorrupt || at >= len(whole)-60
 			if len(kept) < len(users)-1 || !reported {
 				t.Fatalf("byte %d, bit %d: the counts of %v are left, reported: %t", at, bit, kept, reported)
 			}
@@ -280,7 +281,7 @@ func TestEveryCorruptSegmentIsKept(t *testing.T) {
 		if err := b.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		names, _ := disk.names()
+		names, _ := disk.Names()
 		if len(names) != n+1 {
 			t.Errorf("after %d: %v", n+1, names)
 		}
@@ -294,7 +295,8 @@ func FuzzRecovery(f *testing.F) {
 	c := &cell{owner: &keyCells{key: Key{Tenant: "t", User: "u", Model: "m"}}, writer: "w", window: Day, start: 1_700_006_400, id: 1}
 	good = appendDefinition(good, c)
 	at := len(good)
-	good = endRecord(appendTotals(beginRecord(good, isDetailed), 1, 3, 40, Detail{30, 10, 5e12}), at)
+	good = appendTotals(append(records.Ledger.Begin(good), isDetailed), 1, 3, 40, Detail{30, 10, 5e12})
+	good = records.Ledger.End(good, at, nil, 0)
 	f.Add([]byte(nil))
 	f.Add(good)
 	f.Add(good[len(segmentMagic):])

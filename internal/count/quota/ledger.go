@@ -12,6 +12,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
 // Ledger counts the requests that reach a backend and the tokens they cost.
@@ -83,7 +84,7 @@ func New(settings Settings, options Options) *Ledger {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	if options.disk == nil {
-		options.disk = dirDisk{filepath.Clean(options.Dir)}
+		options.disk = durable.At(filepath.Clean(options.Dir))
 	}
 	l := &Ledger{options: options, settings: settings.Clone(), changing: make(chan struct{}, 1)}
 	l.ending, l.end = context.WithCancel(context.Background())

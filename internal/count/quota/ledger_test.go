@@ -155,7 +155,7 @@ func TestTurnedOffWritesWhatItHolds(t *testing.T) {
 		if l.currentSession() != nil {
 			t.Error("off, and still there after the next flush")
 		}
-		if names, _ := disk.names(); len(names) != 0 {
+		if names, _ := disk.Names(); len(names) != 0 {
 			t.Errorf("files are left: %v", names)
 		}
 		var requests, tokens int64
@@ -427,7 +427,7 @@ func TestDatabaseThatIsAwayLosesNothing(t *testing.T) {
 		}
 		b.now = b.now.Add(time.Duration(i%2) * time.Minute)
 	}
-	if names, _ := b.disk.names(); len(names) > 2 {
+	if names, _ := b.disk.Names(); len(names) > 2 {
 		t.Errorf("%d segments", len(names))
 	}
 	if s := b.Status(t.Context()); !strings.HasPrefix(s.Reason, "quota-store-unavailable: ") {
@@ -438,7 +438,7 @@ func TestDatabaseThatIsAwayLosesNothing(t *testing.T) {
 	after.now = b.now
 	after.flush()
 	after.has("u", Day, map[string]string{day: "100/100"})
-	if names, _ := after.disk.names(); len(names) != 1 {
+	if names, _ := after.disk.Names(); len(names) != 1 {
 		t.Errorf("segments left: %v", names)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	records "github.com/patchbay-ai/patchbay/internal/store/journal"
 )
 
 // counted is what a plain reader of the traffic would have counted.
@@ -188,7 +189,7 @@ func (w *world) crash(rt *rapid.T) {
 	n := w.pick(rt)
 	next := n.disk.afterKill()
 	if last := next.last(); last != nil && rapid.Bool().Draw(rt, "torn") {
-		half := endRecord(append(beginRecord(nil, isUpdate), 1, 2, 3, 4, 5), 0)
+		half := records.Ledger.End(append(records.Ledger.Begin(nil), isUpdate, 1, 2, 3, 4, 5), 0, nil, 0)
 		last.data = append(last.data, half[:rapid.IntRange(1, len(half)-1).Draw(rt, "bytes")]...)
 	}
 	*n = *w.start(next)

@@ -54,7 +54,7 @@ func TestBacklogIsWrittenInBatches(t *testing.T) {
 			t.Fatalf("try %d: %v", try, err)
 		}
 		sql.batches = 1
-		if names, _ := b.disk.names(); len(names) > 2 {
+		if names, _ := b.disk.Names(); len(names) > 2 {
 			t.Errorf("try %d left %v", try, names)
 		}
 	}
@@ -68,7 +68,7 @@ func TestBacklogIsWrittenInBatches(t *testing.T) {
 	if want := users * countedWindows; sql.rows != want || b.Stats().RowsWritten != int64(want) {
 		t.Errorf("%d rows were written, want %d, as there are cells", sql.rows, want)
 	}
-	if names, _ := b.disk.names(); len(names) != 1 || b.Status(t.Context()).Reason != "" {
+	if names, _ := b.disk.Names(); len(names) != 1 || b.Status(t.Context()).Reason != "" {
 		t.Errorf("%v, %s", names, b.Status(t.Context()).Reason)
 	}
 }

@@ -6,7 +6,31 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	records "github.com/patchbay-ai/patchbay/internal/store/journal"
 )
+
+// segmentMagic begins the segments of all releases.
+const segmentMagic = "patchbay quota 1\n"
+
+// damage is what is wrong with a segment.
+type damage uint8
+
+const (
+	intact damage = iota
+	torn
+	corrupt
+)
+
+func damageOf(found records.Damage) damage {
+	switch {
+	case found.IsCorrupt:
+		return corrupt
+	case found.IsTorn():
+		return torn
+	}
+	return intact
+}
 
 // written is a segment with a definition and what follows it.
 func written(records ...[]byte) []byte {
@@ -16,11 +40,11 @@ func written(records ...[]byte) []byte {
 
 // record is one with a right checksum.
 func record(kind byte, numbers ...uint64) []byte {
-	buf := beginRecord(nil, kind)
+	buf := append(records.Ledger.Begin(nil), kind)
 	for _, n := range numbers {
 		buf = binary.AppendUvarint(buf, n)
 	}
-	return endRecord(buf, 0)
+	return records.Ledger.End(buf, 0, nil, 0)
 }
 
 // TestRecordsAreReadAsTheyWereWritten: what stands in a segment, in records of this and
@@ -59,12 +83,12 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 		{"a definition without a number", written(record(isDefinition)), "", torn},
 	} {
 		rows := ""
-		found := readSegment(c.data, func(r Row) {
+		found := damageOf(readSegment(c.data, func(r Row) {
 			if r.Writer != "w" || r.Key.User != "u" || r.Window != Day || r.Start.Unix() != 86_400 {
 				t.Errorf("%s: %+v", c.name, r)
 			}
 			rows += fmt.Sprintf("%d/%d %d+%d %d;", r.Requests, r.Tokens, r.Prompt, r.Completion, r.Cost)
-		})
+		}))
 		if rows != c.rows || found != c.damage {
 			t.Errorf("%s: %q with damage %d, want %q with %d", c.name, rows, found, c.rows, c.damage)
 		}

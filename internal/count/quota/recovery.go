@@ -5,7 +5,6 @@ type recovery struct {
 	rows     []Row
 	segments []oldSegment
 	last     uint64 // the highest segment number in use
-	torn     int
 }
 
 type cellID struct {
@@ -39,15 +38,12 @@ func recoverSegments(d disk) (*recovery, error) {
 	found := &recovery{last: last}
 	totals := map[cellID]Row{}
 	for _, n := range sequences {
-		data, err := d.read(segmentName(n))
+		data, err := d.Read(segmentName(n))
 		if err != nil {
 			return nil, err
 		}
-		state := readSegment(data, func(row Row) { merge(totals, &row) })
-		if state == torn {
-			found.torn++
-		}
-		found.segments = append(found.segments, oldSegment{number: n, size: int64(len(data)), corrupt: state == corrupt})
+		damage := readSegment(data, func(row Row) { merge(totals, &row) })
+		found.segments = append(found.segments, oldSegment{number: n, size: int64(len(data)), damage: damage})
 	}
 	for _, row := range totals {
 		found.rows = append(found.rows, row)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	records "github.com/patchbay-ai/patchbay/internal/store/journal"
 )
 
 // session is the state of the ledger from being turned on until it is off and all
@@ -182,7 +183,7 @@ func (s *session) settle(cells []*cell, usage schema.Usage, cost int64) {
 				c.detail.add(more)
 			}
 		}
-		if err := s.journal.append(cells, false); err != nil && !errors.Is(err, errJournalClosed) {
+		if err := s.journal.append(cells, false); err != nil && !errors.Is(err, records.ErrClosed) {
 			s.journalState.setError(err)
 		}
 		if s.shared != nil {
@@ -266,16 +267,16 @@ func (s *session) rewriteOrDiscard() error {
 func (s *session) addRecovered(found *recovery) {
 	log, stats := s.ledger.options.Log, &s.ledger.stats
 	s.cells.restore(found.rows)
-	stats.tornSegments.Add(int64(found.torn))
-	if found.torn > 0 {
-		log.Warn("quota: the journal was cut off by a crash; all before the cut is used", "segments", found.torn)
-	}
 	for _, old := range found.segments {
-		if !old.corrupt {
+		name := segmentName(old.number)
+		if old.damage.IsTorn() {
+			stats.tornSegments.Add(1)
+			log.Warn("quota: the journal was cut off by a crash; all before the cut is used", "file", name, "bytes", old.damage.Cut)
+		}
+		if !old.damage.IsCorrupt {
 			continue
 		}
 		stats.corruptSegments.Add(1)
-		name := segmentName(old.number)
 		reason := "quota-journal-corrupt: " + name + " has records that are not what was written; the others are used, and the file is kept as " + name + corruptSuffix
 		s.corruptReason.Store(&reason)
 		log.Error("quota: a segment of the journal is corrupt", "file", name)

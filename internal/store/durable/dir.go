@@ -5,6 +5,7 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -79,6 +80,15 @@ func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 // Read returns the content of a file.
 func (d *Dir) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)) }
 
+// Size returns how many bytes a file has.
+func (d *Dir) Size(name string) (int64, error) {
+	info, err := os.Stat(d.Path(name))
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
 // Names lists the files of the directory.
 func (d *Dir) Names() ([]string, error) {
 	entries, err := os.ReadDir(d.path)
@@ -131,7 +141,7 @@ func (d *Dir) write(name string, content []byte, mode fs.FileMode) (err error) {
 		err = file.Chmod(mode)
 	}
 	if err == nil {
-		err = (&File{file, d}).fill(content)
+		err = (&openFile{file, d}).fill(content)
 	}
 	if err != nil {
 		_ = file.Close()
@@ -149,23 +159,25 @@ func (d *Dir) write(name string, content []byte, mode fs.FileMode) (err error) {
 	return d.sync()
 }
 
-func (f *File) fill(content []byte) error {
+func (f *openFile) fill(content []byte) error {
 	if _, err := f.Write(content); err != nil {
 		return err
 	}
 	return f.Sync()
 }
 
-// File is a file that only ever grows. Each write is handed to the kernel.
-type File struct {
-	*os.File
-	dir *Dir
+// File is a file that only ever grows. Whatever was written to it has reached the kernel, so that
+// a crash of the process does not lose it.
+type File interface {
+	io.WriteCloser
+	// Sync returns when the disk has the content.
+	Sync() error
 }
 
 // Append makes a file that must not exist yet. Its writes go to its end, wherever that is:
 // after something else has cut the file off, writes at the old offset would leave zeros before
 // them and restore the size.
-func (d *Dir) Append(name string) (*File, error) {
+func (d *Dir) Append(name string) (File, error) {
 	if err := d.before(Create); err != nil {
 		return nil, err
 	}
@@ -176,19 +188,23 @@ func (d *Dir) Append(name string) (*File, error) {
 	if err := d.sync(); err != nil {
 		return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
 	}
-	return &File{file, d}, nil
+	return &openFile{file, d}, nil
 }
 
-// Write adds to the file.
-func (f *File) Write(data []byte) (int, error) {
+// openFile is a file whose steps a test may let fail.
+type openFile struct {
+	*os.File
+	dir *Dir
+}
+
+func (f *openFile) Write(data []byte) (int, error) {
 	if err := f.dir.before(Fill); err != nil {
 		return 0, err
 	}
 	return f.File.Write(data)
 }
 
-// Sync returns when the disk has the content.
-func (f *File) Sync() error {
+func (f *openFile) Sync() error {
 	if err := f.dir.before(Sync); err != nil {
 		return err
 	}

@@ -31,6 +31,9 @@ type Damage struct {
 	HasMark bool
 }
 
+// IsTorn reports whether nothing is damaged but the end of the file.
+func (d Damage) IsTorn() bool { return !d.IsCorrupt && (d.Cut > 0 || !d.HasMark) }
+
 // Reader reads the records of a file.
 //
 //	for r.Next() {

@@ -3,27 +3,21 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
 // ErrClosed means that a file was closed and takes no more records.
 var ErrClosed = errors.New("the journal is closed")
 
-// File is an open file to which records are added. Whatever was written to it has reached the
-// kernel, so that a crash of the process does not lose it.
-type File interface {
-	io.WriteCloser
-	Sync() error
-}
-
 // Writer adds records to a file. One goroutine at a time calls Write and Close; any may call the
 // others.
 type Writer struct {
-	file    File
+	file    durable.File
 	size    atomic.Int64
 	failure atomic.Pointer[error]
 
@@ -33,9 +27,16 @@ type Writer struct {
 
 // NewWriter returns a writer that has begun a new file with its head. If that fails, it has closed
 // the file.
-func NewWriter(file File, head []byte) (*Writer, error) {
+func NewWriter(file durable.File, head []byte) (*Writer, error) {
 	w := &Writer{file: file}
 	return w, w.Write(head)
+}
+
+// Failed returns a writer without a file, which takes no records because of an error.
+func Failed(err error) *Writer {
+	w := new(Writer)
+	w.failure.Store(&err)
+	return w
 }
 
 // Write adds whole records. After an error the file takes no more: records behind a part of one
@@ -47,7 +48,7 @@ func (w *Writer) Write(records []byte) error {
 	n, err := w.file.Write(records)
 	w.size.Add(int64(n))
 	if err != nil {
-		w.fail(err)
+		w.Fail(err)
 	}
 	return err
 }
@@ -77,7 +78,7 @@ func (w *Writer) Sync(size int64) error {
 	}
 	reached := w.Size()
 	if err := w.file.Sync(); err != nil {
-		w.fail(err)
+		w.Fail(err)
 		return w.Err() // Close may have been first
 	}
 	w.synced = reached
@@ -91,10 +92,10 @@ func (w *Writer) Synced() int64 {
 	return w.synced
 }
 
-// fail closes a file that is broken.
-func (w *Writer) fail(err error) {
-	if w.failure.CompareAndSwap(nil, &err) {
-		_ = w.file.Close() // the first error counts
+// Fail closes the file because of an error: it takes no more records.
+func (w *Writer) Fail(err error) {
+	if w.failure.Swap(&err) == nil {
+		_ = w.file.Close() // it is broken
 	}
 }
 

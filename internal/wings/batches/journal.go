@@ -149,7 +149,7 @@ func (a *answers) open() error {
 	head, box := journal.Answers.Head(a.keys, journalPurpose(a.id))
 	file, err := journal.NewWriter(out, head)
 	if err != nil {
-		_ = os.Remove(out.Name()) // the first error counts
+		_ = os.Remove(a.dir.Path(name)) // the first error counts
 		return err
 	}
 	a.file, a.name, a.box, a.number = file, name, box, 0
