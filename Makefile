@@ -187,6 +187,10 @@ test-llama: ## Kill llama.cpp's server 200 times in the middle of a stream that 
 way: ## Count the packages and files that one request runs through, with a binary that counts
 	@PATCHBAY_WAY=1 go test -count=1 -v $(TEST_FLAGS) ./cmd/patchbay -run RequestCrossesFewPackages
 
+.PHONY: without
+without: ## Build and test the core without each wing in turn and without all (WINGS="spend demo" for some at once)
+	@go run -modfile=tools/go.mod tools/without/main.go $(WINGS)
+
 .PHONY: size
 size: ## Count the statements and declarations that the gateway consists of
 	@go run -modfile=tools/go.mod tools/size/main.go

@@ -68,7 +68,7 @@ var uncaught = map[string]string{
 	"internal/testing/gatewaytest":                "tests",
 	"internal/see/logs.NewBatched":                "writes lines; there is no log to say that it failed",
 	"internal/wings/measure":                      "a verb of the command line",
-	"internal/wings/processes.Supervise":          "the supervisor of one process, which ends with it",
+	"internal/wings/processes.supervise":          "the supervisor of one process, which ends with it",
 	"internal/wings/processes.follow":             "the supervisor of one process, which ends with it",
 	"internal/wings/processes.launch":             "reads what our own supervisor says; what a process prints is contained by its output",
 	"internal/route/proxy.notify":                 "writes the same comment to everybody",

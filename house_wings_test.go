@@ -12,24 +12,25 @@ const wingsDir = "internal/wings/"
 // wingLists name the wings: their settings, those of the gateway, and those of the program.
 var wingLists = []string{"internal/wings/wings.go", "internal/gateway/wings.go", "cmd/patchbay/wings.go"}
 
+// verbFiles are the files of the program that belong to the wing which they import: its verbs
+// and their tests. Files that import none say so in their first line.
+var verbFiles = map[string]string{
+	"cmd/patchbay/bench.go":          "measure",
+	"cmd/patchbay/bench_test.go":     "measure",
+	"cmd/patchbay/demo.go":           "demo",
+	"cmd/patchbay/doctor.go":         "doctor",
+	"cmd/patchbay/import.go":         "importer",
+	"cmd/patchbay/init.go":           "starter",
+	"cmd/patchbay/processes_test.go": "processes",
+	"cmd/patchbay/watch.go":          "terminal",
+}
+
 // stillNamed are files of the core that import a wing. The list only shrinks.
 var stillNamed = []string{
-	"cmd/patchbay/bench.go",
-	"cmd/patchbay/bench_test.go",
-	"cmd/patchbay/demo.go",
-	"cmd/patchbay/doctor.go",
-	"cmd/patchbay/import.go",
-	"cmd/patchbay/init.go",
-	"cmd/patchbay/main.go",
-	"cmd/patchbay/openapi.go",
-	"cmd/patchbay/processes_test.go",
-	"cmd/patchbay/serve.go",
-	"cmd/patchbay/watch.go",
 	"internal/gateway/answers.go",
 	"internal/gateway/batches.go",
 	"internal/gateway/gateway.go",
 	"internal/gateway/openapi.go",
-	"internal/gateway/pairs/main_test.go",
 	"internal/gateway/processes.go",
 	"internal/gateway/routes.go",
 	"internal/gateway/telemetry.go",
@@ -57,7 +58,7 @@ func coreNamesNoWing(tr *tree) []string {
 			imported := wingOf(strings.TrimPrefix(importPath(spec), module+"/") + "/")
 			pair := own + " " + imported
 			switch {
-			case imported == "" || imported == own || slices.Contains(wingLists, f.path):
+			case imported == "" || imported == own || slices.Contains(wingLists, f.path), verbFiles[f.path] == imported:
 			case own != "" && alliedWings[pair] != "":
 				allied[pair] = true
 			case own != "":

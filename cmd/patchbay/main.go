@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/patchbay-ai/patchbay/internal/wings/processes"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
 )
 
 // Set by the build; see the Makefile.
@@ -54,8 +54,7 @@ func failed(err error) error {
 }
 
 func main() {
-	if processes.IsSupervisor(os.Args) {
-		processes.Supervise(os.Args)
+	if gateway.RunInstead(os.Args) {
 		return
 	}
 	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
@@ -100,12 +99,11 @@ start refused for safety, 7 the port is in use, 8 imported in part.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(
-		newServe(env, stderr), newDemo(env, stderr), newCheck(env, stdout), newDoctor(env, stdout), newHealthcheck(env, stdout),
-		newInit(env, stdout, stderr), newAdd(env, stdout, stderr), newImport(stdout, stderr), newSchema(stdout), newOpenAPI(stdout),
-		newKeys(env, stdout), newTokens(env, stdout), newModels(env, stdout), newBatches(env, stdout, stderr), newFiles(env, stdout), newPrices(stdout),
-		newTop(env, stdout, stderr), newTail(env, stdout, stderr), newBench(env, stdout, stderr),
-		newMan(stdout), newVersion(stdout),
+		newServe(env, stderr), newCheck(env, stdout), newHealthcheck(env, stdout), newAdd(env, stdout, stderr),
+		newSchema(stdout), newOpenAPI(stdout), newKeys(env, stdout), newTokens(env, stdout), newModels(env, stdout),
+		newPrices(stdout), newMan(stdout), newVersion(stdout),
 	)
+	root.AddCommand(wingVerbs(env, stdout, stderr)...)
 	root.SetOut(stdout) // the completions keep what is set when they are made
 	refuseUnknownShells(root)
 	return root

@@ -7,7 +7,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
-	"github.com/patchbay-ai/patchbay/internal/wings/demo"
 )
 
 func newOpenAPI(stdout io.Writer) *cobra.Command {
@@ -22,7 +21,7 @@ clients. No gateway needs to run.`,
 		RunE: func(*cobra.Command, []string) error {
 			var more []web.Route
 			if withDemo {
-				more = demo.New(nil, false).Routes()
+				more = demoRoutes()
 			}
 			document, err := gateway.OpenAPI(version, more)
 			if err == nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/filewatch"
@@ -25,7 +26,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 	"github.com/patchbay-ai/patchbay/internal/serve/notify"
-	"github.com/patchbay-ai/patchbay/internal/wings/demo"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 func newServe(env []string, stderr io.Writer) *cobra.Command {
@@ -89,6 +90,17 @@ func formatOf(wanted logs.LogFormat, isTerminal bool, env []string) logs.Format 
 	return logs.Text
 }
 
+// terminalOf returns the terminal that a writer is, if it is one.
+func terminalOf(w io.Writer) (*os.File, bool) {
+	f, ok := w.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd()))
+}
+
+// mayColour tells whether the environment allows colours on a terminal.
+func mayColour(env []string) bool {
+	return variable(env, "NO_COLOR") == "" && variable(env, "TERM") != "dumb"
+}
+
 // introduce logs where the gateway listens and, while no models are served, why or what to
 // do next.
 func introduce(g *gateway.Gateway, log *slog.Logger) {
@@ -138,9 +150,15 @@ func finding(g *gateway.Gateway) int {
 	return n
 }
 
-// runGateway runs a gateway until a signal stops it. The demo is nil where the
-// backends are real.
-func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, ready func(*gateway.Gateway, *slog.Logger), show *demo.Demo) error {
+// show has the operations and the requests of a gateway with simulated backends.
+type show interface {
+	Routes() []web.Route
+	Run(ctx context.Context, base string)
+}
+
+// runGateway runs a gateway until a signal stops it. The show is nil where the backends are
+// real.
+func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, ready func(*gateway.Gateway, *slog.Logger), show show) error {
 	for _, warning := range loaded.Warnings {
 		log.Warn(warning)
 	}

@@ -195,20 +195,9 @@ func follow(ctx context.Context, flags *remoteFlags, topics string, on func(term
 	return failed(err)
 }
 
-// terminalOf returns the terminal that a writer is, if it is one.
-func terminalOf(w io.Writer) (*os.File, bool) {
-	f, ok := w.(*os.File)
-	return f, ok && term.IsTerminal(int(f.Fd()))
-}
-
 // isColourful tells whether text may be coloured: on a terminal, unless the environment
 // forbids it.
 func isColourful(w io.Writer, env []string) bool {
 	_, isTerminal := terminalOf(w)
 	return isTerminal && mayColour(env)
-}
-
-// mayColour tells whether the environment allows colours on a terminal.
-func mayColour(env []string) bool {
-	return variable(env, "NO_COLOR") == "" && variable(env, "TERM") != "dumb"
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers/keeper"
+	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 )
 
 // newWings makes the wings of a gateway; internal/wings lists their settings. A line belongs
@@ -11,4 +12,17 @@ func newWings(core *wing.Core) []*wing.Wing {
 	return wing.Make(core,
 		keeper.New,
 	)
+}
+
+// RunInstead does the work for which a wing has started this program anew, in place of all
+// others, and reports whether there was such work.
+func RunInstead(args []string) bool {
+	for _, run := range []func(args []string) bool{
+		processes.Supervise,
+	} {
+		if run(args) {
+			return true
+		}
+	}
+	return false
 }

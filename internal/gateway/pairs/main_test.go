@@ -10,15 +10,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/patchbay-ai/patchbay/internal/wings/processes"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
 )
 
 // serverWord makes the test binary a model server that listens on the port in its next argument.
 const serverWord = "model-server"
 
 func TestMain(m *testing.M) {
-	if processes.IsSupervisor(os.Args) {
-		processes.Supervise(os.Args)
+	if gateway.RunInstead(os.Args) {
 		os.Exit(0)
 	}
 	if len(os.Args) == 3 && os.Args[1] == serverWord {

@@ -19,5 +19,5 @@ func launch(Process, io.Writer, *sync.WaitGroup) (child, error) { return nil, er
 
 func missing(string, string, []string) string { return errUnsupported.Error() }
 
-// Supervise does nothing, because nothing is launched here.
-func Supervise([]string) { os.Exit(1) }
+// supervise does nothing, because nothing is launched here.
+func supervise([]string) { os.Exit(1) }

@@ -18,8 +18,7 @@ import (
 const fakeWord = "fake-model-server"
 
 func TestMain(m *testing.M) {
-	if IsSupervisor(os.Args) {
-		Supervise(os.Args)
+	if Supervise(os.Args) {
 		os.Exit(0)
 	}
 	if len(os.Args) > 2 && os.Args[1] == fakeWord {

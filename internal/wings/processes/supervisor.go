@@ -16,9 +16,15 @@ const supervisorWord = "supervise-process"
 // everything is to be killed.
 const commandTerminate = 't'
 
-// IsSupervisor reports whether a program that was started with these arguments, beginning
-// with its name, is to be a supervisor: Supervise is all it has to do.
-func IsSupervisor(args []string) bool { return len(args) > 1 && args[1] == supervisorWord }
+// Supervise supervises a process if the program was started for that with these arguments,
+// beginning with its name. It reports whether it did, which is all that the program has to do.
+func Supervise(args []string) bool {
+	if len(args) < 2 || args[1] != supervisorWord {
+		return false
+	}
+	supervise(args)
+	return true
+}
 
 // ending is how a process ended.
 type ending struct {

@@ -29,9 +29,9 @@ const (
 	maxPause   = 200 * time.Millisecond
 )
 
-// Supervise starts the process that its arguments describe, as launch wrote them, and
+// supervise starts the process that its arguments describe, as launch wrote them, and
 // returns when nothing is left of it. The process is killed when the gateway ends.
-func Supervise(args []string) {
+func supervise(args []string) {
 	// The kernel sends the death signal when the thread ends that started the process, so
 	// that must be one that lives as long as the supervisor.
 	runtime.LockOSThread()

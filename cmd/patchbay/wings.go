@@ -1,0 +1,32 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/wings/demo"
+)
+
+// wingVerbs returns the verbs of wings. A line belongs to the wing that its comment or its
+// package names, and the file of a verb to the wing that it imports.
+func wingVerbs(env []string, stdout, stderr io.Writer) []*cobra.Command {
+	return []*cobra.Command{
+		newBatches(env, stdout, stderr), // wing: batches
+		newFiles(env, stdout),           // wing: batches
+		newDemo(env, stderr),            // wing: demo
+		newDoctor(env, stdout),          // wing: doctor
+		newImport(stdout, stderr),       // wing: importer
+		newBench(env, stdout, stderr),   // wing: measure
+		newInit(env, stdout, stderr),    // wing: starter
+		newTail(env, stdout, stderr),    // wing: terminal
+		newTop(env, stdout, stderr),     // wing: terminal
+	}
+}
+
+// demoRoutes returns the operations that only the demo serves.
+func demoRoutes() (routes []web.Route) {
+	routes = append(routes, demo.New(nil, false).Routes()...)
+	return routes
+}

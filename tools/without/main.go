@@ -1,0 +1,202 @@
+// Command without proves that the core needs no wing: it copies the tracked files of the
+// repository, deletes the folder of a wing, the lines of the lists that name it and the files
+// of its verbs, builds what is left and runs the core's tests. It does that for each wing in
+// turn and for all at once, or for the wings that are named (make without WINGS="spend demo").
+// It is run in the root of the repository.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	module  = "github.com/patchbay-ai/patchbay"
+	folder  = "internal/wings"
+	program = "cmd/patchbay"
+)
+
+// lists are the files that name wings line by line.
+var lists = []string{folder + "/wings.go", "internal/gateway/wings.go", program + "/wings.go"}
+
+// quick are the packages whose tests run for each wing; without all wings, those of every
+// package of the core run.
+var quick = []string{"./internal/config/...", "./internal/gateway", "./internal/serve/web/openapi", "./internal/serve/web/actuator"}
+
+func main() {
+	log.SetFlags(0)
+	wings, err := wingsOf(folder)
+	if err != nil {
+		log.Fatal(err)
+	}
+	rounds := [][]string{wings}
+	for _, wing := range wings {
+		rounds = append(rounds, []string{wing})
+	}
+	noTests := flag.Bool("no-tests", false, "only build and vet")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		rounds = [][]string{flag.Args()}
+	}
+	failed := false
+	for _, round := range rounds {
+		began := time.Now()
+		name := strings.Join(round, " ")
+		if len(round) == len(wings) {
+			name = "all"
+		}
+		packages := quick
+		if len(round) == len(wings) {
+			packages = []string{"./internal/..."}
+		}
+		if *noTests {
+			packages = nil
+		}
+		if err := try(round, packages); err != nil {
+			failed = true
+			log.Printf("FAIL without %s: %v", name, err)
+			continue
+		}
+		log.Printf("ok   without %-12s %s", name, time.Since(began).Round(time.Second))
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+func wingsOf(dir string) (wings []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if entry.IsDir() {
+			wings = append(wings, entry.Name())
+		}
+	}
+	return wings, err
+}
+
+// try builds a copy without some wings and tests some of its packages.
+func try(wings, tested []string) error {
+	dir, err := os.MkdirTemp("", "patchbay-without-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := copyTo(dir); err != nil {
+		return err
+	}
+	for _, wing := range wings {
+		if err := remove(dir, wing); err != nil {
+			return fmt.Errorf("%s: %w", wing, err)
+		}
+	}
+	if err := run(dir, "build", "./..."); err != nil {
+		return err
+	}
+	if err := run(dir, "vet", "./internal/...", "./"+program); err != nil {
+		return err
+	}
+	if len(tested) == 0 {
+		return nil
+	}
+	return run(dir, append([]string{"test", "-vet=off", "-ldflags=-w"}, tested...)...)
+}
+
+// copyTo copies the tracked files, and those that git would track.
+func copyTo(dir string) error {
+	out, err := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil {
+		return fmt.Errorf("git ls-files: %w", err)
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		content, err := os.ReadFile(name)
+		if os.IsNotExist(err) {
+			continue // deleted, and not committed yet
+		}
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes a wing: its folder, its lines in the lists, and the files of its verbs.
+func remove(dir, wing string) error {
+	if err := os.RemoveAll(filepath.Join(dir, folder, wing)); err != nil {
+		return err
+	}
+	for _, list := range lists {
+		if err := removeLines(filepath.Join(dir, list), wing); err != nil {
+			return err
+		}
+	}
+	return filepath.WalkDir(filepath.Join(dir, program), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if imports(wing).Match(content) || bytes.HasPrefix(content, []byte("// This file belongs to the wing "+wing+".\n")) {
+			return os.Remove(path)
+		}
+		return nil
+	})
+}
+
+// imports matches the import of a package of a wing, with its name.
+func imports(wing string) *regexp.Regexp {
+	return regexp.MustCompile(`"` + regexp.QuoteMeta(module+"/"+folder+"/"+wing) + `(?:/[a-z/]+)?"`)
+}
+
+// removeLines deletes the lines of a list that name a package of a wing, or the wing itself in
+// a comment.
+func removeLines(file, wing string) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	mine := []*regexp.Regexp{regexp.MustCompile(`// wing: ` + wing + `$`)}
+	for _, quoted := range imports(wing).FindAllString(string(content), -1) {
+		name := strings.Trim(quoted[strings.LastIndexByte(quoted, '/'):], `/"`)
+		mine = append(mine, regexp.MustCompile(regexp.QuoteMeta(quoted)), regexp.MustCompile(`\b`+name+`\.[A-Z]`))
+	}
+	lines := slices.DeleteFunc(strings.SplitAfter(string(content), "\n"), func(line string) bool {
+		return slices.ContainsFunc(mine, func(m *regexp.Regexp) bool { return m.MatchString(strings.TrimSuffix(line, "\n")) })
+	})
+	return os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644)
+}
+
+// run runs the go command in a folder and shows what it says if it fails.
+func run(dir string, arguments ...string) error {
+	cmd := exec.Command("go", arguments...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	var shown []string
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasPrefix(line, "ok ") && !strings.HasPrefix(line, "? ") {
+			shown = append(shown, line)
+		}
+	}
+	return fmt.Errorf("go %s: %w\n%s", strings.Join(arguments, " "), err, strings.Join(shown, ""))
+}
