@@ -110,7 +110,7 @@ func (g *Gateway) openBatches(unified *v1.API, opened *cleanups) error {
 	if err != nil {
 		return fmt.Errorf("files.folder: %w", err)
 	}
-	b.runner = batching.NewRunner(unified, g.keys(), g.Requests)
+	b.runner = batching.NewRunner(unified, g.Keys, g.Requests)
 	b.engine = batches.New(batches.Options{
 		Documents: docs, Leases: leases, Files: b.files, Folder: filepath.Join(folder, "answers"), Keys: keys,
 		Settings:    b.batchSettings,
@@ -181,7 +181,7 @@ func (g *Gateway) filesDisk() *files.Disk {
 func (g *Gateway) batchDoors() *batching.API {
 	b := g.batches
 	return batching.New(batching.Options{
-		Engine: b.engine, Files: b.files, Keys: g.keys(), TrustedProxies: g.Document.Server.TrustedProxies, LongestLine: g.longestLine,
+		Engine: b.engine, Files: b.files, Keys: g.Keys, TrustedProxies: g.Document.Server.TrustedProxies, LongestLine: g.longestLine,
 		LargestFile: func() int64 { return int64(b.bounds.Load().MaxSize) }, MaxLines: func() int { return b.settings.Load().MaxLines }, Log: g.log,
 	})
 }

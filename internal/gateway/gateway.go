@@ -25,6 +25,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/live"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/see/telemetry"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
@@ -40,7 +41,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache/cachestep"
 	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
-	"github.com/patchbay-ai/patchbay/internal/wings/realtime/socket"
 )
 
 // Gateway is the running program: New assembles it, Start serves, Stop ends it.
@@ -88,7 +88,6 @@ type Gateway struct {
 	close      sync.Once
 	wings      []*wing.Wing
 	cache      *cachestep.Cache
-	sockets    *socket.Doors
 	pages      *pages.Pages
 	// usingLedger is locked from a look at whether the ledger is on until requests obey.
 	usingLedger sync.Mutex
@@ -198,6 +197,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		g.credentials.SetBook(g.book)
 	}
 	g.attempts = access.NewAttempts(time.Now())
+	g.Keys = g.keys()
 	g.renewCredentials()
 	g.Recorder = calls.NewRecorder(g.Document.Monitoring)
 	if err = g.openCallFile(opened); err != nil {
@@ -219,15 +219,24 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		Models:        g.Residency.States,
 		Batches:       g.batchesView,
 		Files:         g.filesDisk,
-		Sockets:       func() int { return g.sockets.Count() },
-		Processes:     g.processes.List,
-		Cluster:       g.Cluster.View,
-		Config:        g.sources,
-		Ready:         g.ready,
-		Build:         g.build,
-		Demo:          g.isDemo,
-		LinesDropped:  logs.Dropped(g.log),
-		Panics:        logs.Panics(g.log),
+		State: func(to *metrics.State, now time.Time) {
+			for _, w := range g.wings {
+				w.State(to, now)
+			}
+		},
+		Components: func(to map[string]actuator.Component) {
+			for _, w := range g.wings {
+				w.Health(to)
+			}
+		},
+		Processes:    g.processes.List,
+		Cluster:      g.Cluster.View,
+		Config:       g.sources,
+		Ready:        g.ready,
+		Build:        g.build,
+		Demo:         g.isDemo,
+		LinesDropped: logs.Dropped(g.log),
+		Panics:       logs.Panics(g.log),
 	})
 	if err != nil {
 		return err
@@ -263,7 +272,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	requests.SetLog(g.log)
 	requests.CommentAfter(options.KeepAlive)
 	api := v1.New(requests, g.Current, v1.Options{
-		Keys:           g.keys(),
+		Keys:           g.Keys,
 		TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Uploads: g.Uploads,
 		Recorder: g.Recorder, Log: g.log,
 	})
@@ -274,9 +283,6 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 			return err
 		}
 	}
-	g.sockets = socket.New(socket.Options{
-		Current: g.Current, Keys: g.keys(), TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Proxy: requests, Recorder: g.Recorder, Log: g.log,
-	})
 	if err := g.openBatches(api, opened); err != nil {
 		return err
 	}
@@ -292,10 +298,10 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	monitoring.SetFile(g.callFile)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
-	g.describe(surfaces{api, g.wings, g.sockets, g.batchDoors(), management, g.Actuator, openapi.NewPages(), monitoring, g.pages, peers.New(g.Cluster.View)})
+	g.describe(surfaces{api, g.wings, g.batchDoors(), management, g.Actuator, openapi.NewPages(), monitoring, g.pages, peers.New(g.Cluster.View)})
 	g.shell = web.NewShell(nil, web.Options{
 		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, Recorder: g.Recorder,
-		Origins: g.Document.Server.CORSOrigins, KeysNeeded: g.keys().Needed, Fail: fail,
+		Origins: g.Document.Server.CORSOrigins, KeysNeeded: g.Keys.Needed, Fail: fail,
 	})
 	if g.batches.runner != nil {
 		g.batches.runner.Use(g.shell)
@@ -309,7 +315,9 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		}
 		port.prepare(g.base, handler, g.log)
 		if port.serves != onlyManagement {
-			g.sockets.ServeWith(shell)
+			for _, w := range g.wings {
+				w.Serve(shell)
+			}
 		}
 	}
 	return nil

@@ -14,7 +14,6 @@ import (
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/batching"
-	"github.com/patchbay-ai/patchbay/internal/wings/realtime/socket"
 )
 
 // OpenAPI returns the document that a gateway serves as /openapi.json, for those who have
@@ -26,6 +25,6 @@ func OpenAPI(version string, more []web.Route) ([]byte, error) {
 		return nil, err
 	}
 	// Nothing is asked of the others but which routes they have.
-	all := surfaces{new(v1.API), newWings(&wing.Core{Document: settings, Current: new(routing.Current), Unified: new(v1.API)}), new(socket.Doors), new(batching.API), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
+	all := surfaces{new(v1.API), newWings(&wing.Core{Document: settings, Current: new(routing.Current), Unified: new(v1.API)}), new(batching.API), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
 	return openapi.Document(version, append(all.routes(), more...))
 }

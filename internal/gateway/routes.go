@@ -22,14 +22,12 @@ import (
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/batching"
-	"github.com/patchbay-ai/patchbay/internal/wings/realtime/socket"
 )
 
 // surfaces are the parts that answer requests.
 type surfaces struct {
 	unified *v1.API
 	wings   []*wing.Wing
-	sockets *socket.Doors
 	batches *batching.API
 	manage  *manage.API
 	ops     *actuator.API
@@ -47,7 +45,7 @@ func (s surfaces) routes() []web.Route {
 	for _, w := range s.wings {
 		routes = append(routes, w.Routes()...)
 	}
-	return slices.Concat(routes, s.sockets.Routes(), s.batches.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())
+	return slices.Concat(routes, s.batches.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())
 }
 
 // newRouter puts the routes behind the gate.
@@ -177,7 +175,7 @@ func (g *Gateway) newRouterOf(port *Port) *web.Router {
 		Loopback:       listen.IsLoopback(port.Address),
 		Hosts:          hosts,
 		Origins:        g.Document.Server.CORSOrigins,
-		KeysNeeded:     g.keys().Needed,
+		KeysNeeded:     g.Keys.Needed,
 		Fail:           v1.Fail,
 		TrustedProxies: g.Document.Server.TrustedProxies,
 		Version:        g.Control.Version,

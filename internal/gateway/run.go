@@ -106,7 +106,6 @@ func (g *Gateway) Stop(ctx context.Context) {
 		}
 		g.Recorder.EndStreams()
 		g.feed.Close()
-		g.sockets.Stop()
 		grace, cancel := context.WithTimeout(ctx, g.Document.Server.ShutdownGrace.Std())
 		defer cancel()
 		if g.shell.Drain(grace, g.closeListeners) != nil {

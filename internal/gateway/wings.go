@@ -4,6 +4,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers/keeper"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
+	"github.com/patchbay-ai/patchbay/internal/wings/realtime/socket"
 )
 
 // newWings makes the wings of a gateway; internal/wings lists their settings. A line belongs
@@ -11,6 +12,7 @@ import (
 func newWings(core *wing.Core) []*wing.Wing {
 	return wing.Make(core,
 		keeper.New,
+		socket.NewWing,
 	)
 }
 

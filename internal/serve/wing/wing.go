@@ -5,6 +5,7 @@ package wing
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control"
@@ -19,7 +20,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
@@ -46,6 +50,8 @@ type Core struct {
 	Uploads   *memory.Room // the space on disk for uploads
 	Requests  *proxy.Proxy // sends requests to backends
 	Unified   *v1.API      // the unified API
+	// Keys decides whose key is good. Where security is off, nobody does.
+	Keys access.Callers
 }
 
 // Wing is a feature that the core does without. A function that is nil does nothing.
@@ -63,6 +69,13 @@ type Wing struct {
 	// Run works beside the requests until its context ends; Doing describes that in logs.
 	Run   func(context.Context)
 	Doing string
+	// Serve is called before the first request with the handler of each port that serves the
+	// unified API.
+	Serve func(*web.Shell)
+	// State adds the wing to the state of the gateway for a scrape of the metrics.
+	State func(to *metrics.State, now time.Time)
+	// Health adds components to the health of the gateway.
+	Health func(to map[string]actuator.Component)
 	// Halt begins no further work, because the gateway stops.
 	Halt func()
 	// Close ends what Open began. It is also called where Open failed.
@@ -89,6 +102,15 @@ func Make(core *Core, list ...New) []*Wing {
 		}
 		if w.Set == nil {
 			w.Set = func(*config.Document) {}
+		}
+		if w.Serve == nil {
+			w.Serve = func(*web.Shell) {}
+		}
+		if w.State == nil {
+			w.State = func(*metrics.State, time.Time) {}
+		}
+		if w.Health == nil {
+			w.Health = func(map[string]actuator.Component) {}
 		}
 		for _, end := range []*func(){&w.Halt, &w.Close} {
 			if *end == nil {

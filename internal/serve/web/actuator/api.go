@@ -66,8 +66,10 @@ type Options struct {
 	// Files returns the disk on which files and batches are, nil where they are off; nil
 	// means that they are.
 	Files func() *files.Disk
-	// Sockets returns how many WebSockets of clients are open; nil means none.
-	Sockets func() int
+	// State adds the state of wings to that of a scrape, and Components their health; nil
+	// means that there are none.
+	State      func(to *metrics.State, now time.Time)
+	Components func(to map[string]Component)
 	// Processes returns the processes that the gateway runs; nil means that it runs none.
 	Processes func() []processes.View
 	// Exchange returns the state of what gateways tell each other about the fleet; nil means

@@ -26,6 +26,12 @@ type ConfigSource struct {
 	LastRead time.Time
 }
 
+// Component is the health of a wing, with details as JSON.
+type Component struct {
+	IsDegraded bool
+	Details    any
+}
+
 // dependencyDetails say why and since when a dependency fails.
 type dependencyDetails struct {
 	Since    string `json:"since,omitzero"`
@@ -78,6 +84,16 @@ func (a *API) addDependencies(to map[string]health) {
 	if a.options.Shared != nil {
 		if s := a.options.Shared(); s.Limits > 0 {
 			add("sharedLimits", s.Failure, s.Failures)
+		}
+	}
+	if a.options.Components != nil {
+		wings := map[string]Component{}
+		a.options.Components(wings)
+		for name, c := range wings {
+			to[name] = health{Status: up, Details: c.Details}
+			if c.IsDegraded {
+				to[name] = health{Status: degraded, Details: c.Details}
+			}
 		}
 	}
 	if full, isOn := a.filesHealth(); isOn {

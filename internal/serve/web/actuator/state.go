@@ -42,8 +42,8 @@ func (a *API) state() metrics.State {
 			state.Models = append(state.Models, modelView(&m))
 		}
 	}
-	if a.options.Sockets != nil {
-		state.Sockets = a.options.Sockets()
+	if a.options.State != nil {
+		a.options.State(&state, now)
 	}
 	if a.options.Batches != nil {
 		state.Batches = a.options.Batches(now)

@@ -71,12 +71,7 @@ func (d *Doors) ServeWith(handler http.Handler) { d.handler.Store(&handler) }
 func (d *Doors) Stop() { d.stop.Do(func() { close(d.stopping) }) }
 
 // Count returns how many WebSockets are open.
-func (d *Doors) Count() int {
-	if d == nil { // before the gateway has its doors
-		return 0
-	}
-	return d.open.Count()
-}
+func (d *Doors) Count() int { return d.open.Count() }
 
 // isStopping reports whether Stop was called.
 func (d *Doors) isStopping() bool {

@@ -1,0 +1,27 @@
+package socket
+
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+)
+
+// NewWing returns the wing of WebSockets.
+func NewWing(core *wing.Core) *wing.Wing {
+	doors := New(Options{Log: core.Log})
+	return &wing.Wing{
+		Routes: doors.Routes,
+		Open: func() error {
+			doors.options = Options{
+				Current: core.Current, Keys: core.Keys, TrustedProxies: core.Document.Server.TrustedProxies,
+				Memory: core.Memory, Proxy: core.Requests, Recorder: core.Recorder, Log: core.Log,
+			}
+			return nil
+		},
+		Serve: func(shell *web.Shell) { doors.ServeWith(shell) },
+		State: func(to *metrics.State, _ time.Time) { to.Sockets = doors.Count() },
+		Halt:  doors.Stop,
+	}
+}
