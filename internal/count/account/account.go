@@ -100,12 +100,17 @@ func (r *Account) Classify() error {
 }
 
 // RefuseModel returns an error unless the caller's key is good for the name that the
-// request asks for or, if that is an alias, for the model that it stands for.
+// request asks for or, if that is an alias, for the model that it stands for. Where a pattern
+// leads to the model, the key must be good for the model.
 func (r *Account) RefuseModel() error {
 	if r.Caller.Grant == nil {
 		return nil
 	}
 	err := r.Caller.Grant.RefuseModel(r.Asks.Service, r.Asks.Model)
+	if err == nil && r.service().IsRewritten(string(r.Asks.Model)) {
+		pool := r.service().FindBytes(r.Asks.Model)
+		err = r.Caller.Grant.RefuseModel(r.Asks.Service, []byte(pool.Model))
+	}
 	if err == nil {
 		return nil
 	}

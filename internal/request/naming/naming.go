@@ -3,6 +3,7 @@
 package naming
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,11 +18,13 @@ import (
 const maxLength = 256
 
 // Aliases are further names of models: the name that callers ask for, and the model, or
-// another alias, that it stands for.
+// another alias, that it stands for. Where both sides have a *, the alias is a pattern: the
+// text that stands for the * on the left is put in its place on the right.
 type Aliases map[string]string
 
 // ModelOf returns the model that a name stands for, which is the name itself unless it is
-// an alias. It returns an empty name where aliases lead back to the name.
+// an alias. It returns an empty name where aliases lead back to the name. It knows no
+// patterns: whether one applies depends on the models that are there.
 func (a Aliases) ModelOf(name string) string {
 	for range len(a) + 1 {
 		target, isAlias := a[name]
@@ -32,6 +35,39 @@ func (a Aliases) ModelOf(name string) string {
 	}
 	return ""
 }
+
+// Rewrites are the patterns of aliases, the longest first.
+type Rewrites []rewrite
+
+type rewrite struct{ before, after, target string }
+
+// Rewrites returns the patterns among the aliases.
+func (a Aliases) Rewrites() Rewrites {
+	var list Rewrites
+	for alias, target := range a {
+		if before, after, isPattern := strings.Cut(alias, star); isPattern {
+			list = append(list, rewrite{before, after, target})
+		}
+	}
+	slices.SortFunc(list, func(x, y rewrite) int {
+		return cmp.Or(len(y.before)+len(y.after)-len(x.before)-len(x.after), strings.Compare(x.before, y.before))
+	})
+	return list
+}
+
+// Apply returns the name that the longest pattern makes of a name, or an empty one where none
+// matches.
+func (r Rewrites) Apply(name string) string {
+	for _, p := range r {
+		if len(name) > len(p.before)+len(p.after) && strings.HasPrefix(name, p.before) && strings.HasSuffix(name, p.after) {
+			return strings.Replace(p.target, star, name[len(p.before):len(name)-len(p.after)], 1)
+		}
+	}
+	return ""
+}
+
+// star stands for any text in a pattern.
+const star = "*"
 
 // Models are the models that a service type has.
 type Models interface {
@@ -56,10 +92,26 @@ func (a Aliases) Check(models Models, report func(path, message string)) {
 			report(path, "the model "+Fault(target))
 		case model == "":
 			report(path, "leads back to itself")
+		case strings.Contains(alias+target, star):
+			if fault := patternFault(alias, target); fault != "" {
+				report(path, fault)
+			}
 		case !models.Has(model):
 			report(path, noInstance(model, written))
 		}
 	}
+}
+
+// patternFault says why an alias with a * cannot be used; empty if it can be. Its models need
+// not be there: a pattern may be written before they are found.
+func patternFault(alias, target string) string {
+	switch {
+	case strings.Count(alias, star) != 1 || strings.Count(target, star) != 1:
+		return "must have one * on both sides, or none"
+	case alias == star:
+		return "must have more than a *: it would take every name"
+	}
+	return ""
 }
 
 func key(name string) string { return "[" + strconv.Quote(name) + "]" }

@@ -36,6 +36,11 @@ func TestAliasesThatCannotWorkAreRefused(t *testing.T) {
 		{naming.Aliases{"a\nb": "big"}, `the alias must not contain control characters`},
 		{naming.Aliases{strings.Repeat("a", 257): "big"}, `the alias must not be longer than 256 bytes`},
 		{naming.Aliases{"a": ""}, `the model must not be empty`},
+		{naming.Aliases{"openai/*": "*", "claude-*-latest": "anthropic/*"}, ""},
+		{naming.Aliases{"openai/*": "small"}, `must have one * on both sides`},
+		{naming.Aliases{"fast": "*"}, `must have one * on both sides`},
+		{naming.Aliases{"a*b*": "*"}, `must have one * on both sides`},
+		{naming.Aliases{"*": "x/*"}, `must have more than a *`},
 	} {
 		var found problems
 		row.aliases.Check(models{"big", "small"}, found.report)
@@ -51,6 +56,19 @@ func TestAliasesAreFollowed(t *testing.T) {
 	for name, want := range map[string]string{"a": "m", "b": "m", "m": "m", "other": "other", "x": ""} {
 		if got := aliases.ModelOf(name); got != want {
 			t.Errorf("%s stands for %q, want %q", name, got, want)
+		}
+	}
+}
+
+// The longest pattern counts, the * stands for at least one character, and the result is not
+// looked up again.
+func TestPatternsRewriteNames(t *testing.T) {
+	rewrites := naming.Aliases{"a/*": "b/*", "a/long-*": "long/*", "b/*": "c/*", "*-latest": "*", "exact": "a/x"}.Rewrites()
+	for name, want := range map[string]string{
+		"a/m": "b/m", "a/long-m": "long/m", "b/m": "c/m", "m-latest": "m", "a/": "", "-latest": "", "exact": "", "m": "",
+	} {
+		if got := rewrites.Apply(name); got != want {
+			t.Errorf("%s becomes %q, want %q", name, got, want)
 		}
 	}
 }

@@ -51,6 +51,48 @@ func TestAliasIsServedByItsModel(t *testing.T) {
 	}
 }
 
+// Names that clients of another gateway send lead to models by a pattern. An exact name goes
+// before it, a key needs the model and not the name, and no list shows it.
+func TestPatternsLeadToModels(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	policy := `aliases: {"openai/*": "*", "openai/big-*": "big/*", fast: m, "old/*": "new/*"}, fallbacks: {m: [other]}, `
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML(policy+gatewaytest.NoBreakerNoChecks,
+		gatewaytest.Instance("m", b.URL()), gatewaytest.Instance("openai/own", b.URL()), gatewaytest.Instance("big/m", b.URL()),
+		gatewaytest.Instance("other", b.URL())))
+	for asked, served := range map[string]string{
+		"openai/m": "m", "openai/fast": "m", "openai/own": "", "openai/big-m": "big/m", "openai/openai/own": "openai/own",
+	} {
+		reply := r.Chat(chatFor(asked)).Succeeds(t)
+		if got := reply.Header.Get("X-Router-Model"); got != served {
+			t.Errorf("%s: x-router-model %q, want %q", asked, got, served)
+		}
+		if got := gatewaytest.At(t, gatewaytest.DecodeObject(t, reply.Body), "model"); got != asked {
+			t.Errorf("%s: the reply names the model %v", asked, got)
+		}
+	}
+	for _, unknown := range []string{"openai/none", "old/m", "openai/", "openai/*"} {
+		r.Chat(chatFor(unknown)).FailsWith(t, 503, "service_unavailable", "service_unavailable", "")
+	}
+	if got := r.Models(); !slices.Equal(got, []string{"big/m", "fast", "m", "openai/own", "other"}) {
+		t.Errorf("models %v", got)
+	}
+	x := gatewaytest.DataOf[any](t, r.API(http.MethodGet, "/api/route/explain?service=chat&model=openai/m", ""))
+	if served := gatewaytest.At(t, x, "servedModel"); served != "m" {
+		t.Errorf("explain: %v would serve", served)
+	}
+}
+
+// A key that is limited to models needs the model that a pattern leads to.
+func TestAKeyNeedsTheModelThatAPatternLeadsTo(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML(`aliases: {"openai/*": "*"}, `+gatewaytest.NoBreakerNoChecks,
+		gatewaytest.Instance("m", b.URL()))+keysYAML("name", "openai/*", "model", "m"))
+	r.Chat(chatFor("openai/m"), "Authorization", "Bearer model").Succeeds(t)
+	r.Chat(chatFor("openai/m"), "Authorization", "Bearer name").FailsWith(t, 403, "permission_error", "permission_denied", "")
+}
+
 func TestAliasesAreListedAndExplained(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.StartBackend(t)

@@ -14,7 +14,12 @@ func (s *Service) listFallbacks() {
 	for name, list := range s.Policy.Fallbacks {
 		model := s.modelOf(name)
 		for _, next := range list {
-			s.fallbacks[model] = append(s.fallbacks[model], Fallback{next, s.Policy.Aliases.ModelOf(next)})
+			to := Fallback{next, s.Policy.Aliases.ModelOf(next)}
+			if s.IsRewritten(next) {
+				to.Model = s.modelOf(next)
+				to.Name = to.Model // who may use the name need not be allowed the model
+			}
+			s.fallbacks[model] = append(s.fallbacks[model], to)
 		}
 		if pool := s.byModel[model]; pool != nil {
 			pool.HasFallbacks = true
@@ -48,5 +53,12 @@ func (s *Service) modelOf(name string) string {
 	if pool := s.findTagged(model); pool != nil {
 		return pool.Model
 	}
-	return model
+	rewritten := s.rewrites.Apply(model)
+	if rewritten == "" || s.byModel[model] != nil {
+		return model
+	}
+	if pool := s.findRewritten(model); pool != nil {
+		return pool.Model
+	}
+	return s.Policy.Aliases.ModelOf(rewritten)
 }

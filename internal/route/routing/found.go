@@ -187,12 +187,24 @@ func (s *Service) Discovers() bool {
 // not told its models, or did not when it was asked last.
 func (t *Table) MayFind(service schema.ServiceType, model string) bool {
 	return slices.ContainsFunc(t.sources, func(source *Source) bool {
-		if source.Service.Type != service || !source.Settings.Enabled || !source.Settings.Models.Include(source.Service.Policy.Aliases.ModelOf(model)) {
+		if source.Service.Type != service || !source.Settings.Enabled || !source.includes(model) {
 			return false
 		}
 		list := t.found.Of(source.Key())
 		return list.Read.IsZero() || list.Error != ""
 	})
+}
+
+// includes reports whether the source may serve a name: as it is, as an alias, or as a pattern
+// makes it.
+func (s *Source) includes(name string) bool {
+	aliases := s.Service.Policy.Aliases
+	model := aliases.ModelOf(name)
+	if s.Settings.Models.Include(model) {
+		return true
+	}
+	rewritten := s.Service.rewrites.Apply(model)
+	return rewritten != "" && s.Settings.Models.Include(aliases.ModelOf(rewritten))
 }
 
 // Found returns the models that instances of the service type have found, sorted.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +57,9 @@ type Service struct {
 	// Changes counts what may make an instance unready.
 	Changes *backend.Changes
 
-	byModel map[string]*Pool // aliases included
+	byModel map[string]*Pool // aliases included, but for patterns
+	// rewrites are the aliases that are patterns.
+	rewrites naming.Rewrites
 	// fallbacks are those of each model, none where there is no reason for them in
 	// fallsBackOn.
 	fallbacks   map[string][]Fallback
@@ -277,12 +280,15 @@ func (t *Table) compileService(serviceType schema.ServiceType, doc *config.Docum
 		pool.inherit(before, now)
 		pool.listEligible()
 	}
+	s.rewrites = policy.Aliases.Rewrites()
 	s.listFallbacks()
+	aliases := make(map[string]*Pool, len(policy.Aliases))
 	for alias := range policy.Aliases {
-		if pool := s.Find(policy.Aliases.ModelOf(alias)); pool != nil {
-			s.byModel[alias] = pool
+		if pool := s.Find(policy.Aliases.ModelOf(alias)); pool != nil && !strings.Contains(alias, "*") {
+			aliases[alias] = pool
 		}
 	}
+	maps.Copy(s.byModel, aliases)
 	return s, nil
 }
 
@@ -382,15 +388,37 @@ func (s *Service) Instance(id string) *backend.Instance {
 func (t *Table) Service(serviceType schema.ServiceType) *Service { return t.services[serviceType] }
 
 // Find returns the pool of a model or of the model that an alias stands for, or nil if no
-// instance serves it.
+// instance serves it. Exact names go before patterns.
 func (s *Service) Find(model string) *Pool {
 	if s == nil {
 		return nil
 	}
+	if pool := s.findExact(model); pool != nil {
+		return pool
+	}
+	return s.findRewritten(model)
+}
+
+// findExact returns the pool that has a name without the help of a pattern.
+func (s *Service) findExact(model string) *Pool {
 	if pool := s.byModel[model]; pool != nil {
 		return pool
 	}
 	return s.findTagged(model)
+}
+
+// findRewritten returns the pool of the name that a pattern makes of a name. The result is
+// not looked up in patterns again.
+func (s *Service) findRewritten(name string) *Pool {
+	if len(s.rewrites) == 0 {
+		return nil
+	}
+	return s.findExact(s.Policy.Aliases.ModelOf(s.rewrites.Apply(s.Policy.Aliases.ModelOf(name))))
+}
+
+// IsRewritten reports whether a name leads to a model by a pattern only.
+func (s *Service) IsRewritten(name string) bool {
+	return s != nil && len(s.rewrites) > 0 && s.findExact(name) == nil && s.findRewritten(name) != nil
 }
 
 // FindBytes is Find for a name that still stands in a request.
@@ -401,7 +429,7 @@ func (s *Service) FindBytes(model []byte) *Pool {
 	if pool := s.byModel[string(model)]; pool != nil {
 		return pool
 	}
-	return s.findTagged(string(model))
+	return s.Find(string(model))
 }
 
 // LimitSnapshot returns the rate limit of the service type as it is now, with at
