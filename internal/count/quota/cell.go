@@ -14,15 +14,13 @@ type cell struct {
 	start  int64
 	window Window
 
-	requests, tokens atomic.Int64
-	detail           atomicDetail
+	counts counts
 	// refs is the number of requests that will still add tokens, or retired when
 	// the cell was removed and counts nothing any more.
 	refs atomic.Int32
 
-	// The totals that the database has. Only flushes use them.
-	savedRequests, savedTokens int64
-	savedDetail                Detail
+	// stored are the totals that the database has. Only flushes use them.
+	stored Totals
 	// queued says that the cell waits to be told to the shared counter.
 	queued atomic.Bool
 	// The segment of the journal that defines the cell, and its number there. Only
@@ -33,19 +31,21 @@ type cell struct {
 
 const retired = -1
 
-// atomicDetail is a Detail that several goroutines change.
-type atomicDetail struct{ prompt, completion, cost atomic.Int64 }
+// counts are Totals that several goroutines change.
+type counts struct{ requests, tokens, prompt, completion, cost atomic.Int64 }
 
-func (d *atomicDetail) load() Detail {
-	return Detail{d.prompt.Load(), d.completion.Load(), d.cost.Load()}
+func (c *counts) load() Totals {
+	return Totals{c.requests.Load(), c.tokens.Load(), c.prompt.Load(), c.completion.Load(), c.cost.Load()}
 }
 
-func (d *atomicDetail) add(more Detail) {
-	d.prompt.Add(more.Prompt)
-	d.completion.Add(more.Completion)
+func (c *counts) add(more Totals) {
+	c.requests.Add(more.Requests)
+	c.tokens.Add(more.Tokens)
+	c.prompt.Add(more.Prompt)
+	c.completion.Add(more.Completion)
 	for {
-		before := d.cost.Load()
-		if d.cost.CompareAndSwap(before, addCost(before, more.Cost)) {
+		before := c.cost.Load()
+		if c.cost.CompareAndSwap(before, addCost(before, more.Cost)) {
 			return
 		}
 	}
@@ -67,16 +67,11 @@ func (c *cell) acquire() bool {
 func (c *cell) release() { c.refs.Add(-1) }
 
 // saved reports whether the database has the current totals. Only flushes call it.
-func (c *cell) saved() bool {
-	return c.requests.Load() == c.savedRequests && c.tokens.Load() == c.savedTokens && c.detail.load() == c.savedDetail
-}
+func (c *cell) saved() bool { return c.counts.load() == c.stored }
 
 // row returns the current totals.
 func (c *cell) row() Row {
-	return Row{
-		Writer: c.writer, Key: c.owner.key, Window: c.window, Start: time.Unix(c.start, 0).UTC(),
-		Requests: c.requests.Load(), Tokens: c.tokens.Load(), Detail: c.detail.load(),
-	}
+	return Row{c.writer, c.owner.key, c.window, time.Unix(c.start, 0).UTC(), c.counts.load()}
 }
 
 // compare orders cells as a database orders their rows.

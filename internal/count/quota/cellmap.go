@@ -197,9 +197,7 @@ func (m *cellMap) restore(rows []Row) {
 			owners[row.Key] = owner
 		}
 		c := &cell{owner: owner, writer: row.Writer, window: row.Window, start: row.Start.Unix()}
-		c.requests.Store(row.Requests)
-		c.tokens.Store(row.Tokens)
-		c.detail.add(row.Detail)
+		c.counts.add(row.Totals)
 		m.recovered = append(m.recovered, c)
 		m.cells.Add(1)
 	}

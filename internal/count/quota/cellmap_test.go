@@ -114,7 +114,7 @@ func always(*cell) bool { return true }
 func TestPrunedCountsMakeRoom(t *testing.T) {
 	b := newCellMap("w")
 	b.maxKeys, b.maxCells, b.spareCells = 2, 4, 10
-	b.restore([]Row{{Writer: "earlier", Window: Day, Start: Day.Start(time.Unix(0, 0)), Requests: 1}})
+	b.restore([]Row{{Writer: "earlier", Window: Day, Start: Day.Start(time.Unix(0, 0)), Totals: Totals{Requests: 1}}})
 	for round, names := range [][]string{{"ann", "bob"}, {"carol", "dave"}, {"eve", "frank"}} {
 		for _, name := range names {
 			c := acquireOn(b, name, int64(round))

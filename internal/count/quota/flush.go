@@ -100,7 +100,7 @@ func (s *session) noteStoreError(ctx context.Context, err error) {
 func (s *session) unsaveAll() {
 	s.savedMu.Lock()
 	defer s.savedMu.Unlock()
-	s.cells.each(func(c *cell) { c.savedRequests, c.savedTokens, c.savedDetail = 0, 0, Detail{} })
+	s.cells.each(func(c *cell) { c.stored = Totals{} })
 	if _, err := s.rewrite(); err != nil {
 		s.journalState.setError(err)
 	}
@@ -315,7 +315,7 @@ func (s *session) markSaved(cells []*cell, rows []Row) {
 	s.savedMu.Lock()
 	defer s.savedMu.Unlock()
 	for i, c := range cells {
-		c.savedRequests, c.savedTokens, c.savedDetail = rows[i].Requests, rows[i].Tokens, rows[i].Detail
+		c.stored = rows[i].Totals
 	}
 }
 

@@ -144,7 +144,7 @@ func (j *journal) append(cells []*cell, admit bool) error {
 	if admit {
 		for _, c := range cells {
 			if c != nil {
-				c.requests.Add(1)
+				c.counts.requests.Add(1)
 			}
 		}
 	}
@@ -182,14 +182,15 @@ func (j *journal) encode(cells []*cell, admit bool) {
 	}
 	at := len(j.buf)
 	j.buf = append(records.Ledger.Begin(j.buf), isDetailed)
-	more := int64(0)
-	if admit {
-		more = 1
-	}
 	for _, c := range cells {
-		if c != nil {
-			j.buf = appendTotals(j.buf, c.id, c.requests.Load()+more, c.tokens.Load(), c.detail.load())
+		if c == nil {
+			continue
 		}
+		totals := c.counts.load()
+		if admit {
+			totals.Requests++
+		}
+		j.buf = appendTotals(j.buf, c.id, totals)
 	}
 	j.buf = records.Ledger.End(j.buf, at, nil, 0)
 }

@@ -19,7 +19,7 @@ import (
 // counted is what a plain reader of the traffic would have counted.
 type counted struct {
 	requests, tokens int64
-	Detail
+	detail           Totals
 }
 
 type place struct {
@@ -178,7 +178,7 @@ func (w *world) settleOne(n *node, i int, usage schema.Usage, cost int64, times 
 	for _, p := range a.places {
 		c := w.truth[p]
 		c.tokens += usage.Total
-		c.Detail = Detail{c.Prompt + usage.Prompt, c.Completion + usage.Completion, c.Cost + cost}
+		c.detail.Add(Totals{Prompt: usage.Prompt, Completion: usage.Completion, Cost: cost})
 		w.truth[p] = c
 	}
 }
@@ -364,7 +364,7 @@ func (w *world) open(truth map[place]counted) map[place]counted {
 func (w *world) equal(what string, usage []Usage, want map[place]counted) {
 	got := map[place]counted{}
 	for _, u := range usage {
-		got[place{u.Key, u.Window, u.Start.Unix()}] = counted{u.Requests, u.Tokens, u.Detail}
+		got[place{u.Key, u.Window, u.Start.Unix()}] = counted{u.Requests, u.Tokens, Totals{Prompt: u.Prompt, Completion: u.Completion, Cost: u.Cost}}
 	}
 	for p, c := range want {
 		if got[p] != c {

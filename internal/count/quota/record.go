@@ -33,9 +33,9 @@ func appendDefinition(buf []byte, c *cell) []byte {
 }
 
 // appendTotals adds the totals of a cell to an update.
-func appendTotals(buf []byte, id uint32, requests, tokens int64, detail Detail) []byte {
+func appendTotals(buf []byte, id uint32, t Totals) []byte {
 	buf = binary.AppendUvarint(buf, uint64(id))
-	for _, total := range [...]int64{requests, tokens, detail.Prompt, detail.Completion, detail.Cost} {
+	for _, total := range [...]int64{t.Requests, t.Tokens, t.Prompt, t.Completion, t.Cost} {
 		buf = binary.AppendUvarint(buf, uint64(total))
 	}
 	return buf
@@ -67,18 +67,16 @@ func readRecord(payload []byte, defined map[uint64]Row, visit func(Row)) bool {
 	case isUpdate, isDetailed:
 		for len(r.rest) > 0 {
 			row, known := defined[r.unsigned()]
-			requests, tokens := r.total(), r.total()
+			row.Requests, row.Tokens = r.total(), r.total()
 			if payload[0] == isDetailed {
-				row.Detail = Detail{r.total(), r.total(), r.total()}
+				row.Prompt, row.Completion, row.Cost = r.total(), r.total(), r.total()
 			}
 			if r.failed {
 				return false
 			}
-			if !known {
-				continue // its definition was lost
+			if known { // its definition was not lost
+				visit(row)
 			}
-			row.Requests, row.Tokens = requests, tokens
-			visit(row)
 		}
 	default:
 		return false

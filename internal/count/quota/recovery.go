@@ -24,7 +24,7 @@ func merge(totals map[cellID]Row, row *Row) {
 		totals[id] = *row
 		return
 	}
-	known.raise(row)
+	known.raise(row.Totals)
 	totals[id] = known
 }
 

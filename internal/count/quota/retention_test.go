@@ -42,9 +42,9 @@ func TestRetentionRemovesOldRowsOfEveryWindow(t *testing.T) {
 		const many = 2*expireBatch + 10
 		var rows []Row
 		for w := Minute; w <= BudgetTotal; w++ {
-			rows = append(rows, Row{Writer: "w", Window: w, Start: w.Start(now), Requests: 1})
+			rows = append(rows, Row{Writer: "w", Window: w, Start: w.Start(now), Totals: Totals{Requests: 1}})
 			for n := range many {
-				rows = append(rows, Row{Writer: "w", Key: Key{User: fmt.Sprint(n)}, Window: w, Start: w.Start(now.AddDate(-10, 0, 0)), Requests: 1})
+				rows = append(rows, Row{Writer: "w", Key: Key{User: fmt.Sprint(n)}, Window: w, Start: w.Start(now.AddDate(-10, 0, 0)), Totals: Totals{Requests: 1}})
 			}
 		}
 		if err := sql.Write(t.Context(), rows); err != nil {

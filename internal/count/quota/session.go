@@ -158,7 +158,7 @@ func (s *session) count(cells []*cell, failOpen bool) bool {
 		}
 		for _, c := range cells {
 			if c != nil {
-				c.requests.Add(1)
+				c.counts.requests.Add(1)
 			}
 		}
 	}
@@ -176,11 +176,10 @@ func (s *session) settle(cells []*cell, usage schema.Usage, cost int64) {
 		usage = schema.Usage{}
 	}
 	if usage.Total > 0 || cost > 0 {
-		more := Detail{usage.Prompt, usage.Completion, cost}
+		more := Totals{Tokens: usage.Total, Prompt: usage.Prompt, Completion: usage.Completion, Cost: cost}
 		for _, c := range cells {
 			if c != nil {
-				c.tokens.Add(usage.Total)
-				c.detail.add(more)
+				c.counts.add(more)
 			}
 		}
 		if err := s.journal.append(cells, false); err != nil && !errors.Is(err, records.ErrClosed) {

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -182,12 +183,10 @@ func (h *shared) startPushStored(ctx context.Context) {
 func (h *shared) pushAll(ctx context.Context) error {
 	var cells []*cell
 	h.session.cells.each(func(c *cell) { cells = append(cells, c) })
-	for len(cells) > 0 {
-		n := min(len(cells), pushBatch)
-		if err := h.sendCells(ctx, cells[:n]); err != nil {
+	for some := range slices.Chunk(cells, pushBatch) {
+		if err := h.sendCells(ctx, some); err != nil {
 			return err
 		}
-		cells = cells[n:]
 	}
 	if !h.store.IsSpread() {
 		return nil
@@ -202,12 +201,15 @@ func (h *shared) pushAll(ctx context.Context) error {
 // gateways that do not run any more.
 func (h *shared) pushStored(ctx context.Context) error {
 	rows, err := h.storedRows(ctx)
-	for err == nil && len(rows) > 0 {
-		n := min(len(rows), pushBatch)
-		err = h.send(ctx, rows[:n])
-		rows = rows[n:]
+	if err != nil {
+		return err
 	}
-	return err
+	for some := range slices.Chunk(rows, pushBatch) {
+		if err := h.send(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // storedRows reads the database's rows of the open windows.
@@ -313,40 +315,20 @@ func (h *shared) enqueue(cells []*cell) {
 // drain tells what was queued when it was called. What cannot be told stays in the queue
 // for the next time.
 func (h *shared) drain(ctx context.Context) {
-	for left := h.queued(); left > 0; {
-		batch := h.dequeue(min(left, pushBatch))
-		if len(batch) == 0 {
+	h.mu.Lock()
+	queue := h.queue
+	h.queue = nil
+	h.mu.Unlock()
+	for _, c := range queue {
+		c.queued.Store(false) // a cell that changes after this is queued again
+	}
+	for some := range slices.Chunk(queue, pushBatch) {
+		if h.sendCells(ctx, some) != nil {
+			h.enqueue(queue)
 			return
 		}
-		left -= len(batch)
-		if h.sendCells(ctx, batch) != nil {
-			h.enqueue(batch)
-			return
-		}
+		queue = queue[len(some):]
 	}
-}
-
-// queued returns how many cells wait to be told.
-func (h *shared) queued() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.queue)
-}
-
-// dequeue removes cells from the front of the queue. They are queued again when
-// they change after this.
-func (h *shared) dequeue(most int) []*cell {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := min(most, len(h.queue))
-	batch := h.queue[:n:n]
-	if h.queue = h.queue[n:]; len(h.queue) == 0 {
-		h.queue = nil
-	}
-	for _, c := range batch {
-		c.queued.Store(false)
-	}
-	return batch
 }
 
 // read returns the counter's rows of windows.
@@ -361,7 +343,14 @@ func (h *shared) read(ctx context.Context, windows []CalendarWindow) ([]Row, err
 }
 
 // idle reports whether nothing is queued, or the counter is away.
-func (h *shared) idle() bool { return h == nil || h.isAway() || h.queued() == 0 }
+func (h *shared) idle() bool {
+	if h == nil || h.isAway() {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.queue) == 0
+}
 
 // needs reports whether a cell must be kept because the counter lacks its totals, and would
 // not get them from the database.

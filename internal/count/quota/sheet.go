@@ -61,7 +61,7 @@ func totalsOf(row *Row) (totals []tally.Total) {
 	if row.Requests+row.Tokens > 0 {
 		totals = append(totals, tally.Total{Writer: writer, Numbers: writeNumbers(row.Requests, row.Tokens)})
 	}
-	if row.Detail != (Detail{}) {
+	if row.HasDetails() {
 		totals = append(totals, tally.Total{Writer: writer + detailSuffix, Numbers: writeNumbers(row.Prompt, row.Completion, row.Cost)})
 	}
 	return totals

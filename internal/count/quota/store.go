@@ -12,36 +12,35 @@ import (
 // usage is the sum over the writers. Writing a row late or repeatedly therefore
 // changes nothing.
 type Row struct {
-	Writer   string
-	Key      Key
-	Window   Window
-	Start    time.Time
-	Requests int64
-	Tokens   int64
-	Detail
+	Writer string
+	Key    Key
+	Window Window
+	Start  time.Time
+	Totals
 }
 
-// Detail is what is counted beside requests and tokens: the tokens of prompts and of
+// Totals are what is counted: requests, tokens, of these the tokens of prompts and of
 // completions, and the cost in 10^-12 of the currency's unit.
-type Detail struct {
-	Prompt, Completion, Cost int64
+type Totals struct{ Requests, Tokens, Prompt, Completion, Cost int64 }
+
+// raise makes every total that of the other where that is greater.
+func (t *Totals) raise(o Totals) {
+	*t = Totals{
+		max(t.Requests, o.Requests), max(t.Tokens, o.Tokens),
+		max(t.Prompt, o.Prompt), max(t.Completion, o.Completion), max(t.Cost, o.Cost),
+	}
 }
 
-// raise makes every total that of the other row where that is greater.
-func (r *Row) raise(other *Row) {
-	r.Requests, r.Tokens = max(r.Requests, other.Requests), max(r.Tokens, other.Tokens)
-	r.Prompt, r.Completion = max(r.Prompt, other.Prompt), max(r.Completion, other.Completion)
-	r.Cost = max(r.Cost, other.Cost)
+// Add adds other totals. Beyond what can be counted the cost stays at the greatest.
+func (t *Totals) Add(o Totals) {
+	*t = Totals{
+		t.Requests + o.Requests, t.Tokens + o.Tokens,
+		t.Prompt + o.Prompt, t.Completion + o.Completion, addCost(t.Cost, o.Cost),
+	}
 }
 
-// add adds the totals of another writer.
-func (r *Row) add(other *Row) {
-	r.Requests += other.Requests
-	r.Tokens += other.Tokens
-	r.Prompt += other.Prompt
-	r.Completion += other.Completion
-	r.Cost = addCost(r.Cost, other.Cost)
-}
+// HasDetails tells whether more is counted than requests and tokens, which is stored apart.
+func (t *Totals) HasDetails() bool { return t.Prompt|t.Completion|t.Cost != 0 }
 
 // ErrReplaced means that a store has lost what was written to it before, because its files
 // were removed or replaced.

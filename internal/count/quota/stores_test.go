@@ -27,7 +27,7 @@ import (
 func row(writer, user string, w quota.Window, start time.Time, requests, tokens int64) quota.Row {
 	return quota.Row{
 		Writer: writer, Key: quota.Key{Tenant: "acme", APIKey: "k", User: user, Service: schema.Chat, Model: "m"},
-		Window: w, Start: w.Start(start), Requests: requests, Tokens: tokens,
+		Window: w, Start: w.Start(start), Totals: quota.Totals{Requests: requests, Tokens: tokens},
 	}
 }
 
@@ -87,7 +87,7 @@ func TestSnapshotStores(t *testing.T) {
 
 			detailed := func(prompt, completion, cost int64) quota.Row {
 				r := row("w1", "cost", quota.Day, now, 1, 1)
-				r.Detail = quota.Detail{Prompt: prompt, Completion: completion, Cost: cost}
+				r.Prompt, r.Completion, r.Cost = prompt, completion, cost
 				return r
 			}
 			write(row("w1", "cost", quota.Day, now, 1, 1))
@@ -324,11 +324,11 @@ func TestSharedCounters(t *testing.T) {
 			cost(9, 1<<60)
 			cost(8, 3)
 			rows, err = quota.ReadRows(ctx, counter, quota.CalendarWindow{Window: quota.Hour, Start: quota.Hour.Start(now)})
-			var got quota.Detail
+			var got quota.Totals
 			for _, r := range rows {
 				got.Prompt, got.Cost = max(got.Prompt, r.Prompt), max(got.Cost, r.Cost)
 			}
-			if err != nil || got != (quota.Detail{Prompt: 9, Cost: 1<<60 + 1}) {
+			if err != nil || got != (quota.Totals{Prompt: 9, Cost: 1<<60 + 1}) {
 				t.Errorf("details %+v, %v", got, err)
 			}
 		})

@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math"
 	"slices"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
 )
 
 // Usage is what was counted for one key in one window: the row of all writers together, which
@@ -239,11 +240,11 @@ func sum(rows []Row) []Usage {
 	for i := 0; i < len(rows); {
 		row := rows[i]
 		for i++; i < len(rows) && idOf(&rows[i]) == idOf(&row); i++ {
-			row.raise(&rows[i])
+			row.raise(rows[i].Totals)
 		}
 		row.Writer = ""
 		if last := len(usage) - 1; last >= 0 && idOf(&usage[last]) == idOf(&row) {
-			usage[last].add(&row)
+			usage[last].Add(row.Totals)
 		} else {
 			usage = append(usage, row)
 		}
@@ -252,12 +253,7 @@ func sum(rows []Row) []Usage {
 }
 
 // addCost adds costs; beyond what can be counted the sum stays at the greatest.
-func addCost(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
+func addCost(a, b int64) int64 { return int64(prices.Amount(a).Plus(prices.Amount(b))) }
 
 // Totals returns the rows of windows that memory and the database have, one for each key
 // and writer, and the name of the writer that counts now. With an error it returns what is

@@ -105,7 +105,7 @@ func (*endlessSnapshots) Read(_ context.Context, filter Filter) ([]Row, error) {
 	rows := make([]Row, filter.Limit)
 	for n := range rows {
 		key := Key{User: fmt.Sprintf("u%06d", n/2), Model: "m"}
-		rows[n] = Row{Writer: fmt.Sprint(n % 2), Key: key, Window: filter.Windows[0].Window, Start: filter.Windows[0].Start, Requests: 1}
+		rows[n] = Row{Writer: fmt.Sprint(n % 2), Key: key, Window: filter.Windows[0].Window, Start: filter.Windows[0].Start, Totals: Totals{Requests: 1}}
 	}
 	return rows, nil
 }
@@ -138,7 +138,7 @@ func TestLongHistoryIsCutBetweenKeys(t *testing.T) {
 	for n := range users {
 		for _, writer := range []string{"first", "second"} {
 			key := Key{User: fmt.Sprintf("u%05d", n), Model: "m"}
-			rows = append(rows, Row{Writer: writer, Key: key, Window: Month, Start: Month.Start(now), Requests: 1, Tokens: 2})
+			rows = append(rows, Row{Writer: writer, Key: key, Window: Month, Start: Month.Start(now), Totals: Totals{Requests: 1, Tokens: 2}})
 		}
 	}
 	if err := sql.Write(t.Context(), rows); err != nil {
@@ -170,7 +170,7 @@ func TestHistoryThatJustFitsIsWhole(t *testing.T) {
 	now := time.Date(2026, 5, 31, 12, 0, 0, 0, time.UTC)
 	rows := make([]Row, 1000)
 	for n := range rows {
-		rows[n] = Row{Writer: "w", Key: Key{User: fmt.Sprint(n), Model: "m"}, Window: Month, Start: Month.Start(now), Requests: 1}
+		rows[n] = Row{Writer: "w", Key: Key{User: fmt.Sprint(n), Model: "m"}, Window: Month, Start: Month.Start(now), Totals: Totals{Requests: 1}}
 	}
 	sql := new(MemorySnapshots)
 	if err := sql.Write(t.Context(), rows); err != nil {
@@ -188,7 +188,7 @@ func TestHistoryThatJustFitsIsWhole(t *testing.T) {
 func TestHistoryOfOpenWindowsAsksTheSharedCounter(t *testing.T) {
 	redis := NewShared()
 	now := time.Now()
-	other := Row{Writer: "other", Key: Key{Model: "m"}, Window: Day, Start: Day.Start(now), Requests: 5, Tokens: 50}
+	other := Row{Writer: "other", Key: Key{Model: "m"}, Window: Day, Start: Day.Start(now), Totals: Totals{Requests: 5, Tokens: 50}}
 	if err := TellRows(t.Context(), redis, other); err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestListedWindowsAreReadOneByOne(t *testing.T) {
 		start := Day.Start(now.AddDate(0, 0, -day))
 		windows = append(windows, CalendarWindow{Day, start})
 		for user := range users {
-			rows = append(rows, Row{Writer: "w", Key: Key{User: fmt.Sprint(user), Tenant: fmt.Sprint(user % 2)}, Window: Day, Start: start, Requests: 1, Detail: Detail{Cost: 3}})
+			rows = append(rows, Row{Writer: "w", Key: Key{User: fmt.Sprint(user), Tenant: fmt.Sprint(user % 2)}, Window: Day, Start: start, Totals: Totals{Requests: 1, Cost: 3}})
 		}
 	}
 	if err := sql.Write(t.Context(), rows); err != nil {
@@ -324,9 +324,9 @@ func TestListedWindowsAreReadOneByOne(t *testing.T) {
 
 // Costs that are more than can be counted stay at the greatest number.
 func TestCostsOfACellDoNotOverflow(t *testing.T) {
-	var d atomicDetail
+	var d counts
 	for range 3 {
-		d.add(Detail{Cost: math.MaxInt64 - 1})
+		d.add(Totals{Cost: math.MaxInt64 - 1})
 	}
 	if got := d.load().Cost; got != math.MaxInt64 {
 		t.Errorf("%d", got)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 )
 
@@ -102,9 +103,8 @@ type Report struct {
 
 // Group is what was spent under one name.
 type Group struct {
-	Name                                string
-	Requests, Tokens, Prompt, Completed int64
-	Cost                                int64
+	Name string
+	quota.Totals
 	// Unpriced are the requests that cost nothing because their model has no price.
 	Unpriced int64
 	// Before is the cost in the period before, and Forecast that at the end of this one.
@@ -120,33 +120,21 @@ type Group struct {
 }
 
 func (g *Group) count(u *quota.Usage, step int) {
-	g.Requests += u.Requests
-	g.Tokens += u.Tokens
-	g.Prompt += u.Prompt
-	g.Completed += u.Completion
-	g.Cost = plus(g.Cost, u.Cost)
+	g.Totals.Add(u.Totals)
 	g.Costs[step] = plus(g.Costs[step], u.Cost)
 }
 
 func (g *Group) add(other *Group) {
-	g.Requests += other.Requests
-	g.Tokens += other.Tokens
-	g.Prompt += other.Prompt
-	g.Completed += other.Completed
+	g.Totals.Add(other.Totals)
 	g.Unpriced += other.Unpriced
-	g.Cost, g.Before, g.Forecast, g.Pace = plus(g.Cost, other.Cost), plus(g.Before, other.Before), plus(g.Forecast, other.Forecast), plus(g.Pace, other.Pace)
+	g.Before, g.Forecast, g.Pace = plus(g.Before, other.Before), plus(g.Forecast, other.Forecast), plus(g.Pace, other.Pace)
 	for i := range g.Costs {
 		g.Costs[i] = plus(g.Costs[i], other.Costs[i])
 	}
 }
 
-// plus adds amounts; beyond what can be counted the sum stays at the greatest.
-func plus(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
+// plus adds costs.
+func plus(a, b int64) int64 { return int64(prices.Amount(a).Plus(prices.Amount(b))) }
 
 // Ledger is what was counted.
 type Ledger interface {

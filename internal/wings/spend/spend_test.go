@@ -46,7 +46,7 @@ func (f *fakeLedger) use(at time.Time, tenant, model string, cost int64) {
 	for _, w := range quota.Windows() {
 		f.entries = append(f.entries, quota.Usage{
 			Key: quota.Key{Tenant: tenant, Model: model, Service: schema.Chat}, Window: w, Start: w.Start(at),
-			Requests: 1, Tokens: 3, Detail: quota.Detail{Prompt: 1, Completion: 2, Cost: cost},
+			Totals: quota.Totals{Requests: 1, Tokens: 3, Prompt: 1, Completion: 2, Cost: cost},
 		})
 	}
 }
@@ -220,7 +220,7 @@ func TestGroupsBeyondTheLimitAreAddedUp(t *testing.T) {
 	const users = 20_050
 	for i := range users {
 		f.entries = append(f.entries, quota.Usage{
-			Key: quota.Key{User: fmt.Sprint(i)}, Window: quota.Day, Start: at("2026-11-16 00:00"), Requests: 1, Detail: quota.Detail{Cost: 2},
+			Key: quota.Key{User: fmt.Sprint(i)}, Window: quota.Day, Start: at("2026-11-16 00:00"), Totals: quota.Totals{Requests: 1, Cost: 2},
 		})
 	}
 	q := spend.Question{By: spend.ByUser, From: at("2026-11-16 00:00"), To: at("2026-11-23 00:00"), Limit: 10}
@@ -273,7 +273,7 @@ func TestGroupsThatAreToldApartAreBounded(t *testing.T) {
 	f := newLedger()
 	for i := range users {
 		f.entries = append(f.entries, quota.Usage{
-			Key: quota.Key{User: fmt.Sprint(i)}, Window: quota.Day, Start: at("2026-11-01 00:00"), Requests: 1, Detail: quota.Detail{Cost: 1},
+			Key: quota.Key{User: fmt.Sprint(i)}, Window: quota.Day, Start: at("2026-11-01 00:00"), Totals: quota.Totals{Requests: 1, Cost: 1},
 		})
 	}
 	q := spend.Question{By: spend.ByUser, From: at("2026-10-25 00:00"), To: at("2026-10-25 00:00").AddDate(0, 0, steps), Limit: users}

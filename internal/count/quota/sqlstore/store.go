@@ -156,7 +156,7 @@ const (
 func (s *Store) Write(ctx context.Context, rows []quota.Row) error {
 	var detailed []quota.Row
 	for i := range rows {
-		if rows[i].Detail != (quota.Detail{}) {
+		if rows[i].HasDetails() {
 			detailed = append(detailed, rows[i])
 		}
 	}

@@ -98,7 +98,7 @@ func (a *API) Spend(q *Request) (Reply, error) {
 func viewSpend(g *spend.Group, report *spend.Report) spendGroup {
 	view := spendGroup{
 		Name: g.Name, Cost: prices.Amount(g.Cost).Micros(), Costs: make([]int64, len(g.Costs)),
-		RequestCount: g.Requests, Unpriced: g.Unpriced, TokenCount: g.Tokens, PromptTokens: g.Prompt, CompletionTokens: g.Completed,
+		RequestCount: g.Requests, Unpriced: g.Unpriced, TokenCount: g.Tokens, PromptTokens: g.Prompt, CompletionTokens: g.Completion,
 	}
 	for i, cost := range g.Costs {
 		view.Costs[i] = prices.Amount(cost).Micros()
