@@ -124,6 +124,7 @@ var packageOrder = []string{
 	"internal/count/memory",
 	"internal/count/account",
 	"internal/route/plan",
+	"internal/route/survey",
 	"internal/route/proxy",
 	"internal/wings/answercache/flight",
 	"internal/wings/answercache/cachestep",

@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
 
@@ -23,8 +24,8 @@ type choice struct {
 	*request
 	table    *routing.Table
 	pool     *routing.Pool
-	excluded exclusions
-	last     survey
+	excluded survey.Exclusions
+	last     survey.Survey
 	stale    bool // the pool or its instances have changed since the last survey
 	// translates is the instance whose dialect was last found able to express the
 	// request.
@@ -68,10 +69,10 @@ func (c *choice) unknownModel() *schema.Error {
 }
 
 // survey returns a survey of the pool: the last one unless it is stale.
-func (c *choice) survey() *survey {
+func (c *choice) survey() *survey.Survey {
 	if c.stale {
 		c.stale = false
-		c.last.take(c.pool, &c.excluded, time.Now())
+		c.last.Take(c.pool, &c.excluded, time.Now())
 	}
 	return &c.last
 }
@@ -107,7 +108,7 @@ func (c *choice) refuse() error {
 
 // refuseAtOnce returns an error if no instance can take the request now or soon.
 func (c *choice) refuseAtOnce() error {
-	err := c.survey().refusal(&c.excluded, c.pool.IsFull(c.Class, c.Caller.Key))
+	err := c.survey().Refusal(c.pool.IsFull(c.Class, c.Caller.Key))
 	switch {
 	case err == nil:
 		return nil
@@ -124,7 +125,7 @@ func (c *choice) refuseAtOnce() error {
 // a dialect that can express it. It is cheap: it reads only the fields of the request
 // and writes no call.
 func (c *choice) refuseUntranslatable() error {
-	for ready := c.survey().ready; len(ready) > 0; ready = c.survey().ready {
+	for ready := c.survey().Ready; len(ready) > 0; ready = c.survey().Ready {
 		likely := ready[0] // also where the strategy picks at random
 		if len(c.pool.Instances) > 1 {
 			likely = cmp.Or(c.pool.Balancer.Peek(ready, balance.Asked{Client: c.Caller.Addr}), likely)
@@ -135,10 +136,10 @@ func (c *choice) refuseUntranslatable() error {
 	}
 	// None that is ready can express the request. Another one may be worth waiting for.
 	for _, i := range c.pool.Instances {
-		if c.excluded.has(i) || !i.Settings.Enabled || i.Share == 0 {
+		if c.excluded.Has(i) || !i.Settings.Enabled || i.Share == 0 {
 			continue
 		}
-		if c.canTranslate(i) && c.excluded.reason == nil {
+		if c.canTranslate(i) && c.excluded.Reason == nil {
 			return nil
 		}
 	}
@@ -173,12 +174,12 @@ func (c *choice) canTranslate(i *backend.Instance) bool {
 
 // exclude notes that the dialect of an instance cannot express the request, and why.
 func (c *choice) exclude(i *backend.Instance, err error) {
-	c.excluded.untranslatable = append(c.excluded.untranslatable, i)
-	if c.excluded.reason == nil {
-		c.excluded.reason = translationError(err)
+	c.excluded.Untranslatable = append(c.excluded.Untranslatable, i)
+	if c.excluded.Reason == nil {
+		c.excluded.Reason = survey.TranslationError(err)
 	}
-	c.last.keep(func(r *backend.Instance) bool { return r != i })
-	c.stale = c.stale || len(c.last.ready) == 0
+	c.last.Keep(func(r *backend.Instance) bool { return r != i })
+	c.stale = c.stale || len(c.last.Ready) == 0
 }
 
 // pick acquires an instance for the first attempt. While all slots are taken it
@@ -189,12 +190,12 @@ func (c *choice) pick(ctx context.Context, a *attempt) error {
 		return nil
 	}
 	switch {
-	case !c.survey().mayComeFree():
-		return c.survey().unavailable(&c.excluded)
+	case !c.survey().MayComeFree():
+		return c.survey().Unavailable()
 	case c.isSpare():
 	case c.pool.Service.Policy.Queue.Size == 0:
 		c.shed(metrics.ShedNoSlot)
-		return noSlot(c.pool)
+		return survey.NoSlot(c.pool)
 	}
 	return c.wait(ctx, a)
 }
@@ -219,14 +220,14 @@ func (c *choice) pickAnother(a *attempt) bool {
 func (c *choice) acquireAnother(a *attempt) bool {
 	// An instance that is well goes first, even if its tier is a higher one than that of
 	// an instance that has failed recently.
-	c.excluded.onlyWell, c.stale = true, true
+	c.excluded.OnlyWell, c.stale = true, true
 	found := c.acquire(a)
-	c.excluded.onlyWell, c.stale = false, true
+	c.excluded.OnlyWell, c.stale = false, true
 	if found {
 		c.retryBudget().charge()
 		return true
 	}
-	switch c.survey().shortestObstacle {
+	switch c.survey().Shortest {
 	case backend.NoObstacle:
 	case backend.NoSlot:
 		c.shed(metrics.ShedNoSlot)
@@ -260,7 +261,7 @@ func (c *choice) endRetry() {
 func (c *choice) acquire(a *attempt) bool {
 	for {
 		s := c.survey()
-		if len(s.ready) == 0 {
+		if len(s.Ready) == 0 {
 			return false
 		}
 		i, followed := c.choose(s)
@@ -269,18 +270,18 @@ func (c *choice) acquire(a *attempt) bool {
 		}
 		var ok bool
 		if c.isSpare() {
-			a.permit, ok = i.AcquireSpare(s.now)
+			a.permit, ok = i.AcquireSpare(s.Now)
 		} else {
-			a.permit, ok = i.Acquire(s.now)
+			a.permit, ok = i.Acquire(s.Now)
 		}
 		c.stale = true // this request took a slot, or another one did
 		if !ok {
-			followed.Abort(s.now)
+			followed.Abort(s.Now)
 			c.pool.ForgetAllReady()
 			continue
 		}
 		a.permit.For(c.Caller.KeyID)
-		if err := a.begin(i, followed, s.now); err != nil {
+		if err := a.begin(i, followed, s.Now); err != nil {
 			c.pool.Wake()
 			c.exclude(i, err)
 			continue
@@ -299,9 +300,9 @@ func (c *choice) returnUnused(a *attempt) {
 // choose picks one of the instances that are ready, whose dialect can express the request,
 // and returns the call to it in the picture of the fleet if the strategy has one. It returns
 // no instance where it excluded one.
-func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
-	asked := balance.Asked{Client: c.Caller.Addr, Request: c.Asks, Header: c.Caller.Header, Now: s.now}
-	ready := plan.Preferred(c.pool, s.ready, c.pool.Soonest != nil, c.isSecond, s.now)
+func (c *choice) choose(s *survey.Survey) (*backend.Instance, *fleet.Call) {
+	asked := balance.Asked{Client: c.Caller.Addr, Request: c.Asks, Header: c.Caller.Header, Now: s.Now}
+	ready := plan.Preferred(c.pool, s.Ready, c.pool.Soonest != nil, c.isSecond, s.Now)
 	if c.pool.Soonest == nil || c.Asks.Uncounted {
 		i := ready[0]
 		if len(c.pool.Instances) > 1 {
@@ -315,7 +316,7 @@ func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
 	if c.Client != nil && c.Client.RefuseInstance != nil {
 		// One instance has the conversation: asking for each of the others would read the
 		// prompt each time.
-		for _, i := range s.ready {
+		for _, i := range s.Ready {
 			if !c.canTranslate(i) {
 				return nil, nil
 			}
@@ -330,7 +331,7 @@ func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
 	canTranslate := false
 	defer func() {
 		if !canTranslate { // also after a panic: a call that never ends looks like an engine that hangs
-			followed.Abort(s.now)
+			followed.Abort(s.Now)
 		}
 	}()
 	if canTranslate = c.canTranslate(i); !canTranslate {
@@ -341,7 +342,7 @@ func (c *choice) choose(s *survey) (*backend.Instance, *fleet.Call) {
 
 // noteCall notes that an instance is called, so that it is not called again.
 func (c *choice) noteCall(i *backend.Instance) {
-	c.excluded.called = append(c.excluded.called, i)
+	c.excluded.Called = append(c.excluded.Called, i)
 	c.calledHere++
 	c.reached++
 }
@@ -350,20 +351,10 @@ func (c *choice) noteCall(i *backend.Instance) {
 // instances of the model.
 func (c *choice) isLastAttempt() bool { return c.calledHere >= c.table.Limits.MaxAttempts }
 
-// translationError returns what the caller is told where a dialect cannot express
-// the request, or where there is no memory to write the call.
-func translationError(err error) *schema.Error {
-	var known *schema.Error
-	if errors.As(err, &known) {
-		return known
-	}
-	return apiError(schema.CodeInternal, "The gateway could not write the request for the backend.")
-}
-
 // reset clears the choice and keeps its memory for the next request.
 func (c *choice) reset() {
-	c.excluded.reset()
-	c.last.reset()
+	c.excluded.Reset()
+	c.last.Reset()
 	*c = choice{excluded: c.excluded, last: c.last}
 }
 
@@ -401,10 +392,10 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 		switch {
 		case errors.Is(err, queue.ErrFull):
 			c.shedFromQueue(metrics.ShedQueueFull, c.pool.Outlook(c.Caller.Key(), c.Class))
-			return noSlot(c.pool)
+			return survey.NoSlot(c.pool)
 		case errors.Is(err, queue.ErrTimeout):
 			c.shedFromQueue(metrics.ShedQueueTime, c.pool.Expect(turn.standing.Left()))
-			return noSlot(c.pool)
+			return survey.NoSlot(c.pool)
 		case err != nil:
 			return err
 		}
@@ -416,11 +407,11 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 			turn.end()
 			return nil
 		}
-		if !c.survey().mayComeFree() {
+		if !c.survey().MayComeFree() {
 			turn.end() // the next request in the queue finds the same
-			return c.survey().unavailable(&c.excluded)
+			return c.survey().Unavailable()
 		}
-		if c.excluded.reason != nil {
+		if c.excluded.Reason != nil {
 			// A slot may be free at an instance that cannot express this request but
 			// can express others, so that they go first.
 			turn.end()
@@ -432,7 +423,7 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 // isTurnDue tells whether the first request in the queue should look again: a slot may
 // be free, or no slot will become free.
 func (c *choice) isTurnDue() bool {
-	return c.refreshPool() != nil || c.survey().shortestObstacle != backend.NoSlot
+	return c.refreshPool() != nil || c.survey().Shortest != backend.NoSlot
 }
 
 // turn is the turn of a request in a queue.

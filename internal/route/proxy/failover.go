@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 )
 
 // savedChoice is which model a request is at, so that a move to another one can be undone.
@@ -26,11 +27,11 @@ type savedChoice struct {
 }
 
 func (c *choice) save() savedChoice {
-	return savedChoice{c.fallback, c.pool, c.Model, c.Price, c.excluded.reason, c.calledHere}
+	return savedChoice{c.fallback, c.pool, c.Model, c.Price, c.excluded.Reason, c.calledHere}
 }
 
 func (c *choice) restore(s savedChoice) {
-	c.fallback, c.pool, c.Model, c.Price, c.excluded.reason = s.fallback, s.pool, s.model, s.price, s.reason
+	c.fallback, c.pool, c.Model, c.Price, c.excluded.Reason = s.fallback, s.pool, s.model, s.price, s.reason
 	c.calledHere, c.stale = s.calledHere, true
 }
 
@@ -39,7 +40,7 @@ func (c *choice) restore(s savedChoice) {
 // request would wait for a slot. A model that can take the request at once goes first;
 // one for which it would have to wait is taken only if it cannot wait where it is.
 func (c *choice) fallBack(because error) bool {
-	why, known := refusalReason(because)
+	why, known := survey.RefusalReason(because)
 	if !known {
 		return false
 	}
@@ -117,19 +118,19 @@ func (c *choice) moveTo(to routing.Fallback, mayWait bool) (move account.Move, o
 	if !c.MayUse(to) {
 		return move, false
 	}
-	c.fallback, c.excluded.reason, c.calledHere = to.Model, nil, 0
+	c.fallback, c.excluded.Reason, c.calledHere = to.Model, nil, 0
 	if c.refreshPool() != nil || !c.Allows(c.pool.Price) {
 		return move, false
 	}
 	s := c.survey()
-	atOnce := len(s.ready) > 0 && c.pool.Queue.Quiet()
-	if !atOnce && !(mayWait && s.refusal(&c.excluded, c.pool.IsFull(c.Class, c.Caller.Key)) == nil) {
+	atOnce := len(s.Ready) > 0 && c.pool.Queue.Quiet()
+	if !atOnce && !(mayWait && s.Refusal(c.pool.IsFull(c.Class, c.Caller.Key)) == nil) {
 		return move, false
 	}
 	if c.refuseUntranslatable() != nil {
 		return move, false
 	}
-	return c.Move(c.pool, s.now)
+	return c.Move(c.pool, s.Now)
 }
 
 // wouldWait tells whether the request would wait for a slot. One that takes only slots that
@@ -138,26 +139,7 @@ func (c *choice) wouldWait() bool {
 	if c.isSpare() {
 		return false
 	}
-	return len(c.survey().ready) == 0 || !c.pool.Queue.Quiet()
-}
-
-// refusalReason returns for which reason a request was refused before it was sent, if a
-// fallback can help.
-func refusalReason(err error) (naming.Reason, bool) {
-	if err == nil {
-		return naming.Overloaded, true
-	}
-	var known *schema.Error
-	if !errors.As(err, &known) {
-		return 0, false
-	}
-	switch known.Code {
-	case schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen:
-		return naming.Unavailable, true
-	case schema.CodeNoSlot, schema.CodeRateLimitExceeded:
-		return naming.Overloaded, true
-	}
-	return 0, false
+	return len(c.survey().Ready) == 0 || !c.pool.Queue.Quiet()
 }
 
 // isBreakerOpen reports whether a request was refused because circuit breakers are open.

@@ -19,7 +19,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/resume"
-	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
 
 // fault is why an attempt failed.
@@ -167,22 +166,6 @@ func noMemoryForReply(verdict memory.Verdict, size, most int64) *schema.Error {
 		known.Message = "This caller's requests have as much of the gateway's memory as one caller may have now, and the backend's answer needs more; try again when some of them have ended."
 	}
 	return known
-}
-
-// defaultRetryAfter is the wait that callers are told where the real one is not
-// known, such as until a slot becomes free.
-const defaultRetryAfter = 800 * time.Millisecond
-
-// noSlot says that all slots are taken, and that the request cannot wait or has
-// waited too long.
-func noSlot(pool *routing.Pool) *schema.Error {
-	return &schema.Error{
-		Message:    fmt.Sprintf("All slots of the model %q are taken.", pool.Model),
-		Type:       schema.TypeRateLimit,
-		Code:       schema.CodeNoSlot,
-		RetryAfter: defaultRetryAfter,
-		Spread:     true,
-	}
 }
 
 // statusError is a response with an error status.

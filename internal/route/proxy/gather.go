@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/scatter"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 )
 
 // pieceFailed is why the other pieces of a request are given up if one failed.
@@ -26,7 +27,7 @@ func (r *run) scatter() bool {
 		return false
 	}
 	s := c.survey()
-	pieces := plan.Split(c.pool, s.ready, r.Asks, s.now)
+	pieces := plan.Split(c.pool, s.Ready, r.Asks, s.Now)
 	if pieces == nil {
 		return false
 	}
@@ -59,7 +60,7 @@ func (r *run) acquirePiece(piece plan.Piece, reserve func(bytes int) error) bool
 func (c *choice) acquireAt(i *backend.Instance, a *attempt) bool {
 	c.stale = true
 	c.survey()
-	c.last.keep(func(ready *backend.Instance) bool { return ready.State == i.State })
+	c.last.Keep(func(ready *backend.Instance) bool { return ready.State == i.State })
 	return c.acquire(a)
 }
 
@@ -178,7 +179,7 @@ func answerers(pieces []*part) (all []*backend.Instance) {
 		if !p.Answered {
 			return nil
 		}
-		if !contains(all, p.attempt.instance) {
+		if !survey.Contains(all, p.attempt.instance) {
 			all = append(all, p.attempt.instance)
 		}
 	}

@@ -127,8 +127,8 @@ func (h *hedging) acquireSecond() *run {
 	second := h.beginPart(asks)
 	second.Client, second.isSecond = second.Client.For(asks), true
 	excluded := &second.choice.excluded
-	excluded.untranslatable = append(excluded.untranslatable, h.choice.excluded.untranslatable...)
-	excluded.onlyWell = true
+	excluded.Untranslatable = append(excluded.Untranslatable, h.choice.excluded.Untranslatable...)
+	excluded.OnlyWell = true
 	if second.choice.acquire(&second.attempt) {
 		if second.enterAtOnce() {
 			return second

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
 
@@ -138,7 +139,7 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
 // give it to a caller with fewer.
 func (r *run) noPlace() *fault {
 	r.shedFromQueue(metrics.ShedQueueFull, r.choice.pool.Outlook(r.Caller.Key(), r.Class))
-	return &fault{err: noSlot(r.choice.pool), outcome: breaker.Cancelled, unsent: true}
+	return &fault{err: survey.NoSlot(r.choice.pool), outcome: breaker.Cancelled, unsent: true}
 }
 
 // notLoaded returns the fault of an instance whose model could not be loaded.
@@ -225,22 +226,3 @@ func (r *run) followTable() *fault {
 	}
 	return nil
 }
-
-// residenceText says to people where the model of an instance is, empty where it is in memory
-// or nobody keeps it there.
-func residenceText(i *backend.Instance, now time.Time) string {
-	model := i.Resident()
-	if model == nil {
-		return ""
-	}
-	switch known := model.Residence(now); known.State {
-	case "loaded":
-		return ""
-	case "loading":
-		return "loading, about " + inSeconds(known.Left) + " more"
-	default:
-		return known.State + ", loading takes about " + inSeconds(known.Loads)
-	}
-}
-
-func inSeconds(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }

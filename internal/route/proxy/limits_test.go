@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -339,7 +340,7 @@ func TestRetriesPreferInstancesThatAreWell(t *testing.T) {
 		again := func() *backend.Instance {
 			r := d.request(1)
 			defer r.end(false)
-			r.choice.excluded.called = append(r.choice.excluded.called, failed)
+			r.choice.excluded.Called = append(r.choice.excluded.Called, failed)
 			if !r.choice.pickAnother(&r.attempt) {
 				return nil
 			}
@@ -375,11 +376,11 @@ func TestExplainPredictsAndConsumesNothing(t *testing.T) {
 			limited(3, ratelimit.PerService)(s)
 		})
 		caller := &access.Caller{}
-		look := func() Explanation {
+		look := func() survey.Explanation {
 			for range 3 { // asking twice more changes nothing
-				Explain(d.current.Load(), Subject{Door: schema.DoorChat, Model: "m", Client: caller.Addr}, time.Now())
+				survey.Explain(d.current.Load(), survey.Subject{Door: schema.DoorChat, Model: "m", Client: caller.Addr}, time.Now())
 			}
-			return Explain(d.current.Load(), Subject{Door: schema.DoorChat, Model: "m", Client: caller.Addr}, time.Now())
+			return survey.Explain(d.current.Load(), survey.Subject{Door: schema.DoorChat, Model: "m", Client: caller.Addr}, time.Now())
 		}
 		var running []*run
 		for range 2 {
@@ -399,7 +400,7 @@ func TestExplainPredictsAndConsumesNothing(t *testing.T) {
 			t.Errorf("at the limit: %+v", x)
 		}
 		running[1].finish(breaker.Success)
-		if x := Explain(d.current.Load(), Subject{Door: schema.DoorChat, Model: "n", Client: caller.Addr}, time.Now()); x.Refusal == nil || !x.Refusal.NoRetry {
+		if x := survey.Explain(d.current.Load(), survey.Subject{Door: schema.DoorChat, Model: "n", Client: caller.Addr}, time.Now()); x.Refusal == nil || !x.Refusal.NoRetry {
 			t.Errorf("an unknown model: %+v", x)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 )
 
 // watch starts a checker that never decides, so that traffic may mark. It ends
@@ -90,15 +91,15 @@ func checkPlights(t *testing.T, of []plight) {
 			want = append(want, i)
 		}
 	}
-	var s survey
-	s.take(d.pool(), new(exclusions), now)
-	if !slices.Equal(s.ready, want) {
-		t.Errorf("%d may be picked, want %d", len(s.ready), len(want))
+	var s survey.Survey
+	s.Take(d.pool(), new(survey.Exclusions), now)
+	if !slices.Equal(s.Ready, want) {
+		t.Errorf("%d may be picked, want %d", len(s.Ready), len(want))
 	}
-	if ready := s.shortestObstacle == backend.NoObstacle; ready != (len(want) > 0) {
-		t.Errorf("the obstacle is %d, and %d may be picked", s.shortestObstacle, len(want))
+	if ready := s.Shortest == backend.NoObstacle; ready != (len(want) > 0) {
+		t.Errorf("the obstacle is %d, and %d may be picked", s.Shortest, len(want))
 	}
-	for n, c := range Explain(d.current.Load(), Subject{Door: schema.DoorChat, Model: "m"}, now).Candidates {
+	for n, c := range survey.Explain(d.current.Load(), survey.Subject{Door: schema.DoorChat, Model: "m"}, now).Candidates {
 		picked := slices.Contains(want, d.pool().Instances[n])
 		if picked != (c.Obstacle == backend.NoObstacle) || picked != (c.Chance > 0) || picked != (c.Reason == "") {
 			t.Errorf("explained as %d %q with a chance of %v", c.Obstacle, c.Reason, c.Chance)

@@ -58,7 +58,7 @@ func (r *run) beginPart(asks *schema.Request) *run {
 	part.choice.request, part.attempt.request = &part.request, &part.request
 	part.choice.fallback, part.choice.table = r.choice.fallback, r.choice.table
 	part.choice.use(r.choice.pool)
-	part.choice.excluded.called = append(part.choice.excluded.called, r.choice.excluded.called...)
+	part.choice.excluded.Called = append(part.choice.excluded.Called, r.choice.excluded.Called...)
 	part.of, part.fallen = &r.request, slices.Clone(r.fallen)
 	return part
 }
@@ -76,9 +76,9 @@ func (r *run) endPart(panicked bool) {
 
 // absorb adds the calls of a part that has ended to those of the request.
 func (r *run) absorb(p *part) {
-	called := p.choice.excluded.called
+	called := p.choice.excluded.Called
 	own := called[len(called)-p.choice.calledHere:]
-	r.choice.excluded.called = append(r.choice.excluded.called, own...)
+	r.choice.excluded.Called = append(r.choice.excluded.Called, own...)
 	r.choice.reached += p.choice.reached
 	r.choice.stale = true
 	if p.failed != nil && !p.IsGivenUp() {

@@ -39,7 +39,7 @@ func (r *run) pickAndSettle(b testing.TB) {
 		b.Fatal("nobody is ready")
 	}
 	r.attempt.held = false
-	r.attempt.instance.Release(r.attempt.permit, breaker.Success, r.choice.last.now)
+	r.attempt.instance.Release(r.attempt.permit, breaker.Success, r.choice.last.Now)
 	r.choice.pool.Queue.Wake()
 }
 

@@ -225,7 +225,7 @@ func (p *Proxy) begin(req *Request) *run {
 	r.Record.Running.Note(r.Model, "")
 	r.reply.memory = p.bodies.Lease(r.Caller.KeyID, r.Caller.Addr)
 	r.choice.request, r.attempt.request = &r.request, &r.request
-	r.choice.excluded.spare = r.isSpare()
+	r.choice.excluded.Spare = r.isSpare()
 	r.startRecord()
 	r.retryBudget().enter()
 	return r
@@ -356,7 +356,7 @@ func (r *run) reset() {
 // function, not of Do, because the stack of Do is there for as long as a stream lasts.
 func (r *run) tellRoute(to Sink) {
 	route := Route{
-		Model: r.Model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called), Cache: r.Record.Cache,
+		Model: r.Model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.Called), Cache: r.Record.Cache,
 		Limit: r.choice.limitDecision(r.attempt.instance, r.reply.firstByte),
 		Held:  r.Record.Held,
 		Queue: r.outlook,

@@ -244,7 +244,7 @@ func (r *request) startRecord() {
 
 // noteFailover counts a failover of the instance that was called last, if any was.
 func (c *choice) noteFailover() {
-	if called := c.excluded.called; len(called) > 0 && !c.isSecond && c.proxy.recorder.On() {
+	if called := c.excluded.Called; len(called) > 0 && !c.isSecond && c.proxy.recorder.On() {
 		called[len(called)-1].Series.Failovers.Add(1)
 	}
 }
@@ -252,11 +252,11 @@ func (c *choice) noteFailover() {
 // noteChoice notes how the first instance was chosen, or why none was.
 func (c *choice) noteChoice() {
 	c.Record.Strategy = c.pool.Strategy
-	if len(c.last.obstacles) > 0 && &c.last.obstacles[0] == &c.pool.Barriers[0] {
+	if len(c.last.Obstacles) > 0 && &c.last.Obstacles[0] == &c.pool.Barriers[0] {
 		c.Record.Candidates = c.pool.Barred // all are well, and were counted when the table was made
 		return
 	}
-	for _, o := range c.last.obstacles {
+	for _, o := range c.last.Obstacles {
 		c.Record.Candidates[o]++
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
@@ -46,13 +47,13 @@ func TestCalledInstancesAreNotReportedAsUntranslatable(t *testing.T) {
 		}
 	})
 	all := d.pool().Instances
-	excluded := exclusions{called: all[:1], untranslatable: all[1:]}
-	var s survey
-	s.take(d.pool(), &excluded, newRecord().Started)
-	if s.shortestObstacle != backend.Disabled || len(s.ready) > 0 {
-		t.Errorf("excluded instances are ready: %d", len(s.ready))
+	excluded := survey.Exclusions{Called: all[:1], Untranslatable: all[1:]}
+	var s survey.Survey
+	s.Take(d.pool(), &excluded, newRecord().Started)
+	if s.Shortest != backend.Disabled || len(s.Ready) > 0 {
+		t.Errorf("excluded instances are ready: %d", len(s.Ready))
 	}
-	candidates := s.unavailable(&excluded).Details.(map[string]any)["candidates"].([]candidate)
+	candidates := s.Unavailable().Details.(map[string]any)["candidates"].([]survey.Skipped)
 	if candidates[0].Reason != "disabled" || candidates[1].Reason != "its dialect cannot express the request" {
 		t.Errorf("reasons: %+v", candidates)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 )
 
 // Serves reports whether a model is served, or another one takes over from it, and otherwise
@@ -67,7 +68,7 @@ func pause(ctx context.Context, wait time.Duration) {
 const spareCaller = "\x00spare"
 
 // spareLook looks for slots for requests of the class Spare.
-type spareLook struct{ survey survey }
+type spareLook struct{ survey survey.Survey }
 
 // room returns how many such requests may run at a time, nil being a model that nobody serves.
 func (l *spareLook) room(pool *routing.Pool) int {
@@ -82,10 +83,10 @@ func (l *spareLook) room(pool *routing.Pool) int {
 	}
 	switch {
 	case hasSlot:
-		for _, i := range l.survey.ready {
+		for _, i := range l.survey.Ready {
 			room += i.SpareFree(now)
 		}
-	case !l.survey.shortestObstacle.Busy():
+	case !l.survey.Shortest.Busy():
 		room++
 	}
 	return room
@@ -96,6 +97,6 @@ func (l *spareLook) hasSlot(pool *routing.Pool) bool {
 	if pool == nil {
 		return false
 	}
-	l.survey.askAll(pool, &exclusions{spare: true}, time.Now())
-	return l.survey.shortestObstacle == backend.NoObstacle
+	l.survey.AskAll(pool, &survey.Exclusions{Spare: true}, time.Now())
+	return l.survey.Shortest == backend.NoObstacle
 }

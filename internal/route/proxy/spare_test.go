@@ -15,7 +15,7 @@ import (
 func (d *desk) spare(caller int) *run {
 	r := d.request(caller)
 	r.Class = schema.Spare
-	r.choice.excluded.spare = true
+	r.choice.excluded.Spare = true
 	return r
 }
 

@@ -13,22 +13,23 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 )
 
 // surveys returns a survey of the pool from what is known of it, and another one
 // from a look at every instance.
-func (d *desk) surveys(excluded *exclusions) (known, looked survey) {
+func (d *desk) surveys(excluded *survey.Exclusions) (known, looked survey.Survey) {
 	now := time.Now()
-	known.take(d.pool(), excluded, now)
+	known.Take(d.pool(), excluded, now)
 	d.pool().ForgetAllReady()
-	looked.take(d.pool(), excluded, now)
+	looked.Take(d.pool(), excluded, now)
 	return known, looked
 }
 
 // sameAs tells whether two surveys say the same. What is known of a pool does not tell
 // what else keeps an instance that is on standby.
-func (s *survey) sameAs(other *survey) bool {
-	return s.shortestObstacle == other.shortestObstacle && slices.Equal(s.ready, other.ready) && slices.EqualFunc(s.obstacles, other.obstacles, func(known, looked backend.Obstacle) bool {
+func sameAs(s, other *survey.Survey) bool {
+	return s.Shortest == other.Shortest && slices.Equal(s.Ready, other.Ready) && slices.EqualFunc(s.Obstacles, other.Obstacles, func(known, looked backend.Obstacle) bool {
 		return known == looked || known == backend.Standby && looked != backend.NoObstacle
 	})
 }
@@ -66,9 +67,9 @@ func TestSurveyKnowsWhatALookWouldFind(t *testing.T) {
 			case "unforce":
 				i.Breaker.Force(breaker.Auto, breaker.Hold{}, now)
 			case "exclude":
-				known, looked := d.surveys(&exclusions{called: []*backend.Instance{i}})
-				if !known.sameAs(&looked) {
-					check.Fatalf("without one: %v, a look finds %v", known.obstacles, looked.obstacles)
+				known, looked := d.surveys(&survey.Exclusions{Called: []*backend.Instance{i}})
+				if !sameAs(&known, &looked) {
+					check.Fatalf("without one: %v, a look finds %v", known.Obstacles, looked.Obstacles)
 				}
 			case "edit":
 				enabled := rapid.Bool().Draw(check, "enabled")
@@ -77,9 +78,9 @@ func TestSurveyKnowsWhatALookWouldFind(t *testing.T) {
 				tier := rapid.IntRange(0, 2).Draw(check, "tier")
 				d.edit(func(s *config.Service) { s.Instances[n].Tier = tier })
 			}
-			known, looked := d.surveys(new(exclusions))
-			if !known.sameAs(&looked) {
-				check.Fatalf("%d ready and %v, a look finds %d ready and %v", len(known.ready), known.obstacles, len(looked.ready), looked.obstacles)
+			known, looked := d.surveys(new(survey.Exclusions))
+			if !sameAs(&known, &looked) {
+				check.Fatalf("%d ready and %v, a look finds %d ready and %v", len(known.Ready), known.Obstacles, len(looked.Ready), looked.Obstacles)
 			}
 		}
 	})
@@ -94,8 +95,8 @@ func TestInstancesAreNotAskedWhileNothingChanges(t *testing.T) {
 		first := d.pool().Instances[0]
 		known := func(what string, want bool) {
 			t.Helper()
-			var s survey
-			s.take(d.pool(), new(exclusions), time.Now())
+			var s survey.Survey
+			s.Take(d.pool(), new(survey.Exclusions), time.Now())
 			if got := d.pool().AllReady(); got != want {
 				t.Errorf("%s: all are known to be ready: %v", what, got)
 			}
@@ -139,15 +140,15 @@ func TestInstancesAreNotAskedWhileNothingChanges(t *testing.T) {
 func TestLeavingOutAnInstanceChangesNoOtherSurvey(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, 3, slots(2, queue.Settings{}))
-	var first, second survey
+	var first, second survey.Survey
 	for range 2 {
-		first.take(d.pool(), new(exclusions), time.Now())
-		second.take(d.pool(), new(exclusions), time.Now())
-		first.keep(func(i *backend.Instance) bool { return i.Position == 1 })
-		if len(first.ready) != 1 || first.ready[0].Position != 1 || len(second.ready) != 3 || len(d.pool().Eligible) != 3 {
-			t.Errorf("%d, %d and %d instances are left", len(first.ready), len(second.ready), len(d.pool().Eligible))
+		first.Take(d.pool(), new(survey.Exclusions), time.Now())
+		second.Take(d.pool(), new(survey.Exclusions), time.Now())
+		first.Keep(func(i *backend.Instance) bool { return i.Position == 1 })
+		if len(first.Ready) != 1 || first.Ready[0].Position != 1 || len(second.Ready) != 3 || len(d.pool().Eligible) != 3 {
+			t.Errorf("%d, %d and %d instances are left", len(first.Ready), len(second.Ready), len(d.pool().Eligible))
 		}
-		first.reset()
+		first.Reset()
 	}
 	if slices.Contains(d.pool().Eligible, nil) {
 		t.Error("a reset took instances from the pool")
@@ -167,14 +168,14 @@ func TestOnlyTheLowestTierThatIsReadyIsPicked(t *testing.T) {
 	all := d.pool().Instances
 	picked := func(want ...int) {
 		t.Helper()
-		var s survey
-		s.take(d.pool(), new(exclusions), now)
+		var s survey.Survey
+		s.Take(d.pool(), new(survey.Exclusions), now)
 		var got []int
-		for _, i := range s.ready {
+		for _, i := range s.Ready {
 			got = append(got, i.Position)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("ready are %v, want %v; obstacles %v", got, want, s.obstacles)
+			t.Errorf("ready are %v, want %v; obstacles %v", got, want, s.Obstacles)
 		}
 	}
 	picked(0, 1)

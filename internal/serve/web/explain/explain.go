@@ -11,9 +11,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/balance"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
-	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
@@ -162,7 +162,7 @@ type refusalView struct {
 }
 
 // View returns an explanation as JSON has it, without the state of the ledger.
-func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr) Explanation {
+func View(x survey.Explanation, door schema.Door, model string, client netip.Addr) Explanation {
 	view := Explanation{
 		Service: door.Service(), Door: door, Model: model, ClientIP: client.String(), PassedOver: []passedModel{}, Candidates: []candidateView{},
 		Limits: limits{viewLimit(x.ServiceLimit), viewLimit(x.ModelLimit)},
@@ -213,15 +213,15 @@ func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr
 }
 
 // tierText says why the instances of a tier are picked.
-func tierText(tier int, candidates []proxy.Candidate) string {
-	lower := slices.ContainsFunc(candidates, func(c proxy.Candidate) bool { return c.Settings.Tier < tier })
+func tierText(tier int, candidates []survey.Candidate) string {
+	lower := slices.ContainsFunc(candidates, func(c survey.Candidate) bool { return c.Settings.Tier < tier })
 	if !lower {
 		return say.Text("explain.tier", "tier", tier)
 	}
 	return say.Text("explain.tier_only", "tier", tier)
 }
 
-func why(x proxy.Explanation) string {
+func why(x survey.Explanation) string {
 	switch {
 	case x.Refusal != nil:
 		return say.Text("explain.refused")
@@ -242,8 +242,8 @@ func why(x proxy.Explanation) string {
 	return say.Text("explain.waits")
 }
 
-func anyEligible(candidates []proxy.Candidate) bool {
-	return slices.ContainsFunc(candidates, func(c proxy.Candidate) bool { return c.Obstacle == backend.NoObstacle })
+func anyEligible(candidates []survey.Candidate) bool {
+	return slices.ContainsFunc(candidates, func(c survey.Candidate) bool { return c.Obstacle == backend.NoObstacle })
 }
 
 func viewLimit(d ratelimit.Decision) limitView {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
@@ -88,7 +88,7 @@ func (a *API) Explain(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return a.explain(q, proxy.Subject{Door: door, Model: query.Get("model"), Client: client, Class: class}), nil
+	return a.explain(q, survey.Subject{Door: door, Model: query.Get("model"), Client: client, Class: class}), nil
 }
 
 // explainBodyQuery is what is to be known beside the body of a request that is explained.
@@ -121,7 +121,7 @@ func (a *API) ExplainBody(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	reply := a.explain(q, proxy.Subject{
+	reply := a.explain(q, survey.Subject{
 		Class: class,
 		Door:  door, Model: string(request.Model), Client: client, Request: request, Speaks: speaks,
 		Header: q.Header, Tenant: query.Get("tenant"), KeyID: query.Get("keyId"),
@@ -131,8 +131,8 @@ func (a *API) ExplainBody(q *Request) (Reply, error) {
 }
 
 // explain answers with what would happen to a request.
-func (a *API) explain(q *Request, asked proxy.Subject) Reply {
-	view := explain.View(proxy.Explain(a.table(), asked, time.Now()), asked.Door, asked.Model, asked.Client)
+func (a *API) explain(q *Request, asked survey.Subject) Reply {
+	view := explain.View(survey.Explain(a.table(), asked, time.Now()), asked.Door, asked.Model, asked.Client)
 	ledger := a.options.Ledger.Status(q.Context())
 	view.Quota = explain.Ledger{Enabled: ledger.Settings.Enabled, Degraded: ledger.Reason != "", DegradedReason: ledger.Reason, FailOpen: ledger.Settings.FailOpen}
 	view.AnswerCache = a.options.Cache.IsOn(asked.Door.Service())

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/live"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
@@ -113,7 +113,7 @@ func (a *API) shares(r *http.Request) (shareList, error) {
 			for _, i := range pool.Instances {
 				total += used[live.InstanceKey{Service: serviceType, ID: i.ID}].Calls
 			}
-			for _, candidate := range proxy.ExplainModel(table, proxy.Subject{Door: schema.Door(serviceType), Model: pool.Model}, now).Candidates {
+			for _, candidate := range survey.ExplainModel(table, survey.Subject{Door: schema.Door(serviceType), Model: pool.Model}, now).Candidates {
 				i := candidate.Instance
 				usage := used[live.InstanceKey{Service: serviceType, ID: i.ID}]
 				view := shareView{

@@ -1,6 +1,7 @@
-package proxy
+package survey
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -110,7 +111,7 @@ func Explain(table *routing.Table, q Subject, now time.Time) Explanation {
 	if asked.Refusal != nil {
 		because = asked.Refusal
 	}
-	why, known := refusalReason(because)
+	why, known := RefusalReason(because)
 	if !known {
 		return asked
 	}
@@ -153,17 +154,16 @@ func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
 	x.Queue.Class = q.Class.Or(service.Policy.Priority).Or(schema.Normal)
 	x.ServiceLimit = service.Limiter.Peek(q.Client, now)
 	x.ModelLimit = x.Pool.Limiter.Peek(q.Client, now)
-	var s survey
-	excluded := x.exclude(&q)
-	s.askAll(x.Pool, excluded, now)
-	x.Candidates = s.candidates(excluded, q.Door)
-	x.Refusal = x.refusal(&s, excluded, &q)
-	if x.Pool.Service.Policy.Queue.Size > 0 && s.mayComeFree() && (len(s.ready) == 0 || !x.Pool.Queue.Quiet()) {
+	var s Survey
+	s.AskAll(x.Pool, x.exclude(&q), now)
+	x.Candidates = s.candidates(q.Door)
+	x.Refusal = x.refusal(&s, &q)
+	if x.Pool.Service.Policy.Queue.Size > 0 && s.MayComeFree() && (len(s.Ready) == 0 || !x.Pool.Queue.Quiet()) {
 		x.Queue = x.Pool.Outlook(q.caller(), x.Queue.Class)
 	}
-	if len(s.ready) > 0 && x.Refusal == nil {
-		x.choose(s.ready, &q, now)
-		x.split(s.ready, &q, now)
+	if len(s.Ready) > 0 && x.Refusal == nil {
+		x.choose(s.Ready, &q, now)
+		x.split(s.Ready, &q, now)
 		x.hedge(&q)
 	}
 	return x
@@ -212,8 +212,8 @@ func (x *Explanation) hedge(q *Subject) {
 
 // refusal returns the first reason for which the request would be refused, in the
 // order in which Do checks them.
-func (x *Explanation) refusal(s *survey, excluded *exclusions, q *Subject) *schema.Error {
-	if err := s.refusal(excluded, x.Pool.IsFull(x.Queue.Class, q.caller)); err != nil {
+func (x *Explanation) refusal(s *Survey, q *Subject) *schema.Error {
+	if err := s.Refusal(x.Pool.IsFull(x.Queue.Class, q.caller)); err != nil {
 		return err
 	}
 	if !x.ServiceLimit.Allowed {
@@ -227,16 +227,16 @@ func (x *Explanation) refusal(s *survey, excluded *exclusions, q *Subject) *sche
 
 // exclude excludes the instances that have nothing to answer the requests of a door with,
 // or whose dialects cannot express the request.
-func (x *Explanation) exclude(q *Subject) *exclusions {
-	excluded := new(exclusions)
+func (x *Explanation) exclude(q *Subject) *Exclusions {
+	excluded := new(Exclusions)
 	for _, i := range x.Pool.Instances {
 		err := i.Target.RefuseDoor(q.Door)
 		if err == nil && q.Request != nil && (q.Speaks != nil || q.Door.IsUnified()) {
 			err = i.Target.RefuseRequest(q.Request, q.Speaks)
 		}
 		if err != nil && i.Fault == "" {
-			excluded.untranslatable = append(excluded.untranslatable, i)
-			excluded.reason = translationError(err)
+			excluded.Untranslatable = append(excluded.Untranslatable, i)
+			excluded.Reason = TranslationError(err)
 		}
 	}
 	return excluded
@@ -244,28 +244,47 @@ func (x *Explanation) exclude(q *Subject) *exclusions {
 
 // candidates lists the instances of the pool, with reasons for those who may manage
 // the instances.
-func (s *survey) candidates(excluded *exclusions, door schema.Door) []Candidate {
+func (s *Survey) candidates(door schema.Door) []Candidate {
 	var total int64
-	for _, i := range s.ready {
+	for _, i := range s.Ready {
 		total += i.Share
 	}
 	all := make([]Candidate, len(s.pool.Instances))
 	for n, i := range s.pool.Instances {
-		all[n] = Candidate{Instance: i, Obstacle: s.obstacles[n]}
-		if excluded.has(i) {
+		all[n] = Candidate{Instance: i, Obstacle: s.Obstacles[n]}
+		if s.excluded.Has(i) {
 			all[n].Obstacle, all[n].Reason = backend.Disabled, "its kind does not serve "+door.String()+" requests"
 			continue
 		}
 		all[n].Translated = !door.IsUnified() && i.Target.Native(door) == nil
-		switch s.obstacles[n] {
+		switch s.Obstacles[n] {
 		case backend.NoObstacle:
 			all[n].Chance = float64(i.Share) / float64(total)
-			all[n].Reason = residenceText(i, s.now)
+			all[n].Reason = residenceText(i, s.Now)
 		case backend.Faulty:
 			all[n].Reason = i.Fault
 		default:
-			all[n].Reason = i.ObstacleText(s.obstacles[n], s.now)
+			all[n].Reason = i.ObstacleText(s.Obstacles[n], s.Now)
 		}
 	}
 	return all
 }
+
+// residenceText says to people where the model of an instance is, empty where it is in memory
+// or nobody keeps it there.
+func residenceText(i *backend.Instance, now time.Time) string {
+	model := i.Resident()
+	if model == nil {
+		return ""
+	}
+	switch known := model.Residence(now); known.State {
+	case "loaded":
+		return ""
+	case "loading":
+		return "loading, about " + inSeconds(known.Left) + " more"
+	default:
+		return known.State + ", loading takes about " + inSeconds(known.Loads)
+	}
+}
+
+func inSeconds(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
