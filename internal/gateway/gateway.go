@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
@@ -53,7 +54,7 @@ type Gateway struct {
 	// isDemo, more and steps are Options.Demo, Options.Routes and Options.Steps.
 	isDemo bool
 	more   []web.Route
-	steps  []proxy.Step
+	steps  []account.Step
 	file   configFile
 	// credentials are the API keys and management tokens, and attempts counts
 	// the wrong ones.
@@ -117,7 +118,7 @@ type Options struct {
 	Demo   bool
 	Routes []web.Route
 	// Steps stand between admission and routing, before those of the configuration.
-	Steps []proxy.Step
+	Steps []account.Step
 	// KeepAlive is the time between two comments in a stream in which nothing
 	// happens; 0 means the default of the unified API.
 	KeepAlive time.Duration

@@ -1,22 +1,32 @@
-// Package account decides whether a request is let in: who asks, whether the limits of the
-// key, the tenant, the service type and the model allow it, whether the budgets have room,
-// and what is counted in the end. It reads the compiled table and looks at no instance:
-// package proxy routes what was admitted.
+// Package account keeps the account of a request: what it takes from limits and budgets when it
+// is let in, the steps that it passes, and what is counted of it in the end. It reads the
+// compiled table and looks at no instance: package proxy routes what was let in.
 //
-// A request that is refused later, before a backend or a step answers it, gives everything
-// back and costs nothing.
+// Everything that uses a model has an Account and no other way in: requests of all doors,
+// responses of the Realtime API, messages of a WebSocket, lines of batches, and requests that
+// share a call. The ways of an account are
+//
+//	Open     counts it in the limits, reserves of the budgets and runs the steps
+//	Reserve  reserves more, for another call of the same request
+//	Count    counts it in the ledger, when it is certain that it is answered
+//	Settle   ends it with what it used, or
+//	GiveBack ends it as if it had not been opened, because nobody answers
+//	Close    is deferred: it gives back what has not ended, and returns what was lent
+//
+// Only the first of Settle and GiveBack has an effect, and only the first Count.
 package account
 
 import (
 	"context"
-	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
-	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/request/estimate"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
@@ -29,10 +39,12 @@ type Lender interface {
 	TakeBack()
 }
 
-// Account is one request on its way through the gateway, with what it took when it was
-// let in. Every step of its way shares it. It must not be used concurrently.
+// Account is one request on its way through the gateway, with everything that it took when it
+// was let in. Every step of its way shares it. It must not be used concurrently.
 type Account struct {
-	// Asks is what the client asks for. It is lent: its owner neither changes it nor uses
+	// Desk has the ledger and the steps; nil has neither.
+	Desk *Desk
+	// Asks is the request of the client. It is lent: its owner neither changes it nor uses
 	// its memory again until Return, after which it is nil.
 	Asks  *schema.Request
 	Owner Lender
@@ -50,411 +62,260 @@ type Account struct {
 
 	// Pool is that of the model that was asked for, nil where no instance serves it. Model
 	// is the configured name of the model that serves the request, empty until it is known,
-	// and Price is what it costs, nil for nothing. A model that takes over replaces both.
+	// and Price its price, nil for nothing. A model that takes over replaces both.
 	Pool  *routing.Pool
 	Model string
 	Price *prices.Price
 
-	limits  limits
-	limited bool // the limits have counted the request
-	taken   taken
-	lost    lost // see Spend
+	stage stage
+	steps []Step // those that were not taken yet
+	last  func(ctx context.Context) (Answer, error)
+
+	limits limits
+	use    allowance.Use // of the limits of the key and its tenant
+	// isMeasured says that the use of the request matters to a limit or has a price. Then most
+	// is the most that it may use, and answer what it was sent.
+	isMeasured bool
+	door       schema.Door
+	most       estimate.Use
+	answer     estimate.Answer
+	charge     budget.Charge
+	// isBudgeted says that cost was reserved of the budgets of money. No model takes over
+	// that may cost more.
+	isBudgeted bool
+	cost       prices.Amount
 	// barred is why the model that was asked for may not serve the request, although one
 	// that takes over from it may.
-	barred  func() error
-	ticket  quota.Ticket // the request in the quota ledger, if it is counted there
-	counted bool
-	settled bool // see Settle
+	barred func() error
+	// again is what is known of further calls for the request, and lost what calls used whose
+	// answers the client does not get.
+	again furtherCalls
+	lost  lost
+
+	isCounted bool         // see Count
+	ticket    quota.Ticket // the request in the ledger, if it is counted there
 }
 
-// Find looks up the model that the request asks for. It is called once, before Admit.
-func (r *Account) Find() {
-	if r.Pool = r.service().FindBytes(r.Asks.Model); r.Pool != nil {
-		r.Model = r.Pool.Model
+// stage is how far an account is.
+type stage uint8
+
+const (
+	unopened stage = iota
+	opening        // some limits may have counted it
+	open           // all have
+	ended          // it is settled or given back
+)
+
+// Desk is where accounts are opened: it has the ledger that counts them, and the steps that
+// each of them passes. The zero Desk has neither.
+type Desk struct {
+	ledger atomic.Pointer[quota.Ledger]
+	steps  atomic.Pointer[[]Step]
+}
+
+// SetLedger makes a ledger count every request from now on; nil counts none.
+func (d *Desk) SetLedger(ledger *quota.Ledger) { d.ledger.Store(ledger) }
+
+// Use puts steps between admission and routing, in this order and in place of those that
+// were there, for requests from now on.
+func (d *Desk) Use(steps ...Step) { d.steps.Store(&steps) }
+
+// Step stands between admission and routing, such as a cache or a guard. It may answer a
+// request by itself, refuse it with a *schema.Error, or call Next of the account, once, and
+// return the answer of that, as it is or wrapped in an Answer of its own. A request that a step
+// answers is limited, counted and recorded like any other. A step must not keep the account.
+type Step func(ctx context.Context, a *Account) (Answer, error)
+
+// Answer is an answer that has begun. It is read part by part, by one goroutine.
+type Answer interface {
+	// Form tells what the client is told before the first part.
+	Form() Form
+	// Next returns the next part, which is valid until the following call, and io.EOF
+	// after the last part of a complete answer.
+	Next() ([]byte, error)
+	// IsComplete reports whether the part that Next returned last completes the answer in
+	// the eyes of the client.
+	IsComplete() bool
+	// Usage returns the tokens that are known so far.
+	Usage() schema.Usage
+}
+
+// Form is the form of an answer.
+type Form struct {
+	ContentType string
+	// Length is that of all parts together, -1 where it is not known because the answer is
+	// streamed.
+	Length int
+	// Events says that the parts are events. They are server-sent events, with the mark of
+	// their end, where Framed says so, and else the data of such events.
+	Events, Framed bool
+}
+
+// Open counts the request in all limits, reserves what it may use of the budgets, and takes it
+// through the steps. What passes all of them is answered by last. If Open returns an error the
+// account is still to be ended: IsOpen tells whether a limit or a budget refused it.
+func (a *Account) Open(ctx context.Context, last func(context.Context) (Answer, error)) (Answer, error) {
+	if err := a.admit(ctx); err != nil {
+		return nil, err
 	}
+	a.last = last
+	if a.Desk != nil {
+		if steps := a.Desk.steps.Load(); steps != nil {
+			a.steps = *steps
+		}
+	}
+	return a.Next(ctx)
+}
+
+// Next calls the step that follows or, after the last one, whatever answers the request.
+func (a *Account) Next(ctx context.Context) (Answer, error) {
+	if len(a.steps) == 0 {
+		return a.last(ctx)
+	}
+	step := a.steps[0]
+	a.steps = a.steps[1:]
+	return step(ctx, a)
+}
+
+// admit counts the request in all limits and reserves what it may use of the budgets.
+func (a *Account) admit(ctx context.Context) error {
+	if err := a.RefuseUnknown(); err != nil {
+		return err
+	}
+	now := time.Now()
+	a.stage = opening
+	if err := a.takeAllowance(ctx, now); err != nil {
+		return err
+	}
+	if err := a.takeLimits(now); err != nil {
+		return err
+	}
+	a.stage = open
+	a.Record.Limited = a.Record.At(now)
+	return nil
+}
+
+// IsOpen reports whether all limits have counted the request, and it has not ended.
+func (a *Account) IsOpen() bool { return a.stage == open }
+
+// Visit is Open for a request that asks for something that is kept, such as a response that
+// was made before. It counts as a request in the limits of its key, its tenant and its service
+// type. It uses no tokens, passes no steps, and neither a budget nor the ledger counts it. If it
+// is refused, no limit has counted it.
+func (a *Account) Visit() *schema.Error {
+	now := time.Now()
+	a.stage = opening
+	refusal := a.takeRequest(now)
+	if refusal == nil {
+		refusal = a.takeLimits(now)
+	}
+	if refusal != nil {
+		a.GiveBack()
+	}
+	a.stage = ended // there is nothing to settle
+	return refusal
+}
+
+// Count counts the request in the ledger for the model that serves it, in the windows in which
+// it arrived, once it is certain that the request is answered or reaches an instance. Only the
+// first call that returns no error has an effect.
+func (a *Account) Count() error {
+	if a.isCounted {
+		return nil
+	}
+	if a.Counts() {
+		err := a.Desk.ledger.Load().Admit(&a.ticket, quota.Subject{
+			Tenant: a.Caller.Tenant, APIKey: a.Caller.KeyID, User: a.user(), Service: a.Asks.Service, Model: a.Model,
+		}, a.Record.Started)
+		if err != nil {
+			return ledgerUnavailable()
+		}
+	}
+	a.isCounted = true
+	return nil
+}
+
+// Counts reports whether the ledger counts the request.
+func (a *Account) Counts() bool {
+	return a.Desk != nil && !a.Asks.Uncounted && a.Desk.ledger.Load().On()
 }
 
 // user returns who the request is made for: the one whom a trusted header names, or else the
 // one whom the body names.
-func (r *Account) user() []byte {
-	if r.Caller.User != "" {
-		return []byte(r.Caller.User)
+func (a *Account) user() []byte {
+	if a.Caller.User != "" {
+		return []byte(a.Caller.User)
 	}
-	return r.Asks.User
-}
-
-// Classify finds the class of the request, unless whoever made it has set one: that which the
-// header asks for, or else the priority of its key and its tenant, or that of the service
-// type. The priority is also the most urgent class for which a key may ask. Where callers need
-// no key, the header alone decides.
-func (r *Account) Classify() error {
-	if r.Class != schema.NoClass {
-		return nil
-	}
-	service, grant := r.service(), r.Caller.Grant
-	if len(r.Caller.Header[ClassHeader]) > 0 || service != nil && service.Policy.Priority != schema.NoClass || grant != nil && grant.Priority != schema.NoClass {
-		return r.classify()
-	}
-	r.Class = schema.Normal
-	return nil
-}
-
-// RefuseModel returns an error unless the caller's key is good for the name that the
-// request asks for or, if that is an alias, for the model that it stands for. Where a pattern
-// leads to the model, the key must be good for the model.
-func (r *Account) RefuseModel() error {
-	if r.Caller.Grant == nil {
-		return nil
-	}
-	err := r.Caller.Grant.RefuseModel(r.Asks.Service, r.Asks.Model)
-	if err == nil && r.service().IsRewritten(string(r.Asks.Model)) {
-		pool := r.service().FindBytes(r.Asks.Model)
-		err = r.Caller.Grant.RefuseModel(r.Asks.Service, []byte(pool.Model))
-	}
-	if err == nil {
-		return nil
-	}
-	if pool := r.service().FindBytes(r.Asks.Model); pool != nil && r.Caller.MayUse(r.Asks.Service, pool.Model) {
-		return nil
-	}
-	return err
-}
-
-// RefuseServed returns an error unless the caller may use a model that serves the request: the one
-// that was asked for, which RefuseModel is about, one that takes over from it, or else one that
-// the key is good for by itself.
-func (r *Account) RefuseServed(model string) error {
-	if r.Pool != nil && r.Pool.Model == model {
-		return nil
-	}
-	for _, to := range r.takeovers() {
-		if to.Model == model && r.MayUse(to) {
-			return nil
-		}
-	}
-	if err := r.Caller.Grant.RefuseModel(r.Asks.Service, []byte(model)); err != nil {
-		return err
-	}
-	return nil
-}
-
-// RefuseUnknown returns an error if there is neither the model that the request asks for nor
-// one that takes over from it.
-func (r *Account) RefuseUnknown() error {
-	if r.Pool == nil && len(r.takeovers()) == 0 {
-		return r.unknownModel()
-	}
-	return nil
-}
-
-// Admit counts the request in all limits and reserves what it may use of the budgets. If
-// it returns an error, GiveBack gives back what was taken before the refusal.
-func (r *Account) Admit(ctx context.Context) error {
-	if err := r.RefuseUnknown(); err != nil {
-		return err
-	}
-	now := time.Now()
-	if err := r.takeAllowance(ctx, now); err != nil {
-		return err
-	}
-	if err := r.takeLimits(now); err != nil {
-		return err
-	}
-	r.limited = true
-	r.Record.Limited = r.Record.At(now)
-	return nil
-}
-
-// IsBarred reports whether RefuseAsked returns an error.
-func (r *Account) IsBarred() bool { return r.barred != nil }
-
-// RefuseAsked returns an error if the model that was asked for may not serve the request,
-// although one that takes over from it may: its own limit is reached, or the budgets have
-// room only for a cheaper one.
-func (r *Account) RefuseAsked() error {
-	if r.barred == nil {
-		return nil
-	}
-	return r.barred()
-}
-
-// IsRenamed reports whether the model is another one than the caller names: the name is an
-// alias, or a fallback took over.
-func (r *Account) IsRenamed() bool { return string(r.Asks.Model) != r.Model }
-
-// Asked returns the name of the model that the caller gave.
-func (r *Account) Asked() string {
-	if !r.IsRenamed() {
-		return r.Model
-	}
-	return string(r.Asks.Model)
-}
-
-// MayUse reports whether the caller may use a fallback.
-func (r *Account) MayUse(to routing.Fallback) bool {
-	return r.Caller.MayUse(r.Asks.Service, to.Name) || r.Caller.MayUse(r.Asks.Service, to.Model)
-}
-
-// Count counts the request in the quota ledger for the model that serves it, in the windows
-// in which it arrived. It is called once, when it is certain that the request is answered
-// or reaches an instance.
-func (r *Account) Count(ledger *quota.Ledger) error {
-	if r.Asks.Uncounted || ledger == nil || !ledger.On() {
-		return nil
-	}
-	err := ledger.Admit(&r.ticket, quota.Subject{
-		Tenant: r.Caller.Tenant, APIKey: r.Caller.KeyID, User: r.user(), Service: r.Asks.Service, Model: r.Model,
-	}, r.Record.Started)
-	if err != nil {
-		return ledgerUnavailable()
-	}
-	r.counted = true
-	return nil
+	return a.Asks.User
 }
 
 // Leaves counts the request in the budgets, because it leaves for a backend now.
-func (r *Account) Leaves() { r.taken.charge.Count() }
+func (a *Account) Leaves() { a.charge.Count() }
 
-// Settle ends the accounts of the request; only the first call has an effect. The
-// ledger gets what was reported: a complete answer of a service type that reports no
-// tokens uses none, and of an incomplete one it is what was reported so far. A request that
-// nobody answered cost nothing.
-func (r *Account) Settle(reported schema.Usage, complete, answered bool) {
-	counted := reported
-	counted.Known = counted.Known || complete && !r.Record.Service.ReportsTokens()
-	if r.lost.reported.Known {
-		counted = addUsage(counted, r.lost.reported)
-		counted.Known = true
-	}
-	if r.settled || !r.taken.counted {
-		if r.counted {
-			r.ticket.Settle(counted)
-		}
+// Settle ends an open account with what the backend reported. The ledger gets that: a complete
+// answer of a service type that reports no tokens uses none, and of an incomplete one it is what
+// was reported so far. A request that nobody answered cost nothing.
+func (a *Account) Settle(reported schema.Usage, complete, answered bool) {
+	if a.stage != open {
 		return
 	}
-	r.settled = true
-	spent := r.taken.spent(r.taken.again.lastOf(reported), complete, answered)
-	r.Record.Cost = r.taken.costOf(r.Price, spent, answered).Plus(r.lost.cost)
-	spent = addUsage(spent, r.lost.used)
-	r.ticket.SettleCost(counted, int64(r.Record.Cost))
-	r.taken.use.Settle(spent.Total, time.Now())
-	r.taken.charge.Settle(spent, int64(r.Record.Cost))
-}
-
-// GiveBack gives back what the request took from limits and budgets, because nobody
-// answers it. Further calls have no effect.
-func (r *Account) GiveBack() {
-	now := time.Now()
-	r.limits.giveBack(now)
-	r.taken.use.GiveBack(now)
-	r.taken.charge.GiveBack()
-}
-
-// End ends the request, which was settled or given back, and returns what was lent.
-func (r *Account) End() {
-	if r.Caller.Grant != nil {
-		r.taken.use.End()
+	a.stage = ended
+	counted := reported
+	counted.Known = counted.Known || complete && !a.Record.Service.ReportsTokens()
+	if a.lost.reported.Known {
+		counted = addUsage(counted, a.lost.reported)
+		counted.Known = true
 	}
-	r.Return()
+	if !a.isMeasured {
+		a.ticket.Settle(counted)
+		return
+	}
+	if a.again.isResumed {
+		reported = a.again.last
+	}
+	spent := a.spent(reported, complete, answered)
+	a.Record.Cost = a.costOf(a.Price, spent, answered).Plus(a.lost.cost)
+	spent = addUsage(spent, a.lost.used)
+	a.ticket.SettleCost(counted, int64(a.Record.Cost))
+	a.use.Settle(spent.Total, time.Now())
+	a.charge.Settle(spent, int64(a.Record.Cost))
 }
 
-// Return returns what the client asks for to its owner. Only the first call has an effect.
-func (r *Account) Return() {
-	owner := r.Owner
-	r.Asks, r.Client, r.Owner = nil, nil, nil
+// GiveBack ends an account that is opened, as far as that went, and gives back what it took,
+// because nobody answers the request.
+func (a *Account) GiveBack() {
+	if a.stage != opening && a.stage != open {
+		return
+	}
+	a.stage = ended
+	now := time.Now()
+	a.limits.giveBack(now)
+	a.use.GiveBack(now)
+	a.charge.GiveBack()
+	a.ticket.Settle(schema.Usage{})
+}
+
+// Close gives the account back unless it has ended, frees the place of the request among those
+// of its key that run at a time, and returns what was lent. Further calls have no effect.
+func (a *Account) Close() {
+	a.GiveBack()
+	if a.Caller.Grant != nil {
+		a.use.End()
+	}
+	a.Return()
+}
+
+// Return returns the request of the client to its owner. Only the first call has an effect.
+func (a *Account) Return() {
+	owner := a.Owner
+	a.Asks, a.Client, a.Owner = nil, nil, nil
 	if owner != nil {
 		owner.TakeBack()
 	}
 }
 
 // IsMeasured reports whether the length of the answer matters to a limit or has a price.
-func (r *Account) IsMeasured() bool { return r.taken.counted }
+func (a *Account) IsMeasured() bool { return a.isMeasured }
 
 // Measure adds a part of the answer to what it is estimated to have used.
-func (r *Account) Measure(part []byte) { r.taken.answer.Add(r.taken.door, part) }
-
-// KeyLimits returns the states of the limits of the key and its tenant that have the least
-// left.
-func (r *Account) KeyLimits() (requests, tokens ratelimit.Decision) {
-	return r.taken.use.Requests, r.taken.use.Tokens
-}
-
-// Limit returns the state of the limit of the service type or the model, if one applies.
-func (r *Account) Limit() ratelimit.Decision { return r.limits.decision }
-
-// service returns the service type of the request, nil where it is not configured.
-func (r *Account) service() *routing.Service { return r.Table.Service(r.Asks.Service) }
-
-// takeovers returns the models that may take over from the one that was asked for.
-func (r *Account) takeovers() []routing.Fallback {
-	if r.Pool != nil && !r.Pool.HasFallbacks {
-		return nil
-	}
-	return r.service().Takeovers(string(r.Asks.Model))
-}
-
-// limits is what a request took from the rate limits of its service type and its
-// model.
-type limits struct {
-	spent [2]ratelimit.Spent
-	// decision is that of the limit that applies to the request, if any does. The
-	// caller is told what remains of it.
-	decision ratelimit.Decision
-}
-
-// The places in limits.spent.
-const (
-	ofService = iota
-	ofModel
-)
-
-// take counts the request in a limit, and reports whether that allows it.
-func (l *limits) take(place int, limiter *ratelimit.Limiter, client netip.Addr, now time.Time) bool {
-	decision, spent := limiter.Take(client, now)
-	l.spent[place] = spent
-	if decision.Limited {
-		l.decision = decision
-	}
-	return decision.Allowed
-}
-
-// LimitOfService names the rate limit of a service type in a refusal.
-func LimitOfService(service schema.ServiceType) string { return "service/" + service.String() }
-
-// LimitOfModel names the rate limit of a model in a refusal.
-func LimitOfModel(model string) string { return "model/" + model }
-
-// takeLimits counts the request in the limits of its service type and its model.
-func (r *Account) takeLimits(now time.Time) error {
-	l, service := &r.limits, r.service()
-	if service == nil || !service.Policy.RateLimit.Enabled {
-		return nil
-	}
-	if !l.take(ofService, service.Limiter, r.Caller.Addr, now) {
-		return OverLimit(l.decision, LimitOfService(r.Asks.Service))
-	}
-	if r.Pool == nil || l.take(ofModel, r.Pool.Limiter, r.Caller.Addr, now) {
-		return nil
-	}
-	refusal := OverLimit(l.decision, LimitOfModel(r.Pool.Model))
-	if len(r.takeovers()) == 0 {
-		reached := l.decision
-		l.giveBack(now)
-		l.decision = reached
-		return refusal
-	}
-	r.barred = func() error { return refusal }
-	return nil
-}
-
-// Move is a request that is counted in the limits of two models, until it is certain which of
-// them serves it. The zero Move is of no request.
-type Move struct {
-	request *Account
-	before  limits
-}
-
-// Move counts the request in the limit of another model as well, if that limit allows it. Keep
-// or Undo must follow.
-func (r *Account) Move(to *routing.Pool, now time.Time) (Move, bool) {
-	if !r.limited {
-		return Move{}, true
-	}
-	before := r.limits
-	if !r.limits.take(ofModel, to.Limiter, r.Caller.Addr, now) {
-		r.limits = before
-		return Move{}, false
-	}
-	return Move{r, before}, true
-}
-
-// Keep gives back the count in the limit of the model before.
-func (m *Move) Keep(now time.Time) {
-	if m.request != nil {
-		m.before.spent[ofModel].Return(now)
-	}
-}
-
-// Undo gives back the count in the limit of the other model.
-func (m *Move) Undo(now time.Time) {
-	if r := m.request; r != nil {
-		r.limits.spent[ofModel].Return(now)
-		r.limits = m.before
-	}
-}
-
-func (l *limits) giveBack(now time.Time) {
-	for n := range l.spent {
-		if left := l.spent[n].Return(now); left.Limited {
-			l.decision = left
-		}
-	}
-}
-
-// Hold notes that the request waits for a slot, until Resume or GiveBack is called.
-func (r *Account) Hold() {
-	for n := range r.limits.spent {
-		r.limits.spent[n].Hold()
-	}
-}
-
-// Resume notes that the wait is over.
-func (r *Account) Resume(now time.Time) {
-	for n := range r.limits.spent {
-		r.limits.spent[n].Use(now)
-	}
-}
-
-// PeekLimit returns the state of the limit that would apply to a request that was
-// refused before it was counted. Where the instances have limits of their own, it is
-// that of the instance with the most remaining.
-func PeekLimit(service *routing.Service, model []byte, client netip.Addr) ratelimit.Decision {
-	if service == nil {
-		return ratelimit.Decision{}
-	}
-	now := time.Now()
-	found := service.Limiter.Peek(client, now)
-	pool := service.FindBytes(model)
-	if pool == nil || found.Limited {
-		return found
-	}
-	found = pool.Limiter.Peek(client, now)
-	for _, i := range pool.Instances {
-		if own := i.Limiter.Peek(netip.Addr{}, now); own.Limited && (!found.Limited || own.Remaining > found.Remaining) {
-			found = own
-		}
-	}
-	return found
-}
-
-// Visit is a request that asks for something that is kept, such as a response that was
-// made before. It counts as a request in the limits of its key, its tenant and its service
-// type. It uses no tokens, and no budget counts it.
-type Visit struct {
-	// Use is what the request took from the limits of its key and its tenant, and Limit
-	// what is left of that of its service type.
-	Use   allowance.Use
-	Limit ratelimit.Decision
-}
-
-// Begin counts the request in all limits, or in none if it returns an error. The service
-// is nil where it is not configured.
-func (v *Visit) Begin(service *routing.Service, caller *access.Caller) *schema.Error {
-	now := time.Now()
-	if caller.Grant != nil {
-		if refusal := v.Use.Take(caller.Grant.Accounts, allowance.NoTokens, now); refusal != nil {
-			return keyLimited(refusal)
-		}
-	}
-	if service == nil {
-		return nil
-	}
-	if v.Limit, _ = service.Limiter.Take(caller.Addr, now); !v.Limit.Allowed {
-		v.Use.GiveBack(now)
-		return OverLimit(v.Limit, LimitOfService(service.Type))
-	}
-	return nil
-}
-
-// End ends the request.
-func (v *Visit) End() { v.Use.End() }
+func (a *Account) Measure(part []byte) { a.answer.Add(a.door, part) }

@@ -9,16 +9,22 @@ import (
 // ClassHeader is the header by which a request asks for a class.
 const ClassHeader = "X-Router-Priority"
 
-// classify is Classify where something says what the class is.
-func (r *Account) classify() error {
-	r.Class = schema.Normal
-	if service := r.service(); service != nil {
-		r.Class = service.Policy.Priority.Or(schema.Normal)
+// Classify finds the class of the request, unless whoever made it has set one: that which the
+// header asks for, or else the priority of its key and its tenant, or that of the service
+// type. The priority is also the most urgent class for which a key may ask. Where callers need
+// no key, the header alone decides.
+func (a *Account) Classify() error {
+	if a.Class != schema.NoClass {
+		return nil
 	}
-	if r.Caller.Grant != nil {
-		r.Class = r.Caller.Grant.Priority.Or(r.Class)
+	a.Class = schema.Normal
+	if service := a.service(); service != nil {
+		a.Class = service.Policy.Priority.Or(schema.Normal)
 	}
-	asked := r.Caller.Header[ClassHeader]
+	if a.Caller.Grant != nil {
+		a.Class = a.Caller.Grant.Priority.Or(a.Class)
+	}
+	asked := a.Caller.Header[ClassHeader]
 	if len(asked) == 0 {
 		return nil
 	}
@@ -26,10 +32,10 @@ func (r *Account) classify() error {
 	if err := class.UnmarshalText([]byte(asked[0])); err != nil || class == schema.NoClass {
 		return schema.NewError(schema.CodeInvalidValue, "The header x-router-priority must be interactive, normal or batch.")
 	}
-	if r.Caller.Grant != nil && class > r.Class {
+	if a.Caller.Grant != nil && class > a.Class {
 		return schema.NewError(schema.CodePermissionDenied,
-			fmt.Sprintf("This API key may not ask for the priority %s: the most urgent one that it may ask for is %s.", class, r.Class))
+			fmt.Sprintf("This API key may not ask for the priority %s: the most urgent one that it may ask for is %s.", class, a.Class))
 	}
-	r.Class = class
+	a.Class = class
 	return nil
 }

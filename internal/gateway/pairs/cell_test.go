@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
@@ -27,7 +27,7 @@ type settings struct {
 	terms     string // of the key
 	sections  string
 	instances []string
-	steps     []proxy.Step
+	steps     []account.Step
 }
 
 func (s settings) yaml(service string) string {

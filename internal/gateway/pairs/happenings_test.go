@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
 
@@ -237,10 +237,10 @@ func singleFlight(c *cell) {
 // refusingStep has a guard between admission and routing that refuses everything.
 func refusingStep(c *cell) {
 	e, url := startEngine(c.T)
-	guard := func(context.Context, *proxy.Request, proxy.Next) (proxy.Answer, error) {
+	guard := func(context.Context, *account.Account) (account.Answer, error) {
 		return nil, &schema.Error{Message: "The guard refuses this.", Type: schema.TypeInvalidRequest, Code: "invalid_value"}
 	}
-	c.start(settings{instances: []string{instance(url)}, steps: []proxy.Step{guard}})
+	c.start(settings{instances: []string{instance(url)}, steps: []account.Step{guard}})
 	c.refuses(c.ask("m"), http.StatusBadRequest, "invalid_value")
 	c.has(e, 0)
 }

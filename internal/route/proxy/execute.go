@@ -57,24 +57,23 @@ func (r *run) route(ctx context.Context) error {
 
 // countEarly counts the request in the ledger before it is sent. A request is counted once, for
 // the model that serves it, and a count cannot be taken back: where another model may take over,
-// countLate counts it. What is asked on a line is counted, each by itself.
+// countLate counts it.
 func (r *run) countEarly() error {
-	ledger := r.proxy.ledger.Load()
-	if r.countsLate = r.choice.hasMoreFallbacks() && ledger.On(); r.countsLate || r.line != nil {
+	if r.countsLate = r.choice.hasMoreFallbacks() && r.Counts(); r.countsLate {
 		return nil
 	}
-	return r.Count(ledger)
+	return r.Count()
 }
 
 // countLate counts a request that countEarly did not count, when its answer has begun or it has
 // failed. It returns an error where there is an answer that cannot be counted. The budgets count
 // such a request at the same time, so that a gateway that is killed has it in both or in neither.
 func (r *run) countLate(answered bool) error {
-	if !r.countsLate || r.line != nil {
+	if !r.countsLate {
 		return nil
 	}
 	r.countsLate = false
-	err := r.Count(r.proxy.ledger.Load())
+	err := r.Count()
 	if !answered {
 		return nil
 	}
@@ -162,7 +161,7 @@ func (r *run) fail(ctx context.Context, failed *fault) {
 	r.tellAnswer(ctx, failed)
 	r.release(failed.outcome)
 	if r.resumed != nil {
-		r.ReturnAgain(r.resumed.reserved)
+		r.Release(r.resumed.reserved)
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
-	"github.com/patchbay-ai/patchbay/internal/request/estimate"
-	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
 	"github.com/patchbay-ai/patchbay/internal/route/scatter"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
@@ -101,7 +99,7 @@ func (r *run) gather(ctx context.Context) *fault {
 	if ctx.Err() == nil {
 		for _, p := range pieces {
 			if p.Answered {
-				r.Spend(p.used())
+				r.Spend(p.reply.Usage(), p.Asks)
 			}
 		}
 	}
@@ -148,15 +146,6 @@ func (p *part) takeMemory() error {
 		return noMemoryForReply(verdict, size, p.reply.memory.Most())
 	}
 	return nil
-}
-
-// used returns what the answer to a piece used, by an estimate if its backend does not say.
-func (p *part) used() schema.Usage {
-	if used := p.reply.Usage(); used.Known {
-		return used
-	}
-	prompt := estimate.Most(p.Asks, nil, 0).Prompt
-	return schema.Usage{Prompt: prompt, Total: prompt}
 }
 
 // join makes one answer of those to the pieces.

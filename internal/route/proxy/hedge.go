@@ -119,7 +119,7 @@ func (h *hedging) acquireSecond() *run {
 	if pool.Waiting() > 0 || h.Costs() && !pool.Service.Policy.Hedge.Paid {
 		return nil
 	}
-	reserved, err := h.ReserveAgain(0, false)
+	reserved, err := h.Reserve(0, false)
 	if err != nil {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (h *hedging) acquireSecond() *run {
 		second.choice.returnUnused(&second.attempt)
 	}
 	second.endPart(false)
-	h.ReturnAgain(reserved)
+	h.Release(reserved)
 	return nil
 }
 
@@ -166,7 +166,7 @@ func (h *hedging) settle(ctx context.Context, first *plan.Branch, failed *fault)
 		failed = nil
 	} else {
 		if second.Answered {
-			r.SpendSecond(second.reply.Usage())
+			r.Spend(second.reply.Usage(), nil)
 		} else {
 			r.spendLost(&second.Branch, second.failed, ctx.Err() != nil)
 		}
@@ -182,6 +182,6 @@ func (h *hedging) settle(ctx context.Context, first *plan.Branch, failed *fault)
 // client did not wait for.
 func (r *run) spendLost(of *plan.Branch, failed *fault, hasLeft bool) {
 	if (of.IsGivenUp() || hasLeft) && !failed.unsent {
-		r.SpendSecond(schema.Usage{})
+		r.Spend(schema.Usage{}, nil)
 	}
 }

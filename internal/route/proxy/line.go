@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 
-	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
@@ -29,9 +28,6 @@ func StatusError(status int, body []byte) error {
 	return &statusError{Failure: dialect.ReadFailure(status, body)}
 }
 
-// Ledger returns what counts requests that reach a backend, nil where nothing does.
-func (p *Proxy) Ledger() *quota.Ledger { return p.ledger.Load() }
-
 // Hold finds an instance for a line as Do does for a request, and holds it while the line is
 // served. No limit counts the request for it: what is asked on the line is counted, each by
 // itself. An error says that no line was opened; it is as those of Do.
@@ -54,27 +50,6 @@ func (p *Proxy) Hold(ctx context.Context, req *Request, line *Line) error {
 		r.countShed()
 	}
 	panicked = false
-	return err
-}
-
-// Pass takes a request that is asked on a line through the steps, and returns the error of one
-// that refuses it. The line answers what passes: a step that answers by itself does not see it.
-func (p *Proxy) Pass(ctx context.Context, req *Request) error {
-	steps := p.steps.Load()
-	if steps == nil {
-		return nil
-	}
-	left := *steps
-	var next Next
-	next = func(ctx context.Context) (Answer, error) {
-		if len(left) == 0 {
-			return nil, nil //nolint:nilnil // the answer comes on the line
-		}
-		step := left[0]
-		left = left[1:]
-		return step(ctx, req, next)
-	}
-	_, err := next(ctx)
 	return err
 }
 

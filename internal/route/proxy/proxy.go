@@ -14,11 +14,10 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
-	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
@@ -29,6 +28,7 @@ import (
 
 // Proxy answers unified requests from backends.
 type Proxy struct {
+	account.Desk
 	hop          string // the name of this gateway in the CDN-Loop header
 	current      *routing.Current
 	client       *transport.Client
@@ -39,15 +39,11 @@ type Proxy struct {
 	silence      time.Duration // see CommentAfter
 	// recorder counts failovers and requests that are shed; nil counts nothing.
 	recorder *calls.Recorder
-	// ledger counts what reaches a backend; nil counts nothing.
-	ledger atomic.Pointer[quota.Ledger]
 	// bodies has the memory for large answers; nil means no limit.
 	bodies *memory.Room
 	// log tells the steps of requests at DEBUG; nil tells nothing.
 	log    *slog.Logger
 	enders enders
-	// steps stand between admission and routing. The list is replaced whole.
-	steps atomic.Pointer[[]Step]
 }
 
 // defaultSilence is the silence in a stream after which a comment is sent. It is long
@@ -72,17 +68,9 @@ func (p *Proxy) CommentAfter(silence time.Duration) { p.silence = cmp.Or(silence
 // which requests are traced. It must be called before the first request.
 func (p *Proxy) SetRecorder(recorder *calls.Recorder) { p.recorder = recorder }
 
-// SetLedger makes the proxy count every request that reaches a backend in the quota
-// ledger, from now on; nil counts none.
-func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger.Store(ledger) }
-
 // SetBodies makes large answers that are read whole take from the memory for bodies. It
 // must be called before the first request.
 func (p *Proxy) SetBodies(bodies *memory.Room) { p.bodies = bodies }
-
-// Use puts steps between admission and routing, in this order and in place of those that
-// were there, for requests from now on.
-func (p *Proxy) Use(steps ...Step) { p.steps.Store(&steps) }
 
 // Do admits a request, answers it through a sink, and settles. It returns nil if the sink
 // was given an answer, even one that ends with an error event. It returns ErrBrokenOff if
@@ -103,11 +91,7 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 		r.Record.Class = r.Class
 	}
 	if err == nil {
-		if err = r.Admit(ctx); err == nil {
-			err = r.takeSteps(ctx)
-		} else if unavailable := r.refusedAlso(err); unavailable != nil {
-			err = unavailable
-		}
+		err = r.open(ctx)
 	}
 	r.giveBackUnanswered() // before the caller is told what remains
 	r.tellRoute(to)
@@ -129,40 +113,31 @@ func (p *Proxy) Do(ctx context.Context, req *Request, to Sink) error {
 	return err
 }
 
-// refusedAlso returns the error with which routing refuses a request that was not admitted,
-// nil where it would take it: that no instance can serve a request weighs more than that a
-// limit is reached, which passes.
-func (r *run) refusedAlso(refusal error) error {
-	if !errors.As(refusal, new(*schema.Error)) {
-		return nil
-	}
-	return r.choice.start()
-}
-
-// takeSteps takes the request through the steps until one of them answers, or an instance
-// does after the last one. What a step answers is counted here.
-func (r *run) takeSteps(ctx context.Context) error {
-	answer, err := r.next(ctx)
-	if err == nil && r.reply.firstByte.IsZero() {
-		if err = r.Count(r.proxy.ledger.Load()); err == nil {
-			r.reply.firstByte = time.Now()
-		} else {
-			closeShared(answer)
+// open opens the account of the request: its answer is that of a step, or of an instance
+// after the last one. An answer of a step is counted here.
+func (r *run) open(ctx context.Context) error {
+	answer, err := r.Open(ctx, r.last)
+	if err != nil {
+		// That no instance can serve a request weighs more than that a limit is reached, which
+		// passes.
+		if !r.IsOpen() && errors.As(err, new(*schema.Error)) {
+			err = cmp.Or(r.choice.start(), err)
 		}
+		return err
 	}
-	if err == nil {
-		r.answer = answer
+	if err := r.Count(); err != nil {
+		closeShared(answer)
+		return err
 	}
-	return err
+	if r.reply.firstByte.IsZero() {
+		r.reply.firstByte = time.Now()
+	}
+	r.answer = answer
+	return nil
 }
 
-// takeStep calls the step that comes next, and routes the request after the last one.
-func (r *run) takeStep(ctx context.Context) (Answer, error) {
-	if len(r.steps) > 0 {
-		step := r.steps[0]
-		r.steps = r.steps[1:]
-		return step(ctx, r.Request, r.next)
-	}
+// routed routes a request that has passed all steps.
+func (r *run) routed(ctx context.Context) (account.Answer, error) {
 	if err := r.route(ctx); err != nil {
 		return nil, err
 	}
@@ -173,7 +148,7 @@ func (r *run) takeStep(ctx context.Context) (Answer, error) {
 // is sent. Its steps come in this order:
 //
 //	begin               takes the run from the pool; the request is in flight
-//	Admit               takes from the limits and reserves of the budgets (package account)
+//	open                opens the account (package account): limits, budgets, steps
 //	Count               counts the request in the ledger, when an instance was acquired
 //	answered            the answer has begun; release at once where it is already complete
 //	release             ends an attempt (attempt.end) and gives its slot back; once for each
@@ -185,12 +160,12 @@ type run struct {
 	request
 	choice  choice
 	attempt attempt
-	reply   reply   // of an instance
-	answer  Answer  // what is sent: the reply, or what a step made of it or in its place
-	raw     rawBody // the body of an answer that is not a stream of events
-	steps   []Step  // those that were not taken yet
-	next    Next    // takeStep, made once for all requests of the run
-	broke   *fault  // why the answer broke off, where no other instance goes on with it
+	reply   reply          // of an instance
+	answer  account.Answer // what is sent: the reply, or what a step made of it or in its place
+	raw     rawBody        // the body of an answer that is not a stream of events
+	broke   *fault         // why the answer broke off, where no other instance goes on with it
+	// last is routed, made once for all requests of the run.
+	last func(context.Context) (account.Answer, error)
 	// gathered are the pieces of the request, nil for one that is not split.
 	gathered []*part
 	// parts are the runs of the pieces and of second calls. They end with the request, whose
@@ -207,7 +182,7 @@ type run struct {
 
 func newRun() any {
 	r := new(run)
-	r.next = r.takeStep
+	r.last = r.routed
 	return r
 }
 
@@ -218,9 +193,7 @@ func (p *Proxy) begin(req *Request) *run {
 	if r.Table == nil {
 		r.Table = p.current.Load()
 	}
-	if steps := p.steps.Load(); steps != nil {
-		r.steps = *steps
-	}
+	r.Desk = &p.Desk
 	r.Find()
 	r.Record.Running.Note(r.Model, "")
 	r.reply.memory = p.bodies.Lease(r.Caller.KeyID, r.Caller.Addr)
@@ -287,7 +260,7 @@ func (r *run) lastUsage() schema.Usage {
 }
 
 // closeShared ends what the request has of a shared answer.
-func closeShared(answer Answer) {
+func closeShared(answer account.Answer) {
 	if shared, ok := answer.(Shared); ok {
 		shared.Close()
 	}
@@ -296,10 +269,10 @@ func closeShared(answer Answer) {
 // end gives back everything that the request holds. After a panic the run is not
 // put back into the pool, because the state of its memory is unknown.
 func (r *run) end(panicked bool) {
+	r.giveBackUnanswered()
 	if panicked {
 		r.notePanic()
 	}
-	r.giveBackUnanswered()
 	r.settle(false)
 	r.release(r.reply.outcome)
 	for _, part := range r.parts {
@@ -308,7 +281,7 @@ func (r *run) end(panicked bool) {
 	closeShared(r.answer)
 	r.retryBudget().leave()
 	r.endRecord()
-	r.End()
+	r.Close()
 	r.reply.memory.Close()
 	if p := r.proxy; !panicked {
 		r.reset()
@@ -348,7 +321,7 @@ func (r *run) reset() {
 	r.attempt.reset()
 	r.reply.reset()
 	// One by one: the larger members above are not copied.
-	r.request, r.answer, r.raw, r.steps, r.broke = request{}, nil, rawBody{}, nil, nil
+	r.request, r.answer, r.raw, r.broke = request{}, nil, rawBody{}, nil
 	r.joint, r.brokenUsage, r.client, r.gathered, r.parts = nil, nil, nil, nil, nil
 }
 

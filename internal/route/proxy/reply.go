@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
@@ -221,18 +222,18 @@ func (r *reply) Usage() schema.Usage {
 }
 
 // Form implements Answer.
-func (r *reply) Form() Form {
+func (r *reply) Form() account.Form {
 	switch {
 	case r.events != nil:
-		return Form{ContentType: cmp.Or(r.plain.ContentType, r.events.ContentType, TypeEvents), Length: -1, Events: true, Framed: r.isFramed()}
+		return account.Form{ContentType: cmp.Or(r.plain.ContentType, r.events.ContentType, TypeEvents), Length: -1, Events: true, Framed: r.isFramed()}
 	case r.binary:
-		return Form{ContentType: r.plain.ContentType, Length: -1}
+		return account.Form{ContentType: r.plain.ContentType, Length: -1}
 	}
 	length := 0
 	for _, s := range r.plain.Segments {
 		length += len(s)
 	}
-	return Form{ContentType: cmp.Or(r.plain.ContentType, TypeJSON), Length: length}
+	return account.Form{ContentType: cmp.Or(r.plain.ContentType, TypeJSON), Length: length}
 }
 
 // keepBody is the largest buffer that is kept for the next request.

@@ -20,42 +20,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
 
-// Request is a request that comes from admission, or is on its way there.
+// Request is a request with its account.
 type Request = account.Account
-
-// Step stands between admission and routing, such as a cache or a guard. It may answer a
-// request by itself, refuse it with a *schema.Error, or call next, once, and return what
-// that answers, as it is or wrapped in an Answer of its own. A request that a step answers
-// is limited, counted and recorded like any other. A step must not keep the request.
-type Step func(ctx context.Context, r *Request, next Next) (Answer, error)
-
-// Next calls the step that follows or, after the last one, an instance.
-type Next func(ctx context.Context) (Answer, error)
-
-// Answer is an answer that has begun. It is read part by part, by one goroutine.
-type Answer interface {
-	// Form tells what the client is told before the first part.
-	Form() Form
-	// Next returns the next part, which is valid until the following call, and io.EOF
-	// after the last part of a complete answer.
-	Next() ([]byte, error)
-	// IsComplete reports whether the part that Next returned last completes the answer in
-	// the eyes of the client.
-	IsComplete() bool
-	// Usage returns the tokens that are known so far.
-	Usage() schema.Usage
-}
-
-// Form is the form of an answer.
-type Form struct {
-	ContentType string
-	// Length is that of all parts together, -1 where it is not known because the answer is
-	// streamed.
-	Length int
-	// Events says that the parts are events. They are server-sent events, with the mark of
-	// their end, where Framed says so, and else the data of such events.
-	Events, Framed bool
-}
 
 // request is what the steps of routing share.
 type request struct {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -27,7 +27,7 @@ type resumption struct {
 	// none does.
 	refused error
 	// reserved is what was reserved for that instance.
-	reserved budget.Amounts
+	reserved account.Reserved
 }
 
 // planFor returns how an instance goes on with the stream.
@@ -153,7 +153,7 @@ func (c *choice) reserveResumed(a *attempt) bool {
 	if o == nil || o.broken == nil {
 		return true
 	}
-	if o.reserved, o.refused = c.ReserveAgain(o.plan.Sent, o.plan.How == resume.Continued); o.refused == nil {
+	if o.reserved, o.refused = c.Reserve(o.plan.Sent, o.plan.How == resume.Continued); o.refused == nil {
 		return true
 	}
 	c.returnUnused(a)

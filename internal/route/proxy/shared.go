@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Shared is an answer that several requests read, which a step may return.
 type Shared interface {
-	Answer
+	account.Answer
 	// HasContent reports whether the parts that were read have content.
 	HasContent() bool
 	// BeforeWait sets a function that is called whenever Next has to wait for others.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
@@ -92,7 +93,7 @@ func (d *desk) request(caller int) *run {
 
 // let admits a request and begins to route it.
 func (r *run) let(ctx context.Context) error {
-	if err := r.Admit(ctx); err != nil {
+	if _, err := r.Open(ctx, func(context.Context) (account.Answer, error) { return nil, nil }); err != nil {
 		return err
 	}
 	return r.choice.start()

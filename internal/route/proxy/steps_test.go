@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
@@ -15,11 +16,11 @@ import (
 // said is an answer that a step gives by itself.
 type said struct {
 	parts []string
-	form  Form
+	form  account.Form
 }
 
-func (s *said) Form() Form       { return s.form }
-func (s *said) IsComplete() bool { return len(s.parts) == 0 }
+func (s *said) Form() account.Form { return s.form }
+func (s *said) IsComplete() bool   { return len(s.parts) == 0 }
 func (*said) Usage() schema.Usage {
 	return schema.Usage{Prompt: 3, Completion: 4, Total: 7, Known: true}
 }
@@ -36,20 +37,20 @@ func (s *said) Next() (p []byte, err error) {
 func TestStepAnswersByItself(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]*said{
-		`{"whole":true}`:                  {parts: []string{`{"whole"`, `:true}`}, form: Form{ContentType: TypeJSON, Length: 14}},
-		"data: 1\n\ndata: [DONE]\n\n":     {parts: []string{"1"}, form: Form{ContentType: TypeEvents, Length: -1, Events: true}},
-		"event: a\n\nevent: b\ndata:\n\n": {parts: []string{"event: a\n\n", "event: b\ndata:\n\n"}, form: Form{ContentType: TypeEvents, Length: -1, Events: true, Framed: true}},
+		`{"whole":true}`:                  {parts: []string{`{"whole"`, `:true}`}, form: account.Form{ContentType: TypeJSON, Length: 14}},
+		"data: 1\n\ndata: [DONE]\n\n":     {parts: []string{"1"}, form: account.Form{ContentType: TypeEvents, Length: -1, Events: true}},
+		"event: a\n\nevent: b\ndata:\n\n": {parts: []string{"event: a\n\n", "event: b\ndata:\n\n"}, form: account.Form{ContentType: TypeEvents, Length: -1, Events: true, Framed: true}},
 	} {
 		d := newDesk(t, 1, func(s *config.Service) {
 			limited(5, ratelimit.PerService)(s)
 			s.Instances[0].Enabled = false
 		})
-		d.Use(func(_ context.Context, r *Request, _ Next) (Answer, error) {
+		d.Use(func(_ context.Context, r *Request) (account.Answer, error) {
 			if r.Model != "m" || d.remaining() != 4 {
 				t.Errorf("the step sees the model %q, and %d requests are left", r.Model, d.remaining())
 			}
 			return answer, nil
-		}, func(context.Context, *Request, Next) (Answer, error) {
+		}, func(context.Context, *Request) (account.Answer, error) {
 			t.Error("a step was asked after the answer")
 			return nil, nil
 		})
@@ -79,10 +80,10 @@ func TestStepRefuses(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, 1, limited(5, ratelimit.PerService))
 	var order []string
-	d.Use(func(ctx context.Context, _ *Request, next Next) (Answer, error) {
+	d.Use(func(ctx context.Context, r *Request) (account.Answer, error) {
 		order = append(order, "first")
-		return next(ctx)
-	}, func(context.Context, *Request, Next) (Answer, error) {
+		return r.Next(ctx)
+	}, func(context.Context, *Request) (account.Answer, error) {
 		order = append(order, "second")
 		return nil, schema.NewError(schema.CodePermissionDenied, "No.")
 	})

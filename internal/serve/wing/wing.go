@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
@@ -63,7 +64,7 @@ type Wing struct {
 	Open func() error
 	// Step returns the step between admission and routing, nil where the configuration has it
 	// off.
-	Step func(*config.Document) proxy.Step
+	Step func(*config.Document) account.Step
 	// Set puts the settings of a configuration in force that was read again.
 	Set func(*config.Document)
 	// Run works beside the requests until its context ends; Doing describes that in logs.
@@ -98,7 +99,7 @@ func Make(core *Core, list ...New) []*Wing {
 			w.Open = func() error { return nil }
 		}
 		if w.Step == nil {
-			w.Step = func(*config.Document) proxy.Step { return nil }
+			w.Step = func(*config.Document) account.Step { return nil }
 		}
 		if w.Set == nil {
 			w.Set = func(*config.Document) {}

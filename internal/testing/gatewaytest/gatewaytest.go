@@ -21,11 +21,11 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
-	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
@@ -56,13 +56,13 @@ type Setup struct {
 	DataDir   string
 	Env       []string // NAME=value
 	KeepAlive time.Duration
-	HeadTime  time.Duration // replaces the time in which a request's head must arrive
-	FromFile  bool          // the configuration is treated as read from a file
-	TLS       *tls.Config   // of the client, where the gateway has server.tls
-	HTTP2     bool          // the client asks for it
-	Demo      bool          // the gateway says that it is a demo
-	Routes    []web.Route   // what is served beside the usual routes
-	Steps     []proxy.Step  // what stands before the usual steps
+	HeadTime  time.Duration  // replaces the time in which a request's head must arrive
+	FromFile  bool           // the configuration is treated as read from a file
+	TLS       *tls.Config    // of the client, where the gateway has server.tls
+	HTTP2     bool           // the client asks for it
+	Demo      bool           // the gateway says that it is a demo
+	Routes    []web.Route    // what is served beside the usual routes
+	Steps     []account.Step // what stands before the usual steps
 }
 
 // Start starts a gateway with this configuration on a port of its own.

@@ -55,11 +55,11 @@ func (a *API) answerLoad(x *exchange) (isLoad bool, err error) {
 	if pool == nil {
 		return true, account.UnknownModel(service, x.request.Service, string(x.request.Model), x.caller.Grant)
 	}
-	var visit account.Visit
-	refused := visit.Begin(service, &x.caller)
-	defer visit.End()
+	visit := account.Account{Asks: &x.request, Caller: &x.caller, Table: x.table}
+	defer visit.Close()
+	refused := visit.Visit()
 	header := x.w.Header()
-	showLimits(header, &proxy.Route{Limit: visit.Limit, KeyRequests: visit.Use.Requests, KeyTokens: visit.Use.Tokens})
+	showLimits(header, routeOf(&visit))
 	if refused != nil {
 		return true, refused
 	}

@@ -105,10 +105,10 @@ func (a *API) findAnswer(w http.ResponseWriter, r *http.Request) (found *recall.
 	visit, owner, err := a.visit(w, r)
 	if err == nil {
 		if found, err = a.answerOf(r, owner); err == nil {
-			return found, visit.End
+			return found, visit.Close
 		}
 	}
-	visit.End()
+	visit.Close()
 	web.RecordOf(w).Tell(err)
 	Fail(w, r, err)
 	return nil, nil
@@ -117,17 +117,28 @@ func (a *API) findAnswer(w http.ResponseWriter, r *http.Request) (found *recall.
 // visit returns whose responses a request may ask for. It counts in the limits like a
 // request for a model, because it may be passed on to a backend, and reads from a store
 // that others use too.
-func (a *API) visit(w http.ResponseWriter, r *http.Request) (visit account.Visit, owner recall.Owner, err *schema.Error) {
+func (a *API) visit(w http.ResponseWriter, r *http.Request) (*account.Account, recall.Owner, *schema.Error) {
+	caller := &access.Caller{Addr: web.ClientAddr(r, a.options.TrustedProxies)}
+	visit := &account.Account{
+		Asks: &schema.Request{Service: schema.DoorResponses.Service()}, Caller: caller, Table: a.current.Load(),
+	}
 	if a.options.Memory != nil && a.options.Memory.Short() {
-		return visit, owner, overloaded("The gateway is overloaded; try again shortly.")
+		return visit, recall.Owner{}, overloaded("The gateway is overloaded; try again shortly.")
 	}
-	caller := access.Caller{Addr: web.ClientAddr(r, a.options.TrustedProxies)}
-	if caller.Grant, err = a.options.Keys.Identify(r.Header, caller.Addr); err != nil {
-		return visit, owner, err
+	var refusal *schema.Error
+	if caller.Grant, refusal = a.options.Keys.Identify(r.Header, caller.Addr); refusal != nil {
+		return visit, recall.Owner{}, refusal
 	}
-	err = visit.Begin(a.current.Load().Service(schema.DoorResponses.Service()), &caller)
-	showLimits(w.Header(), &proxy.Route{Limit: visit.Limit, KeyRequests: visit.Use.Requests, KeyTokens: visit.Use.Tokens})
-	return visit, ownerOf(caller.Grant), err
+	refusal = visit.Visit()
+	showLimits(w.Header(), routeOf(visit))
+	return visit, ownerOf(caller.Grant), refusal
+}
+
+// routeOf returns where a visit went, as far as it is told: to the limits.
+func routeOf(visit *account.Account) *proxy.Route {
+	route := proxy.Route{Limit: visit.Limit()}
+	route.KeyRequests, route.KeyTokens = visit.KeyLimits()
+	return &route
 }
 
 // ownerOf returns whose the responses are that the bearer of a key makes.

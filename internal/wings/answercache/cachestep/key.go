@@ -7,15 +7,15 @@ import (
 	"hash"
 	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 )
 
 // isDeterministic reports whether a backend gives the same answer each time, as far as a
 // request can tell.
-func isDeterministic(r *proxy.Request) bool {
+func isDeterministic(r *account.Account) bool {
 	switch r.Asks.Door {
 	case schema.DoorEmbeddings, schema.DoorRerank, schema.DoorOllamaEmbed, schema.DoorOllamaEmbeddings,
 		schema.DoorGeminiEmbed, schema.DoorGeminiBatchEmbed:
@@ -38,7 +38,7 @@ func isZero(temperature jsonscan.Value) bool {
 
 // isSelfContained reports whether the answer depends on nothing but the request, and leaves
 // nothing behind: not on what is kept of earlier ones, nor on the caller's own credential.
-func isSelfContained(r *proxy.Request) bool {
+func isSelfContained(r *account.Account) bool {
 	if r.Pool == nil || r.IsBarred() {
 		return false // another model takes over
 	}
@@ -55,7 +55,7 @@ var passedHeaders = [...]string{"Anthropic-Version", "Anthropic-Beta"}
 
 // keyOf returns the SHA-256 of everything that the answer to a request depends on, and of
 // whose it is.
-func (c *Cache) keyOf(r *proxy.Request) (key answercache.Key) {
+func (c *Cache) keyOf(r *account.Account) (key answercache.Key) {
 	w := c.writers.Get().(*keyWriter)
 	defer c.writers.Put(w)
 	w.hash.Reset()

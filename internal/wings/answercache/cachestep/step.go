@@ -10,8 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
@@ -128,19 +128,19 @@ func (c *Cache) Keep(table *routing.Table) {
 
 // Step answers a request with what is kept of the same request, or with the answer that the
 // same request is getting, or keeps its answer.
-func (c *Cache) Step(ctx context.Context, r *proxy.Request, next proxy.Next) (proxy.Answer, error) {
+func (c *Cache) Step(ctx context.Context, r *account.Account) (account.Answer, error) {
 	p := c.policy.Load()
 	service := r.Asks.Service
 	keeps := p.services[service] || p.keys[r.Caller.KeyID] && answercache.Cacheable(service)
 	shares := p.SingleFlight && answercache.Cacheable(service)
 	if !keeps && !shares || r.Asks.Uncounted || r.Asks.Door == schema.DoorRealtime { // whose answers depend on all that was said
-		return next(ctx)
+		return r.Next(ctx)
 	}
 	if r.NoStore || !isDeterministic(r) || !isSelfContained(r) {
 		r.Record.Cache = metrics.CacheBypass
-		return next(ctx)
+		return r.Next(ctx)
 	}
-	a := asked{cache: c, policy: p, request: r, next: next, key: c.keyOf(r), keeps: keeps}
+	a := asked{cache: c, policy: p, request: r, key: c.keyOf(r), keeps: keeps}
 	if keeps {
 		kept, err := c.store.Get(ctx, a.key)
 		if err != nil && ctx.Err() == nil {
@@ -162,8 +162,7 @@ func (c *Cache) Step(ctx context.Context, r *proxy.Request, next proxy.Next) (pr
 type asked struct {
 	cache   *Cache
 	policy  *policy
-	request *proxy.Request
-	next    proxy.Next
+	request *account.Account
 	key     answercache.Key
 	keeps   bool
 }
@@ -185,9 +184,9 @@ func (a *asked) asHit(usage schema.Usage) schema.Usage {
 }
 
 // ask makes a call of its own.
-func (a *asked) ask(ctx context.Context) (proxy.Answer, error) {
+func (a *asked) ask(ctx context.Context) (account.Answer, error) {
 	a.request.Record.Cache = metrics.CacheMiss
-	answer, err := a.next(ctx)
+	answer, err := a.request.Next(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +195,7 @@ func (a *asked) ask(ctx context.Context) (proxy.Answer, error) {
 
 // share makes the call of an equal request its own if there is one in flight, or else one
 // that others may follow.
-func (a *asked) share(ctx context.Context) (proxy.Answer, error) {
+func (a *asked) share(ctx context.Context) (account.Answer, error) {
 	f, isFirst := a.cache.flights.Board(ctx, a.key)
 	if !isFirst {
 		a.request.Record.Cache = metrics.CacheShared
@@ -212,7 +211,7 @@ func (a *asked) share(ctx context.Context) (proxy.Answer, error) {
 	a.request.Record.Cache = metrics.CacheMiss
 	hasFallbacks := a.request.Pool.HasFallbacks
 	return f.Lead(flight.Call{
-		Next: a.next,
+		Next: a.request.Next,
 		IsOwn: func(err error) bool {
 			// Which models may take over depends on who asks, and so does what they answer.
 			return a.request.Record.Fallbacks > 0 || err != nil && (hasFallbacks || !isSameForAll(err))
@@ -237,7 +236,7 @@ func isSameForAll(err error) bool {
 }
 
 // record returns the answer as one that is kept when it is complete, if answers are.
-func (a *asked) record(ctx context.Context, answer proxy.Answer) proxy.Answer {
+func (a *asked) record(ctx context.Context, answer account.Answer) account.Answer {
 	switch {
 	case a.request.Record.Fallbacks > 0:
 		a.request.Record.Cache = metrics.CacheBypass
@@ -258,16 +257,16 @@ type hit struct {
 	at    int // how many parts were read
 }
 
-// Form implements proxy.Answer.
-func (h *hit) Form() proxy.Form {
-	form := proxy.Form{ContentType: h.ContentType, Length: len(h.Data), Events: h.Events, Framed: h.Framed}
+// Form implements account.Answer.
+func (h *hit) Form() account.Form {
+	form := account.Form{ContentType: h.ContentType, Length: len(h.Data), Events: h.Events, Framed: h.Framed}
 	if h.Events {
 		form.Length = -1
 	}
 	return form
 }
 
-// Next implements proxy.Answer.
+// Next implements account.Answer.
 func (h *hit) Next() ([]byte, error) {
 	if h.at == len(h.Ends) {
 		return nil, io.EOF
@@ -280,15 +279,15 @@ func (h *hit) Next() ([]byte, error) {
 	return h.Data[from:h.Ends[h.at-1]:h.Ends[h.at-1]], nil
 }
 
-// IsComplete implements proxy.Answer.
+// IsComplete implements account.Answer.
 func (h *hit) IsComplete() bool { return h.at == len(h.Ends) }
 
-// Usage implements proxy.Answer.
+// Usage implements account.Answer.
 func (h *hit) Usage() schema.Usage { return h.usage }
 
 // recording is an answer that is kept when it is complete.
 type recording struct {
-	proxy.Answer
+	account.Answer
 	cache *Cache
 	ctx   context.Context //nolint:containedctx // it lives as long as the request
 	key   answercache.Key
@@ -297,7 +296,7 @@ type recording struct {
 	kept  *answercache.Answer // nil if it is not kept
 }
 
-// Next implements proxy.Answer.
+// Next implements account.Answer.
 func (r *recording) Next() ([]byte, error) {
 	part, err := r.Answer.Next()
 	switch {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
@@ -32,7 +33,7 @@ type Flight struct {
 	hasFirstLeft, isSealed bool
 	stage                  stage
 	err                    error // why it failed; nil for a complete answer
-	form                   proxy.Form
+	form                   account.Form
 	usage                  schema.Usage
 	// parts are those of the answer from number start on, together size bytes; chunk is
 	// where the next ones are copied to.
@@ -116,7 +117,7 @@ func (f *Flight) leave() {
 }
 
 // begin says that the answer has begun.
-func (f *Flight) begin(form proxy.Form) {
+func (f *Flight) begin(form account.Form) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stage, f.form = hasBegun, form
@@ -261,7 +262,7 @@ func tooSlow() *schema.Error {
 // beginning. The error is ErrNotShared, that of the first request where it is the same for
 // everybody, or the cause with which the context ended. What a follower used is counted as
 // asUsed makes it of what the first one used.
-func (f *Flight) Follow(ctx context.Context, asUsed func(schema.Usage) schema.Usage) (_ proxy.Answer, err error) {
+func (f *Flight) Follow(ctx context.Context, asUsed func(schema.Usage) schema.Usage) (_ account.Answer, err error) {
 	isAboard := false
 	defer func() {
 		if !isAboard {
@@ -312,10 +313,10 @@ type follower struct {
 
 var _ proxy.Shared = (*follower)(nil)
 
-// Form implements proxy.Answer.
-func (r *follower) Form() proxy.Form { return r.flight.form } // it does not change any more
+// Form implements account.Answer.
+func (r *follower) Form() account.Form { return r.flight.form } // it does not change any more
 
-// Next implements proxy.Answer.
+// Next implements account.Answer.
 func (r *follower) Next() ([]byte, error) {
 	f := r.flight
 	for {
@@ -354,7 +355,7 @@ func (r *follower) Next() ([]byte, error) {
 	}
 }
 
-// IsComplete implements proxy.Answer.
+// IsComplete implements account.Answer.
 func (r *follower) IsComplete() bool {
 	r.flight.mu.Lock()
 	defer r.flight.mu.Unlock()
@@ -368,7 +369,7 @@ func (r *follower) HasContent() bool {
 	return r.flight.contentAt >= 0 && r.at > r.flight.contentAt
 }
 
-// Usage implements proxy.Answer.
+// Usage implements account.Answer.
 func (r *follower) Usage() schema.Usage {
 	r.flight.mu.Lock()
 	defer r.flight.mu.Unlock()

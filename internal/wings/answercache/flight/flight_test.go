@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
@@ -30,8 +31,8 @@ type stream struct {
 	at    int
 }
 
-func (*stream) Form() proxy.Form {
-	return proxy.Form{ContentType: proxy.TypeEvents, Length: -1, Events: true}
+func (*stream) Form() account.Form {
+	return account.Form{ContentType: proxy.TypeEvents, Length: -1, Events: true}
 }
 func (s *stream) HasContent() bool { return s.at > 1 }
 func (s *stream) IsComplete() bool { return false }
@@ -101,10 +102,10 @@ func own(err error) bool { return errors.Is(err, errOwn) }
 
 var errOwn = errors.New("of the first request only")
 
-func as(_ context.Context, a proxy.Answer) proxy.Answer { return a }
+func as(_ context.Context, a account.Answer) account.Answer { return a }
 
 // copyTo reads an answer to its end for a client, as the proxy does.
-func copyTo(answer proxy.Answer, to proxy.Sink) error {
+func copyTo(answer account.Answer, to proxy.Sink) error {
 	defer answer.(proxy.Shared).Close()
 	if led, ok := answer.(proxy.Led); ok {
 		_, detached := led.Detach(to)
@@ -114,7 +115,7 @@ func copyTo(answer proxy.Answer, to proxy.Sink) error {
 	return pump(answer, to)
 }
 
-func pump(answer proxy.Answer, to proxy.Sink) error {
+func pump(answer account.Answer, to proxy.Sink) error {
 	for {
 		part, err := answer.Next()
 		if errors.Is(err, io.EOF) {
@@ -130,9 +131,9 @@ func pump(answer proxy.Answer, to proxy.Sink) error {
 }
 
 // fly sends one request to the table. The answer of the first is made by call.
-func fly(ctx context.Context, table *Table, to proxy.Sink, call func(ctx context.Context) (proxy.Answer, error)) (isFirst bool, err error) {
+func fly(ctx context.Context, table *Table, to proxy.Sink, call func(ctx context.Context) (account.Answer, error)) (isFirst bool, err error) {
 	f, isFirst := table.Board(ctx, answercache.Key{1})
-	var answer proxy.Answer
+	var answer account.Answer
 	if isFirst {
 		answer, err = f.Lead(Call{Next: call, IsOwn: own, Wrap: as})
 	} else {
@@ -165,7 +166,7 @@ func TestFollowersGetTheStreamFromItsBeginning(t *testing.T) {
 			clients.Go(func() {
 				<-time.After(time.Duration(n) * time.Second) // the last joins when nine of ten parts are there
 				to := &client{}
-				isFirst, err := fly(context.Background(), table, to, func(ctx context.Context) (proxy.Answer, error) {
+				isFirst, err := fly(context.Background(), table, to, func(ctx context.Context) (account.Answer, error) {
 					calls++
 					return &stream{ctx: ctx, parts: 10, pause: time.Second}, nil
 				})
@@ -196,7 +197,7 @@ func TestTheCallEndsWithTheLastThatLeaves(t *testing.T) {
 				clients.Go(func() {
 					<-time.After(time.Duration(n) * time.Millisecond)
 					to := &client{}
-					_, err := fly(ctx, table, to, func(ctx context.Context) (proxy.Answer, error) {
+					_, err := fly(ctx, table, to, func(ctx context.Context) (account.Answer, error) {
 						context.AfterFunc(ctx, func() { ended.Store(true) })
 						return &stream{ctx: ctx, parts: 10, pause: time.Second}, nil
 					})
@@ -243,7 +244,7 @@ func TestASlowClientDoesNotSlowDownTheOthers(t *testing.T) {
 					if n == slow {
 						to.takes = time.Minute
 					}
-					_, err := fly(context.Background(), table, to, func(ctx context.Context) (proxy.Answer, error) {
+					_, err := fly(context.Background(), table, to, func(ctx context.Context) (account.Answer, error) {
 						return &stream{ctx: ctx, parts: parts, pause: 10 * time.Millisecond, part: large}, nil
 					})
 					took := time.Since(began)
@@ -278,7 +279,7 @@ func TestALoneSlowClientIsWaitedFor(t *testing.T) {
 		table := NewTable(Limits{Answer: 64 << 10, All: 64 << 20})
 		to := &client{takes: time.Second}
 		var made atomic.Int64
-		_, err := fly(context.Background(), table, to, func(ctx context.Context) (proxy.Answer, error) {
+		_, err := fly(context.Background(), table, to, func(ctx context.Context) (account.Answer, error) {
 			time.AfterFunc(3*time.Second+time.Millisecond, func() {
 				if n := made.Load(); n > 15 {
 					t.Errorf("%d parts were read ahead of the client", n)
@@ -306,9 +307,9 @@ func TestWhatIsRememberedOfAllAnswersIsBounded(t *testing.T) {
 			for range 2 {
 				clients.Go(func() {
 					f, isFirst := table.Board(context.Background(), answercache.Key{byte(n)})
-					var answer proxy.Answer
+					var answer account.Answer
 					if isFirst {
-						answer, _ = f.Lead(Call{IsOwn: own, Wrap: as, Next: func(ctx context.Context) (proxy.Answer, error) {
+						answer, _ = f.Lead(Call{IsOwn: own, Wrap: as, Next: func(ctx context.Context) (account.Answer, error) {
 							return &stream{ctx: ctx, parts: 100, pause: time.Second, part: func(int) string { return strings.Repeat("x", 5<<10) }}, nil
 						}})
 					} else {
@@ -354,10 +355,10 @@ func TestWhichErrorsAreShared(t *testing.T) {
 				clients.Go(func() {
 					<-time.After(time.Duration(n) * time.Millisecond)
 					f, isFirst := table.Board(context.Background(), answercache.Key{1})
-					var answer proxy.Answer
+					var answer account.Answer
 					var err error
 					if isFirst {
-						answer, err = f.Lead(Call{IsOwn: own, Wrap: as, Next: func(ctx context.Context) (proxy.Answer, error) {
+						answer, err = f.Lead(Call{IsOwn: own, Wrap: as, Next: func(ctx context.Context) (account.Answer, error) {
 							<-time.After(time.Second)
 							return &stream{ctx: ctx, parts: 3, fails: c.after}, c.before
 						}})
@@ -414,7 +415,7 @@ func TestAPanicAndAShutdownFreeAll(t *testing.T) {
 							t.Errorf("request %d panicked: %v", n, p)
 						}
 					}()
-					_, err := fly(ctx, table, &client{}, func(ctx context.Context) (proxy.Answer, error) {
+					_, err := fly(ctx, table, &client{}, func(ctx context.Context) (account.Answer, error) {
 						<-time.After(time.Second)
 						if c.before {
 							panic("on purpose")
@@ -463,7 +464,7 @@ func TestRandomHistoriesOfFlights(t *testing.T) {
 					defer time.AfterFunc(stays*time.Millisecond, leave).Stop()
 					defer leave()
 					to := &client{takes: takes * time.Millisecond, leaves: gone}
-					_, err := fly(ctx, table, to, func(ctx context.Context) (proxy.Answer, error) {
+					_, err := fly(ctx, table, to, func(ctx context.Context) (account.Answer, error) {
 						return &stream{ctx: ctx, parts: 200, pause: 10 * time.Millisecond}, nil
 					})
 					var known *schema.Error
@@ -497,7 +498,7 @@ func TestAPanicAtTheFirstClientIsItsOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		table := NewTable(limits())
-		call := func(ctx context.Context) (proxy.Answer, error) {
+		call := func(ctx context.Context) (account.Answer, error) {
 			return &stream{ctx: ctx, parts: 10, pause: time.Second}, nil
 		}
 		var clients sync.WaitGroup

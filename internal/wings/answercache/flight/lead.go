@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
@@ -15,17 +16,17 @@ import (
 // Call is the call of the first request.
 type Call struct {
 	// Next makes the call.
-	Next proxy.Next
+	Next func(context.Context) (account.Answer, error)
 	// IsOwn reports whether an answer, or an error, is for the first request only; the error
 	// is nil for an answer. It is asked when Next has returned, and for each part.
 	IsOwn func(err error) bool
 	// Wrap returns the answer as the first request reads it, given the context of the call.
-	Wrap func(context.Context, proxy.Answer) proxy.Answer
+	Wrap func(context.Context, account.Answer) account.Answer
 }
 
 // Lead makes the call of the flight, and returns its answer for the first request. The
 // answer is remembered for followers while the first request reads it.
-func (f *Flight) Lead(call Call) (proxy.Answer, error) {
+func (f *Flight) Lead(call Call) (account.Answer, error) {
 	isLed := false
 	defer func() {
 		if !isLed { // it failed, it is not shared, or it panicked
@@ -66,7 +67,7 @@ func (f *Flight) isDone() bool {
 
 // lead is the answer as the first request reads it. What it reads others get as well.
 type lead struct {
-	proxy.Answer
+	account.Answer
 	flight     *Flight
 	hasContent interface{ HasContent() bool } // nil where every part has content
 	content    bool                           // whether there was some
@@ -77,7 +78,7 @@ type lead struct {
 
 var _ proxy.Led = (*lead)(nil)
 
-// Next implements proxy.Answer.
+// Next implements account.Answer.
 func (l *lead) Next() ([]byte, error) {
 	part, err := l.Answer.Next()
 	switch {

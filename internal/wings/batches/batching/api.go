@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/allowance"
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -31,7 +31,7 @@ import (
 // API answers the endpoints of files and batches.
 type API struct {
 	options    Options
-	operations *operations
+	operations *account.Operations
 }
 
 // Options are what the API works with.
@@ -51,7 +51,7 @@ type Options struct {
 }
 
 // New returns the API.
-func New(options Options) *API { return &API{options, newOperations()} }
+func New(options Options) *API { return &API{options, account.NewOperations()} }
 
 // Routes returns the operations of files and batches.
 func (a *API) Routes() []web.Route {
@@ -88,15 +88,16 @@ type visit struct {
 	scope string
 	// user is whom the request is made for, as far as a header says it that the key trusts.
 	user string
-	use  allowance.Use
+	// account counts the request in the limit of such operations.
+	account account.Account
 }
 
 // handle makes a handler of a function that answers, or returns why it did not.
 func (a *API) handle(answer func(*visit) error, isLimited bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{API: a, w: w, r: r}
+		v := &visit{API: a, w: w, r: r, account: account.Account{Caller: new(access.Caller)}}
+		defer v.account.Close()
 		err := v.identify(isLimited)
-		defer v.use.End()
 		if err == nil {
 			err = answer(v)
 		}
@@ -126,7 +127,8 @@ func (v *visit) identify(isLimited bool) error {
 	}
 	v.scope = v.owner.Scope()
 	if isLimited {
-		return v.operations.take(&v.use, grant, time.Now())
+		v.account.Caller.Grant = grant
+		return v.operations.Visit(&v.account)
 	}
 	return nil
 }

@@ -114,9 +114,12 @@ func (s *session) visit() *schema.Error {
 	if refusal != nil {
 		return refusal
 	}
-	var visit account.Visit
-	defer visit.End()
-	return visit.Begin(s.doors.options.Current.Load().Service(schema.Chat), &access.Caller{Addr: s.who.addr, Grant: grant})
+	visit := account.Account{
+		Asks:   &schema.Request{Service: schema.DoorResponses.Service()},
+		Caller: &access.Caller{Addr: s.who.addr, Grant: grant}, Table: s.doors.options.Current.Load(),
+	}
+	defer visit.Close()
+	return visit.Visit()
 }
 
 // find returns the conversation that ends with a response, nil where the connection does

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -23,7 +24,7 @@ import (
 
 // turn is a response for which the limits and budgets have let the client in.
 type turn struct {
-	request *proxy.Request
+	account *account.Account
 	// asks is what was reserved for it, and part what it has to do with the conversation.
 	asks *schema.Request
 	part part
@@ -106,7 +107,7 @@ func (l *relay) lineOf(body []byte) (*schema.Request, error) {
 // requestFor returns a request for a response, by what the key and the configuration allow now: neither
 // the key, nor its terms, nor those of its tenant need be what they were when the connection was
 // opened.
-func (l *relay) requestFor(asks *schema.Request) (*proxy.Request, error) {
+func (l *relay) requestFor(asks *schema.Request) (*account.Account, error) {
 	grant, refusal := l.doors.options.Keys.IdentifyAgain(l.header, l.who.addr)
 	if refusal != nil {
 		return nil, refusal
@@ -115,18 +116,20 @@ func (l *relay) requestFor(asks *schema.Request) (*proxy.Request, error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	request := &proxy.Request{Asks: asks, Caller: caller, Table: l.doors.options.Current.Load()}
-	request.Find()
-	err := request.RefuseModel()
-	if err == nil && l.served != "" {
-		err = request.RefuseServed(l.served)
+	opened := &account.Account{
+		Desk: &l.doors.options.Proxy.Desk, Asks: asks, Caller: caller, Table: l.doors.options.Current.Load(),
 	}
-	return request, err
+	opened.Find()
+	err := opened.RefuseModel()
+	if err == nil && l.served != "" {
+		err = opened.RefuseServed(l.served)
+	}
+	return opened, err
 }
 
 // admit lets the client in for a response.
 func (l *relay) admit(ctx context.Context, asks *schema.Request, part part) (*turn, error) {
-	request, err := l.requestFor(asks)
+	opened, err := l.requestFor(asks)
 	if err != nil {
 		return nil, err
 	}
@@ -134,39 +137,36 @@ func (l *relay) admit(ctx context.Context, asks *schema.Request, part part) (*tu
 	l.count++
 	number := l.count
 	l.mu.Unlock()
-	caller := request.Caller
-	request.Record = &calls.Record{
+	caller := opened.Caller
+	opened.Record = &calls.Record{
 		Started: time.Now(), RequestID: caller.RequestID + "." + strconv.Itoa(number), Unified: true, Routed: true,
 		Service: asks.Service, Door: asks.Door, Route: realtimePath, KeyID: caller.KeyID, Client: caller.Addr, Streamed: true,
 		Tenant: web.CutText(caller.Tenant, 120), User: quota.UserName(caller.User),
 	}
-	t := &turn{request: request, asks: asks, part: part}
 	isAdmitted := false
 	defer func() {
 		if !isAdmitted { // also after a panic
-			t.giveBack()
+			opened.Close()
 		}
 	}()
-	if err := request.Admit(ctx); err != nil {
-		return nil, err
-	}
-	if l.served == "" || request.Pool != nil && request.Pool.Model == l.served {
-		if err := request.RefuseAsked(); err != nil { // no fallback takes over on a connection that is open
-			return nil, err
+	// The answer comes on the connection, where no fallback takes over.
+	_, err = opened.Open(ctx, func(context.Context) (account.Answer, error) {
+		if l.served == "" || opened.Pool != nil && opened.Pool.Model == l.served {
+			return nil, opened.RefuseAsked()
 		}
-	}
-	if err := l.doors.options.Proxy.Pass(ctx, request); err != nil {
+		return nil, nil //nolint:nilnil // see above
+	})
+	if err != nil {
 		return nil, err
 	}
 	isAdmitted = true
-	return t, nil
+	return &turn{account: opened, asks: asks, part: part}, nil
 }
 
 // giveBack gives back what was reserved for a response that is not made.
 func (t *turn) giveBack() {
 	if t != nil {
-		t.request.GiveBack()
-		t.request.End()
+		t.account.Close()
 	}
 }
 
@@ -245,7 +245,7 @@ func (l *relay) ask(message jsonscan.Value) error {
 	if t, err = l.admit(l.ctx, asks, part); err != nil {
 		return err
 	}
-	t.asks, t.request.Asks = nil, plain // they have what the message says
+	t.asks, t.account.Asks = nil, plain // they have what the message says
 	if id := message.Get("event_id").Text(); len(id) <= longestID {
 		t.event = string(id)
 	}
@@ -352,7 +352,7 @@ func (l *relay) checkLate() bool {
 		l.isLate = l.isLate || exceeds(t.heard, limits.Idle) || exceeds(t.since, limits.Total)
 	}
 	if len(l.asked) > 0 {
-		since := l.asked[0].request.Record.Started
+		since := l.asked[0].account.Record.Started
 		if l.told.After(since) {
 			since = l.told
 		}
@@ -404,8 +404,8 @@ func (l *relay) measure(id string, event []byte) {
 		}
 	}
 	l.mu.Unlock()
-	if t != nil && t.request.IsMeasured() {
-		t.request.Measure(event)
+	if t != nil && t.account.IsMeasured() {
+		t.account.Measure(event)
 	}
 }
 
@@ -459,21 +459,26 @@ func (l *relay) stopRunning(id string) (t *turn, isLate bool) {
 // settle ends the accounts of a response: with what the backend reports of it, or, where it
 // broke off, with what is estimated.
 func (l *relay) settle(t *turn, usage schema.Usage, code string) {
-	request, record := t.request, t.request.Record
-	request.Caller.Grant.Note(time.Now())
-	request.Model, request.Price = l.served, l.price
-	if pool := request.Table.Service(record.Service).Find(l.served); pool != nil {
-		request.Price = pool.Price // as it was when the response was let in
+	opened, record := t.account, t.account.Record
+	defer l.finish(record)
+	defer opened.Close()
+	opened.Caller.Grant.Note(time.Now())
+	opened.Model, opened.Price = l.served, l.price
+	if pool := opened.Table.Service(record.Service).Find(l.served); pool != nil {
+		opened.Price = pool.Price // as it was when the response was let in
 	}
-	if err := request.Count(l.doors.options.Proxy.Ledger()); err != nil {
+	if err := opened.Count(); err != nil {
 		code = codeOf(err)
 	}
-	request.Settle(usage, code == "", true)
-	record.Started, record.Model, record.Usage, record.Status, record.Code = t.since, request.Model, usage, http.StatusOK, code
+	opened.Settle(usage, code == "", true)
+	record.Started, record.Model, record.Usage, record.Status, record.Code = t.since, opened.Model, usage, http.StatusOK, code
 	record.Begin(l.instance.ID, l.instance.Kind.Name, t.since)
 	record.Series = l.instance.Series
 	record.Ended = time.Since(t.since)
-	request.End()
+}
+
+// finish records a response that has ended.
+func (l *relay) finish(record *calls.Record) {
 	l.doors.options.Recorder.Finish(record)
 	l.touch()
 	select {
@@ -503,7 +508,7 @@ func (l *relay) endTurns() {
 			t.giveBack()
 			continue
 		}
-		t.since = t.request.Record.Started
+		t.since = t.account.Record.Started
 		l.settle(t, schema.Usage{}, code)
 	}
 	for _, t := range running {

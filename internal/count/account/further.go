@@ -1,0 +1,122 @@
+package account
+
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/request/estimate"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// furtherCalls is what limits, budgets and costs know of a request for which more than one
+// call gave a part of the answer.
+type furtherCalls struct {
+	isResumed bool
+	// last is the report of the latest call.
+	last schema.Usage
+	// prompt is how much of the answer is part of the prompt of the latest call, and before
+	// how much of it was sent before that call, both in tokens as they are estimated.
+	prompt, before int64
+}
+
+// lost is what calls used whose answers the client does not get, such as one that was
+// answered while another part of the same request failed. They are paid all the same.
+type lost struct {
+	reported schema.Usage // what backends said
+	used     schema.Usage // the same, with estimates of what they did not say
+	cost     prices.Amount
+}
+
+// Reserved is what was reserved for another call of a request.
+type Reserved = budget.Amounts
+
+// Reserve reserves what another call for the request may use, which goes on with an answer of
+// which so many tokens were sent, or begins it anew if goesOn is false. It returns an error if
+// a limit or a budget has no room for it.
+func (a *Account) Reserve(sent int64, goesOn bool) (reserved Reserved, err error) {
+	if !a.isMeasured || a.Caller.Grant == nil {
+		return reserved, nil
+	}
+	now, most := time.Now(), a.most
+	if goesOn {
+		most.Prompt += sent
+		most.Completion = max(most.Completion-sent, 1)
+	}
+	if refusal := a.use.More(most.Tokens(), now); refusal != nil {
+		return reserved, keyLimited(refusal)
+	}
+	want := Reserved{0, most.Tokens(), int64(a.Price.Cost(most.Quantity))}
+	if !a.Caller.Grant.HasBudgets() {
+		return want, nil
+	}
+	refusal, err := a.charge.More(want)
+	if refusal == nil && err == nil {
+		return want, nil
+	}
+	a.use.Less(most.Tokens(), now)
+	if err != nil {
+		return reserved, ledgerUnavailable()
+	}
+	return reserved, noRoom(refusal, a.Table.Currency, now) // the request itself is not refused
+}
+
+// Release gives back what Reserve reserved for a call that failed.
+func (a *Account) Release(reserved Reserved) {
+	if reserved == (Reserved{}) {
+		return
+	}
+	a.use.Less(reserved[budget.Tokens], time.Now())
+	a.charge.Less(reserved)
+}
+
+// Resumed notes that another call goes on with the answer in place of one that broke off and
+// had reported so much, at a model of this price. Of the answer so many tokens were sent.
+func (a *Account) Resumed(reported schema.Usage, price *prices.Price, sent int64, goesOn bool) {
+	if !a.isMeasured {
+		return
+	}
+	used := a.spent(reported, false, true)
+	a.lost.used = addUsage(a.lost.used, used)
+	a.lost.cost = a.lost.cost.Plus(a.costOf(price, used, true))
+	a.again.isResumed, a.again.prompt, a.again.before = true, 0, 0
+	if goesOn {
+		a.again.prompt, a.again.before = sent, a.answer.Tokens()
+	}
+}
+
+// ReportLast tells what the latest of several calls reported, of which clients are told less.
+func (a *Account) ReportLast(reported schema.Usage) { a.again.last = reported }
+
+// Spend adds what a call used whose answer the client does not get, at the price of the model
+// that serves the request now, to what the request is settled with. If its backend did not say
+// that, the use is the estimate of its prompt: that of a part of the request or, for nil, of
+// all of it. An estimate counts in limits, budgets and costs, and not in the ledger's tokens.
+func (a *Account) Spend(used schema.Usage, part *schema.Request) {
+	if used.Known {
+		a.lost.reported = addUsage(a.lost.reported, used)
+		a.lost.reported.Known = true
+	}
+	if !a.isMeasured {
+		return
+	}
+	if !used.Known {
+		used.Prompt = a.most.Prompt
+		if part != nil {
+			used.Prompt = estimate.Most(part, nil, 0).Prompt
+		}
+		used.Total = used.Prompt
+	}
+	a.lost.used = addUsage(a.lost.used, used)
+	a.lost.cost = a.lost.cost.Plus(a.costOf(a.Price, used, true))
+}
+
+// addUsage adds tokens and seconds to a usage.
+func addUsage(to, more schema.Usage) schema.Usage {
+	to.Prompt += more.Prompt
+	to.Completion += more.Completion
+	to.Total += more.Total
+	to.Cached += more.Cached
+	to.Seconds += more.Seconds
+	return to
+}

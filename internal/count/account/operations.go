@@ -1,0 +1,63 @@
+package account
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/count/allowance"
+)
+
+// Operations limits how often a key asks for files and batches, apart from what its limits say
+// of requests to models: lines of its own batches must not keep it from looking at them.
+type Operations struct {
+	accounts *allowance.Accounts
+
+	mu     sync.Mutex
+	pruned time.Time
+}
+
+const (
+	operationsPerMinute  = 600
+	concurrentOperations = 32
+	// pruneEvery is how often the counts of all keys are forgotten, so that those of keys
+	// that are gone do not stay.
+	pruneEvery = time.Hour
+)
+
+// NewOperations returns an Operations that has counted nothing.
+func NewOperations() *Operations {
+	return &Operations{accounts: allowance.NewAccounts(nil), pruned: time.Now()}
+}
+
+// Visit opens the account of one operation. A key without limits has none here either.
+func (o *Operations) Visit(a *Account) error {
+	a.stage = ended // there is nothing to settle
+	grant, now := a.Caller.Grant, time.Now()
+	if grant == nil || grant.Accounts == [2]*allowance.Account{} {
+		return nil
+	}
+	o.prune(now)
+	limits := allowance.Limits{RequestsPerMinute: operationsPerMinute, ConcurrentRequests: concurrentOperations}
+	account := o.accounts.Open(allowance.KeyName(grant.ID), limits, now)
+	refusal := a.use.Take([2]*allowance.Account{account}, allowance.NoTokens, now)
+	if refusal == nil {
+		return nil
+	}
+	what := "in a minute"
+	if refusal.Unit == allowance.Concurrency {
+		what = "at a time"
+	}
+	return refusedFor(refusal, fmt.Sprintf(
+		"This API key has made as many requests for files and batches as allowed %s, %d; try again in %s.",
+		what, refusal.State.Limit, refusal.State.RetryAfter.Round(time.Millisecond)))
+}
+
+func (o *Operations) prune(now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now.Sub(o.pruned) > pruneEvery {
+		o.pruned = now
+		o.accounts.Keep(func(string) bool { return false })
+	}
+}
