@@ -13,7 +13,7 @@ import (
 // there.
 func TestVerbsThatCannotWriteLeaveTheOldConfiguration(t *testing.T) {
 	t.Parallel()
-	source := filepath.Join("..", "..", "internal", "importer", "testdata", "litellm.yaml")
+	source := filepath.Join("..", "..", "internal", "wings", "importer", "testdata", "litellm.yaml")
 	for name, c := range map[string]struct {
 		inTheWay string // a directory where a file is to be
 		args     func(file string) []string
