@@ -41,8 +41,6 @@ var stillNamed = []string{
 	"internal/serve/web/manage/files.go",
 	"internal/serve/web/manage/processes.go",
 	"internal/serve/web/manage/spend.go",
-	"internal/serve/web/monitor/api.go",
-	"internal/serve/web/monitor/callsearch.go",
 }
 
 // alliedWings are wings that import another one, "importer imported", with the reason.

@@ -296,7 +296,6 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	}
 	monitoring := monitor.New(g.Recorder, g.Current, g.Control.Version)
 	monitoring.SetBudgets(g.book.Uses, g.currency)
-	monitoring.SetFile(g.callFile)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
 	g.describe(surfaces{api, g.wings, g.batchDoors(), management, g.Actuator, openapi.NewPages(), monitoring, g.pages, peers.New(g.Cluster.View)})

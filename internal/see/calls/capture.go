@@ -26,9 +26,10 @@ const (
 // may use it until the record is finished, and nobody changes it after that.
 type Captured struct {
 	// What says which of the members are kept.
-	What            metrics.Capture
-	Headers         []Header
-	Request, Answer Content
+	What    metrics.Capture `json:"kept"`
+	Headers []Header        `json:"headers,omitzero"`
+	Request Content         `json:"request,omitzero"`
+	Answer  Content         `json:"answer,omitzero"`
 
 	room     *captures
 	reserved int
@@ -36,8 +37,9 @@ type Captured struct {
 
 // Header is a header of a request. IsMasked says that its value is a mask.
 type Header struct {
-	Name, Value string
-	IsMasked    bool
+	Name     string `json:"name"`
+	Value    string `json:"value"`
+	IsMasked bool   `json:"masked,omitzero"`
 }
 
 // Content is a body: its text as far as it is one, and its length.

@@ -40,6 +40,22 @@ type Archive interface {
 	Offer(batch []Record)
 	// Forget removes what was captured beyond a level, because no more is to be kept.
 	Forget(most metrics.Capture)
+	// Search passes on calls, the newest first, until yield returns false or there are no more.
+	// It returns the number before which a further search goes on, 0 where there is nothing.
+	Search(ctx context.Context, q Query, yield func(*Record) bool) (next uint64, err error)
+	// Captured returns what was captured of the call with a number, nil for nothing.
+	Captured(number uint64) *Captured
+}
+
+// Query says which calls a search looks at.
+type Query struct {
+	// Before and After bound the numbers of the calls; neither is included.
+	Before, After uint64
+	// From and To are when the calls began, From included; zero for any time. They only save
+	// reading: calls of other times are passed on, too.
+	From, To time.Time
+	// Most bounds the calls of an archive that are looked at.
+	Most int
 }
 
 // pipeline moves records from the requests to where they are read.

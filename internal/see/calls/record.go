@@ -36,119 +36,130 @@ const maxText = 300
 // step was over. The web shell, the unified API and the proxy fill it in; the line
 // of the access log, the counts, the trace and the list of calls are made from it.
 // It holds names that the configuration knows and numbers, and nothing that a
-// client or a model wrote except Asked, User, Session, Conversation, the texts of failures, and what is captured.
+// client or a model wrote except Asked, User, Session, Conversation, the texts of failures, and
+// the captured contents. The tags are its form in the call file.
 type Record struct {
 	// Sequence is the place of the record among all that were recorded since the
 	// start, from 1 on. It is set when the record reaches its readers.
-	Sequence  uint64
-	RequestID string
-	Started   time.Time
+	Sequence  uint64    `json:"n"`
+	RequestID string    `json:"id"`
+	Started   time.Time `json:"t"`
 	// Status is the HTTP status that the client was sent, 0 if none was.
-	Status int
+	Status int `json:"http,omitzero"`
 	// Code is the code of the error, empty for a success.
-	Code string
+	Code string `json:"code,omitzero"`
 	// Told is what the caller was told about the error, nil where there was none.
-	Told *Told
+	Told *Told `json:",embed"`
 	// Gone says that the client left before it had the whole answer.
-	Gone bool
+	Gone bool `json:"gone,omitzero"`
 
 	// Unified says that the request came to an endpoint of the unified API. The
 	// members below are empty for all others, and those are not counted.
-	Unified bool
-	Service schema.ServiceType
+	Unified bool               `json:"-"`
+	Service schema.ServiceType `json:"service"`
 	// Door is the endpoint to which it came.
-	Door schema.Door
+	Door schema.Door `json:"door"`
 	// Route is the path of that endpoint.
-	Route string
+	Route string `json:"-"`
 	// Model is the configured name of the model that served or was tried last. It is
 	// empty where no model has the name that the client asked for. Asked has the
 	// beginning of that name where it is another one than Model: of no model, or an
 	// alias.
-	Model, Asked string
+	Model string `json:"model,omitzero"`
+	Asked string `json:"asked,omitzero"`
 	// Instance is the identifier of the one that answered or failed last.
-	Instance string
+	Instance string `json:"instance,omitzero"`
 	// Strategy is how the instance was picked. Candidates counts the instances of the
 	// model by their backend.Obstacle; the first number counts those without one.
-	Strategy   string
-	Candidates [maxObstacles]uint16
+	Strategy   string     `json:"strategy,omitzero"`
+	Candidates Candidates `json:"candidates,omitzero"`
 	// KeyID names the API key, where keys are required, Tenant is whom the request is
 	// counted for, and Client is the address that the request came from.
-	KeyID, Tenant string
-	Client        netip.Addr
+	KeyID  string     `json:"key,omitzero"`
+	Tenant string     `json:"tenant,omitzero"`
+	Client netip.Addr `json:"ip,omitzero"`
 	// User is who the request is made for, as the ledger names it; empty where the key trusts
 	// no header that says so. What bodies say of users is not kept.
-	User     string
-	Streamed bool
-	Usage    schema.Usage
+	User     string       `json:"user,omitzero"`
+	Streamed bool         `json:"streamed,omitzero"`
+	Usage    schema.Usage `json:"tokens,omitzero"`
 	// Cost is what the request cost, in 10^-12 of the currency's unit.
-	Cost prices.Amount
+	Cost prices.Amount `json:"cost,omitzero"`
 
 	// Session and Conversation are the names that the client has for the session of an agent
 	// and for the conversation. They are set for calls that are traced only.
-	Session, Conversation string
+	Session, Conversation string `json:"-"`
 
-	// Routed says that the request was read and let in, so that routing began.
-	Routed bool
+	// Routed says that the request was read and let in: routing began.
+	Routed bool `json:"routed,omitzero"`
 	// Result is set when the call is finished.
-	Result schema.Result
+	Result schema.Result `json:"result"`
 
 	// When each step was over, counted from Started; zero for steps that were
 	// not reached. Ready is when the request had been read, Limited when the
 	// limits had let it pass, FirstByte when the answer began, FirstToken when its first
 	// content had come: text, reasoning, a refusal or a call of a stream, the first bytes
 	// of audio, all of any other answer. Streams often begin long before their content.
-	Ready, Limited, FirstByte, FirstToken, Ended time.Duration
+	Ready      time.Duration `json:"ready,omitzero"`
+	Limited    time.Duration `json:"limited,omitzero"`
+	FirstByte  time.Duration `json:"byte,omitzero"`
+	FirstToken time.Duration `json:"token,omitzero"`
+	Ended      time.Duration `json:"end"`
 	// PerToken is the time per output token; see NotePace.
-	PerToken time.Duration
+	PerToken time.Duration `json:"pace,omitzero"`
 	// Queued is how long it waited for a slot, Upstream how long for backends.
-	Queued, Upstream time.Duration
+	Queued   time.Duration `json:"queued,omitzero"`
+	Upstream time.Duration `json:"upstream,omitzero"`
 	// Held is the part of Queued in which it waited for its model to be loaded.
-	Held time.Duration
+	Held time.Duration `json:"held,omitzero"`
 
 	// Cache is what the cache of answers did for the request.
-	Cache metrics.Cached
+	Cache metrics.Cached `json:"cache,omitzero"`
 	// Class is how urgent the request is while it waits.
-	Class schema.Class
+	Class schema.Class `json:"class,omitzero"`
 
 	// Fallbacks counts how often another model took over.
-	Fallbacks int
+	Fallbacks int `json:"fallbacks,omitzero"`
 	// Left is the configured name of the first model from which another one took over because
 	// its circuit breakers were open, empty where that did not happen.
-	Left string
-	// Pieces is over how many calls the request was split, 0 if it was not.
-	Pieces int
+	Left string `json:"-"`
+	// Pieces is the number of calls over which the request was split, 0 if it was not.
+	Pieces int `json:"pieces,omitzero"`
 	// Resumed counts how often another instance went on with an answer that broke off after
 	// content was sent.
-	Resumed int
+	Resumed int `json:"resumed,omitzero"`
 	// Hedge is what became of a second call that was due because the first was slow.
-	Hedge metrics.Hedged
+	Hedge metrics.Hedged `json:"hedge,omitzero"`
 	// Attempts counts all of them; Described returns the latest. Most requests have
 	// one, so that the others are kept apart: records are copied and kept in numbers.
-	Attempts int
+	Attempts int `json:"attempts,omitzero"`
 	only     [1]Try
 	several  []Try // the latest, oldest first; nil where there is only one
 
-	Trace Trace
+	Trace Trace `json:",embed"`
 
 	// Series are the counts of the instance that answered or failed last.
-	Series *metrics.Instance
+	Series *metrics.Instance `json:"-"`
 
 	// Running shows the request to people while it runs, nil where nobody can see it.
-	Running *Running
+	Running *Running `json:"-"`
 
 	// Captured is what is kept of headers and bodies, nil for nothing. It is taken out of
 	// the record before anybody reads that; Recorder.Captured returns it.
-	Captured *Captured
+	Captured *Captured `json:"-"`
 }
+
+// Candidates counts instances by why they were passed over.
+type Candidates [maxObstacles]uint16
 
 // Told is what the caller of a request that failed was told.
 type Told struct {
 	// Message is cut.
-	Message string
+	Message string `json:"said,omitzero"`
 	// Of is whose limit or budget refused the request, as in schema.Error, and Until is
 	// when that lets a request in again; they are zero where none did, or never does.
-	Of    string
-	Until time.Time
+	Of    string    `json:"of,omitzero"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 // maxMessage bounds what is kept of what a caller was told.
@@ -188,31 +199,37 @@ func (c *Record) Restore(attempts int, tries []Try) {
 
 // Try is one attempt of a call.
 type Try struct {
-	Instance, Adapter string
+	Instance string `json:"instance"`
+	Adapter  string `json:"adapter,omitzero"`
 	// Provider is the name of the adapter in the conventions of OpenTelemetry.
-	Provider string
+	Provider string `json:"-"`
 	// Began is when the instance was picked, Sent when the backend's connection
 	// was asked for, FirstByte when its answer began, Ended when it was over: all
 	// counted from the start of the call.
-	Began, Sent, FirstByte, Ended time.Duration
+	Began     time.Duration `json:"began,omitzero"`
+	Sent      time.Duration `json:"sent,omitzero"`
+	FirstByte time.Duration `json:"byte,omitzero"`
+	Ended     time.Duration `json:"end,omitzero"`
 	// Expected is when the first token was expected, counted from Began, and Matched the
 	// part of the prompt that was believed to be in the cache of the instance. Both are zero
 	// where the strategy expects nothing.
-	Expected time.Duration
-	Matched  float64
+	Expected time.Duration `json:"expected,omitzero"`
+	Matched  float64       `json:"matched,omitzero"`
 	// Reused says that the connection had served before.
-	Reused bool
+	Reused bool `json:"reused,omitzero"`
 	// Status is the HTTP status of the backend's answer, 0 where there was none.
-	Status int
+	Status int `json:"http,omitzero"`
 	// Code is the code of the failure, empty for a success; Cause is the word for
 	// why the backend could not be reached, empty where it could. Text is what the
 	// caller was told about the failure, or would have been: cut, without secrets
 	// and addresses.
-	Code, Cause, Text string
-	Span              SpanID
+	Code  string `json:"code,omitzero"`
+	Cause string `json:"cause,omitzero"`
+	Text  string `json:"text,omitzero"`
+	Span  SpanID `json:"-"`
 	// Resumed is how the instance went on with an answer that another one began: continued or
 	// aligned; empty where it did not.
-	Resumed string
+	Resumed string `json:"resumed,omitzero"`
 }
 
 // TraceID names a distributed trace; it is zero where there is none.
@@ -223,8 +240,8 @@ type SpanID [8]byte
 
 // Trace is the place of a call in a distributed trace; the zero value is none.
 type Trace struct {
-	ID           TraceID
-	Span, Parent SpanID
+	ID           TraceID `json:"trace,omitzero"`
+	Span, Parent SpanID  `json:"-"`
 }
 
 // Traced tells whether the call belongs to a trace that is exported.

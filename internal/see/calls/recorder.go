@@ -190,9 +190,18 @@ func (r *Recorder) Capture() *Captured {
 	return &Captured{What: metrics.Capture(r.capture.Load()), room: &r.pipe.captures}
 }
 
-// Captured returns what is kept of a recorded call, nil for nothing. It must not be
+// Captured returns what is kept in memory of a recorded call, nil for nothing. It must not be
 // changed.
 func (r *Recorder) Captured(c *Record) *Captured { return r.pipe.captures.of(c.Sequence) }
+
+// FindCaptured is Captured for a person who waits: it also looks in the archive.
+func (r *Recorder) FindCaptured(c *Record) *Captured {
+	captured, archive := r.Captured(c), r.pipe.archive.Load()
+	if captured == nil && archive != nil {
+		captured = (*archive).Captured(c.Sequence)
+	}
+	return captured
+}
 
 // Shed counts a request that was refused because the gateway had no room for it.
 func (r *Recorder) Shed(service schema.ServiceType, how metrics.Shed) {
@@ -377,6 +386,30 @@ func (r *Recorder) Calls() iter.Seq[*Record] {
 		r.pipe.ring.latest(yield)
 	}
 }
+
+// Search passes on calls, the newest first: those in memory, then those of the archive. It returns
+// the number before which a further search goes on, 0 where there is nothing.
+func (r *Recorder) Search(ctx context.Context, q Query, yield func(*Record) bool) (next uint64, err error) {
+	for c := range r.Calls() {
+		switch {
+		case c.Sequence >= q.Before:
+			continue
+		case c.Sequence <= q.After:
+			return 0, nil
+		}
+		if q.Before = c.Sequence; !yield(c) {
+			return q.Before, nil
+		}
+	}
+	archive := r.pipe.archive.Load()
+	if archive == nil {
+		return 0, nil
+	}
+	return (*archive).Search(ctx, q, yield)
+}
+
+// IsArchived reports whether calls are kept for longer than in memory.
+func (r *Recorder) IsArchived() bool { return r.pipe.archive.Load() != nil }
 
 // Subscribe returns a feed of records from now on. It ends where the reader is too
 // slow.

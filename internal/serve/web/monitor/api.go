@@ -18,7 +18,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/live"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
-	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
 )
 
 // API has the operations. Their replies have no envelope; errors are
@@ -30,7 +29,6 @@ type API struct {
 	currency func() string
 
 	recorder *calls.Recorder
-	file     *callfile.File // nil where no calls are kept on disk
 	current  *routing.Current
 	version  func() int
 	sampler  *live.Sampler
@@ -45,9 +43,6 @@ func New(recorder *calls.Recorder, current *routing.Current, version func() int)
 	a.feed = live.NewFeed(a.sampler, a.renderSnapshot)
 	return a
 }
-
-// SetFile makes the calls that are kept on disk part of searches.
-func (a *API) SetFile(file *callfile.File) { a.file = file }
 
 // Feed returns the live feed, which its owner runs and closes.
 func (a *API) Feed() *live.Feed { return a.feed }

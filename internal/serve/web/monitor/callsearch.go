@@ -9,7 +9,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
-	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
 )
 
 // maxLooked is how many calls of the file one page looks at. A search that finds less than a
@@ -34,15 +33,13 @@ type callList struct {
 type found struct {
 	filter  *callFilter
 	views   []callView
-	latest  uint64 // the newest call
-	lowest  uint64 // the last that was looked at
-	reached string
+	reached string // when the last call began that was looked at
 	isFull  bool
 }
 
 // look takes a call, and reports whether the search goes on.
 func (f *found) look(c *calls.Record) bool {
-	f.lowest, f.reached = c.Sequence, web.Time(c.Started)
+	f.reached = web.Time(c.Started)
 	if f.filter.wants(c) {
 		f.views = append(f.views, viewOf(c, f.filter.isBrief, f.filter.words))
 		f.isFull = len(f.views) == f.filter.limit
@@ -73,55 +70,42 @@ func viewOf(c *calls.Record, isBrief bool, words web.Wording) callView {
 // is on two pages and none between them, however many are recorded meanwhile.
 func (a *API) search(ctx context.Context, f *callFilter) (callList, error) {
 	page := callList{Capacity: a.recorder.Settings().Calls, SamplingRate: a.recorder.SamplingRate()}
-	if a.file != nil {
+	if a.recorder.IsArchived() {
 		page.FileDays = a.recorder.Settings().CallsFile.Days
 	}
-	s := found{filter: f, views: []callView{}, lowest: f.before}
+	newest, before, isKnown := a.placeOf(f.beforeID)
+	s := found{filter: f, views: []callView{}}
 	var next uint64
-	isOver := a.searchMemory(&s)
-	switch {
-	case s.isFull:
-		next = s.lowest
-	case !isOver && a.file != nil:
-		var err error
-		query := callfile.Query{Before: s.lowest, After: f.after, From: f.from, To: f.to, Most: maxLooked}
-		if next, err = a.file.Search(ctx, query, s.look); err != nil {
-			return page, err
-		}
+	var err error
+	if isKnown {
+		query := calls.Query{Before: min(f.before, before), After: f.after, From: f.from, To: f.to, Most: maxLooked}
+		next, err = a.recorder.Search(ctx, query, s.look)
 	}
 	page.Calls = s.views
 	if next > 1 {
 		page.Next, page.Reached = cursorOf(next), s.reached
 	}
-	if s.latest > 0 {
-		page.Latest = cursorOf(s.latest)
+	if newest > 0 {
+		page.Latest = cursorOf(newest)
 	}
-	return page, nil
+	return page, err
 }
 
-// searchMemory looks at the calls in memory, and reports whether there is nothing to look for
-// on disk.
-func (a *API) searchMemory(s *found) (isOver bool) {
-	f := s.filter
-	isReached := f.beforeID == ""
+// placeOf returns the number of the newest call in memory, and that of the call with a request id,
+// which is looked for in memory only. An empty id is behind the newest: calls that come meanwhile
+// are not on the page.
+func (a *API) placeOf(id string) (newest, number uint64, isKnown bool) {
+	number, isKnown = math.MaxUint64, id == ""
 	for c := range a.recorder.Calls() {
-		s.latest = max(s.latest, c.Sequence)
-		if !isReached {
-			isReached = c.RequestID == f.beforeID
-			s.lowest = min(s.lowest, c.Sequence)
-			continue
+		if newest == 0 {
+			newest, number = c.Sequence, c.Sequence+1
 		}
-		if c.Sequence >= f.before {
-			continue
-		}
-		if c.Sequence <= f.after {
-			return true
-		}
-		if !s.look(c) {
+		if isKnown {
 			break
 		}
+		number, isKnown = c.Sequence, c.RequestID == id
 	}
-	return !isReached // a request id is looked for in memory only
+	return newest, number, isKnown
 }
 
 const mediaNDJSON = "application/x-ndjson"
@@ -183,15 +167,12 @@ func findCall[T any](a *API, r *http.Request, view func(*calls.Record) T) (one T
 		}
 		return !isFound
 	}
-	a.recorder.Calls()(look)
-	if !isFound {
-		query := callfile.Query{Before: math.MaxUint64, Most: maxLooked}
-		if number > 0 && number < math.MaxUint64 {
-			query.Before, query.After = number+1, number-1
-		}
-		if _, err := a.file.Search(r.Context(), query, look); err != nil {
-			return one, err
-		}
+	query := calls.Query{Before: math.MaxUint64, Most: maxLooked}
+	if number > 0 && number < math.MaxUint64 {
+		query.Before, query.After = number+1, number-1
+	}
+	if _, err := a.recorder.Search(r.Context(), query, look); err != nil {
+		return one, err
 	}
 	if !isFound {
 		return one, &requestError{http.StatusNotFound, "No call of this id is remembered: it is too long ago, was not sampled, or did not happen."}

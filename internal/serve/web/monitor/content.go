@@ -33,10 +33,7 @@ type callBody struct {
 func (a *API) content(r *http.Request) (callContent, error) {
 	return findCall(a, r, func(c *calls.Record) callContent {
 		view := callContent{RequestID: c.RequestID}
-		captured := a.recorder.Captured(c)
-		if captured == nil {
-			captured = a.file.Captured(c.Sequence)
-		}
+		captured := a.recorder.FindCaptured(c)
 		if captured == nil {
 			return view
 		}

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
@@ -56,9 +57,10 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// File keeps calls on disk. A nil File keeps none.
+// File keeps calls on disk.
 type File struct {
 	options Options
+	form    form
 	dir     *durable.Dir
 
 	wakes chan struct{}
@@ -111,7 +113,7 @@ type stored struct {
 // Open opens the file, and returns the number of the last call that it has.
 func Open(options Options) (*File, uint64, error) {
 	f := &File{
-		options: options, dir: durable.At(filepath.Join(options.Dir, folder)),
+		options: options, form: newForm(), dir: durable.At(filepath.Join(options.Dir, folder)),
 		wakes: make(chan struct{}, 1), searching: make(chan struct{}, 2),
 	}
 	err := f.dir.Make()
@@ -188,7 +190,9 @@ func (f *File) Offer(batch []calls.Record) {
 		if c.Captured != nil && !f.takes(c.Captured) {
 			c.Captured = nil
 		}
-		c.Series = nil
+		if c.Series = nil; !c.Usage.Known {
+			c.Usage = schema.Usage{}
+		}
 		f.waiting = append(f.waiting, c)
 	}
 	if len(f.waiting) >= flushedAt {
@@ -321,7 +325,7 @@ func (f *File) write(batch []calls.Record, now time.Time) (written int, unfit un
 	for written < len(batch) {
 		var b portion
 		for written+b.records < len(batch) && len(b.lines) < blockLines && len(b.contents) < blockLines {
-			b.add(&batch[written+b.records])
+			b.add(f.form, &batch[written+b.records])
 		}
 		if len(b.contents) > 0 {
 			if err := f.add(ofContents, b.of, b.contents, now); err != nil {
@@ -357,14 +361,14 @@ type portion struct {
 
 // add adds a record. One that cannot be written is left out: it would not get better, and
 // those behind it would wait for ever.
-func (b *portion) add(c *calls.Record) {
+func (b *portion) add(form form, c *calls.Record) {
 	b.records++
-	lines, err := appendRecord(b.lines, c)
+	lines, err := form.appendRecord(b.lines, c)
 	if err != nil {
 		b.unfit = unwritable{b.unfit.number + 1, err}
 		return
 	}
-	contents, err := appendContents(b.contents, c)
+	contents, err := form.appendContents(b.contents, c)
 	if err != nil {
 		b.unfit = unwritable{b.unfit.number + 1, err}
 	}

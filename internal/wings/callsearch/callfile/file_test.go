@@ -77,7 +77,7 @@ func record(number uint64) calls.Record {
 }
 
 // numbers returns the numbers that a search finds.
-func numbers(t testing.TB, f *kept, q Query) (all []uint64, next uint64) {
+func numbers(t testing.TB, f *kept, q calls.Query) (all []uint64, next uint64) {
 	t.Helper()
 	next, err := f.Search(context.Background(), q, func(c *calls.Record) bool {
 		all = append(all, c.Sequence)
@@ -102,7 +102,7 @@ func TestCallsComeBackAsTheyWere(t *testing.T) {
 			t.Errorf("%s: the last call is %d", name, again.last)
 		}
 		var got calls.Record
-		if _, err := again.Search(t.Context(), Query{Before: 2, Most: 10}, func(c *calls.Record) bool { got = *c; return true }); err != nil {
+		if _, err := again.Search(t.Context(), calls.Query{Before: 2, Most: 10}, func(c *calls.Record) bool { got = *c; return true }); err != nil {
 			t.Fatal(err)
 		}
 		if fmt.Sprintf("%+v %+v", got, *got.Told) != fmt.Sprintf("%+v %+v", want, *want.Told) {
@@ -173,7 +173,7 @@ func TestACrashLosesAtMostTheEnd(t *testing.T) {
 	}
 	again.Offer([]calls.Record{record(again.last + 1)})
 	again.flush(time.Now())
-	if got, _ := numbers(t, again, Query{Before: math.MaxUint64, Most: 100}); fmt.Sprint(got) != "[4 3 2 1]" {
+	if got, _ := numbers(t, again, calls.Query{Before: math.MaxUint64, Most: 100}); fmt.Sprint(got) != "[4 3 2 1]" {
 		t.Errorf("%v", got)
 	}
 }
@@ -208,7 +208,7 @@ func TestPagesHaveEveryCallOnce(t *testing.T) {
 		for {
 			size := 1 + random.IntN(7)
 			page, isFull := 0, false
-			after, err := f.Search(t.Context(), Query{Before: next, Most: 1 + random.IntN(20)}, func(c *calls.Record) bool {
+			after, err := f.Search(t.Context(), calls.Query{Before: next, Most: 1 + random.IntN(20)}, func(c *calls.Record) bool {
 				seen = append(seen, c.Sequence)
 				page++
 				isFull = page == size
@@ -262,12 +262,12 @@ func TestOldSegmentsMakeRoom(t *testing.T) {
 		}
 		total += info.Size()
 	}
-	got, _ := numbers(t, f, Query{Before: math.MaxUint64, Most: math.MaxInt})
+	got, _ := numbers(t, f, calls.Query{Before: math.MaxUint64, Most: math.MaxInt})
 	if total > 1<<20 || got[0] != last || len(got) < 1000 || len(got) == int(last) {
 		t.Errorf("%d bytes, %d calls from %d to %d of %d", total, len(got), got[len(got)-1], got[0], last)
 	}
 	fill(now.Add(49 * time.Hour))
-	if got, _ := numbers(t, f, Query{Before: math.MaxUint64, Most: math.MaxInt}); len(got) != together {
+	if got, _ := numbers(t, f, calls.Query{Before: math.MaxUint64, Most: math.MaxInt}); len(got) != together {
 		t.Errorf("after two days there are %d calls", len(got))
 	}
 	if len(f.faults) > 0 {
@@ -282,15 +282,15 @@ func TestASearchLooksAtSoManyCallsAndGoesOn(t *testing.T) {
 		f.Offer([]calls.Record{record(n + 1)})
 	}
 	f.flush(time.Now())
-	got, next := numbers(t, f, Query{Before: math.MaxUint64, Most: 40})
+	got, next := numbers(t, f, calls.Query{Before: math.MaxUint64, Most: 40})
 	if len(got) != 40 || next != 61 {
 		t.Errorf("%d calls, then from %d", len(got), next)
 	}
-	if got, next := numbers(t, f, Query{Before: next, After: 50, Most: 40}); len(got) != 10 || next != 0 {
+	if got, next := numbers(t, f, calls.Query{Before: next, After: 50, Most: 40}); len(got) != 10 || next != 0 {
 		t.Errorf("%d calls, then from %d", len(got), next)
 	}
 	from := record(1).Started
-	if got, _ := numbers(t, f, Query{Before: math.MaxUint64, To: from, Most: 40}); len(got) != 0 {
+	if got, _ := numbers(t, f, calls.Query{Before: math.MaxUint64, To: from, Most: 40}); len(got) != 0 {
 		t.Errorf("%d calls before the first", len(got))
 	}
 }
@@ -321,7 +321,7 @@ func TestWhatCannotBeWrittenIsAFault(t *testing.T) {
 	if len(f.waiting) > 0 || len(segmentFiles(t, dir, "calls-")) == 0 {
 		t.Errorf("%d calls wait", len(f.waiting))
 	}
-	if got, _ := numbers(t, f, Query{Before: math.MaxUint64, Most: math.MaxInt}); len(got) != maxWaiting {
+	if got, _ := numbers(t, f, calls.Query{Before: math.MaxUint64, Most: math.MaxInt}); len(got) != maxWaiting {
 		t.Errorf("%d calls", len(got))
 	}
 }
@@ -342,7 +342,7 @@ func TestARecordThatCannotBeEncodedIsLeftOut(t *testing.T) {
 	f.flush(time.Now())
 	f.Offer([]calls.Record{record(7)})
 	f.flush(time.Now())
-	if got, _ := numbers(t, f, Query{Before: math.MaxUint64, Most: 10}); !slices.Equal(got, []uint64{7, 4, 2}) || len(f.waiting) != 0 {
+	if got, _ := numbers(t, f, calls.Query{Before: math.MaxUint64, Most: 10}); !slices.Equal(got, []uint64{7, 4, 2}) || len(f.waiting) != 0 {
 		t.Errorf("%v, and %d calls wait", got, len(f.waiting))
 	}
 	if len(f.faults) != 2 || !strings.HasPrefix(f.faults[0], "encode: 3 calls were not kept") || !strings.HasPrefix(f.faults[1], "encode: 1 calls were not kept") {
@@ -396,11 +396,11 @@ func TestContentsAreSealedAndForgotten(t *testing.T) {
 	if again.Captured(1) != nil || len(segmentFiles(t, dir, "contents-")) > 0 {
 		t.Error("the contents are kept although less is to be kept")
 	}
-	if got, _ := numbers(t, again, Query{Before: math.MaxUint64, Most: 10}); len(got) != 3 {
+	if got, _ := numbers(t, again, calls.Query{Before: math.MaxUint64, Most: 10}); len(got) != 3 {
 		t.Errorf("%v", got)
 	}
 	other := openFile(t, dir, metrics.CallsFile{}, keysOf(t, "another-master-key-of-many-characters"))
-	if got, _ := numbers(t, other, Query{Before: math.MaxUint64, Most: 10}); len(got) != 0 || other.last <= 3 || len(other.faults) == 0 {
+	if got, _ := numbers(t, other, calls.Query{Before: math.MaxUint64, Most: 10}); len(got) != 0 || other.last <= 3 || len(other.faults) == 0 {
 		t.Errorf("%v %d %v", got, other.last, other.faults)
 	}
 }
@@ -410,7 +410,8 @@ func TestContentsAreSealedAndForgotten(t *testing.T) {
 func FuzzSegments(f *testing.F) {
 	head, _ := journal.Calls.Head(nil, purpose, 0)
 	one := record(7)
-	line, err := appendRecord(nil, &one)
+	form := newForm()
+	line, err := form.appendRecord(nil, &one)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -434,10 +435,10 @@ func FuzzSegments(f *testing.F) {
 				continue
 			}
 			for _, line := range lines {
-				if c, err := readRecord(line); err == nil {
+				if c, err := form.readRecord(line); err == nil {
 					c.Described()
 					_ = c.Cause()
-					if _, err := appendRecord(nil, c); err != nil {
+					if _, err := form.appendRecord(nil, c); err != nil {
 						t.Error(err)
 					}
 				}

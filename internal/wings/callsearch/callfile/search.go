@@ -3,35 +3,16 @@ package callfile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
-	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
-
-// Query says which calls a search looks at.
-type Query struct {
-	// Before and After bound the numbers of the calls; neither is included.
-	Before, After uint64
-	// From and To are when the calls began, From included; zero for any time. They only save
-	// reading: calls of other times are passed on, too.
-	From, To time.Time
-	// Most is how many calls are looked at.
-	Most int
-}
 
 // Search passes on calls, the newest first, until yield returns false or there are no more.
 // It returns the number before which a further search goes on, 0 where there is nothing.
-func (f *File) Search(ctx context.Context, q Query, yield func(*calls.Record) bool) (next uint64, err error) {
-	if f == nil {
-		return 0, nil
-	}
+func (f *File) Search(ctx context.Context, q calls.Query, yield func(*calls.Record) bool) (next uint64, err error) {
 	select {
 	case f.searching <- struct{}{}:
 		defer func() { <-f.searching }()
@@ -70,7 +51,7 @@ func (f *File) view(k kind) ([]calls.Record, []stored) {
 
 // search is a search on its way. Before moves with it.
 type search struct {
-	Query
+	calls.Query
 	ctx   context.Context //nolint:containedctx // it is that of one call
 	yield func(*calls.Record) bool
 	seen  int
@@ -129,7 +110,7 @@ func (f *File) searchSegment(s *search, one stored) bool {
 			continue
 		}
 		for _, line := range slices.Backward(lines) {
-			c, err := readRecord(line)
+			c, err := f.form.readRecord(line)
 			if err != nil || c.Sequence >= s.Before {
 				continue
 			}
@@ -149,56 +130,8 @@ func (f *File) unread(err error) {
 	}
 }
 
-// contentsEntry is what was captured of a call as a line.
-type contentsEntry struct {
-	Number  uint64         `json:"n"`
-	Kept    string         `json:"kept"`
-	Headers []entryHeader  `json:"headers,omitzero"`
-	Request *entryContents `json:"request,omitzero"`
-	Answer  *entryContents `json:"answer,omitzero"`
-}
-
-type entryHeader struct {
-	Name     string `json:"name"`
-	Value    string `json:"value"`
-	IsMasked bool   `json:"masked,omitzero"`
-}
-
-type entryContents struct {
-	Type  string `json:"type,omitzero"`
-	Bytes int64  `json:"bytes"`
-	Text  string `json:"text,omitzero"`
-	IsCut bool   `json:"cut,omitzero"`
-}
-
-// appendContents appends the line of what was captured of a call, if anything was.
-func appendContents(to []byte, c *calls.Record) ([]byte, error) {
-	if c.Captured == nil {
-		return to, nil
-	}
-	e := contentsEntry{Number: c.Sequence, Kept: c.Captured.What.String()}
-	for _, h := range c.Captured.Headers {
-		e.Headers = append(e.Headers, entryHeader(h))
-	}
-	if c.Captured.What == metrics.CaptureContent {
-		e.Request, e.Answer = contentsOf(&c.Captured.Request), contentsOf(&c.Captured.Answer)
-	}
-	line, err := json.Marshal(&e, jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		return to, fmt.Errorf("the contents of a call cannot be written: %w", err)
-	}
-	return append(append(to, line...), '\n'), nil
-}
-
-func contentsOf(from *calls.Content) *entryContents {
-	return &entryContents{from.Type, from.Bytes, from.String(), from.IsCut}
-}
-
 // Captured returns what was captured of the call with a number, nil for nothing.
 func (f *File) Captured(number uint64) *calls.Captured {
-	if f == nil {
-		return nil
-	}
 	waiting, segments := f.view(ofContents)
 	for i := range waiting {
 		if waiting[i].Sequence == number {
@@ -231,27 +164,10 @@ func (f *File) capturedIn(one stored, number uint64) *calls.Captured {
 			return nil
 		}
 		for _, line := range lines {
-			var e contentsEntry
-			if json.Unmarshal(line, &e) == nil && e.Number == number {
-				return e.captured()
+			if of, captured, err := f.form.readCaptured(line); err == nil && of == number {
+				return captured
 			}
 		}
 	}
 	return nil
-}
-
-func (e *contentsEntry) captured() *calls.Captured {
-	c := &calls.Captured{}
-	if c.What.UnmarshalText([]byte(e.Kept)) != nil {
-		return nil
-	}
-	for _, h := range e.Headers {
-		c.Headers = append(c.Headers, calls.Header(h))
-	}
-	for from, to := range map[*entryContents]*calls.Content{e.Request: &c.Request, e.Answer: &c.Answer} {
-		if from != nil {
-			*to = calls.Content{Type: from.Type, Bytes: from.Bytes, Text: []byte(from.Text), IsCut: from.IsCut}
-		}
-	}
-	return c
 }
