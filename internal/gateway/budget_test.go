@@ -191,3 +191,34 @@ func TestBudgetsSurviveARestart(t *testing.T) {
 		r.Halt()
 	}
 }
+
+// Nothing that is set for the ledger of usage touches a budget: not at the start, not while the
+// gateway runs. While that ledger is off, budgets count and usage is empty.
+func TestSettingsOfTheLedgerTouchNoBudget(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	b.ScriptForever(answer(10, 10))
+	yaml := withKey(gatewaytest.PoolYAML(b), "budgets: {day: {requests: 5}, month: {tokens: 1000}, total: {tokens: 1000}}")
+	yaml = strings.Replace(yaml, "enabled: true,", "enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: "+gatewaytest.HashOf("admin-token")+"}],", 1)
+	r := gatewaytest.Start(t, yaml+"quota: {enabled: true, windows: [MINUTE], retention: {day: 1s, month: 1s}}\n")
+	admin := []string{"Authorization", "Bearer admin-token"}
+	for n, edit := range []string{`{"windows":["MINUTE"]}`, `{"windows":[]}`, `{"enabled":false}`, `{"enabled":true}`, `{"enabled":false,"windows":["DAY"]}`} {
+		r.Do(http.MethodPut, "/api/config/quota", edit, admin...).Succeeds(t)
+		r.Chat(gatewaytest.With(`"max_tokens":10`), bearer("secret")...).Succeeds(t)
+		shown := r.Do(http.MethodGet, "/api/monitoring/budgets", "", admin...).Succeeds(t).Body
+		for _, want := range []string{
+			fmt.Sprintf(`"window":"DAY","unit":"requests","limit":5,"used":%d,`, n+1),
+			fmt.Sprintf(`"window":"MONTH","unit":"tokens","limit":1000,"used":%d,`, 20*(n+1)),
+			fmt.Sprintf(`"window":"TOTAL","unit":"tokens","limit":1000,"used":%d,`, 20*(n+1)),
+		} {
+			if !strings.Contains(shown, want) {
+				t.Errorf("no %s after %s in %s", want, edit, shown)
+			}
+		}
+	}
+	r.Chat(gatewaytest.PlainHi, bearer("secret")...).FailsWith(t, http.StatusTooManyRequests, "insufficient_quota", "budget_exceeded", "")
+	usage := gatewaytest.DecodeQuota[[]gatewaytest.QuotaEntry](t, r.Do(http.MethodGet, "/api/monitoring/quota/usage", "", admin...).Succeeds(t))
+	if usage.Data == nil || len(usage.Data) != 0 || usage.Message != "配额账本未启用" {
+		t.Errorf("%+v", usage)
+	}
+}

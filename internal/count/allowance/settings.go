@@ -3,6 +3,8 @@
 // request took of it.
 package allowance
 
+import "cmp"
+
 // Limits bound what one key, or all keys of one tenant together, may use. 0 sets no
 // limit of its own and leaves it to wider settings, and Unlimited sets none whatever
 // these say.
@@ -21,16 +23,11 @@ const maxLimit = 1_000_000_000_000
 
 // Or returns the limits with those of the wider settings where l says nothing.
 func (l Limits) Or(wider Limits) Limits {
-	for _, pair := range [...][2]*int64{
-		{&l.RequestsPerMinute, &wider.RequestsPerMinute},
-		{&l.TokensPerMinute, &wider.TokensPerMinute},
-		{&l.ConcurrentRequests, &wider.ConcurrentRequests},
-	} {
-		if *pair[0] == 0 {
-			*pair[0] = *pair[1]
-		}
+	return Limits{
+		cmp.Or(l.RequestsPerMinute, wider.RequestsPerMinute),
+		cmp.Or(l.TokensPerMinute, wider.TokensPerMinute),
+		cmp.Or(l.ConcurrentRequests, wider.ConcurrentRequests),
 	}
-	return l
 }
 
 // Check reports every limit that has a value it may not have.

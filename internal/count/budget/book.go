@@ -184,15 +184,15 @@ func (b *Book) begin() {
 	b.options.Ledger.Edit(quota.Edit{Enabled: &on})
 	ctx, cancel := context.WithCancel(context.Background())
 	b.stop = cancel
-	found := b.fetch(ctx)
-	if found.own != "" {
-		b.writer = found.own
+	rows, own, err := b.fetch(ctx)
+	if own != "" {
+		b.writer = own
 	}
 	b.ended = map[string]bool{}
 	for _, writer := range append(b.rememberProcess(), b.options.Ledger.RecoveredWriters()...) {
 		b.ended[writer] = true
 	}
-	b.take(found)
+	b.take(rows, own, err)
 	if b.options.manual {
 		return
 	}
@@ -217,16 +217,17 @@ func (b *Book) loop(ctx context.Context) {
 		b.exchange(ctx)
 		if time.Since(read) >= b.options.ReadEvery || !b.isKnown.Load() {
 			read = time.Now()
-			b.learn(b.fetch(ctx))
+			b.learn(ctx)
 		}
 	}
 }
 
 // learn takes over what the database has.
-func (b *Book) learn(found totals) {
+func (b *Book) learn(ctx context.Context) {
+	rows, own, err := b.fetch(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.take(found)
+	b.take(rows, own, err)
 }
 
 // mayCount reports whether requests may pass: what was spent before is known, and what
@@ -239,36 +240,25 @@ func (b *Book) mayCount() bool {
 // spent is known then, and what it had reserved is free.
 func (b *Book) hasEnded(process string) bool { return b.isKnown.Load() && b.ended[process] }
 
-// totals are what the ledger has of the windows that are open.
-type totals struct {
-	rows []quota.Row
-	own  string // the writer that counts now
-	err  error
-}
-
-func (b *Book) fetch(ctx context.Context) (found totals) {
-	now := b.options.Now()
-	var open []quota.CalendarWindow
-	for _, w := range windows {
-		open = append(open, quota.CalendarWindow{Window: w, Start: w.Start(now)})
-	}
-	found.rows, found.own, found.err = b.options.Ledger.Totals(ctx, open)
-	return found
+// fetch returns what the ledger has of the windows that are open, and the writer that counts
+// now.
+func (b *Book) fetch(ctx context.Context) (rows []quota.Row, own string, err error) {
+	return b.options.Ledger.Totals(ctx, quota.OpenWindows(b.options.Now(), windows[:]))
 }
 
 // take takes over what other writers have spent: earlier processes of this gateway, and
 // other gateways that share its database. mu is held.
-func (b *Book) take(found totals) {
-	if found.err != nil && b.isKnown.Load() {
+func (b *Book) take(rows []quota.Row, own string, err error) {
+	if err != nil && b.isKnown.Load() {
 		return // the ledger says that its database is away
 	}
-	if found.err != nil {
-		b.options.Log.Warn("what was spent of the budgets before cannot be read from the database", "error", found.err)
+	if err != nil {
+		b.options.Log.Warn("what was spent of the budgets before cannot be read from the database", "error", err)
 	}
 	b.known = map[place]map[string]Amounts{}
-	for i := range found.rows {
-		row := &found.rows[i]
-		if row.Writer == found.own || strings.HasPrefix(row.Writer, found.own+".") {
+	for i := range rows {
+		row := &rows[i]
+		if row.Writer == own || strings.HasPrefix(row.Writer, own+".") { // a window that is counted again
 			continue
 		}
 		at := place{accountName(&row.Key), row.Window, row.Start.Unix()}
@@ -282,7 +272,7 @@ func (b *Book) take(found totals) {
 		s.takeKnown(s.spans...)
 		s.mu.Unlock()
 	}
-	b.isKnown.Store(found.err == nil)
+	b.isKnown.Store(err == nil)
 }
 
 // accountName returns the name of the account that a key of the ledger belongs to.
@@ -323,16 +313,17 @@ const commitAtOnce = 256
 // commitAll commits what every account has, unless nobody has told anything new since the
 // last time.
 func (b *Book) commitAll(ctx context.Context) error {
-	states := b.states()
+	states, isNews := b.states(), false
 	for _, s := range states {
 		// A gateway without requests of an account must know it too.
 		s.lockSpans(b.options.Now())
 		s.demand.next()
 		s.lookAhead()
+		isNews = s.isNews() || isNews
 		s.mu.Unlock()
 	}
 	changes, now := b.options.Shared.Changes(), b.options.Now()
-	if !b.isTakingOver() && b.rest.may(changes, now) && !slices.ContainsFunc(states, (*state).hasNews) {
+	if !b.isTakingOver() && b.rest.may(changes, now) && !isNews {
 		return nil
 	}
 	for some := range slices.Chunk(states, commitAtOnce) {

@@ -65,15 +65,9 @@ func (s *state) lookAhead() {
 	}
 }
 
-// hasNews reports whether the others have to hear of this process.
-func (s *state) hasNews() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.isNews()
-}
-
-// isNews is hasNews where mu is held: the store did not confirm what the process has, or
-// the others would soon take what it has reserved for that of a process which is gone.
+// isNews reports whether the others have to hear of this process: the store did not confirm
+// what it has, or the others would soon take what it has reserved for that of a process which
+// is gone; mu is held.
 func (s *state) isNews() bool {
 	isLong := s.book.options.Now().Sub(time.Unix(0, s.answered.Load())) >= presence/2
 	return slices.ContainsFunc(s.spans, func(one *span) bool {

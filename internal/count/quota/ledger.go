@@ -126,14 +126,10 @@ type Edit struct {
 func (l *Ledger) Edit(edit Edit) {
 	l.changing <- struct{}{}
 	defer func() { <-l.changing }()
-	l.edit(edit)
-	l.apply()
-}
-
-func (l *Ledger) edit(edit Edit) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.settings = edit.Apply(l.settings)
+	l.mu.Unlock()
+	l.apply()
 }
 
 // Apply returns the settings with the edit applied.
@@ -234,14 +230,20 @@ func (l *Ledger) retire(s *session) bool {
 // give up.
 func (l *Ledger) Close(ctx context.Context) error {
 	defer l.end()
-	l.turnOffForGood()
+	l.mu.Lock()
+	l.closed = true // nothing turns it on again
+	l.active.Store(nil)
+	l.mu.Unlock()
 	select {
 	case l.changing <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { <-l.changing }()
-	s := l.takeSession()
+	l.mu.Lock()
+	s := l.session
+	l.session = nil
+	l.mu.Unlock()
 	if s != nil {
 		s.stop()
 	}
@@ -255,24 +257,6 @@ func (l *Ledger) Close(ctx context.Context) error {
 		return err
 	}
 	return unwritten
-}
-
-// turnOffForGood turns the ledger off, and keeps it from being turned on again.
-func (l *Ledger) turnOffForGood() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	l.active.Store(nil)
-}
-
-// takeSession returns the session, which is the caller's to finish; nil if there is
-// none.
-func (l *Ledger) takeSession() *session {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.session
-	l.session = nil
-	return s
 }
 
 // Ticket is a request that was admitted. It must not be used concurrently; the

@@ -470,7 +470,7 @@ func TestDatabaseThatHangsDelaysNobody(t *testing.T) {
 		}
 		redis.Wipe()
 		<-time.After(5 * time.Second)
-		rows := redis.Rows(openWindows(time.Now(), []Window{Month}))
+		rows := redis.Rows(OpenWindows(time.Now(), []Window{Month}))
 		if len(rows) != 1 || rows[0].Requests != 10 || rows[0].Tokens != 30 {
 			t.Errorf("the counter has %v", rows)
 		}

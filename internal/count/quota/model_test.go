@@ -346,7 +346,7 @@ func (w *world) check() {
 	}
 	w.equal("database", sum(slices.Collect(maps.Values(w.sql.rows))), want)
 	if w.redis != nil {
-		w.equal("shared counter", sum(w.redis.Rows(openWindows(w.now, Windows()))), w.open(want))
+		w.equal("shared counter", sum(w.redis.Rows(OpenWindows(w.now, Windows()))), w.open(want))
 	}
 }
 

@@ -220,10 +220,11 @@ func (h *shared) storedRows(ctx context.Context) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return store.Read(ctx, Filter{Windows: openWindows(h.session.now(), Windows())})
+	return store.Read(ctx, Filter{Windows: OpenWindows(h.session.now(), Windows())})
 }
 
-func openWindows(now time.Time, windows []Window) []CalendarWindow {
+// OpenWindows returns the windows of some kinds that are open at a moment.
+func OpenWindows(now time.Time, windows []Window) []CalendarWindow {
 	open := make([]CalendarWindow, 0, len(windows))
 	for _, w := range windows {
 		open = append(open, CalendarWindow{w, w.Start(now)})

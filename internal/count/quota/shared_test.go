@@ -111,7 +111,7 @@ func TestSteadyRequestsAreToldInBatches(t *testing.T) {
 			t.Errorf("the counter was told %d times in %d seconds", told, seconds)
 		}
 		<-time.After(pushEvery)
-		if total := sum(rowsOf(store, openWindows(time.Now(), []Window{Month}))); len(total) != 1 || total[0].Requests != seconds*perSecond || total[0].Tokens != 3*seconds*perSecond {
+		if total := sum(rowsOf(store, OpenWindows(time.Now(), []Window{Month}))); len(total) != 1 || total[0].Requests != seconds*perSecond || total[0].Tokens != 3*seconds*perSecond {
 			t.Errorf("the counter has %v", total)
 		}
 		if err := l.Close(t.Context()); err != nil {
@@ -130,7 +130,7 @@ func TestAPartThatLostItsDataIsFilledAgain(t *testing.T) {
 		l := sharedLedger(redis)
 		countOne(t, l)
 		<-time.After(2 * time.Second)
-		month := openWindows(time.Now(), []Window{Month})
+		month := OpenWindows(time.Now(), []Window{Month})
 		redis.store.Flush() // nobody says so
 		if len(redis.Rows(month)) != 0 {
 			t.Error("nothing was lost")
@@ -182,7 +182,7 @@ func TestOneLateBatchDelaysTheOthersAndLosesNone(t *testing.T) {
 			}
 		}
 		tokens := func() (sum int64) {
-			for _, row := range rowsOf(store, openWindows(time.Now(), []Window{Month})) {
+			for _, row := range rowsOf(store, OpenWindows(time.Now(), []Window{Month})) {
 				sum += row.Tokens
 			}
 			return sum
@@ -237,7 +237,7 @@ func TestSharedCounterIsExactFiveSecondsAfterItIsBack(t *testing.T) {
 		exact := func(want int64, gateways ...*Ledger) {
 			t.Helper()
 			<-time.After(5 * time.Second)
-			if total := sum(rowsOf(redis, openWindows(time.Now(), []Window{Month}))); len(total) != 1 || total[0].Requests != want || total[0].Tokens != 3*want {
+			if total := sum(rowsOf(redis, OpenWindows(time.Now(), []Window{Month}))); len(total) != 1 || total[0].Requests != want || total[0].Tokens != 3*want {
 				t.Errorf("the counter has %v, want %d requests", total, want)
 			}
 			for i, l := range gateways {

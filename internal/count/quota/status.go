@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"slices"
 	"strings"
 )
 
@@ -61,9 +62,7 @@ func (l *Ledger) Status(ctx context.Context) Status {
 	var reasons []string
 	if s.shared != nil {
 		status.Probe = s.shared.probeNow(ctx)
-		if status.Probe.Reason != "" {
-			reasons = append(reasons, status.Probe.Reason)
-		}
+		reasons = append(reasons, status.Probe.Reason)
 	}
 	reasons = append(reasons, s.journalState.reason(), s.storeState.reason(), s.cells.reason())
 	if damaged := s.corruptReason.Load(); damaged != nil {
@@ -89,13 +88,7 @@ func (l *Ledger) countOutage(isDegraded bool) int64 {
 }
 
 func joinReasons(reasons []string) string {
-	given := reasons[:0]
-	for _, reason := range reasons {
-		if reason != "" {
-			given = append(given, reason)
-		}
-	}
-	return strings.Join(given, "; ")
+	return strings.Join(slices.DeleteFunc(reasons, func(reason string) bool { return reason == "" }), "; ")
 }
 
 // probeNow asks the counter and waits as long as a request would.

@@ -111,7 +111,7 @@ func (l *Ledger) filters(q UsageQuery, on *activeSession) []Filter {
 	}
 	if !history {
 		var filters []Filter
-		for _, open := range openWindows(now, kinds) {
+		for _, open := range OpenWindows(now, kinds) {
 			f.Windows, f.Limit = []CalendarWindow{open}, on.session.maxOpen+1 // one more shows that there are more
 			filters = append(filters, f)
 		}
@@ -189,7 +189,7 @@ func (f *Filter) open(now time.Time) []CalendarWindow {
 	if f.Windows != nil {
 		return f.Windows
 	}
-	return slices.DeleteFunc(openWindows(now, f.Kinds), func(w CalendarWindow) bool {
+	return slices.DeleteFunc(OpenWindows(now, f.Kinds), func(w CalendarWindow) bool {
 		return w.Start.Before(f.From) || !w.Start.Before(f.To)
 	})
 }

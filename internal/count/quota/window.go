@@ -18,19 +18,11 @@ func (w Window) End(start time.Time) time.Time {
 	case BudgetTotal:
 		return time.Unix(endOfTime, 0).UTC()
 	}
-	return start.UTC().Add(time.Duration(w.seconds()) * time.Second)
+	return start.UTC().Add(time.Duration(windowSeconds[w]) * time.Second)
 }
 
-// seconds returns the length of a window other than the month.
-func (w Window) seconds() int64 {
-	switch w {
-	case Minute:
-		return 60
-	case Hour:
-		return 60 * 60
-	}
-	return 24 * 60 * 60
-}
+// windowSeconds are the lengths of the windows that have one.
+var windowSeconds = [WindowCount]int64{Minute: 60, Hour: 60 * 60, Day: 24 * 60 * 60, BudgetDay: 24 * 60 * 60}
 
 // endOfTime is in the year 9999.
 const endOfTime = 253_370_764_800
@@ -43,9 +35,9 @@ func (w Window) startOf(second int64) int64 {
 		year, month, _ := time.Unix(second, 0).UTC().Date()
 		return time.Date(year, month, 1, 0, 0, 0, 0, time.UTC).Unix()
 	}
-	rest := second % w.seconds()
+	rest := second % windowSeconds[w]
 	if rest < 0 {
-		rest += w.seconds() // before 1970
+		rest += windowSeconds[w] // before 1970
 	}
 	return second - rest
 }

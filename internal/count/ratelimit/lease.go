@@ -78,16 +78,17 @@ const (
 // NewLease returns this gateway's part in the limit with this name, for settings that
 // passed Check. Gateways that use the same name share the limit.
 func NewLease(p *tally.Pool, name string, settings Settings) *Lease {
-	l := &Lease{pool: p, name: name, done: make(chan struct{})}
-	l.set(settings)
-	p.Join()
-	return l
+	return newLease(p, name, settings, 0)
 }
 
 // NewWindowLease is NewLease for a limit of a capacity in any window of this length.
 func NewWindowLease(p *tally.Pool, name string, capacity int64, window time.Duration) *Lease {
-	l := &Lease{pool: p, name: name, done: make(chan struct{}), fixed: window}
-	l.set(windowSettings(capacity))
+	return newLease(p, name, windowSettings(capacity), window)
+}
+
+func newLease(p *tally.Pool, name string, settings Settings, fixed time.Duration) *Lease {
+	l := &Lease{pool: p, name: name, done: make(chan struct{}), fixed: fixed}
+	l.set(settings)
 	p.Join()
 	return l
 }

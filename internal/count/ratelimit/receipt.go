@@ -52,9 +52,7 @@ func (r *Receipt) Return(now time.Time) {
 		return
 	}
 	if l.window > 0 {
-		l.spent -= r.permits
-		l.own.forget(&l.ownRules, now.UnixNano())
-		l.own.dropOldest(int(r.permits))
+		l.unspend(r.permits, now)
 	}
 	if l.pool.IsAway() {
 		l.share.level += float64(r.permits)

@@ -133,7 +133,7 @@ func (p *Pool) Run(ctx context.Context) {
 		isBeat := false
 		select {
 		case <-ctx.Done():
-			p.leave()
+			p.Close()
 			return
 		case <-p.wake:
 		case <-tick.C:
@@ -142,7 +142,7 @@ func (p *Pool) Run(ctx context.Context) {
 		switch {
 		case !p.shares():
 			if isBeat {
-				p.leave() // nothing is shared any more
+				p.Close() // nothing is shared any more
 			}
 		case !isBeat || !p.mayRest(time.Now()):
 			p.round(ctx, isBeat)
@@ -318,11 +318,8 @@ func (p *Pool) fail(err error) {
 	}
 }
 
-// Close ends what was begun without Run.
-func (p *Pool) Close() { p.leave() }
-
-// leave gives back all permits and says good-bye.
-func (p *Pool) leave() {
+// Close gives back all permits and says good-bye. Run does it when it ends.
+func (p *Pool) Close() {
 	p.exchanging.Lock()
 	defer p.exchanging.Unlock()
 	store := p.opened.Load()

@@ -22,14 +22,6 @@ const (
 
 var errRange = errors.New("want a time after from, and at most ten years after it")
 
-// checkRange reports what is wrong with the range of a question.
-func checkRange(from, to time.Time) error {
-	if !from.Before(to) || to.Sub(from) > maxRange {
-		return errRange
-	}
-	return nil
-}
-
 // stepOf returns the windows of which the range of a question is made: the preferred ones
 // for its length, or the nearest that are counted, still kept, and not too many.
 func stepOf(from, to, now time.Time, settings *quota.Settings) quota.Window {
@@ -111,10 +103,9 @@ func recent(step quota.Window, now time.Time, settings *quota.Settings) []quota.
 
 // ParseDimension reads what spending is grouped by.
 func ParseDimension(name string) (Dimension, error) {
-	for i, known := range dimensionNames {
-		if name == known {
-			return Dimension(i), nil
-		}
+	i := slices.Index(dimensionNames[:], name)
+	if i < 0 {
+		return 0, fmt.Errorf("want one of %v", dimensionNames)
 	}
-	return 0, fmt.Errorf("want one of %v", dimensionNames)
+	return Dimension(i), nil
 }

@@ -42,17 +42,7 @@ func (d Dimension) MarshalText() ([]byte, error) { return []byte(d.String()), ni
 
 // of returns the part of a key by which it is grouped.
 func (d Dimension) of(k *quota.Key) string {
-	switch d {
-	case ByTenant:
-		return k.Tenant
-	case ByKey:
-		return k.APIKey
-	case ByUser:
-		return k.User
-	case ByModel:
-		return k.Model
-	}
-	return k.Service.String()
+	return [dimensionCount]string{k.Tenant, k.APIKey, k.User, k.Model, k.Service.String()}[d]
 }
 
 // Question is what somebody wants to know.
@@ -72,7 +62,12 @@ type Question struct {
 const maxUnpriced = 100
 
 // Check reports what is wrong with the period of a question.
-func (q *Question) Check() error { return checkRange(q.From, q.To) }
+func (q *Question) Check() error {
+	if !q.From.Before(q.To) || q.To.Sub(q.From) > maxRange {
+		return errRange
+	}
+	return nil
+}
 
 // maxCells bounds the costs that are told apart, one for each group and step (16 MiB); groups
 // beyond that are in Rest. Clients choose the names of users.
