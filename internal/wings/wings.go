@@ -64,6 +64,12 @@ func (s *Sections) Lint(report func(path, message string)) {
 	processes.Lint(s.Processes, report)
 }
 
+// Examine reports the findings of doctor about wings: a level of package doctor, an area, a
+// message and a remedy.
+func (s *Sections) Examine(report func(level, area, message, fix string)) {
+	processes.Examine(s.Processes, report)
+}
+
 // ProcessNames returns the names of the processes that instances may refer to.
 func (s *Sections) ProcessNames() (names []string) {
 	names = append(names, processes.Names(s.Processes)...)

@@ -26,6 +26,7 @@ func LoadDocumentWith(t *testing.T, yaml, dataDir string, env ...string) *config
 	t.Helper()
 	doc, err := parse(yaml, dataDir, env...)
 	if err != nil {
+		needsSettings(t, err)
 		t.Fatal(err)
 	}
 	return doc

@@ -38,7 +38,7 @@ type group struct {
 // backends asks every backend for its models.
 func (e *examination) backends(ctx context.Context) []Finding {
 	groups := e.groups()
-	if len(groups) == 0 && len(e.Document.Processes) > 0 {
+	if len(groups) == 0 && len(e.Document.ProcessNames()) > 0 {
 		return nil // the servers of all instances are processes
 	}
 	if len(groups) == 0 && slices.ContainsFunc(slices.Collect(maps.Values(e.Document.Services)), func(s config.Service) bool { return len(s.Instances) > 0 }) {

@@ -59,7 +59,7 @@ func Run(ctx context.Context, o Options) {
 	e := &examination{Options: o, client: client}
 	areas := []func(context.Context) []Finding{
 		e.addresses, e.certificate, e.metrics, e.dataDirectory, e.descriptors,
-		e.processes, e.backends, e.redis, e.database, e.sharedConfiguration, e.storedReferences,
+		e.wings, e.backends, e.redis, e.database, e.sharedConfiguration, e.storedReferences,
 	}
 	results := make([][]Finding, len(areas))
 	var running sync.WaitGroup

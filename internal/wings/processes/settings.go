@@ -120,6 +120,21 @@ func Lint(s Settings, report func(path, message string)) {
 	}
 }
 
+// Examine reports whether the processes could run here, and starts none.
+func Examine(s Settings, report func(level, area, message, fix string)) {
+	for _, name := range Names(s) {
+		area, missing := "process "+name, s[name].Missing()
+		switch {
+		case missing != "":
+			report("fail", area, missing, "install the program, or correct the first word of command")
+		case !s[name].IsLocal():
+			report("warn", area, "its ready URL is not one of this host, where it runs", "name an address of this host, such as 127.0.0.1")
+		default:
+			report("ok", area, "its program is there", "")
+		}
+	}
+}
+
 // Names returns the names of the processes in their order.
 func Names(s Settings) []string { return slices.Sorted(maps.Keys(s)) }
 
