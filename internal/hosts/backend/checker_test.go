@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 func TestInstancesAreProbedSoonAndThenEveryIntervalWithJitter(t *testing.T) {
@@ -207,7 +208,7 @@ func TestAnInstanceMayNameThePathOfItsChecks(t *testing.T) {
 		listed.Health.watch()
 		listed.Health.Failed(time.Now(), 0, "status_500", HealthSettings{UnhealthyThreshold: 1})
 		want := "unhealthy: status 500 of GET /v1/models; if the backend serves requests all the same, set the instance's health-path to one that answers, such as /health"
-		if got := listed.HealthReason(); got != want {
+		if got := say.Join(listed.HealthReason()); got != want {
 			t.Errorf("reason %q", got)
 		}
 	})
@@ -521,7 +522,7 @@ func TestInstancesMayWaitForDifferentTimes(t *testing.T) {
 		f.watch(func(*HealthSettings) { f.own = map[string]HealthSettings{"hasty": s} })
 		f.set(patient, hasty)
 		pass(2 * time.Minute)
-		if f.status(patient) != StatusHealthy || f.of(hasty).Reason() != "unhealthy: no answer in time" {
+		if f.status(patient) != StatusHealthy || f.of(hasty).Reason().String() != "unhealthy: no answer in time" {
 			t.Errorf("patient %v, hasty %q", f.status(patient), f.of(hasty).Reason())
 		}
 	})

@@ -270,15 +270,15 @@ func (h *Health) Snapshot() HealthSnapshot {
 }
 
 // Reason says in a few words why the instance gets no traffic, for people who
-// may not know its address. It is empty where traffic is allowed.
-func (h *Health) Reason() string {
+// may not know its address. It says nothing where traffic is allowed.
+func (h *Health) Reason() say.Sentence {
 	switch s := h.Snapshot(); s.Status {
 	case StatusUnhealthy:
-		return say.Text("instance.unhealthy", "cause", s.Cause.Text())
+		return say.New("instance.unhealthy", "cause", s.Cause.Said())
 	case StatusWarming:
-		return say.Text("instance.warming")
+		return say.New("instance.warming")
 	}
-	return ""
+	return say.Sentence{}
 }
 
 // recordCheck stores when the check was, and reports whether a success of it counts:

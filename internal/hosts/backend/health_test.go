@@ -20,7 +20,7 @@ func getsTraffic(s Status) bool { return s == StatusUnknown || s == StatusHealth
 func TestAnInstanceThatWasNeverCheckedGetsTraffic(t *testing.T) {
 	t.Parallel()
 	var h Health
-	if !h.Healthy() || h.Snapshot() != (HealthSnapshot{}) || h.Reason() != "" {
+	if !h.Healthy() || h.Snapshot() != (HealthSnapshot{}) || h.Reason().String() != "" {
 		t.Errorf("healthy %v, %+v, %q", h.Healthy(), h.Snapshot(), h.Reason())
 	}
 }
@@ -116,16 +116,16 @@ func TestASnapshotSaysWhy(t *testing.T) {
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 	h.Succeeded(at(1), 0, s)
 	h.Failed(at(2), 0, "status_500", s)
-	if got := h.Snapshot(); got.Cause != "status_500" || h.Reason() != "" {
+	if got := h.Snapshot(); got.Cause != "status_500" || h.Reason().String() != "" {
 		t.Errorf("after one failure: %+v", got)
 	}
 	h.Failed(at(3), 0, "timeout", s)
 	h.Failed(at(4), 0, "status_502", s)
-	if got := h.Snapshot(); h.Reason() != "unhealthy: status 502" {
+	if got := h.Snapshot(); h.Reason().String() != "unhealthy: status 502" {
 		t.Errorf("unhealthy: %+v, %q", got, h.Reason())
 	}
 	h.Warming(at(5), 0)
-	if got := h.Snapshot(); got.Cause != "" || h.Reason() != "warming up" {
+	if got := h.Snapshot(); got.Cause != "" || h.Reason().String() != "warming up" {
 		t.Errorf("warming is no error: %+v, %q", got, h.Reason())
 	}
 	h.Succeeded(at(6), 0, s)
@@ -141,7 +141,7 @@ func TestARefusalMarksAtOnce(t *testing.T) {
 	now := time.Now()
 	h.Refused(now)
 	h.Refused(now.Add(time.Second))
-	if h.Healthy() || h.Reason() != "unhealthy: connection refused" {
+	if h.Healthy() || h.Reason().String() != "unhealthy: connection refused" {
 		t.Errorf("healthy %v, %+v", h.Healthy(), h.Snapshot())
 	}
 	if !h.takeSuspicion() || h.takeSuspicion() {

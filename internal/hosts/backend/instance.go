@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"math"
 	"net/netip"
@@ -24,6 +23,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Instance is one backend as one configuration describes it. It never changes;
@@ -248,12 +248,15 @@ func (i *Instance) FailingSince() time.Time {
 }
 
 // HealthReason says why the instance is not healthy, to those who may manage it.
-func (i *Instance) HealthReason() string {
-	reason := cmp.Or(i.Fault, i.Health.Reason())
-	if checked := i.Health.Snapshot(); i.Fault == "" && checked.Status == StatusUnhealthy && isStatus(checked.Cause) {
-		reason += fmt.Sprintf(" of GET %s; if the backend serves requests all the same, set the instance's health-path to one that answers, such as /health", healthPath(i))
+func (i *Instance) HealthReason() []say.Sentence {
+	if i.Fault != "" {
+		return say.Of(i.Fault)
 	}
-	return reason
+	checked := i.Health.Snapshot()
+	if status, isStatus := strings.CutPrefix(string(checked.Cause), transport.CauseStatus); isStatus && checked.Status == StatusUnhealthy {
+		return say.All(say.New("instance.unhealthy_path", "status", status, "path", healthPath(i)))
+	}
+	return say.All(i.Health.Reason())
 }
 
 // Engine returns the place of the instance in the fleet, nil if it has none because its

@@ -97,7 +97,7 @@ func (i *Instance) ObstacleText(o Obstacle, now time.Time) string {
 		if wait := i.overloadedFor(now); wait > 0 && !i.Health.Marked() && !i.Health.Out() {
 			return say.Text("instance.overloaded", "wait", wait.Round(time.Millisecond))
 		}
-		return cmp.Or(i.Health.Reason(), say.Text("instance.unhealthy_plain"))
+		return cmp.Or(i.Health.Reason().String(), say.Text("instance.unhealthy_plain"))
 	case BreakerOpen:
 		if hold, held := i.Breaker.HeldOpen(); held {
 			return say.Text("instance.held", "by", hold.By, "since", hold.Since.UTC().Format(time.RFC3339))

@@ -70,7 +70,7 @@ func (p *prober) probe(ctx context.Context, to transport.Origin, path string, as
 	if response.Status == 503 && saysLoading(response) {
 		return probeResult{finding: loading}
 	}
-	return probeResult{dead, transport.Cause(statusPrefix + strconv.Itoa(response.Status))}
+	return probeResult{dead, transport.Cause(transport.CauseStatus + strconv.Itoa(response.Status))}
 }
 
 // callFor returns the call that asks for a path with the credentials of an instance.
@@ -79,18 +79,17 @@ func callFor(ctx context.Context, path string, as *dialect.Target) (*wire.Call, 
 	return call, as.Authorize(ctx, call)
 }
 
-// statusPrefix begins the cause of a check that failed with a status, such as status_500.
-const statusPrefix = "status_"
-
 // isStatus reports whether the backend answered the check, but with a status of failure.
-func isStatus(cause transport.Cause) bool { return strings.HasPrefix(string(cause), statusPrefix) }
+func isStatus(cause transport.Cause) bool {
+	return strings.HasPrefix(string(cause), transport.CauseStatus)
+}
 
 // isDoubtful reports whether a check that failed says little about calls: some engines serve
 // requests and fail to list their models. That a server is not available (502 and above) is
 // true of both.
 func isDoubtful(path string, cause transport.Cause) bool {
 	path, _, _ = strings.Cut(path, "?")
-	return strings.HasSuffix(path, "/models") && (cause == statusPrefix+"500" || cause == statusPrefix+"501")
+	return strings.HasSuffix(path, "/models") && (cause == transport.CauseStatus+"500" || cause == transport.CauseStatus+"501")
 }
 
 // saysLoading reports whether a 503 comes from a server that is loading a model.

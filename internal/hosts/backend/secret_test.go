@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // A literal that looks like a reference stays one, in JSON too.
@@ -66,8 +67,8 @@ func TestInstanceWithoutItsSecretGetsNoTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i.Fault != want || i.Healthy() != (want == "") || i.HealthReason() != want {
-			t.Errorf("want %q: fault %q, healthy %t, reason %q", want, i.Fault, i.Healthy(), i.HealthReason())
+		if i.Fault != want || i.Healthy() != (want == "") || say.Join(i.HealthReason()) != want {
+			t.Errorf("want %q: fault %q, healthy %t, reason %q", want, i.Fault, i.Healthy(), say.Join(i.HealthReason()))
 		}
 		obstacle := i.Obstacle(time.Now())
 		if (obstacle == backend.Faulty) != (want != "") || strings.Contains(i.ObstacleText(obstacle, time.Now()), "KEY") {

@@ -354,8 +354,8 @@ type State struct {
 	Slots int
 	// PerToken is the time per token in the last window, 0 before the first.
 	PerToken time.Duration
-	// Why says in a sentence why there are so many slots.
-	Why string
+	// Why says why there are so many slots.
+	Why say.Sentence
 }
 
 // State returns what the controller has learned.
@@ -368,19 +368,19 @@ func (c *Controller) State() State {
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // why says why there are so many slots.
-func (c *Controller) why() string {
+func (c *Controller) why() say.Sentence {
 	slots, measured := c.base, inMs(c.measured.perToken)
 	switch {
 	case c.measured.calls == 0:
-		return say.Text("slots.first", "slots", c.Limit())
+		return say.New("slots.first", "slots", c.Limit())
 	case c.trying != 0:
-		return say.Text("slots.tried", "slots", c.Limit(), "before", c.base, "time", inMs(c.known.perToken))
+		return say.New("slots.tried", "slots", c.Limit(), "before", c.base, "time", inMs(c.known.perToken))
 	case c.above.slots > c.base:
-		return say.Text("slots.fewer", "slots", slots, "time", measured, "more", c.above.slots, "slow", inMs(c.above.perToken), "fast", inMs(c.above.known.perToken))
+		return say.New("slots.fewer", "slots", slots, "time", measured, "more", c.above.slots, "slow", inMs(c.above.perToken), "fast", inMs(c.above.known.perToken))
 	case c.below.slots > 0 && c.below.slots < c.base:
-		return say.Text("slots.more", "slots", slots, "time", measured, "less", c.below.slots, "slow", inMs(c.below.perToken), "fast", inMs(c.below.known.perToken))
+		return say.New("slots.more", "slots", slots, "time", measured, "less", c.below.slots, "slow", inMs(c.below.perToken), "fast", inMs(c.below.known.perToken))
 	}
-	return say.Text("slots.enough", "slots", slots, "time", measured)
+	return say.New("slots.enough", "slots", slots, "time", measured)
 }
 
 func inMs(s float64) string { return fmt.Sprintf("%.3g ms", s*1000) }

@@ -246,11 +246,11 @@ func TestSlotsStayWhereNobodyNeedsThem(t *testing.T) {
 func TestWhyThereAreSoManySlots(t *testing.T) {
 	t.Parallel()
 	c := New()
-	if got, want := c.State().Why, "2 slots to begin with: no time per token has been measured yet"; got != want {
+	if got, want := c.State().Why.String(), "2 slots to begin with: no time per token has been measured yet"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	c.base, c.measured, c.above = 7, sample{7, 0.03}, rejected{9, sample{9, 0.041}, sample{7, 0.03}}
-	if got, want := c.State().Why, "7 slots, at 30 ms per token: with 9 it was 41 ms in place of 30 ms, which is too much for what more was done"; got != want {
+	if got, want := c.State().Why.String(), "7 slots, at 30 ms per token: with 9 it was 41 ms in place of 30 ms, which is too much for what more was done"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

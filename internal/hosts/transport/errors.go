@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
 // Classes of errors, for errors.Is. A call whose context ended fails with the
@@ -177,52 +179,23 @@ const (
 	CauseAsleep Cause = "wake_failed"
 )
 
-// Text describes the cause in a few words that fit behind a colon.
-func (c Cause) Text() string {
-	switch c {
-	case CauseUnreachable:
-		return "no route to the host"
-	case CauseConnectTimeout:
-		return "timeout while connecting"
-	case CauseUnknownAuthority:
-		return "its certificate is signed by an unknown authority"
-	case CauseExpired:
-		return "its certificate has expired or is not valid yet"
-	case CauseWrongName:
-		return "its certificate is for another name"
-	case CauseCertificate:
-		return "its certificate is not valid"
-	case CauseNotTLS:
-		return "it does not speak TLS"
-	case CauseTLS:
-		return "the TLS handshake failed"
-	case CauseClosed:
-		return "the connection was closed before the answer was complete"
-	case CauseWriteTimeout:
-		return "it stopped taking the request"
-	case CauseTimeout:
-		return "no answer in time"
-	case CauseIdleTimeout:
-		return "it fell silent within the answer"
-	case CauseNotHTTP:
-		return "its answer is not HTTP"
-	case CauseHeadTooLarge:
-		return "the head of its answer has too many fields or is too long"
-	case CauseForbidden:
-		return "its address is link-local or that of a cloud's metadata service"
-	case CauseProxyUnreachable:
-		return "the proxy on the way to it cannot be reached"
-	case CauseProxyRefused:
-		return "the proxy did not open the way to it"
-	case CauseProxyAuthentication:
-		return "the proxy on the way to it wants other credentials"
-	case CauseExhausted:
-		return "the gateway has no sockets left"
-	case CauseAsleep:
-		return "its model could not be woken up"
+// CauseStatus begins the cause of a health check that failed with a status, such as status_500.
+const CauseStatus = "status_"
+
+// Said returns the cause as a sentence that fits behind a colon, one that says nothing for
+// CauseNone.
+func (c Cause) Said() say.Sentence {
+	if status, isStatus := strings.CutPrefix(string(c), CauseStatus); isStatus {
+		return say.New("cause.status", "status", status)
 	}
-	return strings.ReplaceAll(string(c), "_", " ")
+	if c == CauseNone {
+		return say.Sentence{}
+	}
+	return say.New("cause." + say.Code(c))
 }
+
+// Text describes the cause in a few words that fit behind a colon.
+func (c Cause) Text() string { return c.Said().String() }
 
 // CauseOf names why a call or a connection failed; CauseNone means that err is
 // nil or says nothing about the way to the backend.

@@ -116,7 +116,7 @@ func TestAServerWhoseWakeFailedIsUnhealthyUntilItIsAwake(t *testing.T) {
 	if s := i.Health.Snapshot(); s.Status != backend.StatusUnhealthy || s.Cause != "wake_failed" || !i.Health.Out() {
 		t.Errorf("%+v, out %t", s, i.Health.Out())
 	}
-	if why := i.HealthReason(); !strings.Contains(why, "could not be woken up") {
+	if why := i.Health.Reason().String(); !strings.Contains(why, "could not be woken up") {
 		t.Errorf("the reason is %q", why)
 	}
 	b.Engine().SetFault(engine.Works)

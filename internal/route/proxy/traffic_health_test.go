@@ -190,7 +190,7 @@ func TestInstanceConfirmedUnreachableIsNotCalled(t *testing.T) {
 			i := r.Instances("m")[0]
 			// A check that was under way when the backend closed has another reason.
 			gatewaytest.Eventually(t, "the checks have confirmed it", func() bool {
-				return i.Health.Out() && strings.Contains(i.HealthReason(), "connection refused")
+				return i.Health.Out() && strings.Contains(i.Health.Reason().String(), "connection refused")
 			})
 			answer := r.Chat(gatewaytest.PlainHi)
 			fault := answer.FailsWith(t, 503, row.kind, row.code, "")

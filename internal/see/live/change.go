@@ -26,6 +26,9 @@ type Change struct {
 	Said       []say.Sentence      `json:"said,omitzero" doc:"The reason as codes and values."`
 }
 
+// why notes the reason of a change.
+func (c *Change) why(said say.Sentence) { c.Reason, c.Said = said.String(), say.All(said) }
+
 // Kind is what changed.
 type Kind string
 
@@ -68,7 +71,7 @@ func (f *Feed) observeInstances(t *routing.Table) {
 				change.Kind, change.Time = BreakerChanged, c.At
 				change.From, change.To, change.Forced = c.From.String(), c.To.String(), c.Mode != breaker.Auto
 				if c.To == breaker.Open && !change.Forced {
-					change.Reason = say.Text("instance.failures", "count", c.Failures)
+					change.why(say.New("instance.failures", "count", c.Failures))
 				}
 				f.note(change)
 			},
@@ -77,7 +80,7 @@ func (f *Feed) observeInstances(t *routing.Table) {
 				change.Kind, change.Time = HealthChanged, time.Now()
 				change.From, change.To = c.From.String(), c.To.String()
 				if c.To == backend.StatusUnhealthy {
-					change.Reason = c.Cause.Text()
+					change.why(c.Cause.Said())
 				}
 				f.note(change)
 			},
@@ -107,7 +110,7 @@ func (f *Feed) levelChanged(level calls.Level) {
 
 // note remembers a change and wakes the readers.
 func (f *Feed) note(c Change) {
-	c.Time, c.Said = c.Time.UTC().Truncate(time.Millisecond), say.Of(c.Reason)
+	c.Time = c.Time.UTC().Truncate(time.Millisecond)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sequence++

@@ -122,10 +122,7 @@ func match(code Code, parts []part, text string) (Sentence, bool) {
 			if !known {
 				inner = New(Other, "text", value)
 			}
-			if s.Inner == nil {
-				s.Inner = make(map[string]Sentence)
-			}
-			s.Inner[p.name] = inner
+			s.putInner(p.name, inner)
 		}
 		text = text[len(value):]
 	}

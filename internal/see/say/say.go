@@ -37,11 +37,15 @@ type Sentence struct {
 }
 
 // New returns the sentence of a code with values, which are given as pairs of a name and a
-// value.
+// value. A value may be a sentence itself.
 func New(code Code, pairs ...any) Sentence {
 	s := Sentence{Code: code}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		s.put(pairs[i].(string), fmt.Sprint(pairs[i+1]))
+		name := pairs[i].(string)
+		s.put(name, fmt.Sprint(pairs[i+1]))
+		if inner, isSentence := pairs[i+1].(Sentence); isSentence {
+			s.putInner(name, inner)
+		}
 	}
 	return s
 }
@@ -55,6 +59,16 @@ func (s *Sentence) put(name, value string) {
 	}
 	s.Values[name] = value
 }
+
+func (s *Sentence) putInner(name string, inner Sentence) {
+	if s.Inner == nil {
+		s.Inner = make(map[string]Sentence)
+	}
+	s.Inner[name] = inner
+}
+
+// Is reports whether the sentence says anything. The zero value does not.
+func (s Sentence) Is() bool { return s.Code != "" }
 
 // About returns the sentence as one about a field of a request.
 func (s Sentence) About(field string) Sentence {
@@ -178,8 +192,16 @@ func ended(beginning string) string {
 	return ""
 }
 
-// All returns sentences that belong together.
-func All(sentences ...Sentence) []Sentence { return told(sentences) }
+// All returns sentences that belong together, without those that say nothing.
+func All(sentences ...Sentence) []Sentence {
+	var said []Sentence
+	for _, s := range sentences {
+		if s.Is() {
+			said = append(said, s)
+		}
+	}
+	return told(said)
+}
 
 // maxParts bounds how many semicolons the looked-for sentence has, as texts of backends may
 // have any number of them.

@@ -184,3 +184,14 @@ func TestTextsWithoutWords(t *testing.T) {
 		}
 	}
 }
+
+// A sentence with a sentence in it is the same, whether it is made of codes or found in a text.
+func TestSentencesOfSentences(t *testing.T) {
+	made := All(New("instance.unhealthy", "cause", New("cause.status", "status", 502)), Sentence{})
+	if diff := cmp.Diff(Of("unhealthy: status 502"), made); diff != "" {
+		t.Error(diff)
+	}
+	if nothing := (Sentence{}); nothing.String() != "" || All(nothing) != nil {
+		t.Errorf("%q, %v", nothing, All(nothing))
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -199,7 +200,7 @@ func describe(i *backend.Instance) instanceHealth {
 	case !i.Settings.Enabled:
 		view.Status, view.Error = down, "disabled"
 	case !i.Healthy():
-		view.Status, view.Error, view.Cause = down, i.HealthReason(), string(checked.Cause)
+		view.Status, view.Error, view.Cause = down, say.Join(i.HealthReason()), string(checked.Cause)
 	}
 	return view
 }

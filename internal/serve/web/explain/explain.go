@@ -92,11 +92,11 @@ type candidateView struct {
 }
 
 // whySlots says how many requests an instance gets at a time and why, where that is learned.
-func whySlots(i *backend.Instance) string {
+func whySlots(i *backend.Instance) say.Sentence {
 	if learned := i.Pace(); learned != nil {
 		return learned.State().Why
 	}
-	return ""
+	return say.Sentence{}
 }
 
 // estimateView is what is expected of an instance for a request.
@@ -168,11 +168,12 @@ func View(x survey.Explanation, door schema.Door, model string, client netip.Add
 		Limits: limits{viewLimit(x.ServiceLimit), viewLimit(x.ModelLimit)},
 	}
 	for _, c := range x.Candidates {
+		slots := whySlots(c.Instance)
 		view.Candidates = append(view.Candidates, candidateView{
 			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason, Said: say.Of(c.Reason), Translated: c.Translated,
 			Weight: c.Settings.Weight, Tier: c.Settings.Tier, Chance: c.Chance, InFlight: c.InFlight(),
 			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State, Estimate: viewEstimate(x.Expected, c.Instance),
-			Slots: whySlots(c.Instance), SlotsSaid: say.Of(whySlots(c.Instance)),
+			Slots: slots.String(), SlotsSaid: say.All(slots),
 		})
 	}
 	for _, piece := range x.Split {
@@ -204,42 +205,43 @@ func View(x survey.Explanation, door schema.Door, model string, client netip.Add
 			break // all that may be picked are of one tier
 		}
 	}
-	view.Why = why(x)
+	said := why(x)
 	if view.Tier != nil && x.Refusal == nil && x.Pool.Tiered {
-		view.Why += "; " + tierText(*view.Tier, x.Candidates)
+		said = append(said, whyTier(*view.Tier, x.Candidates))
 	}
-	view.Said = say.Of(view.Why)
+	view.Why, view.Said = say.Join(said), say.All(said...)
 	return view
 }
 
-// tierText says why the instances of a tier are picked.
-func tierText(tier int, candidates []survey.Candidate) string {
+// whyTier says why the instances of a tier are picked.
+func whyTier(tier int, candidates []survey.Candidate) say.Sentence {
 	lower := slices.ContainsFunc(candidates, func(c survey.Candidate) bool { return c.Settings.Tier < tier })
 	if !lower {
-		return say.Text("explain.tier", "tier", tier)
+		return say.New("explain.tier", "tier", tier)
 	}
-	return say.Text("explain.tier_only", "tier", tier)
+	return say.New("explain.tier_only", "tier", tier)
 }
 
-func why(x survey.Explanation) string {
+// why says why an instance is picked, or none.
+func why(x survey.Explanation) []say.Sentence {
+	said := say.New("explain.waits")
 	switch {
 	case x.Refusal != nil:
-		return say.Text("explain.refused")
+		said = say.New("explain.refused")
 	case len(x.Split) > 0:
-		return say.Text("explain.split", "count", len(x.Split))
+		said = say.New("explain.split", "count", len(x.Split))
 	case len(x.Expected) > 0:
 		return whySoonest(x.Expected)
 	case x.Pick != nil:
-		return say.Text("explain.pick", "strategy", x.Pool.Service.Policy.LoadBalancer)
+		said = say.New("explain.pick", "strategy", x.Pool.Service.Policy.LoadBalancer)
 	case anyEligible(x.Candidates) && x.Pool.Soonest != nil:
-		return say.Text("explain.prompt")
+		said = say.New("explain.prompt")
 	case anyEligible(x.Candidates):
-		return say.Text("explain.chance")
+		said = say.New("explain.chance")
+	case x.Queue.Wait > 0:
+		said = say.New("explain.turn", "turn", x.Queue.Position, "wait", duration(x.Queue.Wait.Seconds()))
 	}
-	if x.Queue.Wait > 0 {
-		return say.Text("explain.turn", "turn", x.Queue.Position, "wait", duration(x.Queue.Wait.Seconds()))
-	}
-	return say.Text("explain.waits")
+	return []say.Sentence{said}
 }
 
 func anyEligible(candidates []survey.Candidate) bool {

@@ -31,35 +31,32 @@ const (
 	leastMatched = 0.01
 )
 
-// whySoonest says in one sentence why the first of the instances wins.
-func whySoonest(expected []balance.Expected) string {
+// whySoonest says why the first of the instances wins.
+func whySoonest(expected []balance.Expected) []say.Sentence {
 	first := expected[0]
-	text := say.Text("explain.soonest", "time", duration(first.Expected)) + "; "
+	said := []say.Sentence{say.New("explain.soonest", "time", duration(first.Expected))}
 	if len(expected) == 1 {
-		return text + say.Text("explain.alone")
+		return append(said, say.New("explain.alone"))
 	}
 	next := expected[1]
+	queues := []any{"time", duration(first.Queue), "other", duration(next.Queue)}
 	switch {
 	case next.Cost-first.Cost < leastSeconds:
-		return text + say.Text("explain.turns")
+		return append(said, say.New("explain.turns"))
 	case first.Load < next.Load-leastSeconds:
-		return text + say.Text("explain.load", "time", duration(next.Load))
+		return append(said, say.New("explain.load", "time", duration(next.Load)))
 	case first.Matched > next.Matched+leastMatched:
-		return text + say.Text("explain.cached", "share", math.Round(100*first.Matched), "other", math.Round(100*next.Matched)) + longerQueue(first, next)
+		said = append(said, say.New("explain.cached", "share", math.Round(100*first.Matched), "other", math.Round(100*next.Matched)))
+		if first.Queue > next.Queue+leastSeconds { // and the longer queue is worth the wait
+			said = append(said, say.New("explain.worth", queues...))
+		}
+		return said
 	case first.Queue < next.Queue-leastSeconds:
-		return text + say.Text("explain.queue", "time", duration(first.Queue), "other", duration(next.Queue))
+		return append(said, say.New("explain.queue", queues...))
 	case first.Prefill < next.Prefill-leastSeconds:
-		return text + say.Text("explain.faster")
+		return append(said, say.New("explain.faster"))
 	}
-	return text + say.Text("explain.weight")
-}
-
-// longerQueue says that a queue is worth the wait, where it is the longer one.
-func longerQueue(first, next balance.Expected) string {
-	if first.Queue <= next.Queue+leastSeconds {
-		return ""
-	}
-	return "; " + say.Text("explain.worth", "time", duration(first.Queue), "other", duration(next.Queue))
+	return append(said, say.New("explain.weight"))
 }
 
 // duration returns seconds as people read them.

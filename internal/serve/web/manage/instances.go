@@ -48,8 +48,8 @@ func (a *API) InstanceInfo(q *Request) (Reply, error) {
 	}
 	if live := a.table().Service(serviceType).Instance(info.InstanceID); live != nil {
 		health := live.Health.Snapshot()
-		info.HealthStatus, info.HealthReason = live.HealthStatus(), live.HealthReason()
-		info.Said = say.Of(info.HealthReason)
+		info.HealthStatus, info.Said = live.HealthStatus(), live.HealthReason()
+		info.HealthReason = say.Join(info.Said)
 		if !health.LastCheck.IsZero() {
 			at := health.LastCheck.UTC().Truncate(time.Millisecond)
 			info.LastHealthCheck = &at

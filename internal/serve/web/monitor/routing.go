@@ -74,7 +74,7 @@ func slotsOf(i *backend.Instance) *slotsStatus {
 		return nil
 	}
 	s := learned.State()
-	return &slotsStatus{Now: s.Slots, PerTokenMs: inMilliseconds(s.PerToken), Why: s.Why, Said: say.Of(s.Why)}
+	return &slotsStatus{Now: s.Slots, PerTokenMs: inMilliseconds(s.PerToken), Why: s.Why.String(), Said: say.All(s.Why)}
 }
 
 // These replies have a member for each configured service type.
@@ -116,13 +116,11 @@ func statusOfInstance(i *backend.Instance) instanceStatus {
 	}
 	switch {
 	case !i.Settings.Enabled:
-		view.Error = "disabled"
-		view.Said = say.Of(view.Error)
+		view.Said = say.All(say.New("instance.off"))
 	case !i.Healthy():
-		view.Error = i.HealthReason()
-		view.Said = say.Of(view.Error)
+		view.Said = i.HealthReason()
 	}
-	if view.Error != "" {
+	if view.Error = say.Join(view.Said); view.Error != "" {
 		view.Status = "UNHEALTHY"
 		return view
 	}

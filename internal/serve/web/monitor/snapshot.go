@@ -143,7 +143,7 @@ func remaining(s *routing.Service, now time.Time) *int {
 func liveInstanceOf(i *backend.Instance, now time.Time, words web.Wording) liveInstance {
 	return liveInstance{
 		Service: i.Service, Model: i.Settings.Name, ID: i.ID, Handle: i.Handle, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name),
-		Health: i.HealthStatus(), HealthError: i.HealthReason(), HealthSaid: say.Of(i.HealthReason()), Enabled: i.Settings.Enabled, Weight: i.Settings.Weight, Tier: i.Settings.Tier,
+		Health: i.HealthStatus(), HealthError: say.Join(i.HealthReason()), HealthSaid: i.HealthReason(), Enabled: i.Settings.Enabled, Weight: i.Settings.Weight, Tier: i.Settings.Tier,
 		InFlight: i.InFlight(), Slots: slotsOf(i), Breaker: breakerOf(i, words), Engine: engineOf(i, now),
 	}
 }
