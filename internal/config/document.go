@@ -5,6 +5,7 @@ package config
 
 import (
 	"iter"
+	"net/http"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -97,6 +98,9 @@ type Server struct {
 	CORSOrigins []string `json:"corsOrigins"`
 	// TLS encrypts the connections with clients.
 	TLS listen.TLS `json:"tls"`
+	// UnknownModel is the status of requests for a model that no instance serves: 503, or 404
+	// for clients that repeat a request after any 5xx.
+	UnknownModel int `json:"unknownModel"`
 }
 
 // Limits bound what one request may cost.
@@ -222,7 +226,8 @@ func Default() *Document {
 				netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8),
 				netip.PrefixFrom(netip.IPv6Loopback(), 128),
 			},
-			CORSOrigins: []string{AnyOrigin},
+			CORSOrigins:  []string{AnyOrigin},
+			UnknownModel: http.StatusServiceUnavailable,
 		},
 		Limits: Limits{
 			JSONBody:         32 * schema.MiB,

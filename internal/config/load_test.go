@@ -95,7 +95,7 @@ func TestSampleLoads(t *testing.T) {
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.7/32"),
 			netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("::/64"),
 		},
-		CORSOrigins: []string{"https://app.example", "http://localhost:3000"},
+		CORSOrigins: []string{"https://app.example", "http://localhost:3000"}, UnknownModel: 503,
 	}
 	want.Limits = config.Limits{
 		JSONBody: 16 * schema.MiB, MultipartBody: 64_000_000, ConnectTimeout: seconds(2),

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -158,6 +159,9 @@ func (s Server) Check(report func(path, message string)) {
 		}
 	}
 	s.TLS.Check(func(path, message string) { report(strings.TrimSuffix("tls."+path, "."), message) })
+	if s.UnknownModel != http.StatusServiceUnavailable && s.UnknownModel != http.StatusNotFound {
+		report("unknownModel", "must be 503 or 404")
+	}
 	for i, origin := range s.CORSOrigins {
 		if origin != AnyOrigin && !isOrigin(origin) {
 			report(indexed("corsOrigins", i), `want an origin such as https://app.example or http://localhost:3000, or "*" for all`)

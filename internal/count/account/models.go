@@ -2,6 +2,7 @@ package account
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,7 +110,7 @@ func (a *Account) takeovers() []routing.Fallback {
 
 // unknownModel says that no instance serves the model that the request asks for.
 func (a *Account) unknownModel() *schema.Error {
-	return UnknownModel(a.service(), a.Asks.Service, string(a.Asks.Model), a.Caller.Grant)
+	return UnknownModel(a.Table, a.Asks.Service, string(a.Asks.Model), a.Caller.Grant)
 }
 
 // namesFor returns the names of a service type, nil where it is not configured, that the bearer
@@ -126,13 +127,17 @@ func namesFor(service *routing.Service, serviceType schema.ServiceType, grant *a
 
 // UnknownModel says that no instance serves the model, and which configured names are similar,
 // of those that the bearer of a grant may use; nil may use all.
-func UnknownModel(service *routing.Service, serviceType schema.ServiceType, name string, grant *access.Grant) *schema.Error {
+func UnknownModel(table *routing.Table, serviceType schema.ServiceType, name string, grant *access.Grant) *schema.Error {
+	service := table.Service(serviceType)
 	known, hasOthers := namesFor(service, serviceType, grant)
 	err := &schema.Error{
 		Message: fmt.Sprintf("No instance serves the model %q for %s.", name, serviceType),
 		Type:    schema.TypeServiceUnavailable,
 		Code:    schema.CodeServiceUnavailable,
 		NoRetry: true, UnknownModel: name,
+	}
+	if table.UnknownModel == http.StatusNotFound {
+		err.Type, err.Code = schema.TypeNotFound, schema.CodeModelNotFound
 	}
 	const shown, few = 5, 8 // all are listed where they are few
 	near := schema.Nearest(name, known, shown)

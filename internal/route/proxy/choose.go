@@ -65,7 +65,7 @@ func (c *choice) use(pool *routing.Pool) {
 }
 
 func (c *choice) unknownModel() *schema.Error {
-	return account.UnknownModel(c.table.Service(c.Asks.Service), c.Asks.Service, string(c.Asks.Model), c.Caller.Grant)
+	return account.UnknownModel(c.table, c.Asks.Service, string(c.Asks.Model), c.Caller.Grant)
 }
 
 // survey returns a survey of the pool: the last one unless it is stale.

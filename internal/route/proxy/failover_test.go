@@ -176,10 +176,26 @@ func TestUnknownModel(t *testing.T) {
 	if !strings.Contains(fault.Message, `Configured are "qwen2:72b", "qwen2:7b", "llama3".`) {
 		t.Errorf("not all names, or not the nearest first: %q", fault.Message)
 	}
+	t.Run("404 where that is set", func(t *testing.T) {
+		r := gatewaytest.Start(t, "server: {unknown-model: 404}\n"+gatewaytest.PolicyYAML("fallbacks: {gone: [llama3]}, "+gatewaytest.NoBreakerNoChecks,
+			gatewaytest.Instance("llama3", b.URL()), gatewaytest.Instance("gone", b.URL(), "enabled: false")))
+		r.Chat(`{"model":"none",`+gatewaytest.SomeMessages+`}`).FailsWith(t, 404, "not_found_error", "model_not_found", "")
+		for path, body := range map[string]string{
+			"/v1/messages":   `{"model":"none","max_tokens":9,` + gatewaytest.SomeMessages + `}`,
+			"/v1/responses":  `{"model":"none","input":"hi"}`,
+			"/v1/embeddings": `{"model":"none","input":"hi"}`,
+		} {
+			if reply := r.Do(http.MethodPost, path, body); reply.Status != 404 || !strings.Contains(reply.Body, `"not_found_error"`) {
+				t.Errorf("%s: %d %s", path, reply.Status, reply.Body)
+			}
+		}
+		// A model that has gone away is replaced as before.
+		r.Chat(`{"model":"gone",` + gatewaytest.SomeMessages + `}`).Succeeds(t)
+	})
 	t.Run("nothing configured", func(t *testing.T) {
 		gatewaytest.Start(t, "").Chat(gatewaytest.PlainHi).FailsWith(t, 503, "service_unavailable", "service_unavailable", "")
 	})
-	if b.Stats().Arrived != 0 {
+	if b.Stats().Arrived != 1 {
 		t.Errorf("the backend got %d requests", b.Stats().Arrived)
 	}
 }

@@ -34,6 +34,8 @@ type Table struct {
 	Limits config.Limits
 	// Currency is that of the prices.
 	Currency string
+	// UnknownModel is the status of requests for a model that no instance serves.
+	UnknownModel int
 
 	services [schema.ServiceTypeCount]*Service
 	found    *Found
@@ -208,7 +210,7 @@ func (s *Service) Names() []string {
 // be nil too, knows instances that are older than the program.
 func Compile(doc *config.Document, previous *Table, since Since) (*Table, error) {
 	now := time.Now()
-	t := &Table{Limits: doc.Limits, Currency: doc.Prices.Currency, found: new(Found)}
+	t := &Table{Limits: doc.Limits, Currency: doc.Prices.Currency, UnknownModel: doc.Server.UnknownModel, found: new(Found)}
 	if previous != nil {
 		t.found = previous.found
 	}

@@ -147,7 +147,7 @@ func ExplainModel(table *routing.Table, q Subject, now time.Time) Explanation {
 	var x Explanation
 	x.Pool = service.Find(q.Model)
 	if x.Pool == nil {
-		x.Refusal = account.UnknownModel(service, q.Door.Service(), q.Model, nil)
+		x.Refusal = account.UnknownModel(table, q.Door.Service(), q.Model, nil)
 		return x
 	}
 	x.Waiting, x.ByClass = x.Pool.Queue.Len(), x.Pool.Queue.Lengths()

@@ -181,6 +181,9 @@ func RefusalReason(err error) (naming.Reason, bool) {
 	if !errors.As(err, &known) {
 		return 0, false
 	}
+	if known.UnknownModel != "" {
+		return naming.Unavailable, true
+	}
 	switch known.Code {
 	case schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen:
 		return naming.Unavailable, true

@@ -53,7 +53,7 @@ func (a *API) answerLoad(x *exchange) (isLoad bool, err error) {
 	service := x.table.Service(x.request.Service)
 	pool := service.FindBytes(x.request.Model)
 	if pool == nil {
-		return true, account.UnknownModel(service, x.request.Service, string(x.request.Model), x.caller.Grant)
+		return true, account.UnknownModel(x.table, x.request.Service, string(x.request.Model), x.caller.Grant)
 	}
 	visit := account.Account{Asks: &x.request, Caller: &x.caller, Table: x.table}
 	defer visit.Close()
