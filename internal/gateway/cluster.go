@@ -50,7 +50,7 @@ func (g *Gateway) sharesInRedis() bool { return g.Shared.Stats().Limits > 0 || g
 
 // sharesCounts reports whether gateways share the ledger or the budgets.
 func (g *Gateway) sharesCounts() bool {
-	if g.book.Sharing().On {
+	if g.book.IsShared() {
 		return true
 	}
 	if g.Ledger == nil {
@@ -73,8 +73,8 @@ func (g *Gateway) member(started time.Time) cluster.Member {
 	if s := g.Shared.Stats(); s.Limits > 0 {
 		m.Stores["sharedLimits"] = s.Failure == nil
 	}
-	if s := g.book.Sharing(); s.On {
-		m.Stores["sharedBudgets"] = s.Failure == nil
+	if g.book.IsShared() {
+		m.Stores["sharedBudgets"] = g.Shared.Stats().Failure == nil
 	}
 	if g.Ledger != nil {
 		if s := g.Ledger.Stats(); s.Enabled {

@@ -59,8 +59,7 @@ type Gateway struct {
 	// credentials are the API keys and management tokens, and attempts counts
 	// the wrong ones.
 	credentials  *access.Credentials
-	book         *budget.Book  // nil where security is off
-	spending     *quota.Ledger // that of the book, nil where there is none
+	book         *budget.Book // nil where security is off
 	closeBook    func()
 	attempts     *access.Attempts
 	callFile     *callfile.File       // nil when no calls are kept on disk
@@ -192,8 +191,8 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	}
 	g.shareCredentials()
 	if g.Document.Security.Enabled {
-		g.book, g.spending = g.newBook()
-		g.closeBook = sync.OnceFunc(func() { closeBook(g.book, g.spending, g.log) })
+		g.book = g.newBook()
+		g.closeBook = sync.OnceFunc(func() { writeLast(g.log, "what was spent of the budgets", g.book.Close) })
 		opened.add(g.closeBook)
 		g.credentials.SetBook(g.book)
 	}
@@ -206,20 +205,14 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	}
 	g.Actuator, err = actuator.New(actuator.Options{
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,
-		Ledger:  func() quota.Stats { return g.Ledger.Stats() },
-		Budgets: g.book.Uses,
-		BudgetLedger: func() quota.Stats {
-			if g.spending == nil {
-				return quota.Stats{}
-			}
-			return g.spending.Stats()
-		},
-		BudgetSharing: g.book.Sharing,
-		Shared:        g.Shared.Stats,
-		Exchange:      g.Exchange.Stats,
-		Models:        g.Residency.States,
-		Batches:       g.batchesView,
-		Files:         g.filesDisk,
+		Ledger:       func() quota.Stats { return g.Ledger.Stats() },
+		Budgets:      g.book.Uses,
+		BudgetLedger: g.book.Stats,
+		Shared:       g.Shared.Stats,
+		Exchange:     g.Exchange.Stats,
+		Models:       g.Residency.States,
+		Batches:      g.batchesView,
+		Files:        g.filesDisk,
 		State: func(to *metrics.State, now time.Time) {
 			for _, w := range g.wings {
 				w.State(to, now)

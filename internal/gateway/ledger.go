@@ -37,7 +37,7 @@ func snapshotsOf(doc *config.Document) func(context.Context) (quota.Snapshots, e
 
 // newBook returns the budgets of keys and tenants, with a ledger of their own beside that
 // of usage: it has the same stores, and a journal of its own.
-func (g *Gateway) newBook() (*budget.Book, *quota.Ledger) {
+func (g *Gateway) newBook() *budget.Book {
 	doc, log := g.Document, g.log
 	settings := doc.Quota.Clone()
 	settings.Enabled, settings.Distributed.Enabled = false, false
@@ -56,28 +56,20 @@ func (g *Gateway) newBook() (*budget.Book, *quota.Ledger) {
 	if doc.Quota.Distributed.Enabled {
 		options.Shared, options.Prefix = g.Shared, doc.Quota.Distributed.KeyPrefix
 	}
-	return budget.New(options), ledger
+	return budget.New(options)
 }
 
-// closeBook tells the other gateways what was spent, and writes it.
-func closeBook(book *budget.Book, ledger *quota.Ledger, log *slog.Logger) {
+// writeLast closes a ledger, which writes what it counted. What cannot be written in time
+// stays in its journal for the next start.
+func writeLast(log *slog.Logger, what string, close func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	book.Close(ctx)
-	if err := ledger.Close(ctx); err != nil {
-		log.Warn("what was spent of the budgets was not written whole; the next start does it", "error", err)
+	if err := close(ctx); err != nil {
+		log.Warn(what+" was not written whole; the next start does it", "error", err)
 	}
 }
 
-// closeLedger writes what was counted. What cannot be written in time stays in
-// the journal for the next start.
-func (g *Gateway) closeLedger() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := g.Ledger.Close(ctx); err != nil {
-		g.log.Warn("the quota ledger was not written whole; the next start does it", "error", err)
-	}
-}
+func (g *Gateway) closeLedger() { writeLast(g.log, "the quota ledger", g.Ledger.Close) }
 
 // editLedger changes the ledger until the next restart or reload.
 func (g *Gateway) editLedger(edit quota.Edit) {

@@ -28,6 +28,8 @@ type Ledger interface {
 	JournalFailure() *condition.Failure
 	Totals(ctx context.Context, windows []quota.CalendarWindow) ([]quota.Row, string, error)
 	RecoveredWriters() []string
+	Stats() quota.Stats
+	Close(ctx context.Context) error
 }
 
 // Shared is what gateways share; *tally.Pool is it.
@@ -365,41 +367,39 @@ func (b *Book) states() (all []*state) {
 // presence is how long a gateway counts as there after it was.
 const presence = 10 * time.Second
 
-// Sharing is the state of the store in which gateways tell each other what they spend.
-type Sharing struct {
-	// On says that there is one in use.
-	On bool
-	// Failure is why it does not answer; nil means that it does. Failures counts how often
-	// it did not.
-	Failure  *condition.Failure
-	Failures int64
-	// Refused counts totals in it that were not believed.
-	Refused int64
-}
+// IsShared reports whether gateways tell each other now what they spend. A nil Book tells
+// nobody.
+func (b *Book) IsShared() bool { return b != nil && b.options.Shared != nil && b.started.Load() }
 
-// Sharing returns how the budgets are shared. A nil Book shares none.
-func (b *Book) Sharing() Sharing {
-	if b == nil || b.options.Shared == nil {
-		return Sharing{}
+// Stats returns the counts of the ledger of budgets, of which the counter is the store that
+// gateways share. A nil Book has none.
+func (b *Book) Stats() quota.Stats {
+	if b == nil {
+		return quota.Stats{}
 	}
-	stats := b.options.Shared.Stats()
-	return Sharing{On: b.started.Load(), Failure: stats.Failure, Failures: stats.Failures, Refused: b.refusedTotals.Load()}
+	stats := b.options.Ledger.Stats()
+	if b.options.Shared != nil {
+		shared := b.options.Shared.Stats()
+		stats.Distributed, stats.CounterFailure, stats.CounterFailures = b.IsShared(), shared.Failure, shared.Failures
+		stats.RefusedTotals = b.refusedTotals.Load()
+	}
+	return stats
 }
 
-// Close tells the other gateways what was spent at last, and ends.
-func (b *Book) Close(ctx context.Context) {
+// Close tells the other gateways what was spent at last, writes it, and ends.
+func (b *Book) Close(ctx context.Context) error {
 	b.mu.Lock()
 	started, stop := b.started.Load(), b.stop
 	b.mu.Unlock()
-	if !started {
-		return
+	if started {
+		stop()
+		b.running.Wait()
+		for _, s := range b.states() { // nothing comes any more
+			s.mu.Lock()
+			s.demand = demand{}
+			s.mu.Unlock()
+		}
+		b.exchange(ctx)
 	}
-	stop()
-	b.running.Wait()
-	for _, s := range b.states() { // nothing comes any more
-		s.mu.Lock()
-		s.demand = demand{}
-		s.mu.Unlock()
-	}
-	b.exchange(ctx)
+	return b.options.Ledger.Close(ctx)
 }

@@ -51,6 +51,8 @@ type ledger struct {
 func (l *ledger) Edit(quota.Edit)                                     {}
 func (l *ledger) Admit(*quota.Ticket, quota.Subject, time.Time) error { return nil }
 func (l *ledger) RecoveredWriters() []string                          { return l.recovered }
+func (l *ledger) Stats() quota.Stats                                  { return quota.Stats{} }
+func (l *ledger) Close(context.Context) error                         { return nil }
 func (l *ledger) JournalFailure() *condition.Failure                  { return nil }
 func (l *ledger) Totals(_ context.Context, open []quota.CalendarWindow) ([]quota.Row, string, error) {
 	var rows []quota.Row
@@ -595,7 +597,7 @@ func TestTheFirstRequestFindsTheStoreOpen(t *testing.T) {
 		book := New(Options{
 			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, Timeout: 50 * time.Millisecond, ReadEvery: time.Minute, Shared: store,
 		})
-		defer book.Close(t.Context())
+		defer func() { _ = book.Close(t.Context()) }()
 		account := book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
 		if refused, err := new(Charge).Reserve(context.Background(), [2]*Account{account}, Amounts{1, 10, 0}, time.Now()); refused != nil || err != nil {
 			t.Errorf("refused with %+v, %v", refused, err)

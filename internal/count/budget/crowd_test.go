@@ -42,7 +42,7 @@ func TestManyRequestsAtOnceUseTheRoomThatThereIs(t *testing.T) {
 						Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: fmt.Sprint(i)}, Timeout: time.Minute, ReadEvery: time.Minute,
 						Shared: &distant{store.member(fmt.Sprint(i)), away},
 					})
-					defer book.Close(t.Context()) //nolint:gocritic // three, and they are used until the end
+					defer func() { _ = book.Close(t.Context()) }() //nolint:gocritic // three, and they are used until the end
 					accounts[i] = book.Open("key/k", subject, Budgets{Total: Budget{Requests: room}})
 				}
 				<-time.After(10 * time.Second)
@@ -90,7 +90,7 @@ func TestSteadyRequestsDoNotWaitForTheStore(t *testing.T) {
 				Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: fmt.Sprint(i)}, Timeout: time.Minute, ReadEvery: time.Hour,
 				Shared: &distant{store.member(fmt.Sprint(i)), 10 * time.Millisecond},
 			})
-			defer book.Close(t.Context()) //nolint:gocritic // three, and they are used until the end
+			defer func() { _ = book.Close(t.Context()) }() //nolint:gocritic // three, and they are used until the end
 			accounts[i] = book.Open("key/k", subject, Budgets{Day: Budget{Tokens: limit}, Total: Budget{Tokens: limit, Requests: 1_000_000}})
 		}
 		<-time.After(10 * time.Second)

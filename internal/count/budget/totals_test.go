@@ -120,7 +120,7 @@ func TestAGatewayThatStopsLeavesNothingReserved(t *testing.T) {
 	if read().Reserved[Tokens] == 0 {
 		t.Fatal("nothing is committed ahead")
 	}
-	book.Close(t.Context())
+	_ = book.Close(t.Context())
 	if last := read(); last.Amounts[Tokens] != 0 || last.Reserved[Tokens] != 0 {
 		t.Errorf("left is %+v", last)
 	}

@@ -157,7 +157,7 @@ func TestTotalsThatCannotBeTrueAreRefused(t *testing.T) {
 				if got := healed["a"].Amounts.minus(healed["a"].Reserved); got[Tokens] != 300 {
 					t.Errorf("the store has %v", after)
 				}
-				if keys != nil && what != "removed" && a.book.Sharing().Refused+b.book.Sharing().Refused == 0 {
+				if keys != nil && what != "removed" && a.book.Stats().RefusedTotals+b.book.Stats().RefusedTotals == 0 {
 					t.Error("nothing was counted")
 				}
 			})
@@ -218,8 +218,8 @@ func TestTotalsAreSigned(t *testing.T) {
 			if got := readAll(m.sheet(totalSheet))["a"]; got.Amounts[Tokens]-got.Reserved[Tokens] != 300 {
 				t.Errorf("the store has %v", m.sheet(totalSheet))
 			}
-			if lines := strings.Count(m.log.String(), "totals of a budget that are in Redis are refused"); b.book.Sharing().Refused == 0 || lines == 0 || lines > 5 {
-				t.Errorf("%d refused, %d lines", b.book.Sharing().Refused, lines)
+			if lines := strings.Count(m.log.String(), "totals of a budget that are in Redis are refused"); b.book.Stats().RefusedTotals == 0 || lines == 0 || lines > 5 {
+				t.Errorf("%d refused, %d lines", b.book.Stats().RefusedTotals, lines)
 			}
 		})
 	}

@@ -50,8 +50,9 @@ type Stats struct {
 	JournalFailure, StoreFailure, CounterFailure *condition.Failure
 	// Distributed means that the shared counter is in use.
 	Distributed bool
-	// CounterPushes is how often the shared counter was called to store totals.
-	CounterPushes int64
+	// CounterPushes is how often the shared counter was called to store totals, and
+	// RefusedTotals counts totals in it that were not believed.
+	CounterPushes, RefusedTotals int64
 }
 
 // Stats returns the current counts. It calls no store.

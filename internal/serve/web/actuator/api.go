@@ -51,10 +51,9 @@ type Options struct {
 	Ledger func() quota.Stats
 	// Budgets returns how much of the budgets is used; nil means that there are none.
 	Budgets func() []budget.Use
-	// BudgetLedger returns the counters of the ledger of budgets, and BudgetSharing how they
-	// are shared; nil means that there are none.
-	BudgetLedger  func() quota.Stats
-	BudgetSharing func() budget.Sharing
+	// BudgetLedger returns the counters of the ledger of budgets; nil means that there is
+	// none.
+	BudgetLedger func() quota.Stats
 	// Shared returns the state of the rate limits that gateways share; nil means that
 	// there are none.
 	Shared func() tally.Stats

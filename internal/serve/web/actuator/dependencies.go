@@ -3,7 +3,6 @@ package actuator
 import (
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
@@ -65,22 +64,17 @@ func (a *API) addDependencies(to map[string]health) {
 		status, details := dependencyHealth(failure, failures)
 		to[name] = health{Status: status, Details: details}
 	}
-	if a.options.Ledger != nil {
-		if s := a.options.Ledger(); s.Enabled {
-			add("ledgerJournal", s.JournalFailure, s.JournalFailures)
-			add("ledgerDatabase", s.StoreFailure, s.StoreFailures)
-			if s.Distributed {
-				add("redis", s.CounterFailure, s.CounterFailures)
-			}
+	addLedger := func(s quota.Stats, journal, database, counter string) {
+		if s.Enabled {
+			add(journal, s.JournalFailure, s.JournalFailures)
+			add(database, s.StoreFailure, s.StoreFailures)
+		}
+		if s.Enabled && s.Distributed {
+			add(counter, s.CounterFailure, s.CounterFailures)
 		}
 	}
-	if ledger, sharing := a.budgetStores(); ledger.Enabled {
-		add("budgetJournal", ledger.JournalFailure, ledger.JournalFailures)
-		add("budgetDatabase", ledger.StoreFailure, ledger.StoreFailures)
-		if sharing.On {
-			add("sharedBudgets", sharing.Failure, sharing.Failures)
-		}
-	}
+	addLedger(statsOf(a.options.Ledger), "ledgerJournal", "ledgerDatabase", "redis")
+	addLedger(statsOf(a.options.BudgetLedger), "budgetJournal", "budgetDatabase", "sharedBudgets")
 	if a.options.Shared != nil {
 		if s := a.options.Shared(); s.Limits > 0 {
 			add("sharedLimits", s.Failure, s.Failures)
@@ -124,16 +118,12 @@ func (a *API) addDependencies(to map[string]health) {
 	}
 }
 
-// budgetStores returns the state of the stores of budgets. Where there are no budgets, the
-// ledger is not enabled.
-func (a *API) budgetStores() (ledger quota.Stats, sharing budget.Sharing) {
-	if a.options.BudgetLedger != nil {
-		ledger = a.options.BudgetLedger()
+// statsOf returns the counts of a ledger, none where there is no ledger.
+func statsOf(ledger func() quota.Stats) (s quota.Stats) {
+	if ledger != nil {
+		s = ledger()
 	}
-	if a.options.BudgetSharing != nil {
-		sharing = a.options.BudgetSharing()
-	}
-	return ledger, sharing
+	return s
 }
 
 // filesDetails say how much space there is for files and batches, and why it is too little.

@@ -85,11 +85,7 @@ func modelView(m *residency.State) metrics.ModelView {
 }
 
 func (a *API) ledgerView() metrics.LedgerView {
-	if a.options.Ledger == nil {
-		well := metrics.StoreView{Healthy: true}
-		return metrics.LedgerView{Journal: well, Database: well, Counter: well}
-	}
-	s := a.options.Ledger()
+	s := statsOf(a.options.Ledger)
 	return metrics.LedgerView{
 		Enabled: s.Enabled, Admitted: s.Admitted, Refused: s.Refused, Unsettled: s.Unsettled, Degradations: s.Degradations,
 		Keys: s.Keys, Cells: s.Cells, Overflowed: s.Overflowed, Uncounted: s.Uncounted, JournalBytes: s.JournalBytes, LastFlush: s.LastFlushDuration,
@@ -127,10 +123,11 @@ const shownBudgets = 100
 // budgetsView returns the budgets of the keys and tenants that have used the greatest part
 // of one, because these are about to be refused.
 func (a *API) budgetsView() (view metrics.BudgetsView) {
-	ledger, sharing := a.budgetStores()
-	view.Journal = metrics.StoreView{Healthy: ledger.JournalFailure == nil, Failures: ledger.JournalFailures}
-	view.Database = metrics.StoreView{Healthy: ledger.StoreFailure == nil, Failures: ledger.StoreFailures}
-	view.Redis, view.RefusedTotals = metrics.StoreView{Healthy: sharing.Failure == nil, Failures: sharing.Failures}, sharing.Refused
+	s := statsOf(a.options.BudgetLedger)
+	view.Journal = metrics.StoreView{Healthy: s.JournalFailure == nil, Failures: s.JournalFailures}
+	view.Database = metrics.StoreView{Healthy: s.StoreFailure == nil, Failures: s.StoreFailures}
+	view.Redis = metrics.StoreView{Healthy: s.CounterFailure == nil, Failures: s.CounterFailures}
+	view.RefusedTotals = s.RefusedTotals
 	if a.options.Budgets == nil {
 		return view
 	}
