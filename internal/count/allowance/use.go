@@ -107,6 +107,7 @@ func least(known *ratelimit.Decision, state ratelimit.Decision) {
 // GiveBack gives everything back, because the request reaches no backend. Further calls
 // have no effect.
 func (u *Use) GiveBack(now time.Time) {
+	u.giveBackMore(now)
 	first := true
 	u.end(func(a *Account) {
 		if first {
