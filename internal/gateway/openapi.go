@@ -26,5 +26,5 @@ func OpenAPI(version string, more []web.Route) ([]byte, error) {
 	}
 	// Nothing is asked of the others but which routes they have.
 	all := surfaces{new(v1.API), newWings(&wing.Core{Document: settings, Current: new(routing.Current), Unified: new(v1.API)}), new(batching.API), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
-	return openapi.Document(version, append(all.routes(), more...))
+	return openapi.Document(version, all.routes(more))
 }

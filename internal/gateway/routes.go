@@ -39,13 +39,15 @@ type surfaces struct {
 
 // routes is everything that the gateway answers, the most important first. The
 // entries stand beside the handlers: in internal/serve/web/v1, socket, batching, manage, monitor, peers,
-// actuator, openapi and pages.
-func (s surfaces) routes() []web.Route {
+// actuator, openapi and pages. more are routes beside these.
+func (s surfaces) routes(more []web.Route) []web.Route {
 	routes := s.unified.Routes()
 	for _, w := range s.wings {
 		routes = append(routes, w.Routes()...)
 	}
-	return slices.Concat(routes, s.batches.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())
+	routes = slices.Concat(routes, s.batches.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(),
+		s.ops.Routes(), s.docs.Routes(), s.pages.Routes(), more)
+	return s.manage.Complete(routes)
 }
 
 // newRouter puts the routes behind the gate.
@@ -154,7 +156,7 @@ func (g *Gateway) newPages() (*pages.Pages, error) {
 
 // describe lists the routes and describes them in the OpenAPI document.
 func (g *Gateway) describe(s surfaces) {
-	g.Routes = append(s.routes(), g.more...)
+	g.Routes = s.routes(g.more)
 	s.docs.Describe(g.build.Version, g.Routes)
 }
 

@@ -185,12 +185,13 @@ func (Door) Names() []string { return append([]string(nil), doorNames[:]...) }
 // Service returns the service type of the door's requests.
 func (d Door) Service() ServiceType { return doorServices[d] }
 
-// ParseDoor returns the door of a name.
-func ParseDoor(name string) (Door, error) {
-	if i := slices.Index(doorNames[:], name); i >= 0 {
-		return Door(i), nil
+// UnmarshalText reads the name of a door.
+func (d *Door) UnmarshalText(name []byte) error {
+	if i := slices.Index(doorNames[:], string(name)); i >= 0 {
+		*d = Door(i)
+		return nil
 	}
-	return 0, fmt.Errorf("must be one of %s", strings.Join(doorNames[:], ", "))
+	return fmt.Errorf("must be one of %s", strings.Join(doorNames[:], ", "))
 }
 
 // IsTranslated tells whether requests reach backends that do not have the door: they are

@@ -63,8 +63,16 @@ func faultsIn(t *testing.T, path string) map[string]string {
 		if !ok || len(call.Args) < 2 {
 			return true
 		}
-		name, ok := call.Fun.(*ast.Ident)
-		if !ok || name.Name != "report" && name.Name != "invalidField" {
+		switch called := call.Fun.(type) {
+		case *ast.Ident:
+			if called.Name != "report" {
+				return true
+			}
+		case *ast.SelectorExpr:
+			if called.Sel.Name != "Invalid" || isEmptyText(call.Args[0]) {
+				return true
+			}
+		default:
 			return true
 		}
 		field, _ := literal(call.Args[0], nil)
@@ -75,6 +83,12 @@ func faultsIn(t *testing.T, path string) map[string]string {
 		return true
 	})
 	return found
+}
+
+// isEmptyText reports whether an error is about no field: then its text is a whole sentence.
+func isEmptyText(field ast.Expr) bool {
+	text, known := literal(field, nil)
+	return known && text == ""
 }
 
 // sample returns what an expression may say, with a number for each value that is none of the

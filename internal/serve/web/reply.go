@@ -102,9 +102,8 @@ func Flag(r *http.Request, name string) (bool, error) {
 
 // Errors of ReadBody.
 var (
-	ErrBodyTooLarge   = errors.New("the body is larger than 1 MiB")
-	ErrBodyTooSlow    = errors.New("the body did not arrive in time")
-	ErrBodyUnreadable = errors.New("body: could not be read")
+	ErrBodyTooLarge = errors.New("the body is larger than 1 MiB")
+	ErrBodyTooSlow  = errors.New("the body did not arrive in time")
 )
 
 // maxBody is far more than any configuration that a person writes.
@@ -115,35 +114,23 @@ const maxBody = 1 << 20
 // taken for another request.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
-		w.Header().Set("Connection", "close")
-		return nil, ErrBodyTooLarge
+		return nil, unread(w, http.StatusRequestEntityTooLarge, ErrBodyTooLarge)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close")
-		return nil, ErrBodyTooSlow
+		return nil, unread(w, http.StatusRequestTimeout, ErrBodyTooSlow)
 	case err != nil:
-		return nil, ErrBodyUnreadable
+		return nil, Invalid("body", "could not be read")
 	case len(body) > maxBody:
-		w.Header().Set("Connection", "close")
-		return nil, ErrBodyTooLarge
+		return nil, unread(w, http.StatusRequestEntityTooLarge, ErrBodyTooLarge)
 	}
 	return body, nil
 }
 
-// BodyStatus returns the status of an error of ReadBody, and false for any other
-// error.
-func BodyStatus(err error) (status int, ok bool) {
-	switch {
-	case errors.Is(err, ErrBodyTooLarge):
-		return http.StatusRequestEntityTooLarge, true
-	case errors.Is(err, ErrBodyTooSlow):
-		return http.StatusRequestTimeout, true
-	case errors.Is(err, ErrBodyUnreadable):
-		return http.StatusBadRequest, true
-	}
-	return 0, false
+func unread(w http.ResponseWriter, status int, cause error) error {
+	w.Header().Set("Connection", "close")
+	return &RequestError{Status: status, Text: cause.Error(), cause: cause}
 }
 
 // NoOperation is the message of a reply to a path that has no route.

@@ -277,7 +277,13 @@ func hasDotSegment(path string) bool {
 type Route struct {
 	Pattern    string
 	Permission access.Permission
-	Handler    http.HandlerFunc
+	// Does is the function of an operation of a management surface, from which its handler
+	// and the types below follow (Surface). Says is the message of its reply, unless the
+	// function says another one.
+	Does Function
+	Says string
+	// Handler answers requests.
+	Handler http.HandlerFunc
 	// Apart answers on the ports that serve the unified API alone. Where it is nil, they
 	// have the route only if it is part of that API.
 	Apart http.HandlerFunc
@@ -291,8 +297,10 @@ type Route struct {
 	// Query is a struct with a field for each parameter of the query, and Body
 	// the value that the request carries; nil means none.
 	Query, Body any
-	// BodyType is the media type of the body, application/json if empty.
-	BodyType string
+	// BodyType is the media type of the body, application/json if empty. BodyOptional says
+	// that the body may be left out.
+	BodyType     string
+	BodyOptional bool
 	// Reply is the value that a successful reply carries as JSON, in the
 	// envelope of the management API if Enveloped; nil means none. Media has the
 	// other forms of the reply, by their media types.

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/testing/simulator"
@@ -65,21 +63,21 @@ func New(backends []*simulator.Backend, traffic bool) *Demo {
 	return d
 }
 
-// Routes returns the operations.
+// Routes returns the operations, which the management API completes.
 func (d *Demo) Routes() []web.Route {
-	route := func(pattern string, permission access.Permission, handler http.HandlerFunc, op web.Route) web.Route {
-		op.Tag, op.Enveloped, op.Error = "Demo", true, web.Fault{}
-		op.Pattern, op.Permission, op.Handler = pattern, permission, handler
-		return op
-	}
 	return []web.Route{
-		route("GET /api/demo", access.ReadMonitoring, d.show, web.Route{Summary: "What the demo does: its traffic, and the instances that are broken", Reply: demoState{}}),
-		route("POST /api/demo/fault", access.WriteInstances, d.breakInstance, web.Route{
-			Summary: "Break an instance of the demo for a while, or mend it", Body: faultRequest{}, Reply: demoState{}, Errors: []int{http.StatusNotFound}, NoDryRun: true,
-		}),
-		route("POST /api/demo/traffic", access.WriteInstances, d.setTraffic, web.Route{
-			Summary: "Switch the traffic of the demo on or off", Body: trafficRequest{}, Reply: demoState{}, NoDryRun: true,
-		}),
+		{
+			Tag: "Demo", Pattern: "GET /api/demo", Permission: access.ReadMonitoring, Does: web.Do(d.show),
+			Summary: "What the demo does: its traffic, and the instances that are broken", Says: "What the demo does.",
+		},
+		{
+			Tag: "Demo", Pattern: "POST /api/demo/fault", Permission: access.WriteInstances, Does: web.DoBody(d.breakInstance),
+			Summary: "Break an instance of the demo for a while, or mend it", Errors: []int{http.StatusNotFound}, NoDryRun: true,
+		},
+		{
+			Tag: "Demo", Pattern: "POST /api/demo/traffic", Permission: access.WriteInstances, Does: web.DoBody(d.setTraffic),
+			Summary: "Switch the traffic of the demo on or off", NoDryRun: true,
+		},
 	}
 }
 
@@ -106,9 +104,7 @@ type trafficRequest struct {
 	Enabled *bool `json:"enabled" required:"true"`
 }
 
-func (d *Demo) show(w http.ResponseWriter, _ *http.Request) {
-	web.Succeed(w, http.StatusOK, "What the demo does.", d.state())
-}
+func (d *Demo) show(*web.Call) (demoState, error) { return d.state(), nil }
 
 func (d *Demo) state() demoState {
 	d.mu.Lock()
@@ -121,76 +117,35 @@ func (d *Demo) state() demoState {
 	return state
 }
 
-// read reads the body of a change strictly, or answers with what is wrong with it.
-func read(w http.ResponseWriter, r *http.Request, body any) bool {
-	if dry, err := web.Flag(r, "dryRun"); err != nil || dry {
-		web.Refuse(w, http.StatusBadRequest, "dryRun: is not available here; nothing was changed")
-		return false
-	}
-	content, err := web.ReadBody(w, r)
-	if status, known := web.BodyStatus(err); known {
-		web.Refuse(w, status, err.Error())
-		return false
-	}
-	if err == nil {
-		err = json.Unmarshal(content, body, json.RejectUnknownMembers(true))
-	}
-	if err != nil {
-		web.Refuse(w, http.StatusBadRequest, "The body is not the JSON object that is expected here.")
-		return false
-	}
-	return true
-}
-
-func (d *Demo) setTraffic(w http.ResponseWriter, r *http.Request) {
-	var wanted trafficRequest
-	if !read(w, r, &wanted) {
-		return
-	}
-	if wanted.Enabled == nil {
-		web.Refuse(w, http.StatusBadRequest, "enabled: is required")
-		return
-	}
+func (d *Demo) setTraffic(c *web.Call, wanted *trafficRequest) (demoState, error) {
 	d.traffic.Store(*wanted.Enabled)
-	message := "The demo sends no requests of its own."
+	c.Say("The demo sends no requests of its own.")
 	if *wanted.Enabled {
-		message = "The demo sends a few requests each second."
+		c.Say("The demo sends a few requests each second.")
 	}
-	web.Succeed(w, http.StatusOK, message, d.state())
+	return d.show(c)
 }
 
-func (d *Demo) breakInstance(w http.ResponseWriter, r *http.Request) {
-	var wanted faultRequest
-	if !read(w, r, &wanted) {
-		return
-	}
+func (d *Demo) breakInstance(c *web.Call, wanted *faultRequest) (demoState, error) {
 	lasts := time.Duration(wanted.Seconds) * time.Second
 	switch {
-	case wanted.InstanceID == "":
-		web.Refuse(w, http.StatusBadRequest, "instanceId: is required")
-		return
 	case wanted.Fault != Down && wanted.Fault != Slow && wanted.Fault != None:
-		web.Refuse(w, http.StatusBadRequest, "fault: want one of down, slow, none")
-		return
+		return demoState{}, web.Invalid("fault", "want one of down, slow, none")
 	case lasts < 0 || lasts > maxFault:
-		web.Refuse(w, http.StatusBadRequest, "seconds: want a number from 0 to 3600")
-		return
+		return demoState{}, web.Invalid("", "seconds: want a number from 0 to 3600")
 	case lasts == 0:
 		lasts = defaultFault
 	}
-	message, err := d.set(wanted.InstanceID, wanted.Fault, lasts)
-	if err != nil {
-		web.Refuse(w, http.StatusNotFound, err.Error())
-		return
-	}
-	web.Succeed(w, http.StatusOK, message, d.state())
+	var err error
+	c.Message, err = d.set(wanted.InstanceID, wanted.Fault, lasts)
+	return d.state(), err
 }
 
 // set breaks an instance for a while, or mends it.
 func (d *Demo) set(id string, fault Fault, lasts time.Duration) (message string, err error) {
 	model, backend := d.find(id)
 	if backend == nil {
-		return "", fmt.Errorf("instanceId: not found: no simulated backend stands behind %q", web.Shorten(id))
+		return "", web.NotFound("instanceId: not found: no simulated backend stands behind %q", web.Shorten(id))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -101,11 +101,12 @@ func recent(step quota.Window, now time.Time, settings *quota.Settings) []quota.
 	return windowsIn(w, now.Add(-ago), now)
 }
 
-// ParseDimension reads what spending is grouped by.
-func ParseDimension(name string) (Dimension, error) {
-	i := slices.Index(dimensionNames[:], name)
+// UnmarshalText reads what spending is grouped by.
+func (d *Dimension) UnmarshalText(name []byte) error {
+	i := slices.Index(dimensionNames[:], string(name))
 	if i < 0 {
-		return 0, fmt.Errorf("want one of %v", dimensionNames)
+		return fmt.Errorf("want one of %v", dimensionNames)
 	}
-	return Dimension(i), nil
+	*d = Dimension(i)
+	return nil
 }

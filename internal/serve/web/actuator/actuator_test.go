@@ -10,8 +10,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
@@ -25,26 +23,13 @@ func TestInfoSaysOnlyWhatTheBuildKnows(t *testing.T) {
 		{Build{}, "unknown", "unknown", "unknown"}, // and not when the program was built
 		{Build{Commit: "unknown", Date: "unknown"}, "unknown", "unknown", "unknown"},
 	} {
-		answer := httptest.NewRecorder()
-		(&API{options: Options{Build: test.build}}).Info(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/actuator/info", nil))
-		var info struct {
-			Build struct {
-				Time string `json:"time"`
-			} `json:"build"`
-			Git struct {
-				Branch string `json:"branch"`
-				Commit struct {
-					ID   string `json:"id"`
-					Time string `json:"time"`
-				} `json:"commit"`
-			} `json:"git"`
-		}
-		if err := json.Unmarshal(answer.Body.Bytes(), &info); err != nil {
+		info, err := (&API{options: Options{Build: test.build}}).info(nil)
+		if err != nil {
 			t.Fatal(err)
 		}
 		git := info.Git
 		if git.Branch != test.branch || git.Commit.ID != test.id || git.Commit.Time != test.commit || !strings.HasSuffix(info.Build.Time, "Z") {
-			t.Errorf("%+v: %s", test.build, answer.Body)
+			t.Errorf("%+v: %+v", test.build, info)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package actuator
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,7 +21,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
@@ -119,9 +119,6 @@ func (a *API) Drain() { a.draining.Store(true) }
 // IsDraining tells whether Drain was called.
 func (a *API) IsDraining() bool { return a.draining.Load() }
 
-// seesDetails tells whether a caller may see more than a status.
-func seesDetails(r *http.Request) bool { return web.IdentityOf(r).Role.Holds(access.ReadActuator) }
-
 const (
 	mediaJSON   = "application/json"
 	mediaVendor = "application/vnd.spring-boot.actuator.v3+json"
@@ -160,26 +157,38 @@ type actuatorError struct {
 	Message   string `json:"message,omitzero"`
 }
 
-func fail(w http.ResponseWriter, r *http.Request, status int, message string) {
+// surface returns what the endpoints have in common.
+func surface() *web.Surface {
+	return &web.Surface{
+		Error: actuatorError{}, Fail: fail,
+		Write: func(w http.ResponseWriter, c *web.Call, value any) { reply(w, c.Request, c.Status, value) },
+	}
+}
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
 	const longest = 200
+	refused := &web.RequestError{Status: http.StatusInternalServerError}
+	errors.As(err, &refused)
 	path := r.URL.Path
 	if len(path) > longest {
 		path = path[:longest]
 	}
-	reply(w, r, status, actuatorError{
-		Timestamp: web.Time(time.Now()), Status: status, Error: http.StatusText(status), Path: strings.ToValidUTF8(path, "?"), Message: message,
+	reply(w, r, refused.Status, actuatorError{
+		Timestamp: web.Time(time.Now()), Status: refused.Status, Error: http.StatusText(refused.Status),
+		Path: strings.ToValidUTF8(path, "?"), Message: refused.Text,
 	})
 }
 
 // NotFound answers a path that does not exist.
-func NotFound(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusNotFound, "") }
+func NotFound(w http.ResponseWriter, r *http.Request) { fail(w, r, web.NotFound("")) }
 
 // WrongMethod answers a path that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	fail(w, r, http.StatusMethodNotAllowed, "Allowed are "+allow+".")
+	fail(w, r, &web.RequestError{Status: http.StatusMethodNotAllowed, Text: "Allowed are " + allow + "."})
 }
 
 // Fail answers a request that cannot be handled.
 func Fail(w http.ResponseWriter, r *http.Request, err *schema.Error) {
-	fail(w, r, err.HTTPStatus(), err.Message)
+	fail(w, r, &web.RequestError{Status: err.HTTPStatus(), Text: err.Message})
 }

@@ -2,7 +2,6 @@ package actuator
 
 import (
 	"cmp"
-	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 // masked is shown in place of every value that is not known to be harmless.
@@ -165,19 +165,18 @@ type envView struct {
 	PropertySources []source `json:"propertySources"`
 }
 
-// Env answers GET /actuator/env.
-func (a *API) Env(w http.ResponseWriter, r *http.Request) {
-	sources := a.env.sources()
-	if text := r.URL.Query().Get("pattern"); text != "" {
-		const longest = 200
-		pattern, err := regexp.Compile(text)
-		if err != nil || len(text) > longest {
-			fail(w, r, http.StatusBadRequest, "The pattern is not a regular expression.")
-			return
-		}
-		sources = matching(sources, pattern)
+func (a *API) showEnv(_ *web.Call, q *envQuery) (envView, error) {
+	const longest = 200
+	view := envView{ActiveProfiles: []string{}, DefaultProfiles: []string{"default"}, PropertySources: a.env.sources()}
+	if q.Pattern == "" {
+		return view, nil
 	}
-	reply(w, r, http.StatusOK, envView{ActiveProfiles: []string{}, DefaultProfiles: []string{"default"}, PropertySources: sources})
+	pattern, err := regexp.Compile(q.Pattern)
+	if err != nil || len(q.Pattern) > longest {
+		return view, web.Invalid("", "The pattern is not a regular expression.")
+	}
+	view.PropertySources = matching(view.PropertySources, pattern)
+	return view, nil
 }
 
 func matching(sources []source, pattern *regexp.Regexp) []source {
@@ -217,27 +216,20 @@ type envPlace struct {
 	Property *property `json:"property,omitzero"`
 }
 
-// EnvProperty answers GET /actuator/env/{name}.
-func (a *API) EnvProperty(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	var first *foundProperty
-	sources := a.env.sources()
-	places := make([]envPlace, 0, len(sources))
-	for _, s := range sources {
+func (a *API) envProperty(c *web.Call) (envProperty, error) {
+	view := envProperty{ActiveProfiles: []string{}, DefaultProfiles: []string{"default"}, PropertySources: []envPlace{}}
+	for _, s := range a.env.sources() {
 		at := envPlace{Name: s.Name}
-		if p, ok := s.Properties[name]; ok {
+		if p, ok := s.Properties[c.PathValue("name")]; ok {
 			at.Property = &p
-			if first == nil {
-				first = &foundProperty{s.Name, p.Value}
+			if view.Property.Source == "" {
+				view.Property = foundProperty{s.Name, p.Value}
 			}
 		}
-		places = append(places, at)
+		view.PropertySources = append(view.PropertySources, at)
 	}
-	if first == nil {
-		NotFound(w, r)
-		return
+	if view.Property.Source == "" {
+		return view, web.NotFound("")
 	}
-	reply(w, r, http.StatusOK, envProperty{
-		Property: *first, ActiveProfiles: []string{}, DefaultProfiles: []string{"default"}, PropertySources: places,
-	})
+	return view, nil
 }

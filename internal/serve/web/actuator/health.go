@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -39,49 +40,39 @@ func severity(status string) int {
 	return 0
 }
 
-// code returns the HTTP status of a health.
-func (h health) code() int {
+// shown returns a health, with the status that it has as a reply.
+func (h health) shown(c *web.Call) (health, error) {
 	if severity(h.Status) > 0 {
-		return http.StatusServiceUnavailable
+		c.Status = http.StatusServiceUnavailable
 	}
-	return http.StatusOK
+	return h, nil
 }
 
-// Health answers GET /actuator/health. Callers who may not see details get only the
-// status.
-func (a *API) Health(w http.ResponseWriter, r *http.Request) {
+// showHealth shows callers who may not see details only the status.
+func (a *API) showHealth(c *web.Call) (health, error) {
 	h := a.health(false)
-	if !seesDetails(r) {
+	if !c.Who.Role.Holds(access.ReadActuator) {
 		h.Components = nil
 	}
-	reply(w, r, h.code(), h)
+	return h.shown(c)
 }
 
-// DetailedHealth answers GET /actuator/health/detailed.
-func (a *API) DetailedHealth(w http.ResponseWriter, r *http.Request) {
-	h := a.health(true)
-	reply(w, r, h.code(), h)
-}
+func (a *API) detailedHealth(c *web.Call) (health, error) { return a.health(true).shown(c) }
 
-// HealthComponent answers GET /actuator/health/{component}.
-func (a *API) HealthComponent(w http.ResponseWriter, r *http.Request) {
-	component, known := a.components(false)[r.PathValue("component")]
+func (a *API) healthComponent(c *web.Call) (health, error) {
+	component, known := a.components(false)[c.PathValue("component")]
 	if !known {
-		NotFound(w, r)
-		return
+		return component, web.NotFound("")
 	}
-	reply(w, r, component.code(), component)
+	return component.shown(c)
 }
 
-// Liveness answers GET /actuator/health/liveness: the process runs.
-func (a *API) Liveness(w http.ResponseWriter, r *http.Request) {
-	reply(w, r, http.StatusOK, health{Status: up})
-}
+// liveness says that the process runs.
+func (a *API) liveness(*web.Call) (health, error) { return health{Status: up}, nil }
 
-// Readiness answers GET /actuator/health/readiness: whether the gateway takes requests.
-func (a *API) Readiness(w http.ResponseWriter, r *http.Request) {
-	h := health{Status: a.readiness()}
-	reply(w, r, h.code(), h)
+// showReadiness says whether the gateway takes requests.
+func (a *API) showReadiness(c *web.Call) (health, error) {
+	return health{Status: a.readiness()}.shown(c)
 }
 
 func (a *API) readiness() string {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 type link struct {
@@ -31,14 +33,13 @@ var endpoints = [][2]string{
 	{"prometheus", "/prometheus"},
 }
 
-// Index answers GET /actuator.
-func (a *API) Index(w http.ResponseWriter, r *http.Request) {
-	base := baseURL(r) + "/actuator"
+func (a *API) index(c *web.Call) (linkIndex, error) {
+	base := baseURL(c.Request) + "/actuator"
 	links := make(map[string]link, len(endpoints))
 	for _, e := range endpoints {
 		links[e[0]] = link{Href: base + e[1], Templated: strings.Contains(e[1], "{")}
 	}
-	reply(w, r, http.StatusOK, linkIndex{links})
+	return linkIndex{links}, nil
 }
 
 // The patterns that forwarded headers and Host must match; other values are ignored.

@@ -2,19 +2,19 @@ package actuator
 
 import (
 	"cmp"
-	"net/http"
 	"os"
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 func goVersion() string { return strings.TrimPrefix(runtime.Version(), "go") }
 
-// Info answers GET /actuator/info.
-func (a *API) Info(w http.ResponseWriter, r *http.Request) {
+func (a *API) info(*web.Call) (info, error) {
 	build := a.options.Build
-	reply(w, r, http.StatusOK, info{
+	return info{
 		Demo: a.options.Demo,
 		App: appInfo{
 			Name: "Patchbay", Version: build.Version,
@@ -29,7 +29,7 @@ func (a *API) Info(w http.ResponseWriter, r *http.Request) {
 		Go:      goInfo{goVersion(), runtime.Compiler, runtime.GOOS, runtime.GOARCH},
 		OS:      osInfo{runtime.GOOS, runtime.GOARCH},
 		Process: processInfo{os.Getpid(), runtime.GOMAXPROCS(0)},
-	})
+	}, nil
 }
 
 // info describes the running program.

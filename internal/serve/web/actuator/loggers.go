@@ -39,13 +39,12 @@ func (a *API) logger(name string) loggerView {
 	return view
 }
 
-// Loggers answers GET /actuator/loggers.
-func (a *API) Loggers(w http.ResponseWriter, r *http.Request) {
+func (a *API) loggers(*web.Call) (loggerList, error) {
 	loggers := map[string]loggerView{}
 	for _, name := range a.options.Levels.Names() {
 		loggers[name] = a.logger(name)
 	}
-	reply(w, r, http.StatusOK, loggerList{logs.LevelNames(), loggers, loggerGroups{}})
+	return loggerList{logs.LevelNames(), loggers, loggerGroups{}}, nil
 }
 
 // loggerName matches the names of loggers, with dots between their parts.
@@ -63,15 +62,14 @@ func loggerOf(r *http.Request) (string, bool) {
 	return name, len(name) <= longestLogger && loggerName.MatchString(name)
 }
 
-// Logger answers GET /actuator/loggers/{name}. A logger that has not written anything yet
-// is shown with the level that it would have.
-func (a *API) Logger(w http.ResponseWriter, r *http.Request) {
-	name, ok := loggerOf(r)
+// showLogger shows a logger that has not written anything yet with the level that it would
+// have.
+func (a *API) showLogger(c *web.Call) (loggerView, error) {
+	name, ok := loggerOf(c.Request)
 	if !ok {
-		NotFound(w, r)
-		return
+		return loggerView{}, web.NotFound("")
 	}
-	reply(w, r, http.StatusOK, a.logger(name))
+	return a.logger(name), nil
 }
 
 // loggerRequest is the body of a change; no level, or null, clears it.
@@ -79,24 +77,22 @@ type loggerRequest struct {
 	ConfiguredLevel *string `json:"configuredLevel" enum:"OFF,ERROR,WARN,INFO,DEBUG,TRACE"`
 }
 
-// readChange decodes the body of a change. Unknown members are refused, because a typing
-// error in the name of the member would clear the level. For a body that it does not
-// accept it returns the status and the message of the reply.
-func readChange(w http.ResponseWriter, r *http.Request) (given *loggerRequest, status int, message string) {
+// readLevel decodes the body of a change. Unknown members are refused, because a typing
+// error in the name of the member would clear the level.
+func readLevel(w http.ResponseWriter, r *http.Request) (given *loggerRequest, err error) {
 	const largest = 4 << 10
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		w.Header().Set("Connection", "close") // what is not read must not be taken for a request
-		return nil, http.StatusRequestTimeout, "The body did not arrive in time."
-	}
 	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, http.StatusRequestEntityTooLarge, "The body is larger than 4 KiB."
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close") // what is not read must not be taken for a request
+		return nil, &web.RequestError{Status: http.StatusRequestTimeout, Text: "The body did not arrive in time."}
+	case errors.As(err, &tooLarge):
+		return nil, &web.RequestError{Status: http.StatusRequestEntityTooLarge, Text: "The body is larger than 4 KiB."}
+	case err != nil || json.Unmarshal(body, &given, json.RejectUnknownMembers(true)) != nil || given == nil:
+		return nil, web.Invalid("", `The body must be a JSON object such as {"configuredLevel":"DEBUG"}, or null in place of the level to clear it.`)
 	}
-	if err != nil || json.Unmarshal(body, &given, json.RejectUnknownMembers(true)) != nil || given == nil {
-		return nil, http.StatusBadRequest, `The body must be a JSON object such as {"configuredLevel":"DEBUG"}, or null in place of the level to clear it.`
-	}
-	return given, http.StatusOK, ""
+	return given, nil
 }
 
 // SetLogger answers POST /actuator/loggers/{name}.
@@ -106,8 +102,9 @@ func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
 		NotFound(w, r)
 		return
 	}
-	if dry, err := web.Flag(r, "dryRun"); dry || err != nil {
-		fail(w, r, http.StatusBadRequest, "dryRun is not available here; nothing was changed.")
+	dry, err := web.Flag(r, "dryRun")
+	if dry || err != nil {
+		fail(w, r, web.Invalid("", "dryRun is not available here; nothing was changed."))
 		return
 	}
 	isAdmin := web.IdentityOf(r).Role.Holds(access.ManageAccessLog)
@@ -115,20 +112,15 @@ func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
 		web.Refuse(w, http.StatusForbidden, "The access log is for administrators to change; it needs the permission "+string(access.ManageAccessLog)+".")
 		return
 	}
-	given, status, message := readChange(w, r)
-	if given == nil {
-		fail(w, r, status, message)
-		return
-	}
-	var err error
-	if name == logs.Root && !isAdmin {
+	given, err := readLevel(w, r)
+	if err == nil && name == logs.Root && !isAdmin {
 		err = a.keepAccess()
 	}
 	if err == nil {
 		err = a.setLevel(name, given.ConfiguredLevel)
 	}
 	if err != nil {
-		fail(w, r, http.StatusBadRequest, err.Error())
+		fail(w, r, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -147,17 +139,25 @@ func (a *API) keepAccess() error {
 	if own {
 		return nil
 	}
-	return a.options.Levels.Set(logs.Access, level)
+	return refusedLevel(a.options.Levels.Set(logs.Access, level))
 }
 
 // setLevel sets or clears the level of a logger.
 func (a *API) setLevel(name string, wanted *string) error {
 	if wanted == nil {
-		return a.options.Levels.Clear(name)
+		return refusedLevel(a.options.Levels.Clear(name))
 	}
 	level, err := logs.ParseLevel(*wanted)
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.options.Levels.Set(name, level)
 	}
-	return a.options.Levels.Set(name, level)
+	return refusedLevel(err)
+}
+
+// refusedLevel returns an error about a level as one of the request; nil stays nil.
+func refusedLevel(err error) error {
+	if err != nil {
+		return web.Invalid("", "%v", err)
+	}
+	return nil
 }

@@ -2,17 +2,16 @@ package actuator
 
 import (
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// Metrics answers GET /actuator/metrics.
-func (a *API) Metrics(w http.ResponseWriter, r *http.Request) {
+func (a *API) metrics(*web.Call) (metricNames, error) {
 	names := map[string]bool{}
 	for _, f := range metrics.Families() {
 		if !isCompanion(f.Name) {
@@ -25,7 +24,7 @@ func (a *API) Metrics(w http.ResponseWriter, r *http.Request) {
 			names[dotted] = true
 		}
 	}
-	reply(w, r, http.StatusOK, metricNames{slices.Sorted(maps.Keys(names))})
+	return metricNames{slices.Sorted(maps.Keys(names))}, nil
 }
 
 // isCompanion tells whether a family holds the maximum of another one.
@@ -72,15 +71,13 @@ type tagView struct {
 	Values []string `json:"values"`
 }
 
-// Metric answers GET /actuator/metrics/{name}.
-func (a *API) Metric(w http.ResponseWriter, r *http.Request) {
-	filter, ok := readTags(r.URL.Query()["tag"])
+func (a *API) metric(c *web.Call) (view metricView, err error) {
+	filter, ok := readTags(c.URL.Query()["tag"])
 	if !ok {
-		fail(w, r, http.StatusBadRequest, "Each tag parameter must be in the form 'key:value'.")
-		return
+		return view, web.Invalid("", "Each tag parameter must be in the form 'key:value'.")
 	}
-	name := r.PathValue("name")
-	view := metricView{Name: name, Measurements: []measurement{}, AvailableTags: []tagView{}}
+	name := c.PathValue("name")
+	view = metricView{Name: name, Measurements: []measurement{}, AvailableTags: []tagView{}}
 	gathered, _ := a.exposition.Gather() // returns what could be gathered, even with an error
 	var family, companion *dto.MetricFamily
 	for _, f := range gathered {
@@ -91,14 +88,12 @@ func (a *API) Metric(w http.ResponseWriter, r *http.Request) {
 	if family == nil {
 		defined := definition(name)
 		if defined == nil || len(filter) > 0 {
-			NotFound(w, r)
-			return
+			return view, web.NotFound("")
 		}
 		// The family is known and has no series yet.
 		view.Description, view.BaseUnit = defined.Help, defined.Unit
 		view.Measurements = emptyOf(defined)
-		reply(w, r, http.StatusOK, view)
-		return
+		return view, nil
 	}
 	for _, f := range gathered {
 		if f.GetName() == family.GetName()+"_max" {
@@ -111,12 +106,11 @@ func (a *API) Metric(w http.ResponseWriter, r *http.Request) {
 	}
 	matching := match(family, filter)
 	if len(matching) == 0 {
-		NotFound(w, r)
-		return
+		return view, web.NotFound("")
 	}
 	view.Measurements = measure(family.GetType(), matching, match(companion, filter))
 	view.AvailableTags = tagsOf(matching, filter)
-	reply(w, r, http.StatusOK, view)
+	return view, nil
 }
 
 func definition(dotted string) *metrics.Family {

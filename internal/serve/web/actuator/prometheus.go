@@ -10,6 +10,8 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 const (
@@ -28,7 +30,7 @@ type scrapeQuery struct {
 func (a *API) Prometheus(w http.ResponseWriter, r *http.Request) {
 	families, err := a.exposition.Scrape()
 	if err != nil && len(families) == 0 {
-		fail(w, r, http.StatusInternalServerError, "The metrics could not be gathered.")
+		fail(w, r, &web.RequestError{Status: http.StatusInternalServerError, Text: "The metrics could not be gathered."})
 		return
 	}
 	families = included(families, r.URL.Query()["includedNames"])

@@ -1,12 +1,10 @@
 package manage
 
 import (
-	"errors"
-	"fmt"
-)
+	"net/http"
 
-// errCacheAway means that the answers are in a store that does not answer.
-var errCacheAway = errors.New("the store of the cache of answers cannot be reached; some answers may be left")
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+)
 
 // answerCacheView is the cache of answers as JSON.
 type answerCacheView struct {
@@ -21,20 +19,18 @@ type answerCacheView struct {
 	Followers    int  `json:"followers" doc:"How many requests share the call of another one now."`
 }
 
-func (a *API) viewAnswerCache() answerCacheView {
-	status := a.options.Cache.Status()
-	return answerCacheView(status)
+func (a *API) answerCache(*web.Call) (answerCacheView, error) {
+	return answerCacheView(a.options.Cache.Status()), nil
 }
 
-// AnswerCache answers GET /api/answer-cache.
-func (a *API) AnswerCache(*Request) (Reply, error) {
-	return Reply{message: "The cache of answers.", data: a.viewAnswerCache()}, nil
-}
-
-// ClearAnswerCache answers DELETE /api/answer-cache.
-func (a *API) ClearAnswerCache(q *Request) (Reply, error) {
-	if err := a.options.Cache.Clear(q.Context()); err != nil {
-		return Reply{}, fmt.Errorf("%w: %w", errCacheAway, err)
+func (a *API) clearAnswerCache(c *web.Call) (answerCacheView, error) {
+	if err := a.options.Cache.Clear(c.Context()); err != nil {
+		return answerCacheView{}, away("the store of the cache of answers cannot be reached; some answers may be left: " + err.Error())
 	}
-	return Reply{message: "The cache of answers is empty.", data: a.viewAnswerCache()}, nil
+	return a.answerCache(c)
+}
+
+// away returns an error about something that cannot be reached or changed now.
+func away(text string) error {
+	return &web.RequestError{Status: http.StatusServiceUnavailable, Text: text}
 }

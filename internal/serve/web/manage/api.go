@@ -4,14 +4,11 @@
 package manage
 
 import (
-	"cmp"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 
-	"github.com/go-json-experiment/json"
-
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control"
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
@@ -64,86 +61,23 @@ func New(options Options) *API { return &API{options, spend.New(options.Ledger, 
 // table returns the table in force.
 func (a *API) table() *routing.Table { return a.options.Current.Load() }
 
-// Operation answers a request, or returns why it cannot.
-type Operation func(*Request) (Reply, error)
-
-// Handle returns the HTTP handler of an operation.
-func (a *API) Handle(op Operation) http.HandlerFunc { return handler(op, a.fail) }
-
-// HandleQuota is Handle for the operations of the quota ledger, whose errors
-// have codes.
-func (a *API) HandleQuota(op Operation) http.HandlerFunc { return handler(op, a.failQuota) }
-
-func handler(op Operation, fail func(http.ResponseWriter, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		q, err := readRequest(w, r)
-		var answer Reply
-		if err == nil {
-			answer, err = op(q)
-		}
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		change := web.ChangeOf(w)
-		change.Summary, change.DryRun = answer.change, q.change.DryRun
-		if answer.after != 0 {
-			change.Before, change.After = answer.before, answer.after
-		}
-		if answer.cookie != nil {
-			http.SetCookie(w, answer.cookie)
-		}
-		if answer.version != 0 {
-			w.Header().Set("Etag", fmt.Sprintf(`"%d"`, answer.version))
-		}
-		if answer.document != nil {
-			answer.document.write(w)
-			return
-		}
-		if answer.stream != nil {
-			web.StreamJSON(w, answer.stream)
-			return
-		}
-		web.Succeed(w, cmp.Or(answer.status, http.StatusOK), answer.message, answer.data)
+// surface returns what the operations have in common, apart from how they fail.
+func (a *API) surface(fail func(http.ResponseWriter, *http.Request, error)) *web.Surface {
+	return &web.Surface{
+		Error: web.Fault{}, Enveloped: true, Fail: fail,
+		Decode: func(c *web.Call, to any) (err error) {
+			c.Given, err = config.DecodeJSON(c.Content, to)
+			return err
+		},
+		Missing: func(name, choices string) error {
+			text := "is required"
+			if choices != "" {
+				text += " (" + choices + ")"
+			}
+			return web.Invalid(name, "%s", text)
+		},
+		Write: func(w http.ResponseWriter, c *web.Call, value any) { web.Succeed(w, c.Status, c.Message, value) },
 	}
-}
-
-// Reply is the result of a successful operation.
-type Reply struct {
-	status  int // 200 if 0
-	message string
-	data    any
-	// stream is the whole envelope of a reply that is written piece by piece, in
-	// place of message and data.
-	stream json.MarshalerTo
-	// document is sent in place of the envelope, if it is not nil.
-	document *document
-	// cookie is set in the browser that asked.
-	cookie *http.Cookie
-	// version is the version of what a read shows, sent as ETag for a later If-Match.
-	version int
-	// change says what a write did, and before and after are the versions before and
-	// after it, for the audit log.
-	change        string
-	before, after int
-}
-
-// changed returns the reply to a change of the configuration. The message of a dry run,
-// and of a change that changed nothing, is another one.
-func changed(status int, message string, view changeView) Reply {
-	answer := Reply{status: status, message: message, data: view, change: view.Summary}
-	switch {
-	case view.DryRun && view.Changed:
-		answer.status, answer.message = http.StatusOK, "Dry run: this would be changed; nothing was."
-	case view.DryRun:
-		answer.status, answer.message = http.StatusOK, "Dry run: nothing would change."
-	case !view.Changed:
-		answer.status, answer.message = http.StatusOK, "Nothing changed."
-	}
-	if !view.DryRun {
-		answer.before, answer.after = view.before, view.Version
-	}
-	return answer
 }
 
 // changeView is the data of a reply to a change.
@@ -163,10 +97,29 @@ type changeView struct {
 	before int
 }
 
-func viewOf(result control.Result, change control.Change) changeView {
-	view := changeView{Version: result.Version, Changed: result.Changed, Summary: result.Summary, Said: result.Said, DryRun: change.DryRun, before: result.Before}
-	if change.DryRun {
+func viewOf(result control.Result, isDry bool) changeView {
+	view := changeView{
+		Version: result.Version, Changed: result.Changed, Summary: result.Summary, Said: result.Said, DryRun: isDry, before: result.Before,
+	}
+	if isDry {
 		view.Changes = result.Differences
 	}
 	return view
+}
+
+// Tell says what became of the change. The message of a dry run, and of a change that
+// changed nothing, is another one than that of the table.
+func (v changeView) Tell(c *web.Call) {
+	c.Change.Summary = v.Summary
+	switch {
+	case v.DryRun && v.Changed:
+		c.Message = "Dry run: this would be changed; nothing was."
+	case v.DryRun:
+		c.Message = "Dry run: nothing would change."
+	case !v.Changed:
+		c.Status, c.Message = http.StatusOK, "Nothing changed."
+	}
+	if !v.DryRun {
+		c.Change.Before, c.Change.After = v.before, v.Version
+	}
 }

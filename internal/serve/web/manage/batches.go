@@ -3,7 +3,6 @@ package manage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
@@ -24,7 +23,7 @@ type Batches interface {
 
 // batchesQuery asks for batches of an owner, or of all.
 type batchesQuery struct {
-	pageQuery
+	web.PageQuery
 	ownedQuery
 }
 
@@ -90,67 +89,47 @@ func viewOfBatch(p batches.Progress, words web.Wording) managedBatch {
 // mostBatches is how many batches are listed, the newest.
 const mostBatches = 1000
 
-// Batches answers GET /api/batches.
-func (a *API) Batches(q *Request) (Reply, error) {
-	of, err := ownedOf(q, false)
-	if err != nil {
-		return Reply{}, err
+func (a *API) listBatches(c *web.Call, q *batchesQuery) (views []managedBatch, err error) {
+	of, err := q.owner(false)
+	if err != nil || a.options.Batches == nil {
+		return nil, err
 	}
-	var views []managedBatch
-	if a.options.Batches != nil {
-		found, _, err := a.options.Batches.List(q.Context(), batches.Listing{Scope: of.Scope(), Key: of.Key, Limit: mostBatches})
-		if err != nil {
-			return Reply{}, storeError(err)
-		}
-		for _, p := range found {
-			views = append(views, viewOfBatch(p, web.WordingFor(q.who.Role)))
-		}
+	found, _, err := a.options.Batches.List(c.Context(), batches.Listing{Scope: of.Scope(), Key: of.Key, Limit: mostBatches})
+	for _, p := range found {
+		views = append(views, viewOfBatch(p, c.Words()))
 	}
-	data, err := list(q, views)
-	return Reply{message: "The newest batches of all owners.", data: data}, err
+	return views, storeError(err)
 }
 
-// CancelBatch answers POST /api/batches/{id}/cancel.
-func (a *API) CancelBatch(q *Request) (Reply, error) {
-	id := q.PathValue("id")
+func (a *API) cancelBatch(c *web.Call) (managedBatch, error) {
+	id := c.PathValue("id")
 	if a.options.Batches == nil {
-		return Reply{}, noBatch(id)
+		return managedBatch{}, noBatch(id)
 	}
-	find, message := a.options.Batches.Cancel, "The batch "+id+" is being stopped; what was done is kept."
-	if q.change.DryRun {
-		find, message = a.options.Batches.Get, "The batch "+id+" would be stopped."
+	find := a.options.Batches.Cancel
+	c.Say("The batch %s is being stopped; what was done is kept.", id)
+	if c.DryRun {
+		find = a.options.Batches.Get
+		c.Say("The batch %s would be stopped.", id)
 	}
-	p, err := find(q.Context(), batches.AnyScope, id)
-	switch {
-	case errors.Is(err, batches.ErrNotFound):
-		return Reply{}, noBatch(id)
-	case errors.Is(err, batches.ErrEnded):
-		return Reply{}, invalidField("id", "the batch has ended")
-	case err != nil:
-		return Reply{}, storeError(err)
-	}
-	return Reply{message: message, change: "batch " + p.ID + " cancelled", data: viewOfBatch(p, web.WordingFor(q.who.Role))}, nil
+	p, err := find(c.Context(), batches.AnyScope, id)
+	c.Done("batch %s cancelled", p.ID)
+	return viewOfBatch(p, c.Words()), batchError(id, err)
 }
 
-// DeleteBatch answers DELETE /api/batches/{id}.
-func (a *API) DeleteBatch(q *Request) (Reply, error) {
-	id := q.PathValue("id")
+func (a *API) deleteBatch(c *web.Call) (managedBatch, error) {
+	id := c.PathValue("id")
 	if a.options.Batches == nil {
-		return Reply{}, noBatch(id)
+		return managedBatch{}, noBatch(id)
 	}
-	p, err := a.options.Batches.Get(q.Context(), batches.AnyScope, id)
-	message := "The batch " + id + " would be deleted with its results."
-	if err == nil && !q.change.DryRun {
-		err = a.options.Batches.Kept().Remove(q.Context(), id)
-		message = "The batch " + id + " was deleted with its results."
+	p, err := a.options.Batches.Get(c.Context(), batches.AnyScope, id)
+	c.Say("The batch %s would be deleted with its results.", id)
+	if err == nil && !c.DryRun {
+		err = a.options.Batches.Kept().Remove(c.Context(), id)
+		c.Say("The batch %s was deleted with its results.", id)
 	}
-	if errors.Is(err, batches.ErrNotFound) {
-		return Reply{}, noBatch(id)
-	}
-	if err != nil {
-		return Reply{}, storeError(err)
-	}
-	return Reply{message: message, change: "batch " + p.ID + " deleted", data: viewOfBatch(p, web.WordingFor(q.who.Role))}, nil
+	c.Done("batch %s deleted", p.ID)
+	return viewOfBatch(p, c.Words()), batchError(id, err)
 }
 
 // removedBatches counts what was deleted, or what would be.
@@ -159,28 +138,36 @@ type removedBatches struct {
 	DryRun  bool `json:"dryRun,omitzero"`
 }
 
-// DeleteBatches answers DELETE /api/batches.
-func (a *API) DeleteBatches(q *Request) (Reply, error) {
-	of, err := ownedOf(q, true)
-	if err != nil {
-		return Reply{}, err
+func (a *API) deleteBatches(c *web.Call, q *ownedQuery) (removedBatches, error) {
+	removed := removedBatches{DryRun: c.DryRun}
+	of, err := q.owner(true)
+	if err == nil && a.options.Batches != nil {
+		removed.Batches, err = a.options.Batches.Kept().RemoveOf(c.Context(), of, c.DryRun)
 	}
-	removed := removedBatches{DryRun: q.change.DryRun}
-	if a.options.Batches != nil {
-		if removed.Batches, err = a.options.Batches.Kept().RemoveOf(q.Context(), of, q.change.DryRun); err != nil {
-			return Reply{}, storeError(err)
-		}
+	c.Say("%d batches of %s %s with their results.", removed.Batches, nameOf(of), deletion(c))
+	c.Done("%d batches of %s deleted", removed.Batches, nameOf(of))
+	return removed, storeError(err)
+}
+
+// deletion says whether something was deleted, or would be.
+func deletion(c *web.Call) string {
+	if c.DryRun {
+		return "would be deleted"
 	}
-	verb := "were deleted"
-	if q.change.DryRun {
-		verb = "would be deleted"
-	}
-	return Reply{
-		message: fmt.Sprintf("%d batches of %s %s with their results.", removed.Batches, nameOf(of), verb),
-		change:  fmt.Sprintf("%d batches of %s deleted", removed.Batches, nameOf(of)), data: removed,
-	}, nil
+	return "were deleted"
 }
 
 func noBatch(id string) error {
-	return fmt.Errorf("%w: there is no batch %q", errNotFound, web.Shorten(id))
+	return web.NotFound("not found: there is no batch %q", web.Shorten(id))
+}
+
+// batchError returns what is told of an error about one batch.
+func batchError(id string, err error) error {
+	switch {
+	case errors.Is(err, batches.ErrNotFound):
+		return noBatch(id)
+	case errors.Is(err, batches.ErrEnded):
+		return web.Invalid("id", "the batch has ended")
+	}
+	return storeError(err)
 }

@@ -3,10 +3,10 @@ package manage
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 // lifeView is what is shown alike of a key and of a token.
@@ -35,31 +35,28 @@ func checkCredential(check func(report func(path, message string)), expiresAt st
 }
 
 // changeAt returns who changes a credential now.
-func (q *Request) changeAt(now time.Time) access.Change {
-	return access.Change{By: q.change.Author, At: now, DryRun: q.change.DryRun}
+func changeAt(c *web.Call, now time.Time) access.Change {
+	return access.Change{By: c.Who.Name, At: now, DryRun: c.DryRun}
 }
 
-// changedCredential returns the reply to a change of a credential. The word is key or
-// token, and done is issued, changed, rotated or revoked.
-func (q *Request) changedCredential(word, name, done, message string, data any) Reply {
-	answer := Reply{message: message, data: data, change: word + " " + name + " " + done}
-	switch {
-	case q.change.DryRun:
-		answer.message = "Dry run: this " + word + " would be " + done + "."
-	case done == "issued":
-		answer.status = http.StatusCreated
+// tellCredential says what became of a credential, unless the message of the table does. The
+// word is key or token, and done is issued, changed, rotated or revoked.
+func tellCredential(c *web.Call, word, name, done string) {
+	c.Done("%s %s %s", word, name, done)
+	if c.DryRun {
+		c.Say("Dry run: this %s would be %s.", word, done)
 	}
-	return answer
 }
 
 // revokeCredential has a credential revoked. To revoke it again is no error, and changes
 // nothing.
-func (q *Request) revokeCredential(word, name string, revoke func(context.Context, string, access.Change) error) (answer Reply, changed bool, err error) {
-	err = revoke(q.Context(), name, q.changeAt(time.Now()))
-	answer = q.changedCredential(word, name, "revoked", "The "+word+" was revoked; it is refused from now on.", nil)
+func revokeCredential(c *web.Call, word, name string, revoke func(context.Context, string, access.Change) error) (changed bool, err error) {
+	c.Say("The %s was revoked; it is refused from now on.", word)
+	tellCredential(c, word, name, "revoked")
+	err = revoke(c.Context(), name, changeAt(c, time.Now()))
 	if errors.Is(err, access.ErrRevoked) {
-		answer.message = "The " + word + " was revoked before."
-		return answer, false, nil
+		c.Say("The %s was revoked before.", word)
+		return false, nil
 	}
-	return answer, err == nil, err
+	return err == nil, err
 }

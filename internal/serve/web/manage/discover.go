@@ -3,7 +3,6 @@ package manage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -41,31 +40,22 @@ type discoveredModel struct {
 	Exists      bool               `json:"exists" doc:"There is an instance for it at this address already."`
 }
 
-// Discover answers POST /api/config/discover: which models a backend has. Only
-// what is typed is sent, to the address that is typed.
-func (a *API) Discover(q *Request) (Reply, error) {
-	var wanted discoverRequest
-	if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
-		return Reply{}, err
-	}
-	if wanted.BaseURL == "" {
-		return Reply{}, invalidField("baseUrl", "is required")
-	}
-	ctx, cancel := context.WithTimeout(q.Context(), maxDiscoverTime)
+// discover asks a backend which models it has. Only what is typed is sent, to the address
+// that is typed.
+func (a *API) discover(c *web.Call, wanted *discoverRequest) (discovery, error) {
+	ctx, cancel := context.WithTimeout(c.Context(), maxDiscoverTime)
 	defer cancel()
 	found, err := discover.Ask(ctx, a.sendDiscovery, discover.Backend{BaseURL: wanted.BaseURL, APIKey: wanted.APIKey, Adapter: wanted.Adapter})
 	var field *discover.BackendError
-	switch {
-	case errors.As(err, &field):
-		return Reply{}, invalidField(field.Field, "%v", field.Err)
-	case err != nil:
-		return Reply{}, err
+	if errors.As(err, &field) {
+		err = web.Invalid(field.Field, "%v", field.Err)
 	}
-	message := fmt.Sprintf("The backend has %d models.", len(found.Models))
+	c.Say("The backend has %d models.", len(found.Models))
 	if found.Adapter == "" {
-		message = "No list of models was found at this address."
+		c.Say("No list of models was found at this address.")
 	}
-	return Reply{message: message, data: a.discoveryOf(&wanted, found), change: "asked a backend for its models"}, nil
+	c.Done("asked a backend for its models")
+	return a.discoveryOf(wanted, found), err
 }
 
 // sendDiscovery asks a backend as an instance with these settings would.

@@ -24,36 +24,31 @@ const (
 	mediaZIP  = "application/zip"
 )
 
-// document is a reply that is sent as it is, without the envelope.
-type document struct {
-	media string
-	// name is that of the file in which a browser saves the document; empty where it
-	// is shown.
-	name    string
-	content []byte
-}
-
-func (d *document) write(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", d.media)
-	if d.name != "" {
-		w.Header().Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
+// send answers with a document as it is, without the envelope. name is that of the file in
+// which a browser saves it; empty where it is shown.
+func send(c *web.Call, media, name string, content []byte) {
+	c.Instead = func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", media)
+		if name != "" {
+			w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+		}
+		// Writing fails if the client has left, which needs no handling.
+		_, _ = w.Write(content)
 	}
-	// Writing fails if the client has left, which needs no handling.
-	_, _ = w.Write(d.content)
 }
 
 // wantsYAML tells whether the caller asks for the services as a configuration file.
 func wantsYAML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), mediaYAML) }
 
-// asFile returns services as a configuration file has them, with their secrets masked
+// sendFile answers with services as a configuration file has them, with their secrets masked
 // for callers who may not see them. References stay as they were written.
-func asFile(services map[schema.ServiceType]config.Service, who access.Identity) (*document, error) {
+func sendFile(c *web.Call, services map[schema.ServiceType]config.Service) error {
 	shown := make(map[schema.ServiceType]config.Service, len(services))
 	for serviceType, service := range services {
 		instances := make([]backend.Settings, len(service.Instances))
 		for i := range service.Instances {
 			instances[i] = settings.Clone(service.Instances[i])
-			if !who.SeesSecrets {
+			if !c.Who.SeesSecrets {
 				maskLiterals(&instances[i])
 			}
 		}
@@ -61,7 +56,8 @@ func asFile(services map[schema.ServiceType]config.Service, who access.Identity)
 		shown[serviceType] = service
 	}
 	content, err := config.WriteServices(shown)
-	return &document{media: mediaYAML, content: content}, err
+	send(c, mediaYAML, "", content)
+	return err
 }
 
 func maskLiterals(s *backend.Settings) {
@@ -83,23 +79,17 @@ type backupQuery struct {
 	Secrets web.Switch `json:"secrets" doc:"With the keys of the backends, which only ADMIN may see; they are masked otherwise."`
 }
 
-// DownloadBackup answers GET /api/config/backup: all versions, one file each.
-func (a *API) DownloadBackup(q *Request) (Reply, error) {
-	revealed, err := flag(q.Request, "secrets")
-	if err != nil {
-		return Reply{}, err
+// downloadBackup sends all versions, one file each.
+func (a *API) downloadBackup(c *web.Call, q *backupQuery) (none any, err error) {
+	if bool(q.Secrets) && !c.Who.SeesSecrets {
+		return nil, web.Invalid("secrets", "only ADMIN may see the keys of the backends")
 	}
-	if revealed && !q.who.SeesSecrets {
-		return Reply{}, invalidField("secrets", "only ADMIN may see the keys of the backends")
-	}
-	reader := q.who
-	reader.SeesSecrets = revealed
+	reader := c.Who
+	reader.SeesSecrets = bool(q.Secrets)
 	var archive bytes.Buffer
-	if err := a.archive(&archive, reader); err != nil {
-		return Reply{}, err
-	}
-	name := "patchbay-versions-" + time.Now().UTC().Format("20060102T150405Z") + ".zip"
-	return Reply{document: &document{media: mediaZIP, name: name, content: archive.Bytes()}}, nil
+	err = a.archive(&archive, reader)
+	send(c, mediaZIP, "patchbay-versions-"+time.Now().UTC().Format("20060102T150405Z")+".zip", archive.Bytes())
+	return nil, err
 }
 
 // archive writes all versions to a ZIP archive, as the reader may see them.

@@ -2,7 +2,6 @@ package manage
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -16,55 +15,29 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
-// fieldError says what is wrong with a field of a request.
-type fieldError struct{ field, text string }
-
-func (e *fieldError) Error() string { return e.field + ": " + e.text }
-
-// invalidField returns a fieldError.
-func invalidField(field, format string, args ...any) error {
-	return &fieldError{field, fmt.Sprintf(format, args...)}
-}
-
-// errNotFound means that what a request names does not exist.
-var errNotFound = errors.New("not found")
-
-// errProcess means that a process cannot be started or stopped.
-var errProcess = errors.New("the process cannot be changed now")
-
-// errOpen means that a request is refused because callers are not asked who they
-// are.
-var errOpen = errors.New("security.enabled: is false")
-
 // statusOf returns the status of an error of the management API.
 func statusOf(err error) int {
-	var invalid *fieldError
+	var refused *web.RequestError
 	var problems config.Problems
-	var moved *moveError
 	switch {
-	case errors.As(err, &moved):
-		return moved.status()
-	case errors.As(err, &invalid), errors.As(err, &problems),
-		errors.Is(err, control.ErrCurrent), errors.Is(err, versions.ErrForged), errors.Is(err, access.ErrExists), errors.Is(err, access.ErrStatic), errors.Is(err, access.ErrRevoked), errors.Is(err, errNotKept):
+	case errors.As(err, &refused):
+		return refused.Status
+	case errors.As(err, &problems), errors.Is(err, control.ErrCurrent), errors.Is(err, versions.ErrForged),
+		errors.Is(err, access.ErrExists), errors.Is(err, access.ErrStatic), errors.Is(err, access.ErrRevoked):
 		return http.StatusBadRequest
-	case errors.Is(err, errNotFound), errors.Is(err, versions.ErrNoVersion), errors.Is(err, access.ErrUnknown):
+	case errors.Is(err, versions.ErrNoVersion), errors.Is(err, access.ErrUnknown):
 		return http.StatusNotFound
-	case errors.Is(err, errOpen):
-		return http.StatusForbidden
 	case errors.Is(err, control.ErrMoved):
 		return http.StatusConflict
-	case errors.Is(err, control.ErrUnavailable), errors.Is(err, errCacheAway), errors.Is(err, errStoreAway), errors.Is(err, errProcess):
+	case errors.Is(err, control.ErrUnavailable):
 		return http.StatusServiceUnavailable
-	}
-	if status, ok := web.BodyStatus(err); ok {
-		return status
 	}
 	return http.StatusInternalServerError
 }
 
 // fail answers with an error. An error inside the gateway is logged, and the caller
 // learns only that it happened.
-func (a *API) fail(w http.ResponseWriter, err error) {
+func (a *API) fail(w http.ResponseWriter, _ *http.Request, err error) {
 	status := statusOf(err)
 	message := messageOf(err)
 	if status == http.StatusInternalServerError {
@@ -84,14 +57,14 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 // about.
 func saidOf(err error, message string) []say.Sentence {
 	var problems config.Problems
-	var invalid *fieldError
+	var invalid *web.RequestError
 	var said []say.Sentence
 	if errors.As(err, &problems) {
 		for _, problem := range problems {
 			said = append(said, say.Field(problem.Path, problem.Message))
 		}
-	} else if errors.As(err, &invalid) {
-		said = append(said, say.Field(invalid.field, invalid.text))
+	} else if errors.As(err, &invalid) && invalid.Field != "" {
+		said = append(said, say.Field(invalid.Field, invalid.Text))
 	}
 	if said = say.All(said...); say.Join(said) != message {
 		return say.Of(message) // it was cut, or is one of others

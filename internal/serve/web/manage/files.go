@@ -3,7 +3,6 @@ package manage
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
@@ -25,19 +24,14 @@ type ownedQuery struct {
 
 // filesQuery asks for files of an owner, or of all.
 type filesQuery struct {
-	pageQuery
+	web.PageQuery
 	ownedQuery
 }
 
-// ownedOf reads whose files or batches are meant. One owner at most is named, and exactly one
+// owner returns whose files or batches are meant. One owner at most is named, and exactly one
 // where that is required.
-func ownedOf(q *Request, isRequired bool) (files.Owned, error) {
-	query := q.URL.Query()
-	of := files.Owned{Tenant: query.Get("tenant"), Key: query.Get("key")}
-	var err error
-	if of.IsKeyless, err = flag(q.Request, "keyless"); err != nil {
-		return of, err
-	}
+func (q *ownedQuery) owner(isRequired bool) (files.Owned, error) {
+	of := files.Owned{Tenant: q.Tenant, Key: q.Key, IsKeyless: q.Keyless}
 	named := 0
 	for _, is := range []bool{of.Tenant != "", of.Key != "", of.IsKeyless} {
 		if is {
@@ -45,7 +39,7 @@ func ownedOf(q *Request, isRequired bool) (files.Owned, error) {
 		}
 	}
 	if named > 1 || isRequired && named == 0 {
-		return of, invalidField("tenant", "name one owner, by tenant, key or keyless=true")
+		return of, web.Invalid("tenant", "name one owner, by tenant, key or keyless=true")
 	}
 	return of, nil
 }
@@ -61,13 +55,10 @@ func nameOf(of files.Owned) string {
 	return "callers without a key"
 }
 
-// errStoreAway means that the database of files and batches does not answer.
-var errStoreAway = errors.New("the database of files and batches does not answer; try again shortly")
-
 // storeError returns what is told of an error of the store.
 func storeError(err error) error {
 	if errors.Is(err, documents.ErrUnavailable) {
-		return errStoreAway
+		return away("the database of files and batches does not answer; try again shortly")
 	}
 	return err
 }
@@ -94,47 +85,37 @@ func viewOfFile(f files.File) managedFile {
 // mostFiles is how many files are listed, the newest.
 const mostFiles = 1000
 
-// Files answers GET /api/files.
-func (a *API) Files(q *Request) (Reply, error) {
-	of, err := ownedOf(q, false)
-	if err != nil {
-		return Reply{}, err
+func (a *API) listFiles(c *web.Call, q *filesQuery) (views []managedFile, err error) {
+	of, err := q.owner(false)
+	if err != nil || a.options.Files == nil {
+		return nil, err
 	}
-	var views []managedFile
-	if a.options.Files != nil {
-		found, _, err := a.options.Files.List(q.Context(), files.Listing{Scope: of.Scope(), Key: of.Key, Limit: mostFiles})
-		if err != nil {
-			return Reply{}, storeError(err)
-		}
-		for _, f := range found {
-			views = append(views, viewOfFile(f))
-		}
+	found, _, err := a.options.Files.List(c.Context(), files.Listing{Scope: of.Scope(), Key: of.Key, Limit: mostFiles})
+	for _, f := range found {
+		views = append(views, viewOfFile(f))
 	}
-	data, err := list(q, views)
-	return Reply{message: "The newest files.", data: data}, err
+	return views, storeError(err)
 }
 
-// DeleteFile answers DELETE /api/files/{id}.
-func (a *API) DeleteFile(q *Request) (Reply, error) {
-	id := q.PathValue("id")
-	missing := fmt.Errorf("%w: there is no file %q", errNotFound, web.Shorten(id))
+func (a *API) deleteFile(c *web.Call) (managedFile, error) {
+	id := c.PathValue("id")
+	missing := web.NotFound("not found: there is no file %q", web.Shorten(id))
 	if a.options.Batches == nil {
-		return Reply{}, missing
+		return managedFile{}, missing
 	}
-	file, err := a.options.Batches.Kept().RemoveFile(q.Context(), id, q.change.DryRun)
+	file, err := a.options.Batches.Kept().RemoveFile(c.Context(), id, c.DryRun)
 	switch {
 	case errors.Is(err, files.ErrNotFound):
-		return Reply{}, missing
+		return managedFile{}, missing
 	case errors.Is(err, keeping.ErrInUse):
-		return Reply{}, invalidField("id", "a batch that has not ended needs the file; cancel or delete it first")
-	case err != nil:
-		return Reply{}, storeError(err)
+		return managedFile{}, web.Invalid("id", "a batch that has not ended needs the file; cancel or delete it first")
 	}
-	message := "The file " + file.ID + " was deleted."
-	if q.change.DryRun {
-		message = "The file " + file.ID + " would be deleted."
+	c.Say("The file %s was deleted.", file.ID)
+	if c.DryRun {
+		c.Say("The file %s would be deleted.", file.ID)
 	}
-	return Reply{message: message, change: "file " + file.ID + " deleted", data: viewOfFile(file)}, nil
+	c.Done("file %s deleted", file.ID)
+	return viewOfFile(file), storeError(err)
 }
 
 // removedFiles counts what was deleted, or what would be.
@@ -145,25 +126,13 @@ type removedFiles struct {
 	DryRun bool  `json:"dryRun,omitzero"`
 }
 
-// DeleteFiles answers DELETE /api/files.
-func (a *API) DeleteFiles(q *Request) (Reply, error) {
-	of, err := ownedOf(q, true)
-	if err != nil {
-		return Reply{}, err
-	}
+func (a *API) deleteFiles(c *web.Call, q *ownedQuery) (removedFiles, error) {
+	of, err := q.owner(true)
 	var removed keeping.RemovedFiles
-	if a.options.Batches != nil {
-		if removed, err = a.options.Batches.Kept().RemoveFilesOf(q.Context(), of, q.change.DryRun); err != nil {
-			return Reply{}, storeError(err)
-		}
+	if err == nil && a.options.Batches != nil {
+		removed, err = a.options.Batches.Kept().RemoveFilesOf(c.Context(), of, c.DryRun)
 	}
-	verb := "were deleted"
-	if q.change.DryRun {
-		verb = "would be deleted"
-	}
-	return Reply{
-		message: fmt.Sprintf("%d files of %s %s; batches that have not ended need %d.", removed.Files, nameOf(of), verb, removed.InUse),
-		change:  fmt.Sprintf("%d files of %s deleted", removed.Files, nameOf(of)),
-		data:    removedFiles{removed.Files, removed.Bytes, removed.InUse, q.change.DryRun},
-	}, nil
+	c.Say("%d files of %s %s; batches that have not ended need %d.", removed.Files, nameOf(of), deletion(c), removed.InUse)
+	c.Done("%d files of %s deleted", removed.Files, nameOf(of))
+	return removedFiles{removed.Files, removed.Bytes, removed.InUse, c.DryRun}, storeError(err)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/tryout"
 )
 
@@ -25,31 +25,27 @@ type testRequest struct {
 	Instance   instanceChanges `json:"instance"`
 }
 
-// TestInstance answers POST /api/config/instance/test/{serviceType}: it makes one
-// real, small call. Nothing is stored, and the instance's own breaker, health and
-// counts do not see the call. It waits for a model that sleeps as a request does, and keeps it
-// until the call is over. It ends when the caller leaves.
-func (a *API) TestInstance(q *Request) (Reply, error) {
-	serviceType, err := serviceOf(q)
+// testInstance makes one real, small call. Nothing is stored, and the instance's own
+// breaker, health and counts do not see the call. It waits for a model that sleeps as a
+// request does, and keeps it until the call is over. It ends when the caller leaves.
+func (a *API) testInstance(c *web.Call) (tryout.Result, error) {
+	serviceType, err := serviceOf(c)
 	if err != nil {
-		return Reply{}, err
+		return tryout.Result{}, err
 	}
-	settings, service, err := a.tryoutSettings(q, serviceType)
+	settings, service, err := a.tryoutSettings(c, serviceType)
 	if err != nil {
-		return Reply{}, err
+		return tryout.Result{}, err
 	}
-	result, err := a.tryOut(q.Context(), serviceType, service, settings)
-	switch {
-	case errors.Is(err, tryout.ErrModel):
-		return Reply{}, invalidField("instance.name", "%v", err)
-	case err != nil:
-		return Reply{}, err
+	result, err := a.tryOut(c.Context(), serviceType, service, settings)
+	if errors.Is(err, tryout.ErrModel) {
+		err = web.Invalid("instance.name", "%v", err)
 	}
-	message := "The backend answered."
 	if !result.OK {
-		message = "The test failed."
+		c.Say("The test failed.")
 	}
-	return Reply{message: message, data: result, change: fmt.Sprintf("tested an instance of %s: ok=%t", serviceType, result.OK)}, nil
+	c.Done("tested an instance of %s: ok=%t", serviceType, result.OK)
+	return result, err
 }
 
 // tryOut makes a call to an instance alone.
@@ -97,7 +93,7 @@ func (a *API) keptLike(serviceType schema.ServiceType, settings backend.Settings
 func (a *API) compileOne(serviceType schema.ServiceType, service config.Service, settings backend.Settings, prefix string) (*routing.Current, error) {
 	settings.Enabled, settings.Weight, settings.MaxConcurrency = true, 1, 0
 	if settings.Models.Given() {
-		return nil, invalidField(prefix+"models", "are found when the instance is saved; name one model to try the instance with")
+		return nil, web.Invalid(prefix+"models", "are found when the instance is saved; name one model to try the instance with")
 	}
 	service.Instances = []backend.Settings{settings}
 	service.Aliases, service.Fallbacks = nil, nil // they may name other models
@@ -112,10 +108,10 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 	}
 	table, err := routing.Compile(doc, nil, nil)
 	if err != nil {
-		return nil, invalidField(prefix+"baseUrl", "%v", err)
+		return nil, web.Invalid(prefix+"baseUrl", "%v", err)
 	}
 	if fault := table.Instances()[0].Fault; fault != "" {
-		return nil, invalidField(prefix+"apiKey", "%s", fault)
+		return nil, web.Invalid(prefix+"apiKey", "%s", fault)
 	}
 	current := new(routing.Current)
 	current.Store(table)
@@ -125,9 +121,9 @@ func (a *API) compileOne(serviceType schema.ServiceType, service config.Service,
 // tryoutSettings returns the instance that the body describes, and its service. A
 // stored secret is sent to the address that it was stored for, and to no other
 // one, whoever asks.
-func (a *API) tryoutSettings(q *Request, serviceType schema.ServiceType) (backend.Settings, config.Service, error) {
+func (a *API) tryoutSettings(c *web.Call, serviceType schema.ServiceType) (backend.Settings, config.Service, error) {
 	var body update
-	given, err := config.DecodeJSON(q.body, &body, readOnly()...)
+	given, err := config.DecodeJSON(c.Content, &body, readOnly()...)
 	if err != nil {
 		return backend.Settings{}, config.Service{}, err
 	}
@@ -147,10 +143,10 @@ func (a *API) tryoutSettings(q *Request, serviceType schema.ServiceType) (backen
 		stored = &service.Instances[n]
 		next.Instance = settings.Clone(*stored)
 	case !given.Has("instance"):
-		return backend.Settings{}, config.Service{}, invalidField("instanceId, instance", "one of them is required")
+		return backend.Settings{}, config.Service{}, web.Invalid("instanceId, instance", "one of them is required")
 	}
 	given.Overlay(&body, &next)
-	who := q.who
+	who := c.Who
 	who.SeesSecrets = false
 	if err := keepSecrets(&next.Instance, stored, given, "instance.", who); err != nil {
 		return backend.Settings{}, config.Service{}, err

@@ -1,9 +1,7 @@
 package manage
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -20,29 +18,21 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 )
 
-// Instances answers GET /api/config/instance/type/{serviceType}.
-func (a *API) Instances(q *Request) (Reply, error) {
-	doc, version := a.options.Control.Document()
-	_, service, err := configured(q, doc)
-	if err != nil {
-		return Reply{}, err
-	}
-	data, err := list(q, viewInstances(service, q.who))
-	return Reply{message: "The instances of the service type.", data: data, version: version}, err
+func (a *API) instancesOf(c *web.Call) ([]instanceView, error) {
+	_, service, err := configured(c, a.document(c))
+	return viewInstances(service, c.Who), err
 }
 
-// InstanceInfo answers GET /api/config/instance/info/{serviceType}.
-func (a *API) InstanceInfo(q *Request) (Reply, error) {
-	doc, version := a.options.Control.Document()
-	serviceType, service, err := configured(q, doc)
+func (a *API) instanceInfo(c *web.Call, q *instanceQuery) (info instanceInfo, err error) {
+	serviceType, service, err := configured(c, a.document(c))
 	if err != nil {
-		return Reply{}, err
+		return info, err
 	}
-	n, err := named(q, service)
+	n, err := q.find(service)
 	if err != nil {
-		return Reply{}, err
+		return info, err
 	}
-	info := instanceInfo{instanceView: viewInstance(service, n, q.who), HealthStatus: backend.StatusUnknown}
+	info = instanceInfo{instanceView: viewInstance(service, n, c.Who), HealthStatus: backend.StatusUnknown}
 	if service.Instances[n].Models.Given() {
 		info.Found = explain.FoundBy(a.table(), serviceType, info.InstanceID)
 	}
@@ -55,7 +45,7 @@ func (a *API) InstanceInfo(q *Request) (Reply, error) {
 			info.LastHealthCheck = &at
 		}
 	}
-	return Reply{message: "The instance and its health.", data: info, version: version}, nil
+	return info, nil
 }
 
 // instanceQuery has the query parameters that name an instance.
@@ -64,19 +54,11 @@ type instanceQuery struct {
 	BaseURL   string `json:"baseUrl" required:"true" minLength:"1"`
 }
 
-// named returns the index of the instance that the query names.
-func named(q *Request, service config.Service) (int, error) {
-	query := q.URL.Query()
-	name, baseURL := query.Get("modelName"), query.Get("baseUrl")
-	if name == "" {
-		return 0, invalidField("modelName", "is required")
-	}
-	if baseURL == "" {
-		return 0, invalidField("baseUrl", "is required")
-	}
-	n := indexOf(service.Instances, name+"@"+baseURL)
+// find returns the index of the instance that the query names.
+func (q *instanceQuery) find(service config.Service) (int, error) {
+	n := indexOf(service.Instances, q.ModelName+"@"+q.BaseURL)
 	if n < 0 {
-		return 0, fmt.Errorf("modelName, baseUrl: %w: no instance has this name and address", errNotFound)
+		return 0, web.NotFound("modelName, baseUrl: not found: no instance has this name and address")
 	}
 	return n, nil
 }
@@ -87,28 +69,27 @@ func indexOf(instances []backend.Settings, id string) int {
 	return slices.IndexFunc(instances, func(s backend.Settings) bool { return s.ID() == id })
 }
 
-// AddInstance answers POST /api/config/instance/add/{serviceType}.
-func (a *API) AddInstance(q *Request) (Reply, error) {
-	serviceType, err := serviceOf(q)
+func (a *API) addInstance(c *web.Call) (changeView, error) {
+	serviceType, err := serviceOf(c)
 	if err != nil {
-		return Reply{}, err
+		return changeView{}, err
 	}
 	next := backend.DefaultSettings()
-	given, err := config.DecodeJSON(q.body, &next, readOnly()...)
+	given, err := config.DecodeJSON(c.Content, &next, readOnly()...)
 	if err == nil {
-		err = keepSecrets(&next, nil, given, "", q.who)
+		err = keepSecrets(&next, nil, given, "", c.Who)
 	}
 	if err != nil {
-		return Reply{}, err
+		return changeView{}, err
 	}
-	write := instanceWrite{status: http.StatusCreated, message: "The instance was added.", id: next.ID(), serviceType: serviceType}
-	return a.writeInstance(q, &write, func(doc *config.Document) error {
+	write := instanceWrite{id: next.ID(), serviceType: serviceType}
+	return a.writeInstance(c, &write, func(doc *config.Document) error {
 		service, exists := doc.Services[serviceType]
 		if !exists {
 			service = config.DefaultService()
 		}
 		if n, _ := find(write.id, service); n >= 0 {
-			return invalidField("name, baseUrl", "the instance %q exists already", web.Shorten(write.id))
+			return web.Invalid("name, baseUrl", "the instance %q exists already", web.Shorten(write.id))
 		}
 		write.index = len(service.Instances)
 		write.shares = shareChanges(service.Instances, append(slices.Clone(service.Instances), next), next.Name)
@@ -118,20 +99,19 @@ func (a *API) AddInstance(q *Request) (Reply, error) {
 	})
 }
 
-// UpdateInstance answers PUT /api/config/instance/update/{serviceType}.
-func (a *API) UpdateInstance(q *Request) (Reply, error) {
-	serviceType, err := serviceOf(q)
+func (a *API) updateInstance(c *web.Call) (changeView, error) {
+	serviceType, err := serviceOf(c)
 	if err != nil {
-		return Reply{}, err
+		return changeView{}, err
 	}
 	var body update
-	given, err := config.DecodeJSON(q.body, &body, readOnly()...)
+	given, err := config.DecodeJSON(c.Content, &body, readOnly()...)
 	if err != nil {
-		return Reply{}, err
+		return changeView{}, err
 	}
-	write := instanceWrite{status: http.StatusOK, message: "The instance was changed.", serviceType: serviceType, prefix: "instance."}
-	return a.writeInstance(q, &write, func(doc *config.Document) error {
-		_, service, err := configured(q, doc)
+	write := instanceWrite{serviceType: serviceType, prefix: "instance."}
+	return a.writeInstance(c, &write, func(doc *config.Document) error {
+		_, service, err := configured(c, doc)
 		if err != nil {
 			return err
 		}
@@ -145,13 +125,13 @@ func (a *API) UpdateInstance(q *Request) (Reply, error) {
 		stored := &service.Instances[n]
 		next := update{Instance: settings.Clone(*stored)}
 		given.Overlay(&body, &next)
-		if err := keepSecrets(&next.Instance, stored, given, "instance.", q.who); err != nil {
+		if err := keepSecrets(&next.Instance, stored, given, "instance.", c.Who); err != nil {
 			return err
 		}
 		keepAdapter(&next.Instance, stored, service.Adapter)
 		write.id, write.index = next.Instance.ID(), n
 		if other, _ := find(write.id, service); other >= 0 && other != n {
-			return invalidField("instance.name, instance.baseUrl", "the instance %q exists already", web.Shorten(write.id))
+			return web.Invalid("instance.name, instance.baseUrl", "the instance %q exists already", web.Shorten(write.id))
 		}
 		before := slices.Clone(service.Instances)
 		service.Instances[n] = next.Instance
@@ -163,8 +143,6 @@ func (a *API) UpdateInstance(q *Request) (Reply, error) {
 
 // instanceWrite is a change of one instance.
 type instanceWrite struct {
-	status  int
-	message string
 	// id and index are those of the instance after the change.
 	id          string
 	index       int
@@ -174,14 +152,13 @@ type instanceWrite struct {
 }
 
 // writeInstance changes one instance and answers with its identifier.
-func (a *API) writeInstance(q *Request, write *instanceWrite, edit func(*config.Document) error) (Reply, error) {
-	result, err := a.edit(q, edit)
-	view := viewOf(result, q.change)
+func (a *API) writeInstance(c *web.Call, write *instanceWrite, edit func(*config.Document) error) (changeView, error) {
+	view, err := a.edit(c, edit)
 	view.InstanceID = write.id
 	if view.DryRun {
 		view.Shares = write.shares
 	}
-	return changed(write.status, write.message, view), inBody(err, write.serviceType, func(path string) string {
+	return view, inBody(err, write.serviceType, func(path string) string {
 		if setting, ok := strings.CutPrefix(path, fmt.Sprintf("instances[%d].", write.index)); ok {
 			return write.prefix + setting
 		}
@@ -210,10 +187,10 @@ func (instanceChanges) Whole() any { return instanceView{} }
 // check returns an error if a required member of an update is missing.
 func (u update) check(given config.Given) error {
 	if u.InstanceID == "" {
-		return invalidField("instanceId", "is required")
+		return web.Invalid("instanceId", "is required")
 	}
 	if !given.Has("instance") {
-		return invalidField("instance", "is required")
+		return web.Invalid("instance", "is required")
 	}
 	return nil
 }
@@ -222,19 +199,26 @@ func (u update) check(given config.Given) error {
 func find(id string, service config.Service) (int, error) {
 	n := indexOf(service.Instances, id)
 	if n < 0 {
-		return n, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, web.Shorten(id))
+		return n, noInstance(id)
 	}
 	return n, nil
 }
 
-// DeleteInstance answers DELETE /api/config/instance/del/{serviceType}.
-func (a *API) DeleteInstance(q *Request) (Reply, error) {
-	result, err := a.edit(q, func(doc *config.Document) error {
-		serviceType, service, err := configured(q, doc)
+func noInstance(id string) error {
+	return web.NotFound("instanceId: not found: no instance is called %q", web.Shorten(id))
+}
+
+func (a *API) deleteInstance(c *web.Call) (changeView, error) {
+	return a.edit(c, func(doc *config.Document) error {
+		serviceType, service, err := configured(c, doc)
 		if err != nil {
 			return err
 		}
-		n, err := named(q, service)
+		var q instanceQuery
+		if err := web.ReadQuery(c.Request, &q); err != nil {
+			return err
+		}
+		n, err := q.find(service)
 		if err != nil {
 			return err
 		}
@@ -242,69 +226,57 @@ func (a *API) DeleteInstance(q *Request) (Reply, error) {
 		doc.Services[serviceType] = service
 		return nil
 	})
-	return changed(http.StatusOK, "The instance was deleted; requests that it is answering go on to their end.", viewOf(result, q.change)), err
 }
 
-// ForceBreaker answers POST /api/config/instance/circuit-breaker/{serviceType}: an
-// operator holds the breaker of an instance open or closed, or releases it. That creates
-// no version. It lasts until the gateway stops or, where gateways share their
-// configuration, on all of them until it is released.
-func (a *API) ForceBreaker(q *Request) (Reply, error) {
-	var wanted breakerRequest
-	given, err := config.DecodeJSON(q.body, &wanted)
-	if err == nil && wanted.InstanceID == "" {
-		err = invalidField("instanceId", "is required")
-	}
-	if err == nil && utf8.RuneCountInString(wanted.Reason) > 200 {
-		err = invalidField("reason", "must have at most 200 characters")
-	}
-	if err == nil && !given.Has("state") {
-		err = invalidField("state", "is required (OPEN, CLOSED or AUTO)")
-	}
+// living returns the instance in force that a request names.
+func (a *API) living(c *web.Call, id string) (*backend.Instance, error) {
+	serviceType, err := serviceOf(c)
 	if err != nil {
-		return Reply{}, err
+		return nil, err
 	}
-	serviceType, err := serviceOf(q)
-	if err != nil {
-		return Reply{}, err
-	}
-	instance := a.table().Service(serviceType).Instance(wanted.InstanceID)
+	instance := a.table().Service(serviceType).Instance(id)
 	if instance == nil {
-		return Reply{}, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, web.Shorten(wanted.InstanceID))
+		return nil, noInstance(id)
 	}
-	operator := q.who.Name
-	if operator == access.OpenName {
-		operator = "" // no tokens are needed, so that the caller has no name
-	}
-	return a.force(q.Context(), instance, wanted.State, breaker.Hold{By: operator, Reason: wanted.Reason}, q.change.DryRun)
+	return instance, nil
 }
 
-// force sets a circuit breaker, on all gateways that share the configuration.
-func (a *API) force(ctx context.Context, instance *backend.Instance, mode breaker.Mode, hold breaker.Hold, dryRun bool) (Reply, error) {
+// forceBreaker holds the breaker of an instance open or closed for an operator, or releases
+// it. That creates no version. It lasts until the gateway stops or, where gateways share
+// their configuration, on all of them until it is released.
+func (a *API) forceBreaker(c *web.Call, wanted *breakerRequest) (heldBreaker, error) {
+	if utf8.RuneCountInString(wanted.Reason) > 200 {
+		return heldBreaker{}, web.Invalid("reason", "must have at most 200 characters")
+	}
+	instance, err := a.living(c, wanted.InstanceID)
+	if err != nil {
+		return heldBreaker{}, err
+	}
+	hold := breaker.Hold{By: c.Who.Name, Reason: wanted.Reason}
+	if hold.By == access.OpenName {
+		hold.By = "" // no tokens are needed, so that the caller has no name
+	}
 	before := instance.Breaker.Snapshot()
-	message := "The circuit breaker was set."
 	switch {
-	case dryRun:
-		message = "Dry run: nothing was changed."
+	case c.DryRun:
+		c.Say("Dry run: nothing was changed.")
 	case a.options.Control.Values() != nil:
-		message = "The circuit breaker was set on all gateways that share the configuration."
-		if err := a.options.Control.HoldBreaker(ctx, instance.Service, instance.ID, mode, hold.By, hold.Reason); err != nil {
-			return Reply{}, err
-		}
+		c.Say("The circuit breaker was set on all gateways that share the configuration.")
+		err = a.options.Control.HoldBreaker(c.Context(), instance.Service, instance.ID, wanted.State, hold.By, hold.Reason)
 	default:
-		instance.Breaker.Force(mode, hold, time.Now())
+		instance.Breaker.Force(wanted.State, hold, time.Now())
 	}
 	now := instance.Breaker.Snapshot()
-	return Reply{
-		message: message, change: fmt.Sprintf("circuit breaker %s→%s on %s", before.Forced, mode, instance.Handle),
-		data: heldBreaker{instance.ID, now.State, now.Forced, now.Hold.By, now.Hold.Reason, web.TimeOrNil(now.Hold.Since), mode != before.Forced, dryRun},
-	}, nil
+	c.Done("circuit breaker %s→%s on %s", before.Forced, wanted.State, instance.Handle)
+	return heldBreaker{
+		instance.ID, now.State, now.Forced, now.Hold.By, now.Hold.Reason, web.TimeOrNil(now.Hold.Since), wanted.State != before.Forced, c.DryRun,
+	}, err
 }
 
 // breakerRequest is the body with which a circuit breaker is set.
 type breakerRequest struct {
 	InstanceID string       `json:"instanceId" required:"true" minLength:"1"`
-	State      breaker.Mode `json:"state" required:"true" enum:"OPEN,CLOSED,AUTO"`
+	State      breaker.Mode `json:"state" required:"true" enum:"OPEN,CLOSED,AUTO" want:"OPEN, CLOSED or AUTO"`
 	Reason     string       `json:"reason" maxLength:"200" doc:"Shown to those who see the breaker."`
 }
 

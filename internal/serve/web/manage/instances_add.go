@@ -2,7 +2,6 @@ package manage
 
 import (
 	"fmt"
-	"net/http"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
@@ -36,24 +35,25 @@ type addedInstance struct {
 	Instance    instanceView       `json:"instance" required:"true"`
 }
 
-// AddInstances answers POST /api/config/instance/add: instances of any service types
-// become one version, such as all models of a backend.
-func (a *API) AddInstances(q *Request) (Reply, error) {
+// addInstances makes one version of instances of any service types, such as all models of a
+// backend.
+func (a *API) addInstances(c *web.Call) (changeView, error) {
 	var body additions
-	given, err := config.DecodeJSON(q.body, &body, readOnly()...)
+	given, err := config.DecodeJSON(c.Content, &body, readOnly()...)
 	if err != nil {
-		return Reply{}, err
+		return changeView{}, err
 	}
-	result, err := a.edit(q, func(doc *config.Document) error {
+	c.Say("%d instances were added.", len(body.Instances))
+	return a.edit(c, func(doc *config.Document) error {
 		if len(body.Instances) == 0 {
-			return invalidField("instances", "is required")
+			return web.Invalid("instances", "is required")
 		}
 		if len(body.Instances) > maxAdded {
-			return invalidField("instances", "must not have more than %d", maxAdded)
+			return web.Invalid("instances", "must not have more than %d", maxAdded)
 		}
 		for i := range body.Instances {
 			at := fmt.Sprintf("instances[%d].", i)
-			if err := keepSecrets(&body.Instances[i].Instance, nil, given, at+"instance.", q.who); err != nil {
+			if err := keepSecrets(&body.Instances[i].Instance, nil, given, at+"instance.", c.Who); err != nil {
 				return err
 			}
 			if err := add(doc, &body.Instances[i], at); err != nil {
@@ -62,22 +62,20 @@ func (a *API) AddInstances(q *Request) (Reply, error) {
 		}
 		return nil
 	})
-	message := fmt.Sprintf("%d instances were added.", len(body.Instances))
-	return changed(http.StatusCreated, message, viewOf(result, q.change)), err
 }
 
 // add adds an instance to a document. The path is where the body has it.
 func add(doc *config.Document, next *addition, path string) error {
 	serviceType, err := schema.ParseServiceType(next.ServiceType)
 	if err != nil {
-		return invalidField(path+"serviceType", "%v", err)
+		return web.Invalid(path+"serviceType", "%v", err)
 	}
 	service, exists := doc.Services[serviceType]
 	if !exists {
 		service = config.DefaultService()
 	}
 	if n, _ := find(next.Instance.ID(), service); n >= 0 {
-		return invalidField(path+"instance.name, "+path+"instance.baseUrl", "the instance %q exists already", web.Shorten(next.Instance.ID()))
+		return web.Invalid(path+"instance.name, "+path+"instance.baseUrl", "the instance %q exists already", web.Shorten(next.Instance.ID()))
 	}
 	service.Instances = append(service.Instances, next.Instance)
 	doc.Services[serviceType] = service

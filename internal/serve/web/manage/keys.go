@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 // keyView is an API key as JSON. The key itself is shown once, when it is issued; the
@@ -41,25 +42,22 @@ type keyLimits struct {
 	ConcurrentRequests int64 `json:"concurrentRequests" minimum:"-1" maximum:"1000000000000"`
 }
 
-// Keys answers GET /api/auth/keys.
-func (a *API) Keys(q *Request) (Reply, error) {
+func (a *API) listKeys(c *web.Call) (views []keyView, err error) {
 	now := time.Now()
-	views := []keyView{}
 	for _, key := range a.options.Credentials.Keys.List() {
-		view := viewKey(q, key, "", now)
+		view := viewKey(c, key, "", now)
 		view.LastUsedAt, view.CallsToday = a.options.Credentials.Activity(key.ID, now)
 		views = append(views, view)
 	}
-	data, err := list(q, views)
-	return Reply{message: "The API keys.", data: data}, err
+	return views, nil
 }
 
 // viewKey shows a key, and its text where it was just made.
-func viewKey(q *Request, key access.IssuedKey, text string, now time.Time) keyView {
+func viewKey(c *web.Call, key access.IssuedKey, text string, now time.Time) keyView {
 	return keyView{
 		ID: key.ID, Tenant: key.Tenant, UserHeader: key.UserHeader, Services: key.Services, Models: key.Models, Addresses: key.Addresses,
 		ExpiresAt: key.ExpiresAt, Priority: key.Priority, Limits: keyLimits(key.Limits), Budgets: key.Budgets, lifeView: viewLife(key.Life, key.Status(now)),
-		RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil, Key: text, DryRun: q.change.DryRun,
+		RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil, Key: text, DryRun: c.DryRun,
 	}
 }
 
@@ -107,7 +105,7 @@ func (t *termFields) terms() access.Terms {
 func fieldsOfTerms(t access.Terms) termFields {
 	t = settings.Clone(t)
 	return termFields{
-		Services: notNil(t.Services), Models: notNil(t.Models), Addresses: notNil(t.Addresses), ExpiresAt: t.ExpiresAt, Priority: t.Priority,
+		Services: web.NotNil(t.Services), Models: web.NotNil(t.Models), Addresses: web.NotNil(t.Addresses), ExpiresAt: t.ExpiresAt, Priority: t.Priority,
 		Limits: keyLimits(t.Limits), Budgets: t.Budgets,
 	}
 }
@@ -122,32 +120,19 @@ type keyRequest struct {
 	keyTerms
 }
 
-// IssueKey answers POST /api/auth/keys.
-func (a *API) IssueKey(q *Request) (Reply, error) {
+func (a *API) issueKey(c *web.Call, wanted *keyRequest) (keyView, error) {
 	now := time.Now()
-	wanted, err := readKey(q.body, now)
-	if err != nil {
-		return Reply{}, err
-	}
-	text, issued, err := a.options.Credentials.Keys.Issue(q.Context(), wanted, q.changeAt(now))
-	if err != nil {
-		return Reply{}, err
-	}
-	message := "The key was issued. It is shown this once only."
-	if !a.options.Credentials.Enforced() {
-		message += " Keys are not asked for while security.enabled is false."
-	}
-	return q.changedCredential("key", issued.ID, "issued", message, viewKey(q, issued, text, now)), nil
-}
-
-func readKey(body []byte, now time.Time) (access.IssuedKey, error) {
-	var wanted keyRequest
-	if _, err := config.DecodeJSON(body, &wanted); err != nil {
-		return access.IssuedKey{}, err
-	}
 	key := access.IssuedKey{Key: wanted.key()}
 	key.ID = wanted.ID
-	return key, checkCredential(key.Check, key.ExpiresAt, now)
+	if err := checkCredential(key.Check, key.ExpiresAt, now); err != nil {
+		return keyView{}, err
+	}
+	text, issued, err := a.options.Credentials.Keys.Issue(c.Context(), key, changeAt(c, now))
+	if !a.options.Credentials.Enforced() {
+		c.Message += " Keys are not asked for while security.enabled is false."
+	}
+	tellCredential(c, "key", issued.ID, "issued")
+	return viewKey(c, issued, text, now), err
 }
 
 // problemsOf returns what a check reports as config.Problems, nil if it reports nothing.
@@ -160,12 +145,11 @@ func problemsOf(check func(report func(path, message string))) error {
 	return nil
 }
 
-// EditKey answers PUT /api/auth/keys/{id}.
-func (a *API) EditKey(q *Request) (Reply, error) {
+func (a *API) editKey(c *web.Call) (keyView, error) {
 	now := time.Now()
-	edited, err := a.options.Credentials.Keys.Edit(q.Context(), q.PathValue("id"), q.changeAt(now), func(before access.IssuedKey) (access.Key, error) {
+	edited, err := a.options.Credentials.Keys.Edit(c.Context(), c.PathValue("id"), changeAt(c, now), func(before access.IssuedKey) (access.Key, error) {
 		wanted := termsOf(&before)
-		if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
+		if _, err := config.DecodeJSON(c.Content, &wanted); err != nil {
 			return access.Key{}, err
 		}
 		key := wanted.key()
@@ -174,10 +158,8 @@ func (a *API) EditKey(q *Request) (Reply, error) {
 		}
 		return key, checkCredential(key.Check, key.ExpiresAt, now)
 	})
-	if err != nil {
-		return Reply{}, err
-	}
-	return q.changedCredential("key", edited.ID, "changed", "The key was changed; requests from now on are held to it.", viewKey(q, edited, "", now)), nil
+	tellCredential(c, "key", edited.ID, "changed")
+	return viewKey(c, edited, "", now), err
 }
 
 // rotationRequest is the body of a request to rotate a key.
@@ -190,35 +172,28 @@ const (
 	mostOverlap  = 90 * 24 * time.Hour
 )
 
-// RotateKey answers POST /api/auth/keys/{id}/rotate.
-func (a *API) RotateKey(q *Request) (Reply, error) {
+// SetDefaults makes the overlap that of a request which says nothing.
+func (r *rotationRequest) SetDefaults() { r.Overlap = schema.Duration(usualOverlap) }
+
+func (a *API) rotateKey(c *web.Call, wanted *rotationRequest) (keyView, error) {
 	now := time.Now()
-	wanted := rotationRequest{schema.Duration(usualOverlap)}
-	if len(q.body) > 0 {
-		if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
-			return Reply{}, err
-		}
-	}
 	if wanted.Overlap.Std() > mostOverlap || wanted.Overlap < 0 {
-		return Reply{}, invalidField("overlap", "want a time from 0 to 90 days (2160h)")
+		return keyView{}, web.Invalid("overlap", "want a time from 0 to 90 days (2160h)")
 	}
-	text, rotated, err := a.options.Credentials.Keys.Rotate(q.Context(), q.PathValue("id"), wanted.Overlap.Std(), q.changeAt(now))
-	if err != nil {
-		return Reply{}, err
-	}
+	text, rotated, err := a.options.Credentials.Keys.Rotate(c.Context(), c.PathValue("id"), wanted.Overlap.Std(), changeAt(c, now))
 	old := "refused from now on."
 	if !rotated.PreviousUntil.IsZero() {
 		old = "good until " + rotated.PreviousUntil.Format(time.RFC3339) + "."
 	}
-	return q.changedCredential("key", rotated.ID, "rotated", "The key has a new text, which is shown this once only; the old one is "+old, viewKey(q, rotated, text, now)), nil
+	c.Say("The key has a new text, which is shown this once only; the old one is %s", old)
+	tellCredential(c, "key", rotated.ID, "rotated")
+	return viewKey(c, rotated, text, now), err
 }
 
-// RevokeKey answers DELETE /api/auth/keys/{id}.
-func (a *API) RevokeKey(q *Request) (Reply, error) {
-	id := q.PathValue("id")
-	answer, changed, err := q.revokeCredential("key", id, a.options.Credentials.Keys.Revoke)
-	answer.data = revokedKey{id, changed, q.change.DryRun}
-	return answer, err
+func (a *API) revokeKey(c *web.Call) (revokedKey, error) {
+	id := c.PathValue("id")
+	changed, err := revokeCredential(c, "key", id, a.options.Credentials.Keys.Revoke)
+	return revokedKey{id, changed, c.DryRun}, err
 }
 
 // revokedKey is the data of the reply to a revocation.

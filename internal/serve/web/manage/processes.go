@@ -1,8 +1,6 @@
 package manage
 
 import (
-	"fmt"
-
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
@@ -27,59 +25,54 @@ type processDetail struct {
 	Output []processes.Line `json:"output,omitempty" doc:"The last lines that it wrote, for administrators: they may repeat what requests say."`
 }
 
-// Processes answers GET /api/processes.
-func (a *API) Processes(q *Request) (Reply, error) {
-	var views []processView
+func (a *API) listProcesses(*web.Call) (views []processView, err error) {
 	for _, view := range a.options.Processes.List() {
 		views = append(views, processView{view})
 	}
-	all, err := list(q, views)
-	return Reply{message: "The processes that this gateway runs.", data: all}, err
+	return views, nil
 }
 
-// Process answers GET /api/processes/{name}.
-func (a *API) Process(q *Request) (Reply, error) {
-	view, lines, err := a.options.Processes.View(q.PathValue("name"))
+func (a *API) process(c *web.Call) (processDetail, error) {
+	view, lines, err := a.options.Processes.View(c.PathValue("name"))
 	if err != nil {
-		return Reply{}, noProcess(q)
+		return processDetail{}, noProcess(c)
 	}
 	detail := processDetail{View: view}
-	if q.who.Role.Holds(access.ManageProcesses) {
+	if c.Who.Role.Holds(access.ManageProcesses) {
 		detail.Output = lines
 	}
-	return Reply{message: "One process of this gateway.", data: detail}, nil
+	return detail, nil
 }
 
-// StartProcess answers POST /api/processes/{name}/start.
-func (a *API) StartProcess(q *Request) (Reply, error) {
-	return a.changeProcess(q, "started", a.options.Processes.Start)
+func (a *API) startProcess(c *web.Call) (processView, error) {
+	return a.changeProcess(c, "started", a.options.Processes.Start)
 }
 
-// StopProcess answers POST /api/processes/{name}/stop.
-func (a *API) StopProcess(q *Request) (Reply, error) {
-	return a.changeProcess(q, "stopped", a.options.Processes.Stop)
+func (a *API) stopProcess(c *web.Call) (processView, error) {
+	return a.changeProcess(c, "stopped", a.options.Processes.Stop)
 }
 
 // changeProcess starts or stops a process, unless the request is a dry run.
-func (a *API) changeProcess(q *Request, done string, change func(string) error) (Reply, error) {
-	name := q.PathValue("name")
+func (a *API) changeProcess(c *web.Call, done string, change func(string) error) (processView, error) {
+	name := c.PathValue("name")
 	if _, _, err := a.options.Processes.View(name); err != nil {
-		return Reply{}, noProcess(q)
+		return processView{}, noProcess(c)
 	}
-	message := "The process " + name + " would be " + done + "."
-	if !q.change.DryRun {
+	c.Say("The process %s would be %s.", name, done)
+	if !c.DryRun {
 		if err := change(name); err != nil {
-			return Reply{}, fmt.Errorf("%w: %w", errProcess, err)
+			return processView{}, away("the process cannot be changed now: " + err.Error())
 		}
-		message = "The process " + name + " is being " + done + "."
+		c.Say("The process %s is being %s.", name, done)
 	}
+	c.Done("process %s %s", name, done)
 	view, _, err := a.options.Processes.View(name)
 	if err != nil {
-		return Reply{}, noProcess(q)
+		err = noProcess(c)
 	}
-	return Reply{message: message, change: "process " + name + " " + done, data: processView{view}}, nil
+	return processView{view}, err
 }
 
-func noProcess(q *Request) error {
-	return fmt.Errorf("%w: the configuration file of this gateway has no process %q", errNotFound, web.Shorten(q.PathValue("name")))
+func noProcess(c *web.Call) error {
+	return web.NotFound("not found: the configuration file of this gateway has no process %q", web.Shorten(c.PathValue("name")))
 }

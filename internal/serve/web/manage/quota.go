@@ -69,17 +69,30 @@ func (quotaRequest) Keywords() map[string]any {
 	return map[string]any{"anyOf": choice}
 }
 
+// usageFilter says whose use of which model is asked for.
+type usageFilter struct {
+	TenantID    string `json:"tenantId"`
+	APIKeyID    string `json:"apiKeyId"`
+	UserID      string `json:"userId"`
+	ServiceType string `json:"serviceType"`
+	Model       string `json:"model"`
+}
+
+// question returns what is asked of the ledger.
+func (f usageFilter) question() quota.UsageQuery {
+	if service, err := schema.ParseServiceType(f.ServiceType); err == nil {
+		f.ServiceType = service.String()
+	}
+	return quota.UsageQuery{Tenant: f.TenantID, APIKey: f.APIKeyID, User: f.UserID, Service: f.ServiceType, Model: f.Model}
+}
+
 // usageQuery has the filters of the usage list.
 type usageQuery struct {
-	TenantID    string       `json:"tenantId"`
-	APIKeyID    string       `json:"apiKeyId"`
-	UserID      string       `json:"userId"`
-	ServiceType string       `json:"serviceType"`
-	Model       string       `json:"model"`
-	Window      quota.Window `json:"window" empty:"true"`
-	From        time.Time    `json:"from" empty:"true" doc:"The earliest beginning of a window."`
-	To          time.Time    `json:"to" empty:"true" doc:"The latest beginning of a window."`
-	pageQuery
+	usageFilter
+	Window quota.Window `json:"window" empty:"true"`
+	From   time.Time    `json:"from" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"The earliest beginning of a window."`
+	To     time.Time    `json:"to" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"The latest beginning of a window."`
+	web.PageQuery
 }
 
 // hotFields returns the fields that can be changed while the gateway runs, and
@@ -94,42 +107,34 @@ func restartFields() []string {
 
 func viewQuotaConfig(s quota.Settings) quotaConfigView {
 	return quotaConfigView{
-		Enabled: s.Enabled, FailOpen: s.FailOpen, Windows: notNil(s.Windows), FlushIntervalSeconds: s.FlushIntervalSeconds,
+		Enabled: s.Enabled, FailOpen: s.FailOpen, Windows: web.NotNil(s.Windows), FlushIntervalSeconds: s.FlushIntervalSeconds,
 		Retention: s.Retention, Distributed: viewDistribution(s.Distributed), BackendName: s.CounterKind(),
 		HotEditableFields: hotFields(), RestartRequiredFields: restartFields(),
 	}
 }
 
-func notNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
+func (a *API) quotaConfig(*web.Call) (quotaConfigView, error) {
+	return viewQuotaConfig(a.options.Ledger.Settings()), nil
 }
 
-// QuotaConfig answers GET /api/config/quota.
-func (a *API) QuotaConfig(*Request) (Reply, error) {
-	return Reply{message: "The configuration of the quota ledger.", data: viewQuotaConfig(a.options.Ledger.Settings())}, nil
-}
-
-// EditQuota answers PUT /api/config/quota.
-func (a *API) EditQuota(q *Request) (Reply, error) {
-	edit, err := readQuotaEdit(q.body)
+func (a *API) editQuota(c *web.Call) (quotaConfigView, error) {
+	edit, err := readQuotaEdit(c.Content)
 	if err != nil {
-		return Reply{}, err
+		return quotaConfigView{}, err
 	}
-	settings, message := edit.Apply(a.options.Ledger.Settings()), "Dry run: this would be in force; nothing was changed."
-	if !q.change.DryRun {
+	settings := edit.Apply(a.options.Ledger.Settings())
+	c.Say("Dry run: this would be in force; nothing was changed.")
+	if !c.DryRun {
 		a.options.EditLedger(edit)
-		settings, message = a.options.Ledger.Settings(), "The quota ledger is changed until the next restart or reload."
+		settings = a.options.Ledger.Settings()
+		c.Say("The quota ledger is changed until the next restart or reload.")
 		if a.options.Control.Values() != nil {
-			message = "The quota ledger of this gateway is changed until its next restart or reload; the others that share the configuration are not, so ask each of them."
+			c.Say("The quota ledger of this gateway is changed until its next restart or reload; " +
+				"the others that share the configuration are not, so ask each of them.")
 		}
 	}
-	return Reply{
-		message: message, data: viewQuotaConfig(settings),
-		change: fmt.Sprintf("quota: enabled %t, failOpen %t, windows %v", settings.Enabled, settings.FailOpen, settings.Windows),
-	}, nil
+	c.Done("quota: enabled %t, failOpen %t, windows %v", settings.Enabled, settings.FailOpen, settings.Windows)
+	return viewQuotaConfig(settings), nil
 }
 
 // errRestart means that a request wants to change a field that needs a restart.
@@ -141,13 +146,13 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 	var edit quota.Edit
 	var fields map[string]jsontext.Value
 	if len(strings.TrimSpace(string(body))) == 0 {
-		return edit, invalidField("body", "must not be empty")
+		return edit, web.Invalid("body", "must not be empty")
 	}
 	if err := json.Unmarshal(body, &fields); err != nil {
-		return edit, invalidField("body", "want a JSON object, each field once")
+		return edit, web.Invalid("body", "want a JSON object, each field once")
 	}
 	if fields == nil {
-		return edit, invalidField("body", "must not be null")
+		return edit, web.Invalid("body", "must not be null")
 	}
 	var fixed, unknown []string
 	given := 0
@@ -168,9 +173,9 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 	case len(fixed) > 0:
 		return edit, fmt.Errorf("%s: %w", strings.Join(fixed, ", "), errRestart)
 	case len(unknown) > 0:
-		return edit, invalidField(strings.Join(unknown, ", "), "unknown; known are %s", strings.Join(hotFields(), ", "))
+		return edit, web.Invalid(strings.Join(unknown, ", "), "unknown; known are %s", strings.Join(hotFields(), ", "))
 	case given == 0:
-		return edit, invalidField("body", "at least one of %s must be given", strings.Join(hotFields(), ", "))
+		return edit, web.Invalid("body", "at least one of %s must be given", strings.Join(hotFields(), ", "))
 	}
 	return edit, readHotFields(fields, &edit)
 }
@@ -178,7 +183,7 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 	for name, to := range map[string]any{"enabled": &edit.Enabled, "failOpen": &edit.FailOpen} {
 		if value := fields[name]; value != nil && json.Unmarshal(value, to) != nil {
-			return invalidField(name, "want true or false")
+			return web.Invalid(name, "want true or false")
 		}
 	}
 	value := fields["windows"]
@@ -187,13 +192,13 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 	}
 	var names []string
 	if json.Unmarshal(value, &names) != nil {
-		return invalidField("windows", "want a list of names (MINUTE, HOUR, DAY, MONTH)")
+		return web.Invalid("windows", "want a list of names (MINUTE, HOUR, DAY, MONTH)")
 	}
 	edit.Windows = []quota.Window{}
 	for _, name := range names {
 		var window quota.Window
 		if err := window.UnmarshalText([]byte(strings.TrimSpace(name))); err != nil {
-			return invalidField("windows", "%v", err)
+			return web.Invalid("windows", "%v", err)
 		}
 		if !slices.Contains(edit.Windows, window) {
 			edit.Windows = append(edit.Windows, window)
@@ -203,7 +208,7 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 }
 
 // failQuota answers with an error and its code.
-func (a *API) failQuota(w http.ResponseWriter, err error) {
+func (a *API) failQuota(w http.ResponseWriter, _ *http.Request, err error) {
 	message := messageOf(err)
 	fault := web.Fault{Message: message, Said: web.SaidTo(w, saidOf(err, message)), ErrorCode: codeInvalidRequest}
 	status := statusOf(err)
@@ -238,23 +243,21 @@ type quotaMetrics struct {
 	DegradationCount int64 `json:"degradationCount"`
 }
 
-// QuotaStatus answers GET /api/monitoring/quota/status.
-func (a *API) QuotaStatus(q *Request) (Reply, error) {
-	status := a.options.Ledger.Status(q.Context())
+func (a *API) quotaStatus(c *web.Call) (quotaStatusView, error) {
+	status := a.options.Ledger.Status(c.Context())
 	s := status.Settings
 	view := quotaStatusView{
 		Enabled: s.Enabled, BackendName: s.CounterKind(), Degraded: status.Reason != "", DegradedReason: status.Reason, Said: say.Of(status.Reason),
-		FailOpen: s.FailOpen, Windows: notNil(s.Windows), Distributed: viewDistribution(s.Distributed),
+		FailOpen: s.FailOpen, Windows: web.NotNil(s.Windows), Distributed: viewDistribution(s.Distributed),
 	}
 	if status.Probe != nil {
 		view.RedisProbe = &quotaProbe{status.Probe.Reachable, status.Probe.Status, status.Probe.Reason, say.Of(status.Probe.Reason)}
 		view.CounterMetrics = &quotaMetrics{status.Degradations}
 	}
-	message := "The state of the quota ledger."
 	if !s.Enabled {
-		message = quotaOff
+		c.Message = quotaOff
 	}
-	return Reply{message: message, data: view}, nil
+	return view, nil
 }
 
 // quotaUsageView is the usage of one key in one window as JSON.
@@ -286,33 +289,30 @@ func viewUsage(u *quota.Usage) quotaUsageView {
 	}
 }
 
-// QuotaUsage answers GET /api/monitoring/quota/usage with a page of the list, or with all
-// of it. The list may be long, so all of it is written while it is read.
-func (a *API) QuotaUsage(q *Request) (Reply, error) {
-	question, err := quotaQuery(q)
-	if err != nil {
-		return Reply{}, err
+// quotaUsage returns a page of the list, or all of it. The list may be long, so all of it is
+// written while it is read.
+func (a *API) quotaUsage(c *web.Call, q *usageQuery) (any, error) {
+	question := q.question()
+	question.From, question.To = timeOrNil(q.From), timeOrNil(q.To)
+	if c.Has("window") {
+		question.Window = &q.Window
 	}
 	each := func(visit func(quotaUsageView) bool) (message string) {
-		return usageMessage(a.options.Ledger.EachUsage(q.Context(), question, func(u quota.Usage) bool { return visit(viewUsage(&u)) }))
+		return usageMessage(a.options.Ledger.EachUsage(c.Context(), question, func(u quota.Usage) bool { return visit(viewUsage(&u)) }))
 	}
-	p, err := pageOf(q)
-	if err != nil {
-		return Reply{}, err
-	}
+	p := q.Page()
 	if p == nil {
-		return Reply{stream: streamedList[quotaUsageView](each)}, nil
+		c.Instead = func(w http.ResponseWriter) { web.StreamJSON(w, streamedList[quotaUsageView](each)) }
+		return nil, nil
 	}
 	content := []quotaUsageView{}
-	message := each(func(view quotaUsageView) bool {
-		if p.includes(p.TotalElements) {
+	c.Message = each(func(view quotaUsageView) bool {
+		if p.Add() {
 			content = append(content, view)
 		}
-		p.TotalElements++
 		return true
 	})
-	p.TotalPages = p.pagesOf(p.TotalElements)
-	return Reply{message: message, data: pageView[quotaUsageView]{content, *p}}, nil
+	return web.PageView[quotaUsageView]{Content: content, Page: *p}, nil
 }
 
 func usageMessage(enabled bool, err error) string {
@@ -327,33 +327,10 @@ func usageMessage(enabled bool, err error) string {
 	return "What was counted."
 }
 
-// quotaQuery parses the filters of a request. They are checked even if the ledger is
-// off.
-func quotaQuery(r *Request) (quota.UsageQuery, error) {
-	query := r.URL.Query()
-	q := quota.UsageQuery{
-		Tenant: query.Get("tenantId"), APIKey: query.Get("apiKeyId"), User: query.Get("userId"),
-		Service: query.Get("serviceType"), Model: query.Get("model"),
+// timeOrNil returns nil for a time that was not given.
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
 	}
-	if service, err := schema.ParseServiceType(q.Service); err == nil {
-		q.Service = service.String()
-	}
-	if name := query.Get("window"); name != "" {
-		q.Window = new(quota.Window)
-		if err := q.Window.UnmarshalText([]byte(web.Shorten(name))); err != nil {
-			return q, invalidField("window", "%v", err)
-		}
-	}
-	for name, to := range map[string]**time.Time{"from": &q.From, "to": &q.To} {
-		text := query.Get(name)
-		if text == "" {
-			continue
-		}
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			return q, invalidField(name, "want a time such as 2026-01-31T00:00:00Z")
-		}
-		*to = &at
-	}
-	return q, nil
+	return &t
 }

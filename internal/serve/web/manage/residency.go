@@ -2,11 +2,10 @@ package manage
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
@@ -14,9 +13,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
-
-// errNotKept means that the gateway neither loads a model nor puts it to sleep.
-var errNotKept = errors.New("the gateway neither loads its model nor puts it to sleep: set residency.enabled of the service type, and see which adapters can")
 
 // residence says whether a model is in memory.
 type residence string
@@ -57,14 +53,8 @@ type residentUser struct {
 	Pinned      bool               `json:"pinned"`
 }
 
-// Residents answers GET /api/models/residency.
-func (a *API) Residents(q *Request) (Reply, error) {
-	data, err := list(q, a.residents(time.Now(), web.WordingFor(q.who.Role)))
-	return Reply{message: "The models that are loaded for requests and put to sleep.", data: data}, err
-}
-
 // residents returns the models that are kept, each with its instances.
-func (a *API) residents(now time.Time, words web.Wording) []residentView {
+func (a *API) residents(c *web.Call) ([]residentView, error) {
 	type place struct{ host, model string }
 	users := map[place][]residentUser{}
 	for _, pool := range a.table().Pools() {
@@ -76,12 +66,12 @@ func (a *API) residents(now time.Time, words web.Wording) []residentView {
 		}
 	}
 	views := []residentView{}
-	for _, s := range a.options.Residency.States(now) {
-		view := viewOfResident(&s, words)
+	for _, s := range a.options.Residency.States(time.Now()) {
+		view := viewOfResident(&s, c.Words())
 		view.Instances = append([]residentUser{}, users[place{s.Host, s.Model}]...)
 		views = append(views, view)
 	}
-	return views
+	return views, nil
 }
 
 func viewOfResident(s *residency.State, words web.Wording) residentView {
@@ -99,89 +89,62 @@ type residentRequest struct {
 	InstanceID string `json:"instanceId" required:"true" minLength:"1"`
 }
 
-// LoadModel answers POST /api/config/instance/load/{serviceType} when the model is in memory.
-func (a *API) LoadModel(q *Request) (Reply, error) {
-	instance, err := a.resident(q)
-	if err != nil {
-		return Reply{}, err
-	}
-	how := a.table().Service(instance.Service).Policy.Residency
-	return a.move(q, instance, "load", func(host, model string) error {
-		return a.options.Residency.Load(q.Context(), host, model, how)
+// loadModel answers when the model is in memory.
+func (a *API) loadModel(c *web.Call, wanted *residentRequest) (residentView, error) {
+	return a.move(c, wanted, "load", func(i *backend.Instance, host, model string) error {
+		return a.options.Residency.Load(c.Context(), host, model, a.table().Service(i.Service).Policy.Residency)
 	})
 }
 
-// SleepModel answers POST /api/config/instance/sleep/{serviceType} when the model is not in
-// memory any more.
-func (a *API) SleepModel(q *Request) (Reply, error) {
-	instance, err := a.resident(q)
-	if err != nil {
-		return Reply{}, err
-	}
-	return a.move(q, instance, "sleep", func(host, model string) error {
-		return a.options.Residency.Sleep(q.Context(), host, model)
+// sleepModel answers when the model is not in memory any more.
+func (a *API) sleepModel(c *web.Call, wanted *residentRequest) (residentView, error) {
+	return a.move(c, wanted, "sleep", func(_ *backend.Instance, host, model string) error {
+		return a.options.Residency.Sleep(c.Context(), host, model)
 	})
-}
-
-// resident returns the instance that a request names.
-func (a *API) resident(q *Request) (*backend.Instance, error) {
-	var wanted residentRequest
-	if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
-		return nil, err
-	}
-	if wanted.InstanceID == "" {
-		return nil, invalidField("instanceId", "is required")
-	}
-	serviceType, err := serviceOf(q)
-	if err != nil {
-		return nil, err
-	}
-	instance := a.table().Service(serviceType).Instance(wanted.InstanceID)
-	if instance == nil {
-		return nil, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, web.Shorten(wanted.InstanceID))
-	}
-	return instance, nil
 }
 
 // move loads the model of an instance or puts it to sleep, and says where it is then.
-func (a *API) move(q *Request, instance *backend.Instance, what string, do func(host, model string) error) (Reply, error) {
+func (a *API) move(c *web.Call, wanted *residentRequest, what string, do func(i *backend.Instance, host, model string) error) (residentView, error) {
+	instance, err := a.living(c, wanted.InstanceID)
+	if err != nil {
+		return residentView{}, err
+	}
 	engine := instance.Engine()
 	if engine == nil || a.options.Residency.Model(engine) == nil {
-		return Reply{}, fmt.Errorf("%s: %w", web.Shorten(instance.ID), errNotKept)
+		return residentView{}, &web.RequestError{
+			Status: http.StatusBadRequest, Text: web.Shorten(instance.ID) + ": the gateway neither loads its model nor puts it to sleep: " +
+				"set residency.enabled of the service type, and see which adapters can",
+		}
 	}
 	host, model := engine.Host().Name(), engine.Model()
-	message := "Dry run: nothing was changed."
-	if !q.change.DryRun {
-		if err := do(host, model); err != nil {
-			return Reply{}, &moveError{err}
-		}
-		message = map[string]string{"load": "The model is in memory.", "sleep": "The model is not in memory."}[what]
+	if c.DryRun {
+		c.Say("Dry run: nothing was changed.")
+	} else if err := do(instance, host, model); err != nil {
+		return residentView{}, unmoved(err)
 	}
-	for _, view := range a.residents(time.Now(), web.WordingFor(q.who.Role)) {
-		if view.Host == host && view.Model == model {
-			return Reply{message: message, data: view, change: fmt.Sprintf("%s %s", what, instance.Handle)}, nil
-		}
+	views, err := a.residents(c)
+	at := slices.IndexFunc(views, func(v residentView) bool { return v.Host == host && v.Model == model })
+	if at < 0 {
+		return residentView{}, unmoved(residency.ErrRemoved)
 	}
-	return Reply{}, &moveError{residency.ErrRemoved}
+	c.Done("%s %s", what, instance.Handle)
+	return views[at], err
 }
 
-// moveError says why a model could not be loaded or put to sleep.
-type moveError struct{ cause error }
-
-func (e *moveError) Error() string { return e.cause.Error() }
-
-func (e *moveError) Unwrap() error { return e.cause }
-
-// status returns the status of the reply: that of a request that is refused where somebody can
-// change what stands in the way, else that of a backend that did not do it.
-func (e *moveError) status() int {
-	for _, obstacle := range []error{residency.ErrInUse, residency.ErrPinned, residency.ErrFull, residency.ErrUnknown, residency.ErrRemoved, residency.ErrUnable} {
-		if errors.Is(e.cause, obstacle) {
-			return http.StatusBadRequest
+// unmoved says why a model could not be loaded or put to sleep. The status is that of a
+// request that is refused where somebody can change what stands in the way, else that of a
+// backend that did not do it.
+func unmoved(cause error) error {
+	status := http.StatusBadGateway
+	if errors.Is(cause, residency.ErrTimeout) {
+		status = http.StatusGatewayTimeout
+	}
+	for _, obstacle := range []error{
+		residency.ErrInUse, residency.ErrPinned, residency.ErrFull, residency.ErrUnknown, residency.ErrRemoved, residency.ErrUnable,
+	} {
+		if errors.Is(cause, obstacle) {
+			status = http.StatusBadRequest
 		}
 	}
-	if errors.Is(e.cause, residency.ErrTimeout) {
-		return http.StatusGatewayTimeout
-	}
-	return http.StatusBadGateway
+	return &web.RequestError{Status: status, Text: cause.Error()}
 }

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,86 +12,81 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// Services answers GET /api/config/type.
-func (a *API) Services(q *Request) (Reply, error) {
+// document returns the configuration in force, and notes its version in the reply.
+func (a *API) document(c *web.Call) *config.Document {
 	doc, version := a.options.Control.Document()
-	return Reply{message: "The service types and their configuration.", data: viewServices(doc.Services, q.who), version: version}, nil
+	c.Version = version
+	return doc
 }
 
-// ServiceNames answers GET /api/config/type/services.
-func (a *API) ServiceNames(q *Request) (Reply, error) {
+func (a *API) allServices(c *web.Call) (map[schema.ServiceType]serviceView, error) {
+	return viewServices(a.document(c).Services, c.Who), nil
+}
+
+func (a *API) serviceNames(*web.Call) (names []schema.ServiceType, err error) {
 	doc, _ := a.options.Control.Document()
-	var names []string
 	for _, serviceType := range schema.ServiceTypes() {
 		if _, configured := doc.Services[serviceType]; configured {
-			names = append(names, serviceType.String())
+			names = append(names, serviceType)
 		}
 	}
-	data, err := list(q, names)
-	return Reply{message: "The configured service types.", data: data}, err
+	return names, nil
 }
 
-// Service answers GET /api/config/type/services/{serviceType}.
-func (a *API) Service(q *Request) (Reply, error) {
-	doc, version := a.options.Control.Document()
-	serviceType, service, err := configured(q, doc)
-	if err == nil && wantsYAML(q.Request) {
-		file, err := asFile(map[schema.ServiceType]config.Service{serviceType: service}, q.who)
-		return Reply{document: file, version: version}, err
+func (a *API) service(c *web.Call) (serviceView, error) {
+	serviceType, service, err := configured(c, a.document(c))
+	if err == nil && wantsYAML(c.Request) {
+		err = sendFile(c, map[schema.ServiceType]config.Service{serviceType: service})
 	}
-	return Reply{message: "The configuration of the service type.", data: viewService(service, q.who), version: version}, err
+	return viewService(service, c.Who), err
 }
 
 // configured returns the service type in the path and its configuration, or an error if
 // it is not configured.
-func configured(q *Request, doc *config.Document) (schema.ServiceType, config.Service, error) {
-	serviceType, err := serviceOf(q)
+func configured(c *web.Call, doc *config.Document) (schema.ServiceType, config.Service, error) {
+	serviceType, err := serviceOf(c)
 	if err != nil {
 		return 0, config.Service{}, err
 	}
 	service, ok := doc.Services[serviceType]
 	if !ok {
-		return 0, service, fmt.Errorf("serviceType: %w: %s is not configured", errNotFound, serviceType)
+		return 0, service, web.NotFound("serviceType: not found: %s is not configured", serviceType)
 	}
 	return serviceType, service, nil
 }
 
-// ServiceModels answers GET /api/config/type/{serviceType}/models.
-func (a *API) ServiceModels(q *Request) (Reply, error) {
+func (a *API) serviceModels(c *web.Call) (names []string, err error) {
 	doc, _ := a.options.Control.Document()
-	serviceType, service, err := configured(q, doc)
+	serviceType, service, err := configured(c, doc)
 	if err != nil {
-		return Reply{}, err
+		return nil, err
 	}
-	var names []string
 	for _, instance := range service.Instances {
-		if instance.Name != "" && !slices.Contains(names, instance.Name) {
-			names = append(names, instance.Name)
+		names = append(names, instance.Name)
+	}
+	names = append(names, a.table().Service(serviceType).Found()...)
+	var once []string
+	for _, name := range names {
+		if name != "" && !slices.Contains(once, name) {
+			once = append(once, name)
 		}
 	}
-	for _, found := range a.table().Service(serviceType).Found() {
-		if !slices.Contains(names, found) {
-			names = append(names, found)
-		}
-	}
-	data, err := list(q, names)
-	return Reply{message: "The models of the service type.", data: data}, err
+	return once, nil
 }
 
-// PutService answers POST /api/config/type/services/{serviceType}: it creates the
-// service type, or replaces its policy and keeps its instances.
-func (a *API) PutService(q *Request) (Reply, error) {
-	return a.writeService(q, func(config.Service, bool) (config.Service, error) { return config.DefaultService(), nil })
+// putService creates a service type, or replaces its policy and keeps its instances.
+func (a *API) putService(c *web.Call) (changeView, error) {
+	return a.writeService(c, func(config.Service, bool) (config.Service, error) { return config.DefaultService(), nil })
 }
 
-// MergeService answers PUT /api/config/type/services/{serviceType}: it changes what the
-// body gives and keeps the rest.
-func (a *API) MergeService(q *Request) (Reply, error) {
-	return a.writeService(q, func(existing config.Service, exists bool) (config.Service, error) {
+// mergeService changes what the body gives of a service type and keeps the rest.
+func (a *API) mergeService(c *web.Call) (changeView, error) {
+	return a.writeService(c, func(existing config.Service, exists bool) (config.Service, error) {
 		if !exists {
-			return existing, fmt.Errorf("serviceType: %w: it is not configured", errNotFound)
+			return existing, web.NotFound("serviceType: not found: it is not configured")
 		}
 		return existing, nil
 	})
@@ -98,21 +94,20 @@ func (a *API) MergeService(q *Request) (Reply, error) {
 
 // writeService changes a service type: it lays the body over the configuration that
 // start returns. The instances stay unless the body has some.
-func (a *API) writeService(q *Request, start func(existing config.Service, exists bool) (config.Service, error)) (Reply, error) {
-	serviceType, err := serviceOf(q)
+func (a *API) writeService(c *web.Call, start func(existing config.Service, exists bool) (config.Service, error)) (changeView, error) {
+	serviceType, err := serviceOf(c)
 	if err != nil {
-		return Reply{}, err
+		return changeView{}, err
 	}
 	var body config.Service
-	given, err := config.DecodeJSON(q.body, &body, readOnly()...)
+	given, err := config.DecodeJSON(c.Content, &body, readOnly()...)
 	if err != nil {
-		return Reply{}, err
+		return changeView{}, err
 	}
-	status, message := http.StatusOK, "The service type was changed."
-	result, err := a.edit(q, func(doc *config.Document) error {
+	view, err := a.edit(c, func(doc *config.Document) error {
 		existing, exists := doc.Services[serviceType]
-		if !exists {
-			status, message = http.StatusCreated, "The service type was created."
+		if exists {
+			c.Status, c.Message = http.StatusOK, "The service type was changed."
 		}
 		next, err := start(existing, exists)
 		if err != nil {
@@ -121,14 +116,14 @@ func (a *API) writeService(q *Request, start func(existing config.Service, exist
 		next.Instances = existing.Instances
 		given.Overlay(&body, &next)
 		if given.Has("instances") {
-			if err := keepAll(next.Instances, existing, given, q.who); err != nil {
+			if err := keepAll(next.Instances, existing, given, c.Who); err != nil {
 				return err
 			}
 		}
 		doc.Services[serviceType] = next
 		return nil
 	})
-	return changed(status, message, viewOf(result, q.change)), inBody(err, serviceType, func(path string) string { return path })
+	return view, inBody(err, serviceType, func(path string) string { return path })
 }
 
 // inBody changes the paths of the problems of a change from those of the configuration
@@ -163,21 +158,19 @@ func keepAll(next []backend.Settings, stored config.Service, given config.Given,
 	return nil
 }
 
-// DeleteService answers DELETE /api/config/type/services/{serviceType}.
-func (a *API) DeleteService(q *Request) (Reply, error) {
-	result, err := a.edit(q, func(doc *config.Document) error {
-		serviceType, _, err := configured(q, doc)
+func (a *API) deleteService(c *web.Call) (changeView, error) {
+	return a.edit(c, func(doc *config.Document) error {
+		serviceType, _, err := configured(c, doc)
 		if err == nil {
 			delete(doc.Services, serviceType)
 		}
 		return err
 	})
-	return changed(http.StatusOK, "The service type and all its configuration were deleted.", viewOf(result, q.change)), err
 }
 
-// Reset answers POST /api/config/type/reset.
-func (a *API) Reset(q *Request) (Reply, error) {
-	q.change.Origin = control.FromReset
-	result, err := q.write(a.options.Control.Reset)
-	return changed(http.StatusOK, "The static configuration is in force again.", viewOf(result, q.change)), err
+func (a *API) reset(c *web.Call) (changeView, error) {
+	return write(c, func(ctx context.Context, change control.Change) (control.Result, error) {
+		change.Origin = control.FromReset
+		return a.options.Control.Reset(ctx, change)
+	})
 }

@@ -19,11 +19,10 @@ type selfView struct {
 	SecurityEnabled bool                `json:"securityEnabled"`
 }
 
-// Self answers GET /api/auth/me.
-func (a *API) Self(q *Request) (Reply, error) {
-	return Reply{message: "You.", data: selfView{
-		Name: q.who.Name, Role: q.who.Role, Permissions: q.who.Role.Permissions(), SecurityEnabled: a.options.Credentials.Enforced(),
-	}}, nil
+func (a *API) self(c *web.Call) (selfView, error) {
+	return selfView{
+		Name: c.Who.Name, Role: c.Who.Role, Permissions: c.Who.Role.Permissions(), SecurityEnabled: a.options.Credentials.Enforced(),
+	}, nil
 }
 
 // roleView is a role and the codes that it holds.
@@ -32,13 +31,11 @@ type roleView struct {
 	Permissions []access.Permission `json:"permissions"`
 }
 
-// Roles answers GET /api/auth/roles.
-func (a *API) Roles(*Request) (Reply, error) {
-	views := []roleView{}
+func (a *API) roles(*web.Call) (views []roleView, err error) {
 	for role := access.Viewer; role.Valid(); role++ {
 		views = append(views, roleView{role, role.Permissions()})
 	}
-	return Reply{message: "The roles, the least first.", data: views}, nil
+	return views, nil
 }
 
 // sessionView is the data of a reply that begins or ends a session. The session itself
@@ -47,32 +44,28 @@ type sessionView struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// BeginSession answers POST /api/auth/session.
-func (a *API) BeginSession(q *Request) (Reply, error) {
+func (a *API) beginSession(c *web.Call) (view sessionView, err error) {
 	if !a.options.Credentials.Enforced() {
-		return Reply{}, invalidField("security.enabled", "is false: nobody is asked for a token, and there are no sessions")
+		return view, web.Invalid("security.enabled", "is false: nobody is asked for a token, and there are no sessions")
 	}
-	if q.change.DryRun {
-		return Reply{message: "Dry run: a session would begin.", data: sessionView{}}, nil
+	if c.DryRun {
+		c.Say("Dry run: a session would begin.")
+		return view, nil
 	}
-	text, end, err := a.options.Credentials.BeginSession(q.Context(), q.Header, time.Now())
+	text, end, err := a.options.Credentials.BeginSession(c.Context(), c.Header, time.Now())
 	if errors.Is(err, access.ErrNoToken) {
 		// Who has a session cannot make it last longer with it.
-		return Reply{}, invalidField("Authorization", "must hold a management token, as 'Bearer <token>'")
+		return view, web.Invalid("Authorization", "must hold a management token, as 'Bearer <token>'")
 	}
-	if err != nil {
-		return Reply{}, err
-	}
-	cookie := newSessionCookie(q.Request, text)
-	cookie.Expires = end
-	return Reply{status: http.StatusCreated, message: "The session has begun.", data: sessionView{end.UTC()}, cookie: cookie}, nil
+	c.Cookie = newSessionCookie(c.Request, text)
+	c.Cookie.Expires = end
+	return sessionView{end.UTC()}, err
 }
 
-// EndSession answers DELETE /api/auth/session.
-func (a *API) EndSession(q *Request) (Reply, error) {
-	cookie := newSessionCookie(q.Request, "")
-	cookie.MaxAge = -1
-	return Reply{message: "The session has ended.", data: sessionView{}, cookie: cookie}, nil
+func (a *API) endSession(c *web.Call) (sessionView, error) {
+	c.Cookie = newSessionCookie(c.Request, "")
+	c.Cookie.MaxAge = -1
+	return sessionView{}, nil
 }
 
 // newSessionCookie returns the cookie of a session: out of the reach of scripts and

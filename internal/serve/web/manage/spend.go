@@ -1,31 +1,25 @@
 package manage
 
 import (
-	"strconv"
+	"cmp"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/wings/spend"
 )
 
-const (
-	// defaultSpendGroups and maxSpendGroups are how many groups a reply lists.
-	defaultSpendGroups = 100
-	maxSpendGroups     = 1000
-)
+// defaultSpendGroups is how many groups a reply lists unless the request says it.
+const defaultSpendGroups = 100
 
 // spendQuery has the period and the filters of what was spent.
 type spendQuery struct {
-	By          spend.Dimension `json:"by" empty:"true" doc:"What is listed; tenants where it is not given."`
-	From        time.Time       `json:"from" empty:"true" doc:"Where the period begins; the beginning of this month where it is not given."`
-	To          time.Time       `json:"to" empty:"true" doc:"Where the period ends; the end of this month where from is not given, else now."`
-	TenantID    string          `json:"tenantId"`
-	APIKeyID    string          `json:"apiKeyId"`
-	UserID      string          `json:"userId"`
-	ServiceType string          `json:"serviceType"`
-	Model       string          `json:"model"`
-	Limit       int             `json:"limit" empty:"true" doc:"How many groups are listed, at most 1000 [100]; the others are added up."`
+	usageFilter
+	By    spend.Dimension `json:"by" empty:"true" doc:"What is listed; tenants where it is not given."`
+	From  time.Time       `json:"from" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"Where the period begins; the beginning of this month where it is not given."`
+	To    time.Time       `json:"to" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"Where the period ends; the end of this month where from is not given, else now."`
+	Limit int             `json:"limit" minimum:"1" maximum:"1000" empty:"true" doc:"How many groups are listed, at most 1000 [100]; the others are added up."`
 }
 
 // spendView is what was spent in a period as JSON.
@@ -62,17 +56,16 @@ type spendGroup struct {
 	CompletionTokens int64   `json:"completionTokens"`
 }
 
-// Spend answers GET /api/monitoring/spend.
-func (a *API) Spend(q *Request) (Reply, error) {
+func (a *API) spending(c *web.Call, q *spendQuery) (spendView, error) {
 	now := time.Now()
-	question, err := spendQuestion(q, now)
+	question, err := q.question(now)
 	if err != nil {
-		return Reply{}, err
+		return spendView{}, err
 	}
 	doc, _ := a.options.Control.Document()
 	list := prices.Compile(doc.Prices)
 	question.IsPriced = func(model string) bool { return list.Of(model) != nil }
-	report, err := a.spend.Read(q.Context(), question, now)
+	report, err := a.spend.Read(c.Context(), question, now)
 	view := spendView{
 		Enabled: report.Enabled, Priced: len(doc.Prices.Models) > 0, Currency: doc.Prices.Currency, By: question.By, Step: report.Step,
 		From: report.From, To: report.To, Starts: report.Starts, Complete: err == nil, Total: viewSpend(&report.Total, &report), Groups: []spendGroup{}, Unpriced: append([]string{}, report.Unpriced...),
@@ -88,11 +81,11 @@ func (a *API) Spend(q *Request) (Reply, error) {
 		others.Count = report.Others
 		view.Others = &others
 	}
-	message := usageMessage(report.Enabled, err)
+	c.Message = usageMessage(report.Enabled, err)
 	if !report.Enabled {
-		message = "The quota ledger is off, so nothing is counted."
+		c.Say("The quota ledger is off, so nothing is counted.")
 	}
-	return Reply{message: message, data: view}, nil
+	return view, nil
 }
 
 func viewSpend(g *spend.Group, report *spend.Report) spendGroup {
@@ -112,42 +105,22 @@ func viewSpend(g *spend.Group, report *spend.Report) spendGroup {
 	return view
 }
 
-// spendQuestion reads the period and the filters of a request.
-func spendQuestion(r *Request, now time.Time) (spend.Question, error) {
-	only, err := quotaQuery(r)
-	if err != nil {
-		return spend.Question{}, err
+// question returns what is asked for, of this month where no period is given.
+func (q *spendQuery) question(now time.Time) (spend.Question, error) {
+	asked := spend.Question{
+		Only: q.usageFilter.question(), By: q.By, From: q.From.UTC(), To: q.To.UTC(), Limit: cmp.Or(q.Limit, defaultSpendGroups),
 	}
-	query := r.URL.Query()
-	q := spend.Question{Only: only, Limit: defaultSpendGroups}
-	if name := query.Get("by"); name != "" {
-		if q.By, err = spend.ParseDimension(name); err != nil {
-			return q, invalidField("by", "%v", err)
-		}
-	}
-	if text := query.Get("limit"); text != "" {
-		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > maxSpendGroups {
-			return q, invalidField("limit", "want a number from 1 to %d", maxSpendGroups)
-		}
-	}
-	if q.From, q.To, err = spendPeriod(&only, now); err != nil {
-		return q, err
-	}
-	if err := q.Check(); err != nil {
-		return q, invalidField("to", "%v", err)
-	}
-	return q, nil
-}
-
-func spendPeriod(only *quota.UsageQuery, now time.Time) (from, to time.Time, err error) {
-	month := quota.Month.Start(now)
 	switch {
-	case only.From == nil && only.To != nil:
-		return from, to, invalidField("from", "is required where to is given")
-	case only.From == nil:
-		return month, quota.Month.End(month), nil
-	case only.To == nil:
-		return only.From.UTC(), now.UTC(), nil
+	case q.From.IsZero() && !q.To.IsZero():
+		return asked, web.Invalid("from", "is required where to is given")
+	case q.From.IsZero():
+		asked.From = quota.Month.Start(now)
+		asked.To = quota.Month.End(asked.From)
+	case q.To.IsZero():
+		asked.To = now.UTC()
 	}
-	return only.From.UTC(), only.To.UTC(), nil
+	if err := asked.Check(); err != nil {
+		return asked, web.Invalid("to", "%v", err)
+	}
+	return asked, nil
 }

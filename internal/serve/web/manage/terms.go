@@ -1,13 +1,10 @@
 package manage
 
 import (
-	"context"
-	"fmt"
-	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/config/control"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
@@ -40,31 +37,25 @@ func viewTerms(t access.TermSet) termsBody {
 	return body
 }
 
-// Terms answers GET /api/config/terms.
-func (a *API) Terms(*Request) (Reply, error) {
+func (a *API) showTerms(c *web.Call) (termsView, error) {
 	terms, isStored, version := a.options.Control.Terms()
 	view := termsView{"config", viewTerms(terms)}
 	if isStored {
 		view.Source = "version"
 	}
-	return Reply{message: "The terms of keys and tenants.", data: view, version: version}, nil
+	c.Version = version
+	return view, nil
 }
 
-// PutTerms answers PUT /api/config/terms.
-func (a *API) PutTerms(q *Request) (Reply, error) {
-	var body termsBody
-	given, err := config.DecodeJSON(q.body, &body)
-	if err != nil {
-		return Reply{}, err
-	}
-	return a.editTerms(q, "The terms were changed; requests from now on are held to them.", func(terms *access.TermSet) error {
-		if !given.Has("defaults") && !given.Has("tenants") {
-			return invalidField("body", "give defaults, tenants or both")
+func (a *API) putTerms(c *web.Call, body *termsBody) (changeView, error) {
+	return a.editTerms(c, func(terms *access.TermSet) error {
+		if !c.Given.Has("defaults") && !c.Given.Has("tenants") {
+			return web.Invalid("body", "give defaults, tenants or both")
 		}
-		if given.Has("defaults") {
+		if c.Given.Has("defaults") {
 			terms.Defaults = body.Defaults.terms()
 		}
-		if given.Has("tenants") {
+		if c.Given.Has("tenants") {
 			terms.Tenants = nil
 			for i := range body.Tenants {
 				terms.Tenants = append(terms.Tenants, access.Tenant{Name: body.Tenants[i].Name, Terms: body.Tenants[i].terms()})
@@ -75,8 +66,11 @@ func (a *API) PutTerms(q *Request) (Reply, error) {
 }
 
 // editTerms makes a version with other terms.
-func (a *API) editTerms(q *Request, message string, edit func(*access.TermSet) error) (Reply, error) {
-	result, err := a.edit(q, func(doc *config.Document) error {
+func (a *API) editTerms(c *web.Call, edit func(*access.TermSet) error) (changeView, error) {
+	if !a.options.Credentials.Enforced() {
+		c.Message += " They are not asked for while security.enabled is false."
+	}
+	return a.edit(c, func(doc *config.Document) error {
 		terms := doc.Security.TermSet()
 		if err := edit(&terms); err != nil {
 			return err
@@ -87,36 +81,27 @@ func (a *API) editTerms(q *Request, message string, edit func(*access.TermSet) e
 		doc.Security = doc.Security.WithTerms(terms)
 		return nil
 	})
-	if err == nil && result.Changed && !a.options.Credentials.Enforced() {
-		message += " They are not asked for while security.enabled is false."
-	}
-	return changed(http.StatusOK, message, viewOf(result, q.change)), err
 }
 
-// DropTerms answers DELETE /api/config/terms.
-func (a *API) DropTerms(q *Request) (Reply, error) {
-	result, err := q.write(func(ctx context.Context, change control.Change) (control.Result, error) {
-		return a.options.Control.DropTerms(ctx, change)
-	})
-	return changed(http.StatusOK, "The terms of the configuration file are in force.", viewOf(result, q.change)), err
+func (a *API) dropTerms(c *web.Call) (changeView, error) {
+	return write(c, a.options.Control.DropTerms)
 }
 
-// PutTenant answers PUT /api/config/terms/tenants/{tenant}.
-func (a *API) PutTenant(q *Request) (Reply, error) {
-	name := q.PathValue("tenant")
-	reply, err := a.editTerms(q, "The terms of the tenant were changed; requests from now on are held to them.", func(terms *access.TermSet) error {
+func (a *API) putTenant(c *web.Call) (changeView, error) {
+	name := c.PathValue("tenant")
+	view, err := a.editTerms(c, func(terms *access.TermSet) error {
 		n := terms.Tenant(name)
 		if n < 0 {
 			n, terms.Tenants = len(terms.Tenants), append(terms.Tenants, access.Tenant{Name: name})
 		}
 		fields := fieldsOfTerms(terms.Tenants[n].Terms)
-		if _, err := config.DecodeJSON(q.body, &fields); err != nil {
+		if _, err := config.DecodeJSON(c.Content, &fields); err != nil {
 			return err
 		}
 		terms.Tenants[n].Terms = fields.terms()
 		return nil
 	})
-	return reply, withoutIndex(err)
+	return view, withoutIndex(err)
 }
 
 // withoutIndex names the problems of one tenant as its body does.
@@ -133,15 +118,14 @@ func withoutIndex(err error) error {
 	return problems
 }
 
-// DeleteTenant answers DELETE /api/config/terms/tenants/{tenant}.
-func (a *API) DeleteTenant(q *Request) (Reply, error) {
-	name := q.PathValue("tenant")
-	return a.editTerms(q, "The tenant has no terms any more.", func(terms *access.TermSet) error {
+func (a *API) deleteTenant(c *web.Call) (changeView, error) {
+	name := c.PathValue("tenant")
+	return a.editTerms(c, func(terms *access.TermSet) error {
 		n := terms.Tenant(name)
 		if n < 0 {
-			return fmt.Errorf("tenant: %w: %s has no terms", errNotFound, web.Shorten(name))
+			return web.NotFound("tenant: not found: %s has no terms", web.Shorten(name))
 		}
-		terms.Tenants = append(terms.Tenants[:n], terms.Tenants[n+1:]...)
+		terms.Tenants = slices.Delete(terms.Tenants, n, n+1)
 		return nil
 	})
 }

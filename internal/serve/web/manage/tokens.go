@@ -1,11 +1,11 @@
 package manage
 
 import (
-	"fmt"
+	"net/http"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 // tokenView is a management token as JSON. The token itself is shown once, when it is
@@ -21,28 +21,25 @@ type tokenView struct {
 }
 
 // viewToken shows a token, and its text where it was just made.
-func viewToken(q *Request, token access.IssuedToken, text string, now time.Time) tokenView {
+func viewToken(c *web.Call, token access.IssuedToken, text string, now time.Time) tokenView {
 	return tokenView{
 		Name: token.Name, Role: token.RoleInForce(), ExpiresAt: token.ExpiresAt, lifeView: viewLife(token.Life, token.Status(now)),
-		RevokedAt: token.RevokedAt, Token: text, DryRun: q.change.DryRun,
+		RevokedAt: token.RevokedAt, Token: text, DryRun: c.DryRun,
 	}
 }
 
-// Tokens answers GET /api/auth/tokens.
-func (a *API) Tokens(q *Request) (Reply, error) {
+func (a *API) listTokens(c *web.Call) (views []tokenView, err error) {
 	now := time.Now()
-	views := []tokenView{}
 	for _, token := range a.options.Credentials.Tokens.List() {
-		views = append(views, viewToken(q, token, "", now))
+		views = append(views, viewToken(c, token, "", now))
 	}
-	data, err := list(q, views)
-	return Reply{message: "The management tokens.", data: data}, err
+	return views, nil
 }
 
 // tokenRequest is the body of a request to issue a token.
 type tokenRequest struct {
 	Name      string      `json:"name" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made where it is left out."`
-	Role      access.Role `json:"role" required:"true"`
+	Role      access.Role `json:"role" required:"true" want:"ADMIN, OPERATOR or VIEWER"`
 	ExpiresAt string      `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9][0-9]|2[1-9][0-9]{2}|[3-9][0-9]{3})-" empty:"true" doc:"In the future; a token without it does not expire."`
 }
 
@@ -52,61 +49,45 @@ func (a *API) refuseWhileOpen() error {
 	if a.options.Credentials.Enforced() {
 		return nil
 	}
-	return fmt.Errorf("%w: a token that anybody may issue now would be good when security is on. "+
-		"Turn security on first, or issue it with patchbay tokens issue while the gateway is stopped", errOpen)
+	return &web.RequestError{
+		Status: http.StatusForbidden, Text: "security.enabled: is false: a token that anybody may issue now would be good when security is on. " +
+			"Turn security on first, or issue it with patchbay tokens issue while the gateway is stopped",
+	}
 }
 
-// IssueToken answers POST /api/auth/tokens.
-func (a *API) IssueToken(q *Request) (Reply, error) {
+func (a *API) issueToken(c *web.Call, wanted *tokenRequest) (tokenView, error) {
 	now := time.Now()
-	wanted, err := readToken(q.body, now)
+	token := access.IssuedToken{Token: access.Token{Name: wanted.Name, Role: wanted.Role}, ExpiresAt: wanted.ExpiresAt}
+	err := checkCredential(token.Check, token.ExpiresAt, now)
 	if err == nil {
 		err = a.refuseWhileOpen()
 	}
 	if err != nil {
-		return Reply{}, err
+		return tokenView{}, err
 	}
-	text, issued, err := a.options.Credentials.Tokens.Issue(q.Context(), wanted, q.changeAt(now))
-	if err != nil {
-		return Reply{}, err
-	}
-	answer := q.changedCredential("token", issued.Name, "issued", "The token was issued. It is shown this once only.", viewToken(q, issued, text, now))
-	answer.change += ", role " + issued.Role.String()
-	return answer, nil
+	text, issued, err := a.options.Credentials.Tokens.Issue(c.Context(), token, changeAt(c, now))
+	tellCredential(c, "token", issued.Name, "issued")
+	c.Change.Summary += ", role " + issued.Role.String()
+	return viewToken(c, issued, text, now), err
 }
 
-func readToken(body []byte, now time.Time) (access.IssuedToken, error) {
-	var wanted tokenRequest
-	if _, err := config.DecodeJSON(body, &wanted); err != nil {
-		return access.IssuedToken{}, err
-	}
-	token := access.IssuedToken{Token: access.Token{Name: wanted.Name, Role: wanted.Role}, ExpiresAt: wanted.ExpiresAt}
-	return token, checkCredential(token.Check, token.ExpiresAt, now)
-}
-
-// RotateToken answers POST /api/auth/tokens/{name}/rotate.
-func (a *API) RotateToken(q *Request) (Reply, error) {
+func (a *API) rotateToken(c *web.Call) (tokenView, error) {
 	now := time.Now()
 	if err := a.refuseWhileOpen(); err != nil {
-		return Reply{}, err
+		return tokenView{}, err
 	}
-	text, rotated, err := a.options.Credentials.Tokens.Rotate(q.Context(), q.PathValue("name"), q.changeAt(now))
-	if err != nil {
-		return Reply{}, err
-	}
-	return q.changedCredential("token", rotated.Name, "rotated",
-		"The token has a new text, which is shown this once only; the old one is refused from now on.", viewToken(q, rotated, text, now)), nil
+	text, rotated, err := a.options.Credentials.Tokens.Rotate(c.Context(), c.PathValue("name"), changeAt(c, now))
+	tellCredential(c, "token", rotated.Name, "rotated")
+	return viewToken(c, rotated, text, now), err
 }
 
-// RevokeToken answers DELETE /api/auth/tokens/{name}.
-func (a *API) RevokeToken(q *Request) (Reply, error) {
-	name := q.PathValue("name")
-	answer, changed, err := q.revokeCredential("token", name, a.options.Credentials.Tokens.Revoke)
-	answer.data = revokedToken{name, changed, q.change.DryRun}
-	if changed && !q.change.DryRun && a.options.Credentials.Enforced() && !a.options.Credentials.Roster().HasAdmin(time.Now()) {
-		answer.message += " It was the last one of the role ADMIN: issue another with patchbay tokens issue while the gateway is stopped."
+func (a *API) revokeToken(c *web.Call) (revokedToken, error) {
+	name := c.PathValue("name")
+	changed, err := revokeCredential(c, "token", name, a.options.Credentials.Tokens.Revoke)
+	if changed && !c.DryRun && a.options.Credentials.Enforced() && !a.options.Credentials.Roster().HasAdmin(time.Now()) {
+		c.Message += " It was the last one of the role ADMIN: issue another with patchbay tokens issue while the gateway is stopped."
 	}
-	return answer, err
+	return revokedToken{name, changed, c.DryRun}, err
 }
 
 // revokedToken is the data of the reply to a revocation.

@@ -1,9 +1,11 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,7 +63,7 @@ func (a *API) viewVersion(v control.About) versionView {
 // versionsQuery asks for a list of versions.
 type versionsQuery struct {
 	Details web.Switch `json:"details" doc:"With time, origin, author and summary, the newest first."`
-	pageQuery
+	web.PageQuery
 }
 
 // versionList describes the list of versions in the OpenAPI document.
@@ -70,7 +72,7 @@ type versionList struct{}
 // Alternatives are the numbers of the versions, what is known about them, and
 // pages of both.
 func (versionList) Alternatives() []any {
-	return []any{[]int{}, []versionView{}, pageView[int]{}, pageView[versionView]{}}
+	return []any{[]int{}, []versionView{}, web.PageView[int]{}, web.PageView[versionView]{}}
 }
 
 // diffQuery names the versions that are compared.
@@ -87,85 +89,65 @@ type versionDiff struct {
 	Text    string               `json:"text"`
 }
 
-// Versions answers GET /api/config/version: the numbers, or with ?details=true
-// what is known about each.
-func (a *API) Versions(q *Request) (Reply, error) {
+// listVersions returns the numbers, or with details what is known about each.
+func (a *API) listVersions(c *web.Call, q *versionsQuery) (any, error) {
 	numbers, err := a.options.Control.Versions()
-	if err != nil {
-		return Reply{}, err
-	}
-	detailed, err := flag(q.Request, "details")
-	if err != nil {
-		return Reply{}, err
-	}
-	answer := Reply{message: "The stored versions.", version: a.options.Control.Version()}
-	if detailed {
-		answer.data, err = a.detailed(q, numbers)
-	} else {
-		answer.data, err = list(q, numbers)
-	}
-	return answer, err
-}
-
-// detailed lists the versions with what is known about them, the newest first.
-func (a *API) detailed(q *Request, numbers []int) (any, error) {
-	p, err := pageOf(q)
 	if err != nil {
 		return nil, err
 	}
-	newest := make([]int, len(numbers))
-	for i, number := range numbers {
-		newest[len(numbers)-1-i] = number
+	c.Version = a.options.Control.Version()
+	p := q.Page()
+	if !q.Details {
+		return pageOf(p, web.OnPage(p, numbers)), nil
 	}
-	if p != nil {
-		newest = onPage(p, newest)
-	}
+	slices.Reverse(numbers)
 	views := []versionView{}
-	for _, number := range newest {
+	for _, number := range web.OnPage(p, numbers) {
 		about, err := a.options.Control.About(number)
 		if errors.Is(err, versions.ErrNoVersion) {
 			continue // it was deleted after the numbers were listed
 		}
 		if err != nil {
-			views = append(views, versionView{Version: number, Summary: say.Text("version.unreadable"), Said: []say.Sentence{say.New("version.unreadable")}})
+			views = append(views, versionView{
+				Version: number, Summary: say.Text("version.unreadable"), Said: []say.Sentence{say.New("version.unreadable")},
+			})
 			continue
 		}
 		views = append(views, a.viewVersion(about))
 	}
+	return pageOf(p, views), nil
+}
+
+// pageOf returns what a reply shows: a page, or without one the whole list.
+func pageOf[T any](p *web.Page, shown []T) any {
 	if p == nil {
-		return views, nil
+		return shown
 	}
-	return pageView[versionView]{views, *p}, nil
+	return web.PageView[T]{Content: shown, Page: *p}
 }
 
-// CurrentVersion answers GET /api/config/version/current.
-func (a *API) CurrentVersion(*Request) (Reply, error) {
-	version := a.options.Control.Version()
-	return Reply{message: "The version in force.", data: version, version: version}, nil
+func (a *API) currentVersion(c *web.Call) (int, error) {
+	c.Version = a.options.Control.Version()
+	return c.Version, nil
 }
 
-// NextVersion answers GET /api/config/version/next.
-func (a *API) NextVersion(q *Request) (Reply, error) {
-	return Reply{message: "The number of the next version.", data: a.options.Control.Next(q.Context())}, nil
-}
+func (a *API) nextVersion(c *web.Call) (int, error) { return a.options.Control.Next(c.Context()), nil }
 
-// Version answers GET /api/config/version/{version}.
-func (a *API) Version(q *Request) (Reply, error) {
-	v, err := a.load("version", q.PathValue("version"))
+func (a *API) version(c *web.Call) (view versionView, err error) {
+	v, err := a.load("version", c.PathValue("version"))
 	if err != nil {
-		return Reply{}, err
+		return view, err
 	}
-	if wantsYAML(q.Request) {
-		file, err := asFile(v.Services, q.who)
-		return Reply{document: file}, err
+	if wantsYAML(c.Request) {
+		return view, sendFile(c, v.Services)
 	}
-	view := a.viewVersion(a.options.Control.AboutOf(v))
-	view.Config = &configView{Services: viewServices(v.Services, q.who)}
+	view = a.viewVersion(a.options.Control.AboutOf(v))
+	view.Config = &configView{Services: viewServices(v.Services, c.Who)}
 	if v.Terms != nil {
 		terms := viewTerms(*v.Terms)
 		view.Config.Terms = &terms
 	}
-	return Reply{message: "The version and its configuration.", data: view}, nil
+	return view, nil
 }
 
 func (a *API) load(field, text string) (*control.Version, error) {
@@ -176,68 +158,55 @@ func (a *API) load(field, text string) (*control.Version, error) {
 	return a.options.Control.Load(number)
 }
 
-// ApplyVersion answers POST /api/config/version/apply/{version}.
-func (a *API) ApplyVersion(q *Request) (Reply, error) {
-	return writeVersion(q, "The version is in force.", a.options.Control.Use)
+func (a *API) useVersion(c *web.Call) (changeView, error) {
+	return writeVersion(c, a.options.Control.Use)
 }
 
-// RollbackVersion answers POST /api/config/version/rollback/{version}.
-func (a *API) RollbackVersion(q *Request) (Reply, error) {
-	return writeVersion(q, "The configuration was rolled back to the version.", a.options.Control.Use)
+func (a *API) deleteVersion(c *web.Call) (changeView, error) {
+	return writeVersion(c, a.options.Control.Delete)
 }
 
-// DeleteVersion answers DELETE /api/config/version/{version}.
-func (a *API) DeleteVersion(q *Request) (Reply, error) {
-	return writeVersion(q, "The version was deleted.", a.options.Control.Delete)
-}
-
-func writeVersion(q *Request, message string, write func(context.Context, control.Change, int) (control.Result, error)) (Reply, error) {
-	number, err := versionOf("version", q.PathValue("version"))
+func writeVersion(c *web.Call, do func(context.Context, control.Change, int) (control.Result, error)) (changeView, error) {
+	number, err := versionOf("version", c.PathValue("version"))
 	if err != nil {
-		return Reply{}, err
+		return changeView{}, err
 	}
-	result, err := q.write(func(ctx context.Context, change control.Change) (control.Result, error) {
-		return write(ctx, change, number)
+	return write(c, func(ctx context.Context, change control.Change) (control.Result, error) {
+		return do(ctx, change, number)
 	})
-	return changed(http.StatusOK, message, viewOf(result, q.change)), err
 }
 
-// DiffVersions answers GET /api/config/version/diff: what changed from one
-// version to another, by default to the one in force.
-func (a *API) DiffVersions(q *Request) (Reply, error) {
-	query := q.URL.Query()
+// diffVersions returns what changed from one version to another, by default to the one in
+// force.
+func (a *API) diffVersions(c *web.Call) (diff versionDiff, err error) {
+	query := c.URL.Query()
 	if query.Get("from") == "" {
-		return Reply{}, invalidField("from", "is required")
+		return diff, web.Invalid("from", "is required")
 	}
 	from, err := a.load("from", query.Get("from"))
 	if err != nil {
-		return Reply{}, err
+		return diff, err
 	}
-	var to *control.Version
-	if text := query.Get("to"); text != "" {
-		to, err = a.load("to", text)
-	} else {
-		to, err = a.options.Control.Load(a.options.Control.Version())
-	}
+	to, err := a.load("to", cmp.Or(query.Get("to"), strconv.Itoa(a.options.Control.Version())))
 	if err != nil {
-		return Reply{}, err
+		return diff, err
 	}
-	differences := notNil(a.options.Control.CompareVersions(from, to))
-	lines := make([]string, len(differences))
-	for i, d := range differences {
+	diff = versionDiff{From: from.Number, To: to.Number, Changes: web.NotNil(a.options.Control.CompareVersions(from, to))}
+	lines := make([]string, len(diff.Changes))
+	for i, d := range diff.Changes {
 		lines[i] = d.Text()
 	}
-	return Reply{message: "What changed between the versions.", data: versionDiff{from.Number, to.Number, differences, strings.Join(lines, "\n")}}, nil
+	diff.Text = strings.Join(lines, "\n")
+	return diff, nil
 }
 
-// Backup answers POST /api/config/merge/backup.
-func (a *API) Backup(q *Request) (Reply, error) {
-	path, files, err := a.options.Control.Backup(q.change)
-	message := "All versions were copied."
-	if q.change.DryRun {
-		message = "Dry run: these versions would be copied."
+func (a *API) backUp(c *web.Call) (backup, error) {
+	path, files, err := a.options.Control.Backup(changeOf(c))
+	if c.DryRun {
+		c.Say("Dry run: these versions would be copied.")
 	}
-	return Reply{message: message, change: "backup " + path, data: backup{path, files, q.change.DryRun}}, err
+	c.Done("backup %s", path)
+	return backup{path, files, c.DryRun}, err
 }
 
 // backup is where the versions were copied to.

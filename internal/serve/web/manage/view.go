@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 )
 
@@ -124,16 +125,16 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		return err
 	}
 	if next.TLS != before.TLS && !who.Role.Holds(access.ManageKeys) {
-		return invalidField(path+"tls", "names files of the gateway's machine and decides who is trusted, so only ADMIN may change it")
+		return web.Invalid(path+"tls", "names files of the gateway's machine and decides who is trusted, so only ADMIN may change it")
 	}
 	// Another proxy sees what is sent, as another host does.
 	moved := stored != nil && (!sameHost(before.BaseURL, next.BaseURL) || next.Proxy != before.Proxy)
 	keep := func(field string, secret backend.Secret) (backend.Secret, error) {
 		switch {
 		case secret.IsEmpty():
-			return secret, invalidField(field, "is a mask, and nothing is stored for it")
+			return secret, web.Invalid(field, "is a mask, and nothing is stored for it")
 		case moved && !who.SeesSecrets:
-			return secret, invalidField(field, "must be given again when baseUrl moves to another host or proxy changes, because your role may not see what is stored")
+			return secret, web.Invalid(field, "must be given again when baseUrl moves to another host or proxy changes, because your role may not see what is stored")
 		}
 		isKept = true
 		return secret, nil
@@ -158,7 +159,7 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		}
 	}
 	if next.ForwardAuthorization && (moved || !before.ForwardAuthorization) && !who.Role.Holds(access.ManageKeys) {
-		return invalidField(path+"forwardAuthorization", "sends the keys of callers to the host, so only ADMIN may turn it on or move it")
+		return web.Invalid(path+"forwardAuthorization", "sends the keys of callers to the host, so only ADMIN may turn it on or move it")
 	}
 	isKept = isKept || next.ForwardAuthorization && !given.Has(path+"forwardAuthorization")
 	next.Doubt = before.Doubt
@@ -188,7 +189,7 @@ func keepProxy(next *backend.Settings, before backend.Settings, path string) err
 		return nil
 	}
 	if transport.MaskedProxy(before.Proxy) != next.Proxy {
-		return invalidField(path+"proxy", "holds a mask, and no such proxy is stored; give its user and password")
+		return web.Invalid(path+"proxy", "holds a mask, and no such proxy is stored; give its user and password")
 	}
 	next.Proxy = before.Proxy
 	return nil

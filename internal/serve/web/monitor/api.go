@@ -57,74 +57,20 @@ func Owns(path string) bool {
 	return (path == root || strings.HasPrefix(path, root+"/")) && path != quota && !strings.HasPrefix(path, quota+"/")
 }
 
-// wording returns how the caller of a request sees texts about errors.
-func wording(r *http.Request) web.Wording { return web.WordingFor(web.IdentityOf(r).Role) }
-
-// An operation answers a request with a value or an error.
-type operation[T any] func(*http.Request) (T, error)
-
-// handle returns the HTTP handler of an operation that reads.
-func handle[T any](op operation[T]) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		value, err := op(r)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		web.WriteJSON(w, http.StatusOK, value)
-	}
-}
-
-// handleBody returns the HTTP handler of a change with a body of type B.
-func handleBody[B, T any](change func(B) (T, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		handle(func(r *http.Request) (value T, err error) {
-			body, err := readChange[B](w, r)
-			if err != nil {
-				return value, err
+// surface returns what the operations have in common. They make no versions and have no dry
+// runs.
+func surface() *web.Surface {
+	return &web.Surface{
+		Error: monitoringError{}, Fail: fail,
+		Decode: func(c *web.Call, to any) error {
+			if err := json.Unmarshal(c.Content, to, json.RejectUnknownMembers(true)); err != nil {
+				return web.Invalid("", "The body is not the JSON object that is expected here: %s", decodingReason(err))
 			}
-			return change(body)
-		})(w, r)
+			return nil
+		},
+		Missing: func(name, _ string) error { return web.Invalid("", "The member '%s' is required.", name) },
+		Write:   func(w http.ResponseWriter, c *web.Call, value any) { web.WriteJSON(w, c.Status, value) },
 	}
-}
-
-// handleAction returns the HTTP handler of a change without a body.
-func handleAction[T any](act func() T) http.HandlerFunc {
-	return handle(func(r *http.Request) (value T, err error) {
-		if err := refuseDryRun(r); err != nil {
-			return value, err
-		}
-		return act(), nil
-	})
-}
-
-// readChange decodes the body of a change. Unknown members are errors.
-func readChange[B any](w http.ResponseWriter, r *http.Request) (body B, err error) {
-	if err := refuseDryRun(r); err != nil {
-		return body, err
-	}
-	content, err := web.ReadBody(w, r)
-	if err != nil {
-		return body, err
-	}
-	if err := json.Unmarshal(content, &body, json.RejectUnknownMembers(true)); err != nil {
-		return body, invalid("The body is not the JSON object that is expected here: " + decodingReason(err))
-	}
-	return body, nil
-}
-
-// refuseDryRun returns an error if a request asks for a dry run. These operations have
-// none, and the request must not change anything.
-func refuseDryRun(r *http.Request) error {
-	const name = "dryRun"
-	dry, err := web.Flag(r, name)
-	switch {
-	case err != nil:
-		return invalid(name + ": " + err.Error())
-	case dry:
-		return invalid("dryRun is not available here; nothing was changed")
-	}
-	return nil
 }
 
 // decodingReason returns what is wrong with a body, without the text that the JSON
@@ -144,20 +90,6 @@ func decodingReason(err error) string {
 	return fmt.Sprintf("the member %q has the wrong type.", at)
 }
 
-// requestError is why a request is refused.
-type requestError struct {
-	status  int
-	message string
-}
-
-func (e *requestError) Error() string { return e.message }
-
-// invalid returns an error with status 400.
-func invalid(message string) error { return &requestError{http.StatusBadRequest, message} }
-
-// missing returns the error for a body without a required member.
-func missing(name string) error { return invalid("The member '" + name + "' is required.") }
-
 // monitoringError is the form of errors.
 type monitoringError struct {
 	Error string         `json:"error"`
@@ -165,25 +97,21 @@ type monitoringError struct {
 }
 
 // fail answers with an error.
-func fail(w http.ResponseWriter, err error) {
-	status, ok := web.BodyStatus(err)
-	var refused *requestError
-	switch {
-	case ok:
-	case errors.As(err, &refused):
-		status = refused.status
-	default:
-		status = http.StatusInternalServerError
+func fail(w http.ResponseWriter, _ *http.Request, err error) {
+	status := http.StatusInternalServerError
+	var refused *web.RequestError
+	if errors.As(err, &refused) {
+		status = refused.Status
 	}
 	web.WriteJSON(w, status, monitoringError{err.Error(), web.SaidTo(w, say.Of(err.Error()))})
 }
 
 // NotFound answers a path of this surface that does not exist.
 func NotFound(w http.ResponseWriter, r *http.Request) {
-	fail(w, &requestError{http.StatusNotFound, web.NoOperation(r)})
+	fail(w, r, web.NotFound("%s", web.NoOperation(r)))
 }
 
 // WrongMethod answers a path of this surface that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	fail(w, &requestError{http.StatusMethodNotAllowed, web.NoMethod(r, allow)})
+	fail(w, r, &web.RequestError{Status: http.StatusMethodNotAllowed, Text: web.NoMethod(r, allow)})
 }

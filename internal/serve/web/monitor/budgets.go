@@ -1,11 +1,11 @@
 package monitor
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 // budgetUses are the budgets of all keys and tenants.
@@ -33,7 +33,7 @@ func (a *API) SetBudgets(uses func() []budget.Use, currency func() string) {
 }
 
 // budgetUse answers GET /api/monitoring/budgets.
-func (a *API) budgetUse(*http.Request) (budgetUses, error) {
+func (a *API) budgetUse(*web.Call) (budgetUses, error) {
 	views := budgetUses{Budgets: []budgetUse{}}
 	if a.budgets == nil {
 		return views, nil

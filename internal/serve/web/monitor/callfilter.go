@@ -1,10 +1,10 @@
 package monitor
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"math"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -17,31 +17,31 @@ import (
 
 // callsQuery chooses calls; the filters are compared whole, except q and errorText.
 type callsQuery struct {
-	Limit         int     `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
-	Cursor        string  `json:"cursor" doc:"The member next of a page: the page behind it."`
-	After         string  `json:"after" doc:"The member latest of a page: only calls that were recorded after it was made."`
-	Brief         bool    `json:"brief" doc:"true: calls without timeline, candidates, handles and the times of attempts."`
-	Before        string  `json:"before" doc:"A request id: only calls that were recorded before it. Prefer cursor."`
-	From          string  `json:"from" empty:"true" format:"date-time" doc:"Only calls that began then or later."`
-	To            string  `json:"to" empty:"true" format:"date-time" doc:"Only calls that began before then."`
-	Service       string  `json:"service"`
-	Model         string  `json:"model" doc:"The model that served."`
-	Asked         string  `json:"asked" doc:"The name that the caller gave."`
-	Instance      string  `json:"instance" doc:"An instance that was tried."`
-	Host          string  `json:"host" doc:"The host of an instance that was tried, as the groups of problems name it."`
-	Status        string  `json:"status"`
-	HTTPStatus    int     `json:"httpStatus" empty:"true"`
-	Outcome       string  `json:"outcome" enum:",answered,failed,refused,retried,troubled" doc:"failed: not answered, for whatever reason. refused: by a limit or a budget. retried: more than one attempt. troubled: failed or retried."`
-	RequestID     string  `json:"requestId"`
-	ErrorCode     string  `json:"errorCode"`
-	RefusedBy     string  `json:"refusedBy" doc:"Whose limit or budget refused it, as in a call."`
-	KeyID         string  `json:"keyId"`
-	Tenant        string  `json:"tenant"`
-	User          string  `json:"user"`
-	MinDurationMs float64 `json:"minDurationMs" empty:"true" minimum:"0"`
-	MaxDurationMs float64 `json:"maxDurationMs" empty:"true" minimum:"0"`
-	Q             string  `json:"q" doc:"A part of the request id, models, instances, key, tenant, user, error codes, or of whose limit refused it, in any case. The texts of errors, which name other models and instances, are not looked at."`
-	ErrorText     string  `json:"errorText" doc:"A part of what the caller was told, or of why an attempt failed, in any case; for VIEWER without what backends said."`
+	Limit         int       `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
+	Cursor        string    `json:"cursor" doc:"The member next of a page: the page behind it."`
+	After         string    `json:"after" doc:"The member latest of a page: only calls that were recorded after it was made."`
+	Brief         bool      `json:"brief" doc:"true: calls without timeline, candidates, handles and the times of attempts."`
+	Before        string    `json:"before" doc:"A request id: only calls that were recorded before it. Prefer cursor."`
+	From          time.Time `json:"from" empty:"true" want:"a time such as 2026-01-02T15:04:05Z" doc:"Only calls that began then or later."`
+	To            time.Time `json:"to" empty:"true" want:"a time such as 2026-01-02T15:04:05Z" doc:"Only calls that began before then."`
+	Service       string    `json:"service"`
+	Model         string    `json:"model" doc:"The model that served."`
+	Asked         string    `json:"asked" doc:"The name that the caller gave."`
+	Instance      string    `json:"instance" doc:"An instance that was tried."`
+	Host          string    `json:"host" doc:"The host of an instance that was tried, as the groups of problems name it."`
+	Status        string    `json:"status"`
+	HTTPStatus    int       `json:"httpStatus" empty:"true"`
+	Outcome       string    `json:"outcome" enum:",answered,failed,refused,retried,troubled" doc:"failed: not answered, for whatever reason. refused: by a limit or a budget. retried: more than one attempt. troubled: failed or retried."`
+	RequestID     string    `json:"requestId"`
+	ErrorCode     string    `json:"errorCode"`
+	RefusedBy     string    `json:"refusedBy" doc:"Whose limit or budget refused it, as in a call."`
+	KeyID         string    `json:"keyId"`
+	Tenant        string    `json:"tenant"`
+	User          string    `json:"user"`
+	MinDurationMs float64   `json:"minDurationMs" empty:"true" minimum:"0" want:"a number of milliseconds from 0 on"`
+	MaxDurationMs float64   `json:"maxDurationMs" empty:"true" minimum:"0" want:"a number of milliseconds from 0 on"`
+	Q             string    `json:"q" doc:"A part of the request id, models, instances, key, tenant, user, error codes, or of whose limit refused it, in any case. The texts of errors, which name other models and instances, are not looked at."`
+	ErrorText     string    `json:"errorText" doc:"A part of what the caller was told, or of why an attempt failed, in any case; for VIEWER without what backends said."`
 }
 
 // callFilter is what a query asks for.
@@ -59,55 +59,34 @@ type callFilter struct {
 	beforeID      string
 }
 
-func newCallFilter(r *http.Request) (*callFilter, error) {
-	query := r.URL.Query()
-	f := &callFilter{query: query, words: wording(r), text: strings.ToLower(query.Get("q")), errorText: strings.ToLower(query.Get("errorText")), beforeID: query.Get("before"), before: math.MaxUint64, longest: math.MaxInt64}
+func newCallFilter(c *web.Call, q *callsQuery) (*callFilter, error) {
+	f := &callFilter{
+		query: c.URL.Query(), words: c.Words(), limit: cmp.Or(q.Limit, 100), isBrief: q.Brief, from: q.From, to: q.To,
+		text: strings.ToLower(q.Q), errorText: strings.ToLower(q.ErrorText), beforeID: q.Before, before: math.MaxUint64, longest: math.MaxInt64,
+	}
 	var err error
-	if f.limit, err = limitOf(r, 100); err != nil {
-		return nil, err
-	}
-	if f.isBrief, err = web.Flag(r, "brief"); err != nil {
-		return nil, invalid("brief: " + err.Error())
-	}
 	for name, to := range map[string]*uint64{"cursor": &f.before, "after": &f.after} {
-		if text := query.Get(name); text != "" {
+		if text := f.query.Get(name); text != "" {
 			if *to, err = parseCursor(text); err != nil {
-				return nil, invalid(name + ": want a cursor that a page of calls had")
-			}
-		}
-	}
-	for name, to := range map[string]*time.Time{"from": &f.from, "to": &f.to} {
-		if text := query.Get(name); text != "" {
-			if *to, err = time.Parse(time.RFC3339, text); err != nil {
-				return nil, invalid(name + ": want a time such as 2026-01-02T15:04:05Z")
+				return nil, web.Invalid(name, "want a cursor that a page of calls had")
 			}
 		}
 	}
 	for name, to := range map[string]*time.Duration{"minDurationMs": &f.shortest, "maxDurationMs": &f.longest} {
-		if text := query.Get(name); text != "" {
+		if text := f.query.Get(name); text != "" {
 			milliseconds, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(milliseconds >= 0 && milliseconds < 1e12) {
-				return nil, invalid(name + ": want a number of milliseconds from 0 on")
+				return nil, web.Invalid(name, "want a number of milliseconds from 0 on")
 			}
 			*to = time.Duration(milliseconds * float64(time.Millisecond))
 		}
 	}
-	return f, f.checkWords()
-}
-
-// checkWords returns an error for a word that no call can have.
-func (f *callFilter) checkWords() error {
-	switch f.query.Get("outcome") {
+	switch q.Outcome {
 	case "", outcomeAnswered, outcomeFailed, outcomeRefused, outcomeRetried, outcomeTroubled:
 	default:
-		return invalid("outcome: want answered, failed, refused, retried or troubled")
+		return nil, web.Invalid("outcome", "want answered, failed, refused, retried or troubled")
 	}
-	if text := f.query.Get("httpStatus"); text != "" {
-		if _, err := strconv.Atoi(text); err != nil {
-			return invalid("httpStatus: want a number")
-		}
-	}
-	return nil
+	return f, nil
 }
 
 // The outcomes by which calls are chosen.

@@ -232,11 +232,11 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 		if errors.Is(err, calls.ErrSubscribers) {
 			status = http.StatusTooManyRequests
 		}
-		fail(w, &requestError{status, err.Error()})
+		fail(w, r, &web.RequestError{Status: status, Text: err.Error()})
 		return
 	}
 	defer feed.Close()
-	words := wording(r)
+	words := web.WordingFor(web.IdentityOf(r).Role)
 	events := newEventStream(w)
 	events.begin()
 	events.write(": calls as they end\n\n")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
@@ -112,23 +111,21 @@ const mediaNDJSON = "application/x-ndjson"
 
 // calls answers GET /api/monitoring/calls: with one line for each call where that
 // is what the caller accepts.
-func (a *API) calls(w http.ResponseWriter, r *http.Request) {
-	filter, err := newCallFilter(r)
+func (a *API) calls(c *web.Call, q *callsQuery) (callList, error) {
+	filter, err := newCallFilter(c, q)
 	if err != nil {
-		fail(w, err)
-		return
+		return callList{}, err
 	}
-	page, err := a.search(r.Context(), filter)
-	if err != nil {
-		fail(w, err)
-		return
+	page, err := a.search(c.Context(), filter)
+	if strings.Contains(c.Header.Get("Accept"), mediaNDJSON) {
+		c.Instead = page.writeLines
 	}
-	if !strings.Contains(r.Header.Get("Accept"), mediaNDJSON) {
-		web.WriteJSON(w, http.StatusOK, page)
-		return
-	}
+	return page, err
+}
+
+func (l *callList) writeLines(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", mediaNDJSON)
-	for _, view := range page.Calls {
+	for _, view := range l.Calls {
 		line, err := web.Encode(view)
 		if err != nil {
 			continue // a view can be encoded
@@ -141,29 +138,22 @@ func (a *API) calls(w http.ResponseWriter, r *http.Request) {
 
 // callQuery helps to find one call.
 type callQuery struct {
-	Number uint64 `json:"number" empty:"true" doc:"Its number in the list of calls, by which a call that is kept on disk is found at once."`
+	Number uint64 `json:"number" empty:"true" want:"that of a call in the list of calls" doc:"Its number in the list of calls, by which a call that is kept on disk is found at once."`
 }
 
 // call returns the call with the id in the path: the latest one, where a client used an
 // id more than once.
-func (a *API) call(r *http.Request) (callView, error) {
-	words := wording(r)
-	return findCall(a, r, func(c *calls.Record) callView { return viewOfCall(c, words) })
+func (a *API) call(c *web.Call, q *callQuery) (callView, error) {
+	return findCall(a, c, q, func(call *calls.Record) callView { return viewOfCall(call, c.Words()) })
 }
 
 // findCall returns what view makes of the call with the id in the path.
-func findCall[T any](a *API, r *http.Request, view func(*calls.Record) T) (one T, err error) {
-	id := r.PathValue("requestId")
-	var number uint64
-	if text := r.URL.Query().Get("number"); text != "" {
-		if number, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return one, invalid("number: want that of a call in the list of calls")
-		}
-	}
+func findCall[T any](a *API, c *web.Call, q *callQuery, view func(*calls.Record) T) (one T, err error) {
+	id, number := c.PathValue("requestId"), q.Number
 	isFound := false
-	look := func(c *calls.Record) bool {
-		if c.RequestID == id && (number == 0 || c.Sequence == number) {
-			one, isFound = view(c), true
+	look := func(call *calls.Record) bool {
+		if call.RequestID == id && (number == 0 || call.Sequence == number) {
+			one, isFound = view(call), true
 		}
 		return !isFound
 	}
@@ -171,11 +161,11 @@ func findCall[T any](a *API, r *http.Request, view func(*calls.Record) T) (one T
 	if number > 0 && number < math.MaxUint64 {
 		query.Before, query.After = number+1, number-1
 	}
-	if _, err := a.recorder.Search(r.Context(), query, look); err != nil {
+	if _, err := a.recorder.Search(c.Context(), query, look); err != nil {
 		return one, err
 	}
 	if !isFound {
-		return one, &requestError{http.StatusNotFound, "No call of this id is remembered: it is too long ago, was not sampled, or did not happen."}
+		return one, web.NotFound("No call of this id is remembered: it is too long ago, was not sampled, or did not happen.")
 	}
 	return one, nil
 }

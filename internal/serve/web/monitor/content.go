@@ -1,10 +1,9 @@
 package monitor
 
 import (
-	"net/http"
-
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 // callContent is what is kept of a call beside its record.
@@ -30,10 +29,10 @@ type callBody struct {
 }
 
 // content returns what is kept of the call with the id in the path.
-func (a *API) content(r *http.Request) (callContent, error) {
-	return findCall(a, r, func(c *calls.Record) callContent {
-		view := callContent{RequestID: c.RequestID}
-		captured := a.recorder.FindCaptured(c)
+func (a *API) content(c *web.Call, q *callQuery) (callContent, error) {
+	return findCall(a, c, q, func(call *calls.Record) callContent {
+		view := callContent{RequestID: call.RequestID}
+		captured := a.recorder.FindCaptured(call)
 		if captured == nil {
 			return view
 		}

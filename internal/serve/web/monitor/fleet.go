@@ -2,13 +2,13 @@ package monitor
 
 import (
 	"math"
-	"net/http"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 // fleetView says how well the instances are used that are balanced by least_time.
@@ -79,7 +79,7 @@ type engineState string
 func (engineState) Names() []string { return fleet.States() }
 
 // fleet answers GET /api/monitoring/fleet.
-func (a *API) fleet(*http.Request) (fleetView, error) {
+func (a *API) fleet(*web.Call) (fleetView, error) {
 	now := time.Now()
 	view := fleetView{WindowSeconds: int(fleet.UseTime.Seconds()), Models: []fleetModel{}}
 	for _, pool := range a.current.Load().Pools() {

@@ -49,11 +49,10 @@ type dropped struct {
 }
 
 // topicsOf returns what a reader of the live feed is sent.
-func topicsOf(r *http.Request) ([]string, error) {
-	names := r.URL.Query().Get("topics")
+func topicsOf(names string, role access.Role) ([]string, error) {
 	if names == "" {
 		topics := []string{topicSnapshot, topicChange}
-		if web.IdentityOf(r).Role.Holds(access.ReadMetrics) {
+		if role.Holds(access.ReadMetrics) {
 			topics = append(topics, topicCall)
 		}
 		return topics, nil
@@ -61,7 +60,7 @@ func topicsOf(r *http.Request) ([]string, error) {
 	topics := strings.Split(names, ",")
 	for _, topic := range topics {
 		if topic != topicSnapshot && topic != topicChange && topic != topicCall {
-			return nil, invalid("topics: want some of snapshot, change, call, with commas between them")
+			return nil, web.Invalid("topics", "want some of snapshot, change, call, with commas between them")
 		}
 	}
 	return topics, nil
@@ -69,12 +68,18 @@ func topicsOf(r *http.Request) ([]string, error) {
 
 // live serves the live feed.
 func (a *API) live(w http.ResponseWriter, r *http.Request) {
-	topics, err := topicsOf(r)
+	var q liveQuery
+	role := web.IdentityOf(r).Role
+	err := web.ReadQuery(r, &q)
+	var topics []string
+	if err == nil {
+		topics, err = topicsOf(q.Topics, role)
+	}
 	if err != nil {
-		fail(w, err)
+		fail(w, r, err)
 		return
 	}
-	if role := web.IdentityOf(r).Role; slices.Contains(topics, topicCall) && !role.Holds(access.ReadMetrics) {
+	if slices.Contains(topics, topicCall) && !role.Holds(access.ReadMetrics) {
 		web.Refuse(w, http.StatusForbidden, "The role "+role.String()+" does not have the permission "+string(access.ReadMetrics)+", which the topic call takes.")
 		return
 	}
@@ -83,12 +88,8 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) {
 	if isKnown {
 		options.After = &last.change
 	}
-	options.Words = web.IdentityOf(r).Role.SeesWords()
-	s := &liveStream{api: a, events: newEventStream(w), words: wording(r)}
-	if s.isBrief, err = web.Flag(r, "brief"); err != nil {
-		fail(w, invalid("brief: "+err.Error()))
-		return
-	}
+	options.Words = role.SeesWords()
+	s := &liveStream{api: a, events: newEventStream(w), words: web.WordingFor(role), isBrief: q.Brief}
 	if slices.Contains(topics, topicCall) {
 		if s.calls, err = a.recorder.Follow(); err != nil {
 			failFeed(w, err)

@@ -1,12 +1,10 @@
 package monitor
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -19,7 +17,7 @@ type errorCounts struct {
 func countsOf(s calls.FaultStats) errorCounts { return errorCounts{s.Active, s.Degraded, s.Total} }
 
 // health returns the health of monitoring itself.
-func (a *API) health(*http.Request) (monitoringHealth, error) {
+func (a *API) health(*web.Call) (monitoringHealth, error) {
 	details := monitoringHealthDetails{MetricsCollector: "UP", PrometheusRegistry: "UP", ConfigUpdater: "UP"}
 	guard := a.recorder.Breaker()
 	switch {
@@ -86,7 +84,7 @@ type guardSummary struct {
 	FailureRate float64 `json:"failureRate" minimum:"0" maximum:"1"`
 }
 
-func (a *API) overview(*http.Request) (overview, error) {
+func (a *API) overview(*web.Call) (overview, error) {
 	settings, level, waiting, guard := a.recorder.Settings(), a.recorder.Degradation(), a.recorder.Cache(), a.recorder.Breaker()
 	return overview{
 		settings.Enabled, settings.Prefix, settings.EnabledCategories, a.healthy(), countsOf(a.recorder.Faults()),
@@ -96,15 +94,14 @@ func (a *API) overview(*http.Request) (overview, error) {
 	}, nil
 }
 
-func (a *API) errors(r *http.Request) (errorStats, error) { return a.errorStats(wording(r)), nil }
-
-func (a *API) errorStats(words web.Wording) errorStats {
+func (a *API) errors(c *web.Call) (errorStats, error) {
+	words := c.Words()
 	stats := a.recorder.Faults()
 	components := make([]errorComponent, 0, len(stats.Faults))
 	for _, f := range stats.Faults {
 		components = append(components, errorComponent{f.Component, f.Operation, f.Count, words(f.LastError), web.Time(f.LastOccurred)})
 	}
-	return errorStats{countsOf(stats), components}
+	return errorStats{countsOf(stats), components}, nil
 }
 
 // errorStats are the errors of monitoring, by component and operation.
@@ -127,15 +124,9 @@ type resetRequest struct {
 	Operation string `json:"operation" required:"true" minLength:"1"`
 }
 
-func (a *API) resetErrors(body resetRequest) (errorStats, error) {
-	switch {
-	case body.Component == "":
-		return errorStats{}, missing("component")
-	case body.Operation == "":
-		return errorStats{}, missing("operation")
-	}
+func (a *API) resetErrors(c *web.Call, body *resetRequest) (errorStats, error) {
 	a.recorder.ResetFault(body.Component, body.Operation)
-	return a.errorStats(web.WordingFor(access.Operator)), nil // nobody else may reset them
+	return a.errors(c)
 }
 
 // degradation is how much is recorded.
@@ -160,22 +151,16 @@ func (a *API) degradation() degradation {
 	}
 }
 
-func (a *API) setLevel(body degradationRequest) (degradation, error) {
-	if body.Level == nil {
-		return degradation{}, missing("level")
-	}
+func (a *API) setLevel(_ *web.Call, body *degradationRequest) (degradation, error) {
 	level, err := calls.ParseLevel(*body.Level)
 	if err != nil {
-		return degradation{}, invalid(err.Error())
+		return degradation{}, web.Invalid("", "%v", err)
 	}
 	a.recorder.SetLevel(level)
 	return a.degradation(), nil
 }
 
-func (a *API) setAutoMode(body enabledRequest) (degradation, error) {
-	if body.Enabled == nil {
-		return degradation{}, missing("enabled")
-	}
+func (a *API) setAutoMode(_ *web.Call, body *enabledRequest) (degradation, error) {
 	a.recorder.SetAutoMode(*body.Enabled)
 	return a.degradation(), nil
 }

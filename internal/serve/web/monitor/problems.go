@@ -1,8 +1,7 @@
 package monitor
 
 import (
-	"net/http"
-	"strconv"
+	"cmp"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -78,12 +77,8 @@ type problemView struct {
 }
 
 // problems answers GET /api/monitoring/problems.
-func (a *API) problems(r *http.Request) (problemList, error) {
-	limit, err := limitOf(r, 10)
-	if err != nil {
-		return problemList{}, err
-	}
-	words := wording(r)
+func (a *API) problems(c *web.Call, q *problemsQuery) (problemList, error) {
+	limit, words := cmp.Or(q.Limit, 10), c.Words()
 	list := problemList{[]problemView{}, a.groups(time.Now(), words)}
 	for _, p := range a.recorder.Problems() {
 		if len(list.Problems) == limit {
@@ -100,17 +95,4 @@ func (a *API) problems(r *http.Request) (problemList, error) {
 		})
 	}
 	return list, nil
-}
-
-// limitOf reads how long a list may be.
-func limitOf(r *http.Request, otherwise int) (int, error) {
-	text := r.URL.Query().Get("limit")
-	if text == "" {
-		return otherwise, nil
-	}
-	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 1 {
-		return 0, invalid("limit: want a number from 1 on")
-	}
-	return limit, nil
 }

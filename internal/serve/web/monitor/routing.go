@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"math"
-	"net/http"
 	"strings"
 	"time"
 
@@ -94,7 +93,7 @@ type (
 )
 
 // instances answers GET /api/monitoring/instances.
-func (a *API) instances(*http.Request) (instanceStatuses, error) {
+func (a *API) instances(*web.Call) (instanceStatuses, error) {
 	return instanceStatuses{byService(a, func(s *routing.Service) instanceList {
 		list := []instanceStatus{}
 		for _, i := range instancesOf(s) {
@@ -154,7 +153,7 @@ type loadShare struct {
 
 // loadBalancer answers GET /api/monitoring/load-balancer. It counts calls, not requests:
 // a second attempt counts for the instance at which it was made.
-func (a *API) loadBalancer(*http.Request) (distributions, error) {
+func (a *API) loadBalancer(*web.Call) (distributions, error) {
 	return distributions{byService(a, func(s *routing.Service) distribution {
 		instances := instancesOf(s)
 		counts := make([]int64, len(instances))
@@ -228,7 +227,7 @@ type clientLimit struct {
 }
 
 // rateLimit answers GET /api/monitoring/rate-limit.
-func (a *API) rateLimit(*http.Request) (limitStatuses, error) {
+func (a *API) rateLimit(*web.Call) (limitStatuses, error) {
 	const clients = 100
 	now := time.Now()
 	return limitStatuses{byService(a, func(s *routing.Service) limitStatus {
@@ -265,11 +264,10 @@ type breakerStatus struct {
 }
 
 // breakers answers GET /api/monitoring/circuit-breaker.
-func (a *API) breakers(r *http.Request) (breakerList, error) {
-	words := wording(r)
+func (a *API) breakers(c *web.Call) (breakerList, error) {
 	list := []breakerStatus{}
 	for _, i := range a.current.Load().Instances() {
-		list = append(list, breakerOf(i, words))
+		list = append(list, breakerOf(i, c.Words()))
 	}
 	return breakerList{list}, nil
 }

@@ -1,7 +1,7 @@
 package monitor
 
 import (
-	"net/http"
+	"cmp"
 	"strings"
 	"time"
 
@@ -49,20 +49,17 @@ type runningCall struct {
 }
 
 // running answers GET /api/monitoring/running.
-func (a *API) running(r *http.Request) (runningCalls, error) {
-	query, now := r.URL.Query(), time.Now()
-	limit, err := limitOf(r, maxRunning)
-	if err != nil {
-		return runningCalls{}, err
-	}
+func (a *API) running(c *web.Call, q *runningQuery) (runningCalls, error) {
+	query, now := c.URL.Query(), time.Now()
+	limit := min(cmp.Or(q.Limit, maxRunning), maxRunning)
 	list := runningCalls{Running: []runningCall{}}
-	text := strings.ToLower(query.Get("q"))
+	text := strings.ToLower(q.Q)
 	for one := range a.recorder.Running() {
 		view := viewRunning(one, now)
 		if !view.is(query, text) {
 			continue
 		}
-		if list.Total++; len(list.Running) < min(limit, maxRunning) {
+		if list.Total++; len(list.Running) < limit {
 			list.Running = append(list.Running, view)
 		}
 	}
@@ -107,27 +104,17 @@ const maxReason = 200
 
 // stopRunning answers POST /api/monitoring/running/{requestId}/stop. The client gets an error,
 // the connection to the backend is closed, and what was used is settled.
-func (a *API) stopRunning(w http.ResponseWriter, r *http.Request) {
-	var body stopRequest
-	err := refuseDryRun(r)
-	if err == nil && r.ContentLength != 0 { // a reason need not be given
-		body, err = readChange[stopRequest](w, r)
+func (a *API) stopRunning(c *web.Call, body *stopRequest) (found stopped, err error) {
+	if len(body.Reason) > maxReason {
+		return found, web.Invalid("reason", "must not be longer than 200 bytes")
 	}
-	if err == nil && len(body.Reason) > maxReason {
-		err = invalid("reason: must not be longer than 200 bytes")
-	}
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	id, who := r.PathValue("requestId"), web.IdentityOf(r).Name
 	message := "An operator of the gateway stopped this request."
 	if body.Reason != "" {
 		message = "An operator of the gateway stopped this request: " + body.Reason
 	}
 	cause := schema.NewError(schema.CodeStopped, message)
 	cause.NoRetry = true
-	var found stopped
+	id := c.PathValue("requestId")
 	for one := range a.recorder.Running() {
 		if one.RequestID == id {
 			one.Stopper.Stop(cause)
@@ -135,9 +122,8 @@ func (a *API) stopRunning(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if found.Stopped == 0 {
-		fail(w, &requestError{http.StatusNotFound, "No request of this id runs: it has ended, or is not known here."})
-		return
+		return found, web.NotFound("No request of this id runs: it has ended, or is not known here.")
 	}
-	web.ChangeOf(w).Summary = "request " + id + " stopped by " + who
-	web.WriteJSON(w, http.StatusOK, found)
+	c.Done("request %s stopped by %s", id, c.Who.Name)
+	return found, nil
 }

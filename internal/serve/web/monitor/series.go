@@ -1,13 +1,14 @@
 package monitor
 
 import (
-	"net/http"
+	"cmp"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/live"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
 // seriesQuery chooses a part of the history.
@@ -23,32 +24,29 @@ type seriesQuery struct {
 }
 
 // series answers GET /api/monitoring/series.
-func (a *API) series(r *http.Request) (live.History, error) {
-	query := r.URL.Query()
-	var q live.Query
-	var err error
-	if q.Metrics, err = live.ParseMetrics(query.Get("metric")); err != nil {
-		return live.History{}, invalid("metric: " + err.Error())
+func (a *API) series(_ *web.Call, asked *seriesQuery) (live.History, error) {
+	q := live.Query{
+		By: live.Grouping(cmp.Or(asked.By, string(live.Total))), Model: asked.Model, Instance: asked.InstanceID, Host: asked.Host, Tenant: asked.Tenant,
 	}
-	if q.Range, err = rangeOf(r); err != nil {
+	var err error
+	if q.Metrics, err = live.ParseMetrics(asked.Metric); err != nil {
+		return live.History{}, web.Invalid("metric", "%v", err)
+	}
+	if q.Range, err = rangeOf(asked.Range); err != nil {
 		return live.History{}, err
 	}
-	switch by := live.Grouping(query.Get("by")); by {
-	case "", live.Total:
-		q.By = live.Total
-	case live.ByService, live.ByModel, live.ByInstance, live.ByTenant:
-		q.By = by
+	switch q.By {
+	case live.Total, live.ByService, live.ByModel, live.ByInstance, live.ByTenant:
 	default:
-		return live.History{}, invalid("by: want one of total, service, model, instance, tenant")
+		return live.History{}, web.Invalid("by", "want one of total, service, model, instance, tenant")
 	}
-	if name := query.Get("service"); name != "" {
-		service, err := schema.ParseServiceType(name)
+	if asked.Service != "" {
+		service, err := schema.ParseServiceType(asked.Service)
 		if err != nil {
-			return live.History{}, invalid("service: " + err.Error())
+			return live.History{}, web.Invalid("service", "%v", err)
 		}
 		q.Service = &service
 	}
-	q.Model, q.Instance, q.Host, q.Tenant = query.Get("model"), query.Get("instanceId"), query.Get("host"), query.Get("tenant")
 	if q.By == live.ByTenant {
 		a.recorder.Flush()
 	}
@@ -56,14 +54,13 @@ func (a *API) series(r *http.Request) (live.History, error) {
 }
 
 // rangeOf reads the range of a query, 5m if there is none.
-func rangeOf(r *http.Request) (live.Range, error) {
-	name := r.URL.Query().Get("range")
+func rangeOf(name string) (live.Range, error) {
 	if name == "" {
 		return live.FiveMinutes, nil
 	}
 	parsed, err := live.ParseRange(name)
 	if err != nil {
-		return 0, invalid("range: " + err.Error())
+		return 0, web.Invalid("range", "%v", err)
 	}
 	return parsed, nil
 }
@@ -96,8 +93,8 @@ type shareView struct {
 }
 
 // shares answers GET /api/monitoring/shares.
-func (a *API) shares(r *http.Request) (shareList, error) {
-	within, err := rangeOf(r)
+func (a *API) shares(_ *web.Call, q *sharesQuery) (shareList, error) {
+	within, err := rangeOf(q.Range)
 	if err != nil {
 		return shareList{}, err
 	}

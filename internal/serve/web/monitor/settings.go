@@ -1,8 +1,6 @@
 package monitor
 
 import (
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
@@ -33,36 +31,27 @@ func (a *API) view() monitoringView {
 	return monitoringView{s.Enabled, s.Prefix, s.CollectionInterval, s.EnabledCategories, s.CustomTags, s.Sampling, s.Performance, s.Capture}
 }
 
-func (a *API) snapshot(*http.Request) (monitoringSnapshot, error) {
+func (a *API) snapshot(*web.Call) (monitoringSnapshot, error) {
 	return monitoringSnapshot{a.view(), web.Time(time.Now()), a.recorder.Version()}, nil
 }
 
 // update changes the settings and returns all of them.
 func (a *API) update(change func(*metrics.Settings)) (monitoringView, error) {
 	if err := a.recorder.Update(change); err != nil {
-		return monitoringView{}, invalid(err.Error())
+		return monitoringView{}, web.Invalid("", "%v", err)
 	}
 	return a.view(), nil
 }
 
-// setCapture answers PUT /api/monitoring/config/capture. The line of the audit log says
-// what it was changed to.
-func (a *API) setCapture(w http.ResponseWriter, r *http.Request) {
-	handleBody(func(body captureRequest) (monitoringView, error) {
-		if body.Capture == nil {
-			return monitoringView{}, missing("capture")
-		}
-		var next metrics.Capture
-		if err := next.UnmarshalText([]byte(*body.Capture)); err != nil {
-			return monitoringView{}, invalid("capture: " + err.Error())
-		}
-		var before metrics.Capture
-		view, err := a.update(func(s *metrics.Settings) { before, s.Capture = s.Capture, next })
-		if err == nil {
-			web.ChangeOf(w).Summary = "capture " + before.String() + " -> " + next.String()
-		}
-		return view, err
-	})(w, r)
+// setCapture says in the line of the audit log what the setting was changed to.
+func (a *API) setCapture(c *web.Call, body *captureRequest) (monitoringView, error) {
+	var before, next metrics.Capture
+	if err := next.UnmarshalText([]byte(*body.Capture)); err != nil {
+		return monitoringView{}, web.Invalid("capture", "%v", err)
+	}
+	view, err := a.update(func(s *metrics.Settings) { before, s.Capture = s.Capture, next })
+	c.Done("capture %s -> %s", before, next)
+	return view, err
 }
 
 // The bodies of changes. A pointer is nil where its member is left out or null.
@@ -87,52 +76,37 @@ type (
 	}
 )
 
-func (a *API) setEnabled(body enabledRequest) (monitoringView, error) {
-	if body.Enabled == nil {
-		return monitoringView{}, missing("enabled")
-	}
+func (a *API) setEnabled(_ *web.Call, body *enabledRequest) (monitoringView, error) {
 	return a.update(func(s *metrics.Settings) { s.Enabled = *body.Enabled })
 }
 
-func (a *API) setPrefix(body prefixRequest) (monitoringView, error) {
-	if body.Prefix == nil {
-		return monitoringView{}, missing("prefix")
-	}
+func (a *API) setPrefix(_ *web.Call, body *prefixRequest) (monitoringView, error) {
 	return a.update(func(s *metrics.Settings) { s.Prefix = *body.Prefix })
 }
 
-func (a *API) setInterval(body intervalRequest) (monitoringView, error) {
-	if body.Interval == nil {
-		return monitoringView{}, missing("interval")
-	}
+func (a *API) setInterval(_ *web.Call, body *intervalRequest) (monitoringView, error) {
 	interval, err := metrics.ParseISO8601(*body.Interval)
 	if err != nil {
-		return monitoringView{}, invalid("interval: " + err.Error())
+		return monitoringView{}, web.Invalid("interval", "%v", err)
 	}
 	return a.update(func(s *metrics.Settings) { s.CollectionInterval = interval })
 }
 
-func (a *API) setCategories(body categoriesRequest) (monitoringView, error) {
-	if body.Categories == nil {
-		return monitoringView{}, missing("categories")
-	}
+func (a *API) setCategories(_ *web.Call, body *categoriesRequest) (monitoringView, error) {
 	categories := make([]metrics.Category, len(*body.Categories))
 	for i, name := range *body.Categories {
 		if err := categories[i].UnmarshalText([]byte(name)); err != nil {
-			return monitoringView{}, invalid(err.Error())
+			return monitoringView{}, web.Invalid("", "%v", err)
 		}
 	}
 	return a.update(func(s *metrics.Settings) { s.EnabledCategories = categories })
 }
 
-func (a *API) setTags(body tagsRequest) (monitoringView, error) {
-	if body.CustomTags == nil {
-		return monitoringView{}, missing("customTags")
-	}
+func (a *API) setTags(_ *web.Call, body *tagsRequest) (monitoringView, error) {
 	tags := make(map[string]string, len(body.CustomTags))
 	for name, value := range body.CustomTags {
 		if value == nil {
-			return monitoringView{}, invalid("customTags: the value of " + strconv.Quote(web.Shorten(name)) + " is null; leave out what should not be there")
+			return monitoringView{}, web.Invalid("", "customTags: the value of %q is null; leave out what should not be there", web.Shorten(name))
 		}
 		tags[name] = *value
 	}

@@ -2,8 +2,6 @@
 package peers
 
 import (
-	"net/http"
-
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
@@ -16,12 +14,13 @@ type API struct{ view func() cluster.View }
 // New returns the operation, which shows what a view returns.
 func New(view func() cluster.View) *API { return &API{view} }
 
-// Routes returns the operation.
+// Routes returns the operation, which the management API completes.
 func (a *API) Routes() []web.Route {
 	return []web.Route{{
-		Pattern: "GET /api/cluster", Permission: access.ReadVersions, Handler: a.list,
-		Tag: "Gateways", Enveloped: true, Error: web.Fault{}, Reply: clusterView{},
-		Summary: "The gateways that share the configuration, or Redis: who they are, and whether each is there and has the latest configuration",
+		Tag: "Gateways", Pattern: "GET /api/cluster", Permission: access.ReadVersions, Does: web.Do(a.list),
+		Summary: "The gateways that share the configuration, or Redis: who they are, and whether each is there " +
+			"and has the latest configuration",
+		Says: "The gateways that are known here.",
 	}}
 }
 
@@ -48,8 +47,7 @@ type memberView struct {
 	Stores        map[string]bool `json:"stores" doc:"The stores that it uses, and whether it reaches each."`
 }
 
-// list answers GET /api/cluster.
-func (a *API) list(w http.ResponseWriter, _ *http.Request) {
+func (a *API) list(*web.Call) (clusterView, error) {
 	known := a.view()
 	view := clusterView{Source: known.Source, Reached: known.Failure == nil, Self: known.Self, Members: make([]memberView, 0, len(known.Members))}
 	if known.Failure != nil {
@@ -65,5 +63,5 @@ func (a *API) list(w http.ResponseWriter, _ *http.Request) {
 		}
 		view.Members = append(view.Members, member)
 	}
-	web.Succeed(w, http.StatusOK, "The gateways that are known here.", view)
+	return view, nil
 }

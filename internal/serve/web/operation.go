@@ -1,0 +1,264 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+)
+
+// Call is one request to an operation of a management surface, with what its reply says
+// beside the value that the operation returns.
+type Call struct {
+	*http.Request
+	Who access.Identity
+	// DryRun says that the caller wants to know what would happen, and nothing more.
+	DryRun bool
+	// Content is the body. Given has the members that it gives, where the surface notes them.
+	Content []byte
+	Given   config.Given
+
+	// Status and Message are those of the reply. They begin as the table has them.
+	Status  int
+	Message string
+	// Version is the version of the configuration that a read shows, sent as ETag for a
+	// later If-Match; none if 0.
+	Version int
+	// Change says for the audit log what a write did.
+	Change Change
+	// Cookie is set in the browser that asked, unless it is nil.
+	Cookie *http.Cookie
+	// Instead writes a reply that is no JSON, or is written piece by piece, in place of
+	// the value; nil means that the value is the reply.
+	Instead func(http.ResponseWriter)
+
+	surface *Surface
+	missing error
+}
+
+// Say makes a text the message of the reply.
+func (c *Call) Say(format string, args ...any) { c.Message = fmt.Sprintf(format, args...) }
+
+// Done notes for the audit log what a write did.
+func (c *Call) Done(format string, args ...any) { c.Change.Summary = fmt.Sprintf(format, args...) }
+
+// Words returns how the caller sees texts about errors.
+func (c *Call) Words() Wording { return WordingFor(c.Who.Role) }
+
+// Missing returns an error if the body lacks a member that it must have. Operations that
+// make no version are not called then. The others ask within their change, so that a
+// caller with a stale If-Match is told that first.
+func (c *Call) Missing() error { return c.missing }
+
+// Surface is what operations of one family have in common.
+type Surface struct {
+	// Error is the form of its errors.
+	Error any
+	// Enveloped says that replies have the envelope of the management API. Such a surface
+	// reads every body, and has dry runs unless a route says otherwise.
+	Enveloped bool
+	// Decode reads the body of a call.
+	Decode func(c *Call, to any) error
+	// Missing returns the error for a body that lacks a member, for which there may be a few
+	// choices only.
+	Missing func(name, choices string) error
+	// Write answers with the value of an operation, and Fail with its error.
+	Write func(w http.ResponseWriter, c *Call, value any)
+	Fail  func(w http.ResponseWriter, r *http.Request, err error)
+}
+
+// Routes completes the operations of a table: their handlers, and the types of what they
+// read and return. A route with a handler of its own keeps it. The document lists them
+// under a heading, unless a route has another one.
+func (s *Surface) Routes(tag string, table []Route) []Route {
+	for i := range table {
+		route := &table[i]
+		route.Tag, route.Enveloped, route.Error = cmp.Or(route.Tag, tag), s.Enveloped, s.Error
+		if route.Handler != nil {
+			continue
+		}
+		if route.Query == nil {
+			route.Query = route.Does.query
+		}
+		if route.Body == nil {
+			route.Body = route.Does.body
+		}
+		if route.Reply == nil {
+			route.Reply = route.Does.reply
+		}
+		route.Handler = s.handler(route)
+	}
+	return table
+}
+
+func (s *Surface) handler(route *Route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := &Call{Request: r, Who: IdentityOf(r), Message: route.Says, Status: cmp.Or(route.Status, http.StatusOK), surface: s}
+		err := s.read(w, c, route)
+		var value any
+		if err == nil {
+			value, err = route.Does.call(c, route)
+		}
+		if err != nil {
+			s.Fail(w, r, err)
+			return
+		}
+		s.answer(w, c, value)
+	}
+}
+
+// read reads what a write sends beside its query. It reads the body before the operation
+// locks anything, so that a slow client does not block other changes.
+func (s *Surface) read(w http.ResponseWriter, c *Call, route *Route) (err error) {
+	if isSafe(c.Method) {
+		return nil
+	}
+	if c.DryRun, err = Flag(c.Request, dryRunFlag); err != nil {
+		return Invalid(dryRunFlag, "%v", err)
+	}
+	if c.DryRun && !s.Enveloped {
+		return &RequestError{Status: http.StatusBadRequest, Text: "dryRun is not available here; nothing was changed"}
+	}
+	if c.Method != http.MethodDelete && (s.Enveloped || route.Body != nil) {
+		if c.Content, err = ReadBody(w, c.Request); err != nil {
+			return err
+		}
+	}
+	if c.DryRun && route.NoDryRun {
+		return Invalid(dryRunFlag, "is not available here; nothing was called")
+	}
+	return nil
+}
+
+// dryRunFlag is the query parameter that makes a write only validate.
+const dryRunFlag = "dryRun"
+
+// answer sends the reply of an operation that succeeded.
+func (s *Surface) answer(w http.ResponseWriter, c *Call, value any) {
+	if c.DryRun {
+		c.Status = http.StatusOK // nothing was created
+	}
+	if change, ok := value.(interface{ Tell(*Call) }); ok {
+		change.Tell(c)
+	}
+	noted := ChangeOf(w)
+	noted.Summary, noted.DryRun = c.Change.Summary, c.DryRun
+	if c.Change.After != 0 {
+		noted.Before, noted.After = c.Change.Before, c.Change.After
+	}
+	if c.Cookie != nil {
+		http.SetCookie(w, c.Cookie)
+	}
+	if c.Version != 0 {
+		w.Header().Set("Etag", fmt.Sprintf(`"%d"`, c.Version))
+	}
+	if c.Instead != nil {
+		c.Instead(w)
+		return
+	}
+	s.Write(w, c, value)
+}
+
+// Function is what an operation does, with the types that it reads and returns.
+type Function struct {
+	query, body, reply any
+	call               func(c *Call, route *Route) (any, error)
+}
+
+// Do makes a Function of one that reads neither a query nor a body.
+func Do[R any](do func(*Call) (R, error)) Function {
+	return Function{reply: *new(R), call: func(c *Call, _ *Route) (any, error) { return do(c) }}
+}
+
+// DoWith makes a Function of one that reads a query.
+func DoWith[Q, R any](do func(*Call, *Q) (R, error)) Function {
+	return Function{query: *new(Q), reply: *new(R), call: func(c *Call, _ *Route) (any, error) {
+		var query Q
+		if err := ReadQuery(c.Request, &query); err != nil {
+			return nil, err
+		}
+		return do(c, &query)
+	}}
+}
+
+// DoBody makes a Function of one that reads a body.
+func DoBody[B, R any](do func(*Call, *B) (R, error)) Function {
+	return Function{body: *new(B), reply: *new(R), call: func(c *Call, route *Route) (any, error) {
+		var body B
+		if err := c.decode(&body, route); err != nil {
+			return nil, err
+		}
+		return do(c, &body)
+	}}
+}
+
+// List makes a Function of one that returns a list. A request may ask for a page of it.
+func List[T any](do func(*Call) ([]T, error)) Function {
+	return ListWith(func(c *Call, _ *PageQuery) ([]T, error) { return do(c) })
+}
+
+// ListWith is List for a function that reads a query, which has a PageQuery in it.
+func ListWith[Q interface{ Page() *Page }, T any](do func(*Call, *Q) ([]T, error)) Function {
+	f := DoWith(func(c *Call, query *Q) (any, error) {
+		all, err := do(c, query)
+		if err != nil {
+			return nil, err
+		}
+		page := (*query).Page()
+		shown := OnPage(page, all)
+		if page == nil {
+			return shown, nil
+		}
+		return PageView[T]{shown, *page}, nil
+	})
+	f.reply = ListOf[T]{}
+	return f
+}
+
+// decode reads the body, on top of the defaults that its type has.
+func (c *Call) decode(to any, route *Route) error {
+	if preset, ok := to.(interface{ SetDefaults() }); ok {
+		preset.SetDefaults()
+	}
+	if route.BodyOptional && len(c.Content) == 0 {
+		return nil
+	}
+	if err := c.surface.Decode(c, to); err != nil {
+		return err
+	}
+	c.missing = c.lacks(to)
+	if route.Versioned {
+		return nil
+	}
+	return c.missing
+}
+
+// RequestError is why an operation refuses a request.
+type RequestError struct {
+	Status int
+	// Field is the one that is wrong; it is empty where the text says all.
+	Field, Text string
+
+	cause error
+}
+
+func (e *RequestError) Unwrap() error { return e.cause }
+
+func (e *RequestError) Error() string {
+	if e.Field == "" {
+		return e.Text
+	}
+	return e.Field + ": " + e.Text
+}
+
+// Invalid returns an error about a field of a request.
+func Invalid(field, format string, args ...any) error {
+	return &RequestError{Status: http.StatusBadRequest, Field: field, Text: fmt.Sprintf(format, args...)}
+}
+
+// NotFound returns an error about something that a request names and that does not exist.
+func NotFound(format string, args ...any) error {
+	return &RequestError{Status: http.StatusNotFound, Text: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,125 @@
+package web
+
+import (
+	"cmp"
+	"encoding"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"time"
+)
+
+// ReadQuery fills the fields of a struct with the parameters of a query, by the names that
+// their json tags have. What is not given, or is empty, stays as it is. The tags that the
+// OpenAPI document shows are obeyed: required, and minimum and maximum of whole numbers. A
+// tag want says what is wanted where a value cannot be read.
+func ReadQuery(r *http.Request, to any) error {
+	return readFields(r, r.URL.Query(), reflect.ValueOf(to).Elem())
+}
+
+func readFields(r *http.Request, query url.Values, to reflect.Value) error {
+	for i := range to.NumField() {
+		field, target := to.Type().Field(i), to.Field(i)
+		if field.Anonymous {
+			if err := readFields(r, query, target); err != nil {
+				return err
+			}
+			continue
+		}
+		name := field.Tag.Get("json")
+		text := query.Get(name)
+		// An empty text is a value for a text only, unless the document says otherwise.
+		isGiven := text != "" || query.Has(name) && target.Kind() != reflect.String && field.Tag.Get("empty") != "true"
+		switch {
+		case target.Kind() == reflect.Bool:
+			on, err := Flag(r, name)
+			if err != nil {
+				return Invalid(name, "%v", err)
+			}
+			target.SetBool(on)
+		case text == "" && field.Tag.Get("required") == "true":
+			return Invalid(name, "is required")
+		case isGiven:
+			if err := readParameter(text, field.Tag, target); err != nil {
+				return Invalid(name, "%s", wanted(field.Tag, err))
+			}
+		}
+	}
+	return nil
+}
+
+// wanted says what is wrong with a parameter.
+func wanted(tag reflect.StructTag, err error) string {
+	if text := tag.Get("want"); text != "" {
+		return "want " + text
+	}
+	return err.Error()
+}
+
+func readParameter(text string, tag reflect.StructTag, to reflect.Value) (err error) {
+	switch target := to.Addr().Interface().(type) {
+	case *string:
+		*target = text
+	case *int:
+		return readNumber(text, tag, target)
+	case *uint64:
+		*target, err = strconv.ParseUint(text, 10, 64)
+	case *float64:
+		*target, err = strconv.ParseFloat(text, 64)
+	case *time.Time:
+		*target, err = time.Parse(time.RFC3339, text)
+	case encoding.TextUnmarshaler:
+		return target.UnmarshalText([]byte(Shorten(text)))
+	default:
+		return fmt.Errorf("a parameter cannot be a %s", to.Type())
+	}
+	return err
+}
+
+// readNumber reads a whole number within the bounds of its tags.
+func readNumber(text string, tag reflect.StructTag, to *int) error {
+	least, _ := strconv.Atoi(cmp.Or(tag.Get("minimum"), strconv.Itoa(math.MinInt)))
+	most, _ := strconv.Atoi(cmp.Or(tag.Get("maximum"), strconv.Itoa(math.MaxInt)))
+	number, err := strconv.Atoi(text)
+	switch {
+	case err == nil && number >= least && number <= most:
+		*to = number
+		return nil
+	case most < math.MaxInt:
+		return fmt.Errorf("want a number from %d to %d", least, most)
+	case least > math.MinInt:
+		return fmt.Errorf("want a number from %d on", least)
+	}
+	return errors.New("want a number")
+}
+
+// Has reports whether the query gives a value for a parameter.
+func (c *Call) Has(name string) bool { return c.URL.Query().Get(name) != "" }
+
+// lacks returns an error if the body lacks a member that its tags require: one that is not
+// given, or is empty. The tag want names the choices of one that has few.
+func (c *Call) lacks(body any) error {
+	value := reflect.ValueOf(body).Elem()
+	for i := range value.NumField() {
+		field := value.Type().Field(i)
+		name := field.Tag.Get("json")
+		if field.Tag.Get("required") == "true" && (c.Given != nil && !c.Given.Has(name) || isEmpty(value.Field(i))) {
+			return c.surface.Missing(name, field.Tag.Get("want"))
+		}
+	}
+	return nil
+}
+
+func isEmpty(value reflect.Value) bool {
+	switch value.Kind() {
+	case reflect.String, reflect.Slice:
+		return value.Len() == 0
+	case reflect.Pointer, reflect.Map:
+		return value.IsNil()
+	}
+	return false
+}
