@@ -107,7 +107,7 @@ func (c *choice) hasMoreFallbacks() bool {
 func (c *choice) noteFallback(n int, why naming.Reason) {
 	c.nextFallback = n + 1
 	c.Record.Fallbacks++
-	c.proxy.recorder.FellBack(c.Record.Service, why)
+	c.proxy.recorder.Registry().FellBack(c.Record.Service, why)
 }
 
 // moveTo moves the request to a model if the caller may use it, an instance can take the

@@ -121,7 +121,7 @@ func (r *run) notePieces(took time.Duration) {
 	r.Record.Queued += held
 	r.Record.Upstream += took - held
 	r.Record.Pieces = len(r.gathered)
-	r.proxy.recorder.Split(r.Record.Service, len(r.gathered))
+	r.proxy.recorder.Registry().Split(r.Record.Service, len(r.gathered))
 }
 
 // readPiece reads the answer to a piece, which has come whole.

@@ -152,7 +152,7 @@ func (h *hedging) settle(ctx context.Context, first *plan.Branch, failed *fault)
 		how = metrics.HedgeWon
 	}
 	r.Record.Hedge = how
-	r.proxy.recorder.Hedged(r.Record.Service, how)
+	r.proxy.recorder.Registry().Hedged(r.Record.Service, how)
 	if second.run == nil {
 		return failed
 	}

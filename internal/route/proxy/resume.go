@@ -168,7 +168,7 @@ var countedAs = [resume.HowCount]metrics.Resumed{
 // noteResumed notes that another instance goes on with the answer.
 func (r *run) noteResumed(ctx context.Context) {
 	how := r.resumed.plan.How
-	r.proxy.recorder.Resumed(r.Record.Service, countedAs[how])
+	r.proxy.recorder.Registry().Resumed(r.Record.Service, countedAs[how])
 	if r.resumed.broken == nil {
 		return
 	}
@@ -187,7 +187,7 @@ func (r *run) tellEnd(ctx context.Context, reason string) {
 	if r.transcript == nil {
 		return
 	}
-	r.proxy.recorder.Resumed(r.Record.Service, metrics.NotResumed)
+	r.proxy.recorder.Registry().Resumed(r.Record.Service, metrics.NotResumed)
 	if log := r.proxy.log; log != nil {
 		log.LogAttrs(ctx, slog.LevelInfo, "a stream that broke off ends", slog.String("request_id", r.Record.RequestID),
 			slog.String("model", r.Model), slog.String("reason", reason))

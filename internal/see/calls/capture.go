@@ -1,6 +1,8 @@
 package calls
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +35,7 @@ type Captured struct {
 
 	room     *captures
 	reserved int
+	number   uint64 // of the record, once it has one
 }
 
 // Header is a header of a request. IsMasked says that its value is a mask.
@@ -163,8 +166,7 @@ type captures struct {
 	mu      sync.Mutex
 	most    metrics.Capture // nothing beyond is kept
 	used    int
-	records map[uint64]*Captured // by the numbers of the records
-	order   []uint64             // the numbers, the oldest first
+	records []*Captured // the oldest first
 }
 
 // reserve makes room for a request that is not kept yet. False means that requests that
@@ -172,7 +174,7 @@ type captures struct {
 func (k *captures) reserve(c *Captured, bytes int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for k.used+bytes > maxCaptured && len(k.order) > 0 {
+	for k.used+bytes > maxCaptured && len(k.records) > 0 {
 		k.dropOldest()
 	}
 	if k.used+bytes > maxCaptured {
@@ -191,26 +193,23 @@ func (k *captures) keep(number uint64, c *Captured) {
 		k.free(c) // it was switched off while the request ran
 		return
 	}
-	if k.records == nil {
-		k.records = map[uint64]*Captured{}
-	}
-	k.records[number] = c
-	k.order = append(k.order, number)
+	c.number = number
+	k.records = append(k.records, c)
 }
 
 // dropBefore drops what is kept of records before a number, which nobody can ask for.
 func (k *captures) dropBefore(number uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.order) > 0 && k.order[0] < number {
+	for len(k.records) > 0 && k.records[0].number < number {
 		k.dropOldest()
 	}
 }
 
 func (k *captures) dropOldest() {
-	k.free(k.records[k.order[0]])
-	delete(k.records, k.order[0])
-	k.order = k.order[1:]
+	k.free(k.records[0])
+	k.records[0] = nil
+	k.records = k.records[1:]
 }
 
 // release gives back the room of a request that is not kept.
@@ -229,7 +228,7 @@ func (k *captures) free(c *Captured) {
 func (k *captures) limit(most metrics.Capture) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for most < k.most && len(k.order) > 0 {
+	for most < k.most && len(k.records) > 0 {
 		k.dropOldest()
 	}
 	k.most = most
@@ -239,5 +238,9 @@ func (k *captures) limit(most metrics.Capture) {
 func (k *captures) of(number uint64) *Captured {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.records[number]
+	at, isKept := slices.BinarySearchFunc(k.records, number, func(c *Captured, n uint64) int { return cmp.Compare(c.number, n) })
+	if !isKept {
+		return nil
+	}
+	return k.records[at]
 }

@@ -97,7 +97,7 @@ func TestContentsAreCut(t *testing.T) {
 				if got := c.Answer.String(); got != test.want || c.Answer.IsCut != test.isCut || c.Answer.Bytes != int64(len(test.text)) {
 					t.Errorf("in steps of %d: %d characters (cut: %v) of %d bytes; want %d characters (cut: %v)", step, len(got), c.Answer.IsCut, c.Answer.Bytes, len(test.want), test.isCut)
 				}
-				r.pipe.captures.release(c)
+				r.captures.release(c)
 			}
 		})
 	}
@@ -120,7 +120,7 @@ func TestContentsAreBoundedInTotal(t *testing.T) {
 	most := maxCaptured / (2 * maxContent)
 	for range most + 10 {
 		finished(t, r, text, text)
-		if used := r.pipe.captures.used; used > maxCaptured {
+		if used := r.captures.used; used > maxCaptured {
 			t.Fatalf("%d bytes are held", used)
 		}
 	}
@@ -148,9 +148,9 @@ func TestContentsAreBoundedInTotal(t *testing.T) {
 		t.Errorf("a request was captured without room: %d bytes", len(last.Request.Text))
 	}
 	for _, c := range running {
-		r.pipe.captures.release(c)
+		r.captures.release(c)
 	}
-	if used := r.pipe.captures.used; used != 0 {
+	if used := r.captures.used; used != 0 {
 		t.Errorf("%d bytes are still counted", used)
 	}
 }
@@ -183,7 +183,7 @@ func TestWhatIsNotRecordedGivesItsRoomBack(t *testing.T) {
 			if test.after != nil {
 				test.after(r)
 			}
-			if held := &r.pipe.captures; held.used != 0 || len(held.records) != 0 {
+			if held := &r.captures; held.used != 0 || len(held.records) != 0 {
 				t.Errorf("%d bytes of %d calls are held", held.used, len(held.records))
 			}
 		})
@@ -195,7 +195,7 @@ func TestCapturedCallsAreForgottenWithTheirRecords(t *testing.T) {
 	for range 10 {
 		finished(t, r, "words", "words")
 	}
-	if held := len(r.pipe.captures.records); held != 3 {
+	if held := len(r.captures.records); held != 3 {
 		t.Errorf("%d are held, and 3 calls remembered", held)
 	}
 }

@@ -57,11 +57,9 @@ func ParseLevel(name string) (Level, error) {
 // degraded components; a level that was set by hand stays until that number
 // asks for another level than it did before.
 type degradation struct {
-	mu      sync.Mutex
-	level   Level
-	auto    bool
-	wanted  Level // what the components asked for last, or undecided
-	changed time.Time
+	mu sync.Mutex
+	DegradationStatus
+	wanted Level // what the components asked for last, or undecided
 }
 
 // DegradationStatus is the level in force at one moment.
@@ -74,7 +72,7 @@ type DegradationStatus struct {
 func (d *degradation) status() DegradationStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return DegradationStatus{Level: d.level, Auto: d.auto, Changed: d.changed}
+	return d.DegradationStatus
 }
 
 func (d *degradation) set(level Level, now time.Time) {
@@ -88,17 +86,17 @@ func (d *degradation) set(level Level, now time.Time) {
 func (d *degradation) setAuto(on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if on && !d.auto {
+	if on && !d.Auto {
 		d.wanted = undecided
 	}
-	d.auto = on
+	d.Auto = on
 }
 
 // recover returns to normal, whatever was before.
 func (d *degradation) recover(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.level, d.wanted, d.changed = LevelNormal, LevelNormal, now
+	d.Level, d.wanted, d.Changed = LevelNormal, LevelNormal, now
 }
 
 // follow adapts the level to the number of degraded components.
@@ -106,7 +104,7 @@ func (d *degradation) follow(degraded int, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	wanted := Level(min(degraded, int(LevelDisabled)))
-	if !d.auto || wanted == d.wanted {
+	if !d.Auto || wanted == d.wanted {
 		return
 	}
 	d.wanted = wanted
@@ -114,7 +112,7 @@ func (d *degradation) follow(degraded int, now time.Time) {
 }
 
 func (d *degradation) become(level Level, now time.Time) {
-	if d.level != level {
-		d.level, d.changed = level, now
+	if d.Level != level {
+		d.Level, d.Changed = level, now
 	}
 }

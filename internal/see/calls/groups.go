@@ -34,14 +34,18 @@ const (
 	OfRequests GroupKind = "request"
 )
 
-// Group is problems with one cause, since the first of them.
-type Group struct {
-	Kind GroupKind
+// GroupKey says what the problems of a group have in common.
+type GroupKey struct {
+	Kind    GroupKind
+	Service schema.ServiceType
 	// Subject is the host of the backend, whose limit or budget it is, or the name that was
 	// asked for.
-	Subject string
-	Service schema.ServiceType
-	Code    string
+	Subject, Code string
+}
+
+// Group is problems with one cause, since the first of them.
+type Group struct {
+	GroupKey
 	// Text is what was said about the latest, and Status what the backend answered, or else
 	// what the client was sent.
 	Text              string
@@ -65,12 +69,6 @@ type Fallback struct {
 	By    string `json:"by" doc:"The model that answered the latest request for it."`
 }
 
-type groupKey struct {
-	kind          GroupKind
-	service       schema.ServiceType
-	subject, code string
-}
-
 // minutes counts the requests of an account, minute by minute.
 type minutes struct {
 	calls, refused [shareSpan / time.Minute]int64
@@ -92,7 +90,7 @@ func (m *minutes) advance(now time.Time) int {
 // group adds a failed request to the groups. The lock is held.
 func (p *problems) group(c *Record, at time.Time) {
 	if c.Told != nil && c.Told.Of != "" {
-		one := p.groupOf(groupKey{ByLimit, c.Service, c.Told.Of, c.Code}, c, at)
+		one := p.groupOf(GroupKey{ByLimit, c.Service, c.Told.Of, c.Code}, c, at)
 		one.Lost, one.Text, one.Status, one.Until = one.Lost+1, c.Told.Message, c.Status, c.Told.Until
 		one.name(c.Model, "")
 		p.track(c.Told.Of, c, at)
@@ -103,7 +101,7 @@ func (p *problems) group(c *Record, at time.Time) {
 		if try.Code == "" || try.Code == schema.CodeCancelled || try.Code == schema.CodeStopped || try.Code == GivenUp {
 			continue
 		}
-		one := p.groupOf(groupKey{AtBackend, c.Service, HostOf(try.Instance), try.Code}, c, at)
+		one := p.groupOf(GroupKey{AtBackend, c.Service, HostOf(try.Instance), try.Code}, c, at)
 		one.Text, one.Status = try.Text, try.Status
 		model := modelOf(try.Instance, c.Model)
 		one.name(model, try.Instance)
@@ -126,7 +124,7 @@ func (p *problems) group(c *Record, at time.Time) {
 	if subject == "" {
 		subject = c.Model
 	}
-	one := p.groupOf(groupKey{OfRequests, c.Service, subject, c.Code}, c, at)
+	one := p.groupOf(GroupKey{OfRequests, c.Service, subject, c.Code}, c, at)
 	one.Lost, one.Status = one.Lost+1, c.Status
 	one.name(c.Model, "")
 	if c.Told != nil {
@@ -162,7 +160,7 @@ func (p *problems) behindBreakers(c *Record, at time.Time) bool {
 func (p *problems) cause(service schema.ServiceType, model string, at time.Time) *Group {
 	var latest *Group
 	for key, one := range p.groups {
-		if key.kind == AtBackend && key.service == service && slices.Contains(one.Models, model) && at.Sub(one.Last) <= GroupQuiet &&
+		if key.Kind == AtBackend && key.Service == service && slices.Contains(one.Models, model) && at.Sub(one.Last) <= GroupQuiet &&
 			(latest == nil || one.Last.After(latest.Last)) {
 			latest = one
 		}
@@ -171,23 +169,13 @@ func (p *problems) cause(service schema.ServiceType, model string, at time.Time)
 }
 
 // groupOf returns the group of a problem, which begins anew where it was quiet for long.
-func (p *problems) groupOf(key groupKey, c *Record, at time.Time) *Group {
-	if p.groups == nil {
-		p.groups = map[groupKey]*Group{}
-	}
+func (p *problems) groupOf(key GroupKey, c *Record, at time.Time) *Group {
 	one := p.groups[key]
-	if one == nil && len(p.groups) >= maxGroups {
-		var oldest groupKey
-		var last time.Time
-		for k, g := range p.groups {
-			if last.IsZero() || g.Last.Before(last) {
-				oldest, last = k, g.Last
-			}
-		}
-		delete(p.groups, oldest)
+	if one == nil {
+		makeRoom(p.groups, maxGroups, func(other *Group) time.Time { return other.Last })
 	}
 	if one == nil || at.Sub(one.Last) > GroupQuiet {
-		one = &Group{Kind: key.kind, Subject: key.subject, Service: key.service, Code: key.code, First: at}
+		one = &Group{GroupKey: key, First: at}
 		p.groups[key] = one
 	}
 	one.Last, one.RequestID = at, c.RequestID
@@ -220,9 +208,6 @@ func (g *Group) takeOver(model, by string) {
 // track counts a refused request of an account, beside its other requests: those that were
 // recorded before, and those from now on.
 func (p *problems) track(account string, refused *Record, at time.Time) {
-	if p.tracked == nil {
-		p.tracked = map[string]*minutes{}
-	}
 	one := p.tracked[account]
 	if one == nil {
 		if len(p.tracked) >= maxGroups {
@@ -300,8 +285,8 @@ func cutLast(text, separator string) (before, after string, ok bool) {
 // they keep their places while they go on. Those that were quiet for long are over and not among
 // them.
 func (r *Recorder) Groups(now time.Time) []Group {
-	r.pipe.drain(now) // readers see records that were not flushed yet
-	p := &r.pipe.problems
+	r.drain(now) // readers see records that were not flushed yet
+	p := &r.problems
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := make([]Group, 0, len(p.groups))

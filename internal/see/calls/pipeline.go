@@ -58,7 +58,7 @@ type Query struct {
 	Most int
 }
 
-// pipeline moves records from the requests to where they are read.
+// pipeline has the records on their way from the requests to their readers.
 type pipeline struct {
 	buffer      buffer
 	dropped     atomic.Int64
@@ -71,17 +71,15 @@ type pipeline struct {
 	subscribers subscribers
 	exporter    atomic.Pointer[Exporter]
 	archive     atomic.Pointer[Archive]
-	// levelChanged is called when the level may have changed.
-	levelChanged func()
 
 	batchSize     atomic.Int64
 	flushInterval atomic.Int64
 	wakes         chan struct{}
 	awake         atomic.Bool
 
-	mu          sync.Mutex // held while batches are moved on
+	moving      sync.Mutex // held while batches are moved on
 	sequence    uint64     // of the latest record
-	observers   []Observer
+	observer    Observer
 	outbox      []exportBatch
 	waiting     int   // records in the outbox and in the export that runs
 	sending     int   // exports that run and are retries
@@ -95,65 +93,58 @@ type exportBatch struct {
 	due   time.Time
 }
 
-func newPipeline(calls int, levelChanged func()) *pipeline {
-	p := &pipeline{buffer: buffer{most: bufferSize}, ring: newRing(calls), wakes: make(chan struct{}, 1), levelChanged: levelChanged}
-	p.problems.recorded = p.ring.latest
-	p.level.auto = true
-	return p
-}
-
 // offer copies a record into the buffer, or counts it as dropped and returns false
 // where there is no room. It never waits.
-func (p *pipeline) offer(c *Record) bool {
-	waiting := p.buffer.push(c)
+func (r *Recorder) offer(c *Record) bool {
+	waiting := r.buffer.push(c)
 	if waiting == 0 {
-		p.dropped.Add(1)
+		r.dropped.Add(1)
 		return false
 	}
-	if int64(waiting) >= p.batchSize.Load() {
-		p.wake()
+	if int64(waiting) >= r.batchSize.Load() {
+		r.wake()
 	}
 	return true
 }
 
 // wake makes run drain the buffer soon. It is cheap while a wake-up is pending.
-func (p *pipeline) wake() {
-	if p.awake.Load() || !p.awake.CompareAndSwap(false, true) {
+func (r *Recorder) wake() {
+	if r.awake.Load() || !r.awake.CompareAndSwap(false, true) {
 		return
 	}
 	select {
-	case p.wakes <- struct{}{}:
+	case r.wakes <- struct{}{}:
 	default:
 	}
 }
 
-// run moves batches on until the context ends, and then once more.
-func (p *pipeline) run(ctx context.Context) {
+// Run moves records on until ctx ends, and then those that are left over.
+func (r *Recorder) Run(ctx context.Context) {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
 	lastFlush := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
-			p.drain(time.Now())
+			r.drain(time.Now())
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			p.export(last, time.Now())
+			r.export(last, time.Now())
 			cancel()
 			return
-		case <-p.wakes:
-			p.awake.Store(false)
+		case <-r.wakes:
+			r.awake.Store(false)
 			lastFlush = time.Time{}
 		case <-timer.C:
 		}
 		now := time.Now()
-		if p.subscribers.len() > 0 || now.Sub(lastFlush) >= time.Duration(p.flushInterval.Load()) {
-			p.drain(now)
+		if r.subscribers.len() > 0 || now.Sub(lastFlush) >= time.Duration(r.flushInterval.Load()) {
+			r.drain(now)
 			lastFlush = now
 		}
-		p.export(ctx, now)
-		p.maintain(time.Now())
-		pause := min(tick, time.Duration(p.flushInterval.Load()))
-		if p.subscribers.len() > 0 {
+		r.export(ctx, now)
+		r.maintain(time.Now())
+		pause := min(tick, time.Duration(r.flushInterval.Load()))
+		if r.subscribers.len() > 0 {
 			pause = min(pause, liveInterval)
 		}
 		timer.Reset(pause)
@@ -162,44 +153,44 @@ func (p *pipeline) run(ctx context.Context) {
 
 // drain moves the records in the buffer on, in batches. It does no input or
 // output.
-func (p *pipeline) drain(now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.breaker.isForcedOpen() {
+func (r *Recorder) drain(now time.Time) {
+	r.moving.Lock()
+	defer r.moving.Unlock()
+	if r.breaker.isForcedOpen() {
 		return
 	}
-	for records := p.buffer.take(); len(records) > 0; records = p.buffer.take() {
-		for batch := range slices.Chunk(records, int(p.batchSize.Load())) {
-			p.keep(batch, now)
+	for records := r.buffer.take(); len(records) > 0; records = r.buffer.take() {
+		for batch := range slices.Chunk(records, int(r.batchSize.Load())) {
+			r.keep(batch, now)
 		}
 	}
 }
 
 // keep passes a batch to everything that reads records.
-func (p *pipeline) keep(batch []Record, now time.Time) {
+func (r *Recorder) keep(batch []Record, now time.Time) {
 	for n := range batch {
-		p.sequence++
-		batch[n].Sequence = p.sequence
+		r.sequence++
+		batch[n].Sequence = r.sequence
 	}
-	if archive := p.archive.Load(); archive != nil {
+	if archive := r.archive.Load(); archive != nil {
 		(*archive).Offer(batch) // before the ring, so that no record is in neither of them
 	}
 	for n := range batch {
 		if captured := batch[n].Captured; captured != nil {
 			batch[n].Captured = nil
-			p.captures.keep(batch[n].Sequence, captured)
+			r.captures.keep(batch[n].Sequence, captured)
 		}
 	}
-	if size := uint64(len(p.ring.calls)); p.sequence > size {
-		p.captures.dropBefore(p.sequence - size + 1)
+	if size := uint64(len(r.ring.calls)); r.sequence > size {
+		r.captures.dropBefore(r.sequence - size + 1)
 	}
-	p.ring.add(batch)
-	p.problems.note(batch)
-	for _, observe := range p.observers {
-		observe(batch)
+	r.ring.add(batch)
+	r.problems.note(batch)
+	if r.observer != nil {
+		r.observer(batch)
 	}
-	if slow := p.subscribers.publish(batch); slow > 0 {
-		p.faults.note("stream", "send", "a subscriber was too slow and was dropped", int64(slow), now)
+	if slow := r.subscribers.publish(batch); slow > 0 {
+		r.faults.note("stream", "send", "a subscriber was too slow and was dropped", int64(slow), now)
 	}
 	var traced []Record
 	for n := range batch {
@@ -212,87 +203,87 @@ func (p *pipeline) keep(batch []Record, now time.Time) {
 			i.KeepExemplar(hex.EncodeToString(c.Trace.ID[:]), c.Ended, c.Started.Add(c.Ended))
 		}
 	}
-	if p.exporter.Load() == nil {
-		p.breaker.done(true, now)
+	if r.exporter.Load() == nil {
+		r.breaker.done(true, now)
 		return
 	}
 	if len(traced) == 0 {
 		return
 	}
-	if p.waiting+len(traced) > outboxSize {
-		p.faults.note("outbox", "store", "the outbox of the exporter is full", int64(len(traced)), now)
+	if r.waiting+len(traced) > outboxSize {
+		r.faults.note("outbox", "store", "the outbox of the exporter is full", int64(len(traced)), now)
 		return
 	}
-	p.outbox = append(p.outbox, exportBatch{calls: traced, due: now})
-	p.waiting += len(traced)
+	r.outbox = append(r.outbox, exportBatch{calls: traced, due: now})
+	r.waiting += len(traced)
 }
 
 // export sends the batches that are due. Only run calls it, so that no reader
 // waits for the network.
-func (p *pipeline) export(ctx context.Context, now time.Time) {
+func (r *Recorder) export(ctx context.Context, now time.Time) {
 	for {
-		batch, export, ok := p.takeDue(now)
+		batch, export, ok := r.takeDue(now)
 		if !ok {
 			return
 		}
 		err := (*export)(ctx, batch.calls)
 		now = time.Now()
-		p.breaker.done(err == nil, now)
-		p.giveBack(batch, err, now)
+		r.breaker.done(err == nil, now)
+		r.giveBack(batch, err, now)
 	}
 }
 
-func (p *pipeline) takeDue(now time.Time) (exportBatch, *Exporter, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	export := p.exporter.Load()
-	for i, batch := range p.outbox {
+func (r *Recorder) takeDue(now time.Time) (exportBatch, *Exporter, bool) {
+	r.moving.Lock()
+	defer r.moving.Unlock()
+	export := r.exporter.Load()
+	for i, batch := range r.outbox {
 		if batch.due.After(now) {
 			continue
 		}
-		if export == nil || !p.breaker.allow(now) {
+		if export == nil || !r.breaker.allow(now) {
 			break
 		}
-		p.outbox = append(p.outbox[:i], p.outbox[i+1:]...)
+		r.outbox = append(r.outbox[:i], r.outbox[i+1:]...)
 		if batch.tries > 0 {
-			p.sending++
+			r.sending++
 		}
 		return batch, export, true
 	}
 	return exportBatch{}, nil, false
 }
 
-func (p *pipeline) giveBack(batch exportBatch, err error, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (r *Recorder) giveBack(batch exportBatch, err error, now time.Time) {
+	r.moving.Lock()
+	defer r.moving.Unlock()
 	if batch.tries > 0 {
-		p.sending--
+		r.sending--
 	}
 	if err == nil {
-		p.waiting -= len(batch.calls)
+		r.waiting -= len(batch.calls)
 		return
 	}
-	p.faults.note("exporter", "export", err.Error(), 1, now)
+	r.faults.note("exporter", "export", err.Error(), 1, now)
 	if batch.tries++; batch.tries > maxRetries {
-		p.waiting -= len(batch.calls)
-		p.faults.note("exporter", "give-up", "a batch was dropped after its last retry", 1, now)
+		r.waiting -= len(batch.calls)
+		r.faults.note("exporter", "give-up", "a batch was dropped after its last retry", 1, now)
 		return
 	}
 	batch.due = now.Add(retryPause << (batch.tries - 1))
-	p.outbox = append(p.outbox, batch)
+	r.outbox = append(r.outbox, batch)
 }
 
 // maintain reports dropped records as a fault and adapts the degradation level
 // to the faults.
-func (p *pipeline) maintain(now time.Time) {
-	p.mu.Lock()
-	if dropped := p.dropped.Load(); dropped > p.seenDropped {
-		p.faults.note("buffer", "push", "the buffer of records was full", dropped-p.seenDropped, now)
-		p.seenDropped = dropped
+func (r *Recorder) maintain(now time.Time) {
+	r.moving.Lock()
+	if dropped := r.dropped.Load(); dropped > r.seenDropped {
+		r.faults.note("buffer", "push", "the buffer of records was full", dropped-r.seenDropped, now)
+		r.seenDropped = dropped
 	}
-	p.mu.Unlock()
-	p.level.follow(p.faults.stats(now).Degraded, now)
-	p.levelChanged()
+	r.moving.Unlock()
+	r.level.follow(r.faults.stats(now).Degraded, now)
+	r.levelChanged()
 }
 
 // CacheStats describe the records that wait in the buffer and in the outbox.
@@ -304,11 +295,12 @@ type CacheStats struct {
 // Usage returns how full the cache is, from 0 to 1.
 func (s CacheStats) Usage() float64 { return float64(s.Current) / float64(s.Max) }
 
-func (p *pipeline) cache() CacheStats {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := CacheStats{Current: p.buffer.len() + p.waiting, Max: bufferSize + outboxSize, ActiveRetries: p.sending}
-	for _, batch := range p.outbox {
+// Cache returns how many records wait.
+func (r *Recorder) Cache() CacheStats {
+	r.moving.Lock()
+	defer r.moving.Unlock()
+	s := CacheStats{Current: r.buffer.len() + r.waiting, Max: bufferSize + outboxSize, ActiveRetries: r.sending}
+	for _, batch := range r.outbox {
 		if batch.tries > 0 {
 			s.QueuedRetries++
 		}
@@ -316,27 +308,25 @@ func (p *pipeline) cache() CacheStats {
 	return s
 }
 
-// clear drops the records that wait.
-func (p *pipeline) clear() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, batch := range p.outbox {
-		p.waiting -= len(batch.calls)
+// ClearCache drops the records that wait.
+func (r *Recorder) ClearCache() {
+	r.moving.Lock()
+	defer r.moving.Unlock()
+	for _, batch := range r.outbox {
+		r.waiting -= len(batch.calls)
 	}
-	p.outbox = nil
-	for _, c := range p.buffer.take() {
+	r.outbox = nil
+	for _, c := range r.buffer.take() {
 		if c.Captured != nil {
-			p.captures.release(c.Captured)
+			r.captures.release(c.Captured)
 		}
 	}
-	p.buffer.take() // which forgets them
+	r.buffer.take() // which forgets them
 }
 
 // buffer holds the records that were not moved on yet. Its writers only wait for each
 // other's copying.
 type buffer struct {
-	most int
-
 	mu      sync.Mutex
 	records []Record
 	spare   []Record // the memory of those that take returned last
@@ -347,7 +337,7 @@ type buffer struct {
 func (b *buffer) push(c *Record) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.records) == b.most {
+	if len(b.records) == bufferSize {
 		return 0
 	}
 	b.records = append(b.records, *c)

@@ -369,7 +369,7 @@ func TestSamplingGovernsRecordsAndNotCounts(t *testing.T) {
 }
 
 func TestBufferLosesNothing(t *testing.T) {
-	b := &buffer{most: 64}
+	b := new(buffer)
 	const writers, each = 8, 2000
 	var wrote sync.WaitGroup
 	for w := range writers {
@@ -385,8 +385,8 @@ func TestBufferLosesNothing(t *testing.T) {
 	var next [writers]int
 	for taken := 0; taken < writers*each; {
 		records := b.take()
-		if taken += len(records); len(records) > 64 {
-			t.Fatalf("%d records where there is room for 64", len(records))
+		if taken += len(records); len(records) > bufferSize {
+			t.Fatalf("%d records where there is room for %d", len(records), bufferSize)
 		}
 		for _, c := range records {
 			if c.Attempts != next[c.Status] {

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,14 +12,16 @@ import (
 // maxProblems is how many kinds of problems are remembered.
 const maxProblems = 100
 
+// ProblemKey says what failures of the same kind have in common. Instance is empty where the whole
+// call failed, without an instance to blame.
+type ProblemKey struct {
+	Service               schema.ServiceType
+	Model, Instance, Code string
+}
+
 // Problem is one or more calls, or attempts of calls, that failed in the same way.
 type Problem struct {
-	// Attempt says that the instance failed; otherwise the whole call did, without
-	// an instance to blame.
-	Attempt         bool
-	Service         schema.ServiceType
-	Model, Instance string
-	Code            string
+	ProblemKey
 	// Text is what was said about the latest of them.
 	Text        string
 	Status      int // that the latest caller was sent
@@ -27,87 +30,72 @@ type Problem struct {
 	RequestID   string // of the latest
 }
 
-type problemKey struct {
-	service         schema.ServiceType
-	model, instance string
-	code            string
-}
-
 // problems remembers the kinds of failures apart from the calls, which come and go
 // too fast.
 type problems struct {
 	mu  sync.Mutex
-	all map[problemKey]*Problem
+	all map[ProblemKey]*Problem
 	// groups are the same by cause, and tracked counts the requests of accounts that refuse
 	// some.
-	groups  map[groupKey]*Group
+	groups  map[GroupKey]*Group
 	tracked map[string]*minutes
 	// recorded passes on the latest calls, the newest first.
 	recorded func(yield func(*Record) bool)
 }
 
+func newProblems(recorded func(yield func(*Record) bool)) problems {
+	return problems{
+		all: map[ProblemKey]*Problem{}, groups: map[GroupKey]*Group{}, tracked: map[string]*minutes{}, recorded: recorded,
+	}
+}
+
 // note adds the failures of a batch.
 func (p *problems) note(batch []Record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for i := range batch {
 		c := &batch[i]
-		if c.Gone || c.Code == "" && c.Attempts <= 1 && c.Fallbacks == 0 {
-			p.countTracked(c)
-			continue
+		at := c.Started.Add(c.Ended)
+		if !c.Gone && (c.Code != "" || c.Attempts > 1 || c.Fallbacks > 0) {
+			p.group(c, at)
+			p.noteFailures(c, at)
 		}
-		p.mu.Lock()
-		p.group(c, c.Started.Add(c.Ended))
-		p.mu.Unlock()
-		p.countTracked(c)
-		blamed := false
-		for _, try := range c.Described() {
-			if try.Code != "" && try.Code != schema.CodeCancelled {
-				p.add(c, problemKey{c.Service, c.Model, try.Instance, try.Code}, try.Text)
-				blamed = true
-			}
-		}
-		if c.Code != "" && !blamed {
-			p.add(c, problemKey{service: c.Service, model: c.Model, code: c.Code}, "")
-		}
+		p.count(c, at)
 	}
 }
 
-// countTracked counts a request where some are refused.
-func (p *problems) countTracked(c *Record) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.tracked) > 0 {
-		p.count(c, c.Started.Add(c.Ended))
+// noteFailures adds the attempts of a call that failed, or else the call.
+func (p *problems) noteFailures(c *Record, at time.Time) {
+	isBlamed := false
+	for _, try := range c.Described() {
+		if try.Code != "" && try.Code != schema.CodeCancelled {
+			p.add(c, ProblemKey{c.Service, c.Model, try.Instance, try.Code}, try.Text, at)
+			isBlamed = true
+		}
+	}
+	if c.Code != "" && !isBlamed {
+		p.add(c, ProblemKey{Service: c.Service, Model: c.Model, Code: c.Code}, "", at)
 	}
 }
 
-func (p *problems) add(c *Record, key problemKey, text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.all == nil {
-		p.all = map[problemKey]*Problem{}
-	}
-	at := c.Started.Add(c.Ended)
+func (p *problems) add(c *Record, key ProblemKey, text string, at time.Time) {
 	one := p.all[key]
 	if one == nil {
-		if len(p.all) >= maxProblems {
-			p.forgetOldest()
-		}
-		one = &Problem{Attempt: key.instance != "", Service: key.service, Model: key.model, Instance: key.instance, Code: key.code, First: at}
+		makeRoom(p.all, maxProblems, func(other *Problem) time.Time { return other.Last })
+		one = &Problem{ProblemKey: key, First: at}
 		p.all[key] = one
 	}
 	one.Count++
 	one.Last, one.RequestID, one.Status, one.Text = at, c.RequestID, c.Status, text
 }
 
-func (p *problems) forgetOldest() {
-	var oldest problemKey
-	var at time.Time
-	for key, one := range p.all {
-		if at.IsZero() || one.Last.Before(at) {
-			oldest, at = key, one.Last
-		}
+// makeRoom deletes the oldest entry of a map that is full.
+func makeRoom[K comparable, V any](all map[K]V, most int, last func(V) time.Time) {
+	if len(all) < most {
+		return
 	}
-	delete(p.all, oldest)
+	oldest := slices.MinFunc(slices.Collect(maps.Keys(all)), func(a, b K) int { return last(all[a]).Compare(last(all[b])) })
+	delete(all, oldest)
 }
 
 // latest returns the problems, the one that happened last first.
@@ -125,6 +113,6 @@ func (p *problems) latest() []Problem {
 // Problems returns the kinds of failures of recorded calls, the one that happened
 // last first.
 func (r *Recorder) Problems() []Problem {
-	r.pipe.drain(time.Now()) // readers see records that were not flushed yet
-	return r.pipe.problems.latest()
+	r.drain(time.Now()) // readers see records that were not flushed yet
+	return r.problems.latest()
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config/settings"
-	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
@@ -22,7 +21,7 @@ import (
 // Recorder counts and records requests. A nil Recorder does neither.
 type Recorder struct {
 	counts *metrics.Registry
-	pipe   *pipeline
+	pipeline
 
 	// chance is how many of 2^32 calls are recorded.
 	chance atomic.Uint64
@@ -45,9 +44,9 @@ type Recorder struct {
 // once; Run moves its records on.
 func NewRecorder(configured metrics.Settings) *Recorder {
 	configured = settings.Clone(configured)
-	r := &Recorder{counts: metrics.NewRegistry(&configured)}
-	r.pipe = newPipeline(configured.Calls, r.levelChanged)
-	r.pipe.level.changed = r.counts.Started()
+	r := &Recorder{counts: metrics.NewRegistry(&configured), pipeline: pipeline{ring: newRing(configured.Calls), wakes: make(chan struct{}, 1)}}
+	r.problems = newProblems(r.ring.latest)
+	r.level.Auto, r.level.Changed = true, r.counts.Started()
 	r.apply(configured)
 	return r
 }
@@ -144,24 +143,26 @@ func (r *Recorder) Running() iter.Seq[*Running] {
 	}
 }
 
-// Registry returns the counts.
-func (r *Recorder) Registry() *metrics.Registry { return r.counts }
-
-// Run moves records on until ctx ends, and then those that are left over.
-func (r *Recorder) Run(ctx context.Context) { r.pipe.run(ctx) }
+// Registry returns the counts, nil where there are none.
+func (r *Recorder) Registry() *metrics.Registry {
+	if r == nil {
+		return nil
+	}
+	return r.counts
+}
 
 // EndStreams ends the live subscriptions, so that a shutdown need not wait for
 // their readers.
-func (r *Recorder) EndStreams() { r.pipe.subscribers.close() }
+func (r *Recorder) EndStreams() { r.subscribers.close() }
 
 // On tells whether anything is counted.
-func (r *Recorder) On() bool { return r != nil && r.counts.On() }
+func (r *Recorder) On() bool { return r.Registry().On() }
 
 // Finish counts a call that has ended and records it if sampling chooses it. The
 // call is copied. A client that left before its request was let in is not counted.
 func (r *Recorder) Finish(c *Record) {
 	if isRecorded := r.finish(c); !isRecorded && c.Captured != nil {
-		r.pipe.captures.release(c.Captured)
+		r.captures.release(c.Captured)
 	}
 }
 
@@ -176,7 +177,7 @@ func (r *Recorder) finish(c *Record) (isRecorded bool) {
 		return false // refused requests can be very many, and their records say little
 	}
 	if chance := r.chance.Load(); chance > math.MaxUint32 || uint64(rand.Uint32()) < chance { //nolint:gosec // nobody gains by guessing it
-		return r.pipe.offer(c)
+		return r.offer(c)
 	}
 	return false
 }
@@ -187,62 +188,20 @@ func (r *Recorder) Capture() *Captured {
 	if r == nil || r.capture.Load() == uint32(metrics.CaptureNone) {
 		return nil
 	}
-	return &Captured{What: metrics.Capture(r.capture.Load()), room: &r.pipe.captures}
+	return &Captured{What: metrics.Capture(r.capture.Load()), room: &r.captures}
 }
 
 // Captured returns what is kept in memory of a recorded call, nil for nothing. It must not be
 // changed.
-func (r *Recorder) Captured(c *Record) *Captured { return r.pipe.captures.of(c.Sequence) }
+func (r *Recorder) Captured(c *Record) *Captured { return r.captures.of(c.Sequence) }
 
 // FindCaptured is Captured for a person who waits: it also looks in the archive.
 func (r *Recorder) FindCaptured(c *Record) *Captured {
-	captured, archive := r.Captured(c), r.pipe.archive.Load()
+	captured, archive := r.Captured(c), r.archive.Load()
 	if captured == nil && archive != nil {
 		captured = (*archive).Captured(c.Sequence)
 	}
 	return captured
-}
-
-// Shed counts a request that was refused because the gateway had no room for it.
-func (r *Recorder) Shed(service schema.ServiceType, how metrics.Shed) {
-	if r != nil {
-		r.counts.Shed(service, how)
-	}
-}
-
-// FellBack counts a request that another model took over.
-func (r *Recorder) FellBack(service schema.ServiceType, why naming.Reason) {
-	if r != nil {
-		r.counts.FellBack(service, why)
-	}
-}
-
-// Split counts a request that was split over so many calls.
-func (r *Recorder) Split(service schema.ServiceType, calls int) {
-	if r != nil {
-		r.counts.Split(service, calls)
-	}
-}
-
-// Resumed counts a stream that broke off.
-func (r *Recorder) Resumed(service schema.ServiceType, how metrics.Resumed) {
-	if r != nil {
-		r.counts.Resumed(service, how)
-	}
-}
-
-// Hedged counts a second call that was due.
-func (r *Recorder) Hedged(service schema.ServiceType, how metrics.Hedged) {
-	if r != nil {
-		r.counts.Hedged(service, how)
-	}
-}
-
-// HTTP counts an HTTP request. Path and status only choose among fixed series.
-func (r *Recorder) HTTP(path string, status int, took time.Duration) {
-	if r != nil {
-		r.counts.HTTP(path, status, took)
-	}
 }
 
 // Settings returns the configuration in force, which must not be changed.
@@ -272,18 +231,18 @@ func (r *Recorder) Update(change func(*metrics.Settings)) error {
 func (r *Recorder) apply(s metrics.Settings) {
 	r.counts.Configure(&s)
 	r.version.Add(1)
-	r.pipe.batchSize.Store(int64(min(s.Performance.BatchSize, bufferSize/2)))
-	r.pipe.flushInterval.Store(int64(s.Performance.FlushInterval))
+	r.batchSize.Store(int64(min(s.Performance.BatchSize, bufferSize/2)))
+	r.flushInterval.Store(int64(s.Performance.FlushInterval))
 	r.updateChance()
 	capture := s.Capture
 	if !isRecording(&s) {
 		capture = metrics.CaptureNone
 	}
 	before := metrics.Capture(r.capture.Swap(uint32(capture)))
-	if archive := r.pipe.archive.Load(); archive != nil && capture < before {
+	if archive := r.archive.Load(); archive != nil && capture < before {
 		(*archive).Forget(capture)
 	}
-	r.pipe.captures.limit(capture)
+	r.captures.limit(capture)
 }
 
 // isRecording tells whether calls are recorded at all.
@@ -301,7 +260,7 @@ func (r *Recorder) SamplingRate() float64 {
 	if !isRecording(s) {
 		return 0
 	}
-	rate := r.pipe.level.status().Level.Share()
+	rate := r.level.status().Level.Share()
 	if s.Sampling.Enabled {
 		rate *= s.Sampling.Rate
 	}
@@ -323,67 +282,61 @@ func (r *Recorder) levelChanged() {
 func (r *Recorder) ObserveLevel(f func(Level)) { r.levelObserver.Store(&f) }
 
 // Degradation returns the level in force.
-func (r *Recorder) Degradation() DegradationStatus { return r.pipe.level.status() }
+func (r *Recorder) Degradation() DegradationStatus { return r.level.status() }
 
 // SetLevel sets the degradation level by hand.
 func (r *Recorder) SetLevel(l Level) {
-	r.pipe.level.set(l, time.Now())
+	r.level.set(l, time.Now())
 	r.levelChanged()
 }
 
 // SetAutoMode lets the level follow the error components, or not.
 func (r *Recorder) SetAutoMode(on bool) {
-	r.pipe.level.setAuto(on)
-	r.pipe.maintain(time.Now())
+	r.level.setAuto(on)
+	r.maintain(time.Now())
 }
 
 // Recover returns to the normal level and forgets the errors that led away
 // from it.
 func (r *Recorder) Recover() {
-	r.pipe.faults.clear()
-	r.pipe.level.recover(time.Now())
+	r.faults.clear()
+	r.level.recover(time.Now())
 	r.levelChanged()
 }
 
 // Faults returns the error components.
-func (r *Recorder) Faults() FaultStats { return r.pipe.faults.stats(time.Now()) }
+func (r *Recorder) Faults() FaultStats { return r.faults.stats(time.Now()) }
 
 // NoteFault counts an error of a part of monitoring. The text is shown, so it
 // must hold no secret and no address.
 func (r *Recorder) NoteFault(component, operation, text string) {
-	r.pipe.faults.note(component, operation, text, 1, time.Now())
+	r.faults.note(component, operation, text, 1, time.Now())
 }
 
 // ResetFault forgets the errors of a component's operation.
 func (r *Recorder) ResetFault(component, operation string) {
-	r.pipe.faults.reset(component, operation)
-	r.pipe.maintain(time.Now())
+	r.faults.reset(component, operation)
+	r.maintain(time.Now())
 }
 
-// Cache returns how many records wait.
-func (r *Recorder) Cache() CacheStats { return r.pipe.cache() }
-
-// ClearCache drops the records that wait.
-func (r *Recorder) ClearCache() { r.pipe.clear() }
-
 // Breaker returns the pipeline's circuit breaker.
-func (r *Recorder) Breaker() BreakerStats { return r.pipe.breaker.stats() }
+func (r *Recorder) Breaker() BreakerStats { return r.breaker.stats() }
 
 // ForceOpen stops all delivery of records until ForceClose. Counts go on.
-func (r *Recorder) ForceOpen() { r.pipe.breaker.forceOpen(time.Now()) }
+func (r *Recorder) ForceOpen() { r.breaker.forceOpen(time.Now()) }
 
 // ForceClose closes the breaker and resets its counts.
 func (r *Recorder) ForceClose() {
-	r.pipe.breaker.forceClose(time.Now())
-	r.pipe.wake()
+	r.breaker.forceClose(time.Now())
+	r.wake()
 }
 
 // Calls returns the latest records, the newest first. The loop must not keep
 // what it is given, nor take long.
 func (r *Recorder) Calls() iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
-		r.pipe.drain(time.Now()) // readers see records that were not flushed yet
-		r.pipe.ring.latest(yield)
+		r.drain(time.Now()) // readers see records that were not flushed yet
+		r.ring.latest(yield)
 	}
 }
 
@@ -401,7 +354,7 @@ func (r *Recorder) Search(ctx context.Context, q Query, yield func(*Record) bool
 			return q.Before, nil
 		}
 	}
-	archive := r.pipe.archive.Load()
+	archive := r.archive.Load()
 	if archive == nil {
 		return 0, nil
 	}
@@ -409,7 +362,7 @@ func (r *Recorder) Search(ctx context.Context, q Query, yield func(*Record) bool
 }
 
 // IsArchived reports whether calls are kept for longer than in memory.
-func (r *Recorder) IsArchived() bool { return r.pipe.archive.Load() != nil }
+func (r *Recorder) IsArchived() bool { return r.archive.Load() != nil }
 
 // Subscribe returns a feed of records from now on. It ends where the reader is too
 // slow.
@@ -420,52 +373,36 @@ func (r *Recorder) Subscribe() (*Subscription, error) { return r.subscribe(false
 func (r *Recorder) Follow() (*Subscription, error) { return r.subscribe(true) }
 
 func (r *Recorder) subscribe(mayMiss bool) (*Subscription, error) {
-	s, err := r.pipe.subscribers.subscribe(mayMiss)
+	s, err := r.subscribers.subscribe(mayMiss)
 	if err == nil {
-		r.pipe.wake()
+		r.wake()
 	}
 	return s, err
 }
 
 // Export sends the records of traced calls somewhere else from now on.
-func (r *Recorder) Export(to Exporter) { r.pipe.exporter.Store(&to) }
+func (r *Recorder) Export(to Exporter) { r.exporter.Store(&to) }
 
-// Observe adds one who reads every record that is kept, besides those who ask for records. It
-// must be called before the first request.
-func (r *Recorder) Observe(observer Observer) {
-	r.pipe.mu.Lock()
-	defer r.pipe.mu.Unlock()
-	r.pipe.observers = append(r.pipe.observers, observer)
-}
-
-// ObserveTenants is Observe for one who reads only records of requests with a tenant.
-func (r *Recorder) ObserveTenants(observer Observer) {
-	r.Observe(func(batch []Record) {
-		for i := range batch {
-			if batch[i].Tenant != "" {
-				observer(batch)
-				return
-			}
-		}
-	})
-}
+// Observe gives all records that are kept to an observer. It must be called before the first
+// request.
+func (r *Recorder) Observe(observer Observer) { r.observer = observer }
 
 // Flush moves the records that wait on, so that their readers have them.
-func (r *Recorder) Flush() { r.pipe.drain(time.Now()) }
+func (r *Recorder) Flush() { r.drain(time.Now()) }
 
 // ArchiveTo gives an archive all records that are kept from now on. They are numbered from
 // the one behind the last that it has. It must be called before the first request.
 func (r *Recorder) ArchiveTo(archive Archive, last uint64) {
-	r.pipe.mu.Lock()
-	defer r.pipe.mu.Unlock()
-	r.pipe.sequence = last
-	r.pipe.archive.Store(&archive)
+	r.moving.Lock()
+	defer r.moving.Unlock()
+	r.sequence = last
+	r.archive.Store(&archive)
 	archive.Forget(metrics.Capture(r.capture.Load()))
 }
 
 // View returns the state of recording, for a scrape.
 func (r *Recorder) View() metrics.MonitoringView {
 	return metrics.MonitoringView{
-		Dropped: r.pipe.dropped.Load(), Waiting: r.Cache().Current, SamplingRate: r.SamplingRate(), ErrorComponents: r.Faults().Active,
+		Dropped: r.dropped.Load(), Waiting: r.Cache().Current, SamplingRate: r.SamplingRate(), ErrorComponents: r.Faults().Active,
 	}
 }

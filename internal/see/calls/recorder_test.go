@@ -128,8 +128,8 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 	r, c := NewRecorder(metrics.DefaultSettings()), benchCall()
 	if n := testing.AllocsPerRun(1000, func() {
 		r.Finish(c)
-		r.HTTP("/v1/chat/completions", 200, time.Millisecond)
-		r.Shed(schema.Chat, metrics.ShedNoSlot)
+		r.Registry().HTTP("/v1/chat/completions", 200, time.Millisecond)
+		r.Registry().Shed(schema.Chat, metrics.ShedNoSlot)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -42,8 +42,8 @@ func (r *Registry) Configure(settings *Settings) {
 // Settings returns the configuration in force, which must not be changed.
 func (r *Registry) Settings() *Settings { return r.settings.Load() }
 
-// On tells whether anything is counted.
-func (r *Registry) On() bool { return r.on.Load() }
+// On tells whether anything is counted. A nil Registry counts nothing.
+func (r *Registry) On() bool { return r != nil && r.on.Load() }
 
 // Started returns when counting began.
 func (r *Registry) Started() time.Time { return r.started }

@@ -122,7 +122,7 @@ func (s *Shell) finish(w *Response, r *http.Request) {
 // log.
 func (s *Shell) record(c *calls.Record, r *http.Request) {
 	c.Ended = time.Since(c.Started)
-	s.options.Recorder.HTTP(r.URL.Path, c.Status, c.Ended)
+	s.options.Recorder.Registry().HTTP(r.URL.Path, c.Status, c.Ended)
 	if c.Unified {
 		s.options.Recorder.Finish(c)
 	}

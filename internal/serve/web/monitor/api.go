@@ -39,7 +39,7 @@ type API struct {
 // version.
 func New(recorder *calls.Recorder, current *routing.Current, version func() int) *API {
 	a := &API{recorder: recorder, current: current, version: version, sampler: live.NewSampler(recorder.Registry(), current)}
-	recorder.ObserveTenants(a.sampler.Note)
+	recorder.Observe(a.sampler.Note)
 	a.feed = live.NewFeed(a.sampler, a.renderSnapshot)
 	return a
 }

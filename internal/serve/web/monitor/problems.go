@@ -85,7 +85,7 @@ func (a *API) problems(c *web.Call, q *problemsQuery) (problemList, error) {
 			break
 		}
 		kind := "request"
-		if p.Attempt {
+		if p.Instance != "" {
 			kind = "attempt"
 		}
 		text := words(p.Text)
