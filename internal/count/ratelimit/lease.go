@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 )
 
 // Lease is a limit that this gateway shares with others, and the permits that it has
@@ -37,9 +38,9 @@ type Lease struct {
 	deniedUntil          time.Time // it makes no sense to ask before
 	retryAt              time.Time // the central store expects to have a permit then
 
-	asked    bool  // an exchange is due
-	waiting  int64 // permits that requests wait for
-	done     chan struct{}
+	asked    bool           // an exchange is due
+	waiting  int64          // permits that requests wait for
+	done     waiting.Signal // an exchange has ended
 	demand   demand
 	own      window // what this gateway spent, for sliding windows
 	ownRules rules
@@ -87,7 +88,7 @@ func NewWindowLease(p *tally.Pool, name string, capacity int64, window time.Dura
 }
 
 func newLease(p *tally.Pool, name string, settings Settings, fixed time.Duration) *Lease {
-	l := &Lease{pool: p, name: name, done: make(chan struct{}), fixed: fixed}
+	l := &Lease{pool: p, name: name, fixed: fixed}
 	l.set(settings)
 	p.Join()
 	return l
@@ -165,7 +166,7 @@ func (l *Lease) Take(permits int, now time.Time) (Decision, Receipt) {
 			}
 			return d, receipt
 		}
-		done := l.done
+		done := l.done.Changed()
 		l.waiting += n
 		l.ensureAsked()
 		l.mu.Unlock()
@@ -270,8 +271,7 @@ func (l *Lease) Wake() {
 
 func (l *Lease) wake() {
 	l.asked = false
-	close(l.done)
-	l.done = make(chan struct{})
+	l.done.Tell()
 }
 
 // target is how many permits this gateway wants to have in advance.
