@@ -204,7 +204,7 @@ func (g *group) wake(awake []string) {
 // ask asks an engine one question.
 func (p *prober) ask(ctx context.Context, to transport.Origin, q *question, as *dialect.Target, models []string) (engines.Report, outcome) {
 	report := engines.NewReport()
-	call, err := callFor(ctx, q.path, as)
+	call, err := NewCall(ctx, as, http.MethodGet, q.path, "")
 	if err != nil {
 		return report, refused
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,7 +48,7 @@ func (p *prober) probe(ctx context.Context, to transport.Origin, path string, as
 	if path == "" {
 		return classify(p.connect(ctx, to))
 	}
-	call, err := callFor(ctx, path, as)
+	call, err := NewCall(ctx, as, http.MethodGet, path, "")
 	if err != nil {
 		return classify(p.connect(ctx, to)) // calls will report why
 	}
@@ -73,9 +74,14 @@ func (p *prober) probe(ctx context.Context, to transport.Origin, path string, as
 	return probeResult{dead, transport.Cause(transport.CauseStatus + strconv.Itoa(response.Status))}
 }
 
-// callFor returns the call that asks for a path with the credentials of an instance.
-func callFor(ctx context.Context, path string, as *dialect.Target) (*wire.Call, error) {
-	call := &wire.Call{Method: "GET", Path: path, Header: slices.Clone(as.Header)}
+// NewCall returns a call of a path with the headers and the credential of a target. A body is
+// JSON, and an empty one is none.
+func NewCall(ctx context.Context, as *dialect.Target, method, path, body string) (*wire.Call, error) {
+	call := &wire.Call{Method: method, Path: path, Header: slices.Clone(as.Header)}
+	if body != "" {
+		call.AddHeader("Content-Type", "application/json")
+		call.Body = [][]byte{[]byte(body)}
+	}
 	return call, as.Authorize(ctx, call)
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -192,11 +190,8 @@ func (s said) failure() error {
 // send sends a command and waits for its answer, for as long as the context lasts.
 func (s *sleeper) send(ctx context.Context, command engines.Command) (said, error) {
 	i := s.instance
-	call := &wire.Call{Method: command.Method, Path: s.path(command.Path), Header: slices.Clone(i.Target.Header)}
-	if command.Body != "" {
-		call.Body = [][]byte{[]byte(command.Body)}
-	}
-	if err := i.Target.Authorize(ctx, call); err != nil {
+	call, err := NewCall(ctx, i.Target, command.Method, s.path(command.Path), command.Body)
+	if err != nil {
 		return said{}, err
 	}
 	response, err := s.prober.client.Send(ctx, &i.Origin, call, transport.Timeouts{Connect: i.Timeouts.Connect.Std()})

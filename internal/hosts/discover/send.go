@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,13 +21,11 @@ import (
 // CallOf returns the call of a Send: of the path of an instance, with its headers and its
 // credential.
 func CallOf(ctx context.Context, instance *backend.Instance, post string) (*wire.Call, error) {
-	call := &wire.Call{Method: http.MethodGet, Path: instance.Target.Path, Header: slices.Clone(instance.Target.Header)}
+	method := http.MethodGet
 	if post != "" {
-		call.Method = http.MethodPost
-		call.AddHeader("Content-Type", "application/json")
-		call.Body = [][]byte{[]byte(post)}
+		method = http.MethodPost
 	}
-	return call, instance.Target.Authorize(ctx, call)
+	return backend.NewCall(ctx, instance.Target, method, instance.Target.Path, post)
 }
 
 // SendTo calls the path of an instance as a Send does. The error says why the backend could

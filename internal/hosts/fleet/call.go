@@ -162,14 +162,12 @@ func (c *Call) decode() {
 // First says that the first content of the answer has come: text, reasoning or a call of
 // a tool, not an event that says only that the answer begins.
 func (c *Call) First(now time.Time) {
-	f := c.Instance.host.fleet
-	f.mu.Lock()
+	f, at := c.Instance.lock(now)
 	defer f.mu.Unlock()
 	c.count(decodes)
 	if c.stage != waits || c.epoch != c.Instance.host.epoch {
 		return
 	}
-	at := f.clock(now)
 	c.Instance.host.worked(at)
 	c.decode()
 	c.first, c.isSeen = at, true
@@ -189,14 +187,12 @@ type Answer struct {
 
 // End says that the answer is complete.
 func (c *Call) End(answer Answer, now time.Time) {
-	f := c.Instance.host.fleet
-	f.mu.Lock()
+	f, at := c.Instance.lock(now)
 	defer f.mu.Unlock()
 	c.count(ended)
 	if c.stage == ended || c.epoch != c.Instance.host.epoch {
 		return
 	}
-	at := f.clock(now)
 	i := c.Instance
 	outputs := float64(max(answer.OutputTokens, 0))
 	if !c.isSeen {
@@ -221,14 +217,13 @@ func (c *Call) Abort(now time.Time) {
 	if c == nil {
 		return
 	}
-	f := c.Instance.host.fleet
-	f.mu.Lock()
+	f, at := c.Instance.lock(now)
 	defer f.mu.Unlock()
 	c.count(ended)
 	if c.stage == ended || c.epoch != c.Instance.host.epoch {
 		return
 	}
-	c.finish(f.clock(now))
+	c.finish(at)
 	if i := c.Instance; c.cold && i.state == loading && i.waiting == 0 && !i.isOrdered() {
 		i.state = absent
 	}
@@ -242,14 +237,12 @@ func (c *Call) GiveUp(now time.Time) {
 	if c == nil {
 		return
 	}
-	f := c.Instance.host.fleet
-	f.mu.Lock()
+	f, at := c.Instance.lock(now)
 	defer f.mu.Unlock()
 	c.count(ended)
 	if c.stage == ended || c.epoch != c.Instance.host.epoch {
 		return
 	}
-	at := f.clock(now)
 	if took := at - c.sent; c.stage == waits && !c.whole && took > c.Estimate.Expected {
 		c.learn(2*took, 0, 0)
 	}

@@ -143,6 +143,12 @@ func (f *Fleet) Instance(host, modelName string) *Instance {
 	return i
 }
 
+// lock locks the fleet of the instance, and returns it with the time as it counts it.
+func (i *Instance) lock(now time.Time) (*Fleet, float64) {
+	i.host.fleet.mu.Lock()
+	return i.host.fleet, i.host.fleet.clock(now)
+}
+
 // Fleet returns the fleet that the instance belongs to.
 func (i *Instance) Fleet() *Fleet { return i.host.fleet }
 

@@ -32,7 +32,8 @@ type Keeping struct {
 	// host, which has Room models.
 	Space string
 	// Capacity is how much fits into the space, and Size how much of it the model takes.
-	// Both are 0 for the space of a host.
+	// Both are 0 for the space of a host. Models that exclude each other have a space with the
+	// capacity 1 and the size 1.
 	Capacity, Size float64
 	// Room is how many models the host has in memory at a time; 0 means as it tells.
 	Room int
@@ -44,6 +45,9 @@ type Keeping struct {
 	IsNear, IsWhole bool
 	// SleepAfter is how long nobody uses the model before it is put to sleep; 0 means never.
 	SleepAfter time.Duration
+	// Start is how long a request waits for the model where the settings of its service type
+	// do not say it; 0 means as long as for others. The fleet does not look at it.
+	Start time.Duration
 }
 
 // kept is the state of a model that is kept.
@@ -216,10 +220,8 @@ func (i *Instance) loadsFrom(now float64) {
 // Enter counts calls at a model that is in memory, and returns false where it is not, or
 // has to leave. Leave must follow for each call.
 func (i *Instance) Enter(calls int, now time.Time) bool {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
-	at := f.clock(now)
 	if i.kept == nil || i.state != loaded || i.isLeaving(at) {
 		return false
 	}
@@ -233,13 +235,11 @@ func (i *Instance) isLeaving(now float64) bool { return i.kept.leaves > now }
 
 // Leave ends a call that has entered, and reports whether it was the last one.
 func (i *Instance) Leave(now time.Time) bool {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
 	if i.kept == nil {
 		return true
 	}
-	at := f.clock(now)
 	i.model.pauses.begin(at)
 	i.memory.used, i.kept.own = max(i.memory.used, at), at
 	i.kept.busy = max(i.kept.busy-1, 0)
@@ -270,10 +270,8 @@ const (
 // that are in use and have been there for long enough get no more calls, so that there is room
 // soon.
 func (i *Instance) BeginLoad(drain bool, now time.Time) (leave []*Instance, begun Begun, rest time.Duration) {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
-	at := f.clock(now)
 	if i.kept == nil {
 		return nil, Present, 0
 	}
@@ -358,32 +356,29 @@ func (i *Instance) Withdraw() {
 // Found says whether the model takes calls and memory, by somebody who looked. A model that has
 // just left, or is being loaded by order, is not found.
 func (i *Instance) Found(isThere, takesMemory bool, now time.Time) {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
 	if i.kept != nil {
 		i.kept.lingers = takesMemory && !isThere
 	}
 	switch {
 	case i.kept == nil || i.kept.isOrdered || isThere == (i.state == loaded) && i.state != unknown:
-	case isThere && i.kept.believes(f.clock(now)):
-		i.forget(loaded, f.clock(now))
+	case isThere && i.kept.believes(at):
+		i.forget(loaded, at)
 	case isThere:
-	case !i.isComing(f.clock(now)):
-		i.forget(absent, f.clock(now))
+	case !i.isComing(at):
+		i.forget(absent, at)
 	}
 }
 
 // EndLoad notes that the model is in memory, and that calls have entered which have waited
 // for it.
 func (i *Instance) EndLoad(entered int, now time.Time) {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
 	if i.kept == nil {
 		return
 	}
-	at := f.clock(now)
 	if i.kept.isOrdered && at > i.memory.since {
 		i.model.times.saw(i.memory.slept, at-i.memory.since)
 	}
@@ -395,20 +390,18 @@ func (i *Instance) EndLoad(entered int, now time.Time) {
 
 // FailLoad notes that the model could not be loaded. Its host knows better where it is.
 func (i *Instance) FailLoad(now time.Time) {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
 	if i.kept != nil && i.kept.isOrdered {
 		i.kept.isOrdered = false
-		i.forget(absent, f.clock(now))
+		i.forget(absent, at)
 	}
 }
 
 // PutOut notes that a model that is in memory is not any more, unless it is in use, or was
 // used after a time. It returns false then.
 func (i *Instance) PutOut(unusedSince, now time.Time) bool {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
 	if i.kept == nil || i.state != loaded || !isIdle(i) {
 		return false
@@ -418,17 +411,15 @@ func (i *Instance) PutOut(unusedSince, now time.Time) bool {
 			return false
 		}
 	}
-	i.goOut(f.clock(now))
+	i.goOut(at)
 	return true
 }
 
 // PutOutSurplus is PutOut for a model that does not fit into its memory any more, because that
 // became smaller, and that leaves before the others. One that is in use gets no more calls.
 func (i *Instance) PutOutSurplus(now time.Time) bool {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
-	at := f.clock(now)
 	capacity, members := i.memoryOf()
 	if capacity == 0 || i.kept == nil {
 		return false
@@ -457,15 +448,14 @@ func (i *Instance) PutOutSurplus(now time.Time) bool {
 
 // PutBack undoes PutOut: the host has the model all the same.
 func (i *Instance) PutBack(now time.Time) {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
-	if i.kept == nil || i.isResident(f.clock(now)) {
+	if i.kept == nil || i.isResident(at) {
 		return
 	}
 	for _, other := range i.host.instances {
 		if i.isOneWith(other) && !other.isOrdered() {
-			other.forget(loaded, f.clock(now))
+			other.forget(loaded, at)
 		}
 	}
 }
@@ -503,8 +493,7 @@ type Residence struct {
 
 // Residence returns where the model is.
 func (i *Instance) Residence(now time.Time) Residence {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
 	r := Residence{State: i.state.String(), IsInUse: i.isInUse(), Loads: seconds(i.loads())}
 	if i.memory.used != 0 {
@@ -517,7 +506,7 @@ func (i *Instance) Residence(now time.Time) Residence {
 		}
 	}
 	if i.state == loading {
-		left, _ := i.loadTime(f.clock(now))
+		left, _ := i.loadTime(at)
 		r.Left = seconds(left)
 	}
 	return r

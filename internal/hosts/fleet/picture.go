@@ -55,10 +55,9 @@ func (i *Instance) Picture(now time.Time) Picture {
 // IsIdle reports whether a new call would find no work on the prompts of others in front of it
 // at the host, of this gateway, of others, or of which the host told.
 func (i *Instance) IsIdle(now time.Time) bool {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
-	return i.host.wait(f.clock(now))-lateness*i.host.settled < tie
+	return i.host.wait(at)-lateness*i.host.settled < tie
 }
 
 func (i *Instance) picture(now float64) Picture {

@@ -14,10 +14,8 @@ const spareRest = 120.0
 // no other model waits for room in the same memory. It is true as well where no model may
 // leave, which the call is told when it comes. Asking changes nothing.
 func (i *Instance) AllowsSpare(now time.Time) bool {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
-	at := f.clock(now)
 	switch {
 	case i.kept == nil:
 		return true
@@ -33,10 +31,8 @@ func (i *Instance) AllowsSpare(now time.Time) bool {
 // BeginSpareLoad is BeginLoad for calls of the class Spare alone: it has no place among those
 // that wait for room, and a model that is in use or was used lately does not leave for it.
 func (i *Instance) BeginSpareLoad(now time.Time) (leave []*Instance, begun Begun) {
-	f := i.host.fleet
-	f.mu.Lock()
+	f, at := i.lock(now)
 	defer f.mu.Unlock()
-	at := f.clock(now)
 	switch {
 	case i.kept == nil, i.state == loaded && !i.isLeaving(at):
 		return nil, Present

@@ -60,26 +60,7 @@ type Server interface {
 }
 
 // Rules are how one model is kept.
-type Rules struct {
-	// SleepAfter is how long it is not used before it is put to sleep; 0 means never.
-	SleepAfter time.Duration
-	// IsPinned means that it is neither put to sleep nor thrown out for another model.
-	IsPinned bool
-	// IsNear means that it only sleeps, so that it wakes up faster than it is loaded.
-	IsNear bool
-	// IsWhole means that it comes and goes together with the others of its host.
-	IsWhole bool
-	// Room is how many models its host has in memory at a time; 0 means as the host tells.
-	Room int
-	// Space, Capacity and Size are for models that share memory with others beyond their
-	// host: the name of that memory, how much fits into it, and how much the model takes.
-	// Models that exclude each other have a space with the capacity 1 and the size 1.
-	Space          string
-	Capacity, Size float64
-	// Start is how long a request waits for the model where the settings of its service type
-	// do not say it; 0 means as long as for others.
-	Start time.Duration
-}
+type Rules = fleet.Keeping
 
 // GroupSpace returns the name of the memory that the members of a group share, which are
 // processes or models of other servers.
@@ -88,17 +69,18 @@ func GroupSpace(group string) string { return groupSpace + group }
 // groupSpace is how the names of spaces begin that groups have.
 const groupSpace = "group "
 
-// group returns the name of the group whose members share the memory of the model, empty
-// where none does.
-func (r Rules) group() string {
-	if name, isGroup := strings.CutPrefix(r.Space, groupSpace); isGroup {
-		return name
+// groupOf returns the name of the group whose members share the memory of a model, empty where
+// none does.
+func groupOf(r Rules) string {
+	name, isGroup := strings.CutPrefix(r.Space, groupSpace)
+	if !isGroup {
+		return ""
 	}
-	return ""
+	return name
 }
 
-// and returns the rules of a model that has these and others, because instances share it.
-func (r Rules) and(other Rules) Rules {
+// both returns the rules of a model that has two, because instances share it.
+func both(r, other Rules) Rules {
 	if r.SleepAfter == 0 || other.SleepAfter == 0 {
 		r.SleepAfter = 0
 	} else {
@@ -195,7 +177,7 @@ func (k *Keeper) follow() {
 	merged := map[*fleet.Instance]*Kept{}
 	for _, one := range k.asked {
 		if known := merged[one.Place]; known != nil {
-			known.Rules = known.Rules.and(one.Rules)
+			known.Rules = both(known.Rules, one.Rules)
 			continue
 		}
 		one.isAsked = true
@@ -221,7 +203,7 @@ func (k *Keeper) follow() {
 			k.models[place] = m
 		}
 		m.sleeper, m.rules, m.isAsked = one.Sleeper, one.Rules, one.isAsked
-		m.applyRules()
+		m.place.Keep(m.rules)
 		m.look(time.Now())
 	}
 	k.changed.Tell()

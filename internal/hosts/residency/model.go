@@ -57,14 +57,6 @@ func (w *wake) join(isSpare bool) *wake {
 	return w
 }
 
-// applyRules tells the fleet how the model is kept. It needs the mutex.
-func (m *Model) applyRules() {
-	m.place.Keep(fleet.Keeping{
-		Space: m.rules.Space, Capacity: m.rules.Capacity, Size: m.rules.Size, Room: m.rules.Room, IsPinned: m.rules.IsPinned,
-		SleepAfter: m.rules.SleepAfter, IsNear: m.rules.IsNear, IsWhole: m.rules.IsWhole,
-	})
-}
-
 // remove ends the keeping of the model. It needs the mutex.
 func (m *Model) remove() {
 	if m.wake != nil {
@@ -551,7 +543,7 @@ func (m *Model) attrs(more ...slog.Attr) []slog.Attr {
 func (m *Model) state(now time.Time) State {
 	m.look(now)
 	s := State{
-		Host: m.place.Host().Name(), Model: m.place.Model(), Group: m.rules.group(), Residence: m.place.Residence(now), SleepAfter: m.rules.SleepAfter,
+		Host: m.place.Host().Name(), Model: m.place.Model(), Group: groupOf(m.rules), Residence: m.place.Residence(now), SleepAfter: m.rules.SleepAfter,
 		Counts: m.counts, Failure: m.failure,
 	}
 	if m.wake != nil {
