@@ -293,7 +293,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
 	g.describe(surfaces{api, g.wings, g.batchDoors(), management, g.Actuator, openapi.NewPages(), monitoring, g.pages, peers.New(g.Cluster.View)})
 	g.shell = web.NewShell(nil, web.Options{
-		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, Recorder: g.Recorder,
+		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, AccessFields: g.Document.Log.AccessFields, Recorder: g.Recorder,
 		Origins: g.Document.Server.CORSOrigins, KeysNeeded: g.Keys.Needed, Fail: fail,
 	})
 	if g.batches.runner != nil {

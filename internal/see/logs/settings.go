@@ -13,7 +13,16 @@ type Settings struct {
 	// those that went well that get one.
 	Access       bool    `json:"access"`
 	AccessSample float64 `json:"accessSample"`
+	// AccessFields are the fields of such a line that are personal and have to be asked for.
+	AccessFields []string `json:"accessFields"`
 }
+
+// The fields of the access log that have to be asked for: the user for whom a request is made,
+// and the address that it came from.
+const (
+	FieldUser    = "user"
+	FieldAddress = "address"
+)
 
 // DefaultSettings returns what holds where nothing is configured.
 func DefaultSettings() Settings {
@@ -30,6 +39,11 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	if !(s.AccessSample >= 0 && s.AccessSample <= 1) { // written so that it catches NaN too
 		report("accessSample", "must be between 0 and 1")
+	}
+	for i, field := range s.AccessFields {
+		if _, err := oneOf("field", field, []string{FieldUser, FieldAddress}); err != nil {
+			report(fmt.Sprintf("accessFields[%d]", i), err.Error())
+		}
 	}
 }
 

@@ -34,6 +34,8 @@ type Options struct {
 	// the share AccessSample, from 0 to 1.
 	AccessLog    bool
 	AccessSample float64
+	// AccessFields are the personal fields that lines have.
+	AccessFields []string
 	// Recorder counts and records requests; nil does neither.
 	Recorder *calls.Recorder
 	// Origins are the web origins whose pages may read replies; "*" allows all.
@@ -224,7 +226,7 @@ func (s *Shell) log(c *calls.Record, r *http.Request) {
 	if c.Gone {
 		status = schema.StatusCancelled
 	}
-	attrs := append(make([]slog.Attr, 0, 16),
+	attrs := append(make([]slog.Attr, 0, 20),
 		slog.String("request_id", c.RequestID),
 		slog.String("method", Shorten(r.Method)),
 		slog.String("path", loggedPath(r)),
@@ -233,6 +235,7 @@ func (s *Shell) log(c *calls.Record, r *http.Request) {
 	if c.Unified {
 		attrs = append(attrs, slog.String("service", c.Service.String()), slog.String("model", cmp.Or(c.Model, c.Asked)),
 			slog.String("instance", c.Instance), slog.Int("attempts", c.Attempts))
+		attrs = s.appendCaller(attrs, c)
 		if c.Resumed > 0 {
 			attrs = append(attrs, slog.Int("resumed", c.Resumed))
 		}
@@ -262,6 +265,25 @@ func (s *Shell) log(c *calls.Record, r *http.Request) {
 		attrs = append(attrs, slog.String("client_retry", retry[0]))
 	}
 	_ = logs.WriteAttrs(r.Context(), s.access, c.Started.Add(c.Ended), level, "request", attrs) // a log that fails is no fault of the request
+}
+
+// appendCaller adds who made a request: key and tenant, and what the settings name beside them.
+func (s *Shell) appendCaller(attrs []slog.Attr, c *calls.Record) []slog.Attr {
+	if c.KeyID != "" {
+		attrs = append(attrs, slog.String("key_id", c.KeyID))
+	}
+	if c.Tenant != "" {
+		attrs = append(attrs, slog.String("tenant", Shorten(c.Tenant)))
+	}
+	for _, field := range s.options.AccessFields {
+		switch {
+		case field == logs.FieldUser && c.User != "":
+			attrs = append(attrs, slog.String(field, Shorten(c.User)))
+		case field == logs.FieldAddress && c.Client.IsValid():
+			attrs = append(attrs, slog.String(field, c.Client.String()))
+		}
+	}
+	return attrs
 }
 
 // logArrival writes at DEBUG that a request has come, so that one which does not end is
