@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
@@ -126,7 +127,7 @@ func New(options Options) *Book {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	if options.pause == nil {
-		options.pause = pause
+		options.pause = waiting.Pause
 	}
 	return &Book{options: options, writer: rand.Text()[:13], accounts: map[string]*state{}, known: map[place]map[string]Amounts{}}
 }
@@ -206,22 +207,15 @@ func (b *Book) begin() {
 
 // loop exchanges commitments and reads the database until the context ends.
 func (b *Book) loop(ctx context.Context) {
-	tick := time.NewTicker(beat)
-	defer tick.Stop()
 	b.exchange(ctx)
 	read := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	waiting.Every(ctx, beat, func(time.Time) {
 		b.exchange(ctx)
 		if time.Since(read) >= b.options.ReadEvery || !b.isKnown.Load() {
 			read = time.Now()
 			b.learn(ctx)
 		}
-	}
+	})
 }
 
 // learn takes over what the database has.

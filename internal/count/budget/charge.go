@@ -61,18 +61,6 @@ func (c *Charge) Reserve(ctx context.Context, accounts [maxAccounts]*Account, wa
 	}
 }
 
-// pause waits, or returns the cause with which ctx ended.
-func pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // tell tells other gateways what a request gave back that was refused because of
 // reservations, and learns what they have given back. It reports whether a retry may find
 // room because of that.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	records "github.com/patchbay-ai/patchbay/internal/store/journal"
 )
@@ -204,16 +205,7 @@ func (s *session) release(cells []*cell) {
 
 // journalLoop maintains the journal once a second.
 func (s *session) journalLoop(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.maintainJournal()
-		}
-	}
+	waiting.Every(ctx, time.Second, func(time.Time) { s.maintainJournal() })
 }
 
 // maintainJournal checks, repairs, compacts and syncs the journal, and requests a

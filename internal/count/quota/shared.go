@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
@@ -89,16 +90,7 @@ func (h *shared) begin() {
 
 // pushLoop tells what was counted until the context ends.
 func (h *shared) pushLoop(ctx context.Context) {
-	tick := time.NewTicker(pushEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			h.tell(ctx)
-		}
-	}
+	waiting.Every(ctx, pushEvery, func(time.Time) { h.tell(ctx) })
 }
 
 // tell tells what the counter does not have.

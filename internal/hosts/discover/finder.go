@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
@@ -84,16 +85,7 @@ func (f *Finder) First(ctx context.Context) {
 // Run asks backends until ctx ends, and returns when no backend is being asked.
 func (f *Finder) Run(ctx context.Context) {
 	defer f.asks.Wait()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			f.launch(ctx, time.Now())
-		}
-	}
+	waiting.Every(ctx, lookEvery, func(time.Time) { f.launch(ctx, time.Now()) })
 }
 
 // launch asks the backends that are due.

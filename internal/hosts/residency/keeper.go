@@ -241,18 +241,9 @@ func (k *Keeper) Model(place *fleet.Instance) *Model {
 // while they are in use, until the context ends. It returns when no model
 // is being loaded or put to sleep any more; what is being loaded then is cancelled.
 func (k *Keeper) Run(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			k.stop(ErrStopped)
-			k.tasks.Wait()
-			return
-		case now := <-tick.C:
-			k.putIdleToSleep(now)
-		}
-	}
+	waiting.Every(ctx, lookEvery, k.putIdleToSleep)
+	k.stop(ErrStopped)
+	k.tasks.Wait()
 }
 
 // putIdleToSleep unloads models that nobody has used for long enough, and those that do not fit

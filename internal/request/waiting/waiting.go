@@ -3,6 +3,8 @@
 // not notice, whatever was given to the client at the same moment is given back, and work for
 // which nobody waits any more is cancelled.
 //
+// It also has the two ways to wait for a time: Pause and Every.
+//
 // Package queue builds turns on it, package residency the loading of models, and package flight
 // calls that equal requests share.
 package waiting

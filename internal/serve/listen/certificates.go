@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 )
 
 // lookEvery is how often the files of certificates are looked at. They are read and
@@ -46,16 +48,7 @@ func LoadCertificates(settings TLS, log *slog.Logger) (*Certificates, error) {
 
 // Run looks at the files now and then until the context ends.
 func (c *Certificates) Run(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			c.Reload()
-		}
-	}
+	waiting.Every(ctx, lookEvery, func(time.Time) { c.Reload() })
 }
 
 // Reload reads the files if they have changed. Connections that are set up from now on

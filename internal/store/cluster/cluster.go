@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 
@@ -137,17 +138,9 @@ func New(options Options) *Watch { return &Watch{options: options, older: map[st
 
 // Run announces this gateway until the context ends, and then removes it.
 func (w *Watch) Run(ctx context.Context) {
-	tick := time.NewTicker(announceEvery)
-	defer tick.Stop()
-	for {
-		w.Announce(ctx)
-		select {
-		case <-ctx.Done():
-			w.leave()
-			return
-		case <-tick.C:
-		}
-	}
+	w.Announce(ctx)
+	waiting.Every(ctx, announceEvery, func(time.Time) { w.Announce(ctx) })
+	w.leave()
 }
 
 // Announce announces this gateway now.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/store/documents"
 )
@@ -146,14 +147,5 @@ func (l *lease) isLost(err error) bool {
 
 // renewing calls a function as often as leases have to be renewed, until the context ends.
 func (e *Engine) renewing(ctx context.Context, renew func()) {
-	tick := time.NewTicker(e.o.Lease / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			renew()
-		}
-	}
+	waiting.Every(ctx, e.o.Lease/3, func(time.Time) { renew() })
 }
