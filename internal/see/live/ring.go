@@ -58,22 +58,30 @@ func ParseRange(name string) (Range, error) {
 	return 0, fmt.Errorf("want one of %s", strings.Join(Range(0).Names(), ", "))
 }
 
+// sums are the numbers that were counted in a span of time.
+type sums struct {
+	outcomes                       metrics.Outcomes
+	tokensIn, tokensOut, failovers int64
+	cost                           int64 // in 10^-12 of the currency's unit
+}
+
+func (s *sums) add(other *sums) {
+	s.outcomes.Add(other.outcomes)
+	s.tokensIn += other.tokensIn
+	s.tokensOut += other.tokensOut
+	s.failovers += other.failovers
+	s.cost += other.cost
+}
+
 // counts are what was counted in a span of time.
 type counts struct {
-	outcomes             metrics.Outcomes
-	tokensIn, tokensOut  int64
-	failovers            int64
-	cost                 int64 // in 10^-12 of the currency's unit
+	sums
 	duration, firstToken metrics.Buckets
 	overhead             metrics.Buckets // of service types and in total only
 }
 
 func (c *counts) add(other *counts) {
-	c.outcomes.Add(other.outcomes)
-	c.tokensIn += other.tokensIn
-	c.tokensOut += other.tokensOut
-	c.failovers += other.failovers
-	c.cost += other.cost
+	c.sums.add(&other.sums)
 	c.duration.Add(&other.duration)
 	c.firstToken.Add(&other.firstToken)
 	c.overhead.Add(&other.overhead)
@@ -85,64 +93,41 @@ func (c *counts) isZero() bool { return *c == counts{} }
 // difference returns what was counted between two readings of an instance.
 func difference(now, before *metrics.InstanceTotals) counts {
 	return counts{
-		outcomes: now.Outcomes.Sub(before.Outcomes),
-		tokensIn: now.TokensIn - before.TokensIn, tokensOut: now.TokensOut - before.TokensOut,
-		failovers: now.Failovers - before.Failovers, cost: now.Cost - before.Cost,
+		sums: sums{
+			now.Outcomes.Sub(before.Outcomes), now.TokensIn - before.TokensIn, now.TokensOut - before.TokensOut,
+			now.Failovers - before.Failovers, now.Cost - before.Cost,
+		},
 		duration: now.Duration.Sub(&before.Duration), firstToken: now.FirstToken.Sub(&before.FirstToken),
 	}
 }
 
-// point is what was counted in one step of a range, in half the memory of counts.
+// narrow are buckets in half the memory.
+type narrow [len(metrics.Buckets{})]uint32
+
+func (n *narrow) add(b *metrics.Buckets) {
+	for i, count := range b {
+		n[i] += uint32(count)
+	}
+}
+
+func (n *narrow) addTo(b *metrics.Buckets) {
+	for i, count := range n {
+		b[i] += uint64(count)
+	}
+}
+
+// point is what was counted in one step of a range.
 type point struct {
-	slot                                             int64 // which step it is; others are empty
-	answered, failed, breakerOpen, limited, rejected uint32
-	failovers                                        uint32
-	tokensIn, tokensOut, cost                        int64
-	duration, firstToken                             [len(metrics.Buckets{})]uint32
-}
-
-func (p *point) add(c *counts) {
-	p.answered += uint32(c.outcomes.Answered)
-	p.failed += uint32(c.outcomes.Failed)
-	p.breakerOpen += uint32(c.outcomes.BreakerOpen)
-	p.limited += uint32(c.outcomes.Limited)
-	p.rejected += uint32(c.outcomes.Rejected)
-	p.failovers += uint32(c.failovers)
-	p.cost += c.cost
-	p.tokensIn += c.tokensIn
-	p.tokensOut += c.tokensOut
-	for i := range p.duration {
-		p.duration[i] += uint32(c.duration[i])
-		p.firstToken[i] += uint32(c.firstToken[i])
-	}
-}
-
-func (p *point) addTo(c *counts) {
-	c.outcomes.Add(metrics.Outcomes{
-		Answered: int64(p.answered), Failed: int64(p.failed), BreakerOpen: int64(p.breakerOpen), Limited: int64(p.limited), Rejected: int64(p.rejected),
-	})
-	c.failovers += int64(p.failovers)
-	c.cost += p.cost
-	c.tokensIn += p.tokensIn
-	c.tokensOut += p.tokensOut
-	for i := range p.duration {
-		c.duration[i] += uint64(p.duration[i])
-		c.firstToken[i] += uint64(p.firstToken[i])
-	}
-}
-
-// overheads are the buckets of the gateway's own time in one step.
-type overheads struct {
-	slot   int64
-	counts [len(metrics.Buckets{})]uint32
+	slot                           int64 // which step it is; others are empty
+	counts                         sums
+	duration, firstToken, overhead narrow
 }
 
 // track is the history of one thing that is counted. It takes no memory before
 // the first request.
 type track struct {
-	points    [rangeCount][]point
-	overheads [rangeCount][]overheads
-	last      int64 // the second in which something was counted last
+	points [rangeCount][]point
+	last   int64 // the second in which something was counted last
 }
 
 // ringSize returns how many steps of a range a track has: those that are shown, and the one that
@@ -155,7 +140,6 @@ func (t *track) add(second int64, c *counts) {
 		return
 	}
 	t.last = second
-	hasOverhead := c.overhead != metrics.Buckets{}
 	for r := range shapes {
 		slot, size := second/shapes[r].step, Range(r).ringSize()
 		if t.points[r] == nil {
@@ -165,20 +149,10 @@ func (t *track) add(second int64, c *counts) {
 		if p.slot != slot {
 			*p = point{slot: slot}
 		}
-		p.add(c)
-		if !hasOverhead {
-			continue
-		}
-		if t.overheads[r] == nil {
-			t.overheads[r] = make([]overheads, size)
-		}
-		o := &t.overheads[r][slot%size]
-		if o.slot != slot {
-			*o = overheads{slot: slot}
-		}
-		for i, n := range c.overhead {
-			o.counts[i] += uint32(n)
-		}
+		p.counts.add(&c.sums)
+		p.duration.add(&c.duration)
+		p.firstToken.add(&c.firstToken)
+		p.overhead.add(&c.overhead)
 	}
 }
 
@@ -190,17 +164,14 @@ func (t *track) sum(r Range, first, last int64) counts {
 	}
 	size := r.ringSize()
 	for slot := max(first, last-size+1, 0); slot <= last; slot++ { // before the first sample the last is 0
-		if p := &t.points[r][slot%size]; p.slot == slot {
-			p.addTo(&c)
-		}
-		if t.overheads[r] == nil {
+		p := &t.points[r][slot%size]
+		if p.slot != slot {
 			continue
 		}
-		if o := &t.overheads[r][slot%size]; o.slot == slot {
-			for i, n := range o.counts {
-				c.overhead[i] += uint64(n)
-			}
-		}
+		c.sums.add(&p.counts)
+		p.duration.addTo(&c.duration)
+		p.firstToken.addTo(&c.firstToken)
+		p.overhead.addTo(&c.overhead)
 	}
 	return c
 }

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxInstances is how many instances have a history. One takes about 130 KiB
+	// maxInstances is how many instances have a history. One takes about 210 KiB
 	// from its first request on.
 	maxInstances = 100
 	// idleAfter is after how many seconds without a request the history of an

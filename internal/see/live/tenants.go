@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxTenants is how many tenants have a history. One takes about 130 KiB from its first
+	// maxTenants is how many tenants have a history. One takes about 210 KiB from its first
 	// request on.
 	maxTenants = 100
 	// lateRecord is how many seconds after the end of a request its record is still counted in
@@ -60,7 +60,7 @@ func (s *Sampler) tenant(name string, second int64) *track {
 
 // countsOf returns what a request adds to the counts.
 func countsOf(c *calls.Record) counts {
-	own := counts{outcomes: outcomeOf(c), cost: int64(c.Cost), tokensIn: c.Usage.Prompt, tokensOut: c.Usage.Completion}
+	own := counts{sums: sums{outcomes: outcomeOf(c), cost: int64(c.Cost), tokensIn: c.Usage.Prompt, tokensOut: c.Usage.Completion}}
 	if c.Attempts > 0 {
 		own.duration.Request(c.Ended)
 	}
