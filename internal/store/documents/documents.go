@@ -9,27 +9,30 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Document is one document.
+// Document is one document. The tags are its form in a file.
 type Document struct {
 	// Kind and ID name the document. Both consist of letters, digits, - and _ only.
-	Kind, ID string
+	Kind string `json:"kind"`
+	ID   string `json:"id"`
 	// Scope is to whom it belongs.
-	Scope string
+	Scope string `json:"scope"`
 	// Created orders the documents of a kind, together with ID.
-	Created time.Time
+	Created time.Time `json:"created"`
 	// IsOpen says that there is work left to do.
-	IsOpen bool
+	IsOpen bool `json:"open"`
 	// Bytes is how much room on disk it stands for.
-	Bytes int64
-	// Data is its content, in JSON.
-	Data []byte
+	Bytes int64 `json:"bytes"`
 	// Version grows by one with each change. In Put it is the version that the caller has
 	// seen, 0 for a new document.
-	Version int64
+	Version int64 `json:"version"`
+	// Data is its content.
+	Data jsontext.Value `json:"data"`
 	// Age is the time since the last change, by the clock of the store.
-	Age time.Duration
+	Age time.Duration `json:"-"`
 }
 
 // Query says which documents are listed.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
@@ -111,33 +110,18 @@ func (l *Local) reportUnreadable(file string, err error) {
 	l.log.Error("a document cannot be read and is passed over", "file", l.dir.Path(file), "error", err)
 }
 
-// stored is a document as a file has it.
-type stored struct {
-	Kind    string         `json:"kind"`
-	ID      string         `json:"id"`
-	Scope   string         `json:"scope"`
-	Created time.Time      `json:"created"`
-	Open    bool           `json:"open"`
-	Bytes   int64          `json:"bytes"`
-	Version int64          `json:"version"`
-	Data    jsontext.Value `json:"data"`
-}
-
-func (l *Local) read(file string) (Document, error) {
+func (l *Local) read(file string) (doc Document, err error) {
 	data, err := l.dir.Read(file)
 	if err != nil {
 		return Document{}, err
 	}
-	var s stored
-	if err := json.Unmarshal(data, &s); err != nil {
+	if err := json.Unmarshal(data, &doc); err != nil {
 		return Document{}, err
 	}
-	if fileOf(s.Kind, s.ID) != file {
-		return Document{}, fmt.Errorf("it is the document %s, which has another file", fileOf(s.Kind, s.ID))
+	if fileOf(doc.Kind, doc.ID) != file {
+		return Document{}, fmt.Errorf("it is the document %s, which has another file", fileOf(doc.Kind, doc.ID))
 	}
-	return Document{
-		Kind: s.Kind, ID: s.ID, Scope: s.Scope, Created: s.Created, IsOpen: s.Open, Bytes: s.Bytes, Version: s.Version, Data: s.Data,
-	}, nil
+	return doc, nil
 }
 
 func fileOf(kind, id string) string { return kind + "." + id + ".json" }
@@ -201,7 +185,7 @@ func (l *Local) Put(_ context.Context, doc Document) (int64, error) {
 	doc.Version++
 	doc.Data = bytes.Clone(doc.Data)
 	if l.dir != nil {
-		data, err := json.Marshal(stored{doc.Kind, doc.ID, doc.Scope, doc.Created, doc.IsOpen, doc.Bytes, doc.Version, doc.Data}, json.Deterministic(true))
+		data, err := json.Marshal(doc, json.Deterministic(true))
 		if err != nil {
 			return 0, err
 		}

@@ -100,7 +100,7 @@ func (s *Store) tryTake(ctx context.Context, scope string, more documents.Use) e
 
 // check reports whether there is too little for more.
 func (s *Store) check(disk disk, own, all, more documents.Use) error {
-	bounds := disk.bounds(s.settings())
+	bounds := disk.bounds(s.o.Settings())
 	for _, short := range []shortage{
 		{ErrTooMany, false, documents.Use{Count: own.Count + more.Count - bounds.MaxFiles}},
 		{ErrAllTooMany, true, documents.Use{Count: all.Count + more.Count - bounds.MaxFilesInAll}},
@@ -153,7 +153,7 @@ func (s *Store) release(scope string, held documents.Use, unwritten int64, isKep
 // use returns what an owner has, with descriptions, and what all have.
 func (s *Store) use(ctx context.Context, scope string) (own, all documents.Use, err error) {
 	for _, kind := range Kinds() {
-		ownHere, allHere, err := s.docs.Use(ctx, kind, scope)
+		ownHere, allHere, err := s.o.Documents.Use(ctx, kind, scope)
 		if err != nil {
 			return own, all, err
 		}
@@ -162,7 +162,7 @@ func (s *Store) use(ctx context.Context, scope string) (own, all documents.Use, 
 	if s.otherKind == "" {
 		return own, all, nil
 	}
-	ownOthers, allOthers, err := s.docs.Use(ctx, s.otherKind, scope)
+	ownOthers, allOthers, err := s.o.Documents.Use(ctx, s.otherKind, scope)
 	own.Bytes += ownOthers.Bytes
 	all.Bytes += allOthers.Bytes
 	return own, all, err
@@ -220,7 +220,7 @@ func (s *Store) thoseWithMore(ctx context.Context, scope string, short *shortage
 func (s *Store) Owners(ctx context.Context) (map[string]documents.Use, error) {
 	sum := map[string]documents.Use{}
 	for _, kind := range Kinds() {
-		uses, err := s.docs.Uses(ctx, kind)
+		uses, err := s.o.Documents.Uses(ctx, kind)
 		if err != nil {
 			return nil, err
 		}
@@ -274,7 +274,7 @@ func (s *Store) results(ctx context.Context, scopes ...string) ([]documents.Docu
 	for _, scope := range scopes {
 		var own []documents.Document
 		for _, kind := range Kinds() {
-			docs, err := s.docs.List(ctx, documents.Query{Kind: kind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true})
+			docs, err := s.o.Documents.List(ctx, documents.Query{Kind: kind, Scopes: []string{scope}, IsAscending: true, OnlyNames: true})
 			if err != nil {
 				return nil, err
 			}
@@ -312,7 +312,7 @@ func (s *Store) Trim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	settings := s.settings()
+	settings := s.o.Settings()
 	inAll := 0
 	for scope, use := range uses {
 		inAll += use.Count

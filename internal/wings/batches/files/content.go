@@ -79,7 +79,7 @@ func (s *Store) Create(ctx context.Context, file File) (*Upload, error) {
 	}
 	u, err := s.begin(file, place)
 	if err == nil {
-		u.limit, u.isCounted = int64(s.settings().MaxSize), true
+		u.limit, u.isCounted = int64(s.o.Settings().MaxSize), true
 	}
 	return u, err
 }
@@ -111,7 +111,7 @@ func (s *Store) force(ctx context.Context, scope string, more documents.Use) err
 
 // begin begins a file whose place is held.
 func (s *Store) begin(file File, place documents.Use) (*Upload, error) {
-	settings := s.settings()
+	settings := s.o.Settings()
 	if file.Created.IsZero() {
 		file.Created = time.Now().UTC().Truncate(time.Second)
 	}
@@ -136,10 +136,10 @@ func (u *Upload) open() (err error) {
 		return err
 	}
 	format := journal.Contents
-	if u.store.readableBefore {
+	if u.store.o.ReadableBefore {
 		format = journal.EarlierContents
 	}
-	head, box := format.Head(u.store.keys, purposeOf(&u.file, format))
+	head, box := format.Head(u.store.o.Keys, purposeOf(&u.file, format))
 	u.box, u.file.IsSealed = box, box != nil
 	_, err = u.out.Write(head)
 	return err
@@ -260,23 +260,23 @@ func (u *Upload) Commit(ctx context.Context) (File, error) {
 // describe stores the description of the file, unless other gateways have taken the last place
 // meanwhile.
 func (u *Upload) describe(ctx context.Context, doc documents.Document) error {
-	had, err := u.store.docs.Get(ctx, doc.Kind, doc.ID)
+	had, err := u.store.o.Documents.Get(ctx, doc.Kind, doc.ID)
 	switch {
 	case err == nil:
 		doc.Version = had.Version // it was made before a crash, and is made again
 	case !errors.Is(err, documents.ErrNotFound):
 		return err
 	}
-	if u.isCounted && u.store.isShared {
+	if u.isCounted && u.store.o.IsShared {
 		own, _, err := u.store.use(ctx, doc.Scope)
 		if err != nil {
 			return err
 		}
-		if own.Count >= u.store.settings().MaxFiles {
+		if own.Count >= u.store.o.Settings().MaxFiles {
 			return ErrTooMany
 		}
 	}
-	_, err = u.store.docs.Put(ctx, doc)
+	_, err = u.store.o.Documents.Put(ctx, doc)
 	return err
 }
 
@@ -316,7 +316,7 @@ func (s *Store) Open(file File) (*Content, error) {
 		return nil, err
 	}
 	c := &Content{in: in, size: file.Bytes}
-	if err := c.readHead(&file, s.keys); err != nil {
+	if err := c.readHead(&file, s.o.Keys); err != nil {
 		_ = in.Close()
 		return nil, fmt.Errorf("the content of %s: %w", file.ID, err)
 	}

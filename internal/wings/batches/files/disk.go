@@ -38,7 +38,7 @@ func (d disk) bounds(s Settings) Settings {
 }
 
 // look looks at the disk.
-func (s *Store) look() disk { return look(s.space, s.dir.Path(".")) }
+func (s *Store) look() disk { return look(s.o.Space, s.dir.Path(".")) }
 
 func look(space func(path string) (durable.Space, error), path string) disk {
 	found, err := space(path)
@@ -95,7 +95,7 @@ func (s *Store) note(err error) {
 
 // Disk returns how much space the disk has, and whether somebody found too little lately.
 func (s *Store) Disk() Disk {
-	d := s.look().view(s.settings())
+	d := s.look().view(s.o.Settings())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d.Refused = s.refusals.number

@@ -120,15 +120,8 @@ func Kinds() []string { return []string{kind, hiddenKind} }
 
 // Store keeps files.
 type Store struct {
-	docs     documents.Store
-	dir      *durable.Dir
-	keys     *seal.Keys
-	settings func() Settings
-	log      *slog.Logger
-	isShared bool
-	// readableBefore says that contents are encrypted as the release before reads them.
-	readableBefore bool
-	space          func(path string) (durable.Space, error)
+	o   Options
+	dir *durable.Dir
 	// otherKind is that of documents that take room beside the files, and giveWay removes one
 	// of them with its results.
 	otherKind string
@@ -170,10 +163,10 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{docs: o.Documents, dir: dir, keys: o.Keys, settings: o.Settings, log: o.Log, space: o.Space, isShared: o.IsShared, readableBefore: o.ReadableBefore, held: map[string]documents.Use{}}
-	if s.space == nil {
-		s.space = durable.SpaceOf
+	if o.Space == nil {
+		o.Space = durable.SpaceOf
 	}
+	s := &Store{o: o, dir: dir, held: map[string]documents.Use{}}
 	if !o.IsShared {
 		err = s.sweep(context.Background(), 0)
 	}
@@ -189,7 +182,7 @@ func (s *Store) sweep(ctx context.Context, age time.Duration) error {
 	}
 	known := map[string]bool{}
 	for _, kind := range Kinds() {
-		docs, err := s.docs.List(ctx, documents.Query{Kind: kind, OnlyNames: true})
+		docs, err := s.o.Documents.List(ctx, documents.Query{Kind: kind, OnlyNames: true})
 		if err != nil {
 			return err
 		}
@@ -246,7 +239,7 @@ func (s *Store) find(ctx context.Context, kind, id string) (File, error) {
 
 // described returns a file, also one whose time is over.
 func (s *Store) described(ctx context.Context, kind, id string) (File, error) {
-	doc, err := s.docs.Get(ctx, kind, id)
+	doc, err := s.o.Documents.Get(ctx, kind, id)
 	if errors.Is(err, documents.ErrNotFound) {
 		return File{}, ErrNotFound
 	}
@@ -286,17 +279,9 @@ type Listing struct {
 // List returns files in their order, and whether there are more. An after that tells no place
 // is ErrNotFound.
 func (s *Store) List(ctx context.Context, l Listing) (found []File, hasMore bool, err error) {
-	query := documents.Query{Kind: kind, After: l.After, IsAscending: l.IsAscending}
-	if l.Scope != AnyScope {
-		query.Scopes = []string{l.Scope}
-	}
 	now := time.Now()
-	err = documents.Each(ctx, s.docs, query, func(doc documents.Document) (bool, error) {
-		file, err := decode(doc)
-		if err != nil {
-			s.passOver(err)
-			return true, nil
-		}
+	query := documents.Query{Kind: kind, After: l.After, IsAscending: l.IsAscending}
+	err = s.eachOf(ctx, query, l.Scope, func(file File) (bool, error) {
 		if l.Purpose != "" && file.Purpose != l.Purpose || l.Key != "" && file.Owner.Key != l.Key || !now.Before(file.Expires) {
 			return true, nil
 		}
@@ -318,7 +303,7 @@ func (s *Store) Delete(ctx context.Context, file File) error {
 	if err := s.dir.Remove(file.ID); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return s.docs.Delete(ctx, kindOf(file), file.ID)
+	return s.o.Documents.Delete(ctx, kindOf(file), file.ID)
 }
 
 func kindOf(file File) string {
@@ -345,11 +330,11 @@ func (s *Store) Expire(ctx context.Context, inUse map[string]bool) error {
 
 // Each calls a function with the files of an owner that are listed.
 func (s *Store) Each(ctx context.Context, of Owned, visit func(File) error) error {
-	return s.eachOf(ctx, kind, of.Scope(), func(file File) error {
+	return s.eachOf(ctx, documents.Query{Kind: kind}, of.Scope(), func(file File) (bool, error) {
 		if of.Key != "" && file.Owner.Key != of.Key {
-			return nil
+			return true, nil
 		}
-		return visit(file)
+		return true, visit(file)
 	})
 }
 
@@ -361,31 +346,28 @@ func (s *Store) RemoveAll(ctx context.Context, scope string) error {
 // each calls a function with all files of a scope, listed or not.
 func (s *Store) each(ctx context.Context, scope string, visit func(File) error) error {
 	for _, kind := range Kinds() {
-		if err := s.eachOf(ctx, kind, scope, visit); err != nil {
+		query := documents.Query{Kind: kind}
+		if err := s.eachOf(ctx, query, scope, func(file File) (bool, error) { return true, visit(file) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) eachOf(ctx context.Context, kind, scope string, visit func(File) error) error {
-	query := documents.Query{Kind: kind}
+// eachOf calls a function with the files of a query and a scope until it returns false or an error.
+// A description that cannot be read does not keep others from being found.
+func (s *Store) eachOf(ctx context.Context, query documents.Query, scope string, visit func(File) (more bool, err error)) error {
 	if scope != AnyScope {
 		query.Scopes = []string{scope}
 	}
-	return documents.Each(ctx, s.docs, query, func(doc documents.Document) (bool, error) {
+	return documents.Each(ctx, s.o.Documents, query, func(doc documents.Document) (bool, error) {
 		file, err := decode(doc)
 		if err != nil {
-			s.passOver(err)
+			s.o.Log.Error("the description of a file cannot be read and is passed over", "error", err)
 			return true, nil
 		}
-		return true, visit(file)
+		return visit(file)
 	})
-}
-
-// passOver logs that a description cannot be read. It does not keep others from being found.
-func (s *Store) passOver(err error) {
-	s.log.Error("the description of a file cannot be read and is passed over", "error", err)
 }
 
 // diskError returns ErrDiskFull for an error that says so.
