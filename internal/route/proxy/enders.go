@@ -70,27 +70,24 @@ type ender struct {
 }
 
 // find returns what is known of a digest.
-func (e *enders) find(digest uint64, now time.Time) (ender, bool) {
+func (e *enders) find(digest uint64, now time.Time) (known ender, found bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.forget(now)
-	if n := e.index(digest); n >= 0 {
-		return e.list[n], true
+	e.remove(func(k ender) bool { return !now.Before(k.until) })
+	n := slices.IndexFunc(e.list, func(k ender) bool { return k.digest == digest })
+	if n < 0 {
+		return ender{}, false
 	}
-	return ender{}, false
+	return e.list[n], true
 }
 
 // keep keeps what is known of a digest from now on, for enderTime.
 func (e *enders) keep(known ender, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.forget(now)
-	e.remove(known.digest)
-	if len(e.list) == mostEnders {
-		e.list = append(e.list[:0], e.list[1:]...)
-	}
+	e.remove(func(k ender) bool { return k.digest == known.digest || !now.Before(k.until) })
 	known.until = now.Add(enderTime)
-	e.list = append(e.list, known)
+	e.list = append(slices.Delete(e.list, 0, max(0, len(e.list)+1-mostEnders)), known)
 	e.kept.Store(int64(len(e.list)))
 }
 
@@ -98,30 +95,13 @@ func (e *enders) keep(known ender, now time.Time) {
 func (e *enders) drop(digest uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.remove(digest)
+	e.remove(func(k ender) bool { return k.digest == digest })
+}
+
+// remove forgets those for which over returns true. It needs the mutex.
+func (e *enders) remove(over func(ender) bool) {
+	e.list = slices.DeleteFunc(e.list, over)
 	e.kept.Store(int64(len(e.list)))
-}
-
-// forget forgets those whose time is over. It needs the mutex.
-func (e *enders) forget(now time.Time) {
-	over := 0
-	for over < len(e.list) && !now.Before(e.list[over].until) {
-		over++
-	}
-	if over > 0 {
-		e.list = slices.Delete(e.list, 0, over)
-		e.kept.Store(int64(len(e.list)))
-	}
-}
-
-func (e *enders) index(digest uint64) int {
-	return slices.IndexFunc(e.list, func(known ender) bool { return known.digest == digest })
-}
-
-func (e *enders) remove(digest uint64) {
-	if n := e.index(digest); n >= 0 {
-		e.list = slices.Delete(e.list, n, n+1)
-	}
 }
 
 // enderDigest returns the number by which a request is recognised if the same caller sends it

@@ -41,28 +41,15 @@ func (c *choice) restore(s savedChoice) {
 // one for which it would have to wait is taken only if it cannot wait where it is.
 func (c *choice) fallBack(because error) bool {
 	why, known := survey.RefusalReason(because)
-	if !known {
+	left := c.Model
+	if !known || !c.moveOn(why, false, nil) && (because == nil || !c.moveOn(why, true, nil)) {
 		return false
 	}
-	before := c.save()
-	list := c.fallbacks(why)
-	for _, mayWait := range []bool{false, true} {
-		if mayWait && because == nil {
-			break
-		}
-		for n := c.nextFallback; n < len(list); n++ {
-			if move, ok := c.moveTo(list[n], mayWait); ok {
-				move.Keep(time.Now())
-				c.noteFallback(n, why)
-				if c.Record.Left == "" && isBreakerOpen(because) {
-					c.Record.Left = before.model
-				}
-				return true
-			}
-			c.restore(before)
-		}
+	var refusal *schema.Error
+	if c.Record.Left == "" && errors.As(because, &refusal) && refusal.Code == schema.CodeCircuitBreakerOpen {
+		c.Record.Left = left
 	}
-	return false
+	return true
 }
 
 // fallBackAfter moves a request whose attempt failed to the next model that may take over
@@ -71,16 +58,26 @@ func (c *choice) fallBack(because error) bool {
 // about the state of a backend.
 func (c *choice) fallBackAfter(failed *fault, a *attempt) bool {
 	why, known := failed.reason()
-	if !known {
-		return false
-	}
+	return known && c.moveOn(why, false, func() bool {
+		if why == naming.Context && !c.acquire(a) || why != naming.Context && !c.acquireAnother(a) {
+			return false
+		}
+		return c.reserveResumed(a)
+	})
+}
+
+// moveOn moves the request to the first of the models that take over for a reason, of those that
+// were not tried yet, that can take it, and that acquires an instance where that is asked for.
+func (c *choice) moveOn(why naming.Reason, mayWait bool, acquires func() bool) bool {
 	before := c.save()
-	list := c.fallbacks(why)
+	list := c.table.Service(c.Asks.Service).Fallbacks(string(c.Asks.Model), why)
 	for n := c.nextFallback; n < len(list); n++ {
-		move, ok := c.moveTo(list[n], false)
-		if ok && (why == naming.Context && c.acquire(a) || why != naming.Context && c.acquireAnother(a)) && c.reserveResumed(a) {
+		move, ok := c.moveTo(list[n], mayWait)
+		if ok && (acquires == nil || acquires()) {
 			move.Keep(time.Now())
-			c.noteFallback(n, why)
+			c.nextFallback = n + 1
+			c.Record.Fallbacks++
+			c.proxy.recorder.Registry().FellBack(c.Record.Service, why)
 			return true
 		}
 		move.Undo(time.Now())
@@ -89,25 +86,12 @@ func (c *choice) fallBackAfter(failed *fault, a *attempt) bool {
 	return false
 }
 
-// fallbacks returns the models that take over for a reason from the one that the caller
-// asked for.
-func (c *choice) fallbacks(why naming.Reason) []routing.Fallback {
-	return c.table.Service(c.Asks.Service).Fallbacks(string(c.Asks.Model), why)
-}
-
 // mayFallBack tells whether the model that the caller asked for has fallbacks.
 func (c *choice) mayFallBack() bool { return c.fallback != "" || c.pool.HasFallbacks }
 
 // hasMoreFallbacks tells whether another model may yet take over.
 func (c *choice) hasMoreFallbacks() bool {
 	return c.mayFallBack() && len(c.table.Service(c.Asks.Service).Takeovers(string(c.Asks.Model))) > c.nextFallback
-}
-
-// noteFallback notes that the model at an index of the fallbacks took over.
-func (c *choice) noteFallback(n int, why naming.Reason) {
-	c.nextFallback = n + 1
-	c.Record.Fallbacks++
-	c.proxy.recorder.Registry().FellBack(c.Record.Service, why)
 }
 
 // moveTo moves the request to a model if the caller may use it, an instance can take the
@@ -140,12 +124,6 @@ func (c *choice) wouldWait() bool {
 		return false
 	}
 	return len(c.survey().Ready) == 0 || !c.pool.Queue.Quiet()
-}
-
-// isBreakerOpen reports whether a request was refused because circuit breakers are open.
-func isBreakerOpen(err error) bool {
-	var known *schema.Error
-	return errors.As(err, &known) && known.Code == schema.CodeCircuitBreakerOpen
 }
 
 // reason returns why an attempt failed, if a fallback can help.

@@ -278,18 +278,12 @@ func (c classifier) classifyStatus(answer *statusError) *fault {
 	if status == http.StatusServiceUnavailable {
 		err.RetryAfter = max(answer.retryAfter, time.Second)
 	}
-	switch c.instance.Kind.Meaning(answer.Failure) {
-	case dialect.RequestFault:
-		return requestFault(err)
-	case dialect.Overload:
-		return overloaded(err, answer.retryAfter)
-	case dialect.EngineDeath:
-		return &fault{err: err, outcome: breaker.Failure, failover: true, ending: saidDeath}
-	case dialect.BackendFault:
-	}
-	failed := &fault{err: err, outcome: breaker.Errored, failover: failsOver(status)}
-	if status == http.StatusInternalServerError {
-		failed.ending = saidError
+	failed := c.byMeaning(err, answer.Failure, answer.retryAfter)
+	if failed.ending == saidError {
+		failed.failover = failsOver(status)
+		if status != http.StatusInternalServerError {
+			failed.ending = noEnding
+		}
 	}
 	return failed
 }
@@ -297,24 +291,24 @@ func (c classifier) classifyStatus(answer *statusError) *fault {
 // classifyReported decides what an error means that a backend reported inside an
 // answer with a successful status.
 func (c classifier) classifyReported(failure *dialect.Failure) *fault {
-	err := c.upstreamError("The backend reported an error in its answer", failure)
+	return c.byMeaning(c.upstreamError("The backend reported an error in its answer", failure), failure, 0)
+}
+
+// byMeaning returns the fault of an error by what it means at backends of this kind. An
+// overloaded one may have asked to be avoided for a time.
+func (c classifier) byMeaning(err *schema.Error, failure *dialect.Failure, asked time.Duration) *fault {
 	switch c.instance.Kind.Meaning(failure) {
 	case dialect.RequestFault:
-		return requestFault(err)
+		// Whichever status the backend chose for it: another instance would answer the same.
+		err.Type, err.Status, err.RetryAfter = schema.TypeInvalidRequest, http.StatusBadRequest, 0
+		return neutralFault(err)
 	case dialect.Overload:
-		return overloaded(err, 0)
+		return overloaded(err, asked)
 	case dialect.EngineDeath:
 		return &fault{err: err, outcome: breaker.Failure, failover: true, ending: saidDeath}
 	case dialect.BackendFault:
 	}
 	return &fault{err: err, outcome: breaker.Errored, failover: true, ending: saidError}
-}
-
-// requestFault is an error that the request itself caused, whichever status the
-// backend chose for it: another instance would answer the same.
-func requestFault(err *schema.Error) *fault {
-	err.Type, err.Status, err.RetryAfter = schema.TypeInvalidRequest, http.StatusBadRequest, 0
-	return neutralFault(err)
 }
 
 // An overloaded instance is avoided for as long as its Retry-After asks, within

@@ -173,9 +173,9 @@ type run struct {
 	parts []*run
 	// joint is what the instance adds that goes on with an answer, nil where none does.
 	joint *resume.Joint
-	// brokenUsage has the tokens of an answer that broke off and that nobody went on with,
-	// although another instance was looked for; nil for all others.
-	brokenUsage *brokenUsage
+	// broken is the call with an answer that broke off and that nobody went on with, although
+	// another instance was looked for; nil for all others.
+	broken *brokenCall
 	// client is to whom the answer goes; nil for a part of another request.
 	client Sink
 }
@@ -240,8 +240,8 @@ func (r *run) settle(complete bool) {
 // usage returns the tokens that the answer, or the backend before there is one, has reported.
 func (r *run) usage() schema.Usage {
 	switch {
-	case r.brokenUsage != nil:
-		return r.brokenUsage.told
+	case r.broken != nil:
+		return r.broken.told
 	case r.answer != nil:
 		return r.answer.Usage()
 	}
@@ -251,8 +251,8 @@ func (r *run) usage() schema.Usage {
 // lastUsage returns what the call has reported that is made now or was made last.
 func (r *run) lastUsage() schema.Usage {
 	switch {
-	case r.brokenUsage != nil:
-		return r.brokenUsage.last
+	case r.broken != nil:
+		return r.broken.last
 	case r.joint != nil:
 		return r.joint.Raw()
 	}
@@ -322,7 +322,7 @@ func (r *run) reset() {
 	r.reply.reset()
 	// One by one: the larger members above are not copied.
 	r.request, r.answer, r.raw, r.broke = request{}, nil, rawBody{}, nil
-	r.joint, r.brokenUsage, r.client, r.gathered, r.parts = nil, nil, nil, nil, nil
+	r.joint, r.broken, r.client, r.gathered, r.parts = nil, nil, nil, nil, nil
 }
 
 // tellRoute tells a sink where the request went. The route is on the stack of this

@@ -171,13 +171,9 @@ type Route struct {
 
 // Head is what a client is told before the body of an answer.
 type Head struct {
-	ContentType string
-	// Length is the length of the body, -1 where it is not known because the
-	// answer is streamed.
-	Length int
-	// Events says that the body is a stream of events, which proxies between the
-	// gateway and the client should neither buffer nor cache.
-	Events bool
+	// Form is that of the body. Proxies between the gateway and the client should neither buffer
+	// nor cache a stream of events.
+	account.Form
 	// Probe sends the client a comment, to find out whether it is still there; nil
 	// where the form of the body has no comments. Any goroutine may call it at any
 	// time.

@@ -95,7 +95,7 @@ func (r *run) resume(ctx context.Context, out body, err error) bool {
 		failed.noteEnding()
 	}
 	to.flush()
-	before := r.saveBroken()
+	before := &brokenCall{r.choice.save(), r.attempt.instance, r.usage(), r.lastUsage()}
 	r.fail(ctx, failed)
 	r.broke, r.resumed, r.choice.translates = failed, o, nil
 	defer r.choice.endRetry()
@@ -112,7 +112,7 @@ func (r *run) resume(ctx context.Context, out body, err error) bool {
 	r.answered(time.Now())
 	r.attempt.beforeWait(to.flush)
 	if o.broken != nil {
-		r.Resumed(before.usage.last, before.choice.price, o.plan.Sent, o.plan.How == resume.Continued)
+		r.Resumed(before.last, before.choice.price, o.plan.Sent, o.plan.How == resume.Continued)
 		to.say(": resumed attempt=" + strconv.Itoa(r.Record.Attempts) + " how=" + o.plan.How.String() + "\n\n")
 	}
 	r.clearFallen()
@@ -121,28 +121,21 @@ func (r *run) resume(ctx context.Context, out body, err error) bool {
 	return true
 }
 
-// savedCall is a call whose answer broke off, as it was before another instance was looked for
-// that could go on with the answer.
-type savedCall struct {
+// brokenCall is a call with an answer that broke off, as it was before another instance was looked
+// for that could resume it.
+type brokenCall struct {
 	choice   savedChoice
 	instance *backend.Instance
-	usage    brokenUsage
-}
-
-// brokenUsage has the tokens of an answer when it broke off, as the client was told and as the
-// last call reported them.
-type brokenUsage struct{ told, last schema.Usage }
-
-func (r *run) saveBroken() savedCall {
-	return savedCall{r.choice.save(), r.attempt.instance, brokenUsage{r.usage(), r.lastUsage()}}
+	// told has the tokens of the answer as the client was told, and last as the call reported them.
+	told, last schema.Usage
 }
 
 // restoreBroken makes the request one of the model and the instance again whose answer broke
 // off, because nobody goes on with it: they made the tokens that are paid for.
-func (r *run) restoreBroken(s savedCall) {
-	r.choice.restore(s.choice)
-	r.attempt.instance, r.Record.Instance = s.instance, s.instance.ID
-	r.brokenUsage = &s.usage
+func (r *run) restoreBroken(b *brokenCall) {
+	r.choice.restore(b.choice)
+	r.attempt.instance, r.Record.Instance = b.instance, b.instance.ID
+	r.broken = b
 }
 
 // reserveResumed reserves what an instance may use that was acquired to go on with an answer of

@@ -112,7 +112,7 @@ func (r *run) beginBody(to Sink) body {
 	r.dropRequest()
 	form := r.answer.Form()
 	r.Record.Streamed = form.Length < 0
-	head := Head{ContentType: form.ContentType, Length: form.Length, Events: form.Events}
+	head := Head{Form: form}
 	if form.Events {
 		from := r.reply.events
 		if from == nil && r.Client != nil {

@@ -2,7 +2,6 @@ package routing
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -86,30 +85,24 @@ func (c *Current) Observe(f func(*Table)) {
 	c.observers.Store(&all)
 }
 
-// limiters returns all rate limiters of the table, with the names under which gateways
-// share them.
-func (t *Table) limiters() iter.Seq2[string, *ratelimit.Limiter] {
-	return func(yield func(string, *ratelimit.Limiter) bool) {
-		for _, s := range t.services {
-			if s == nil {
-				continue
-			}
-			service := s.Type.String()
-			if !yield(service, s.Limiter) {
-				return
-			}
-			for _, pool := range s.Pools {
-				if !yield(service+"/model/"+pool.Model, pool.Limiter) {
-					return
-				}
-				for _, i := range pool.Instances {
-					if !yield(service+"/instance/"+i.ID, i.Limiter) {
-						return
-					}
-				}
+// limiters returns all rate limiters of the table by the names under which gateways share them. A
+// nil table has none.
+func (t *Table) limiters() map[string]*ratelimit.Limiter {
+	all := map[string]*ratelimit.Limiter{}
+	if t == nil {
+		return all
+	}
+	for _, s := range t.configured {
+		service := s.Type.String()
+		all[service] = s.Limiter
+		for _, pool := range s.Pools {
+			all[service+"/model/"+pool.Model] = pool.Limiter
+			for _, i := range pool.Instances {
+				all[service+"/instance/"+i.ID] = i.Limiter
 			}
 		}
 	}
+	return all
 }
 
 // shareLimits connects the limiters with those of other gateways.
@@ -123,11 +116,8 @@ func (t *Table) shareLimits(pool *tally.Pool) {
 }
 
 // withdrawLimits ends the part that this gateway has in limits of the table that its
-// successor has not. A nil table has none.
+// successor has not.
 func (t *Table) withdrawLimits(next *Table) {
-	if t == nil {
-		return
-	}
 	kept := map[*ratelimit.Limiter]bool{}
 	for _, limiter := range next.limiters() {
 		kept[limiter] = true

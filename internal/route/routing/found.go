@@ -95,11 +95,9 @@ func (s *Service) findTagged(name string) *Pool {
 // ModelName returns the name under which a model is listed that may be asked for by
 // another one which is not.
 func (t *Table) ModelName(name string) string {
-	for _, s := range t.services {
-		if s != nil {
-			if pool := s.findTagged(name); pool != nil {
-				return pool.Model
-			}
+	for _, s := range t.configured {
+		if pool := s.findTagged(name); pool != nil {
+			return pool.Model
 		}
 	}
 	return name

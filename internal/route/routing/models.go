@@ -27,10 +27,7 @@ func (t *Table) Entries() []Model { return t.entries }
 
 func (t *Table) listEntries(since Since) []Model {
 	var entries []Model
-	for _, s := range t.services {
-		if s == nil {
-			continue
-		}
+	for _, s := range t.configured {
 		for _, name := range s.Names() {
 			pool := s.byModel[name]
 			entry := Model{

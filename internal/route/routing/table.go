@@ -37,11 +37,13 @@ type Table struct {
 	// UnknownModel is the status of requests for a model that no instance serves.
 	UnknownModel int
 
-	services [schema.ServiceTypeCount]*Service
-	found    *Found
-	sources  []*Source
-	entries  []Model // one for each model of each service type
-	models   []Model // one for each model
+	// services has nil for those that are not configured.
+	services   [schema.ServiceTypeCount]*Service
+	configured []*Service
+	found      *Found
+	sources    []*Source
+	entries    []Model // one for each model of each service type
+	models     []Model // one for each model
 }
 
 // Since says when the instances of each service type were added, by their
@@ -132,10 +134,8 @@ func (p *Pool) makeFingerprint() [sha256.Size]byte {
 // Pools returns every pool of the table.
 func (t *Table) Pools() []*Pool {
 	var all []*Pool
-	for _, s := range t.services {
-		if s != nil {
-			all = append(all, s.Pools...)
-		}
+	for _, s := range t.configured {
+		all = append(all, s.Pools...)
 	}
 	return all
 }
@@ -230,7 +230,7 @@ func Compile(doc *config.Document, previous *Table, since Since) (*Table, error)
 		for _, pool := range s.Pools {
 			pool.Price = list.Of(pool.Model)
 		}
-		t.services[serviceType] = s
+		t.services[serviceType], t.configured = s, append(t.configured, s)
 	}
 	t.entries = t.listEntries(since)
 	t.models = distinctModels(t.entries)
@@ -363,10 +363,7 @@ func scoped(s ratelimit.Settings, scope ratelimit.Scope) ratelimit.Settings {
 
 // activate applies the settings of the table to its living state.
 func (t *Table) activate(now time.Time) {
-	for _, s := range t.services {
-		if s == nil {
-			continue
-		}
+	for _, s := range t.configured {
 		s.Limiter.Update(scoped(s.Policy.RateLimit, ratelimit.PerService), now)
 		for _, pool := range s.Pools {
 			pool.Limiter.Update(scoped(s.Policy.RateLimit, ratelimit.PerModel), now)
@@ -463,13 +460,8 @@ func (s *Service) LimitSnapshot(now time.Time, clients int) ratelimit.Snapshot {
 // Instances returns every instance of the table.
 func (t *Table) Instances() []*backend.Instance {
 	var all []*backend.Instance
-	for _, s := range t.services {
-		if s == nil {
-			continue
-		}
-		for _, pool := range s.Pools {
-			all = append(all, pool.Instances...)
-		}
+	for _, pool := range t.Pools() {
+		all = append(all, pool.Instances...)
 	}
 	return all
 }

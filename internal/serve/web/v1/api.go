@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/recall"
@@ -198,7 +199,7 @@ func (a *API) leave(x *exchange) {
 func (x *exchange) answerEstimate(body []byte) {
 	x.call.Code, x.call.Told = "", nil
 	x.w.Header()["X-Router-Estimated"] = []string{"true"}
-	x.Head(proxy.Head{ContentType: proxy.TypeJSON, Length: len(body)})
+	x.Head(proxy.Head{Form: account.Form{ContentType: proxy.TypeJSON, Length: len(body)}})
 	_, _ = x.w.Write(body) // a client that left does not need it
 }
 

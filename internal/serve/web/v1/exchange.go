@@ -283,7 +283,7 @@ func headerText(name string) string {
 // Notice tells the client of a stream that its answer is waited for.
 func (x *exchange) Notice(comment []byte) error {
 	if !x.isNoticed {
-		x.Head(proxy.Head{ContentType: proxy.TypeEvents, Length: -1, Events: true})
+		x.Head(proxy.Head{Form: account.Form{ContentType: proxy.TypeEvents, Length: -1, Events: true}})
 		x.isNoticed, x.call.Streamed = true, true
 	}
 	return x.Send(comment)

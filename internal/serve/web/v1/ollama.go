@@ -73,7 +73,7 @@ func (a *API) answerLoad(x *exchange) (isLoad bool, err error) {
 		}
 	}
 	header["X-Router-Attempts"] = attemptsText(0)
-	x.Head(proxy.Head{ContentType: proxy.TypeJSON, Length: len(body)})
+	x.Head(proxy.Head{Form: account.Form{ContentType: proxy.TypeJSON, Length: len(body)}})
 	_, _ = x.w.Write(body) // a client that left does not need it
 	return true, nil
 }
