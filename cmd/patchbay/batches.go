@@ -42,63 +42,20 @@ else needs (batches.enabled), shows how far it is, and fetches the results.
 const batchPlaces = `The gateway is the one that serve would run with the same flags on this machine, or
 the one of --url. Where keys are needed, --key or PATCHBAY_KEY is an API key.`
 
-// batchFlags name a running gateway and the key with which it is asked.
-type batchFlags struct {
-	settingFlags
-	trust    trustFlags
-	url, key string
-}
-
-func (f *batchFlags) register(cmd *cobra.Command, env []string) {
-	f.settingFlags.env = env
-	f.settingFlags.register(cmd)
-	f.trust.register(cmd)
-	cmd.Flags().StringVar(&f.url, "url", "", "address of the gateway, such as http://127.0.0.1:8080, in place of the one that serve would listen on")
-	cmd.Flags().StringVar(&f.key, "key", "", "API key (default $PATCHBAY_KEY)")
-	for _, other := range []string{"config", "listen", "data-dir", "set"} {
-		cmd.MarkFlagsMutuallyExclusive("url", other)
-	}
-}
-
-// gateway returns the gateway that the flags name.
-func (f *batchFlags) gateway() (*batchClient, error) {
-	var at reachable
-	if f.url == "" {
-		loaded, err := f.load()
-		if err != nil {
-			return nil, err
-		}
-		at = ownPlace(loaded.Document.Server, loaded.Document.Server.Listen)
-	} else {
-		var err error
-		if at, err = gatewayAddress(&f.settingFlags, f.url); err != nil {
-			return nil, err
-		}
-	}
-	key := cmp.Or(f.key, variable(f.env, "PATCHBAY_KEY"))
-	if key != "" && at.transport.TLSClientConfig != nil {
-		at.transport.TLSClientConfig.InsecureSkipVerify = false
-	}
-	if err := f.trust.apply(at.transport); err != nil {
-		return nil, &exitError{exitUsage, err}
-	}
-	return &batchClient{remoteOver(at, key)}, nil
-}
-
 // newBatchVerb completes a command that asks the gateway which its flags name.
 func newBatchVerb(env []string, cmd *cobra.Command, do func(ctx context.Context, g *batchClient, args []string) error) *cobra.Command {
-	var flags batchFlags
+	flags := remoteFlags{settingFlags: settingFlags{env: env}, isClient: true}
 	cmd.Long += "\n\n" + batchPlaces
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		g, err := flags.gateway()
+		r, err := flags.remote()
 		if err != nil {
 			return err
 		}
 		ctx, cancel := untilSignal(cmd.Context())
 		defer cancel()
-		return failed(do(ctx, g, args))
+		return failed(do(ctx, &batchClient{r}, args))
 	}
-	flags.register(cmd, env)
+	flags.register(cmd)
 	return cmd
 }
 
@@ -256,7 +213,7 @@ func newBatchesCancel(env []string, stdout io.Writer) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := g.call(ctx, http.MethodPost, "/v1/batches/"+b.ID+"/cancel", nil, "", &b); err != nil {
+		if err := g.call(ctx, http.MethodPost, "/v1/batches/"+b.ID+"/cancel", nil, &b); err != nil {
 			return err
 		}
 		fmt.Fprintf(stdout, "%s is %s: %s\n", b.ID, b.Status, b.counts())

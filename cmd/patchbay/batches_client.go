@@ -68,58 +68,6 @@ func (b *submitted) left(now time.Time) string {
 	return ", " + rest.Round(time.Second).String() + " left"
 }
 
-// call sends a request and reads its reply.
-func (c *batchClient) call(ctx context.Context, method, path string, body io.Reader, contentType string, reply any) error {
-	response, err := c.open(ctx, method, path, body, contentType)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
-	if err != nil {
-		return fmt.Errorf("the answer of %s did not come whole: %w", c.shown, inShort(err))
-	}
-	if err := json.Unmarshal(content, reply); err != nil {
-		return c.strange(response.StatusCode)
-	}
-	return nil
-}
-
-// open sends a request and returns a reply that is a success.
-func (c *batchClient) open(ctx context.Context, method, path string, body io.Reader, contentType string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
-	if err != nil {
-		return nil, err
-	}
-	if contentType != "" {
-		request.Header.Set("Content-Type", contentType)
-	}
-	if c.token != "" {
-		request.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	response, err := c.client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("no gateway answers at %s: %w", c.shown, inShort(err))
-	}
-	if response.StatusCode == http.StatusOK {
-		return response, nil
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20)) // what came is enough for a message
-	var told struct {
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	if json.Unmarshal(content, &told) != nil || told.Error.Message == "" {
-		return nil, c.strange(response.StatusCode)
-	}
-	if response.StatusCode == http.StatusUnauthorized {
-		told.Error.Message += " (--key or PATCHBAY_KEY)"
-	}
-	return nil, fmt.Errorf("the gateway refused (status %d): %s", response.StatusCode, told.Error.Message)
-}
-
 // submit uploads a file as it is read, and makes a batch of it.
 func (c *batchClient) submit(ctx context.Context, name string, content io.Reader, endpoint, window string) (submitted, error) {
 	var head bytes.Buffer
@@ -129,19 +77,19 @@ func (c *batchClient) submit(ctx context.Context, name string, content io.Reader
 	before := head.String()
 	head.Reset()
 	_ = form.Close()
+	response, err := c.open(ctx, http.MethodPost, "/v1/files", io.MultiReader(strings.NewReader(before), content, &head), form.FormDataContentType())
+	if err != nil {
+		return submitted{}, err
+	}
 	var file struct {
 		ID string `json:"id"`
 	}
-	err := c.call(ctx, http.MethodPost, "/v1/files", io.MultiReader(strings.NewReader(before), content, &head), form.FormDataContentType(), &file)
-	if err != nil {
-		return submitted{}, err
-	}
-	asks, err := json.Marshal(map[string]string{"input_file_id": file.ID, "endpoint": endpoint, "completion_window": window})
-	if err != nil {
+	if err := c.read(response, &file); err != nil {
 		return submitted{}, err
 	}
 	var made submitted
-	err = c.call(ctx, http.MethodPost, "/v1/batches", bytes.NewReader(asks), "application/json", &made)
+	asks := map[string]string{"input_file_id": file.ID, "endpoint": endpoint, "completion_window": window}
+	err = c.call(ctx, http.MethodPost, "/v1/batches", asks, &made)
 	return made, err
 }
 
@@ -175,7 +123,7 @@ func (c *batchClient) list(ctx context.Context, limit int) ([]submitted, error) 
 	var list struct {
 		Data []submitted `json:"data"`
 	}
-	err := c.call(ctx, http.MethodGet, fmt.Sprintf("/v1/batches?limit=%d", limit), nil, "", &list)
+	err := c.call(ctx, http.MethodGet, fmt.Sprintf("/v1/batches?limit=%d", limit), nil, &list)
 	return list.Data, err
 }
 
@@ -192,7 +140,7 @@ func (c *batchClient) find(ctx context.Context, args []string) (submitted, error
 		return all[0], nil
 	}
 	var b submitted
-	err := c.call(ctx, http.MethodGet, "/v1/batches/"+args[0], nil, "", &b)
+	err := c.call(ctx, http.MethodGet, "/v1/batches/"+args[0], nil, &b)
 	return b, err
 }
 

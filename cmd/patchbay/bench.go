@@ -160,12 +160,14 @@ func versioned(baseURL string) string {
 
 // cpuTime reads how much processor time a gateway has used.
 func (r *remote) cpuTime(ctx context.Context) (time.Duration, error) {
-	content, status, err := r.exchange(ctx, http.MethodGet, "/actuator/prometheus", nil)
+	response, err := r.open(ctx, http.MethodGet, "/actuator/prometheus", nil, "")
 	if err != nil {
 		return 0, err
 	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
 	found := regexp.MustCompile(`(?m)^process_cpu_seconds_total(?:\{[^}]*\})? (\S+)`).FindSubmatch(content)
-	if status != http.StatusOK || found == nil {
+	if err != nil || found == nil {
 		return 0, errors.New("the gateway does not tell its processor time")
 	}
 	value, err := strconv.ParseFloat(string(found[1]), 64)

@@ -1,40 +1,31 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/config/control"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/config/control/pglog"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 )
 
-// credentialStore is where keys and tokens are managed.
-type credentialStore interface {
-	// issueKey and editKey take the terms of the key as the management API does.
-	issueKey(id string, terms map[string]any) (issued, text string, err error)
-	editKey(id string, terms map[string]any) (keyLine, error)
-	rotateKey(id string, overlap time.Duration) (text string, until time.Time, err error)
-	keys() ([]keyLine, error)
-	// revokeKey and revokeToken return false if the credential was revoked before.
-	revokeKey(id string) (changed bool, err error)
-
-	issueToken(wanted access.IssuedToken) (name, text string, err error)
-	tokens() ([]tokenLine, error)
-	rotateToken(name string) (text string, err error)
-	revokeToken(name string) (changed bool, err error)
+// credentialStore is where keys and tokens are managed: a gateway that runs, or the same
+// operations on the data directory of one that does not.
+type credentialStore struct {
+	ctx context.Context // one command, one store
+	remote
 }
 
 // tokenLine is what is listed of a token.
@@ -47,18 +38,15 @@ type tokenLine struct {
 }
 
 // at runs an action on the store that the flags name.
-func (f *credentialFlags) at(ctx context.Context, do func(credentialStore) error) error {
+func (f *credentialFlags) at(ctx context.Context, do func(*credentialStore) error) error {
 	if f.url != "" {
 		ctx, stop := untilSignal(ctx)
 		defer stop()
-		at, err := gatewayAddress(&f.settingFlags, f.url)
+		r, err := f.remote()
 		if err != nil {
 			return err
 		}
-		if err := f.trust.apply(at.transport); err != nil {
-			return &exitError{exitUsage, err}
-		}
-		return failed(do(&remoteStore{ctx, remoteOver(at, managementToken(f.token, f.env))}))
+		return failed(do(&credentialStore{ctx, r}))
 	}
 	loaded, err := f.load()
 	if err != nil {
@@ -68,7 +56,7 @@ func (f *credentialFlags) at(ctx context.Context, do func(credentialStore) error
 }
 
 // inDirectory runs an action in a data directory that no gateway uses.
-func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document, do func(credentialStore) error) error {
+func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document, do func(*credentialStore) error) error {
 	if _, err := os.Stat(doc.Server.DataDir); errors.Is(err, fs.ErrNotExist) && !f.makes {
 		return fmt.Errorf("there is no data directory at %s", doc.Server.DataDir)
 	}
@@ -97,7 +85,8 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 			}
 		}
 	}
-	return do(localStore{ctx, credentials})
+	operations := manage.Offline(credentials, access.Identity{Name: "command line", Role: access.Admin})
+	return do(&credentialStore{ctx, remote{shown: doc.Server.DataDir, client: &http.Client{Transport: inProcess{operations}}}})
 }
 
 // sharedValues opens the values of the shared configuration. It returns nil if no gateway
@@ -114,113 +103,36 @@ func sharedValues(ctx context.Context, doc *config.Document, log *slog.Logger) (
 	return values, nil
 }
 
-// localStore works in a data directory that no gateway uses.
-type localStore struct {
-	ctx         context.Context
-	credentials *access.Credentials
-}
+// inProcess lets a handler of this program answer requests.
+type inProcess struct{ handler http.Handler }
 
-// byCommand returns who makes a change without a gateway, and when.
-func byCommand() access.Change { return access.Change{By: "command line", At: time.Now()} }
-
-// checked returns everything that is wrong with a requested credential as one error.
-func checked(check func(report func(path, message string))) error {
-	var errs []error
-	check(func(path, message string) { errs = append(errs, errors.New(path+" "+message)) })
-	return errors.Join(errs...)
-}
-
-// withTerms returns a key with other terms.
-func withTerms(key access.Key, terms map[string]any) (access.Key, error) {
-	data, err := json.Marshal(terms)
-	if err == nil {
-		err = json.Unmarshal(data, &key, json.RejectUnknownMembers(true))
+// RoundTrip answers a request.
+func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		r.Body = http.NoBody
 	}
-	if err == nil {
-		err = checked(key.Check)
+	var w written
+	t.handler.ServeHTTP(&w, r)
+	return &http.Response{StatusCode: w.status, Header: w.Header(), Body: io.NopCloser(&w.Buffer), Request: r}, nil
+}
+
+// written is a reply in memory.
+type written struct {
+	bytes.Buffer
+	header http.Header
+	status int
+}
+
+// Header returns the head.
+func (w *written) Header() http.Header {
+	if w.header == nil {
+		w.header = http.Header{}
 	}
-	return key, err
+	return w.header
 }
 
-func (s localStore) editKey(id string, terms map[string]any) (keyLine, error) {
-	edited, err := s.credentials.Keys.Edit(s.ctx, id, byCommand(), func(before access.IssuedKey) (access.Key, error) { return withTerms(before.Key, terms) })
-	return lineOf(&edited, time.Now()), err
-}
-
-func (s localStore) rotateKey(id string, overlap time.Duration) (text string, until time.Time, err error) {
-	text, rotated, err := s.credentials.Keys.Rotate(s.ctx, id, overlap, byCommand())
-	return text, rotated.PreviousUntil, err
-}
-
-func (s localStore) issueKey(id string, terms map[string]any) (issuedID, text string, err error) {
-	wanted, err := withTerms(access.Key{ID: id}, terms)
-	if err != nil {
-		return "", "", err
-	}
-	text, issued, err := s.credentials.Keys.Issue(s.ctx, access.IssuedKey{Key: wanted}, byCommand())
-	return issued.ID, text, err
-}
-
-func (s localStore) keys() ([]keyLine, error) {
-	var lines []keyLine
-	now := time.Now()
-	for _, key := range s.credentials.Keys.List() {
-		lines = append(lines, lineOf(&key, now))
-	}
-	return lines, nil
-}
-
-func (s localStore) revokeKey(id string) (changed bool, err error) {
-	return unlessRevoked(s.credentials.Keys.Revoke(s.ctx, id, byCommand()))
-}
-
-func unlessRevoked(err error) (changed bool, _ error) {
-	if errors.Is(err, access.ErrRevoked) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func (s localStore) issueToken(wanted access.IssuedToken) (name, text string, err error) {
-	if err := checked(wanted.Check); err != nil {
-		return "", "", err
-	}
-	text, issued, err := s.credentials.Tokens.Issue(s.ctx, wanted, byCommand())
-	return issued.Name, text, err
-}
-
-func (s localStore) tokens() ([]tokenLine, error) {
-	var lines []tokenLine
-	now := time.Now()
-	for _, token := range s.credentials.Tokens.List() {
-		lines = append(lines, tokenLine{token.Name, token.RoleInForce(), token.ExpiresAt, token.Status(now), token.Source})
-	}
-	return lines, nil
-}
-
-func (s localStore) rotateToken(name string) (text string, err error) {
-	text, _, err = s.credentials.Tokens.Rotate(s.ctx, name, byCommand())
-	return text, err
-}
-
-func (s localStore) revokeToken(name string) (changed bool, err error) {
-	return unlessRevoked(s.credentials.Tokens.Revoke(s.ctx, name, byCommand()))
-}
-
-// remoteStore asks a running gateway.
-type remoteStore struct {
-	ctx context.Context // one command, one store
-	remote
-}
-
-func (s *remoteStore) ask(method, path string, wanted map[string]any, data any) error {
-	return s.remote.ask(s.ctx, method, path, wanted, data)
-}
-
-const (
-	keysPath   = "/api/auth/keys"
-	tokensPath = "/api/auth/tokens" //nolint:gosec // a path, no secret
-)
+// WriteHeader notes the status.
+func (w *written) WriteHeader(status int) { w.status = status }
 
 // newText is what a gateway says of a key or a token whose text it made.
 type newText struct {
@@ -231,58 +143,16 @@ type newText struct {
 	Token         string    `json:"token"`
 }
 
-func (s *remoteStore) makeText(path string, wanted map[string]any) (made newText, err error) {
-	err = s.ask(http.MethodPost, path, wanted, &made)
+func (s *credentialStore) makeText(path string, wanted any) (made newText, err error) {
+	err = s.ask(s.ctx, http.MethodPost, path, wanted, &made)
 	return made, err
 }
 
-func (s *remoteStore) issueKey(id string, terms map[string]any) (issuedID, text string, err error) {
-	wanted := maps.Clone(terms)
-	wanted["id"] = id
-	made, err := s.makeText(keysPath, wanted)
-	return made.ID, made.Key, err
-}
-
-func (s *remoteStore) editKey(id string, terms map[string]any) (line keyLine, err error) {
-	err = s.ask(http.MethodPut, keysPath+"/"+url.PathEscape(id), terms, &line)
-	return line, err
-}
-
-func (s *remoteStore) rotateKey(id string, overlap time.Duration) (text string, until time.Time, err error) {
-	made, err := s.makeText(keysPath+"/"+url.PathEscape(id)+"/rotate", map[string]any{"overlap": overlap.String()})
-	return made.Key, made.PreviousUntil, err
-}
-
-func (s *remoteStore) keys() (lines []keyLine, err error) {
-	err = s.ask(http.MethodGet, keysPath, nil, &lines)
-	return lines, err
-}
-
-func (s *remoteStore) revokeKey(id string) (changed bool, err error) { return s.revoke(keysPath, id) }
-
-func (s *remoteStore) revoke(path, name string) (changed bool, err error) {
+// revoke returns false if the credential was revoked before.
+func (s *credentialStore) revoke(path, name string) (changed bool, err error) {
 	var done struct {
 		Changed bool `json:"changed"`
 	}
-	err = s.ask(http.MethodDelete, path+"/"+url.PathEscape(name), nil, &done)
+	err = s.ask(s.ctx, http.MethodDelete, path+"/"+url.PathEscape(name), nil, &done)
 	return done.Changed, err
-}
-
-func (s *remoteStore) issueToken(wanted access.IssuedToken) (name, text string, err error) {
-	made, err := s.makeText(tokensPath, map[string]any{"name": wanted.Name, "role": wanted.Role, "expiresAt": wanted.ExpiresAt})
-	return made.Name, made.Token, err
-}
-
-func (s *remoteStore) tokens() (lines []tokenLine, err error) {
-	err = s.ask(http.MethodGet, tokensPath, nil, &lines)
-	return lines, err
-}
-
-func (s *remoteStore) rotateToken(name string) (text string, err error) {
-	made, err := s.makeText(tokensPath+"/"+url.PathEscape(name)+"/rotate", nil)
-	return made.Token, err
-}
-
-func (s *remoteStore) revokeToken(name string) (changed bool, err error) {
-	return s.revoke(tokensPath, name)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"text/tabwriter"
 
@@ -19,12 +20,14 @@ security is on. Changes take effect at once.`
 // credentialFlags say where keys and tokens are managed: in the data directory
 // of a gateway that does not run, or at one that does.
 type credentialFlags struct {
-	settingFlags
-	trust      trustFlags
-	url, token string
-	json       bool
+	remoteFlags
+	json bool
 	// makes says that a data directory that is not there is made.
 	makes bool
+}
+
+func newCredentialFlags(env []string) *credentialFlags {
+	return &credentialFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}
 }
 
 func (f *credentialFlags) register(cmd *cobra.Command) {
@@ -44,13 +47,14 @@ func (f *credentialFlags) print(to io.Writer, value any, format string, args ...
 	return writeJSON(to, value)
 }
 
-// credentialWords are what keys or tokens are called in commands, and which field names one.
-type credentialWords struct{ word, field string }
+// credentialWords are what keys or tokens are called in commands, which field names one, and
+// where the management API has them.
+type credentialWords struct{ word, field, path string }
 
 // keyWords are those of keys, and tokenWords those of tokens.
 var (
-	keyWords   = credentialWords{"key", "id"}
-	tokenWords = credentialWords{"token", "name"}
+	keyWords   = credentialWords{"key", "id", "/api/auth/keys"}
+	tokenWords = credentialWords{"token", "name", "/api/auth/tokens"}
 )
 
 // oneArg returns the check that a verb has exactly one argument.
@@ -76,10 +80,10 @@ func (f *credentialFlags) printText(to io.Writer, w credentialWords, name, text 
 }
 
 // newCredentialVerb completes a command that has no flags of its own.
-func newCredentialVerb(env []string, cmd *cobra.Command, do func(flags *credentialFlags, store credentialStore, args []string) error) *cobra.Command {
-	flags := &credentialFlags{settingFlags: settingFlags{env: env}}
+func newCredentialVerb(env []string, cmd *cobra.Command, do func(flags *credentialFlags, store *credentialStore, args []string) error) *cobra.Command {
+	flags := newCredentialFlags(env)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return flags.at(cmd.Context(), func(store credentialStore) error { return do(flags, store, args) })
+		return flags.at(cmd.Context(), func(store *credentialStore) error { return do(flags, store, args) })
 	}
 	flags.register(cmd)
 	return cmd
@@ -87,11 +91,11 @@ func newCredentialVerb(env []string, cmd *cobra.Command, do func(flags *credenti
 
 // newCredentialList completes a command that lists credentials: as a table with a head and
 // a row for each, or as JSON.
-func newCredentialList[Line any](env []string, stdout io.Writer, cmd *cobra.Command, list func(credentialStore) ([]Line, error), head string, row func(*Line) []string) *cobra.Command {
+func newCredentialList[Line any](env []string, stdout io.Writer, w credentialWords, cmd *cobra.Command, head string, row func(*Line) []string) *cobra.Command {
 	cmd.Use, cmd.Args = "list", cobra.NoArgs
-	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store credentialStore, _ []string) error {
-		lines, err := list(store)
-		if err != nil {
+	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store *credentialStore, _ []string) error {
+		var lines []Line
+		if err := store.ask(store.ctx, http.MethodGet, w.path, nil, &lines); err != nil {
 			return err
 		}
 		if flags.json {
@@ -108,10 +112,10 @@ func newCredentialList[Line any](env []string, stdout io.Writer, cmd *cobra.Comm
 
 // newCredentialRevoke completes a command that revokes one credential. To revoke it again
 // is no error.
-func newCredentialRevoke(env []string, stdout io.Writer, w credentialWords, cmd *cobra.Command, revoke func(store credentialStore, name string) (changed bool, err error)) *cobra.Command {
+func newCredentialRevoke(env []string, stdout io.Writer, w credentialWords, cmd *cobra.Command) *cobra.Command {
 	cmd.Use, cmd.Args = "revoke "+strings.ToUpper(w.field), w.oneArg()
-	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store credentialStore, args []string) error {
-		changed, err := revoke(store, args[0])
+	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store *credentialStore, args []string) error {
+		changed, err := store.revoke(w.path, args[0])
 		if err != nil {
 			return err
 		}

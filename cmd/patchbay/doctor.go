@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -82,7 +83,7 @@ func examine(ctx context.Context, flags *settingFlags) []doctor.Finding {
 					Version string `json:"version"`
 				} `json:"build"`
 			}
-			err := own.get(ctx, "/actuator/info", &info)
+			err := own.call(ctx, http.MethodGet, "/actuator/info", nil, &info)
 			return info.Build.Version, err
 		},
 		Report: func(f doctor.Finding) { findings = append(findings, f) },

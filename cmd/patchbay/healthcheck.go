@@ -25,7 +25,7 @@ that --url names, and exits with 0 when the gateway there is ready, else with 1.
   patchbay healthcheck --url https://gateway.example --ca /etc/ssl/our-ca.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			gateway, err := gatewayAddress(flags, address)
+			gateway, err := gatewayAddress(flags, address, managementAddresses)
 			if err != nil {
 				return err
 			}

@@ -14,7 +14,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
 // termFlags are what can be said about a key when it is created and when it is edited.
@@ -145,10 +144,6 @@ type keyLine struct {
 	Budgets    budget.Budgets       `json:"budgets"`
 	Status     string               `json:"status"`
 	Source     string               `json:"source"`
-}
-
-func lineOf(key *access.IssuedKey, now time.Time) keyLine {
-	return keyLine{key.ID, key.Tenant, key.UserHeader, key.Services, key.Models, key.Addresses, key.ExpiresAt, key.Priority, key.Limits, key.Budgets, key.Status(now), key.Source}
 }
 
 // terms prints what the key may use, and how much, in words that the flags take.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +32,8 @@ only its hash is stored.
 }
 
 func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
-	flags := &credentialFlags{settingFlags: settingFlags{env: env}, makes: true}
+	flags := newCredentialFlags(env)
+	flags.makes = true
 	var terms termFlags
 	var id string
 	cmd := &cobra.Command{
@@ -45,12 +48,13 @@ func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return flags.at(cmd.Context(), func(store credentialStore) error {
-				id, text, err := store.issueKey(id, wanted)
+			return flags.at(cmd.Context(), func(store *credentialStore) error {
+				wanted["id"] = id
+				made, err := store.makeText(keyWords.path, wanted)
 				if err != nil {
 					return err
 				}
-				return flags.printText(stdout, keyWords, id, text)
+				return flags.printText(stdout, keyWords, made.ID, made.Key)
 			})
 		},
 	}
@@ -61,7 +65,7 @@ func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
 }
 
 func newKeysEdit(env []string, stdout io.Writer) *cobra.Command {
-	flags := &credentialFlags{settingFlags: settingFlags{env: env}}
+	flags := newCredentialFlags(env)
 	var terms termFlags
 	cmd := &cobra.Command{
 		Use:   "edit ID",
@@ -78,9 +82,9 @@ func newKeysEdit(env []string, stdout io.Writer) *cobra.Command {
 			if len(wanted) == 0 {
 				return errors.New("nothing to change was given; patchbay keys edit --help names the flags")
 			}
-			return flags.at(cmd.Context(), func(store credentialStore) error {
-				line, err := store.editKey(args[0], wanted)
-				if err != nil {
+			return flags.at(cmd.Context(), func(store *credentialStore) error {
+				var line keyLine
+				if err := store.ask(store.ctx, http.MethodPut, keyWords.path+"/"+url.PathEscape(args[0]), wanted, &line); err != nil {
 					return err
 				}
 				return flags.print(stdout, line, "changed %s: %s\n", line.ID, line.terms())
@@ -93,7 +97,7 @@ func newKeysEdit(env []string, stdout io.Writer) *cobra.Command {
 }
 
 func newKeysRotate(env []string, stdout io.Writer) *cobra.Command {
-	flags := &credentialFlags{settingFlags: settingFlags{env: env}}
+	flags := newCredentialFlags(env)
 	overlap := 24 * time.Hour
 	cmd := &cobra.Command{
 		Use:     "rotate ID",
@@ -104,18 +108,19 @@ func newKeysRotate(env []string, stdout io.Writer) *cobra.Command {
 			if overlap < 0 || overlap > 90*24*time.Hour {
 				return errors.New("--overlap: want a time from 0 to 90 days (2160h)")
 			}
-			return flags.at(cmd.Context(), func(store credentialStore) error {
-				text, until, err := store.rotateKey(args[0], overlap)
+			return flags.at(cmd.Context(), func(store *credentialStore) error {
+				made, err := store.makeText(keyWords.path+"/"+url.PathEscape(args[0])+"/rotate", map[string]any{"overlap": overlap.String()})
 				if err != nil {
 					return err
 				}
-				shown := map[string]any{"id": args[0], "key": text}
+				until := made.PreviousUntil
+				shown := map[string]any{"id": args[0], "key": made.Key}
 				old := "the old text is refused from now on"
 				if !until.IsZero() {
 					shown["previousUntil"] = until
 					old = "the old text is good until " + until.Format(time.RFC3339)
 				}
-				return flags.print(stdout, shown, "id   %s\nkey  %s\n%s\n", args[0], text, old)
+				return flags.print(stdout, shown, "id   %s\nkey  %s\n%s\n", args[0], made.Key, old)
 			})
 		},
 	}
@@ -137,12 +142,12 @@ func expiry(text string, now time.Time) (string, error) {
 
 func newKeysList(env []string, stdout io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Short: "List the keys, without the keys themselves", Example: "  patchbay keys list"}
-	return newCredentialList(env, stdout, cmd, credentialStore.keys, "ID\tTENANT\tSTATUS\tSOURCE\tEXPIRES\tTERMS", func(l *keyLine) []string {
+	return newCredentialList(env, stdout, keyWords, cmd, "ID\tTENANT\tSTATUS\tSOURCE\tEXPIRES\tTERMS", func(l *keyLine) []string {
 		return []string{l.ID, l.Tenant, l.Status, l.Source, l.ExpiresAt, l.terms()}
 	})
 }
 
 func newKeysRevoke(env []string, stdout io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Short: "Make a key useless", Example: "  patchbay keys revoke team-a"}
-	return newCredentialRevoke(env, stdout, keyWords, cmd, credentialStore.revokeKey)
+	return newCredentialRevoke(env, stdout, keyWords, cmd)
 }

@@ -20,14 +20,15 @@ type reachable struct {
 	transport   *http.Transport
 }
 
-// gatewayAddress returns the gateway to ask.
-func gatewayAddress(flags *settingFlags, given string) (reachable, error) {
+// gatewayAddress returns the gateway to ask: the one that is given, or the one on this
+// machine at one of its addresses.
+func gatewayAddress(flags *settingFlags, given string, addresses func(config.Server) []string) (reachable, error) {
 	if given == "" {
 		loaded, err := flags.load()
 		if err != nil {
 			return reachable{}, err
 		}
-		return ownGateway(loaded.Document.Server), nil
+		return ownPlace(loaded.Document.Server, addresses(loaded.Document.Server)), nil
 	}
 	parsed, err := url.Parse(given)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {

@@ -11,17 +11,21 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
 )
 
-// remote is a running gateway whose API is asked.
+// remote is a gateway whose API is asked.
 type remote struct {
 	base, shown string // its URL, and what it is called in messages
 	token       string
+	hint        string // how a token is given
 	client      *http.Client
 	patience    time.Duration // how long a reply may take; 30 s if 0
 }
@@ -40,6 +44,9 @@ type remoteFlags struct {
 	settingFlags
 	trust      trustFlags
 	url, token string
+	// isClient says that the unified API is used with a key; without it, the gateway is
+	// managed with a token.
+	isClient bool
 }
 
 const remotePlaces = `The gateway is the one that serve would run with the same flags on this machine, or
@@ -49,8 +56,13 @@ token.`
 func (f *remoteFlags) register(cmd *cobra.Command) {
 	f.settingFlags.register(cmd)
 	f.trust.register(cmd)
-	cmd.Flags().StringVar(&f.url, "url", "", "address of the gateway, such as http://127.0.0.1:8080, in place of the one that serve would listen on")
-	cmd.Flags().StringVar(&f.token, "token", "", "management token (default $PATCHBAY_TOKEN)")
+	cmd.Flags().StringVar(&f.url, "url", "",
+		"address of the gateway, such as http://127.0.0.1:8080, in place of the one that serve would listen on")
+	if f.isClient {
+		cmd.Flags().StringVar(&f.token, "key", "", "API key (default $PATCHBAY_KEY)")
+	} else {
+		cmd.Flags().StringVar(&f.token, "token", "", "management token (default $PATCHBAY_TOKEN)")
+	}
 	for _, other := range []string{"config", "listen", "data-dir", "set"} {
 		cmd.MarkFlagsMutuallyExclusive("url", other)
 	}
@@ -59,40 +71,34 @@ func (f *remoteFlags) register(cmd *cobra.Command) {
 // remote returns the gateway that the flags name. One that was started on this machine
 // is asked without verifying its certificate, unless a token is sent.
 func (f *remoteFlags) remote() (remote, error) {
-	at, err := gatewayAddress(&f.settingFlags, f.url)
+	addresses, name := managementAddresses, "TOKEN"
+	if f.isClient {
+		addresses, name = func(server config.Server) []string { return server.Listen }, "KEY"
+	}
+	at, err := gatewayAddress(&f.settingFlags, f.url, addresses)
 	if err != nil {
 		return remote{}, err
 	}
-	token := managementToken(f.token, f.env)
+	token := cmp.Or(f.token, variable(f.env, "PATCHBAY_"+name))
 	if token != "" && at.transport.TLSClientConfig != nil {
 		at.transport.TLSClientConfig.InsecureSkipVerify = false
 	}
 	if err := f.trust.apply(at.transport); err != nil {
 		return remote{}, &exitError{exitUsage, err}
 	}
-	return remoteOver(at, token), nil
+	r := remoteOver(at, token)
+	r.hint = " (--" + strings.ToLower(name) + " or PATCHBAY_" + name + ")"
+	return r, nil
 }
 
-// managementToken returns the value of --token, or that of PATCHBAY_TOKEN without one.
-func managementToken(given string, env []string) string {
-	if given != "" {
-		return given
-	}
-	return variable(env, "PATCHBAY_TOKEN")
-}
-
-// send sends a request and returns its reply when the head has come.
-func (r *remote) send(ctx context.Context, method, path string, wanted any) (*http.Response, error) {
-	var body []byte
-	if wanted != nil {
-		var err error
-		if body, err = json.Marshal(wanted); err != nil {
-			return nil, err
-		}
-	}
-	request, err := http.NewRequestWithContext(ctx, method, r.base+path, bytes.NewReader(body))
+// open sends a request and returns its reply, a success, when the head has come.
+func (r *remote) open(ctx context.Context, method, path string, body io.Reader, contentType string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
 	if err != nil {
 		return nil, err
+	}
+	if contentType != "" {
+		request.Header.Set("Content-Type", contentType)
 	}
 	if r.token != "" {
 		request.Header.Set("Authorization", "Bearer "+r.token)
@@ -101,71 +107,80 @@ func (r *remote) send(ctx context.Context, method, path string, wanted any) (*ht
 	if err != nil {
 		return nil, fmt.Errorf("no gateway answers at %s: %w", r.shown, inShort(err))
 	}
-	return response, nil
-}
-
-// get reads a reply that has no envelope.
-func (r *remote) get(ctx context.Context, path string, data any) error {
-	content, status, err := r.exchange(ctx, http.MethodGet, path, nil)
-	if err != nil {
-		return err
-	}
-	if status != http.StatusOK {
-		return r.refused(status, content)
-	}
-	if err := json.Unmarshal(content, data); err != nil {
-		return r.strange(status)
-	}
-	return nil
-}
-
-// ask sends a request and reads the data of the reply.
-func (r *remote) ask(ctx context.Context, method, path string, wanted, data any) error {
-	content, status, err := r.exchange(ctx, method, path, wanted)
-	if err != nil {
-		return err
-	}
-	answer := struct {
-		Success bool   `json:"success"`
-		Message string `json:"message"`
-		Data    any    `json:"data"`
-	}{Data: data}
-	if err := json.Unmarshal(content, &answer); err != nil {
-		return r.strange(status)
-	}
-	if !answer.Success {
-		return fmt.Errorf("the gateway refused (status %d): %s", status, answer.Message)
-	}
-	return nil
-}
-
-func (r *remote) exchange(ctx context.Context, method, path string, wanted any) (content []byte, status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.patience, 30*time.Second))
-	defer cancel()
-	response, err := r.send(ctx, method, path, wanted)
-	if err != nil {
-		return nil, 0, err
+	if response.StatusCode < http.StatusBadRequest {
+		return response, nil
 	}
 	defer func() { _ = response.Body.Close() }()
-	content, err = io.ReadAll(io.LimitReader(response.Body, 16<<20))
-	if err != nil {
-		return nil, 0, fmt.Errorf("the answer of %s did not come whole: %w", r.shown, inShort(err))
+	content, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20)) // what came is enough for a message
+	return nil, r.refused(response.StatusCode, content)
+}
+
+// call sends a request, with a value as JSON unless it is nil, and reads a reply in JSON.
+func (r *remote) call(ctx context.Context, method, path string, wanted, data any) error {
+	var body io.Reader
+	if wanted != nil {
+		content, err := json.Marshal(wanted)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(content)
 	}
-	return content, response.StatusCode, nil
+	response, err := r.open(ctx, method, path, body, "application/json")
+	if err != nil {
+		return err
+	}
+	return r.read(response, data)
+}
+
+// read reads a reply in JSON.
+func (r *remote) read(response *http.Response, data any) error {
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
+	if err != nil {
+		return fmt.Errorf("the answer of %s did not come whole: %w", r.shown, inShort(err))
+	}
+	if err := json.Unmarshal(content, data); err != nil {
+		return r.strange(response.StatusCode)
+	}
+	return nil
+}
+
+// ask calls an operation of the management API and reads the data of the reply.
+func (r *remote) ask(ctx context.Context, method, path string, wanted, data any) error {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.patience, 30*time.Second))
+	defer cancel()
+	answer := struct {
+		Success bool `json:"success"`
+		Data    any  `json:"data"`
+	}{Data: data}
+	err := r.call(ctx, method, path, wanted, &answer)
+	if err == nil && !answer.Success {
+		return r.strange(http.StatusOK)
+	}
+	return err
 }
 
 // refused says why a request was refused, in the gateway's own words where it has some.
 func (r *remote) refused(status int, content []byte) error {
 	var answer struct {
 		Message string `json:"message"`
+		Error   struct {
+			Message string `json:"message"`
+		} `json:"error"`
 	}
-	if err := json.Unmarshal(content, &answer); err != nil || answer.Message == "" {
+	// The other surfaces have no such object as their error, which then stays empty.
+	_ = json.Unmarshal(content, &answer)
+	message := cmp.Or(answer.Message, answer.Error.Message)
+	if message == "" {
 		return r.strange(status)
 	}
-	if status == http.StatusUnauthorized {
-		answer.Message += " (--token or PATCHBAY_TOKEN)"
+	if r.base == "" {
+		return errors.New(message) // no gateway was asked
 	}
-	return fmt.Errorf("the gateway refused (status %d): %s", status, answer.Message)
+	if status == http.StatusUnauthorized {
+		message += r.hint
+	}
+	return fmt.Errorf("the gateway refused (status %d): %s", status, message)
 }
 
 func (r *remote) strange(status int) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"time"
 
@@ -32,7 +33,8 @@ is true; a token is shown once, and only its hash is stored.
 }
 
 func newTokensIssue(env []string, stdout io.Writer) *cobra.Command {
-	flags := &credentialFlags{settingFlags: settingFlags{env: env}, makes: true}
+	flags := newCredentialFlags(env)
+	flags.makes = true
 	var wanted access.IssuedToken
 	var role, expires string
 	cmd := &cobra.Command{
@@ -48,12 +50,13 @@ func newTokensIssue(env []string, stdout io.Writer) *cobra.Command {
 			if wanted.ExpiresAt, err = expiry(expires, time.Now()); err != nil {
 				return err
 			}
-			return flags.at(cmd.Context(), func(store credentialStore) error {
-				name, text, err := store.issueToken(wanted)
+			return flags.at(cmd.Context(), func(store *credentialStore) error {
+				asks := map[string]any{"name": wanted.Name, "role": wanted.Role, "expiresAt": wanted.ExpiresAt}
+				made, err := store.makeText(tokenWords.path, asks)
 				if err != nil {
 					return err
 				}
-				return flags.printText(stdout, tokenWords, name, text)
+				return flags.printText(stdout, tokenWords, made.Name, made.Token)
 			})
 		},
 	}
@@ -67,7 +70,7 @@ func newTokensIssue(env []string, stdout io.Writer) *cobra.Command {
 
 func newTokensList(env []string, stdout io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Short: "List the tokens, without the tokens themselves", Example: "  patchbay tokens list --json"}
-	return newCredentialList(env, stdout, cmd, credentialStore.tokens, "NAME\tROLE\tSTATUS\tSOURCE\tEXPIRES", func(l *tokenLine) []string {
+	return newCredentialList(env, stdout, tokenWords, cmd, "NAME\tROLE\tSTATUS\tSOURCE\tEXPIRES", func(l *tokenLine) []string {
 		return []string{l.Name, l.Role.String(), l.Status, l.Source, l.ExpiresAt}
 	})
 }
@@ -79,18 +82,18 @@ func newTokensRotate(env []string, stdout io.Writer) *cobra.Command {
 		Example: "  patchbay tokens rotate ops",
 		Args:    tokenWords.oneArg(),
 	}
-	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store credentialStore, args []string) error {
-		text, err := store.rotateToken(args[0])
+	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store *credentialStore, args []string) error {
+		made, err := store.makeText(tokenWords.path+"/"+url.PathEscape(args[0])+"/rotate", nil)
 		if err != nil {
 			return err
 		}
-		return flags.printText(stdout, tokenWords, args[0], text)
+		return flags.printText(stdout, tokenWords, args[0], made.Token)
 	})
 }
 
 func newTokensRevoke(env []string, stdout io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Short: "Make a token useless, also one of the configuration file", Example: "  patchbay tokens revoke ops"}
-	return newCredentialRevoke(env, stdout, tokenWords, cmd, credentialStore.revokeToken)
+	return newCredentialRevoke(env, stdout, tokenWords, cmd)
 }
 
 func newTokensHash(stdout io.Writer) *cobra.Command {

@@ -177,14 +177,9 @@ func follow(ctx context.Context, flags *remoteFlags, topics string, on func(term
 		if lastID != "" {
 			query.Set("lastEventId", lastID)
 		}
-		response, err := at.send(ctx, http.MethodGet, "/api/monitoring/live?"+query.Encode(), nil)
+		response, err := at.open(ctx, http.MethodGet, "/api/monitoring/live?"+query.Encode(), nil, "")
 		if err != nil {
 			return nil, err
-		}
-		if response.StatusCode != http.StatusOK {
-			defer func() { _ = response.Body.Close() }()
-			content, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // its status says enough
-			return nil, at.refused(response.StatusCode, content)
 		}
 		return response.Body, nil
 	}

@@ -53,10 +53,24 @@ type Options struct {
 	// TrustedProxies may name the client's address.
 	TrustedProxies []netip.Prefix
 	Log            *slog.Logger
+
+	// isOffline says that no gateway runs, and nobody is kept from anything.
+	isOffline bool
 }
 
 // New returns the management API.
 func New(options Options) *API { return &API{options, spend.New(options.Ledger, options.Budgets)} }
+
+// Offline answers the operations on keys and tokens while no gateway runs, for somebody who can
+// write its data directory and is therefore asked for nothing.
+func Offline(credentials *access.Credentials, who access.Identity) http.Handler {
+	a := &API{options: Options{Credentials: credentials, isOffline: true}}
+	mux := http.NewServeMux()
+	for _, route := range a.surface(a.fail).Routes("", append(a.keys(), a.tokens()...)) {
+		mux.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) { route.Handler(w, web.WithIdentity(r, who)) })
+	}
+	return mux
+}
 
 // table returns the table in force.
 func (a *API) table() *routing.Table { return a.options.Current.Load() }

@@ -40,7 +40,7 @@ func statusOf(err error) int {
 func (a *API) fail(w http.ResponseWriter, _ *http.Request, err error) {
 	status := statusOf(err)
 	message := messageOf(err)
-	if status == http.StatusInternalServerError {
+	if status == http.StatusInternalServerError && !a.options.isOffline {
 		a.options.Log.Error("a management operation failed", "request_id", web.RecordOf(w).RequestID, "error", err)
 		message = "The operation failed inside the gateway; nothing was changed."
 		switch isSave := errors.Is(err, control.ErrSave) || errors.Is(err, access.ErrSave); {
