@@ -16,6 +16,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 )
 
 // addFlags say which models of which backend are added.
@@ -65,17 +66,6 @@ variables of the environment that usually have their keys.
 	return cmd
 }
 
-// discovered is what the gateway says of a backend.
-type discovered struct {
-	Adapter string `json:"adapter"`
-	Models  []struct {
-		ID          string `json:"id"`
-		ServiceType string `json:"serviceType"`
-		Exists      bool   `json:"exists"`
-	} `json:"models"`
-	Errors []string `json:"errors"`
-}
-
 // addedModel is a model that is added, or was there.
 type addedModel struct {
 	Model       string `json:"model"`
@@ -97,7 +87,7 @@ func (f *addFlags) run(ctx context.Context, ask *questions, stdout io.Writer) er
 			return failed(fmt.Errorf("the environment variable %s has no key", f.keyVariable))
 		}
 	}
-	var found discovered
+	var found manage.Discovery
 	wanted := map[string]string{"baseUrl": f.backend, "apiKey": key, "adapter": f.adapter}
 	if err := gateway.ask(ctx, http.MethodPost, "/api/config/discover", wanted, &found); err != nil {
 		return failed(err)
@@ -147,7 +137,7 @@ func (f *addFlags) complete() error {
 
 // choose returns the models that were asked for. A backend without a list has those
 // that the flags name.
-func (f *addFlags) choose(found *discovered) ([]addedModel, error) {
+func (f *addFlags) choose(found *manage.Discovery) ([]addedModel, error) {
 	if found.Adapter == "" {
 		if len(f.models) == 0 || f.serviceType == "" {
 			return nil, fmt.Errorf("no list of models was found at %s (%s); --model and --type add models without one", f.backend, strings.Join(found.Errors, "; "))
@@ -159,8 +149,8 @@ func (f *addFlags) choose(found *discovered) ([]addedModel, error) {
 		if len(f.models) > 0 && !slices.Contains(f.models, m.ID) {
 			continue
 		}
-		one := addedModel{m.ID, m.ServiceType, m.Exists}
-		if f.serviceType != "" && !strings.EqualFold(f.serviceType, m.ServiceType) {
+		one := addedModel{m.ID, m.ServiceType.String(), m.Exists}
+		if f.serviceType != "" && !strings.EqualFold(f.serviceType, one.ServiceType) {
 			one.ServiceType, one.Exists = f.serviceType, false
 		}
 		models = append(models, one)

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 )
 
 // loadPatience is how long a verb waits until a model was loaded or put to sleep: longer than
@@ -38,32 +39,7 @@ stays in memory.
 }
 
 // residentLine is a model as the gateway lists it.
-type residentLine struct {
-	Host      string `json:"host"`
-	Model     string `json:"model"`
-	State     string `json:"state"`
-	Since     string `json:"since,omitzero"`
-	LastUsed  string `json:"lastUsed,omitzero"`
-	InUse     bool   `json:"inUse"`
-	Pinned    bool   `json:"pinned"`
-	Waiting   int    `json:"waiting"`
-	LoadMs    int64  `json:"loadMs"`
-	LeftMs    int64  `json:"leftMs,omitzero"`
-	Bytes     int64  `json:"bytes,omitzero"`
-	SleepMs   int64  `json:"sleepAfterMs,omitzero"`
-	Loads     int64  `json:"loads"`
-	Failures  int64  `json:"failures"`
-	Refusals  int64  `json:"refusals"`
-	Evictions int64  `json:"evictions"`
-	Sleeps    int64  `json:"sleeps"`
-	WaitedMs  int64  `json:"waitedMs"`
-	Failure   string `json:"failure,omitzero"`
-	Instances []struct {
-		ServiceType string `json:"serviceType"`
-		InstanceID  string `json:"instanceId"`
-		Pinned      bool   `json:"pinned"`
-	} `json:"instances"`
-}
+type residentLine manage.ResidentView
 
 // is reports whether a name means the model: that on its host, or that of an instance.
 func (l *residentLine) is(name string) bool {
@@ -80,7 +56,7 @@ func (l *residentLine) is(name string) bool {
 
 // row returns the model as a row of the table.
 func (l *residentLine) row(now time.Time) []string {
-	state := l.State
+	state := string(l.State)
 	if l.LeftMs > 0 {
 		state += fmt.Sprintf(", about %.0f s more", float64(l.LeftMs)/1000)
 	}
@@ -88,7 +64,8 @@ func (l *residentLine) row(now time.Time) []string {
 		state += fmt.Sprintf(", %d wait", l.Waiting)
 	}
 	used := "-"
-	if at, err := time.Parse(time.RFC3339, l.LastUsed); err == nil {
+	if l.LastUsed != nil {
+		at, _ := time.Parse(time.RFC3339, *l.LastUsed) // the gateway wrote it
 		used = now.Sub(at).Truncate(time.Second).String() + " ago"
 	}
 	if l.InUse {
@@ -220,7 +197,7 @@ func newModelsMove(env []string, stdout io.Writer, cmd *cobra.Command, said stri
 			return "", errors.New("the model has no instance any more")
 		}
 		of := l.Instances[0]
-		return said, r.ask(ctx, http.MethodPost, "/api/config/instance/"+cmd.Name()+"/"+url.PathEscape(of.ServiceType), map[string]string{"instanceId": of.InstanceID}, l)
+		return said, r.ask(ctx, http.MethodPost, "/api/config/instance/"+cmd.Name()+"/"+of.ServiceType.String(), map[string]string{"instanceId": of.InstanceID}, l)
 	})
 }
 
@@ -255,7 +232,7 @@ version of the configuration.`,
 		for n := range l.Instances {
 			i := &l.Instances[n]
 			body := map[string]any{"instanceId": i.InstanceID, "instance": map[string]bool{"pinned": !off}}
-			if err := r.ask(ctx, http.MethodPut, "/api/config/instance/update/"+url.PathEscape(i.ServiceType), body, new(any)); err != nil {
+			if err := r.ask(ctx, http.MethodPut, "/api/config/instance/update/"+i.ServiceType.String(), body, new(any)); err != nil {
 				return "", err
 			}
 			i.Pinned = !off

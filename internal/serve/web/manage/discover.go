@@ -26,8 +26,8 @@ type discoverRequest struct {
 	Adapter string         `json:"adapter" doc:"Found out if left out."`
 }
 
-// discovery is what a backend said.
-type discovery struct {
+// Discovery is what a backend said.
+type Discovery struct {
 	Adapter string            `json:"adapter" doc:"Empty where no list of models was found."`
 	Models  []discoveredModel `json:"models"`
 	Errors  []string          `json:"errors" doc:"What was tried without success, in words for people."`
@@ -42,7 +42,7 @@ type discoveredModel struct {
 
 // discover asks a backend which models it has. Only what is typed is sent, to the address
 // that is typed.
-func (a *API) discover(c *web.Call, wanted *discoverRequest) (discovery, error) {
+func (a *API) discover(c *web.Call, wanted *discoverRequest) (Discovery, error) {
 	ctx, cancel := context.WithTimeout(c.Context(), maxDiscoverTime)
 	defer cancel()
 	found, err := discover.Ask(ctx, a.sendDiscovery, discover.Backend{BaseURL: wanted.BaseURL, APIKey: wanted.APIKey, Adapter: wanted.Adapter})
@@ -76,9 +76,9 @@ type refusal struct{ error }
 func (r refusal) Unwrap() []error { return []error{r.error, discover.ErrRefused} }
 
 // discoveryOf shows what was found, and which of it is configured already.
-func (a *API) discoveryOf(wanted *discoverRequest, found discover.Found) discovery {
+func (a *API) discoveryOf(wanted *discoverRequest, found discover.Found) Discovery {
 	doc, _ := a.options.Control.Document()
-	shown := discovery{Adapter: found.Adapter, Models: []discoveredModel{}, Errors: append([]string{}, found.Errors...)}
+	shown := Discovery{Adapter: found.Adapter, Models: []discoveredModel{}, Errors: append([]string{}, found.Errors...)}
 	for _, m := range found.Models {
 		exists := slices.ContainsFunc(doc.Services[m.ServiceType].Instances, func(s backend.Settings) bool {
 			return strings.TrimRight(s.BaseURL, "/") == strings.TrimRight(wanted.BaseURL, "/") && (s.UpstreamModel == m.ID || s.UpstreamModel == "" && s.Name == m.ID)

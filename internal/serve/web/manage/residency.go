@@ -20,8 +20,8 @@ type residence string
 // Names returns every state.
 func (residence) Names() []string { return fleet.States() }
 
-// residentView is a model that is loaded for requests and put to sleep.
-type residentView struct {
+// ResidentView is a model that is loaded for requests and put to sleep.
+type ResidentView struct {
 	Host      string         `json:"host" doc:"The address of its server."`
 	Model     string         `json:"model" doc:"Its name there."`
 	Group     string         `json:"group,omitzero" doc:"Which models it shares memory with beyond its server: those of the same group, residency.group of instances or group of processes."`
@@ -54,7 +54,7 @@ type residentUser struct {
 }
 
 // residents returns the models that are kept, each with its instances.
-func (a *API) residents(c *web.Call) ([]residentView, error) {
+func (a *API) residents(c *web.Call) ([]ResidentView, error) {
 	type place struct{ host, model string }
 	users := map[place][]residentUser{}
 	for _, pool := range a.table().Pools() {
@@ -65,7 +65,7 @@ func (a *API) residents(c *web.Call) ([]residentView, error) {
 			}
 		}
 	}
-	views := []residentView{}
+	views := []ResidentView{}
 	for _, s := range a.options.Residency.States(time.Now()) {
 		view := viewOfResident(&s, c.Words())
 		view.Instances = append([]residentUser{}, users[place{s.Host, s.Model}]...)
@@ -74,9 +74,9 @@ func (a *API) residents(c *web.Call) ([]residentView, error) {
 	return views, nil
 }
 
-func viewOfResident(s *residency.State, words web.Wording) residentView {
+func viewOfResident(s *residency.State, words web.Wording) ResidentView {
 	failure := words(web.CutText(s.Failure, 500))
-	return residentView{
+	return ResidentView{
 		Host: s.Host, Model: s.Model, Group: s.Group, State: residence(s.State), Since: web.TimeOrNil(s.Since), LastUsed: web.TimeOrNil(s.Used),
 		InUse: s.IsInUse, Pinned: s.IsPinned, Waiting: s.Waiting, LoadMs: s.Residence.Loads.Milliseconds(), LeftMs: s.Left.Milliseconds(), Bytes: s.Bytes,
 		SleepMs: s.SleepAfter.Milliseconds(), Loads: s.Counts.Loads, Failures: s.Failures, Refusals: s.Refusals, Evictions: s.Evictions, Sleeps: s.Sleeps,
@@ -90,28 +90,28 @@ type residentRequest struct {
 }
 
 // loadModel answers when the model is in memory.
-func (a *API) loadModel(c *web.Call, wanted *residentRequest) (residentView, error) {
+func (a *API) loadModel(c *web.Call, wanted *residentRequest) (ResidentView, error) {
 	return a.move(c, wanted, "load", func(i *backend.Instance, host, model string) error {
 		return a.options.Residency.Load(c.Context(), host, model, a.table().Service(i.Service).Policy.Residency)
 	})
 }
 
 // sleepModel answers when the model is not in memory any more.
-func (a *API) sleepModel(c *web.Call, wanted *residentRequest) (residentView, error) {
+func (a *API) sleepModel(c *web.Call, wanted *residentRequest) (ResidentView, error) {
 	return a.move(c, wanted, "sleep", func(_ *backend.Instance, host, model string) error {
 		return a.options.Residency.Sleep(c.Context(), host, model)
 	})
 }
 
 // move loads the model of an instance or puts it to sleep, and says where it is then.
-func (a *API) move(c *web.Call, wanted *residentRequest, what string, do func(i *backend.Instance, host, model string) error) (residentView, error) {
+func (a *API) move(c *web.Call, wanted *residentRequest, what string, do func(i *backend.Instance, host, model string) error) (ResidentView, error) {
 	instance, err := a.living(c, wanted.InstanceID)
 	if err != nil {
-		return residentView{}, err
+		return ResidentView{}, err
 	}
 	engine := instance.Engine()
 	if engine == nil || a.options.Residency.Model(engine) == nil {
-		return residentView{}, &web.RequestError{
+		return ResidentView{}, &web.RequestError{
 			Status: http.StatusBadRequest, Text: web.Shorten(instance.ID) + ": the gateway neither loads its model nor puts it to sleep: " +
 				"set residency.enabled of the service type, and see which adapters can",
 		}
@@ -120,12 +120,12 @@ func (a *API) move(c *web.Call, wanted *residentRequest, what string, do func(i 
 	if c.DryRun {
 		c.Say("Dry run: nothing was changed.")
 	} else if err := do(instance, host, model); err != nil {
-		return residentView{}, unmoved(err)
+		return ResidentView{}, unmoved(err)
 	}
 	views, err := a.residents(c)
-	at := slices.IndexFunc(views, func(v residentView) bool { return v.Host == host && v.Model == model })
+	at := slices.IndexFunc(views, func(v ResidentView) bool { return v.Host == host && v.Model == model })
 	if at < 0 {
-		return residentView{}, unmoved(residency.ErrRemoved)
+		return ResidentView{}, unmoved(residency.ErrRemoved)
 	}
 	c.Done("%s %s", what, instance.Handle)
 	return views[at], err
