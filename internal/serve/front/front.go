@@ -160,22 +160,17 @@ func (s *Server) remove(c *conn) {
 	}
 }
 
-// isServing tells whether there are connections.
-func (s *Server) isServing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns) > 0
-}
-
 // Shutdown closes the connections that wait for a request and waits until the
-// others have ended theirs, or until the context ends. The listener has been closed.
+// others have ended theirs, or until the context ends. The listener has been closed, and
+// replies end their connections.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.letGo(ctx)
 	s.halt(func(c *conn) {
 		if state := c.state.Load(); stepOf(state) == idle || stepOf(state) == fresh {
 			c.closeIn(state)
 		}
 	})
-	for s.isServing() {
+	for s.count() > 0 {
 		select {
 		case <-s.none:
 		case <-ctx.Done():
@@ -183,6 +178,36 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// letGo serves the requests that are on their way on connections that seem idle: a proxy cannot
+// send them elsewhere once it has written them. Each ends its connection, so that nobody is on
+// the way when the number of connections stays the same.
+func (s *Server) letGo(ctx context.Context) {
+	const look, looks = 20 * time.Millisecond, 15
+	before := s.count()
+	for range looks {
+		if before == 0 {
+			return
+		}
+		select {
+		case <-time.After(look):
+		case <-ctx.Done():
+			return
+		}
+		now := s.count()
+		if now == before {
+			return
+		}
+		before = now
+	}
+}
+
+// count returns how many connections there are.
+func (s *Server) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
 }
 
 // Close ends all requests and closes all connections at once, and waits until none
