@@ -13,11 +13,12 @@ type collector struct {
 	state    func() State
 	build    Build
 	system   *system
+	places   map[string]int // of the families, by name
 }
 
 // collect returns every family that has series, with each of them as it is now.
 func (c *collector) collect() *gathered {
-	s := &scrape{collector: c, gathered: newGathered()}
+	s := &scrape{collector: c, gathered: newGathered(c.places)}
 	state := c.state()
 	for _, service := range schema.ServiceTypes() {
 		s.service(service)
@@ -33,12 +34,12 @@ func (c *collector) collect() *gathered {
 		s.instance(&instances[i])
 	}
 	if state.Trust != nil {
-		s.value(famFleetTrust, *state.Trust)
+		s.value("model_router_fleet_trust", *state.Trust)
 	}
 	for i := range state.Models {
 		s.model(&state.Models[i])
 	}
-	s.value(famSockets, float64(state.Sockets))
+	s.value("model_router_websockets_open", float64(state.Sockets))
 	if state.Batches != nil {
 		s.batches(state.Batches)
 	}
@@ -52,7 +53,7 @@ func (c *collector) collect() *gathered {
 	s.cluster(&state.Cluster)
 	s.configuration(&state.Config)
 	s.monitoring(&state.Monitoring)
-	s.value(famBuildInfo, 1, s.build.Version, s.build.Commit, s.build.GoVersion)
+	s.value(buildInfo, 1, s.build.Version, s.build.Commit, s.build.GoVersion)
 	s.http()
 	s.runtime()
 	return s.gathered
@@ -73,49 +74,49 @@ func (s *scrape) service(service schema.ServiceType) {
 	name := service.String()
 	series := &s.registry.services[service]
 	for _, result := range [...]schema.Result{schema.ResultFailed, schema.ResultBreakerOpen} {
-		s.value(famRequests, float64(series.none.Requests(result)), name, none, result.String())
+		s.value("model_router_requests_total", float64(series.none.Requests(result)), name, none, result.String())
 	}
 	if n := series.none.Requests(schema.ResultSuccess); n > 0 { // answered without an instance
-		s.value(famRequests, float64(n), name, none, schema.ResultSuccess.String())
+		s.value("model_router_requests_total", float64(n), name, none, schema.ResultSuccess.String())
 	}
 	duration := series.none.duration.Snapshot()
-	s.histogram(famDuration, &duration, name, none)
-	s.value(famDurationMax, duration.Max.Seconds(), name, none)
-	s.value(famCancelled, float64(series.none.cancelledRequests()), name, none)
+	s.histogram("model_router_request_duration_seconds", &duration, name, none)
+	s.value("model_router_request_duration_seconds_max", duration.Max.Seconds(), name, none)
+	s.value("model_router_cancelled_requests_total", float64(series.none.cancelledRequests()), name, none)
 	for reason := schema.ResultInvalid; reason < schema.ResultOverloaded; reason++ {
-		s.value(famRejected, float64(series.rejected[reason].Value()), name, reason.String())
+		s.value("model_router_rejected_requests_total", float64(series.rejected[reason].Value()), name, reason.String())
 	}
 	for how, label := range shedNames {
-		s.value(famShed, float64(series.shed[how].Value()), name, label)
+		s.value("model_router_shed_requests_total", float64(series.shed[how].Value()), name, label)
 	}
 	for _, why := range naming.Reasons() {
-		s.value(famFallbacks, float64(series.fallbacks[why].Value()), name, why.String())
+		s.value("model_router_fallbacks_total", float64(series.fallbacks[why].Value()), name, why.String())
 	}
-	s.value(famSplit, float64(series.split.Value()), name)
-	s.value(famPieces, float64(series.pieces.Value()), name)
+	s.value("model_router_split_requests_total", float64(series.split.Value()), name)
+	s.value("model_router_split_pieces_total", float64(series.pieces.Value()), name)
 	for how, label := range resumedNames {
 		if service == schema.Chat {
-			s.value(famResumed, float64(series.resumed[how].Value()), name, label)
+			s.value("model_router_resumed_streams_total", float64(series.resumed[how].Value()), name, label)
 		}
 	}
 	for how := HedgeWon; int(how) < HedgedCount; how++ {
-		s.value(famHedges, float64(series.hedges[how].Value()), name, how.String())
+		s.value("model_router_hedges_total", float64(series.hedges[how].Value()), name, how.String())
 	}
 	for _, what := range [...]Cached{CacheHit, CacheMiss, CacheBypass, CacheShared} {
 		if service == schema.Chat || service == schema.Embedding || service == schema.Rerank {
-			s.value(famCached, float64(series.cached[what].Value()), name, what.String())
+			s.value("model_router_answer_cache_requests_total", float64(series.cached[what].Value()), name, what.String())
 		}
 	}
 	wait, overhead := series.queueWait.Snapshot(), series.overhead.Snapshot()
-	s.histogram(famQueueWait, &wait, name)
-	s.value(famQueueWaitMax, wait.Max.Seconds(), name)
+	s.histogram("model_router_queue_wait_seconds", &wait, name)
+	s.value("model_router_queue_wait_seconds_max", wait.Max.Seconds(), name)
 	for _, class := range schema.Classes() {
 		if wait := series.classWait[class].Snapshot(); wait.Count > 0 || class == schema.Normal {
-			s.histogram(famClassWait, &wait, name, class.String())
+			s.histogram("model_router_queue_class_wait_seconds", &wait, name, class.String())
 		}
 	}
-	s.histogram(famOverhead, &overhead, name)
-	s.value(famOverheadMax, overhead.Max.Seconds(), name)
+	s.histogram("model_router_gateway_overhead_seconds", &overhead, name)
+	s.value("model_router_gateway_overhead_seconds_max", overhead.Max.Seconds(), name)
 }
 
 // door adds the counts of an endpoint. Successes and errors are always there; the
@@ -124,7 +125,7 @@ func (s *scrape) door(door schema.Door) {
 	for result := range schema.Result(schema.ResultCount) {
 		n := s.registry.doors[door][result].Value()
 		if n > 0 || result <= schema.ResultFailed {
-			s.value(famDoors, float64(n), door.Service().String(), door.String(), result.String())
+			s.value("model_router_door_requests_total", float64(n), door.Service().String(), door.String(), result.String())
 		}
 	}
 }
@@ -132,15 +133,15 @@ func (s *scrape) door(door schema.Door) {
 // limits adds the queue and the rate limit of a configured service type.
 func (s *scrape) limits(view *ServiceView) {
 	name := view.Service.String()
-	s.value(famQueueLength, float64(view.Waiting), name)
+	s.value("model_router_queue_length", float64(view.Waiting), name)
 	for _, class := range schema.Classes() {
-		s.value(famClassLength, float64(view.ByClass[class]), name, class.String())
+		s.value("model_router_queue_class_length", float64(view.ByClass[class]), name, class.String())
 	}
 	if !view.PerClient {
-		s.value(famRemaining, float64(view.Remaining), name)
+		s.value("model_router_rate_limit_remaining", float64(view.Remaining), name)
 	}
 	for _, client := range view.Clients {
-		s.value(famRemaining, float64(client.Remaining), name, client.Client)
+		s.value("model_router_rate_limit_remaining", float64(client.Remaining), name, client.Client)
 	}
 }
 
@@ -150,125 +151,125 @@ func streams(t schema.ServiceType) bool { return t == schema.Chat || t == schema
 func (s *scrape) instance(m *mergedInstance) {
 	service, label := m.Service.String(), m.Label
 	for result, n := range m.requests {
-		s.value(famRequests, float64(n), service, label, schema.Result(result).String())
+		s.value("model_router_requests_total", float64(n), service, label, schema.Result(result).String())
 	}
-	s.histogram(famDuration, &m.duration, service, label)
-	s.value(famDurationMax, m.duration.Max.Seconds(), service, label)
+	s.histogram("model_router_request_duration_seconds", &m.duration, service, label)
+	s.value("model_router_request_duration_seconds_max", m.duration.Max.Seconds(), service, label)
 	if streams(m.Service) {
-		s.histogram(famFirstToken, &m.firstToken, service, label)
-		s.value(famFirstTokenMax, m.firstToken.Max.Seconds(), service, label)
-		s.histogram(famPerToken, &m.perToken, service, label)
+		s.histogram("model_router_time_to_first_token_seconds", &m.firstToken, service, label)
+		s.value("model_router_time_to_first_token_seconds_max", m.firstToken.Max.Seconds(), service, label)
+		s.histogram("model_router_time_per_output_token_seconds", &m.perToken, service, label)
 	}
-	s.value(famTokens, float64(m.tokensIn), service, label, "input")
-	s.value(famTokens, float64(m.tokensOut), service, label, "output")
-	s.value(famCachedTokens, float64(m.tokensCached), service, label)
-	s.value(famCost, float64(m.cost)/1e12, service, label)
-	s.value(famInFlight, float64(m.InFlight), service, label)
-	s.value(famFailovers, float64(m.failovers), service, label)
-	s.value(famCancelled, float64(m.cancelled), service, label)
-	s.value(famBreaker, float64(m.Breaker), service, label)
-	s.value(famWeight, m.Weight, service, label)
-	s.value(famTier, float64(m.Tier), service, label)
-	s.value(famHealthy, boolValue(m.Healthy), service, label)
+	s.value("model_router_tokens_total", float64(m.tokensIn), service, label, "input")
+	s.value("model_router_tokens_total", float64(m.tokensOut), service, label, "output")
+	s.value("model_router_cached_prompt_tokens_total", float64(m.tokensCached), service, label)
+	s.value("model_router_cost_total", float64(m.cost)/1e12, service, label)
+	s.value("model_router_requests_in_flight", float64(m.InFlight), service, label)
+	s.value("model_router_failovers_total", float64(m.failovers), service, label)
+	s.value("model_router_cancelled_requests_total", float64(m.cancelled), service, label)
+	s.value("model_router_circuit_breaker_state", float64(m.Breaker), service, label)
+	s.value("model_router_load_balancer_weight", m.Weight, service, label)
+	s.value("model_router_load_balancer_tier", float64(m.Tier), service, label)
+	s.value("model_router_instance_healthy", boolValue(m.Healthy), service, label)
 	if m.Slots > 0 {
-		s.value(famSlots, float64(m.Slots), service, label)
+		s.value("model_router_instance_slots", float64(m.Slots), service, label)
 	}
 	if m.Engine != nil {
-		s.histogram(famEstimate, &m.estimate, service, label)
+		s.histogram("model_router_first_token_estimate_ratio", &m.estimate, service, label)
 		s.engine(m.Engine, service, label)
 	}
 }
 
 // engine adds what the fleet knows of an instance.
 func (s *scrape) engine(e *EngineView, service, label string) {
-	s.value(famFleetQueue, e.Queue, service, label)
-	s.value(famFleetCalls, float64(e.Waiting), service, label, "waiting")
-	s.value(famFleetCalls, float64(e.Decoding), service, label, "decoding")
-	s.value(famFleetCalls, float64(e.Others), service, label, "others")
-	s.value(famFleetCached, float64(e.Cached), service, label)
+	s.value("model_router_fleet_queue_seconds", e.Queue, service, label)
+	s.value("model_router_fleet_calls", float64(e.Waiting), service, label, "waiting")
+	s.value("model_router_fleet_calls", float64(e.Decoding), service, label, "decoding")
+	s.value("model_router_fleet_calls", float64(e.Others), service, label, "others")
+	s.value("model_router_fleet_cached_bytes", float64(e.Cached), service, label)
 	if e.Calls > 0 {
-		s.value(famFleetHits, e.HitRate, service, label)
+		s.value("model_router_fleet_hit_ratio", e.HitRate, service, label)
 	}
-	s.value(famFleetPerToken, e.PerToken, service, label)
+	s.value("model_router_fleet_prompt_token_seconds", e.PerToken, service, label)
 }
 
 // budgets adds the budgets of keys and tenants.
 func (s *scrape) budgets(view *BudgetsView) {
-	s.value(famBudgetAccounts, float64(view.Accounts))
-	s.value(famBudgetDisbelieved, float64(view.RefusedTotals))
-	for _, store := range [...]struct {
-		name string
-		StoreView
-	}{{"journal", view.Journal}, {"database", view.Database}, {"redis", view.Redis}} {
-		s.value(famBudgetHealthy, boolValue(store.Healthy), store.name)
-		s.value(famBudgetFailures, float64(store.Failures), store.name)
-	}
+	s.value("model_router_budget_accounts", float64(view.Accounts))
+	s.value("model_router_budget_refused_totals_total", float64(view.RefusedTotals))
+	s.store("model_router_budget_store", view.Journal, "journal")
+	s.store("model_router_budget_store", view.Database, "database")
+	s.store("model_router_budget_store", view.Redis, "redis")
 	for _, b := range view.Budgets {
-		s.value(famBudgetLimit, b.Limit, b.Of, b.Window, b.Unit)
-		s.value(famBudgetUsed, b.Used, b.Of, b.Window, b.Unit)
-		s.value(famBudgetReserved, b.Reserved, b.Of, b.Window, b.Unit)
-		s.value(famBudgetRefused, float64(b.Refused), b.Of, b.Window, b.Unit)
-		s.value(famBudgetDeferred, float64(b.Deferred), b.Of, b.Window, b.Unit)
+		s.value("model_router_budget_limit", b.Limit, b.Of, b.Window, b.Unit)
+		s.value("model_router_budget_used", b.Used, b.Of, b.Window, b.Unit)
+		s.value("model_router_budget_reserved", b.Reserved, b.Of, b.Window, b.Unit)
+		s.value("model_router_budget_refused_requests_total", float64(b.Refused), b.Of, b.Window, b.Unit)
+		s.value("model_router_budget_deferred_requests_total", float64(b.Deferred), b.Of, b.Window, b.Unit)
 	}
 }
 
 // shared adds the rate limits that gateways share.
 func (s *scrape) shared(view *SharedView) {
-	s.value(famSharedHealthy, boolValue(view.Store.Healthy))
-	s.value(famSharedFailures, float64(view.Store.Failures))
-	s.value(famSharedExchanges, float64(view.Exchanges))
-	s.value(famSharedDivided, float64(view.Divided))
+	s.store("model_router_shared_limits", view.Store)
+	s.value("model_router_shared_limits_exchanges_total", float64(view.Exchanges))
+	s.value("model_router_shared_limits_divided_requests_total", float64(view.Divided))
 }
 
 // model adds a model that is kept.
 func (s *scrape) model(m *ModelView) {
-	s.value(famModelResident, boolValue(m.IsResident), m.Host, m.Model)
-	s.value(famModelWaiting, float64(m.Waiting), m.Host, m.Model)
-	s.value(famModelWaited, m.Waited.Seconds(), m.Host, m.Model)
-	s.value(famModelLoads, float64(m.Loads), m.Host, m.Model)
-	s.value(famModelFailures, float64(m.Failures), m.Host, m.Model)
-	s.value(famModelRefusals, float64(m.Refusals), m.Host, m.Model)
-	s.value(famModelEvictions, float64(m.Evictions), m.Host, m.Model)
-	s.value(famModelSleeps, float64(m.Sleeps), m.Host, m.Model)
+	s.value("model_router_model_resident", boolValue(m.IsResident), m.Host, m.Model)
+	s.value("model_router_model_waiting_requests", float64(m.Waiting), m.Host, m.Model)
+	s.value("model_router_model_waited_seconds_total", m.Waited.Seconds(), m.Host, m.Model)
+	s.value("model_router_model_loads_total", float64(m.Loads), m.Host, m.Model)
+	s.value("model_router_model_load_failures_total", float64(m.Failures), m.Host, m.Model)
+	s.value("model_router_model_load_refusals_total", float64(m.Refusals), m.Host, m.Model)
+	s.value("model_router_model_evictions_total", float64(m.Evictions), m.Host, m.Model)
+	s.value("model_router_model_sleeps_total", float64(m.Sleeps), m.Host, m.Model)
 }
 
 // batches adds what the gateway does for batches.
 func (s *scrape) batches(view *BatchesView) {
-	s.value(famBatches, float64(view.Open))
-	s.value(famBatchRunning, float64(view.Running))
-	s.value(famBatchLines, float64(view.Completed), "completed")
-	s.value(famBatchLines, float64(view.Failed), "failed")
-	s.value(famBatchStalled, view.Stalled.Seconds())
-	s.value(famFilesHealthy, boolValue(!view.IsFull))
+	s.value("model_router_batches", float64(view.Open))
+	s.value("model_router_batch_lines_running", float64(view.Running))
+	s.value("model_router_batch_lines_total", float64(view.Completed), "completed")
+	s.value("model_router_batch_lines_total", float64(view.Failed), "failed")
+	s.value("model_router_batch_stalled_seconds", view.Stalled.Seconds())
+	s.value("model_router_files_healthy", boolValue(!view.IsFull))
 }
 
 // process adds a process that the gateway runs.
 func (s *scrape) process(p *ProcessView) {
 	for _, state := range p.States {
-		s.value(famProcessState, boolValue(state == p.State), p.Name, state)
+		s.value("model_router_process_state", boolValue(state == p.State), p.Name, state)
 	}
-	s.value(famProcessStarts, float64(p.Starts), p.Name)
-	s.value(famProcessRestarts, float64(p.Restarts), p.Name)
+	s.value("model_router_process_starts_total", float64(p.Starts), p.Name)
+	s.value("model_router_process_restarts_total", float64(p.Restarts), p.Name)
 }
 
 // exchange adds what gateways tell each other about the fleet.
 func (s *scrape) exchange(view *ExchangeView) {
-	s.value(famExchangeHealthy, boolValue(view.Store.Healthy))
-	s.value(famExchangeFailures, float64(view.Store.Failures))
-	s.value(famExchangeOthers, float64(view.Others))
-	s.value(famExchangeSent, float64(view.Sent))
-	s.value(famExchangeReceived, float64(view.Received))
-	s.value(famExchangeIgnored, float64(view.Foreign), "secret")
-	s.value(famExchangeIgnored, float64(view.Malformed), "form")
-	s.value(famExchangeDropped, float64(view.Dropped))
+	s.store("model_router_fleet_exchange", view.Store)
+	s.value("model_router_fleet_exchange_gateways", float64(view.Others))
+	s.value("model_router_fleet_exchange_sent_messages_total", float64(view.Sent))
+	s.value("model_router_fleet_exchange_received_messages_total", float64(view.Received))
+	s.value("model_router_fleet_exchange_ignored_messages_total", float64(view.Foreign), "secret")
+	s.value("model_router_fleet_exchange_ignored_messages_total", float64(view.Malformed), "form")
+	s.value("model_router_fleet_exchange_dropped_prompts_total", float64(view.Dropped))
 }
 
 // cluster adds the gateways that know each other.
 func (s *scrape) cluster(view *ClusterView) {
-	s.value(famMembersHealthy, boolValue(view.Healthy))
+	s.value("model_router_cluster_healthy", boolValue(view.Healthy))
 	for _, members := range view.States {
-		s.value(famMembers, float64(members.Count), members.State)
+		s.value("model_router_cluster_members", float64(members.Count), members.State)
 	}
+}
+
+// store adds the two families of something that may fail.
+func (s *scrape) store(name string, view StoreView, labels ...string) {
+	s.value(name+"_healthy", boolValue(view.Healthy), labels...)
+	s.value(name+"_failures_total", float64(view.Failures), labels...)
 }
 
 func boolValue(b bool) float64 {
@@ -279,43 +280,34 @@ func boolValue(b bool) float64 {
 }
 
 func (s *scrape) ledger(l *LedgerView) {
-	s.value(famQuotaEnabled, boolValue(l.Enabled))
-	s.value(famQuotaAdmitted, float64(l.Admitted))
-	s.value(famQuotaRefused, float64(l.Refused))
-	s.value(famQuotaUnsettled, float64(l.Unsettled))
-	s.value(famQuotaDegradations, float64(l.Degradations))
-	s.value(famQuotaKeys, float64(l.Keys))
-	s.value(famQuotaCells, float64(l.Cells))
-	s.value(famQuotaOverflowed, float64(l.Overflowed))
-	s.value(famQuotaUncounted, float64(l.Uncounted))
-	s.value(famQuotaJournal, float64(l.JournalBytes))
-	s.value(famQuotaFlush, l.LastFlush.Seconds())
-	for _, store := range [...]struct {
-		name string
-		StoreView
-	}{{"journal", l.Journal}, {"database", l.Database}, {"counter", l.Counter}} {
-		s.value(famQuotaHealthy, boolValue(store.Healthy), store.name)
-		s.value(famQuotaFailures, float64(store.Failures), store.name)
-	}
+	s.value("model_router_quota_enabled", boolValue(l.Enabled))
+	s.value("model_router_quota_admitted_requests_total", float64(l.Admitted))
+	s.value("model_router_quota_refused_requests_total", float64(l.Refused))
+	s.value("model_router_quota_unsettled_total", float64(l.Unsettled))
+	s.value("model_router_quota_degradations_total", float64(l.Degradations))
+	s.value("model_router_quota_keys", float64(l.Keys))
+	s.value("model_router_quota_cells", float64(l.Cells))
+	s.value("model_router_quota_overflowed_total", float64(l.Overflowed))
+	s.value("model_router_quota_uncounted_total", float64(l.Uncounted))
+	s.value("model_router_quota_journal_bytes", float64(l.JournalBytes))
+	s.value("model_router_quota_last_flush_seconds", l.LastFlush.Seconds())
+	s.store("model_router_quota_store", l.Journal, "journal")
+	s.store("model_router_quota_store", l.Database, "database")
+	s.store("model_router_quota_store", l.Counter, "counter")
 }
 
 func (s *scrape) configuration(c *ConfigView) {
-	for _, source := range [...]struct {
-		name string
-		StoreView
-	}{{"file", c.File}, {"database", c.Database}} {
-		s.value(famConfigHealthy, boolValue(source.Healthy), source.name)
-		s.value(famConfigFailures, float64(source.Failures), source.name)
-	}
+	s.store("model_router_config_source", c.File, "file")
+	s.store("model_router_config_source", c.Database, "database")
 }
 
 func (s *scrape) monitoring(m *MonitoringView) {
-	s.value(famRecordsDropped, float64(m.Dropped))
-	s.value(famRecordsWaiting, float64(m.Waiting))
-	s.value(famSamplingRate, m.SamplingRate)
-	s.value(famErrors, float64(m.ErrorComponents))
-	s.value(famLogDropped, float64(m.LinesDropped))
-	s.value(famPanics, float64(m.Panics))
+	s.value("model_router_monitoring_records_dropped_total", float64(m.Dropped))
+	s.value("model_router_monitoring_records_waiting", float64(m.Waiting))
+	s.value("model_router_monitoring_sampling_ratio", m.SamplingRate)
+	s.value("model_router_monitoring_error_components", float64(m.ErrorComponents))
+	s.value("model_router_log_lines_dropped_total", float64(m.LinesDropped))
+	s.value("model_router_panics_total", float64(m.Panics))
 }
 
 func (s *scrape) http() {
@@ -326,27 +318,27 @@ func (s *scrape) http() {
 			if count == 0 && outcomeNames[class] != "SUCCESS" {
 				continue // most combinations never happen
 			}
-			s.timer(famHTTP, uint64(count), time.Duration(t.sum.Load()).Seconds(), surfaceNames[surface], outcomeNames[class])
-			s.value(famHTTPMax, time.Duration(t.longest.Load()).Seconds(), surfaceNames[surface], outcomeNames[class])
+			s.timer("http_server_requests_seconds", uint64(count), time.Duration(t.sum.Load()).Seconds(), surfaceNames[surface], outcomeNames[class])
+			s.value("http_server_requests_seconds_max", time.Duration(t.longest.Load()).Seconds(), surfaceNames[surface], outcomeNames[class])
 		}
 	}
 }
 
 func (s *scrape) runtime() {
 	now := s.system.read(s.registry.Settings().CollectionInterval.Std())
-	s.value(famMemoryUsed, now.heapUsed, "heap")
-	s.value(famMemoryUsed, now.otherUsed, "nonheap")
-	s.value(famMemoryCommitted, now.heapHeld, "heap")
-	s.value(famMemoryCommitted, now.otherUsed, "nonheap")
-	s.value(famMemoryMax, now.limit, "heap")
-	s.value(famMemoryMax, -1, "nonheap")
-	s.timer(famGCPause, now.pauses, now.paused)
-	s.value(famGCPauseMax, now.longestPause)
-	s.value(famThreadsLive, now.goroutines)
-	s.value(famThreadsDaemon, now.goroutines)
-	s.value(famThreadsPeak, now.peak)
-	s.value(famUptime, now.uptime)
-	s.value(famProcessCPU, now.processCPU)
-	s.value(famSystemCPU, now.systemCPU)
-	s.value(famSystemCPUs, now.cpus)
+	s.value("jvm_memory_used_bytes", now.heapUsed, "heap")
+	s.value("jvm_memory_used_bytes", now.otherUsed, "nonheap")
+	s.value("jvm_memory_committed_bytes", now.heapHeld, "heap")
+	s.value("jvm_memory_committed_bytes", now.otherUsed, "nonheap")
+	s.value("jvm_memory_max_bytes", now.limit, "heap")
+	s.value("jvm_memory_max_bytes", -1, "nonheap")
+	s.timer("jvm_gc_pause_seconds", now.pauses, now.paused)
+	s.value("jvm_gc_pause_seconds_max", now.longestPause)
+	s.value("jvm_threads_live_threads", now.goroutines)
+	s.value("jvm_threads_daemon_threads", now.goroutines)
+	s.value("jvm_threads_peak_threads", now.peak)
+	s.value("process_uptime_seconds", now.uptime)
+	s.value("process_cpu_usage", now.processCPU)
+	s.value("system_cpu_usage", now.systemCPU)
+	s.value("system_cpu_cores", now.cpus)
 }

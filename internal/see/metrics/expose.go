@@ -19,7 +19,6 @@ type Exposition struct {
 	options   Options
 	collector *collector
 	runtime   *prometheus.Registry // of the Go runtime and the process
-	category  map[string]Category
 }
 
 // Options are what an Exposition shows.
@@ -36,12 +35,8 @@ type Options struct {
 func NewExposition(options Options) (*Exposition, error) {
 	e := &Exposition{
 		options:   options,
-		collector: &collector{options.Registry, options.State, options.Build, newSystem(options.Registry.Started())},
+		collector: &collector{options.Registry, options.State, options.Build, newSystem(options.Registry.Started()), placesOfFamilies()},
 		runtime:   prometheus.NewRegistry(),
-		category:  map[string]Category{},
-	}
-	for i := range families {
-		e.category[families[i].Name] = families[i].Category
 	}
 	return e, errors.Join(
 		e.runtime.Register(collectors.NewGoCollector()),
@@ -69,9 +64,9 @@ func (e *Exposition) Scrape() ([]*dto.MetricFamily, error) {
 	}
 	all, err := e.Gather()
 	all = slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
-		category, own := e.category[f.GetName()]
-		if !own {
-			category = CategorySystem // the Go runtime and the process
+		category := CategorySystem // the Go runtime and the process
+		if place, isOwn := e.collector.places[f.GetName()]; isOwn {
+			category = families[place].Category
 		}
 		return !slices.Contains(s.EnabledCategories, category)
 	})

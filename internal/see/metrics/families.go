@@ -29,130 +29,11 @@ type Family struct {
 // Kind returns the type in the words of the exposition format.
 func (f *Family) Kind() string { return kindNames[f.kind] }
 
+// buildInfo is the name of the family that says which program runs.
+const buildInfo = "model_router_build_info"
+
 // defaultPrefix is the prefix by which the families are known inside.
 const defaultPrefix = "model_router"
-
-// The families, in the order of the table below.
-const (
-	famRequests = iota
-	famDoors
-	famDuration
-	famDurationMax
-	famFirstToken
-	famFirstTokenMax
-	famPerToken
-	famEstimate
-	famTokens
-	famCachedTokens
-	famCost
-	famInFlight
-	famFailovers
-	famCancelled
-	famRejected
-	famShed
-	famCached
-	famFallbacks
-	famSplit
-	famPieces
-	famResumed
-	famHedges
-	famQueueWait
-	famQueueWaitMax
-	famQueueLength
-	famClassWait
-	famClassLength
-	famOverhead
-	famOverheadMax
-	famBreaker
-	famRemaining
-	famWeight
-	famTier
-	famHealthy
-	famSlots
-	famFleetQueue
-	famFleetCalls
-	famFleetCached
-	famFleetHits
-	famFleetPerToken
-	famFleetTrust
-	famModelResident
-	famModelWaiting
-	famModelWaited
-	famModelLoads
-	famModelFailures
-	famModelRefusals
-	famModelEvictions
-	famModelSleeps
-	famBatches
-	famBatchRunning
-	famBatchLines
-	famBatchStalled
-	famFilesHealthy
-	famSockets
-	famProcessState
-	famProcessStarts
-	famProcessRestarts
-	famRecordsDropped
-	famRecordsWaiting
-	famSamplingRate
-	famLogDropped
-	famPanics
-	famErrors
-	famQuotaEnabled
-	famQuotaAdmitted
-	famQuotaRefused
-	famQuotaUnsettled
-	famQuotaDegradations
-	famQuotaKeys
-	famQuotaCells
-	famQuotaOverflowed
-	famQuotaUncounted
-	famQuotaJournal
-	famQuotaFlush
-	famQuotaHealthy
-	famQuotaFailures
-	famBudgetLimit
-	famBudgetUsed
-	famBudgetReserved
-	famBudgetRefused
-	famBudgetDeferred
-	famBudgetAccounts
-	famBudgetHealthy
-	famBudgetFailures
-	famBudgetDisbelieved
-	famSharedHealthy
-	famSharedFailures
-	famSharedExchanges
-	famSharedDivided
-	famExchangeHealthy
-	famExchangeFailures
-	famExchangeOthers
-	famExchangeSent
-	famExchangeReceived
-	famExchangeIgnored
-	famExchangeDropped
-	famMembers
-	famMembersHealthy
-	famConfigHealthy
-	famConfigFailures
-	famBuildInfo
-	famHTTP
-	famHTTPMax
-	famMemoryUsed
-	famMemoryCommitted
-	famMemoryMax
-	famGCPause
-	famGCPauseMax
-	famThreadsLive
-	famThreadsDaemon
-	famThreadsPeak
-	famUptime
-	famProcessCPU
-	famSystemCPU
-	famSystemCPUs
-
-	familyCount
-)
 
 // Families returns every family that the gateway defines itself.
 func Families() []Family { return append([]Family(nil), families[:]...) }
@@ -173,121 +54,339 @@ var (
 	onBudget   = []string{"of", "window", "unit"}
 )
 
-var families = [familyCount]Family{
-	famRequests:          {"model_router_requests_total", "model.router.requests.total", "Unified requests that reached routing, on the instance that answered last (none where no instance did).", "requests", CategoryRequest, []string{"service", "instance", "status"}, counter},
-	famDoors:             {"model_router_door_requests_total", "model.router.door.requests.total", "Unified requests by the endpoint to which they came and how they ended, those that were refused included.", "requests", CategoryRequest, []string{"service", "door", "status"}, counter},
-	famDuration:          {"model_router_request_duration_seconds", "model.router.request.duration", "Time from the arrival of a unified request to the end of its answer.", "seconds", CategoryRequest, onInstance, histogram},
-	famDurationMax:       {"model_router_request_duration_seconds_max", "model.router.request.duration.max", "Longest request since the start.", "seconds", CategoryRequest, onInstance, gauge},
-	famFirstToken:        {"model_router_time_to_first_token_seconds", "model.router.time.to.first.token", "Time from the arrival of a request to the first content of its streamed answer: text, reasoning, a refusal or a tool call.", "seconds", CategoryRequest, onInstance, histogram},
-	famFirstTokenMax:     {"model_router_time_to_first_token_seconds_max", "model.router.time.to.first.token.max", "Longest time to a first token since the start.", "seconds", CategoryRequest, onInstance, gauge},
-	famPerToken:          {"model_router_time_per_output_token_seconds", "model.router.time.per.output.token", "Time per output token of a streamed answer: from its first content to its end, divided by the tokens after the first; only of complete answers whose tokens the backend counted.", "seconds", CategoryRequest, onInstance, histogram},
-	famEstimate:          {"model_router_first_token_estimate_ratio", "model.router.first.token.estimate.ratio", "True time to the first token of a streamed answer by the time that was expected when the instance was picked; only with the strategy least_time.", "", CategoryRequest, onInstance, histogram},
-	famCost:              {"model_router_cost_total", "model.router.cost.total", "Cost of the answers, by the prices at the time of each; in the unit of prices.currency.", "units", CategoryRequest, onInstance, counter},
-	famTokens:            {"model_router_tokens_total", "model.router.tokens.total", "Tokens that backends reported, by direction: input and output.", "tokens", CategoryRequest, []string{"service", "instance", "direction"}, counter},
-	famCachedTokens:      {"model_router_cached_prompt_tokens_total", "model.router.cached.prompt.tokens.total", "Input tokens that backends reported to have taken from their cache of prompts; they are in tokens_total too.", "tokens", CategoryRequest, onInstance, counter},
-	famInFlight:          {"model_router_requests_in_flight", "model.router.requests.in.flight", "Calls to an instance that have not ended.", "requests", CategoryRequest, onInstance, gauge},
-	famFailovers:         {"model_router_failovers_total", "model.router.failovers.total", "Failed calls to an instance after which another instance was tried.", "requests", CategoryRequest, onInstance, counter},
-	famCancelled:         {"model_router_cancelled_requests_total", "model.router.cancelled.requests.total", "Requests whose client left before it had the whole answer; they are in requests_total too.", "requests", CategoryRequest, onInstance, counter},
-	famRejected:          {"model_router_rejected_requests_total", "model.router.rejected.requests.total", "Requests that were refused before a backend saw them: faults of the request and limits.", "requests", CategoryRequest, onReason, counter},
-	famShed:              {"model_router_shed_requests_total", "model.router.shed.requests.total", "Requests that were given up for want of room.", "requests", CategoryRequest, onReason, counter},
-	famCached:            {"model_router_answer_cache_requests_total", "model.router.answer.cache.requests.total", "Requests for which the cache of answers is on, by what it did: hit, miss, bypass or shared.", "requests", CategoryRequest, []string{"service", "result"}, counter},
-	famResumed:           {"model_router_resumed_streams_total", "model.router.resumed.streams.total", "Streams that broke off and that another instance was to go on with, by what became of them.", "requests", CategoryRequest, onOutcome, counter},
-	famFallbacks:         {"model_router_fallbacks_total", "model.router.fallbacks.total", "Requests that another model took over, by the reason why the one before could not serve them.", "requests", CategoryRequest, onReason, counter},
-	famSplit:             {"model_router_split_requests_total", "model.router.split.requests.total", "Requests that several instances shared.", "requests", CategoryRequest, onService, counter},
-	famPieces:            {"model_router_split_pieces_total", "model.router.split.pieces.total", "Pieces into which such requests were split; divided by the requests, how many shared one.", "requests", CategoryRequest, onService, counter},
-	famHedges:            {"model_router_hedges_total", "model.router.hedges.total", "Second calls that were due because the first took longer than such calls do: won (it answered first), lost (the first did), refused (it was not made: 5 % of the calls had one, the pool was busy, or it costs money).", "requests", CategoryRequest, []string{"service", "result"}, counter},
-	famQueueWait:         {"model_router_queue_wait_seconds", "model.router.queue.wait", "Time that requests waited for a slot, of those that had to, whether or not they got one.", "seconds", CategoryRequest, onService, histogram},
-	famQueueWaitMax:      {"model_router_queue_wait_seconds_max", "model.router.queue.wait.max", "Longest wait for a slot since the start.", "seconds", CategoryRequest, onService, gauge},
-	famQueueLength:       {"model_router_queue_length", "model.router.queue.length", "Requests that wait for a slot now.", "requests", CategoryRequest, onService, gauge},
-	famClassWait:         {"model_router_queue_class_wait_seconds", "model.router.queue.class.wait", "Time that requests waited for a slot, by their priority; normal, and others of which some had to.", "seconds", CategoryRequest, onClass, histogram},
-	famClassLength:       {"model_router_queue_class_length", "model.router.queue.class.length", "Requests that wait for a slot now, by their priority.", "requests", CategoryRequest, onClass, gauge},
-	famOverhead:          {"model_router_gateway_overhead_seconds", "model.router.gateway.overhead", "Time that the gateway itself took: from having the request to having begun (or sent, where it is whole) the answer, without waiting for backends and slots.", "seconds", CategoryRequest, onService, histogram},
-	famOverheadMax:       {"model_router_gateway_overhead_seconds_max", "model.router.gateway.overhead.max", "Longest time that the gateway itself took for a request since the start.", "seconds", CategoryRequest, onService, gauge},
-	famBreaker:           {"model_router_circuit_breaker_state", "model.router.circuit.breaker.state", "State of the circuit breaker: 0 CLOSED, 1 OPEN, 2 HALF_OPEN.", "", CategoryCustom, onInstance, gauge},
-	famRemaining:         {"model_router_rate_limit_remaining", "model.router.rate.limit.remaining", "Requests that the rate limit would allow at once; by client where each has its own limit; the capacity where no limit is in force.", "requests", CategoryCustom, []string{"service", "client_ip"}, gauge},
-	famWeight:            {"model_router_load_balancer_weight", "model.router.load.balancer.weight", "Configured weight of an instance; 0 gets no traffic.", "", CategoryCustom, onInstance, gauge},
-	famTier:              {"model_router_load_balancer_tier", "model.router.load.balancer.tier", "Configured tier of an instance; it gets traffic only while no instance of a lower tier is ready.", "", CategoryCustom, onInstance, gauge},
-	famHealthy:           {"model_router_instance_healthy", "model.router.instance.healthy", "Whether an instance is enabled and healthy: 1 or 0.", "", CategoryCustom, onInstance, gauge},
-	famSlots:             {"model_router_instance_slots", "model.router.instance.slots", "Requests that an instance gets at a time, as learned; absent where max-concurrency is not auto.", "", CategoryCustom, onInstance, gauge},
-	famFleetQueue:        {"model_router_fleet_queue_seconds", "model.router.fleet.queue", "Seconds of prefill that a new request would find at an instance; only with the strategy least_time, as all families of the fleet.", "seconds", CategoryCustom, onInstance, gauge},
-	famFleetCalls:        {"model_router_fleet_calls", "model.router.fleet.calls", "Calls to an instance by stage: waiting (for the first token), decoding, and others (of other gateways, before the first token).", "requests", CategoryCustom, []string{"service", "instance", "stage"}, gauge},
-	famFleetCached:       {"model_router_fleet_cached_bytes", "model.router.fleet.cached", "Bytes of prompts that an instance is believed to have cached.", "bytes", CategoryCustom, onInstance, gauge},
-	famFleetHits:         {"model_router_fleet_hit_ratio", "model.router.fleet.hit.ratio", "Part of the tokens of prompts that came from the cache of an instance in the last 5 minutes: as it told, or else as was believed. Absent without requests.", "", CategoryCustom, onInstance, gauge},
-	famFleetPerToken:     {"model_router_fleet_prompt_token_seconds", "model.router.fleet.prompt.token", "Seconds that an instance is believed to need for a token of a prompt that it has not cached.", "seconds", CategoryCustom, onInstance, gauge},
-	famFleetTrust:        {"model_router_fleet_trust", "model.router.fleet.trust", "How far the queues that engines tell are believed, from 0 to 1.", "", CategoryCustom, nil, gauge},
-	famModelResident:     {"model_router_model_resident", "model.router.model.resident", "Whether a model is in the memory of its host: 1 or 0; only where models are kept (residency), as all families of models.", "", CategoryCustom, onHost, gauge},
-	famModelWaiting:      {"model_router_model_waiting_requests", "model.router.model.waiting.requests", "Requests that wait for a model to be loaded.", "requests", CategoryCustom, onHost, gauge},
-	famModelWaited:       {"model_router_model_waited_seconds_total", "model.router.model.waited.total", "Seconds that requests have waited for a model to be loaded, all together.", "seconds", CategoryCustom, onHost, counter},
-	famModelLoads:        {"model_router_model_loads_total", "model.router.model.loads.total", "How often a model was loaded or woken up.", "loads", CategoryCustom, onHost, counter},
-	famModelFailures:     {"model_router_model_load_failures_total", "model.router.model.load.failures.total", "How often a model could not be loaded.", "failures", CategoryCustom, onHost, counter},
-	famModelRefusals:     {"model_router_model_load_refusals_total", "model.router.model.load.refusals.total", "How often a model was not loaded because the models in its memory are pinned.", "refusals", CategoryCustom, onHost, counter},
-	famModelEvictions:    {"model_router_model_evictions_total", "model.router.model.evictions.total", "How often a model left the memory for another one.", "evictions", CategoryCustom, onHost, counter},
-	famModelSleeps:       {"model_router_model_sleeps_total", "model.router.model.sleeps.total", "How often a model was put to sleep because nobody used it.", "sleeps", CategoryCustom, onHost, counter},
-	famBatches:           {"model_router_batches", "model.router.batches", "Batches that have not ended; only where batches are on, as all families of batches.", "", CategoryCustom, nil, gauge},
-	famBatchRunning:      {"model_router_batch_lines_running", "model.router.batch.lines.running", "Lines of batches that this gateway runs now.", "lines", CategoryCustom, nil, gauge},
-	famBatchLines:        {"model_router_batch_lines_total", "model.router.batch.lines.total", "Lines of batches that this gateway has run, by their end: completed or failed.", "lines", CategoryCustom, []string{"outcome"}, counter},
-	famBatchStalled:      {"model_router_batch_stalled_seconds", "model.router.batch.stalled", "The longest time for which a batch with lines to run has ended none.", "seconds", CategoryCustom, nil, gauge},
-	famFilesHealthy:      {"model_router_files_healthy", "model.router.files.healthy", "1 while there is space for files and results of batches, 0 while the disk has no more than is reserved, or the files of all take as much as they may.", "", CategoryCustom, nil, gauge},
-	famSockets:           {"model_router_websockets_open", "model.router.websockets.open", "WebSockets of clients that are open.", "connections", CategoryRequest, nil, gauge},
-	famProcessState:      {"model_router_process_state", "model.router.process.state", "Whether a process that the gateway runs is in a state: 1 or 0.", "", CategoryCustom, inState, gauge},
-	famProcessStarts:     {"model_router_process_starts_total", "model.router.process.starts.total", "How often a process was started.", "starts", CategoryCustom, onProcess, counter},
-	famProcessRestarts:   {"model_router_process_restarts_total", "model.router.process.restarts.total", "How many of the starts of a process came after a failure.", "restarts", CategoryCustom, onProcess, counter},
-	famRecordsDropped:    {"model_router_monitoring_records_dropped_total", "model.router.monitoring.records.dropped.total", "Call records that were dropped because the buffer was full; counts are not affected.", "records", CategoryCustom, nil, counter},
-	famRecordsWaiting:    {"model_router_monitoring_records_waiting", "model.router.monitoring.records.waiting", "Call records that wait in the pipeline.", "records", CategoryCustom, nil, gauge},
-	famSamplingRate:      {"model_router_monitoring_sampling_ratio", "model.router.monitoring.sampling.ratio", "Part of the calls that is recorded, by sampling and degradation.", "", CategoryCustom, nil, gauge},
-	famPanics:            {"model_router_panics_total", "model.router.panics.total", "Faults of the gateway that ended one request or one round of its work; the log has each with its stack.", "faults", CategoryCustom, nil, counter},
-	famLogDropped:        {"model_router_log_lines_dropped_total", "model.router.log.lines.dropped.total", "Lines of the log that were dropped because they were not taken fast enough or could not be written.", "lines", CategoryCustom, nil, counter},
-	famErrors:            {"model_router_monitoring_error_components", "model.router.monitoring.error.components", "Parts of monitoring that reported errors lately.", "", CategoryCustom, nil, gauge},
-	famQuotaEnabled:      {"model_router_quota_enabled", "model.router.quota.enabled", "Whether the quota ledger counts: 1 or 0.", "", CategoryCustom, nil, gauge},
-	famQuotaAdmitted:     {"model_router_quota_admitted_requests_total", "model.router.quota.admitted.requests.total", "Requests that the quota ledger counted.", "requests", CategoryCustom, nil, counter},
-	famQuotaRefused:      {"model_router_quota_refused_requests_total", "model.router.quota.refused.requests.total", "Requests that were turned away because the quota ledger could not count them.", "requests", CategoryCustom, nil, counter},
-	famQuotaUnsettled:    {"model_router_quota_unsettled_total", "model.router.quota.unsettled.total", "Counted requests of which it is not known how many tokens they cost.", "requests", CategoryCustom, nil, counter},
-	famQuotaDegradations: {"model_router_quota_degradations_total", "model.router.quota.degradations.total", "Requests for which the shared counter was not there, and outages of the ledger that no request met.", "requests", CategoryCustom, nil, counter},
-	famQuotaKeys:         {"model_router_quota_keys", "model.router.quota.keys", "Sets of dimensions that the quota ledger holds in memory.", "keys", CategoryCustom, nil, gauge},
-	famQuotaCells:        {"model_router_quota_cells", "model.router.quota.cells", "Counts that the quota ledger holds in memory, one for each key and window.", "counts", CategoryCustom, nil, gauge},
-	famQuotaOverflowed:   {"model_router_quota_overflowed_total", "model.router.quota.overflowed.total", "Requests that the quota ledger counted for the user __overflow__, because it holds too many keys or counts.", "requests", CategoryCustom, nil, counter},
-	famQuotaUncounted:    {"model_router_quota_uncounted_total", "model.router.quota.uncounted.total", "Requests that the quota ledger left out of a window, because the database has been away for too long.", "requests", CategoryCustom, nil, counter},
-	famQuotaJournal:      {"model_router_quota_journal_bytes", "model.router.quota.journal", "Size of the journal of the quota ledger.", "bytes", CategoryCustom, nil, gauge},
-	famQuotaFlush:        {"model_router_quota_last_flush_seconds", "model.router.quota.last.flush", "How long the latest flush of the quota ledger took.", "seconds", CategoryCustom, nil, gauge},
-	famQuotaHealthy:      {"model_router_quota_store_healthy", "model.router.quota.store.healthy", "Whether a store of the quota ledger is well, or not in use: 1 or 0.", "", CategoryCustom, onStore, gauge},
-	famQuotaFailures:     {"model_router_quota_store_failures_total", "model.router.quota.store.failures.total", "Failures of a store of the quota ledger.", "failures", CategoryCustom, onStore, counter},
-	famBudgetLimit:       {"model_router_budget_limit", "model.router.budget.limit", "Budgets of keys and tenants, those of the fullest 100; costs in the unit of prices.currency.", "", CategoryCustom, onBudget, gauge},
-	famBudgetUsed:        {"model_router_budget_used", "model.router.budget.used", "What is spent of a budget, on all gateways that share it, as this one knows it.", "", CategoryCustom, onBudget, gauge},
-	famBudgetReserved:    {"model_router_budget_reserved", "model.router.budget.reserved", "What requests may yet spend of a budget that have not ended or wait to be let in, on all gateways that share it, as this one knows it.", "", CategoryCustom, onBudget, gauge},
-	famBudgetRefused:     {"model_router_budget_refused_requests_total", "model.router.budget.refused.requests.total", "Requests that this gateway refused because what was used of the budget left no room for them.", "requests", CategoryCustom, onBudget, counter},
-	famBudgetDeferred:    {"model_router_budget_deferred_requests_total", "model.router.budget.deferred.requests.total", "Requests that this gateway told to come again, because others had reserved what was left of the budget.", "requests", CategoryCustom, onBudget, counter},
-	famBudgetAccounts:    {"model_router_budget_accounts", "model.router.budget.accounts", "Keys and tenants that have budgets, also those that are not shown one by one.", "", CategoryCustom, nil, gauge},
-	famBudgetHealthy:     {"model_router_budget_store_healthy", "model.router.budget.store.healthy", "Whether a store of the budgets is well, or not in use: 1 or 0. While redis is 0, this gateway keeps to its part of what was left.", "", CategoryCustom, onStore, gauge},
-	famBudgetDisbelieved: {"model_router_budget_refused_totals_total", "model.router.budget.refused.totals.total", "Totals of budgets in Redis that were not believed, because they are not signed with the master key or cannot be true; counted each time they are read.", "totals", CategoryCustom, nil, counter},
-	famBudgetFailures:    {"model_router_budget_store_failures_total", "model.router.budget.store.failures.total", "Failures of a store of the budgets.", "failures", CategoryCustom, onStore, counter},
-	famSharedHealthy:     {"model_router_shared_limits_healthy", "model.router.shared.limits.healthy", "Whether the rate limits that gateways share are exact, or none is shared: 1 or 0. While it is 0, this gateway takes its share of each.", "", CategoryCustom, nil, gauge},
-	famSharedFailures:    {"model_router_shared_limits_failures_total", "model.router.shared.limits.failures.total", "Exchanges of shared rate limits that failed.", "failures", CategoryCustom, nil, counter},
-	famSharedExchanges:   {"model_router_shared_limits_exchanges_total", "model.router.shared.limits.exchanges.total", "Round trips to the store of shared rate limits, each for all limits that need one.", "exchanges", CategoryCustom, nil, counter},
-	famSharedDivided:     {"model_router_shared_limits_divided_requests_total", "model.router.shared.limits.divided.requests.total", "Requests that were decided by this gateway's share of a shared rate limit, because the store did not answer.", "requests", CategoryCustom, nil, counter},
-	famExchangeHealthy:   {"model_router_fleet_exchange_healthy", "model.router.fleet.exchange.healthy", "Whether gateways can tell each other what they know about the fleet, or have nothing to tell: 1 or 0. While it is 0, this gateway is alone.", "", CategoryCustom, nil, gauge},
-	famExchangeFailures:  {"model_router_fleet_exchange_failures_total", "model.router.fleet.exchange.failures.total", "Connections for what gateways tell each other about the fleet that failed or were lost.", "failures", CategoryCustom, nil, counter},
-	famExchangeOthers:    {"model_router_fleet_exchange_gateways", "model.router.fleet.exchange.gateways", "Other gateways that tell this one what they know about the fleet.", "gateways", CategoryCustom, nil, gauge},
-	famExchangeSent:      {"model_router_fleet_exchange_sent_messages_total", "model.router.fleet.exchange.sent.messages.total", "Messages about the fleet that this gateway sent to others.", "messages", CategoryCustom, nil, counter},
-	famExchangeReceived:  {"model_router_fleet_exchange_received_messages_total", "model.router.fleet.exchange.received.messages.total", "Messages about the fleet that this gateway took from others.", "messages", CategoryCustom, nil, counter},
-	famExchangeIgnored:   {"model_router_fleet_exchange_ignored_messages_total", "model.router.fleet.exchange.ignored.messages.total", "Messages about the fleet that were ignored: made with another secret, or in a form that this release does not read.", "messages", CategoryCustom, []string{"reason"}, counter},
-	famExchangeDropped:   {"model_router_fleet_exchange_dropped_prompts_total", "model.router.fleet.exchange.dropped.prompts.total", "Prompts that other gateways were not told of, because there were more than fit into 16 KB a second.", "prompts", CategoryCustom, nil, counter},
-	famMembers:           {"model_router_cluster_members", "model.router.cluster.members", "Gateways that share the configuration or Redis, this one included, as this one sees them: up, behind (without the latest configuration), away, or draining (it stops).", "", CategoryCustom, []string{"state"}, gauge},
-	famMembersHealthy:    {"model_router_cluster_healthy", "model.router.cluster.healthy", "Whether the list of gateways can be reached, or nothing is shared: 1 or 0.", "", CategoryCustom, nil, gauge},
-	famConfigHealthy:     {"model_router_config_source_healthy", "model.router.config.source.healthy", "Whether the configuration file was taken when it was read last, and whether the database of a shared configuration is there, or it is not in use: 1 or 0.", "", CategoryCustom, onSource, gauge},
-	famConfigFailures:    {"model_router_config_source_failures_total", "model.router.config.source.failures.total", "Readings of the configuration file that were refused, and failures of the database of a shared configuration.", "failures", CategoryCustom, onSource, counter},
-	famBuildInfo:         {"model_router_build_info", "model.router.build.info", "Always 1; the labels say what runs.", "", CategorySystem, []string{"version", "commit", "go_version"}, gauge},
-	famHTTP:              {"http_server_requests_seconds", "http.server.requests", "HTTP requests by surface and class of status.", "seconds", CategorySystem, onSurface, timer},
-	famHTTPMax:           {"http_server_requests_seconds_max", "http.server.requests.max", "Longest HTTP request since the start.", "seconds", CategorySystem, onSurface, gauge},
-	famMemoryUsed:        {"jvm_memory_used_bytes", "jvm.memory.used", "Memory in use. There is no JVM: heap is Go's heap objects, nonheap the rest of what the Go runtime has mapped and not returned.", "bytes", CategorySystem, onArea, gauge},
-	famMemoryCommitted:   {"jvm_memory_committed_bytes", "jvm.memory.committed", "Memory held from the system. There is no JVM: heap is Go's heap including free spans, nonheap stacks and runtime structures.", "bytes", CategorySystem, onArea, gauge},
-	famMemoryMax:         {"jvm_memory_max_bytes", "jvm.memory.max", "Memory limit. There is no JVM: heap is Go's memory limit (GOMEMLIMIT), -1 where there is none; nonheap has none.", "bytes", CategorySystem, onArea, gauge},
-	famGCPause:           {"jvm_gc_pause_seconds", "jvm.gc.pause", "Pauses of garbage collection. There is no JVM: these are Go's stop-the-world pauses.", "seconds", CategorySystem, nil, timer},
-	famGCPauseMax:        {"jvm_gc_pause_seconds_max", "jvm.gc.pause.max", "Longest pause of garbage collection. There is no JVM: it is the longest of Go's stop-the-world pauses that a scrape has seen; each sees the latest 256.", "seconds", CategorySystem, nil, gauge},
-	famThreadsLive:       {"jvm_threads_live_threads", "jvm.threads.live", "There is no JVM: these are goroutines.", "threads", CategorySystem, nil, gauge},
-	famThreadsDaemon:     {"jvm_threads_daemon_threads", "jvm.threads.daemon", "There is no JVM: these are goroutines, none of which keeps the program alive but the first.", "threads", CategorySystem, nil, gauge},
-	famThreadsPeak:       {"jvm_threads_peak_threads", "jvm.threads.peak", "There is no JVM: this is the largest number of goroutines that a scrape has seen.", "threads", CategorySystem, nil, gauge},
-	famUptime:            {"process_uptime_seconds", "process.uptime", "Time since the start of the gateway.", "seconds", CategorySystem, nil, gauge},
-	famProcessCPU:        {"process_cpu_usage", "process.cpu.usage", "Part of all processors that the gateway used, from 0 to 1, over the collection interval.", "", CategorySystem, nil, gauge},
-	famSystemCPU:         {"system_cpu_usage", "system.cpu.usage", "Part of all processors that the whole system used, from 0 to 1, over the collection interval.", "", CategorySystem, nil, gauge},
-	famSystemCPUs:        {"system_cpu_cores", "system.cpu.count", "Processors that the gateway may use.", "", CategorySystem, nil, gauge},
+var families = [...]Family{
+	{"model_router_requests_total", "model.router.requests.total",
+		"Unified requests that reached routing, on the instance that answered last (none where no instance did).",
+		"requests", CategoryRequest, []string{"service", "instance", "status"}, counter},
+	{"model_router_door_requests_total", "model.router.door.requests.total",
+		"Unified requests by the endpoint to which they came and how they ended, those that were refused " +
+			"included.",
+		"requests", CategoryRequest, []string{"service", "door", "status"}, counter},
+	{"model_router_request_duration_seconds", "model.router.request.duration",
+		"Time from the arrival of a unified request to the end of its answer.", "seconds", CategoryRequest,
+		onInstance, histogram},
+	{"model_router_request_duration_seconds_max", "model.router.request.duration.max",
+		"Longest request since the start.", "seconds", CategoryRequest, onInstance, gauge},
+	{"model_router_time_to_first_token_seconds", "model.router.time.to.first.token",
+		"Time from the arrival of a request to the first content of its streamed answer: text, reasoning, a " +
+			"refusal or a tool call.",
+		"seconds", CategoryRequest, onInstance, histogram},
+	{"model_router_time_to_first_token_seconds_max", "model.router.time.to.first.token.max",
+		"Longest time to a first token since the start.", "seconds", CategoryRequest, onInstance, gauge},
+	{"model_router_time_per_output_token_seconds", "model.router.time.per.output.token",
+		"Time per output token of a streamed answer: from its first content to its end, divided by the tokens " +
+			"after the first; only of complete answers whose tokens the backend counted.",
+		"seconds", CategoryRequest, onInstance, histogram},
+	{"model_router_first_token_estimate_ratio", "model.router.first.token.estimate.ratio",
+		"True time to the first token of a streamed answer by the time that was expected when the instance was " +
+			"picked; only with the strategy least_time.",
+		"", CategoryRequest, onInstance, histogram},
+	{"model_router_tokens_total", "model.router.tokens.total",
+		"Tokens that backends reported, by direction: input and output.", "tokens", CategoryRequest,
+		[]string{"service", "instance", "direction"}, counter},
+	{"model_router_cached_prompt_tokens_total", "model.router.cached.prompt.tokens.total",
+		"Input tokens that backends reported to have taken from their cache of prompts; they are in tokens_total " +
+			"too.",
+		"tokens", CategoryRequest, onInstance, counter},
+	{"model_router_cost_total", "model.router.cost.total",
+		"Cost of the answers, by the prices at the time of each; in the unit of prices.currency.", "units",
+		CategoryRequest, onInstance, counter},
+	{"model_router_requests_in_flight", "model.router.requests.in.flight",
+		"Calls to an instance that have not ended.", "requests", CategoryRequest, onInstance, gauge},
+	{"model_router_failovers_total", "model.router.failovers.total",
+		"Failed calls to an instance after which another instance was tried.", "requests", CategoryRequest,
+		onInstance, counter},
+	{"model_router_cancelled_requests_total", "model.router.cancelled.requests.total",
+		"Requests whose client left before it had the whole answer; they are in requests_total too.", "requests",
+		CategoryRequest, onInstance, counter},
+	{"model_router_rejected_requests_total", "model.router.rejected.requests.total",
+		"Requests that were refused before a backend saw them: faults of the request and limits.", "requests",
+		CategoryRequest, onReason, counter},
+	{"model_router_shed_requests_total", "model.router.shed.requests.total",
+		"Requests that were given up for want of room.", "requests", CategoryRequest, onReason, counter},
+	{"model_router_answer_cache_requests_total", "model.router.answer.cache.requests.total",
+		"Requests for which the cache of answers is on, by what it did: hit, miss, bypass or shared.", "requests",
+		CategoryRequest, []string{"service", "result"}, counter},
+	{"model_router_fallbacks_total", "model.router.fallbacks.total",
+		"Requests that another model took over, by the reason why the one before could not serve them.", "requests",
+		CategoryRequest, onReason, counter},
+	{"model_router_split_requests_total", "model.router.split.requests.total",
+		"Requests that several instances shared.", "requests", CategoryRequest, onService, counter},
+	{"model_router_split_pieces_total", "model.router.split.pieces.total",
+		"Pieces into which such requests were split; divided by the requests, how many shared one.", "requests",
+		CategoryRequest, onService, counter},
+	{"model_router_resumed_streams_total", "model.router.resumed.streams.total",
+		"Streams that broke off and that another instance was to go on with, by what became of them.", "requests",
+		CategoryRequest, onOutcome, counter},
+	{"model_router_hedges_total", "model.router.hedges.total",
+		"Second calls that were due because the first took longer than such calls do: won (it answered first), " +
+			"lost (the first did), refused (it was not made: 5 % of the calls had one, the pool was busy, or it " +
+			"costs money).",
+		"requests", CategoryRequest, []string{"service", "result"}, counter},
+	{"model_router_queue_wait_seconds", "model.router.queue.wait",
+		"Time that requests waited for a slot, of those that had to, whether or not they got one.", "seconds",
+		CategoryRequest, onService, histogram},
+	{"model_router_queue_wait_seconds_max", "model.router.queue.wait.max",
+		"Longest wait for a slot since the start.", "seconds", CategoryRequest, onService, gauge},
+	{"model_router_queue_length", "model.router.queue.length", "Requests that wait for a slot now.", "requests",
+		CategoryRequest, onService, gauge},
+	{"model_router_queue_class_wait_seconds", "model.router.queue.class.wait",
+		"Time that requests waited for a slot, by their priority; normal, and others of which some had to.",
+		"seconds", CategoryRequest, onClass, histogram},
+	{"model_router_queue_class_length", "model.router.queue.class.length",
+		"Requests that wait for a slot now, by their priority.", "requests", CategoryRequest, onClass, gauge},
+	{"model_router_gateway_overhead_seconds", "model.router.gateway.overhead",
+		"Time that the gateway itself took: from having the request to having begun (or sent, where it is whole) " +
+			"the answer, without waiting for backends and slots.",
+		"seconds", CategoryRequest, onService, histogram},
+	{"model_router_gateway_overhead_seconds_max", "model.router.gateway.overhead.max",
+		"Longest time that the gateway itself took for a request since the start.", "seconds", CategoryRequest,
+		onService, gauge},
+	{"model_router_circuit_breaker_state", "model.router.circuit.breaker.state",
+		"State of the circuit breaker: 0 CLOSED, 1 OPEN, 2 HALF_OPEN.", "", CategoryCustom, onInstance, gauge},
+	{"model_router_rate_limit_remaining", "model.router.rate.limit.remaining",
+		"Requests that the rate limit would allow at once; by client where each has its own limit; the capacity " +
+			"where no limit is in force.",
+		"requests", CategoryCustom, []string{"service", "client_ip"}, gauge},
+	{"model_router_load_balancer_weight", "model.router.load.balancer.weight",
+		"Configured weight of an instance; 0 gets no traffic.", "", CategoryCustom, onInstance, gauge},
+	{"model_router_load_balancer_tier", "model.router.load.balancer.tier",
+		"Configured tier of an instance; it gets traffic only while no instance of a lower tier is ready.", "",
+		CategoryCustom, onInstance, gauge},
+	{"model_router_instance_healthy", "model.router.instance.healthy",
+		"Whether an instance is enabled and healthy: 1 or 0.", "", CategoryCustom, onInstance, gauge},
+	{"model_router_instance_slots", "model.router.instance.slots",
+		"Requests that an instance gets at a time, as learned; absent where max-concurrency is not auto.", "",
+		CategoryCustom, onInstance, gauge},
+	{"model_router_fleet_queue_seconds", "model.router.fleet.queue",
+		"Seconds of prefill that a new request would find at an instance; only with the strategy least_time, as " +
+			"all families of the fleet.",
+		"seconds", CategoryCustom, onInstance, gauge},
+	{"model_router_fleet_calls", "model.router.fleet.calls",
+		"Calls to an instance by stage: waiting (for the first token), decoding, and others (of other gateways, " +
+			"before the first token).",
+		"requests", CategoryCustom, []string{"service", "instance", "stage"}, gauge},
+	{"model_router_fleet_cached_bytes", "model.router.fleet.cached",
+		"Bytes of prompts that an instance is believed to have cached.", "bytes", CategoryCustom, onInstance, gauge},
+	{"model_router_fleet_hit_ratio", "model.router.fleet.hit.ratio",
+		"Part of the tokens of prompts that came from the cache of an instance in the last 5 minutes: as it " +
+			"told, or else as was believed. Absent without requests.",
+		"", CategoryCustom, onInstance, gauge},
+	{"model_router_fleet_prompt_token_seconds", "model.router.fleet.prompt.token",
+		"Seconds that an instance is believed to need for a token of a prompt that it has not cached.", "seconds",
+		CategoryCustom, onInstance, gauge},
+	{"model_router_fleet_trust", "model.router.fleet.trust",
+		"How far the queues that engines tell are believed, from 0 to 1.", "", CategoryCustom, nil, gauge},
+	{"model_router_model_resident", "model.router.model.resident",
+		"Whether a model is in the memory of its host: 1 or 0; only where models are kept (residency), as all " +
+			"families of models.",
+		"", CategoryCustom, onHost, gauge},
+	{"model_router_model_waiting_requests", "model.router.model.waiting.requests",
+		"Requests that wait for a model to be loaded.", "requests", CategoryCustom, onHost, gauge},
+	{"model_router_model_waited_seconds_total", "model.router.model.waited.total",
+		"Seconds that requests have waited for a model to be loaded, all together.", "seconds", CategoryCustom,
+		onHost, counter},
+	{"model_router_model_loads_total", "model.router.model.loads.total",
+		"How often a model was loaded or woken up.", "loads", CategoryCustom, onHost, counter},
+	{"model_router_model_load_failures_total", "model.router.model.load.failures.total",
+		"How often a model could not be loaded.", "failures", CategoryCustom, onHost, counter},
+	{"model_router_model_load_refusals_total", "model.router.model.load.refusals.total",
+		"How often a model was not loaded because the models in its memory are pinned.", "refusals", CategoryCustom,
+		onHost, counter},
+	{"model_router_model_evictions_total", "model.router.model.evictions.total",
+		"How often a model left the memory for another one.", "evictions", CategoryCustom, onHost, counter},
+	{"model_router_model_sleeps_total", "model.router.model.sleeps.total",
+		"How often a model was put to sleep because nobody used it.", "sleeps", CategoryCustom, onHost, counter},
+	{"model_router_batches", "model.router.batches",
+		"Batches that have not ended; only where batches are on, as all families of batches.", "", CategoryCustom,
+		nil, gauge},
+	{"model_router_batch_lines_running", "model.router.batch.lines.running",
+		"Lines of batches that this gateway runs now.", "lines", CategoryCustom, nil, gauge},
+	{"model_router_batch_lines_total", "model.router.batch.lines.total",
+		"Lines of batches that this gateway has run, by their end: completed or failed.", "lines", CategoryCustom,
+		[]string{"outcome"}, counter},
+	{"model_router_batch_stalled_seconds", "model.router.batch.stalled",
+		"The longest time for which a batch with lines to run has ended none.", "seconds", CategoryCustom, nil,
+		gauge},
+	{"model_router_files_healthy", "model.router.files.healthy",
+		"1 while there is space for files and results of batches, 0 while the disk has no more than is reserved, " +
+			"or the files of all take as much as they may.",
+		"", CategoryCustom, nil, gauge},
+	{"model_router_websockets_open", "model.router.websockets.open", "WebSockets of clients that are open.",
+		"connections", CategoryRequest, nil, gauge},
+	{"model_router_process_state", "model.router.process.state",
+		"Whether a process that the gateway runs is in a state: 1 or 0.", "", CategoryCustom, inState, gauge},
+	{"model_router_process_starts_total", "model.router.process.starts.total",
+		"How often a process was started.", "starts", CategoryCustom, onProcess, counter},
+	{"model_router_process_restarts_total", "model.router.process.restarts.total",
+		"How many of the starts of a process came after a failure.", "restarts", CategoryCustom, onProcess, counter},
+	{"model_router_monitoring_records_dropped_total", "model.router.monitoring.records.dropped.total",
+		"Call records that were dropped because the buffer was full; counts are not affected.", "records",
+		CategoryCustom, nil, counter},
+	{"model_router_monitoring_records_waiting", "model.router.monitoring.records.waiting",
+		"Call records that wait in the pipeline.", "records", CategoryCustom, nil, gauge},
+	{"model_router_monitoring_sampling_ratio", "model.router.monitoring.sampling.ratio",
+		"Part of the calls that is recorded, by sampling and degradation.", "", CategoryCustom, nil, gauge},
+	{"model_router_log_lines_dropped_total", "model.router.log.lines.dropped.total",
+		"Lines of the log that were dropped because they were not taken fast enough or could not be written.",
+		"lines", CategoryCustom, nil, counter},
+	{"model_router_panics_total", "model.router.panics.total",
+		"Faults of the gateway that ended one request or one round of its work; the log has each with its stack.",
+		"faults", CategoryCustom, nil, counter},
+	{"model_router_monitoring_error_components", "model.router.monitoring.error.components",
+		"Parts of monitoring that reported errors lately.", "", CategoryCustom, nil, gauge},
+	{"model_router_quota_enabled", "model.router.quota.enabled", "Whether the quota ledger counts: 1 or 0.", "",
+		CategoryCustom, nil, gauge},
+	{"model_router_quota_admitted_requests_total", "model.router.quota.admitted.requests.total",
+		"Requests that the quota ledger counted.", "requests", CategoryCustom, nil, counter},
+	{"model_router_quota_refused_requests_total", "model.router.quota.refused.requests.total",
+		"Requests that were turned away because the quota ledger could not count them.", "requests", CategoryCustom,
+		nil, counter},
+	{"model_router_quota_unsettled_total", "model.router.quota.unsettled.total",
+		"Counted requests of which it is not known how many tokens they cost.", "requests", CategoryCustom, nil,
+		counter},
+	{"model_router_quota_degradations_total", "model.router.quota.degradations.total",
+		"Requests for which the shared counter was not there, and outages of the ledger that no request met.",
+		"requests", CategoryCustom, nil, counter},
+	{"model_router_quota_keys", "model.router.quota.keys",
+		"Sets of dimensions that the quota ledger holds in memory.", "keys", CategoryCustom, nil, gauge},
+	{"model_router_quota_cells", "model.router.quota.cells",
+		"Counts that the quota ledger holds in memory, one for each key and window.", "counts", CategoryCustom, nil,
+		gauge},
+	{"model_router_quota_overflowed_total", "model.router.quota.overflowed.total",
+		"Requests that the quota ledger counted for the user __overflow__, because it holds too many keys or " +
+			"counts.",
+		"requests", CategoryCustom, nil, counter},
+	{"model_router_quota_uncounted_total", "model.router.quota.uncounted.total",
+		"Requests that the quota ledger left out of a window, because the database has been away for too long.",
+		"requests", CategoryCustom, nil, counter},
+	{"model_router_quota_journal_bytes", "model.router.quota.journal",
+		"Size of the journal of the quota ledger.", "bytes", CategoryCustom, nil, gauge},
+	{"model_router_quota_last_flush_seconds", "model.router.quota.last.flush",
+		"How long the latest flush of the quota ledger took.", "seconds", CategoryCustom, nil, gauge},
+	{"model_router_quota_store_healthy", "model.router.quota.store.healthy",
+		"Whether a store of the quota ledger is well, or not in use: 1 or 0.", "", CategoryCustom, onStore, gauge},
+	{"model_router_quota_store_failures_total", "model.router.quota.store.failures.total",
+		"Failures of a store of the quota ledger.", "failures", CategoryCustom, onStore, counter},
+	{"model_router_budget_limit", "model.router.budget.limit",
+		"Budgets of keys and tenants, those of the fullest 100; costs in the unit of prices.currency.", "",
+		CategoryCustom, onBudget, gauge},
+	{"model_router_budget_used", "model.router.budget.used",
+		"What is spent of a budget, on all gateways that share it, as this one knows it.", "", CategoryCustom,
+		onBudget, gauge},
+	{"model_router_budget_reserved", "model.router.budget.reserved",
+		"What requests may yet spend of a budget that have not ended or wait to be let in, on all gateways that " +
+			"share it, as this one knows it.",
+		"", CategoryCustom, onBudget, gauge},
+	{"model_router_budget_refused_requests_total", "model.router.budget.refused.requests.total",
+		"Requests that this gateway refused because what was used of the budget left no room for them.", "requests",
+		CategoryCustom, onBudget, counter},
+	{"model_router_budget_deferred_requests_total", "model.router.budget.deferred.requests.total",
+		"Requests that this gateway told to come again, because others had reserved what was left of the budget.",
+		"requests", CategoryCustom, onBudget, counter},
+	{"model_router_budget_accounts", "model.router.budget.accounts",
+		"Keys and tenants that have budgets, also those that are not shown one by one.", "", CategoryCustom, nil,
+		gauge},
+	{"model_router_budget_store_healthy", "model.router.budget.store.healthy",
+		"Whether a store of the budgets is well, or not in use: 1 or 0. While redis is 0, this gateway keeps to " +
+			"its part of what was left.",
+		"", CategoryCustom, onStore, gauge},
+	{"model_router_budget_store_failures_total", "model.router.budget.store.failures.total",
+		"Failures of a store of the budgets.", "failures", CategoryCustom, onStore, counter},
+	{"model_router_budget_refused_totals_total", "model.router.budget.refused.totals.total",
+		"Totals of budgets in Redis that were not believed, because they are not signed with the master key or " +
+			"cannot be true; counted each time they are read.",
+		"totals", CategoryCustom, nil, counter},
+	{"model_router_shared_limits_healthy", "model.router.shared.limits.healthy",
+		"Whether the rate limits that gateways share are exact, or none is shared: 1 or 0. While it is 0, this " +
+			"gateway takes its share of each.",
+		"", CategoryCustom, nil, gauge},
+	{"model_router_shared_limits_failures_total", "model.router.shared.limits.failures.total",
+		"Exchanges of shared rate limits that failed.", "failures", CategoryCustom, nil, counter},
+	{"model_router_shared_limits_exchanges_total", "model.router.shared.limits.exchanges.total",
+		"Round trips to the store of shared rate limits, each for all limits that need one.", "exchanges",
+		CategoryCustom, nil, counter},
+	{"model_router_shared_limits_divided_requests_total", "model.router.shared.limits.divided.requests.total",
+		"Requests that were decided by this gateway's share of a shared rate limit, because the store did not " +
+			"answer.",
+		"requests", CategoryCustom, nil, counter},
+	{"model_router_fleet_exchange_healthy", "model.router.fleet.exchange.healthy",
+		"Whether gateways can tell each other what they know about the fleet, or have nothing to tell: 1 or 0. " +
+			"While it is 0, this gateway is alone.",
+		"", CategoryCustom, nil, gauge},
+	{"model_router_fleet_exchange_failures_total", "model.router.fleet.exchange.failures.total",
+		"Connections for what gateways tell each other about the fleet that failed or were lost.", "failures",
+		CategoryCustom, nil, counter},
+	{"model_router_fleet_exchange_gateways", "model.router.fleet.exchange.gateways",
+		"Other gateways that tell this one what they know about the fleet.", "gateways", CategoryCustom, nil, gauge},
+	{"model_router_fleet_exchange_sent_messages_total", "model.router.fleet.exchange.sent.messages.total",
+		"Messages about the fleet that this gateway sent to others.", "messages", CategoryCustom, nil, counter},
+	{"model_router_fleet_exchange_received_messages_total",
+		"model.router.fleet.exchange.received.messages.total",
+		"Messages about the fleet that this gateway took from others.", "messages", CategoryCustom, nil, counter},
+	{"model_router_fleet_exchange_ignored_messages_total", "model.router.fleet.exchange.ignored.messages.total",
+		"Messages about the fleet that were ignored: made with another secret, or in a form that this release " +
+			"does not read.",
+		"messages", CategoryCustom, []string{"reason"}, counter},
+	{"model_router_fleet_exchange_dropped_prompts_total", "model.router.fleet.exchange.dropped.prompts.total",
+		"Prompts that other gateways were not told of, because there were more than fit into 16 KB a second.",
+		"prompts", CategoryCustom, nil, counter},
+	{"model_router_cluster_members", "model.router.cluster.members",
+		"Gateways that share the configuration or Redis, this one included, as this one sees them: up, behind " +
+			"(without the latest configuration), away, or draining (it stops).",
+		"", CategoryCustom, []string{"state"}, gauge},
+	{"model_router_cluster_healthy", "model.router.cluster.healthy",
+		"Whether the list of gateways can be reached, or nothing is shared: 1 or 0.", "", CategoryCustom, nil,
+		gauge},
+	{"model_router_config_source_healthy", "model.router.config.source.healthy",
+		"Whether the configuration file was taken when it was read last, and whether the database of a shared " +
+			"configuration is there, or it is not in use: 1 or 0.",
+		"", CategoryCustom, onSource, gauge},
+	{"model_router_config_source_failures_total", "model.router.config.source.failures.total",
+		"Readings of the configuration file that were refused, and failures of the database of a shared " +
+			"configuration.",
+		"failures", CategoryCustom, onSource, counter},
+	{"model_router_build_info", "model.router.build.info", "Always 1; the labels say what runs.", "",
+		CategorySystem, []string{"version", "commit", "go_version"}, gauge},
+	{"http_server_requests_seconds", "http.server.requests", "HTTP requests by surface and class of status.",
+		"seconds", CategorySystem, onSurface, timer},
+	{"http_server_requests_seconds_max", "http.server.requests.max", "Longest HTTP request since the start.",
+		"seconds", CategorySystem, onSurface, gauge},
+	{"jvm_memory_used_bytes", "jvm.memory.used",
+		"Memory in use. There is no JVM: heap is Go's heap objects, nonheap the rest of what the Go runtime has " +
+			"mapped and not returned.",
+		"bytes", CategorySystem, onArea, gauge},
+	{"jvm_memory_committed_bytes", "jvm.memory.committed",
+		"Memory held from the system. There is no JVM: heap is Go's heap including free spans, nonheap stacks " +
+			"and runtime structures.",
+		"bytes", CategorySystem, onArea, gauge},
+	{"jvm_memory_max_bytes", "jvm.memory.max",
+		"Memory limit. There is no JVM: heap is Go's memory limit (GOMEMLIMIT), -1 where there is none; nonheap " +
+			"has none.",
+		"bytes", CategorySystem, onArea, gauge},
+	{"jvm_gc_pause_seconds", "jvm.gc.pause",
+		"Pauses of garbage collection. There is no JVM: these are Go's stop-the-world pauses.", "seconds",
+		CategorySystem, nil, timer},
+	{"jvm_gc_pause_seconds_max", "jvm.gc.pause.max",
+		"Longest pause of garbage collection. There is no JVM: it is the longest of Go's stop-the-world pauses " +
+			"that a scrape has seen; each sees the latest 256.",
+		"seconds", CategorySystem, nil, gauge},
+	{"jvm_threads_live_threads", "jvm.threads.live", "There is no JVM: these are goroutines.", "threads",
+		CategorySystem, nil, gauge},
+	{"jvm_threads_daemon_threads", "jvm.threads.daemon",
+		"There is no JVM: these are goroutines, none of which keeps the program alive but the first.", "threads",
+		CategorySystem, nil, gauge},
+	{"jvm_threads_peak_threads", "jvm.threads.peak",
+		"There is no JVM: this is the largest number of goroutines that a scrape has seen.", "threads",
+		CategorySystem, nil, gauge},
+	{"process_uptime_seconds", "process.uptime", "Time since the start of the gateway.", "seconds",
+		CategorySystem, nil, gauge},
+	{"process_cpu_usage", "process.cpu.usage",
+		"Part of all processors that the gateway used, from 0 to 1, over the collection interval.", "",
+		CategorySystem, nil, gauge},
+	{"system_cpu_usage", "system.cpu.usage",
+		"Part of all processors that the whole system used, from 0 to 1, over the collection interval.", "",
+		CategorySystem, nil, gauge},
+	{"system_cpu_cores", "system.cpu.count", "Processors that the gateway may use.", "", CategorySystem, nil,
+		gauge},
 }

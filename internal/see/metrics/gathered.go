@@ -14,14 +14,26 @@ import (
 // gathered collects series by family. It does not look for duplicates: hundreds
 // of instances have thousands of series, and comparing them takes longer than
 // writing them. So each series must be added once only.
-type gathered [familyCount]*dto.MetricFamily
+type gathered struct {
+	places map[string]int // of the families, by name
+	all    [len(families)]*dto.MetricFamily
+}
 
-func newGathered() *gathered {
-	s := new(gathered)
+func newGathered(places map[string]int) *gathered {
+	s := &gathered{places: places}
 	for i, f := range families {
-		s[i] = &dto.MetricFamily{Name: proto.String(f.Name), Help: proto.String(f.Help), Type: kindTypes[f.kind].Enum()}
+		s.all[i] = &dto.MetricFamily{Name: proto.String(f.Name), Help: proto.String(f.Help), Type: kindTypes[f.kind].Enum()}
 	}
 	return s
+}
+
+// placesOfFamilies returns where each family is in the table.
+func placesOfFamilies() map[string]int {
+	places := make(map[string]int, len(families))
+	for i := range families {
+		places[families[i].Name] = i
+	}
+	return places
 }
 
 var kindTypes = [...]dto.MetricType{
@@ -30,13 +42,14 @@ var kindTypes = [...]dto.MetricType{
 
 // filled returns the families that have series.
 func (s *gathered) filled() []*dto.MetricFamily {
-	return slices.DeleteFunc(s[:], func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 })
+	return slices.DeleteFunc(s.all[:], func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 })
 }
 
-// add adds a series. Values are those of the family's labels, in their order; the
-// last ones may be left out.
-func (s *gathered) add(family int, m *dto.Metric, values []string) {
-	labels := families[family].Labels
+// add adds a series to the family with a name, which must be in the table. Values are those of the
+// family's labels, in their order; the last ones may be left out.
+func (s *gathered) add(family string, m *dto.Metric, values []string) {
+	place := s.places[family]
+	labels := families[place].Labels
 	pairs := make([]dto.LabelPair, len(values))
 	m.Label = make([]*dto.LabelPair, len(values))
 	for i := range values {
@@ -45,7 +58,7 @@ func (s *gathered) add(family int, m *dto.Metric, values []string) {
 		m.Label[i] = &pairs[i]
 	}
 	sortLabels(m.Label)
-	s[family].Metric = append(s[family].Metric, m)
+	s.all[place].Metric = append(s.all[place].Metric, m)
 }
 
 func sortLabels(labels []*dto.LabelPair) {
@@ -53,8 +66,8 @@ func sortLabels(labels []*dto.LabelPair) {
 }
 
 // value adds a counter or a gauge.
-func (s *gathered) value(family int, v float64, labels ...string) {
-	if families[family].kind == counter {
+func (s *gathered) value(family string, v float64, labels ...string) {
+	if families[s.places[family]].kind == counter {
 		s.add(family, &dto.Metric{Counter: &dto.Counter{Value: &v}}, labels)
 		return
 	}
@@ -62,12 +75,12 @@ func (s *gathered) value(family int, v float64, labels ...string) {
 }
 
 // timer adds a count and a sum.
-func (s *gathered) timer(family int, count uint64, sum float64, labels ...string) {
+func (s *gathered) timer(family string, count uint64, sum float64, labels ...string) {
 	s.add(family, &dto.Metric{Summary: &dto.Summary{SampleCount: &count, SampleSum: &sum}}, labels)
 }
 
 // histogram adds a histogram with its exemplars.
-func (s *gathered) histogram(family int, h *HistogramSnapshot, labels ...string) {
+func (s *gathered) histogram(family string, h *HistogramSnapshot, labels ...string) {
 	buckets := make([]dto.Bucket, len(h.bounds)+1)
 	list := make([]*dto.Bucket, len(buckets))
 	counts, bounds := make([]uint64, len(buckets)), make([]float64, len(buckets))

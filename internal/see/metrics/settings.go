@@ -195,7 +195,7 @@ func isOwnLabel(name string) bool {
 		return true
 	}
 	for i := range families {
-		if i != famBuildInfo && slices.Contains(families[i].Labels, name) {
+		if families[i].Name != buildInfo && slices.Contains(families[i].Labels, name) {
 			return true
 		}
 	}
