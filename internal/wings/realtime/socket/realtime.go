@@ -94,9 +94,10 @@ func (d *Doors) openRelay(w http.ResponseWriter, r *http.Request, protocols []st
 	}
 	now := time.Now()
 	line := &relay{
-		doors: d, who: who, protocols: protocols, header: headerOf(r.Header), began: now, used: now, quiet: make(chan struct{}, 1), lost: make(chan struct{}),
-		query: r.URL.RawQuery, turns: turns{running: map[string]*turn{}},
+		link:      link{doors: d, who: who, header: headerOf(r.Header), began: now, used: now, quiet: make(chan struct{}, 1)},
+		protocols: protocols, lost: make(chan struct{}), query: r.URL.RawQuery, turns: turns{running: map[string]*turn{}},
 	}
+	line.tell, line.onEnd = line.tellError, line.depart
 	query := r.URL.Query()
 	line.model, line.isTranscription = query.Get("model"), query.Get("intent") == "transcription"
 	line.caller = access.Caller{
@@ -204,6 +205,6 @@ func (l *relay) serve(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	conn.SetReadLimit(largestMessage)
-	l.client, l.belowClient = conn, carrier.conn
+	l.conn, l.below = conn, carrier.conn
 	return l.run(r.Context())
 }

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -21,9 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
-	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
-	"github.com/patchbay-ai/patchbay/internal/serve/front"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
 )
 
@@ -41,38 +36,28 @@ const (
 // relay is a connection of the Realtime API: what the client says is passed to the backend,
 // and what that says to the client.
 type relay struct {
-	doors     *Doors
-	who       visitor
+	link
 	caller    access.Caller
-	header    http.Header
 	protocols []string
 	model     string // the client's name of it
 	query     string
 	// isTranscription says that the session is for transcripts, which are its responses.
 	isTranscription bool
 	instance        *backend.Instance
-	// served is the configured name of the model that serves, and price what it costs.
+	// served is the configured name of the model that serves, and price its price.
 	served   string
 	price    *prices.Price
-	began    time.Time
 	accepted bool
 
-	client, backend           *websocket.Conn
-	belowClient, belowBackend net.Conn // see hijacked
-	// ctx is that of the connection, and reading that of what the client says, which ends
-	// before it.
-	ctx, reading  context.Context //nolint:containedctx // both live as long as the connection
-	cancel, leave context.CancelFunc
-	working       sync.WaitGroup
-	heard         atomic.Int64
-	// quiet is sent to when a response has ended, or the backend has left, and lost is closed
-	// when nothing more comes from the backend.
-	quiet, lost chan struct{}
+	backend      *websocket.Conn
+	belowBackend net.Conn // see hijacked
+	// reading is the context of what the client says, which ends before that of the connection.
+	reading context.Context //nolint:containedctx // it lives as long as the connection
+	// lost is closed when nothing more comes from the backend.
+	lost chan struct{}
 
-	mu sync.Mutex
+	// mu of the link guards these.
 	turns
-	used  time.Time
-	ended bool
 	// isLost says that the backend's connection is over, and hasLeft that the backend ended it.
 	// Farewell is, once that is known, with what it is ended here.
 	isLost, hasLeft bool
@@ -96,18 +81,18 @@ func (l *relay) run(opened context.Context) error {
 	var broken error
 	l.working.Go(func() {
 		defer close(l.lost)
-		l.contain("reading from a backend", func() { broken = l.fromBackend() })
+		l.contain("", "reading from a backend", func() { broken = l.fromBackend() })
 	})
 	watch, done := context.WithCancel(l.ctx)
 	defer done()
-	l.working.Go(func() { l.contain("watching a WebSocket", func() { l.watch(watch) }) })
-	l.contain("reading from a client", l.fromClient)
+	l.working.Go(func() { l.contain("", "watching a WebSocket", func() { l.watch(watch, nil, l.parting) }) })
+	l.contain("", "reading from a client", l.fromClient)
 	done()
 	l.stopResponses()
 	l.closeBackend()
 	l.cancel()
 	l.working.Wait()
-	_ = l.client.CloseNow()
+	_ = l.conn.CloseNow()
 	_ = l.backend.CloseNow()
 	l.endTurns()
 	if broken == nil && l.isLate {
@@ -116,19 +101,9 @@ func (l *relay) run(opened context.Context) error {
 	return broken
 }
 
-// contain runs a part of the work. A panic of it ends the connection, and what is left of it is
-// ended as ever.
-func (l *relay) contain(doing string, work func()) {
-	if logs.Contain(l.doors.options.Log, doing, work) {
-		return
-	}
-	l.sendError(schema.NewError(schema.CodeInternal, "The gateway failed to handle the message."))
-	l.end(websocket.StatusInternalError, schema.CodeInternal)
-}
-
 // stopAtOnce ends the connection because the gateway does not wait for it any longer.
 func (l *relay) stopAtOnce() {
-	l.sendError(proxy.Stopping())
+	l.sendError("", proxy.Stopping())
 	l.end(websocket.StatusGoingAway, stoppingReason)
 	time.AfterFunc(closing, l.cancel)
 }
@@ -188,7 +163,7 @@ func (l *relay) clientEnded(err error) {
 	var known *schema.Error
 	switch {
 	case errors.As(err, &known): // there is no memory, and the rest of the message would have to be read
-		l.sendError(known)
+		l.sendError("", known)
 		l.end(websocket.StatusTryAgainLater, "there is no memory for the message")
 	case errors.As(err, new(unsent)): // and who reads from the backend says why
 		_ = l.backend.CloseNow()
@@ -204,7 +179,7 @@ func (l *relay) clientEnded(err error) {
 
 // readClient returns the next message of the client. It has taken the memory for it.
 func (l *relay) readClient(p *parser) ([]byte, error) {
-	text, err := readClient(l.reading, l.client, p.takesFrom, &l.heard, l.end)
+	text, err := readClient(l.reading, l.conn, p.takesFrom, &l.heard, l.end)
 	l.heard.Add(1)
 	l.touch()
 	return text, err
@@ -219,7 +194,7 @@ func (l *relay) passOn(p *parser, text []byte) error {
 	}
 	root := doc.Root()
 	if err != nil || root.Kind() != jsonscan.Object {
-		l.sendError(schema.NewError(schema.CodeInvalidJSON, "The message is not a valid JSON object."))
+		l.sendError("", schema.NewError(schema.CodeInvalidJSON, "The message is not a valid JSON object."))
 		return nil
 	}
 	err = l.refuseForeign(root)
@@ -227,7 +202,7 @@ func (l *relay) passOn(p *parser, text []byte) error {
 		err = l.noteAsked(root)
 	}
 	if err != nil {
-		l.sendError(err)
+		l.sendError("", err)
 		return nil
 	}
 	if model := root.Get("session").Get("model"); model.Kind() == jsonscan.String {
@@ -250,9 +225,7 @@ func (u unsent) Unwrap() error { return u.error }
 
 // sendBackend sends the backend a message.
 func (l *relay) sendBackend(text []byte) error {
-	ctx, cancel := context.WithTimeout(l.ctx, front.Allowance(int64(len(text))))
-	defer cancel()
-	return l.backend.Write(ctx, websocket.MessageText, text)
+	return write(l.ctx, l.backend, websocket.MessageText, text)
 }
 
 // noteAsked notes what a message of the client asks of the backend, and returns an error if it
@@ -316,66 +289,25 @@ func (l *relay) isEnded() bool {
 	return l.ended
 }
 
-func (l *relay) touch() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.used = time.Now()
-}
-
-// watch asks whether the connection may stay, and ends it when it may not.
-func (l *relay) watch(ctx context.Context) {
-	tick := time.NewTicker(askAgain)
-	defer tick.Stop()
-	var pinging sync.WaitGroup
-	defer pinging.Wait()
-	pinged := time.Now()
-	stopping := l.doors.stopping
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-stopping:
-			stopping = nil
-		case <-tick.C:
-		}
-		settings := l.doors.options.Current.Load().Limits.WebSockets
-		if !l.mayStay(settings) {
-			return
-		}
-		if time.Since(pinged) >= settings.Ping.Std() {
-			pinged = time.Now()
-			pinging.Go(func() { l.contain("asking a client", func() { l.ping(ctx, settings.Ping.Std()) }) })
-		}
-	}
-}
-
-// mayStay reports whether the connection may stay open, and ends it if not.
-func (l *relay) mayStay(settings sockets.Settings) bool {
-	if refusal := l.doors.options.Keys.Check(l.header, l.who.addr); refusal != nil {
-		l.sendError(refusal)
-		l.end(websocket.StatusPolicyViolation, refusal.Code)
-		return false
-	}
+// parting returns why the connection may not stay open, nil while it may.
+func (l *relay) parting(settings sockets.Settings) *parting {
 	l.mu.Lock()
 	isQuiet, used := len(l.running)+len(l.asked)+l.asking == 0, l.used
 	l.mu.Unlock()
 	switch {
 	case l.checkLate():
-		l.sendError(schema.NewError(schema.CodeUpstreamTimeout, "The backend did not go on with a response in time."))
-		l.end(websocket.StatusInternalError, schema.CodeUpstreamTimeout)
+		late := schema.NewError(schema.CodeUpstreamTimeout, "The backend did not go on with a response in time.")
+		return &parting{late, websocket.StatusInternalError, schema.CodeUpstreamTimeout}
 	case l.doors.isStopping() && !l.isBusy():
-		l.end(websocket.StatusGoingAway, stoppingReason)
+		return &parting{nil, websocket.StatusGoingAway, stoppingReason}
 	case isQuiet && l.isTakenOut():
-		l.end(websocket.StatusGoingAway, "the instance was taken out")
-	case isQuiet && time.Since(l.began) >= settings.Lifetime.Std():
-		l.sendError(tooOld())
-		l.end(websocket.StatusNormalClosure, schema.CodeSocketTooOld)
+		return &parting{nil, websocket.StatusGoingAway, "the instance was taken out"}
+	case isQuiet && l.isOld():
+		return &parting{tooOld(), websocket.StatusNormalClosure, schema.CodeSocketTooOld}
 	case isQuiet && time.Since(used) >= settings.Idle.Std():
-		l.end(websocket.StatusNormalClosure, "nothing was said for too long")
-	default:
-		return true
+		return &parting{nil, websocket.StatusNormalClosure, "nothing was said for too long"}
 	}
-	return false
+	return nil
 }
 
 // isTakenOut reports whether the instance does not serve its model any more, because it was removed
@@ -387,46 +319,19 @@ func (l *relay) isTakenOut() bool {
 	})
 }
 
-// ping asks the client whether it is there.
-func (l *relay) ping(ctx context.Context, patience time.Duration) {
-	heard := l.heard.Load()
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if l.client.Ping(ctx) != nil && l.heard.Load() == heard && l.ctx.Err() == nil {
-		_ = l.client.CloseNow()
-	}
-}
-
-// end ends the connection of the client, and tells it why.
-func (l *relay) end(code websocket.StatusCode, reason string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended {
+// depart sets with what the backend's connection is ended, because that of the client ends.
+func (l *relay) depart(code websocket.StatusCode, reason string) {
+	if l.farewell != nil {
 		return
 	}
-	l.ended = true
-	if l.farewell == nil {
-		l.farewell = &websocket.CloseError{Code: websocket.StatusNormalClosure}
-		if code == websocket.StatusGoingAway {
-			l.farewell = &websocket.CloseError{Code: code, Reason: reason}
-		}
+	l.farewell = &websocket.CloseError{Code: websocket.StatusNormalClosure}
+	if code == websocket.StatusGoingAway {
+		l.farewell = &websocket.CloseError{Code: code, Reason: reason}
 	}
-	l.working.Go(func() {
-		late := time.AfterFunc(closing, func() {
-			l.leave()
-			_ = l.belowClient.Close()
-		})
-		defer late.Stop()
-		logs.Contain(l.doors.options.Log, "ending a WebSocket", func() { _ = l.client.Close(code, reason) }) // the client may be gone
-	})
 }
 
-// sendError tells the client of an error.
-func (l *relay) sendError(err error) {
-	var known *schema.Error
-	if !errors.As(err, &known) {
-		known = schema.NewError(schema.CodeInternal, "The gateway failed to handle the message.")
-	}
+// tellError tells the client of an error.
+func (l *relay) tellError(_ string, known *schema.Error) {
 	var doc jsonscan.Document
 	var w jsonwrite.Writer
 	w.Open(`{"type":"error","event_id":`)
@@ -435,9 +340,7 @@ func (l *relay) sendError(err error) {
 		w.Member("error", doc.Root().Get("error").Raw())
 	}
 	w.EndObject()
-	ctx, cancel := context.WithTimeout(l.ctx, front.Allowance(int64(len(w.Out))))
-	defer cancel()
-	_ = l.client.Write(ctx, websocket.MessageText, w.Out) // the client may be gone
+	_ = write(l.ctx, l.conn, websocket.MessageText, w.Out) // the client may be gone
 }
 
 // firstOf returns the beginning of a body.

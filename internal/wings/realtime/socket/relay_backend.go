@@ -1,7 +1,6 @@
 package socket
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/serve/front"
 )
 
 // fromBackend passes on what the backend says, and counts its responses. It returns an error
@@ -56,9 +54,7 @@ func (l *relay) passBack(p *parser, kind websocket.MessageType, text []byte) err
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, front.Allowance(int64(len(text))))
-	_ = l.client.Write(ctx, kind, text) // whether the client is there its own reader knows
-	cancel()
+	_ = write(l.ctx, l.conn, kind, text) // whether the client is there its own reader knows
 	l.follow(told)
 	return nil
 }
@@ -158,7 +154,7 @@ func (l *relay) follow(told happened) {
 		err = l.keepSpare(l.ctx)
 	}
 	if err != nil {
-		l.sendError(err)
+		l.sendError("", err)
 		l.end(websocket.StatusPolicyViolation, codeOf(err))
 	}
 }
@@ -167,7 +163,7 @@ func (l *relay) follow(told happened) {
 func (l *relay) backendEnded(err error) error {
 	var known *schema.Error
 	if errors.As(err, &known) { // there is no memory
-		l.sendError(known)
+		l.sendError("", known)
 		l.end(websocket.StatusTryAgainLater, "there is no memory for a message of the backend")
 		return nil
 	}
@@ -175,10 +171,7 @@ func (l *relay) backendEnded(err error) error {
 	isOurs := l.farewell != nil || l.ctx.Err() != nil
 	l.isLost, l.hasLeft = true, !isOurs
 	l.mu.Unlock()
-	select {
-	case l.quiet <- struct{}{}: // nobody waits for it any more
-	default:
-	}
+	l.hush() // nobody waits for it any more
 	if isOurs {
 		return nil
 	}
@@ -187,7 +180,7 @@ func (l *relay) backendEnded(err error) error {
 		l.end(closed.Code, closed.Reason)
 		return nil
 	}
-	l.sendError(schema.NewError(schema.CodeUpstreamTruncated, "The connection to the backend broke."))
+	l.sendError("", schema.NewError(schema.CodeUpstreamTruncated, "The connection to the backend broke."))
 	l.end(websocket.StatusInternalError, "the connection to the backend broke")
 	return err
 }

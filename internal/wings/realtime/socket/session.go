@@ -6,8 +6,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -15,8 +13,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
-	"github.com/patchbay-ai/patchbay/internal/see/logs"
-	"github.com/patchbay-ai/patchbay/internal/serve/front"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
 )
@@ -29,48 +25,26 @@ const (
 	mostWaiting = 16
 	// mostPings is how many pings a client may send within a second.
 	mostPings = 20
-	// askAgain is the time between two questions whether the connection may stay.
-	askAgain = time.Second / 2
-	// closing is how long the client may take to answer that the connection is closed.
-	closing = time.Second
-	// stoppingReason is why connections are closed when the gateway stops.
-	stoppingReason = "the gateway is shutting down"
 )
 
 // session is one connection over which responses are asked for.
 type session struct {
-	doors  *Doors
+	link
 	opened *http.Request
-	who    visitor
 	id     string // of the request that opened it
-	header http.Header
-	conn   *websocket.Conn
-	below  net.Conn // see hijacked
-	// ctx is that of the connection, and calls that of the requests on it, which end
-	// before it.
-	ctx, calls      context.Context //nolint:containedctx // both live as long as the connection
-	cancel, abandon context.CancelFunc
-	began           time.Time
-
-	// heard counts what has come, so that a client which sends is not taken for one that
-	// does not answer pings.
-	heard atomic.Int64
+	// calls is the context of the requests on the connection, which ends before that of the
+	// connection.
+	calls context.Context //nolint:containedctx // it lives as long as the connection
 	// pings are those of the client in the second that began at pingsSince; only the
 	// reader counts them.
 	pings      int
 	pingsSince time.Time
 
-	working sync.WaitGroup
-	// quiet is sent to when the last answer has ended.
-	quiet chan struct{}
-
-	mu      sync.Mutex
+	// mu of the link guards these.
 	memory  memory.Lease
 	lanes   map[string]*lane
 	waiting int
 	count   int
-	used    time.Time // when something was asked or answered last
-	ended   bool
 	kept    []*conversation
 }
 
@@ -80,11 +54,16 @@ type lane struct{ waiting []*create }
 func newSession(d *Doors, r *http.Request, who visitor) *session {
 	now := time.Now()
 	s := &session{
-		doors: d, opened: r, who: who, header: headerOf(r.Header), began: now, used: now,
-		quiet: make(chan struct{}, 1), lanes: make(map[string]*lane), memory: d.leaseFor(who),
+		link:   link{doors: d, who: who, header: headerOf(r.Header), began: now, used: now, quiet: make(chan struct{}, 1)},
+		opened: r, lanes: make(map[string]*lane), memory: d.leaseFor(who),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(r.Context()))
-	s.calls, s.abandon = context.WithCancel(s.ctx)
+	var abandon context.CancelFunc
+	s.calls, abandon = context.WithCancel(s.ctx)
+	s.leave, s.onEnd = s.cancel, func(websocket.StatusCode, string) { abandon() }
+	s.tell = func(lane string, known *schema.Error) {
+		_ = s.send(errorEvent(lane, known.HTTPStatus(), known.Body(), retryHeader(known))) // the client may be gone
+	}
 	return s
 }
 
@@ -101,7 +80,7 @@ func (s *session) run(conn *websocket.Conn, below net.Conn, id string) {
 		}
 	})()
 	watch, done := context.WithCancel(s.ctx)
-	s.working.Go(func() { s.contain("", "watching a WebSocket", func() { s.watch(watch) }) })
+	s.working.Go(func() { s.contain("", "watching a WebSocket", func() { s.watch(watch, s.quiet, s.parting) }) })
 	s.contain("", "reading from a client", s.takeAll)
 	done()
 	s.mu.Lock()
@@ -121,15 +100,6 @@ func (s *session) takeAll() {
 		}
 		s.take(text)
 	}
-}
-
-// contain runs a part of the work, for a lane or for none. A panic of it ends the connection.
-func (s *session) contain(lane, doing string, work func()) {
-	if logs.Contain(s.doors.options.Log, doing, work) {
-		return
-	}
-	s.sendError(lane, schema.NewError(schema.CodeInternal, "The gateway failed to handle the message."))
-	s.end(websocket.StatusInternalError, schema.CodeInternal)
 }
 
 // pinged decides whether a ping is answered, and ends the connection of a client that sends
@@ -255,50 +225,13 @@ func (s *session) next(l *lane, name string) *create {
 	}
 	delete(s.lanes, name)
 	if len(s.lanes) == 0 {
-		select {
-		case s.quiet <- struct{}{}:
-		default:
-		}
+		s.hush()
 	}
 	return nil
 }
 
-// watch asks whether the connection may stay, and ends it when it may not.
-func (s *session) watch(ctx context.Context) {
-	tick := time.NewTicker(askAgain)
-	defer tick.Stop()
-	stopping := s.doors.stopping
-	var pinging sync.WaitGroup
-	defer pinging.Wait()
-	pinged := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-stopping:
-			stopping = nil
-		case <-s.quiet:
-		case <-tick.C:
-		}
-		settings := s.doors.options.Current.Load().Limits.WebSockets
-		if s.mayStay(settings) {
-			if time.Since(pinged) >= settings.Ping.Std() {
-				pinged = time.Now()
-				pinging.Go(func() { s.contain("", "asking a client", func() { s.ping(ctx, settings.Ping.Std()) }) })
-			}
-			continue
-		}
-		return
-	}
-}
-
-// mayStay reports whether the connection may stay open, and ends it if not.
-func (s *session) mayStay(settings sockets.Settings) bool {
-	if refusal := s.doors.options.Keys.Check(s.header, s.who.addr); refusal != nil {
-		s.sendError("", refusal)
-		s.end(websocket.StatusPolicyViolation, refusal.Code)
-		return false
-	}
+// parting returns why the connection may not stay open, nil while it may.
+func (s *session) parting(settings sockets.Settings) *parting {
 	isStopping, isOld := s.doors.isStopping(), s.isOld()
 	s.mu.Lock()
 	isQuiet := len(s.lanes) == 0
@@ -306,73 +239,14 @@ func (s *session) mayStay(settings sockets.Settings) bool {
 	s.mu.Unlock()
 	switch {
 	case isQuiet && isStopping:
-		s.end(websocket.StatusGoingAway, stoppingReason)
+		return &parting{nil, websocket.StatusGoingAway, stoppingReason}
 	case isQuiet && isOld:
-		s.sendError("", tooOld())
-		s.end(websocket.StatusNormalClosure, schema.CodeSocketTooOld)
+		return &parting{tooOld(), websocket.StatusNormalClosure, schema.CodeSocketTooOld}
 	case isIdle:
-		s.end(websocket.StatusNormalClosure, "nothing was asked for too long")
-	default:
-		return true
+		return &parting{nil, websocket.StatusNormalClosure, "nothing was asked for too long"}
 	}
-	return false
-}
-
-// isOld reports whether the connection has been open for too long, so that nothing more is
-// begun on it.
-func (s *session) isOld() bool {
-	return time.Since(s.began) >= s.doors.options.Current.Load().Limits.WebSockets.Lifetime.Std()
-}
-
-// tooOld says that the connection has been open for too long.
-func tooOld() *schema.Error {
-	return schema.NewError(schema.CodeSocketTooOld, "The connection has been open for as long as one may be (limits.websockets.lifetime). Open another to go on.")
-}
-
-// ping asks the client whether it is there.
-func (s *session) ping(ctx context.Context, patience time.Duration) {
-	heard := s.heard.Load()
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if s.conn.Ping(ctx) != nil && s.heard.Load() == heard && s.ctx.Err() == nil {
-		s.cancel()
-	}
-}
-
-// end ends the connection and everything that runs on it, and tells the client why.
-func (s *session) end(code websocket.StatusCode, reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		return
-	}
-	s.ended = true
-	s.abandon()
-	// Not waited for here, because it may be the reader that ends the connection, which
-	// has to read the client's answer.
-	s.working.Go(func() {
-		late := time.AfterFunc(closing, func() {
-			s.cancel()
-			_ = s.below.Close() // see hijacked
-		})
-		defer late.Stop()
-		defer s.cancel()
-		logs.Contain(s.doors.options.Log, "ending a WebSocket", func() { _ = s.conn.Close(code, reason) }) // the client may be gone
-	})
-}
-
-// sendError tells the client of an error that has no response.
-func (s *session) sendError(lane string, err error) {
-	var known *schema.Error
-	if !errors.As(err, &known) {
-		known = schema.NewError(schema.CodeInternal, "The gateway failed to handle the message.")
-	}
-	_ = s.send(errorEvent(lane, known.HTTPStatus(), known.Body(), retryHeader(known))) // the client may be gone
+	return nil
 }
 
 // send sends a message.
-func (s *session) send(text []byte) error {
-	ctx, cancel := context.WithTimeout(s.ctx, front.Allowance(int64(len(text))))
-	defer cancel()
-	return s.conn.Write(ctx, websocket.MessageText, text)
-}
+func (s *session) send(text []byte) error { return write(s.ctx, s.conn, websocket.MessageText, text) }

@@ -481,10 +481,7 @@ func (l *relay) settle(t *turn, usage schema.Usage, code string) {
 func (l *relay) finish(record *calls.Record) {
 	l.doors.options.Recorder.Finish(record)
 	l.touch()
-	select {
-	case l.quiet <- struct{}{}:
-	default:
-	}
+	l.hush()
 }
 
 // endTurns ends what is left when the connection has ended: responses that were cut short are
