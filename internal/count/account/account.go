@@ -84,9 +84,10 @@ type Account struct {
 	// that may cost more.
 	isBudgeted bool
 	cost       prices.Amount
-	// barred is why the model that was asked for may not serve the request, although one
-	// that takes over from it may.
-	barred func() error
+	// overLimit and tooDear are why the model that was asked for may not serve the request,
+	// although one that takes over from it may; nil if nothing is.
+	overLimit *schema.Error
+	tooDear   *budget.Refusal
 	// again is what is known of further calls for the request, and lost what calls used whose
 	// answers the client does not get.
 	again furtherCalls

@@ -86,7 +86,7 @@ func (a *Account) reserve(ctx context.Context, grant *access.Grant, now time.Tim
 		case err != nil:
 			return err
 		case refusal == nil && a.cost < own:
-			a.barred = func() error { return a.overBudget(asked, now) }
+			a.tooDear = asked
 			return nil
 		case refusal == nil:
 			return nil

@@ -68,7 +68,7 @@ func (a *Account) takeLimits(now time.Time) *schema.Error {
 		l.decision = reached
 		return refusal
 	}
-	a.barred = func() error { return refusal }
+	a.overLimit = refusal
 	return nil
 }
 

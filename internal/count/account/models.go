@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
@@ -68,16 +69,19 @@ func (a *Account) RefuseUnknown() error {
 }
 
 // IsBarred reports whether RefuseAsked returns an error.
-func (a *Account) IsBarred() bool { return a.barred != nil }
+func (a *Account) IsBarred() bool { return a.overLimit != nil || a.tooDear != nil }
 
 // RefuseAsked returns an error if the model that was asked for may not serve the request,
 // although one that takes over from it may: its own limit is reached, or the budgets have
 // room only for a cheaper one.
 func (a *Account) RefuseAsked() error {
-	if a.barred == nil {
-		return nil
+	switch {
+	case a.overLimit != nil:
+		return a.overLimit
+	case a.tooDear != nil:
+		return a.overBudget(a.tooDear, time.Now())
 	}
-	return a.barred()
+	return nil
 }
 
 // IsRenamed reports whether the model is another one than the caller names: the name is an

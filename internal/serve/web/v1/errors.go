@@ -12,7 +12,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
@@ -117,35 +116,38 @@ func helpLink(code string) []string {
 	return []string{"<" + errorPagePath + "#" + code + `>; rel="help"`}
 }
 
-// showLimits adds the headers for all limits that apply to a request.
-func showLimits(header http.Header, route *proxy.Route) {
-	showLimit(header, route.Limit)
-	showKeyLimits(header, route)
+// The headers for the state of a limit.
+var (
+	requestHeaders = [...]string{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"}
+	tokenHeaders   = [...]string{"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"}
+)
+
+// showLimits adds the headers for the limits that apply to a request: that of its service type, its
+// model or its instance, and those of its key and its tenant. Of two limits of requests the
+// one is told of which less is left.
+func showLimits(header http.Header, limit, ofKey, tokens ratelimit.Decision) {
+	if ofKey.Limit > 0 && !(limit.Limited && limit.Remaining < ofKey.Remaining) {
+		limit, limit.Limited = ofKey, true
+	}
+	if limit.Limited {
+		showLimit(header, requestHeaders, &limit)
+	}
+	if tokens.Limit > 0 {
+		showLimit(header, tokenHeaders, &tokens)
+	}
 }
 
-// showLimit adds the x-ratelimit headers for the limit of a service type, a model or an
-// instance.
-func showLimit(header http.Header, d ratelimit.Decision) {
-	if !d.Limited {
-		return
-	}
-	header["X-Ratelimit-Limit-Requests"] = []string{strconv.Itoa(d.Limit)}
-	header["X-Ratelimit-Remaining-Requests"] = []string{strconv.Itoa(d.Remaining)}
-	header["X-Ratelimit-Reset-Requests"] = []string{d.ResetAfter.Round(time.Millisecond).String()}
-}
-
-// showKeyLimits adds the headers for the limits of the key and its tenant. Those for
-// requests replace the ones of the service unless less is left there.
-func showKeyLimits(header http.Header, route *proxy.Route) {
-	if state := &route.KeyRequests; state.Limit > 0 && !(route.Limit.Limited && route.Limit.Remaining < state.Remaining) {
-		header["X-Ratelimit-Limit-Requests"] = []string{strconv.Itoa(state.Limit)}
-		header["X-Ratelimit-Remaining-Requests"] = []string{strconv.Itoa(state.Remaining)}
-		header["X-Ratelimit-Reset-Requests"] = []string{state.ResetAfter.Round(time.Millisecond).String()}
-	}
-	if state := &route.KeyTokens; state.Limit > 0 {
-		header["X-Ratelimit-Limit-Tokens"] = []string{strconv.Itoa(state.Limit)}
-		header["X-Ratelimit-Remaining-Tokens"] = []string{strconv.Itoa(state.Remaining)}
-		header["X-Ratelimit-Reset-Tokens"] = []string{state.ResetAfter.Round(time.Millisecond).String()}
+// showLimit adds the headers for the state of a limit. Their values share their memory.
+func showLimit(header http.Header, names [3]string, d *ratelimit.Decision) {
+	var memory [64]byte
+	text := strconv.AppendInt(memory[:0], int64(d.Limit), 10)
+	limit := len(text)
+	text = strconv.AppendInt(text, int64(d.Remaining), 10)
+	remaining := len(text)
+	all := string(append(text, d.ResetAfter.Round(time.Millisecond).String()...))
+	values := []string{all[:limit], all[limit:remaining], all[remaining:]}
+	for n, name := range names {
+		header[name] = values[n : n+1 : n+1]
 	}
 }
 

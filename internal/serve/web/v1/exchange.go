@@ -15,6 +15,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/account"
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
+	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -175,7 +176,8 @@ func (x *exchange) fail(err error) {
 		return
 	}
 	if !x.call.Routed {
-		showLimit(x.w.Header(), account.PeekLimit(x.table.Service(x.call.Service), x.request.Model, x.caller.Addr))
+		limit := account.PeekLimit(x.table.Service(x.call.Service), x.request.Model, x.caller.Addr)
+		showLimits(x.w.Header(), limit, ratelimit.Decision{}, ratelimit.Decision{})
 	}
 	if errors.As(err, new(unread)) {
 		x.w.Header().Set("Connection", "close")
@@ -225,7 +227,7 @@ func (x *exchange) Route(route proxy.Route) {
 	if route.Queue.Position > 0 {
 		header["X-Router-Queue"] = []string{queueText(route.Queue)}
 	}
-	showLimits(header, &route)
+	showLimits(header, route.Limit, route.KeyRequests, route.KeyTokens)
 }
 
 // TellWait tells a client in the header of a reply how long it has waited for its model to be

@@ -59,7 +59,8 @@ func (a *API) answerLoad(x *exchange) (isLoad bool, err error) {
 	defer visit.Close()
 	refused := visit.Visit()
 	header := x.w.Header()
-	showLimits(header, routeOf(&visit))
+	requests, tokens := visit.KeyLimits()
+	showLimits(header, visit.Limit(), requests, tokens)
 	if refused != nil {
 		return true, refused
 	}

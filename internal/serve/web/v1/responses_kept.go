@@ -130,15 +130,9 @@ func (a *API) visit(w http.ResponseWriter, r *http.Request) (*account.Account, r
 		return visit, recall.Owner{}, refusal
 	}
 	refusal = visit.Visit()
-	showLimits(w.Header(), routeOf(visit))
+	requests, tokens := visit.KeyLimits()
+	showLimits(w.Header(), visit.Limit(), requests, tokens)
 	return visit, ownerOf(caller.Grant), refusal
-}
-
-// routeOf returns where a visit went, as far as it is told: to the limits.
-func routeOf(visit *account.Account) *proxy.Route {
-	route := proxy.Route{Limit: visit.Limit()}
-	route.KeyRequests, route.KeyTokens = visit.KeyLimits()
-	return &route
 }
 
 // ownerOf returns whose the responses are that the bearer of a key makes.
