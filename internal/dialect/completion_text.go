@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
@@ -16,14 +15,13 @@ func SplitText(req *schema.Request, reply *Reply) (*Stream, error) {
 		return nil, nil
 	}
 	var doc jsonscan.Document
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(jsonwrite.Compact(slices.Concat(reply.Segments...))); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if _, err := Parse(&doc, jsonwrite.Compact(slices.Concat(reply.Segments...))); err != nil {
+		return nil, err
 	}
 	var chunk, last jsonwrite.Writer
 	chunk.Object()
 	last.Object()
-	for m := doc.Root().First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range doc.Root().All() {
 		switch string(m.Key()) {
 		case "usage":
 			last.Copy(m)

@@ -167,9 +167,8 @@ func (r *Reply) Set(text []byte) {
 // Scan scans an answer that must be JSON and returns its root. An answer in which
 // the backend reports a failure is an error.
 func (r *Reply) Scan(body []byte) (jsonscan.Value, error) {
-	r.Doc.AllowDuplicateKeys = true
-	if err := r.Doc.Parse(body); err != nil {
-		return jsonscan.Value{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if _, err := Parse(&r.Doc, body); err != nil {
+		return jsonscan.Value{}, err
 	}
 	return r.Doc.Root(), FailureIn(r.Doc.Root())
 }

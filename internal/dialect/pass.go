@@ -45,7 +45,7 @@ func PassJSON(req *schema.Request, to *Target, call *wire.Call, accept string, e
 func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value, set Field) []jsonscan.Edit {
 	var members jsonwrite.Writer
 	own := root.Members()
-	for m := extra.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range extra.All() {
 		name := m.Key()
 		given, value := own.Get(name), m.Raw()
 		if set.Value != nil && string(name) == set.Name && m.Given() {
@@ -56,8 +56,7 @@ func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value, set Field) []jso
 		case given.Kind() == jsonscan.Null:
 			edits = append(edits, given.Replace(value))
 		default:
-			members.Name(string(m.RawKey()))
-			members.Raw(value)
+			members.Name(string(m.RawKey())).Raw(value)
 		}
 	}
 	if len(members.Out) == 0 {

@@ -95,8 +95,7 @@ func ContinueMessages(edits []jsonscan.Edit, req *schema.Request, limit ...strin
 		return edits
 	}
 	w := jsonwrite.Writer{Out: []byte{','}}
-	w.Open(`{"role":"assistant","content":`)
-	w.Escaped(begun.Text)
+	w.Open(`{"role":"assistant","content":`).Escaped(begun.Text)
 	w.EndObject()
 	_, end := req.Body.Root().Get("messages").Span()
 	edits = append(edits, jsonscan.Edit{Start: end - 1, End: end - 1, With: w.Out})

@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
@@ -31,11 +30,10 @@ func (r *EventReader) Scan(event Event) (root jsonscan.Value, ok bool, err error
 	if err := event.Failure(); err != nil {
 		return root, false, err
 	}
-	r.Doc.AllowDuplicateKeys = true
-	if err := r.Doc.Parse(event.Data); err != nil {
-		return root, false, fmt.Errorf("%w: %w", ErrInvalid, err)
+	root, err = Parse(&r.Doc, event.Data)
+	if err != nil {
+		return root, false, err
 	}
-	root = r.Doc.Root()
 	return root, true, FailureIn(root)
 }
 

@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"fmt"
+
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 )
@@ -14,13 +16,14 @@ func CompactObject(v jsonscan.Value) []byte {
 	return jsonwrite.Compact(v.Raw())
 }
 
-// Rescan scans a value again, so that its inner parts can be reached.
-func Rescan(doc *jsonscan.Document, v jsonscan.Value) jsonscan.Value {
+// Parse scans what a backend sent, whose duplicate keys are no fault, and returns its root.
+// The error is an ErrInvalid.
+func Parse(doc *jsonscan.Document, text []byte) (jsonscan.Value, error) {
 	doc.AllowDuplicateKeys = true
-	if doc.Parse(v.Raw()) != nil {
-		return jsonscan.Value{} // the whole was scanned before: a part has no faults
+	if err := doc.Parse(text); err != nil {
+		return jsonscan.Value{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return doc.Root()
+	return doc.Root(), nil
 }
 
 // IsFinishReason reports whether a finish_reason is one: some backends write an empty

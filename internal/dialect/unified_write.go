@@ -75,9 +75,7 @@ func (e *unifiedEvents) chunk(delta *chat.Delta) []byte {
 
 // WriteEmbeddingUsage writes the usage of embeddings, which complete nothing.
 func WriteEmbeddingUsage(w *jsonwrite.Writer, u schema.Usage) {
-	w.Open(`{"prompt_tokens":`)
-	w.Int(u.Prompt)
-	w.Name("total_tokens")
-	w.Int(u.Total)
+	w.Open(`{"prompt_tokens":`).Int(u.Prompt)
+	w.Name("total_tokens").Int(u.Total)
 	w.EndObject()
 }

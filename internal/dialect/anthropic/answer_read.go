@@ -12,11 +12,10 @@ import (
 
 // Decode reads a whole message.
 func Decode(_ *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Answer) error {
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(body); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	root, err := dialect.Parse(doc, body)
+	if err != nil {
+		return err
 	}
-	root := doc.Root()
 	if err := FailureIn(root); err != nil {
 		return err
 	}
@@ -25,7 +24,7 @@ func Decode(_ *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Ans
 		return fmt.Errorf("%w: no content", dialect.ErrInvalid)
 	}
 	choice := to.Add(0)
-	for block := content.First(); block.Kind() != jsonscan.Absent; block = block.Next() {
+	for block := range content.All() {
 		addBlock(choice, block)
 	}
 	to.ID = idOf(root)

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -61,9 +60,8 @@ func (e *deltas) take(event dialect.Event) (bool, error) {
 	if err := event.Failure(); err != nil {
 		return false, err
 	}
-	e.Doc.AllowDuplicateKeys = true
-	if err := e.Doc.Parse(event.Data); err != nil {
-		return false, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	if _, err := dialect.Parse(&e.Doc, event.Data); err != nil {
+		return false, err
 	}
 	err := e.read(event, e.Doc.Root())
 	return len(e.delta.Choices) > 0, err
@@ -245,10 +243,8 @@ func (e *deltas) blockStop(root jsonscan.Value) {
 		return
 	}
 	var w jsonwrite.Writer
-	w.Open(`{"type":"thinking","thinking":`)
-	w.Escaped(e.thinking)
-	w.Name("signature")
-	w.Escaped(e.signature)
+	w.Open(`{"type":"thinking","thinking":`).Escaped(e.thinking)
+	w.Name("signature").Escaped(e.signature)
 	w.EndObject()
 	choice := e.tell()
 	choice.Blocks = append(choice.Blocks, w.Out)

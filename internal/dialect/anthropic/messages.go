@@ -5,15 +5,13 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
-	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // writeMessages writes the turns. System texts leave the list, tool results
 // become a user's, and neighbours of one role share a turn.
 func (w *requestWriter) writeMessages() *schema.Error {
-	w.Name("messages")
-	w.Array()
+	w.Name("messages").Array()
 	for i := range w.Messages {
 		if err := w.message(&w.Messages[i]); err != nil {
 			return err.Within("messages[" + strconv.Itoa(i) + "]")
@@ -59,10 +57,8 @@ func (w *requestWriter) block(role string) {
 	}
 	w.turn = role
 	w.Object()
-	w.Name("role")
-	w.Plain(role)
-	w.Name("content")
-	w.Array()
+	w.Name("role").Plain(role)
+	w.Name("content").Array()
 }
 
 // endTurn ends the open turn.
@@ -117,8 +113,7 @@ func (w *requestWriter) addSystem(text, cache []byte, apart bool) {
 	w.system = append(w.system, text...)
 	w.systemCached = w.systemCached || cache != nil
 	b := &w.systemBlocks
-	b.Open(`{"type":"text","text":`)
-	b.Escaped(text)
+	b.Open(`{"type":"text","text":`).Escaped(text)
 	b.Given("cache_control", cache)
 	b.EndObject()
 }
@@ -133,8 +128,7 @@ func (w *requestWriter) writeSystem() *schema.Error {
 	switch {
 	case len(w.system) == 0:
 	case w.systemCached:
-		w.Name("system")
-		w.Array()
+		w.Name("system").Array()
 		w.Raw(w.systemBlocks.Out)
 		w.EndArray()
 	default:
@@ -182,7 +176,7 @@ func (w *requestWriter) thinking(blocks []byte) bool {
 	if blocks == nil || w.deep.Parse(blocks) != nil {
 		return false
 	}
-	for b := w.deep.Root().First(); b.Kind() != jsonscan.Absent; b = b.Next() {
+	for b := range w.deep.Root().All() {
 		w.block("assistant")
 		w.Raw(b.Raw())
 	}
@@ -199,8 +193,7 @@ func (w *requestWriter) toolUse(call *chat.ToolCall, id []byte) *schema.Error {
 		return schema.InvalidValue("function.arguments", "must be the text of a JSON object.")
 	}
 	w.block("assistant")
-	w.Open(`{"type":"tool_use","id":`)
-	w.Escaped(id)
+	w.Open(`{"type":"tool_use","id":`).Escaped(id)
 	w.EscapedMember("name", call.Name)
 	w.Member("input", input)
 	w.EndObject()
@@ -210,15 +203,13 @@ func (w *requestWriter) toolUse(call *chat.ToolCall, id []byte) *schema.Error {
 // result writes what a tool answered.
 func (w *requestWriter) result(content *chat.Content, id []byte) *schema.Error {
 	w.block("user")
-	w.Open(`{"type":"tool_result","tool_use_id":`)
-	w.Escaped(id)
+	w.Open(`{"type":"tool_result","tool_use_id":`).Escaped(id)
 	if content.Parts == nil {
 		w.EscapedMember("content", content.Text)
 		w.EndObject()
 		return nil
 	}
-	w.Name("content")
-	w.Array()
+	w.Name("content").Array()
 	for i := range content.Parts {
 		if p := &content.Parts[i]; p.Type != chat.TextPart || !isBlank(p.Text) {
 			if err := w.part(p); err != nil {

@@ -45,8 +45,7 @@ func (w *requestWriter) text(text chat.Text, cache []byte) {
 // beginBlock begins a block of a type.
 func (w *requestWriter) beginBlock(kind string) {
 	w.Object()
-	w.Name("type")
-	w.Plain(kind)
+	w.Name("type").Plain(kind)
 }
 
 // endBlock ends a block, with the mark that the caller gave it.
@@ -92,8 +91,7 @@ func (w *requestWriter) document(p *chat.Part) *schema.Error {
 func (w *requestWriter) source(p *chat.Part) {
 	w.Name("source")
 	w.beginBlock("base64")
-	w.Name("media_type")
-	w.Text([]byte(p.MediaType))
+	w.Name("media_type").Text([]byte(p.MediaType))
 	w.EscapedMember("data", p.Data)
 	w.EndObject()
 }

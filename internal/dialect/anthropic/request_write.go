@@ -51,8 +51,7 @@ func (w *requestWriter) write() error {
 func (w *requestWriter) writeStop() {
 	switch stop := w.Stop; stop.Kind() {
 	case jsonscan.String:
-		w.Name("stop_sequences")
-		w.Array()
+		w.Name("stop_sequences").Array()
 		w.Raw(stop.Raw())
 		w.EndArray()
 	case jsonscan.Array:
@@ -70,8 +69,7 @@ func (w *requestWriter) writeMetadata() {
 		user = chat.TextOf(w.Other("metadata").Get("user_id"))
 	}
 	if user != nil {
-		w.Open(`"metadata":{"user_id":`)
-		w.Escaped(user)
+		w.Open(`"metadata":{"user_id":`).Escaped(user)
 		w.EndObject()
 	}
 }
@@ -92,7 +90,7 @@ func (w *requestWriter) writeOutputConfig() *schema.Error {
 	if effort := w.effort(); w.model.adaptiveOnly && effort != "" {
 		config.Add("effort", jsonwrite.AppendText(nil, effort))
 	}
-	for m := w.Other("output_config").First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range w.Other("output_config").All() {
 		config.Add(string(m.Key()), m.Raw())
 	}
 	if !config.Empty() {

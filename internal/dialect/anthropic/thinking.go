@@ -76,12 +76,10 @@ func (w *requestWriter) writeLimits() *schema.Error {
 		budget, limit = thinkingBudget(effort, limit, given)
 		w.Name("thinking")
 		w.beginBlock("enabled")
-		w.Name("budget_tokens")
-		w.Int(budget)
+		w.Name("budget_tokens").Int(budget)
 		w.EndObject()
 	}
-	w.Name("max_tokens")
-	w.Int(limit)
+	w.Name("max_tokens").Int(limit)
 	if !thinks && !w.model.adaptiveOnly {
 		w.writeSampling()
 	}

@@ -14,8 +14,7 @@ func (w *requestWriter) writeTools() *schema.Error {
 	if len(w.Tools) == 0 {
 		return nil
 	}
-	w.Name("tools")
-	w.Array()
+	w.Name("tools").Array()
 	for i := range w.Tools {
 		if err := w.tool(&w.Tools[i]); err != nil {
 			return err.Within("tools[" + strconv.Itoa(i) + "]")
@@ -58,7 +57,7 @@ func (w *requestWriter) inputSchema(parameters []byte) {
 		return
 	}
 	w.beginBlock("object")
-	for m := w.deep.Root().First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range w.deep.Root().All() {
 		w.Copy(m)
 	}
 	w.EndObject()

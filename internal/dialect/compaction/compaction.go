@@ -101,7 +101,7 @@ func (t *translator) keepUsers() error {
 	if err := doc.Parse(all.Out); err != nil {
 		return fmt.Errorf("the items of a conversation: %w", err)
 	}
-	for item := doc.Root().First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	for item := range doc.Root().All() {
 		if string(item.Get("type").Text()) == "message" && string(item.Get("role").Text()) == chat.User {
 			w.Raw(item.Raw())
 		}
@@ -143,18 +143,13 @@ func (t *translator) reply(_ *schema.Request, answer *chat.Answer, reply *dialec
 		return fmt.Errorf("%w: no summary", dialect.ErrInvalid)
 	}
 	w := jsonwrite.Writer{Out: reply.Room(2*(len(t.users)+len(choice.Text)) + 512)}
-	w.Open(`{"id":`)
-	w.Plain(t.read.ID)
+	w.Open(`{"id":`).Plain(t.read.ID)
 	w.Literal(`"object":"response.compaction"`)
-	w.Name("created_at")
-	w.Int(t.read.Created)
-	w.Name("output")
-	w.Array()
-	w.Open(`{"id":`)
-	w.Plain("cmp_" + t.read.ID[len("resp_"):])
+	w.Name("created_at").Int(t.read.Created)
+	w.Name("output").Array()
+	w.Open(`{"id":`).Plain("cmp_" + t.read.ID[len("resp_"):])
 	w.Literal(`"type":"compaction"`)
-	w.Name("encrypted_content")
-	w.Plain(responses.SealSummary(t.users, chat.Unescape(choice.Text)))
+	w.Name("encrypted_content").Plain(responses.SealSummary(t.users, chat.Unescape(choice.Text)))
 	w.EndObject()
 	w.EndArray()
 	w.Name("usage")
@@ -224,8 +219,7 @@ func WriteCount(answer dialect.Answer, reply *dialect.Reply, name string) error 
 // gave is marked as an estimate.
 func CountBody(n int64, estimated bool) []byte {
 	var w jsonwrite.Writer
-	w.Open(`{"object":"response.input_tokens","input_tokens":`)
-	w.Int(n)
+	w.Open(`{"object":"response.input_tokens","input_tokens":`).Int(n)
 	if estimated {
 		w.Literal(`"estimated":true`)
 	}

@@ -71,7 +71,7 @@ func replyLlamaTokenize(req *schema.Request, answer dialect.Answer, reply *diale
 	tokens.Array()
 	pieces.Array()
 	count := int64(0)
-	for token := dialect.Rescan(&doc, list).First(); token.Kind() != jsonscan.Absent; token = token.Next() {
+	for token := range doc.Rescan(list).All() {
 		id := token
 		if token.Kind() == jsonscan.Object {
 			id = token.Get("id")
@@ -90,8 +90,7 @@ func replyLlamaTokenize(req *schema.Request, answer dialect.Answer, reply *diale
 	tokens.EndArray()
 	pieces.EndArray()
 	w := jsonwrite.Writer{}
-	w.Open(`{"count":`)
-	w.Int(count)
+	w.Open(`{"count":`).Int(count)
 	w.Member("tokens", tokens.Out)
 	if req.Body.Root().Get("return_token_strs").Kind() == jsonscan.True {
 		w.Member("token_strs", pieces.Out)

@@ -54,7 +54,7 @@ func ReadDetokenize(req *schema.Request, body []byte) error {
 	if tokens.Kind() != jsonscan.Array {
 		return schema.InvalidValue("tokens", message)
 	}
-	for token := tokens.First(); token.Kind() != jsonscan.Absent; token = token.Next() {
+	for token := range tokens.All() {
 		if _, isWhole := token.Int(); !isWhole {
 			return schema.InvalidValue("tokens", message)
 		}

@@ -40,16 +40,15 @@ type candidate struct {
 // take reads an answer or an event of a stream. A stream that was not asked to
 // be one of events comes as an array of them.
 func (a *partialAnswer) take(doc *jsonscan.Document, data []byte) error {
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(data); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	root, err := dialect.Parse(doc, data)
+	if err != nil {
+		return err
 	}
-	root := doc.Root()
 	if root.Kind() != jsonscan.Array {
 		return a.takeObject(root)
 	}
 	var list [][]byte
-	for v := root.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range root.All() {
 		list = append(list, v.Raw())
 	}
 	for _, raw := range list {
@@ -70,7 +69,7 @@ func (a *partialAnswer) takeObject(root jsonscan.Value) error {
 		return fmt.Errorf("%w: something else than an object", dialect.ErrInvalid)
 	}
 	var candidates, id jsonscan.Value
-	for m := root.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range root.All() {
 		switch string(m.Key()) {
 		case "candidates":
 			candidates = m
@@ -92,7 +91,7 @@ func (a *partialAnswer) takeObject(root jsonscan.Value) error {
 		a.to.ID = append([]byte(chat.IDPrefix), text...)
 	}
 	position := int64(0)
-	for c := candidates.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+	for c := range candidates.All() {
 		if err := a.takeCandidate(c, position); err != nil {
 			return err
 		}
@@ -104,7 +103,7 @@ func (a *partialAnswer) takeObject(root jsonscan.Value) error {
 func (a *partialAnswer) takeCandidate(c jsonscan.Value, position int64) error {
 	index := position
 	var content, logprobs, reason, message jsonscan.Value
-	for m := c.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range c.All() {
 		switch string(m.Key()) {
 		case "index":
 			var ok bool
@@ -163,11 +162,10 @@ func (a *partialAnswer) choice(index int64) *chat.Choice {
 // parts reads the parts of a candidate, which lie deeper than a whole answer is
 // recorded.
 func (a *partialAnswer) parts(candidate *candidate, choice *chat.Choice, content jsonscan.Value) error {
-	a.content.AllowDuplicateKeys = true
-	if err := a.content.Parse(content.Raw()); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	if _, err := dialect.Parse(&a.content, content.Raw()); err != nil {
+		return err
 	}
-	for part := a.content.Root().Get("parts").First(); part.Kind() != jsonscan.Absent; part = part.Next() {
+	for part := range a.content.Root().Get("parts").All() {
 		if err := a.part(candidate, choice, part); err != nil {
 			return err
 		}
@@ -178,7 +176,7 @@ func (a *partialAnswer) parts(candidate *candidate, choice *chat.Choice, content
 
 func (a *partialAnswer) part(candidate *candidate, choice *chat.Choice, part jsonscan.Value) error {
 	var text, thought, call, data, signature jsonscan.Value
-	for m := part.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range part.All() {
 		switch string(m.Key()) {
 		case "text":
 			text = m
@@ -196,7 +194,7 @@ func (a *partialAnswer) part(candidate *candidate, choice *chat.Choice, part jso
 	case call.Given():
 		return a.call(candidate, choice, call, signature)
 	case data.Given():
-		image := dialect.Rescan(&a.inner, data)
+		image := a.inner.Rescan(data)
 		choice.Images = append(choice.Images, slices.Concat([]byte("data:"), chat.TextOf(image.Get("mimeType")), []byte(";base64,"), chat.TextOf(image.Get("data"))))
 	case thought.Kind() == jsonscan.True:
 		choice.Thinking = chat.Join(choice.Thinking, chat.TextOf(text))
@@ -211,7 +209,7 @@ func (a *partialAnswer) part(candidate *candidate, choice *chat.Choice, part jso
 
 // call reads a function call. The signature is the call's own and goes with it.
 func (a *partialAnswer) call(candidate *candidate, choice *chat.Choice, v, signature jsonscan.Value) error {
-	v = dialect.Rescan(&a.inner, v)
+	v = a.inner.Rescan(v)
 	call := chat.ToolCall{Index: candidate.calls, ID: chat.TextOf(v.Get("id")), Name: chat.TextOf(v.Get("name"))}
 	if len(call.Name) == 0 {
 		return fmt.Errorf("%w: a function call without a name", dialect.ErrInvalid)

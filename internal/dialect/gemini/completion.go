@@ -75,22 +75,21 @@ func (c *candidate) refusal() []byte {
 
 // tokens reads the probabilities of the tokens of a candidate.
 func (a *partialAnswer) tokens(choice *chat.Choice, result jsonscan.Value) error {
-	dialect.Rescan(&a.inner, result)
+	a.inner.Rescan(result)
 	tops := a.inner.Root().Get("topCandidates").First()
-	for chosen := a.inner.Root().Get("chosenCandidates").First(); chosen.Kind() != jsonscan.Absent; chosen = chosen.Next() {
+	for chosen := range a.inner.Root().Get("chosenCandidates").All() {
 		w := jsonwrite.Writer{Out: choice.Logprobs}
 		if len(w.Out) > 0 {
 			w.Out = append(w.Out, ',')
 		}
 		beginToken(&w, chosen)
-		w.Name("top_logprobs")
-		w.Array()
+		w.Name("top_logprobs").Array()
 		if list := tops.Get("candidates"); list.Kind() == jsonscan.Array {
-			doc := jsonscan.Document{AllowDuplicateKeys: true}
-			if err := doc.Parse(list.Raw()); err != nil {
-				return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+			var doc jsonscan.Document
+			if _, err := dialect.Parse(&doc, list.Raw()); err != nil {
+				return err
 			}
-			for one := doc.Root().First(); one.Kind() != jsonscan.Absent; one = one.Next() {
+			for one := range doc.Root().All() {
 				beginToken(&w, one)
 				w.EndObject()
 			}
@@ -105,16 +104,14 @@ func (a *partialAnswer) tokens(choice *chat.Choice, result jsonscan.Value) error
 // beginToken writes a token and its probability, and leaves the object open.
 func beginToken(w *jsonwrite.Writer, token jsonscan.Value) {
 	w.Object()
-	w.Name("token")
-	w.Escaped(chat.TextOf(token.Get("token")))
+	w.Name("token").Escaped(chat.TextOf(token.Get("token")))
 	w.Name("logprob")
 	if v := token.Get("logProbability"); v.Kind() == jsonscan.Number {
 		w.Raw(v.Raw())
 	} else {
 		w.Int(0) // what is zero is left out
 	}
-	w.Name("bytes")
-	w.Literal("null")
+	w.Name("bytes").Literal("null")
 }
 
 // tokenCounts is the last report of an answer; a stream repeats it with running
@@ -139,7 +136,7 @@ func (u *tokenCounts) read(v jsonscan.Value) {
 		*n, ok = dialect.TokenCount(m)
 		sane = sane && ok
 	}
-	for m := v.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range v.All() {
 		switch string(m.Key()) {
 		case "promptTokenCount":
 			count(&prompt, m)

@@ -59,7 +59,7 @@ func fillModalities(config *jsonwrite.Members, s *chat.Settings) error {
 		return err
 	}
 	var list []string
-	for v := doc.Root().First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range doc.Root().All() {
 		switch string(v.Text()) {
 		case "text":
 			list = append(list, `"TEXT"`)
@@ -106,15 +106,12 @@ func fillThinking(config *jsonwrite.Members, s *chat.Settings, model string) {
 	var thinking jsonwrite.Writer
 	thinking.Object()
 	if generation == 25 {
-		thinking.Name("thinkingBudget")
-		thinking.Int(budgetOf(effort, model))
+		thinking.Name("thinkingBudget").Int(budgetOf(effort, model))
 	} else {
-		thinking.Name("thinkingLevel")
-		thinking.Plain(levelOf(effort, model))
+		thinking.Name("thinkingLevel").Plain(levelOf(effort, model))
 	}
 	if effort != "none" {
-		thinking.Name("includeThoughts")
-		thinking.Literal("true")
+		thinking.Name("includeThoughts").Literal("true")
 	}
 	thinking.EndObject()
 	config.Add("thinkingConfig", thinking.Out)

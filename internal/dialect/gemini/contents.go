@@ -97,10 +97,8 @@ func (c *conversation) turn(role string) {
 	}
 	c.role = role
 	c.Object()
-	c.Name("role")
-	c.Plain(role)
-	c.Name("parts")
-	c.Array()
+	c.Name("role").Plain(role)
+	c.Name("parts").Array()
 }
 
 // part begins a part. It stays open, because a signature may belong to it.
@@ -254,8 +252,7 @@ func (c *conversation) call(call *chat.ToolCall, signature chat.Text) *schema.Er
 		return schema.MissingParameter("function.name")
 	}
 	c.part("model")
-	c.Name("functionCall")
-	c.Object()
+	c.Name("functionCall").Object()
 	writeCallID(&c.Writer, call.ID)
 	c.EscapedMember("name", call.Name)
 	c.Name("args")
@@ -309,8 +306,7 @@ func (c *conversation) result(m *chat.Message) *schema.Error {
 	if object := bytes.TrimSpace(text.Bytes()); chat.IsObject(object) {
 		w.Raw(object)
 	} else {
-		w.Open(`{"result":`)
-		w.Escaped(text)
+		w.Open(`{"result":`).Escaped(text)
 		w.EndObject()
 	}
 	w.Close("}}")

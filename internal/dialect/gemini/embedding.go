@@ -55,7 +55,7 @@ func eachInput(req *schema.Request, do func(text jsonscan.Value)) error {
 		do(input)
 		return nil
 	}
-	for v := input.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range input.All() {
 		if v.Kind() != jsonscan.String {
 			return dialect.RefuseTokenIDs()
 		}
@@ -67,11 +67,10 @@ func eachInput(req *schema.Request, do func(text jsonscan.Value)) error {
 // replyEmbedding gives every vector the form that was asked for.
 func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	doc := &reply.Doc
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(answer.Body); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	root, err := dialect.Parse(doc, answer.Body)
+	if err != nil {
+		return err
 	}
-	root := doc.Root()
 	if root.Kind() == jsonscan.Array {
 		root = root.First() // errors may come in an array
 	}
@@ -86,7 +85,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	out := jsonwrite.Writer{Out: make([]byte, 0, len(answer.Body)+256)}
 	out.Open(`{"object":"list","data":[`)
 	index := 0
-	for item := root.Get("embeddings").First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	for item := range root.Get("embeddings").All() {
 		vector := item.Get("values")
 		if vector.Kind() != jsonscan.Array || vector.Empty() {
 			return fmt.Errorf("%w: an item without a vector", dialect.ErrInvalid)
@@ -95,8 +94,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 		if err != nil {
 			return err
 		}
-		out.Open(`{"object":"embedding","index":`)
-		out.Int(int64(index))
+		out.Open(`{"object":"embedding","index":`).Int(int64(index))
 		out.Name("embedding")
 		if converted != nil {
 			out.Raw(converted)

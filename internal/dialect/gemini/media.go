@@ -28,10 +28,8 @@ func writeMedia(w *jsonwrite.Writer, part *chat.Part) *schema.Error {
 		return schema.InvalidValue("type", "is none that can be sent to this backend.")
 	}
 	if part.MediaType != "" {
-		w.Name("inlineData")
-		w.Object()
-		w.Name("mimeType")
-		w.Text([]byte(part.MediaType))
+		w.Name("inlineData").Object()
+		w.Name("mimeType").Text([]byte(part.MediaType))
 		w.EscapedMember("data", part.Data)
 		w.EndObject()
 		return nil
@@ -44,11 +42,9 @@ func writeMedia(w *jsonwrite.Writer, part *chat.Part) *schema.Error {
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" && address.Scheme != "gs" {
 		return schema.InvalidValue(place, "must be a data URL or an address that the backend can reach.")
 	}
-	w.Name("fileData")
-	w.Object()
+	w.Name("fileData").Object()
 	if mime := mimeByName(address.Path); mime != "" {
-		w.Name("mimeType")
-		w.Plain(mime)
+		w.Name("mimeType").Plain(mime)
 	}
 	w.EscapedMember("fileUri", part.URL)
 	w.EndObject()

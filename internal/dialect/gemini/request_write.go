@@ -61,7 +61,7 @@ func placeMember(body, config *jsonwrite.Members, m jsonscan.Value, own bool) {
 	name := lowerCamel(string(m.Key()))
 	switch name {
 	case "generationConfig":
-		for inner := m.First(); inner.Kind() != jsonscan.Absent; inner = inner.Next() {
+		for inner := range m.All() {
 			config.AddField(lowerCamel(string(inner.Key())), inner)
 		}
 	case "toolConfig":

@@ -102,7 +102,7 @@ func (r *schemaReader) into(s *reducedSchema, v jsonscan.Value, depth int) error
 		return r.fail("must be a JSON schema.")
 	}
 	var ref jsonscan.Value
-	for m := v.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range v.All() {
 		if err := r.member(s, m, depth); err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (r *schemaReader) member(s *reducedSchema, m jsonscan.Value, depth int) err
 			s.limits = append(s.limits, property{name: name, raw: m.Raw()})
 		}
 	case "required":
-		for v := m.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		for v := range m.All() {
 			s.required = append(s.required, string(v.Text()))
 		}
 	case "properties":
@@ -153,7 +153,7 @@ func (r *schemaReader) member(s *reducedSchema, m jsonscan.Value, depth int) err
 		s.items, err = r.read(m, depth+1)
 		return err
 	case "anyOf", "oneOf":
-		for v := m.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		for v := range m.All() {
 			one, err := r.read(v, depth+1)
 			if err != nil {
 				return err
@@ -161,7 +161,7 @@ func (r *schemaReader) member(s *reducedSchema, m jsonscan.Value, depth int) err
 			s.anyOf = append(s.anyOf, one)
 		}
 	case "allOf":
-		for v := m.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		for v := range m.All() {
 			if err := r.into(s, v, depth+1); err != nil {
 				return err
 			}
@@ -180,7 +180,7 @@ func (r *schemaReader) kinds(s *reducedSchema, m jsonscan.Value) error {
 		return r.known(s.kind)
 	}
 	var several []*reducedSchema
-	for v := m.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range m.All() {
 		kind := strings.ToUpper(string(v.Text()))
 		if err := r.known(kind); err != nil {
 			return err
@@ -208,7 +208,7 @@ func (r *schemaReader) known(kind string) error {
 }
 
 func (r *schemaReader) properties(s *reducedSchema, m jsonscan.Value, depth int) error {
-	for v := m.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range m.All() {
 		name := string(v.Key())
 		if s.named[name] {
 			continue

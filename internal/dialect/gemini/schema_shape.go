@@ -10,7 +10,7 @@ import (
 )
 
 func (s *reducedSchema) addValues(list jsonscan.Value) {
-	for v := list.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range list.All() {
 		s.addValue(v)
 	}
 }

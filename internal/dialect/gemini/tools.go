@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
-	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
@@ -29,7 +28,7 @@ func addTools(body *jsonwrite.Members, asked *chat.Request, schemas *schemaBudge
 	var config jsonwrite.Members
 	config.Add("functionCallingConfig", calling)
 	for _, name := range []string{"toolConfig", "tool_config"} {
-		for m := asked.Other(name).First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		for m := range asked.Other(name).All() {
 			config.AddField(lowerCamel(string(m.Key())), m)
 		}
 	}
@@ -59,8 +58,7 @@ func toolList(tools []chat.Tool, schemas *schemaBudget) ([]byte, error) {
 	var list jsonwrite.Writer
 	list.Array()
 	if len(functions.Out) > 0 {
-		list.Open(`{"functionDeclarations":[`)
-		list.Raw(functions.Out)
+		list.Open(`{"functionDeclarations":[`).Raw(functions.Out)
 		list.Close("]}")
 	}
 	if len(native.Out) > 0 {

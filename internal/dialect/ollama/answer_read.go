@@ -90,15 +90,14 @@ func (r *answerReader) add(line *answerLine, to *chat.Answer) error {
 // scanLine scans a line. Its members are gone through once rather than looked up one by
 // one: this is what every line of every stream costs.
 func scanLine(doc *jsonscan.Document, data []byte) (l answerLine, err error) {
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(data); err != nil {
-		return l, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	root, err := dialect.Parse(doc, data)
+	if err != nil {
+		return l, err
 	}
-	root := doc.Root()
 	if err := dialect.FailureIn(root); err != nil {
 		return l, err
 	}
-	for v := root.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range root.All() {
 		switch string(v.RawKey()) {
 		case "message":
 			l.message = v
@@ -130,7 +129,7 @@ func scanLine(doc *jsonscan.Document, data []byte) (l answerLine, err error) {
 
 // readMessage reads the message of a line.
 func (l *answerLine) readMessage(choice *chat.Choice) error {
-	for v := l.message.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range l.message.All() {
 		want := jsonscan.String
 		switch string(v.RawKey()) {
 		case "content", "thinking":
@@ -199,7 +198,7 @@ func (r *answerReader) readCalls(calls jsonscan.Value, choice *chat.Choice) erro
 	if calls.Kind() != jsonscan.Array {
 		return nil
 	}
-	for c := dialect.Rescan(&r.inner, calls).First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+	for c := range r.inner.Rescan(calls).All() {
 		function := c.Get("function")
 		call := chat.ToolCall{Index: r.calls, ID: chat.TextOf(c.Get("id")), Name: chat.TextOf(function.Get("name"))}
 		if len(call.Name) == 0 {
@@ -245,7 +244,7 @@ func readArguments(arguments jsonscan.Value) ([]byte, error) {
 func writeLogprobs(w *jsonwrite.Writer, logprobs jsonscan.Value) {
 	for token := logprobs.First(); token.Kind() == jsonscan.Object; token = token.Next() {
 		w.Object()
-		for m := token.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		for m := range token.All() {
 			w.Copy(m)
 		}
 		if token.Get("bytes").Kind() == jsonscan.Absent {

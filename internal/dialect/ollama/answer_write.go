@@ -76,8 +76,7 @@ func (l *lineWriter) begin() {
 	l.Writer = jsonwrite.Writer{Out: l.Out}
 	l.Object()
 	l.Member("model", l.model)
-	l.Name("created_at")
-	l.Plain(time.Now().UTC().Format(time.RFC3339Nano))
+	l.Name("created_at").Plain(time.Now().UTC().Format(time.RFC3339Nano))
 }
 
 // say writes what the model said, thought and called.
@@ -86,17 +85,14 @@ func (l *lineWriter) say(text, thinking []byte, calls []chat.ToolCall) {
 		thinking = nil
 	}
 	if l.isGenerated {
-		l.Name("response")
-		l.Escaped(text)
+		l.Name("response").Escaped(text)
 		l.EscapedMember("thinking", thinking)
 	} else {
-		l.Open(`"message":{"role":"assistant","content":`)
-		l.Escaped(text)
+		l.Open(`"message":{"role":"assistant","content":`).Escaped(text)
 		l.EscapedMember("thinking", thinking)
 	}
 	if len(calls) > 0 {
-		l.Name("tool_calls")
-		l.Array()
+		l.Name("tool_calls").Array()
 		for i := range calls {
 			l.call(&calls[i], i)
 		}
@@ -112,15 +108,13 @@ func (l *lineWriter) say(text, thinking []byte, calls []chat.ToolCall) {
 func (l *lineWriter) call(call *chat.ToolCall, index int) {
 	l.Object()
 	l.EscapedMember("id", call.ID)
-	l.Open(`"function":{"index":`)
-	l.Int(int64(index))
+	l.Open(`"function":{"index":`).Int(int64(index))
 	l.EscapedMember("name", call.Name)
 	l.Name("arguments")
 	if object, ok := call.Object(); ok {
 		l.Raw(object)
 	} else {
-		l.Open(`{"INVALID_JSON":`)
-		l.Escaped(call.Arguments)
+		l.Open(`{"INVALID_JSON":`).Escaped(call.Arguments)
 		l.EndObject()
 	}
 	l.Close("}}")
@@ -135,8 +129,7 @@ func (l *lineWriter) goOn(logprobs []byte) {
 
 func (l *lineWriter) logprobs(elements []byte) {
 	if len(elements) > 0 {
-		l.Name("logprobs")
-		l.Array()
+		l.Name("logprobs").Array()
 		l.Raw(elements)
 		l.EndArray()
 	}
@@ -146,8 +139,7 @@ func (l *lineWriter) logprobs(elements []byte) {
 // has, as far as that is known.
 func (l *lineWriter) end(reason chat.FinishReason, usage *chat.Usage, logprobs []byte) {
 	l.Literal(`"done":true`)
-	l.Name("done_reason")
-	l.Plain(doneReason(reason))
+	l.Name("done_reason").Plain(doneReason(reason))
 	l.logprobs(logprobs)
 	now := time.Now()
 	l.duration("total_duration", now.Sub(l.came))
@@ -156,13 +148,11 @@ func (l *lineWriter) end(reason chat.FinishReason, usage *chat.Usage, logprobs [
 		prefill = l.firstToken.Sub(l.came)
 	}
 	if usage.Known {
-		l.Name("prompt_eval_count")
-		l.Int(usage.Prompt)
+		l.Name("prompt_eval_count").Int(usage.Prompt)
 	}
 	l.duration("prompt_eval_duration", prefill)
 	if usage.Known {
-		l.Name("eval_count")
-		l.Int(usage.Completion)
+		l.Name("eval_count").Int(usage.Completion)
 	}
 	if !l.firstToken.IsZero() {
 		l.duration("eval_duration", max(now.Sub(l.firstToken), 1))
@@ -173,8 +163,7 @@ func (l *lineWriter) end(reason chat.FinishReason, usage *chat.Usage, logprobs [
 // duration writes a length of time that is known, in nanoseconds.
 func (l *lineWriter) duration(name string, d time.Duration) {
 	if d > 0 {
-		l.Name(name)
-		l.Int(int64(d))
+		l.Name(name).Int(int64(d))
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
-	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
@@ -58,7 +57,7 @@ func refuseChat(req *schema.Request) error {
 			return schema.InvalidValue(name, "'"+name+"' is not supported by the backend of this model.")
 		}
 	}
-	for v := s.Other("modalities").First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range s.Other("modalities").All() {
 		if string(v.Text()) != "text" {
 			return schema.InvalidValue("modalities", "'modalities' must be text: the backend of this model gives nothing else.")
 		}

@@ -72,7 +72,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	between.Open(`{"object":"list","data":[`)
 	segments := reply.Segments[:0]
 	count := 0
-	for v := vectors.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range vectors.All() {
 		vector, err := dialect.ConvertVector(v, req.Base64, int(wanted))
 		if err != nil {
 			return err
@@ -80,8 +80,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 		if vector == nil {
 			vector = v.Raw()
 		}
-		between.Open(`{"object":"embedding","index":`)
-		between.Int(int64(count))
+		between.Open(`{"object":"embedding","index":`).Int(int64(count))
 		between.Name("embedding")
 		segments = append(segments, between.Out, vector)
 		between = jsonwrite.Writer{}
@@ -107,9 +106,5 @@ func inputCount(input jsonscan.Value) int {
 	if input.Kind() == jsonscan.String {
 		return 1
 	}
-	n := 0
-	for v := input.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-		n++
-	}
-	return n
+	return input.Len()
 }

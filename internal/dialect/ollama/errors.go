@@ -21,10 +21,8 @@ func NotFound(model string) *schema.Error {
 // Error writes the body of an error.
 func Error(known *schema.Error, _ string) []byte {
 	var w jsonwrite.Writer
-	w.Open(`{"error":`)
-	w.Text([]byte(known.Message))
-	w.Name("code")
-	w.Text([]byte(known.Code))
+	w.Open(`{"error":`).Text([]byte(known.Message))
+	w.Name("code").Text([]byte(known.Code))
 	w.EndObject()
 	return w.Out
 }

@@ -59,8 +59,7 @@ func callForm(tool *chat.Tool) []byte {
 		parameters = []byte(`{"type":"object"}`)
 	}
 	var w jsonwrite.Writer
-	w.Open(`{"type":"object","properties":{"name":{"type":"string","enum":[`)
-	w.Escaped(tool.Name)
+	w.Open(`{"type":"object","properties":{"name":{"type":"string","enum":[`).Escaped(tool.Name)
 	w.Close(`]},"arguments":`)
 	w.Out = append(w.Out, parameters...)
 	w.Close(`},"required":["name","arguments"]}`)

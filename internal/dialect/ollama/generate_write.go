@@ -99,14 +99,11 @@ func newTextWriter(req *schema.Request) textWriter {
 func (w *textWriter) begin(answer *chat.Answer) {
 	head := jsonwrite.Writer{Out: make([]byte, 0, 128+len(w.model))}
 	head.Object()
-	head.Name("id")
-	head.Plain("cmpl-" + string(answer.ID[len(chat.IDPrefix):]))
+	head.Name("id").Plain("cmpl-" + string(answer.ID[len(chat.IDPrefix):]))
 	head.Literal(`"object":"text_completion"`)
-	head.Name("created")
-	head.Int(answer.Created)
+	head.Name("created").Int(answer.Created)
 	head.Member("model", w.model)
-	head.Name("choices")
-	head.Array()
+	head.Name("choices").Array()
 	w.head = head.Out
 }
 
@@ -119,8 +116,7 @@ func (w *textWriter) write(answer *chat.Answer) []byte {
 	if c := answer.First(); c != nil {
 		w.Object()
 		w.Literal(`"index":0`)
-		w.Name("text")
-		w.Escaped(chat.Join(w.before, c.Text))
+		w.Name("text").Escaped(chat.Join(w.before, c.Text))
 		w.before = nil
 		w.Name("logprobs")
 		w.probabilities.write(&w.Writer, c.Logprobs)
@@ -166,8 +162,7 @@ func (p *probabilities) add(elements []byte) {
 		p.tops.Object()
 		for top := token.Get("top_logprobs").First(); top.Kind() == jsonscan.Object; top = top.Next() {
 			if name := top.Get("token"); name.Kind() == jsonscan.String && top.Get("logprob").Kind() == jsonscan.Number {
-				p.tops.TextName(string(name.Text()))
-				p.tops.Raw(top.Get("logprob").Raw())
+				p.tops.TextName(string(name.Text())).Raw(top.Get("logprob").Raw())
 			}
 		}
 		p.tops.EndObject()
@@ -188,8 +183,7 @@ func (p *probabilities) write(w *jsonwrite.Writer, elements []byte) {
 		name string
 		from *jsonwrite.Writer
 	}{{"tokens", &p.tokens}, {"token_logprobs", &p.logprobs}, {"top_logprobs", &p.tops}, {"text_offset", &p.offsets}} {
-		w.Name(list.name)
-		w.Array()
+		w.Name(list.name).Array()
 		w.Raw(list.from.Out)
 		w.EndArray()
 		list.from.Begin(list.from.Out[:0], nil)

@@ -39,8 +39,7 @@ func (c *conversation) message(m *chat.Message) *schema.Error {
 		role = chat.ToolRole
 	}
 	c.Object()
-	c.Name("role")
-	c.Plain(role)
+	c.Name("role").Plain(role)
 	c.Name("content")
 	if err := c.content(m); err != nil {
 		return err
@@ -98,8 +97,7 @@ func (c *conversation) parts(parts []chat.Part) *schema.Error {
 
 // images lists the images among the parts, without the data URL around them.
 func (c *conversation) images(parts []chat.Part) *schema.Error {
-	c.Name("images")
-	c.Array()
+	c.Name("images").Array()
 	for i := range parts {
 		if parts[i].Type != chat.ImagePart {
 			continue
@@ -126,8 +124,7 @@ func (c *conversation) toolCalls(m *chat.Message) *schema.Error {
 		}
 		return nil
 	}
-	c.Name("tool_calls")
-	c.Array()
+	c.Name("tool_calls").Array()
 	for i := range m.Calls {
 		call := &m.Calls[i]
 		c.Object()

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -105,12 +104,10 @@ func readChat(req *schema.Request, room chat.Room) (*chat.Request, error) {
 	r := newReader(req, room)
 	list := r.root.Get("messages")
 	r.Messages = chat.Grow(&r.room, r.Messages, list)
-	i := 0
-	for m := list.First(); m.Kind() != jsonscan.Absent && r.room.Err == nil; m = m.Next() {
+	for i, m := range r.room.All(list) {
 		if err := r.readMessage(m); err != nil {
 			return nil, err.Within("messages[" + strconv.Itoa(i) + "]")
 		}
-		i++
 	}
 	if len(r.Messages) == 0 && r.room.Err == nil {
 		return nil, schema.InvalidValue("messages", "'messages' must have at least one message.")
@@ -163,7 +160,7 @@ func (r *reader) readMessage(m jsonscan.Value) *schema.Error {
 	if m.Kind() != jsonscan.Object {
 		return schema.InvalidValue("role", "must be system, user, assistant or tool: a message is an object with a role and a content.")
 	}
-	m = dialect.Rescan(&r.message, m)
+	m = r.message.Rescan(m)
 	content := m.Get("content")
 	if content.Given() && content.Kind() != jsonscan.String {
 		return schema.InvalidValue("content", "must be a string.")
@@ -206,7 +203,7 @@ func (r *reader) addImages(m *chat.Message, images jsonscan.Value) *schema.Error
 	if len(m.Text) > 0 {
 		parts = append(parts, chat.NewText(m.Text))
 	}
-	for v := images.First(); v.Kind() != jsonscan.Absent && r.room.Err == nil; v = v.Next() {
+	for _, v := range r.room.All(images) {
 		data := chat.TextOf(v)
 		if len(data) == 0 {
 			return schema.InvalidValue("images", "must be an array of images in base64.")
@@ -243,8 +240,7 @@ func (r *reader) addCalls(m *chat.Message, calls jsonscan.Value) *schema.Error {
 	if calls.Kind() != jsonscan.Array {
 		return schema.InvalidValue("tool_calls", "must be an array.")
 	}
-	i := 0
-	for c := calls.First(); c.Kind() != jsonscan.Absent && r.room.Err == nil; c = c.Next() {
+	for i, c := range r.room.All(calls) {
 		function := c.Get("function")
 		call := chat.ToolCall{ID: chat.TextOf(c.Get("id")), Name: chat.TextOf(function.Get("name")), Input: []byte("{}")}
 		if len(call.Name) == 0 {
@@ -261,7 +257,6 @@ func (r *reader) addCalls(m *chat.Message, calls jsonscan.Value) *schema.Error {
 		}
 		m.Calls, r.open = append(m.Calls, call), append(r.open, call)
 		r.calls++
-		i++
 	}
 	return nil
 }
@@ -307,10 +302,9 @@ func (r *reader) readTools() *schema.Error {
 	if tools.Kind() != jsonscan.Array {
 		return schema.InvalidValue("tools", "'tools' must be an array.")
 	}
-	tools = dialect.Rescan(&r.deep, tools)
+	tools = r.deep.Rescan(tools)
 	r.Tools = chat.Grow(&r.room, r.Tools, tools)
-	i := 0
-	for t := tools.First(); t.Kind() != jsonscan.Absent && r.room.Err == nil; t = t.Next() {
+	for i, t := range r.room.All(tools) {
 		function := t.Get("function")
 		tool := chat.Tool{
 			Type: chat.FunctionTool, IsFunction: true, Name: chat.TextOf(function.Get("name")),
@@ -320,7 +314,6 @@ func (r *reader) readTools() *schema.Error {
 			return schema.InvalidValue("function.name", "must be the name of a function.").Within("tools[" + strconv.Itoa(i) + "]")
 		}
 		r.Tools = append(r.Tools, tool)
-		i++
 	}
 	return nil
 }

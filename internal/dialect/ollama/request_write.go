@@ -47,8 +47,7 @@ func (b *requestWriter) body(segments [][]byte, name string, value []byte) [][]b
 	w.Object()
 	w.Raw(b.top.Raw())
 	if !b.options.Empty() {
-		w.Name("options")
-		w.Raw(b.options.Object())
+		w.Name("options").Raw(b.options.Object())
 	}
 	w.Name(name)
 	return append(segments, w.Out, value, []byte("}"))
@@ -171,7 +170,7 @@ func (b *requestWriter) extension(v jsonscan.Value, placeOf func(string) place) 
 		if v.Kind() != jsonscan.Object {
 			return schema.InvalidValue(name, "'options' must be an object.")
 		}
-		for o := v.First(); o.Kind() != jsonscan.Absent; o = o.Next() {
+		for o := range v.All() {
 			key := string(o.Key())
 			if err := b.option(key, "options."+key, o); err != nil {
 				return err

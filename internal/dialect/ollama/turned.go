@@ -2,7 +2,6 @@ package ollama
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -66,32 +65,28 @@ func unifiedEmbedding(req *schema.Request) (*schema.Request, error) {
 
 // replyEmbed writes vectors.
 func replyEmbed(req *schema.Request, answer []byte, reply *dialect.Reply) error {
-	doc := jsonscan.Document{AllowDuplicateKeys: true}
-	if err := doc.Parse(answer); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	var doc jsonscan.Document
+	if _, err := dialect.Parse(&doc, answer); err != nil {
+		return err
 	}
 	w := jsonwrite.Writer{Out: make([]byte, 0, len(answer)+256)}
 	data := doc.Root().Get("data").First()
 	if req.Door == schema.DoorOllamaEmbeddings {
-		w.Open(`{"embedding":`)
-		w.Raw(data.Get("embedding").Raw())
+		w.Open(`{"embedding":`).Raw(data.Get("embedding").Raw())
 		w.EndObject()
 		reply.Segments = append(reply.Segments[:0], w.Out)
 		return nil
 	}
 	w.Object()
 	w.Member("model", req.ModelJSON())
-	w.Name("embeddings")
-	w.Array()
+	w.Name("embeddings").Array()
 	for ; data.Kind() != jsonscan.Absent; data = data.Next() {
 		w.Raw(data.Get("embedding").Raw())
 	}
 	w.EndArray()
-	w.Name("total_duration")
-	w.Int(int64(max(time.Since(req.Came), 1)))
+	w.Name("total_duration").Int(int64(max(time.Since(req.Came), 1)))
 	if reply.Usage.Known {
-		w.Name("prompt_eval_count")
-		w.Int(reply.Usage.Prompt)
+		w.Name("prompt_eval_count").Int(reply.Usage.Prompt)
 	}
 	w.EndObject()
 	reply.Segments = append(reply.Segments[:0], w.Out)
@@ -154,9 +149,9 @@ func textCompletion(req *schema.Request) (*schema.Request, error) {
 
 // replyRaw writes the completion of a text as a generated one.
 func replyRaw(req *schema.Request, answer []byte, reply *dialect.Reply) error {
-	doc := jsonscan.Document{AllowDuplicateKeys: true}
-	if err := doc.Parse(answer); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	var doc jsonscan.Document
+	if _, err := dialect.Parse(&doc, answer); err != nil {
+		return err
 	}
 	choice := doc.Root().Get("choices").First()
 	l := newLineWriter(req)
@@ -208,9 +203,8 @@ func (e *rawLines) Next() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.doc.AllowDuplicateKeys = true
-		if err := e.doc.Parse(chunk); err != nil {
-			return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+		if _, err := dialect.Parse(&e.doc, chunk); err != nil {
+			return nil, err
 		}
 		choice := e.doc.Root().Get("choices").First()
 		if reason := choice.Get("finish_reason"); dialect.IsFinishReason(reason) {

@@ -51,7 +51,7 @@ func (n *callNumbers) mend(edits []jsonscan.Edit, choice jsonscan.Value) (mended
 	which, _ := choice.Get("index").Int()
 	at, _ := delta.Span()
 	n.delta.Deep = true
-	for piece := dialect.Rescan(&n.delta, delta).Get("tool_calls").First(); piece.Kind() != jsonscan.Absent; piece = piece.Next() {
+	for piece := range n.delta.Rescan(delta).Get("tool_calls").All() {
 		hasCalls = true
 		if piece.Kind() != jsonscan.Object {
 			continue

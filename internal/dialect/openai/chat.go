@@ -142,7 +142,7 @@ func withUsageOption(options jsonscan.Value) []byte {
 	var w jsonwrite.Writer
 	w.Object()
 	w.Raw(withUsage)
-	for m := options.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range options.All() {
 		if string(m.Key()) != "include_usage" {
 			w.Copy(m)
 		}
@@ -181,7 +181,7 @@ func passCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.R
 		return fmt.Errorf("%w: no choices", dialect.ErrInvalid)
 	}
 	given, edits := 0, reply.Edits[:0]
-	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+	for c := range m.choices.All() {
 		said := c.Get(want.said)
 		if c.Kind() != jsonscan.Object || said.Kind() != want.kind && said.Kind() != jsonscan.Absent {
 			return fmt.Errorf("%w: a choice that says nothing", dialect.ErrInvalid)

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -38,16 +37,15 @@ func eventsCompletion(req *schema.Request, body io.Reader) *dialect.Stream {
 
 // decodeTexts reads whole completions of texts.
 func decodeTexts(req *schema.Request, body []byte, doc *jsonscan.Document, to *chat.Answer) error {
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(body); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	root, err := dialect.Parse(doc, body)
+	if err != nil {
+		return err
 	}
-	root := doc.Root()
 	if err := dialect.FailureIn(root); err != nil {
 		return err
 	}
 	to.ID, to.Usage = chat.TextOf(root.Get("id")), readUsage(root.Get("usage"))
-	for c := root.Get("choices").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+	for c := range root.Get("choices").All() {
 		index, ok := c.Get("index").Int()
 		if !ok {
 			index = int64(len(to.Choices))

@@ -26,7 +26,7 @@ func decodeChat(req *schema.Request, body []byte, doc *jsonscan.Document, to *ch
 	}
 	to.ID, to.Usage = chat.TextOf(root.Get("id")), readUsage(root.Get("usage"))
 	readTimings(root.Get("timings"), &to.Usage.Tokens)
-	for c := root.Get("choices").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+	for c := range root.Get("choices").All() {
 		message := c.Get("message")
 		if message.Kind() != jsonscan.Object {
 			return fmt.Errorf("%w: a choice that says nothing", dialect.ErrInvalid)
@@ -86,7 +86,7 @@ func (d *deltas) take(event dialect.Event) (bool, error) {
 	if d.delta.ID == nil {
 		d.delta.ID = bytes.Clone(chat.TextOf(m.id))
 	}
-	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+	for c := range m.choices.All() {
 		index, err := d.see(c)
 		if err != nil {
 			return false, err

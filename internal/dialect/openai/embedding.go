@@ -55,7 +55,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	}
 	wanted, _ := req.Field("dimensions").Int()
 	position := 0
-	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	for item := range data.All() {
 		vector := item.Get("embedding")
 		converted, err := dialect.ConvertVector(vector, req.Base64, int(wanted))
 		if err != nil {
@@ -94,7 +94,7 @@ func readNumbering(data jsonscan.Value) (numbering, error) {
 	found, same := inOrder, true
 	var seen []bool
 	position := 0
-	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	for item := range data.All() {
 		index, number := position, item.Get("index")
 		if number.Given() {
 			n, whole := number.Int()
@@ -151,11 +151,7 @@ func inputsOf(input jsonscan.Value) int {
 
 // elements returns how many values an array has.
 func elements(array jsonscan.Value) int {
-	n := 0
-	for v := array.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-		n++
-	}
-	return n
+	return array.Len()
 }
 
 var (
@@ -173,7 +169,7 @@ func reorder(reply *dialect.Reply) error {
 	}
 	data := doc.Root().Get("data")
 	var items []jsonscan.Value
-	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	for item := range data.All() {
 		items = append(items, item)
 	}
 	slices.SortStableFunc(items, func(a, b jsonscan.Value) int {

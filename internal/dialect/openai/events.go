@@ -212,7 +212,7 @@ func (e *events) take(event dialect.Event) (bool, error) {
 func (e *events) pass(m *members) ([]byte, error) {
 	e.mended = e.mended[:0]
 	plain := !m.usage.Given()
-	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+	for c := range m.choices.All() {
 		if _, err := e.see(c); err != nil {
 			return nil, err
 		}
@@ -246,7 +246,7 @@ func hasContent(choice jsonscan.Value, doc *jsonscan.Document) bool {
 		return true
 	}
 	delta := choice.Get("delta")
-	return delta.Kind() == jsonscan.Object && chat.HasContent(dialect.Rescan(doc, delta))
+	return delta.Kind() == jsonscan.Object && chat.HasContent(doc.Rescan(delta))
 }
 
 // usageOnly returns the chunk for an event that has only usage, or nil if the caller

@@ -42,7 +42,7 @@ func replyImage(req *schema.Request, answer dialect.Answer, reply *dialect.Reply
 	}
 	reply.Usage = schema.ReadUsage(root.Get("usage"))
 	edits := reply.Edits[:0]
-	for image := data.First(); image.Kind() != jsonscan.Absent; image = image.Next() {
+	for image := range data.All() {
 		address, content := image.Get("url"), image.Get("b64_json")
 		hasAddress := address.Kind() == jsonscan.String && len(address.Text()) > 0
 		hasContent := content.Kind() == jsonscan.String && len(content.Text()) > 0
@@ -82,16 +82,15 @@ func splitImage(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, err
 		return nil, nil
 	}
 	var doc jsonscan.Document
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(slices.Concat(reply.Segments...)); err != nil {
-		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	if _, err := dialect.Parse(&doc, slices.Concat(reply.Segments...)); err != nil {
+		return nil, err
 	}
 	root, kind := doc.Root(), `"type":"image_generation.completed"`
 	if req.Form != nil {
 		kind = `"type":"image_edit.completed"`
 	}
 	var events [][]byte
-	for image := root.Get("data").First(); image.Kind() != jsonscan.Absent; image = image.Next() {
+	for image := range root.Get("data").All() {
 		var w jsonwrite.Writer
 		w.Out = make([]byte, 0, len(image.Raw())+512)
 		w.Object()

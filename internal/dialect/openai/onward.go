@@ -115,8 +115,7 @@ func (e *events) Resume(_ *schema.Request, from dialect.Deltas) {
 	if !e.completesText() {
 		w.Raw(anyFingerprint)
 	}
-	w.Name("choices")
-	w.Array()
+	w.Name("choices").Array()
 	e.onward = &onward{from: from, head: w.Out}
 }
 
@@ -163,10 +162,8 @@ func (e *events) writeOnward(delta *chat.Delta) []byte {
 
 // writeText writes a choice of the completion of a text.
 func writeText(w *jsonwrite.Writer, c *chat.Choice) {
-	w.Open(`{"index":`)
-	w.Int(c.Index)
-	w.Name("text")
-	w.Escaped(c.Text)
+	w.Open(`{"index":`).Int(c.Index)
+	w.Name("text").Escaped(c.Text)
 	w.Literal(`"logprobs":null`)
 	w.Name("finish_reason")
 	if c.Finish == "" {

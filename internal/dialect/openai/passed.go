@@ -96,11 +96,10 @@ func (e *passedEvents) inspect(event dialect.Event) error {
 		e.ended, e.done = true, true
 		return nil
 	}
-	e.doc.AllowDuplicateKeys = true
-	if err := e.doc.Parse(event.Data); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	root, err := dialect.Parse(&e.doc, event.Data)
+	if err != nil {
+		return err
 	}
-	root := e.doc.Root()
 	kind := root.Get("type").Text()
 	switch {
 	case root.Kind() != jsonscan.Object:
@@ -127,7 +126,7 @@ func passedContent(root, choices jsonscan.Value) bool {
 		return !piece.Given() || len(chat.TextOf(piece)) > 0
 	}
 	var doc jsonscan.Document
-	for c := choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+	for c := range choices.All() {
 		if hasContent(c, &doc) {
 			return true
 		}
@@ -137,7 +136,7 @@ func passedContent(root, choices jsonscan.Value) bool {
 
 // finishes reports whether one of the choices says why it ended.
 func finishes(choices jsonscan.Value) bool {
-	for c := choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+	for c := range choices.All() {
 		if dialect.IsFinishReason(c.Get("finish_reason")) {
 			return true
 		}

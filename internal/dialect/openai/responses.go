@@ -138,11 +138,10 @@ func (e *responseEvents) write(event dialect.Event) error {
 	e.out = dialect.Reuse(e.out)
 	name := event.Name
 	if len(name) == 0 || hasResponse(name) || e.count == 0 {
-		e.Doc.AllowDuplicateKeys = true
-		if err := e.Doc.Parse(event.Data); err != nil {
-			return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+		root, err := dialect.Parse(&e.Doc, event.Data)
+		if err != nil {
+			return err
 		}
-		root := e.Doc.Root()
 		name = root.Get("type").Text()
 		if err := e.inspect(root, name); err != nil {
 			return err

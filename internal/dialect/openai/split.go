@@ -30,7 +30,7 @@ func splitCompletion(req *schema.Request, reply *dialect.Reply) (*dialect.Stream
 	var s splitter
 	s.readHead(root)
 	position := 0
-	for c := choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+	for c := range choices.All() {
 		if err := s.addChoice(c, position); err != nil {
 			return nil, err
 		}
@@ -57,7 +57,7 @@ func (s *splitter) readHead(root jsonscan.Value) {
 	var head, others jsonwrite.Writer
 	head.Object()
 	head.Raw(chunkObject)
-	for m := root.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range root.All() {
 		switch string(m.Key()) {
 		case "id", "created", "model", "system_fingerprint":
 			head.Copy(m)
@@ -66,8 +66,7 @@ func (s *splitter) readHead(root jsonscan.Value) {
 			others.Copy(m)
 		}
 	}
-	head.Name("choices")
-	head.Array()
+	head.Name("choices").Array()
 	s.head, s.others = head.Out, others.Out
 }
 
@@ -107,7 +106,7 @@ func (s *splitter) addChoice(choice jsonscan.Value, position int) error {
 	s.Object()
 	s.Member("index", index)
 	s.Literal(`"delta":{}`)
-	for m := choice.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range choice.All() {
 		switch string(m.Key()) {
 		case "index", "message", "logprobs":
 		default:
@@ -125,22 +124,20 @@ func (s *splitter) writeDelta(message jsonscan.Value) error {
 	if message.Get("role").Kind() == jsonscan.Absent {
 		s.Raw(assistantRole)
 	}
-	for m := message.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range message.All() {
 		if string(m.Key()) != "tool_calls" || m.Kind() != jsonscan.Array {
 			s.Copy(m)
 			continue
 		}
-		s.Name("tool_calls")
-		s.Array()
+		s.Name("tool_calls").Array()
 		number := int64(0)
-		for call := m.First(); call.Kind() != jsonscan.Absent; call = call.Next() {
+		for call := range m.All() {
 			if call.Kind() != jsonscan.Object {
 				return fmt.Errorf("%w: a tool call that is no object", dialect.ErrInvalid)
 			}
 			s.Object()
-			s.Name("index")
-			s.Int(number)
-			for member := call.First(); member.Kind() != jsonscan.Absent; member = member.Next() {
+			s.Name("index").Int(number)
+			for member := range call.All() {
 				if string(member.Key()) != "index" {
 					s.Copy(member)
 				}

@@ -41,7 +41,7 @@ func (m *chunkTemplate) textSpan(choice jsonscan.Value) (from, to int) {
 	if delta.Kind() != jsonscan.Object {
 		return 0, 0
 	}
-	said := dialect.Rescan(&m.delta, delta)
+	said := m.delta.Rescan(delta)
 	text := said.Get("content")
 	m.isThinking = text.Kind() != jsonscan.String
 	if m.isThinking {

@@ -112,9 +112,8 @@ func splitTranscription(req *schema.Request, reply *dialect.Reply) (*dialect.Str
 	text, members := body, []byte(nil)
 	if reply.ContentType == "" { // JSON
 		var doc jsonscan.Document
-		doc.AllowDuplicateKeys = true
-		if err := doc.Parse(body); err != nil {
-			return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+		if _, err := dialect.Parse(&doc, body); err != nil {
+			return nil, err
 		}
 		text, members = doc.Root().Get("text").Text(), dialect.CompactObject(doc.Root())
 	} else {

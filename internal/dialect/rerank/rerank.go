@@ -60,7 +60,7 @@ type result struct {
 // besides, as it came.
 func ranked(req *schema.Request, root, list jsonscan.Value, reply *dialect.Reply) error {
 	var documents []jsonscan.Value
-	for v := req.Field("documents").First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range req.Field("documents").All() {
 		documents = append(documents, v)
 	}
 	results, err := readResults(list, len(documents))
@@ -80,13 +80,11 @@ func ranked(req *schema.Request, root, list jsonscan.Value, reply *dialect.Reply
 		known = append(known, "text") // what a bare list calls the document
 	}
 	for _, r := range results {
-		out.Open(`{"index":`)
-		out.Int(r.index)
+		out.Open(`{"index":`).Int(r.index)
 		out.Member("score", r.raw)
 		out.Member("relevance_score", r.raw)
 		if withDocuments {
-			out.Name("document")
-			out.Object()
+			out.Name("document").Object()
 			out.Member("text", documentText(documents[r.index]))
 			out.EndObject()
 		}
@@ -107,7 +105,7 @@ const rankHead, rankEach = 128, 32
 func readResults(list jsonscan.Value, documents int) ([]result, error) {
 	var results []result
 	seen := make([]bool, documents)
-	for v := list.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range list.All() {
 		index, ok := v.Get("index").Int()
 		if !ok || index < 0 || index >= int64(documents) || seen[index] {
 			return nil, fmt.Errorf("%w: a result for no document", dialect.ErrInvalid)
@@ -138,8 +136,7 @@ func writeHead(w *jsonwrite.Writer, root, list jsonscan.Value, req *schema.Reque
 	}
 	w.Member("model", req.ModelJSON())
 	copyOthers(w, root, "id", "model", "usage", "error", "results", string(list.Key()))
-	w.Name("results")
-	w.Array()
+	w.Name("results").Array()
 }
 
 // copyOthers copies the members of an object but for those that are named.
@@ -147,7 +144,7 @@ func copyOthers(w *jsonwrite.Writer, object jsonscan.Value, but ...string) {
 	if object.Kind() != jsonscan.Object {
 		return
 	}
-	for m := object.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range object.All() {
 		if !slices.Contains(but, string(m.Key())) {
 			w.Copy(m)
 		}
@@ -161,8 +158,7 @@ func writeUsage(w *jsonwrite.Writer, given jsonscan.Value, usage schema.Usage) {
 	if total := given.Get("total_tokens"); total.Kind() == jsonscan.Number {
 		w.Copy(total)
 	} else {
-		w.Name("total_tokens")
-		w.Int(usage.Total)
+		w.Name("total_tokens").Int(usage.Total)
 	}
 	copyOthers(w, given, "total_tokens")
 	w.EndObject()
@@ -177,7 +173,7 @@ func rankUsage(root jsonscan.Value) schema.Usage {
 }
 
 func hasObjects(documents jsonscan.Value) bool {
-	for v := documents.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range documents.All() {
 		if v.Kind() == jsonscan.Object {
 			return true
 		}
@@ -190,7 +186,7 @@ func hasObjects(documents jsonscan.Value) bool {
 func textArray(documents jsonscan.Value, keepOthers bool) []byte {
 	var w jsonwrite.Writer
 	w.Array()
-	for v := documents.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range documents.All() {
 		if text, isText := textOf(v); isText || !keepOthers {
 			w.Raw(text)
 		} else {

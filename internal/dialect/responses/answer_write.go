@@ -33,16 +33,12 @@ type outcome struct {
 
 // beginResponse writes a response up to the items of its output.
 func (r *Request) beginResponse(w *jsonwrite.Writer, o outcome) {
-	w.Open(`{"id":`)
-	w.Plain(r.ID)
+	w.Open(`{"id":`).Plain(r.ID)
 	w.Literal(`"object":"response"`)
-	w.Name("created_at")
-	w.Int(r.Created)
-	w.Name("status")
-	w.Plain(o.status)
+	w.Name("created_at").Int(r.Created)
+	w.Name("status").Plain(o.status)
 	if o.status == completed {
-		w.Name("completed_at")
-		w.Int(time.Now().Unix())
+		w.Name("completed_at").Int(time.Now().Unix())
 	} else {
 		w.Literal(`"completed_at":null`)
 	}
@@ -50,22 +46,18 @@ func (r *Request) beginResponse(w *jsonwrite.Writer, o outcome) {
 	if o.err == nil {
 		w.Literal("null")
 	} else {
-		w.Open(`{"code":`)
-		w.Plain(errorCode(o.err))
-		w.Name("message")
-		w.Text([]byte(o.err.Message))
+		w.Open(`{"code":`).Plain(errorCode(o.err))
+		w.Name("message").Text([]byte(o.err.Message))
 		w.EndObject()
 	}
 	w.Name("incomplete_details")
 	if o.reason == "" {
 		w.Literal("null")
 	} else {
-		w.Open(`{"reason":`)
-		w.Plain(o.reason)
+		w.Open(`{"reason":`).Plain(o.reason)
 		w.EndObject()
 	}
-	w.Name("output")
-	w.Array()
+	w.Name("output").Array()
 }
 
 // endResponse writes what follows the items of the output.
@@ -105,18 +97,13 @@ func errorCode(err *schema.Error) string {
 // WriteUsage writes what a response has used.
 func WriteUsage(w *jsonwrite.Writer, u *chat.Usage) {
 	cached, reasoning := u.Parts()
-	w.Open(`{"input_tokens":`)
-	w.Int(u.Prompt)
-	w.Open(`"input_tokens_details":{"cached_tokens":`)
-	w.Int(cached)
+	w.Open(`{"input_tokens":`).Int(u.Prompt)
+	w.Open(`"input_tokens_details":{"cached_tokens":`).Int(cached)
 	w.Close(`,"cache_write_tokens":0}`)
-	w.Name("output_tokens")
-	w.Int(u.Completion)
-	w.Open(`"output_tokens_details":{"reasoning_tokens":`)
-	w.Int(reasoning)
+	w.Name("output_tokens").Int(u.Completion)
+	w.Open(`"output_tokens_details":{"reasoning_tokens":`).Int(reasoning)
 	w.EndObject()
-	w.Name("total_tokens")
-	w.Int(u.Total)
+	w.Name("total_tokens").Int(u.Total)
 	w.EndObject()
 }
 
@@ -264,14 +251,14 @@ func annotationsOf(list []byte) []byte {
 		return nil // the whole was scanned before: a part has no faults
 	}
 	var w jsonwrite.Writer
-	for v := doc.Root().First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range doc.Root().All() {
 		citation := v.Get("url_citation")
 		if citation.Kind() != jsonscan.Object {
 			continue
 		}
 		w.Object()
 		w.Literal(`"type":"url_citation"`)
-		for m := citation.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		for m := range citation.All() {
 			w.Copy(m)
 		}
 		w.EndObject()

@@ -158,7 +158,7 @@ func modelOf(instance string) string { return instance[:max(0, strings.LastIndex
 // NamesTranslated reports whether the input of a request has something that was made by a
 // translation here: a state that a backend wants back, or a reference to an item.
 func NamesTranslated(root jsonscan.Value) bool {
-	for item := root.Get("input").First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	for item := range root.Get("input").All() {
 		if bytes.HasPrefix(chat.TextOf(item.Get("encrypted_content")), []byte(statePrefix)) {
 			return true
 		}

@@ -45,7 +45,7 @@ const required = uint64(1)<<(len(echoed)+len(others)) - 1 - 1<<(len(echoed)-1)
 // present returns a bit for each member that a response has as the API wants it, by its
 // number in memberNames.
 func present(response jsonscan.Value) (bits uint64) {
-	for m := response.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range response.All() {
 		if i := memberNames.Number(m.RawKey()); i >= 0 && (m.Given() || memberAt(i).without == "null") {
 			bits |= 1 << i
 		}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -36,16 +35,14 @@ func contentOf(parts []chat.Part) chat.Content {
 
 // readParts reads the parts of an array.
 func readParts(doc *jsonscan.Document, array jsonscan.Value, room *chat.Room) ([]chat.Part, *schema.Error) {
-	list := dialect.Rescan(doc, array)
+	list := doc.Rescan(array)
 	parts := chat.Grow[chat.Part](room, nil, list)
-	i := 0
-	for p := list.First(); p.Kind() != jsonscan.Absent && room.Err == nil; p = p.Next() {
+	for i, p := range room.All(list) {
 		part, err := readPart(p)
 		if err != nil {
 			return nil, err.Inside("content[" + strconv.Itoa(i) + "]")
 		}
 		parts = append(parts, part)
-		i++
 	}
 	return parts, nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 )
@@ -75,14 +74,12 @@ func writeWith(w *jsonwrite.Writer, object jsonscan.Value, names ...string) {
 		return
 	}
 	w.Object()
-	for m := object.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		w.Name(string(m.RawKey()))
-		w.Raw(inOneLine(m))
+	for m := range object.All() {
+		w.Name(string(m.RawKey())).Raw(inOneLine(m))
 	}
 	for _, name := range names {
 		if object.Get(name).Kind() == jsonscan.Absent {
-			w.Name(name)
-			w.Literal("null")
+			w.Name(name).Literal("null")
 		}
 	}
 	w.EndObject()
@@ -107,10 +104,9 @@ func writeText(w *jsonwrite.Writer, text jsonscan.Value) {
 	}
 	w.Object()
 	w.Literal(`"format":{"type":"text"}`)
-	for m := text.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range text.All() {
 		if string(m.Key()) != "format" {
-			w.Name(string(m.RawKey()))
-			w.Raw(inOneLine(m))
+			w.Name(string(m.RawKey())).Raw(inOneLine(m))
 		}
 	}
 	w.EndObject()
@@ -121,7 +117,7 @@ func writeText(w *jsonwrite.Writer, text jsonscan.Value) {
 func writeTools(w *jsonwrite.Writer, tools jsonscan.Value) {
 	var doc jsonscan.Document
 	w.Array()
-	for t := dialect.Rescan(&doc, tools).First(); t.Kind() != jsonscan.Absent; t = t.Next() {
+	for t := range doc.Rescan(tools).All() {
 		if string(t.Get("type").Text()) == "function" {
 			writeWith(w, t, functionMembers[:]...)
 		} else {

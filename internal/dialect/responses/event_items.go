@@ -37,8 +37,7 @@ func (s *Stream) addThinking(text []byte) error {
 func (s *Stream) closeReasoning() {
 	if s.open.started {
 		w := s.partEvent("response.reasoning_summary_text.done", "summary_index")
-		w.Name("text")
-		w.Escaped(s.open.text)
+		w.Name("text").Escaped(s.open.text)
 		s.end(w)
 		w = s.partEvent("response.reasoning_summary_part.done", "summary_index")
 		w.Name("part")
@@ -99,13 +98,11 @@ func (s *Stream) closePart() {
 	write := func(w *jsonwrite.Writer) { writeRefusalPart(w, o.text) }
 	if o.refusal {
 		w := s.partEvent("response.refusal.done", "content_index")
-		w.Name("refusal")
-		w.Escaped(o.text)
+		w.Name("refusal").Escaped(o.text)
 		s.end(w)
 	} else {
 		w := s.partEvent("response.output_text.done", "content_index")
-		w.Name("text")
-		w.Escaped(o.text)
+		w.Name("text").Escaped(o.text)
 		writeLogprobs(&w, o.logprobs.Out)
 		s.end(w)
 		write = func(w *jsonwrite.Writer) { writeTextPart(w, o.text, o.logprobs.Out, nil) }
@@ -119,8 +116,7 @@ func (s *Stream) closePart() {
 }
 
 func writeLogprobs(w *jsonwrite.Writer, elements []byte) {
-	w.Name("logprobs")
-	w.Array()
+	w.Name("logprobs").Array()
 	if len(elements) > 0 {
 		w.Raw(elements)
 	}
@@ -204,18 +200,15 @@ func (s *Stream) closeCall(status string) {
 			_ = s.delta(o.text, "") // the input was not where it was looked for
 		}
 		w := s.itemEvent("response.custom_tool_call_input.done")
-		w.Name("input")
-		w.Escaped(o.text)
+		w.Name("input").Escaped(o.text)
 		s.end(w)
 	} else {
 		if len(o.text) == 0 {
 			o.text = append(o.text, "{}"...)
 		}
 		w := s.itemEvent("response.function_call_arguments.done")
-		w.Name("name")
-		w.Text([]byte(o.made.name))
-		w.Name("arguments")
-		w.Escaped(o.text)
+		w.Name("name").Text([]byte(o.made.name))
+		w.Name("arguments").Escaped(o.text)
 		s.end(w)
 	}
 	s.itemDone(func(w *jsonwrite.Writer) { s.writeCall(w, status, o.text) })

@@ -178,13 +178,10 @@ func (s *Stream) Fail(err *schema.Error) []byte {
 // events are known, given how many there were.
 func ErrorEvent(known *schema.Error, count int64) []byte {
 	w := jsonwrite.Writer{Out: append(appendHead(nil, "error"), ',')}
-	w.Name("code")
-	w.Plain(errorCode(known))
-	w.Name("message")
-	w.Text([]byte(known.Message))
+	w.Name("code").Plain(errorCode(known))
+	w.Name("message").Text([]byte(known.Message))
 	w.Literal(`"param":null`)
-	w.Name("sequence_number")
-	w.Int(count)
+	w.Name("sequence_number").Int(count)
 	w.EndObject()
 	return append(w.Out, "\n\n"...)
 }
@@ -230,18 +227,15 @@ func (s *Stream) end(w jsonwrite.Writer) {
 // itemEvent begins an event of the open item.
 func (s *Stream) itemEvent(name string) jsonwrite.Writer {
 	w := s.event(name)
-	w.Name("item_id")
-	w.Plain(s.open.id)
-	w.Name("output_index")
-	w.Int(int64(s.open.index))
+	w.Name("item_id").Plain(s.open.id)
+	w.Name("output_index").Int(int64(s.open.index))
 	return w
 }
 
 // partEvent begins an event of the open part, whose index has the given name.
 func (s *Stream) partEvent(name, index string) jsonwrite.Writer {
 	w := s.itemEvent(name)
-	w.Name(index)
-	w.Int(int64(s.open.part))
+	w.Name(index).Int(int64(s.open.part))
 	return w
 }
 
@@ -290,8 +284,7 @@ func (s *Stream) beginItem(kind itemKind, prefix string) {
 // itemAdded tells that an item was begun.
 func (s *Stream) itemAdded(write func(*jsonwrite.Writer)) {
 	w := s.event("response.output_item.added")
-	w.Name("output_index")
-	w.Int(int64(s.open.index))
+	w.Name("output_index").Int(int64(s.open.index))
 	w.Name("item")
 	write(&w)
 	s.end(w)
@@ -300,8 +293,7 @@ func (s *Stream) itemAdded(write func(*jsonwrite.Writer)) {
 // itemDone tells that the open item is complete, and adds it to the output.
 func (s *Stream) itemDone(write func(*jsonwrite.Writer)) {
 	w := s.event("response.output_item.done")
-	w.Name("output_index")
-	w.Int(int64(s.open.index))
+	w.Name("output_index").Int(int64(s.open.index))
 	w.Name("item")
 	from := len(w.Out)
 	write(&w)
@@ -333,8 +325,7 @@ func (s *Stream) addImage(address []byte) {
 	s.beginItem(noItem, imagePrefix)
 	write := func(w *jsonwrite.Writer) { writeImageItem(w, s.open.id, data) }
 	s.itemAdded(func(w *jsonwrite.Writer) {
-		w.Open(`{"id":`)
-		w.Plain(s.open.id)
+		w.Open(`{"id":`).Plain(s.open.id)
 		w.Literal(`"type":"image_generation_call"`)
 		w.Literal(`"status":"in_progress"`)
 		w.Literal(`"result":null`)

@@ -6,38 +6,31 @@ import "github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 // of JSON strings, lists as elements of JSON arrays.
 
 func writeReasoningItem(w *jsonwrite.Writer, id string, summary []byte, kept *state) {
-	w.Open(`{"id":`)
-	w.Plain(id)
+	w.Open(`{"id":`).Plain(id)
 	w.Literal(`"type":"reasoning"`)
-	w.Name("summary")
-	w.Array()
+	w.Name("summary").Array()
 	if len(summary) > 0 {
 		writeSummaryPart(w, summary)
 	}
 	w.EndArray()
 	if !kept.empty() {
-		w.Name("encrypted_content")
-		w.Plain(kept.seal())
+		w.Name("encrypted_content").Plain(kept.seal())
 	}
 	w.EndObject()
 }
 
 func writeSummaryPart(w *jsonwrite.Writer, text []byte) {
-	w.Open(`{"type":"summary_text","text":`)
-	w.Escaped(text)
+	w.Open(`{"type":"summary_text","text":`).Escaped(text)
 	w.EndObject()
 }
 
 // beginMessageItem writes a message up to its parts.
 func beginMessageItem(w *jsonwrite.Writer, id, status string) {
-	w.Open(`{"id":`)
-	w.Plain(id)
+	w.Open(`{"id":`).Plain(id)
 	w.Literal(`"type":"message"`)
-	w.Name("status")
-	w.Plain(status)
+	w.Name("status").Plain(status)
 	w.Literal(`"role":"assistant"`)
-	w.Name("content")
-	w.Array()
+	w.Name("content").Array()
 }
 
 func endMessageItem(w *jsonwrite.Writer) { w.Close("]}") }
@@ -57,56 +50,45 @@ func writeTextPart(w *jsonwrite.Writer, text, logprobs, annotations []byte) {
 	}
 	w.EndArray()
 	writeLogprobs(w, logprobs)
-	w.Name("text")
-	w.Escaped(text)
+	w.Name("text").Escaped(text)
 	w.EndObject()
 }
 
 func writeRefusalPart(w *jsonwrite.Writer, text []byte) {
-	w.Open(`{"type":"refusal","refusal":`)
-	w.Escaped(text)
+	w.Open(`{"type":"refusal","refusal":`).Escaped(text)
 	w.EndObject()
 }
 
 // writeCallItem writes a call of a function; the id of the call is JSON.
 func (r *Request) writeCallItem(w *jsonwrite.Writer, id, status string, call []byte, made tool, arguments []byte) {
 	beginCallItem(w, "function_call", id, status, call, made)
-	w.Name("arguments")
-	w.Escaped(arguments)
+	w.Name("arguments").Escaped(arguments)
 	w.EndObject()
 }
 
 // writeCustomItem writes a call of a custom tool; the id of the call is JSON.
 func (r *Request) writeCustomItem(w *jsonwrite.Writer, id, status string, call []byte, made tool, input []byte) {
 	beginCallItem(w, "custom_tool_call", id, status, call, made)
-	w.Name("input")
-	w.Escaped(input)
+	w.Name("input").Escaped(input)
 	w.EndObject()
 }
 
 func beginCallItem(w *jsonwrite.Writer, kind, id, status string, call []byte, made tool) {
-	w.Open(`{"id":`)
-	w.Plain(id)
-	w.Name("type")
-	w.Plain(kind)
-	w.Name("status")
-	w.Plain(status)
+	w.Open(`{"id":`).Plain(id)
+	w.Name("type").Plain(kind)
+	w.Name("status").Plain(status)
 	w.Member("call_id", call)
-	w.Name("name")
-	w.Text([]byte(made.name))
+	w.Name("name").Text([]byte(made.name))
 	if made.namespace != "" {
-		w.Name("namespace")
-		w.Text([]byte(made.namespace))
+		w.Name("namespace").Text([]byte(made.namespace))
 	}
 }
 
 // writeImageItem writes an image that the model made.
 func writeImageItem(w *jsonwrite.Writer, id string, data []byte) {
-	w.Open(`{"id":`)
-	w.Plain(id)
+	w.Open(`{"id":`).Plain(id)
 	w.Literal(`"type":"image_generation_call"`)
 	w.Literal(`"status":"completed"`)
-	w.Name("result")
-	w.Escaped(data)
+	w.Name("result").Escaped(data)
 	w.EndObject()
 }

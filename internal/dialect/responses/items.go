@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -127,7 +126,7 @@ func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
 		return wrongContent(content)
 	}
 	i := 0
-	for p := dialect.Rescan(&r.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+	for p := range r.parts.Rescan(content).All() {
 		text := chat.TextOf(p.Get("text"))
 		if text == nil {
 			return invalid("content["+strconv.Itoa(i)+"]", "A message of the system may only have texts.")
@@ -145,7 +144,7 @@ func (r *reader) compactionItem(item jsonscan.Value) *schema.Error {
 	if !ours {
 		return invalid("encrypted_content", "This item was made by another provider, and the backend of this model cannot read it. Send the items of the conversation.")
 	}
-	for said := root.Get("users").First(); said.Kind() != jsonscan.Absent; said = said.Next() {
+	for said := range root.Get("users").All() {
 		if err := r.messageItem(said); err != nil {
 			return err
 		}
@@ -222,7 +221,7 @@ func (r *reader) reasoningItem(item jsonscan.Value) *schema.Error {
 		if parts.Kind() != jsonscan.Array {
 			continue
 		}
-		for p := dialect.Rescan(&r.parts, parts).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+		for p := range r.parts.Rescan(parts).All() {
 			t.thinking = chat.JoinApart(t.thinking, chat.TextOf(p.Get("text")))
 		}
 	}
@@ -252,12 +251,10 @@ func (r *reader) keepText(text jsonscan.Value) {
 		return
 	}
 	w := &r.input
-	w.Open(`{"type":"message","id":`)
-	w.Plain(inputID(messagePrefix, r.req.ID, r.inputs))
+	w.Open(`{"type":"message","id":`).Plain(inputID(messagePrefix, r.req.ID, r.inputs))
 	w.Literal(`"status":"completed"`)
 	w.Literal(`"role":"user"`)
-	w.Open(`"content":[{"type":"input_text","text":`)
-	w.Raw(text.Raw())
+	w.Open(`"content":[{"type":"input_text","text":`).Raw(text.Raw())
 	w.Close(`}]}`)
 	r.inputs++
 }
@@ -274,16 +271,14 @@ func (r *reader) keep(item jsonscan.Value) {
 	}
 	w := &r.input
 	w.Object()
-	w.Name("type")
-	w.Plain(kind)
+	w.Name("type").Plain(kind)
 	if !item.Get("id").Given() {
-		w.Name("id")
-		w.Plain(inputID(prefixOf(kind), r.req.ID, r.inputs))
+		w.Name("id").Plain(inputID(prefixOf(kind), r.req.ID, r.inputs))
 	}
 	if !item.Get("status").Given() && kind != "additional_tools" {
 		w.Literal(`"status":"completed"`)
 	}
-	for m := item.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range item.All() {
 		name := string(m.Key())
 		switch {
 		case name == "type", !m.Given() && (name == "id" || name == "status"):

@@ -140,7 +140,7 @@ func (r *reader) readPrevious() error {
 		return NotFound(id)
 	}
 	r.Messages = chat.Grow(&r.room, r.Messages, doc.Root())
-	for item := doc.Root().First(); item.Kind() != jsonscan.Absent && r.room.Err == nil; item = item.Next() {
+	for _, item := range r.room.All(doc.Root()) {
 		if err := r.item(item); err != nil {
 			return err.Inside("previous_response_id")
 		}
@@ -202,12 +202,10 @@ func (r *reader) readInput() error {
 		return invalid("input", "'input' must have at least one item.")
 	}
 	r.Messages = chat.Grow(&r.room, r.Messages, input)
-	i := 0
-	for item := input.First(); item.Kind() != jsonscan.Absent && r.room.Err == nil; item = item.Next() {
+	for i, item := range r.room.All(input) {
 		if err := r.inputItem(item); err != nil {
 			return placed("input", i, err)
 		}
-		i++
 	}
 	return r.room.Err
 }
@@ -285,7 +283,7 @@ func (r *reader) readLogprobs() {
 	top := r.root.Get("top_logprobs")
 	count, _ := top.Int()
 	wanted := count > 0
-	for include := r.root.Get("include").First(); include.Kind() != jsonscan.Absent; include = include.Next() {
+	for include := range r.root.Get("include").All() {
 		wanted = wanted || string(include.Text()) == "message.output_text.logprobs"
 	}
 	if wanted {

@@ -43,8 +43,7 @@ func (s *state) seal() string {
 	w.Object()
 	s.write(&w)
 	if len(s.calls) > 0 {
-		w.Name("calls")
-		w.Array()
+		w.Name("calls").Array()
 		for _, c := range s.calls {
 			w.Object()
 			w.Member("id", c.id)
@@ -68,8 +67,7 @@ func (s *state) write(w *jsonwrite.Writer) {
 
 func writeList(w *jsonwrite.Writer, name string, elements []byte) {
 	if len(elements) > 0 {
-		w.Name(name)
-		w.Array()
+		w.Name(name).Array()
 		w.Raw(elements)
 		w.EndArray()
 	}
@@ -107,7 +105,7 @@ func (t *turn) addState(sealed []byte) bool {
 		return false
 	}
 	t.state.read(doc.Root())
-	for c := doc.Root().Get("calls").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+	for c := range doc.Root().Get("calls").All() {
 		if id, extra := c.Get("id"), c.Get("extra_content"); id.Kind() == jsonscan.String && extra.Kind() == jsonscan.Object {
 			t.state.calls = append(t.state.calls, signedCall{id.Raw(), extra.Raw()})
 		}
@@ -143,8 +141,7 @@ func SealSummary(users, summary []byte) string {
 	var w jsonwrite.Writer
 	w.Object()
 	writeList(&w, "users", users)
-	w.Name("summary")
-	w.Text(summary)
+	w.Name("summary").Text(summary)
 	w.EndObject()
 	return statePrefix + base64.StdEncoding.EncodeToString(w.Out)
 }

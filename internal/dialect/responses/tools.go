@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -39,7 +38,7 @@ func (l *toolList) addList(list jsonscan.Value, param string) *schema.Error {
 	}
 	var doc jsonscan.Document
 	i := 0
-	for t := dialect.Rescan(&doc, list).First(); t.Kind() != jsonscan.Absent; t = t.Next() {
+	for t := range doc.Rescan(list).All() {
 		if err := l.add(t, ""); err != nil {
 			return err.Inside(param + "[" + strconv.Itoa(i) + "]")
 		}
@@ -87,7 +86,7 @@ func (l *toolList) addNamespace(list jsonscan.Value, namespace string) *schema.E
 		return invalid("tools", "A namespace must have an array of tools.")
 	}
 	i := 0
-	for t := dialect.Rescan(&l.inner, list).First(); t.Kind() != jsonscan.Absent; t = t.Next() {
+	for t := range l.inner.Rescan(list).All() {
 		if err := l.add(t, namespace); err != nil {
 			return err.Inside("tools[" + strconv.Itoa(i) + "]")
 		}
@@ -121,7 +120,7 @@ func customDescription(t jsonscan.Value) []byte {
 	if format.Kind() != jsonscan.Object {
 		return text
 	}
-	format = dialect.Rescan(&doc, format)
+	format = doc.Rescan(format)
 	definition := format.Get("definition")
 	syntax := format.Get("syntax")
 	if inner := format.Get("grammar"); inner.Kind() == jsonscan.Object {
@@ -283,7 +282,7 @@ func (r *reader) allowedTools(field jsonscan.Value) (choice chat.ToolChoice, all
 		return choice, nil, invalid("tool_choice.tools", "'tool_choice.tools' must be an array of tools.")
 	}
 	allowed = map[string]bool{}
-	for t := dialect.Rescan(&r.parts, list).First(); t.Kind() != jsonscan.Absent; t = t.Next() {
+	for t := range r.parts.Rescan(list).All() {
 		switch kind := string(t.Get("type").Text()); {
 		case kind == "function", kind == "custom":
 			name, err := r.chosen(t)

@@ -15,7 +15,7 @@ func isOwnSkill(id string) bool { return strings.HasPrefix(id, "skill_") }
 // without having them.
 func references(body jsonscan.Value) []string {
 	var ids []string
-	for item := body.Get("input").First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	for item := range body.Get("input").All() {
 		if id := string(item.Get("id").Text()); id != "" && isBare(item) {
 			ids = append(ids, id)
 		}
@@ -30,7 +30,7 @@ func isBare(item jsonscan.Value) bool {
 	if string(kind.Text()) == "item_reference" || !kind.Given() && !item.Get("role").Given() {
 		return true
 	}
-	for m := item.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range item.All() {
 		switch string(m.Key()) {
 		case "type", "id", "status":
 		default:
@@ -70,7 +70,7 @@ func NoteResponse(note func(ids []string), response jsonscan.Value) {
 		return
 	}
 	var ids []string
-	for item := doc.Root().First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	for item := range doc.Root().All() {
 		if id := string(item.Get("id").Text()); id != "" {
 			ids = append(ids, id)
 		}

@@ -32,12 +32,12 @@ func (c *Choice) Read(choice, said jsonscan.Value) {
 	said.Find(saidNames, m[:])
 	c.Text, c.Thinking = textIn(m[saidContent]), thinkingIn(&m)
 	c.Refusal = TextOf(m[saidRefusal])
-	for call := m[saidCalls].First(); call.Kind() != jsonscan.Absent; call = call.Next() {
+	for call := range m[saidCalls].All() {
 		if call.Kind() == jsonscan.Object {
 			c.Calls = append(c.Calls, saidCall(call))
 		}
 	}
-	for image := m[saidImages].First(); image.Kind() != jsonscan.Absent; image = image.Next() {
+	for image := range m[saidImages].All() {
 		address := image.Get("image_url")
 		if address.Kind() == jsonscan.Object {
 			address = address.Get("url")
@@ -65,7 +65,7 @@ func (c *Choice) Read(choice, said jsonscan.Value) {
 // HasContent reports whether a message or delta in OpenAI's shape has content, as
 // Choice.HasContent reports it of one that was read, or audio.
 func HasContent(said jsonscan.Value) bool {
-	for m := said.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range said.All() {
 		switch string(m.Key()) {
 		case "content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call", "images", "audio":
 			if isFilled(m) {
@@ -112,7 +112,7 @@ func joinParts(dst []byte, parts jsonscan.Value, kind string) []byte {
 	if parts.Kind() != jsonscan.Array {
 		return dst
 	}
-	for p := parts.First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+	for p := range parts.All() {
 		if string(p.Get("type").Text()) != kind {
 			continue
 		}
@@ -141,7 +141,7 @@ func saidCall(c jsonscan.Value) ToolCall {
 
 // objectsIn adds the elements of an array that are objects.
 func objectsIn(to [][]byte, list jsonscan.Value) [][]byte {
-	for v := list.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range list.All() {
 		if v.Kind() == jsonscan.Object {
 			to = append(to, v.Raw())
 		}

@@ -46,8 +46,7 @@ func (a *Answer) WriteChunk(w *jsonwrite.Writer) {
 			w.Literal(`"content":null`)
 		}
 		if len(c.Refusal) > 0 {
-			w.Name("refusal")
-			w.Escaped(c.Refusal)
+			w.Name("refusal").Escaped(c.Refusal)
 		}
 		c.writeExtras(w, true)
 		c.end(w)
@@ -94,8 +93,7 @@ func (a *Answer) WriteHead(w *jsonwrite.Writer, object string, model []byte) {
 	} else {
 		w.Plain(IDPrefix + rand.Text())
 	}
-	w.Name("object")
-	w.Plain(object)
+	w.Name("object").Plain(object)
 	w.Name("created")
 	if a.Created > 0 {
 		w.Int(a.Created)
@@ -104,8 +102,7 @@ func (a *Answer) WriteHead(w *jsonwrite.Writer, object string, model []byte) {
 	}
 	w.Member("model", model)
 	w.Literal(UnknownFingerprint)
-	w.Name("choices")
-	w.Array()
+	w.Name("choices").Array()
 }
 
 // UnknownFingerprint is the member of an answer that names the configuration of its backend,
@@ -117,18 +114,15 @@ const IDPrefix = "chatcmpl-"
 
 // begin begins a choice up to the first member of its message or delta.
 func (c *Choice) begin(w *jsonwrite.Writer, said string) {
-	w.Open(`{"index":`)
-	w.Int(c.Index)
-	w.Name(said)
-	w.Object()
+	w.Open(`{"index":`).Int(c.Index)
+	w.Name(said).Object()
 }
 
 // end ends a choice behind its message or delta.
 func (c *Choice) end(w *jsonwrite.Writer) {
 	w.EndObject()
 	if len(c.Logprobs) > 0 {
-		w.Open(`"logprobs":{"content":[`)
-		w.Raw(c.Logprobs)
+		w.Open(`"logprobs":{"content":[`).Raw(c.Logprobs)
 		w.Close(`],"refusal":null}`)
 	} else {
 		w.Literal(`"logprobs":null`)
@@ -136,8 +130,7 @@ func (c *Choice) end(w *jsonwrite.Writer) {
 	if c.Finish == "" {
 		w.Literal(`"finish_reason":null`)
 	} else {
-		w.Name("finish_reason")
-		w.Plain(string(c.Finish))
+		w.Name("finish_reason").Plain(string(c.Finish))
 	}
 	w.EndObject()
 }
@@ -146,14 +139,11 @@ func (c *Choice) end(w *jsonwrite.Writer) {
 // the model's thinking under two names. The calls of a delta are numbered.
 func (c *Choice) writeExtras(w *jsonwrite.Writer, numbered bool) {
 	if len(c.Thinking) > 0 {
-		w.Name("reasoning_content")
-		w.Escaped(c.Thinking)
-		w.Name("reasoning")
-		w.Escaped(c.Thinking)
+		w.Name("reasoning_content").Escaped(c.Thinking)
+		w.Name("reasoning").Escaped(c.Thinking)
 	}
 	if len(c.Blocks) > 0 {
-		w.Name("thinking_blocks")
-		w.Array()
+		w.Name("thinking_blocks").Array()
 		for _, block := range c.Blocks {
 			w.Raw(block)
 		}
@@ -161,11 +151,9 @@ func (c *Choice) writeExtras(w *jsonwrite.Writer, numbered bool) {
 	}
 	writeCalls(w, c.Calls, numbered)
 	if len(c.Images) > 0 {
-		w.Name("images")
-		w.Array()
+		w.Name("images").Array()
 		for _, address := range c.Images {
-			w.Open(`{"type":"image_url","image_url":{"url":`)
-			w.Escaped(address)
+			w.Open(`{"type":"image_url","image_url":{"url":`).Escaped(address)
 			w.Close("}}")
 		}
 		w.EndArray()
@@ -175,12 +163,9 @@ func (c *Choice) writeExtras(w *jsonwrite.Writer, numbered bool) {
 
 // Write writes the usage of a completion.
 func (u *Usage) Write(w *jsonwrite.Writer) {
-	w.Open(`{"prompt_tokens":`)
-	w.Int(u.Prompt)
-	w.Name("completion_tokens")
-	w.Int(u.Completion)
-	w.Name("total_tokens")
-	w.Int(u.Total)
+	w.Open(`{"prompt_tokens":`).Int(u.Prompt)
+	w.Name("completion_tokens").Int(u.Completion)
+	w.Name("total_tokens").Int(u.Total)
 	writeDetail(w, `"prompt_tokens_details":{"cached_tokens":`, u.Cached)
 	writeDetail(w, `"completion_tokens_details":{"reasoning_tokens":`, u.Reasoning)
 	w.EndObject()
@@ -188,8 +173,7 @@ func (u *Usage) Write(w *jsonwrite.Writer) {
 
 func writeDetail(w *jsonwrite.Writer, begin string, n int64) {
 	if n >= 0 {
-		w.Open(begin)
-		w.Int(n)
+		w.Open(begin).Int(n)
 		w.EndObject()
 	}
 }

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 	"unsafe"
 
@@ -48,13 +49,13 @@ func (r *Request) Read(room Room) error {
 	d := docs{Room: room}
 	list := r.own.Get("messages")
 	r.Messages = Grow[Message](&d.Room, nil, list)
-	for m := list.First(); m.Kind() != jsonscan.Absent && d.Err == nil; m = m.Next() {
+	for _, m := range d.All(list) {
 		r.Messages = append(r.Messages, d.message(m))
 	}
 	if tools := r.Other("tools"); tools.Kind() == jsonscan.Array {
-		tools = d.again(&d.outer, tools)
+		tools = d.outer.Rescan(tools)
 		r.Tools = Grow[Tool](&d.Room, nil, tools)
-		for tool := tools.First(); tool.Kind() != jsonscan.Absent && d.Err == nil; tool = tool.Next() {
+		for _, tool := range d.All(tools) {
 			r.Tools = append(r.Tools, readTool(tool))
 		}
 	}
@@ -63,7 +64,7 @@ func (r *Request) Read(room Room) error {
 	}
 	r.SingleCall = r.Other("parallel_tool_calls").Kind() == jsonscan.False
 	if r.Format.Type == "json_schema" {
-		shape := d.again(&d.outer, r.Other("response_format")).Get("json_schema")
+		shape := d.outer.Rescan(r.Other("response_format")).Get("json_schema")
 		r.Format.Name = TextOf(shape.Get("name"))
 		r.Format.Description, r.Format.Schema, r.Format.Strict = Given(shape.Get("description")), Given(shape.Get("schema")), Given(shape.Get("strict"))
 	}
@@ -81,15 +82,22 @@ type Room struct {
 	taken int // and not yet asked for
 }
 
+// All returns the elements of an array with their places, while there is room for them.
+func (r *Room) All(array jsonscan.Value) iter.Seq2[int, jsonscan.Value] {
+	return func(yield func(int, jsonscan.Value) bool) {
+		i := 0
+		for v := array.First(); v.Kind() != jsonscan.Absent && r.Err == nil && yield(i, v); v = v.Next() {
+			i++
+		}
+	}
+}
+
 // roomStep is how much memory is asked for at a time.
 const roomStep = 32 << 10
 
 // Grow returns a list with room for the elements of an array behind its own.
 func Grow[T any](room *Room, list []T, array jsonscan.Value) []T {
-	n := 0
-	for v := array.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-		n++
-	}
+	n := array.Len()
 	room.taken += n * int(unsafe.Sizeof(*new(T)))
 	if room.taken > roomStep && room.Err == nil && room.Reserve != nil {
 		room.Err = room.Reserve(room.taken)
@@ -118,15 +126,6 @@ type docs struct {
 	outer, inner jsonscan.Document
 }
 
-// again scans a value again. It was scanned before, so that it has no faults.
-func (d *docs) again(doc *jsonscan.Document, v jsonscan.Value) jsonscan.Value {
-	doc.AllowDuplicateKeys = true
-	if doc.Parse(v.Raw()) != nil {
-		return jsonscan.Value{}
-	}
-	return doc.Root()
-}
-
 // message reads one message.
 func (d *docs) message(m jsonscan.Value) Message {
 	message := Message{
@@ -140,16 +139,16 @@ func (d *docs) message(m jsonscan.Value) Message {
 		message.Reasoning = TextOf(m.Get("reasoning"))
 	}
 	if calls := m.Get("tool_calls"); calls.Kind() == jsonscan.Array {
-		calls = d.again(&d.outer, calls)
+		calls = d.outer.Rescan(calls)
 		message.Calls = Grow[ToolCall](&d.Room, nil, calls)
-		for c := calls.First(); c.Kind() != jsonscan.Absent && d.Err == nil; c = c.Next() {
+		for _, c := range d.All(calls) {
 			call := readCall(c.Get("function"))
 			call.ID, call.Extra = TextOf(c.Get("id")), ofKind(c.Get("extra_content"), jsonscan.Object)
 			message.Calls = append(message.Calls, call)
 		}
 	}
 	if call := m.Get("function_call"); call.Kind() == jsonscan.Object {
-		old := readCall(d.again(&d.outer, call))
+		old := readCall(d.outer.Rescan(call))
 		message.FunctionCall = &old
 	}
 	return message
@@ -171,9 +170,9 @@ func (d *docs) content(content jsonscan.Value) Content {
 	if content.Kind() != jsonscan.Array {
 		return Content{Text: TextOf(content)}
 	}
-	list := d.again(&d.outer, content)
+	list := d.outer.Rescan(content)
 	parts := Grow[Part](&d.Room, nil, list)
-	for p := list.First(); p.Kind() != jsonscan.Absent && d.Err == nil; p = p.Next() {
+	for _, p := range d.All(list) {
 		parts = append(parts, ReadPart(p))
 	}
 	return Content{Parts: parts}
@@ -224,7 +223,7 @@ func (r *Request) ReadPrompts(room Room, prompts jsonscan.Value) error {
 		return nil
 	}
 	r.Messages = Grow(&room, r.Messages, prompts)
-	for prompt := prompts.First(); prompt.Kind() != jsonscan.Absent && room.Err == nil; prompt = prompt.Next() {
+	for _, prompt := range room.All(prompts) {
 		add(prompt)
 	}
 	return room.Err
@@ -278,7 +277,7 @@ func readTool(tool jsonscan.Value) Tool {
 // choice reads which tools to call: in the unified words, or in those of Anthropic's API,
 // whose choice of a tool has its name beside the type.
 func (d *docs) choice(v jsonscan.Value) ToolChoice {
-	v = d.again(&d.outer, v)
+	v = d.outer.Rescan(v)
 	choice := ToolChoice{Raw: v.Raw(), Mode: word(v.Text())}
 	if v.Kind() != jsonscan.Object {
 		return choice
@@ -290,8 +289,8 @@ func (d *docs) choice(v jsonscan.Value) ToolChoice {
 	case "allowed_tools":
 		allowed := v.Get("allowed_tools")
 		choice.Must = string(allowed.Get("mode").Text()) == "required"
-		list := d.again(&d.inner, allowed.Get("tools"))
-		for tool := list.First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
+		list := d.inner.Rescan(allowed.Get("tools"))
+		for tool := range list.All() {
 			choice.Allowed = append(choice.Allowed, TextOf(tool.Get("function").Get("name")))
 		}
 	}

@@ -235,13 +235,13 @@ func (s *Settings) Other(name string) jsonscan.Value {
 // whether it stands in extra_body. Of two with one name, the one beside extra_body counts.
 func (s *Settings) Others() iter.Seq2[jsonscan.Value, bool] {
 	return func(yield func(jsonscan.Value, bool) bool) {
-		for m := s.own.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		for m := range s.own.All() {
 			if m.Given() && !names.Has(m.Key()) && !yield(m, false) {
 				return
 			}
 		}
 		own := s.own.Members()
-		for m := s.extra.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		for m := range s.extra.All() {
 			if m.Given() && !names.Has(m.Key()) && !own.Get(m.Key()).Given() && !yield(m, true) {
 				return
 			}

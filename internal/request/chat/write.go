@@ -19,8 +19,7 @@ func (m *Message) write(w *jsonwrite.Writer) {
 		return
 	}
 	w.Object()
-	w.Name("role")
-	w.Plain(m.Role)
+	w.Name("role").Plain(m.Role)
 	w.EscapedMember("tool_call_id", m.CallID)
 	w.Name("content")
 	switch {
@@ -49,8 +48,7 @@ func (p *Part) write(w *jsonwrite.Writer) {
 		w.Raw(p.Raw)
 		return
 	}
-	w.Open(`{"type":`)
-	w.Plain(p.Type)
+	w.Open(`{"type":`).Plain(p.Type)
 	w.Name(p.Type)
 	switch p.Type {
 	case ImagePart:
@@ -86,15 +84,13 @@ func (p *Part) writeSource(w *jsonwrite.Writer, name string) {
 func (c *ToolCall) write(w *jsonwrite.Writer, numbered bool) {
 	w.Object()
 	if numbered {
-		w.Name("index")
-		w.Int(c.Index)
+		w.Name("index").Int(c.Index)
 	}
 	if numbered && len(c.ID) == 0 {
 		w.Open(`"function":{`)
 	} else {
 		w.EscapedMember("id", c.ID)
-		w.Open(`"type":"function","function":{"name":`)
-		w.Escaped(c.Name)
+		w.Open(`"type":"function","function":{"name":`).Escaped(c.Name)
 	}
 	w.Name("arguments")
 	if c.Input != nil {
@@ -112,8 +108,7 @@ func writeCalls(w *jsonwrite.Writer, calls []ToolCall, numbered bool) {
 	if len(calls) == 0 {
 		return
 	}
-	w.Name("tool_calls")
-	w.Array()
+	w.Name("tool_calls").Array()
 	for i := range calls {
 		calls[i].write(w, numbered)
 	}
@@ -126,8 +121,7 @@ func WriteTool(w *jsonwrite.Writer, t *Tool) {
 		w.Raw(t.Raw)
 		return
 	}
-	w.Open(`{"type":"function","function":{"name":`)
-	w.Escaped(t.Name)
+	w.Open(`{"type":"function","function":{"name":`).Escaped(t.Name)
 	w.Given("description", t.Description)
 	w.Given("parameters", t.Schema)
 	w.Given("strict", t.Strict)
@@ -139,8 +133,7 @@ func (r *Request) WriteTools(w *jsonwrite.Writer) {
 	if len(r.Tools) == 0 {
 		return
 	}
-	w.Name("tools")
-	w.Array()
+	w.Name("tools").Array()
 	for i := range r.Tools {
 		WriteTool(w, &r.Tools[i])
 	}
@@ -169,8 +162,7 @@ func (r *Request) Write(w *jsonwrite.Writer, limit string) {
 	w.Field("verbosity", r.Verbosity)
 	r.Format.write(w)
 	if r.Effort != "" {
-		w.Name("reasoning_effort")
-		w.Text([]byte(r.Effort))
+		w.Name("reasoning_effort").Text([]byte(r.Effort))
 	}
 	w.EscapedMember("user", r.User)
 	for m := range r.Others() {
@@ -183,12 +175,10 @@ func (r *Request) writeChoice(w *jsonwrite.Writer) {
 	case choice.Raw != nil:
 		w.Member("tool_choice", choice.Raw)
 	case choice.Name != nil:
-		w.Open(`"tool_choice":{"type":"function","function":{"name":`)
-		w.Escaped(choice.Name)
+		w.Open(`"tool_choice":{"type":"function","function":{"name":`).Escaped(choice.Name)
 		w.Close("}}")
 	case choice.Mode != "":
-		w.Name("tool_choice")
-		w.Plain(choice.Mode)
+		w.Name("tool_choice").Plain(choice.Mode)
 	}
 	if r.SingleCall {
 		w.Literal(`"parallel_tool_calls":false`)
@@ -199,11 +189,9 @@ func (f *Format) write(w *jsonwrite.Writer) {
 	if !f.Given {
 		return
 	}
-	w.Open(`"response_format":{"type":`)
-	w.Plain(f.Type)
+	w.Open(`"response_format":{"type":`).Plain(f.Type)
 	if f.Type == "json_schema" {
-		w.Name("json_schema")
-		w.Object()
+		w.Name("json_schema").Object()
 		w.EscapedMember("name", f.Name)
 		w.Given("description", f.Description)
 		w.Given("schema", f.Schema)

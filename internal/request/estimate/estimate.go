@@ -333,16 +333,13 @@ func repeatedLength(query, documents jsonscan.Value) int {
 	if query.Kind() == jsonscan.Array && query.First().Next().Kind() != jsonscan.Absent {
 		return 0
 	}
-	n := 0
-	for d := documents.First(); d.Kind() != jsonscan.Absent; d = d.Next() {
-		n++
-	}
+	n := documents.Len()
 	return max(n-1, 0) * textLength(query.Raw(), false)
 }
 
 // membersLength adds up the texts of a body.
 func membersLength(object jsonscan.Value) (length int) {
-	for m := object.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range object.All() {
 		switch m.Kind() {
 		case jsonscan.String, jsonscan.Array, jsonscan.Object:
 			length += memberLength(m)

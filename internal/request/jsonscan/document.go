@@ -10,6 +10,7 @@ package jsonscan
 
 import (
 	"bytes"
+	"iter"
 	"math"
 	"strconv"
 	"unicode/utf16"
@@ -248,6 +249,33 @@ func (v Value) Next() Value {
 	return v.doc.at(n.next, v.end)
 }
 
+// All returns the members or elements of v, as First and Next do.
+func (v Value) All() iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		for m := v.First(); m.kind != Absent && yield(m); m = m.Next() {
+		}
+	}
+}
+
+// Len returns how many members or elements of v All returns.
+func (v Value) Len() int {
+	n := 0
+	for range v.All() {
+		n++
+	}
+	return n
+}
+
+// Rescan makes d a document of one value of another, whose inner parts lie deeper there than
+// values are recorded. A part of a text that was scanned has no faults.
+func (d *Document) Rescan(v Value) Value {
+	d.AllowDuplicateKeys = true
+	if d.Parse(v.Raw()) != nil {
+		return Value{}
+	}
+	return d.Root()
+}
+
 // firstElement returns the first element of the array that starts at a place.
 // The nodes of its elements, if they have any, are those from n to end.
 func (d *Document) firstElement(array, n, end uint32) Value {
@@ -299,7 +327,7 @@ func (v Value) OnlyNumbers() bool {
 	if v.stop == 0 {
 		return v.node().traits.has(onlyNumbers)
 	}
-	for element := v.First(); element.Kind() != Absent; element = element.Next() {
+	for element := range v.All() {
 		if element.Kind() != Number {
 			return false
 		}

@@ -50,22 +50,29 @@ func (w *Writer) Array() { w.Out, w.comma = append(w.next(), '['), false }
 func (w *Writer) EndArray() { w.Out, w.comma = append(w.Out, ']'), true }
 
 // Open writes the beginning of a value at once, up to where the first member or
-// element of the innermost object or array belongs.
-func (w *Writer) Open(text string) { w.Out, w.comma = append(w.next(), text...), false }
+// element of the innermost object or array belongs, or the value of its first member. It
+// returns the writer, which writes that next.
+func (w *Writer) Open(text string) *Writer {
+	w.Out, w.comma = append(w.next(), text...), false
+	return w
+}
 
 // Close writes the end of a value at once, without a comma before it.
 func (w *Writer) Close(text string) { w.Out, w.comma = append(w.Out, text...), true }
 
-// Name begins a member of an object. The name has nothing to escape, or is escaped.
-func (w *Writer) Name(name string) {
+// Name begins a member of an object. The name has nothing to escape, or is escaped. It
+// returns the writer, which writes the value next.
+func (w *Writer) Name(name string) *Writer {
 	out := append(w.next(), '"')
 	out = append(out, name...)
 	w.Out, w.comma = append(out, '"', ':'), false
+	return w
 }
 
-// TextName begins a member of an object whose name may have something to escape.
-func (w *Writer) TextName(name string) {
+// TextName is Name for a name that may have something to escape.
+func (w *Writer) TextName(name string) *Writer {
 	w.Out, w.comma = append(AppendText(w.next(), name), ':'), false
+	return w
 }
 
 // Raw writes a value, or several with their commas, that is JSON already.
@@ -98,16 +105,14 @@ func (w *Writer) Int(n int64) {
 
 // Member writes a member whose value is JSON already.
 func (w *Writer) Member(name string, value []byte) {
-	w.Name(name)
-	w.Raw(value)
+	w.Name(name).Raw(value)
 }
 
 // EscapedMember writes a member that is a string, from what stands between its quotes, if
 // that is not nil.
 func (w *Writer) EscapedMember(name string, text []byte) {
 	if text != nil {
-		w.Name(name)
-		w.Escaped(text)
+		w.Name(name).Escaped(text)
 	}
 }
 
@@ -160,8 +165,7 @@ type Members struct {
 // Add adds a member whose value is JSON already.
 func (m *Members) Add(name string, value []byte) {
 	if m.names.Add(name) {
-		m.w.TextName(name)
-		m.w.Raw(value)
+		m.w.TextName(name).Raw(value)
 	}
 }
 

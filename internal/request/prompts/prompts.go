@@ -116,7 +116,7 @@ func (r *reader) system(system jsonscan.Value) {
 
 // messages reads the messages of a chat.
 func (r *reader) messages(list jsonscan.Value) {
-	for m := list.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range list.All() {
 		r.message(m)
 	}
 }
@@ -139,7 +139,7 @@ func (r *reader) response(root jsonscan.Value, recalled [][]byte) {
 	}
 	references := 0
 	if len(recalled) > 0 {
-		for item := input.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		for item := range input.All() {
 			if _, isReference := responses.ReferenceIn(item); isReference {
 				references++
 			}
@@ -148,7 +148,7 @@ func (r *reader) response(root jsonscan.Value, recalled [][]byte) {
 	earlier := max(len(recalled)-references, 0)
 	r.recall(recalled[:earlier]...)
 	referred := recalled[earlier:]
-	for item := input.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	for item := range input.All() {
 		if len(referred) > 0 {
 			if _, isReference := responses.ReferenceIn(item); isReference {
 				r.recall(referred[0])
@@ -182,7 +182,7 @@ func (r *reader) recall(recalled ...[]byte) {
 // completion reads a text that is to be continued, several texts, or tokens.
 func (r *reader) completion(prompt jsonscan.Value) {
 	if prompt.Kind() == jsonscan.Array && prompt.First().Kind() != jsonscan.Number {
-		for one := prompt.First(); one.Kind() != jsonscan.Absent; one = one.Next() {
+		for one := range prompt.All() {
 			r.completion(one)
 		}
 		return
@@ -285,7 +285,7 @@ func (r *reader) others(m jsonscan.Value) {
 			r.content(v)
 		}
 	}
-	for v := m.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range m.All() {
 		if name := v.RawKey(); v.Given() && !memberNames.Has(name) && !otherNames.Has(name) {
 			r.into.Part("")
 			r.raw(name)

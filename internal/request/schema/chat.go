@@ -45,7 +45,7 @@ func (r *Request) checkGeneration(found *fields) (err error) {
 // checkExtra checks the members of extra_body that take part in the generation of the
 // answer. What stands at the top level comes before them; see Field.
 func checkExtra(extra, root jsonscan.Value) error {
-	for v := extra.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range extra.All() {
 		if err := checkSamplingField(v); err != nil && !root.Get(string(v.Key())).Given() {
 			return err
 		}
@@ -89,7 +89,7 @@ func checkStop(stop jsonscan.Value) error {
 	case jsonscan.String:
 		return nil
 	case jsonscan.Array:
-		for v := stop.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		for v := range stop.All() {
 			if v.Kind() != jsonscan.String {
 				return wrongType("stop", "a string or an array of strings")
 			}
@@ -133,7 +133,7 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 		return InvalidValue("messages", "'messages' must have at least one message.")
 	}
 	i := 0
-	for m := messages.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range messages.All() {
 		var found messageFields
 		if m.Find(messageNames, found[:]) > 0 {
 			if err := r.checkCase(m, readsMessageField); err != nil {

@@ -65,7 +65,7 @@ func checkList(param string, list jsonscan.Value, want string, allowed ...jsonsc
 	if !slices.Contains(allowed, first) {
 		return wrongType(param, want)
 	}
-	for v := list.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range list.All() {
 		if v.Kind() != first {
 			return wrongType(param, want)
 		}
@@ -79,11 +79,7 @@ func (r *Request) Prompts() int {
 	if prompt.Kind() != jsonscan.Array || prompt.First().Kind() == jsonscan.Number {
 		return 1
 	}
-	n := 0
-	for v := prompt.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-		n++
-	}
-	return n
+	return prompt.Len()
 }
 
 // ParseModeration reads and checks a request that asks whether texts or images are

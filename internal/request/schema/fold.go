@@ -141,7 +141,7 @@ func isLowerASCII(key []byte) bool {
 // checkCase refuses an object that has a key which differs from a field only in
 // case.
 func (r *Request) checkCase(object jsonscan.Value, reads func(ServiceType, []byte) bool) *Error {
-	for m := object.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range object.All() {
 		if err := r.checkKey(m, reads); err != nil {
 			return err
 		}

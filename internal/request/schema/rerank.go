@@ -24,7 +24,7 @@ func (r *Request) ParseRerank(body []byte) error {
 		return InvalidValue("documents", "'documents' must not be empty.")
 	}
 	i := 0
-	for v := documents.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range documents.All() {
 		if k := v.Kind(); k != jsonscan.String && k != jsonscan.Object {
 			return wrongType("documents["+strconv.Itoa(i)+"]", "a string or an object with a text")
 		}

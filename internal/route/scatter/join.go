@@ -27,9 +27,8 @@ func ReadPart(door schema.Door, piece Piece, answer *dialect.Reply) (*Part, erro
 		text = slices.Concat(answer.Segments...)
 	}
 	p := &Part{from: piece.From, usage: answer.Usage}
-	p.doc.AllowDuplicateKeys = true
-	if err := p.doc.Parse(text); err != nil {
-		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	if _, err := dialect.Parse(&p.doc, text); err != nil {
+		return nil, err
 	}
 	if p.list = p.doc.Root().Get(resultsName(door)); p.list.Kind() != jsonscan.Array {
 		return nil, fmt.Errorf("%w: no results", dialect.ErrInvalid)

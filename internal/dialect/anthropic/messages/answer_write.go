@@ -21,12 +21,10 @@ func replyMessage(req *schema.Request, answer *chat.Answer, reply *dialect.Reply
 	ask := readWishes(req)
 	w := jsonwrite.Writer{Out: reply.Room(answer.Size())}
 	beginMessage(&w, answer.ID, ask.model)
-	w.Name("content")
-	w.Array()
+	w.Name("content").Array()
 	writeThinkingBlock(&w, ask, choice.Thinking, signatureIn(choice.Extra))
 	if len(choice.Text) > 0 {
-		w.Open(`{"type":"text","text":`)
-		w.Escaped(choice.Text)
+		w.Open(`{"type":"text","text":`).Escaped(choice.Text)
 		w.Close(`,"citations":null}`)
 	}
 	for i := range choice.Calls {
@@ -64,21 +62,16 @@ func writeThinkingBlock(w *jsonwrite.Writer, ask *wishes, thought, signature []b
 	if ask.omitsThinking {
 		thought = nil
 	}
-	w.Open(`{"type":"thinking","thinking":`)
-	w.Escaped(thought)
-	w.Name("signature")
-	w.Text(markThinking(signature))
+	w.Open(`{"type":"thinking","thinking":`).Escaped(thought)
+	w.Name("signature").Text(markThinking(signature))
 	w.EndObject()
 }
 
 // writeCallBlock writes a tool call.
 func writeCallBlock(w *jsonwrite.Writer, call *chat.ToolCall) {
-	w.Open(`{"type":"tool_use","id":`)
-	w.Text(callID(call))
-	w.Name("name")
-	w.Escaped(call.Name)
-	w.Name("input")
-	w.Raw(inputOf(call))
+	w.Open(`{"type":"tool_use","id":`).Text(callID(call))
+	w.Name("name").Escaped(call.Name)
+	w.Name("input").Raw(inputOf(call))
 	w.Close(`,"caller":{"type":"direct"}}`)
 }
 
@@ -116,8 +109,7 @@ func inputOf(call *chat.ToolCall) []byte {
 		return text
 	}
 	var w jsonwrite.Writer
-	w.Open(`{"INVALID_JSON":`)
-	w.Text(text)
+	w.Open(`{"INVALID_JSON":`).Text(text)
 	w.EndObject()
 	return w.Out
 }
@@ -136,7 +128,7 @@ type wishes struct {
 func readWishes(req *schema.Request) *wishes {
 	root := req.Body.Root()
 	ask := &wishes{model: bytes.Clone(req.ModelJSON())}
-	for s := root.Get("stop_sequences").First(); s.Kind() != jsonscan.Absent; s = s.Next() {
+	for s := range root.Get("stop_sequences").All() {
 		ask.stops = append(ask.stops, bytes.Clone(s.Text()))
 	}
 	thinking := root.Get("thinking")
@@ -173,8 +165,7 @@ func (ask *wishes) ending(choice *chat.Choice, called, refused bool) ending {
 
 // write writes the members that say why the answer ended.
 func (e ending) write(w *jsonwrite.Writer, explanation []byte) {
-	w.Name("stop_reason")
-	w.Plain(e.reason)
+	w.Name("stop_reason").Plain(e.reason)
 	w.Name("stop_sequence")
 	if e.stop != nil {
 		w.Text(e.stop)
@@ -198,13 +189,9 @@ func (e ending) write(w *jsonwrite.Writer, explanation []byte) {
 // from a cache are counted apart.
 func writeUsage(w *jsonwrite.Writer, u *chat.Usage) {
 	cached, thinking := u.Parts()
-	w.Open(`{"input_tokens":`)
-	w.Int(u.Prompt - cached)
-	w.Open(`"cache_creation_input_tokens":0,"cache_read_input_tokens":`)
-	w.Int(cached)
-	w.Name("output_tokens")
-	w.Int(u.Completion)
-	w.Open(`"output_tokens_details":{"thinking_tokens":`)
-	w.Int(thinking)
+	w.Open(`{"input_tokens":`).Int(u.Prompt - cached)
+	w.Open(`"cache_creation_input_tokens":0,"cache_read_input_tokens":`).Int(cached)
+	w.Name("output_tokens").Int(u.Completion)
+	w.Open(`"output_tokens_details":{"thinking_tokens":`).Int(thinking)
 	w.Close(`},"cache_creation":null,"server_tool_use":null,"service_tier":null,"inference_geo":null}`)
 }

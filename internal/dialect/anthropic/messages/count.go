@@ -50,8 +50,7 @@ func WriteCount(answer dialect.Answer, reply *dialect.Reply, name string) error 
 // backend gave is marked as an estimate.
 func CountBody(n int64, estimated bool) []byte {
 	var w jsonwrite.Writer
-	w.Open(`{"input_tokens":`)
-	w.Int(n)
+	w.Open(`{"input_tokens":`).Int(n)
 	if estimated {
 		w.Literal(`"estimated":true`)
 	}
@@ -110,7 +109,7 @@ func EstimateOf(root jsonscan.Value, names ...string) int64 {
 	var quarters, fixed int64
 	for _, name := range names {
 		if v := root.Get(name); v.Given() {
-			estimateValue(dialect.Rescan(&doc, v), &quarters, &fixed)
+			estimateValue(doc.Rescan(v), &quarters, &fixed)
 		}
 	}
 	return fixed + (quarters+3)/4
@@ -129,14 +128,14 @@ func estimateValue(v jsonscan.Value, quarters, fixed *int64) {
 		if v.Get("role").Given() || v.Get("input_schema").Given() {
 			*fixed += messageTokens
 		}
-		for m := v.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		for m := range v.All() {
 			if key := string(m.Key()); key != "type" && key != "role" && key != "cache_control" && key != "signature" && key != "encrypted_content" && key != "id" {
 				*quarters += int64(len(key))
 				estimateValue(m, quarters, fixed)
 			}
 		}
 	case jsonscan.Array:
-		for m := v.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		for m := range v.All() {
 			estimateValue(m, quarters, fixed)
 		}
 	case jsonscan.Absent, jsonscan.Null:

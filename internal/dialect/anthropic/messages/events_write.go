@@ -200,8 +200,7 @@ func (e *clientEvents) openBlock(kind blockKind) {
 	e.endCalls()
 	e.open = kind
 	e.begin("content_block_start")
-	e.Name("index")
-	e.Int(e.index)
+	e.Name("index").Int(e.index)
 	if kind == textBlock {
 		e.Literal(`"content_block":{"type":"text","text":"","citations":null}`)
 	} else {
@@ -213,14 +212,10 @@ func (e *clientEvents) openBlock(kind blockKind) {
 // piece writes a piece of the block that is open, given escaped.
 func (e *clientEvents) piece(kind, member string, text []byte) {
 	e.begin("content_block_delta")
-	e.Name("index")
-	e.Int(e.index)
-	e.Name("delta")
-	e.Object()
-	e.Name("type")
-	e.Plain(kind)
-	e.Name(member)
-	e.Escaped(text)
+	e.Name("index").Int(e.index)
+	e.Name("delta").Object()
+	e.Name("type").Plain(kind)
+	e.Name(member).Escaped(text)
 	e.EndObject()
 	e.finish()
 }
@@ -237,8 +232,7 @@ func (e *clientEvents) closeBlock() {
 		e.calls[e.call] = streamedCall{done: true} // nothing else of it is needed
 	}
 	e.begin("content_block_stop")
-	e.Name("index")
-	e.Int(e.index)
+	e.Name("index").Int(e.index)
 	e.finish()
 	e.open = noBlock
 	e.index++
@@ -284,12 +278,9 @@ func (e *clientEvents) openCall(at int) {
 	call := &e.calls[at]
 	e.open, e.call = callBlock, at
 	e.begin("content_block_start")
-	e.Name("index")
-	e.Int(e.index)
-	e.Open(`"content_block":{"type":"tool_use","id":`)
-	e.Text(call.id)
-	e.Name("name")
-	e.Escaped(call.name)
+	e.Name("index").Int(e.index)
+	e.Open(`"content_block":{"type":"tool_use","id":`).Text(call.id)
+	e.Name("name").Escaped(call.name)
 	e.Close(`,"input":{},"caller":{"type":"direct"}}`)
 	e.finish()
 	if len(call.waiting) > 0 {
@@ -331,8 +322,7 @@ func (e *clientEvents) stop() {
 		e.ending.reason = "end_turn"
 	}
 	e.begin("message_delta")
-	e.Name("delta")
-	e.Object()
+	e.Name("delta").Object()
 	e.ending.write(&e.Writer, e.refusal)
 	e.EndObject()
 	e.Name("usage")

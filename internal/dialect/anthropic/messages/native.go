@@ -95,14 +95,14 @@ func setHeader(call *wire.Call, name, value string) {
 // withoutMarkedThinking takes the thinking out that a backend of another dialect gave
 // earlier in the conversation: this one refuses what it has not signed.
 func withoutMarkedThinking(edits []jsonscan.Edit, messages jsonscan.Value) []jsonscan.Edit {
-	for m := messages.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range messages.All() {
 		content := m.Get("content")
 		if content.Kind() != jsonscan.Array || !bytes.Contains(content.Raw(), []byte(markedThinking)) {
 			continue
 		}
 		var doc jsonscan.Document
 		kept, all := jsonwrite.Writer{Out: []byte{'['}}, true
-		for b := dialect.Rescan(&doc, content).First(); b.Kind() != jsonscan.Absent; b = b.Next() {
+		for b := range doc.Rescan(content).All() {
 			if _, marked := unmarkThinking(b.Get("signature").Text()); marked && string(b.Get("type").Text()) == "thinking" {
 				all = false
 				continue
@@ -123,11 +123,10 @@ func withoutMarkedThinking(edits []jsonscan.Edit, messages jsonscan.Value) []jso
 
 // replyPass passes a message on under the model name that the client used.
 func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	reply.Doc.AllowDuplicateKeys = true
-	if err := reply.Doc.Parse(answer.Body); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	root, err := dialect.Parse(&reply.Doc, answer.Body)
+	if err != nil {
+		return err
 	}
-	root := reply.Doc.Root()
 	if err := anthropic.FailureIn(root); err != nil {
 		return err
 	}
@@ -248,11 +247,10 @@ func (e *passedEvents) pass(event dialect.Event) error {
 		e.out = dialect.AppendFrame(e.out, deltaName, event.Data)
 		return nil
 	}
-	e.Doc.AllowDuplicateKeys = true
-	if err := e.Doc.Parse(event.Data); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	root, err := dialect.Parse(&e.Doc, event.Data)
+	if err != nil {
+		return err
 	}
-	root := e.Doc.Root()
 	if e.begun && bytes.HasPrefix(event.Data, deltaStart) {
 		e.edits = e.edits[:0]
 		e.write(deltaName) // most events are these, and nothing of them matters here

@@ -63,7 +63,7 @@ func checkSampling(root jsonscan.Value) error {
 	if stop.Kind() != jsonscan.Array {
 		return schema.InvalidValue("stop_sequences", "'stop_sequences' must be an array of strings.")
 	}
-	for s := stop.First(); s.Kind() != jsonscan.Absent; s = s.Next() {
+	for s := range stop.All() {
 		if s.Kind() != jsonscan.String {
 			return schema.InvalidValue("stop_sequences", "'stop_sequences' must be an array of strings.")
 		}
@@ -187,7 +187,7 @@ func (r *reader) readFormat() *schema.Error {
 	if !format.Given() {
 		return nil
 	}
-	format = dialect.Rescan(&r.deep, format)
+	format = r.deep.Rescan(format)
 	r.Format = chat.Format{Given: true, Type: "json_schema", Name: chat.Text("answer"), Schema: format.Get("schema").Raw(), Strict: []byte("true")}
 	if string(format.Get("type").Text()) != r.Format.Type || !r.Format.HasSchema() {
 		return schema.InvalidValue(param, "'"+param+"' must be of type json_schema and have a schema.")
@@ -243,14 +243,12 @@ func (r *reader) readTools() *schema.Error {
 	if tools.Kind() != jsonscan.Array {
 		return schema.InvalidValue("tools", "'tools' must be an array.")
 	}
-	tools = dialect.Rescan(&r.deep, tools)
+	tools = r.deep.Rescan(tools)
 	r.Tools = chat.Grow(&r.room, r.Tools, tools)
-	i := 0
-	for tool := tools.First(); tool.Kind() != jsonscan.Absent && r.room.Err == nil; tool = tool.Next() {
+	for i, tool := range r.room.All(tools) {
 		if err := r.readTool(tool); err != nil {
 			return err.Within("tools[" + strconv.Itoa(i) + "]")
 		}
-		i++
 	}
 	if len(r.Tools) == 0 {
 		return nil

@@ -65,7 +65,7 @@ func (r *reader) systemTexts(content jsonscan.Value) (joined chat.Text, err *sch
 	case jsonscan.String:
 		joined = chat.TextOf(content)
 	case jsonscan.Array:
-		for b := dialect.Rescan(&r.blocks, content).First(); b.Kind() != jsonscan.Absent; b = b.Next() {
+		for b := range r.blocks.Rescan(content).All() {
 			text := chat.TextOf(b.Get("text"))
 			if string(b.Get("type").Text()) != "text" || text == nil {
 				return nil, schema.InvalidValue("content", "may only have text blocks.")
@@ -128,12 +128,11 @@ func (r *reader) userMessage(content jsonscan.Value) *schema.Error {
 		r.addText(chat.TextOf(content))
 		return nil
 	}
-	blocks := dialect.Rescan(&r.blocks, content)
+	blocks := r.blocks.Rescan(content)
 	r.user = chat.Grow(&r.room, r.user, blocks)
 	// Results must follow the calls at once, before whatever the user says.
 	for _, results := range []bool{true, false} {
-		i := 0
-		for b := blocks.First(); b.Kind() != jsonscan.Absent && r.room.Err == nil; b = b.Next() {
+		for i, b := range r.room.All(blocks) {
 			isResult := string(b.Get("type").Text()) == "tool_result"
 			var err *schema.Error
 			switch {
@@ -145,7 +144,6 @@ func (r *reader) userMessage(content jsonscan.Value) *schema.Error {
 			if err != nil {
 				return err.Inside("content[" + strconv.Itoa(i) + "]")
 			}
-			i++
 		}
 	}
 	return nil
@@ -164,7 +162,7 @@ func (r *reader) toolResult(b jsonscan.Value) *schema.Error {
 	case jsonscan.String:
 		text = chat.TextOf(content)
 	case jsonscan.Array:
-		for part := content.First(); part.Kind() != jsonscan.Absent; part = part.Next() {
+		for part := range content.All() {
 			found, isText := textOf(part)
 			if isText {
 				text = chat.JoinApart(text, found)
@@ -208,7 +206,7 @@ func textOf(b jsonscan.Value) (text chat.Text, ok bool) {
 		return chat.TextOf(b.Get("tool_name")), true
 	case "search_result":
 		text := chat.JoinApart(chat.TextOf(b.Get("title")), chat.TextOf(b.Get("source")))
-		for part := b.Get("content").First(); part.Kind() != jsonscan.Absent; part = part.Next() {
+		for part := range b.Get("content").All() {
 			text = chat.JoinApart(text, chat.TextOf(part.Get("text")))
 		}
 		return text, true
@@ -274,7 +272,7 @@ func (r *reader) document(b, source jsonscan.Value) *schema.Error {
 		if content.Kind() == jsonscan.String {
 			r.addText(chat.TextOf(content))
 		}
-		for part := content.First(); part.Kind() != jsonscan.Absent; part = part.Next() {
+		for part := range content.All() {
 			if err := r.block(part); err != nil {
 				return err
 			}
@@ -290,7 +288,7 @@ func (r *reader) assistant(content jsonscan.Value) *schema.Error {
 	said := chat.Message{Role: chat.Assistant, Content: chat.Content{Text: chat.TextOf(content)}}
 	i := 0
 	if content.Kind() == jsonscan.Array {
-		for b := dialect.Rescan(&r.blocks, content).First(); b.Kind() != jsonscan.Absent; b = b.Next() {
+		for b := range r.blocks.Rescan(content).All() {
 			if err := addBlock(&said, b); err != nil {
 				return err.Inside("content[" + strconv.Itoa(i) + "]")
 			}

@@ -111,7 +111,7 @@ func readWishes(req *schema.Request) wishes {
 	thinking := member(config, "thinkingConfig", "thinking_config")
 	var doc jsonscan.Document
 	if thinking.Kind() == jsonscan.Object {
-		thinking = dialect.Rescan(&doc, thinking)
+		thinking = doc.Rescan(thinking)
 	}
 	return wishes{
 		model: bytes.Clone(req.ModelJSON()), wantsThoughts: member(thinking, "includeThoughts", "include_thoughts").Kind() == jsonscan.True,
@@ -152,27 +152,21 @@ func (w *answerWriter) end(id []byte, usage *chat.Usage) {
 		writeUsage(&w.Writer, usage)
 	}
 	w.Member("modelVersion", w.model)
-	w.Name("responseId")
-	w.Escaped(bytes.TrimPrefix(id, []byte(chat.IDPrefix)))
+	w.Name("responseId").Escaped(bytes.TrimPrefix(id, []byte(chat.IDPrefix)))
 	w.EndObject()
 }
 
 // writeUsage writes the usage, in which thoughts are counted apart from the answer.
 func writeUsage(w *jsonwrite.Writer, u *chat.Usage) {
 	cached, thoughts := u.Parts()
-	w.Open(`"usageMetadata":{"promptTokenCount":`)
-	w.Int(u.Prompt)
-	w.Name("candidatesTokenCount")
-	w.Int(u.Completion - thoughts)
-	w.Name("totalTokenCount")
-	w.Int(u.Total)
+	w.Open(`"usageMetadata":{"promptTokenCount":`).Int(u.Prompt)
+	w.Name("candidatesTokenCount").Int(u.Completion - thoughts)
+	w.Name("totalTokenCount").Int(u.Total)
 	if cached > 0 {
-		w.Name("cachedContentTokenCount")
-		w.Int(cached)
+		w.Name("cachedContentTokenCount").Int(cached)
 	}
 	if thoughts > 0 {
-		w.Name("thoughtsTokenCount")
-		w.Int(thoughts)
+		w.Name("thoughtsTokenCount").Int(thoughts)
 	}
 	w.EndObject()
 }
@@ -181,8 +175,7 @@ func writeUsage(w *jsonwrite.Writer, u *chat.Usage) {
 func (w *answerWriter) candidate(c *chat.Choice, calls []chat.ToolCall) {
 	w.Open(`{"content":{"parts":[`)
 	if len(c.Thinking) > 0 && w.wantsThoughts {
-		w.Open(`{"text":`)
-		w.Escaped(c.Thinking)
+		w.Open(`{"text":`).Escaped(c.Thinking)
 		w.Close(`,"thought":true}`)
 	}
 	text, signature := c.Text, signatureIn(c.Extra)
@@ -190,8 +183,7 @@ func (w *answerWriter) candidate(c *chat.Choice, calls []chat.ToolCall) {
 		text = c.Refusal
 	}
 	if len(text) > 0 || len(signature) > 0 {
-		w.Open(`{"text":`)
-		w.Escaped(text)
+		w.Open(`{"text":`).Escaped(text)
 		w.EscapedMember("thoughtSignature", signature)
 		w.EndObject()
 	}
@@ -208,11 +200,9 @@ func (w *answerWriter) candidate(c *chat.Choice, calls []chat.ToolCall) {
 	}
 	w.Close(`],"role":"model"}`)
 	if c.Finish != "" {
-		w.Name("finishReason")
-		w.Plain(finishReason(c.Finish))
+		w.Name("finishReason").Plain(finishReason(c.Finish))
 	}
-	w.Name("index")
-	w.Int(c.Index)
+	w.Name("index").Int(c.Index)
 	w.logprobs(c.Logprobs)
 	w.EndObject()
 }
@@ -227,8 +217,7 @@ func (w *answerWriter) call(call *chat.ToolCall) {
 	if object, ok := call.Object(); ok {
 		w.Raw(object)
 	} else {
-		w.Open(`{"INVALID_JSON":`)
-		w.Escaped(call.Arguments)
+		w.Open(`{"INVALID_JSON":`).Escaped(call.Arguments)
 		w.EndObject()
 	}
 	w.EndObject()
@@ -267,8 +256,7 @@ func (w *answerWriter) logprobs(elements []byte) {
 		}
 		tops.Close("]}")
 	}
-	w.Open(`"logprobsResult":{"topCandidates":[`)
-	w.Raw(tops.Out)
+	w.Open(`"logprobsResult":{"topCandidates":[`).Raw(tops.Out)
 	w.Close(`],"chosenCandidates":[`)
 	w.Out = append(w.Out, chosen.Out...)
 	w.Close("]}")

@@ -38,14 +38,10 @@ func NotFound(model string) *schema.Error {
 func Error(known *schema.Error, _ string) []byte {
 	status := known.HTTPStatus()
 	var w jsonwrite.Writer
-	w.Open(`{"error":{"code":`)
-	w.Int(int64(status))
-	w.Name("message")
-	w.Text([]byte(known.Message))
-	w.Name("status")
-	w.Plain(statusName(status))
-	w.Open(`"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":`)
-	w.Text([]byte(known.Code))
+	w.Open(`{"error":{"code":`).Int(int64(status))
+	w.Name("message").Text([]byte(known.Message))
+	w.Name("status").Plain(statusName(status))
+	w.Open(`"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":`).Text([]byte(known.Code))
 	w.Close(`,"domain":"patchbay"}]}}`)
 	return w.Out
 }

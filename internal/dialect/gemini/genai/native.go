@@ -51,7 +51,7 @@ func renamed(edits []jsonscan.Edit, root jsonscan.Value, name []byte) []jsonscan
 	}
 	named(root)
 	named(member(root, "generateContentRequest", "generate_content_request"))
-	for r := root.Get("requests").First(); r.Kind() != jsonscan.Absent; r = r.Next() {
+	for r := range root.Get("requests").All() {
 		named(r)
 	}
 	return edits
@@ -187,7 +187,7 @@ func (e *passedEvents) take(event dialect.Event) (bool, error) {
 		e.usage = usage
 	}
 	e.Finished = e.Finished || root.Get("promptFeedback").Get("blockReason").Given()
-	for c := root.Get("candidates").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+	for c := range root.Get("candidates").All() {
 		e.Finished = e.Finished || dialect.IsFinishReason(c.Get("finishReason"))
 		e.hasContent = e.hasContent || hasContent(c.Get("content").Raw())
 	}

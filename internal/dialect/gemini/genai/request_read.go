@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
@@ -107,7 +106,7 @@ func (r *reader) readSystem() *schema.Error {
 		return nil
 	}
 	text := chat.TextOf(system)
-	for p := dialect.Rescan(&r.parts, system).Get("parts").First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+	for p := range r.parts.Rescan(system).Get("parts").All() {
 		text = chat.JoinApart(text, chat.TextOf(p.Get("text")))
 	}
 	if len(text) > 0 {
@@ -126,12 +125,10 @@ func (r *reader) readContents() *schema.Error {
 		return nil
 	}
 	r.Messages = chat.Grow(&r.room, r.Messages, list)
-	i := 0
-	for c := list.First(); c.Kind() != jsonscan.Absent && r.room.Err == nil; c = c.Next() {
+	for i, c := range r.room.All(list) {
 		if err := r.content(c); err != nil {
 			return err.Within("contents[" + strconv.Itoa(i) + "]")
 		}
-		i++
 	}
 	if len(r.Messages) == 0 && r.room.Err == nil {
 		return schema.InvalidValue("contents", "'contents' must say something.")
@@ -148,7 +145,7 @@ func (r *reader) content(c jsonscan.Value) *schema.Error {
 	if parts.Kind() != jsonscan.Array && parts.Kind() != jsonscan.Object {
 		return schema.InvalidValue("parts", "must be an array of parts.")
 	}
-	parts = dialect.Rescan(&r.parts, parts)
+	parts = r.parts.Rescan(parts)
 	first := parts
 	if parts.Kind() == jsonscan.Array {
 		first = parts.First()
@@ -216,7 +213,7 @@ func readPart(p jsonscan.Value) (part chat.Part, err *schema.Error) {
 	if text := p.Get("text"); text.Kind() == jsonscan.String {
 		return chat.NewText(chat.TextOf(text)), nil
 	}
-	for m := p.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range p.All() {
 		switch string(m.Key()) {
 		case "executableCode", "executable_code", "codeExecutionResult", "code_execution_result":
 			return part, schema.InvalidValue("", "has code that the provider ran, which the backend of this model cannot read.")

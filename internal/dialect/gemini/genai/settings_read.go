@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -22,14 +21,13 @@ func (r *reader) readTools() *schema.Error {
 	if tools.Kind() != jsonscan.Array {
 		return schema.InvalidValue("tools", "'tools' must be an array.")
 	}
-	i := 0
-	for tool := dialect.Rescan(&r.deep, tools).First(); tool.Kind() != jsonscan.Absent && r.room.Err == nil; tool = tool.Next() {
+	for i, tool := range r.room.All(r.deep.Rescan(tools)) {
 		place := "tools[" + strconv.Itoa(i) + "]"
-		for m := tool.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		for m := range tool.All() {
 			switch name := string(m.Key()); name {
 			case "functionDeclarations", "function_declarations":
 				r.Tools = chat.Grow(&r.room, r.Tools, m)
-				for f := m.First(); f.Kind() != jsonscan.Absent && r.room.Err == nil; f = f.Next() {
+				for _, f := range r.room.All(m) {
 					if err := r.readFunction(f); err != nil {
 						return err.Within(place)
 					}
@@ -40,7 +38,6 @@ func (r *reader) readTools() *schema.Error {
 				}
 			}
 		}
-		i++
 	}
 	return nil
 }
@@ -66,9 +63,9 @@ func (r *reader) readToolConfig() *schema.Error {
 	if !config.Given() {
 		return nil
 	}
-	calling := member(dialect.Rescan(&r.parts, config), "functionCallingConfig", "function_calling_config")
+	calling := member(r.parts.Rescan(config), "functionCallingConfig", "function_calling_config")
 	allowed := map[string]bool{}
-	for v := member(calling, "allowedFunctionNames", "allowed_function_names").First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range member(calling, "allowedFunctionNames", "allowed_function_names").All() {
 		allowed[string(v.Text())] = true
 	}
 	if len(allowed) > 0 {
@@ -132,7 +129,7 @@ func (r *reader) readConfig() *schema.Error {
 
 // refuseModalities returns an error for answers that are no text.
 func refuseModalities(list jsonscan.Value) *schema.Error {
-	for v := list.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := range list.All() {
 		if !strings.EqualFold(string(v.Text()), "TEXT") {
 			return schema.InvalidValue("generationConfig.responseModalities", "'generationConfig.responseModalities' must be TEXT: the backend of this model gives nothing else.")
 		}
@@ -172,7 +169,7 @@ func (r *reader) readFormat(config jsonscan.Value) *schema.Error {
 	if shape.Given() {
 		form = shape.Raw()
 	} else if shape = member(config, "responseSchema", "response_schema"); shape.Given() {
-		form = jsonSchema(dialect.Rescan(&r.deep, shape))
+		form = jsonSchema(r.deep.Rescan(shape))
 	}
 	switch kind {
 	case "", "text/plain":
@@ -206,16 +203,15 @@ func writeSchema(w *jsonwrite.Writer, v jsonscan.Value, depth int) {
 	}
 	isNullable := v.Get("nullable").Kind() == jsonscan.True
 	w.Object()
-	for m := v.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	for m := range v.All() {
 		switch name := string(m.Key()); name {
 		case "type":
 			w.Name("type")
 			writeType(w, m, isNullable)
 		case "nullable", "propertyOrdering", "property_ordering", "example":
 		case "properties", "$defs", "defs":
-			w.TextName(name)
-			w.Object()
-			for p := m.First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+			w.TextName(name).Object()
+			for p := range m.All() {
 				w.TextName(string(p.Key()))
 				writeSchema(w, p, depth+1)
 			}
@@ -224,9 +220,8 @@ func writeSchema(w *jsonwrite.Writer, v jsonscan.Value, depth int) {
 			w.Name(name)
 			writeSchema(w, m, depth+1)
 		case "anyOf", "any_of":
-			w.Name("anyOf")
-			w.Array()
-			for s := m.First(); s.Kind() != jsonscan.Absent; s = s.Next() {
+			w.Name("anyOf").Array()
+			for s := range m.All() {
 				writeSchema(w, s, depth+1)
 			}
 			w.EndArray()

@@ -1,8 +1,6 @@
 package genai
 
 import (
-	"fmt"
-
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
@@ -27,7 +25,7 @@ func ReadCountRequest(req *schema.Request, body []byte) error {
 		root := req.Body.Root()
 		if inner := member(root, "generateContentRequest", "generate_content_request"); inner.Given() {
 			var doc jsonscan.Document
-			root = dialect.Rescan(&doc, inner)
+			root = doc.Rescan(inner)
 		}
 		return readFrom(root, room)
 	}
@@ -37,8 +35,7 @@ func ReadCountRequest(req *schema.Request, body []byte) error {
 // CountBody returns the reply to a request for the number of tokens.
 func CountBody(n int64) []byte {
 	var w jsonwrite.Writer
-	w.Open(`{"totalTokens":`)
-	w.Int(n)
+	w.Open(`{"totalTokens":`).Int(n)
 	w.EndObject()
 	return w.Out
 }
@@ -89,8 +86,7 @@ func unifiedEmbedding(req *schema.Request) (*schema.Request, error) {
 	var w jsonwrite.Writer
 	w.Object()
 	w.Member("model", req.ModelJSON())
-	w.Name("input")
-	w.Array()
+	w.Name("input").Array()
 	add := func(one jsonscan.Value) *schema.Error {
 		text, err := textOf(one.Get("content"))
 		if err != nil {
@@ -103,11 +99,11 @@ func unifiedEmbedding(req *schema.Request) (*schema.Request, error) {
 		return nil
 	}
 	if req.Door == schema.DoorGeminiEmbed {
-		if err := add(dialect.Rescan(&doc, root)); err != nil {
+		if err := add(doc.Rescan(root)); err != nil {
 			return nil, err
 		}
 	} else {
-		for one := dialect.Rescan(&doc, root.Get("requests")).First(); one.Kind() != jsonscan.Absent; one = one.Next() {
+		for one := range doc.Rescan(root.Get("requests")).All() {
 			if err := add(one); err != nil {
 				return nil, err
 			}
@@ -122,7 +118,7 @@ func unifiedEmbedding(req *schema.Request) (*schema.Request, error) {
 
 // textOf returns the text of a content that is to be embedded.
 func textOf(content jsonscan.Value) (text chat.Text, err *schema.Error) {
-	for p := content.Get("parts").First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+	for p := range content.Get("parts").All() {
 		piece := chat.TextOf(p.Get("text"))
 		if piece == nil {
 			return nil, schema.InvalidValue("content", "'content' must have texts only: the backend of this model embeds nothing else.")
@@ -137,14 +133,13 @@ func textOf(content jsonscan.Value) (text chat.Text, err *schema.Error) {
 
 // replyEmbedding writes vectors.
 func replyEmbedding(req *schema.Request, answer []byte, reply *dialect.Reply) error {
-	doc := jsonscan.Document{AllowDuplicateKeys: true}
-	if err := doc.Parse(answer); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	var doc jsonscan.Document
+	if _, err := dialect.Parse(&doc, answer); err != nil {
+		return err
 	}
 	w := jsonwrite.Writer{Out: make([]byte, 0, len(answer)+256)}
 	value := func(item jsonscan.Value) {
-		w.Open(`{"values":`)
-		w.Raw(item.Get("embedding").Raw())
+		w.Open(`{"values":`).Raw(item.Get("embedding").Raw())
 		w.EndObject()
 	}
 	first := doc.Root().Get("data").First()

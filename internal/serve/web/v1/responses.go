@@ -236,7 +236,7 @@ func (p *pastAnswers) elements() [][]byte {
 // to, as JSON.
 func (p *pastAnswers) recall(input jsonscan.Value) [][]byte {
 	recalled := slices.Clip(p.elements())
-	for item := input.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	for item := range input.All() {
 		if id, isReference := responses.ReferenceIn(item); isReference {
 			if item, err := p.findItem(id); err == nil && item != nil {
 				recalled = append(recalled, item)
@@ -323,7 +323,7 @@ func itemsOf(elements []byte) []jsonscan.Value {
 		return nil
 	}
 	var items []jsonscan.Value
-	for item := doc.Root().First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+	for item := range doc.Root().All() {
 		items = append(items, item)
 	}
 	return items

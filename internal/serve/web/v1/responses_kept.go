@@ -227,8 +227,7 @@ func (a *API) InputItems(w http.ResponseWriter, r *http.Request) {
 	writeIDOf(&body, list[:min(1, len(list))])
 	body.Name("last_id")
 	writeIDOf(&body, list[max(0, len(list)-1):])
-	body.Name("has_more")
-	body.Literal(strconv.FormatBool(len(items) > limit))
+	body.Name("has_more").Literal(strconv.FormatBool(len(items) > limit))
 	body.EndObject()
 	writeBytes(w, body.Out)
 }
