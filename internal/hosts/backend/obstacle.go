@@ -85,14 +85,6 @@ func (i *Instance) full() bool {
 // ObstacleText describes an obstacle without telling how the instance is configured.
 func (i *Instance) ObstacleText(o Obstacle, now time.Time) string {
 	switch o {
-	case NoObstacle:
-		return say.Text("instance.ready")
-	case Disabled:
-		return say.Text("instance.off")
-	case NoWeight:
-		return say.Text("instance.no_weight")
-	case Faulty:
-		return say.Text("instance.faulty")
 	case Unhealthy:
 		if wait := i.overloadedFor(now); wait > 0 && !i.Health.Marked() && !i.Health.Out() {
 			return say.Text("instance.overloaded", "wait", wait.Round(time.Millisecond))
@@ -103,12 +95,12 @@ func (i *Instance) ObstacleText(o Obstacle, now time.Time) string {
 			return say.Text("instance.held", "by", hold.By, "since", hold.Since.UTC().Format(time.RFC3339))
 		}
 		return say.Text("instance.breaker", "wait", i.Breaker.RetryAfter(now).Round(time.Millisecond))
-	case AtLimit:
-		return say.Text("instance.at_limit")
-	case NoSlot:
-		return say.Text("instance.no_slot", "slots", i.Slots())
-	case Standby:
-		return say.Text("instance.standby", "tier", i.Settings.Tier)
 	}
-	return "unknown"
+	return say.Text(obstacleCodes[o], "slots", i.Slots(), "tier", i.Settings.Tier)
+}
+
+// obstacleCodes are the sentences of obstacles that ObstacleText does not say in another way.
+var obstacleCodes = [Obstacles]say.Code{
+	NoObstacle: "instance.ready", Disabled: "instance.off", NoWeight: "instance.no_weight", Faulty: "instance.faulty",
+	AtLimit: "instance.at_limit", NoSlot: "instance.no_slot", Standby: "instance.standby",
 }

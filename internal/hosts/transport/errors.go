@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -206,29 +208,58 @@ func CauseOf(err error) Cause {
 	if proxy, ok := errors.AsType[*proxyError](err); ok {
 		return proxy.cause
 	}
-	if cause := certificateCause(err); cause != CauseNone {
-		return cause
-	}
-	if cause := networkCause(err); cause != CauseNone {
-		return cause
-	}
-	if cause := timeoutCause(err); cause != CauseNone {
-		return cause
-	}
+	dns, isName := errors.AsType[*net.DNSError](err)
+	byName := CauseNone
 	switch {
-	case errors.Is(err, errHeadTooLong), errors.Is(err, errTooManyFields):
-		return CauseHeadTooLarge
-	case errors.Is(err, ErrProtocol):
-		return CauseNotHTTP
-	case isErrno(err, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED):
-		return CauseReset
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return CauseClosed
-	case errors.Is(err, ErrReset):
-		return CauseReset
+	case isName && dns.IsNotFound:
+		byName = CauseUnknownHost
+	case isName && !dns.IsTimeout:
+		byName = CauseNameResolution
 	}
-	return CauseNoConnection
+	return cmp.Or(certificateCause(err), causeIn(networkCauses, err), byName, timeoutCause(err), causeIn(brokenCauses, err), CauseNoConnection)
 }
+
+// known are errors with one cause.
+type known struct {
+	cause Cause
+	errs  []error
+}
+
+// causeIn returns the cause of the first errors in a table that one is.
+func causeIn(table []known, err error) Cause {
+	for _, k := range table {
+		if isOneOf(err, k.errs) {
+			return k.cause
+		}
+	}
+	return CauseNone
+}
+
+func isOneOf(err error, known []error) bool {
+	return slices.ContainsFunc(known, func(one error) bool { return errors.Is(err, one) })
+}
+
+var (
+	// unroutable are the errors of addresses to which there is no way, and exhausted those of
+	// a machine that has no means to connect.
+	unroutable = []error{syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN}
+	exhausted  = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
+
+	// networkCauses say why no connection came about, and brokenCauses why one broke.
+	networkCauses = []known{
+		{CauseForbidden, []error{ErrForbidden}},
+		{CauseRefused, []error{syscall.ECONNREFUSED}},
+		{CauseUnreachable, unroutable},
+		{CauseExhausted, exhausted},
+	}
+	brokenCauses = []known{
+		{CauseHeadTooLarge, []error{errHeadTooLong, errTooManyFields}},
+		{CauseNotHTTP, []error{ErrProtocol}},
+		{CauseReset, []error{syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED}},
+		{CauseClosed, []error{io.ErrUnexpectedEOF, io.EOF}},
+		{CauseReset, []error{ErrReset}},
+	}
+)
 
 // certificateCause names what is wrong with a TLS handshake.
 func certificateCause(err error) Cause {
@@ -259,26 +290,6 @@ func certificateCause(err error) Cause {
 	return CauseNone
 }
 
-// networkCause names why no connection came about.
-func networkCause(err error) Cause {
-	name, isName := errors.AsType[*net.DNSError](err)
-	switch {
-	case errors.Is(err, ErrForbidden):
-		return CauseForbidden
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return CauseRefused
-	case isErrno(err, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN):
-		return CauseUnreachable
-	case IsLocal(err):
-		return CauseExhausted
-	case isName && name.IsNotFound:
-		return CauseUnknownHost
-	case isName && !name.IsTimeout:
-		return CauseNameResolution
-	}
-	return CauseNone
-}
-
 // timeoutCause tells the limits apart. An end of the caller's own context counts
 // as one: a health check bounds the whole of its call so.
 func timeoutCause(err error) Cause {
@@ -304,19 +315,8 @@ func timeoutCause(err error) Cause {
 // are no refusals, as a busy server has them too, and neither is a name or a
 // certificate that does not check out.
 func IsRefusal(err error) bool {
-	return isErrno(err, syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN)
+	return errors.Is(err, syscall.ECONNREFUSED) || isOneOf(err, unroutable)
 }
 
 // IsLocal tells that this machine, not the backend, had no means to connect.
-func IsLocal(err error) bool {
-	return isErrno(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL)
-}
-
-func isErrno(err error, numbers ...syscall.Errno) bool {
-	for _, number := range numbers {
-		if errors.Is(err, number) {
-			return true
-		}
-	}
-	return false
-}
+func IsLocal(err error) bool { return isOneOf(err, exhausted) }

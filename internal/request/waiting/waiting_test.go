@@ -93,13 +93,14 @@ func TestNothingIsLostWhoeverLeaves(t *testing.T) {
 	for seed := range uint64(50) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				random := rand.New(rand.NewPCG(seed, 5))
+				random, ofWork := rand.New(rand.NewPCG(seed, 5)), rand.New(rand.NewPCG(seed, 6))
 				tick := func(most int) time.Duration { return time.Duration(random.IntN(most)) * time.Second }
-				s := &shop{takes: func() (time.Duration, error) {
-					if random.IntN(5) == 0 {
-						return tick(8), errWork
+				s := &shop{takes: func() (time.Duration, error) { // with the lock of the shop
+					takes := time.Duration(ofWork.IntN(8)) * time.Second
+					if ofWork.IntN(5) == 0 {
+						return takes, errWork
 					}
-					return tick(8), nil
+					return takes, nil
 				}}
 				var served, left int
 				var clients sync.WaitGroup

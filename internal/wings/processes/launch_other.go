@@ -10,9 +10,6 @@ import (
 	"sync"
 )
 
-// Supported tells whether processes can be run on this operating system.
-const Supported = false
-
 var errUnsupported = errors.New("processes can only be run on Linux, macOS and other kinds of Unix, not on " + runtime.GOOS)
 
 func launch(Process, io.Writer, *sync.WaitGroup) (child, error) { return nil, errUnsupported }

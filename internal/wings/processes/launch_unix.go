@@ -15,9 +15,6 @@ import (
 	"time"
 )
 
-// Supported tells whether processes can be run on this operating system.
-const Supported = true
-
 // outputDelay is how long the rest of the output of an ended process is waited for.
 const outputDelay = time.Second
 
