@@ -19,6 +19,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 )
 
 func newBatches(env []string, stdout, stderr io.Writer) *cobra.Command {
@@ -298,10 +300,8 @@ func (c *batchClient) follow(ctx context.Context, args []string, show func(submi
 		if b.hasEnded() {
 			return b, nil
 		}
-		select {
-		case <-ctx.Done():
+		if waiting.Pause(ctx, time.Second) != nil {
 			return b, errors.New("interrupted; the batch goes on")
-		case <-time.After(time.Second):
 		}
 		b, err = c.find(ctx, []string{b.ID})
 	}

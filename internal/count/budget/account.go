@@ -145,7 +145,8 @@ func (a *Account) refuse(spans *accountSpans, more Amounts) (refused *Refusal) {
 			if limit <= 0 || more[unit] <= 0 || !a.isShort(one, unit, limit, used[unit], more[unit]) {
 				continue
 			}
-			found := &Refusal{one.use(a.name, unit, limit, used[unit], spent[unit]), more[unit] <= limit-spent[unit], a.state, i}
+			use := one.use(a.name, unit, limit, used[unit], spent[unit])
+			found := &Refusal{use, more[unit] <= limit-spent[unit], a.state, i}
 			if !found.Held {
 				return found
 			}

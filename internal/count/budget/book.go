@@ -129,7 +129,10 @@ func New(options Options) *Book {
 	if options.pause == nil {
 		options.pause = waiting.Pause
 	}
-	return &Book{options: options, writer: rand.Text()[:13], accounts: map[string]*state{}, known: map[place]map[string]Amounts{}}
+	return &Book{
+		options: options, writer: rand.Text()[:13],
+		accounts: map[string]*state{}, known: map[place]map[string]Amounts{},
+	}
 }
 
 // beat is the time between two exchanges with the other gateways.

@@ -42,7 +42,9 @@ const (
 // Reserve reserves what a request may cost, in all accounts or in none; nil accounts have
 // no budgets. It returns the budget that has no room for it, ErrUnavailable, or the cause
 // with which ctx ended.
-func (c *Charge) Reserve(ctx context.Context, accounts [maxAccounts]*Account, want Amounts, at time.Time) (*Refusal, error) {
+func (c *Charge) Reserve(
+	ctx context.Context, accounts [maxAccounts]*Account, want Amounts, at time.Time,
+) (*Refusal, error) {
 	for try := 0; ; try++ {
 		refused, err := c.reserveOnce(accounts, want, at)
 		if err != nil || refused == nil {
@@ -55,7 +57,8 @@ func (c *Charge) Reserve(ctx context.Context, accounts [maxAccounts]*Account, wa
 		if !refused.Held || try == retries || !tell(accounts) {
 			return refused, nil
 		}
-		if err := refused.state.book.options.pause(ctx, rand.N(longestWait<<try)); err != nil { //nolint:gosec // nobody gains by guessing it
+		wait := rand.N(longestWait << try) //nolint:gosec // nobody gains by guessing it
+		if err := refused.state.book.options.pause(ctx, wait); err != nil {
 			return nil, err
 		}
 	}

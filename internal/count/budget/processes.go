@@ -29,10 +29,12 @@ func (b *Book) rememberProcess() (earlier []string) {
 	earlier = strings.Fields(string(text))
 	if err == nil {
 		names := append(slices.Clone(earlier), b.writer)
-		err = b.options.Data.Write(processesFile, []byte(strings.Join(names[max(0, len(names)-maxProcesses):], "\n")+"\n"))
+		names = names[max(0, len(names)-maxProcesses):]
+		err = b.options.Data.Write(processesFile, []byte(strings.Join(names, "\n")+"\n"))
 	}
 	if err != nil {
-		b.options.Log.Warn("the names of the processes that keep budgets cannot be remembered: what this one reserves stays reserved if it is killed", "error", err)
+		b.options.Log.Warn("the names of the processes that keep budgets cannot be remembered: "+
+			"what this one reserves stays reserved if it is killed", "error", err)
 	}
 	return earlier
 }

@@ -172,7 +172,8 @@ func (a *Account) isCovered(spans *accountSpans, reserved Amounts) bool {
 	if isLow && a.refilling.CompareAndSwap(false, true) {
 		a.book.running.Go(func() {
 			defer a.refilling.Store(false)
-			logs.Contain(a.book.options.Log, "asking for more of a budget", func() { _ = a.ask() }) // the requests that need it ask once more
+			// The requests that need it ask once more.
+			logs.Contain(a.book.options.Log, "asking for more of a budget", func() { _ = a.ask() })
 		})
 	}
 	return true

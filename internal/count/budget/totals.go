@@ -44,13 +44,18 @@ func (s *state) sheet(one *span, process string, c Committed, instead told) tall
 		Name: s.place(one), Expire: one.end().Add(keepTotals), IsOrdered: true, IsRead: true,
 		Totals: []tally.Total{
 			{Writer: process, Numbers: write(c.Order, c.Amounts), Instead: instead.amounts},
-			{Writer: process + reservedSuffix, Numbers: write(c.Order, c.Reserved) + reservedMark, Instead: instead.reserved},
+			{
+				Writer: process + reservedSuffix, Numbers: write(c.Order, c.Reserved) + reservedMark,
+				Instead: instead.reserved,
+			},
 		},
 	}
 	if keys := s.book.options.Keys; keys != nil {
-		signature := keys.Sign(signedParts(sheet.Name, process, told{amounts: sheet.Totals[0].Numbers, reserved: sheet.Totals[1].Numbers})...)
+		own := told{amounts: sheet.Totals[0].Numbers, reserved: sheet.Totals[1].Numbers}
 		sheet.Totals = append(sheet.Totals, tally.Total{
-			Writer: process + signedSuffix, Numbers: strconv.FormatInt(c.Order, 10) + " " + signature, Instead: instead.signed,
+			Writer:  process + signedSuffix,
+			Numbers: strconv.FormatInt(c.Order, 10) + " " + keys.Sign(signedParts(sheet.Name, process, own)...),
+			Instead: instead.signed,
 		})
 	}
 	return sheet
@@ -81,7 +86,8 @@ func isProcess(name string) bool {
 // gateway tells.
 func (t told) read() (c Committed, isSplit, ok bool) {
 	c, ok = read(t.amounts)
-	if !ok || c.Order > lastOrder || c.Amounts.lesser(Amounts{}) != (Amounts{}) || write(c.Order, c.Amounts) != t.amounts {
+	if !ok || c.Order > lastOrder || c.Amounts.lesser(Amounts{}) != (Amounts{}) ||
+		write(c.Order, c.Amounts) != t.amounts {
 		return c, false, false
 	}
 	text, isMarked := strings.CutSuffix(t.reserved, reservedMark)

@@ -50,7 +50,8 @@ func (s *state) judge(one *span, all map[string]string, now time.Time) judgement
 		case c.Order > known.Order:
 			one.others[process] = peer{known.settled, c, now, isSplit, found}
 		case c.Order == known.Order:
-			one.others[process] = peer{known.settled, known.Committed.atLeast(c), known.changed, known.isSplit && isSplit, found}
+			most := known.Committed.atLeast(c)
+			one.others[process] = peer{known.settled, most, known.changed, known.isSplit && isSplit, found}
 		case now.Sub(known.changed) >= 2*beat: // replies may overtake each other
 			j.better[process] = known.Committed
 			continue
@@ -147,8 +148,10 @@ func (s *state) noteRefused(sheet string, refused int) {
 		return
 	}
 	s.warned = now
-	s.book.options.Log.Warn("totals of a budget that are in Redis are refused: they are not signed with the master key, or cannot be true; somebody else writes there, "+
-		"or a gateway of the release before or without the master key (see security.accept-unsigned)", "of", s.name, "in", sheet, "totals", refused)
+	s.book.options.Log.Warn("totals of a budget that are in Redis are refused: "+
+		"they are not signed with the master key, or cannot be true; somebody else writes there, "+
+		"or a gateway of the release before or without the master key (see security.accept-unsigned)",
+		"of", s.name, "in", sheet, "totals", refused)
 }
 
 // The mark says that the totals of all budgets are signed. It stands in the store beside them,
@@ -159,7 +162,10 @@ const (
 )
 
 func (b *Book) mark() tally.Sheet {
-	return tally.Sheet{Name: b.options.Prefix + ":budget:taken-over", Expire: b.options.Now().Add(markKept), IsOrdered: true, IsRead: true}
+	return tally.Sheet{
+		Name: b.options.Prefix + ":budget:taken-over", Expire: b.options.Now().Add(markKept),
+		IsOrdered: true, IsRead: true,
+	}
 }
 
 // lookForMark finds out whether another gateway has taken over what the release before left,
@@ -183,7 +189,8 @@ func (b *Book) lookForMark(ctx context.Context) {
 		records.Found(takeover.Budgets)
 	}
 	isMissing := !isSet || !b.options.Keys.IsCurrent(signature)
-	if isMissing && records.IsKnown() && !records.IsOpen(takeover.Budgets) && b.setMark(ctx, found[0][markWriter]) != nil {
+	if isMissing && records.IsKnown() && !records.IsOpen(takeover.Budgets) &&
+		b.setMark(ctx, found[0][markWriter]) != nil {
 		return
 	}
 	b.lookedAt = now
@@ -192,7 +199,8 @@ func (b *Book) lookForMark(ctx context.Context) {
 
 func (b *Book) setMark(ctx context.Context, instead string) error {
 	mark := b.mark()
-	mark.Totals = []tally.Total{{Writer: markWriter, Numbers: "1 " + b.options.Keys.Sign(markWriter, mark.Name), Instead: instead}}
+	signed := "1 " + b.options.Keys.Sign(markWriter, mark.Name)
+	mark.Totals = []tally.Total{{Writer: markWriter, Numbers: signed, Instead: instead}}
 	_, err := b.options.Shared.Tell(ctx, []tally.Sheet{mark}, false)
 	return err
 }
@@ -214,6 +222,7 @@ func (b *Book) finishTakeover(ctx context.Context) {
 		err = b.options.Takeover.Finish(ctx, takeover.Budgets)
 	}
 	if err != nil && b.takenOver == rounds {
-		b.options.Log.Warn("it cannot be noted that the totals of budgets are signed; this is tried again", "error", err)
+		b.options.Log.Warn(
+			"it cannot be noted that the totals of budgets are signed; this is tried again", "error", err)
 	}
 }

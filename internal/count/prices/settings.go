@@ -46,7 +46,8 @@ func DefaultSettings() Settings { return Settings{Currency: "USD"} }
 
 // Check reports every field that has a value it may not have.
 func (s Settings) Check(report func(path, message string)) {
-	if s.Currency == "" || len(s.Currency) > maxCurrency || strings.ContainsFunc(s.Currency, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	isOdd := func(r rune) bool { return r <= ' ' || r > '~' }
+	if s.Currency == "" || len(s.Currency) > maxCurrency || strings.ContainsFunc(s.Currency, isOdd) {
 		report("currency", "want a short name such as USD")
 	}
 	if len(s.Models) > maxModels {

@@ -55,7 +55,10 @@ type shard struct {
 }
 
 func newCellMap(writer string) *cellMap {
-	m := &cellMap{writer: writer, maxKeys: maxKeys, maxCells: maxCells, spareCells: spareCells, seed: maphash.MakeSeed()}
+	m := &cellMap{
+		writer: writer, maxKeys: maxKeys, maxCells: maxCells, spareCells: spareCells,
+		seed: maphash.MakeSeed(),
+	}
 	for i := range m.latestPruned {
 		m.latestPruned[i].Store(-1 << 63)
 	}
@@ -138,7 +141,8 @@ func (m *cellMap) reason() string {
 	if held < m.maxCells {
 		return ""
 	}
-	reason := fmt.Sprintf("quota-memory-full: %d counts wait for the database; new ones are counted together as %s", held, Overflow)
+	reason := fmt.Sprintf(
+		"quota-memory-full: %d counts wait for the database; new ones are counted together as %s", held, Overflow)
 	if held >= m.maxCells+2*m.spareCells {
 		reason += ", and where that cannot be, not at all"
 	}
@@ -158,8 +162,8 @@ func (m *cellMap) find(who *Subject) *keyCells {
 
 func (m *cellMap) shard(user uint64, tenant, key, model string) *shard {
 	// Rotated, so that equal parts do not cancel each other out.
-	h := user ^ bits.RotateLeft64(maphash.String(m.seed, tenant), 16) ^ bits.RotateLeft64(maphash.String(m.seed, key), 32) ^
-		bits.RotateLeft64(maphash.String(m.seed, model), 48)
+	h := user ^ bits.RotateLeft64(maphash.String(m.seed, tenant), 16) ^
+		bits.RotateLeft64(maphash.String(m.seed, key), 32) ^ bits.RotateLeft64(maphash.String(m.seed, model), 48)
 	return &m.shards[(h^h>>32)%shardCount]
 }
 

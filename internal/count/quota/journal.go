@@ -88,7 +88,8 @@ func (j *journal) rotate() error {
 	j.mu.Lock()
 	old := j.file
 	if old.Size() > 0 && j.sequence != j.removed {
-		j.oldSegments = append(j.oldSegments, oldSegment{number: j.sequence, size: old.Size(), damaged: j.sequence == j.damaged})
+		j.oldSegments = append(j.oldSegments,
+			oldSegment{number: j.sequence, size: old.Size(), damaged: j.sequence == j.damaged})
 	}
 	j.file, j.sequence, j.ids = file, sequence, 0
 	j.mu.Unlock()
@@ -302,7 +303,8 @@ func (j *journal) checkSize(number uint64, want int64) error {
 	name := segmentName(number)
 	got, err := j.disk.Size(name)
 	if err == nil && got != want {
-		err = fmt.Errorf("%s has %d bytes and should have %d: something other than the gateway has changed it", name, got, want)
+		err = fmt.Errorf("%s has %d bytes and should have %d: something other than the gateway has changed it",
+			name, got, want)
 	}
 	return err
 }

@@ -43,15 +43,16 @@ const (
 // compare orders keys, so that all writers write their rows in the same order.
 func (k Key) compare(other Key) int {
 	return cmp.Or(
-		strings.Compare(k.User, other.User), strings.Compare(k.Tenant, other.Tenant), strings.Compare(k.APIKey, other.APIKey),
-		cmp.Compare(k.Service, other.Service), strings.Compare(k.Model, other.Model))
+		strings.Compare(k.User, other.User), strings.Compare(k.Tenant, other.Tenant),
+		strings.Compare(k.APIKey, other.APIKey), cmp.Compare(k.Service, other.Service),
+		strings.Compare(k.Model, other.Model))
 }
 
 // key returns the key under which the subject is counted.
 func (s *Subject) key() Key {
 	return Key{
-		Tenant: storable(s.Tenant, maxText), APIKey: storable(s.APIKey, maxText), User: storable(string(s.User), maxText),
-		Service: s.Service, Model: storable(s.Model, maxModel),
+		Tenant: storable(s.Tenant, maxText), APIKey: storable(s.APIKey, maxText),
+		User: storable(string(s.User), maxText), Service: s.Service, Model: storable(s.Model, maxModel),
 	}
 }
 

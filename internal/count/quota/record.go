@@ -25,7 +25,9 @@ func appendDefinition(buf []byte, c *cell) []byte {
 	buf = binary.AppendUvarint(buf, uint64(c.id))
 	buf = binary.AppendVarint(buf, c.start)
 	key := &c.owner.key
-	for _, text := range [...]string{c.window.String(), c.writer, key.Tenant, key.APIKey, key.User, key.Service.String(), key.Model} {
+	for _, text := range [...]string{
+		c.window.String(), c.writer, key.Tenant, key.APIKey, key.User, key.Service.String(), key.Model,
+	} {
 		buf = binary.AppendUvarint(buf, uint64(len(text)))
 		buf = append(buf, text...)
 	}

@@ -262,13 +262,15 @@ func (s *session) addRecovered(found *recovery) {
 		name := segmentName(old.number)
 		if old.damage.IsTorn() {
 			stats.tornSegments.Add(1)
-			log.Warn("quota: the journal was cut off by a crash; all before the cut is used", "file", name, "bytes", old.damage.Cut)
+			log.Warn("quota: the journal was cut off by a crash; all before the cut is used",
+				"file", name, "bytes", old.damage.Cut)
 		}
 		if !old.damage.IsCorrupt {
 			continue
 		}
 		stats.corruptSegments.Add(1)
-		reason := "quota-journal-corrupt: " + name + " has records that are not what was written; the others are used, and the file is kept as " + name + corruptSuffix
+		reason := "quota-journal-corrupt: " + name + " has records that are not what was written; " +
+			"the others are used, and the file is kept as " + name + corruptSuffix
 		s.corruptReason.Store(&reason)
 		log.Error("quota: a segment of the journal is corrupt", "file", name)
 	}

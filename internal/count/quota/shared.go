@@ -71,7 +71,8 @@ const (
 func newShared(s *session, store Shared) *shared {
 	interval := time.Duration(s.settings.FlushIntervalSeconds) * time.Second
 	h := &shared{
-		session: s, store: store, timeout: s.settings.Distributed.Timeout.Std(), keepAfterEnd: max(time.Hour, 2*interval),
+		session: s, store: store, timeout: s.settings.Distributed.Timeout.Std(),
+		keepAfterEnd: max(time.Hour, 2*interval),
 		pushAllEvery: min(max(interval, time.Minute), 5*time.Minute),
 	}
 	h.ending, h.end = context.WithCancel(context.Background())
@@ -144,7 +145,9 @@ func (h *shared) hasLostPart(ctx context.Context) (bool, error) {
 // marks returns the places of marks, one in each part of the counter.
 func (h *shared) marks(totals []tally.Total) (sheets []tally.Sheet) {
 	for g := range groups {
-		sheets = append(sheets, tally.Sheet{Name: placeName(h.prefix(), g, "marks"), Expire: time.Now().Add(markTime), IsRead: true, Totals: totals})
+		sheets = append(sheets, tally.Sheet{
+			Name: placeName(h.prefix(), g, "marks"), Expire: time.Now().Add(markTime), IsRead: true, Totals: totals,
+		})
 	}
 	return sheets
 }
@@ -168,7 +171,8 @@ func (h *shared) startPushStored(ctx context.Context) {
 		push()
 		return
 	}
-	h.session.goroutines.start(func() { logs.Contain(h.session.ledger.options.Log, "telling what the database has", push) })
+	log := h.session.ledger.options.Log
+	h.session.goroutines.start(func() { logs.Contain(log, "telling what the database has", push) })
 }
 
 // pushAll tells every cell whose window the counter keeps.

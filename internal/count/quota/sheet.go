@@ -62,7 +62,8 @@ func totalsOf(row *Row) (totals []tally.Total) {
 		totals = append(totals, tally.Total{Writer: writer, Numbers: writeNumbers(row.Requests, row.Tokens)})
 	}
 	if row.HasDetails() {
-		totals = append(totals, tally.Total{Writer: writer + detailSuffix, Numbers: writeNumbers(row.Prompt, row.Completion, row.Cost)})
+		details := writeNumbers(row.Prompt, row.Completion, row.Cost)
+		totals = append(totals, tally.Total{Writer: writer + detailSuffix, Numbers: details})
 	}
 	return totals
 }
@@ -111,7 +112,7 @@ func readTotal(writer, text string) (Row, bool) {
 		return Row{}, false
 	}
 	service, err := schema.ParseServiceType(parts[4])
-	row := Row{Writer: parts[0], Key: Key{Tenant: parts[1], APIKey: parts[2], User: parts[3], Service: service, Model: parts[5]}}
+	row := Row{Writer: parts[0], Key: Key{parts[1], parts[2], parts[3], service, parts[5]}}
 	to := []*int64{&row.Requests, &row.Tokens}
 	if isDetail {
 		to = []*int64{&row.Prompt, &row.Completion, &row.Cost}

@@ -60,7 +60,8 @@ func (l *Ledger) Stats() Stats {
 	c := &l.stats
 	stats := Stats{
 		Enabled:  l.active.Load() != nil,
-		Admitted: c.admitted.Load(), Refused: c.refused.Load(), Unsettled: c.unsettled.Load(), Uncounted: c.uncounted.Load(), Degradations: c.degradations.Load(),
+		Admitted: c.admitted.Load(), Refused: c.refused.Load(), Unsettled: c.unsettled.Load(),
+		Uncounted: c.uncounted.Load(), Degradations: c.degradations.Load(),
 		Flushes: c.flushes.Load(), RowsWritten: c.rowsWritten.Load(), RowsExpired: c.rowsExpired.Load(),
 		LastFlushDuration: time.Duration(c.flushNanos.Load()),
 		JournalFailures:   c.journalFailures.Load(), StoreFailures: c.storeFailures.Load(),

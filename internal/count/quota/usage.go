@@ -52,7 +52,9 @@ func (l *Ledger) EachUsage(ctx context.Context, q UsageQuery, visit func(Usage) 
 // EachUsageIn is EachUsage for windows that the caller lists, open ones and past ones; From,
 // To and Window of the query do not count. Each window is read by itself, with the bound of
 // an open one: many keys in a long time are whole.
-func (l *Ledger) EachUsageIn(ctx context.Context, q UsageQuery, windows []CalendarWindow, visit func(Usage)) (enabled bool, err error) {
+func (l *Ledger) EachUsageIn(
+	ctx context.Context, q UsageQuery, windows []CalendarWindow, visit func(Usage),
+) (enabled bool, err error) {
 	on := l.active.Load()
 	if on == nil {
 		return false, nil
@@ -234,7 +236,8 @@ func (c *cutOff) apply(rows []Row) []Row {
 // window, time and key. It changes the order of the rows.
 func sum(rows []Row) []Usage {
 	slices.SortFunc(rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(a.Window, b.Window), a.Start.Compare(b.Start), a.Key.compare(b.Key), cmp.Compare(a.Writer, b.Writer))
+		return cmp.Or(cmp.Compare(a.Window, b.Window), a.Start.Compare(b.Start),
+			a.Key.compare(b.Key), cmp.Compare(a.Writer, b.Writer))
 	})
 	var usage []Usage
 	for i := 0; i < len(rows); {

@@ -21,7 +21,7 @@ const amountMarks = 62
 
 // NewWindow returns a window of a length in which nothing is allowed before Resize.
 func NewWindow(length time.Duration, now time.Time) *Window {
-	return &Window{start: now, rules: rules{algorithm: SlidingWindow, window: int64(length), marks: amountMarks, grain: grainOf(int64(length), amountMarks)}}
+	return &Window{start: now, rules: windowRules(int64(length), amountMarks)}
 }
 
 // Resize sets the capacity; what was taken before stays taken.
@@ -72,7 +72,10 @@ func (w *Window) at(now time.Time) int64 {
 }
 
 func (w *Window) decision(isAllowed bool, needed int, at int64) Decision {
-	d := Decision{Limited: true, Allowed: isAllowed, Limit: w.rules.capacity, Remaining: max(0, w.rules.capacity-w.window.total)}
+	d := Decision{
+		Limited: true, Allowed: isAllowed,
+		Limit: w.rules.capacity, Remaining: max(0, w.rules.capacity-w.window.total),
+	}
 	if w.window.used > 0 {
 		d.ResetAfter = time.Duration(w.rules.window - (at - w.window.newest().latest))
 	}

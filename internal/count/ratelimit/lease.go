@@ -139,7 +139,7 @@ func (l *Lease) set(settings Settings) {
 	if l.window == 0 {
 		l.own, l.spent, l.unheard, l.told = window{}, 0, nil, 0 // of a window that the limit had before
 	}
-	l.ownRules = rules{algorithm: SlidingWindow, capacity: math.MaxInt, window: l.window, marks: ownMarks, grain: grainOf(l.window, ownMarks)}
+	l.ownRules = windowRules(l.window, ownMarks)
 	l.capacity, l.rate = float64(settings.Capacity), float64(settings.RefillRate)
 	if settings.Algorithm == WarmUp {
 		l.capacity, l.rate = max(1, l.capacity/coldFactor), l.rate/coldFactor

@@ -54,6 +54,11 @@ func newRules(s Settings, warmStart int64, marks int) *rules {
 	return r
 }
 
+// windowRules returns the rules of a sliding window of a length, with marks that share times.
+func windowRules(length int64, marks int) rules {
+	return rules{algorithm: SlidingWindow, window: length, marks: marks, grain: grainOf(length, marks)}
+}
+
 // grainOf is how far apart marks are so that they suffice for a window: one may have
 // begun before it, and one is not over yet.
 func grainOf(window int64, marks int) int64 { return window / int64(marks-2) }

@@ -111,7 +111,10 @@ func NewPool(options Options) *Pool {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	return &Pool{options: options, busy: map[Holder]struct{}{}, resting: map[Holder]time.Time{}, wake: make(chan struct{}, 1)}
+	return &Pool{
+		options: options, busy: map[Holder]struct{}{}, resting: map[Holder]time.Time{},
+		wake: make(chan struct{}, 1),
+	}
 }
 
 // Join says that a limit is shared, and Part that it is not any more.
@@ -284,7 +287,8 @@ func (p *Pool) noteStore(presence *Presence) {
 		p.settled.Store(now.Add(toldTime).UnixNano())
 	}
 	// A store that was away or lost its data knows the others again when they have met it.
-	if known := p.members.Load(); int64(presence.Members) >= known || now.Sub(time.Unix(0, p.settled.Load())) >= membersTime-toldTime {
+	mayFall := now.Sub(time.Unix(0, p.settled.Load())) >= membersTime-toldTime
+	if known := p.members.Load(); int64(presence.Members) >= known || mayFall {
 		p.members.Store(int64(presence.Members))
 		if int64(presence.Members) != known {
 			p.options.Log.Info("the number of gateways that share Redis has changed", "gateways", presence.Members)
@@ -300,7 +304,8 @@ func (p *Pool) noteStore(presence *Presence) {
 func (p *Pool) fail(err error) {
 	p.failure.Store(&err)
 	if p.state.Fail(err.Error()) {
-		p.options.Log.Warn("what gateways share cannot be reached; this gateway takes its part of what is left", "gateways", p.Members(), "error", err)
+		p.options.Log.Warn("what gateways share cannot be reached; this gateway takes its part of what is left",
+			"gateways", p.Members(), "error", err)
 	}
 	p.mu.Lock()
 	if !p.away.Load() {

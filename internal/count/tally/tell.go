@@ -43,7 +43,9 @@ func (p *Pool) Tell(ctx context.Context, sheets []Sheet, isNews bool) ([]map[str
 	}
 	p.telling.Go(func() {
 		a := answer{err: ErrAway}
-		logs.Contain(p.options.Log, "telling other gateways", func() { a.told, a.err = (*store).Tell(ctx, sheets, isNews) })
+		logs.Contain(p.options.Log, "telling other gateways", func() {
+			a.told, a.err = (*store).Tell(ctx, sheets, isNews)
+		})
 		answered <- a
 	})
 	p.mu.Unlock()

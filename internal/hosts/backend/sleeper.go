@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 )
 
 const (
@@ -100,10 +101,8 @@ func (s *sleeper) load(ctx context.Context) error {
 		default:
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(pause):
+		if err := waiting.Pause(ctx, pause); err != nil {
+			return err
 		}
 		if isTooEarly {
 			if said, err = s.send(ctx, s.instance.Kind.Lever.Load(s.order)); err != nil {

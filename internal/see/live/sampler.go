@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
@@ -69,17 +70,8 @@ func NewSampler(registry *metrics.Registry, current *routing.Current) *Sampler {
 
 // everySecond calls f shortly after each full second until ctx ends.
 func everySecond(ctx context.Context, f func(now time.Time)) {
-	timer := time.NewTimer(untilNextSecond(time.Now()))
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		now := time.Now()
-		f(now)
-		timer.Reset(untilNextSecond(now))
+	for waiting.Pause(ctx, untilNextSecond(time.Now())) == nil {
+		f(time.Now())
 	}
 }
 

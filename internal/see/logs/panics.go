@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"runtime/debug"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 )
 
 // Panic is a panic that was caught, with the stack of where it happened.
@@ -83,10 +85,8 @@ const restartPause = time.Second
 // Persist runs a loop until ctx ends. One that panics begins anew after a second.
 func Persist(ctx context.Context, log *slog.Logger, doing string, loop func(context.Context)) {
 	for !Contain(log, doing, func() { loop(ctx) }) {
-		select {
-		case <-ctx.Done():
+		if waiting.Pause(ctx, restartPause) != nil {
 			return
-		case <-time.After(restartPause):
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
@@ -77,12 +78,7 @@ func (s *Signed) Close() {
 // keepRenewing renews the signatures until that has succeeded, and for as long as gateways
 // run that write documents without.
 func (s *Signed) keepRenewing(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(renewEvery):
-		}
+	for waiting.Pause(ctx, renewEvery) == nil {
 		err := s.renew(ctx)
 		if err == nil && !s.options.WritesBefore {
 			return

@@ -69,7 +69,9 @@ func isWhole(w quota.Window, at time.Time) bool { return w.Start(at).Equal(at) }
 // before returns the period before [from, to): as many months where these are whole months,
 // else a period of the same length; and the windows that tile it, none if they are not
 // counted or not kept any more.
-func before(step quota.Window, from, to, now time.Time, settings *quota.Settings) (start time.Time, windows []quota.CalendarWindow) {
+func before(
+	step quota.Window, from, to, now time.Time, settings *quota.Settings,
+) (start time.Time, windows []quota.CalendarWindow) {
 	months := 0
 	if isWhole(quota.Month, from) && isWhole(quota.Month, to) {
 		months = (to.Year()-from.Year())*12 + int(to.Month()-from.Month())

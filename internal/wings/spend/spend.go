@@ -122,7 +122,8 @@ func (g *Group) count(u *quota.Usage, step int) {
 func (g *Group) add(other *Group) {
 	g.Totals.Add(other.Totals)
 	g.Unpriced += other.Unpriced
-	g.Before, g.Forecast, g.Pace = plus(g.Before, other.Before), plus(g.Forecast, other.Forecast), plus(g.Pace, other.Pace)
+	g.Before, g.Pace = plus(g.Before, other.Before), plus(g.Pace, other.Pace)
+	g.Forecast = plus(g.Forecast, other.Forecast)
 	for i := range g.Costs {
 		g.Costs[i] = plus(g.Costs[i], other.Costs[i])
 	}
@@ -134,7 +135,9 @@ func plus(a, b int64) int64 { return int64(prices.Amount(a).Plus(prices.Amount(b
 // Ledger is what was counted.
 type Ledger interface {
 	Settings() quota.Settings
-	EachUsageIn(ctx context.Context, q quota.UsageQuery, windows []quota.CalendarWindow, visit func(quota.Usage)) (enabled bool, err error)
+	EachUsageIn(
+		ctx context.Context, q quota.UsageQuery, windows []quota.CalendarWindow, visit func(quota.Usage),
+	) (enabled bool, err error)
 }
 
 // Reader answers questions, one at a time, because each may hold many groups in memory.
@@ -204,7 +207,9 @@ func (r *Reader) Read(ctx context.Context, q Question, now time.Time) (Report, e
 
 // foretell adds to what groups have spent what the rest of the period costs at their pace, as
 // far as their budgets let them.
-func (r *Reader) foretell(ctx context.Context, only quota.UsageQuery, sum *sums, report *Report, now time.Time, settings *quota.Settings) error {
+func (r *Reader) foretell(
+	ctx context.Context, only quota.UsageQuery, sum *sums, report *Report, now time.Time, settings *quota.Settings,
+) error {
 	windows := recent(report.Step, now, settings)
 	if len(windows) == 0 {
 		return nil
@@ -312,7 +317,8 @@ func (s *sums) listed(limit int) (groups []Group, rest Group, others int) {
 		}
 	}
 	slices.SortFunc(groups, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.Before, a.Before), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.Requests, a.Requests),
+			cmp.Compare(b.Before, a.Before), cmp.Compare(a.Name, b.Name))
 	})
 	rest = Group{Costs: make([]int64, s.steps)}
 	if s.rest != nil {

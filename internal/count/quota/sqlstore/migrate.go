@@ -56,7 +56,8 @@ var ErrNewer = errors.New("the tables of the database are of a newer release; up
 // version already, the user of the database needs no right to create tables.
 func (s *Store) migrate(ctx context.Context) error {
 	var version int
-	if s.db.QueryRowContext(ctx, "SELECT version FROM quota_schema").Scan(&version) == nil && version == len(migrations()) && s.hasDetails(ctx) {
+	found := s.db.QueryRowContext(ctx, "SELECT version FROM quota_schema").Scan(&version)
+	if found == nil && version == len(migrations()) && s.hasDetails(ctx) {
 		return nil
 	}
 	return s.inTransaction(ctx, s.migrateWithin)

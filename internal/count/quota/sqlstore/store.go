@@ -19,6 +19,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 )
 
 // Store is a database with the totals of the ledger.
@@ -74,7 +75,10 @@ func openSQLite(ctx context.Context, path, dataDir string) (*Store, error) {
 		return nil, err
 	}
 	// Commits must be synced, because the journal is removed after them.
-	where := url.URL{Scheme: "file", Path: path, RawQuery: "_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)"}
+	where := url.URL{
+		Scheme: "file", Path: path,
+		RawQuery: "_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)",
+	}
 	db, err := sql.Open("sqlite", where.String())
 	if err != nil {
 		return nil, err
@@ -111,10 +115,8 @@ func useWAL(ctx context.Context, db *sql.DB) error {
 		if _, err = db.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Duration(try+1) * 20 * time.Millisecond):
+		if ended := waiting.Pause(ctx, time.Duration(try+1)*20*time.Millisecond); ended != nil {
+			return ended
 		}
 	}
 	return err
@@ -187,7 +189,9 @@ var (
 )
 
 // write writes rows into one of the tables.
-func (s *Store) write(ctx context.Context, tx *sql.Tx, to table, rows []quota.Row, values func(*quota.Row) [3]int64) (err error) {
+func (s *Store) write(
+	ctx context.Context, tx *sql.Tx, to table, rows []quota.Row, values func(*quota.Row) [3]int64,
+) (err error) {
 	args := make([]any, 0, writeBatch*columnCount)
 	var statement *sql.Stmt
 	for prepared := 0; len(rows) > 0; {
@@ -259,10 +263,13 @@ func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, err
 	if where == "" {
 		return nil, nil
 	}
-	query := "SELECT " + identity + ", request_count, token_count, coalesce(prompt_count, 0), coalesce(completion_count, 0), coalesce(cost, 0)" + //nolint:gosec // of constants; values are parameters
+	//nolint:gosec // of constants; values are parameters
+	query := "SELECT " + identity + ", request_count, token_count, " +
+		"coalesce(prompt_count, 0), coalesce(completion_count, 0), coalesce(cost, 0)" +
 		" FROM quota_usage LEFT JOIN quota_detail USING (" + identity + ") WHERE " + where
 	if filter.Limit > 0 {
-		query += fmt.Sprintf(" ORDER BY %s LIMIT %d", strings.Replace(identity, "window_start", "window_start DESC", 1), filter.Limit)
+		newest := strings.Replace(identity, "window_start", "window_start DESC", 1)
+		query += fmt.Sprintf(" ORDER BY %s LIMIT %d", newest, filter.Limit)
 	}
 	found, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -302,7 +309,8 @@ func (s *Store) where(f *quota.Filter) (string, []any) {
 	}
 	if f.Windows == nil {
 		for _, kind := range f.Kinds {
-			windows = append(windows, "window_type = "+p.next()+" AND window_start >= "+p.next()+" AND window_start < "+p.next())
+			windows = append(windows,
+				"window_type = "+p.next()+" AND window_start >= "+p.next()+" AND window_start < "+p.next())
 			args = append(args, kind.String(), ceil(f.From), ceil(f.To))
 		}
 	}
@@ -311,7 +319,8 @@ func (s *Store) where(f *quota.Filter) (string, []any) {
 	}
 	where := "(" + strings.Join(windows, " OR ") + ")"
 	for _, part := range []struct{ column, value string }{
-		{"tenant_id", f.Tenant}, {"api_key_id", f.APIKey}, {"user_id", f.User}, {"service_type", f.Service}, {"model", f.Model},
+		{"tenant_id", f.Tenant}, {"api_key_id", f.APIKey}, {"user_id", f.User},
+		{"service_type", f.Service}, {"model", f.Model},
 	} {
 		if part.value == "" {
 			continue
@@ -340,8 +349,10 @@ func (s *Store) Expire(ctx context.Context, window quota.Window, before time.Tim
 
 func (s *Store) expire(ctx context.Context, from table, window quota.Window, before time.Time, limit int) (int, error) {
 	p := placeholders{postgres: s.postgres}
-	statement := "DELETE FROM " + from.name + " WHERE (" + identity + ") IN (SELECT " + identity + " FROM " + from.name + " WHERE window_type = " + //nolint:gosec // of constants; values are parameters
-		p.next() + " AND window_start < " + p.next() + " LIMIT " + p.next() + ")"
+	//nolint:gosec // of constants; values are parameters
+	statement := "DELETE FROM " + from.name + " WHERE (" + identity + ")" +
+		" IN (SELECT " + identity + " FROM " + from.name +
+		" WHERE window_type = " + p.next() + " AND window_start < " + p.next() + " LIMIT " + p.next() + ")"
 	result, err := s.db.ExecContext(ctx, statement, window.String(), before.Unix(), limit)
 	if err != nil {
 		return 0, err

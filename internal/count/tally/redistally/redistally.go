@@ -61,7 +61,10 @@ func Open(ctx context.Context, address, prefix, member string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{client: client, prefix: prefix, member: member, script: redis.NewScript(script()), totals: redis.NewScript(totalsSource), clock: func() string { return "" }}, nil
+	return &Store{
+		client: client, prefix: prefix, member: member,
+		script: redis.NewScript(script()), totals: redis.NewScript(totalsSource), clock: func() string { return "" },
+	}, nil
 }
 
 // Close closes the connection.
@@ -87,7 +90,9 @@ func (s *Store) Leave(ctx context.Context) error {
 
 // Exchange runs the script for each ask, or once where there is none. All of them are sent
 // together.
-func (s *Store) Exchange(ctx context.Context, hello tally.Hello, asks []tally.Ask) (tally.Presence, []tally.Grant, error) {
+func (s *Store) Exchange(
+	ctx context.Context, hello tally.Hello, asks []tally.Ask,
+) (tally.Presence, []tally.Grant, error) {
 	calls := make([]redis.Call, max(1, len(asks)))
 	for i := range calls {
 		calls[i] = redis.Call{
@@ -149,7 +154,8 @@ func (s *Store) Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]
 		if len(sheet.Totals) == 0 && sheet.IsRead {
 			continue
 		}
-		calls[i].Script, calls[i].Args = s.totals, []string{integer(sheet.Expire.Unix()), flag(sheet.IsOrdered), flag(sheet.IsRead)}
+		calls[i].Script = s.totals
+		calls[i].Args = []string{integer(sheet.Expire.Unix()), flag(sheet.IsOrdered), flag(sheet.IsRead)}
 		for _, total := range sheet.Totals {
 			calls[i].Args = append(calls[i].Args, total.Writer, total.Numbers, total.Instead)
 		}
@@ -197,8 +203,10 @@ func flag(isSet bool) string {
 
 func arguments(a *tally.Ask) []string {
 	return []string{
-		strconv.Itoa(a.Capacity), strconv.Itoa(a.Rate), integer(a.Window.Microseconds()), integer(a.WarmUp.Microseconds()),
-		a.Epoch, integer(a.Granted), integer(a.Number), integer(a.Returned), integer(a.Spent), integer(a.Own), integer(a.Outstanding), integer(a.Want), times(a.Times), integer(a.Need),
+		strconv.Itoa(a.Capacity), strconv.Itoa(a.Rate),
+		integer(a.Window.Microseconds()), integer(a.WarmUp.Microseconds()),
+		a.Epoch, integer(a.Granted), integer(a.Number), integer(a.Returned), integer(a.Spent), integer(a.Own),
+		integer(a.Outstanding), integer(a.Want), times(a.Times), integer(a.Need),
 	}
 }
 
@@ -235,7 +243,9 @@ func readReply(fields []rueidis.RedisMessage, isAsk bool) (grant tally.Grant, pr
 	if grant.Epoch, err = fields[0].ToString(); err != nil {
 		return grant, presence, errReply
 	}
-	presence = tally.Presence{Epoch: grant.Epoch, Members: int(numbers[1]), Silent: int(numbers[2]), Changes: int64(numbers[3])}
+	presence = tally.Presence{
+		Epoch: grant.Epoch, Members: int(numbers[1]), Silent: int(numbers[2]), Changes: int64(numbers[3]),
+	}
 	if presence.Listed, err = readList(&fields[list]); err != nil || !isAsk {
 		return grant, presence, err
 	}

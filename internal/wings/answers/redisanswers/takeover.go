@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )
 
@@ -34,10 +35,8 @@ func (s *Store) takeOver(ctx context.Context) {
 			return
 		}
 		s.options.Log.Debug("kept responses cannot be taken over now", "error", err)
-		select {
-		case <-ctx.Done():
+		if waiting.Pause(ctx, tryAgain) != nil {
 			return
-		case <-time.After(tryAgain):
 		}
 	}
 }
