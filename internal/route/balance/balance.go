@@ -60,11 +60,11 @@ func Carry(to, from Balancer, positions []int, scale float64) {
 		}
 	case *leastConnections:
 		if prev, same := from.(*leastConnections); same {
-			next.turn.Store(prev.turn.Load())
+			next.round.Store(prev.round.Load())
 		}
 	case *Soonest:
 		if prev, same := from.(*Soonest); same {
-			next.unknown.turn.Store(prev.unknown.turn.Load())
+			next.unknown.round.Store(prev.unknown.round.Load())
 		}
 	}
 }
@@ -189,18 +189,18 @@ func (weightedRandom) Peek(from []*backend.Instance, _ Asked) *backend.Instance 
 
 // leastConnections picks the instance with the fewest calls in flight for its
 // weight. Ties go round, so that idle instances share the work.
-type leastConnections struct{ turn atomic.Uint64 }
+type leastConnections struct{ round atomic.Uint64 }
 
 func (b *leastConnections) Pick(from []*backend.Instance, _ Asked) *backend.Instance {
-	return fewest(from, b.turn.Add(1))
+	return fewest(from, b.round.Add(1))
 }
 
 func (b *leastConnections) Peek(from []*backend.Instance, _ Asked) *backend.Instance {
-	return fewest(from, b.turn.Load()+1)
+	return fewest(from, b.round.Load()+1)
 }
 
-func fewest(from []*backend.Instance, turn uint64) *backend.Instance {
-	at := int(turn % uint64(len(from)))
+func fewest(from []*backend.Instance, round uint64) *backend.Instance {
+	at := int(round % uint64(len(from)))
 	best := from[at]
 	lowest := best.InFlight()
 	// One without calls cannot be outdone, so that a pool with more instances than

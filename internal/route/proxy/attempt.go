@@ -27,7 +27,7 @@ type attempt struct {
 	*request
 	instance *backend.Instance // nil before the first attempt
 	permit   backend.Permit
-	held     bool // the permit has not been given back
+	hasSlot  bool // the permit has not been given back
 	// followed is the call in the picture of the fleet, nil where the strategy has none.
 	followed *fleet.Call
 	// resident is the model that the call has entered, nil where models are not kept.
@@ -46,7 +46,7 @@ type attempt struct {
 // attempt as it was.
 func (a *attempt) begin(i *backend.Instance, followed *fleet.Call, now time.Time) error {
 	previous := a.instance
-	a.instance, a.followed, a.held = i, followed, true
+	a.instance, a.followed, a.hasSlot = i, followed, true
 	a.Record.Begin(i.ID, i.Kind.Name, now)
 	a.Record.Running.Note(a.Model, i.ID)
 	try := a.Record.Try()
@@ -92,12 +92,12 @@ func (a *attempt) returnUnused() {
 	a.instance.Return(a.permit, now)
 	a.followed.Abort(now)
 	a.Record.Forget()
-	a.instance, a.followed, a.held = nil, nil, false
+	a.instance, a.followed, a.hasSlot = nil, nil, false
 }
 
 // call sends the request to the instance and waits until the answer has begun: until
 // an answer that is read whole is complete, or until the first event or byte of one
-// that is streamed. A line has begun when it is open.
+// that is streamed. A link has begun when it is open.
 func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 	if err := a.addHeaders(ctx); err != nil {
 		return a.classifier().classify(err, false)
@@ -105,8 +105,8 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 	firstToken := cmp.Or(a.instance.Timeouts.FirstToken, a.instance.Timeouts.FirstByte).Std()
 	a.sent = time.Now()
 	var err error
-	if a.line != nil {
-		err = a.openLine(ctx)
+	if a.link != nil {
+		err = a.openLink(ctx)
 	} else {
 		a.response, err = a.send(ctx, firstToken)
 	}
@@ -215,7 +215,7 @@ func (a *attempt) beforeWait(f func()) {
 // outcome of the call and what its answer told of itself. It tells whether the instance was
 // still held. The time is zero where it is not known.
 func (a *attempt) end(outcome breaker.Outcome, usage schema.Usage, now time.Time) bool {
-	if now.IsZero() && (a.held || a.response != nil) {
+	if now.IsZero() && (a.hasSlot || a.response != nil) {
 		now = time.Now()
 	}
 	if a.response != nil {
@@ -226,10 +226,10 @@ func (a *attempt) end(outcome breaker.Outcome, usage schema.Usage, now time.Time
 		a.cancel()
 		a.cancel = nil
 	}
-	if !a.held {
+	if !a.hasSlot {
 		return false
 	}
-	a.held = false
+	a.hasSlot = false
 	if a.resident != nil {
 		a.resident.Leave()
 		a.resident = nil

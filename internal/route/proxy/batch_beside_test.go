@@ -90,7 +90,7 @@ func (b *beside) run(t *testing.T, withBatch bool, lasts time.Duration) (saw obs
 		for range d.pool().SpareSlots() {
 			workers.Go(func() {
 				for b.lines == 0 || begun.Add(1) <= int64(b.lines) {
-					d.AwaitSpareRoom(over, schema.Chat, "m", func() int { return int(running.Load()) })
+					d.AwaitSpareSlot(over, schema.Chat, "m", func() int { return int(running.Load()) })
 					running.Add(1)
 					r := d.spare(200)
 					streamed(t, r)

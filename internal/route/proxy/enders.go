@@ -144,7 +144,7 @@ func (r *run) refuseEnder(ctx context.Context) error {
 // after they broke that of the request, no other one gets it, and its caller is told so.
 func (a *attempt) noteFallen(ctx context.Context, failed *fault) {
 	if failed.ending == noEnding || failed.unsent || a.Asks.Door == schema.DoorRealtime {
-		return // a line has no content that could end a backend
+		return // a link has no content that could end a backend
 	}
 	a.fall(fallen{a.instance, failed.ending})
 	gone := 0

@@ -11,7 +11,7 @@ import (
 
 // This file carries out plans. The calls of a request follow each other in the loop of calls,
 // whatever the plan: an ordinary request, a piece, a second call, an answer that is resumed, and
-// a line. Several such loops run at the same time by plan.Run. Each call is made by call, which
+// a link. Several such loops run at the same time by plan.Run. Each call is made by call, which
 // wakes the model, tells the fleet, the breaker and the record, and gives its slot back.
 
 // route finds instances for the request and calls them until it is answered. Nothing was sent
@@ -183,7 +183,7 @@ func (r *run) returnUnused() {
 		part.endPart(false)
 	}
 	r.gathered, r.parts = nil, nil
-	if r.attempt.held {
+	if r.attempt.hasSlot {
 		r.choice.returnUnused(&r.attempt)
 	}
 	r.attempt.instance = nil

@@ -140,10 +140,10 @@ func (f *fault) reason() (naming.Reason, bool) {
 }
 
 const (
-	// retryShare bounds retries at instances that have failed recently: at most one
-	// in retryShare requests in flight may be one, so that an outage does not double
+	// retryPart bounds retries at instances that have failed recently: at most one
+	// in retryPart requests in flight may be one, so that an outage does not double
 	// the load on the instances that are left.
-	retryShare = 5
+	retryPart = 5
 	// retryFloor retries at a time are always allowed, so that a gateway with little
 	// traffic can fail over.
 	retryFloor = 3
@@ -182,7 +182,7 @@ func (b *retryBudget) beginRetry() bool {
 		b.spend() // the retry is allowed even without credit
 		return true
 	}
-	if running <= b.inFlight.Load()/retryShare && b.spend() {
+	if running <= b.inFlight.Load()/retryPart && b.spend() {
 		return true
 	}
 	b.retries.Add(-1)

@@ -28,7 +28,7 @@ const answeredSooner plan.GivenUp = "The call was given up because another insta
 
 // mayHedge reports whether the request may be sent to two instances.
 func (r *run) mayHedge() bool {
-	return !r.isPart && !r.isSpare() && r.line == nil && plan.MayHedge(r.choice.pool, r.Asks) && len(r.Recalled()) == 0
+	return !r.isPart && !r.isSpare() && r.link == nil && plan.MayHedge(r.choice.pool, r.Asks) && len(r.Recalled()) == 0
 }
 
 // callHedged calls the instance that was acquired, and another one if that takes longer than

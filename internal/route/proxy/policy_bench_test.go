@@ -38,7 +38,7 @@ func (r *run) pickAndSettle(b testing.TB) {
 	if !r.choice.acquire(&r.attempt) {
 		b.Fatal("nobody is ready")
 	}
-	r.attempt.held = false
+	r.attempt.hasSlot = false
 	r.attempt.instance.Release(r.attempt.permit, breaker.Success, r.choice.last.Now)
 	r.choice.pool.Queue.Wake()
 }

@@ -334,7 +334,7 @@ func (r *run) tellRoute(to Sink) {
 		Held:  r.Record.Held,
 		Queue: r.outlook,
 	}
-	route.Shared = answerers(r.gathered)
+	route.Answerers = answerers(r.gathered)
 	route.KeyRequests, route.KeyTokens = r.KeyLimits()
 	if r.IsRenamed() {
 		route.Asked = string(r.Asks.Model)

@@ -27,9 +27,9 @@ type Request = account.Account
 type request struct {
 	*Request
 	proxy *Proxy
-	// noRoom tells that there was no free slot at some time, and shedAs how that is
+	// foundNoSlot tells that there was no free slot at some time, and shedAs how that is
 	// counted if the request is refused.
-	noRoom bool
+	foundNoSlot bool
 	// isPart says that the request is a part of another one, or all of it once more because
 	// the first call is slow, if isSecond says so.
 	isPart, isSecond bool
@@ -44,9 +44,9 @@ type request struct {
 	// countsLate says that the ledger counts the request when its answer has begun; see
 	// countLate.
 	countsLate bool
-	// line is the connection that the request opens in place of asking for an answer, nil for
+	// link is the connection that the request opens in place of asking for an answer, nil for
 	// most.
-	line *Line
+	link *Link
 	// resumed is the answer with which another instance is to go on, nil while none broke off.
 	resumed *resumption
 	// transcript is what the stream has sent, nil if nobody is to go on with it should it break
@@ -109,7 +109,7 @@ func (r *request) retryBudget() *retryBudget { return &r.proxy.retryBudgets[r.Re
 
 // shed notes that there was no free slot for the request. It is counted if the request is
 // refused in the end.
-func (r *request) shed(how metrics.Shed) { r.noRoom, r.shedAs = true, how }
+func (r *request) shed(how metrics.Shed) { r.foundNoSlot, r.shedAs = true, how }
 
 // shedFromQueue notes that the request did not get a slot by waiting, and what it had to
 // expect of that.
@@ -120,7 +120,7 @@ func (r *request) shedFromQueue(how metrics.Shed, outlook queue.Outlook) {
 
 // countShed counts a request that was refused because there was no free slot.
 func (r *request) countShed() {
-	if r.noRoom {
+	if r.foundNoSlot {
 		r.proxy.recorder.Registry().Shed(r.Record.Service, r.shedAs)
 	}
 }
@@ -150,9 +150,9 @@ type Route struct {
 	Model, Asked string
 	// Instance is the one that was called last, nil where none was.
 	Instance *backend.Instance
-	// Shared are all that answered a part of the request, in the order of the parts; nil
+	// Answerers are all that answered a part of the request, in the order of the parts; nil
 	// for a request that was not split.
-	Shared []*backend.Instance
+	Answerers []*backend.Instance
 	// Attempts is how many instances were called.
 	Attempts int
 	// Cache is what the cache of answers did.

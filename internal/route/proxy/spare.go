@@ -21,30 +21,29 @@ func (p *Proxy) Serves(service schema.ServiceType, model string) (serves, mayBeF
 	return false, table.MayFind(service, model)
 }
 
-// SpareRoom returns how many requests of the class Spare for a model may run at a time now:
+// SpareSlots returns how many requests of the class Spare for a model may run at a time now:
 // those that run, and those for which there is a slot. Where there is none to wait for it is
 // one more than run, which is told why, or goes on to another model.
-func (p *Proxy) SpareRoom(service schema.ServiceType, model string) int {
-	return new(spareLook).room(p.current.Load().Service(service).Find(model))
+func (p *Proxy) SpareSlots(service schema.ServiceType, model string) int {
+	return new(spareLook).slots(p.current.Load().Service(service).Find(model))
 }
 
-// AwaitSpareRoom waits until SpareRoom is more than run, or the context ends; for a model that no
-// instance serves, a second. It takes
-// nothing, so that a slot may be gone when the request comes, which waits then. Whoever waits
-// here before a request is made has nothing reserved meanwhile, and sees who may ask for what
-// when it is made.
-func (p *Proxy) AwaitSpareRoom(ctx context.Context, service schema.ServiceType, model string, running func() int) {
+// AwaitSpareSlot waits until SpareSlots is more than run, or the context ends; for a model that no
+// instance serves, a second. It takes nothing: a slot may be gone when the request comes, which
+// waits then. Whoever waits here before a request is made has nothing reserved meanwhile, and
+// sees who may ask for what when it is made.
+func (p *Proxy) AwaitSpareSlot(ctx context.Context, service schema.ServiceType, model string, running func() int) {
 	var look spareLook
 	find := func() *routing.Pool { return p.current.Load().Service(service).Find(model) }
-	hasRoom := func() bool { return look.room(find()) > running() }
-	for !hasRoom() {
+	hasFree := func() bool { return look.slots(find()) > running() }
+	for !hasFree() {
 		pool := find()
 		if pool == nil {
 			pause(ctx, unservedWait)
 			return
 		}
 		standing := queue.Standing{Class: schema.Spare}
-		if pool.Queue.Wait(ctx, spareCaller, &standing, queue.Settings{}, time.Time{}, hasRoom) != nil {
+		if pool.Queue.Wait(ctx, spareCaller, &standing, queue.Settings{}, time.Time{}, hasFree) != nil {
 			return
 		}
 		pool.Queue.Done(&standing, func() bool { return look.hasSlot(find()) }) // for one who takes it
@@ -64,32 +63,32 @@ func pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// spareCaller is whose turn it is in AwaitSpareRoom. No key has the name.
+// spareCaller is whose turn it is in AwaitSpareSlot. No key has the name.
 const spareCaller = "\x00spare"
 
 // spareLook looks for slots for requests of the class Spare.
 type spareLook struct{ survey survey.Survey }
 
-// room returns how many such requests may run at a time, nil being a model that nobody serves.
-func (l *spareLook) room(pool *routing.Pool) int {
+// slots returns how many such requests may run at a time, nil being a model that nobody serves.
+func (l *spareLook) slots(pool *routing.Pool) int {
 	if pool == nil {
 		return 1
 	}
 	now := time.Now()
 	hasSlot := l.hasSlot(pool)
-	room := 0
+	slots := 0
 	for _, i := range pool.Instances {
-		room += int(i.SpareInFlight())
+		slots += int(i.SpareInFlight())
 	}
 	switch {
 	case hasSlot:
 		for _, i := range l.survey.Ready {
-			room += i.SpareFree(now)
+			slots += i.SpareFree(now)
 		}
 	case !l.survey.Shortest.Busy():
-		room++
+		slots++
 	}
-	return room
+	return slots
 }
 
 // hasSlot reports whether such a request would find a slot.

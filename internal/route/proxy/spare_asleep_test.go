@@ -56,11 +56,11 @@ func TestLinesOfBatchesThrowOutNoModelThatOthersUsedLately(t *testing.T) {
 		waits := make(chan struct{})
 		go func() {
 			defer close(waits)
-			d.AwaitSpareRoom(ctx, schema.Chat, "m", func() int { return 0 })
+			d.AwaitSpareSlot(ctx, schema.Chat, "m", func() int { return 0 })
 		}()
 		line := d.routed(ctx, d.spare(1))
 		<-time.After(time.Hour)
-		if isThere(line) != nil || d.SpareRoom(schema.Chat, "m") != 0 {
+		if isThere(line) != nil || d.SpareSlots(schema.Chat, "m") != 0 {
 			t.Fatal("a line goes although another model is in use")
 		}
 		other.Leave()

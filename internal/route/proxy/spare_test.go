@@ -174,19 +174,19 @@ func TestSlotsForBatchesAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 1, slots(1, waiting(10, time.Hour)))
 		ctx, leave := context.WithCancel(context.Background())
-		if room, unknown := d.SpareRoom(schema.Chat, "m"), d.SpareRoom(schema.Chat, "nobody"); room != 1 || unknown != 1 {
+		if room, unknown := d.SpareSlots(schema.Chat, "m"), d.SpareSlots(schema.Chat, "nobody"); room != 1 || unknown != 1 {
 			t.Errorf("room for %d lines, and for %d of a model that nobody has", room, unknown)
 		}
 		none := func() int { return 0 }
-		d.AwaitSpareRoom(ctx, schema.Chat, "m", none)
-		d.AwaitSpareRoom(ctx, schema.Chat, "nobody", func() int { return 1 }) // which ends
+		d.AwaitSpareSlot(ctx, schema.Chat, "m", none)
+		d.AwaitSpareSlot(ctx, schema.Chat, "nobody", func() int { return 1 }) // which ends
 		first := d.hold(1)
 		second := d.routed(ctx, d.request(2))
 		await := func() <-chan struct{} {
 			waits := make(chan struct{})
 			go func() {
 				defer close(waits)
-				d.AwaitSpareRoom(ctx, schema.Chat, "m", none)
+				d.AwaitSpareSlot(ctx, schema.Chat, "m", none)
 			}()
 			synctest.Wait()
 			return waits
@@ -231,7 +231,7 @@ func TestWhoWaitsForRoomLetsLinesGo(t *testing.T) {
 		d := newDesk(t, 1, func(s *config.Service) { s.Instances[0].BatchConcurrency = &one })
 		ctx, leave := context.WithCancel(context.Background())
 		first := isThere(d.routed(ctx, d.spare(1)))
-		go d.AwaitSpareRoom(ctx, schema.Chat, "m", func() int { return 5 })
+		go d.AwaitSpareSlot(ctx, schema.Chat, "m", func() int { return 5 })
 		synctest.Wait()
 		second := d.routed(ctx, d.spare(1))
 		began := time.Now()

@@ -62,12 +62,12 @@ func TestEachClassKeepsAShare(t *testing.T) {
 				if !strings.HasPrefix(name, class) {
 					continue
 				}
-				if had++; at-last > share+1 { // both may be due at the same turn
+				if had++; at-last > oneIn+1 { // both may be due at the same turn
 					t.Errorf("%s has waited for %d turns", name, at-last)
 				}
 				last = at
 			}
-			if had < turns/share-1 || had > turns/share {
+			if had < turns/oneIn-1 || had > turns/oneIn {
 				t.Errorf("%s had %d of %d turns", class, had, turns)
 			}
 		}
@@ -83,10 +83,10 @@ func TestShareThatFoundNoSlotIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(1000)
 		h.enterAs(schema.Normal, "n1", false)
-		for n := range 2 * share {
+		for n := range 2 * oneIn {
 			h.enterAs(schema.Interactive, fmt.Sprintf("i%d", n), false)
 		}
-		for range share {
+		for range oneIn {
 			h.wake()
 		}
 		if !strings.HasSuffix(h.order(), ", n1") {

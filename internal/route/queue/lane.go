@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// share is the part of the turns that a class keeps while requests of a more urgent one
-	// wait: one in so many. passes is how many go to others before.
-	share  = 20
-	passes = share - 1
+	// While requests of a more urgent class wait, a class keeps one in so many turns. passes is
+	// the number of turns that go to others before.
+	oneIn  = 20
+	passes = oneIn - 1
 )
 
 // next returns the class whose turn it is, and whether it has that although requests of a
 // more urgent one wait; NoClass where nobody has a turn. It counts who is passed over.
-func (q *Queue) next() (class schema.Class, byShare bool) {
+func (q *Queue) next() (class schema.Class, isKept bool) {
 	most := schema.NoClass
 	for c := schema.Interactive; c >= schema.Batch; c-- {
 		l := &q.lanes[c]
@@ -23,8 +23,8 @@ func (q *Queue) next() (class schema.Class, byShare bool) {
 		case l.waiting == 0:
 		case most == schema.NoClass:
 			most, class = c, c
-		case !byShare && l.passed >= passes:
-			class, byShare = c, true
+		case !isKept && l.passed >= passes:
+			class, isKept = c, true
 		}
 	}
 	if most == schema.NoClass {
@@ -42,7 +42,7 @@ func (q *Queue) next() (class schema.Class, byShare bool) {
 			l.passed = min(l.passed+1, 2*passes)
 		}
 	}
-	return class, byShare
+	return class, isKept
 }
 
 // lane is the requests of one class.

@@ -25,7 +25,7 @@ func (q *Queue) Hold(caller string, class schema.Class, size int, giveWay func()
 	if p.class == schema.Spare {
 		return p
 	}
-	if !q.makeRoom(caller, p.class, size) {
+	if !q.makePlace(caller, p.class, size) {
 		return nil
 	}
 	q.lastNumber++
@@ -53,18 +53,18 @@ func (q *Queue) unhold(p *Place) bool {
 	return true
 }
 
-// HasRoom reports whether a request of a caller would get a place now. It changes nothing.
-func (q *Queue) HasRoom(caller string, class schema.Class, size int) bool {
+// HasPlace reports whether a request of a caller would get a place now. It changes nothing.
+func (q *Queue) HasPlace(caller string, class schema.Class, size int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	class = class.Or(schema.Normal)
 	return class == schema.Spare || q.before(class) < size || q.lanes[class].yielding(caller) != nil
 }
 
-// makeRoom reports whether there is a place for a request of a caller. In a full queue the
+// makePlace reports whether there is a place for a request of a caller. In a full queue the
 // newest request of the caller with the most places of the class gives way, if it has more
 // than the other one will have.
-func (q *Queue) makeRoom(caller string, class schema.Class, size int) bool {
+func (q *Queue) makePlace(caller string, class schema.Class, size int) bool {
 	if q.before(class) < size {
 		return true
 	}

@@ -99,8 +99,8 @@ func (r *room) come(name string, hold bool) string {
 		most = max(most, r.count(other[:1]))
 	}
 	yields := isFull && most > r.count(caller)+1
-	if has := r.q.HasRoom(caller, schema.Normal, size); has != (!isFull || yields) {
-		return fmt.Sprintf("HasRoom for %s is %t among %v", name, has, r.places)
+	if has := r.q.HasPlace(caller, schema.Normal, size); has != (!isFull || yields) {
+		return fmt.Sprintf("HasPlace for %s is %t among %v", name, has, r.places)
 	}
 	if hold {
 		place := r.q.Hold(caller, schema.Normal, size, func() { r.lost = append(r.lost, name) })

@@ -62,8 +62,8 @@ type Queue struct {
 // waiter is a request that waits for its turn: a party of one.
 type waiter struct {
 	waiting.Party
-	number  uint64 // those who came earlier have lower ones
-	byShare bool   // the turn is one that the class has although others wait
+	number uint64 // those who came earlier have lower ones
+	isKept bool   // the turn is one that the class has although others wait
 }
 
 // Standing is the class and the position of a request, which it keeps when it waits again
@@ -71,8 +71,8 @@ type waiter struct {
 type Standing struct {
 	Class  schema.Class
 	number uint64
-	// byShare says that the turn was one that the class has although others wait.
-	byShare bool
+	// isKept says that the turn was one that the class has although others wait.
+	isKept bool
 	// left is what a request had to expect whose time was over.
 	left Outlook
 }
@@ -148,7 +148,7 @@ func (q *Queue) Wait(ctx context.Context, caller string, standing *Standing, s S
 	if !q.enter(w, caller, standing, s.Size) {
 		return ErrFull
 	}
-	standing.number, standing.byShare = w.number, false
+	standing.number, standing.isKept = w.number, false
 	err := errPanicked
 	defer func() {
 		if err != nil && q.leave(w, caller, standing) {
@@ -156,7 +156,7 @@ func (q *Queue) Wait(ctx context.Context, caller string, standing *Standing, s S
 		}
 	}()
 	err = q.await(ctx, w, deadline, due)
-	standing.byShare = err == nil && w.byShare
+	standing.isKept = err == nil && w.isKept
 	return err
 }
 
@@ -235,7 +235,7 @@ func (q *Queue) wakeIdle() {
 }
 
 func (q *Queue) wake() {
-	class, hasShare := q.next()
+	class, isKept := q.next()
 	if class == schema.NoClass {
 		return
 	}
@@ -246,7 +246,7 @@ func (q *Queue) wake() {
 	} else {
 		q.turns++
 	}
-	w.byShare = hasShare
+	w.isKept = isKept
 	w.End(nil)
 }
 
@@ -266,7 +266,7 @@ func (q *Queue) enter(w *waiter, caller string, standing *Standing, size int) bo
 	defer q.mu.Unlock()
 	class := standing.class()
 	again := w.number > 0
-	if class != schema.Spare && !again && !q.makeRoom(caller, class, size) {
+	if class != schema.Spare && !again && !q.makePlace(caller, class, size) {
 		return false
 	}
 	w.Join()
@@ -274,7 +274,7 @@ func (q *Queue) enter(w *waiter, caller string, standing *Standing, size int) bo
 	if again {
 		q.endTurn(class)
 		l.addFirst(w, caller)
-		if standing.byShare {
+		if standing.isKept {
 			l.passed += passes // that turn was in vain
 		}
 	} else {

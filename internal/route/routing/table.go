@@ -332,7 +332,7 @@ func (p *Pool) Waiting() int {
 // name is asked for only where that matters.
 func (p *Pool) IsFull(class schema.Class, caller func() string) bool {
 	size := p.Service.Policy.Queue.Size
-	return size > 0 && p.Queue.Before(class) >= size && !p.Queue.HasRoom(caller(), class, size)
+	return size > 0 && p.Queue.Before(class) >= size && !p.Queue.HasPlace(caller(), class, size)
 }
 
 // SpareSlots returns how many lines of batches the instances get at a time, all together.

@@ -28,8 +28,8 @@ func (w *Work) Cut(places []Place, settings Settings) []Piece {
 	most := min(w.Inputs()/settings.leastInputs(), int(min(w.Tokens()/settings.leastTokens(), mostSplit)))
 	chosen = chosen[:min(len(chosen), most)]
 	for len(chosen) > 1 {
-		shares := level(places, chosen, float64(w.Tokens()))
-		pieces, tooSmall := w.divide(chosen, shares, settings)
+		portions := level(places, chosen, float64(w.Tokens()))
+		pieces, tooSmall := w.divide(chosen, portions, settings)
 		if tooSmall < 0 {
 			return pieces
 		}
@@ -41,7 +41,7 @@ func (w *Work) Cut(places []Place, settings Settings) []Piece {
 // level divides an amount of work so that all chosen places end it at the same time. What a
 // place gets that begins only after that is 0.
 func level(places []Place, chosen []int, work float64) []float64 {
-	shares := make([]float64, len(chosen))
+	portions := make([]float64, len(chosen))
 	end := math.Inf(1)
 	for {
 		// The end of those that begin before the end that was found last.
@@ -59,24 +59,24 @@ func level(places []Place, chosen []int, work float64) []float64 {
 		end = next
 	}
 	for at, n := range chosen {
-		shares[at] = max(0, (end-places[n].Wait)/places[n].PerToken)
+		portions[at] = max(0, (end-places[n].Wait)/places[n].PerToken)
 	}
-	return shares
+	return portions
 }
 
-// divide gives each chosen place the run of inputs that comes nearest to its share. If one
-// of the runs is smaller than the least, it returns the index of the smallest share.
-func (w *Work) divide(chosen []int, shares []float64, settings Settings) (pieces []Piece, tooSmall int) {
+// divide gives each chosen place the run of inputs that comes nearest to its portion. If one
+// of the runs is smaller than the least, it returns the index of the smallest portion.
+func (w *Work) divide(chosen []int, portions []float64, settings Settings) (pieces []Piece, tooSmall int) {
 	total, smallest := 0.0, 0
-	for at, share := range shares {
-		total += share
-		if share < shares[smallest] {
+	for at, portion := range portions {
+		total += portion
+		if portion < portions[smallest] {
 			smallest = at
 		}
 	}
 	from, until := 0, 0.0
 	for at, n := range chosen {
-		until += shares[at]
+		until += portions[at]
 		to := w.nearest(from, until/total*float64(w.Tokens()))
 		if at == len(chosen)-1 {
 			to = w.Inputs()

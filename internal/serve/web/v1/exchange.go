@@ -216,8 +216,8 @@ func (x *exchange) Route(route proxy.Route) {
 		header["X-Router-Instance"] = route.Instance.HandleHeader
 		x.passed.stick(route.Instance.ID)
 	}
-	if len(route.Shared) > 1 {
-		header["X-Router-Instance"] = []string{handlesOf(route.Shared)}
+	if len(route.Answerers) > 1 {
+		header["X-Router-Instance"] = []string{handlesOf(route.Answerers)}
 	}
 	header["X-Router-Attempts"] = attemptsText(route.Attempts)
 	if route.Cache != metrics.CacheOff {

@@ -45,7 +45,7 @@ var _ batches.Runner = (*Runner)(nil)
 // which there is a slot that nobody waits for. A line that finds none after all waits for one,
 // but then it holds its part of the limits and budgets of its owner meanwhile.
 func (r *Runner) Room(endpoint, model string) int {
-	return r.proxy.SpareRoom(serviceOf(endpoint), model)
+	return r.proxy.SpareSlots(serviceOf(endpoint), model)
 }
 
 // Presence returns whether a model is served now.
@@ -62,7 +62,7 @@ func (r *Runner) Presence(endpoint, model string) batches.Presence {
 
 // AwaitRoom waits until there is room for more lines than run, or the context ends.
 func (r *Runner) AwaitRoom(ctx context.Context, endpoint, model string, running func() int) {
-	r.proxy.AwaitSpareRoom(ctx, serviceOf(endpoint), model, running)
+	r.proxy.AwaitSpareSlot(ctx, serviceOf(endpoint), model, running)
 }
 
 func serviceOf(endpoint string) schema.ServiceType {

@@ -143,7 +143,7 @@ func (l *relay) hold(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { l.takeSpare().giveBack() }() // where no line is opened
-	err = l.doors.options.Proxy.Hold(r.Context(), request, &proxy.Line{
+	err = l.doors.options.Proxy.Connect(r.Context(), request, &proxy.Link{
 		Open: l.dial,
 		Serve: func(to *backend.Instance) error {
 			tellWait(w, request.Record)

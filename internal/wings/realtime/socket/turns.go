@@ -96,7 +96,7 @@ func (l *relay) recall(asked jsonscan.Value) (body []byte, remembered int64, par
 
 // lineOf returns a request of the session, with a body.
 func (l *relay) lineOf(body []byte) (*schema.Request, error) {
-	req, err := proxy.ReadLine(schema.DoorRealtime, l.model, body)
+	req, err := proxy.ReadLinked(schema.DoorRealtime, l.model, body)
 	if err != nil {
 		return nil, err
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 )
 
-// Line is a connection to an instance that carries more than one answer. The zero value opens
+// Link is a connection to an instance that carries more than one answer. The zero value opens
 // none: it is for those who only want the model to be in memory.
-type Line struct {
+type Link struct {
 	// Open opens it: it asks the instance with the call, over a connection of its own. The
 	// connection is closed by whoever opens it. An answer that refuses is a StatusError.
 	Open func(ctx context.Context, to *backend.Instance, over net.Conn, call *wire.Call) error
@@ -28,10 +28,10 @@ func StatusError(status int, body []byte) error {
 	return &statusError{Failure: dialect.ReadFailure(status, body)}
 }
 
-// Hold finds an instance for a line as Do does for a request, and holds it while the line is
-// served. No limit counts the request for it: what is asked on the line is counted, each by
-// itself. An error says that no line was opened; it is as those of Do.
-func (p *Proxy) Hold(ctx context.Context, req *Request, line *Line) error {
+// Connect finds an instance for a link as Do does for a request, and holds it while the link is
+// served. No limit counts the request for it: what is asked on the link is counted, each by
+// itself. An error says that no link was opened; it is as those of Do.
+func (p *Proxy) Connect(ctx context.Context, req *Request, link *Link) error {
 	r := p.begin(req)
 	panicked := true
 	defer func() { r.end(panicked) }()
@@ -43,7 +43,7 @@ func (p *Proxy) Hold(ctx context.Context, req *Request, line *Line) error {
 		err = r.RefuseUnknown()
 	}
 	if err == nil {
-		err = r.serveLine(ctx, line)
+		err = r.serveLink(ctx, link)
 	}
 	if err != nil {
 		r.noteEnd(err)
@@ -55,17 +55,17 @@ func (p *Proxy) Hold(ctx context.Context, req *Request, line *Line) error {
 
 // Load has the model that a request names loaded as a request to it has, and returns when it is
 // in memory. Nothing else is asked, and no limit counts it. An error is as those of Do.
-func (p *Proxy) Load(ctx context.Context, req *Request) error { return p.Hold(ctx, req, &Line{}) }
+func (p *Proxy) Load(ctx context.Context, req *Request) error { return p.Connect(ctx, req, &Link{}) }
 
-// serveLine opens the line as a request is answered, and serves it. The instance and its model
+// serveLink opens the link as a request is answered, and serves it. The instance and its model
 // are held until it ends.
-func (r *run) serveLine(ctx context.Context, line *Line) error {
-	r.line = line
+func (r *run) serveLink(ctx context.Context, link *Link) error {
+	r.link = link
 	if err := r.route(ctx); err != nil || r.onlyLoads() {
 		return err
 	}
 	outcome := breaker.Success
-	if err := line.Serve(r.attempt.instance); err != nil {
+	if err := link.Serve(r.attempt.instance); err != nil {
 		outcome = r.noteBroken(err).outcome
 	}
 	r.release(outcome)
@@ -73,10 +73,10 @@ func (r *run) serveLine(ctx context.Context, line *Line) error {
 }
 
 // onlyLoads reports whether nothing is asked: the model is to be in memory.
-func (r *request) onlyLoads() bool { return r.line != nil && r.line.Open == nil }
+func (r *request) onlyLoads() bool { return r.link != nil && r.link.Open == nil }
 
-// openLine opens the line at the instance that was acquired.
-func (a *attempt) openLine(ctx context.Context) error {
+// openLink opens the link at the instance that was acquired.
+func (a *attempt) openLink(ctx context.Context) error {
 	limits := &a.instance.Timeouts
 	over, err := a.proxy.client.Dial(ctx, &a.instance.Origin, limits.Connect.Std())
 	if err != nil {
@@ -84,18 +84,18 @@ func (a *attempt) openLine(ctx context.Context) error {
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, limits.FirstByte.Std(), errTotal)
 	defer cancel()
-	if err = a.line.Open(bounded, a.instance, over, &a.out); err != nil && ctx.Err() == nil && bounded.Err() != nil {
+	if err = a.link.Open(bounded, a.instance, over, &a.out); err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		return transport.ErrTimeout
 	}
 	return err
 }
 
-// ReadLine returns a request for a line of a model, or for an answer on it. The body is what
+// ReadLinked returns a request for a link of a model, or for an answer on it. The body is what
 // is asked for, as JSON.
-func ReadLine(door schema.Door, model string, body []byte) (*schema.Request, error) {
+func ReadLinked(door schema.Door, model string, body []byte) (*schema.Request, error) {
 	req := &schema.Request{PathModel: model}
-	err := req.ParseBody(door, body, lineNames)
+	err := req.ParseBody(door, body, linkNames)
 	return req, err
 }
 
-var lineNames = jsonscan.NewNames("model")
+var linkNames = jsonscan.NewNames("model")
