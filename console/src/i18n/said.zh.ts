@@ -414,7 +414,7 @@ export const said: Record<Code, string> = {
   'field.idle_connections': '不能为负数；keep-alive 为 false 则不保留连接',
   'field.tls_pair': 'cert 和 key 必须同时填写，或都不填',
   'field.tls_unused': '地址不是 https 时没有用处',
-  'field.no_file': '文件不存在',
+  'field.no_file': '文件不存在：{file}',
   'field.file_unreadable': '无法读取文件',
   'field.file_empty': '文件为空',
   'field.no_certificates': '不是证书文件',

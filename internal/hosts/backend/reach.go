@@ -40,7 +40,7 @@ func readTLSFile(name string) (string, error) {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", errors.New("the file does not exist")
+		return "", fmt.Errorf("the file does not exist: %s", name)
 	case err != nil:
 		return "", errors.New("the file cannot be read")
 	case !info.Mode().IsRegular() || info.Size() > maxTLSFile:

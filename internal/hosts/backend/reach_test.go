@@ -46,7 +46,7 @@ func TestTLSFilesAreChecked(t *testing.T) {
 	}{
 		{base: "https://h", tls: TLS{}},
 		{base: "https://h", tls: TLS{ServerName: "other.test"}},
-		{base: "https://h", tls: TLS{CA: filepath.Join(dir, "missing")}, want: "tls.ca: the file does not exist"},
+		{base: "https://h", tls: TLS{CA: filepath.Join(dir, "missing")}, want: "tls.ca: the file does not exist: " + filepath.Join(dir, "missing")},
 		{base: "https://h", tls: TLS{CA: dir}, want: "tls.ca: is no file of certificates"},
 		{base: "https://h", tls: TLS{CA: empty}, want: "tls.ca: the file is empty"},
 		{base: "https://h", tls: TLS{CA: text}, want: "tls: the file of authorities holds no certificate (PEM)"},

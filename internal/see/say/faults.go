@@ -117,7 +117,7 @@ var faults = []entry{
 	{"field.idle_connections", "must not be negative; keep-alive false keeps none"},
 	{"field.tls_pair", "needs both cert and key, or none of them"},
 	{"field.tls_unused", "is of no use for an address that is not https"},
-	{"field.no_file", "the file does not exist"},
+	{"field.no_file", "the file does not exist: {file}"},
 	{"field.file_unreadable", "the file cannot be read"},
 	{"field.file_empty", "the file is empty"},
 	{"field.no_certificates", "is no file of certificates"},

@@ -224,7 +224,7 @@ func TestSettingsOfTLSAreChecked(t *testing.T) {
 		"with clients":      {listen.TLS{Certificate: certificate, Key: key, ClientCA: authority.File}, ""},
 		"clients alone":     {listen.TLS{ClientCA: authority.File}, ": needs both certificate and key"},
 		"no key":            {listen.TLS{Certificate: certificate}, ": needs both certificate and key"},
-		"no file":           {listen.TLS{Certificate: certificate, Key: key + ".gone"}, "key: the file does not exist"},
+		"no file":           {listen.TLS{Certificate: certificate, Key: key + ".gone"}, "key: the file does not exist: " + key + ".gone"},
 		"a directory":       {listen.TLS{Certificate: dir, Key: key}, "certificate: is no file of certificates or keys"},
 		"empty":             {listen.TLS{Certificate: certificate, Key: empty}, "key: the file is empty"},
 		"text":              {listen.TLS{Certificate: text, Key: key}, ": certificate and key are not a pair (PEM): tls: failed to find any PEM data in certificate input"},

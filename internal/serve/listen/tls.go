@@ -83,7 +83,7 @@ func readFile(name string) (content, fault string) {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", "the file does not exist"
+		return "", "the file does not exist: " + name
 	case errors.Is(err, fs.ErrPermission):
 		return "", "the gateway may not read the file"
 	case err != nil:
