@@ -17,26 +17,18 @@ type Callers struct {
 }
 
 // Needed reports whether callers need a key now.
-func (k Callers) Needed() bool { return k.Credentials != nil && k.Credentials.Guard() != nil }
+func (k Callers) Needed() bool { return k.Credentials.Guard() != nil }
 
 // Identify returns what the key of a request allows, nil where callers need none. Callers
 // who present many wrong keys are told to wait.
 func (k Callers) Identify(header http.Header, from netip.Addr) (*Grant, *schema.Error) {
-	if k.Credentials == nil {
-		return nil, nil
-	}
-	guard := k.Credentials.Guard()
-	if guard == nil {
-		return nil, nil
-	}
 	now := time.Now()
-	grant, err := guard.Identify(header, now)
-	if err == nil {
+	grant, refusal := k.identify(header, from, now)
+	if grant != nil {
 		grant.Note(now)
-		return grant, grant.RefuseAddress(from)
 	}
-	if !Presents(header) {
-		return nil, err
+	if refusal == nil || grant != nil || !Presents(header) {
+		return grant, refusal
 	}
 	if wait := k.Attempts.Wrong(from, now); wait > 0 {
 		return nil, &schema.Error{
@@ -47,28 +39,37 @@ func (k Callers) Identify(header http.Header, from netip.Addr) (*Grant, *schema.
 			NoRetry:    true,
 		}
 	}
-	return nil, err
+	return nil, refusal
 }
 
-// Check returns an error if the bearer of a key that was identified before may no longer ask:
-// the key was revoked or has expired, or the address is no longer allowed. It counts nothing.
-func (k Callers) Check(header http.Header, from netip.Addr) *schema.Error {
-	_, refusal := k.IdentifyAgain(header, from)
-	return refusal
-}
-
-// IdentifyAgain is Identify for a key that was identified before. It counts nothing.
+// IdentifyAgain is Identify for a key that was identified before. It counts nothing. The error
+// says that the key was revoked or has expired or, with a grant, that the address is not allowed.
 func (k Callers) IdentifyAgain(header http.Header, from netip.Addr) (*Grant, *schema.Error) {
-	if k.Credentials == nil {
-		return nil, nil
-	}
+	return k.identify(header, from, time.Now())
+}
+
+func (k Callers) identify(header http.Header, from netip.Addr, now time.Time) (*Grant, *schema.Error) {
 	guard := k.Credentials.Guard()
 	if guard == nil {
 		return nil, nil
 	}
-	grant, err := guard.Identify(header, time.Now())
-	if err != nil {
-		return nil, err
+	grant, refusal := guard.Identify(header, now)
+	if refusal != nil {
+		return nil, refusal
 	}
 	return grant, grant.RefuseAddress(from)
+}
+
+// Bearer returns what the key of somebody allows who was identified before, by its id and its
+// issue; both are empty for somebody who needed none. False means that it is no longer good.
+func (k Callers) Bearer(id, issue string) (*Grant, bool) {
+	guard := k.Credentials.Guard()
+	if guard == nil {
+		return nil, true
+	}
+	found := guard.byID[id]
+	if found == nil || found.Issue != issue || found.expired(time.Now()) {
+		return nil, false
+	}
+	return found, true
 }

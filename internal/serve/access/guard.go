@@ -22,16 +22,6 @@ func newGuard() *Guard {
 	return &Guard{keys: make(map[[sha256.Size]byte]*Grant), byID: make(map[string]*Grant)}
 }
 
-// Bearer returns what a key allows whose bearer was identified before, by its id and its
-// issue, nil where it is no longer good.
-func (g *Guard) Bearer(id, issue string, now time.Time) *Grant {
-	found := g.byID[id]
-	if found == nil || found.Issue != issue || found.expired(now) {
-		return nil
-	}
-	return found
-}
-
 // add lets the bearer of a key in, by the hash of its text.
 func (g *Guard) add(hash string, grant *Grant) {
 	if sum, ok := decodeHash(hash); ok {

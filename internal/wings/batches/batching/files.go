@@ -314,7 +314,7 @@ type download struct {
 func (d *download) Write(part []byte) (int, error) {
 	if now := time.Now(); now.Sub(d.asked) >= askAgain {
 		d.asked = now
-		if refusal := d.options.Keys.Check(d.r.Header, web.ClientAddr(d.r, d.options.TrustedProxies)); refusal != nil {
+		if _, refusal := d.options.Keys.IdentifyAgain(d.r.Header, web.ClientAddr(d.r, d.options.TrustedProxies)); refusal != nil {
 			return 0, refusal
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
@@ -72,28 +71,15 @@ func serviceOf(endpoint string) schema.ServiceType {
 	return schema.Chat
 }
 
-// bearer returns what the key of an owner allows now; false means that it is no longer good.
-func (r *Runner) bearer(owner files.Owner) (*access.Grant, bool) {
-	guard := r.keys.Credentials.Guard()
-	switch {
-	case guard == nil:
-		return nil, true
-	case owner.Key == "":
-		return nil, false // keys are needed by now
-	}
-	grant := guard.Bearer(owner.Key, owner.Issue, time.Now())
-	return grant, grant != nil
-}
-
 // Stands reports whether the key of an owner is still good.
 func (r *Runner) Stands(owner files.Owner) bool {
-	_, ok := r.bearer(owner)
+	_, ok := r.keys.Bearer(owner.Key, owner.Issue)
 	return ok
 }
 
 // Run runs a line.
 func (r *Runner) Run(ctx context.Context, call batches.Call) batches.Answer {
-	grant, ok := r.bearer(call.Owner)
+	grant, ok := r.keys.Bearer(call.Owner.Key, call.Owner.Issue)
 	if !ok {
 		return batches.Answer{Status: http.StatusUnauthorized, Code: schema.CodeInvalidAPIKey, Body: schema.NewError(schema.CodeInvalidAPIKey, "The API key is no longer valid.").Body()}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,7 @@ type link struct {
 	// heard counts what has come, so that a client which sends is not taken for one that
 	// does not answer pings.
 	heard   atomic.Int64
+	count   atomic.Int64 // of requests on the connection
 	working sync.WaitGroup
 	// quiet is sent to when the last answer has ended.
 	quiet chan struct{}
@@ -113,7 +115,7 @@ func (l *link) watch(ctx context.Context, wake <-chan struct{}, why func(sockets
 
 // mayStay returns why the connection may not stay: its key is no longer good, or another reason.
 func (l *link) mayStay(settings sockets.Settings, why func(sockets.Settings) *parting) *parting {
-	if refusal := l.doors.options.Keys.Check(l.header, l.who.addr); refusal != nil {
+	if _, refusal := l.doors.options.Keys.IdentifyAgain(l.header, l.who.addr); refusal != nil {
 		return &parting{refusal, websocket.StatusPolicyViolation, refusal.Code}
 	}
 	return why(settings)
@@ -139,6 +141,11 @@ func (l *link) ping(ctx context.Context, patience time.Duration) {
 	if l.conn.Ping(ctx) != nil && l.heard.Load() == heard && l.ctx.Err() == nil {
 		_ = l.conn.CloseNow()
 	}
+}
+
+// nextID returns the id of the next request on a connection that was opened by one with an id.
+func (l *link) nextID(opened string) string {
+	return opened + "." + strconv.FormatInt(l.count.Add(1), 10)
 }
 
 // touch notes that something was asked or answered.

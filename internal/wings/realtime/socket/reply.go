@@ -36,12 +36,8 @@ func (s *session) answer(c *create) {
 		}
 	}
 	body := c.body(before)
-	s.mu.Lock()
-	s.count++
-	number := s.count
-	s.mu.Unlock()
 	header := s.header.Clone()
-	header["X-Request-Id"] = []string{s.id + "." + strconv.Itoa(number)}
+	header["X-Request-Id"] = []string{s.nextID(s.id)}
 	request := requestFor(s.calls, s.opened, header)
 	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	r := &reply{session: s, create: c, before: before, header: http.Header{}}

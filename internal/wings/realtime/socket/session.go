@@ -44,7 +44,6 @@ type session struct {
 	memory  memory.Lease
 	lanes   map[string]*lane
 	waiting int
-	count   int
 	kept    []*conversation
 }
 

@@ -51,7 +51,6 @@ type turns struct {
 	// last.
 	running map[string]*turn
 	over    []ended
-	count   int
 	talk    talk
 	// told is when the backend last said something of any response.
 	told time.Time
@@ -133,13 +132,9 @@ func (l *relay) admit(ctx context.Context, asks *schema.Request, part part) (*tu
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	l.count++
-	number := l.count
-	l.mu.Unlock()
 	caller := opened.Caller
 	opened.Record = &calls.Record{
-		Started: time.Now(), RequestID: caller.RequestID + "." + strconv.Itoa(number), Unified: true, Routed: true,
+		Started: time.Now(), RequestID: l.nextID(caller.RequestID), Unified: true, Routed: true,
 		Service: asks.Service, Door: asks.Door, Route: realtimePath, KeyID: caller.KeyID, Client: caller.Addr, Streamed: true,
 		Tenant: web.CutText(caller.Tenant, 120), User: quota.UserName(caller.User),
 	}
@@ -231,10 +226,6 @@ func (l *relay) ask(message jsonscan.Value) error {
 			l.asked = append(l.asked, t)
 		}
 	}()
-	plain, err := l.lineOf([]byte("{}"))
-	if err != nil {
-		return err
-	}
 	l.admitting.Lock()
 	defer l.admitting.Unlock()
 	l.takeSpare().giveBack()
@@ -245,7 +236,7 @@ func (l *relay) ask(message jsonscan.Value) error {
 	if t, err = l.admit(l.ctx, asks, part); err != nil {
 		return err
 	}
-	t.asks, t.account.Asks = nil, plain // they have what the message says
+	t.asks, t.account.Asks = nil, &schema.Request{Service: asks.Service} // they have what the message says
 	if id := message.Get("event_id").Text(); len(id) <= longestID {
 		t.event = string(id)
 	}
