@@ -265,7 +265,8 @@ func (w *checkerRun) start(ctx context.Context, g *group) {
 	w.probes.Go(func() {
 		defer cancel()
 		began := time.Now()
-		logs.Contain(w.Log, "a health check", func() { r.probeResult = w.prober.probe(bounded, to, path, instance.Target) })
+		logs.Contain(w.Log, "a health check",
+			func() { r.probeResult = w.prober.probe(bounded, to, path, instance.Target) })
 		r.ended = time.Now()
 		r.took = r.ended.Sub(began)
 		w.results <- r
@@ -341,7 +342,8 @@ func (w *checkerRun) logChange(m *member) {
 	}
 	w.Log.LogAttrs(context.Background(), level, "health changed",
 		slog.String("instance", m.instance.ID), slog.String("service", m.instance.Service.String()),
-		slog.String("from", m.logged.String()), slog.String("to", s.Status.String()), slog.String("cause", string(s.Cause)))
+		slog.String("from", m.logged.String()), slog.String("to", s.Status.String()),
+		slog.String("cause", string(s.Cause)))
 	m.logged = s.Status
 }
 

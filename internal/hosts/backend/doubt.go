@@ -29,15 +29,18 @@ func (d Doubt) Withholds() bool { return d == DoubtForeign || d == DoubtFound }
 // reason says why the secrets of an instance are not sent, and what to do.
 func (d Doubt) reason() string {
 	if d == DoubtFound {
-		return "the instance was stored before versions were signed, and the configuration file does not refer to this secret at this address: list its name in security.references, or give the key again"
+		return "the instance was stored before versions were signed, and the configuration file does not refer to " +
+			"this secret at this address: list its name in security.references, or give the key again"
 	}
-	return "the instance came with a version that is not signed with the master key, and no signed version has its address: see whether base-url, path, proxy, tls and headers are right, and give the key again"
+	return "the instance came with a version that is not signed with the master key, and no signed version has its " +
+		"address: see whether base-url, path, proxy, tls and headers are right, and give the key again"
 }
 
 // Route returns what decides where the calls of an instance go, apart from headers. Two
 // instances with the same route send their secrets to the same place.
 func (s Settings) Route() string {
-	return strings.Join([]string{s.BaseURL, s.Path, s.HealthPath, s.Proxy, s.TLS.CA, s.TLS.Cert, s.TLS.Key, s.TLS.ServerName}, "\x00")
+	return strings.Join([]string{s.BaseURL, s.Path, s.HealthPath, s.Proxy, s.TLS.CA, s.TLS.Cert, s.TLS.Key,
+		s.TLS.ServerName}, "\x00")
 }
 
 // PlainHeaders returns the headers of stored settings that are not encrypted, by their

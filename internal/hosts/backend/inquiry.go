@@ -202,7 +202,9 @@ func (g *group) wake(awake []string) {
 }
 
 // ask asks an engine one question.
-func (p *prober) ask(ctx context.Context, to transport.Origin, q *question, as *dialect.Target, models []string) (engines.Report, outcome) {
+func (p *prober) ask(
+	ctx context.Context, to transport.Origin, q *question, as *dialect.Target, models []string,
+) (engines.Report, outcome) {
 	report := engines.NewReport()
 	call, err := NewCall(ctx, as, http.MethodGet, q.path, "")
 	if err != nil {

@@ -253,7 +253,8 @@ func (i *Instance) HealthReason() []say.Sentence {
 		return say.Of(i.Fault)
 	}
 	checked := i.Health.Snapshot()
-	if status, isStatus := strings.CutPrefix(string(checked.Cause), transport.CauseStatus); isStatus && checked.Status == StatusUnhealthy {
+	if status, isStatus := strings.CutPrefix(string(checked.Cause), transport.CauseStatus); isStatus &&
+		checked.Status == StatusUnhealthy {
 		return say.All(say.New("instance.unhealthy_path", "status", status, "path", healthPath(i)))
 	}
 	return say.All(i.Health.Reason())

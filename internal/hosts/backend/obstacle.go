@@ -27,7 +27,8 @@ const (
 // Obstacles is how many obstacles there are, NoObstacle included.
 const Obstacles = int(Standby) + 1
 
-var obstacleNames = [Obstacles]string{"none", "disabled", "no_weight", "faulty", "unhealthy", "breaker_open", "at_limit", "no_slot", "standby"}
+var obstacleNames = [Obstacles]string{"none", "disabled", "no_weight", "faulty", "unhealthy", "breaker_open",
+	"at_limit", "no_slot", "standby"}
 
 // String returns the name.
 func (o Obstacle) String() string { return obstacleNames[o] }

@@ -95,7 +95,8 @@ func isStatus(cause transport.Cause) bool {
 // true of both.
 func isDoubtful(path string, cause transport.Cause) bool {
 	path, _, _ = strings.Cut(path, "?")
-	return strings.HasSuffix(path, "/models") && (cause == transport.CauseStatus+"500" || cause == transport.CauseStatus+"501")
+	return strings.HasSuffix(path, "/models") &&
+		(cause == transport.CauseStatus+"500" || cause == transport.CauseStatus+"501")
 }
 
 // saysLoading reports whether a 503 comes from a server that is loading a model.
@@ -130,5 +131,6 @@ func classify(err error) probeResult {
 // healthPath returns where the health of an instance is asked for, empty where its kind
 // has no such place and the instance names none.
 func healthPath(i *Instance) string {
-	return i.Kind.HealthPath(dialect.Endpoint{BaseURL: i.Settings.BaseURL, APIVersion: i.Settings.APIVersion, HealthPath: i.Settings.HealthPath})
+	return i.Kind.HealthPath(dialect.Endpoint{BaseURL: i.Settings.BaseURL, APIVersion: i.Settings.APIVersion,
+		HealthPath: i.Settings.HealthPath})
 }

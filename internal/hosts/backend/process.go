@@ -48,7 +48,8 @@ func (s Settings) checkProcess(report func(path, message string)) {
 	}
 	switch {
 	case strings.HasSuffix(host, processHost) && host != s.Process+processHost:
-		report("baseUrl", "stands for a process, which process has to name: process: "+strings.TrimSuffix(host, processHost))
+		report("baseUrl",
+			"stands for a process, which process has to name: process: "+strings.TrimSuffix(host, processHost))
 	case s.Process != "" && s.Models.Given():
 		report("models", "must be left out beside process: a server that does not run cannot be asked for its models")
 	}

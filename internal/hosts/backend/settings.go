@@ -105,7 +105,8 @@ func (Residency) Patterns() map[string]string {
 func (s Settings) checkResidency(report func(path, message string)) {
 	switch {
 	case len(s.Residency.Group) > maxGroup || strings.ContainsFunc(s.Residency.Group, isNotInVersion):
-		report("residency.group", fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores", maxGroup))
+		report("residency.group",
+			fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores", maxGroup))
 	case s.Residency.Group != "" && s.Process != "":
 		report("residency.group", "must be left out beside process: set the group of the process")
 	}
@@ -172,7 +173,8 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	s.Models.check(report)
 	if s.Name == "*" {
-		report("name", "must not be *: an instance serves the model that it is named after; models: discover serves all of the backend")
+		report("name", "must not be *: an instance serves the model that it is named after; models: discover serves "+
+			"all of the backend")
 	}
 	checkName(s.UpstreamModel, "upstreamModel", false, report)
 	if message := baseURLFault(s.BaseURL); message != "" {
@@ -347,7 +349,8 @@ func valueFault(value Secret) string {
 // one of them every call would fail, or say two things about its body.
 func isGatewayHeader(lowerName string) bool {
 	switch lowerName {
-	case "accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-md5", "content-range",
+	case "accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-md5",
+		"content-range",
 		"content-type", "expect", "host", "keep-alive", "proxy-authenticate", "proxy-connection",
 		"te", "trailer", "transfer-encoding", "upgrade":
 		return true

@@ -46,7 +46,8 @@ func NewSleeper(i *Instance, client *transport.Client, keep time.Duration) resid
 	if i.Kind.Lever.Load == nil {
 		return nil
 	}
-	return &sleeper{i, prober{client: client}, engines.Order{Model: i.UpstreamModel(), Embeds: i.Service == schema.Embedding, Keep: keep}}
+	return &sleeper{i, prober{client: client},
+		engines.Order{Model: i.UpstreamModel(), Embeds: i.Service == schema.Embedding, Keep: keep}}
 }
 
 // Wake implements residency.Sleeper. Some engines answer when the model is loaded, some
@@ -176,7 +177,8 @@ func (s said) isGood() bool { return s.status >= 200 && s.status < 300 }
 
 // isUnknown reports whether the engine does not know the command.
 func (s said) isUnknown() bool {
-	return s.status == http.StatusNotFound || s.status == http.StatusMethodNotAllowed || s.status == http.StatusNotImplemented
+	return s.status == http.StatusNotFound || s.status == http.StatusMethodNotAllowed ||
+		s.status == http.StatusNotImplemented
 }
 
 func (s said) failure() error {
@@ -231,7 +233,8 @@ func (s *sleeper) look(ctx context.Context, ofMemory bool) seen {
 			continue
 		}
 		asked := question{Question: one, path: s.path(one.Path)}
-		if report, outcome := s.prober.ask(bounded, s.instance.Origin, &asked, s.instance.Target, []string{s.order.Model}); outcome == understood {
+		if report, outcome := s.prober.ask(bounded, s.instance.Origin, &asked, s.instance.Target,
+			[]string{s.order.Model}); outcome == understood {
 			all.Add(&report)
 		}
 	}

@@ -61,7 +61,8 @@ type Found struct {
 // Send calls the path of the settings and returns status and body of the answer. It posts
 // the JSON that it is given, or gets where that is empty. The service type is any that the
 // adapter of the settings serves.
-type Send func(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings, post string) (status int, body []byte, err error)
+type Send func(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings,
+	post string) (status int, body []byte, err error)
 
 // BackendError is an error that a field of a Backend causes.
 type BackendError struct {
@@ -127,9 +128,12 @@ func listingsFor(b Backend) ([]listing, error) {
 			return nil, &BackendError{"adapter", err}
 		}
 		if kind.Deployments != "" {
-			return nil, &BackendError{"adapter", errors.New("lists the models that could be deployed, not the deployments that calls name; write down the deployments")}
+			return nil, &BackendError{"adapter",
+				errors.New("lists the models that could be deployed, not the deployments that calls name; write down " +
+					"the deployments")}
 		}
-		return []listing{{adapter: kind.Name, path: cmp.Or(kind.Guide.ModelsPath, kinds.GuideTo(kinds.Default).ModelsPath)}}, nil
+		return []listing{{adapter: kind.Name,
+			path: cmp.Or(kind.Guide.ModelsPath, kinds.GuideTo(kinds.Default).ModelsPath)}}, nil
 	}
 	address, err := url.Parse(b.BaseURL)
 	if err != nil {
@@ -187,7 +191,8 @@ func callerOf(send Send, b Backend, adapter string) (caller, error) {
 	}
 	return func(ctx context.Context, path, post string) (int, []byte, error) {
 		settings := backend.DefaultSettings()
-		settings.Name, settings.BaseURL, settings.APIKey, settings.Adapter, settings.Path = "discovery", b.BaseURL, b.APIKey, adapter, path
+		settings.Name, settings.BaseURL, settings.APIKey, settings.Adapter, settings.Path = "discovery", b.BaseURL,
+			b.APIKey, adapter, path
 		return send(ctx, serviceType, settings, post)
 	}, nil
 }
@@ -202,7 +207,8 @@ func read(body []byte, adapter string, mayRefine bool) (Found, error) {
 		} `json:"data"`
 		Models []listedModel `json:"models"`
 	}
-	if err := json.Unmarshal(body, &list, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil || list.Data == nil && list.Models == nil {
+	if err := json.Unmarshal(body, &list, jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true)); err != nil || list.Data == nil && list.Models == nil {
 		return Found{}, errors.New("the answer is no list of models")
 	}
 	found := Found{Adapter: adapter}

@@ -134,7 +134,8 @@ func (f *Finder) ask(ctx context.Context, source *routing.Source, p *progress) {
 	defer cancel()
 	var models, others []string
 	err := errPanicked
-	logs.Contain(f.options.Log, "asking a backend for its models", func() { models, others, err = f.modelsOf(bounded, source, p) })
+	logs.Contain(f.options.Log, "asking a backend for its models",
+		func() { models, others, err = f.modelsOf(bounded, source, p) })
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return // the gateway stops
 	}
@@ -169,8 +170,11 @@ func (f *Finder) plan(source *routing.Source, p *progress, told bool, now time.T
 
 // modelsOf asks a backend for its models of the source's service type, and returns those of
 // other service types beside them.
-func (f *Finder) modelsOf(ctx context.Context, source *routing.Source, p *progress) (models, others []string, err error) {
-	send := func(ctx context.Context, _ schema.ServiceType, settings backend.Settings, post string) (int, []byte, error) {
+func (f *Finder) modelsOf(
+	ctx context.Context, source *routing.Source, p *progress,
+) (models, others []string, err error) {
+	send := func(ctx context.Context, _ schema.ServiceType, settings backend.Settings,
+		post string) (int, []byte, error) {
 		instance, err := source.At(settings.BaseURL, settings.Path)
 		switch {
 		case err != nil:
@@ -225,15 +229,18 @@ func tellServed(log *slog.Logger, source *routing.Source, models, others []strin
 	}
 	switch {
 	case len(models) == 0 && len(others) > 0:
-		log.Warn("a backend has no models of the service type for which it is asked; move the instance, or give it a name",
+		log.Warn("a backend has no models of the service type for which it is asked; move the instance, or "+
+			"give it a name",
 			"others", strings.Join(others[:min(len(others), maxOthers)], ", "))
 	case len(models) == 0:
 		log.Warn("a backend lists no models, so that its instance serves none; load or pull one there")
 	case served == 0:
 		log.Warn("a backend lists no model that the patterns of its instance match, so that the instance serves none",
-			"patterns", strings.Join(source.Settings.Models, ", "), "listed", strings.Join(models[:min(len(models), maxOthers)], ", "))
+			"patterns", strings.Join(source.Settings.Models, ", "), "listed",
+			strings.Join(models[:min(len(models), maxOthers)], ", "))
 	case served > most:
-		log.Warn("a backend has more models than an instance may find; the first ones by name are served", "models", served, "limits.max-discovered", most)
+		log.Warn("a backend has more models than an instance may find; the first ones by name are served", "models",
+			served, "limits.max-discovered", most)
 	}
 }
 

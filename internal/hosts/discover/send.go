@@ -30,7 +30,9 @@ func CallOf(ctx context.Context, instance *backend.Instance, post string) (*wire
 
 // SendTo calls the path of an instance as a Send does. The error says why the backend could
 // not be asked, without its address.
-func SendTo(ctx context.Context, client *transport.Client, instance *backend.Instance, post string) (status int, body []byte, err error) {
+func SendTo(
+	ctx context.Context, client *transport.Client, instance *backend.Instance, post string,
+) (status int, body []byte, err error) {
 	call, err := CallOf(ctx, instance, post)
 	if err != nil {
 		return 0, nil, err
@@ -58,14 +60,16 @@ func reachError(err error) error {
 
 // Direct returns a Send for programs without a gateway.
 func Direct(client *transport.Client) Send {
-	return func(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings, post string) (int, []byte, error) {
+	return func(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings,
+		post string) (int, []byte, error) {
 		service := config.DefaultService()
 		service.Instances = []backend.Settings{settings}
 		doc := config.Default()
 		doc.Services = map[schema.ServiceType]config.Service{serviceType: service}
 		if problems := doc.ValidateServices(kinds.Check); len(problems) > 0 {
 			at := problems[0].Path
-			return 0, nil, fmt.Errorf("%w: %s %s", ErrRefused, at[strings.LastIndexByte(at, '.')+1:], problems[0].Message)
+			return 0, nil, fmt.Errorf("%w: %s %s", ErrRefused, at[strings.LastIndexByte(at, '.')+1:],
+				problems[0].Message)
 		}
 		table, err := routing.Compile(doc, nil, nil)
 		if err != nil {

@@ -26,7 +26,8 @@ type Process struct {
 // IsNew takes what the process said now, and reports whether it is not the one of before, so
 // that all that was in its memory is lost.
 func (p *Process) IsNew(r *Report, now time.Time) bool {
-	differs := p.start != "" && r.start != "" && !isSameStart(p.start, r.start) || r.progress >= 0 && r.progress < p.progress
+	differs := p.start != "" && r.start != "" && !isSameStart(p.start, r.start) ||
+		r.progress >= 0 && r.progress < p.progress
 	if r.start != "" {
 		p.start = r.start
 	}

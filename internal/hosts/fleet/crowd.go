@@ -92,7 +92,8 @@ func (i *Instance) isPinned() bool {
 	if i.kept == nil || i.kept.IsPinned || !i.kept.IsWhole {
 		return i.kept != nil && i.kept.IsPinned
 	}
-	return slices.ContainsFunc(i.host.instances, func(other *Instance) bool { return i.isOneWith(other) && other.kept.IsPinned })
+	return slices.ContainsFunc(i.host.instances,
+		func(other *Instance) bool { return i.isOneWith(other) && other.kept.IsPinned })
 }
 
 // wasPushed reports whether a model that is not in memory any more has left for another one,

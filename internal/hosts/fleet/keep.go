@@ -156,7 +156,8 @@ func (i *Instance) isUnheard() bool {
 
 // isOneWith reports whether two models are names of the same one.
 func (i *Instance) isOneWith(other *Instance) bool {
-	return i == other || i.host == other.host && i.kept != nil && i.kept.IsWhole && other.kept != nil && other.kept.IsWhole
+	return i == other ||
+		i.host == other.host && i.kept != nil && i.kept.IsWhole && other.kept != nil && other.kept.IsWhole
 }
 
 // isComing reports whether a model that is kept is being loaded.
@@ -320,7 +321,8 @@ func (i *Instance) drain(now float64) {
 
 // isBeingLoaded reports whether the model is being loaded by order, under whichever name.
 func (i *Instance) isBeingLoaded() bool {
-	return slices.ContainsFunc(i.host.instances, func(other *Instance) bool { return i.isOneWith(other) && other.isOrdered() })
+	return slices.ContainsFunc(i.host.instances,
+		func(other *Instance) bool { return i.isOneWith(other) && other.isOrdered() })
 }
 
 // order notes that the model is being loaded by order, and that others leave for it.
@@ -407,7 +409,8 @@ func (i *Instance) PutOut(unusedSince, now time.Time) bool {
 		return false
 	}
 	for _, other := range i.host.instances {
-		if i.isOneWith(other) && (other != i && other.isPinned() || max(other.memory.used, other.kept.since) > f.clock(unusedSince)) {
+		if i.isOneWith(other) &&
+			(other != i && other.isPinned() || max(other.memory.used, other.kept.since) > f.clock(unusedSince)) {
 			return false
 		}
 	}

@@ -42,7 +42,8 @@ func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Insta
 
 // isNamedBefore reports whether one of the models is the same in memory under another name.
 func isNamedBefore(before []*Instance, i *Instance, now float64) bool {
-	return i.kept != nil && i.kept.IsWhole && slices.ContainsFunc(before, func(other *Instance) bool { return i.isOneWith(other) && other.isResident(now) })
+	return i.kept != nil && i.kept.IsWhole &&
+		slices.ContainsFunc(before, func(other *Instance) bool { return i.isOneWith(other) && other.isResident(now) })
 }
 
 // rankLeavers puts the model first that leaves first.
@@ -95,7 +96,8 @@ func isIdle(i *Instance) bool {
 	if i.state != loaded && !i.isUnheard() && !(i.kept != nil && i.kept.lingers && !i.kept.isOrdered) {
 		return false
 	}
-	return !slices.ContainsFunc(i.host.instances, func(other *Instance) bool { return i.isOneWith(other) && other.isInUse() })
+	return !slices.ContainsFunc(i.host.instances,
+		func(other *Instance) bool { return i.isOneWith(other) && other.isInUse() })
 }
 
 // rests returns for how many more seconds a model that is not in use is left alone, because it

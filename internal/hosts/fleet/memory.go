@@ -184,7 +184,8 @@ func (h *Host) Has(models Models, asked time.Time) {
 			left = append(left, i)
 		}
 	}
-	h.crowd.see(int32(len(awake)), slices.ContainsFunc(left, func(i *Instance) bool { return i.wasPushed(awake, at) }), at)
+	h.crowd.see(int32(len(awake)), slices.ContainsFunc(left, func(i *Instance) bool { return i.wasPushed(awake, at) }),
+		at)
 }
 
 // told takes the state that the host told.

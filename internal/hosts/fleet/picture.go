@@ -66,6 +66,7 @@ func (i *Instance) picture(now float64) Picture {
 		Waiting: int(i.waiting), Decoding: int(i.decoding), Others: int(i.theirs),
 		Cached: i.cache.bytes, Capacity: int64(i.cache.capacity),
 		PerToken: i.perToken, PerOutput: i.speed.decode.value(),
-		State: i.state.String(), Told: i.host.told.Told, IsTold: i.host.told.at > 0, Trust: i.host.fleet.trust / mostTrust,
+		State: i.state.String(), Told: i.host.told.Told, IsTold: i.host.told.at > 0,
+		Trust: i.host.fleet.trust / mostTrust,
 	}
 }

@@ -51,7 +51,8 @@ func sane(number, most float64) float64 {
 func (h *Host) Tell(said Told, now time.Time) {
 	h.fleet.mu.Lock()
 	defer h.fleet.mu.Unlock()
-	h.told.Told = Told{sane(said.Waiting, mostRequests), sane(said.Running, mostRequests), sane(said.Used, 1), sane(said.Capacity, mostTokens)}
+	h.told.Told = Told{sane(said.Waiting, mostRequests), sane(said.Running, mostRequests), sane(said.Used, 1),
+		sane(said.Capacity, mostTokens)}
 	h.told.at = h.fleet.clock(now)
 	known, each := int32(0), 0.0
 	for _, i := range h.instances {

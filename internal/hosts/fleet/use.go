@@ -114,7 +114,8 @@ func (r *Uses) note(c *Call, answer Answer, now float64) {
 	t.tokens += c.tokens
 	t.matched += c.tokens * hit
 	t.blindMatched += c.tokens * c.Estimate.BlindMatched
-	if prompt, cached := float64(answer.PromptTokens), float64(answer.CachedTokens); prompt > 0 && cached >= 0 && cached <= prompt {
+	if prompt, cached := float64(answer.PromptTokens),
+		float64(answer.CachedTokens); prompt > 0 && cached >= 0 && cached <= prompt {
 		hit = cached / prompt
 		t.told += prompt
 		t.cached += cached

@@ -376,9 +376,11 @@ func (c *Controller) why() say.Sentence {
 	case c.trying != 0:
 		return say.New("slots.tried", "slots", c.Limit(), "before", c.base, "time", inMs(c.known.perToken))
 	case c.above.slots > c.base:
-		return say.New("slots.fewer", "slots", slots, "time", measured, "more", c.above.slots, "slow", inMs(c.above.perToken), "fast", inMs(c.above.known.perToken))
+		return say.New("slots.fewer", "slots", slots, "time", measured, "more", c.above.slots, "slow",
+			inMs(c.above.perToken), "fast", inMs(c.above.known.perToken))
 	case c.below.slots > 0 && c.below.slots < c.base:
-		return say.New("slots.more", "slots", slots, "time", measured, "less", c.below.slots, "slow", inMs(c.below.perToken), "fast", inMs(c.below.known.perToken))
+		return say.New("slots.more", "slots", slots, "time", measured, "less", c.below.slots, "slow",
+			inMs(c.below.perToken), "fast", inMs(c.below.known.perToken))
 	}
 	return say.New("slots.enough", "slots", slots, "time", measured)
 }

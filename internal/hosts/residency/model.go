@@ -297,7 +297,8 @@ func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration)
 	case err == nil:
 		m.counts.Loads++
 		m.failure = ""
-		k.options.Log.LogAttrs(ctx, slog.LevelInfo, "a model was loaded", m.attrs(slog.Duration("took", took.Round(time.Millisecond)), slog.Int("waiting", w.Size))...)
+		k.options.Log.LogAttrs(ctx, slog.LevelInfo, "a model was loaded",
+			m.attrs(slog.Duration("took", took.Round(time.Millisecond)), slog.Int("waiting", w.Size))...)
 		m.place.EndLoad(w.Size, time.Now())
 	case errors.Is(err, ErrNeeded): // nothing was begun
 	case errors.Is(err, ErrFull):
@@ -305,7 +306,8 @@ func (m *Model) end(ctx context.Context, w *wake, err error, took time.Duration)
 	case w.Size > 0:
 		m.counts.Failures++
 		m.failure = err.Error()
-		k.options.Log.LogAttrs(ctx, slog.LevelWarn, "a model could not be loaded", m.attrs(slog.String("error", err.Error()))...)
+		k.options.Log.LogAttrs(ctx, slog.LevelWarn, "a model could not be loaded",
+			m.attrs(slog.String("error", err.Error()))...)
 		fallthrough
 	default:
 		m.place.FailLoad(time.Now())
@@ -388,7 +390,8 @@ func (m *Model) sleepers() map[*fleet.Instance]Looker {
 	found, hosts := map[*fleet.Instance]Looker{}, map[*fleet.Host]bool{m.place.Host(): true}
 	for place, other := range k.models {
 		looker, canTell := other.sleeper.(Looker)
-		if canTell && other.rules.IsWhole && other.rules.Space == m.rules.Space && !hosts[place.Host()] && place.IsOut() {
+		if canTell && other.rules.IsWhole && other.rules.Space == m.rules.Space && !hosts[place.Host()] &&
+			place.IsOut() {
 			hosts[place.Host()], found[place] = true, looker
 		}
 	}
@@ -530,21 +533,24 @@ func (m *Model) putToSleep(why string, isIdle bool) {
 			k.mu.Unlock()
 		}
 		if err != nil && k.base.Err() == nil {
-			k.options.Log.LogAttrs(k.base, slog.LevelWarn, "a model could not be put to sleep", m.attrs(slog.String("error", err.Error()))...)
+			k.options.Log.LogAttrs(k.base, slog.LevelWarn, "a model could not be put to sleep",
+				m.attrs(slog.String("error", err.Error()))...)
 		}
 	})
 }
 
 func (m *Model) attrs(more ...slog.Attr) []slog.Attr {
-	return append([]slog.Attr{slog.String("host", m.place.Host().Name()), slog.String("model", m.place.Model())}, more...)
+	return append([]slog.Attr{slog.String("host", m.place.Host().Name()), slog.String("model", m.place.Model())},
+		more...)
 }
 
 // state returns what is known about the model. It needs the mutex.
 func (m *Model) state(now time.Time) State {
 	m.look(now)
 	s := State{
-		Host: m.place.Host().Name(), Model: m.place.Model(), Group: groupOf(m.rules), Residence: m.place.Residence(now), SleepAfter: m.rules.SleepAfter,
-		Counts: m.counts, Failure: m.failure,
+		Host: m.place.Host().Name(), Model: m.place.Model(), Group: groupOf(m.rules), Residence: m.place.Residence(now),
+		SleepAfter: m.rules.SleepAfter,
+		Counts:     m.counts, Failure: m.failure,
 	}
 	if m.wake != nil {
 		s.Waiting = m.wake.Size

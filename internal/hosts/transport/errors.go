@@ -216,7 +216,8 @@ func CauseOf(err error) Cause {
 	case isName && !dns.IsTimeout:
 		byName = CauseNameResolution
 	}
-	return cmp.Or(certificateCause(err), causeIn(networkCauses, err), byName, timeoutCause(err), causeIn(brokenCauses, err), CauseNoConnection)
+	return cmp.Or(certificateCause(err), causeIn(networkCauses, err), byName, timeoutCause(err),
+		causeIn(brokenCauses, err), CauseNoConnection)
 }
 
 // known are errors with one cause.
@@ -302,7 +303,8 @@ func timeoutCause(err error) Cause {
 		return CauseWriteTimeout
 	case errors.Is(err, ErrIdleTimeout):
 		return CauseIdleTimeout
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, ErrTimeout), isNet && timeout.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, ErrTimeout),
+		isNet && timeout.Timeout():
 		if isOurs && broken.Step == stepConnect {
 			return CauseConnectTimeout
 		}

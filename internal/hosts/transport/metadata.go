@@ -83,7 +83,8 @@ func innerAddrs(b [16]byte) []netip.Addr {
 	case [6]byte(b[:6]) == [6]byte{1: 0x64, 2: 0xff, 3: 0x9b, 5: 1}:
 		// 64:ff9b:1::/48, NAT64 of a network (RFC 8215): the address stands behind a
 		// prefix of 48, 56, 64 or 96 bits, and passes over byte 8 (RFC 6052).
-		return []netip.Addr{v4(b[6], b[7], b[9], b[10]), v4(b[7], b[9], b[10], b[11]), v4(b[9], b[10], b[11], b[12]), last}
+		return []netip.Addr{v4(b[6], b[7], b[9], b[10]), v4(b[7], b[9], b[10], b[11]), v4(b[9], b[10], b[11], b[12]),
+			last}
 	case b[0] == 0x20 && b[1] == 0x02: // 6to4 (RFC 3056)
 		return []netip.Addr{v4(b[2], b[3], b[4], b[5])}
 	case [4]byte(b[:4]) == [4]byte{0x20, 0x01}: // Teredo (RFC 4380): its server, and the client with all bits inverted

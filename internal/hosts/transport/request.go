@@ -91,7 +91,8 @@ func validate(to *Origin, call *wire.Call) error {
 
 // isOurs reports whether a field decides where a message goes and where it ends.
 func isOurs(name string) bool {
-	for _, own := range [...]string{"host", "upgrade", "trailer", "connection", "keep-alive", "content-length", "accept-encoding", "transfer-encoding"} {
+	for _, own := range [...]string{"host", "upgrade", "trailer", "connection", "keep-alive", "content-length",
+		"accept-encoding", "transfer-encoding"} {
 		if wire.IsNamed(name, own) {
 			return true
 		}

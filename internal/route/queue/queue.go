@@ -143,7 +143,9 @@ const recheckEvery = 200 * time.Millisecond
 // Due tells whether somebody should have a turn now. It is asked as soon as the
 // request is in the queue, because a place that became free just before that
 // woke nobody, and every now and then while it waits.
-func (q *Queue) Wait(ctx context.Context, caller string, standing *Standing, s Settings, deadline time.Time, due func() bool) error {
+func (q *Queue) Wait(
+	ctx context.Context, caller string, standing *Standing, s Settings, deadline time.Time, due func() bool,
+) error {
 	w := &waiter{number: standing.number}
 	if !q.enter(w, caller, standing, s.Size) {
 		return ErrFull

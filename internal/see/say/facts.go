@@ -1,6 +1,7 @@
 package say
 
-// facts are sentences about what is and was: versions, instances, requests that are explained, processes, batches, the ledger and discoveries.
+// facts are sentences about the state of the gateway: versions, instances, explained requests,
+// processes, batches, the ledger and discoveries.
 var facts = []entry{
 	// Versions: what a version is.
 	{"version.first", "read from the configuration file"},
@@ -34,7 +35,9 @@ var facts = []entry{
 	{"instance.overloaded", "it has too much to do and is passed over for another {wait}"},
 	{"instance.unhealthy", "unhealthy: {*cause}"},
 	{"instance.unhealthy_plain", "unhealthy"},
-	{"instance.unhealthy_path", "unhealthy: status {status} of GET {path}; if the backend serves requests all the same, set the instance's health-path to one that answers, such as /health"},
+	{"instance.unhealthy_path",
+		"unhealthy: status {status} of GET {path}; if the backend serves requests all the same, set the instance's " +
+			"health-path to one that answers, such as /health"},
 	{"instance.warming", "warming up"},
 	{"instance.held", "circuit breaker held open by {by} since {since}"},
 	{"instance.breaker", "circuit breaker open, next trial in {wait}"},
@@ -43,14 +46,20 @@ var facts = []entry{
 	{"instance.standby", "tier {tier} is used only while no instance of a lower tier is ready"},
 	{"instance.dialect", "its dialect cannot express the request"},
 	{"instance.failures", "{count} failures in a row"},
-	{"instance.unsigned", "the instance was stored before versions were signed, and the configuration file does not refer to this secret at this address: list its name in security.references, or give the key again"},
-	{"instance.unvouched", "the instance came with a version that is not signed with the master key, and no signed version has its address: see whether base-url, path, proxy, tls and headers are right, and give the key again"},
+	{"instance.unsigned",
+		"the instance was stored before versions were signed, and the configuration file does not refer to this " +
+			"secret at this address: list its name in security.references, or give the key again"},
+	{"instance.unvouched",
+		"the instance came with a version that is not signed with the master key, and no signed version has its " +
+			"address: see whether base-url, path, proxy, tls and headers are right, and give the key again"},
 
 	// Slots that are learned.
 	{"slots.first", "{slots} slots to begin with: no time per token has been measured yet"},
 	{"slots.tried", "{slots} slots are tried, in place of {before} with {time} per token"},
-	{"slots.fewer", "{slots} slots, at {time} per token: with {more} it was {slow} in place of {fast}, which is too much for what more was done"},
-	{"slots.more", "{slots} slots, at {time} per token: with {less} it was {slow} in place of {fast}, which is too little for what less was done"},
+	{"slots.fewer", "{slots} slots, at {time} per token: with {more} it was {slow} in place of {fast}, which is too " +
+		"much for what more was done"},
+	{"slots.more", "{slots} slots, at {time} per token: with {less} it was {slow} in place of {fast}, which is too " +
+		"little for what less was done"},
 	{"slots.enough", "{slots} slots, at {time} per token: no more have been needed so far"},
 
 	// Causes: why a backend could not be reached.
@@ -133,7 +142,9 @@ var facts = []entry{
 
 	// The ledger.
 	{"quota.off", "quota-ledger-disabled: the store was not asked"},
-	{"quota.journal_corrupt", "quota-journal-corrupt: {file} has records that are not what was written; the others are used, and the file is kept as {kept}"},
+	{"quota.journal_corrupt",
+		"quota-journal-corrupt: {file} has records that are not what was written; the others are used, and the file " +
+			"is kept as {kept}"},
 	{"quota.redis", "quota-counter-redis-unavailable: {why}"},
 	{"quota.journal", "quota-journal-unavailable: {why}"},
 	{"quota.store", "quota-store-unavailable: {why}"},
@@ -145,5 +156,6 @@ var facts = []entry{
 	{"discover.key", "the backend answered with status {status}: it wants another key"},
 	{"discover.status", "the backend answered with status {status}"},
 	{"discover.no_list", "the answer is no list of models"},
-	{"discover.deployments", "lists the models that could be deployed, not the deployments that calls name; write down the deployments"},
+	{"discover.deployments",
+		"lists the models that could be deployed, not the deployments that calls name; write down the deployments"},
 }

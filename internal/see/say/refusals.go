@@ -4,22 +4,46 @@ package say
 var refusals = []entry{
 	// Errors of the unified API that operators see of calls.
 	{"call.unknown_model_near", `No instance serves the model "{model}" for {service}. Did you mean {names}?`},
-	{"call.unknown_model_known", `No instance serves the model "{model}" for {service}. Configured are, for example, {names}.`},
+	{"call.unknown_model_known",
+		`No instance serves the model "{model}" for {service}. Configured are, for example, {names}.`},
 	{"call.unknown_model_all", `No instance serves the model "{model}" for {service}. Configured are {names}.`},
-	{"call.unknown_model_none", `No instance serves the model "{model}" for {service}. No instances are configured for {of}.`},
-	{"call.unknown_model_found", `No instance serves the model "{model}" for {service}. The instances of {of} find their models by asking their backends and have found none; the gateway's log says why.`},
-	{"call.unknown_model_barred", `No instance serves the model "{model}" for {service}. This API key may use none of the models of {of} that are there.`},
+	{"call.unknown_model_none",
+		`No instance serves the model "{model}" for {service}. No instances are configured for {of}.`},
+	{"call.unknown_model_found",
+		`No instance serves the model "{model}" for {service}. The instances of {of} find their models by asking ` +
+			`their backends and have found none; the gateway's log says why.`},
+	{"call.unknown_model_barred",
+		`No instance serves the model "{model}" for {service}. This API key may use none of the models of {of} ` +
+			`that are there.`},
 	{"call.rate_limit", "The rate limit of {limit} requests is reached; the next one is allowed in {wait}."},
 	{"call.uncounted", "The quota ledger cannot count this request now, and requests must not pass uncounted."},
 	// Those of budgets as calls that are kept since older versions have them, and as they are.
-	{"call.budget_reserved_tenant", "What is left of the budget of the tenant {tenant} ({limit} {unit}, {window}) is reserved for requests that have not ended, or kept for other gateways; try again shortly. {used} are used and {reserved} reserved."},
-	{"call.budget_reserved_key", "What is left of the budget of this API key ({limit} {unit}, {window}) is reserved for requests that have not ended, or kept for other gateways; try again shortly. {used} are used and {reserved} reserved."},
-	{"call.budget_used_tenant", "The budget of the tenant {tenant} ({limit} {unit}, {window}) is used up, or what is left of it is less than this request may take; {used} are used."},
-	{"call.budget_used_key", "The budget of this API key ({limit} {unit}, {window}) is used up, or what is left of it is less than this request may take; {used} are used."},
-	{"call.budget_held_tenant", "What is left of the budget of the tenant {tenant}, {limit} {*unit} {*window}, is reserved for requests that have not ended, or kept for other gateways; try again shortly. {used} {*usedUnit} are used and {reserved} {*reservedUnit} reserved."},
-	{"call.budget_held_key", "What is left of the budget of this API key, {limit} {*unit} {*window}, is reserved for requests that have not ended, or kept for other gateways; try again shortly. {used} {*usedUnit} are used and {reserved} {*reservedUnit} reserved."},
-	{"call.budget_out_tenant", "The budget of the tenant {tenant}, {limit} {*unit} {*window}, is used up, or what is left of it is less than this request may take; {used} {*usedUnit} are used."},
-	{"call.budget_out_key", "The budget of this API key, {limit} {*unit} {*window}, is used up, or what is left of it is less than this request may take; {used} {*usedUnit} are used."},
+	{"call.budget_reserved_tenant",
+		"What is left of the budget of the tenant {tenant} ({limit} {unit}, {window}) is reserved for requests that " +
+			"have not ended, or kept for other gateways; try again shortly. {used} are used and {reserved} reserved."},
+	{"call.budget_reserved_key",
+		"What is left of the budget of this API key ({limit} {unit}, {window}) is reserved for requests that have " +
+			"not ended, or kept for other gateways; try again shortly. {used} are used and {reserved} reserved."},
+	{"call.budget_used_tenant",
+		"The budget of the tenant {tenant} ({limit} {unit}, {window}) is used up, or what is left of it is less than " +
+			"this request may take; {used} are used."},
+	{"call.budget_used_key",
+		"The budget of this API key ({limit} {unit}, {window}) is used up, or what is left of it is less than this " +
+			"request may take; {used} are used."},
+	{"call.budget_held_tenant",
+		"What is left of the budget of the tenant {tenant}, {limit} {*unit} {*window}, is reserved for requests that " +
+			"have not ended, or kept for other gateways; try again shortly. {used} {*usedUnit} are used and " +
+			"{reserved} {*reservedUnit} reserved."},
+	{"call.budget_held_key",
+		"What is left of the budget of this API key, {limit} {*unit} {*window}, is reserved for requests that have " +
+			"not ended, or kept for other gateways; try again shortly. {used} {*usedUnit} are used and {reserved} " +
+			"{*reservedUnit} reserved."},
+	{"call.budget_out_tenant",
+		"The budget of the tenant {tenant}, {limit} {*unit} {*window}, is used up, or what is left of it is less " +
+			"than this request may take; {used} {*usedUnit} are used."},
+	{"call.budget_out_key",
+		"The budget of this API key, {limit} {*unit} {*window}, is used up, or what is left of it is less than this " +
+			"request may take; {used} {*usedUnit} are used."},
 	{"budget.requests", "requests"},
 	{"budget.tokens", "tokens"},
 	{"budget.today", "today"},
@@ -34,14 +58,16 @@ var refusals = []entry{
 	{"call.no_key", "A valid API key is required, as 'Authorization: Bearer <key>' or 'X-API-Key: <key>'."},
 	{"call.key_model", "This API key may not use this model."},
 	{"call.key_address", "This API key may not be used from this address."},
-	{"call.key_priority", "This API key may not ask for the priority {priority}: the most urgent one that it may ask for is {most}."},
+	{"call.key_priority",
+		"This API key may not ask for the priority {priority}: the most urgent one that it may ask for is {most}."},
 	{"call.priority", "The header x-router-priority must be interactive, normal or batch."},
 	{"call.resume", "The header x-router-resume must be off or continue."},
 	{"call.user_twice", "The header {header}, which names the user, is given more than once."},
 	{"call.no_instance", `No instance of the model "{model}" is available for {service}.`},
 	{"call.all_limited", `Every instance of the model "{model}" is at its rate limit.`},
 	{"call.breakers", `The circuit breakers of the model "{model}" are open after repeated failures of its backends.`},
-	{"call.held", `The model "{model}" is kept out of service: the circuit breaker is held open by {by} since {since}, until it is released by hand.`},
+	{"call.held", `The model "{model}" is kept out of service: the circuit breaker is held open by {by} since ` +
+		`{since}, until it is released by hand.`},
 	{"call.no_slot", `All slots of the model "{model}" are taken.`},
 	{"call.not_loaded_in_time", `The model "{model}" was not loaded in time.`},
 	{"call.memory_needed", `The memory that the model "{model}" needs has models that others used lately.`},
@@ -74,14 +100,18 @@ var refusals = []entry{
 	{"call.broke", "The connection to the backend broke."},
 	{"call.given_up_piece", "The call was given up because another piece of the request failed."},
 	{"call.given_up_sooner", "The call was given up because another instance answered sooner."},
-	{"call.loop", "The request came back to a gateway that it had passed: the address of an instance leads to the gateway itself."},
-	{"call.hops", "The request passed more than {count} gateways: the addresses of their instances lead to each other."},
+	{"call.loop", "The request came back to a gateway that it had passed: the address of an instance leads to the " +
+		"gateway itself."},
+	{"call.hops", "The request passed more than {count} gateways: the addresses of their instances lead to " +
+		"each other."},
 	{"call.stopping", "The gateway is shutting down."},
 	{"call.stopped", "An operator of the gateway stopped this request."},
 	{"call.stopped_why", "An operator of the gateway stopped this request: {why}"},
 	{"call.no_memory_answer", "The gateway has no memory left for the backend's answer; try again shortly."},
 	{"call.no_memory", "The gateway has no memory left for this request; try again shortly."},
-	{"call.memory_share", "Your requests have as much of the gateway's memory as one caller may have now; try again when some of them have ended."},
+	{"call.memory_share",
+		"Your requests have as much of the gateway's memory as one caller may have now; try again when some of them " +
+			"have ended."},
 	{"call.failed", "The gateway failed to handle the request."},
 	{"call.missing", "Missing required parameter: '{field}'."},
 	{"call.not_json", "The request body is not valid JSON: {*why}."},
@@ -103,18 +133,28 @@ var refusals = []entry{
 	{"manage.disk_full", "Saving failed, because the disk of the gateway has no space left; nothing was changed."},
 	{"manage.no_operation", "There is no operation {operation}; all of them are in /openapi.json."},
 	{"manage.no_method", "The method {method} is not allowed here; allowed are {allowed}."},
-	{"manage.not_ready", "This gateway has not read the shared configuration yet and does not know whom to let in; it serves as soon as it has. Its log and configDatabase of /actuator/health say what is in the way."},
-	{"manage.forwarded", "A proxy forwarded this request for a client on another machine, and management is open to this machine only: set security.enabled: true with management tokens, or accept the risk with security.allow-open: true."},
+	{"manage.not_ready",
+		"This gateway has not read the shared configuration yet and does not know whom to let in; it serves as soon " +
+			"as it has. Its log and configDatabase of /actuator/health say what is in the way."},
+	{"manage.forwarded",
+		"A proxy forwarded this request for a client on another machine, and management is open to this machine " +
+			"only: set security.enabled: true with management tokens, or accept the risk with " +
+			"security.allow-open: true."},
 	{"manage.host", "This host name is not allowed for the management API; allow it with security.allowed-hosts."},
-	{"manage.foreign", "What a page of another site asks for is refused here; server.cors-origins can name its origin."},
-	{"manage.wrong_tokens", "Too many wrong management tokens came from this address; a right one is accepted at once."},
-	{"manage.no_token", "A management token is required, as 'Authorization: Bearer <token>', or a session of the console."},
+	{"manage.foreign",
+		"What a page of another site asks for is refused here; server.cors-origins can name its origin."},
+	{"manage.wrong_tokens",
+		"Too many wrong management tokens came from this address; a right one is accepted at once."},
+	{"manage.no_token",
+		"A management token is required, as 'Authorization: Bearer <token>', or a session of the console."},
 	{"manage.permission", "The role {role} does not have the permission {permission}."},
 	{"manage.moved", "the configuration has changed meanwhile: version {version} is current, not {expected}"},
 	{"manage.current_version", "the current version cannot be deleted: {version}"},
 	{"manage.no_version", "there is no such version: {version}"},
 	{"manage.shared_away", "the shared configuration cannot be written now; the last known one stays in force"},
-	{"manage.shared_unconfirmed", "the shared configuration cannot be written now; the last known one stays in force; whether this change was taken shows when its database is back"},
+	{"manage.shared_unconfirmed",
+		"the shared configuration cannot be written now; the last known one stays in force; whether this change was " +
+			"taken shows when its database is back"},
 	{"manage.forged", "the signature is wrong: somebody who does not have the master key changed what is stored"},
 	{"manage.no_instance", `not found: no instance is called "{instance}"`},
 	{"manage.no_such_instance", "not found: no instance has this name and address"},
@@ -135,9 +175,11 @@ var refusals = []entry{
 	{"manage.revoked_key", "the key {name} is revoked already"},
 	{"manage.revoked_token", "the token {name} is revoked already"},
 	{"manage.cache_away", "the store of the cache of answers cannot be reached; some answers may be left: {why}"},
-	{"manage.open", "is false: a token that anybody may issue now would be good when security is on. Turn security on first, or issue it with patchbay tokens issue while the gateway is stopped"},
+	{"manage.open", "is false: a token that anybody may issue now would be good when security is on. Turn security " +
+		"on first, or issue it with patchbay tokens issue while the gateway is stopped"},
 	{"manage.no_sessions", "is false: nobody is asked for a token, and there are no sessions"},
-	{"manage.restart", "take effect at the next start only and cannot be changed here; leave them out, nothing was changed"},
+	{"manage.restart",
+		"take effect at the next start only and cannot be changed here; leave them out, nothing was changed"},
 	{"manage.no_call", "No call of this id is remembered: it is too long ago, was not sampled, or did not happen."},
 	{"manage.not_running", "No request of this id runs: it has ended, or is not known here."},
 	{"manage.bad_object", "The body is not the JSON object that is expected here: {why}"},
@@ -163,8 +205,12 @@ var refusals = []entry{
 	{"model.stays", "it could not be put to sleep: {*why}"},
 	{"model.held", "a model that has to leave could not be put to sleep: {model} at {host}: {*why}"},
 	{"model.engine_status", "the engine answered with status {status}: {words}"},
-	{"model.not_kept", "{instance}: the gateway neither loads its model nor puts it to sleep: set residency.enabled of the service type, and see which adapters can"},
+	{"model.not_kept",
+		"{instance}: the gateway neither loads its model nor puts it to sleep: set residency.enabled of the service " +
+			"type, and see which adapters can"},
 	{"call.overloaded", "The gateway is overloaded; try again shortly."},
-	{"call.memory_most", "The request takes more memory than the {size} bytes that one caller may have for bodies (a third of limits.memory)."},
+	{"call.memory_most",
+		"The request takes more memory than the {size} bytes that one caller may have for bodies (a third of " +
+			"limits.memory)."},
 	{"answer.status", "its status is {status}, {why}"},
 }

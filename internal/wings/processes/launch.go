@@ -20,7 +20,8 @@ type child interface {
 // inherited are the variables of the gateway that every process gets: where programs and
 // files are, and in which language and time zone people are. All others may be secrets.
 var inherited = []string{
-	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "XDG_RUNTIME_DIR", "SYSTEMROOT",
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ",
+	"XDG_RUNTIME_DIR", "SYSTEMROOT",
 }
 
 // environment returns the variables of a process.

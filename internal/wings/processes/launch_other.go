@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-var errUnsupported = errors.New("processes can only be run on Linux, macOS and other kinds of Unix, not on " + runtime.GOOS)
+var errUnsupported = errors.New("processes can only be run on Linux, macOS and other kinds of Unix, not on " +
+	runtime.GOOS)
 
 func launch(Process, io.Writer, *sync.WaitGroup) (child, error) { return nil, errUnsupported }
 

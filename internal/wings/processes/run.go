@@ -84,7 +84,8 @@ func (m *Manager) run(p *process, described Process, stop <-chan struct{}) {
 	var look sync.WaitGroup
 	look.Go(func() {
 		isReady := false
-		logs.Contain(m.log, "asking a process whether it is ready", func() { isReady = m.awaitReady(looking, described.Ready) })
+		logs.Contain(m.log, "asking a process whether it is ready",
+			func() { isReady = m.awaitReady(looking, described.Ready) })
 		if isReady {
 			close(ready)
 		}
@@ -151,7 +152,8 @@ func (m *Manager) becameReady(p *process, took time.Duration) {
 	}
 	p.setState(Ready)
 	p.readyAt, p.lastUsed, p.took = time.Now(), time.Now(), took
-	m.log.Info("a process is ready", "process", p.name, "pid", p.child.PID(), "took", took.Round(time.Millisecond).String())
+	m.log.Info("a process is ready", "process", p.name, "pid", p.child.PID(), "took",
+		took.Round(time.Millisecond).String())
 	m.retire(p)
 }
 
@@ -189,7 +191,8 @@ func (m *Manager) ended(p *process, how string, isHopeless bool) {
 		pause = refusal
 	}
 	p.retryAt = time.Now().Add(pause)
-	m.log.Warn("a process failed", "process", p.name, "reason", how, "failures", p.failures, "next_start_after", pause.String())
+	m.log.Warn("a process failed", "process", p.name, "reason", how, "failures", p.failures, "next_start_after",
+		pause.String())
 	p.setState(Failed)
 	m.retire(p)
 }
@@ -260,7 +263,8 @@ func (g *ports) renew(name string) (moved bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if port, has := g.given[name]; has {
-		if listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+		if listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp",
+			net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
 			_ = listener.Close()
 			return false, nil
 		}

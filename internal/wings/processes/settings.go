@@ -86,7 +86,8 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	for _, name := range Names(s) {
 		at := "[" + strconv.Quote(name) + "]"
-		if len(name) > maxName || strings.ContainsFunc(name, isNotInName) || slices.Contains(strings.Split(name, "."), "") {
+		if len(name) > maxName || strings.ContainsFunc(name, isNotInName) ||
+			slices.Contains(strings.Split(name, "."), "") {
 			report(at, fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores", maxName))
 		}
 		s[name].check(func(path, message string) { report(at+"."+path, message) })
@@ -102,7 +103,8 @@ func CheckMemory(s Settings, bounds Bounds, report func(path, message string)) {
 		case bounds.ProcessMemory == 0:
 			report(at, "wants limits.process-memory: how much memory all processes may have together")
 		case memory > bounds.ProcessMemory:
-			report(at, fmt.Sprintf("is more than limits.process-memory, %s, so that the process never fits", bounds.ProcessMemory))
+			report(at, fmt.Sprintf("is more than limits.process-memory, %s, so that the process never fits",
+				bounds.ProcessMemory))
 		}
 	}
 }
@@ -128,7 +130,8 @@ func Examine(s Settings, report func(level, area, message, fix string)) {
 		case missing != "":
 			report("fail", area, missing, "install the program, or correct the first word of command")
 		case !s[name].IsLocal():
-			report("warn", area, "its ready URL is not one of this host, where it runs", "name an address of this host, such as 127.0.0.1")
+			report("warn", area, "its ready URL is not one of this host, where it runs",
+				"name an address of this host, such as 127.0.0.1")
 		default:
 			report("ok", area, "its program is there", "")
 		}
@@ -166,7 +169,8 @@ func (p Process) check(report func(path, message string)) {
 		report("memory", "must be left out beside group: processes share memory by one of the two")
 	}
 	if len(p.Group) > maxName || strings.ContainsFunc(p.Group, isNotInName) {
-		report("group", fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores", maxName))
+		report("group", fmt.Sprintf("want a name of at most %d letters, digits, dots, hyphens and underscores",
+			maxName))
 	}
 	if p.Restarts < 0 || p.Restarts > maxRestarts {
 		report("restarts", fmt.Sprintf("must be between 0 and %d, not %d", maxRestarts, p.Restarts))
@@ -191,7 +195,8 @@ func (p Process) checkCommand(report func(path, message string)) {
 func (p Process) checkReady(report func(path, message string)) {
 	if p.Ready == "" {
 		if len(p.Command) > 0 && !p.usesPort() {
-			report("ready", "is required where neither command nor env has "+portWord+": the URL that answers once the process is ready, such as http://127.0.0.1:8081/health")
+			report("ready", "is required where neither command nor env has "+portWord+
+				": the URL that answers once the process is ready, such as http://127.0.0.1:8081/health")
 		}
 		return
 	}
@@ -209,7 +214,8 @@ func (p Process) checkReady(report func(path, message string)) {
 // usesPort reports whether the process is told which port to listen on.
 func (p Process) usesPort() bool {
 	has := func(text string) bool { return strings.Contains(text, portWord) }
-	return slices.ContainsFunc(p.Command, has) || has(p.Ready) || slices.ContainsFunc(slices.Collect(maps.Values(p.Env)), has)
+	return slices.ContainsFunc(p.Command, has) || has(p.Ready) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(p.Env)), has)
 }
 
 // withPort returns the process with its port in place of portWord.

@@ -40,7 +40,8 @@ func supervise(args []string) {
 	closeFiles()
 	// Signals to the whole group or service are for the gateway, which decides when its
 	// processes end. They are received and not ignored, because the process would inherit that.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE,
+		syscall.SIGQUIT)
 	adopt()
 	control, news := os.NewFile(controlFile, "control"), os.NewFile(newsFile, "news")
 	if control == nil || news == nil || len(args) < 4 {

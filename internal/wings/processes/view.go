@@ -66,9 +66,11 @@ func (m *Manager) View(name string) (View, []Line, error) {
 
 func (m *Manager) view(p *process) View {
 	v := View{
-		Name: p.name, State: p.state, Reason: p.reason, Said: say.Of(p.reason), Since: p.since, BaseURL: m.Address(p.name, p.settings),
-		Group: p.settings.Group, Memory: p.settings.Memory, Requests: p.uses, Waiting: p.waiting,
-		LastUsed: p.lastUsed, Took: schema.Duration(p.took.Truncate(time.Millisecond)), Starts: p.starts, Restarts: p.restarts, Failures: p.failures,
+		Name: p.name, State: p.state, Reason: p.reason, Said: say.Of(p.reason), Since: p.since,
+		BaseURL: m.Address(p.name, p.settings),
+		Group:   p.settings.Group, Memory: p.settings.Memory, Requests: p.uses, Waiting: p.waiting,
+		LastUsed: p.lastUsed, Took: schema.Duration(p.took.Truncate(time.Millisecond)), Starts: p.starts,
+		Restarts: p.restarts, Failures: p.failures,
 	}
 	if p.child != nil {
 		v.PID = p.child.PID()

@@ -151,7 +151,8 @@ func (x *Exchange) share(ctx context.Context, tick <-chan time.Time) error {
 		err := errPanicked
 		defer func() { lost <- err }()
 		logs.Contain(x.options.Log, "hearing of other gateways", func() {
-			err = client.Receive(hearing, client.B().Subscribe().Channel(x.channel).Build(), func(m rueidis.PubSubMessage) { x.hear(m.Message, time.Now()) })
+			err = client.Receive(hearing, client.B().Subscribe().Channel(x.channel).Build(),
+				func(m rueidis.PubSubMessage) { x.hear(m.Message, time.Now()) })
 		})
 	})
 	confirming := time.NewTimer(patience)
@@ -259,7 +260,8 @@ func (x *Exchange) hear(envelope string, now time.Time) {
 // fail notes why nothing can be exchanged.
 func (x *Exchange) fail(err error) {
 	if x.state.Fail(err.Error()) {
-		x.options.Log.Warn("what gateways know about the fleet cannot be exchanged; this gateway goes by what it knows itself", "error", err)
+		x.options.Log.Warn("what gateways know about the fleet cannot be exchanged; this gateway goes by what it "+
+			"knows itself", "error", err)
 	}
 }
 

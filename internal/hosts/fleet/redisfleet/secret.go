@@ -73,7 +73,8 @@ func (x *Exchange) isToAgree(now time.Time) bool {
 	const often = 3
 	x.isDoubted = false
 	if x.disagreed++; x.disagreed == often {
-		x.options.Log.Warn("gateways with another secret tell of their fleets in the same Redis; give all of them the same security.master-key, or each group a redis.key-prefix of its own",
+		x.options.Log.Warn("gateways with another secret tell of their fleets in the same Redis; give all of them "+
+			"the same security.master-key, or each group a redis.key-prefix of its own",
 			"messages", x.foreign.Load())
 	}
 	return true
