@@ -16,8 +16,8 @@ func (g *Gateway) shareCredentials() {
 	if values == nil {
 		return
 	}
-	if err := values.Follow(context.Background(), g.credentials.Share(values), g.credentials.Take, g.Control.TakeHolds, g.Takeovers.Take); err != nil {
-		g.log.Warn("the shared keys and tokens cannot be read; those that this gateway last knew are in force", "known", g.credentials.Known(), "error", err)
+	if err := values.Follow(context.Background(), g.Credentials.Share(values), g.Credentials.Take, g.Control.TakeHolds, g.Takeovers.Take); err != nil {
+		g.log.Warn("the shared keys and tokens cannot be read; those that this gateway last knew are in force", "known", g.Credentials.Known(), "error", err)
 	}
 }
 
@@ -44,7 +44,7 @@ func (g *Gateway) renewCredentials() {
 	if err := g.Takeovers.Renew(context.Background()); err != nil {
 		g.log.Warn("the marks of unsigned data that was taken over are as before; the next start tries again", "error", err)
 	}
-	if err := g.credentials.Renew(context.Background()); err != nil {
+	if err := g.Credentials.Renew(context.Background()); err != nil {
 		g.log.Warn("the keys of sessions and the signatures of credentials are as before; the next start tries again", "error", err)
 	}
 }
@@ -52,7 +52,7 @@ func (g *Gateway) renewCredentials() {
 // ready tells whether the gateway has read what it shares with others: the configuration
 // and, where security is on, the credentials.
 func (g *Gateway) ready() bool {
-	return g.Control.Joined() && (g.credentials.Known() || !g.Document.Security.Enabled)
+	return g.Control.Joined() && (g.Credentials.Known() || !g.Document.Security.Enabled)
 }
 
 // readiness returns ready, or nil where nothing is shared, so that the gate does not call
@@ -69,20 +69,20 @@ func (g *Gateway) keys() access.Callers {
 	if !g.Document.Security.Enabled {
 		return access.Callers{}
 	}
-	return access.Callers{Credentials: g.credentials, Attempts: g.attempts}
+	return access.Callers{Credentials: g.Credentials, Attempts: g.attempts}
 }
 
 // warnOfMissingCredentials warns where security is on, and the unified API is open all the
 // same because there is no key, or nobody can manage the gateway because there is no token.
 func (g *Gateway) warnOfMissingCredentials() {
-	if !g.Document.Security.Enabled || !g.credentials.Known() {
+	if !g.Document.Security.Enabled || !g.Credentials.Known() {
 		return
 	}
-	if addresses := OpenAddresses(g.Document); g.credentials.Guard() == nil && len(addresses) > 0 {
+	if addresses := OpenAddresses(g.Document); g.Credentials.Guard() == nil && len(addresses) > 0 {
 		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1; set security.keys, or issue a key with patchbay keys create",
 			"address", strings.Join(addresses, ", "))
 	}
-	if g.credentials.Roster().Empty() {
+	if g.Credentials.Roster().Empty() {
 		g.log.Warn("security is on and there is no management token: nobody can use the management API; " +
 			"set security.tokens, or issue one with patchbay tokens issue while the gateway is stopped")
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/discover"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
@@ -32,6 +33,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/monitor"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/openapi"
@@ -39,9 +41,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/peers"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
-	"github.com/patchbay-ai/patchbay/internal/wings/answercache/cachestep"
-	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
-	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 )
 
 // Gateway is the running program: New assembles it, Start serves, Stop ends it.
@@ -52,17 +51,13 @@ type Gateway struct {
 	id    string // identifies this gateway among others
 	build actuator.Build
 	// isDemo, more and steps are Options.Demo, Options.Routes and Options.Steps.
-	isDemo bool
-	more   []web.Route
-	steps  []account.Step
-	file   configFile
-	// credentials are the API keys and management tokens, and attempts counts
-	// the wrong ones.
-	credentials  *access.Credentials
+	isDemo       bool
+	more         []web.Route
+	steps        []account.Step
+	file         configFile
 	book         *budget.Book // nil where security is off
 	closeBook    func()
-	attempts     *access.Attempts
-	callFile     *callfile.File       // nil when no calls are kept on disk
+	attempts     *access.Attempts     // counts the wrong keys and tokens
 	traces       *telemetry.Exporter  // nil when no traces are sent
 	pusher       *telemetry.Pusher    // nil when no metrics are sent
 	certificates *listen.Certificates // nil without encryption
@@ -87,13 +82,9 @@ type Gateway struct {
 	feed       *live.Feed // what people who watch the gateway see
 	close      sync.Once
 	wings      []*wing.Wing
-	cache      *cachestep.Cache
 	pages      *pages.Pages
 	// usingLedger is locked from a look at whether the ledger is on until requests obey.
 	usingLedger sync.Mutex
-	closeCache  func()
-	processes   *processes.Manager
-	batches     *batchWork
 }
 
 // Parts are what a gateway consists of. New sets them, and nothing replaces them.
@@ -166,7 +157,6 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		return err
 	}
 	g.wings = newWings(&g.Core)
-	g.openProcesses(opened)
 	g.Cluster = g.newCluster(time.Now())
 	g.Shared = g.newShared()
 	opened.add(g.Shared.Close)
@@ -178,14 +168,17 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.Transport = transport.New(transport.Options{Control: transport.RefuseMetadata})
 	opened.add(g.Transport.Close)
 	g.openResidency()
-	if g.credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.sharedLimits()); err != nil {
+	for _, w := range g.wings {
+		w.Read(g.Document)
+	}
+	if g.Credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.sharedLimits()); err != nil {
 		return err
 	}
-	if g.Control, err = openControl(g.Store, g.Document, g.Current, g.log, g.credentials); err != nil {
+	if g.Control, err = openControl(g.Store, g.Document, g.Current, g.log, g.Credentials); err != nil {
 		return err
 	}
 	opened.add(g.Control.Close)
-	g.Control.FollowTerms(g.credentials.SetTerms)
+	g.Control.FollowTerms(g.Credentials.SetTerms)
 	if g.Takeovers, err = g.openTakeovers(); err != nil {
 		return err
 	}
@@ -194,15 +187,12 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		g.book = g.newBook()
 		g.closeBook = sync.OnceFunc(func() { writeLast(g.log, "what was spent of the budgets", g.book.Close) })
 		opened.add(g.closeBook)
-		g.credentials.SetBook(g.book)
+		g.Credentials.SetBook(g.book)
 	}
 	g.attempts = access.NewAttempts(time.Now())
-	g.Keys = g.keys()
+	g.Keys, g.Budgets = g.keys(), g.book.Uses
 	g.renewCredentials()
 	g.Recorder = calls.NewRecorder(g.Document.Monitoring)
-	if err = g.openCallFile(opened); err != nil {
-		return err
-	}
 	g.Actuator, err = actuator.New(actuator.Options{
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,
 		Ledger:       func() quota.Stats { return g.Ledger.Stats() },
@@ -211,8 +201,6 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		Shared:       g.Shared.Stats,
 		Exchange:     g.Exchange.Stats,
 		Models:       g.Residency.States,
-		Batches:      g.batchesView,
-		Files:        g.filesDisk,
 		State: func(to *metrics.State, now time.Time) {
 			for _, w := range g.wings {
 				w.State(to, now)
@@ -223,7 +211,6 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 				w.Health(to)
 			}
 		},
-		Processes:    g.processes.List,
 		Cluster:      g.Cluster.View,
 		Config:       g.sources,
 		Ready:        g.ready,
@@ -252,14 +239,8 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport, Rebuild: g.Control.Rebuild, Log: g.log})
 	g.Ledger = newLedger(g.Document, g.Shared, g.log)
 	opened.add(g.closeLedger)
-	if err := g.openAnswerCache(); err != nil {
-		return err
-	}
-	opened.add(g.closeCache)
-	g.Current.Observe(g.cache.Keep)
 	requests := proxy.New(g.Current, g.Transport)
 	g.Requests = requests
-	g.useSteps(g.Document)
 	requests.SetRecorder(g.Recorder)
 	g.useLedger()
 	requests.SetBodies(g.Memory.Bodies())
@@ -272,16 +253,20 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	})
 	g.Unified = api
 	for _, w := range g.wings {
-		opened.add(w.Close)
+		opened.add(func() { w.Close() }) // Open may replace it
 		if err := w.Open(); err != nil {
 			return err
 		}
 	}
-	if err := g.openBatches(api, opened); err != nil {
-		return err
-	}
+	g.useSteps(g.Document)
 	management := manage.New(manage.Options{
-		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, Budgets: g.book.Uses, EditLedger: g.editLedger, Cache: g.cache, Residency: g.Residency, Processes: g.processes, Batches: g.batches.all(), Files: g.batches.allFiles(), Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
+		Control: g.Control, Current: g.Current, Credentials: g.Credentials, Ledger: g.Ledger, Budgets: g.book.Uses, EditLedger: g.editLedger,
+		Explain: func(view *explain.Explanation, service schema.ServiceType) {
+			for _, w := range g.wings {
+				w.Explain(view, service)
+			}
+		},
+		Residency: g.Residency, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
 	var err error
 	if g.pages, err = g.newPages(); err != nil {
@@ -291,14 +276,11 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	monitoring.SetBudgets(g.book.Uses, g.currency)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
-	g.describe(surfaces{api, g.wings, g.batchDoors(), management, g.Actuator, openapi.NewPages(), monitoring, g.pages, peers.New(g.Cluster.View)})
+	g.describe(surfaces{api, g.wings, management, g.Actuator, openapi.NewPages(), monitoring, g.pages, peers.New(g.Cluster.View)})
 	g.shell = web.NewShell(nil, web.Options{
 		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, AccessFields: g.Document.Log.AccessFields, Recorder: g.Recorder,
 		Origins: g.Document.Server.CORSOrigins, KeysNeeded: g.Keys.Needed, Fail: fail,
 	})
-	if g.batches.runner != nil {
-		g.batches.runner.Use(g.shell)
-	}
 	g.base, g.abort = context.WithCancelCause(context.Background())
 	for _, port := range g.Ports {
 		shell := g.shell.With(g.newRouterOf(port))
@@ -329,9 +311,6 @@ func (g *Gateway) useSteps(doc *config.Document) {
 		if step := w.Step(doc); step != nil {
 			steps = append(steps, step)
 		}
-	}
-	if doc.AnswerCache.On() {
-		steps = append(steps, g.cache.Step)
 	}
 	g.Requests.Use(steps...)
 }

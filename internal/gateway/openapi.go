@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"log/slog"
+
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
@@ -13,7 +15,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/peers"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
-	"github.com/patchbay-ai/patchbay/internal/wings/batches/batching"
 )
 
 // OpenAPI returns the document that a gateway serves as /openapi.json, for those who have
@@ -25,6 +26,6 @@ func OpenAPI(version string, more []web.Route) ([]byte, error) {
 		return nil, err
 	}
 	// Nothing is asked of the others but which routes they have.
-	all := surfaces{new(v1.API), newWings(&wing.Core{Document: settings, Current: new(routing.Current), Unified: new(v1.API)}), new(batching.API), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
+	all := surfaces{new(v1.API), newWings(&wing.Core{Document: settings, Current: new(routing.Current), Log: slog.New(slog.DiscardHandler), Unified: new(v1.API)}), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
 	return openapi.Document(version, all.routes(more))
 }

@@ -29,7 +29,9 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 		g.log.Error("the configuration file has mistakes; the running configuration stays", "error", err)
 		return
 	}
-	doc.Runs = g.runs(doc)
+	for _, w := range g.wings {
+		w.Read(doc)
+	}
 	changed, err := g.Control.Reload(ctx, doc)
 	switch {
 	case errors.Is(err, control.ErrUnavailable):
@@ -48,11 +50,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 	for _, w := range g.wings {
 		w.Set(doc)
 	}
-	g.batches.set(doc)
-	g.cache.Set(doc.AnswerCache)
 	g.useSteps(doc)
-	g.processes.Set(doc.Processes, doc.Limits.ProcessMemory)
-	g.mindProcesses()
 	g.Memory.SetLimit(int64(doc.Limits.Memory))
 	g.Uploads.SetLimit(doc.Limits.UploadSpace())
 	if parts := g.Document.NeedRestart(doc); len(parts) > 0 {

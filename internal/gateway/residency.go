@@ -13,7 +13,6 @@ import (
 func (g *Gateway) openResidency() {
 	g.Residency = residency.New(residency.Options{Heard: g.heard, Log: g.log})
 	g.Current.Keep(g.Residency, g.sleeperOf)
-	g.mindProcesses()
 }
 
 // sleeperOf returns what loads the model of an instance and gives it up, nil where nothing

@@ -21,14 +21,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web/peers"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
-	"github.com/patchbay-ai/patchbay/internal/wings/batches/batching"
 )
 
 // surfaces are the parts that answer requests.
 type surfaces struct {
 	unified *v1.API
 	wings   []*wing.Wing
-	batches *batching.API
 	manage  *manage.API
 	ops     *actuator.API
 	docs    *openapi.Pages
@@ -41,11 +39,17 @@ type surfaces struct {
 // entries stand beside the handlers: in internal/serve/web/v1, socket, batching, manage, monitor, peers,
 // actuator, openapi and pages. more are routes beside these.
 func (s surfaces) routes(more []web.Route) []web.Route {
-	routes := s.unified.Routes()
+	routes, managed := s.unified.Routes(), s.manage.Routes()
 	for _, w := range s.wings {
-		routes = append(routes, w.Routes()...)
+		for _, route := range w.Routes() {
+			if route.Handler == nil {
+				managed = append(managed, route)
+			} else {
+				routes = append(routes, route)
+			}
+		}
 	}
-	routes = slices.Concat(routes, s.batches.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(),
+	routes = slices.Concat(routes, managed, s.monitor.Routes(), s.peers.Routes(),
 		s.ops.Routes(), s.docs.Routes(), s.pages.Routes(), more)
 	return s.manage.Complete(routes)
 }
@@ -169,7 +173,7 @@ func (g *Gateway) newRouterOf(port *Port) *web.Router {
 		hosts = append([]string{host}, hosts...)
 	}
 	gate := web.NewGate(web.GateOptions{
-		Roster:         g.credentials.Roster,
+		Roster:         g.Credentials.Roster,
 		Attempts:       g.attempts,
 		Ready:          g.readiness(),
 		NotReady:       notReady,

@@ -27,17 +27,11 @@ func (g *Gateway) Start() {
 	g.persist(ctx, "announcing the gateway", g.Cluster.Run)
 	g.persist(ctx, "following the configuration", g.Control.Follow)
 	g.persist(ctx, "recording calls", g.Recorder.Run)
-	if g.callFile != nil {
-		g.persist(ctx, "keeping calls", g.callFile.Run)
-	}
 	g.persist(ctx, "sampling what is counted", g.feed.Run)
 	for _, w := range g.wings {
 		if w.Run != nil {
 			g.persist(ctx, w.Doing, w.Run)
 		}
-	}
-	if g.batches.engine != nil {
-		g.persist(ctx, "running batches", g.batches.engine.Run)
 	}
 	if g.pusher != nil {
 		g.persist(ctx, "sending metrics", g.pusher.Run)
@@ -101,9 +95,6 @@ func (g *Gateway) Stop(ctx context.Context) {
 		for _, w := range g.wings {
 			w.Halt()
 		}
-		if g.batches.engine != nil {
-			g.batches.engine.Halt()
-		}
 		g.Recorder.EndStreams()
 		g.feed.Close()
 		grace, cancel := context.WithTimeout(ctx, g.Document.Server.ShutdownGrace.Std())
@@ -127,16 +118,12 @@ func (g *Gateway) Stop(ctx context.Context) {
 		for _, w := range slices.Backward(g.wings) {
 			w.Close()
 		}
-		g.callFile.Close()
-		g.processes.Close()
 		g.closeTelemetry(last)
 		g.Transport.Close()
 		g.closeBook()
 		g.closeLedger()
 		g.endSharing() // both have told the others what they counted at last
 		g.sharing.Wait()
-		g.closeCache()
-		g.batches.close()
 		if err := g.Store.Close(); err != nil {
 			g.log.Error("closing the store", "error", err)
 		}

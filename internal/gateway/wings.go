@@ -2,9 +2,14 @@ package gateway
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/wings/answercache/managedcache"
 	"github.com/patchbay-ai/patchbay/internal/wings/answers/keeper"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/managedbatches"
+	"github.com/patchbay-ai/patchbay/internal/wings/callsearch"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
+	"github.com/patchbay-ai/patchbay/internal/wings/processes/managedprocesses"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/socket"
+	"github.com/patchbay-ai/patchbay/internal/wings/spend"
 )
 
 // newWings makes the wings of a gateway; internal/wings lists their settings. A line belongs
@@ -12,7 +17,12 @@ import (
 func newWings(core *wing.Core) []*wing.Wing {
 	return wing.Make(core,
 		keeper.New,
+		managedcache.New,
 		socket.NewWing,
+		managedbatches.New,
+		managedprocesses.New,
+		callsearch.New,
+		spend.NewWing,
 	)
 }
 

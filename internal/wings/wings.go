@@ -70,6 +70,13 @@ func (s *Sections) Examine(report func(level, area, message, fix string)) {
 	processes.Examine(s.Processes, report)
 }
 
+// ReservedSpace returns how much of the disk stays free for what the gateway itself writes; 0
+// leaves it to the size of the disk.
+func (s *Sections) ReservedSpace() (bytes int64) {
+	bytes += files.Reserved(s.Files)
+	return bytes
+}
+
 // ProcessNames returns the names of the processes that instances may refer to.
 func (s *Sections) ProcessNames() (names []string) {
 	names = append(names, processes.Names(s.Processes)...)

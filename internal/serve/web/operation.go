@@ -262,3 +262,6 @@ func Invalid(field, format string, args ...any) error {
 func NotFound(format string, args ...any) error {
 	return &RequestError{Status: http.StatusNotFound, Text: fmt.Sprintf(format, args...)}
 }
+
+// Away returns an error about something that cannot be reached or changed now.
+func Away(text string) error { return &RequestError{Status: http.StatusServiceUnavailable, Text: text} }

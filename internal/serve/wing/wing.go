@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control"
 	"github.com/patchbay-ai/patchbay/internal/config/control/files"
 	"github.com/patchbay-ai/patchbay/internal/count/account"
+	"github.com/patchbay-ai/patchbay/internal/count/budget"
 	"github.com/patchbay-ai/patchbay/internal/count/memory"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
@@ -18,6 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet/redisfleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
@@ -25,6 +27,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 	v1 "github.com/patchbay-ai/patchbay/internal/serve/web/v1"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
@@ -51,6 +54,10 @@ type Core struct {
 	Uploads   *memory.Room // the space on disk for uploads
 	Requests  *proxy.Proxy // sends requests to backends
 	Unified   *v1.API      // the unified API
+	// Budgets returns how much of every budget is used.
+	Budgets func() []budget.Use
+	// Credentials are the API keys and management tokens.
+	Credentials *access.Credentials
 	// Keys decides whose key is good. Where security is off, nobody does.
 	Keys access.Callers
 }
@@ -60,11 +67,16 @@ type Wing struct {
 	// Routes returns the endpoints of the wing. It is also called for a gateway that never
 	// opens, to describe it.
 	Routes func() []web.Route
+	// Read completes a configuration that was read, before it is compiled: the one of the
+	// start, and those that are read again.
+	Read func(*config.Document)
 	// Open opens stores and connects the wing with the core, before the first request.
 	Open func() error
 	// Step returns the step between admission and routing, nil where the configuration has it
 	// off.
 	Step func(*config.Document) account.Step
+	// Explain adds the wing to the explanation of what would happen to a request.
+	Explain func(*explain.Explanation, schema.ServiceType)
 	// Set puts the settings of a configuration in force that was read again.
 	Set func(*config.Document)
 	// Run works beside the requests until its context ends; Doing describes that in logs.
@@ -95,11 +107,17 @@ func Make(core *Core, list ...New) []*Wing {
 		if w.Routes == nil {
 			w.Routes = func() []web.Route { return nil }
 		}
+		if w.Read == nil {
+			w.Read = func(*config.Document) {}
+		}
 		if w.Open == nil {
 			w.Open = func() error { return nil }
 		}
 		if w.Step == nil {
 			w.Step = func(*config.Document) account.Step { return nil }
+		}
+		if w.Explain == nil {
+			w.Explain = func(*explain.Explanation, schema.ServiceType) {}
 		}
 		if w.Set == nil {
 			w.Set = func(*config.Document) {}

@@ -13,3 +13,19 @@ func SpaceOf(path string) (Space, error) {
 	}
 	return Space{Total: int64(usage.Total), Free: int64(usage.Free)}, nil
 }
+
+// Reserve returns the part of a disk that stays free for what the gateway itself writes, where
+// nothing else is configured.
+func (s Space) Reserve() int64 {
+	const least, most = 16 << 20, 1 << 30
+	if s.Total == 0 {
+		return most // nothing is known of the disk
+	}
+	return min(max(s.Total/20, least), most, s.Total/2)
+}
+
+// IsShort reports whether a disk has no space but the reserved one.
+func (s Space) IsShort(reserve int64) bool {
+	const margin = 1 << 20 // so much may be written before somebody looks again
+	return s.Total > 0 && s.Free-margin < reserve
+}

@@ -23,8 +23,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
-	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
-	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 )
 
 // API answers the operational endpoints.
@@ -59,18 +57,10 @@ type Options struct {
 	Shared func() tally.Stats
 	// Models returns the models that are kept in memory; nil means that none are.
 	Models func(now time.Time) []residency.State
-	// Batches returns what the gateway does for batches, nil where they are off; nil means
-	// that they are.
-	Batches func(now time.Time) *metrics.BatchesView
-	// Files returns the disk on which files and batches are, nil where they are off; nil
-	// means that they are.
-	Files func() *files.Disk
 	// State adds the state of wings to that of a scrape, and Components their health; nil
 	// means that there are none.
 	State      func(to *metrics.State, now time.Time)
 	Components func(to map[string]Component)
-	// Processes returns the processes that the gateway runs; nil means that it runs none.
-	Processes func() []processes.View
 	// Exchange returns the state of what gateways tell each other about the fleet; nil means
 	// that they tell nothing.
 	Exchange func() fleet.ExchangeStats

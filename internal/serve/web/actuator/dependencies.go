@@ -31,25 +31,25 @@ type Component struct {
 	Details    any
 }
 
-// dependencyDetails say why and since when a dependency fails.
-type dependencyDetails struct {
+// Dependency tells why and since when a dependency fails, as details of a component.
+type Dependency struct {
 	Since    string `json:"since,omitzero"`
 	Reason   string `json:"reason,omitzero"`
 	Failures int64  `json:"failures"`
 	LastRead string `json:"lastRead,omitzero"`
 }
 
-func dependencyHealth(failure *condition.Failure, failures int64) (string, dependencyDetails) {
-	details := dependencyDetails{Failures: failures}
+func dependencyHealth(failure *condition.Failure, failures int64) (string, Dependency) {
+	details := Dependency{Failures: failures}
 	if failure == nil {
 		return up, details
 	}
-	details.Since, details.Reason = web.Time(failure.Since), shorten(failure.Reason)
+	details.Since, details.Reason = web.Time(failure.Since), Shorten(failure.Reason)
 	return degraded, details
 }
 
-// shorten cuts a long reason.
-func shorten(reason string) string {
+// Shorten cuts a long reason.
+func Shorten(reason string) string {
 	const longest = 500
 	if runes := []rune(reason); len(runes) > longest {
 		return string(runes[:longest]) + "..."
@@ -90,9 +90,6 @@ func (a *API) addDependencies(to map[string]health) {
 			}
 		}
 	}
-	if full, isOn := a.filesHealth(); isOn {
-		to["files"] = full
-	}
 	if a.options.Exchange != nil {
 		if s := a.options.Exchange(); s.IsOn {
 			status, details := dependencyHealth(s.Failure, s.Failures)
@@ -126,47 +123,17 @@ func statsOf(ledger func() quota.Stats) (s quota.Stats) {
 	return s
 }
 
-// filesDetails say how much space there is for files and batches, and why it is too little.
-type filesDetails struct {
-	dependencyDetails
-
-	Total   int64 `json:"total"`
-	Free    int64 `json:"free"`
-	Reserve int64 `json:"reserve"`
-}
-
-// filesHealth is degraded while uploads are refused because the disk is full, or the files of
-// all callers take as much as they may.
-func (a *API) filesHealth() (h health, isOn bool) {
-	if a.options.Files == nil {
-		return h, false
-	}
-	disk := a.options.Files()
-	if disk == nil {
-		return h, false
-	}
-	details := filesDetails{dependencyDetails{Failures: disk.Refused}, disk.Total, disk.Free, disk.Reserve}
-	if !disk.IsFull() {
-		return health{Status: up, Details: details}, true
-	}
-	details.Reason = "there is no more space than is reserved (files.reserve)"
-	if !disk.Since.IsZero() {
-		details.Since, details.Reason = web.Time(disk.Since), shorten(disk.Reason)
-	}
-	return health{Status: degraded, Details: details}, true
-}
-
 // exchangeDetails say with how many other gateways this one agrees where requests go; 0
 // means that it is alone.
 type exchangeDetails struct {
-	dependencyDetails
+	Dependency
 
 	Others int `json:"others"`
 }
 
 // clusterDetails count the gateways that share something, by their states.
 type clusterDetails struct {
-	dependencyDetails
+	Dependency
 
 	Up       int `json:"up"`
 	Behind   int `json:"behind"`

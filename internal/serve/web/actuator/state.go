@@ -15,7 +15,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 	"github.com/patchbay-ai/patchbay/internal/store/cluster"
-	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 )
 
 // shownClients is how many clients of a rate limit become series at most.
@@ -32,11 +31,6 @@ func (a *API) state() metrics.State {
 	if a.options.LinesDropped != nil {
 		state.Monitoring.LinesDropped = a.options.LinesDropped()
 	}
-	if a.options.Processes != nil {
-		for _, p := range a.options.Processes() {
-			state.Processes = append(state.Processes, processView(&p))
-		}
-	}
 	if a.options.Models != nil {
 		for _, m := range a.options.Models(now) {
 			state.Models = append(state.Models, modelView(&m))
@@ -44,9 +38,6 @@ func (a *API) state() metrics.State {
 	}
 	if a.options.State != nil {
 		a.options.State(&state, now)
-	}
-	if a.options.Batches != nil {
-		state.Batches = a.options.Batches(now)
 	}
 	for _, serviceType := range schema.ServiceTypes() {
 		s := table.Service(serviceType)
@@ -67,14 +58,6 @@ func (a *API) state() metrics.State {
 		}
 	}
 	return state
-}
-
-func processView(p *processes.View) metrics.ProcessView {
-	view := metrics.ProcessView{Name: p.Name, State: string(p.State), Starts: p.Starts, Restarts: p.Restarts}
-	for _, state := range processes.States() {
-		view.States = append(view.States, string(state))
-	}
-	return view
 }
 
 func modelView(m *residency.State) metrics.ModelView {

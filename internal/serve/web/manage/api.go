@@ -14,18 +14,17 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
-	"github.com/patchbay-ai/patchbay/internal/wings/answercache/cachestep"
-	"github.com/patchbay-ai/patchbay/internal/wings/spend"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/explain"
 )
 
 // API answers the management operations.
 type API struct {
 	options Options
-	spend   *spend.Reader
 }
 
 // Options are what the API works on.
@@ -39,13 +38,8 @@ type Options struct {
 	Budgets func() []budget.Use
 	// EditLedger changes the ledger.
 	EditLedger func(quota.Edit)
-	// Cache is the cache of answers.
-	Cache *cachestep.Cache
-	// Processes are the model servers that the gateway runs.
-	Processes Processes
-	// Batches and Files are those of all owners, nil where they are off.
-	Batches Batches
-	Files   Files
+	// Explain adds to an explanation the part of wings in it.
+	Explain func(*explain.Explanation, schema.ServiceType)
 	// Residency loads models and puts them to sleep.
 	Residency *residency.Keeper
 	// Client reaches the backends.
@@ -59,7 +53,7 @@ type Options struct {
 }
 
 // New returns the management API.
-func New(options Options) *API { return &API{options, spend.New(options.Ledger, options.Budgets)} }
+func New(options Options) *API { return &API{options} }
 
 // Offline answers the operations on keys and tokens while no gateway runs, for somebody who can
 // write its data directory and is therefore asked for nothing.

@@ -90,8 +90,7 @@ func (a *API) explained(c *web.Call, asked survey.Subject) explain.Explanation {
 	view.Quota = explain.Ledger{
 		Enabled: ledger.Settings.Enabled, Degraded: ledger.Reason != "", DegradedReason: ledger.Reason, FailOpen: ledger.Settings.FailOpen,
 	}
-	view.AnswerCache = a.options.Cache.IsOn(asked.Door.Service())
-	view.SingleFlight = a.options.Cache.IsSingleFlight(asked.Door.Service())
+	a.options.Explain(&view, asked.Door.Service())
 	return view
 }
 

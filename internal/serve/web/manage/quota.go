@@ -69,8 +69,8 @@ func (quotaRequest) Keywords() map[string]any {
 	return map[string]any{"anyOf": choice}
 }
 
-// usageFilter says whose use of which model is asked for.
-type usageFilter struct {
+// UsageFilter says whose use of which model is asked for.
+type UsageFilter struct {
 	TenantID    string `json:"tenantId"`
 	APIKeyID    string `json:"apiKeyId"`
 	UserID      string `json:"userId"`
@@ -78,8 +78,8 @@ type usageFilter struct {
 	Model       string `json:"model"`
 }
 
-// question returns what is asked of the ledger.
-func (f usageFilter) question() quota.UsageQuery {
+// Question returns what is asked of the ledger.
+func (f UsageFilter) Question() quota.UsageQuery {
 	if service, err := schema.ParseServiceType(f.ServiceType); err == nil {
 		f.ServiceType = service.String()
 	}
@@ -88,7 +88,7 @@ func (f usageFilter) question() quota.UsageQuery {
 
 // usageQuery has the filters of the usage list.
 type usageQuery struct {
-	usageFilter
+	UsageFilter
 	Window quota.Window `json:"window" empty:"true"`
 	From   time.Time    `json:"from" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"The earliest beginning of a window."`
 	To     time.Time    `json:"to" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"The latest beginning of a window."`
@@ -292,13 +292,13 @@ func viewUsage(u *quota.Usage) quotaUsageView {
 // quotaUsage returns a page of the list, or all of it. The list may be long, so all of it is
 // written while it is read.
 func (a *API) quotaUsage(c *web.Call, q *usageQuery) (any, error) {
-	question := q.question()
+	question := q.Question()
 	question.From, question.To = timeOrNil(q.From), timeOrNil(q.To)
 	if c.Has("window") {
 		question.Window = &q.Window
 	}
 	each := func(visit func(quotaUsageView) bool) (message string) {
-		return usageMessage(a.options.Ledger.EachUsage(c.Context(), question, func(u quota.Usage) bool { return visit(viewUsage(&u)) }))
+		return UsageMessage(a.options.Ledger.EachUsage(c.Context(), question, func(u quota.Usage) bool { return visit(viewUsage(&u)) }))
 	}
 	p := q.Page()
 	if p == nil {
@@ -315,7 +315,8 @@ func (a *API) quotaUsage(c *web.Call, q *usageQuery) (any, error) {
 	return web.PageView[quotaUsageView]{Content: content, Page: *p}, nil
 }
 
-func usageMessage(enabled bool, err error) string {
+// UsageMessage returns the message of a reply that has counts of the ledger.
+func UsageMessage(enabled bool, err error) string {
 	switch {
 	case !enabled:
 		return quotaOff

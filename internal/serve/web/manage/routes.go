@@ -14,11 +14,9 @@ func (a *API) Routes() []web.Route {
 	return slices.Concat(
 		s.Routes("Service types", a.services()),
 		s.Routes("Instances", a.instances()),
-		s.Routes("Processes", a.processes()),
-		s.Routes("Batches", a.batches()),
 		s.Routes("Versions", a.versions()),
 		s.Routes("Terms of keys", a.terms()),
-		ledger.Routes("Quota", a.quota()),
+		ledger.Routes(QuotaTag, a.quota()),
 		s.Routes("Sessions", a.sessions()),
 		s.Routes("API keys", a.keys()),
 		s.Routes("Management tokens", a.tokens()),
@@ -27,14 +25,21 @@ func (a *API) Routes() []web.Route {
 
 // Complete makes operations of the management API of those entries that have no handler.
 func (a *API) Complete(table []web.Route) []web.Route {
-	s := a.surface(a.fail)
+	s, ledger := a.surface(a.fail), a.surface(a.failQuota)
 	for i := range table {
-		if table[i].Handler == nil {
-			s.Routes(table[i].Tag, table[i:i+1])
+		switch one := table[i : i+1]; {
+		case table[i].Handler != nil:
+		case table[i].Tag == QuotaTag:
+			ledger.Routes(QuotaTag, one)
+		default:
+			s.Routes(table[i].Tag, one)
 		}
 	}
 	return table
 }
+
+// QuotaTag is the heading of the operations of the ledger. Their errors have codes.
+const QuotaTag = "Quota"
 
 // Statuses of errors that do not follow from an operation's query, body and permission.
 var (
@@ -85,15 +90,6 @@ func (a *API) services() []web.Route {
 		{
 			Pattern: "GET /api/models", Permission: access.ReadModels, Does: web.DoWith(a.models),
 			Summary: "The models of all service types", Says: "The models of all service types.",
-		},
-		{
-			Pattern: "GET /api/answer-cache", Permission: access.ReadRoutes, Does: web.Do(a.answerCache),
-			Summary: "What the cache of answers keeps", Says: "The cache of answers.",
-		},
-		{
-			Pattern: "DELETE /api/answer-cache", Permission: access.WriteTypes, Does: web.Do(a.clearAnswerCache),
-			Summary: "Remove all answers from the cache, in all gateways that share it",
-			Says:    "The cache of answers is empty.", Errors: unavailable,
 		},
 		{
 			Pattern: "GET /api/route/explain", Permission: access.ReadRoutes, Does: web.DoWith(a.explain),
@@ -165,64 +161,6 @@ func (a *API) instances() []web.Route {
 			Pattern: "POST /api/config/instance/circuit-breaker/{serviceType}", Permission: access.WriteInstances,
 			Does: web.DoBody(a.forceBreaker), Says: "The circuit breaker was set.",
 			Summary: "Hold the circuit breaker of an instance open or closed, or let go of it; no version",
-		},
-	}
-}
-
-func (a *API) processes() []web.Route {
-	return []web.Route{
-		{
-			Pattern: "GET /api/processes", Permission: access.ReadProcesses, Does: web.List(a.listProcesses),
-			Summary: "The model servers that this gateway runs on its own host, from its configuration file",
-			Says:    "The processes that this gateway runs.",
-		},
-		{
-			Pattern: "GET /api/processes/{name}", Permission: access.ReadProcesses, Does: web.Do(a.process),
-			Summary: "One process, and for administrators the last lines that it wrote",
-			Says:    "One process of this gateway.", Errors: notFound,
-		},
-		{
-			Pattern: "POST /api/processes/{name}/start", Permission: access.ManageProcesses, Does: web.Do(a.startProcess),
-			Summary: "Start a process, or try one again that has failed; the reply does not wait until it is ready", Errors: eitherOf,
-		},
-		{
-			Pattern: "POST /api/processes/{name}/stop", Permission: access.ManageProcesses, Does: web.Do(a.stopProcess),
-			Summary: "Stop a process, also one that requests use; the next request starts it again", Errors: eitherOf,
-		},
-	}
-}
-
-func (a *API) batches() []web.Route {
-	return []web.Route{
-		{
-			Pattern: "GET /api/batches", Permission: access.ReadBatches, Does: web.ListWith(a.listBatches),
-			Summary: "The newest thousand batches of all owners, or of one, with their progress",
-			Says:    "The newest batches of all owners.", Errors: unavailable,
-		},
-		{
-			Pattern: "POST /api/batches/{id}/cancel", Permission: access.WriteBatches, Does: web.Do(a.cancelBatch),
-			Summary: "Stop a batch; requests that run end, and what was done is kept", Errors: refusals,
-		},
-		{
-			Pattern: "DELETE /api/batches/{id}", Permission: access.WriteBatches, Does: web.Do(a.deleteBatch),
-			Summary: "Delete a batch with its results; one that has not ended ends, and what was done is lost", Errors: eitherOf,
-		},
-		{
-			Pattern: "DELETE /api/batches", Permission: access.WriteBatches, Does: web.DoWith(a.deleteBatches),
-			Summary: "Delete all batches of an owner with their results; those that have not ended end", Errors: badOrAway,
-		},
-		{
-			Pattern: "GET /api/files", Permission: access.ReadBatches, Does: web.ListWith(a.listFiles),
-			Summary: "The newest thousand files of all owners, or of one, without their contents",
-			Says:    "The newest files.", Errors: unavailable,
-		},
-		{
-			Pattern: "DELETE /api/files/{id}", Permission: access.WriteBatches, Does: web.Do(a.deleteFile),
-			Summary: "Delete a file, unless a batch that has not ended needs it", Errors: refusals,
-		},
-		{
-			Pattern: "DELETE /api/files", Permission: access.WriteBatches, Does: web.DoWith(a.deleteFiles),
-			Summary: "Delete all files of an owner but those that a batch needs that has not ended", Errors: badOrAway,
 		},
 	}
 }
@@ -321,10 +259,6 @@ func (a *API) quota() []web.Route {
 			Pattern: "GET /api/monitoring/quota/usage", Permission: access.ReadQuotaUsage, Does: web.DoWith(a.quotaUsage),
 			Summary: "Requests and tokens by window; of the open windows, or of those that began between from and to",
 			Reply:   web.ListOf[quotaUsageView]{},
-		},
-		{
-			Pattern: "GET /api/monitoring/spend", Permission: access.ReadQuotaUsage, Does: web.DoWith(a.spending),
-			Summary: "What was spent in a period by tenant, key, user, model or service, beside the period before, with a forecast",
 		},
 	}
 }

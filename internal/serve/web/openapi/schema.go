@@ -212,7 +212,8 @@ func (d *deriver) component(t reflect.Type, way direction, isPartial bool) Schem
 	return ref(name)
 }
 
-// typeName makes the name of a component: callView of a surface is Call,
+// typeName makes the name of a component: callView of a surface is Call, also where a wing
+// brings it (packages called managed...),
 // breaker.Settings is BreakerSettings, page[T] is TPage. A type that is made
 // within a function has a name as well.
 func typeName(t reflect.Type) string {
@@ -224,7 +225,8 @@ func typeName(t reflect.Type) string {
 		return upperFirst(argument) + name
 	}
 	owner := path.Base(t.PkgPath())
-	isShared := owner == "schema" || owner == "config" || owner == "control" || strings.Contains(t.PkgPath(), "/web")
+	isShared := owner == "schema" || owner == "config" || owner == "control" ||
+		strings.Contains(t.PkgPath(), "/web") || strings.HasPrefix(owner, "managed")
 	if name == "" || isShared || strings.HasPrefix(strings.ToLower(name), owner) {
 		return name
 	}

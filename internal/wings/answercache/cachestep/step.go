@@ -81,17 +81,17 @@ func (c *Cache) IsSingleFlight(service schema.ServiceType) bool {
 	return c.policy.Load().SingleFlight && answercache.Cacheable(service)
 }
 
-// Status is how much is kept.
+// Status is how much is kept. The numbers of answers are 0 for a shared store.
 type Status struct {
-	Enabled, Shared bool
-	// Answers is how many are in memory, Bytes what they take, and Evicted how many gave
-	// way to others since the start; all are 0 for a shared store.
-	Answers        int
-	Bytes, Evicted int64
-	// SingleFlight says that equal requests in flight share one call. Flights is how many
-	// calls others may share now, and Followers how many requests share that of another one.
-	SingleFlight       bool
-	Flights, Followers int
+	Enabled bool  `json:"enabled"`
+	Shared  bool  `json:"shared" doc:"Whether the answers are in Redis; the numbers are 0 then."`
+	Answers int   `json:"answers" doc:"How many are kept."`
+	Bytes   int64 `json:"bytes"`
+	Evicted int64 `json:"evicted" doc:"How many gave way to others since the start."`
+
+	SingleFlight bool `json:"singleFlight" doc:"Whether equal requests that are in flight at the same time share one call."`
+	Flights      int  `json:"flights" doc:"How many calls others may share now."`
+	Followers    int  `json:"followers" doc:"How many requests share the call of another one now."`
 }
 
 // Status returns how much is kept.

@@ -12,8 +12,6 @@ import (
 const (
 	mostBytes      = 20 * schema.GiB
 	mostBytesOfOne = 2 * schema.GiB
-	leastReserve   = 16 * schema.MiB
-	mostReserve    = 1 * schema.GiB
 )
 
 // disk is the disk with the folder; without a Total nothing is known of it.
@@ -32,7 +30,7 @@ func (d disk) bounds(s Settings) Settings {
 		s.MaxBytesPerKey = min(total/8, mostBytesOfOne)
 	}
 	if s.Reserve == 0 {
-		s.Reserve = min(max(total/20, leastReserve), mostReserve, total/2)
+		s.Reserve = schema.Bytes(d.Space.Reserve())
 	}
 	return s
 }
@@ -62,11 +60,11 @@ type Disk struct {
 
 // IsFull reports whether there is no space but what is reserved, or was none lately.
 func (d *Disk) IsFull() bool {
-	return d.Total > 0 && d.Free-checkEvery < d.Reserve || !d.Since.IsZero()
+	return durable.Space{Total: d.Total, Free: d.Free}.IsShort(d.Reserve) || !d.Since.IsZero()
 }
 
-// DiskOf returns how much space the disk with a folder has, and how much of it is reserved.
-func DiskOf(path string, s Settings) Disk { return look(durable.SpaceOf, path).view(s) }
+// Reserved returns files.reserve.
+func Reserved(s Settings) int64 { return int64(s.Reserve) }
 
 func (d disk) view(s Settings) Disk {
 	return Disk{Total: d.Total, Free: d.Free, Reserve: int64(d.bounds(s).Reserve)}

@@ -1,4 +1,4 @@
-package manage
+package spend
 
 import (
 	"cmp"
@@ -6,33 +6,57 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
-	"github.com/patchbay-ai/patchbay/internal/wings/spend"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/manage"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
 )
+
+// office answers questions about the ledger of a gateway.
+type office struct {
+	core   *wing.Core
+	reader *Reader
+}
+
+// NewWing returns the wing of spending.
+func NewWing(core *wing.Core) *wing.Wing {
+	o := &office{core: core}
+	return &wing.Wing{Routes: o.routes, Open: func() error {
+		o.reader = New(core.Ledger, core.Budgets)
+		return nil
+	}}
+}
+
+func (o *office) routes() []web.Route {
+	return []web.Route{{
+		Pattern: "GET /api/monitoring/spend", Tag: manage.QuotaTag, Permission: access.ReadQuotaUsage, Does: web.DoWith(o.spending),
+		Summary: "What was spent in a period by tenant, key, user, model or service, beside the period before, with a forecast",
+	}}
+}
 
 // defaultSpendGroups is how many groups a reply lists unless the request says it.
 const defaultSpendGroups = 100
 
 // spendQuery has the period and the filters of what was spent.
 type spendQuery struct {
-	usageFilter
-	By    spend.Dimension `json:"by" empty:"true" doc:"What is listed; tenants where it is not given."`
-	From  time.Time       `json:"from" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"Where the period begins; the beginning of this month where it is not given."`
-	To    time.Time       `json:"to" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"Where the period ends; the end of this month where from is not given, else now."`
-	Limit int             `json:"limit" minimum:"1" maximum:"1000" empty:"true" doc:"How many groups are listed, at most 1000 [100]; the others are added up."`
+	manage.UsageFilter
+	By    Dimension `json:"by" empty:"true" doc:"What is listed; tenants where it is not given."`
+	From  time.Time `json:"from" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"Where the period begins; the beginning of this month where it is not given."`
+	To    time.Time `json:"to" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"Where the period ends; the end of this month where from is not given, else now."`
+	Limit int       `json:"limit" minimum:"1" maximum:"1000" empty:"true" doc:"How many groups are listed, at most 1000 [100]; the others are added up."`
 }
 
 // spendView is what was spent in a period as JSON.
 type spendView struct {
-	Enabled  bool            `json:"enabled" doc:"Whether the quota ledger is on, which counts it."`
-	Priced   bool            `json:"priced" doc:"Whether any model has a price."`
-	Currency string          `json:"currency"`
-	By       spend.Dimension `json:"by"`
-	Step     quota.Window    `json:"step" doc:"The windows of which the period is made."`
-	From     time.Time       `json:"from" doc:"Where the first step begins."`
-	To       time.Time       `json:"to" doc:"Where the last step ends."`
-	Starts   []time.Time     `json:"starts" doc:"Where the steps begin."`
-	Complete bool            `json:"complete" doc:"False if a store did not answer, or has more than is read."`
+	Enabled  bool         `json:"enabled" doc:"Whether the quota ledger is on, which counts it."`
+	Priced   bool         `json:"priced" doc:"Whether any model has a price."`
+	Currency string       `json:"currency"`
+	By       Dimension    `json:"by"`
+	Step     quota.Window `json:"step" doc:"The windows of which the period is made."`
+	From     time.Time    `json:"from" doc:"Where the first step begins."`
+	To       time.Time    `json:"to" doc:"Where the last step ends."`
+	Starts   []time.Time  `json:"starts" doc:"Where the steps begin."`
+	Complete bool         `json:"complete" doc:"False if a store did not answer, or has more than is read."`
 	// BeforeFrom is null where there is nothing to compare with.
 	BeforeFrom *time.Time   `json:"beforeFrom" doc:"Where the period before begins, which ends at from; null if it was not counted, or is not kept any more."`
 	Total      spendGroup   `json:"total"`
@@ -56,16 +80,16 @@ type spendGroup struct {
 	CompletionTokens int64   `json:"completionTokens"`
 }
 
-func (a *API) spending(c *web.Call, q *spendQuery) (spendView, error) {
+func (o *office) spending(c *web.Call, q *spendQuery) (spendView, error) {
 	now := time.Now()
 	question, err := q.question(now)
 	if err != nil {
 		return spendView{}, err
 	}
-	doc, _ := a.options.Control.Document()
+	doc, _ := o.core.Control.Document()
 	list := prices.Compile(doc.Prices)
 	question.IsPriced = func(model string) bool { return list.Of(model) != nil }
-	report, err := a.spend.Read(c.Context(), question, now)
+	report, err := o.reader.Read(c.Context(), question, now)
 	view := spendView{
 		Enabled: report.Enabled, Priced: len(doc.Prices.Models) > 0, Currency: doc.Prices.Currency, By: question.By, Step: report.Step,
 		From: report.From, To: report.To, Starts: report.Starts, Complete: err == nil, Total: viewSpend(&report.Total, &report), Groups: []spendGroup{}, Unpriced: append([]string{}, report.Unpriced...),
@@ -81,14 +105,14 @@ func (a *API) spending(c *web.Call, q *spendQuery) (spendView, error) {
 		others.Count = report.Others
 		view.Others = &others
 	}
-	c.Message = usageMessage(report.Enabled, err)
+	c.Message = manage.UsageMessage(report.Enabled, err)
 	if !report.Enabled {
 		c.Say("The quota ledger is off, so nothing is counted.")
 	}
 	return view, nil
 }
 
-func viewSpend(g *spend.Group, report *spend.Report) spendGroup {
+func viewSpend(g *Group, report *Report) spendGroup {
 	view := spendGroup{
 		Name: g.Name, Cost: prices.Amount(g.Cost).Micros(), Costs: make([]int64, len(g.Costs)),
 		RequestCount: g.Requests, Unpriced: g.Unpriced, TokenCount: g.Tokens, PromptTokens: g.Prompt, CompletionTokens: g.Completion,
@@ -106,9 +130,9 @@ func viewSpend(g *spend.Group, report *spend.Report) spendGroup {
 }
 
 // question returns what is asked for, of this month where no period is given.
-func (q *spendQuery) question(now time.Time) (spend.Question, error) {
-	asked := spend.Question{
-		Only: q.usageFilter.question(), By: q.By, From: q.From.UTC(), To: q.To.UTC(), Limit: cmp.Or(q.Limit, defaultSpendGroups),
+func (q *spendQuery) question(now time.Time) (Question, error) {
+	asked := Question{
+		Only: q.UsageFilter.Question(), By: q.By, From: q.From.UTC(), To: q.To.UTC(), Limit: cmp.Or(q.Limit, defaultSpendGroups),
 	}
 	switch {
 	case q.From.IsZero() && !q.To.IsZero():

@@ -1,0 +1,205 @@
+// Package managedbatches is the wing of files and batches: it opens them for a gateway, and lets
+// operators see, cancel and delete those of all owners.
+package managedbatches
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/serve/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/store/documents"
+	"github.com/patchbay-ai/patchbay/internal/store/documents/pgdocuments"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/batching"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
+	"github.com/patchbay-ai/patchbay/internal/wings/batches/keeping"
+)
+
+// What this gateway knows of a file or a batch that it keeps takes some memory, and all of it
+// together may take a part of limits.memory. One part in batchPart of that is for batches.
+const (
+	memoryOfOne = 512
+	memoryPart  = 16
+	batchPart   = 5
+	// leastAhead and mostAhead bound the memory for lines of batches that wait to run, which
+	// is a part of limits.memory as well.
+	leastAhead, mostAhead = 4 << 20, 64 << 20
+)
+
+// work is the files and batches of a gateway, with the settings that can change while it runs.
+type work struct {
+	core     *wing.Core
+	engine   *batches.Engine // nil where batches are off
+	files    *files.Store
+	runner   *batching.Runner
+	settings atomic.Pointer[batches.Settings]
+	bounds   atomic.Pointer[files.Settings]
+	closes   []func() // what was opened, the last one last
+}
+
+// New returns the wing of files and batches.
+func New(core *wing.Core) *wing.Wing {
+	b := &work{core: core}
+	b.set(core.Document)
+	w := &wing.Wing{Routes: b.routes, Set: b.set, Close: b.close}
+	w.Open = func() error {
+		if !core.Document.Batches.Enabled {
+			return nil
+		}
+		if err := b.open(); err != nil {
+			return err
+		}
+		w.Doing, w.Run, w.Halt, w.Serve, w.State, w.Health = "running batches", b.engine.Run, b.engine.Halt, b.runner.Use, b.state, b.health
+		return nil
+	}
+	return w
+}
+
+// set changes how large files and batches may be.
+func (b *work) set(doc *config.Document) {
+	settings, bounds := doc.Batches, doc.Files
+	b.settings.Store(&settings)
+	b.bounds.Store(&bounds)
+}
+
+// isShared reports whether gateways share their configuration, and so their files and batches.
+func (b *work) isShared() bool { return b.core.Document.Store.Config != "" }
+
+// known returns how many files and batches this gateway may keep in mind.
+func (b *work) known() int {
+	if b.isShared() {
+		return math.MaxInt
+	}
+	return int(b.core.Memory.Limit() / memoryPart / memoryOfOne)
+}
+
+// fileSettings returns the settings of files, within what memory allows.
+func (b *work) fileSettings() files.Settings {
+	s := *b.bounds.Load()
+	known := b.known()
+	s.MaxFilesInAll = max(min(s.MaxFilesInAll, known-known/batchPart), 1)
+	return s
+}
+
+// batchSettings returns the settings of batches, within what memory allows.
+func (b *work) batchSettings() batches.Settings {
+	s := *b.settings.Load()
+	s.MaxKeptInAll = max(min(s.MaxKeptInAll, b.known()/batchPart), 1)
+	return s
+}
+
+// open opens the files and batches.
+func (b *work) open() error {
+	doc, core := b.core.Document, b.core
+	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	if err != nil {
+		return err
+	}
+	folder := doc.Files.Folder
+	if folder == "" {
+		folder = filepath.Join(doc.Server.DataDir, "batches")
+	}
+	docs, leases, err := b.openDocuments(folder)
+	if err != nil {
+		return err
+	}
+	if keys != nil {
+		signed := documents.NewSigned(docs, documents.SignedOptions{
+			Keys: keys, Takeovers: core.Takeovers, WritesBefore: doc.Security.AcceptUnsigned, Kinds: append(files.Kinds(), keeping.Kinds()...), Log: core.Log,
+		})
+		b.closes = append(b.closes, signed.Close)
+		docs = signed
+	}
+	b.files, err = files.Open(files.Options{
+		Documents: docs, Folder: filepath.Join(folder, "contents"), Keys: keys, Settings: b.fileSettings, Log: core.Log, IsShared: b.isShared(), ReadableBefore: doc.Security.AcceptUnsigned,
+	})
+	if err != nil {
+		return fmt.Errorf("files.folder: %w", err)
+	}
+	b.runner = batching.NewRunner(core.Unified, core.Keys, core.Requests)
+	b.engine = batches.New(batches.Options{
+		Documents: docs, Leases: leases, Files: b.files, Folder: filepath.Join(folder, "answers"), Keys: keys,
+		Settings:    b.batchSettings,
+		LongestLine: b.longestLine, Retention: func() time.Duration { return b.bounds.Load().Retention.Std() },
+		Ahead:     func() int64 { return min(max(core.Memory.Limit()/memoryPart, leastAhead), mostAhead) },
+		IsRemoved: func(owner files.Owner) bool { return core.Credentials.IsRemoved(owner.Key, owner.Issue) },
+		Runner:    b.runner, Log: core.Log, IsShared: b.isShared(),
+	})
+	return nil
+}
+
+// openDocuments opens where batches are described and leased. A gateway that is alone keeps
+// no leases beyond its own life.
+func (b *work) openDocuments(folder string) (docs, leases documents.Store, err error) {
+	if !b.isShared() {
+		local, err := documents.OpenDir(filepath.Join(folder, "documents"), b.core.Log)
+		if err != nil {
+			return nil, nil, fmt.Errorf("files.folder: %w", err)
+		}
+		return local, documents.NewMemory(), nil
+	}
+	shared, err := pgdocuments.New(b.core.Document.Store.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	b.closes = append(b.closes, shared.Close)
+	return shared, shared, nil
+}
+
+func (b *work) close() {
+	for len(b.closes) > 0 {
+		last := len(b.closes) - 1
+		b.closes[last]()
+		b.closes = b.closes[:last]
+	}
+}
+
+func (b *work) longestLine() int64 { return int64(b.core.Current.Load().Limits.JSONBody) }
+
+// routes returns the endpoints of clients and the operations of those who run the gateway.
+func (b *work) routes() []web.Route {
+	clients := batching.New(batching.Options{
+		Engine: b.engine, Files: b.files, Keys: b.core.Keys, TrustedProxies: b.core.Document.Server.TrustedProxies, LongestLine: b.longestLine,
+		LargestFile: func() int64 { return int64(b.bounds.Load().MaxSize) }, MaxLines: func() int { return b.settings.Load().MaxLines }, Log: b.core.Log,
+	})
+	return append(clients.Routes(), b.managed()...)
+}
+
+// state adds the batches to the state for a scrape.
+func (b *work) state(to *metrics.State, now time.Time) {
+	s, disk := b.engine.Stats(now), b.files.Disk()
+	to.Batches = &metrics.BatchesView{
+		IsFull: disk.IsFull(), Open: s.Open, Running: s.Running, Completed: int64(s.Ended.Done), Failed: int64(s.Ended.Failed), Stalled: s.Stalled,
+	}
+}
+
+// filesDetails say how much space there is for files and batches, and why it is too little.
+type filesDetails struct {
+	actuator.Dependency
+
+	Total   int64 `json:"total"`
+	Free    int64 `json:"free"`
+	Reserve int64 `json:"reserve"`
+}
+
+// health is degraded while uploads are refused because the disk is full, or the files of all
+// callers take as much as they may.
+func (b *work) health(to map[string]actuator.Component) {
+	disk := b.files.Disk()
+	details := filesDetails{actuator.Dependency{Failures: disk.Refused}, disk.Total, disk.Free, disk.Reserve}
+	if disk.IsFull() {
+		details.Reason = "there is no more space than is reserved (files.reserve)"
+		if !disk.Since.IsZero() {
+			details.Since, details.Reason = web.Time(disk.Since), actuator.Shorten(disk.Reason)
+		}
+	}
+	to["files"] = actuator.Component{IsDegraded: disk.IsFull(), Details: details}
+}

@@ -1,0 +1,44 @@
+// Package callsearch is the wing that keeps calls on disk, so that those of days can be
+// searched.
+package callsearch
+
+import (
+	"cmp"
+
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/store/durable"
+	"github.com/patchbay-ai/patchbay/internal/store/seal"
+	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
+)
+
+// New returns the wing of calls on disk. Where they are off, calls that were kept before are
+// left alone.
+func New(core *wing.Core) *wing.Wing {
+	w := new(wing.Wing)
+	w.Open = func() error {
+		settings := core.Document.Monitoring.CallsFile
+		if !settings.Enabled {
+			return nil
+		}
+		keys, err := seal.New(core.Document.Security.MasterKey, core.Document.Security.PreviousMasterKey)
+		if err != nil {
+			return err
+		}
+		dir := core.Store.Data().Path("")
+		file, last, err := callfile.Open(callfile.Options{
+			Dir: dir, Settings: settings, Keys: keys,
+			IsFull: func() bool {
+				space, err := durable.SpaceOf(dir)
+				return err == nil && space.IsShort(cmp.Or(core.Document.ReservedSpace(), space.Reserve()))
+			},
+			Fault: func(operation, text string) { core.Recorder.NoteFault("calls-file", operation, text) }, Log: core.Log,
+		})
+		if err != nil {
+			return err
+		}
+		core.Recorder.ArchiveTo(file, last)
+		w.Doing, w.Run, w.Close = "keeping calls", file.Run, file.Close
+		return nil
+	}
+	return w
+}

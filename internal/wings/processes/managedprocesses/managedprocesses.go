@@ -1,0 +1,173 @@
+// Package managedprocesses is the wing of processes: it connects the processes of the configuration file
+// with the instances that use them, and lets operators see, start and stop them.
+package managedprocesses
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
+	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
+	"github.com/patchbay-ai/patchbay/internal/see/logs"
+	"github.com/patchbay-ai/patchbay/internal/see/metrics"
+	"github.com/patchbay-ai/patchbay/internal/serve/access"
+	"github.com/patchbay-ai/patchbay/internal/serve/web"
+	"github.com/patchbay-ai/patchbay/internal/serve/wing"
+	"github.com/patchbay-ai/patchbay/internal/wings/processes"
+)
+
+// host runs the processes of a gateway.
+type host struct {
+	core    *wing.Core
+	manager *processes.Manager
+}
+
+// New returns the wing of processes. None is started before somebody asks for it.
+func New(core *wing.Core) *wing.Wing {
+	h := &host{core: core}
+	h.manager = processes.New(core.Document.Processes, core.Document.Limits.ProcessMemory, processes.Options{
+		Log: logs.Named(core.Log, "processes"), Moved: h.moved, Load: h.load,
+	})
+	return &wing.Wing{Routes: h.routes, Read: h.read, Set: h.set, State: h.state, Close: h.manager.Close}
+}
+
+// read lets the instances of a configuration find its processes.
+func (h *host) read(doc *config.Document) {
+	described, memory := doc.Processes, doc.Limits.ProcessMemory
+	doc.Runs = func(name string) (backend.Process, string) {
+		settings, known := described[name]
+		if !known {
+			return nil, ""
+		}
+		return h.manager.Server(name, settings, memory), h.manager.Address(name, settings)
+	}
+	if doc == h.core.Document {
+		h.mind()
+	}
+}
+
+func (h *host) set(doc *config.Document) {
+	h.manager.Set(doc.Processes, doc.Limits.ProcessMemory)
+	h.mind()
+}
+
+// mind has all processes counted for what is in memory, also those that no request can start
+// and those that end.
+func (h *host) mind() {
+	var all []residency.Kept
+	for name, server := range h.manager.Servers() {
+		all = append(all, residency.Kept{Place: backend.ProcessPlace(h.core.Fleet, name), Sleeper: server, Rules: server.Rules()})
+	}
+	h.core.Residency.Mind(all)
+}
+
+// moved has the instances of a process follow it to its new address.
+func (h *host) moved() {
+	if err := h.core.Control.Rebuild(); err != nil {
+		h.core.Log.Error("instances could not follow their process to another port", "error", err)
+	}
+}
+
+// load starts a process for an administrator, once there is room for it.
+func (h *host) load(ctx context.Context, name string) {
+	if err := h.core.Residency.Start(ctx, backend.ProcessPlace(h.core.Fleet, name)); err != nil {
+		h.core.Log.Warn("a process was not started for an administrator", "process", name, "error", err)
+	}
+}
+
+// state adds the processes to the state for a scrape.
+func (h *host) state(to *metrics.State, _ time.Time) {
+	for _, p := range h.manager.List() {
+		view := metrics.ProcessView{Name: p.Name, State: string(p.State), Starts: p.Starts, Restarts: p.Restarts}
+		for _, state := range processes.States() {
+			view.States = append(view.States, string(state))
+		}
+		to.Processes = append(to.Processes, view)
+	}
+}
+
+// routes returns the operations for people who run the gateway.
+func (h *host) routes() []web.Route {
+	missingOrAway := []int{http.StatusNotFound, http.StatusServiceUnavailable}
+	return []web.Route{
+		{
+			Pattern: "GET /api/processes", Tag: "Processes", Permission: access.ReadProcesses, Does: web.List(h.list),
+			Summary: "The model servers that this gateway runs on its own host, from its configuration file",
+			Says:    "The processes that this gateway runs.",
+		},
+		{
+			Pattern: "GET /api/processes/{name}", Tag: "Processes", Permission: access.ReadProcesses, Does: web.Do(h.show),
+			Summary: "One process, and for administrators the last lines that it wrote",
+			Says:    "One process of this gateway.", Errors: []int{http.StatusNotFound},
+		},
+		{
+			Pattern: "POST /api/processes/{name}/start", Tag: "Processes", Permission: access.ManageProcesses, Does: web.Do(h.start),
+			Summary: "Start a process, or try one again that has failed; the reply does not wait until it is ready", Errors: missingOrAway,
+		},
+		{
+			Pattern: "POST /api/processes/{name}/stop", Tag: "Processes", Permission: access.ManageProcesses, Does: web.Do(h.stop),
+			Summary: "Stop a process, also one that requests use; the next request starts it again", Errors: missingOrAway,
+		},
+	}
+}
+
+// processView is a process as JSON.
+type processView struct{ processes.View }
+
+// processDetail is one process with its output.
+type processDetail struct {
+	processes.View
+	Output []processes.Line `json:"output,omitempty" doc:"The last lines that it wrote, for administrators: they may repeat what requests say."`
+}
+
+func (h *host) list(*web.Call) (views []processView, err error) {
+	for _, view := range h.manager.List() {
+		views = append(views, processView{view})
+	}
+	return views, nil
+}
+
+func (h *host) show(c *web.Call) (processDetail, error) {
+	view, lines, err := h.manager.View(c.PathValue("name"))
+	if err != nil {
+		return processDetail{}, unknown(c)
+	}
+	detail := processDetail{View: view}
+	if c.Who.Role.Holds(access.ManageProcesses) {
+		detail.Output = lines
+	}
+	return detail, nil
+}
+
+func (h *host) start(c *web.Call) (processView, error) {
+	return h.change(c, "started", h.manager.Start)
+}
+
+func (h *host) stop(c *web.Call) (processView, error) { return h.change(c, "stopped", h.manager.Stop) }
+
+// change starts or stops a process, unless the request is a dry run.
+func (h *host) change(c *web.Call, done string, change func(string) error) (processView, error) {
+	name := c.PathValue("name")
+	if _, _, err := h.manager.View(name); err != nil {
+		return processView{}, unknown(c)
+	}
+	c.Say("The process %s would be %s.", name, done)
+	if !c.DryRun {
+		if err := change(name); err != nil {
+			return processView{}, web.Away("the process cannot be changed now: " + err.Error())
+		}
+		c.Say("The process %s is being %s.", name, done)
+	}
+	c.Done("process %s %s", name, done)
+	view, _, err := h.manager.View(name)
+	if err != nil {
+		err = unknown(c)
+	}
+	return processView{view}, err
+}
+
+func unknown(c *web.Call) error {
+	return web.NotFound("not found: the configuration file of this gateway has no process %q", web.Shorten(c.PathValue("name")))
+}
