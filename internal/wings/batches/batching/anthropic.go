@@ -77,11 +77,11 @@ func (a *API) addMessageBatches(add adder) {
 		Errors: []int{http.StatusRequestTimeout, http.StatusRequestEntityTooLarge},
 	})
 	add("GET /v1/messages/batches", (*visit).listMessageBatches, web.Route{Summary: "The message batches of the caller's tenant or key, the newest first", Query: messageBatchQuery{}, Reply: messageBatchList{}, Error: messagesError()})
-	add("GET /v1/messages/batches/{id}", (*visit).getMessageBatch, web.Route{Summary: "One message batch", Reply: messageBatch{}, Error: messagesError()})
+	add("GET /v1/messages/batches/{id}", getBatch(batches.Anthropic), web.Route{Summary: "One message batch", Reply: messageBatch{}, Error: messagesError()})
 	add("GET /v1/messages/batches/{id}/results", (*visit).messageBatchResults, web.Route{
 		Summary: "The results of a message batch that has ended, one in a line", Media: map[string]any{mediaLines: ""}, Error: messagesError(), Errors: []int{http.StatusBadRequest},
 	})
-	add("POST /v1/messages/batches/{id}/cancel", (*visit).cancelMessageBatch, web.Route{
+	add("POST /v1/messages/batches/{id}/cancel", cancelBatch(batches.Anthropic), web.Route{
 		Summary: "Stop a message batch; requests that run end, and what was done is kept", Reply: messageBatch{}, Error: messagesError(), Errors: []int{http.StatusBadRequest},
 	})
 	add("DELETE /v1/messages/batches/{id}", (*visit).deleteMessageBatch, web.Route{
@@ -123,35 +123,35 @@ func viewMessageBatch(p batches.Progress) messageBatch {
 
 // createMessageBatch answers POST /v1/messages/batches. The requests go to a file as they
 // come, one in a line.
-func (v *visit) createMessageBatch() error {
+func (v *visit) createMessageBatch() (any, error) {
 	if v.r.ContentLength > v.options.LargestFile() {
-		return unread{files.ErrTooLarge}
+		return nil, unread{files.ErrTooLarge}
 	}
 	u, err := v.options.Files.Create(v.r.Context(), files.File{Owner: v.owner, Purpose: purposeBatch, Filename: "requests.jsonl", IsHidden: true})
 	if err != nil {
-		return unread{err}
+		return nil, unread{err}
 	}
 	defer u.Abort()
 	body := &countedReader{from: v.r.Body, most: v.options.LongestLine() + 64<<10}
 	reader := messageReader{from: jsontext.NewDecoder(body), body: body, to: u, seen: map[string]bool{}, most: v.options.MaxLines()}
 	if err := reader.readAll(); err != nil {
-		return unread{v.requestsError(err)}
+		return nil, unread{v.requestsError(err)}
 	}
 	if reader.lines == 0 {
-		return schema.InvalidValue("requests", "'requests' must have at least one request.")
+		return nil, schema.InvalidValue("requests", "'requests' must have at least one request.")
 	}
 	file, err := u.Commit(v.r.Context())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	const window = 24 * time.Hour
 	made, err := v.options.Engine.Create(v.r.Context(), batches.Batch{
 		Owner: v.owner, Form: batches.Anthropic, Endpoint: messagesPath, Input: file.ID, IsOwnInput: true, User: v.user, Window: "24h", Lines: reader.lines,
 	}, window)
 	if err != nil {
-		return errors.Join(err, v.options.Files.Delete(v.r.Context(), file))
+		return nil, errors.Join(err, v.options.Files.Delete(v.r.Context(), file))
 	}
-	return v.write(viewMessageBatch(batches.Progress{Batch: made}))
+	return viewOf(batches.Progress{Batch: made}), nil
 }
 
 // countedReader fails where one element has more bytes than a request may have.
@@ -299,11 +299,11 @@ func (v *visit) requestsError(err error) error {
 }
 
 // listMessageBatches answers GET /v1/messages/batches.
-func (v *visit) listMessageBatches() error {
+func (v *visit) listMessageBatches() (any, error) {
 	const usual, most = 20, 1000
 	limit, err := v.limit(usual, most)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	query := v.r.URL.Query()
 	listing := batches.Listing{Scope: v.scope, Form: batches.Anthropic, After: query.Get("after_id"), Limit: limit}
@@ -312,10 +312,10 @@ func (v *visit) listMessageBatches() error {
 	}
 	found, hasMore, err := v.options.Engine.List(v.r.Context(), listing)
 	if errors.Is(err, batches.ErrNotFound) {
-		return schema.InvalidValue("after_id", "'after_id' and 'before_id' must be ids of batches.")
+		return nil, schema.InvalidValue("after_id", "'after_id' and 'before_id' must be ids of batches.")
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if listing.IsAscending {
 		slices.Reverse(found)
@@ -327,69 +327,48 @@ func (v *visit) listMessageBatches() error {
 	if len(found) > 0 {
 		list.FirstID, list.LastID = &found[0].ID, &found[len(found)-1].ID
 	}
-	return v.write(list)
-}
-
-// getMessageBatch answers GET /v1/messages/batches/{id}.
-func (v *visit) getMessageBatch() error {
-	p, err := v.find(batches.Anthropic)
-	if err != nil {
-		return err
-	}
-	return v.write(viewMessageBatch(p))
-}
-
-// cancelMessageBatch answers POST /v1/messages/batches/{id}/cancel.
-func (v *visit) cancelMessageBatch() error {
-	if _, err := v.find(batches.Anthropic); err != nil {
-		return err
-	}
-	p, err := v.options.Engine.Cancel(v.r.Context(), v.scope, v.r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return v.write(viewMessageBatch(p))
+	return list, nil
 }
 
 // deleteMessageBatch answers DELETE /v1/messages/batches/{id}.
-func (v *visit) deleteMessageBatch() error {
+func (v *visit) deleteMessageBatch() (any, error) {
 	p, err := v.find(batches.Anthropic)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := v.options.Engine.Delete(v.r.Context(), v.scope, p.ID); err != nil {
-		return err
+		return nil, err
 	}
-	return v.write(deletedMessageBatch{p.ID, "message_batch_deleted"})
+	return deletedMessageBatch{p.ID, "message_batch_deleted"}, nil
 }
 
 // messageBatchResults answers GET /v1/messages/batches/{id}/results.
-func (v *visit) messageBatchResults() error {
+func (v *visit) messageBatchResults() (any, error) {
 	p, err := v.find(batches.Anthropic)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !p.State.IsEnd() {
-		return schema.NewError(schema.CodeInvalidValue, "The batch has no results yet; its processing_status is not ended.")
+		return nil, schema.NewError(schema.CodeInvalidValue, "The batch has no results yet; its processing_status is not ended.")
 	}
 	if p.State == batches.Failed {
-		return schema.NewError(schema.CodeInvalidValue, "None of the requests ran, because the batch failed: "+reasonOf(p.Faults))
+		return nil, schema.NewError(schema.CodeInvalidValue, "None of the requests ran, because the batch failed: "+reasonOf(p.Faults))
 	}
 	if p.Output == "" { // it was stopped before its first line
 		v.w.Header().Set("Content-Type", mediaLines)
 		v.w.WriteHeader(http.StatusOK)
-		return nil
+		return nil, nil
 	}
 	part, err := v.options.Files.Part(v.r.Context(), p.Output)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	content, err := v.options.Files.Open(part)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = content.Close() }()
-	return v.stream(content, mediaLines)
+	return nil, v.stream(content, mediaLines)
 }
 
 // reasonOf returns why a batch failed.

@@ -56,7 +56,7 @@ func New(options Options) *API { return &API{options, account.NewOperations()} }
 // Routes returns the operations of files and batches.
 func (a *API) Routes() []web.Route {
 	var routes []web.Route
-	add := func(pattern string, handler func(*visit) error, op web.Route) {
+	add := func(pattern string, handler func(*visit) (any, error), op web.Route) {
 		op.Tag = "Files and batches"
 		if op.Error == nil {
 			op.Error = described.ErrorBody{}
@@ -77,7 +77,7 @@ func (a *API) Routes() []web.Route {
 	return routes
 }
 
-type adder func(pattern string, handler func(*visit) error, op web.Route)
+type adder func(pattern string, handler func(*visit) (any, error), op web.Route)
 
 // visit is one request to an endpoint of this package.
 type visit struct {
@@ -92,17 +92,22 @@ type visit struct {
 	account account.Account
 }
 
-// handle makes a handler of a function that answers, or returns why it did not.
-func (a *API) handle(answer func(*visit) error, isLimited bool) http.HandlerFunc {
+// handle makes a handler of a function that returns the answer, nil where it has answered by
+// itself, or why there is none.
+func (a *API) handle(answer func(*visit) (any, error), isLimited bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{API: a, w: w, r: r, account: account.Account{Caller: new(access.Caller)}}
 		defer v.account.Close()
+		var value any
 		err := v.identify(isLimited)
 		if err == nil {
-			err = answer(v)
+			value, err = answer(v)
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			v.fail(err)
+		case value != nil:
+			web.WriteJSON(w, http.StatusOK, value)
 		}
 	}
 }
@@ -206,12 +211,6 @@ func full(message string) *schema.Error {
 	e := schema.NewError(schema.CodeStorageFull, message)
 	e.NoRetry = true
 	return e
-}
-
-// write answers with a value.
-func (v *visit) write(value any) error {
-	web.WriteJSON(v.w, http.StatusOK, value)
-	return nil
 }
 
 // limit reads how many elements of a list are wanted.

@@ -80,36 +80,33 @@ func viewFile(f files.File) fileView {
 const purposeBatch = "batch"
 
 // createFile answers POST /v1/files. The file goes to the store as it comes.
-func (v *visit) createFile() error {
+func (v *visit) createFile() (any, error) {
 	mediaType, params, err := mime.ParseMediaType(v.r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
-		return unread{schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a form (multipart/form-data with a boundary).")}
+		return nil, unread{schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a form (multipart/form-data with a boundary).")}
 	}
 	const form = 1 << 20 // what surrounds the file
 	if v.r.ContentLength > v.options.LargestFile()+form {
-		return unread{files.ErrTooLarge}
+		return nil, unread{files.ErrTooLarge}
 	}
 	u, err := v.options.Files.Create(v.r.Context(), files.File{Owner: v.owner})
 	if err != nil {
-		return unread{err}
+		return nil, unread{err}
 	}
 	defer u.Abort()
 	f := uploadedForm{upload: u}
 	if err := f.read(multipart.NewReader(v.r.Body, params["boundary"])); err != nil {
-		return unread{err}
+		return nil, unread{err}
 	}
 	if err := f.check(); err != nil {
-		return err
+		return nil, err
 	}
 	u.Describe(f.filename, f.purpose)
 	if f.lifetime > 0 {
 		u.KeepFor(f.lifetime)
 	}
 	file, err := u.Commit(v.r.Context())
-	if err != nil {
-		return err
-	}
-	return v.write(viewFile(file))
+	return viewFile(file), err
 }
 
 // uploadedForm is the form of an upload.
@@ -225,25 +222,25 @@ func lifetimeOf(anchor, text string) (time.Duration, error) {
 }
 
 // listFiles answers GET /v1/files.
-func (v *visit) listFiles() error {
+func (v *visit) listFiles() (any, error) {
 	const most = 10_000
 	limit, err := v.limit(most, most)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	query := v.r.URL.Query()
 	order := query.Get("order")
 	if order != "" && order != "asc" && order != "desc" {
-		return schema.InvalidValue("order", "'order' must be asc or desc.")
+		return nil, schema.InvalidValue("order", "'order' must be asc or desc.")
 	}
 	found, hasMore, err := v.options.Files.List(v.r.Context(), files.Listing{
 		Scope: v.scope, Purpose: query.Get("purpose"), After: query.Get("after"), IsAscending: order == "asc", Limit: limit,
 	})
 	if errors.Is(err, files.ErrNotFound) {
-		return schema.InvalidValue("after", "'after' must be the id of a file.")
+		return nil, schema.InvalidValue("after", "'after' must be the id of a file.")
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	list := fileList{Object: "list", Data: []fileView{}, HasMore: hasMore}
 	for _, f := range found {
@@ -252,32 +249,29 @@ func (v *visit) listFiles() error {
 	if len(found) > 0 {
 		list.FirstID, list.LastID = &found[0].ID, &found[len(found)-1].ID
 	}
-	return v.write(list)
+	return list, nil
 }
 
 // getFile answers GET /v1/files/{id}.
-func (v *visit) getFile() error {
+func (v *visit) getFile() (any, error) {
 	file, err := v.options.Files.Get(v.r.Context(), v.scope, v.r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return v.write(viewFile(file))
+	return viewFile(file), err
 }
 
 // fileContent answers GET /v1/files/{id}/content.
-func (v *visit) fileContent() error {
+func (v *visit) fileContent() (any, error) {
 	file, err := v.options.Files.Get(v.r.Context(), v.scope, v.r.PathValue("id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	content, err := v.options.Files.Open(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = content.Close() }()
 	header := v.w.Header()
 	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": file.Filename}))
-	return v.stream(content, "application/octet-stream")
+	return nil, v.stream(content, "application/octet-stream")
 }
 
 // stream answers with a content. It returns an error where nothing of that can be read, and
@@ -322,20 +316,20 @@ func (d *download) Write(part []byte) (int, error) {
 }
 
 // deleteFile answers DELETE /v1/files/{id}.
-func (v *visit) deleteFile() error {
+func (v *visit) deleteFile() (any, error) {
 	file, err := v.options.Files.Get(v.r.Context(), v.scope, v.r.PathValue("id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	isUsed, err := v.options.Engine.Uses(v.r.Context(), v.scope, file.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if isUsed {
-		return schema.NewError(schema.CodeInvalidValue, "A batch that has not ended needs the file; cancel it first.")
+		return nil, schema.NewError(schema.CodeInvalidValue, "A batch that has not ended needs the file; cancel it first.")
 	}
 	if err := v.options.Files.Delete(v.r.Context(), file); err != nil {
-		return err
+		return nil, err
 	}
-	return v.write(deletedFile{file.ID, "file", true})
+	return deletedFile{file.ID, "file", true}, nil
 }

@@ -94,8 +94,8 @@ func (a *API) addBatches(add adder) {
 		Errors: []int{http.StatusNotFound, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge},
 	})
 	add("GET /v1/batches", (*visit).listBatches, web.Route{Summary: "The batches of the caller's tenant or key, the newest first", Query: batchQuery{}, Reply: batchList{}})
-	add("GET /v1/batches/{id}", (*visit).getBatch, web.Route{Summary: "One batch", Reply: batchView{}})
-	add("POST /v1/batches/{id}/cancel", (*visit).cancelBatch, web.Route{
+	add("GET /v1/batches/{id}", getBatch(batches.OpenAI), web.Route{Summary: "One batch", Reply: batchView{}})
+	add("POST /v1/batches/{id}/cancel", cancelBatch(batches.OpenAI), web.Route{
 		Summary: "Stop a batch; requests that run end, and what was done is kept", Reply: batchView{}, Errors: []int{http.StatusBadRequest},
 	})
 }
@@ -132,33 +132,30 @@ func viewBatch(p batches.Progress) batchView {
 }
 
 // createBatch answers POST /v1/batches.
-func (v *visit) createBatch() error {
+func (v *visit) createBatch() (any, error) {
 	body, err := web.ReadBody(v.w, v.r)
 	if err != nil {
-		return bodyError(err)
+		return nil, bodyError(err)
 	}
 	var asks batchRequest
 	if err := json.Unmarshal(body, &asks); err != nil {
-		return decodeError(err)
+		return nil, decodeError(err)
 	}
 	window, life, err := asks.check()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	file, err := v.options.Files.Get(v.r.Context(), v.scope, asks.InputFileID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if file.Purpose != purposeBatch {
-		return schema.InvalidValue("input_file_id", "The file must have the purpose batch.")
+		return nil, schema.InvalidValue("input_file_id", "The file must have the purpose batch.")
 	}
 	made, err := v.options.Engine.Create(v.r.Context(), batches.Batch{
 		Owner: v.owner, Form: batches.OpenAI, Endpoint: asks.Endpoint, Input: file.ID, User: v.user, Window: asks.CompletionWindow, Metadata: asks.Metadata, KeepResults: schema.Duration(life),
 	}, window)
-	if err != nil {
-		return err
-	}
-	return v.write(viewBatch(batches.Progress{Batch: made}))
+	return viewOf(batches.Progress{Batch: made}), err
 }
 
 // decodeError returns what is told of a body that is not what it must be.
@@ -228,20 +225,20 @@ func checkMetadata(metadata map[string]string) error {
 }
 
 // listBatches answers GET /v1/batches.
-func (v *visit) listBatches() error {
+func (v *visit) listBatches() (any, error) {
 	const usual, most = 20, 100
 	limit, err := v.limit(usual, most)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	found, hasMore, err := v.options.Engine.List(v.r.Context(), batches.Listing{
 		Scope: v.scope, Form: batches.OpenAI, After: v.r.URL.Query().Get("after"), Limit: limit,
 	})
 	if errors.Is(err, batches.ErrNotFound) {
-		return schema.InvalidValue("after", "'after' must be the id of a batch.")
+		return nil, schema.InvalidValue("after", "'after' must be the id of a batch.")
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	list := batchList{Object: "list", Data: []batchView{}, HasMore: hasMore}
 	for _, p := range found {
@@ -250,7 +247,7 @@ func (v *visit) listBatches() error {
 	if len(found) > 0 {
 		list.FirstID, list.LastID = &found[0].ID, &found[len(found)-1].ID
 	}
-	return v.write(list)
+	return list, nil
 }
 
 // find returns the batch of a form that the path names.
@@ -262,23 +259,29 @@ func (v *visit) find(form batches.Form) (batches.Progress, error) {
 	return p, err
 }
 
-// getBatch answers GET /v1/batches/{id}.
-func (v *visit) getBatch() error {
-	p, err := v.find(batches.OpenAI)
-	if err != nil {
-		return err
+// viewOf returns a batch as its clients read it.
+func viewOf(p batches.Progress) any {
+	if p.Form == batches.Anthropic {
+		return viewMessageBatch(p)
 	}
-	return v.write(viewBatch(p))
+	return viewBatch(p)
 }
 
-// cancelBatch answers POST /v1/batches/{id}/cancel.
-func (v *visit) cancelBatch() error {
-	if _, err := v.find(batches.OpenAI); err != nil {
-		return err
+// getBatch answers GET for one batch of a form.
+func getBatch(form batches.Form) func(*visit) (any, error) {
+	return func(v *visit) (any, error) {
+		p, err := v.find(form)
+		return viewOf(p), err
 	}
-	p, err := v.options.Engine.Cancel(v.r.Context(), v.scope, v.r.PathValue("id"))
-	if err != nil {
-		return err
+}
+
+// cancelBatch answers POST for the end of one batch of a form.
+func cancelBatch(form batches.Form) func(*visit) (any, error) {
+	return func(v *visit) (any, error) {
+		p, err := v.find(form)
+		if err == nil {
+			p, err = v.options.Engine.Cancel(v.r.Context(), v.scope, p.ID)
+		}
+		return viewOf(p), err
 	}
-	return v.write(viewBatch(p))
 }
