@@ -124,6 +124,7 @@ var packageOrder = []string{
 	"internal/count/account",
 	"internal/route/plan",
 	"internal/route/survey",
+	"internal/route/reply",
 	"internal/route/proxy",
 	"internal/wings/answercache/flight",
 	"internal/config/control/filewatch",

@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 )
 
 // askTime bounds a question to an instance.
@@ -52,28 +53,30 @@ func (p *Proxy) Ask(ctx context.Context, q Question, use func(body []byte)) (fou
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, errTotal)
 	defer cancel()
 	call := wire.Call{Method: q.Method, Path: extend(target.Path, q.Path, q.Query), Header: slices.Clone(target.Header)}
+	classifier := reply.Classifier{Instance: instance, Request: &schema.Request{Service: q.Door.Service()}}
 	if err := authorize(ctx, instance, q.Header, &call); err != nil {
-		return false, classifier{instance, &schema.Request{Service: q.Door.Service()}}.classify(err, false).err
+		return false, classifier.Classify(err, false).Err
 	}
 	response, err := p.client.Send(ctx, &instance.Origin, &call, transport.Timeouts{
 		Connect: instance.Timeouts.Connect.Std(), FirstByte: askTime, Idle: instance.Timeouts.Idle.Std(),
 	})
 	if err == nil {
 		defer func() { _ = response.Close() }()
-		answer := reply{from: response, memory: p.bodies.Lease("", q.Client)}
-		defer answer.memory.Close()
+		answer := reply.Reply{Memory: p.bodies.Lease("", q.Client)}
+		defer answer.Memory.Close()
 		if response.Status == http.StatusNotFound || response.Status == http.StatusGone {
 			return false, nil
 		}
-		if err = answer.readUnchecked(); err == nil {
-			use(answer.body)
+		var body []byte
+		if body, err = answer.ReadUnchecked(response); err == nil {
+			use(body)
 			return true, nil
 		}
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errTotal) {
 		return false, cause
 	}
-	return false, classifier{instance, &schema.Request{Service: q.Door.Service()}}.classify(err, false).err
+	return false, classifier.Classify(err, false).Err
 }
 
 // extend adds to a path and to its query.

@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
@@ -98,9 +99,9 @@ func (a *attempt) returnUnused() {
 // call sends the request to the instance and waits until the answer has begun: until
 // an answer that is read whole is complete, or until the first event or byte of one
 // that is streamed. A link has begun when it is open.
-func (a *attempt) call(ctx context.Context, reply *reply) *fault {
+func (a *attempt) call(ctx context.Context, to *reply.Reply) *reply.Fault {
 	if err := a.addHeaders(ctx); err != nil {
-		return a.classifier().classify(err, false)
+		return a.classifier().Classify(err, false)
 	}
 	firstToken := cmp.Or(a.instance.Timeouts.FirstToken, a.instance.Timeouts.FirstByte).Std()
 	a.sent = time.Now()
@@ -114,18 +115,18 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		return a.unanswered(err)
 	}
 	if a.response != nil {
-		err = reply.open(a.request, a.speaker, a.response, a.sent.Add(firstToken))
+		err = to.Open(a.Asks, a.Asked(), a.speaker, a.response, a.sent.Add(firstToken))
 	}
 	now := time.Now()
-	if reply.arrived.After(a.sent) {
-		a.noteWait(reply.arrived)
+	if to.Arrived.After(a.sent) {
+		a.noteWait(to.Arrived)
 	} else {
 		a.noteWait(now)
 	}
 	if err != nil {
-		return a.classifier().classify(err, false)
+		return a.classifier().Classify(err, false)
 	}
-	reply.firstByte = now
+	to.FirstByte = now
 	return nil
 }
 
@@ -152,43 +153,45 @@ func (a *attempt) send(ctx context.Context, firstToken time.Duration) (*transpor
 }
 
 // unanswered returns the fault of a call to which the instance did not answer anything.
-func (a *attempt) unanswered(err error) *fault {
+func (a *attempt) unanswered(err error) *reply.Fault {
 	now := time.Now()
 	if transport.IsRefusal(err) {
 		a.instance.Health.Refused(now)
 	}
 	a.noteWait(now)
-	failed := a.classifier().classify(err, false)
-	if failed.unsent = transport.Unsent(err); failed.unsent {
+	failed := a.classifier().Classify(err, false)
+	if failed.Unsent = transport.Unsent(err); failed.Unsent {
 		a.permit = a.instance.Unsent(a.permit, now)
 	}
 	return failed
 }
 
-func (a *attempt) classifier() classifier { return classifier{a.instance, a.Asks} }
+func (a *attempt) classifier() reply.Classifier {
+	return reply.Classifier{Instance: a.instance, Request: a.Asks}
+}
 
 // errTotal is the cause with which a call ends that exceeds its total timeout.
 var errTotal = fmt.Errorf("%w: the whole answer took too long", transport.ErrTimeout)
 
 // noteFailure tells the instance and the record that the call failed. It changes the
 // outcome of the fault where the failure must not count against the instance.
-func (a *attempt) noteFailure(ctx context.Context, failed *fault) {
-	a.Record.Fail(failed.err.Code, failed.err.Cause, failed.err.Message)
+func (a *attempt) noteFailure(ctx context.Context, failed *reply.Fault) {
+	a.Record.Fail(failed.Err.Code, failed.Err.Cause, failed.Err.Message)
 	if ctx.Err() != nil {
-		failed.outcome = breaker.Cancelled // the client left or the gateway stops
+		failed.Outcome = breaker.Cancelled // the client left or the gateway stops
 		return
 	}
-	if failed.outcome.Failed() && a.instance.FailedBefore(a.Asks.Digest(a.proxy.seed), time.Now()) && a.Caller.Retry {
-		failed.outcome = breaker.Cancelled // it was counted the first time
+	if failed.Outcome.Failed() && a.instance.FailedBefore(a.Asks.Digest(a.proxy.seed), time.Now()) && a.Caller.Retry {
+		failed.Outcome = breaker.Cancelled // it was counted the first time
 	}
-	if failed.failover {
+	if failed.Failover {
 		a.instance.Troubled()
 	}
-	if failed.outcome.Failed() {
-		a.instance.NoteFailure(failed.err.Code, a.Record.Try().Text, time.Now())
+	if failed.Outcome.Failed() {
+		a.instance.NoteFailure(failed.Err.Code, a.Record.Try().Text, time.Now())
 	}
-	if failed.overload > 0 {
-		a.instance.Overloaded(time.Now().Add(failed.overload))
+	if failed.Overload > 0 {
+		a.instance.Overloaded(time.Now().Add(failed.Overload))
 	}
 	a.noteFallen(ctx, failed)
 }
@@ -365,11 +368,6 @@ func (p *Proxy) checkHops(passed string) error {
 // with the same code; see isLoop.
 func loopDetected(message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: schema.CodeLoopDetected, NoRetry: true}
-}
-
-// isLoop tells whether a backend is a gateway that found a loop.
-func isLoop(f *dialect.Failure) bool {
-	return f.Status == http.StatusLoopDetected && f.Code == schema.CodeLoopDetected
 }
 
 // addHops adds this gateway to the loop header. The headers that are configured for

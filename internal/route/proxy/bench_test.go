@@ -56,7 +56,7 @@ func (p *Proxy) route(tb testing.TB, req *Request) {
 		tb.Fatal("nobody is ready")
 	}
 	r.choice.noteCall(r.attempt.instance)
-	r.reply.firstByte = r.choice.last.Now
+	r.reply.FirstByte = r.choice.last.Now
 	r.end(false)
 	req.Asks = asks
 }

@@ -12,28 +12,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-)
-
-// ending is how a call failed that may have ended its backend.
-type ending uint8
-
-const (
-	// noEnding means that the failure says nothing about that.
-	noEnding ending = iota
-	// brokeOff means that the connection broke before anything came that a model made.
-	brokeOff
-	// saidError means that the backend reported an error of its own, which is the last that
-	// some engines say.
-	saidError
-	// saidDeath means that the backend reported the end of its engine, after which it stops
-	// listening.
-	saidDeath
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 )
 
 // fallen is an instance whose backend may have ended because of a call.
 type fallen struct {
 	at *backend.Instance
-	by ending
+	by reply.Ending
 }
 
 const (
@@ -127,7 +112,7 @@ func (r *run) refuseEnder(ctx context.Context) error {
 	}
 	for _, i := range known.fallen {
 		if i != nil && r.isGone(ctx, i, 0) {
-			r.fallen = append(r.fallen, fallen{i, brokeOff})
+			r.fallen = append(r.fallen, fallen{i, reply.BrokeOff})
 		}
 	}
 	switch len(r.fallen) {
@@ -142,19 +127,19 @@ func (r *run) refuseEnder(ctx context.Context) error {
 
 // noteFallen notes that a call may have ended its backend. If two backends refuse connections
 // after they broke that of the request, no other one gets it, and its caller is told so.
-func (a *attempt) noteFallen(ctx context.Context, failed *fault) {
-	if failed.ending == noEnding || failed.unsent || a.Asks.Door == schema.DoorRealtime {
+func (a *attempt) noteFallen(ctx context.Context, failed *reply.Fault) {
+	if failed.Ending == reply.NoEnding || failed.Unsent || a.Asks.Door == schema.DoorRealtime {
 		return // a link has no content that could end a backend
 	}
-	a.fall(fallen{a.instance, failed.ending})
+	a.fall(fallen{a.instance, failed.Ending})
 	gone := 0
 	for n, f := range a.fallen {
 		isLast := n == len(a.fallen)-1
-		if f.by == saidDeath {
+		if f.by == reply.SaidDeath {
 			gone++
 			continue
 		}
-		if f.by != brokeOff || isLast && gone == 0 {
+		if f.by != reply.BrokeOff || isLast && gone == 0 {
 			continue
 		}
 		patience := time.Duration(0)
@@ -169,7 +154,7 @@ func (a *attempt) noteFallen(ctx context.Context, failed *fault) {
 		return
 	}
 	a.proxy.enders.keep(ender{digest: a.whole().enderDigest(), isCertain: true}, time.Now())
-	failed.err, failed.failover, failed.tooLong = endsBackends(), false, false
+	failed.Err, failed.Failover, failed.TooLong = endsBackends(), false, false
 }
 
 // fall adds an instance to those whose backends may have ended, unless it is there.
@@ -231,7 +216,7 @@ func (r *request) isGone(ctx context.Context, i *backend.Instance, patience time
 // Others that were under way at the same backends are told the same, so that it is no fault of
 // the request, and does not hold for long.
 func endsBackends() *schema.Error {
-	known := apiError(schema.CodeUpstreamError, "Two backends ended while they worked on this request: each broke the connection and refuses new ones, or reported the end of its engine. "+
+	known := reply.APIError(schema.CodeUpstreamError, "Two backends ended while they worked on this request: each broke the connection and refuses new ones, or reported the end of its engine. "+
 		"It is not sent to another one, and the same request is refused for a minute.")
 	known.Status = http.StatusServiceUnavailable
 	known.RetryAfter, known.NoRetry = enderRetry, true

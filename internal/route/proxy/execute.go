@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 )
 
@@ -33,7 +34,7 @@ func (r *run) route(ctx context.Context) error {
 		r.returnUnused()
 		return err
 	}
-	var failed *fault
+	var failed *reply.Fault
 	if r.gathered != nil {
 		failed = r.gather(ctx)
 	}
@@ -47,12 +48,12 @@ func (r *run) route(ctx context.Context) error {
 	switch {
 	case failed == nil:
 		r.clearFallen()
-		r.answered(r.reply.firstByte)
+		r.answered(r.reply.FirstByte)
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return failed.err // where no instance is left, the caller is told how the last one failed
+	return failed.Err // where no instance is left, the caller is told how the last one failed
 }
 
 // countEarly counts the request in the ledger before it is sent. A request is counted once, for
@@ -101,7 +102,7 @@ func (r *run) acquireFirst(ctx context.Context) error {
 // calls makes one call after the other until one answers, and returns the last failure. The
 // first call was acquired, unless a failure is given: then it starts after that, which is one
 // of pieces or of an answer that broke off.
-func (r *run) calls(ctx context.Context, failed *fault) *fault {
+func (r *run) calls(ctx context.Context, failed *reply.Fault) *reply.Fault {
 	for failed == nil || r.another(ctx, failed) {
 		if failed = r.call(ctx); failed == nil {
 			return nil
@@ -113,29 +114,29 @@ func (r *run) calls(ctx context.Context, failed *fault) *fault {
 // another acquires the instance that is called after a failure: another one of the model, or one
 // of a model that takes over. That gets the whole request, and goes on with an answer of which
 // content was sent only if the settings say so.
-func (r *run) another(ctx context.Context, failed *fault) bool {
+func (r *run) another(ctx context.Context, failed *reply.Fault) bool {
 	c := &r.choice
 	if ctx.Err() != nil || r.isSecond {
 		return false
 	}
-	if failed.failover && !c.isLastAttempt() && c.pickAnother(&r.attempt) && c.reserveResumed(&r.attempt) {
+	if failed.Failover && !c.isLastAttempt() && c.pickAnother(&r.attempt) && c.reserveResumed(&r.attempt) {
 		return true
 	}
 	if o := r.resumed; o != nil {
 		mayMove := o.broken != nil && c.pool.Service.Policy.Streams.ResumeFallbacks
-		return mayMove && failed.failover && c.fallBackAfter(failed, &r.attempt)
+		return mayMove && failed.Failover && c.fallBackAfter(failed, &r.attempt)
 	}
 	return !r.isPart && c.fallBackAfter(failed, &r.attempt)
 }
 
 // call makes the call that was acquired. It ends a call that fails.
-func (r *run) call(ctx context.Context) *fault {
-	begun, waited := r.reply.firstByte, r.Record.Upstream
+func (r *run) call(ctx context.Context) *reply.Fault {
+	begun, waited := r.reply.FirstByte, r.Record.Upstream
 	r.choice.noteCall(r.attempt.instance)
 	r.tellCall(ctx)
 	failed := r.callAwake(ctx)
 	if r.resumed != nil { // the answer began long ago, as far as the client is concerned
-		r.reply.firstByte, r.Record.Upstream = begun, waited
+		r.reply.FirstByte, r.Record.Upstream = begun, waited
 	}
 	if failed != nil {
 		r.fail(ctx, failed)
@@ -146,12 +147,12 @@ func (r *run) call(ctx context.Context) *fault {
 }
 
 // fail ends a call that failed or was given up.
-func (r *run) fail(ctx context.Context, failed *fault) {
-	if failed.unsent {
+func (r *run) fail(ctx context.Context, failed *reply.Fault) {
+	if failed.Unsent {
 		r.choice.reached--
 	}
 	if why := plan.WhyGivenUp(ctx); why != "" {
-		failed.outcome = breaker.Cancelled
+		failed.Outcome = breaker.Cancelled
 		r.Record.Fail(calls.GivenUp, "", why.Error())
 		r.attempt.followed.GiveUp(time.Now())
 		r.attempt.followed = nil
@@ -159,14 +160,14 @@ func (r *run) fail(ctx context.Context, failed *fault) {
 		r.attempt.noteFailure(ctx, failed)
 	}
 	r.tellAnswer(ctx, failed)
-	r.release(failed.outcome)
+	r.release(failed.Outcome)
 	if r.resumed != nil {
 		r.Release(r.resumed.reserved)
 	}
 }
 
 // callInstance calls an instance whose model is in memory.
-func (r *run) callInstance(ctx context.Context) *fault {
+func (r *run) callInstance(ctx context.Context) *reply.Fault {
 	if r.onlyLoads() {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
-	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 )
@@ -56,8 +56,8 @@ func (c *choice) fallBack(because error) bool {
 // and has an instance for it, and begins an attempt there. The retry budget decides as it
 // does for another instance of the same model; but a request that is too long says nothing
 // about the state of a backend.
-func (c *choice) fallBackAfter(failed *fault, a *attempt) bool {
-	why, known := failed.reason()
+func (c *choice) fallBackAfter(failed *reply.Fault, a *attempt) bool {
+	why, known := failed.Reason()
 	return known && c.moveOn(why, false, func() bool {
 		if why == naming.Context && !c.acquire(a) || why != naming.Context && !c.acquireAnother(a) {
 			return false
@@ -124,19 +124,6 @@ func (c *choice) wouldWait() bool {
 		return false
 	}
 	return len(c.survey().Ready) == 0 || !c.pool.Queue.Quiet()
-}
-
-// reason returns why an attempt failed, if a fallback can help.
-func (f *fault) reason() (naming.Reason, bool) {
-	switch {
-	case f.tooLong:
-		return naming.Context, true
-	case !f.failover:
-		return 0, false
-	case f.outcome == breaker.Cancelled:
-		return naming.Overloaded, true
-	}
-	return naming.Unavailable, true
 }
 
 const (

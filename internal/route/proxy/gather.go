@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/scatter"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 )
@@ -65,7 +66,7 @@ func (c *choice) acquireAt(i *backend.Instance, a *attempt) bool {
 // gather calls the instances of all pieces at the same time and makes one answer of theirs. If
 // a piece fails in the end, the request fails like it, and the other pieces are given up; a
 // model that takes over gets the whole request.
-func (r *run) gather(ctx context.Context) *fault {
+func (r *run) gather(ctx context.Context) *reply.Fault {
 	began := time.Now()
 	branches := make([]*plan.Branch, len(r.gathered))
 	for n, p := range r.gathered {
@@ -80,7 +81,7 @@ func (r *run) gather(ctx context.Context) *fault {
 			}
 			return -1
 		}
-		return a.reply.arrived.Compare(b.reply.arrived)
+		return a.reply.Arrived.Compare(b.reply.Arrived)
 	})
 	for _, p := range pieces {
 		p.Close()
@@ -128,22 +129,22 @@ func (r *run) notePieces(took time.Duration) {
 func (p *part) readPiece() error {
 	err := p.takeMemory()
 	if err == nil {
-		p.answer, err = scatter.ReadPart(p.Asks.Door, p.piece.Piece, &p.reply.plain)
+		p.answer, err = scatter.ReadPart(p.Asks.Door, p.piece.Piece, &p.reply.Plain)
 	}
 	return err
 }
 
 // takeMemory takes the memory for an answer that is copied into one text, if it is large.
 func (p *part) takeMemory() error {
-	if !p.reply.whole || p.reply.events != nil || len(p.reply.plain.Segments) == 0 {
+	if !p.reply.Whole || p.reply.Events != nil || len(p.reply.Plain.Segments) == 0 {
 		return dialect.ErrInvalid
 	}
 	size := int64(p.reply.Form().Length)
-	if size <= countedBody || len(p.reply.plain.Segments) == 1 {
+	if size <= reply.CountedBody || len(p.reply.Plain.Segments) == 1 {
 		return nil
 	}
-	if verdict := p.reply.memory.Take(size); verdict != memory.Granted {
-		return noMemoryForReply(verdict, size, p.reply.memory.Most())
+	if verdict := p.reply.Memory.Take(size); verdict != memory.Granted {
+		return reply.NoMemory(verdict, size, p.reply.Memory.Most())
 	}
 	return nil
 }
@@ -153,12 +154,12 @@ func (r *run) join() {
 	parts := make([]*scatter.Part, len(r.gathered))
 	for n, p := range r.gathered {
 		parts[n] = p.answer
-		if p.reply.arrived.After(r.reply.arrived) {
-			r.reply.arrived = p.reply.arrived
+		if p.reply.Arrived.After(r.reply.Arrived) {
+			r.reply.Arrived = p.reply.Arrived
 		}
 	}
-	scatter.Join(r.Asks, parts, &r.reply.plain)
-	r.reply.whole, r.reply.firstByte = true, time.Now()
+	scatter.Join(r.Asks, parts, &r.reply.Plain)
+	r.reply.Whole, r.reply.FirstByte = true, time.Now()
 }
 
 // answerers returns the instances that answered the pieces of a request, in their order and

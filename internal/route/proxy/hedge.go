@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/hedge"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
 
@@ -33,7 +34,7 @@ func (r *run) mayHedge() bool {
 
 // callHedged calls the instance that was acquired, and another one if that takes longer than
 // such calls do.
-func (r *run) callHedged(ctx context.Context, watch *hedge.Watch) *fault {
+func (r *run) callHedged(ctx context.Context, watch *hedge.Watch) *reply.Fault {
 	h := &hedging{run: r, watch: watch, tokens: plan.Work(r.Asks)}
 	watch.Called()
 	after, known := watch.After(r.attempt.instance.ID, h.tokens)
@@ -43,7 +44,7 @@ func (r *run) callHedged(ctx context.Context, watch *hedge.Watch) *fault {
 		return failed
 	}
 	h.reserve = r.guardMemory()
-	var failed *fault
+	var failed *reply.Fault
 	first := plan.Branch{Make: func(ctx context.Context) bool {
 		failed = r.attempt.call(ctx, &r.reply)
 		return failed == nil
@@ -76,7 +77,7 @@ func (h *hedging) isSecondDue(later time.Duration) (bool, time.Duration) {
 // keepContext ends the context of a call with that. An answer that is streamed although nobody
 // asked for that is read with it to its end.
 func (r *run) keepContext(of *plan.Branch) {
-	if !of.Answered || r.reply.whole {
+	if !of.Answered || r.reply.Whole {
 		of.Close()
 		return
 	}
@@ -90,9 +91,9 @@ func (r *run) keepContext(of *plan.Branch) {
 }
 
 // learn tells how long a call took that was answered.
-func (h *hedging) learn(r *run, failed *fault) {
+func (h *hedging) learn(r *run, failed *reply.Fault) {
 	if failed == nil {
-		h.watch.Answered(r.attempt.instance.ID, h.tokens, r.reply.firstByte.Sub(r.attempt.sent))
+		h.watch.Answered(r.attempt.instance.ID, h.tokens, r.reply.FirstByte.Sub(r.attempt.sent))
 	}
 }
 
@@ -104,7 +105,7 @@ func (h *hedging) callSecond(ctx context.Context) bool {
 	}
 	h.parts = append(h.parts, h.second.run)
 	return h.second.make(ctx, func() error {
-		if reply := &h.second.reply; !reply.whole || reply.events != nil {
+		if reply := &h.second.reply; !reply.Whole || reply.Events != nil {
 			return dialect.ErrInvalid
 		}
 		return nil
@@ -142,7 +143,7 @@ func (h *hedging) acquireSecond() *run {
 
 // settle makes the answer of one of two calls that of the request, and pays for the other. It
 // returns the failure of the first if neither has answered.
-func (h *hedging) settle(ctx context.Context, first *plan.Branch, failed *fault) *fault {
+func (h *hedging) settle(ctx context.Context, first *plan.Branch, failed *reply.Fault) *reply.Fault {
 	r, second := h.run, &h.second
 	how := metrics.HedgeLost
 	switch {
@@ -180,8 +181,8 @@ func (h *hedging) settle(ctx context.Context, first *plan.Branch, failed *fault)
 
 // spendLost pays for the prompt of a call without an answer that was given up or that the
 // client did not wait for.
-func (r *run) spendLost(of *plan.Branch, failed *fault, hasLeft bool) {
-	if (of.IsGivenUp() || hasLeft) && !failed.unsent {
+func (r *run) spendLost(of *plan.Branch, failed *reply.Fault, hasLeft bool) {
+	if (of.IsGivenUp() || hasLeft) && !failed.Unsent {
 		r.Spend(schema.Usage{}, nil)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
@@ -17,15 +16,10 @@ import (
 // none: it is for those who only want the model to be in memory.
 type Link struct {
 	// Open opens it: it asks the instance with the call, over a connection of its own. The
-	// connection is closed by whoever opens it. An answer that refuses is a StatusError.
+	// connection is closed by whoever opens it. An answer that refuses is a reply.StatusError.
 	Open func(ctx context.Context, to *backend.Instance, over net.Conn, call *wire.Call) error
 	// Serve serves it until it ends, and returns an error if the instance broke it off.
 	Serve func(to *backend.Instance) error
-}
-
-// StatusError returns the error that an answer with a status stands for.
-func StatusError(status int, body []byte) error {
-	return &statusError{Failure: dialect.ReadFailure(status, body)}
 }
 
 // Connect finds an instance for a link as Do does for a request, and holds it while the link is
@@ -66,7 +60,7 @@ func (r *run) serveLink(ctx context.Context, link *Link) error {
 	}
 	outcome := breaker.Success
 	if err := link.Serve(r.attempt.instance); err != nil {
-		outcome = r.noteBroken(err).outcome
+		outcome = r.noteBroken(err).Outcome
 	}
 	r.release(outcome)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/plan"
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/scatter"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 )
@@ -20,7 +21,7 @@ type part struct {
 	*run
 	piece  plan.Piece
 	answer *scatter.Part
-	failed *fault // why there is no answer
+	failed *reply.Fault // why there is no answer
 }
 
 // make makes the calls of the part and reads its answer, which must come whole. The slot is
@@ -30,12 +31,12 @@ func (p *part) make(ctx context.Context, read func() error) bool {
 		return false
 	}
 	if err := read(); err != nil {
-		p.failed = p.attempt.classifier().classify(err, false)
-		p.Record.Fail(p.failed.err.Code, p.failed.err.Cause, p.failed.err.Message)
-		p.release(p.failed.outcome)
+		p.failed = p.attempt.classifier().Classify(err, false)
+		p.Record.Fail(p.failed.Err.Code, p.failed.Err.Cause, p.failed.Err.Message)
+		p.release(p.failed.Outcome)
 		return false
 	}
-	p.answered(p.reply.firstByte)
+	p.answered(p.reply.FirstByte)
 	return true
 }
 
@@ -54,7 +55,7 @@ func (r *run) beginPart(asks *schema.Request) *run {
 			Trace: r.Record.Trace,
 		},
 	}
-	part.reply.memory = p.bodies.Lease(r.Caller.KeyID, r.Caller.Addr)
+	part.reply.Memory = p.bodies.Lease(r.Caller.KeyID, r.Caller.Addr)
 	part.choice.request, part.attempt.request = &part.request, &part.request
 	part.choice.fallback, part.choice.table = r.choice.fallback, r.choice.table
 	part.choice.use(r.choice.pool)
@@ -67,7 +68,7 @@ func (r *run) beginPart(asks *schema.Request) *run {
 func (r *run) endPart(panicked bool) {
 	r.choice.endRetry()
 	r.release(breaker.Cancelled)
-	r.reply.memory.Close()
+	r.reply.Memory.Close()
 	if p := r.proxy; !panicked {
 		r.reset()
 		p.runs.Put(r)

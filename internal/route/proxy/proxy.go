@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/resume"
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
@@ -129,8 +130,8 @@ func (r *run) open(ctx context.Context) error {
 		closeShared(answer)
 		return err
 	}
-	if r.reply.firstByte.IsZero() {
-		r.reply.firstByte = time.Now()
+	if r.reply.FirstByte.IsZero() {
+		r.reply.FirstByte = time.Now()
 	}
 	r.answer = answer
 	return nil
@@ -160,10 +161,10 @@ type run struct {
 	request
 	choice  choice
 	attempt attempt
-	reply   reply          // of an instance
+	reply   reply.Reply    // of an instance
 	answer  account.Answer // what is sent: the reply, or what a step made of it or in its place
 	raw     rawBody        // the body of an answer that is not a stream of events
-	broke   *fault         // why the answer broke off, where no other instance goes on with it
+	broke   *reply.Fault   // why the answer broke off, where no other instance goes on with it
 	// last is routed, made once for all requests of the run.
 	last func(context.Context) (account.Answer, error)
 	// gathered are the pieces of the request, nil for one that is not split.
@@ -196,7 +197,7 @@ func (p *Proxy) begin(req *Request) *run {
 	r.Desk = &p.Desk
 	r.Find()
 	r.Record.Running.Note(r.Model, "")
-	r.reply.memory = p.bodies.Lease(r.Caller.KeyID, r.Caller.Addr)
+	r.reply.Memory = p.bodies.Lease(r.Caller.KeyID, r.Caller.Addr)
 	r.choice.request, r.attempt.request = &r.request, &r.request
 	r.choice.excluded.Spare = r.isSpare()
 	r.startRecord()
@@ -208,7 +209,7 @@ func (p *Proxy) begin(req *Request) *run {
 // ends and its slot is free: a client that reads slowly does not occupy the backend.
 func (r *run) answered(at time.Time) {
 	switch {
-	case r.reply.whole:
+	case r.reply.Whole:
 		r.releaseAt(breaker.Success, at)
 	case r.onlyLoads():
 		r.release(breaker.Cancelled)
@@ -234,7 +235,7 @@ func (r *run) settle(complete bool) {
 	if r.joint != nil {
 		r.ReportLast(r.lastUsage())
 	}
-	r.Settle(r.usage(), complete, !r.reply.firstByte.IsZero() || r.Record.Gone)
+	r.Settle(r.usage(), complete, !r.reply.FirstByte.IsZero() || r.Record.Gone)
 }
 
 // usage returns the tokens that the answer, or the backend before there is one, has reported.
@@ -274,7 +275,7 @@ func (r *run) end(panicked bool) {
 		r.notePanic()
 	}
 	r.settle(false)
-	r.release(r.reply.outcome)
+	r.release(r.reply.Outcome)
 	for _, part := range r.parts {
 		part.endPart(panicked)
 	}
@@ -282,7 +283,7 @@ func (r *run) end(panicked bool) {
 	r.retryBudget().leave()
 	r.endRecord()
 	r.Close()
-	r.reply.memory.Close()
+	r.reply.Memory.Close()
 	if p := r.proxy; !panicked {
 		r.reset()
 		p.runs.Put(r)
@@ -300,12 +301,12 @@ func (r *run) giveBackUnanswered() {
 // notePanic notes that the handling of the request panicked. That does not count
 // against the instance, unless it had failed before.
 func (r *run) notePanic() {
-	if r.reply.firstByte.IsZero() {
+	if r.reply.FirstByte.IsZero() {
 		r.Settle(schema.Usage{}, false, false)
-		r.reply.reset()
+		r.reply.Reset()
 	}
-	if !r.reply.outcome.Failed() {
-		r.reply.outcome = breaker.Cancelled
+	if !r.reply.Outcome.Failed() {
+		r.reply.Outcome = breaker.Cancelled
 	}
 	if r.Record.Code == "" {
 		r.Record.Code = schema.CodeInternal
@@ -314,12 +315,10 @@ func (r *run) notePanic() {
 
 // reset clears the run and keeps its memory for the next request.
 func (r *run) reset() {
-	if r.reply.whole && r.reply.events == nil && r.reply.from != nil {
-		r.reply.from.Free() // nobody else has it
-	}
+	r.reply.Free()
 	r.choice.reset()
 	r.attempt.reset()
-	r.reply.reset()
+	r.reply.Reset()
 	// One by one: the larger members above are not copied.
 	r.request, r.answer, r.raw, r.broke = request{}, nil, rawBody{}, nil
 	r.joint, r.broken, r.client, r.gathered, r.parts = nil, nil, nil, nil, nil
@@ -330,7 +329,7 @@ func (r *run) reset() {
 func (r *run) tellRoute(to Sink) {
 	route := Route{
 		Model: r.Model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.Called), Cache: r.Record.Cache,
-		Limit: r.choice.limitDecision(r.attempt.instance, r.reply.firstByte),
+		Limit: r.choice.limitDecision(r.attempt.instance, r.reply.FirstByte),
 		Held:  r.Record.Held,
 		Queue: r.outlook,
 	}

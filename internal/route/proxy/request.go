@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/prompts"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/resume"
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
@@ -182,8 +183,8 @@ type Head struct {
 
 // The content types of replies of the unified API.
 const (
-	TypeJSON   = "application/json"
-	TypeEvents = "text/event-stream; charset=utf-8"
+	TypeJSON   = reply.TypeJSON
+	TypeEvents = reply.TypeEvents
 )
 
 // ErrBrokenOff means that an answer broke off whose form cannot carry an error. The
@@ -259,17 +260,17 @@ func (r *request) noteEnd(err error) {
 func (r *run) endRecord() {
 	c := r.Record
 	c.Model, c.Usage = r.Model, r.usage()
-	if !r.reply.firstByte.IsZero() {
-		c.FirstByte = c.At(r.reply.firstByte)
+	if !r.reply.FirstByte.IsZero() {
+		c.FirstByte = c.At(r.reply.FirstByte)
 	}
-	if !r.reply.firstToken.IsZero() {
-		c.FirstToken = c.At(r.reply.firstToken)
+	if !r.reply.FirstToken.IsZero() {
+		c.FirstToken = c.At(r.reply.FirstToken)
 	}
 	if r.attempt.instance == nil {
 		return
 	}
 	c.Series = r.attempt.instance.Series
-	if isStream := r.reply.events != nil && !r.reply.whole; isStream {
+	if isStream := r.reply.Events != nil && !r.reply.Whole; isStream {
 		c.NotePace(c.Try().Ended)
 	}
 	if try := c.Try(); try.Code == "" {
@@ -338,7 +339,7 @@ func (r *run) debugHeld(ctx context.Context, model *residency.Model, now time.Ti
 
 // tellAnswer writes how a call went: its answer began, or it failed. What the backend said
 // is left out, because it may repeat what the client wrote.
-func (r *run) tellAnswer(ctx context.Context, failed *fault) {
+func (r *run) tellAnswer(ctx context.Context, failed *reply.Fault) {
 	if !r.isVerbose(ctx) {
 		return
 	}
@@ -352,5 +353,5 @@ func (r *run) tellAnswer(ctx context.Context, failed *fault) {
 		return
 	}
 	r.debug(ctx, "the call failed", append(attrs, slog.String("error_code", try.Code), slog.String("cause", try.Cause),
-		slog.Bool("another_may_serve", failed.failover))...)
+		slog.Bool("another_may_serve", failed.Failover))...)
 }

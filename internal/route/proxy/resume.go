@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/resume"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
@@ -79,20 +80,20 @@ func (r *run) resume(ctx context.Context, out body, err error) bool {
 	if !isEvents || ctx.Err() != nil || r.Asks == nil || !r.mayResume() {
 		return false
 	}
-	failed := r.attempt.classifier().classify(err, true)
-	if !failed.failover {
+	failed := r.attempt.classifier().Classify(err, true)
+	if !failed.Failover {
 		return false
 	}
-	o := &resumption{stream: r.reply.events}
-	if r.reply.events.HasContent() {
+	o := &resumption{stream: r.reply.Events}
+	if r.reply.Events.HasContent() {
 		var reason string
 		if o.broken, reason = resume.Read(r.Asks, r.transcript, r.reply.Usage()); reason != "" {
 			r.tellEnd(ctx, reason)
 			return false
 		}
-		o.begun, failed.ending = o.broken.Begun(), noEnding
+		o.begun, failed.Ending = o.broken.Begun(), reply.NoEnding
 	} else {
-		failed.noteEnding()
+		failed.NoteEnding()
 	}
 	to.flush()
 	before := &brokenCall{r.choice.save(), r.attempt.instance, r.usage(), r.lastUsage()}

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 )
 
 // body writes the parts of a reply to a sink: a rawBody, or an eventWriter.
@@ -33,8 +34,8 @@ func (r *run) send(ctx context.Context, to Sink) error {
 	for first := true; ; first = false {
 		part, err := r.answer.Next()
 		complete := errors.Is(err, io.EOF)
-		if err == nil && r.reply.firstToken.IsZero() && r.hasContent() {
-			at := r.reply.firstByte // when the part had come with which the answer began
+		if err == nil && r.reply.FirstToken.IsZero() && r.hasContent() {
+			at := r.reply.FirstByte // when the part had come with which the answer began
 			if !first {
 				at = time.Now()
 			}
@@ -72,7 +73,7 @@ func (r *run) send(ctx context.Context, to Sink) error {
 // answer that has content, and not for others. The attempt of an answer that came whole has
 // ended by then.
 func (r *run) firstContent(now time.Time) {
-	r.reply.firstToken = now
+	r.reply.FirstToken = now
 	r.dropRequest()
 	if call := r.attempt.followed; call != nil {
 		call.First(now)
@@ -82,13 +83,13 @@ func (r *run) firstContent(now time.Time) {
 // mayResume reports whether another instance may yet resume the stream should it break off. The
 // request is needed for that.
 func (r *run) mayResume() bool {
-	return r.reply.events != nil && !r.reply.whole && (r.transcript != nil || !r.reply.events.HasContent()) && r.reply.events.CanResume()
+	return r.reply.Events != nil && !r.reply.Whole && (r.transcript != nil || !r.reply.Events.HasContent()) && r.reply.Events.CanResume()
 }
 
 // dropRequest returns the request to its owner if the backend has all of it and nobody else
 // will need it: a stream may take long.
 func (r *run) dropRequest() {
-	if r.Asks != nil && (r.reply.isStreamed() || r.follows()) && !r.mayResume() && r.attempt.dropCall() {
+	if r.Asks != nil && (r.reply.IsStreamed() || r.follows()) && !r.mayResume() && r.attempt.dropCall() {
 		r.Return()
 	}
 }
@@ -97,11 +98,11 @@ func (r *run) dropRequest() {
 // settled with its first part, so all its parts are measured then.
 func (r *run) measure(part []byte) {
 	switch {
-	case r.reply.binary:
-	case !r.reply.whole || r.reply.events != nil:
+	case r.reply.Binary:
+	case !r.reply.Whole || r.reply.Events != nil:
 		r.Measure(part)
-	case r.reply.sent <= 1:
-		for _, segment := range r.reply.plain.Segments {
+	case r.reply.Sent <= 1:
+		for _, segment := range r.reply.Plain.Segments {
 			r.Measure(segment)
 		}
 	}
@@ -114,7 +115,7 @@ func (r *run) beginBody(to Sink) body {
 	r.Record.Streamed = form.Length < 0
 	head := Head{Form: form}
 	if form.Events {
-		from := r.reply.events
+		from := r.reply.Events
 		if from == nil && r.Client != nil {
 			from = r.Client.Frame
 		}
@@ -128,7 +129,7 @@ func (r *run) beginBody(to Sink) body {
 		return out
 	}
 	to.Head(head)
-	r.raw = rawBody{to, r.reply.binary}
+	r.raw = rawBody{to, r.reply.Binary}
 	return &r.raw
 }
 
@@ -140,12 +141,12 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 			r.abandon()
 			return nil
 		}
-		r.reply.outcome = breaker.Cancelled
+		r.reply.Outcome = breaker.Cancelled
 		if !errors.As(context.Cause(ctx), &known) { // an operator stopped the request
 			known = Stopping()
 		}
 	} else {
-		known = r.noteBroken(err).err
+		known = r.noteBroken(err).Err
 	}
 	r.noteEnd(known)
 	err = out.fail(known)
@@ -160,16 +161,16 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 
 // noteBroken notes that the answer broke off, unless that was noted before an instance was
 // looked for that could go on with it.
-func (r *run) noteBroken(err error) *fault {
+func (r *run) noteBroken(err error) *reply.Fault {
 	failed := r.broke
 	if failed == nil {
-		failed = r.attempt.classifier().classify(err, true)
-		r.Record.Fail(failed.err.Code, failed.err.Cause, failed.err.Message)
-		if failed.outcome.Failed() {
-			r.attempt.instance.NoteFailure(failed.err.Code, r.Record.Try().Text, time.Now())
+		failed = r.attempt.classifier().Classify(err, true)
+		r.Record.Fail(failed.Err.Code, failed.Err.Cause, failed.Err.Message)
+		if failed.Outcome.Failed() {
+			r.attempt.instance.NoteFailure(failed.Err.Code, r.Record.Try().Text, time.Now())
 		}
 	}
-	r.reply.outcome = failed.outcome
+	r.reply.Outcome = failed.Outcome
 	return failed
 }
 
@@ -182,7 +183,7 @@ func Stopping() *schema.Error {
 
 // abandon notes that the client left before it had the whole answer.
 func (r *run) abandon() {
-	r.reply.outcome = breaker.Cancelled
+	r.reply.Outcome = breaker.Cancelled
 	r.noteEnd(context.Canceled)
 }
 

@@ -123,7 +123,7 @@ func (d *desk) hold(caller int) *run {
 }
 
 func (r *run) finish(outcome breaker.Outcome) {
-	r.reply.outcome = outcome
+	r.reply.Outcome = outcome
 	r.end(false)
 }
 

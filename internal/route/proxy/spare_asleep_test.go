@@ -75,7 +75,7 @@ func TestLinesOfBatchesThrowOutNoModelThatOthersUsedLately(t *testing.T) {
 		}
 		<-waits
 		if failed := got.enter(ctx, m); failed != nil {
-			t.Fatal(failed.err)
+			t.Fatal(failed.Err)
 		}
 		if s := m.Residence(time.Now()); s.State != "loaded" || other.Residence(time.Now()).State != "absent" {
 			t.Errorf("%+v", s)
@@ -102,7 +102,7 @@ func TestALineComesAgainWhenAnotherModelIsUsedInBetween(t *testing.T) {
 			t.Fatal(err)
 		}
 		failed := got.enter(ctx, m)
-		if failed == nil || failed.failover || !failed.unsent || failed.err.Code != schema.CodeServiceUnavailable || failed.err.RetryAfter != time.Second {
+		if failed == nil || failed.Failover || !failed.Unsent || failed.Err.Code != schema.CodeServiceUnavailable || failed.Err.RetryAfter != time.Second {
 			t.Fatalf("%+v", failed)
 		}
 		if !other.Residence(time.Now()).IsInUse {

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/queue"
+	"github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/route/survey"
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
@@ -22,7 +23,7 @@ const mostHeld = 1000
 
 // enter begins a call at a model that is kept in memory. Where it is not there, the request
 // is held until it is.
-func (r *run) enter(ctx context.Context, model *residency.Model) *fault {
+func (r *run) enter(ctx context.Context, model *residency.Model) *reply.Fault {
 	if model.TryEnter() {
 		r.attempt.resident = model
 		if r.attempt.instance.Process() != nil {
@@ -31,7 +32,7 @@ func (r *run) enter(ctx context.Context, model *residency.Model) *fault {
 		return nil
 	}
 	failed := r.hold(ctx, model)
-	if failed != nil && failed.unsent {
+	if failed != nil && failed.Unsent {
 		r.attempt.permit = r.attempt.instance.Unsent(r.attempt.permit, time.Now())
 	}
 	return failed
@@ -40,7 +41,7 @@ func (r *run) enter(ctx context.Context, model *residency.Model) *fault {
 // callAwake calls the instance that was acquired once its model is in memory, where it may not
 // be. A process of the gateway that refuses the connection has died: the request waits for its
 // next start, and calls it once more.
-func (r *run) callAwake(ctx context.Context) *fault {
+func (r *run) callAwake(ctx context.Context) *reply.Fault {
 	model := r.attempt.instance.Resident()
 	if model == nil || r.isSecond { // a second call has entered when it was acquired
 		return r.callInstance(ctx)
@@ -51,7 +52,7 @@ func (r *run) callAwake(ctx context.Context) *fault {
 		}
 		failed := r.callInstance(ctx)
 		p := r.attempt.instance.Process()
-		if failed == nil || failed.outcome != breaker.Refused || p == nil || isAgain || ctx.Err() != nil || r.attempt.resident == nil {
+		if failed == nil || failed.Outcome != breaker.Refused || p == nil || isAgain || ctx.Err() != nil || r.attempt.resident == nil {
 			return failed
 		}
 		p.Doubt()
@@ -63,7 +64,7 @@ func (r *run) callAwake(ctx context.Context) *fault {
 
 // beginAgain makes the attempt ready for another call of the same instance, which did not get
 // the first.
-func (a *attempt) beginAgain() *fault {
+func (a *attempt) beginAgain() *reply.Fault {
 	a.resident.Leave()
 	a.resident = nil
 	if a.cancel != nil {
@@ -73,7 +74,7 @@ func (a *attempt) beginAgain() *fault {
 	a.paced.End(breaker.Cancelled, schema.Usage{}, time.Now())
 	a.out.Reset()
 	if err := a.write(a.instance); err != nil {
-		return a.classifier().classify(err, false)
+		return a.classifier().Classify(err, false)
 	}
 	return nil
 }
@@ -97,7 +98,7 @@ func (r *run) enterAtOnce() bool {
 }
 
 // hold waits until the model is in memory, and begins the call.
-func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
+func (r *run) hold(ctx context.Context, model *residency.Model) *reply.Fault {
 	policy := &r.choice.pool.Service.Policy
 	waiting := r.choice.pool.Queue
 	most := policy.Queue.Size
@@ -137,24 +138,24 @@ func (r *run) hold(ctx context.Context, model *residency.Model) *fault {
 
 // noPlace returns the fault of a request that has no place among those that wait, or had to
 // give it to a caller with fewer.
-func (r *run) noPlace() *fault {
+func (r *run) noPlace() *reply.Fault {
 	r.shedFromQueue(metrics.ShedQueueFull, r.choice.pool.Outlook(r.Caller.Key(), r.Class))
-	return &fault{err: survey.NoSlot(r.choice.pool), outcome: breaker.Cancelled, unsent: true}
+	return &reply.Fault{Err: survey.NoSlot(r.choice.pool), Outcome: breaker.Cancelled, Unsent: true}
 }
 
 // notLoaded returns the fault of an instance whose model could not be loaded.
-func (r *run) notLoaded(err error) *fault {
+func (r *run) notLoaded(err error) *reply.Fault {
 	i := r.attempt.instance
-	failed := &fault{err: Unloaded(err, i, r.choice.pool.Model), outcome: breaker.Cancelled, failover: true, unsent: true}
+	failed := &reply.Fault{Err: Unloaded(err, i, r.choice.pool.Model), Outcome: breaker.Cancelled, Failover: true, Unsent: true}
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, residency.ErrStopped):
-		failed.failover = false // the caller finds out why the context ended
+		failed.Failover = false // the caller finds out why the context ended
 	case errors.Is(err, residency.ErrTimeout):
 		if i.Process() == nil { // whoever runs one decides when it is tried again
-			failed.outcome = breaker.Failure
+			failed.Outcome = breaker.Failure
 		}
 	case errors.Is(err, residency.ErrNeeded): // since it was picked; it comes again
-		failed.failover = false
+		failed.Failover = false
 	case errors.Is(err, residency.ErrFull), errors.Is(err, residency.ErrHeld), errors.Is(err, residency.ErrRemoved):
 	case i.Process() != nil:
 		r.attempt.Record.Try().Text = err.Error()
@@ -165,9 +166,9 @@ func (r *run) notLoaded(err error) *fault {
 		case errors.Is(err, backend.ErrStuck):
 			i.Health.Stuck(time.Now())
 		}
-		cause := r.attempt.classifier().classify(err, false)
-		failed.err.Cause = cause.err.Cause
-		failed.outcome = cause.outcome
+		cause := r.attempt.classifier().Classify(err, false)
+		failed.Err.Cause = cause.Err.Cause
+		failed.Outcome = cause.Outcome
 	}
 	return failed
 }
@@ -202,7 +203,7 @@ func Unloaded(err error, i *backend.Instance, name string) *schema.Error {
 
 // followTable lets a request that has waited go by the table that is in force now: it does
 // not go to an instance that was removed meanwhile, and goes as its settings say now.
-func (r *run) followTable() *fault {
+func (r *run) followTable() *reply.Fault {
 	before, i := r.choice.pool, r.attempt.instance
 	if r.proxy.current.Load() == r.choice.table {
 		return nil
@@ -214,15 +215,15 @@ func (r *run) followTable() *fault {
 	}
 	if now == nil || now.Barred() != backend.NoObstacle || now.State != i.State {
 		r.choice.pool = before // whose queue this request has to leave
-		return &fault{
-			err:     schema.NewError(schema.CodeServiceUnavailable, fmt.Sprintf("The instance of the model %q was removed while the request waited for it.", before.Model)),
-			outcome: breaker.Cancelled, failover: true, unsent: true,
+		return &reply.Fault{
+			Err:     schema.NewError(schema.CodeServiceUnavailable, fmt.Sprintf("The instance of the model %q was removed while the request waited for it.", before.Model)),
+			Outcome: breaker.Cancelled, Failover: true, Unsent: true,
 		}
 	}
 	r.attempt.instance = now
 	r.attempt.out.Reset()
 	if err := r.attempt.write(now); err != nil {
-		return r.attempt.classifier().classify(err, false)
+		return r.attempt.classifier().Classify(err, false)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	backendreply "github.com/patchbay-ai/patchbay/internal/route/reply"
 	"github.com/patchbay-ai/patchbay/internal/see/calls"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
@@ -190,7 +191,7 @@ func (l *relay) dial(ctx context.Context, to *backend.Instance, over net.Conn, c
 	carrier.CloseIdleConnections()
 	_ = over.Close()
 	if response != nil && response.StatusCode != http.StatusSwitchingProtocols {
-		return proxy.StatusError(response.StatusCode, firstOf(response.Body))
+		return backendreply.StatusError(response.StatusCode, firstOf(response.Body))
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package proxy
+package reply
 
 import (
 	"bytes"
@@ -16,32 +16,33 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
+	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/breaker"
 	"github.com/patchbay-ai/patchbay/internal/route/resume"
 )
 
-// fault is why an attempt failed.
-type fault struct {
-	err      *schema.Error   // what the caller is told
-	outcome  breaker.Outcome // how the attempt counts for the instance's breaker
-	failover bool            // whether another instance may do better
-	tooLong  bool            // whether the request is too long for the model
-	unsent   bool            // whether the instance did not get the request
-	ending   ending          // whether the call may have ended the backend
-	// overload is how long the instance is avoided because it is overloaded.
-	overload time.Duration
+// Fault is why an attempt failed.
+type Fault struct {
+	Err      *schema.Error   // what the caller is told
+	Outcome  breaker.Outcome // how the attempt counts for the instance's breaker
+	Failover bool            // whether another instance may do better
+	TooLong  bool            // whether the request is too long for the model
+	Unsent   bool            // whether the instance did not get the request
+	Ending   Ending          // whether the call may have ended the backend
+	// Overload is how long the instance is avoided because it is overloaded.
+	Overload time.Duration
 }
 
-// classifier turns the errors of one attempt into faults.
-type classifier struct {
-	instance *backend.Instance
-	req      *schema.Request // nil once the request was returned to its owner
+// Classifier turns the errors of one attempt into faults.
+type Classifier struct {
+	Instance *backend.Instance
+	Request  *schema.Request // nil once the request was returned to its owner
 }
 
-// classify returns the fault for an error of a call, or of an answer that has
+// Classify returns the fault for an error of a call, or of an answer that has
 // begun.
-func (c classifier) classify(err error, begun bool) *fault {
+func (c Classifier) Classify(err error, begun bool) *Fault {
 	var known *schema.Error
 	var status *statusError
 	var failure *dialect.Failure
@@ -57,73 +58,73 @@ func (c classifier) classify(err error, begun bool) *fault {
 	case errors.As(err, &count):
 		return wrongCount(count)
 	case errors.As(err, &unusable):
-		known = apiError(schema.CodeUpstreamError, "The backend's answer could not be understood: "+unusable.reason+".")
+		known = APIError(schema.CodeUpstreamError, "The backend's answer could not be understood: "+unusable.reason+".")
 		known.Details = unusable.details
 		return backendFault(known)
 	case errors.Is(err, resume.ErrDiverged):
-		return neutralFault(apiError(schema.CodeUpstreamTruncated, "The backend's stream broke before the answer was complete."))
+		return neutralFault(APIError(schema.CodeUpstreamTruncated, "The backend's stream broke before the answer was complete."))
 	case errors.Is(err, dialect.ErrFormat):
-		return neutralFault(apiError(schema.CodeUpstreamError, "The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
+		return neutralFault(APIError(schema.CodeUpstreamError, "The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
 	case errors.Is(err, errReplyTooLarge):
-		return neutralFault(apiError(schema.CodeUpstreamError, fmt.Sprintf("The backend's answer is larger than the %d MiB that the gateway takes in whole.", maxReply>>20)))
+		return neutralFault(APIError(schema.CodeUpstreamError, fmt.Sprintf("The backend's answer is larger than the %d MiB that the gateway takes in whole.", maxReply>>20)))
 	case errors.Is(err, transport.ErrInvalidCall):
-		return neutralFault(apiError(schema.CodeInternal, "The gateway could not put the request to the backend."))
+		return neutralFault(APIError(schema.CodeInternal, "The gateway could not put the request to the backend."))
 	case errors.Is(err, transport.ErrTimeout):
 		return backendFault(wireError(schema.CodeUpstreamTimeout, "The backend did not answer in time.", err))
 	case errors.Is(err, dialect.ErrTruncated):
-		return backendFault(apiError(schema.CodeUpstreamTruncated, "The backend's stream ended before the answer was complete."))
+		return backendFault(APIError(schema.CodeUpstreamTruncated, "The backend's stream ended before the answer was complete."))
 	case errors.Is(err, transport.ErrConnect):
 		cause := transport.CauseOf(err)
 		return connectionFault(wireError(schema.CodeUpstreamError, "The backend could not be reached: "+cause.Text()+".", err), err)
 	case errors.Is(err, transport.ErrProtocol):
 		return backendFault(wireError(schema.CodeUpstreamError, "The backend's answer could not be understood.", err))
 	case errors.Is(err, dialect.ErrInvalid), errors.Is(err, dialect.ErrEventTooLarge):
-		return backendFault(apiError(schema.CodeUpstreamError, "The backend's answer could not be understood."))
+		return backendFault(APIError(schema.CodeUpstreamError, "The backend's answer could not be understood."))
 	}
 	if begun {
 		return connectionFault(wireError(schema.CodeUpstreamTruncated, "The backend's stream broke before the answer was complete.", err), err)
 	}
 	failed := connectionFault(wireError(schema.CodeUpstreamError, "The connection to the backend broke.", err), err)
-	failed.noteEnding()
+	failed.NoteEnding()
 	return failed
 }
 
 // markTooLong notes that a backend refused the request because it is too long. Whichever
 // status it chose for that, it is well, and so are the others.
-func (f *fault) markTooLong(failure *dialect.Failure) *fault {
-	if f.outcome.Failed() || f.failover || !failure.TooLong() {
+func (f *Fault) markTooLong(failure *dialect.Failure) *Fault {
+	if f.Outcome.Failed() || f.Failover || !failure.TooLong() {
 		return f
 	}
-	f.tooLong = true
+	f.TooLong = true
 	return f
 }
 
 // connectionFault is the fault of a connection that could not be made or that
 // broke. The breaker distinguishes an address at which nothing listens from a
 // backend that broke the connection.
-func connectionFault(known *schema.Error, err error) *fault {
+func connectionFault(known *schema.Error, err error) *Fault {
 	f := backendFault(known)
 	switch transport.CauseOf(err) {
 	case transport.CauseRefused, transport.CauseUnreachable:
-		f.outcome = breaker.Refused
+		f.Outcome = breaker.Refused
 	case transport.CauseReset, transport.CauseClosed:
-		f.outcome = breaker.Reset
+		f.Outcome = breaker.Reset
 	}
 	return f
 }
 
-// noteEnding notes that the call may have ended the backend if the connection broke. It is for
+// NoteEnding notes that the call may have ended the backend if the connection broke. It is for
 // calls of which nothing came that a model made.
-func (f *fault) noteEnding() {
-	if f.outcome == breaker.Reset {
-		f.ending = brokeOff
+func (f *Fault) NoteEnding() {
+	if f.Outcome == breaker.Reset {
+		f.Ending = BrokeOff
 	}
 }
 
 // wireError returns an error of the connection to the backend. It names the cause,
 // which contains no address.
 func wireError(code, message string, err error) *schema.Error {
-	known := apiError(code, message)
+	known := APIError(code, message)
 	if cause := transport.CauseOf(err); cause != transport.CauseNone {
 		known.Cause = string(cause)
 		known.Details = map[string]any{"cause": cause, "reason": cause.Text()}
@@ -132,13 +133,13 @@ func wireError(code, message string, err error) *schema.Error {
 }
 
 // backendFault is a failure of the instance that another one may not have.
-func backendFault(err *schema.Error) *fault {
-	return &fault{err: err, outcome: breaker.Failure, failover: true}
+func backendFault(err *schema.Error) *Fault {
+	return &Fault{Err: err, Outcome: breaker.Failure, Failover: true}
 }
 
 // neutralFault is a fault that does not count against the instance and that every
 // other instance would have as well.
-func neutralFault(err *schema.Error) *fault { return &fault{err: err, outcome: breaker.Cancelled} }
+func neutralFault(err *schema.Error) *Fault { return &Fault{Err: err, Outcome: breaker.Cancelled} }
 
 // reasonIn returns what a dialect's error says after the text of ErrFormat. The
 // gateway wrote that text, not the backend, so it can be shown to callers.
@@ -147,13 +148,14 @@ func reasonIn(err error) string {
 	return reason
 }
 
-func apiError(code, message string) *schema.Error {
+// APIError returns an error that is the fault of neither the request nor its caller.
+func APIError(code, message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: code}
 }
 
-// noMemoryForReply says that there is too little memory for bodies left for an answer of
+// NoMemory says that there is too little memory for bodies left for an answer of
 // a size, where a caller may have so much of it at most.
-func noMemoryForReply(verdict memory.Verdict, size, most int64) *schema.Error {
+func NoMemory(verdict memory.Verdict, size, most int64) *schema.Error {
 	known := &schema.Error{
 		Message: "The gateway has no memory left for the backend's answer; try again shortly.",
 		Type:    schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second,
@@ -168,6 +170,11 @@ func noMemoryForReply(verdict memory.Verdict, size, most int64) *schema.Error {
 	return known
 }
 
+// StatusError returns the error that an answer with a status stands for.
+func StatusError(status int, body []byte) error {
+	return &statusError{Failure: dialect.ReadFailure(status, body)}
+}
+
 // statusError is a response with an error status.
 type statusError struct {
 	*dialect.Failure
@@ -179,7 +186,7 @@ const maxErrorBody = 64 << 10
 
 // readErrorStatus returns the error that a response with another status than 2xx
 // stands for.
-func (r *reply) readErrorStatus() error {
+func (r *Reply) readErrorStatus() error {
 	status := r.from.Status
 	if status < 400 || status > 599 {
 		// Redirects are not followed: the instance's key must not be sent to an
@@ -250,7 +257,7 @@ func decompressText(body []byte, encoding string) []byte {
 }
 
 // classifyStatus decides what an error status means.
-func (c classifier) classifyStatus(answer *statusError) *fault {
+func (c Classifier) classifyStatus(answer *statusError) *Fault {
 	status := answer.Status
 	err := c.upstreamError(fmt.Sprintf("The backend answered with status %d", status), answer.Failure)
 	switch {
@@ -267,7 +274,7 @@ func (c classifier) classifyStatus(answer *statusError) *fault {
 		err.Message = c.withReason("The backend's own rate limit was reached", answer.Failure)
 		err.Type, err.Code = schema.TypeRateLimit, schema.CodeUpstreamRateLimit
 		err.RetryAfter = max(answer.retryAfter, time.Second)
-		return &fault{err: err, outcome: breaker.Cancelled, failover: true}
+		return &Fault{Err: err, Outcome: breaker.Cancelled, Failover: true}
 	case status < 500:
 		err.Type, err.Status = schema.TypeInvalidRequest, status
 		c.addTokenIDHint(err)
@@ -279,10 +286,10 @@ func (c classifier) classifyStatus(answer *statusError) *fault {
 		err.RetryAfter = max(answer.retryAfter, time.Second)
 	}
 	failed := c.byMeaning(err, answer.Failure, answer.retryAfter)
-	if failed.ending == saidError {
-		failed.failover = failsOver(status)
+	if failed.Ending == SaidError {
+		failed.Failover = failsOver(status)
 		if status != http.StatusInternalServerError {
-			failed.ending = noEnding
+			failed.Ending = NoEnding
 		}
 	}
 	return failed
@@ -290,14 +297,14 @@ func (c classifier) classifyStatus(answer *statusError) *fault {
 
 // classifyReported decides what an error means that a backend reported inside an
 // answer with a successful status.
-func (c classifier) classifyReported(failure *dialect.Failure) *fault {
+func (c Classifier) classifyReported(failure *dialect.Failure) *Fault {
 	return c.byMeaning(c.upstreamError("The backend reported an error in its answer", failure), failure, 0)
 }
 
 // byMeaning returns the fault of an error by what it means at backends of this kind. An
 // overloaded one may have asked to be avoided for a time.
-func (c classifier) byMeaning(err *schema.Error, failure *dialect.Failure, asked time.Duration) *fault {
-	switch c.instance.Kind.Meaning(failure) {
+func (c Classifier) byMeaning(err *schema.Error, failure *dialect.Failure, asked time.Duration) *Fault {
+	switch c.Instance.Kind.Meaning(failure) {
 	case dialect.RequestFault:
 		// Whichever status the backend chose for it: another instance would answer the same.
 		err.Type, err.Status, err.RetryAfter = schema.TypeInvalidRequest, http.StatusBadRequest, 0
@@ -305,10 +312,10 @@ func (c classifier) byMeaning(err *schema.Error, failure *dialect.Failure, asked
 	case dialect.Overload:
 		return overloaded(err, asked)
 	case dialect.EngineDeath:
-		return &fault{err: err, outcome: breaker.Failure, failover: true, ending: saidDeath}
+		return &Fault{Err: err, Outcome: breaker.Failure, Failover: true, Ending: SaidDeath}
 	case dialect.BackendFault:
 	}
-	return &fault{err: err, outcome: breaker.Errored, failover: true, ending: saidError}
+	return &Fault{Err: err, Outcome: breaker.Errored, Failover: true, Ending: SaidError}
 }
 
 // An overloaded instance is avoided for as long as its Retry-After asks, within
@@ -320,17 +327,17 @@ const (
 
 // overloaded is the fault of a backend that works and is overloaded. Like a rate
 // limit, it counts neither for nor against the instance.
-func overloaded(err *schema.Error, asked time.Duration) *fault {
+func overloaded(err *schema.Error, asked time.Duration) *Fault {
 	wait := min(max(asked, shortestOverload), longestOverload)
 	err.RetryAfter = max(err.RetryAfter, wait)
-	return &fault{err: err, outcome: breaker.Cancelled, failover: true, overload: wait}
+	return &Fault{Err: err, Outcome: breaker.Cancelled, Failover: true, Overload: wait}
 }
 
 // wrongCount is the fault of an answer with another number of results than were
 // asked for.
-func wrongCount(count *dialect.CountError) *fault {
+func wrongCount(count *dialect.CountError) *Fault {
 	text := count.Error()
-	err := apiError(schema.CodeUpstreamError, strings.ToUpper(text[:1])+text[1:]+".")
+	err := APIError(schema.CodeUpstreamError, strings.ToUpper(text[:1])+text[1:]+".")
 	if count.Harmless {
 		return neutralFault(err)
 	}
@@ -349,13 +356,13 @@ func failsOver(status int) bool {
 
 // upstreamError returns the error that passes on what a backend said. The message
 // is given without its full stop.
-func (c classifier) upstreamError(message string, f *dialect.Failure) *schema.Error {
-	err := apiError(schema.CodeUpstreamError, c.withReason(message, f))
+func (c Classifier) upstreamError(message string, f *dialect.Failure) *schema.Error {
+	err := APIError(schema.CodeUpstreamError, c.withReason(message, f))
 	details := map[string]any{}
 	if f.Status != http.StatusOK {
 		details["upstream_status"] = f.Status
 	}
-	if text := c.instance.Target.Clean(f.Message); text != "" {
+	if text := c.Instance.Target.Clean(f.Message); text != "" {
 		details["upstream_message"] = text
 	}
 	if f.DetailCode != "" {
@@ -367,8 +374,8 @@ func (c classifier) upstreamError(message string, f *dialect.Failure) *schema.Er
 
 // withReason adds the backend's own reason to a message, because many clients show
 // only the message of an error.
-func (c classifier) withReason(message string, f *dialect.Failure) string {
-	if reason := c.instance.Target.Reason(f.Message); reason != "" {
+func (c Classifier) withReason(message string, f *dialect.Failure) string {
+	if reason := c.Instance.Target.Reason(f.Message); reason != "" {
 		return message + ": " + reason
 	}
 	return message + "."
@@ -376,8 +383,8 @@ func (c classifier) withReason(message string, f *dialect.Failure) string {
 
 // addTokenIDHint tells a caller who sent token ids to a backend that refused the
 // request how to send text instead. Some client libraries send token ids by default.
-func (c classifier) addTokenIDHint(err *schema.Error) {
-	if c.req.Service == schema.Embedding && c.req.HasTokenIDs() {
+func (c Classifier) addTokenIDHint(err *schema.Error) {
+	if c.Request.Service == schema.Embedding && c.Request.HasTokenIDs() {
 		err.Message = strings.TrimSuffix(err.Message, ".") + ". The input is token ids, which this backend may not take. " + dialect.TokenIDsHint
 	}
 }
@@ -397,4 +404,38 @@ func parseRetryAfter(header func(string) string, now time.Time) time.Duration {
 		return at.Sub(now)
 	}
 	return 0
+}
+
+// Ending is how a call failed that may have ended its backend.
+type Ending uint8
+
+const (
+	// NoEnding means that the failure says nothing about that.
+	NoEnding Ending = iota
+	// BrokeOff means that the connection broke before anything came that a model made.
+	BrokeOff
+	// SaidError means that the backend reported an error of its own, which is the last that
+	// some engines say.
+	SaidError
+	// SaidDeath means that the backend reported the end of its engine, after which it stops
+	// listening.
+	SaidDeath
+)
+
+// isLoop tells whether a backend is a gateway that found a loop.
+func isLoop(f *dialect.Failure) bool {
+	return f.Status == http.StatusLoopDetected && f.Code == schema.CodeLoopDetected
+}
+
+// Reason returns why an attempt failed, if a fallback can help.
+func (f *Fault) Reason() (naming.Reason, bool) {
+	switch {
+	case f.TooLong:
+		return naming.Context, true
+	case !f.Failover:
+		return 0, false
+	case f.Outcome == breaker.Cancelled:
+		return naming.Overloaded, true
+	}
+	return naming.Unavailable, true
 }
