@@ -35,14 +35,13 @@ type output struct {
 	next  int            // where the next line goes
 	count int64          // lines since the beginning
 
-	partial   []byte // of the line that is being written
-	isCut     bool   // the rest of that line is left out
-	tokens    float64
-	refilled  time.Time
-	unlogged  int64 // lines that were not logged since the last that was
-	log       func(text string, unlogged int64)
-	faults    *slog.Logger // where a panic is told
-	hasTokens bool
+	partial  []byte // of the line that is being written
+	isCut    bool   // the rest of that line is left out
+	tokens   float64
+	refilled time.Time
+	unlogged int64 // lines that were not logged since the last that was
+	log      func(text string, unlogged int64)
+	faults   *slog.Logger // where a panic is told
 }
 
 // Write takes what the process writes. It never fails, and never waits for anybody.
@@ -103,11 +102,7 @@ func (o *output) endLine() {
 }
 
 func (o *output) mayLog(now time.Time) bool {
-	if !o.hasTokens {
-		o.tokens, o.hasTokens = lineBurst, true
-	} else {
-		o.tokens = min(lineBurst, o.tokens+now.Sub(o.refilled).Seconds()*lineRate)
-	}
+	o.tokens = min(lineBurst, o.tokens+now.Sub(o.refilled).Seconds()*lineRate) // full at the first line
 	o.refilled = now
 	if o.tokens < 1 {
 		return false

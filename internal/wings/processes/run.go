@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -281,7 +283,7 @@ func (g *ports) give(name string) (int, error) {
 		}
 		port := listener.Addr().(*net.TCPAddr).Port
 		_ = listener.Close()
-		if g.isGiven(port) {
+		if slices.Contains(slices.Collect(maps.Values(g.given)), port) {
 			continue
 		}
 		if g.given == nil {
@@ -290,15 +292,6 @@ func (g *ports) give(name string) (int, error) {
 		g.given[name] = port
 		return port, nil
 	}
-}
-
-func (g *ports) isGiven(port int) bool {
-	for _, other := range g.given {
-		if other == port {
-			return true
-		}
-	}
-	return false
 }
 
 // place fills in the port of a process that is about to be started.
