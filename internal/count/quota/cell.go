@@ -39,7 +39,9 @@ func (c *counts) load() Totals {
 }
 
 func (c *counts) add(more Totals) {
-	c.requests.Add(more.Requests)
+	if more.Requests != 0 { // what is settled adds none, and a write to shared memory takes time
+		c.requests.Add(more.Requests)
+	}
 	c.tokens.Add(more.Tokens)
 	c.prompt.Add(more.Prompt)
 	c.completion.Add(more.Completion)

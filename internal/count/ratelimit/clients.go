@@ -102,7 +102,7 @@ func (s *clientShard) decide(key netip.Addr, now int64, spend bool, d *Decision)
 		s.find(key, now).spending.decide(s.rules, now, true, d)
 		return
 	}
-	if c := s.byKey[key]; c != nil {
+	if c := s.known(key); c != nil {
 		c.spending.decide(s.rules, now, false, d)
 		return
 	}
@@ -116,7 +116,7 @@ func (s *clientShard) decide(key netip.Addr, now int64, spend bool, d *Decision)
 func (s *clientShard) revise(key netip.Addr, at, now int64, change func(t *spending, r *rules, at, now int64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.byKey[key]; c != nil && at >= c.spending.began {
+	if c := s.known(key); c != nil && at >= c.spending.began {
 		change(&c.spending, s.rules, at, now)
 	}
 }
@@ -139,9 +139,18 @@ func (s *clientShard) update(settings Settings, now int64) {
 	s.rules, s.settings = next, settings
 }
 
+// known returns the client with the key, nil if there is none. The one that asked last is found
+// at once: a limit on all clients together has no other.
+func (s *clientShard) known(key netip.Addr) *client {
+	if last := s.ring.next; last.key == key && last != &s.ring {
+		return last
+	}
+	return s.byKey[key]
+}
+
 // find returns the client with the key, as the one that asked last.
 func (s *clientShard) find(key netip.Addr, now int64) *client {
-	c := s.byKey[key]
+	c := s.known(key)
 	if c == nil {
 		c = s.admit(key, now)
 	}

@@ -116,7 +116,7 @@ func (l *Limiter) Take(client netip.Addr, now time.Time) (d Decision, spent Spen
 		shard.decide(key, at, true, &d)
 	}
 	if d.Allowed {
-		spent = Spent{limiter: l, shard: shard, client: client, key: key, at: at, receipt: receipt}
+		spent = Spent{limiter: l, shard: shard, key: key, at: at, receipt: receipt}
 	}
 	return d, spent
 }

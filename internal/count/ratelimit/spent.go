@@ -10,11 +10,10 @@ import (
 type Spent struct {
 	limiter *Limiter     // nil where there is nothing to give back
 	shard   *clientShard // in which the request was counted
-	// client and key are whose request it is, and at is when it was counted.
-	client, key netip.Addr
-	at          int64
-	held        bool
-	receipt     Receipt // of a limit that is shared with other gateways
+	key     netip.Addr   // of the client there
+	at      int64        // when it was counted
+	held    bool
+	receipt Receipt // of a limit that is shared with other gateways
 }
 
 // Hold says that the request has to wait. Until Use or Return, what it took leaves
@@ -54,5 +53,5 @@ func (s *Spent) Return(now time.Time) Decision {
 		s.shard.revise(s.key, s.at, l.sinceStart(now), (*spending).giveBack)
 	}
 	s.limiter = nil
-	return l.Peek(s.client, now)
+	return l.Peek(s.key, now)
 }
