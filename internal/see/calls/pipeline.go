@@ -79,7 +79,7 @@ type pipeline struct {
 
 	moving      sync.Mutex // held while batches are moved on
 	sequence    uint64     // of the latest record
-	observer    Observer
+	observers   []Observer
 	outbox      []exportBatch
 	waiting     int   // records in the outbox and in the export that runs
 	sending     int   // exports that run and are retries
@@ -186,8 +186,8 @@ func (r *Recorder) keep(batch []Record, now time.Time) {
 	}
 	r.ring.add(batch)
 	r.problems.note(batch)
-	if r.observer != nil {
-		r.observer(batch)
+	for _, observe := range r.observers {
+		observe(batch)
 	}
 	if slow := r.subscribers.publish(batch); slow > 0 {
 		r.faults.note("stream", "send", "a subscriber was too slow and was dropped", int64(slow), now)

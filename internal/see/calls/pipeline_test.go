@@ -432,3 +432,17 @@ func TestTraceparent(t *testing.T) {
 		t.Error("no new trace")
 	}
 }
+
+func TestEveryObserverGetsEveryRecord(t *testing.T) {
+	r := NewRecorder(metrics.DefaultSettings())
+	var got [2]int
+	for i := range got {
+		r.Observe(func(batch []Record) { got[i] += len(batch) })
+	}
+	finish(r, "a")
+	finish(r, "b")
+	r.Flush()
+	if got != [2]int{2, 2} {
+		t.Errorf("the observers got %v records", got)
+	}
+}

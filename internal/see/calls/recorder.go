@@ -383,9 +383,9 @@ func (r *Recorder) subscribe(mayMiss bool) (*Subscription, error) {
 // Export sends the records of traced calls somewhere else from now on.
 func (r *Recorder) Export(to Exporter) { r.exporter.Store(&to) }
 
-// Observe gives all records that are kept to an observer. It must be called before the first
+// Observe adds an observer, who gets all records that are kept. It must be called before the first
 // request.
-func (r *Recorder) Observe(observer Observer) { r.observer = observer }
+func (r *Recorder) Observe(observer Observer) { r.observers = append(r.observers, observer) }
 
 // Flush moves the records that wait on, so that their readers have them.
 func (r *Recorder) Flush() { r.drain(time.Now()) }
