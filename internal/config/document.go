@@ -156,15 +156,15 @@ type Service struct {
 	LoadBalancer balance.Strategy `json:"loadBalancer"`
 	// PromptSharing says whose prompts may meet in the caches of the instances, where the
 	// balancer knows these.
-	PromptSharing balance.Sharing `json:"promptSharing,omitzero" doc:"Whose prompts least_time may bring together in the cache of an instance: those of all callers, of a tenant, or of a key."`
+	PromptSharing balance.Sharing `json:"promptSharing,omitzero"`
 	// Adapter is the kind of the instances that name none.
-	Adapter        string                 `json:"adapter" doc:"The kind of the instances that name none, which must be one that serves the service type."`
+	Adapter        string                 `json:"adapter"`
 	RateLimit      ratelimit.Settings     `json:"rateLimit"`
 	CircuitBreaker breaker.Settings       `json:"circuitBreaker"`
 	HealthCheck    backend.HealthSettings `json:"healthCheck"`
 	Queue          queue.Settings         `json:"queue"`
 	// Priority is the class of requests of which neither key nor tenant says another one.
-	Priority schema.Class `json:"priority,omitzero" doc:"The class of requests whose key and tenant have no priority; normal where it is left out."`
+	Priority schema.Class `json:"priority,omitzero" doc:"Of requests without one of key or tenant; else normal."`
 	// Residency says whether models are loaded for requests and put to sleep.
 	Residency residency.Settings `json:"residency,omitzero"`
 	// Split says which requests several instances share.
@@ -176,12 +176,23 @@ type Service struct {
 	Streams resume.Settings `json:"streams,omitzero"`
 	// Aliases are further names of models: callers may ask for the name on the left
 	// and get the model, or the alias, on the right.
-	Aliases naming.Aliases `json:"aliases" doc:"Further names of models: the name that callers ask for, and the model that serves it."`
+	Aliases naming.Aliases `json:"aliases" doc:"Further names of models: the name asked for, and the model."`
 	// Fallbacks are the models that take over from a model that cannot serve a request,
 	// for the reasons in FallbackOn.
-	Fallbacks  naming.Fallbacks   `json:"fallbacks" doc:"The models that take over from a model that cannot serve a request, in the order in which they are tried."`
+	Fallbacks  naming.Fallbacks   `json:"fallbacks"`
 	FallbackOn []naming.Reason    `json:"fallbackOn" doc:"For which reasons fallbacks take over."`
 	Instances  []backend.Settings `json:"instances"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (Service) Docs() map[string]string {
+	return map[string]string{
+		"promptSharing": "Whose prompts least_time may bring together in the cache of an instance: those of " +
+			"all callers, of a tenant, or of a key.",
+		"adapter": "The kind of instances that name none; it serves the type.",
+		"fallbacks": "The models that take over from a model that cannot serve a request, in the order in " +
+			"which they are tried.",
+	}
 }
 
 // Choices returns the values that texts of a service type may have, where there

@@ -9,7 +9,7 @@ import (
 
 // Activity is what was counted of something: since the start, and lately.
 type Activity struct {
-	Requests   metrics.Outcomes `json:"requests" doc:"Since the start; of an instance since it was added, and its calls."`
+	Requests   metrics.Outcomes `json:"requests" doc:"Since the start; of an instance its calls since it was added."`
 	TokensIn   int64            `json:"tokensIn" doc:"Since the start."`
 	TokensOut  int64            `json:"tokensOut" doc:"Since the start."`
 	LastSecond Window           `json:"lastSecond"`
@@ -24,7 +24,7 @@ type Window struct {
 	TokensOut int64      `json:"tokensOut"`
 	Latency   *Quantiles `json:"latency,omitzero" doc:"Milliseconds of whole requests."`
 	TTFT      *Quantiles `json:"ttft,omitzero" doc:"Milliseconds to the first token of streams."`
-	Overhead  *Quantiles `json:"overhead,omitzero" doc:"Milliseconds that the gateway itself took; not of models and instances."`
+	Overhead  *Quantiles `json:"overhead,omitzero" doc:"Milliseconds in the gateway; not of models and instances."`
 }
 
 // Quantiles are two quantiles in milliseconds.

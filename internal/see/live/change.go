@@ -19,7 +19,7 @@ type Change struct {
 	Service    *schema.ServiceType `json:"service,omitzero"`
 	Model      string              `json:"model,omitzero"`
 	InstanceID string              `json:"instanceId,omitzero"`
-	From       string              `json:"from" doc:"A state of the breaker, a status of health, a version, a level of degradation."`
+	From       string              `json:"from" doc:"A state, a status of health, a version or a level."`
 	To         string              `json:"to"`
 	Forced     bool                `json:"forced,omitzero" doc:"An operator holds the circuit breaker."`
 	Reason     string              `json:"reason,omitzero"`

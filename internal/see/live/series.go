@@ -79,9 +79,17 @@ type History struct {
 	StepSeconds int64        `json:"stepSeconds"`
 	From        time.Time    `json:"from" doc:"When the first point begins; the next one begins a step later."`
 	Points      int64        `json:"points"`
-	Watched     []int64      `json:"watched" doc:"How many seconds of each point were counted, so that a rate is a count by them: fewer than a step in the last point, which has not ended, and in the first one after a start."`
+	Watched     []int64      `json:"watched"`
 	Series      []TimeSeries `json:"series"`
 	Omitted     int          `json:"omitted" doc:"Instances with requests for whose history there was no room."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (History) Docs() map[string]string {
+	return map[string]string{
+		"watched": "How many seconds of each point were counted, so that a rate is a count by them: fewer than " +
+			"a step in the last point, which has not ended, and in the first one after a start.",
+	}
 }
 
 // TimeSeries is the history of a service type, of a model, of an instance, of a tenant or of all.
@@ -90,13 +98,21 @@ type TimeSeries struct {
 	Model      string              `json:"model,omitzero"`
 	InstanceID string              `json:"instanceId,omitzero"`
 	Tenant     string              `json:"tenant,omitzero"`
-	Requests   *RequestSeries      `json:"requests,omitzero" doc:"Requests that ended in each step; of an instance, calls."`
+	Requests   *RequestSeries      `json:"requests,omitzero" doc:"Requests that ended; of an instance, calls."`
 	Tokens     *TokenSeries        `json:"tokens,omitzero" doc:"Tokens that backends reported in each step."`
-	Latency    *QuantileSeries     `json:"latency,omitzero" doc:"How long whole requests took, in milliseconds, over the last 10 seconds, 30 seconds or 5 minutes, by range."`
+	Latency    *QuantileSeries     `json:"latency,omitzero"`
 	TTFT       *QuantileSeries     `json:"ttft,omitzero" doc:"Time to the first token of streams, in milliseconds."`
-	Overhead   *QuantileSeries     `json:"overhead,omitzero" doc:"The gateway's own time, in milliseconds; not of models, instances and tenants."`
-	Cost       *Counts             `json:"cost,omitzero" doc:"What the requests that ended in each step cost, in millionths of the currency's unit."`
+	Overhead   *QuantileSeries     `json:"overhead,omitzero" doc:"Milliseconds in the gateway; of services and in all."`
+	Cost       *Counts             `json:"cost,omitzero" doc:"Of ended requests, in millionths of the currency."`
 	Whole      *Window             `json:"whole,omitzero" doc:"What all points come to."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (TimeSeries) Docs() map[string]string {
+	return map[string]string{
+		"latency": "How long whole requests took, in milliseconds, over the last 10 seconds, 30 seconds or 5 " +
+			"minutes, by range.",
+	}
 }
 
 // Counts are the counts of each step; null where nothing was watched.

@@ -25,7 +25,7 @@ const Other Code = "other"
 
 // Sentence is a sentence as its code and the values in it.
 type Sentence struct {
-	Code   Code              `json:"code" doc:"Which sentence it is; other for words that the gateway has from elsewhere, which are its value text."`
+	Code   Code              `json:"code" doc:"Which sentence it is; other for foreign words, in text."`
 	Values map[string]string `json:"values,omitzero" doc:"What stands in the sentence, by name."`
 	// Text is the English text where the sentence is one of several; a single one has the
 	// member beside it.

@@ -62,8 +62,6 @@ func wanted(tag reflect.StructTag, err error) string {
 
 func readParameter(text string, tag reflect.StructTag, to reflect.Value) (err error) {
 	switch target := to.Addr().Interface().(type) {
-	case *string:
-		*target = text
 	case *int:
 		return readNumber(text, tag, target)
 	case *uint64:
@@ -71,11 +69,13 @@ func readParameter(text string, tag reflect.StructTag, to reflect.Value) (err er
 	case *float64:
 		*target, err = strconv.ParseFloat(text, 64)
 	case *time.Time:
-		*target, err = time.Parse(time.RFC3339, text)
+		if *target, err = time.Parse(time.RFC3339, text); err != nil {
+			return errors.New("want a time such as 2026-01-31T00:00:00Z")
+		}
 	case encoding.TextUnmarshaler:
 		return target.UnmarshalText([]byte(Shorten(text)))
 	default:
-		return fmt.Errorf("a parameter cannot be a %s", to.Type())
+		to.SetString(text)
 	}
 	return err
 }

@@ -14,7 +14,7 @@ type sampleQuery struct {
 	web.PageQuery
 	Name    string             `json:"name" required:"true"`
 	Service schema.ServiceType `json:"service" empty:"true"`
-	Since   time.Time          `json:"since" empty:"true" want:"a time such as 2026-01-31T00:00:00Z"`
+	Since   time.Time          `json:"since" empty:"true"`
 	Least   int                `json:"least" minimum:"1" empty:"true"`
 	Brief   bool               `json:"brief"`
 }

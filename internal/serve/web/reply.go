@@ -60,7 +60,7 @@ type Fault struct {
 	Success bool           `json:"success" doc:"Always false."`
 	Message string         `json:"message"`
 	Data    any            `json:"data" doc:"Always null."`
-	Said    []say.Sentence `json:"said,omitzero" doc:"The message as codes and values, one for each thing that is wrong; for callers who ask with the header X-Patchbay-Said."`
+	Said    []say.Sentence `json:"said,omitzero" doc:"The message as codes and values, asked for by X-Patchbay-Said."`
 	// ErrorCode is for the few errors that programs tell apart.
 	ErrorCode string `json:"errorCode,omitzero" enum:"RESTART_REQUIRED,INVALID_REQUEST" doc:"Of the quota ledger."`
 }

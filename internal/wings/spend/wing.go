@@ -41,9 +41,18 @@ const defaultSpendGroups = 100
 type spendQuery struct {
 	manage.UsageFilter
 	By    Dimension `json:"by" empty:"true" doc:"What is listed; tenants where it is not given."`
-	From  time.Time `json:"from" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"Where the period begins; the beginning of this month where it is not given."`
-	To    time.Time `json:"to" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"Where the period ends; the end of this month where from is not given, else now."`
-	Limit int       `json:"limit" minimum:"1" maximum:"1000" empty:"true" doc:"How many groups are listed, at most 1000 [100]; the others are added up."`
+	From  time.Time `json:"from" empty:"true"`
+	To    time.Time `json:"to" empty:"true"`
+	Limit int       `json:"limit" minimum:"1" maximum:"1000" empty:"true"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (spendQuery) Docs() map[string]string {
+	return map[string]string{
+		"from":  "Where the period begins; the beginning of this month where it is not given.",
+		"to":    "Where the period ends; the end of this month where from is not given, else now.",
+		"limit": "How many are listed [100]; the others are added up.",
+	}
 }
 
 // spendView is what was spent in a period as JSON.
@@ -58,7 +67,7 @@ type spendView struct {
 	Starts   []time.Time  `json:"starts" doc:"Where the steps begin."`
 	Complete bool         `json:"complete" doc:"False if a store did not answer, or has more than is read."`
 	// BeforeFrom is null where there is nothing to compare with.
-	BeforeFrom *time.Time   `json:"beforeFrom" doc:"Where the period before begins, which ends at from; null if it was not counted, or is not kept any more."`
+	BeforeFrom *time.Time   `json:"beforeFrom" doc:"Where the period before begins, up to from; null if unknown."`
 	Total      spendGroup   `json:"total"`
 	Groups     []spendGroup `json:"groups" doc:"The most expensive first."`
 	Others     *spendGroup  `json:"others" doc:"The sum of the groups that are not listed; null if all are."`
@@ -68,16 +77,25 @@ type spendView struct {
 type spendGroup struct {
 	Name             string  `json:"name" doc:"Empty for requests without one."`
 	Count            int     `json:"count,omitzero" doc:"How many groups are added up."`
-	Cost             int64   `json:"cost" doc:"In millionths of the currency's unit, by the prices at the time of each request."`
+	Cost             int64   `json:"cost" doc:"In millionths of the currency's unit, at the prices of each time."`
 	Costs            []int64 `json:"costs" doc:"Of each step."`
 	Before           *int64  `json:"before" doc:"The cost in the period before."`
-	Forecast         *int64  `json:"forecast" doc:"The cost at the end of the period, at the pace of the last 7 days, of a day at that of the last 24 hours, as far as budgets of money let keys and tenants go on; null of one that is past."`
-	Pace             *int64  `json:"pace" doc:"What it costs in a day at that pace, before a budget stops it; null where the forecast is."`
+	Forecast         *int64  `json:"forecast"`
+	Pace             *int64  `json:"pace" doc:"The cost of a day at that pace without budgets; null as forecast."`
 	RequestCount     int64   `json:"requestCount"`
-	Unpriced         int64   `json:"unpriced" doc:"Those of the requests that cost nothing because their model has no price."`
+	Unpriced         int64   `json:"unpriced" doc:"Requests that cost nothing, for lack of a price of the model."`
 	TokenCount       int64   `json:"tokenCount"`
 	PromptTokens     int64   `json:"promptTokens"`
 	CompletionTokens int64   `json:"completionTokens"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (spendGroup) Docs() map[string]string {
+	return map[string]string{
+		"forecast": "The cost at the end of the period, at the pace of the last 7 days, of a day at that of " +
+			"the last 24 hours, as far as budgets of money let keys and tenants go on; null of one that is " +
+			"past.",
+	}
 }
 
 func (o *office) spending(c *web.Call, q *spendQuery) (spendView, error) {

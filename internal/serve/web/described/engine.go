@@ -32,7 +32,7 @@ type detokenized struct {
 
 type scoreRequest struct {
 	Model modelName                `json:"model" required:"true"`
-	Text1 either[string, []string] `json:"text_1" doc:"One text, or as many as text_2 has. vLLM's other names of the two sides are taken, too."`
+	Text1 either[string, []string] `json:"text_1" doc:"One text, or as many as text_2 has; vLLM's other names work."`
 	Text2 either[string, []string] `json:"text_2"`
 	User  string                   `json:"user" doc:"Who the request is made for; the quota ledger counts by it."`
 	more

@@ -3,8 +3,16 @@ package described
 // messageRequest describes requests to the Messages API.
 type messageRequest struct {
 	messageInput
-	MaxTokens int64 `json:"max_tokens" required:"true" minimum:"0" doc:"How many tokens the answer may have; 0 only fills the cache of prompts, at backends of the same API."`
+	MaxTokens int64 `json:"max_tokens" required:"true" minimum:"0"`
 	more
+}
+
+// Docs says more about some members than a tag has room for.
+func (messageRequest) Docs() map[string]string {
+	return map[string]string{
+		"max_tokens": "How many tokens the answer may have; 0 only fills the cache of prompts, at backends of " +
+			"the same API.",
+	}
 }
 
 // countRequest describes requests for the number of tokens of a message.
@@ -68,5 +76,5 @@ type messageUsage struct {
 // tokenCount is the reply to a request for the number of tokens.
 type tokenCount struct {
 	InputTokens int64 `json:"input_tokens"`
-	Estimated   bool  `json:"estimated,omitzero" doc:"No backend counted them; the header X-Router-Estimated says so, too."`
+	Estimated   bool  `json:"estimated,omitzero" doc:"No backend counted them, as X-Router-Estimated says."`
 }

@@ -6,10 +6,10 @@ import "github.com/go-json-experiment/json/jsontext"
 type responseRequest struct {
 	requestBase
 	Model              modelName                      `json:"model" required:"true" example:"demo-chat"`
-	Input              either[string, []responseItem] `json:"input" requiredWithout:"previous_response_id" doc:"Required unless previous_response_id is given."`
+	Input              either[string, []responseItem] `json:"input" requiredWithout:"previous_response_id"`
 	Instructions       string                         `json:"instructions"`
-	PreviousResponseID string                         `json:"previous_response_id" doc:"The response that this one continues."`
-	Store              bool                           `json:"store" doc:"Whether the response is kept, so that it can be continued; true if it is left out."`
+	PreviousResponseID string                         `json:"previous_response_id" doc:"The response to continue."`
+	Store              bool                           `json:"store"`
 	Stream             bool                           `json:"stream"`
 	MaxOutputTokens    int64                          `json:"max_output_tokens" minimum:"1"`
 	Temperature        float64                        `json:"temperature" minimum:"0" maximum:"2"`
@@ -19,13 +19,21 @@ type responseRequest struct {
 	Reasoning          *responseReasoning             `json:"reasoning"`
 }
 
+// Docs says more about some members than a tag has room for.
+func (responseRequest) Docs() map[string]string {
+	return map[string]string{
+		"input": "Required unless previous_response_id is given.",
+		"store": "Whether the response is kept, so that it can be continued; true if it is left out.",
+	}
+}
+
 // inputTokensRequest and compactRequest are what one reads of the requests that are made
 // about a conversation.
 type inputTokensRequest struct {
 	Model              modelName                      `json:"model" required:"true" example:"demo-chat"`
 	Input              either[string, []responseItem] `json:"input"`
 	Instructions       string                         `json:"instructions"`
-	PreviousResponseID string                         `json:"previous_response_id" doc:"The response that ends the conversation before the input."`
+	PreviousResponseID string                         `json:"previous_response_id" doc:"The response before the input."`
 	Tools              []responseTool                 `json:"tools"`
 	more
 }
@@ -33,14 +41,14 @@ type inputTokensRequest struct {
 type inputTokens struct {
 	Object      string `json:"object"`
 	InputTokens int64  `json:"input_tokens"`
-	Estimated   bool   `json:"estimated,omitzero" doc:"No backend counted them; the header X-Router-Estimated says so, too."`
+	Estimated   bool   `json:"estimated,omitzero" doc:"No backend counted them, as X-Router-Estimated says."`
 }
 
 type compactRequest struct {
 	Model              modelName                      `json:"model" required:"true" example:"demo-chat"`
 	Input              either[string, []responseItem] `json:"input" requiredWithout:"previous_response_id"`
 	Instructions       string                         `json:"instructions"`
-	PreviousResponseID string                         `json:"previous_response_id" doc:"The response that ends the conversation before the input."`
+	PreviousResponseID string                         `json:"previous_response_id" doc:"The response before the input."`
 	more
 }
 
@@ -54,14 +62,30 @@ type compacted struct {
 }
 
 type responseItem struct {
-	Type string `json:"type" doc:"message, reasoning, function_call, function_call_output, custom_tool_call, custom_tool_call_output, item_reference or additional_tools; message if it is left out."`
+	Type string `json:"type"`
 	more
 }
 
+// Docs says more about some members than a tag has room for.
+func (responseItem) Docs() map[string]string {
+	return map[string]string{
+		"type": "message, reasoning, function_call, function_call_output, custom_tool_call, " +
+			"custom_tool_call_output, item_reference or additional_tools; message if it is left out.",
+	}
+}
+
 type responseTool struct {
-	Type string `json:"type" required:"true" doc:"function, custom or namespace; hosted tools that clients offer by habit, such as web_search, are left out."`
+	Type string `json:"type" required:"true"`
 	Name string `json:"name"`
 	more
+}
+
+// Docs says more about some members than a tag has room for.
+func (responseTool) Docs() map[string]string {
+	return map[string]string{
+		"type": "function, custom or namespace; hosted tools that clients offer by habit, such as web_search, " +
+			"are left out.",
+	}
 }
 
 type responseReasoning struct {

@@ -46,13 +46,13 @@ type Explanation struct {
 	Quota   Ledger         `json:"quota"`
 	Refusal *refusalView   `json:"refusal"`
 	// Split is what each instance would get of a request that several would share.
-	Split []splitView `json:"split,omitzero" doc:"What each instance would get of the request in the body, where several would share it."`
+	Split []splitView `json:"split,omitzero" doc:"What each instance would get of the request in the body, if shared."`
 	// Hedge is when a second instance would be asked.
-	Hedge *hedgeView `json:"hedge,omitzero" doc:"When a second instance would be asked, where the request in the body may be hedged."`
+	Hedge *hedgeView `json:"hedge,omitzero" doc:"When a second instance would be asked, if the request may be hedged."`
 	// AnswerCache says that answers of the service type are kept for all callers.
-	AnswerCache bool `json:"answerCache" doc:"Whether the answers to deterministic requests of the service type are kept, so that no instance is called for the next one."`
+	AnswerCache bool `json:"answerCache" doc:"Whether answers to deterministic requests are kept for the next one."`
 	// SingleFlight says that equal requests in flight share one call.
-	SingleFlight bool `json:"singleFlight" doc:"Whether equal deterministic requests of a tenant that are in flight at the same time share one call."`
+	SingleFlight bool `json:"singleFlight" doc:"Whether equal deterministic requests of a tenant share one call."`
 }
 
 type splitView struct {
@@ -79,16 +79,16 @@ type candidateView struct {
 	Eligible       bool           `json:"eligible"`
 	Reason         string         `json:"reason,omitzero"`
 	Said           []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`
-	Translated     bool           `json:"translated" doc:"Whether the backend does not have the endpoint itself, so that the request would be translated."`
+	Translated     bool           `json:"translated" doc:"Whether the request would be translated for the backend."`
 	Weight         float64        `json:"weight"`
 	Tier           int            `json:"tier"`
 	Chance         float64        `json:"chance"`
 	InFlight       int64          `json:"inFlight"`
-	Slots          string         `json:"slots,omitzero" doc:"Where max-concurrency is auto: how many requests it gets at a time, and why."`
+	Slots          string         `json:"slots,omitzero" doc:"Requests at a time and why, if that is learned."`
 	SlotsSaid      []say.Sentence `json:"slotsSaid,omitzero" doc:"The slots as codes and values."`
 	HealthStatus   backend.Status `json:"healthStatus"`
 	CircuitBreaker breaker.State  `json:"circuitBreaker"`
-	Estimate       *estimateView  `json:"estimate,omitzero" doc:"What is expected of it for the request in the body; only with the strategy least_time."`
+	Estimate       *estimateView  `json:"estimate,omitzero" doc:"What is expected for the body; only with least_time."`
 }
 
 // whySlots says how many requests an instance gets at a time and why, where that is learned.
@@ -105,7 +105,7 @@ type estimateView struct {
 	QueueMs     float64 `json:"queueMs" doc:"Work on other prompts that is in front of it."`
 	PrefillMs   float64 `json:"prefillMs" doc:"Work on its own prompt."`
 	LoadMs      float64 `json:"loadMs" doc:"Until the model is in memory."`
-	Matched     float64 `json:"matched" minimum:"0" maximum:"1" doc:"The share of the prompt that is believed to be in its cache."`
+	Matched     float64 `json:"matched" minimum:"0" maximum:"1" doc:"The share of the prompt believed in its cache."`
 	AvoidableMs float64 `json:"avoidableMs" doc:"Work that the best of the others would save."`
 	CostMs      float64 `json:"costMs" doc:"What the strategy compares; the least is picked."`
 }
@@ -127,9 +127,9 @@ type queueView struct {
 	Waiting        int          `json:"waiting"`
 	Size           int          `json:"size"`
 	ByClass        ClassLengths `json:"byClass" doc:"How many wait, by their priority."`
-	Priority       schema.Class `json:"priority" empty:"true" doc:"That of the request; empty where no instance serves the model."`
-	Position       int          `json:"position" minimum:"0" doc:"The number of the turn that the request would have if nobody more urgent came; 0 where it would not wait."`
-	ExpectedWaitMs float64      `json:"expectedWaitMs" minimum:"0" doc:"How long that would take, by how fast turns came lately; 0 where it would not wait, or that is not known."`
+	Priority       schema.Class `json:"priority" empty:"true" doc:"Of the request; empty if nothing serves it."`
+	Position       int          `json:"position" minimum:"0" doc:"Its turn as things are; 0 without a wait."`
+	ExpectedWaitMs float64      `json:"expectedWaitMs" minimum:"0" doc:"At the recent pace; 0 if none or unknown."`
 }
 
 // ClassLengths is how many requests wait, by their priority, as JSON.
@@ -259,7 +259,7 @@ func viewLimit(d ratelimit.Decision) limitView {
 type Found struct {
 	Models []string       `json:"models" doc:"Those that it serves; each has an instance of its own in monitoring."`
 	ReadAt *time.Time     `json:"readAt" doc:"When the backend was asked last; null before that."`
-	Error  string         `json:"error,omitzero" doc:"Why the backend did not tell its models; those that were known stay."`
+	Error  string         `json:"error,omitzero" doc:"Why the backend did not tell its models; known ones stay."`
 	Said   []say.Sentence `json:"said,omitzero" doc:"The error as codes and values."`
 }
 

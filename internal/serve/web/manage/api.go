@@ -100,7 +100,7 @@ type changeView struct {
 	// Changes are what a dry run found.
 	Changes []control.Difference `json:"changes,omitzero"`
 	// Shares are what a dry run of an instance means for those of its model.
-	Shares []shareChange `json:"shares,omitzero" doc:"Of the instances of the model, by weight among those that are enabled; in dry runs of an instance."`
+	Shares []shareChange `json:"shares,omitzero" doc:"By weight, of the model's enabled instances; in dry runs."`
 
 	before int
 }

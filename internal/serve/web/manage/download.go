@@ -76,7 +76,7 @@ func maskLiterals(s *backend.Settings) {
 
 // backupQuery says what a download of the versions contains.
 type backupQuery struct {
-	Secrets web.Switch `json:"secrets" doc:"With the keys of the backends, which only ADMIN may see; they are masked otherwise."`
+	Secrets web.Switch `json:"secrets" doc:"With the keys of the backends, for ADMIN; else masked."`
 }
 
 // downloadBackup sends all versions, one file each.

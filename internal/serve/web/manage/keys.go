@@ -17,12 +17,12 @@ import (
 type keyView struct {
 	ID         string               `json:"id"`
 	Tenant     string               `json:"tenant"`
-	UserHeader string               `json:"userHeader,omitzero" doc:"The header that is trusted to name the user of a request."`
+	UserHeader string               `json:"userHeader,omitzero" doc:"The header trusted to name the user of a request."`
 	Services   []schema.ServiceType `json:"services"`
 	Models     []string             `json:"models"`
 	Addresses  []string             `json:"addresses"`
 	ExpiresAt  string               `json:"expiresAt" doc:"Empty for a key that does not expire."`
-	Priority   schema.Class         `json:"priority,omitzero" doc:"The class of its requests, and the most urgent one for which they may ask; left out where its tenant, the defaults or the service type say."`
+	Priority   schema.Class         `json:"priority,omitzero"`
 	Limits     keyLimits            `json:"limits"`
 	Budgets    budget.Budgets       `json:"budgets"`
 	lifeView
@@ -35,11 +35,26 @@ type keyView struct {
 	DryRun        bool      `json:"dryRun,omitzero"`
 }
 
+// Docs says more about some members than a tag has room for.
+func (keyView) Docs() map[string]string {
+	return map[string]string{
+		"priority": "The class of its requests, and the most urgent one for which they may ask; left out where " +
+			"its tenant, the defaults or the service type say.",
+	}
+}
+
 // keyLimits are the limits of a key.
 type keyLimits struct {
-	RequestsPerMinute  int64 `json:"requestsPerMinute" minimum:"-1" maximum:"1000000000000" doc:"0 is as security.defaults says, -1 no limit."`
+	RequestsPerMinute  int64 `json:"requestsPerMinute" minimum:"-1" maximum:"1000000000000"`
 	TokensPerMinute    int64 `json:"tokensPerMinute" minimum:"-1" maximum:"1000000000000"`
 	ConcurrentRequests int64 `json:"concurrentRequests" minimum:"-1" maximum:"1000000000000"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (keyLimits) Docs() map[string]string {
+	return map[string]string{
+		"requestsPerMinute": "0 is as security.defaults says, -1 no limit.",
+	}
 }
 
 func (a *API) listKeys(c *web.Call) (views []keyView, err error) {
@@ -64,8 +79,16 @@ func viewKey(c *web.Call, key access.IssuedKey, text string, now time.Time) keyV
 // keyTerms is what can be said about a key when it is issued, and changed later.
 type keyTerms struct {
 	Tenant     string `json:"tenant" maxLength:"128" pattern:"^[^\\x00-\\x1f\\x7f-\\x9f]*$" doc:"At most 128 bytes."`
-	UserHeader string `json:"userHeader" maxLength:"64" doc:"A header of requests with this key that is trusted to name their user, such as X-OpenWebUI-User-Email; it goes before 'user' of the body. Empty trusts none."`
+	UserHeader string `json:"userHeader" maxLength:"64"`
 	termFields
+}
+
+// Docs says more about some members than a tag has room for.
+func (keyTerms) Docs() map[string]string {
+	return map[string]string{
+		"userHeader": "A header of requests with this key that is trusted to name their user, such as " +
+			"X-OpenWebUI-User-Email; it goes before 'user' of the body. Empty trusts none.",
+	}
 }
 
 // Patterns tell what the name of a header looks like, besides those of the terms.
@@ -77,13 +100,22 @@ func (t keyTerms) Patterns() map[string]string {
 
 // termFields are what a key or a tenant may use, and how much of it.
 type termFields struct {
-	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"What the key is good for; all of them where none is given."`
-	Models    []string             `json:"models" minLength:"1" doc:"What the key is good for; all of them where none is given. A * stands for any text."`
-	Addresses []string             `json:"addresses" doc:"Addresses, or ranges such as 10.0.0.0/8, from which the key may be used; all of them where none is given."`
-	ExpiresAt string               `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9][0-9]|2[1-9][0-9]{2}|[3-9][0-9]{3})-" empty:"true" doc:"In the future; a key without it does not expire."`
-	Priority  schema.Class         `json:"priority,omitzero" empty:"true" doc:"The class of its requests while they wait, and the most urgent one for which they may ask; empty where the tenant, the defaults or the service type say."`
+	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"Which the key is good for; all if none."`
+	Models    []string             `json:"models" minLength:"1" doc:"The same; a * stands for any text."`
+	Addresses []string             `json:"addresses" doc:"Addresses and ranges where the key may be used; all if none."`
+	ExpiresAt string               `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9]|2[1-9]|[3-9])" empty:"true"`
+	Priority  schema.Class         `json:"priority,omitzero" empty:"true"`
 	Limits    keyLimits            `json:"limits"`
 	Budgets   budget.Budgets       `json:"budgets"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (termFields) Docs() map[string]string {
+	return map[string]string{
+		"expiresAt": "In the future; a key without it does not expire.",
+		"priority": "The class of its requests while they wait, and the most urgent one for which they may " +
+			"ask; empty where the tenant, the defaults or the service type say.",
+	}
 }
 
 // Patterns tell what an address or a range looks like.
@@ -164,7 +196,14 @@ func (a *API) editKey(c *web.Call) (keyView, error) {
 
 // rotationRequest is the body of a request to rotate a key.
 type rotationRequest struct {
-	Overlap schema.Duration `json:"overlap" maximum:"7776000000" doc:"How long the text before stays good, at most 90 days; a day where it is left out."`
+	Overlap schema.Duration `json:"overlap" maximum:"7776000000"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (rotationRequest) Docs() map[string]string {
+	return map[string]string{
+		"overlap": "How long the old text is good; a day if left out.",
+	}
 }
 
 const (

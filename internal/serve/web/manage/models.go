@@ -19,7 +19,7 @@ type modelEntry struct {
 	OwnedBy     string             `json:"owned_by"`
 	ServiceType schema.ServiceType `json:"service_type"`
 	Adapter     string             `json:"adapter"`
-	AliasOf     string             `json:"alias_of,omitzero" doc:"The model that serves it, where the name is an alias."`
+	AliasOf     string             `json:"alias_of,omitzero" doc:"The model that serves it, if the name is an alias."`
 }
 
 // modelEntries is the list of models, or a page of it.
@@ -43,10 +43,17 @@ func (a *API) models(_ *web.Call, q *web.PageQuery) (modelEntries, error) {
 // explainQuery is the request that is explained.
 type explainQuery struct {
 	Service  schema.ServiceType `json:"service" required:"true"`
-	Door     schema.Door        `json:"door" empty:"true" doc:"The endpoint of the request, one of the service type; the one that is named after it if left out."`
+	Door     schema.Door        `json:"door" empty:"true" doc:"Its endpoint; else the one of the service type's name."`
 	Model    string             `json:"model" required:"true" minLength:"1" example:"demo-chat"`
-	ClientIP netip.Addr         `json:"clientIp" format:"ipv4,ipv6" empty:"true" want:"an address such as 192.0.2.1" doc:"The address of the client; yours if left out."`
-	Priority schema.Class       `json:"priority" empty:"true" doc:"How urgent the request is while it waits; as the service type says if left out."`
+	ClientIP netip.Addr         `json:"clientIp" format:"ipv4,ipv6" empty:"true" want:"an address such as 192.0.2.1"`
+	Priority schema.Class       `json:"priority" empty:"true" doc:"Its class; else that of the service type."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (explainQuery) Docs() map[string]string {
+	return map[string]string{
+		"clientIp": "The client's address; yours if left out.",
+	}
 }
 
 // explain returns what would happen to a request now.
@@ -64,10 +71,17 @@ func (a *API) explain(c *web.Call, q *explainQuery) (explain.Explanation, error)
 // explainBodyQuery is what is to be known beside the body of a request that is explained.
 type explainBodyQuery struct {
 	Door     schema.Door  `json:"door" required:"true" doc:"The endpoint of the request."`
-	ClientIP netip.Addr   `json:"clientIp" format:"ipv4,ipv6" empty:"true" want:"an address such as 192.0.2.1" doc:"The address of the client; yours if left out."`
+	ClientIP netip.Addr   `json:"clientIp" format:"ipv4,ipv6" empty:"true" want:"an address such as 192.0.2.1"`
 	Tenant   string       `json:"tenant" doc:"Whose request it is, where prompt-sharing keeps tenants apart."`
 	KeyID    string       `json:"keyId" doc:"The same where it keeps keys apart."`
-	Priority schema.Class `json:"priority" empty:"true" doc:"How urgent the request is while it waits; as the service type says if left out."`
+	Priority schema.Class `json:"priority" empty:"true" doc:"Its class; else that of the service type."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (explainBodyQuery) Docs() map[string]string {
+	return map[string]string{
+		"clientIp": "The client's address; yours if left out.",
+	}
 }
 
 // explainBody returns what would happen to the request in the body now. It is for those who

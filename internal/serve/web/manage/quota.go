@@ -90,8 +90,8 @@ func (f UsageFilter) Question() quota.UsageQuery {
 type usageQuery struct {
 	UsageFilter
 	Window quota.Window `json:"window" empty:"true"`
-	From   time.Time    `json:"from" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"The earliest beginning of a window."`
-	To     time.Time    `json:"to" empty:"true" want:"a time such as 2026-01-31T00:00:00Z" doc:"The latest beginning of a window."`
+	From   time.Time    `json:"from" empty:"true" doc:"The earliest beginning of a window."`
+	To     time.Time    `json:"to" empty:"true" doc:"The latest beginning of a window."`
 	web.PageQuery
 }
 
@@ -270,7 +270,7 @@ type quotaUsageView struct {
 	// PromptTokens and CompletionTokens are parts of TokenCount, where backends told.
 	PromptTokens     int64 `json:"promptTokens"`
 	CompletionTokens int64 `json:"completionTokens"`
-	Cost             int64 `json:"cost" doc:"In millionths of the unit of prices.currency, by the prices at the time of each request."`
+	Cost             int64 `json:"cost" doc:"In millionths of prices.currency, at the prices of each time."`
 }
 
 type quotaDimensions struct {

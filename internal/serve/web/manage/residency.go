@@ -24,26 +24,34 @@ func (residence) Names() []string { return fleet.States() }
 type ResidentView struct {
 	Host      string         `json:"host" doc:"The address of its server."`
 	Model     string         `json:"model" doc:"Its name there."`
-	Group     string         `json:"group,omitzero" doc:"Which models it shares memory with beyond its server: those of the same group, residency.group of instances or group of processes."`
+	Group     string         `json:"group,omitzero"`
 	State     residence      `json:"state" doc:"Whether it is in memory."`
 	Since     *string        `json:"since,omitzero" format:"date-time" doc:"When that began, if it is known."`
-	LastUsed  *string        `json:"lastUsed,omitzero" format:"date-time" doc:"By this gateway or, as far as they tell it, by others."`
+	LastUsed  *string        `json:"lastUsed,omitzero" format:"date-time" doc:"By any gateway, as far as known."`
 	InUse     bool           `json:"inUse" doc:"Whether requests are there."`
 	Pinned    bool           `json:"pinned" doc:"Whether it stays in memory: pinned of an instance."`
 	Waiting   int            `json:"waiting" doc:"Requests that wait for it to be loaded."`
 	LoadMs    int64          `json:"loadMs" doc:"How long loading takes, by what was seen last."`
 	LeftMs    int64          `json:"leftMs,omitzero" doc:"How much of that is left while it is being loaded."`
 	Bytes     int64          `json:"bytes,omitzero" doc:"How much memory it takes, where its server tells."`
-	SleepMs   int64          `json:"sleepAfterMs,omitzero" doc:"After how long without requests it is put to sleep; never if left out."`
-	Loads     int64          `json:"loads" doc:"How often it was loaded, since the gateway was started as are the next ones."`
+	SleepMs   int64          `json:"sleepAfterMs,omitzero" doc:"The idle time before it is put to sleep, if ever."`
+	Loads     int64          `json:"loads" doc:"How often it was loaded since the start, as are the next ones."`
 	Failures  int64          `json:"failures" doc:"How often that failed."`
-	Refusals  int64          `json:"refusals" doc:"How often it was not loaded because the models in its memory are pinned."`
+	Refusals  int64          `json:"refusals" doc:"How often it was not loaded because others are pinned."`
 	Evictions int64          `json:"evictions" doc:"How often it left the memory for another model."`
 	Sleeps    int64          `json:"sleeps" doc:"How often it was put to sleep because nobody used it."`
 	WaitedMs  int64          `json:"waitedMs" doc:"How long requests have waited for it, all together."`
 	Failure   string         `json:"failure,omitzero" doc:"Why it could not be loaded the last time."`
 	Said      []say.Sentence `json:"said,omitzero" doc:"The same as codes and values."`
-	Instances []residentUser `json:"instances" doc:"Those that use it: their pinned pins it, and they name it to load it and to put it to sleep."`
+	Instances []residentUser `json:"instances" doc:"Those that use it; each can pin it, load it or put it to sleep."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (ResidentView) Docs() map[string]string {
+	return map[string]string{
+		"group": "Which models it shares memory with beyond its server: those of the same group, " +
+			"residency.group of instances or group of processes.",
+	}
 }
 
 // residentUser is an instance of a model that is kept.

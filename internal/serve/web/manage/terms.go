@@ -25,7 +25,7 @@ type tenantView struct {
 // termsView are the terms in force.
 type termsView struct {
 	// Source is where they come from: the configuration file, or a version.
-	Source string `json:"source" enum:"config,version" doc:"config: the configuration file of this gateway; version: they were set here, and belong to the version."`
+	Source string `json:"source" enum:"config,version" doc:"config: the gateway's file; version: set here."`
 	termsBody
 }
 

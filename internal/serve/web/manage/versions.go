@@ -21,27 +21,55 @@ type versionView struct {
 	Version     int            `json:"version"`
 	Current     bool           `json:"current"`
 	CreatedAt   time.Time      `json:"createdAt"`
-	Origin      string         `json:"origin" doc:"Where it comes from: file (the first one), reload (the file changed), console, api or reset. Other words may follow."`
+	Origin      string         `json:"origin"`
 	Author      string         `json:"author"`
 	Summary     string         `json:"summary"`
-	Said        []say.Sentence `json:"said,omitzero" doc:"The summary as codes and values, one for each change; left out where only its words are known, because the version before it is gone."`
-	ActivatedAt *time.Time     `json:"activatedAt,omitzero" doc:"When the version last came into force on this gateway; left out where that was too long ago to be known."`
-	ActivatedBy string         `json:"activatedBy,omitzero" doc:"Who put it into force then; left out where another gateway did."`
-	Activations []activation   `json:"activations,omitzero" doc:"All times at which it came into force, the latest last."`
+	Said        []say.Sentence `json:"said,omitzero"`
+	ActivatedAt *time.Time     `json:"activatedAt,omitzero"`
+	ActivatedBy string         `json:"activatedBy,omitzero" doc:"Who put it into force, unless another gateway did."`
+	Activations []activation   `json:"activations,omitzero" doc:"All times it came into force, the latest last."`
 	// Config is left out of lists.
 	Config *configView `json:"config,omitzero"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (versionView) Docs() map[string]string {
+	return map[string]string{
+		"origin": "Where it comes from: file (the first one), reload (the file changed), console, api or " +
+			"reset. Other words may follow.",
+		"said": "The summary as codes and values, one for each change; left out where only its words are " +
+			"known, because the version before it is gone.",
+		"activatedAt": "When the version last came into force on this gateway; left out where that was too " +
+			"long ago to be known.",
+	}
 }
 
 // activation is a moment at which a version came into force.
 type activation struct {
 	At       time.Time `json:"at"`
 	By       string    `json:"by,omitzero"`
-	Replaced int       `json:"replaced,omitzero" doc:"The version that was in force before; left out where that is not known. A higher number means a rollback."`
+	Replaced int       `json:"replaced,omitzero"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (activation) Docs() map[string]string {
+	return map[string]string{
+		"replaced": "The version that was in force before; left out where that is not known. A higher number " +
+			"means a rollback.",
+	}
 }
 
 type configView struct {
 	Services map[schema.ServiceType]serviceView `json:"services"`
-	Terms    *termsBody                         `json:"terms,omitzero" doc:"The terms of keys, where the version has them; else those of the configuration file are in force with it."`
+	Terms    *termsBody                         `json:"terms,omitzero"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (configView) Docs() map[string]string {
+	return map[string]string{
+		"terms": "The terms of keys, where the version has them; else those of the configuration file are in " +
+			"force with it.",
+	}
 }
 
 func (a *API) viewVersion(v control.About) versionView {

@@ -30,8 +30,16 @@ type serviceView struct {
 // instanceView is the configuration of an instance as JSON.
 type instanceView struct {
 	InstanceID string   `json:"instanceId" readOnly:"true"`
-	References []string `json:"references,omitzero" readOnly:"true" doc:"The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there."`
+	References []string `json:"references,omitzero" readOnly:"true"`
 	backend.Settings
+}
+
+// Docs says more about some members than a tag has room for.
+func (instanceView) Docs() map[string]string {
+	return map[string]string{
+		"references": "The secrets that the configuration file gave as references, such as ${KEY}; they are " +
+			"shown as written there.",
+	}
 }
 
 // instanceInfo is an instance with its health.

@@ -93,7 +93,7 @@ func decodingReason(err error) string {
 // monitoringError is the form of errors.
 type monitoringError struct {
 	Error string         `json:"error"`
-	Said  []say.Sentence `json:"said,omitzero" doc:"The error as codes and values; for callers who ask with the header X-Patchbay-Said."`
+	Said  []say.Sentence `json:"said,omitzero" doc:"The error as codes and values, for requests with X-Patchbay-Said."`
 }
 
 // fail answers with an error.

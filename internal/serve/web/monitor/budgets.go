@@ -21,7 +21,7 @@ type budgetUse struct {
 	Limit  int64  `json:"limit" doc:"Of a cost in millionths of the currency's unit."`
 	Used   int64  `json:"used" doc:"What was spent."`
 	// Reserved is beside Used, and the sum of both may be more than the limit.
-	Reserved int64 `json:"reserved" doc:"What requests may yet spend that have not ended, or wait to be let in; some of these are refused."`
+	Reserved int64 `json:"reserved" doc:"What running and waiting requests may yet spend; some are refused."`
 	// Reset is when the budget begins anew.
 	Reset *time.Time `json:"reset" doc:"When the budget begins anew; null for one of all time."`
 }

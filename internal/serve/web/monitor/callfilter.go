@@ -19,19 +19,19 @@ import (
 type callsQuery struct {
 	Limit         int       `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
 	Cursor        string    `json:"cursor" doc:"The member next of a page: the page behind it."`
-	After         string    `json:"after" doc:"The member latest of a page: only calls that were recorded after it was made."`
-	Brief         bool      `json:"brief" doc:"true: calls without timeline, candidates, handles and the times of attempts."`
+	After         string    `json:"after" doc:"The member latest of a page: only calls recorded after it."`
+	Brief         bool      `json:"brief" doc:"Calls without timeline, candidates, handles and times of attempts."`
 	Before        string    `json:"before" doc:"A request id: only calls that were recorded before it. Prefer cursor."`
-	From          time.Time `json:"from" empty:"true" want:"a time such as 2026-01-02T15:04:05Z" doc:"Only calls that began then or later."`
-	To            time.Time `json:"to" empty:"true" want:"a time such as 2026-01-02T15:04:05Z" doc:"Only calls that began before then."`
+	From          time.Time `json:"from" empty:"true" doc:"Only calls that began then or later."`
+	To            time.Time `json:"to" empty:"true" doc:"Only calls that began before then."`
 	Service       string    `json:"service"`
 	Model         string    `json:"model" doc:"The model that served."`
 	Asked         string    `json:"asked" doc:"The name that the caller gave."`
 	Instance      string    `json:"instance" doc:"An instance that was tried."`
-	Host          string    `json:"host" doc:"The host of an instance that was tried, as the groups of problems name it."`
+	Host          string    `json:"host" doc:"The host of an instance that was tried, as problems name it."`
 	Status        string    `json:"status"`
 	HTTPStatus    int       `json:"httpStatus" empty:"true"`
-	Outcome       string    `json:"outcome" enum:",answered,failed,refused,retried,troubled" doc:"failed: not answered, for whatever reason. refused: by a limit or a budget. retried: more than one attempt. troubled: failed or retried."`
+	Outcome       string    `json:"outcome" enum:",answered,failed,refused,retried,troubled"`
 	RequestID     string    `json:"requestId"`
 	ErrorCode     string    `json:"errorCode"`
 	RefusedBy     string    `json:"refusedBy" doc:"Whose limit or budget refused it, as in a call."`
@@ -40,8 +40,21 @@ type callsQuery struct {
 	User          string    `json:"user"`
 	MinDurationMs float64   `json:"minDurationMs" empty:"true" minimum:"0" want:"a number of milliseconds from 0 on"`
 	MaxDurationMs float64   `json:"maxDurationMs" empty:"true" minimum:"0" want:"a number of milliseconds from 0 on"`
-	Q             string    `json:"q" doc:"A part of the request id, models, instances, key, tenant, user, error codes, or of whose limit refused it, in any case. The texts of errors, which name other models and instances, are not looked at."`
-	ErrorText     string    `json:"errorText" doc:"A part of what the caller was told, or of why an attempt failed, in any case; for VIEWER without what backends said."`
+	Q             string    `json:"q"`
+	ErrorText     string    `json:"errorText"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (callsQuery) Docs() map[string]string {
+	return map[string]string{
+		"outcome": "failed: not answered, for whatever reason. refused: by a limit or a budget. retried: more " +
+			"than one attempt. troubled: failed or retried.",
+		"q": "A part of the request id, models, instances, key, tenant, user, error codes, or of whose limit " +
+			"refused it, in any case. The texts of errors, which name other models and instances, are not " +
+			"looked at.",
+		"errorText": "A part of what the caller was told, or of why an attempt failed, in any case; for VIEWER " +
+			"without what backends said.",
+	}
 }
 
 // callFilter is what a query asks for.

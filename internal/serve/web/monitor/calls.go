@@ -17,42 +17,63 @@ import (
 // callView is the record of one request as JSON. It has nothing of the bodies.
 type callView struct {
 	RequestID  string             `json:"requestId"`
-	Number     uint64             `json:"number,omitzero" doc:"The place of the call among all that were recorded; with it a call of the file is found at once."`
+	Number     uint64             `json:"number,omitzero"`
 	Time       string             `json:"time" format:"date-time"`
 	Service    schema.ServiceType `json:"service"`
 	Door       schema.Door        `json:"door" doc:"The endpoint to which the request came."`
 	Model      string             `json:"model,omitzero"`
-	Asked      string             `json:"asked,omitzero" doc:"The name that the caller gave, where it is not that of the model that served: an alias, a model with fallbacks, or the name of no model."`
+	Asked      string             `json:"asked,omitzero"`
 	Instance   string             `json:"instance,omitzero"`
 	Handle     string             `json:"handle,omitzero" doc:"Of the instance, as in X-Router-Instance."`
 	Strategy   string             `json:"strategy,omitzero" doc:"How the instance was picked."`
-	Candidates *candidates        `json:"candidates,omitzero" doc:"The instances of the model when the first one was picked."`
+	Candidates *candidates        `json:"candidates,omitzero" doc:"The instances of the model at the first pick."`
 	KeyID      string             `json:"keyId,omitzero"`
 	Tenant     string             `json:"tenant,omitzero" doc:"Whom the request was counted for."`
-	User       string             `json:"user,omitzero" doc:"Who the request was made for, by the header that its key trusts (userHeader)."`
+	User       string             `json:"user,omitzero" doc:"For whom it was made, by the header that its key trusts."`
 	ClientIP   string             `json:"clientIp,omitzero"`
 	Status     callStatus         `json:"status"`
 	HTTPStatus int                `json:"httpStatus,omitzero"`
 	ErrorCode  string             `json:"errorCode,omitzero"`
-	Message    string             `json:"errorMessage,omitzero" doc:"What the caller was told, at most 600 characters. VIEWER is not shown what a backend said in it, here and in the other texts about errors."`
+	Message    string             `json:"errorMessage,omitzero"`
 	Said       []say.Sentence     `json:"said,omitzero" doc:"What the caller was told as codes and values."`
-	RefusedBy  string             `json:"refusedBy,omitzero" doc:"Whose limit or budget refused the request: key/…, tenant/…, service/…, model/… or instances/… (those of a model), and a name."`
-	Until      string             `json:"refusedUntil,omitzero" format:"date-time" doc:"When that lets a request in again, where it is known."`
+	RefusedBy  string             `json:"refusedBy,omitzero"`
+	Until      string             `json:"refusedUntil,omitzero" format:"date-time"`
 	Streamed   bool               `json:"streamed"`
 	ClientGone bool               `json:"clientGone,omitzero"`
 	DurationMs float64            `json:"durationMs"`
-	FirstMs    float64            `json:"timeToFirstTokenMs,omitzero" doc:"From the arrival of the request to the first content of a stream: text, reasoning, a refusal or a tool call."`
-	PerTokenMs float64            `json:"timePerOutputTokenMs,omitzero" doc:"Of a stream: from its first content to its end, divided by the tokens after the first. Left out where the answer is not complete or the backend did not count its tokens."`
+	FirstMs    float64            `json:"timeToFirstTokenMs,omitzero"`
+	PerTokenMs float64            `json:"timePerOutputTokenMs,omitzero"`
 	Usage      *callUsage         `json:"usage,omitzero"`
 	Cost       int64              `json:"cost,omitzero" doc:"In millionths of the unit of prices.currency."`
 	Cache      cacheWord          `json:"cache,omitzero" doc:"What the cache of answers did, where it is on."`
 	Attempts   int                `json:"attempts"`
-	Pieces     int                `json:"pieces,omitzero" doc:"Over how many calls the request was split; left out where it was not."`
-	Resumed    int                `json:"resumed,omitzero" doc:"How often another instance went on with a stream that broke off after content was sent."`
-	Hedge      hedgeWord          `json:"hedge,omitzero" doc:"What became of a second call that was due because the first took longer than such calls do: it won, it lost, or it was refused."`
+	Pieces     int                `json:"pieces,omitzero" doc:"Over how many calls the request was split, if it was."`
+	Resumed    int                `json:"resumed,omitzero" doc:"How often another instance took over a broken stream."`
+	Hedge      hedgeWord          `json:"hedge,omitzero"`
 	Timeline   callTimeline       `json:"timeline,omitzero"`
 	Tries      []callTry          `json:"tries"`
 	TraceID    string             `json:"traceId,omitzero"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (callView) Docs() map[string]string {
+	return map[string]string{
+		"number": "The place of the call among all that were recorded; with it a call of the file is found at " +
+			"once.",
+		"asked": "The name that the caller gave, where it is not that of the model that served: an alias, a " +
+			"model with fallbacks, or the name of no model.",
+		"errorMessage": "What the caller was told, at most 600 characters. VIEWER is not shown what a backend " +
+			"said in it, here and in the other texts about errors.",
+		"refusedBy": "Whose limit or budget refused the request: key/…, tenant/…, service/…, model/… or " +
+			"instances/… (those of a model), and a name.",
+		"refusedUntil": "When it lets requests in, if known.",
+		"timeToFirstTokenMs": "From the arrival of the request to the first content of a stream: text, " +
+			"reasoning, a refusal or a tool call.",
+		"timePerOutputTokenMs": "Of a stream: from its first content to its end, divided by the tokens after " +
+			"the first. Left out where the answer is not complete or the backend did not count its tokens.",
+		"hedge": "What became of a second call that was due because the first took longer than such calls do: " +
+			"it won, it lost, or it was refused.",
+	}
 }
 
 type callUsage struct {
@@ -71,7 +92,7 @@ type callTimeline struct {
 	FirstTokenMs float64 `json:"firstTokenMs,omitzero" doc:"When the first content of the answer had come."`
 	EndMs        float64 `json:"endMs"`
 	QueuedMs     float64 `json:"queuedMs"`
-	HeldMs       float64 `json:"heldMs,omitzero" doc:"The part of queuedMs in which the request waited for its model to be loaded."`
+	HeldMs       float64 `json:"heldMs,omitzero" doc:"The part of queuedMs spent waiting for the model to load."`
 	UpstreamMs   float64 `json:"upstreamMs"`
 	GatewayMs    float64 `json:"gatewayMs"`
 }
@@ -80,7 +101,15 @@ type callTimeline struct {
 type candidates struct {
 	Total      int            `json:"total"`
 	Ready      int            `json:"ready" doc:"Those that might have been picked."`
-	PassedOver map[string]int `json:"passedOver,omitzero" doc:"The others, by reason: disabled, no_weight, faulty, unhealthy, breaker_open, at_limit, no_slot, standby (a lower tier was ready)."`
+	PassedOver map[string]int `json:"passedOver,omitzero"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (candidates) Docs() map[string]string {
+	return map[string]string{
+		"passedOver": "The others, by reason: disabled, no_weight, faulty, unhealthy, breaker_open, at_limit, " +
+			"no_slot, standby (a lower tier was ready).",
+	}
 }
 
 func candidatesOf(c *calls.Record) *candidates {
@@ -112,7 +141,7 @@ type callTry struct {
 	ConnectMs float64 `json:"connectMs,omitzero"`
 	// Reused says that the attempt used an existing connection.
 	Reused      bool           `json:"reusedConnection"`
-	Resumed     string         `json:"resumed,omitzero" doc:"How the instance went on with a stream that another one began: continued, or aligned."`
+	Resumed     string         `json:"resumed,omitzero" doc:"How it took over a broken stream: continued or aligned."`
 	FirstByteMs float64        `json:"firstByteMs,omitzero"`
 	EndMs       float64        `json:"endMs"`
 	HTTPStatus  int            `json:"httpStatus,omitzero" doc:"That of the backend's answer."`
@@ -121,14 +150,22 @@ type callTry struct {
 	ErrorText   string         `json:"errorText,omitzero" doc:"At most 300 characters, without secrets and addresses."`
 	Said        []say.Sentence `json:"said,omitzero" doc:"The text of the error as codes and values."`
 	// Estimate is nil where the strategy expects nothing.
-	Estimate *callEstimate `json:"estimate,omitzero" doc:"What was expected of the instance when it was picked; only with the strategy least_time."`
+	Estimate *callEstimate `json:"estimate,omitzero" doc:"What was expected at the pick; only with least_time."`
 }
 
 // callEstimate is what was expected of an instance, beside what came true.
 type callEstimate struct {
 	ExpectedMs float64 `json:"expectedMs" doc:"The time to the first token, from the pick on."`
-	TrueMs     float64 `json:"trueMs,omitzero" doc:"The same as it came true. Left out where the first token was not seen, as of answers that come whole."`
-	Matched    float64 `json:"matched" minimum:"0" maximum:"1" doc:"The share of the prompt that was believed to be in the instance's cache."`
+	TrueMs     float64 `json:"trueMs,omitzero"`
+	Matched    float64 `json:"matched" minimum:"0" maximum:"1" doc:"The share of the prompt believed in its cache."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (callEstimate) Docs() map[string]string {
+	return map[string]string{
+		"trueMs": "The same as it came true. Left out where the first token was not seen, as of answers that " +
+			"come whole.",
+	}
 }
 
 // estimateOf returns what was expected of an attempt, nil for nothing.

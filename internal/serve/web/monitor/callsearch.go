@@ -20,12 +20,20 @@ const maxBrief = 160
 // callList is a page of calls.
 type callList struct {
 	Calls        []callView `json:"calls"`
-	Next         string     `json:"next,omitzero" doc:"The cursor of the page behind this one. Left out where there is nothing more; a page may have fewer calls than its limit, or none, and still have one behind it."`
+	Next         string     `json:"next,omitzero"`
 	Latest       string     `json:"latest,omitzero" doc:"The cursor of the newest call that is kept, for after."`
-	Reached      string     `json:"reached,omitzero" format:"date-time" doc:"When the last call began that was looked at, where there is a page behind this one."`
+	Reached      string     `json:"reached,omitzero" format:"date-time" doc:"Where the search stopped, if more follow."`
 	Capacity     int        `json:"capacity" doc:"How many calls are remembered."`
-	FileDays     int        `json:"fileDays,omitzero" doc:"For how many days calls are kept on disk; left out where they are not."`
+	FileDays     int        `json:"fileDays,omitzero" doc:"How many days calls are kept on disk, if they are."`
 	SamplingRate float64    `json:"samplingRate" minimum:"0" maximum:"1"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (callList) Docs() map[string]string {
+	return map[string]string{
+		"next": "The cursor of the page behind this one. Left out where there is nothing more; a page may have " +
+			"fewer calls than its limit, or none, and still have one behind it.",
+	}
 }
 
 // found is what a search has found so far.
@@ -138,7 +146,14 @@ func (l *callList) writeLines(w http.ResponseWriter) {
 
 // callQuery helps to find one call.
 type callQuery struct {
-	Number uint64 `json:"number" empty:"true" want:"that of a call in the list of calls" doc:"Its number in the list of calls, by which a call that is kept on disk is found at once."`
+	Number uint64 `json:"number" empty:"true" want:"that of a call in the list of calls"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (callQuery) Docs() map[string]string {
+	return map[string]string{
+		"number": "Its number in the list of calls, by which a call that is kept on disk is found at once.",
+	}
 }
 
 // call returns the call with the id in the path: the latest one, where a client used an

@@ -9,7 +9,7 @@ import (
 // callContent is what is kept of a call beside its record.
 type callContent struct {
 	RequestID string          `json:"requestId"`
-	Kept      metrics.Capture `json:"kept" doc:"none where nothing was captured, or where it had to make room for later calls."`
+	Kept      metrics.Capture `json:"kept" doc:"none where nothing was captured, or later calls took its place."`
 	Headers   []callHeader    `json:"headers,omitzero" doc:"Of the request, by name."`
 	Request   *callBody       `json:"request,omitzero"`
 	Answer    *callBody       `json:"answer,omitzero"`
@@ -24,8 +24,16 @@ type callHeader struct {
 type callBody struct {
 	ContentType string `json:"contentType,omitzero"`
 	Bytes       int64  `json:"bytes" doc:"The length of the whole body."`
-	Text        string `json:"text,omitzero" doc:"At most 64 KiB; left out where the body is not text. Of a form, its fields and the sizes of its files."`
-	Cut         bool   `json:"cut,omitzero" doc:"The text is not the whole body: its end, or long runs of base64 within it, are left out."`
+	Text        string `json:"text,omitzero"`
+	Cut         bool   `json:"cut,omitzero" doc:"Whether its end, or long runs of base64, are left out."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (callBody) Docs() map[string]string {
+	return map[string]string{
+		"text": "At most 64 KiB; left out where the body is not text. Of a form, its fields and the sizes of " +
+			"its files.",
+	}
 }
 
 // content returns what is kept of the call with the id in the path.

@@ -14,8 +14,16 @@ import (
 // fleetView says how well the instances are used that are balanced by least_time.
 type fleetView struct {
 	WindowSeconds int          `json:"windowSeconds" doc:"How far back the numbers about calls look."`
-	Trust         *float64     `json:"trust" minimum:"0" maximum:"1" doc:"How far the queues that engines tell are believed; null where no model is balanced by least_time."`
+	Trust         *float64     `json:"trust" minimum:"0" maximum:"1"`
 	Models        []fleetModel `json:"models"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (fleetView) Docs() map[string]string {
+	return map[string]string{
+		"trust": "How far the queues that engines tell are believed; null where no model is balanced by " +
+			"least_time.",
+	}
 }
 
 // fleetModel is a model that is balanced by least_time.
@@ -38,30 +46,53 @@ type fleetInstance struct {
 type fleetUse struct {
 	Calls               int      `json:"calls" doc:"Complete answers."`
 	Streams             int      `json:"streams" doc:"Those of them whose first token was seen."`
-	HitRate             *float64 `json:"hitRate" minimum:"0" maximum:"1" doc:"The share of the tokens of prompts that came from a cache; null without calls."`
-	IsHitRateTold       bool     `json:"isHitRateTold" doc:"Whether the engines told it; else it is what the gateway believes."`
-	BlindHitRate        *float64 `json:"blindHitRate" minimum:"0" maximum:"1" doc:"What a choice that does not look would have found in caches: an estimate."`
-	PrefillSavedShare   *float64 `json:"prefillSavedShare" minimum:"0" maximum:"1" doc:"The share of the work on prompts that caches saved: an estimate."`
+	HitRate             *float64 `json:"hitRate" minimum:"0" maximum:"1"`
+	IsHitRateTold       bool     `json:"isHitRateTold" doc:"Whether the engines told it; else the gateway believes it."`
+	BlindHitRate        *float64 `json:"blindHitRate" minimum:"0" maximum:"1"`
+	PrefillSavedShare   *float64 `json:"prefillSavedShare" minimum:"0" maximum:"1"`
 	PrefillSavedSeconds float64  `json:"prefillSavedSeconds"`
-	FirstTokenMs        *float64 `json:"firstTokenMs" doc:"The mean time to the first token of streams, from the pick of the instance on; null without streams."`
+	FirstTokenMs        *float64 `json:"firstTokenMs"`
 	ExpectedMs          *float64 `json:"expectedMs" doc:"What was expected of these streams."`
-	RoundRobinMs        *float64 `json:"roundRobinMs" doc:"What these streams would have come to where instances take turns: a low estimate, because caches and queues are as least_time left them."`
-	EstimateRatio       *float64 `json:"estimateRatio" doc:"The median of the true time to the first token by the expected one: 1 is right, 2 means that first tokens come twice as late as expected."`
+	RoundRobinMs        *float64 `json:"roundRobinMs"`
+	EstimateRatio       *float64 `json:"estimateRatio"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (fleetUse) Docs() map[string]string {
+	return map[string]string{
+		"hitRate":           "The share of the tokens of prompts that came from a cache; null without calls.",
+		"blindHitRate":      "What a choice that does not look would have found in caches: an estimate.",
+		"prefillSavedShare": "The share of the work on prompts that caches saved: an estimate.",
+		"firstTokenMs": "The mean time to the first token of streams, from the pick of the instance on; null " +
+			"without streams.",
+		"roundRobinMs": "What these streams would have come to where instances take turns: a low estimate, " +
+			"because caches and queues are as least_time left them.",
+		"estimateRatio": "The median of the true time to the first token by the expected one: 1 is right, 2 " +
+			"means that first tokens come twice as late as expected.",
+	}
 }
 
 // engineView is what is known about the engine behind an instance.
 type engineView struct {
-	QueueSeconds          float64     `json:"queueSeconds" doc:"How many seconds of work on prompts a new request would find there."`
+	QueueSeconds          float64     `json:"queueSeconds" doc:"Seconds of work on prompts before a new request."`
 	Waiting               int         `json:"waiting" doc:"Own calls of this instance before their first token."`
 	Decoding              int         `json:"decoding" doc:"Own calls after it."`
 	Others                int         `json:"others" doc:"Calls of other gateways before their first token."`
 	State                 engineState `json:"state" doc:"Whether the model is in memory."`
 	CachedBytes           int64       `json:"cachedBytes" doc:"Text of prompts that it is believed to have cached."`
 	CapacityBytes         int64       `json:"capacityBytes" doc:"How much of it is believed to fit."`
-	PromptTokensPerSecond float64     `json:"promptTokensPerSecond" doc:"As learned; tokens are those that the gateway guesses."`
+	PromptTokensPerSecond float64     `json:"promptTokensPerSecond" doc:"As learned; the gateway guesses tokens."`
 	OutputTokensPerSecond float64     `json:"outputTokensPerSecond"`
-	HitRate               *float64    `json:"hitRate" minimum:"0" maximum:"1" doc:"The share of the tokens of prompts that came from its cache in the last minutes; null without calls."`
-	Told                  *engineTold `json:"told,omitzero" doc:"What the engine says about itself, if it says anything."`
+	HitRate               *float64    `json:"hitRate" minimum:"0" maximum:"1"`
+	Told                  *engineTold `json:"told,omitzero" doc:"What the engine says about itself, if anything."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (engineView) Docs() map[string]string {
+	return map[string]string{
+		"hitRate": "The share of the tokens of prompts that came from its cache in the last minutes; null " +
+			"without calls.",
+	}
 }
 
 // engineTold is what an engine says about itself. What it does not say is left out.

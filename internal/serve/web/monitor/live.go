@@ -28,9 +28,16 @@ const maxCallRate = 250
 
 // liveQuery chooses what the live feed sends.
 type liveQuery struct {
-	Topics      string `json:"topics" pattern:"^(|(snapshot|change|call)(,(snapshot|change|call))*)$" doc:"Those wanted, with commas between them; all that the caller may read if left out."`
+	Topics      string `json:"topics" pattern:"^(|(snapshot|change|call)(,(snapshot|change|call))*)$"`
 	Brief       bool   `json:"brief" doc:"true: calls as in a brief list of calls."`
 	LastEventID string `json:"lastEventId" doc:"As the header Last-Event-ID, for clients that cannot set it."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (liveQuery) Docs() map[string]string {
+	return map[string]string{
+		"topics": "Those wanted, with commas between them; all that the caller may read if left out.",
+	}
 }
 
 // liveEvents are the data of the events of the live feed, by the names of the

@@ -61,7 +61,7 @@ type instanceStatus struct {
 // slotsStatus is how many requests an instance gets at a time where that is learned.
 type slotsStatus struct {
 	Now        int            `json:"now" doc:"How many requests it gets at a time now."`
-	PerTokenMs float64        `json:"perTokenMs" doc:"The time per token that was measured last, with that of waiting for the first one."`
+	PerTokenMs float64        `json:"perTokenMs" doc:"The last measured time per token, with the wait for the first."`
 	Why        string         `json:"why" doc:"Why there are so many, in a sentence."`
 	Said       []say.Sentence `json:"said,omitzero" doc:"The same as codes and values."`
 }
@@ -253,14 +253,22 @@ type breakerStatus struct {
 	FailureCount     int                `json:"failureCount"`
 	HeldReason       string             `json:"heldReason,omitzero"`
 	FailureThreshold int                `json:"failureThreshold"`
-	SuccessCount     int                `json:"successCount" doc:"Trials that succeeded since the breaker is half open."`
+	SuccessCount     int                `json:"successCount" doc:"Successful trials since the breaker is half open."`
 	SuccessThreshold int                `json:"successThreshold"`
 	Timeout          int64              `json:"timeout" doc:"Milliseconds."`
 	StateSince       string             `json:"stateSince" format:"date-time"`
 	LastFailure      *string            `json:"lastFailure" format:"date-time"`
-	FailingSince     *string            `json:"failingSince,omitzero" format:"date-time" doc:"Since when calls or health checks of the instance fail, without a success in between; left out where they do not."`
+	FailingSince     *string            `json:"failingSince,omitzero" format:"date-time"`
 	LastError        *lastError         `json:"lastError,omitzero" doc:"Why the last call that failed did."`
 	NextRetry        *string            `json:"nextRetry" format:"date-time"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (breakerStatus) Docs() map[string]string {
+	return map[string]string{
+		"failingSince": "Since when calls or health checks of the instance fail, without a success in between; " +
+			"left out where they do not.",
+	}
 }
 
 // breakers answers GET /api/monitoring/circuit-breaker.

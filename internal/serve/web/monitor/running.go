@@ -15,7 +15,7 @@ const maxRunning = 500
 
 // runningQuery chooses requests that run; the filters are compared whole, except q.
 type runningQuery struct {
-	Limit    int    `json:"limit" empty:"true" minimum:"1" doc:"How many are listed: at most 500, which it is if left out. The total is that of all."`
+	Limit    int    `json:"limit" empty:"true" minimum:"1" doc:"At most 500, as if left out; total counts all."`
 	Service  string `json:"service"`
 	Model    string `json:"model"`
 	Instance string `json:"instance"`
@@ -40,7 +40,7 @@ type runningCall struct {
 	Service   schema.ServiceType `json:"service"`
 	Door      schema.Door        `json:"door"`
 	Model     string             `json:"model,omitzero"`
-	Instance  string             `json:"instance,omitzero" doc:"That has the request now; left out while it waits for one."`
+	Instance  string             `json:"instance,omitzero" doc:"That has the request now; left out while it waits."`
 	Attempts  int                `json:"attempts"`
 	KeyID     string             `json:"keyId,omitzero"`
 	Tenant    string             `json:"tenant,omitzero"`
@@ -96,7 +96,7 @@ type stopRequest struct {
 
 // stopped tells what was stopped.
 type stopped struct {
-	Stopped int `json:"stopped" doc:"How many requests with this id ran: one, unless a client gives the same id to several."`
+	Stopped int `json:"stopped" doc:"How many requests with this id ran: one, unless a client reuses it."`
 }
 
 // maxReason bounds a reason.

@@ -13,14 +13,31 @@ import (
 
 // seriesQuery chooses a part of the history.
 type seriesQuery struct {
-	Metric     string `json:"metric" pattern:"^(|(requests|latency|ttft|tokens|overhead|cost|whole)(,(requests|latency|ttft|tokens|overhead|cost|whole))*)$" doc:"Those wanted, with commas between them; all if left out."`
-	By         string `json:"by" empty:"true" enum:"total,service,model,instance,tenant" doc:"total if left out. Tenants have what sampling leaves of their requests."`
-	Range      string `json:"range" empty:"true" enum:"5m,1h,24h" doc:"5m if left out: 300 points of a second, 240 of 15 seconds, 288 of 5 minutes."`
-	Service    string `json:"service" doc:"Only this service type."`
-	Model      string `json:"model" doc:"Only this model, or its instances, by model and by instance."`
-	InstanceID string `json:"instanceId" doc:"Only this instance."`
-	Host       string `json:"host" doc:"Only instances of this host, by instance."`
-	Tenant     string `json:"tenant" doc:"Only this tenant, by tenant."`
+	Metric     metricList `json:"metric" doc:"Those wanted, with commas between them; all if left out."`
+	By         string     `json:"by" empty:"true" enum:"total,service,model,instance,tenant"`
+	Range      string     `json:"range" empty:"true" enum:"5m,1h,24h"`
+	Service    string     `json:"service" doc:"Only this service type."`
+	Model      string     `json:"model" doc:"Only this model, or its instances, by model and by instance."`
+	InstanceID string     `json:"instanceId" doc:"Only this instance."`
+	Host       string     `json:"host" doc:"Only instances of this host, by instance."`
+	Tenant     string     `json:"tenant" doc:"Only this tenant, by tenant."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (seriesQuery) Docs() map[string]string {
+	return map[string]string{
+		"by":    "total if left out. Tenants have what sampling leaves of their requests.",
+		"range": "5m if left out: 300 points of a second, 240 of 15 seconds, 288 of 5 minutes.",
+	}
+}
+
+// metricList has names of metrics, with commas between them.
+type metricList string
+
+// Keywords say what such a list looks like.
+func (metricList) Keywords() map[string]any {
+	const one = "(requests|latency|ttft|tokens|overhead|cost|whole)"
+	return map[string]any{"pattern": "^(|" + one + "(," + one + ")*)$"}
 }
 
 // series answers GET /api/monitoring/series.
@@ -29,7 +46,7 @@ func (a *API) series(_ *web.Call, asked *seriesQuery) (live.History, error) {
 		By: live.Grouping(cmp.Or(asked.By, string(live.Total))), Model: asked.Model, Instance: asked.InstanceID, Host: asked.Host, Tenant: asked.Tenant,
 	}
 	var err error
-	if q.Metrics, err = live.ParseMetrics(asked.Metric); err != nil {
+	if q.Metrics, err = live.ParseMetrics(string(asked.Metric)); err != nil {
 		return live.History{}, web.Invalid("metric", "%v", err)
 	}
 	if q.Range, err = rangeOf(asked.Range); err != nil {
@@ -83,10 +100,10 @@ type shareView struct {
 	InstanceID    string             `json:"instanceId"`
 	Handle        string             `json:"handle"`
 	Backend       string             `json:"backend" doc:"The address of the backend."`
-	Requests      int64              `json:"requests" doc:"Calls that ended in the range; a second attempt counts where it was made."`
+	Requests      int64              `json:"requests" doc:"Ended calls; a second attempt counts where it was made."`
 	Errors        int64              `json:"errors"`
 	Share         *float64           `json:"share" minimum:"0" maximum:"1" doc:"Null where the model had no requests."`
-	ExpectedShare float64            `json:"expectedShare" minimum:"0" maximum:"1" doc:"By weight, among the instances that may be picked now."`
+	ExpectedShare float64            `json:"expectedShare" minimum:"0" maximum:"1" doc:"By weight, of those ready."`
 	Reason        string             `json:"reason,omitzero" doc:"Why the instance would not be picked now."`
 	Said          []say.Sentence     `json:"said,omitzero" doc:"The reason as codes and values."`
 	P95           *float64           `json:"p95" doc:"Milliseconds; null without requests."`

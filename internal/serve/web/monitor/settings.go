@@ -63,7 +63,7 @@ type (
 		Prefix *string `json:"prefix" required:"true" pattern:"^[A-Za-z_][A-Za-z0-9_]{0,63}$"`
 	}
 	intervalRequest struct {
-		Interval *string `json:"interval" required:"true" pattern:"^(P([1-9][0-9]{0,3}D)?T([1-9][0-9]{0,3}H)?([1-9][0-9]{0,3}M)?[1-9][0-9]{0,4}S|P[1-9][0-9]{0,3}D|PT[1-9][0-9]{0,4}[HM])$" example:"PT30S" doc:"An ISO 8601 duration."`
+		Interval *isoDuration `json:"interval" required:"true" example:"PT30S" doc:"An ISO 8601 duration."`
 	}
 	categoriesRequest struct {
 		Categories *[]string `json:"categories" required:"true" enum:"request,system,custom" uniqueItems:"true"`
@@ -72,9 +72,34 @@ type (
 		Capture *string `json:"capture" required:"true" enum:"none,headers,content"`
 	}
 	tagsRequest struct {
-		CustomTags map[string]*string `json:"customTags" required:"true" keys:"^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$" maxProperties:"32" maxLength:"256" doc:"Names that the gateway itself uses for labels are refused."`
+		CustomTags customTags `json:"customTags" required:"true" maxLength:"256"`
 	}
 )
+
+// Docs says more about some members than a tag has room for.
+func (tagsRequest) Docs() map[string]string {
+	return map[string]string{
+		"customTags": "Names that the gateway itself uses for labels are refused.",
+	}
+}
+
+// isoDuration is a length of time as ISO 8601 writes it.
+type isoDuration string
+
+// Keywords say which of them are taken.
+func (isoDuration) Keywords() map[string]any {
+	return map[string]any{"pattern": "^(P([1-9][0-9]{0,3}D)?T([1-9][0-9]{0,3}H)?([1-9][0-9]{0,3}M)?[1-9][0-9]{0,4}S" +
+		"|P[1-9][0-9]{0,3}D|PT[1-9][0-9]{0,4}[HM])$"}
+}
+
+// customTags are tags of every series, by their names.
+type customTags map[string]*string
+
+// Keywords say what names look like, and how many there may be.
+func (customTags) Keywords() map[string]any {
+	names := map[string]any{"pattern": "^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$"}
+	return map[string]any{"propertyNames": names, "maxProperties": 32}
+}
 
 func (a *API) setEnabled(_ *web.Call, body *enabledRequest) (monitoringView, error) {
 	return a.update(func(s *metrics.Settings) { s.Enabled = *body.Enabled })
@@ -85,7 +110,7 @@ func (a *API) setPrefix(_ *web.Call, body *prefixRequest) (monitoringView, error
 }
 
 func (a *API) setInterval(_ *web.Call, body *intervalRequest) (monitoringView, error) {
-	interval, err := metrics.ParseISO8601(*body.Interval)
+	interval, err := metrics.ParseISO8601(string(*body.Interval))
 	if err != nil {
 		return monitoringView{}, web.Invalid("interval", "%v", err)
 	}

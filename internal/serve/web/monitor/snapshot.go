@@ -17,10 +17,10 @@ import (
 // liveSnapshot is the state of the gateway at one moment.
 type liveSnapshot struct {
 	Time          string         `json:"time" format:"date-time"`
-	StartedAt     string         `json:"startedAt" format:"date-time" doc:"When counting began: a later one than before means a restart."`
+	StartedAt     string         `json:"startedAt" format:"date-time" doc:"When counting began: at the start."`
 	ConfigVersion int            `json:"configVersion"`
 	Degradation   string         `json:"degradation" enum:"NORMAL,PARTIAL,MINIMAL,DISABLED"`
-	SamplingRate  float64        `json:"samplingRate" minimum:"0" maximum:"1" doc:"The part of the calls that is recorded; counts are exact."`
+	SamplingRate  float64        `json:"samplingRate" minimum:"0" maximum:"1" doc:"The part of calls that is recorded."`
 	Total         live.Activity  `json:"total"`
 	Services      []liveService  `json:"services"`
 	Models        []liveModel    `json:"models"`
@@ -33,7 +33,7 @@ type liveService struct {
 	InFlight           int64                `json:"inFlight"`
 	QueueLength        int                  `json:"queueLength"`
 	Queue              explain.ClassLengths `json:"queue" doc:"How many of these wait, by their priority."`
-	RateLimitRemaining *int                 `json:"rateLimitRemaining" doc:"Null where no limit is in force, or each client has its own."`
+	RateLimitRemaining *int                 `json:"rateLimitRemaining" doc:"Null without a limit for all clients."`
 }
 
 type liveModel struct {
@@ -44,7 +44,15 @@ type liveModel struct {
 	QueueLength int                  `json:"queueLength"`
 	Queue       explain.ClassLengths `json:"queue" doc:"How many of these wait, by their priority."`
 	// ExpectedWaitMs is left out while nobody waits, when a new request may find a slot.
-	ExpectedWaitMs *classWaits `json:"expectedWaitMs,omitzero" doc:"How long a new request would wait, by its priority; only while others do. 0 where that is not known."`
+	ExpectedWaitMs *classWaits `json:"expectedWaitMs,omitzero"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (liveModel) Docs() map[string]string {
+	return map[string]string{
+		"expectedWaitMs": "How long a new request would wait, by its priority; only while others do. 0 where " +
+			"that is not known.",
+	}
 }
 
 type classWaits struct {
@@ -79,7 +87,7 @@ type liveInstance struct {
 	InFlight    int64          `json:"inFlight"`
 	Slots       *slotsStatus   `json:"slots,omitzero" doc:"What was learned where max-concurrency is auto."`
 	Breaker     breakerStatus  `json:"breaker"`
-	Engine      *engineView    `json:"engine,omitzero" doc:"What is known about the engine behind it; only with the strategy least_time."`
+	Engine      *engineView    `json:"engine,omitzero" doc:"What is known about its engine; only with least_time."`
 }
 
 // renderSnapshot makes the snapshot of the live feed, with what backends say in their errors

@@ -5,7 +5,8 @@
 // Tags of struct fields add what a type cannot say: required:"true" for members
 // that a request must have, requiredWithout for one that it must have unless it has
 // another one (or a list, "x nonempty"), doc for a description, enum for names, example for
-// a value to try, and keywords of JSON schema such as minimum and pattern.
+// a value to try, and keywords of JSON schema such as minimum and pattern. A method Docs
+// has the descriptions that are too long for a tag.
 package openapi
 
 import (
@@ -170,8 +171,25 @@ type dryRunQuery struct {
 	DryRun web.Switch `json:"dryRun" doc:"Validate, tell what would change, and change nothing."`
 }
 
+// versionTags are versions as a header names them.
+type versionTags string
+
+// Keywords say what the header looks like.
+func (versionTags) Keywords() map[string]any {
+	const one = `([1-9][0-9]{0,8}|(W/)?"[1-9][0-9]{0,8}")?`
+	return map[string]any{"pattern": `^(\*|` + one + `( ?, ?` + one + `)*)$`}
+}
+
 type ifMatchHeader struct {
-	IfMatch string `json:"If-Match" pattern:"^(\\*|([1-9][0-9]{0,8}|(W/)?\"[1-9][0-9]{0,8}\")?( ?, ?([1-9][0-9]{0,8}|(W/)?\"[1-9][0-9]{0,8}\")?)*)$" doc:"The version that the change is based on, or several with commas between them; 409 if none of them is current."`
+	IfMatch versionTags `json:"If-Match"`
+}
+
+// Docs says more about some members than a tag has room for.
+func (ifMatchHeader) Docs() map[string]string {
+	return map[string]string{
+		"If-Match": "The version that the change is based on, or several with commas between them; 409 if none " +
+			"of them is current.",
+	}
 }
 
 func (d *deriver) parameters(route *web.Route) []any {

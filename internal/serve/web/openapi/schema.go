@@ -59,6 +59,9 @@ type restricted interface{ Keywords() map[string]any }
 // patterned is a struct that tells what its texts look like.
 type patterned interface{ Patterns() map[string]string }
 
+// documented is a struct that says more about its members than their tags have room for.
+type documented interface{ Docs() map[string]string }
+
 // limited is a struct that tells which values its texts may have.
 type limited interface{ Choices() map[string][]string }
 
@@ -329,6 +332,10 @@ func textsOf(s Schema) Schema {
 func membersOf(t reflect.Type) (fields map[string]reflect.StructField, isOpen bool) {
 	fields = make(map[string]reflect.StructField)
 	own := make(map[string]reflect.StructField)
+	docs := map[string]string{}
+	if value, has := reflect.Zero(t).Interface().(documented); has {
+		docs = value.Docs()
+	}
 	for i := range t.NumField() {
 		field := t.Field(i)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -340,6 +347,9 @@ func membersOf(t reflect.Type) (fields map[string]reflect.StructField, isOpen bo
 			maps.Copy(fields, embedded)
 			isOpen = isOpen || opens
 		case name != "" && name != "-":
+			if text := docs[name]; text != "" {
+				field.Tag += reflect.StructTag(" doc:" + strconv.Quote(text))
+			}
 			own[name] = field
 		}
 	}

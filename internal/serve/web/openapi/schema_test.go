@@ -126,6 +126,26 @@ func TestRequestsRefuseUnknownMembersAndNameWhatTheyNeed(t *testing.T) {
 	}
 }
 
+type longSample struct {
+	Short string `json:"short" doc:"In a tag."`
+	Long  string `json:"long"`
+}
+
+func (longSample) Docs() map[string]string { return map[string]string{"long": "In a \"method\"."} }
+
+func TestAMethodHasDescriptionsThatAreTooLongForTags(t *testing.T) {
+	type outer struct {
+		longSample
+		Own string `json:"own"`
+	}
+	for _, sample := range []any{longSample{}, outer{}} {
+		found := newDeriver().object(reflect.TypeOf(sample), inReply, false)["properties"].(map[string]Schema)
+		if found["long"]["description"] != `In a "method".` || found["short"]["description"] != "In a tag." {
+			t.Errorf("%v", found)
+		}
+	}
+}
+
 func TestRequestsNeedOneOfTwoMembers(t *testing.T) {
 	type either struct {
 		Name   string   `json:"name" requiredWithout:"models nonempty"`

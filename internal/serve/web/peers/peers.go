@@ -26,7 +26,7 @@ func (a *API) Routes() []web.Route {
 
 // clusterView is the gateways that know each other.
 type clusterView struct {
-	Source string `json:"source" enum:"postgres,redis,none" doc:"Where the gateways announce themselves; none if nothing is shared."`
+	Source string `json:"source" enum:"postgres,redis,none" doc:"Where gateways announce themselves, if anywhere."`
 	// Reached says whether that store can be used, and Reason why not; the members are
 	// then those that were known last.
 	Reached bool           `json:"reached"`
@@ -41,10 +41,18 @@ type memberView struct {
 	Address       string          `json:"address"`
 	Version       string          `json:"version" doc:"Of the program."`
 	ConfigVersion int             `json:"configVersion" doc:"The version of the configuration that is in force there."`
-	State         string          `json:"state" enum:"up,behind,away,draining" doc:"behind: it has not had the latest configuration for 10 s; away: it was not heard of for 10 s; draining: it ends when its running requests have."`
+	State         string          `json:"state" enum:"up,behind,away,draining"`
 	StartedAt     string          `json:"startedAt" format:"date-time"`
 	LastSeen      string          `json:"lastSeen" format:"date-time"`
 	Stores        map[string]bool `json:"stores" doc:"The stores that it uses, and whether it reaches each."`
+}
+
+// Docs says more about some members than a tag has room for.
+func (memberView) Docs() map[string]string {
+	return map[string]string{
+		"state": "behind: it has not had the latest configuration for 10 s; away: it was not heard of for 10 " +
+			"s; draining: it ends when its running requests have.",
+	}
 }
 
 func (a *API) list(*web.Call) (clusterView, error) {

@@ -33,14 +33,14 @@ var ErrModel = errors.New("no request can name this model")
 // Result is what the test of an instance found.
 type Result struct {
 	OK            bool           `json:"ok"`
-	HTTPStatus    int            `json:"httpStatus,omitzero" doc:"That of the backend's answer; left out where there was none."`
+	HTTPStatus    int            `json:"httpStatus,omitzero" doc:"Of the backend's answer, if there was one."`
 	DurationMs    float64        `json:"durationMs"`
 	FirstTokenMs  *float64       `json:"firstTokenMs,omitzero" doc:"Of a stream of chat."`
-	HeldMs        float64        `json:"heldMs,omitzero" doc:"How long the model was waited for before the call; left out where it was in memory."`
+	HeldMs        float64        `json:"heldMs,omitzero" doc:"The wait for the model, unless it was in memory."`
 	Reply         string         `json:"reply,omitzero" doc:"What the backend answered, in a few words."`
 	ErrorCode     string         `json:"errorCode,omitzero"`
 	Cause         string         `json:"cause,omitzero" doc:"Why the backend could not be reached."`
-	UpstreamError string         `json:"upstreamError,omitzero" doc:"What is wrong, in the backend's words where it said any, without secrets and addresses."`
+	UpstreamError string         `json:"upstreamError,omitzero" doc:"What is wrong, in the backend's words if any."`
 	Said          []say.Sentence `json:"said,omitzero" doc:"The same as codes and values."`
 }
 
