@@ -59,7 +59,8 @@ variables of the environment that usually have their keys.
 	cmd.Flags().StringArrayVar(&flags.models, "model", nil, "model to add; may be repeated (default: all that are new)")
 	cmd.Flags().StringVar(&flags.serviceType, "type", "", "service type of the models, in place of the proposed ones")
 	cmd.Flags().StringVar(&flags.adapter, "adapter", "", "kind of backend (default: it is found out)")
-	cmd.Flags().StringVar(&flags.keyVariable, "key-env", "", "environment variable with the backend's key; the gateway stores its value")
+	cmd.Flags().StringVar(&flags.keyVariable, "key-env", "",
+		"environment variable with the backend's key; the gateway stores its value")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "show what would be added, and add nothing")
 	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "ask nothing")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "print JSON")
@@ -130,7 +131,8 @@ func (f *addFlags) complete() error {
 		}
 	}
 	if parsed, err := url.Parse(f.backend); err != nil || parsed.Host == "" {
-		return fmt.Errorf("want the address of a backend such as http://127.0.0.1:8000, or one of ollama, openai, anthropic, gemini; found %q", f.backend)
+		return fmt.Errorf("want the address of a backend such as http://127.0.0.1:8000, or one of ollama, openai, "+
+			"anthropic, gemini; found %q", f.backend)
 	}
 	return nil
 }
@@ -140,7 +142,9 @@ func (f *addFlags) complete() error {
 func (f *addFlags) choose(found *manage.Discovery) ([]addedModel, error) {
 	if found.Adapter == "" {
 		if len(f.models) == 0 || f.serviceType == "" {
-			return nil, fmt.Errorf("no list of models was found at %s (%s); --model and --type add models without one", f.backend, strings.Join(found.Errors, "; "))
+			return nil,
+				fmt.Errorf("no list of models was found at %s (%s); --model and --type add models without one",
+					f.backend, strings.Join(found.Errors, "; "))
 		}
 		found.Adapter = f.adapter
 	}
@@ -216,7 +220,9 @@ func (f *addFlags) list(stdout io.Writer, adapter string, models []addedModel) {
 
 func (f *addFlags) report(stdout io.Writer, adapter string, models []addedModel, fresh, version int) error {
 	if f.json {
-		return failed(writeJSON(stdout, map[string]any{"baseUrl": f.backend, "adapter": adapter, "models": models, "version": version, "dryRun": f.dryRun}))
+		return failed(writeJSON(stdout,
+			map[string]any{"baseUrl": f.backend, "adapter": adapter, "models": models, "version": version,
+				"dryRun": f.dryRun}))
 	}
 	switch {
 	case fresh == 0:

@@ -37,7 +37,8 @@ else needs (batches.enabled), shows how far it is, and fetches the results.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBatchesSubmit(env, stdout), newBatchesFollow(env, stdout, stderr), newBatchesResults(env, stdout), newBatchesList(env, stdout), newBatchesCancel(env, stdout), newBatchesDelete(env, stdout))
+	cmd.AddCommand(newBatchesSubmit(env, stdout), newBatchesFollow(env, stdout, stderr), newBatchesResults(env, stdout),
+		newBatchesList(env, stdout), newBatchesCancel(env, stdout), newBatchesDelete(env, stdout))
 	return cmd
 }
 
@@ -45,7 +46,8 @@ const batchPlaces = `The gateway is the one that serve would run with the same f
 the one of --url. Where keys are needed, --key or PATCHBAY_KEY is an API key.`
 
 // newBatchVerb completes a command that asks the gateway which its flags name.
-func newBatchVerb(env []string, cmd *cobra.Command, do func(ctx context.Context, g *batchClient, args []string) error) *cobra.Command {
+func newBatchVerb(env []string, cmd *cobra.Command,
+	do func(ctx context.Context, g *batchClient, args []string) error) *cobra.Command {
 	flags := remoteFlags{settingFlags: settingFlags{env: env}, isClient: true}
 	cmd.Long += "\n\n" + batchPlaces
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -75,7 +77,8 @@ text, of which a chat is made; its custom_id is the number of the line.`,
 		Args: cobra.ExactArgs(1),
 		PreRunE: func(*cobra.Command, []string) error {
 			if (model != "" || system != "") && (model == "" || endpoint != defaultEndpoint) {
-				return &exitError{exitUsage, errors.New("--system needs --model, which makes chats: it has no other --endpoint")}
+				return &exitError{exitUsage, errors.New("--system needs --model, which makes chats: it has no other " +
+					"--endpoint")}
 			}
 			return nil
 		},
@@ -99,7 +102,8 @@ text, of which a chat is made; its custom_id is the number of the line.`,
 		fmt.Fprintf(stdout, "%s\n", made.ID)
 		return nil
 	})
-	cmd.Flags().StringVar(&endpoint, "endpoint", defaultEndpoint, "where the requests go: /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses")
+	cmd.Flags().StringVar(&endpoint, "endpoint", defaultEndpoint,
+		"where the requests go: /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses")
 	cmd.Flags().StringVar(&model, "model", "", "make a chat with this model of each line")
 	cmd.Flags().StringVar(&system, "system", "", "with --model: what stands before each prompt")
 	cmd.Flags().StringVar(&window, "window", "24h", "the time in which the batch is to end")
@@ -137,7 +141,8 @@ its results are then fetched. The exit status is 1 where requests failed.`,
 		case ended.Status != "completed":
 			return errors.New("the batch was not completed")
 		case ended.Counts.Failed > 0:
-			return fmt.Errorf("%d of %d requests failed; patchbay batches results shows why", ended.Counts.Failed, ended.Counts.Total)
+			return fmt.Errorf("%d of %d requests failed; patchbay batches results shows why", ended.Counts.Failed,
+				ended.Counts.Total)
 		}
 		return nil
 	})
@@ -193,7 +198,8 @@ func newBatchesList(env []string, stdout io.Writer) *cobra.Command {
 		table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "ID\tSTATE\tCREATED\tENDPOINT\tREQUESTS")
 		for _, b := range all {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", b.ID, b.Status, time.Unix(b.CreatedAt, 0).Format(time.DateTime), b.Endpoint, b.counts())
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", b.ID, b.Status, time.Unix(b.CreatedAt, 0).Format(time.DateTime),
+				b.Endpoint, b.counts())
 		}
 		return table.Flush()
 	})
@@ -230,7 +236,8 @@ func newBatchBar(to io.Writer) func(submitted) {
 	if isFile && term.IsTerminal(int(f.Fd())) {
 		return func(b submitted) {
 			done, total := b.Counts.Completed+b.Counts.Failed, max(b.Counts.Total, 1)
-			fmt.Fprintf(to, "\r\x1b[K[%-40s] %3d %%  %s%s", strings.Repeat("=", done*40/total), done*100/total, b.counts(), b.left(time.Now()))
+			fmt.Fprintf(to, "\r\x1b[K[%-40s] %3d %%  %s%s", strings.Repeat("=", done*40/total), done*100/total,
+				b.counts(), b.left(time.Now()))
 			if b.hasEnded() {
 				fmt.Fprint(to, "\r\x1b[K")
 			}
@@ -285,7 +292,8 @@ func requestsOf(content io.Reader) (io.Reader, error) {
 		return nil, err
 	}
 	if text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\ufeff"))); len(text) > 0 && text[0] != '{' {
-		return nil, errors.New("the first line of the file is no request in JSON; where each line is a prompt, --model says for which model")
+		return nil, errors.New("the first line of the file is no request in JSON; where each line is a prompt, " +
+			"--model says for which model")
 	}
 	return from, nil
 }

@@ -69,7 +69,8 @@ func (b *submitted) left(now time.Time) string {
 }
 
 // submit uploads a file as it is read, and makes a batch of it.
-func (c *batchClient) submit(ctx context.Context, name string, content io.Reader, endpoint, window string) (submitted, error) {
+func (c *batchClient) submit(ctx context.Context, name string, content io.Reader, endpoint, window string) (submitted,
+	error) {
 	var head bytes.Buffer
 	form := multipart.NewWriter(&head)
 	_ = form.WriteField("purpose", "batch") // into memory
@@ -77,7 +78,8 @@ func (c *batchClient) submit(ctx context.Context, name string, content io.Reader
 	before := head.String()
 	head.Reset()
 	_ = form.Close()
-	response, err := c.open(ctx, http.MethodPost, "/v1/files", io.MultiReader(strings.NewReader(before), content, &head), form.FormDataContentType())
+	response, err := c.open(ctx, http.MethodPost, "/v1/files",
+		io.MultiReader(strings.NewReader(before), content, &head), form.FormDataContentType())
 	if err != nil {
 		return submitted{}, err
 	}

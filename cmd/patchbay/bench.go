@@ -61,8 +61,10 @@ the one of --direct. --demo measures a demo that is started for it.
 	flags.register(cmd)
 	cmd.Flags().StringVar(&flags.model, "model", "", "model to ask (default: that of the first instance)")
 	cmd.Flags().StringVar(&flags.direct, "direct", "", "address of the backend (default: that of the instance)")
-	cmd.Flags().StringVar(&flags.keyVariable, "key-env", "PATCHBAY_KEY", "environment variable with an API key of the gateway")
-	cmd.Flags().StringVar(&flags.directVariable, "direct-key-env", "", "environment variable with the backend's key (default: that of the instance, where it may be read)")
+	cmd.Flags().StringVar(&flags.keyVariable, "key-env", "PATCHBAY_KEY",
+		"environment variable with an API key of the gateway")
+	cmd.Flags().StringVar(&flags.directVariable, "direct-key-env", "",
+		"environment variable with the backend's key (default: that of the instance, where it may be read)")
 	cmd.Flags().StringVar(&flags.prompt, "prompt", "Say hello.", "what is asked")
 	cmd.Flags().IntVar(&flags.tokens, "max-tokens", 16, "how long answers may be")
 	cmd.Flags().IntVarP(&flags.requests, "requests", "n", 500, "requests of each kind to each side")
@@ -91,7 +93,8 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return failed(err)
 	}
 	options := measure.Options{
-		Gateway: measure.Target{URL: gateway.base + "/v1", Key: variable(f.env, f.keyVariable), Model: f.model}, Direct: direct,
+		Gateway:  measure.Target{URL: gateway.base + "/v1", Key: variable(f.env, f.keyVariable), Model: f.model},
+		Direct:   direct,
 		Requests: f.requests, Concurrency: f.concurrency, Prompt: f.prompt, MaxTokens: f.tokens,
 		CPU: gateway.cpuTime,
 	}
@@ -150,7 +153,8 @@ func (f *benchFlags) backend(ctx context.Context, gateway *remote) (measure.Targ
 		f.model = i.Name
 		return target, nil
 	}
-	return measure.Target{}, errors.New("no enabled chat instance of this model speaks OpenAI's dialect; name a --model that has one, and --direct")
+	return measure.Target{}, errors.New("no enabled chat instance of this model speaks OpenAI's dialect; name a " +
+		"--model that has one, and --direct")
 }
 
 // versioned returns the URL of a backend's API.
@@ -180,7 +184,8 @@ func startDemo(ctx context.Context) (address string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	command := exec.CommandContext(ctx, program, "demo", "--listen", "127.0.0.1:0", "--traffic=false", "--set", "log.level=error")
+	command := exec.CommandContext(ctx, program, "demo", "--listen", "127.0.0.1:0", "--traffic=false", "--set",
+		"log.level=error")
 	output, err := command.StderrPipe()
 	if err != nil {
 		return "", nil, err
@@ -248,7 +253,8 @@ func (f *benchFlags) print(stdout io.Writer, result *measure.Result) error {
 			fmt.Fprintf(stdout, "%s: %.0f µs of the gateway's processor time for each request\n", k.Kind, k.CPUMicros)
 		}
 		if failed := k.Direct.Failed + k.Gateway.Failed; failed > 0 {
-			fmt.Fprintf(stdout, "%s: %d requests failed (%s)\n", k.Kind, failed, strings.TrimSpace(k.Direct.FirstError+" "+k.Gateway.FirstError))
+			fmt.Fprintf(stdout, "%s: %d requests failed (%s)\n", k.Kind, failed,
+				strings.TrimSpace(k.Direct.FirstError+" "+k.Gateway.FirstError))
 		}
 	}
 	return nil

@@ -31,7 +31,9 @@ func newCheck(env []string, stdout io.Writer) *cobra.Command {
 				fmt.Fprintln(stdout, "warning:", warning)
 			}
 			if doc.Security.Enabled && len(doc.Security.Keys) == 0 && len(gateway.OpenAddresses(doc)) > 0 {
-				fmt.Fprintf(stdout, "warning: security is on and security.keys is empty: unless a key was issued (patchbay keys create), anyone who reaches %s can use /v1\n", strings.Join(gateway.OpenAddresses(doc), ", "))
+				fmt.Fprintf(stdout, "warning: security is on and security.keys is empty: unless a key was issued "+
+					"(patchbay keys create), anyone who reaches %s can use /v1\n",
+					strings.Join(gateway.OpenAddresses(doc), ", "))
 			}
 			instances := 0
 			for _, service := range doc.Services {

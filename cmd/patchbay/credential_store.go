@@ -56,7 +56,8 @@ func (f *credentialFlags) at(ctx context.Context, do func(*credentialStore) erro
 }
 
 // inDirectory runs an action in a data directory that no gateway uses.
-func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document, do func(*credentialStore) error) error {
+func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
+	do func(*credentialStore) error) error {
 	if _, err := os.Stat(doc.Server.DataDir); errors.Is(err, fs.ErrNotExist) && !f.makes {
 		return fmt.Errorf("there is no data directory at %s", doc.Server.DataDir)
 	}
@@ -86,7 +87,8 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 		}
 	}
 	operations := manage.Offline(credentials, access.Identity{Name: "command line", Role: access.Admin})
-	return do(&credentialStore{ctx, remote{shown: doc.Server.DataDir, client: &http.Client{Transport: inProcess{operations}}}})
+	return do(&credentialStore{ctx,
+		remote{shown: doc.Server.DataDir, client: &http.Client{Transport: inProcess{operations}}}})
 }
 
 // sharedValues opens the values of the shared configuration. It returns nil if no gateway

@@ -76,11 +76,13 @@ func (w credentialWords) oneArg() cobra.PositionalArgs {
 
 // printText prints the text of a credential that was just made.
 func (f *credentialFlags) printText(to io.Writer, w credentialWords, name, text string) error {
-	return f.print(to, map[string]string{w.field: name, w.word: text}, "%-*s  %s\n%s  %s\n", len(w.word), w.field, name, w.word, text)
+	return f.print(to, map[string]string{w.field: name, w.word: text}, "%-*s  %s\n%s  %s\n", len(w.word), w.field, name,
+		w.word, text)
 }
 
 // newCredentialVerb completes a command that has no flags of its own.
-func newCredentialVerb(env []string, cmd *cobra.Command, do func(flags *credentialFlags, store *credentialStore, args []string) error) *cobra.Command {
+func newCredentialVerb(env []string, cmd *cobra.Command,
+	do func(flags *credentialFlags, store *credentialStore, args []string) error) *cobra.Command {
 	flags := newCredentialFlags(env)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return flags.at(cmd.Context(), func(store *credentialStore) error { return do(flags, store, args) })
@@ -91,7 +93,8 @@ func newCredentialVerb(env []string, cmd *cobra.Command, do func(flags *credenti
 
 // newCredentialList completes a command that lists credentials: as a table with a head and
 // a row for each, or as JSON.
-func newCredentialList[Line any](env []string, stdout io.Writer, w credentialWords, cmd *cobra.Command, head string, row func(*Line) []string) *cobra.Command {
+func newCredentialList[Line any](env []string, stdout io.Writer, w credentialWords, cmd *cobra.Command, head string,
+	row func(*Line) []string) *cobra.Command {
 	cmd.Use, cmd.Args = "list", cobra.NoArgs
 	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store *credentialStore, _ []string) error {
 		var lines []Line

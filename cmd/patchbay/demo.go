@@ -48,7 +48,8 @@ Nothing is kept: the data directory is a temporary one unless you name one.`,
 	}
 	flags.register(cmd)
 	cmd.Flags().BoolVar(&traffic, "traffic", true, "send a few requests a second to the demo itself")
-	cmd.Flags().Lookup("data-dir").Usage = "directory for versions and state (default: a temporary one, removed at the end)"
+	cmd.Flags().Lookup("data-dir").Usage = "directory for versions and state (default: a temporary one, removed at " +
+		"the end)"
 	return cmd
 }
 
@@ -95,7 +96,8 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 	defer end()
 	show := demo.New(backends, traffic)
 	defer show.Close()
-	return runGateway(flags, loaded, log, func(g *gateway.Gateway, _ *slog.Logger) { _, _ = io.WriteString(stderr, welcome(g)) }, show)
+	return runGateway(flags, loaded, log,
+		func(g *gateway.Gateway, _ *slog.Logger) { _, _ = io.WriteString(stderr, welcome(g)) }, show)
 }
 
 // demoRecovery is after how long a breaker of the demo tries an instance again,
@@ -147,7 +149,8 @@ func addDemo(doc *config.Document) ([]*simulator.Backend, error) {
 	}
 	for _, instance := range demoInstances() {
 		settings := backend.DefaultSettings()
-		settings.Name, settings.BaseURL, settings.Adapter = instance.model, started[instance.backend].URL(), instance.adapter
+		settings.Name, settings.BaseURL, settings.Adapter = instance.model, started[instance.backend].URL(),
+			instance.adapter
 		if instance.model == simulator.DemoResponses {
 			settings.Responses = new(true) // it speaks the Responses API itself
 		}

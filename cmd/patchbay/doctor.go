@@ -64,7 +64,8 @@ func examine(ctx context.Context, flags *settingFlags) []doctor.Finding {
 		if errors.As(err, &decided) {
 			err = decided.err
 		}
-		return []doctor.Finding{{Level: doctor.Fail, Area: "file", Message: err.Error(), Fix: "correct the configuration; nothing else was checked"}}
+		return []doctor.Finding{{Level: doctor.Fail, Area: "file", Message: err.Error(),
+			Fix: "correct the configuration; nothing else was checked"}}
 	}
 	name := flags.path()
 	if name == "" {

@@ -77,7 +77,8 @@ func newFilesList(env []string, stdout io.Writer) *cobra.Command {
 			table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(table, "ID\tTENANT\tKEY\tBYTES\tCREATED\tPURPOSE\tNAME")
 			for _, l := range lines {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.ID, l.Tenant, l.KeyID, l.Bytes, l.CreatedAt.Local().Format(time.DateTime), l.Purpose, l.Filename)
+				fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.ID, l.Tenant, l.KeyID, l.Bytes,
+					l.CreatedAt.Local().Format(time.DateTime), l.Purpose, l.Filename)
 			}
 			return failed(table.Flush())
 		},
@@ -149,7 +150,8 @@ func newOwnedDelete(env []string, stdout io.Writer, things ownedThings) *cobra.C
 	cmd.Use = "delete [ID ...]"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.isNamed() == (len(args) > 0) {
-			return &exitError{exitUsage, errors.New("name " + things.many + " by their ids, or one owner with --tenant, --owner-key or --keyless")}
+			return &exitError{exitUsage, errors.New("name " + things.many + " by their ids, or one owner with " +
+				"--tenant, --owner-key or --keyless")}
 		}
 		query, verb := flags.query(), "deleted"
 		if dryRun {
@@ -157,7 +159,8 @@ func newOwnedDelete(env []string, stdout io.Writer, things ownedThings) *cobra.C
 			verb = "would delete"
 		}
 		for _, id := range args {
-			if err := flags.ask(cmd.Context(), http.MethodDelete, things.path+"/"+url.PathEscape(id), query, nil); err != nil {
+			if err := flags.ask(cmd.Context(), http.MethodDelete, things.path+"/"+url.PathEscape(id), query,
+				nil); err != nil {
 				return err
 			}
 			fmt.Fprintf(stdout, "%s %s\n", verb, id)

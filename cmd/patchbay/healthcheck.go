@@ -41,7 +41,8 @@ that --url names, and exits with 0 when the gateway there is ready, else with 1.
 	}
 	flags.register(cmd)
 	trust.register(cmd)
-	cmd.Flags().StringVar(&address, "url", "", "address of the gateway, such as http://127.0.0.1:8080, in place of the one that serve would listen on")
+	cmd.Flags().StringVar(&address, "url", "",
+		"address of the gateway, such as http://127.0.0.1:8080, in place of the one that serve would listen on")
 	for _, other := range []string{"config", "listen", "data-dir", "set"} {
 		cmd.MarkFlagsMutuallyExclusive("url", other)
 	}

@@ -65,11 +65,14 @@ something is not supported; the configuration is written in both cases.`,
 			return flags.run(args, stdout, stderr)
 		},
 	}
-	cmd.Flags().StringVar(&flags.from, "from", "", "the gateway that the file is of: "+strings.Join(names, ", ")+" (default: it is found out)")
+	cmd.Flags().StringVar(&flags.from, "from", "",
+		"the gateway that the file is of: "+strings.Join(names, ", ")+" (default: it is found out)")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", defaultFile, "configuration to write")
 	cmd.Flags().StringVar(&flags.envFile, "env-file", "", "file to write the values of the secrets to, with mode 0600")
-	cmd.Flags().StringSliceVar(&flags.profiles, "profile", nil, "profile of JAiRouter to read, in place of those that its configuration names; may be repeated")
-	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "write no file, and print the configuration to standard output")
+	cmd.Flags().StringSliceVar(&flags.profiles, "profile", nil,
+		"profile of JAiRouter to read, in place of those that its configuration names; may be repeated")
+	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false,
+		"write no file, and print the configuration to standard output")
 	cmd.Flags().BoolVar(&flags.force, "force", false, "replace files that are there")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "print the table as JSON")
 	return cmd
@@ -196,7 +199,8 @@ func oneLine(text string) string {
 // quotes only where it needs them.
 func quoteForShell(value string) string {
 	isPlain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.:/+=@%,", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_.:/+=@%,", r)
 	}
 	if !strings.ContainsFunc(value, func(r rune) bool { return !isPlain(r) }) {
 		return value

@@ -63,9 +63,12 @@ hashes.`,
 		},
 	}
 	cmd.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8080", "address to listen on")
-	cmd.Flags().StringArrayVar(&flags.backends, "backend", nil, "address of a backend whose models are added; may be repeated")
-	cmd.Flags().StringVar(&flags.keyVariable, "key-env", "", "environment variable with the key of the backends of --backend; the file refers to it")
-	cmd.Flags().IntSliceVar(&flags.ports, "ports", starter.Ports(), "ports of this machine where model servers are looked for; 0 looks nowhere")
+	cmd.Flags().StringArrayVar(&flags.backends, "backend", nil,
+		"address of a backend whose models are added; may be repeated")
+	cmd.Flags().StringVar(&flags.keyVariable, "key-env", "",
+		"environment variable with the key of the backends of --backend; the file refers to it")
+	cmd.Flags().IntSliceVar(&flags.ports, "ports", starter.Ports(),
+		"ports of this machine where model servers are looked for; 0 looks nowhere")
 	cmd.Flags().BoolVar(&flags.secure, "secure", false, "ask callers for keys and managers for tokens")
 	cmd.Flags().BoolVar(&flags.force, "force", false, "replace files that are there")
 	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "ask nothing")
@@ -87,7 +90,8 @@ func (f *initFlags) run(ctx context.Context, ask *questions, stdout, stderr io.W
 		return failed(err)
 	}
 	options.Listen = ask.text("Address to listen on", f.listen)
-	isSecure := f.secure || !listen.IsLoopback(options.Listen) || ask.in != nil && ask.yes("Ask callers for keys and managers for tokens?", false)
+	isSecure := f.secure || !listen.IsLoopback(options.Listen) || ask.in != nil &&
+		ask.yes("Ask callers for keys and managers for tokens?", false)
 	var token, key string
 	if isSecure {
 		token, options.TokenHash = access.NewTokenText()
@@ -95,7 +99,8 @@ func (f *initFlags) run(ctx context.Context, ask *questions, stdout, stderr io.W
 	}
 	content := starter.Content(options)
 	// What is written must be right; variables may be set later.
-	if _, err := config.Load(config.Source{File: f.file, Content: []byte(variablesAsText(content)), KnownAdapter: kinds.Check}); err != nil {
+	if _, err := config.Load(config.Source{File: f.file, Content: []byte(variablesAsText(content)),
+		KnownAdapter: kinds.Check}); err != nil {
 		return failed(fmt.Errorf("these answers make a configuration with mistakes:\n%w", err))
 	}
 	data, err := settingsSchema()
@@ -150,7 +155,8 @@ func (f *initFlags) findBackends(ctx context.Context, ask *questions, stderr io.
 	return backends, nil
 }
 
-func (f *initFlags) askBackend(ctx context.Context, send discover.Send, address, keyVariable string) (starter.Backend, error) {
+func (f *initFlags) askBackend(ctx context.Context, send discover.Send, address, keyVariable string) (starter.Backend,
+	error) {
 	wanted := discover.Backend{BaseURL: address}
 	if keyVariable != "" {
 		wanted.APIKey = backend.Literal(variable(f.env, keyVariable))
@@ -168,7 +174,8 @@ func (f *initFlags) report(stdout io.Writer, o starter.Options, token, key strin
 	}
 	fmt.Fprintf(stdout, "wrote %s with %d instances, and %s\n", f.file, models, schemaFile)
 	if token != "" {
-		fmt.Fprintf(stdout, "\nmanagement token  %s\nAPI key           %s\nThey are shown this once; the file has their hashes.\n", token, key)
+		fmt.Fprintf(stdout, "\nmanagement token  %s\nAPI key           %s\nThey are shown this once; the file has "+
+			"their hashes.\n", token, key)
 	}
 	fmt.Fprintf(stdout, "\nnext: patchbay serve %s\n", shellWord(f.file))
 	if models == 0 {

@@ -25,17 +25,25 @@ type termFlags struct {
 
 func (f *termFlags) register(cmd *cobra.Command) {
 	set := cmd.Flags()
-	set.StringVar(&f.tenant, "tenant", "", "who uses it: for the quota ledger, and the limits and budgets of the tenant")
-	set.StringVar(&f.userHeader, "user-header", "", "header that is trusted to name the user of a request, such as X-OpenWebUI-User-Email; it goes before user of the body")
+	set.StringVar(&f.tenant, "tenant", "", "who uses it: for the quota ledger, and the limits and budgets of the "+
+		"tenant")
+	set.StringVar(&f.userHeader, "user-header", "", "header that is trusted to name the user of a request, such as "+
+		"X-OpenWebUI-User-Email; it goes before user of the body")
 	set.StringArrayVar(&f.services, "service", nil, "service type that it is good for; may be repeated (default: all)")
-	set.StringArrayVar(&f.models, "model", nil, "model that it is good for, * for any text; may be repeated (default: all)")
-	set.StringArrayVar(&f.addresses, "address", nil, "address or range such as 10.0.0.0/8 that it may be used from; may be repeated (default: all)")
-	set.StringVar(&f.expires, "expires", "", "when it ends: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h")
-	set.StringVar(&f.priority, "priority", "", "how urgent its requests are while they wait, and may ask to be: interactive, normal or batch (default: as its tenant or the service type says)")
-	set.Int64Var(&f.perMinute, "requests-per-minute", 0, "requests in any sixty seconds; 0 is as security.defaults says, -1 no limit")
+	set.StringArrayVar(&f.models, "model", nil,
+		"model that it is good for, * for any text; may be repeated (default: all)")
+	set.StringArrayVar(&f.addresses, "address", nil,
+		"address or range such as 10.0.0.0/8 that it may be used from; may be repeated (default: all)")
+	set.StringVar(&f.expires, "expires", "",
+		"when it ends: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h")
+	set.StringVar(&f.priority, "priority", "", "how urgent its requests are while they wait, and may ask to be: "+
+		"interactive, normal or batch (default: as its tenant or the service type says)")
+	set.Int64Var(&f.perMinute, "requests-per-minute", 0,
+		"requests in any sixty seconds; 0 is as security.defaults says, -1 no limit")
 	set.Int64Var(&f.tokensPerMinute, "tokens-per-minute", 0, "tokens in any sixty seconds")
 	set.Int64Var(&f.concurrent, "concurrent-requests", 0, "requests at the same time")
-	set.StringArrayVar(&f.budgets, "budget", nil, "what may be used up, such as day.tokens=100000, month.cost=500 or total.requests=1000; may be repeated")
+	set.StringArrayVar(&f.budgets, "budget", nil,
+		"what may be used up, such as day.tokens=100000, month.cost=500 or total.requests=1000; may be repeated")
 }
 
 // patch returns what was said, as the management API takes it.
@@ -74,7 +82,8 @@ func (f *termFlags) patch(cmd *cobra.Command, now time.Time) (map[string]any, er
 		member string
 		value  int64
 	}{
-		"requests-per-minute": {"requestsPerMinute", f.perMinute}, "tokens-per-minute": {"tokensPerMinute", f.tokensPerMinute},
+		"requests-per-minute": {"requestsPerMinute", f.perMinute},
+		"tokens-per-minute":   {"tokensPerMinute", f.tokensPerMinute},
 		"concurrent-requests": {"concurrentRequests", f.concurrent},
 	} {
 		if cmd.Flags().Changed(flag) {
@@ -109,8 +118,10 @@ func readBudgets(list []string) (map[string]map[string]any, error) {
 	for _, text := range list {
 		place, amount, _ := strings.Cut(text, "=")
 		window, unit, _ := strings.Cut(place, ".")
-		if !slices.Contains([]string{"day", "month", "total"}, window) || !slices.Contains([]string{"requests", "tokens", "cost"}, unit) {
-			return nil, fmt.Errorf("--budget: want day, month or total, then .requests, .tokens or .cost, then = and an amount, found %q", text)
+		if !slices.Contains([]string{"day", "month", "total"}, window) ||
+			!slices.Contains([]string{"requests", "tokens", "cost"}, unit) {
+			return nil, fmt.Errorf("--budget: want day, month or total, then .requests, .tokens or .cost, then = and "+
+				"an amount, found %q", text)
 		}
 		var value any
 		var err error
@@ -168,7 +179,8 @@ func (l *keyLine) terms() string {
 		name  string
 		value int64
 	}{
-		{"requests-per-minute", l.Limits.RequestsPerMinute}, {"tokens-per-minute", l.Limits.TokensPerMinute}, {"concurrent-requests", l.Limits.ConcurrentRequests},
+		{"requests-per-minute", l.Limits.RequestsPerMinute}, {"tokens-per-minute", l.Limits.TokensPerMinute},
+		{"concurrent-requests", l.Limits.ConcurrentRequests},
 	} {
 		if limit.value != 0 {
 			parts = append(parts, limit.name+"="+strconv.FormatInt(limit.value, 10))

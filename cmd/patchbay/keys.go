@@ -27,7 +27,8 @@ only its hash is stored.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newKeysCreate(env, stdout), newKeysList(env, stdout), newKeysEdit(env, stdout), newKeysRotate(env, stdout), newKeysRevoke(env, stdout))
+	cmd.AddCommand(newKeysCreate(env, stdout), newKeysList(env, stdout), newKeysEdit(env, stdout),
+		newKeysRotate(env, stdout), newKeysRevoke(env, stdout))
 	return cmd
 }
 
@@ -39,9 +40,11 @@ func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Issue a key and print it, this once",
-		Example: `  patchbay keys create --id team-a --tenant acme --service chat --model 'llama*' --expires 2030-01-31T00:00:00Z
-  patchbay keys create --id batch --requests-per-minute 60 --tokens-per-minute 100000 --budget month.cost=500 --budget day.tokens=2000000
-  patchbay keys create --id office --address 10.0.0.0/8 --address 2001:db8::/32 --json`,
+		Example: `  patchbay keys create --id team-a --tenant acme --service chat --model 'llama*' ` +
+			"--expires 2030-01-31T00:00:00Z\n" +
+			"  patchbay keys create --id batch --requests-per-minute 60 --tokens-per-minute 100000 " +
+			"--budget month.cost=500 --budget day.tokens=2000000\n" +
+			"  patchbay keys create --id office --address 10.0.0.0/8 --address 2001:db8::/32 --json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wanted, err := terms.patch(cmd, time.Now())
@@ -84,7 +87,8 @@ func newKeysEdit(env []string, stdout io.Writer) *cobra.Command {
 			}
 			return flags.at(cmd.Context(), func(store *credentialStore) error {
 				var line keyLine
-				if err := store.ask(store.ctx, http.MethodPut, keyWords.path+"/"+url.PathEscape(args[0]), wanted, &line); err != nil {
+				if err := store.ask(store.ctx, http.MethodPut, keyWords.path+"/"+url.PathEscape(args[0]), wanted,
+					&line); err != nil {
 					return err
 				}
 				return flags.print(stdout, line, "changed %s: %s\n", line.ID, line.terms())
@@ -109,7 +113,8 @@ func newKeysRotate(env []string, stdout io.Writer) *cobra.Command {
 				return errors.New("--overlap: want a time from 0 to 90 days (2160h)")
 			}
 			return flags.at(cmd.Context(), func(store *credentialStore) error {
-				made, err := store.makeText(keyWords.path+"/"+url.PathEscape(args[0])+"/rotate", map[string]any{"overlap": overlap.String()})
+				made, err := store.makeText(keyWords.path+"/"+url.PathEscape(args[0])+"/rotate",
+					map[string]any{"overlap": overlap.String()})
 				if err != nil {
 					return err
 				}
@@ -125,7 +130,8 @@ func newKeysRotate(env []string, stdout io.Writer) *cobra.Command {
 		},
 	}
 	flags.register(cmd)
-	cmd.Flags().DurationVar(&overlap, "overlap", overlap, "how long the old text stays good, at most 2160h; 0 ends it at once")
+	cmd.Flags().DurationVar(&overlap, "overlap", overlap,
+		"how long the old text stays good, at most 2160h; 0 ends it at once")
 	return cmd
 }
 
@@ -135,16 +141,18 @@ func expiry(text string, now time.Time) (string, error) {
 		return now.Add(after).UTC().Format(time.RFC3339), nil
 	}
 	if _, err := time.Parse(time.RFC3339, text); err != nil && text != "" {
-		return "", fmt.Errorf("--expires: want a time such as 2030-01-31T00:00:00Z or a duration such as 720h, found %q", text)
+		return "", fmt.Errorf("--expires: want a time such as 2030-01-31T00:00:00Z or a duration such as 720h, found "+
+			"%q", text)
 	}
 	return text, nil
 }
 
 func newKeysList(env []string, stdout io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Short: "List the keys, without the keys themselves", Example: "  patchbay keys list"}
-	return newCredentialList(env, stdout, keyWords, cmd, "ID\tTENANT\tSTATUS\tSOURCE\tEXPIRES\tTERMS", func(l *keyLine) []string {
-		return []string{l.ID, l.Tenant, l.Status, l.Source, l.ExpiresAt, l.terms()}
-	})
+	return newCredentialList(env, stdout, keyWords, cmd, "ID\tTENANT\tSTATUS\tSOURCE\tEXPIRES\tTERMS",
+		func(l *keyLine) []string {
+			return []string{l.ID, l.Tenant, l.Status, l.Source, l.ExpiresAt, l.terms()}
+		})
 }
 
 func newKeysRevoke(env []string, stdout io.Writer) *cobra.Command {

@@ -30,7 +30,8 @@ func newMan(stdout io.Writer) *cobra.Command {
 			}
 			for _, verb := range append([]*cobra.Command{root}, verbsBelow(root)...) {
 				path := filepath.Join(args[0], strings.ReplaceAll(verb.CommandPath(), " ", "-")+".1")
-				if err := os.WriteFile(path, []byte(manPage(verb, date)), 0o644); err != nil { //nolint:gosec // as above
+				page := []byte(manPage(verb, date))
+				if err := os.WriteFile(path, page, 0o644); err != nil { //nolint:gosec // as above
 					return failed(err)
 				}
 			}
@@ -57,7 +58,8 @@ func verbsBelow(cmd *cobra.Command) []*cobra.Command {
 func manPage(cmd *cobra.Command, date string) string {
 	var b strings.Builder
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
-	fmt.Fprintf(&b, ".TH %s 1 %q %q\n.SH NAME\n%s \\- %s\n", strings.ToUpper(name), date, "patchbay "+version, name, roff(cmd.Short))
+	fmt.Fprintf(&b, ".TH %s 1 %q %q\n.SH NAME\n%s \\- %s\n", strings.ToUpper(name), date, "patchbay "+version, name,
+		roff(cmd.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(cmd.UseLine()))
 	if cmd.Long != "" {
 		b.WriteString(".SH DESCRIPTION\n")

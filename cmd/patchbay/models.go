@@ -34,7 +34,8 @@ stays in memory.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newModelsList(env, stdout), newModelsLoad(env, stdout), newModelsSleep(env, stdout), newModelsPin(env, stdout))
+	cmd.AddCommand(newModelsList(env, stdout), newModelsLoad(env, stdout), newModelsSleep(env, stdout),
+		newModelsPin(env, stdout))
 	return cmd
 }
 
@@ -116,9 +117,11 @@ func (f *modelFlags) one(lines []residentLine, name string) (*residentLine, erro
 	}
 	switch {
 	case found == nil:
-		return nil, failed(fmt.Errorf("the gateway keeps no model %q in memory%s; patchbay models list has those that it does", name, f.onHost()))
+		return nil, failed(fmt.Errorf("the gateway keeps no model %q in memory%s; patchbay models list has those "+
+			"that it does", name, f.onHost()))
 	case len(hosts) > 1:
-		return nil, failed(fmt.Errorf("%q is on several hosts; name one with --host: %s", name, strings.Join(hosts, ", ")))
+		return nil,
+			failed(fmt.Errorf("%q is on several hosts; name one with --host: %s", name, strings.Join(hosts, ", ")))
 	}
 	return found, nil
 }
@@ -160,7 +163,8 @@ func newModelsList(env []string, stdout io.Writer) *cobra.Command {
 }
 
 // newModelVerb completes a command that does something with one model.
-func newModelVerb(env []string, stdout io.Writer, cmd *cobra.Command, do func(ctx context.Context, r *remote, l *residentLine) (said string, err error)) *cobra.Command {
+func newModelVerb(env []string, stdout io.Writer, cmd *cobra.Command,
+	do func(ctx context.Context, r *remote, l *residentLine) (said string, err error)) *cobra.Command {
 	flags := &modelFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -197,7 +201,9 @@ func newModelsMove(env []string, stdout io.Writer, cmd *cobra.Command, said stri
 			return "", errors.New("the model has no instance any more")
 		}
 		of := l.Instances[0]
-		return said, r.ask(ctx, http.MethodPost, "/api/config/instance/"+cmd.Name()+"/"+of.ServiceType.String(), map[string]string{"instanceId": of.InstanceID}, l)
+		return said,
+			r.ask(ctx, http.MethodPost, "/api/config/instance/"+cmd.Name()+"/"+of.ServiceType.String(),
+				map[string]string{"instanceId": of.InstanceID}, l)
 	})
 }
 
@@ -232,7 +238,8 @@ version of the configuration.`,
 		for n := range l.Instances {
 			i := &l.Instances[n]
 			body := map[string]any{"instanceId": i.InstanceID, "instance": map[string]bool{"pinned": !off}}
-			if err := r.ask(ctx, http.MethodPut, "/api/config/instance/update/"+i.ServiceType.String(), body, new(any)); err != nil {
+			if err := r.ask(ctx, http.MethodPut, "/api/config/instance/update/"+i.ServiceType.String(), body,
+				new(any)); err != nil {
 				return "", err
 			}
 			i.Pinned = !off

@@ -46,11 +46,13 @@ left out.`,
 			for _, problem := range problems {
 				fmt.Fprintln(cmd.ErrOrStderr(), "left out:", problem)
 			}
-			_, err = io.WriteString(stdout, prices.YAML(prices.Settings{Currency: currency, Models: prices.Select(models, only)}))
+			_, err = io.WriteString(stdout,
+				prices.YAML(prices.Settings{Currency: currency, Models: prices.Select(models, only)}))
 			return failed(err)
 		},
 	}
-	cmd.Flags().StringArrayVar(&only, "model", nil, "name of a model that is wanted, in which * stands for any text; may be repeated (default: all)")
+	cmd.Flags().StringArrayVar(&only, "model", nil,
+		"name of a model that is wanted, in which * stands for any text; may be repeated (default: all)")
 	cmd.Flags().StringVar(&currency, "currency", currency, "label of the currency")
 	return cmd
 }

@@ -105,6 +105,8 @@ func ownPlace(server config.Server, addresses []string) reachable {
 	}
 	return reachable{ownURL(server, addresses[0]), dialable(addresses[0]), &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, //nolint:gosec // see above
+		TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, //nolint:gosec // see above
+		},
 	}}
 }

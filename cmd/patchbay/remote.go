@@ -92,7 +92,8 @@ func (f *remoteFlags) remote() (remote, error) {
 }
 
 // open sends a request and returns its reply, a success, when the head has come.
-func (r *remote) open(ctx context.Context, method, path string, body io.Reader, contentType string) (*http.Response, error) {
+func (r *remote) open(ctx context.Context, method, path string, body io.Reader, contentType string) (*http.Response,
+	error) {
 	request, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
 	if err != nil {
 		return nil, err
@@ -185,7 +186,8 @@ func (r *remote) refused(status int, content []byte) error {
 
 func (r *remote) strange(status int) error {
 	if status == http.StatusNotFound {
-		return errors.New(r.shown + " does not have this operation: is it a gateway of this version, and its management address?")
+		return errors.New(r.shown + " does not have this operation: is it a gateway of this version, and its " +
+			"management address?")
 	}
 	return fmt.Errorf("%s did not answer as a gateway does (status %d)", r.shown, status)
 }

@@ -125,15 +125,18 @@ func introduce(g *gateway.Gateway, log *slog.Logger) {
 		return
 	}
 	if n := finding(g); n > 0 {
-		log.Info("no models have been found yet: they are asked for at the backends, and this log says what each of them lists", "instances", n)
+		log.Info("no models have been found yet: they are asked for at the backends, and this log says what each of "+
+			"them lists", "instances", n)
 		return
 	}
 	header := ""
 	if g.Document.Security.Enabled {
 		header = ` -H "Authorization: Bearer $TOKEN"`
 	}
-	log.Info("no instances are configured: add them as services.chat.instances in the configuration, or one with: curl " +
-		shellWord(management+"/api/config/instance/add/chat") + header + ` -d '{"name":"llama3","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}'`)
+	log.Info("no instances are configured: add them as services.chat.instances in the configuration, or one with: " +
+		"curl " +
+		shellWord(management+"/api/config/instance/add/chat") + header +
+		` -d '{"name":"llama3","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}'`)
 }
 
 // finding returns how many instances find their models by asking their backends.
@@ -158,7 +161,8 @@ type show interface {
 
 // runGateway runs a gateway until a signal stops it. The show is nil where the backends are
 // real.
-func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, ready func(*gateway.Gateway, *slog.Logger), show show) error {
+func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger,
+	ready func(*gateway.Gateway, *slog.Logger), show show) error {
 	for _, warning := range loaded.Warnings {
 		log.Warn(warning)
 	}
@@ -219,7 +223,8 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 				reload()
 				continue
 			}
-			log.Info("stopping", "signal", sig.String(), "delay", g.Document.Server.ShutdownDelay.String(), "grace", g.Document.Server.ShutdownGrace.String())
+			log.Info("stopping", "signal", sig.String(), "delay", g.Document.Server.ShutdownDelay.String(), "grace",
+				g.Document.Server.ShutdownGrace.String())
 			endTraffic()
 			if err := manager.Stopping(); err != nil {
 				log.Warn("the service manager does not know that the gateway stops", "error", err)
@@ -254,7 +259,8 @@ func startFailure(err error) error {
 	var unsafe *gateway.UnsafeError
 	var inUse *listen.InUseError
 	switch {
-	case errors.As(err, &unsafe), errors.Is(err, versions.ErrMasterKey), errors.Is(err, versions.ErrForged), errors.Is(err, access.ErrMasterKey):
+	case errors.As(err, &unsafe), errors.Is(err, versions.ErrMasterKey), errors.Is(err, versions.ErrForged),
+		errors.Is(err, access.ErrMasterKey):
 		return &exitError{exitConfig, err}
 	case errors.As(err, &inUse):
 		return &exitError{exitPort, err}

@@ -38,10 +38,12 @@ type settingFlags struct {
 
 func (f *settingFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVarP(&f.file, "config", "c", "", "configuration file (default $PATCHBAY_CONFIG, then ./"+defaultFile+" if it is there)")
+	flags.StringVarP(&f.file, "config", "c", "",
+		"configuration file (default $PATCHBAY_CONFIG, then ./"+defaultFile+" if it is there)")
 	flags.StringVar(&f.listen, "listen", "", "address to listen on (default 127.0.0.1:8080); port 0 picks a free one")
 	flags.StringVar(&f.dataDir, "data-dir", "", "directory for versions and state (default ./data)")
-	flags.StringArrayVar(&f.set, "set", nil, "override one setting, such as services.chat.load-balancer=random; may be repeated")
+	flags.StringArrayVar(&f.set, "set", nil,
+		"override one setting, such as services.chat.load-balancer=random; may be repeated")
 }
 
 // takeFile uses the argument of a verb, if there is one, as the value of --config.
@@ -83,7 +85,8 @@ func (f *settingFlags) load() (*config.Loaded, error) {
 	for i, argument := range f.set {
 		if !strings.Contains(argument, "=") {
 			// The message does not repeat the argument, which may contain a secret.
-			return nil, fmt.Errorf("--set number %d: want key=value, such as --set services.chat.load-balancer=random", i+1)
+			return nil,
+				fmt.Errorf("--set number %d: want key=value, such as --set services.chat.load-balancer=random", i+1)
 		}
 	}
 	source := config.Source{File: f.path(), Env: f.env, Set: f.overrides(), KnownAdapter: kinds.Check}

@@ -6,7 +6,8 @@ import "strings"
 // it means nothing to the shell.
 func shellWord(text string) string {
 	isPlain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._:-+,@%=", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("/._:-+,@%=", r)
 	}
 	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !isPlain(r) }) {
 		return text

@@ -28,7 +28,8 @@ is true; a token is shown once, and only its hash is stored.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTokensIssue(env, stdout), newTokensList(env, stdout), newTokensRotate(env, stdout), newTokensRevoke(env, stdout), newTokensHash(stdout))
+	cmd.AddCommand(newTokensIssue(env, stdout), newTokensList(env, stdout), newTokensRotate(env, stdout),
+		newTokensRevoke(env, stdout), newTokensHash(stdout))
 	return cmd
 }
 
@@ -61,18 +62,22 @@ func newTokensIssue(env []string, stdout io.Writer) *cobra.Command {
 		},
 	}
 	flags.register(cmd)
-	cmd.Flags().StringVar(&wanted.Name, "name", "", "name of the token, for lists and the audit log (default: one is made up)")
+	cmd.Flags().StringVar(&wanted.Name, "name", "",
+		"name of the token, for lists and the audit log (default: one is made up)")
 	cmd.Flags().StringVar(&role, "role", "", "what it is good for: ADMIN, OPERATOR or VIEWER")
-	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h")
+	cmd.Flags().StringVar(&expires, "expires", "",
+		"when it ends: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h")
 	_ = cmd.MarkFlagRequired("role") // the flag is there
 	return cmd
 }
 
 func newTokensList(env []string, stdout io.Writer) *cobra.Command {
-	cmd := &cobra.Command{Short: "List the tokens, without the tokens themselves", Example: "  patchbay tokens list --json"}
-	return newCredentialList(env, stdout, tokenWords, cmd, "NAME\tROLE\tSTATUS\tSOURCE\tEXPIRES", func(l *tokenLine) []string {
-		return []string{l.Name, l.Role.String(), l.Status, l.Source, l.ExpiresAt}
-	})
+	cmd := &cobra.Command{Short: "List the tokens, without the tokens themselves",
+		Example: "  patchbay tokens list --json"}
+	return newCredentialList(env, stdout, tokenWords, cmd, "NAME\tROLE\tSTATUS\tSOURCE\tEXPIRES",
+		func(l *tokenLine) []string {
+			return []string{l.Name, l.Role.String(), l.Status, l.Source, l.ExpiresAt}
+		})
 }
 
 func newTokensRotate(env []string, stdout io.Writer) *cobra.Command {
@@ -92,7 +97,8 @@ func newTokensRotate(env []string, stdout io.Writer) *cobra.Command {
 }
 
 func newTokensRevoke(env []string, stdout io.Writer) *cobra.Command {
-	cmd := &cobra.Command{Short: "Make a token useless, also one of the configuration file", Example: "  patchbay tokens revoke ops"}
+	cmd := &cobra.Command{Short: "Make a token useless, also one of the configuration file",
+		Example: "  patchbay tokens revoke ops"}
 	return newCredentialRevoke(env, stdout, tokenWords, cmd)
 }
 

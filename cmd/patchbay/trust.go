@@ -16,10 +16,13 @@ import (
 type trustFlags struct{ ca, cert, key, serverName string }
 
 func (f *trustFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.ca, "ca", "", "file with the certificates that sign the gateway's, in place of those of the system")
-	cmd.Flags().StringVar(&f.cert, "client-cert", "", "file with the certificate to show to a gateway that has server.tls.client-ca")
+	cmd.Flags().StringVar(&f.ca, "ca", "", "file with the certificates that sign the gateway's, in place of those of "+
+		"the system")
+	cmd.Flags().StringVar(&f.cert, "client-cert", "",
+		"file with the certificate to show to a gateway that has server.tls.client-ca")
 	cmd.Flags().StringVar(&f.key, "client-key", "", "file with the key of --client-cert")
-	cmd.Flags().StringVar(&f.serverName, "server-name", "", "name in the gateway's certificate, if it is not that of the address")
+	cmd.Flags().StringVar(&f.serverName, "server-name", "",
+		"name in the gateway's certificate, if it is not that of the address")
 	cmd.MarkFlagsRequiredTogether("client-cert", "client-key")
 }
 

@@ -161,11 +161,13 @@ func drawScreen(ctx context.Context, flags *remoteFlags, screen *terminal.Screen
 
 // followGateway passes on the events of topics of the live feed, and tells on stderr
 // when the feed is interrupted.
-func followGateway(ctx context.Context, flags *remoteFlags, topics string, stderr io.Writer, on func(terminal.Event) error) error {
+func followGateway(ctx context.Context, flags *remoteFlags, topics string, stderr io.Writer,
+	on func(terminal.Event) error) error {
 	return follow(ctx, flags, topics, on, func(err error) { fmt.Fprintf(stderr, "%v; trying again\n", err) })
 }
 
-func follow(ctx context.Context, flags *remoteFlags, topics string, on func(terminal.Event) error, lost func(error)) error {
+func follow(ctx context.Context, flags *remoteFlags, topics string, on func(terminal.Event) error,
+	lost func(error)) error {
 	at, err := flags.remote()
 	if err != nil {
 		return err

@@ -14,7 +14,8 @@ var (
 	noSniff     = []string{"nosniff"}
 	corsMethods = []string{"GET, POST, PUT, DELETE, OPTIONS"}
 	// Browsers hide from pages every header that is not named here.
-	exposed = []string{"x-request-id, retry-after, retry-after-ms, x-should-retry, x-router-instance, x-router-model, x-router-attempts, x-router-overhead-ms, x-router-wait-ms, " +
+	exposed = []string{"x-request-id, retry-after, retry-after-ms, x-should-retry, x-router-instance, " +
+		"x-router-model, x-router-attempts, x-router-overhead-ms, x-router-wait-ms, " +
 		"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, " +
 		"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens"}
 	preflightAge  = []string{"600"}
@@ -39,8 +40,9 @@ func newOrigins(allowed []string, keysNeeded func() bool) *origins {
 		keysNeeded = func() bool { return false }
 	}
 	return &origins{
-		any:        slices.Contains(allowed, anyOrigin[0]),
-		named:      slices.DeleteFunc(slices.Clone(allowed), func(origin string) bool { return origin == anyOrigin[0] }),
+		any: slices.Contains(allowed, anyOrigin[0]),
+		named: slices.DeleteFunc(slices.Clone(allowed),
+			func(origin string) bool { return origin == anyOrigin[0] }),
 		keysNeeded: keysNeeded,
 	}
 }
@@ -55,7 +57,8 @@ func (o *origins) isFree(path string) bool {
 // names reports whether the origin of a request is one that is allowed by its name.
 func (o *origins) names(r *http.Request) bool {
 	given := r.Header["Origin"]
-	return len(given) == 1 && slices.ContainsFunc(o.named, func(origin string) bool { return strings.EqualFold(origin, given[0]) })
+	return len(given) == 1 &&
+		slices.ContainsFunc(o.named, func(origin string) bool { return strings.EqualFold(origin, given[0]) })
 }
 
 // allow adds the headers that let the page which sent a request read the reply, if its
@@ -89,7 +92,8 @@ func MayRead(reply http.Header, r *http.Request) bool {
 // but for health, info and the scrape, which pages of all origins may read.
 func isManaged(path string) bool {
 	switch path {
-	case "actuator/health", "actuator/health/liveness", "actuator/health/readiness", "actuator/info", "actuator/prometheus":
+	case "actuator/health", "actuator/health/liveness", "actuator/health/readiness", "actuator/info",
+		"actuator/prometheus":
 		return false
 	}
 	return isAtOrBelow(path, "api") || isAtOrBelow(path, "actuator")

@@ -63,7 +63,8 @@ func NewGate(options GateOptions) *Gate {
 	if options.Roster == nil {
 		options.Roster = func() *access.Roster { return nil }
 	}
-	return &Gate{options: options, crossSite: http.NewCrossOriginProtection(), origins: newOrigins(options.Origins, options.KeysNeeded)}
+	return &Gate{options: options, crossSite: http.NewCrossOriginProtection(),
+		origins: newOrigins(options.Origins, options.KeysNeeded)}
 }
 
 // Guard returns a handler that calls the handler of a route if the caller may.
@@ -129,7 +130,8 @@ func (g *Gate) keepPagesOut(route Route) http.HandlerFunc {
 // What is said to requests that a page of another site, or one by a foreign name, may have
 // sent.
 const (
-	foreignHost = "This host name is not allowed for what a gateway without keys stores; allow it with security.allowed-hosts."
+	foreignHost = "This host name is not allowed for what a gateway without keys stores; allow it with " +
+		"security.allowed-hosts."
 	foreignPage = "What a page of another site asks for is refused here; server.cors-origins can name its origin."
 )
 
@@ -143,7 +145,8 @@ func (g *Gate) isForeignPage(r *http.Request) bool { return g.isCrossSite(r) && 
 
 // NotReadyMessage says why a gateway that does not know the credentials yet refuses
 // requests.
-const NotReadyMessage = "This gateway has not read the shared configuration yet and does not know whom to let in; it serves as soon as it has. Its log and configDatabase of /actuator/health say what is in the way."
+const NotReadyMessage = "This gateway has not read the shared configuration yet and does not know whom to let in; it " +
+	"serves as soon as it has. Its log and configDatabase of /actuator/health say what is in the way."
 
 // whenReady refuses requests until the credentials are known.
 func (g *Gate) whenReady(next http.HandlerFunc) http.HandlerFunc {
@@ -190,24 +193,29 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 			Refuse(w, http.StatusServiceUnavailable, NotReadyMessage)
 		}
 	case isOpen && g.options.Loopback && !g.options.AllowOpen && isForwarded(r.Header):
-		return who, forbid("A proxy forwarded this request for a client on another machine, and management is open to this machine only: " +
+		return who, forbid("A proxy forwarded this request for a client on another machine, and management is open " +
+			"to this machine only: " +
 			"set security.enabled: true with management tokens, or accept the risk with security.allow-open: true.")
 	case isOpen && g.isForeignHost(r):
-		return who, forbid("This host name is not allowed for the management API; allow it with security.allowed-hosts.")
+		return who, forbid("This host name is not allowed for the management API; allow it with " +
+			"security.allowed-hosts.")
 	case foreign:
 		return who, forbid(foreignPage)
 	case wait > 0:
 		return who, func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
-			Refuse(w, http.StatusTooManyRequests, "Too many wrong management tokens came from this address; a right one is accepted at once.")
+			Refuse(w, http.StatusTooManyRequests, "Too many wrong management tokens came from this address; a right "+
+				"one is accepted at once.")
 		}
 	case !known:
 		return who, func(w http.ResponseWriter) {
 			w.Header().Set("Www-Authenticate", "Bearer")
-			Refuse(w, http.StatusUnauthorized, "A management token is required, as 'Authorization: Bearer <token>', or a session of the console.")
+			Refuse(w, http.StatusUnauthorized, "A management token is required, as 'Authorization: Bearer <token>', "+
+				"or a session of the console.")
 		}
 	case !who.Role.Holds(permission):
-		return who, forbid("The role " + who.Role.String() + " does not have the permission " + string(permission) + ".")
+		return who,
+			forbid("The role " + who.Role.String() + " does not have the permission " + string(permission) + ".")
 	}
 	return who, nil
 }
@@ -266,7 +274,8 @@ func (g *Gate) isOwnHost(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil && addr.IsLoopback() {
 		return true
 	}
-	return host == "localhost" || slices.ContainsFunc(g.options.Hosts, func(own string) bool { return strings.EqualFold(own, host) })
+	return host == "localhost" ||
+		slices.ContainsFunc(g.options.Hosts, func(own string) bool { return strings.EqualFold(own, host) })
 }
 
 func isSafe(method string) bool {
@@ -329,7 +338,8 @@ func isForwarded(h http.Header) bool {
 	for _, line := range h["Forwarded"] {
 		for pair := range strings.FieldsFuncSeq(line, func(r rune) bool { return r == ',' || r == ';' }) {
 			name, value, _ := strings.Cut(pair, "=")
-			if strings.EqualFold(strings.TrimSpace(name), "for") && isElsewhere(strings.Trim(strings.TrimSpace(value), `"`)) {
+			if strings.EqualFold(strings.TrimSpace(name), "for") &&
+				isElsewhere(strings.Trim(strings.TrimSpace(value), `"`)) {
 				return true
 			}
 		}

@@ -95,7 +95,8 @@ func (s *Surface) Routes(tag string, table []Route) []Route {
 
 func (s *Surface) handler(route *Route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &Call{Request: r, Who: IdentityOf(r), Message: route.Says, Status: cmp.Or(route.Status, http.StatusOK), surface: s}
+		c := &Call{Request: r, Who: IdentityOf(r), Message: route.Says, Status: cmp.Or(route.Status, http.StatusOK),
+			surface: s}
 		err := s.read(w, c, route)
 		var value any
 		if err == nil {

@@ -22,8 +22,10 @@ func RefusalTo(r front.Refusal) []byte {
 // line's code and reason. The connection ends with it.
 func RefusalOf(status string, err *schema.Error) []byte {
 	body := err.Body()
-	return fmt.Appendf(nil, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n"+
-		"Access-Control-Allow-Origin: *\r\nLink: </docs/errors#%s>; rel=\"help\"\r\nConnection: close\r\n\r\n%s", status, len(body), newRequestID(), err.Code, body)
+	return fmt.Appendf(nil, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: "+
+		"%s\r\n"+
+		"Access-Control-Allow-Origin: *\r\nLink: </docs/errors#%s>; rel=\"help\"\r\nConnection: close\r\n\r\n%s",
+		status, len(body), newRequestID(), err.Code, body)
 }
 
 // MaxHeaderBytes is the largest head of a request, with room for long credentials and

@@ -35,8 +35,10 @@ type methodHandler struct {
 }
 
 // NewRouter returns a Router without routes.
-func NewRouter(notFound func(w http.ResponseWriter, r *http.Request), wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)) *Router {
-	router := &Router{mux: http.NewServeMux(), rest: http.NewServeMux(), literal: make(map[string][]methodHandler), verbs: make(map[string]map[string]http.HandlerFunc), notFound: notFound, wrongMethod: wrongMethod}
+func NewRouter(notFound func(w http.ResponseWriter, r *http.Request),
+	wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)) *Router {
+	router := &Router{mux: http.NewServeMux(), rest: http.NewServeMux(), literal: make(map[string][]methodHandler),
+		verbs: make(map[string]map[string]http.HandlerFunc), notFound: notFound, wrongMethod: wrongMethod}
 	router.mux.HandleFunc("/", router.unrouted)
 	return router
 }
@@ -246,7 +248,8 @@ func (router *Router) unrouted(w http.ResponseWriter, r *http.Request) {
 func (router *Router) methods(r *http.Request) []string {
 	var methods []string
 	probe := *r
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete,
+		http.MethodPatch} {
 		probe.Method = method
 		_, pattern := router.mux.Handler(&probe)
 		_, rest := router.rest.Handler(&probe)

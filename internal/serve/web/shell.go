@@ -50,7 +50,8 @@ type Options struct {
 
 // NewShell returns a Shell around a handler.
 func NewShell(next http.Handler, options Options) *Shell {
-	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), running: newInFlight(), origins: newOrigins(options.Origins, options.KeysNeeded)}
+	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), running: newInFlight(),
+		origins: newOrigins(options.Origins, options.KeysNeeded)}
 }
 
 // With returns a shell around another handler. Both count their requests together.
@@ -77,7 +78,8 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // have.
 func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
 	id := requestID(r.Header)
-	response := &Response{ResponseWriter: w, call: calls.Record{Started: time.Now(), RequestID: id}, id: [...]string{id}, wantsCodes: len(r.Header[CodesHeader]) > 0}
+	response := &Response{ResponseWriter: w, call: calls.Record{Started: time.Now(), RequestID: id},
+		id: [...]string{id}, wantsCodes: len(r.Header[CodesHeader]) > 0}
 	header := w.Header()
 	header["X-Request-Id"] = response.id[:]
 	header["X-Content-Type-Options"] = noSniff
@@ -233,7 +235,8 @@ func (s *Shell) log(c *calls.Record, r *http.Request) {
 		slog.Int("status", status),
 		slog.Float64("duration_ms", milliseconds(c.Ended)))
 	if c.Unified {
-		attrs = append(attrs, slog.String("service", c.Service.String()), slog.String("model", cmp.Or(c.Model, c.Asked)),
+		attrs = append(attrs, slog.String("service", c.Service.String()),
+			slog.String("model", cmp.Or(c.Model, c.Asked)),
 			slog.String("instance", c.Instance), slog.Int("attempts", c.Attempts))
 		attrs = s.appendCaller(attrs, c)
 		if c.Resumed > 0 {
@@ -250,7 +253,8 @@ func (s *Shell) log(c *calls.Record, r *http.Request) {
 		attrs = append(attrs, slog.Float64("tpot_ms", milliseconds(c.PerToken)))
 	}
 	if c.Usage.Known {
-		attrs = append(attrs, slog.Int64("prompt_tokens", c.Usage.Prompt), slog.Int64("completion_tokens", c.Usage.Completion))
+		attrs = append(attrs, slog.Int64("prompt_tokens", c.Usage.Prompt),
+			slog.Int64("completion_tokens", c.Usage.Completion))
 	}
 	if c.Cost > 0 {
 		attrs = append(attrs, slog.String("cost", c.Cost.String()))
@@ -261,10 +265,12 @@ func (s *Shell) log(c *calls.Record, r *http.Request) {
 	if cause := c.Cause(); cause != "" {
 		attrs = append(attrs, slog.String("cause", cause))
 	}
-	if retry := r.Header["X-Stainless-Retry-Count"]; len(retry) > 0 && retry[0] != "" && retry[0] != "0" && len(retry[0]) < 4 {
+	if retry := r.Header["X-Stainless-Retry-Count"]; len(retry) > 0 && retry[0] != "" && retry[0] != "0" &&
+		len(retry[0]) < 4 {
 		attrs = append(attrs, slog.String("client_retry", retry[0]))
 	}
-	_ = logs.WriteAttrs(r.Context(), s.access, c.Started.Add(c.Ended), level, "request", attrs) // a log that fails is no fault of the request
+	// a log that fails is no fault of the request
+	_ = logs.WriteAttrs(r.Context(), s.access, c.Started.Add(c.Ended), level, "request", attrs)
 }
 
 // appendCaller adds who made a request: key and tenant, and what the settings name beside them.
@@ -293,7 +299,8 @@ func (s *Shell) logArrival(c *calls.Record, r *http.Request) {
 		return
 	}
 	_ = logs.WriteAttrs(r.Context(), s.access, c.Started, slog.LevelDebug, "request arrived", []slog.Attr{
-		slog.String("request_id", c.RequestID), slog.String("method", Shorten(r.Method)), slog.String("path", loggedPath(r)),
+		slog.String("request_id", c.RequestID), slog.String("method", Shorten(r.Method)),
+		slog.String("path", loggedPath(r)),
 		slog.String("peer", r.RemoteAddr), slog.String("protocol", r.Proto), slog.Int64("length", r.ContentLength),
 	}) // a log that fails is no fault of the request
 }

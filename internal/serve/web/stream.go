@@ -49,7 +49,8 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	if b.since.IsZero() {
 		b.since = time.Now()
 	}
-	_ = b.stream.control.SetReadDeadline(b.since.Add(front.Allowance(b.came))) // fails on a closed connection, as the read will
+	// fails on a closed connection, as the read will
+	_ = b.stream.control.SetReadDeadline(b.since.Add(front.Allowance(b.came)))
 	n, err := b.ReadCloser.Read(p)
 	b.came += int64(n)
 	return n, err

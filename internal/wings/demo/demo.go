@@ -71,11 +71,14 @@ func (d *Demo) Routes() []web.Route {
 			Summary: "What the demo does: its traffic, and the instances that are broken", Says: "What the demo does.",
 		},
 		{
-			Tag: "Demo", Pattern: "POST /api/demo/fault", Permission: access.WriteInstances, Does: web.DoBody(d.breakInstance),
-			Summary: "Break an instance of the demo for a while, or mend it", Errors: []int{http.StatusNotFound}, NoDryRun: true,
+			Tag: "Demo", Pattern: "POST /api/demo/fault", Permission: access.WriteInstances,
+			Does:    web.DoBody(d.breakInstance),
+			Summary: "Break an instance of the demo for a while, or mend it", Errors: []int{http.StatusNotFound},
+			NoDryRun: true,
 		},
 		{
-			Tag: "Demo", Pattern: "POST /api/demo/traffic", Permission: access.WriteInstances, Does: web.DoBody(d.setTraffic),
+			Tag: "Demo", Pattern: "POST /api/demo/traffic", Permission: access.WriteInstances,
+			Does:    web.DoBody(d.setTraffic),
 			Summary: "Switch the traffic of the demo on or off", NoDryRun: true,
 		},
 	}
@@ -95,7 +98,7 @@ type activeFault struct {
 }
 
 type faultRequest struct {
-	InstanceID string `json:"instanceId" required:"true" minLength:"1" doc:"An instance in front of a simulated backend."`
+	InstanceID string `json:"instanceId" required:"true" minLength:"1" doc:"One of a simulated backend."`
 	Fault      Fault  `json:"fault" required:"true"`
 	Seconds    int    `json:"seconds" minimum:"0" maximum:"3600" doc:"How long it lasts; 20 if left out or 0."`
 }
@@ -109,7 +112,8 @@ func (d *Demo) show(*web.Call) (demoState, error) { return d.state(), nil }
 func (d *Demo) state() demoState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	state := demoState{Traffic: d.traffic.Load(), RequestsPerSecond: float64(time.Second) / float64(pause), Faults: []activeFault{}}
+	state := demoState{Traffic: d.traffic.Load(), RequestsPerSecond: float64(time.Second) / float64(pause),
+		Faults: []activeFault{}}
 	for id, b := range d.faults {
 		state.Faults = append(state.Faults, activeFault{id, b.fault, web.Time(b.until)})
 	}
@@ -156,8 +160,10 @@ func (d *Demo) set(id string, fault Fault, lasts time.Duration) (message string,
 	switch fault {
 	case Down:
 		backend.SetFault(model, &simulator.Step{
-			Running: true, Status: http.StatusInternalServerError, Header: http.Header{"Content-Type": {"application/json"}},
-			Body: `{"error":{"message":"This instance was broken on purpose, with the button of the demo.","type":"server_error"}}`,
+			Running: true, Status: http.StatusInternalServerError,
+			Header: http.Header{"Content-Type": {"application/json"}},
+			Body: `{"error":{"message":"This instance was broken on purpose, with the button of the demo.",` +
+				`"type":"server_error"}}`,
 		})
 	case Slow:
 		backend.SetFault(model, &simulator.Step{HeaderDelay: slowness})

@@ -28,7 +28,8 @@ type kindOfRequest struct {
 }
 
 func chatBody(model, more string) string {
-	return `{"model":"` + model + `","messages":[{"role":"user","content":"Say something about gateways."}]` + more + `}`
+	return `{"model":"` + model + `","messages":[{"role":"user","content":"Say something about gateways."}]` +
+		more + `}`
 }
 
 // mixture is the traffic: mostly chat, and only models that work, so that all is
@@ -42,7 +43,8 @@ func mixture() []kindOfRequest {
 		{8, chat, chatBody(simulator.DemoClaude, stream)},
 		{6, chat, chatBody(simulator.DemoGemini, stream)},
 		{7, "/v1/embeddings", `{"model":"` + simulator.DemoEmbedding + `","input":"patch cables"}`},
-		{3, "/v1/rerank", `{"model":"` + simulator.DemoRerank + `","query":"cables","documents":["red cables","green apples"]}`},
+		{3, "/v1/rerank",
+			`{"model":"` + simulator.DemoRerank + `","query":"cables","documents":["red cables","green apples"]}`},
 		{1, "/v1/audio/speech", `{"model":"` + simulator.DemoSpeech + `","input":"hello","voice":"alloy"}`},
 		{1, "/v1/images/generations", `{"model":"` + simulator.DemoImage + `","prompt":"a patch bay"}`},
 	}

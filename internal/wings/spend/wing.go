@@ -29,8 +29,10 @@ func NewWing(core *wing.Core) *wing.Wing {
 
 func (o *office) routes() []web.Route {
 	return []web.Route{{
-		Pattern: "GET /api/monitoring/spend", Tag: manage.QuotaTag, Permission: access.ReadQuotaUsage, Does: web.DoWith(o.spending),
-		Summary: "What was spent in a period by tenant, key, user, model or service, beside the period before, with a forecast",
+		Pattern: "GET /api/monitoring/spend", Tag: manage.QuotaTag, Permission: access.ReadQuotaUsage,
+		Does: web.DoWith(o.spending),
+		Summary: "What was spent in a period by tenant, key, user, model or service, beside the period before, with " +
+			"a forecast",
 	}}
 }
 
@@ -109,8 +111,11 @@ func (o *office) spending(c *web.Call, q *spendQuery) (spendView, error) {
 	question.IsPriced = func(model string) bool { return list.Of(model) != nil }
 	report, err := o.reader.Read(c.Context(), question, now)
 	view := spendView{
-		Enabled: report.Enabled, Priced: len(doc.Prices.Models) > 0, Currency: doc.Prices.Currency, By: question.By, Step: report.Step,
-		From: report.From, To: report.To, Starts: report.Starts, Complete: err == nil, Total: viewSpend(&report.Total, &report), Groups: []spendGroup{}, Unpriced: append([]string{}, report.Unpriced...),
+		Enabled: report.Enabled, Priced: len(doc.Prices.Models) > 0, Currency: doc.Prices.Currency, By: question.By,
+		Step: report.Step,
+		From: report.From, To: report.To, Starts: report.Starts, Complete: err == nil,
+		Total: viewSpend(&report.Total, &report), Groups: []spendGroup{},
+		Unpriced: append([]string{}, report.Unpriced...),
 	}
 	if report.HasBefore {
 		view.BeforeFrom = &report.BeforeFrom
@@ -133,7 +138,8 @@ func (o *office) spending(c *web.Call, q *spendQuery) (spendView, error) {
 func viewSpend(g *Group, report *Report) spendGroup {
 	view := spendGroup{
 		Name: g.Name, Cost: prices.Amount(g.Cost).Micros(), Costs: make([]int64, len(g.Costs)),
-		RequestCount: g.Requests, Unpriced: g.Unpriced, TokenCount: g.Tokens, PromptTokens: g.Prompt, CompletionTokens: g.Completion,
+		RequestCount: g.Requests, Unpriced: g.Unpriced, TokenCount: g.Tokens, PromptTokens: g.Prompt,
+		CompletionTokens: g.Completion,
 	}
 	for i, cost := range g.Costs {
 		view.Costs[i] = prices.Amount(cost).Micros()
@@ -150,7 +156,8 @@ func viewSpend(g *Group, report *Report) spendGroup {
 // question returns what is asked for, of this month where no period is given.
 func (q *spendQuery) question(now time.Time) (Question, error) {
 	asked := Question{
-		Only: q.UsageFilter.Question(), By: q.By, From: q.From.UTC(), To: q.To.UTC(), Limit: cmp.Or(q.Limit, defaultSpendGroups),
+		Only: q.UsageFilter.Question(), By: q.By, From: q.From.UTC(), To: q.To.UTC(),
+		Limit: cmp.Or(q.Limit, defaultSpendGroups),
 	}
 	switch {
 	case q.From.IsZero() && !q.To.IsZero():

@@ -156,7 +156,9 @@ func (a *API) clusterHealth() (h health, isShared bool) {
 	if counts[cluster.Behind]+counts[cluster.Away] > 0 {
 		status = degraded
 	}
-	return health{Status: status, Details: clusterDetails{details, counts[cluster.Up], counts[cluster.Behind], counts[cluster.Away], counts[cluster.Draining]}}, true
+	return health{Status: status,
+		Details: clusterDetails{details, counts[cluster.Up], counts[cluster.Behind], counts[cluster.Away],
+			counts[cluster.Draining]}}, true
 }
 
 // configView returns the metrics of the sources of the configuration.

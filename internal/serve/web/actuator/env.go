@@ -106,7 +106,8 @@ var position = regexp.MustCompile(`:\d+:\d+$`)
 // stores, or names of people. The texts of all others are masked, so that a setting that is
 // added later is not shown by accident.
 var harmless = regexp.MustCompile(`^(` + strings.Join([]string{
-	`server\.(listen|management-listen|ollama-listen|data-dir|trusted-proxies|cors-origins|tls\.(certificate|key|client-ca))`, // names of files, not what they contain
+	// names of files, not what they contain
+	`server\.((management-|ollama-)?listen|data-dir|trusted-proxies|cors-origins|tls\.(certificate|key|client-ca))`,
 	`limits\.[\w-]+`, `responses\.max-bytes`, `answer-cache\.(max-bytes|max-answer|services)`, // sizes with their units
 	`monitoring\.(prefix|collection-interval|enabled-categories|capture|custom-tags\..+|performance\.flush-interval)`,
 	`quota\.(journal-sync|windows|retention\.\w+|distributed\.(key-prefix|timeout))`,

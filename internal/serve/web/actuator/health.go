@@ -152,7 +152,8 @@ func (a *API) routerHealth(detailed bool) health {
 				service.TotalInstances++
 				if i.Settings.Enabled {
 					enabled++
-					details.CircuitBreakerStatus = worseBreaker(details.CircuitBreakerStatus, i.Breaker.Snapshot().State)
+					details.CircuitBreakerStatus = worseBreaker(details.CircuitBreakerStatus,
+						i.Breaker.Snapshot().State)
 				}
 				if isUp(i) {
 					details.ActiveInstances++

@@ -21,9 +21,11 @@ func (a *API) info(*web.Call) (info, error) {
 			Description: "A gateway that routes AI model requests from one OpenAI-compatible API to many backends",
 		},
 		Build: buildInfo{
-			Version: build.Version, Artifact: "patchbay", Name: "Patchbay", Group: "github.com/patchbay-ai", Time: build.time(),
+			Version: build.Version, Artifact: "patchbay", Name: "Patchbay", Group: "github.com/patchbay-ai",
+			Time: build.time(),
 		},
-		Git: gitInfo{cmp.Or(build.Branch, unknown), commitInfo{cmp.Or(build.Commit, unknown), cmp.Or(build.commitTime(), unknown)}},
+		Git: gitInfo{cmp.Or(build.Branch, unknown),
+			commitInfo{cmp.Or(build.Commit, unknown), cmp.Or(build.commitTime(), unknown)}},
 		// There is no Java here; tools ask for these fields all the same.
 		Java:    javaInfo{goVersion(), "Go (no JVM)"},
 		Go:      goInfo{goVersion(), runtime.Compiler, runtime.GOOS, runtime.GOARCH},

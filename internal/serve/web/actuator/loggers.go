@@ -90,7 +90,10 @@ func readLevel(w http.ResponseWriter, r *http.Request) (given *loggerRequest, er
 	case errors.As(err, &tooLarge):
 		return nil, &web.RequestError{Status: http.StatusRequestEntityTooLarge, Text: "The body is larger than 4 KiB."}
 	case err != nil || json.Unmarshal(body, &given, json.RejectUnknownMembers(true)) != nil || given == nil:
-		return nil, web.Invalid("", `The body must be a JSON object such as {"configuredLevel":"DEBUG"}, or null in place of the level to clear it.`)
+		return nil,
+			web.Invalid("",
+				`The body must be a JSON object such as {"configuredLevel":"DEBUG"}, `+
+					"or null in place of the level to clear it.")
 	}
 	return given, nil
 }
@@ -109,7 +112,9 @@ func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
 	}
 	isAdmin := web.IdentityOf(r).Role.Holds(access.ManageAccessLog)
 	if isAccess(name) && !isAdmin {
-		web.Refuse(w, http.StatusForbidden, "The access log is for administrators to change; it needs the permission "+string(access.ManageAccessLog)+".")
+		web.Refuse(w, http.StatusForbidden,
+			"The access log is for administrators to change; it needs the permission "+
+				string(access.ManageAccessLog)+".")
 		return
 	}
 	given, err := readLevel(w, r)

@@ -30,7 +30,8 @@ type scrapeQuery struct {
 func (a *API) Prometheus(w http.ResponseWriter, r *http.Request) {
 	families, err := a.exposition.Scrape()
 	if err != nil && len(families) == 0 {
-		fail(w, r, &web.RequestError{Status: http.StatusInternalServerError, Text: "The metrics could not be gathered."})
+		fail(w, r,
+			&web.RequestError{Status: http.StatusInternalServerError, Text: "The metrics could not be gathered."})
 		return
 	}
 	families = included(families, r.URL.Query()["includedNames"])

@@ -24,7 +24,9 @@ const shownClients = 50
 func (a *API) state() metrics.State {
 	now := time.Now()
 	table := a.options.Current.Load()
-	state := metrics.State{Ledger: a.ledgerView(), Budgets: a.budgetsView(), Shared: a.sharedView(), Exchange: a.exchangeView(), Cluster: a.clusterView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
+	state := metrics.State{Ledger: a.ledgerView(), Budgets: a.budgetsView(), Shared: a.sharedView(),
+		Exchange: a.exchangeView(), Cluster: a.clusterView(), Config: a.configView(),
+		Monitoring: a.options.Recorder.View()}
 	if a.options.Panics != nil {
 		state.Monitoring.Panics = a.options.Panics()
 	}
@@ -70,11 +72,14 @@ func modelView(m *residency.State) metrics.ModelView {
 func (a *API) ledgerView() metrics.LedgerView {
 	s := statsOf(a.options.Ledger)
 	return metrics.LedgerView{
-		Enabled: s.Enabled, Admitted: s.Admitted, Refused: s.Refused, Unsettled: s.Unsettled, Degradations: s.Degradations,
-		Keys: s.Keys, Cells: s.Cells, Overflowed: s.Overflowed, Uncounted: s.Uncounted, JournalBytes: s.JournalBytes, LastFlush: s.LastFlushDuration,
-		Journal:  metrics.StoreView{Healthy: s.JournalFailure == nil, Failures: s.JournalFailures},
-		Database: metrics.StoreView{Healthy: s.StoreFailure == nil, Failures: s.StoreFailures},
-		Counter:  metrics.StoreView{Healthy: s.CounterFailure == nil, Failures: s.CounterFailures},
+		Enabled: s.Enabled, Admitted: s.Admitted, Refused: s.Refused, Unsettled: s.Unsettled,
+		Degradations: s.Degradations,
+		Keys:         s.Keys, Cells: s.Cells, Overflowed: s.Overflowed, Uncounted: s.Uncounted,
+		JournalBytes: s.JournalBytes,
+		LastFlush:    s.LastFlushDuration,
+		Journal:      metrics.StoreView{Healthy: s.JournalFailure == nil, Failures: s.JournalFailures},
+		Database:     metrics.StoreView{Healthy: s.StoreFailure == nil, Failures: s.StoreFailures},
+		Counter:      metrics.StoreView{Healthy: s.CounterFailure == nil, Failures: s.CounterFailures},
 	}
 }
 
@@ -96,7 +101,8 @@ func (a *API) exchangeView() metrics.ExchangeView {
 	s := a.options.Exchange()
 	return metrics.ExchangeView{
 		Store:  metrics.StoreView{Healthy: s.Failure == nil || !s.IsOn, Failures: s.Failures},
-		Others: s.Others, Sent: s.Sent, Received: s.Received, Foreign: s.Foreign, Malformed: s.Malformed, Dropped: s.Dropped,
+		Others: s.Others, Sent: s.Sent, Received: s.Received, Foreign: s.Foreign, Malformed: s.Malformed,
+		Dropped: s.Dropped,
 	}
 }
 
@@ -129,7 +135,8 @@ func (a *API) budgetsView() (view metrics.BudgetsView) {
 			unit = 1e12
 		}
 		shown := metrics.BudgetView{
-			Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: float64(use.Limit) / unit, Used: float64(use.Used) / unit,
+			Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: float64(use.Limit) / unit,
+			Used:     float64(use.Used) / unit,
 			Reserved: float64(use.Reserved) / unit, Refused: use.Refused, Deferred: use.Deferred,
 		}
 		one := accounts[len(accounts)-1]
@@ -178,7 +185,8 @@ func serviceView(s *routing.Service, now time.Time) metrics.ServiceView {
 	limit := s.LimitSnapshot(now, shownClients)
 	view.Remaining, view.PerClient = limit.Remaining, limit.Enabled && limit.PerClient
 	for _, c := range limit.Clients {
-		view.Clients = append(view.Clients, metrics.ClientView{Client: ratelimit.ClientName(c.Client), Remaining: c.Remaining})
+		view.Clients = append(view.Clients,
+			metrics.ClientView{Client: ratelimit.ClientName(c.Client), Remaining: c.Remaining})
 	}
 	return view
 }
@@ -190,7 +198,8 @@ func instanceView(i *backend.Instance) metrics.InstanceView {
 	}
 	return metrics.InstanceView{
 		Service: i.Service, Slots: slots, Label: i.Label(), Series: i.Series, InFlight: i.InFlight(),
-		Breaker: breakerNumber(i.Breaker.Snapshot().State), Weight: i.Settings.Weight, Tier: i.Settings.Tier, Healthy: isUp(i),
+		Breaker: breakerNumber(i.Breaker.Snapshot().State), Weight: i.Settings.Weight, Tier: i.Settings.Tier,
+		Healthy: isUp(i),
 	}
 }
 

@@ -130,7 +130,8 @@ func (c *Catalog) models(r *http.Request) ([]model, *schema.Error) {
 	if grant != nil {
 		good := make(map[string]bool)
 		for _, m := range table.Entries() {
-			good[m.ID] = good[m.ID] || grant.MayUse(m.Service, m.ID) || m.Target != "" && grant.MayUse(m.Service, m.Target)
+			good[m.ID] = good[m.ID] || grant.MayUse(m.Service, m.ID) || m.Target != "" &&
+				grant.MayUse(m.Service, m.Target)
 		}
 		usable = func(m routing.Model) bool { return good[m.ID] }
 	}

@@ -143,7 +143,8 @@ func (c *Catalog) Processes(w http.ResponseWriter, r *http.Request) {
 	for _, m := range models {
 		if bytes, isThere := c.inMemory(m, now); isThere {
 			// Nobody knows until when it stays. Clients show the time as one that passes.
-			running.Models = append(running.Models, OllamaRunning{Name: m.ID, Model: m.ID, Size: bytes, ExpiresAt: now.UTC().Add(time.Hour)})
+			running.Models = append(running.Models,
+				OllamaRunning{Name: m.ID, Model: m.ID, Size: bytes, ExpiresAt: now.UTC().Add(time.Hour)})
 		}
 	}
 	tellNone(w)
@@ -180,7 +181,8 @@ func (c *Catalog) Show(w http.ResponseWriter, r *http.Request) {
 	var request OllamaShowRequest
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostShow))
 	if err != nil || json.Unmarshal(body, &request) != nil {
-		c.Fail(w, r, schema.NewError(schema.CodeInvalidJSON, "The request body must be a JSON object with the name of a model."))
+		c.Fail(w, r, schema.NewError(schema.CodeInvalidJSON, "The request body must be a JSON object with the name "+
+			"of a model."))
 		return
 	}
 	name := request.Model
@@ -204,7 +206,8 @@ func (c *Catalog) Show(w http.ResponseWriter, r *http.Request) {
 		c.Fail(w, r, ollama.NotFound(web.CutText(name, longestName)))
 		return
 	}
-	shown := OllamaShow{ModelInfo: map[string]string{"general.basename": models[n].ID}, ModifiedAt: models[n].Created.UTC()}
+	shown := OllamaShow{ModelInfo: map[string]string{"general.basename": models[n].ID},
+		ModifiedAt: models[n].Created.UTC()}
 	if models[n].chats {
 		shown.Capabilities = append(shown.Capabilities, "completion", "tools")
 	}
@@ -236,5 +239,6 @@ func (c *Catalog) Refused(w http.ResponseWriter, r *http.Request) {
 		c.Fail(w, r, err)
 		return
 	}
-	c.Fail(w, r, schema.NewError(schema.CodePermissionDenied, "This is a gateway: its models are configured by whoever runs it, and cannot be pulled, created, copied, pushed or deleted by clients."))
+	c.Fail(w, r, schema.NewError(schema.CodePermissionDenied, "This is a gateway: its models are configured by "+
+		"whoever runs it, and cannot be pulled, created, copied, pushed or deleted by clients."))
 }

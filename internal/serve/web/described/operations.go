@@ -22,115 +22,152 @@ var (
 	mediaLines  = map[string]any{"application/x-ndjson": ""}
 	// askErrors are the statuses of errors of a backend that is asked for a response which it
 	// keeps.
-	askErrors = []int{http.StatusBadRequest, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout}
+	askErrors = []int{http.StatusBadRequest, http.StatusInternalServerError, http.StatusBadGateway,
+		http.StatusGatewayTimeout}
 )
 
 // operations is what the document says about the unified API.
 var operations = map[string]web.Route{
 	"POST /v1/chat/completions": {
-		Summary: "Chat; with stream true the reply is a stream of events", Body: chatRequest{}, Reply: chatCompletion{}, Media: mediaEvents,
+		Summary: "Chat; with stream true the reply is a stream of events", Body: chatRequest{}, Reply: chatCompletion{},
+		Media: mediaEvents,
 	},
 	"POST /v1/embeddings": {Summary: "Embeddings", Body: embeddingRequest{}, Reply: embeddingList{}},
-	"POST /v1/rerank":     {Summary: "Rank documents by how well they answer a query", Body: rerankRequest{}, Reply: ranking{}},
+	"POST /v1/rerank": {Summary: "Rank documents by how well they answer a query", Body: rerankRequest{},
+		Reply: ranking{}},
 	"POST /v1/audio/speech": {
-		Summary: "Speech from text", Body: speechRequest{}, Media: map[string]any{"audio/*": "", "text/event-stream": ""},
+		Summary: "Speech from text", Body: speechRequest{},
+		Media: map[string]any{"audio/*": "", "text/event-stream": ""},
 	},
 	"POST /v1/audio/transcriptions": {
 		Summary: "Text from speech", BodyType: mediaForm, Body: transcriptionRequest{}, Reply: transcription{},
 		Media: map[string]any{"text/plain": "", "text/event-stream": ""},
 	},
 	"POST /v1/completions": {
-		Summary: "Completions of texts; with stream true the reply is a stream of events", Body: completionRequest{}, Reply: textCompletion{}, Media: mediaEvents,
+		Summary: "Completions of texts; with stream true the reply is a stream of events", Body: completionRequest{},
+		Reply: textCompletion{}, Media: mediaEvents,
 	},
-	"POST /v1/moderations": {Summary: "Whether texts or images are harmful", Body: moderationRequest{}, Reply: moderation{}},
+	"POST /v1/moderations": {Summary: "Whether texts or images are harmful", Body: moderationRequest{},
+		Reply: moderation{}},
 	"POST /v1/audio/translations": {
-		Summary: "English text from speech in any language", BodyType: mediaForm, Body: translationRequest{}, Reply: transcription{},
+		Summary: "English text from speech in any language", BodyType: mediaForm, Body: translationRequest{},
+		Reply: transcription{},
 		Media: map[string]any{"text/plain": "", "text/event-stream": ""},
 	},
-	"POST /v1/images/generations": {Summary: "Images from text", Body: imageRequest{}, Reply: imageList{}, Media: mediaEvents},
+	"POST /v1/images/generations": {Summary: "Images from text", Body: imageRequest{}, Reply: imageList{},
+		Media: mediaEvents},
 	"POST /v1/images/edits": {
-		Summary: "Images from images", BodyType: mediaForm, Body: imageEditRequest{}, Reply: imageList{}, Media: mediaEvents,
+		Summary: "Images from images", BodyType: mediaForm, Body: imageEditRequest{}, Reply: imageList{},
+		Media: mediaEvents,
 	},
 	"POST /v1/responses": {
 		Summary: "Chat in the form of the Responses API; with stream true the reply is a stream of events",
 		Body:    responseRequest{}, Reply: response{}, Media: mediaEvents,
 	},
 	"POST /v1/responses/input_tokens": {
-		Summary: "How many tokens a request to /v1/responses has; an estimate where the backend cannot tell. Only limits of requests count it",
-		Body:    inputTokensRequest{}, Reply: inputTokens{},
+		Summary: "How many tokens a request to /v1/responses has; an estimate where the backend cannot tell. Only " +
+			"limits of requests count it",
+		Body: inputTokensRequest{}, Reply: inputTokens{},
 	},
 	"POST /v1/responses/compact": {
-		Summary: "Make a conversation short: an item that stands for it in the next request. Where the backend cannot, its model is asked for a summary",
-		Body:    compactRequest{}, Reply: compacted{},
+		Summary: "Make a conversation short: an item that stands for it in the next request. Where the backend " +
+			"cannot, its model is asked for a summary",
+		Body: compactRequest{}, Reply: compacted{},
 	},
 	"POST /v1/messages": {
 		Summary: "Chat in the shape of Anthropic's Messages API; with stream true the reply is a stream of events",
 		Body:    messageRequest{}, Reply: messageReply{}, Media: mediaEvents, Error: messages.ErrorBody{},
 	},
 	"POST /v1/messages/count_tokens": {
-		Summary: "How many tokens a request to /v1/messages has; an estimate where the backend cannot tell. Only limits of requests count it",
-		Body:    countRequest{}, Reply: tokenCount{}, Error: messages.ErrorBody{},
+		Summary: "How many tokens a request to /v1/messages has; an estimate where the backend cannot tell. Only " +
+			"limits of requests count it",
+		Body: countRequest{}, Reply: tokenCount{}, Error: messages.ErrorBody{},
 	},
 	"POST /ollama/api/chat": {
-		Summary: "Chat in the shape of Ollama's API; unless stream is false the reply is a stream of JSON objects, one in each line",
-		Body:    ollamaChatRequest{}, Reply: ollamaChatReply{}, Media: mediaLines, Error: ollama.ErrorBody{},
+		Summary: "Chat in the shape of Ollama's API; unless stream is false the reply is a stream of JSON objects, " +
+			"one in each line",
+		Body: ollamaChatRequest{}, Reply: ollamaChatReply{}, Media: mediaLines, Error: ollama.ErrorBody{},
 	},
 	"POST /ollama/api/generate": {
-		Summary: "The answer to a prompt in the shape of Ollama's API; unless stream is false the reply is a stream of JSON objects, one in each line",
-		Body:    ollamaGenerateRequest{}, Reply: ollamaGenerateReply{}, Media: mediaLines, Error: ollama.ErrorBody{},
+		Summary: "The answer to a prompt in the shape of Ollama's API; unless stream is false the reply is a stream " +
+			"of JSON objects, one in each line",
+		Body: ollamaGenerateRequest{}, Reply: ollamaGenerateReply{}, Media: mediaLines, Error: ollama.ErrorBody{},
 	},
 	"POST /ollama/api/embed": {
-		Summary: "Embeddings in the shape of Ollama's API", Body: ollamaEmbedRequest{}, Reply: ollamaEmbedReply{}, Error: ollama.ErrorBody{},
+		Summary: "Embeddings in the shape of Ollama's API", Body: ollamaEmbedRequest{}, Reply: ollamaEmbedReply{},
+		Error: ollama.ErrorBody{},
 	},
 	"POST /ollama/api/embeddings": {
-		Summary: "One embedding in the older shape of Ollama's API", Body: ollamaEmbeddingsRequest{}, Reply: ollamaEmbeddingsReply{}, Error: ollama.ErrorBody{},
+		Summary: "One embedding in the older shape of Ollama's API", Body: ollamaEmbeddingsRequest{},
+		Reply: ollamaEmbeddingsReply{}, Error: ollama.ErrorBody{},
 	},
-	"POST /v1beta/models/{model...}:generateContent": {Summary: "Chat in the shape of Google's Gemini API", Body: geminiRequest{}, Reply: geminiReply{}, Error: genai.ErrorBody{}},
+	"POST /v1beta/models/{model...}:generateContent": {Summary: "Chat in the shape of Google's Gemini API",
+		Body: geminiRequest{}, Reply: geminiReply{}, Error: genai.ErrorBody{}},
 	"POST /v1beta/models/{model...}:streamGenerateContent": {
-		Summary: "Chat in the shape of Google's Gemini API; the reply is a JSON array, or with alt=sse a stream of events",
-		Query:   geminiStreamQuery{}, Body: geminiRequest{}, Reply: []geminiReply{}, Media: mediaEvents, Error: genai.ErrorBody{},
+		Summary: "Chat in the shape of Google's Gemini API; the reply is a JSON array, or with alt=sse a stream of " +
+			"events",
+		Query: geminiStreamQuery{}, Body: geminiRequest{}, Reply: []geminiReply{}, Media: mediaEvents,
+		Error: genai.ErrorBody{},
 	},
 	"POST /v1beta/models/{model...}:countTokens": {
-		Summary: "How many tokens a request to generateContent has; an estimate where the backend cannot tell. Only limits of requests count it",
-		Body:    geminiCountRequest{}, Reply: geminiCount{}, Error: genai.ErrorBody{},
+		Summary: "How many tokens a request to generateContent has; an estimate where the backend cannot tell. Only " +
+			"limits of requests count it",
+		Body: geminiCountRequest{}, Reply: geminiCount{}, Error: genai.ErrorBody{},
 	},
-	"POST /v1beta/models/{model...}:embedContent":       {Summary: "One embedding in the shape of Google's Gemini API", Body: geminiEmbedRequest{}, Reply: geminiEmbedding{}, Error: genai.ErrorBody{}},
-	"POST /v1beta/models/{model...}:batchEmbedContents": {Summary: "Embeddings in the shape of Google's Gemini API", Body: geminiBatchRequest{}, Reply: geminiEmbeddings{}, Error: genai.ErrorBody{}},
+	"POST /v1beta/models/{model...}:embedContent": {Summary: "One embedding in the shape of Google's Gemini API",
+		Body: geminiEmbedRequest{}, Reply: geminiEmbedding{}, Error: genai.ErrorBody{}},
+	"POST /v1beta/models/{model...}:batchEmbedContents": {Summary: "Embeddings in the shape of Google's Gemini API",
+		Body: geminiBatchRequest{}, Reply: geminiEmbeddings{}, Error: genai.ErrorBody{}},
 
 	"POST /tokenize": {
-		Summary: "The tokens of a text or of messages, by backends that are vLLM, and of a text by llama.cpp. Only limits of requests count it",
-		Body:    tokenizeRequest{}, Reply: tokenized{},
+		Summary: "The tokens of a text or of messages, by backends that are vLLM, and of a text by llama.cpp. Only " +
+			"limits of requests count it",
+		Body: tokenizeRequest{}, Reply: tokenized{},
 	},
 	"POST /detokenize": {
-		Summary: "The text of tokens, by backends that are vLLM or llama.cpp. Only limits of requests count it", Body: detokenizeRequest{}, Reply: detokenized{},
+		Summary: "The text of tokens, by backends that are vLLM or llama.cpp. Only limits of requests count it",
+		Body:    detokenizeRequest{}, Reply: detokenized{},
 	},
-	"POST /v1/score": {Summary: "How well texts go together, by backends that are vLLM", Body: scoreRequest{}, Reply: engineList{}},
-	"POST /classify": {Summary: "The classes of texts, by backends that are vLLM", Body: inputRequest{}, Reply: engineList{}},
-	"POST /pooling":  {Summary: "What a model makes of texts, unpooled or pooled, by backends that are vLLM", Body: inputRequest{}, Reply: engineList{}},
+	"POST /v1/score": {Summary: "How well texts go together, by backends that are vLLM", Body: scoreRequest{},
+		Reply: engineList{}},
+	"POST /classify": {Summary: "The classes of texts, by backends that are vLLM", Body: inputRequest{},
+		Reply: engineList{}},
+	"POST /pooling": {Summary: "What a model makes of texts, unpooled or pooled, by backends that are vLLM",
+		Body: inputRequest{}, Reply: engineList{}},
 	"POST /infill": {
-		Summary: "What stands between two texts, by backends that are llama.cpp; with stream true the reply is a stream of events",
-		Body:    infillRequest{}, Reply: infilled{}, Media: mediaEvents,
+		Summary: "What stands between two texts, by backends that are llama.cpp; with stream true the reply is a " +
+			"stream of events",
+		Body: infillRequest{}, Reply: infilled{}, Media: mediaEvents,
 	},
 	"GET /v1/models": {
-		Summary: "Every model of every service type, once; in the shape of Anthropic's API for a caller that sends anthropic-version, and of Gemini's for one that sends x-goog-api-key",
-		Query:   catalog.Query{}, Reply: catalog.AnyList{}, Error: anyError{},
+		Summary: "Every model of every service type, once; in the shape of Anthropic's API for a caller that sends " +
+			"anthropic-version, and of Gemini's for one that sends x-goog-api-key",
+		Query: catalog.Query{}, Reply: catalog.AnyList{}, Error: anyError{},
 	},
 	"GET /v1/models/{id...}": {Summary: "One model", Reply: catalog.AnyModel{}, Error: anyError{}},
 	"GET /v1beta/models": {
-		Summary: "The models in the shape of Google's Gemini API", Query: catalog.GeminiQuery{}, Reply: catalog.GeminiModels{}, Error: genai.ErrorBody{},
+		Summary: "The models in the shape of Google's Gemini API", Query: catalog.GeminiQuery{},
+		Reply: catalog.GeminiModels{}, Error: genai.ErrorBody{},
 	},
 	"GET /v1beta/models/{id...}": {
-		Summary: "One model in the shape of Google's Gemini API", Query: catalog.GeminiKey{}, Reply: catalog.GeminiModelEntry{}, Error: genai.ErrorBody{},
+		Summary: "One model in the shape of Google's Gemini API", Query: catalog.GeminiKey{},
+		Reply: catalog.GeminiModelEntry{}, Error: genai.ErrorBody{},
 	},
-	"GET /ollama/api/tags": {Summary: "The models in the shape of Ollama's API", Reply: catalog.OllamaTags{}, Error: ollama.ErrorBody{}},
+	"GET /ollama/api/tags": {Summary: "The models in the shape of Ollama's API", Reply: catalog.OllamaTags{},
+		Error: ollama.ErrorBody{}},
 	"GET /ollama/api/ps": {
-		Summary: "The models that answer without being loaded first, in the shape of Ollama's API", Reply: catalog.OllamaProcesses{}, Error: ollama.ErrorBody{},
+		Summary: "The models that answer without being loaded first, in the shape of Ollama's API",
+		Reply:   catalog.OllamaProcesses{}, Error: ollama.ErrorBody{},
 	},
-	"GET /ollama/api/version": {Summary: "The version of Ollama's API that is spoken", Reply: catalog.OllamaVersionReply{}, Error: ollama.ErrorBody{}},
+	"GET /ollama/api/version": {Summary: "The version of Ollama's API that is spoken",
+		Reply: catalog.OllamaVersionReply{}, Error: ollama.ErrorBody{}},
 	"POST /ollama/api/show": {
-		Summary: "One model in the shape of Ollama's API", Body: catalog.OllamaShowRequest{}, Reply: catalog.OllamaShow{}, Error: ollama.ErrorBody{},
+		Summary: "One model in the shape of Ollama's API", Body: catalog.OllamaShowRequest{},
+		Reply: catalog.OllamaShow{}, Error: ollama.ErrorBody{},
 	},
-	"GET /v1/responses/{id}":             {Summary: "A response that is kept", Reply: response{}, Errors: askErrors},
-	"DELETE /v1/responses/{id}":          {Summary: "Delete a response that is kept", Reply: DeletedResponse{}, Errors: askErrors},
-	"GET /v1/responses/{id}/input_items": {Summary: "The items that were sent for a response that is kept", Reply: itemList{}, Query: itemQuery{}, Errors: askErrors},
+	"GET /v1/responses/{id}": {Summary: "A response that is kept", Reply: response{}, Errors: askErrors},
+	"DELETE /v1/responses/{id}": {Summary: "Delete a response that is kept", Reply: DeletedResponse{},
+		Errors: askErrors},
+	"GET /v1/responses/{id}/input_items": {Summary: "The items that were sent for a response that is kept",
+		Reply: itemList{}, Query: itemQuery{}, Errors: askErrors},
 }

@@ -164,16 +164,19 @@ type refusalView struct {
 // View returns an explanation as JSON has it, without the state of the ledger.
 func View(x survey.Explanation, door schema.Door, model string, client netip.Addr) Explanation {
 	view := Explanation{
-		Service: door.Service(), Door: door, Model: model, ClientIP: client.String(), PassedOver: []passedModel{}, Candidates: []candidateView{},
-		Limits: limits{viewLimit(x.ServiceLimit), viewLimit(x.ModelLimit)},
+		Service: door.Service(), Door: door, Model: model, ClientIP: client.String(), PassedOver: []passedModel{},
+		Candidates: []candidateView{},
+		Limits:     limits{viewLimit(x.ServiceLimit), viewLimit(x.ModelLimit)},
 	}
 	for _, c := range x.Candidates {
 		slots := whySlots(c.Instance)
 		view.Candidates = append(view.Candidates, candidateView{
-			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason, Said: say.Of(c.Reason), Translated: c.Translated,
-			Weight: c.Settings.Weight, Tier: c.Settings.Tier, Chance: c.Chance, InFlight: c.InFlight(),
-			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State, Estimate: viewEstimate(x.Expected, c.Instance),
-			Slots: slots.String(), SlotsSaid: say.All(slots),
+			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason, Said: say.Of(c.Reason),
+			Translated: c.Translated,
+			Weight:     c.Settings.Weight, Tier: c.Settings.Tier, Chance: c.Chance, InFlight: c.InFlight(),
+			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State,
+			Estimate: viewEstimate(x.Expected, c.Instance),
+			Slots:    slots.String(), SlotsSaid: say.All(slots),
 		})
 	}
 	for _, piece := range x.Split {
@@ -190,11 +193,13 @@ func View(x survey.Explanation, door schema.Door, model string, client netip.Add
 		strategy := x.Pool.Service.Policy.LoadBalancer
 		view.Strategy = &strategy
 		view.Queue = queueView{
-			x.Waiting, x.Pool.Service.Policy.Queue.Size, ViewLengths(x.ByClass), x.Queue.Class, x.Queue.Position, milliseconds(x.Queue.Wait.Seconds()),
+			x.Waiting, x.Pool.Service.Policy.Queue.Size, ViewLengths(x.ByClass), x.Queue.Class, x.Queue.Position,
+			milliseconds(x.Queue.Wait.Seconds()),
 		}
 	}
 	if x.Refusal != nil {
-		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, say.Of(x.Refusal.Message), x.Refusal.RetryAfter.Milliseconds()}
+		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, say.Of(x.Refusal.Message),
+			x.Refusal.RetryAfter.Milliseconds()}
 	}
 	if x.Pick != nil {
 		view.Pick = &x.Pick.ID

@@ -14,8 +14,10 @@ func viewEstimate(expected []balance.Expected, of *backend.Instance) *estimateVi
 	for _, e := range expected {
 		if e.Instance == of {
 			return &estimateView{
-				ExpectedMs: milliseconds(e.Expected), QueueMs: milliseconds(e.Queue), PrefillMs: milliseconds(e.Prefill), LoadMs: milliseconds(e.Load),
-				Matched: math.Round(e.Matched*1000) / 1000, AvoidableMs: milliseconds(e.Avoidable), CostMs: milliseconds(e.Cost),
+				ExpectedMs: milliseconds(e.Expected), QueueMs: milliseconds(e.Queue),
+				PrefillMs: milliseconds(e.Prefill), LoadMs: milliseconds(e.Load),
+				Matched: math.Round(e.Matched*1000) / 1000, AvoidableMs: milliseconds(e.Avoidable),
+				CostMs: milliseconds(e.Cost),
 			}
 		}
 	}
@@ -46,7 +48,8 @@ func whySoonest(expected []balance.Expected) []say.Sentence {
 	case first.Load < next.Load-leastSeconds:
 		return append(said, say.New("explain.load", "time", duration(next.Load)))
 	case first.Matched > next.Matched+leastMatched:
-		said = append(said, say.New("explain.cached", "share", math.Round(100*first.Matched), "other", math.Round(100*next.Matched)))
+		said = append(said,
+			say.New("explain.cached", "share", math.Round(100*first.Matched), "other", math.Round(100*next.Matched)))
 		if first.Queue > next.Queue+leastSeconds { // and the longer queue is worth the wait
 			said = append(said, say.New("explain.worth", queues...))
 		}

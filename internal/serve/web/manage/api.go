@@ -61,7 +61,8 @@ func Offline(credentials *access.Credentials, who access.Identity) http.Handler 
 	a := &API{options: Options{Credentials: credentials, isOffline: true}}
 	mux := http.NewServeMux()
 	for _, route := range a.surface(a.fail).Routes("", append(a.keys(), a.tokens()...)) {
-		mux.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) { route.Handler(w, web.WithIdentity(r, who)) })
+		mux.HandleFunc(route.Pattern,
+			func(w http.ResponseWriter, r *http.Request) { route.Handler(w, web.WithIdentity(r, who)) })
 	}
 	return mux
 }
@@ -107,7 +108,8 @@ type changeView struct {
 
 func viewOf(result control.Result, isDry bool) changeView {
 	view := changeView{
-		Version: result.Version, Changed: result.Changed, Summary: result.Summary, Said: result.Said, DryRun: isDry, before: result.Before,
+		Version: result.Version, Changed: result.Changed, Summary: result.Summary, Said: result.Said, DryRun: isDry,
+		before: result.Before,
 	}
 	if isDry {
 		view.Changes = result.Differences

@@ -50,7 +50,8 @@ func tellCredential(c *web.Call, word, name, done string) {
 
 // revokeCredential has a credential revoked. To revoke it again is no error, and changes
 // nothing.
-func revokeCredential(c *web.Call, word, name string, revoke func(context.Context, string, access.Change) error) (changed bool, err error) {
+func revokeCredential(c *web.Call, word, name string,
+	revoke func(context.Context, string, access.Change) error) (changed bool, err error) {
 	c.Say("The %s was revoked; it is refused from now on.", word)
 	tellCredential(c, word, name, "revoked")
 	err = revoke(c.Context(), name, changeAt(c, time.Now()))

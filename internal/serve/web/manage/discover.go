@@ -45,7 +45,8 @@ type discoveredModel struct {
 func (a *API) discover(c *web.Call, wanted *discoverRequest) (Discovery, error) {
 	ctx, cancel := context.WithTimeout(c.Context(), maxDiscoverTime)
 	defer cancel()
-	found, err := discover.Ask(ctx, a.sendDiscovery, discover.Backend{BaseURL: wanted.BaseURL, APIKey: wanted.APIKey, Adapter: wanted.Adapter})
+	found, err := discover.Ask(ctx, a.sendDiscovery,
+		discover.Backend{BaseURL: wanted.BaseURL, APIKey: wanted.APIKey, Adapter: wanted.Adapter})
 	var field *discover.BackendError
 	if errors.As(err, &field) {
 		err = web.Invalid(field.Field, "%v", field.Err)
@@ -59,7 +60,8 @@ func (a *API) discover(c *web.Call, wanted *discoverRequest) (Discovery, error) 
 }
 
 // sendDiscovery asks a backend as an instance with these settings would.
-func (a *API) sendDiscovery(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings, post string) (status int, body []byte, err error) {
+func (a *API) sendDiscovery(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings,
+	post string) (status int, body []byte, err error) {
 	current, err := a.compileOne(serviceType, config.DefaultService(), settings, "")
 	if err != nil {
 		if statusOf(err) == http.StatusBadRequest {
@@ -81,7 +83,8 @@ func (a *API) discoveryOf(wanted *discoverRequest, found discover.Found) Discove
 	shown := Discovery{Adapter: found.Adapter, Models: []discoveredModel{}, Errors: append([]string{}, found.Errors...)}
 	for _, m := range found.Models {
 		exists := slices.ContainsFunc(doc.Services[m.ServiceType].Instances, func(s backend.Settings) bool {
-			return strings.TrimRight(s.BaseURL, "/") == strings.TrimRight(wanted.BaseURL, "/") && (s.UpstreamModel == m.ID || s.UpstreamModel == "" && s.Name == m.ID)
+			return strings.TrimRight(s.BaseURL, "/") == strings.TrimRight(wanted.BaseURL, "/") &&
+				(s.UpstreamModel == m.ID || s.UpstreamModel == "" && s.Name == m.ID)
 		})
 		shown.Models = append(shown.Models, discoveredModel{web.CutText(m.ID, 256), m.ServiceType, exists})
 	}

@@ -113,7 +113,8 @@ func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 		if err != nil {
 			return err
 		}
-		file, err := files.CreateHeader(&zip.FileHeader{Name: fmt.Sprintf("versions/%08d.json", number), Method: zip.Deflate, Modified: v.CreatedAt})
+		file, err := files.CreateHeader(&zip.FileHeader{Name: fmt.Sprintf("versions/%08d.json", number),
+			Method: zip.Deflate, Modified: v.CreatedAt})
 		if err != nil {
 			return err
 		}

@@ -91,8 +91,10 @@ func messageOf(err error) string {
 func NotFound(w http.ResponseWriter, r *http.Request) {
 	message := web.NoOperation(r)
 	switch r.URL.Path {
-	case "/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/show", "/api/ps", "/api/pull", "/api/version":
-		message += " Ollama's API is not here, because /api is the management of the gateway: give the client the address of the gateway with /ollama behind it, or the one of server.ollama-listen."
+	case "/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/show", "/api/ps",
+		"/api/pull", "/api/version":
+		message += " Ollama's API is not here, because /api is the management of the gateway: give the client the " +
+			"address of the gateway with /ollama behind it, or the one of server.ollama-listen."
 	}
 	web.Refuse(w, http.StatusNotFound, message)
 }

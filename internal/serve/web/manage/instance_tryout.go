@@ -49,7 +49,8 @@ func (a *API) testInstance(c *web.Call) (tryout.Result, error) {
 }
 
 // tryOut makes a call to an instance alone.
-func (a *API) tryOut(ctx context.Context, serviceType schema.ServiceType, service config.Service, settings backend.Settings) (tryout.Result, error) {
+func (a *API) tryOut(ctx context.Context, serviceType schema.ServiceType, service config.Service,
+	settings backend.Settings) (tryout.Result, error) {
 	if _, err := a.compileOne(serviceType, service, settings, "instance."); err != nil {
 		return tryout.Result{}, err // before anything is woken up for it
 	}
@@ -90,10 +91,12 @@ func (a *API) keptLike(serviceType schema.ServiceType, settings backend.Settings
 
 // compileOne returns a table with one instance alone, without limits and breakers.
 // Errors name the settings of the instance with a prefix.
-func (a *API) compileOne(serviceType schema.ServiceType, service config.Service, settings backend.Settings, prefix string) (*routing.Current, error) {
+func (a *API) compileOne(serviceType schema.ServiceType, service config.Service, settings backend.Settings,
+	prefix string) (*routing.Current, error) {
 	settings.Enabled, settings.Weight, settings.MaxConcurrency = true, 1, 0
 	if settings.Models.Given() {
-		return nil, web.Invalid(prefix+"models", "are found when the instance is saved; name one model to try the instance with")
+		return nil, web.Invalid(prefix+"models", "are found when the instance is saved; name one model to try the "+
+			"instance with")
 	}
 	service.Instances = []backend.Settings{settings}
 	service.Aliases, service.Fallbacks = nil, nil // they may name other models

@@ -131,7 +131,8 @@ func (a *API) updateInstance(c *web.Call) (changeView, error) {
 		keepAdapter(&next.Instance, stored, service.Adapter)
 		write.id, write.index = next.Instance.ID(), n
 		if other, _ := find(write.id, service); other >= 0 && other != n {
-			return web.Invalid("instance.name, instance.baseUrl", "the instance %q exists already", web.Shorten(write.id))
+			return web.Invalid("instance.name, instance.baseUrl", "the instance %q exists already",
+				web.Shorten(write.id))
 		}
 		before := slices.Clone(service.Instances)
 		service.Instances[n] = next.Instance
@@ -262,14 +263,16 @@ func (a *API) forceBreaker(c *web.Call, wanted *breakerRequest) (heldBreaker, er
 		c.Say("Dry run: nothing was changed.")
 	case a.options.Control.Values() != nil:
 		c.Say("The circuit breaker was set on all gateways that share the configuration.")
-		err = a.options.Control.HoldBreaker(c.Context(), instance.Service, instance.ID, wanted.State, hold.By, hold.Reason)
+		err = a.options.Control.HoldBreaker(c.Context(), instance.Service, instance.ID, wanted.State, hold.By,
+			hold.Reason)
 	default:
 		instance.Breaker.Force(wanted.State, hold, time.Now())
 	}
 	now := instance.Breaker.Snapshot()
 	c.Done("circuit breaker %s→%s on %s", before.Forced, wanted.State, instance.Handle)
 	return heldBreaker{
-		instance.ID, now.State, now.Forced, now.Hold.By, now.Hold.Reason, web.TimeOrNil(now.Hold.Since), wanted.State != before.Forced, c.DryRun,
+		instance.ID, now.State, now.Forced, now.Hold.By, now.Hold.Reason, web.TimeOrNil(now.Hold.Since),
+		wanted.State != before.Forced, c.DryRun,
 	}, err
 }
 

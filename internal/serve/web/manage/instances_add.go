@@ -75,7 +75,8 @@ func add(doc *config.Document, next *addition, path string) error {
 		service = config.DefaultService()
 	}
 	if n, _ := find(next.Instance.ID(), service); n >= 0 {
-		return web.Invalid(path+"instance.name, "+path+"instance.baseUrl", "the instance %q exists already", web.Shorten(next.Instance.ID()))
+		return web.Invalid(path+"instance.name, "+path+"instance.baseUrl", "the instance %q exists already",
+			web.Shorten(next.Instance.ID()))
 	}
 	service.Instances = append(service.Instances, next.Instance)
 	doc.Services[serviceType] = service

@@ -70,8 +70,10 @@ func (a *API) listKeys(c *web.Call) (views []keyView, err error) {
 // viewKey shows a key, and its text where it was just made.
 func viewKey(c *web.Call, key access.IssuedKey, text string, now time.Time) keyView {
 	return keyView{
-		ID: key.ID, Tenant: key.Tenant, UserHeader: key.UserHeader, Services: key.Services, Models: key.Models, Addresses: key.Addresses,
-		ExpiresAt: key.ExpiresAt, Priority: key.Priority, Limits: keyLimits(key.Limits), Budgets: key.Budgets, lifeView: viewLife(key.Life, key.Status(now)),
+		ID: key.ID, Tenant: key.Tenant, UserHeader: key.UserHeader, Services: key.Services, Models: key.Models,
+		Addresses: key.Addresses,
+		ExpiresAt: key.ExpiresAt, Priority: key.Priority, Limits: keyLimits(key.Limits), Budgets: key.Budgets,
+		lifeView:  viewLife(key.Life, key.Status(now)),
 		RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil, Key: text, DryRun: c.DryRun,
 	}
 }
@@ -103,10 +105,12 @@ type termFields struct {
 	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"Which the key is good for; all if none."`
 	Models    []string             `json:"models" minLength:"1" doc:"The same; a * stands for any text."`
 	Addresses []string             `json:"addresses" doc:"Addresses and ranges where the key may be used; all if none."`
-	ExpiresAt string               `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9]|2[1-9]|[3-9])" empty:"true"`
-	Priority  schema.Class         `json:"priority,omitzero" empty:"true"`
-	Limits    keyLimits            `json:"limits"`
-	Budgets   budget.Budgets       `json:"budgets"`
+
+	ExpiresAt string `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9]|2[1-9]|[3-9])" empty:"true"`
+
+	Priority schema.Class   `json:"priority,omitzero" empty:"true"`
+	Limits   keyLimits      `json:"limits"`
+	Budgets  budget.Budgets `json:"budgets"`
 }
 
 // Docs says more about some members than a tag has room for.
@@ -137,7 +141,8 @@ func (t *termFields) terms() access.Terms {
 func fieldsOfTerms(t access.Terms) termFields {
 	t = settings.Clone(t)
 	return termFields{
-		Services: web.NotNil(t.Services), Models: web.NotNil(t.Models), Addresses: web.NotNil(t.Addresses), ExpiresAt: t.ExpiresAt, Priority: t.Priority,
+		Services: web.NotNil(t.Services), Models: web.NotNil(t.Models), Addresses: web.NotNil(t.Addresses),
+		ExpiresAt: t.ExpiresAt, Priority: t.Priority,
 		Limits: keyLimits(t.Limits), Budgets: t.Budgets,
 	}
 }
@@ -179,17 +184,18 @@ func problemsOf(check func(report func(path, message string))) error {
 
 func (a *API) editKey(c *web.Call) (keyView, error) {
 	now := time.Now()
-	edited, err := a.options.Credentials.Keys.Edit(c.Context(), c.PathValue("id"), changeAt(c, now), func(before access.IssuedKey) (access.Key, error) {
-		wanted := termsOf(&before)
-		if _, err := config.DecodeJSON(c.Content, &wanted); err != nil {
-			return access.Key{}, err
-		}
-		key := wanted.key()
-		if key.ExpiresAt == before.ExpiresAt {
-			return key, problemsOf(key.Check) // what is not changed may be in the past
-		}
-		return key, checkCredential(key.Check, key.ExpiresAt, now)
-	})
+	edited, err := a.options.Credentials.Keys.Edit(c.Context(), c.PathValue("id"), changeAt(c, now),
+		func(before access.IssuedKey) (access.Key, error) {
+			wanted := termsOf(&before)
+			if _, err := config.DecodeJSON(c.Content, &wanted); err != nil {
+				return access.Key{}, err
+			}
+			key := wanted.key()
+			if key.ExpiresAt == before.ExpiresAt {
+				return key, problemsOf(key.Check) // what is not changed may be in the past
+			}
+			return key, checkCredential(key.Check, key.ExpiresAt, now)
+		})
 	tellCredential(c, "key", edited.ID, "changed")
 	return viewKey(c, edited, "", now), err
 }
@@ -219,7 +225,8 @@ func (a *API) rotateKey(c *web.Call, wanted *rotationRequest) (keyView, error) {
 	if wanted.Overlap.Std() > mostOverlap || wanted.Overlap < 0 {
 		return keyView{}, web.Invalid("overlap", "want a time from 0 to 90 days (2160h)")
 	}
-	text, rotated, err := a.options.Credentials.Keys.Rotate(c.Context(), c.PathValue("id"), wanted.Overlap.Std(), changeAt(c, now))
+	text, rotated, err := a.options.Credentials.Keys.Rotate(c.Context(), c.PathValue("id"), wanted.Overlap.Std(),
+		changeAt(c, now))
 	old := "refused from now on."
 	if !rotated.PreviousUntil.IsZero() {
 		old = "good until " + rotated.PreviousUntil.Format(time.RFC3339) + "."

@@ -33,7 +33,8 @@ func (a *API) models(_ *web.Call, q *web.PageQuery) (modelEntries, error) {
 	entries := []modelEntry{}
 	for _, m := range a.table().Entries() {
 		entries = append(entries, modelEntry{
-			ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: "patchbay", ServiceType: m.Service, Adapter: m.Adapter, AliasOf: m.Target,
+			ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: "patchbay", ServiceType: m.Service,
+			Adapter: m.Adapter, AliasOf: m.Target,
 		})
 	}
 	p := q.Page()
@@ -63,9 +64,11 @@ func (a *API) explain(c *web.Call, q *explainQuery) (explain.Explanation, error)
 		door = schema.Door(q.Service)
 	}
 	if door.Service() != q.Service {
-		return explain.Explanation{}, web.Invalid("door", "%s is an endpoint of the service type %s", door, door.Service())
+		return explain.Explanation{},
+			web.Invalid("door", "%s is an endpoint of the service type %s", door, door.Service())
 	}
-	return a.explained(c, survey.Subject{Door: door, Model: q.Model, Client: a.explainedClient(c, q.ClientIP), Class: q.Priority}), nil
+	return a.explained(c,
+		survey.Subject{Door: door, Model: q.Model, Client: a.explainedClient(c, q.ClientIP), Class: q.Priority}), nil
 }
 
 // explainBodyQuery is what is to be known beside the body of a request that is explained.
@@ -93,7 +96,8 @@ func (a *API) explainBody(c *web.Call, q *explainBodyQuery) (explain.Explanation
 	}
 	c.Done("explained a request of %s", q.Door)
 	return a.explained(c, survey.Subject{
-		Class: q.Priority, Door: q.Door, Model: string(request.Model), Client: a.explainedClient(c, q.ClientIP), Request: request, Speaks: speaks,
+		Class: q.Priority, Door: q.Door, Model: string(request.Model), Client: a.explainedClient(c, q.ClientIP),
+		Request: request, Speaks: speaks,
 		Header: c.Header, Tenant: q.Tenant, KeyID: q.KeyID,
 	}), nil
 }
@@ -102,7 +106,8 @@ func (a *API) explained(c *web.Call, asked survey.Subject) explain.Explanation {
 	view := explain.View(survey.Explain(a.table(), asked, time.Now()), asked.Door, asked.Model, asked.Client)
 	ledger := a.options.Ledger.Status(c.Context())
 	view.Quota = explain.Ledger{
-		Enabled: ledger.Settings.Enabled, Degraded: ledger.Reason != "", DegradedReason: ledger.Reason, FailOpen: ledger.Settings.FailOpen,
+		Enabled: ledger.Settings.Enabled, Degraded: ledger.Reason != "", DegradedReason: ledger.Reason,
+		FailOpen: ledger.Settings.FailOpen,
 	}
 	a.options.Explain(&view, asked.Door.Service())
 	return view

@@ -83,7 +83,8 @@ func (f UsageFilter) Question() quota.UsageQuery {
 	if service, err := schema.ParseServiceType(f.ServiceType); err == nil {
 		f.ServiceType = service.String()
 	}
-	return quota.UsageQuery{Tenant: f.TenantID, APIKey: f.APIKeyID, User: f.UserID, Service: f.ServiceType, Model: f.Model}
+	return quota.UsageQuery{Tenant: f.TenantID, APIKey: f.APIKeyID, User: f.UserID, Service: f.ServiceType,
+		Model: f.Model}
 }
 
 // usageQuery has the filters of the usage list.
@@ -101,14 +102,16 @@ func hotFields() []string { return []string{"enabled", "failOpen", "windows"} }
 
 func restartFields() []string {
 	return []string{
-		"distributedEnabled", "distributedKeyPrefix", "distributedTimeoutMs", "distributedDegradeToLocal", "retention", "flushIntervalSeconds",
+		"distributedEnabled", "distributedKeyPrefix", "distributedTimeoutMs", "distributedDegradeToLocal", "retention",
+		"flushIntervalSeconds",
 	}
 }
 
 func viewQuotaConfig(s quota.Settings) quotaConfigView {
 	return quotaConfigView{
-		Enabled: s.Enabled, FailOpen: s.FailOpen, Windows: web.NotNil(s.Windows), FlushIntervalSeconds: s.FlushIntervalSeconds,
-		Retention: s.Retention, Distributed: viewDistribution(s.Distributed), BackendName: s.CounterKind(),
+		Enabled: s.Enabled, FailOpen: s.FailOpen, Windows: web.NotNil(s.Windows),
+		FlushIntervalSeconds: s.FlushIntervalSeconds,
+		Retention:            s.Retention, Distributed: viewDistribution(s.Distributed), BackendName: s.CounterKind(),
 		HotEditableFields: hotFields(), RestartRequiredFields: restartFields(),
 	}
 }
@@ -138,7 +141,8 @@ func (a *API) editQuota(c *web.Call) (quotaConfigView, error) {
 }
 
 // errRestart means that a request wants to change a field that needs a restart.
-var errRestart = errors.New("take effect at the next start only and cannot be changed here; leave them out, nothing was changed")
+var errRestart = errors.New("take effect at the next start only and cannot be changed here; leave them out, nothing " +
+	"was changed")
 
 // readQuotaEdit parses a change. The order of the checks is part of the API: no body,
 // fields that need a restart, unknown fields, no field at all, wrong values.
@@ -247,11 +251,13 @@ func (a *API) quotaStatus(c *web.Call) (quotaStatusView, error) {
 	status := a.options.Ledger.Status(c.Context())
 	s := status.Settings
 	view := quotaStatusView{
-		Enabled: s.Enabled, BackendName: s.CounterKind(), Degraded: status.Reason != "", DegradedReason: status.Reason, Said: say.Of(status.Reason),
+		Enabled: s.Enabled, BackendName: s.CounterKind(), Degraded: status.Reason != "", DegradedReason: status.Reason,
+		Said:     say.Of(status.Reason),
 		FailOpen: s.FailOpen, Windows: web.NotNil(s.Windows), Distributed: viewDistribution(s.Distributed),
 	}
 	if status.Probe != nil {
-		view.RedisProbe = &quotaProbe{status.Probe.Reachable, status.Probe.Status, status.Probe.Reason, say.Of(status.Probe.Reason)}
+		view.RedisProbe = &quotaProbe{status.Probe.Reachable, status.Probe.Status, status.Probe.Reason,
+			say.Of(status.Probe.Reason)}
 		view.CounterMetrics = &quotaMetrics{status.Degradations}
 	}
 	if !s.Enabled {
@@ -298,7 +304,8 @@ func (a *API) quotaUsage(c *web.Call, q *usageQuery) (any, error) {
 		question.Window = &q.Window
 	}
 	each := func(visit func(quotaUsageView) bool) (message string) {
-		return UsageMessage(a.options.Ledger.EachUsage(c.Context(), question, func(u quota.Usage) bool { return visit(viewUsage(&u)) }))
+		return UsageMessage(a.options.Ledger.EachUsage(c.Context(), question,
+			func(u quota.Usage) bool { return visit(viewUsage(&u)) }))
 	}
 	p := q.Page()
 	if p == nil {
@@ -323,7 +330,8 @@ func UsageMessage(enabled bool, err error) string {
 	case errors.Is(err, quota.ErrTruncated):
 		return "What was counted; " + quota.ErrTruncated.Error() + "."
 	case err != nil:
-		return "What this gateway holds; a store did not answer, so the counts of others and of earlier times may be missing."
+		return "What this gateway holds; a store did not answer, so the counts of others and of earlier times may be " +
+			"missing."
 	}
 	return "What was counted."
 }

@@ -116,5 +116,6 @@ func (each streamedList[T]) MarshalJSONTo(to *jsontext.Encoder) error {
 		return failed == nil
 	})
 	return errors.Join(failed, to.WriteToken(jsontext.EndArray),
-		to.WriteToken(jsontext.String("message")), to.WriteToken(jsontext.String(message)), to.WriteToken(jsontext.EndObject))
+		to.WriteToken(jsontext.String("message")), to.WriteToken(jsontext.String(message)),
+		to.WriteToken(jsontext.EndObject))
 }

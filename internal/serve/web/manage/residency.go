@@ -85,9 +85,12 @@ func (a *API) residents(c *web.Call) ([]ResidentView, error) {
 func viewOfResident(s *residency.State, words web.Wording) ResidentView {
 	failure := words(web.CutText(s.Failure, 500))
 	return ResidentView{
-		Host: s.Host, Model: s.Model, Group: s.Group, State: residence(s.State), Since: web.TimeOrNil(s.Since), LastUsed: web.TimeOrNil(s.Used),
-		InUse: s.IsInUse, Pinned: s.IsPinned, Waiting: s.Waiting, LoadMs: s.Residence.Loads.Milliseconds(), LeftMs: s.Left.Milliseconds(), Bytes: s.Bytes,
-		SleepMs: s.SleepAfter.Milliseconds(), Loads: s.Counts.Loads, Failures: s.Failures, Refusals: s.Refusals, Evictions: s.Evictions, Sleeps: s.Sleeps,
+		Host: s.Host, Model: s.Model, Group: s.Group, State: residence(s.State), Since: web.TimeOrNil(s.Since),
+		LastUsed: web.TimeOrNil(s.Used),
+		InUse:    s.IsInUse, Pinned: s.IsPinned, Waiting: s.Waiting, LoadMs: s.Residence.Loads.Milliseconds(),
+		LeftMs: s.Left.Milliseconds(), Bytes: s.Bytes,
+		SleepMs: s.SleepAfter.Milliseconds(), Loads: s.Counts.Loads, Failures: s.Failures, Refusals: s.Refusals,
+		Evictions: s.Evictions, Sleeps: s.Sleeps,
 		WaitedMs: s.Waited.Milliseconds(), Failure: failure, Said: say.Of(failure),
 	}
 }
@@ -112,7 +115,8 @@ func (a *API) sleepModel(c *web.Call, wanted *residentRequest) (ResidentView, er
 }
 
 // move loads the model of an instance or puts it to sleep, and says where it is then.
-func (a *API) move(c *web.Call, wanted *residentRequest, what string, do func(i *backend.Instance, host, model string) error) (ResidentView, error) {
+func (a *API) move(c *web.Call, wanted *residentRequest, what string,
+	do func(i *backend.Instance, host, model string) error) (ResidentView, error) {
 	instance, err := a.living(c, wanted.InstanceID)
 	if err != nil {
 		return ResidentView{}, err
@@ -120,7 +124,8 @@ func (a *API) move(c *web.Call, wanted *residentRequest, what string, do func(i 
 	engine := instance.Engine()
 	if engine == nil || a.options.Residency.Model(engine) == nil {
 		return ResidentView{}, &web.RequestError{
-			Status: http.StatusBadRequest, Text: web.Shorten(instance.ID) + ": the gateway neither loads its model nor puts it to sleep: " +
+			Status: http.StatusBadRequest, Text: web.Shorten(instance.ID) +
+				": the gateway neither loads its model nor puts it to sleep: " +
 				"set residency.enabled of the service type, and see which adapters can",
 		}
 	}
@@ -148,7 +153,8 @@ func unmoved(cause error) error {
 		status = http.StatusGatewayTimeout
 	}
 	for _, obstacle := range []error{
-		residency.ErrInUse, residency.ErrPinned, residency.ErrFull, residency.ErrUnknown, residency.ErrRemoved, residency.ErrUnable,
+		residency.ErrInUse, residency.ErrPinned, residency.ErrFull, residency.ErrUnknown, residency.ErrRemoved,
+		residency.ErrUnable,
 	} {
 		if errors.Is(cause, obstacle) {
 			status = http.StatusBadRequest

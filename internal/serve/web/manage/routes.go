@@ -61,31 +61,38 @@ func (a *API) services() []web.Route {
 			Summary: "The names of the configured service types", Says: "The configured service types.",
 		},
 		{
-			Pattern: "GET /api/config/type/services/{serviceType}", Permission: access.ReadTypes, Does: web.Do(a.service),
+			Pattern: "GET /api/config/type/services/{serviceType}", Permission: access.ReadTypes,
+			Does:    web.Do(a.service),
 			Summary: "One service type; as a section of a configuration file where Accept names application/yaml",
 			Says:    "The configuration of the service type.", Media: map[string]any{mediaYAML: ""},
 		},
 		{
-			Pattern: "POST /api/config/type/services/{serviceType}", Permission: access.WriteTypes, Does: web.Do(a.putService),
+			Pattern: "POST /api/config/type/services/{serviceType}", Permission: access.WriteTypes,
+			Does:    web.Do(a.putService),
 			Summary: "Create a service type (201), or replace its policy and keep its instances (200)",
 			Says:    "The service type was created.", Body: serviceView{}, Status: http.StatusCreated, Versioned: true,
 		},
 		{
-			Pattern: "PUT /api/config/type/services/{serviceType}", Permission: access.WriteTypes, Does: web.Do(a.mergeService),
-			Summary: "Change what is given; instances, when given, replace the list", Body: serviceView{}, Versioned: true,
+			Pattern: "PUT /api/config/type/services/{serviceType}", Permission: access.WriteTypes,
+			Does:    web.Do(a.mergeService),
+			Summary: "Change what is given; instances, when given, replace the list", Body: serviceView{},
+			Versioned: true,
 		},
 		{
-			Pattern: "DELETE /api/config/type/services/{serviceType}", Permission: access.WriteTypes, Does: web.Do(a.deleteService),
+			Pattern: "DELETE /api/config/type/services/{serviceType}", Permission: access.WriteTypes,
+			Does:    web.Do(a.deleteService),
 			Summary: "Delete a service type and all its configuration", Versioned: true,
 			Says: "The service type and all its configuration were deleted.",
 		},
 		{
-			Pattern: "GET /api/config/type/{serviceType}/models", Permission: access.ReadTypes, Does: web.List(a.serviceModels),
+			Pattern: "GET /api/config/type/{serviceType}/models", Permission: access.ReadTypes,
+			Does:    web.List(a.serviceModels),
 			Summary: "The models of a service type", Says: "The models of the service type.",
 		},
 		{
 			Pattern: "POST /api/config/type/reset", Permission: access.WriteTypes, Does: web.Do(a.reset),
-			Summary: "Make the static configuration a new version", Says: "The static configuration is in force again.", Versioned: true,
+			Summary: "Make the static configuration a new version", Says: "The static configuration is in force again.",
+			Versioned: true,
 		},
 		{
 			Pattern: "GET /api/models", Permission: access.ReadModels, Does: web.DoWith(a.models),
@@ -97,8 +104,9 @@ func (a *API) services() []web.Route {
 		},
 		{
 			Pattern: "POST /api/route/explain", Permission: access.WriteInstances, Does: web.DoWith(a.explainBody),
-			Summary: "What would happen to the request in the body now, as it would be sent to its endpoint, and why; nothing is called",
-			Says:    "What would happen to a request now.", Body: map[string]any{}, NoDryRun: true,
+			Summary: "What would happen to the request in the body now, as it would be sent to its endpoint, and " +
+				"why; nothing is called",
+			Says: "What would happen to a request now.", Body: map[string]any{}, NoDryRun: true,
 		},
 	}
 }
@@ -106,15 +114,18 @@ func (a *API) services() []web.Route {
 func (a *API) instances() []web.Route {
 	return []web.Route{
 		{
-			Pattern: "GET /api/config/instance/type/{serviceType}", Permission: access.ReadInstances, Does: web.List(a.instancesOf),
+			Pattern: "GET /api/config/instance/type/{serviceType}", Permission: access.ReadInstances,
+			Does:    web.List(a.instancesOf),
 			Summary: "The instances of a service type", Says: "The instances of the service type.",
 		},
 		{
-			Pattern: "GET /api/config/instance/info/{serviceType}", Permission: access.ReadInstances, Does: web.DoWith(a.instanceInfo),
+			Pattern: "GET /api/config/instance/info/{serviceType}", Permission: access.ReadInstances,
+			Does:    web.DoWith(a.instanceInfo),
 			Summary: "One instance and its health", Says: "The instance and its health.",
 		},
 		{
-			Pattern: "POST /api/config/instance/add/{serviceType}", Permission: access.WriteInstances, Does: web.Do(a.addInstance),
+			Pattern: "POST /api/config/instance/add/{serviceType}", Permission: access.WriteInstances,
+			Does:    web.Do(a.addInstance),
 			Summary: "Add an instance; its name and baseUrl must not be those of another one", Body: instanceView{},
 			Says: "The instance was added.", Status: http.StatusCreated, Versioned: true,
 		},
@@ -124,19 +135,23 @@ func (a *API) instances() []web.Route {
 			Status: http.StatusCreated, Versioned: true,
 		},
 		{
-			Pattern: "PUT /api/config/instance/update/{serviceType}", Permission: access.WriteInstances, Does: web.Do(a.updateInstance),
+			Pattern: "PUT /api/config/instance/update/{serviceType}", Permission: access.WriteInstances,
+			Does:    web.Do(a.updateInstance),
 			Summary: "Change what is given of an instance; an apiKey that is left out, null or a mask stays",
 			Says:    "The instance was changed.", Body: updateRequest{}, Versioned: true,
 		},
 		{
-			Pattern: "DELETE /api/config/instance/del/{serviceType}", Permission: access.WriteInstances, Does: web.Do(a.deleteInstance),
+			Pattern: "DELETE /api/config/instance/del/{serviceType}", Permission: access.WriteInstances,
+			Does:    web.Do(a.deleteInstance),
 			Summary: "Delete an instance", Query: instanceQuery{}, Versioned: true,
 			Says: "The instance was deleted; requests that it is answering go on to their end.",
 		},
 		{
-			Pattern: "POST /api/config/instance/test/{serviceType}", Permission: access.WriteInstances, Does: web.Do(a.testInstance),
-			Summary: "Make one small real call to an instance, stored (instanceId) or as typed (instance); nothing is stored or counted",
-			Says:    "The backend answered.", Body: testRequest{}, NoDryRun: true,
+			Pattern: "POST /api/config/instance/test/{serviceType}", Permission: access.WriteInstances,
+			Does: web.Do(a.testInstance),
+			Summary: "Make one small real call to an instance, stored (instanceId) or as typed (instance); nothing " +
+				"is stored or counted",
+			Says: "The backend answered.", Body: testRequest{}, NoDryRun: true,
 		},
 		{
 			Pattern: "POST /api/config/discover", Permission: access.WriteInstances, Does: web.DoBody(a.discover),
@@ -144,18 +159,23 @@ func (a *API) instances() []web.Route {
 		},
 		{
 			Pattern: "GET /api/models/residency", Permission: access.ReadModels, Does: web.List(a.residents),
-			Summary: "Which models are in memory, asleep or being loaded, of those that are loaded for requests and put to sleep",
-			Says:    "The models that are loaded for requests and put to sleep.",
+			Summary: "Which models are in memory, asleep or being loaded, of those that are loaded for requests and " +
+				"put to sleep",
+			Says: "The models that are loaded for requests and put to sleep.",
 		},
 		{
-			Pattern: "POST /api/config/instance/load/{serviceType}", Permission: access.WriteInstances, Does: web.DoBody(a.loadModel),
-			Summary: "Load the model of an instance; answered when it is in memory. It is given up if nobody waits any more; no version",
-			Says:    "The model is in memory.", Errors: []int{http.StatusBadGateway, http.StatusGatewayTimeout},
+			Pattern: "POST /api/config/instance/load/{serviceType}", Permission: access.WriteInstances,
+			Does: web.DoBody(a.loadModel),
+			Summary: "Load the model of an instance; answered when it is in memory. It is given up if nobody waits " +
+				"any more; no version",
+			Says: "The model is in memory.", Errors: []int{http.StatusBadGateway, http.StatusGatewayTimeout},
 		},
 		{
-			Pattern: "POST /api/config/instance/sleep/{serviceType}", Permission: access.WriteInstances, Does: web.DoBody(a.sleepModel),
-			Summary: "Put the model of an instance to sleep, or out of memory, unless it is in use or pinned; no version",
-			Says:    "The model is not in memory.", Errors: []int{http.StatusBadGateway},
+			Pattern: "POST /api/config/instance/sleep/{serviceType}", Permission: access.WriteInstances,
+			Does: web.DoBody(a.sleepModel),
+			Summary: "Put the model of an instance to sleep, or out of memory, unless it is in use or pinned; no " +
+				"version",
+			Says: "The model is not in memory.", Errors: []int{http.StatusBadGateway},
 		},
 		{
 			Pattern: "POST /api/config/instance/circuit-breaker/{serviceType}", Permission: access.WriteInstances,
@@ -186,19 +206,24 @@ func (a *API) versions() []web.Route {
 		},
 		{
 			Pattern: "GET /api/config/version/{version}", Permission: access.ReadVersions, Does: web.Do(a.version),
-			Summary: "One version; its services as a section of a configuration file where Accept names application/yaml",
-			Says:    "The version and its configuration.", Media: map[string]any{mediaYAML: ""},
+			Summary: "One version; its services as a section of a configuration file where Accept names " +
+				"application/yaml",
+			Says: "The version and its configuration.", Media: map[string]any{mediaYAML: ""},
 		},
 		{
-			Pattern: "POST /api/config/version/rollback/{version}", Permission: access.WriteVersions, Does: web.Do(a.useVersion),
-			Summary: "Roll back to a version", Says: "The configuration was rolled back to the version.", Versioned: true,
+			Pattern: "POST /api/config/version/rollback/{version}", Permission: access.WriteVersions,
+			Does:    web.Do(a.useVersion),
+			Summary: "Roll back to a version", Says: "The configuration was rolled back to the version.",
+			Versioned: true,
 		},
 		{
-			Pattern: "POST /api/config/version/apply/{version}", Permission: access.WriteVersions, Does: web.Do(a.useVersion),
+			Pattern: "POST /api/config/version/apply/{version}", Permission: access.WriteVersions,
+			Does:    web.Do(a.useVersion),
 			Summary: "Apply a version", Says: "The version is in force.", Versioned: true,
 		},
 		{
-			Pattern: "DELETE /api/config/version/{version}", Permission: access.WriteVersions, Does: web.Do(a.deleteVersion),
+			Pattern: "DELETE /api/config/version/{version}", Permission: access.WriteVersions,
+			Does:    web.Do(a.deleteVersion),
 			Summary: "Delete a version that is not in force", Says: "The version was deleted.", Versioned: true,
 		},
 		{
@@ -216,12 +241,15 @@ func (a *API) terms() []web.Route {
 	return []web.Route{
 		{
 			Pattern: "GET /api/config/terms", Permission: access.ReadTerms, Does: web.Do(a.showTerms),
-			Summary: "The limits, budgets and scopes of tenants, and the defaults of all keys", Says: "The terms of keys and tenants.",
+			Summary: "The limits, budgets and scopes of tenants, and the defaults of all keys",
+			Says:    "The terms of keys and tenants.",
 		},
 		{
 			Pattern: "PUT /api/config/terms", Permission: access.WriteTerms, Does: web.DoBody(a.putTerms),
-			Summary: "Change the defaults, or the list of tenants; each is replaced where it is given. They are in force at once, " +
-				"on all gateways that share the configuration, in place of security.defaults and security.tenants of the configuration file",
+			Summary: "Change the defaults, or the list of tenants; each is replaced where it is given. They are in " +
+				"force at once, " +
+				"on all gateways that share the configuration, in place of security.defaults and security.tenants of " +
+				"the configuration file",
 			Says: "The terms were changed; requests from now on are held to them.", Versioned: true,
 		},
 		{
@@ -231,12 +259,15 @@ func (a *API) terms() []web.Route {
 		},
 		{
 			Pattern: "PUT /api/config/terms/tenants/{tenant}", Permission: access.WriteTerms, Does: web.Do(a.putTenant),
-			Summary: "Change what is given of the terms of a tenant, which is added where it is not there", Body: termFields{},
-			Says: "The terms of the tenant were changed; requests from now on are held to them.", Versioned: true,
+			Summary: "Change what is given of the terms of a tenant, which is added where it is not there",
+			Body:    termFields{},
+			Says:    "The terms of the tenant were changed; requests from now on are held to them.", Versioned: true,
 		},
 		{
-			Pattern: "DELETE /api/config/terms/tenants/{tenant}", Permission: access.WriteTerms, Does: web.Do(a.deleteTenant),
-			Summary: "Remove the terms of a tenant; its keys keep theirs", Says: "The tenant has no terms any more.", Versioned: true,
+			Pattern: "DELETE /api/config/terms/tenants/{tenant}", Permission: access.WriteTerms,
+			Does:    web.Do(a.deleteTenant),
+			Summary: "Remove the terms of a tenant; its keys keep theirs", Says: "The tenant has no terms any more.",
+			Versioned: true,
 		},
 	}
 }
@@ -248,15 +279,18 @@ func (a *API) quota() []web.Route {
 			Summary: "The configuration of the quota ledger", Says: "The configuration of the quota ledger.",
 		},
 		{
-			Pattern: "PUT /api/config/quota", Permission: access.WriteQuota, Does: web.Do(a.editQuota), Body: quotaRequest{},
-			Summary: "Change the quota ledger until the next restart or reload; other fields need a restart (400 RESTART_REQUIRED)",
+			Pattern: "PUT /api/config/quota", Permission: access.WriteQuota, Does: web.Do(a.editQuota),
+			Body: quotaRequest{},
+			Summary: "Change the quota ledger until the next restart or reload; other fields need a restart (400 " +
+				"RESTART_REQUIRED)",
 		},
 		{
 			Pattern: "GET /api/monitoring/quota/status", Permission: access.ReadQuotaUsage, Does: web.Do(a.quotaStatus),
 			Summary: "How the quota ledger is", Says: "The state of the quota ledger.",
 		},
 		{
-			Pattern: "GET /api/monitoring/quota/usage", Permission: access.ReadQuotaUsage, Does: web.DoWith(a.quotaUsage),
+			Pattern: "GET /api/monitoring/quota/usage", Permission: access.ReadQuotaUsage,
+			Does:    web.DoWith(a.quotaUsage),
 			Summary: "Requests and tokens by window; of the open windows, or of those that began between from and to",
 			Reply:   web.ListOf[quotaUsageView]{},
 		},
@@ -294,19 +328,24 @@ func (a *API) keys() []web.Route {
 		},
 		{
 			Pattern: "POST /api/auth/keys", Permission: access.ManageKeys, Does: web.DoBody(a.issueKey),
-			Summary: "Issue a key; it is shown this once", Says: "The key was issued. It is shown this once only.", Status: http.StatusCreated,
+			Summary: "Issue a key; it is shown this once", Says: "The key was issued. It is shown this once only.",
+			Status: http.StatusCreated,
 		},
 		{
-			Pattern: "PUT /api/auth/keys/{id}", Permission: access.ManageKeys, Does: web.Do(a.editKey), Body: keyTerms{},
+			Pattern: "PUT /api/auth/keys/{id}", Permission: access.ManageKeys, Does: web.Do(a.editKey),
+			Body:    keyTerms{},
 			Summary: "Change what is given of a key that was issued: its tenant, scope, expiry and limits; at once",
 			Says:    "The key was changed; requests from now on are held to it.",
 		},
 		{
-			Pattern: "POST /api/auth/keys/{id}/rotate", Permission: access.ManageKeys, Does: web.DoBody(a.rotateKey), BodyOptional: true,
-			Summary: "Give a key that was issued a new text, which is shown this once; the old one stays good for the overlap",
+			Pattern: "POST /api/auth/keys/{id}/rotate", Permission: access.ManageKeys, Does: web.DoBody(a.rotateKey),
+			BodyOptional: true,
+			Summary: "Give a key that was issued a new text, which is shown this once; the old one stays good for " +
+				"the overlap",
 		},
 		{
-			Pattern: "DELETE /api/auth/keys/{id}", Permission: access.ManageKeys, Does: web.Do(a.revokeKey), Summary: "Revoke a key at once",
+			Pattern: "DELETE /api/auth/keys/{id}", Permission: access.ManageKeys, Does: web.Do(a.revokeKey),
+			Summary: "Revoke a key at once",
 		},
 	}
 }
@@ -323,9 +362,11 @@ func (a *API) tokens() []web.Route {
 			Says:    "The token was issued. It is shown this once only.", Status: http.StatusCreated,
 		},
 		{
-			Pattern: "POST /api/auth/tokens/{name}/rotate", Permission: access.ManageTokens, Does: web.Do(a.rotateToken),
-			Summary: "Give a token that was issued a new text, which is shown this once; the old one is refused at once",
-			Says:    "The token has a new text, which is shown this once only; the old one is refused from now on.",
+			Pattern: "POST /api/auth/tokens/{name}/rotate", Permission: access.ManageTokens,
+			Does: web.Do(a.rotateToken),
+			Summary: "Give a token that was issued a new text, which is shown this once; the old one is refused at " +
+				"once",
+			Says: "The token has a new text, which is shown this once only; the old one is refused from now on.",
 		},
 		{
 			Pattern: "DELETE /api/auth/tokens/{name}", Permission: access.ManageTokens, Does: web.Do(a.revokeToken),

@@ -94,7 +94,8 @@ func (a *API) mergeService(c *web.Call) (changeView, error) {
 
 // writeService changes a service type: it lays the body over the configuration that
 // start returns. The instances stay unless the body has some.
-func (a *API) writeService(c *web.Call, start func(existing config.Service, exists bool) (config.Service, error)) (changeView, error) {
+func (a *API) writeService(c *web.Call,
+	start func(existing config.Service, exists bool) (config.Service, error)) (changeView, error) {
 	serviceType, err := serviceOf(c)
 	if err != nil {
 		return changeView{}, err

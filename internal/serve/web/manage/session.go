@@ -21,7 +21,8 @@ type selfView struct {
 
 func (a *API) self(c *web.Call) (selfView, error) {
 	return selfView{
-		Name: c.Who.Name, Role: c.Who.Role, Permissions: c.Who.Role.Permissions(), SecurityEnabled: a.options.Credentials.Enforced(),
+		Name: c.Who.Name, Role: c.Who.Role, Permissions: c.Who.Role.Permissions(),
+		SecurityEnabled: a.options.Credentials.Enforced(),
 	}, nil
 }
 

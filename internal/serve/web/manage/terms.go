@@ -58,7 +58,8 @@ func (a *API) putTerms(c *web.Call, body *termsBody) (changeView, error) {
 		if c.Given.Has("tenants") {
 			terms.Tenants = nil
 			for i := range body.Tenants {
-				terms.Tenants = append(terms.Tenants, access.Tenant{Name: body.Tenants[i].Name, Terms: body.Tenants[i].terms()})
+				terms.Tenants = append(terms.Tenants,
+					access.Tenant{Name: body.Tenants[i].Name, Terms: body.Tenants[i].terms()})
 			}
 		}
 		return nil
@@ -111,7 +112,8 @@ func withoutIndex(err error) error {
 		return err
 	}
 	for i := range problems {
-		if _, field, found := strings.Cut(problems[i].Path, "]."); found && strings.HasPrefix(problems[i].Path, "tenants[") {
+		if _, field, found := strings.Cut(problems[i].Path, "]."); found &&
+			strings.HasPrefix(problems[i].Path, "tenants[") {
 			problems[i].Path = field
 		}
 	}

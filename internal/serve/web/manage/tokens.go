@@ -23,7 +23,8 @@ type tokenView struct {
 // viewToken shows a token, and its text where it was just made.
 func viewToken(c *web.Call, token access.IssuedToken, text string, now time.Time) tokenView {
 	return tokenView{
-		Name: token.Name, Role: token.RoleInForce(), ExpiresAt: token.ExpiresAt, lifeView: viewLife(token.Life, token.Status(now)),
+		Name: token.Name, Role: token.RoleInForce(), ExpiresAt: token.ExpiresAt,
+		lifeView:  viewLife(token.Life, token.Status(now)),
 		RevokedAt: token.RevokedAt, Token: text, DryRun: c.DryRun,
 	}
 }
@@ -57,7 +58,8 @@ func (a *API) refuseWhileOpen() error {
 		return nil
 	}
 	return &web.RequestError{
-		Status: http.StatusForbidden, Text: "security.enabled: is false: a token that anybody may issue now would be good when security is on. " +
+		Status: http.StatusForbidden, Text: "security.enabled: is false: a token that anybody may issue now would be " +
+			"good when security is on. " +
 			"Turn security on first, or issue it with patchbay tokens issue while the gateway is stopped",
 	}
 }
@@ -91,8 +93,10 @@ func (a *API) rotateToken(c *web.Call) (tokenView, error) {
 func (a *API) revokeToken(c *web.Call) (revokedToken, error) {
 	name := c.PathValue("name")
 	changed, err := revokeCredential(c, "token", name, a.options.Credentials.Tokens.Revoke)
-	if changed && !c.DryRun && a.options.Credentials.Enforced() && !a.options.Credentials.Roster().HasAdmin(time.Now()) {
-		c.Message += " It was the last one of the role ADMIN: issue another with patchbay tokens issue while the gateway is stopped."
+	if changed && !c.DryRun && a.options.Credentials.Enforced() &&
+		!a.options.Credentials.Roster().HasAdmin(time.Now()) {
+		c.Message += " It was the last one of the role ADMIN: issue another with patchbay tokens issue while the " +
+			"gateway is stopped."
 	}
 	return revokedToken{name, changed, c.DryRun}, err
 }

@@ -137,7 +137,8 @@ func (a *API) listVersions(c *web.Call, q *versionsQuery) (any, error) {
 		}
 		if err != nil {
 			views = append(views, versionView{
-				Version: number, Summary: say.Text("version.unreadable"), Said: []say.Sentence{say.New("version.unreadable")},
+				Version: number, Summary: say.Text("version.unreadable"),
+				Said: []say.Sentence{say.New("version.unreadable")},
 			})
 			continue
 		}
@@ -194,7 +195,8 @@ func (a *API) deleteVersion(c *web.Call) (changeView, error) {
 	return writeVersion(c, a.options.Control.Delete)
 }
 
-func writeVersion(c *web.Call, do func(context.Context, control.Change, int) (control.Result, error)) (changeView, error) {
+func writeVersion(c *web.Call, do func(context.Context, control.Change, int) (control.Result, error)) (changeView,
+	error) {
 	number, err := versionOf("version", c.PathValue("version"))
 	if err != nil {
 		return changeView{}, err
@@ -219,7 +221,8 @@ func (a *API) diffVersions(c *web.Call) (diff versionDiff, err error) {
 	if err != nil {
 		return diff, err
 	}
-	diff = versionDiff{From: from.Number, To: to.Number, Changes: web.NotNil(a.options.Control.CompareVersions(from, to))}
+	diff = versionDiff{From: from.Number, To: to.Number,
+		Changes: web.NotNil(a.options.Control.CompareVersions(from, to))}
 	lines := make([]string, len(diff.Changes))
 	for i, d := range diff.Changes {
 		lines[i] = d.Text()

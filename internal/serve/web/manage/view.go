@@ -133,7 +133,8 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		return err
 	}
 	if next.TLS != before.TLS && !who.Role.Holds(access.ManageKeys) {
-		return web.Invalid(path+"tls", "names files of the gateway's machine and decides who is trusted, so only ADMIN may change it")
+		return web.Invalid(path+"tls", "names files of the gateway's machine and decides who is trusted, so only "+
+			"ADMIN may change it")
 	}
 	// Another proxy sees what is sent, as another host does.
 	moved := stored != nil && (!sameHost(before.BaseURL, next.BaseURL) || next.Proxy != before.Proxy)
@@ -142,13 +143,15 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		case secret.IsEmpty():
 			return secret, web.Invalid(field, "is a mask, and nothing is stored for it")
 		case moved && !who.SeesSecrets:
-			return secret, web.Invalid(field, "must be given again when baseUrl moves to another host or proxy changes, because your role may not see what is stored")
+			return secret, web.Invalid(field, "must be given again when baseUrl moves to another host or proxy "+
+				"changes, because your role may not see what is stored")
 		}
 		isKept = true
 		return secret, nil
 	}
 	var err error
-	if hasKey := given.Has(path + "apiKey"); hasKey && wasShown(next.APIKey, before.APIKey) || !hasKey && !before.APIKey.IsEmpty() {
+	if hasKey := given.Has(path + "apiKey"); hasKey && wasShown(next.APIKey, before.APIKey) || !hasKey &&
+		!before.APIKey.IsEmpty() {
 		if next.APIKey, err = keep(path+"apiKey", before.APIKey); err != nil {
 			return err
 		}
@@ -167,7 +170,8 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		}
 	}
 	if next.ForwardAuthorization && (moved || !before.ForwardAuthorization) && !who.Role.Holds(access.ManageKeys) {
-		return web.Invalid(path+"forwardAuthorization", "sends the keys of callers to the host, so only ADMIN may turn it on or move it")
+		return web.Invalid(path+"forwardAuthorization",
+			"sends the keys of callers to the host, so only ADMIN may turn it on or move it")
 	}
 	isKept = isKept || next.ForwardAuthorization && !given.Has(path+"forwardAuthorization")
 	next.Doubt = before.Doubt

@@ -38,7 +38,8 @@ type API struct {
 // New returns the operations on a recorder and the table in force, which has a
 // version.
 func New(recorder *calls.Recorder, current *routing.Current, version func() int) *API {
-	a := &API{recorder: recorder, current: current, version: version, sampler: live.NewSampler(recorder.Registry(), current)}
+	a := &API{recorder: recorder, current: current, version: version,
+		sampler: live.NewSampler(recorder.Registry(), current)}
 	recorder.Observe(a.sampler.Note)
 	a.feed = live.NewFeed(a.sampler, a.renderSnapshot)
 	return a

@@ -40,9 +40,11 @@ func (a *API) budgetUse(*web.Call) (budgetUses, error) {
 	}
 	views.Currency = a.currency()
 	for _, use := range a.budgets() {
-		view := budgetUse{Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: use.Limit, Used: use.Used, Reserved: use.Reserved}
+		view := budgetUse{Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: use.Limit,
+			Used: use.Used, Reserved: use.Reserved}
 		if use.Unit == budget.Cost {
-			view.Limit, view.Used, view.Reserved = prices.Amount(use.Limit).Micros(), prices.Amount(use.Used).Micros(), prices.Amount(use.Reserved).Micros()
+			view.Limit, view.Used, view.Reserved = prices.Amount(use.Limit).Micros(), prices.Amount(use.Used).Micros(),
+				prices.Amount(use.Reserved).Micros()
 		}
 		if !use.Reset.IsZero() {
 			reset := use.Reset.UTC()

@@ -75,7 +75,8 @@ type callFilter struct {
 func newCallFilter(c *web.Call, q *callsQuery) (*callFilter, error) {
 	f := &callFilter{
 		query: c.URL.Query(), words: c.Words(), limit: cmp.Or(q.Limit, 100), isBrief: q.Brief, from: q.From, to: q.To,
-		text: strings.ToLower(q.Q), errorText: strings.ToLower(q.ErrorText), beforeID: q.Before, before: math.MaxUint64, longest: math.MaxInt64,
+		text: strings.ToLower(q.Q), errorText: strings.ToLower(q.ErrorText), beforeID: q.Before, before: math.MaxUint64,
+		longest: math.MaxInt64,
 	}
 	var err error
 	for name, to := range map[string]*uint64{"cursor": &f.before, "after": &f.after} {
@@ -133,13 +134,15 @@ func (f *callFilter) has(c *calls.Record) bool {
 func (f *callFilter) wants(c *calls.Record) bool {
 	switch {
 	case !f.is("service", c.Service.String()), !f.is("model", c.Model), !f.is("status", string(statusOf(c))),
-		!f.is("requestId", c.RequestID), !f.is("errorCode", c.Code), !f.is("keyId", c.KeyID), !f.is("tenant", c.Tenant), !f.is("user", c.User):
+		!f.is("requestId", c.RequestID), !f.is("errorCode", c.Code), !f.is("keyId", c.KeyID), !f.is("tenant", c.Tenant),
+		!f.is("user", c.User):
 		return false
 	case !f.isAsked(c), !f.isTried(c), !f.isRefused(c), !f.has(c):
 		return false
 	case f.query.Get("httpStatus") != "" && f.query.Get("httpStatus") != strconv.Itoa(c.Status):
 		return false
-	case !f.from.IsZero() && c.Started.Before(f.from), !f.to.IsZero() && !c.Started.Before(f.to), c.Ended < f.shortest, c.Ended > f.longest:
+	case !f.from.IsZero() && c.Started.Before(f.from), !f.to.IsZero() &&
+		!c.Started.Before(f.to), c.Ended < f.shortest, c.Ended > f.longest:
 		return false
 	}
 	return (f.text == "" || f.names(c)) && (f.errorText == "" || f.isTold(c))

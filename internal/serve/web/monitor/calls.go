@@ -173,7 +173,8 @@ func estimateOf(c *calls.Record, try *calls.Try) *callEstimate {
 	if try.Expected <= 0 {
 		return nil
 	}
-	return &callEstimate{ExpectedMs: inMilliseconds(try.Expected), TrueMs: inMilliseconds(c.FirstTokenOf(try)), Matched: rounded(try.Matched)}
+	return &callEstimate{ExpectedMs: inMilliseconds(try.Expected), TrueMs: inMilliseconds(c.FirstTokenOf(try)),
+		Matched: rounded(try.Matched)}
 }
 
 // cacheWord is what the cache of answers did.
@@ -181,7 +182,8 @@ type cacheWord string
 
 // Names returns every word.
 func (cacheWord) Names() []string {
-	return []string{metrics.CacheHit.String(), metrics.CacheMiss.String(), metrics.CacheBypass.String(), metrics.CacheShared.String()}
+	return []string{metrics.CacheHit.String(), metrics.CacheMiss.String(), metrics.CacheBypass.String(),
+		metrics.CacheShared.String()}
 }
 
 // hedgeWord is what became of a second call.
@@ -219,12 +221,18 @@ func statusOf(c *calls.Record) callStatus {
 
 func viewOfCall(c *calls.Record, words web.Wording) callView {
 	view := callView{
-		RequestID: c.RequestID, Number: c.Sequence, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: c.Asked, Instance: c.Instance, KeyID: c.KeyID, Tenant: c.Tenant, User: c.User,
-		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
-		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces, Resumed: c.Resumed, Hedge: hedgeWord(c.Hedge.String()), Tries: make([]callTry, 0, len(c.Described())),
+		RequestID: c.RequestID, Number: c.Sequence, Time: web.Time(c.Started), Service: c.Service, Door: c.Door,
+		Model: c.Model, Asked: c.Asked, Instance: c.Instance, KeyID: c.KeyID, Tenant: c.Tenant, User: c.User,
+		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code,
+		Streamed: c.Streamed, ClientGone: c.Gone,
+		DurationMs: inMilliseconds(c.Ended), Cache: cacheWord(c.Cache.String()), Attempts: c.Attempts, Pieces: c.Pieces,
+		Resumed: c.Resumed, Hedge: hedgeWord(c.Hedge.String()), Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
-			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
-			FirstTokenMs: inMilliseconds(c.FirstToken), EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), HeldMs: inMilliseconds(c.Held), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),
+			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited),
+			FirstByteMs:  inMilliseconds(c.FirstByte),
+			FirstTokenMs: inMilliseconds(c.FirstToken), EndMs: inMilliseconds(c.Ended),
+			QueuedMs: inMilliseconds(c.Queued), HeldMs: inMilliseconds(c.Held), UpstreamMs: inMilliseconds(c.Upstream),
+			GatewayMs: inMilliseconds(c.Overhead()),
 		},
 	}
 	if told := c.Told; told != nil {
@@ -250,8 +258,11 @@ func viewOfCall(c *calls.Record, words web.Wording) callView {
 	for _, t := range c.Described() {
 		text := words(t.Text)
 		view.Tries = append(view.Tries, callTry{
-			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: text, Said: say.Of(text), PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused, Resumed: t.Resumed,
-			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code, Cause: t.Cause, Estimate: estimateOf(c, &t),
+			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: text,
+			Said: say.Of(text), PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,
+			Resumed:     t.Resumed,
+			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code, Cause: t.Cause,
+			Estimate: estimateOf(c, &t),
 		})
 	}
 	if c.Traced() {

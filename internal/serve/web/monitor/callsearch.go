@@ -180,7 +180,8 @@ func findCall[T any](a *API, c *web.Call, q *callQuery, view func(*calls.Record)
 		return one, err
 	}
 	if !isFound {
-		return one, web.NotFound("No call of this id is remembered: it is too long ago, was not sampled, or did not happen.")
+		return one, web.NotFound("No call of this id is remembered: it is too long ago, was not sampled, or did not " +
+			"happen.")
 	}
 	return one, nil
 }

@@ -136,7 +136,8 @@ func fleetModelOf(pool *routing.Pool, now time.Time, view *fleetView) fleetModel
 		all = append(all, i.Uses())
 		picture, use := engine.Picture(now), of.Use([]*fleet.Uses{i.Uses()}, now)
 		view.Trust = new(rounded(picture.Trust))
-		model.Instances = append(model.Instances, fleetInstance{ID: i.ID, Handle: i.Handle, Engine: viewOfEngine(&picture, use), Use: viewOfUse(use)})
+		model.Instances = append(model.Instances,
+			fleetInstance{ID: i.ID, Handle: i.Handle, Engine: viewOfEngine(&picture, use), Use: viewOfUse(use)})
 	}
 	if of != nil {
 		model.Use = viewOfUse(of.Use(all, now))
@@ -157,7 +158,8 @@ func engineOf(i *backend.Instance, now time.Time) *engineView {
 
 func viewOfEngine(p *fleet.Picture, use fleet.Use) engineView {
 	view := engineView{
-		QueueSeconds: rounded(p.Queue), Waiting: use.Waiting, Decoding: use.Decoding, Others: p.Others, State: engineState(p.State),
+		QueueSeconds: rounded(p.Queue), Waiting: use.Waiting, Decoding: use.Decoding, Others: p.Others,
+		State:       engineState(p.State),
 		CachedBytes: p.Cached, CapacityBytes: p.Capacity, HitRate: viewOfUse(use).HitRate,
 		PromptTokensPerSecond: rounded(1 / p.PerToken), OutputTokensPerSecond: rounded(1 / p.PerOutput),
 	}

@@ -87,11 +87,14 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if slices.Contains(topics, topicCall) && !role.Holds(access.ReadMetrics) {
-		web.Refuse(w, http.StatusForbidden, "The role "+role.String()+" does not have the permission "+string(access.ReadMetrics)+", which the topic call takes.")
+		web.Refuse(w, http.StatusForbidden,
+			"The role "+role.String()+" does not have the permission "+string(access.ReadMetrics)+
+				", which the topic call takes.")
 		return
 	}
 	last, isKnown := a.parseEventID(r)
-	options := live.ReaderOptions{Snapshots: slices.Contains(topics, topicSnapshot), Changes: slices.Contains(topics, topicChange)}
+	options := live.ReaderOptions{Snapshots: slices.Contains(topics, topicSnapshot),
+		Changes: slices.Contains(topics, topicChange)}
 	if isKnown {
 		options.After = &last.change
 	}

@@ -85,7 +85,8 @@ type guardSummary struct {
 }
 
 func (a *API) overview(*web.Call) (overview, error) {
-	settings, level, waiting, guard := a.recorder.Settings(), a.recorder.Degradation(), a.recorder.Cache(), a.recorder.Breaker()
+	settings, level, waiting, guard := a.recorder.Settings(), a.recorder.Degradation(), a.recorder.Cache(),
+		a.recorder.Breaker()
 	return overview{
 		settings.Enabled, settings.Prefix, settings.EnabledCategories, a.healthy(), countsOf(a.recorder.Faults()),
 		degradationSummary{level.Level.String(), level.Level.Share(), level.Auto},
@@ -99,7 +100,8 @@ func (a *API) errors(c *web.Call) (errorStats, error) {
 	stats := a.recorder.Faults()
 	components := make([]errorComponent, 0, len(stats.Faults))
 	for _, f := range stats.Faults {
-		components = append(components, errorComponent{f.Component, f.Operation, f.Count, words(f.LastError), web.Time(f.LastOccurred)})
+		components = append(components,
+			errorComponent{f.Component, f.Operation, f.Count, words(f.LastError), web.Time(f.LastOccurred)})
 	}
 	return errorStats{countsOf(stats), components}, nil
 }

@@ -69,8 +69,11 @@ func (a *API) groups(now time.Time, words web.Wording) []groupView {
 	for _, g := range a.recorder.Groups(now) {
 		text := words(g.Text)
 		view := groupView{
-			Kind: g.Kind, Subject: g.Subject, Service: g.Service, Code: g.Code, Text: text, Said: say.Of(text), HTTPStatus: g.Status, Models: append([]string{}, g.Models...), Instances: append([]string{}, g.Instances...),
-			Rescued: g.Rescued, Fallbacks: g.Fallbacks, Lost: g.Lost, Calls: g.Calls, Refused: g.Refused, Since: web.Time(g.First), Last: web.Time(g.Last), RequestID: g.RequestID,
+			Kind: g.Kind, Subject: g.Subject, Service: g.Service, Code: g.Code, Text: text, Said: say.Of(text),
+			HTTPStatus: g.Status, Models: append([]string{}, g.Models...),
+			Instances: append([]string{}, g.Instances...),
+			Rescued:   g.Rescued, Fallbacks: g.Fallbacks, Lost: g.Lost, Calls: g.Calls, Refused: g.Refused,
+			Since: web.Time(g.First), Last: web.Time(g.Last), RequestID: g.RequestID,
 		}
 		if !g.Until.IsZero() {
 			view.Until = web.Time(g.Until)
@@ -117,7 +120,8 @@ func (a *API) problems(c *web.Call, q *problemsQuery) (problemList, error) {
 		}
 		text := words(p.Text)
 		list.Problems = append(list.Problems, problemView{
-			Kind: kind, Service: p.Service, Model: p.Model, InstanceID: p.Instance, Code: p.Code, Text: text, Said: say.Of(text), HTTPStatus: p.Status,
+			Kind: kind, Service: p.Service, Model: p.Model, InstanceID: p.Instance, Code: p.Code, Text: text,
+			Said: say.Of(text), HTTPStatus: p.Status,
 			Count: p.Count, First: web.Time(p.First), Last: web.Time(p.Last), RequestID: p.RequestID,
 		})
 	}

@@ -135,7 +135,8 @@ func statusOfInstance(i *backend.Instance) instanceStatus {
 		successRate = float64(good) / float64(good+bad)
 	}
 	requests := i.Calls()
-	view.ResponseTime, view.SuccessRate, view.RequestCount, view.ErrorCount = &responseTime, &successRate, &requests, &bad
+	view.ResponseTime, view.SuccessRate, view.RequestCount, view.ErrorCount = &responseTime, &successRate, &requests,
+		&bad
 	return view
 }
 
@@ -233,11 +234,13 @@ func (a *API) rateLimit(*web.Call) (limitStatuses, error) {
 	return limitStatuses{byService(a, func(s *routing.Service) limitStatus {
 		limit := s.LimitSnapshot(now, clients)
 		view := limitStatus{
-			Enabled: limit.Enabled, Algorithm: upperSnake(limit.Algorithm.String()), ClientLimits: []clientLimit{}, Shared: limit.Shared,
+			Enabled: limit.Enabled, Algorithm: upperSnake(limit.Algorithm.String()), ClientLimits: []clientLimit{},
+			Shared:      limit.Shared,
 			GlobalLimit: globalLimit{limit.Capacity, limit.Remaining, limit.RefillRate, web.Time(limit.NextRefill)},
 		}
 		for _, c := range limit.Clients {
-			view.ClientLimits = append(view.ClientLimits, clientLimit{ratelimit.ClientName(c.Client), c.Remaining, c.Capacity, web.Time(c.LastRequest)})
+			view.ClientLimits = append(view.ClientLimits,
+				clientLimit{ratelimit.ClientName(c.Client), c.Remaining, c.Capacity, web.Time(c.LastRequest)})
 		}
 		return view
 	})}, nil
@@ -285,8 +288,11 @@ func breakerOf(i *backend.Instance, words web.Wording) breakerStatus {
 	view := breakerStatus{
 		ID: i.ID, Service: i.Service, State: s.State, Forced: s.Forced != breaker.Auto,
 		HeldBy: s.Hold.By, HeldSince: web.TimeOrNil(s.Hold.Since), HeldReason: s.Hold.Reason,
-		FailureCount: s.FailureCount, FailureThreshold: s.FailureThreshold, SuccessCount: s.SuccessCount, SuccessThreshold: s.SuccessThreshold,
-		Timeout: s.Timeout.Milliseconds(), StateSince: web.Time(s.Since), LastFailure: web.TimeOrNil(s.LastFailure), NextRetry: web.TimeOrNil(s.NextRetry),
+		FailureCount: s.FailureCount, FailureThreshold: s.FailureThreshold, SuccessCount: s.SuccessCount,
+		SuccessThreshold: s.SuccessThreshold,
+		Timeout:          s.Timeout.Milliseconds(), StateSince: web.Time(s.Since),
+		LastFailure: web.TimeOrNil(s.LastFailure),
+		NextRetry:   web.TimeOrNil(s.NextRetry),
 	}
 	view.FailingSince = web.TimeOrNil(i.FailingSince())
 	if failure := i.LastFailure(); failure != nil {

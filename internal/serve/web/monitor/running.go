@@ -69,8 +69,10 @@ func (a *API) running(c *web.Call, q *runningQuery) (runningCalls, error) {
 func viewRunning(one *calls.Running, now time.Time) runningCall {
 	serving, attempts := one.Served()
 	view := runningCall{
-		RequestID: one.RequestID, Time: web.Time(one.Started), RunningMs: inMilliseconds(now.Sub(one.Started)), Service: one.Service, Door: one.Door,
-		Model: serving.Model, Instance: serving.Instance, Attempts: attempts, KeyID: one.KeyID, Tenant: one.Tenant, User: one.User,
+		RequestID: one.RequestID, Time: web.Time(one.Started), RunningMs: inMilliseconds(now.Sub(one.Started)),
+		Service: one.Service, Door: one.Door,
+		Model: serving.Model, Instance: serving.Instance, Attempts: attempts, KeyID: one.KeyID, Tenant: one.Tenant,
+		User: one.User,
 	}
 	if one.Client.IsValid() {
 		view.ClientIP = one.Client.String()
@@ -80,13 +82,16 @@ func viewRunning(one *calls.Running, now time.Time) runningCall {
 
 // is reports whether a request is asked for.
 func (c *runningCall) is(query map[string][]string, text string) bool {
-	values := map[string]string{"service": c.Service.String(), "model": c.Model, "instance": c.Instance, "host": calls.HostOf(c.Instance), "keyId": c.KeyID, "tenant": c.Tenant, "user": c.User}
+	values := map[string]string{"service": c.Service.String(), "model": c.Model, "instance": c.Instance,
+		"host": calls.HostOf(c.Instance), "keyId": c.KeyID, "tenant": c.Tenant, "user": c.User}
 	for name, value := range values {
 		if wanted := query[name]; len(wanted) > 0 && wanted[0] != value {
 			return false
 		}
 	}
-	return text == "" || strings.Contains(strings.ToLower(strings.Join([]string{c.RequestID, c.Model, c.Instance, c.KeyID, c.Tenant, c.User}, "\n")), text)
+	return text == "" ||
+		strings.Contains(strings.ToLower(strings.Join([]string{c.RequestID, c.Model, c.Instance, c.KeyID, c.Tenant,
+			c.User}, "\n")), text)
 }
 
 // stopRequest says why a request is stopped.

@@ -43,7 +43,8 @@ func (metricList) Keywords() map[string]any {
 // series answers GET /api/monitoring/series.
 func (a *API) series(_ *web.Call, asked *seriesQuery) (live.History, error) {
 	q := live.Query{
-		By: live.Grouping(cmp.Or(asked.By, string(live.Total))), Model: asked.Model, Instance: asked.InstanceID, Host: asked.Host, Tenant: asked.Tenant,
+		By: live.Grouping(cmp.Or(asked.By, string(live.Total))), Model: asked.Model, Instance: asked.InstanceID,
+		Host: asked.Host, Tenant: asked.Tenant,
 	}
 	var err error
 	if q.Metrics, err = live.ParseMetrics(string(asked.Metric)); err != nil {
@@ -127,12 +128,15 @@ func (a *API) shares(_ *web.Call, q *sharesQuery) (shareList, error) {
 			for _, i := range pool.Instances {
 				total += used[live.InstanceKey{Service: serviceType, ID: i.ID}].Calls
 			}
-			for _, candidate := range survey.ExplainModel(table, survey.Subject{Door: schema.Door(serviceType), Model: pool.Model}, now).Candidates {
+			for _, candidate := range survey.ExplainModel(table,
+				survey.Subject{Door: schema.Door(serviceType), Model: pool.Model}, now).Candidates {
 				i := candidate.Instance
 				usage := used[live.InstanceKey{Service: serviceType, ID: i.ID}]
 				view := shareView{
-					Service: serviceType, Model: pool.Model, InstanceID: i.ID, Handle: i.Handle, Backend: i.Settings.BaseURL,
-					Requests: usage.Calls, Errors: usage.Errors, ExpectedShare: candidate.Chance, Reason: candidate.Reason, Said: say.Of(candidate.Reason),
+					Service: serviceType, Model: pool.Model, InstanceID: i.ID, Handle: i.Handle,
+					Backend:  i.Settings.BaseURL,
+					Requests: usage.Calls, Errors: usage.Errors, ExpectedShare: candidate.Chance,
+					Reason: candidate.Reason, Said: say.Of(candidate.Reason),
 				}
 				if total > 0 {
 					share := float64(usage.Calls) / float64(total)

@@ -28,7 +28,8 @@ type monitoringSnapshot struct {
 
 func (a *API) view() monitoringView {
 	s := a.recorder.Settings()
-	return monitoringView{s.Enabled, s.Prefix, s.CollectionInterval, s.EnabledCategories, s.CustomTags, s.Sampling, s.Performance, s.Capture}
+	return monitoringView{s.Enabled, s.Prefix, s.CollectionInterval, s.EnabledCategories, s.CustomTags, s.Sampling,
+		s.Performance, s.Capture}
 }
 
 func (a *API) snapshot(*web.Call) (monitoringSnapshot, error) {
@@ -131,7 +132,8 @@ func (a *API) setTags(_ *web.Call, body *tagsRequest) (monitoringView, error) {
 	tags := make(map[string]string, len(body.CustomTags))
 	for name, value := range body.CustomTags {
 		if value == nil {
-			return monitoringView{}, web.Invalid("", "customTags: the value of %q is null; leave out what should not be there", web.Shorten(name))
+			return monitoringView{}, web.Invalid("", "customTags: the value of %q is null; leave out what should not "+
+				"be there", web.Shorten(name))
 		}
 		tags[name] = *value
 	}

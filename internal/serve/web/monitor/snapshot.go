@@ -117,9 +117,13 @@ func (a *API) liveSnapshot(now time.Time, words web.Wording) liveSnapshot {
 		if service == nil {
 			continue
 		}
-		view := liveService{Service: serviceType, Activity: counted.Services[serviceType], RateLimitRemaining: remaining(service, now)}
+		view := liveService{Service: serviceType, Activity: counted.Services[serviceType],
+			RateLimitRemaining: remaining(service, now)}
 		for _, pool := range service.Pools {
-			model := liveModel{Service: serviceType, Model: pool.Model, Activity: counted.Models[live.ModelKey{Service: serviceType, Model: pool.Model}], QueueLength: pool.Queue.Len(), Queue: explain.ViewLengths(pool.Queue.Lengths()), ExpectedWaitMs: expectedWaits(pool)}
+			model := liveModel{Service: serviceType, Model: pool.Model,
+				Activity:    counted.Models[live.ModelKey{Service: serviceType, Model: pool.Model}],
+				QueueLength: pool.Queue.Len(), Queue: explain.ViewLengths(pool.Queue.Lengths()),
+				ExpectedWaitMs: expectedWaits(pool)}
 			for _, i := range pool.Instances {
 				instance := liveInstanceOf(i, now, words)
 				instance.Activity = counted.Instances[live.InstanceKey{Service: serviceType, ID: i.ID}]
@@ -150,8 +154,10 @@ func remaining(s *routing.Service, now time.Time) *int {
 
 func liveInstanceOf(i *backend.Instance, now time.Time, words web.Wording) liveInstance {
 	return liveInstance{
-		Service: i.Service, Model: i.Settings.Name, ID: i.ID, Handle: i.Handle, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name),
-		Health: i.HealthStatus(), HealthError: say.Join(i.HealthReason()), HealthSaid: i.HealthReason(), Enabled: i.Settings.Enabled, Weight: i.Settings.Weight, Tier: i.Settings.Tier,
+		Service: i.Service, Model: i.Settings.Name, ID: i.ID, Handle: i.Handle, URL: i.Settings.BaseURL,
+		Adapter: upperSnake(i.Kind.Name),
+		Health:  i.HealthStatus(), HealthError: say.Join(i.HealthReason()), HealthSaid: i.HealthReason(),
+		Enabled: i.Settings.Enabled, Weight: i.Settings.Weight, Tier: i.Settings.Tier,
 		InFlight: i.InFlight(), Slots: slotsOf(i), Breaker: breakerOf(i, words), Engine: engineOf(i, now),
 	}
 }

@@ -89,15 +89,18 @@ func Document(version string, routes []web.Route) ([]byte, error) {
 	document.set("openapi", "3.1.0")
 	document.set("info", map[string]any{
 		"title": "Patchbay", "version": version,
-		"description": "One OpenAI-compatible API in front of AI backends (/v1), and the API that manages it (/api, /actuator).",
+		"description": "One OpenAI-compatible API in front of AI backends (/v1), and the API that manages it (/api, " +
+			"/actuator).",
 	})
 	document.set("tags", tags)
 	document.set("paths", paths)
 	document.set("components", map[string]any{
 		"schemas": d.components,
 		"securitySchemes": map[string]any{
-			"key":   map[string]any{"type": "http", "scheme": "bearer", "description": "An API key of the unified API, where security is on and keys exist."},
-			"token": map[string]any{"type": "http", "scheme": "bearer", "description": "A management token, where security is on."},
+			"key": map[string]any{"type": "http", "scheme": "bearer", "description": "An API key of the unified " +
+				"API, where security is on and keys exist."},
+			"token": map[string]any{"type": "http", "scheme": "bearer", "description": "A management token, where " +
+				"security is on."},
 		},
 	})
 	return json.Marshal(document, json.Deterministic(true))
@@ -126,7 +129,8 @@ func (d *deriver) operation(route *web.Route) map[string]any {
 	}
 	if route.Body != nil {
 		object["requestBody"] = map[string]any{"required": true, "content": map[string]any{
-			cmp.Or(route.BodyType, mediaJSON): map[string]any{"schema": d.of(reflect.TypeOf(route.Body), bodyDirection(route))},
+			cmp.Or(route.BodyType,
+				mediaJSON): map[string]any{"schema": d.of(reflect.TypeOf(route.Body), bodyDirection(route))},
 		}}
 	}
 	switch route.Permission {
@@ -195,7 +199,8 @@ func (ifMatchHeader) Docs() map[string]string {
 func (d *deriver) parameters(route *web.Route) []any {
 	var list []any
 	for _, match := range pathParameter.FindAllStringSubmatch(route.Pattern, -1) {
-		list = append(list, map[string]any{"name": match[1], "in": "path", "required": true, "schema": d.pathSchema(match[1])})
+		list = append(list,
+			map[string]any{"name": match[1], "in": "path", "required": true, "schema": d.pathSchema(match[1])})
 	}
 	list = append(list, d.fields("query", route.Query)...)
 	isWrite := !strings.HasPrefix(route.Pattern, http.MethodGet+" ")
@@ -247,7 +252,8 @@ func (d *deriver) responses(route *web.Route) map[string]any {
 	if route.Reply != nil {
 		s := d.of(reflect.TypeOf(route.Reply), inReply)
 		if route.Enveloped {
-			s = Schema{"allOf": []Schema{d.of(reflect.TypeFor[success](), inReply), {"type": "object", "required": []string{"data"}, "properties": map[string]Schema{"data": s}}}}
+			s = Schema{"allOf": []Schema{d.of(reflect.TypeFor[success](), inReply),
+				{"type": "object", "required": []string{"data"}, "properties": map[string]Schema{"data": s}}}}
 		}
 		content[mediaJSON] = map[string]any{"schema": s}
 	}

@@ -38,16 +38,19 @@ func faults(route *web.Route) map[string]reflect.Type {
 	switch route.Permission {
 	case access.Anyone:
 	case access.ByKey:
-		add(route.Error, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable)
+		add(route.Error, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests,
+			http.StatusServiceUnavailable)
 	default:
-		add(web.Fault{}, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable)
+		add(web.Fault{}, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests,
+			http.StatusServiceUnavailable)
 	}
 	if strings.Contains(path, "{") {
 		add(route.Error, http.StatusNotFound)
 	}
 	switch {
 	case writes && route.Permission == access.ByKey:
-		add(route.Error, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+		add(route.Error, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
+			http.StatusUnsupportedMediaType,
 			http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout, http.StatusLoopDetected)
 		found["4XX"], found["5XX"] = reflect.TypeOf(route.Error), reflect.TypeOf(route.Error)
 	case writes:
@@ -56,7 +59,8 @@ func faults(route *web.Route) map[string]reflect.Type {
 		add(route.Error, http.StatusBadRequest)
 	}
 	if route.Versioned {
-		add(route.Error, http.StatusNotFound, http.StatusConflict, http.StatusInternalServerError, http.StatusServiceUnavailable)
+		add(route.Error, http.StatusNotFound, http.StatusConflict, http.StatusInternalServerError,
+			http.StatusServiceUnavailable)
 	}
 	add(route.Error, route.Errors...)
 	for status, form := range route.Replies {

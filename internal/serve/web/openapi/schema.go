@@ -82,7 +82,8 @@ func (d *deriver) of(t reflect.Type, way direction) Schema {
 	case reflect.TypeFor[schema.ServiceType]():
 		return d.enumeration("ServiceType", serviceTypes())
 	case reflect.TypeFor[web.Switch]():
-		return Schema{"anyOf": []Schema{{"type": "boolean"}, {"type": "string", "enum": []string{"", "0", "1", "t", "T", "TRUE", "True", "f", "F", "FALSE", "False"}}}}
+		return Schema{"anyOf": []Schema{{"type": "boolean"},
+			{"type": "string", "enum": []string{"", "0", "1", "t", "T", "TRUE", "True", "f", "F", "FALSE", "False"}}}}
 	case reflect.TypeFor[backend.Secret]():
 		return Schema{"type": "string", "pattern": `^[^\u0000-\u0008\u000a-\u001f\u007f-\u009f]*$`}
 	}
@@ -151,7 +152,8 @@ func concurrency(way direction) Schema {
 // duration describes a length of time, which is written as milliseconds and
 // read with a unit, too.
 func duration(way direction) Schema {
-	milliseconds := Schema{"type": "integer", "format": "int64", "minimum": 0, "maximum": 9223372036854, "description": "Milliseconds."}
+	milliseconds := Schema{"type": "integer", "format": "int64", "minimum": 0, "maximum": 9223372036854,
+		"description": "Milliseconds."}
 	if way == inReply {
 		return milliseconds
 	}
@@ -206,7 +208,8 @@ func (d *deriver) component(t reflect.Type, way direction, isPartial bool) Schem
 	}
 	if owner, known := d.owners[name]; known {
 		if owner != t {
-			d.err = fmt.Errorf("%s and %s would both be the component %s of the OpenAPI document; rename one", owner, t, name)
+			d.err = fmt.Errorf("%s and %s would both be the component %s of the OpenAPI document; rename one", owner, t,
+				name)
 		}
 		return ref(name)
 	}

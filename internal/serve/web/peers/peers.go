@@ -57,7 +57,8 @@ func (memberView) Docs() map[string]string {
 
 func (a *API) list(*web.Call) (clusterView, error) {
 	known := a.view()
-	view := clusterView{Source: known.Source, Reached: known.Failure == nil, Self: known.Self, Members: make([]memberView, 0, len(known.Members))}
+	view := clusterView{Source: known.Source, Reached: known.Failure == nil, Self: known.Self,
+		Members: make([]memberView, 0, len(known.Members))}
 	if known.Failure != nil {
 		view.Reason, view.Said = known.Failure.Reason, say.Of(known.Failure.Reason)
 	}

@@ -80,7 +80,8 @@ func call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 	started := time.Now()
 	record := calls.Record{Started: started, Service: serviceType}
 	answer := new(answerStart)
-	err = through.Do(ctx, &proxy.Request{Asks: request, Caller: &access.Caller{RequestID: "test"}, Record: &record}, answer)
+	err = through.Do(ctx, &proxy.Request{Asks: request, Caller: &access.Caller{RequestID: "test"}, Record: &record},
+		answer)
 	result := Result{DurationMs: inMilliseconds(time.Since(started))}
 	var try calls.Try
 	if record.Attempts > 0 {
@@ -92,7 +93,8 @@ func call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return result, ctx.Err()
 	case ctx.Err() != nil:
-		result.ErrorCode, result.UpstreamError = schema.CodeUpstreamTimeout, fmt.Sprintf("The backend did not complete its answer within %s.", maxTime)
+		result.ErrorCode, result.UpstreamError = schema.CodeUpstreamTimeout,
+			fmt.Sprintf("The backend did not complete its answer within %s.", maxTime)
 		return result, nil
 	case errors.As(err, &known):
 		result.ErrorCode, result.UpstreamError = known.Code, known.Message
@@ -178,7 +180,8 @@ func (t *answerStart) excerpt(serviceType schema.ServiceType) string {
 		} `json:"data"`
 		Results []jsontext.Value `json:"results"`
 	}
-	isJSON := strings.HasPrefix(t.head.ContentType, proxy.TypeJSON) && json.Unmarshal(t.body, &reply, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) == nil
+	isJSON := strings.HasPrefix(t.head.ContentType, proxy.TypeJSON) &&
+		json.Unmarshal(t.body, &reply, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) == nil
 	switch {
 	case !isJSON:
 		return fmt.Sprintf("%s, %d bytes", t.head.ContentType, t.length)
@@ -212,7 +215,9 @@ func (t *answerStart) streamed() string {
 				} `json:"delta"`
 			} `json:"choices"`
 		}
-		if isData && json.Unmarshal(data, &chunk, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) == nil && len(chunk.Choices) > 0 {
+		if isData &&
+			json.Unmarshal(data, &chunk, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) == nil &&
+			len(chunk.Choices) > 0 {
 			text.WriteString(chunk.Choices[0].Delta.Content)
 			text.WriteString(chunk.Choices[0].Delta.Reasoning)
 		}
@@ -226,7 +231,8 @@ func smallRequest(serviceType schema.ServiceType, model string) (*schema.Request
 	request := new(schema.Request)
 	body := func(members map[string]any) []byte {
 		members["model"] = model
-		text, _ := json.Marshal(members, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // texts and lists can be encoded
+		// texts and lists can be encoded
+		text, _ := json.Marshal(members, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 		return text
 	}
 	form := func(file schema.Part, more ...schema.Part) *schema.Form {
@@ -234,7 +240,9 @@ func smallRequest(serviceType schema.ServiceType, model string) (*schema.Request
 	}
 	switch serviceType {
 	case schema.Chat:
-		return request, request.ParseChat(body(map[string]any{"messages": []any{map[string]any{"role": "user", "content": "ping"}}, "stream": true}))
+		return request,
+			request.ParseChat(body(map[string]any{"messages": []any{map[string]any{"role": "user", "content": "ping"}},
+				"stream": true}))
 	case schema.Embedding:
 		return request, request.ParseEmbedding(body(map[string]any{"input": "ping"}))
 	case schema.Rerank:
@@ -246,7 +254,9 @@ func smallRequest(serviceType schema.ServiceType, model string) (*schema.Request
 	case schema.STT:
 		return request, request.ParseTranscription(form(filePart("file", "silence.wav", "audio/wav", silence())))
 	default:
-		return request, request.ParseImageEdit(form(filePart("image", "blank.png", "image/png", blankImage()), schema.Part{Name: "prompt", Value: "a dot"}))
+		return request,
+			request.ParseImageEdit(form(filePart("image", "blank.png", "image/png", blankImage()),
+				schema.Part{Name: "prompt", Value: "a dot"}))
 	}
 }
 

@@ -89,7 +89,7 @@ type Status struct {
 	Bytes   int64 `json:"bytes"`
 	Evicted int64 `json:"evicted" doc:"How many gave way to others since the start."`
 
-	SingleFlight bool `json:"singleFlight" doc:"Whether equal requests that are in flight at the same time share one call."`
+	SingleFlight bool `json:"singleFlight" doc:"Whether equal requests in flight share one call."`
 	Flights      int  `json:"flights" doc:"How many calls others may share now."`
 	Followers    int  `json:"followers" doc:"How many requests share the call of another one now."`
 }

@@ -84,7 +84,8 @@ func (e *entry) routes() []web.Route {
 			Summary: "What the cache of answers keeps", Says: "The cache of answers.",
 		},
 		{
-			Pattern: "DELETE /api/answer-cache", Tag: "Service types", Permission: access.WriteTypes, Does: web.Do(e.clear),
+			Pattern: "DELETE /api/answer-cache", Tag: "Service types", Permission: access.WriteTypes,
+			Does:    web.Do(e.clear),
 			Summary: "Remove all answers from the cache, in all gateways that share it",
 			Says:    "The cache of answers is empty.", Errors: []int{http.StatusServiceUnavailable},
 		},
@@ -100,7 +101,8 @@ func (e *entry) show(*web.Call) (answerCacheView, error) {
 
 func (e *entry) clear(c *web.Call) (answerCacheView, error) {
 	if err := e.cache.Clear(c.Context()); err != nil {
-		return answerCacheView{}, web.Away("the store of the cache of answers cannot be reached; some answers may be left: " + err.Error())
+		return answerCacheView{}, web.Away("the store of the cache of answers cannot be reached; some answers may be " +
+			"left: " + err.Error())
 	}
 	return e.show(c)
 }

@@ -73,7 +73,7 @@ type batchQuery struct {
 type batchRequest struct {
 	InputFileID        string            `json:"input_file_id" required:"true"`
 	Endpoint           string            `json:"endpoint" enum:"/v1/chat/completions,/v1/completions,/v1/embeddings,/v1/responses" required:"true"`
-	CompletionWindow   string            `json:"completion_window" required:"true" doc:"24h, or another number of hours or minutes."`
+	CompletionWindow   string            `json:"completion_window" required:"true" doc:"24h, or other hours or minutes."`
 	Metadata           map[string]string `json:"metadata"`
 	OutputExpiresAfter *expiresAfter     `json:"output_expires_after"`
 }

@@ -19,21 +19,28 @@ import (
 func (b *work) managed() []web.Route {
 	return []web.Route{
 		{
-			Pattern: "GET /api/batches", Tag: "Batches", Permission: access.ReadBatches, Does: web.ListWith(b.listBatches),
+			Pattern: "GET /api/batches", Tag: "Batches", Permission: access.ReadBatches,
+			Does:    web.ListWith(b.listBatches),
 			Summary: "The newest thousand batches of all owners, or of one, with their progress",
 			Says:    "The newest batches of all owners.", Errors: []int{http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "POST /api/batches/{id}/cancel", Tag: "Batches", Permission: access.WriteBatches, Does: web.Do(b.cancelBatch),
-			Summary: "Stop a batch; requests that run end, and what was done is kept", Errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable},
+			Pattern: "POST /api/batches/{id}/cancel", Tag: "Batches", Permission: access.WriteBatches,
+			Does:    web.Do(b.cancelBatch),
+			Summary: "Stop a batch; requests that run end, and what was done is kept",
+			Errors:  []int{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "DELETE /api/batches/{id}", Tag: "Batches", Permission: access.WriteBatches, Does: web.Do(b.deleteBatch),
-			Summary: "Delete a batch with its results; one that has not ended ends, and what was done is lost", Errors: []int{http.StatusNotFound, http.StatusServiceUnavailable},
+			Pattern: "DELETE /api/batches/{id}", Tag: "Batches", Permission: access.WriteBatches,
+			Does:    web.Do(b.deleteBatch),
+			Summary: "Delete a batch with its results; one that has not ended ends, and what was done is lost",
+			Errors:  []int{http.StatusNotFound, http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "DELETE /api/batches", Tag: "Batches", Permission: access.WriteBatches, Does: web.DoWith(b.deleteBatches),
-			Summary: "Delete all batches of an owner with their results; those that have not ended end", Errors: []int{http.StatusBadRequest, http.StatusServiceUnavailable},
+			Pattern: "DELETE /api/batches", Tag: "Batches", Permission: access.WriteBatches,
+			Does:    web.DoWith(b.deleteBatches),
+			Summary: "Delete all batches of an owner with their results; those that have not ended end",
+			Errors:  []int{http.StatusBadRequest, http.StatusServiceUnavailable},
 		},
 		{
 			Pattern: "GET /api/files", Tag: "Batches", Permission: access.ReadBatches, Does: web.ListWith(b.listFiles),
@@ -41,12 +48,16 @@ func (b *work) managed() []web.Route {
 			Says:    "The newest files.", Errors: []int{http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "DELETE /api/files/{id}", Tag: "Batches", Permission: access.WriteBatches, Does: web.Do(b.deleteFile),
-			Summary: "Delete a file, unless a batch that has not ended needs it", Errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable},
+			Pattern: "DELETE /api/files/{id}", Tag: "Batches", Permission: access.WriteBatches,
+			Does:    web.Do(b.deleteFile),
+			Summary: "Delete a file, unless a batch that has not ended needs it",
+			Errors:  []int{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable},
 		},
 		{
-			Pattern: "DELETE /api/files", Tag: "Batches", Permission: access.WriteBatches, Does: web.DoWith(b.deleteFiles),
-			Summary: "Delete all files of an owner but those that a batch needs that has not ended", Errors: []int{http.StatusBadRequest, http.StatusServiceUnavailable},
+			Pattern: "DELETE /api/files", Tag: "Batches", Permission: access.WriteBatches,
+			Does:    web.DoWith(b.deleteFiles),
+			Summary: "Delete all files of an owner but those that a batch needs that has not ended",
+			Errors:  []int{http.StatusBadRequest, http.StatusServiceUnavailable},
 		},
 	}
 }
@@ -56,7 +67,8 @@ type batchState string
 
 // Names returns every state.
 func (batchState) Names() []string {
-	return []string{"validating", "in_progress", "finalizing", "cancelling", "completed", "failed", "expired", "cancelled"}
+	return []string{"validating", "in_progress", "finalizing", "cancelling", "completed", "failed", "expired",
+		"cancelled"}
 }
 
 // managedBatch is a batch as people who run the gateway see it. What its lines say is not in it.
@@ -88,9 +100,12 @@ type managedBatch struct {
 func viewOfBatch(p batches.Progress, words web.Wording) managedBatch {
 	problem := words(web.CutText(p.Problem, 500))
 	view := managedBatch{
-		ID: p.ID, API: string(p.Form), Endpoint: p.Endpoint, KeyID: p.Owner.Key, Tenant: p.Owner.Tenant, State: batchState(p.State), Total: p.Lines,
-		Completed: p.Counts.Done, Failed: p.Counts.Failed, CreatedAt: web.Time(p.Created), StartedAt: web.TimeOrNil(p.Started), ExpiresAt: web.Time(p.Expires),
-		EndedAt: web.TimeOrNil(p.Ended), Rate: p.Rate, Prompt: p.Counts.Prompt, Answer: p.Counts.Completion, Cost: prices.Amount(p.Counts.Cost).String(),
+		ID: p.ID, API: string(p.Form), Endpoint: p.Endpoint, KeyID: p.Owner.Key, Tenant: p.Owner.Tenant,
+		State: batchState(p.State), Total: p.Lines,
+		Completed: p.Counts.Done, Failed: p.Counts.Failed, CreatedAt: web.Time(p.Created),
+		StartedAt: web.TimeOrNil(p.Started), ExpiresAt: web.Time(p.Expires),
+		EndedAt: web.TimeOrNil(p.Ended), Rate: p.Rate, Prompt: p.Counts.Prompt, Answer: p.Counts.Completion,
+		Cost:    prices.Amount(p.Counts.Cost).String(),
 		Problem: problem, Said: say.Of(problem),
 	}
 	if !p.End.IsZero() && !p.State.IsEnd() {
@@ -313,7 +328,8 @@ func (b *work) deleteFiles(c *web.Call, q *ownedQuery) (removedFiles, error) {
 	if err == nil && b.engine != nil {
 		removed, err = b.engine.Kept().RemoveFilesOf(c.Context(), of, c.DryRun)
 	}
-	c.Say("%d files of %s %s; batches that have not ended need %d.", removed.Files, nameOf(of), deletion(c), removed.InUse)
+	c.Say("%d files of %s %s; batches that have not ended need %d.", removed.Files, nameOf(of), deletion(c),
+		removed.InUse)
 	c.Done("%d files of %s deleted", removed.Files, nameOf(of))
 	return removedFiles{removed.Files, removed.Bytes, removed.InUse, c.DryRun}, storeError(err)
 }

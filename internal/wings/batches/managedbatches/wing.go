@@ -57,7 +57,8 @@ func New(core *wing.Core) *wing.Wing {
 		if err := b.open(); err != nil {
 			return err
 		}
-		w.Doing, w.Run, w.Halt, w.Serve, w.State, w.Health = "running batches", b.engine.Run, b.engine.Halt, b.runner.Use, b.state, b.health
+		w.Doing, w.Run, w.Halt, w.Serve, w.State, w.Health = "running batches", b.engine.Run, b.engine.Halt,
+			b.runner.Use, b.state, b.health
 		return nil
 	}
 	return w
@@ -113,13 +114,15 @@ func (b *work) open() error {
 	}
 	if keys != nil {
 		signed := documents.NewSigned(docs, documents.SignedOptions{
-			Keys: keys, Takeovers: core.Takeovers, WritesBefore: doc.Security.AcceptUnsigned, Kinds: append(files.Kinds(), keeping.Kinds()...), Log: core.Log,
+			Keys: keys, Takeovers: core.Takeovers, WritesBefore: doc.Security.AcceptUnsigned,
+			Kinds: append(files.Kinds(), keeping.Kinds()...), Log: core.Log,
 		})
 		b.closes = append(b.closes, signed.Close)
 		docs = signed
 	}
 	b.files, err = files.Open(files.Options{
-		Documents: docs, Folder: filepath.Join(folder, "contents"), Keys: keys, Settings: b.fileSettings, Log: core.Log, IsShared: b.isShared(), ReadableBefore: doc.Security.AcceptUnsigned,
+		Documents: docs, Folder: filepath.Join(folder, "contents"), Keys: keys, Settings: b.fileSettings, Log: core.Log,
+		IsShared: b.isShared(), ReadableBefore: doc.Security.AcceptUnsigned,
 	})
 	if err != nil {
 		return fmt.Errorf("files.folder: %w", err)
@@ -167,8 +170,10 @@ func (b *work) longestLine() int64 { return int64(b.core.Current.Load().Limits.J
 // routes returns the endpoints of clients and the operations of those who run the gateway.
 func (b *work) routes() []web.Route {
 	clients := batching.New(batching.Options{
-		Engine: b.engine, Files: b.files, Keys: b.core.Keys, TrustedProxies: b.core.Document.Server.TrustedProxies, LongestLine: b.longestLine,
-		LargestFile: func() int64 { return int64(b.bounds.Load().MaxSize) }, MaxLines: func() int { return b.settings.Load().MaxLines }, Log: b.core.Log,
+		Engine: b.engine, Files: b.files, Keys: b.core.Keys, TrustedProxies: b.core.Document.Server.TrustedProxies,
+		LongestLine: b.longestLine,
+		LargestFile: func() int64 { return int64(b.bounds.Load().MaxSize) },
+		MaxLines:    func() int { return b.settings.Load().MaxLines }, Log: b.core.Log,
 	})
 	return append(clients.Routes(), b.managed()...)
 }
@@ -177,7 +182,8 @@ func (b *work) routes() []web.Route {
 func (b *work) state(to *metrics.State, now time.Time) {
 	s, disk := b.engine.Stats(now), b.files.Disk()
 	to.Batches = &metrics.BatchesView{
-		IsFull: disk.IsFull(), Open: s.Open, Running: s.Running, Completed: int64(s.Ended.Done), Failed: int64(s.Ended.Failed), Stalled: s.Stalled,
+		IsFull: disk.IsFull(), Open: s.Open, Running: s.Running, Completed: int64(s.Ended.Done),
+		Failed: int64(s.Ended.Failed), Stalled: s.Stalled,
 	}
 }
 

@@ -58,7 +58,8 @@ func (h *host) set(doc *config.Document) {
 func (h *host) mind() {
 	var all []residency.Kept
 	for name, server := range h.manager.Servers() {
-		all = append(all, residency.Kept{Place: backend.ProcessPlace(h.core.Fleet, name), Sleeper: server, Rules: server.Rules()})
+		all = append(all,
+			residency.Kept{Place: backend.ProcessPlace(h.core.Fleet, name), Sleeper: server, Rules: server.Rules()})
 	}
 	h.core.Residency.Mind(all)
 }
@@ -98,17 +99,22 @@ func (h *host) routes() []web.Route {
 			Says:    "The processes that this gateway runs.",
 		},
 		{
-			Pattern: "GET /api/processes/{name}", Tag: "Processes", Permission: access.ReadProcesses, Does: web.Do(h.show),
+			Pattern: "GET /api/processes/{name}", Tag: "Processes", Permission: access.ReadProcesses,
+			Does:    web.Do(h.show),
 			Summary: "One process, and for administrators the last lines that it wrote",
 			Says:    "One process of this gateway.", Errors: []int{http.StatusNotFound},
 		},
 		{
-			Pattern: "POST /api/processes/{name}/start", Tag: "Processes", Permission: access.ManageProcesses, Does: web.Do(h.start),
-			Summary: "Start a process, or try one again that has failed; the reply does not wait until it is ready", Errors: missingOrAway,
+			Pattern: "POST /api/processes/{name}/start", Tag: "Processes", Permission: access.ManageProcesses,
+			Does:    web.Do(h.start),
+			Summary: "Start a process, or try one again that has failed; the reply does not wait until it is ready",
+			Errors:  missingOrAway,
 		},
 		{
-			Pattern: "POST /api/processes/{name}/stop", Tag: "Processes", Permission: access.ManageProcesses, Does: web.Do(h.stop),
-			Summary: "Stop a process, also one that requests use; the next request starts it again", Errors: missingOrAway,
+			Pattern: "POST /api/processes/{name}/stop", Tag: "Processes", Permission: access.ManageProcesses,
+			Does:    web.Do(h.stop),
+			Summary: "Stop a process, also one that requests use; the next request starts it again",
+			Errors:  missingOrAway,
 		},
 	}
 }
@@ -119,7 +125,7 @@ type processView struct{ processes.View }
 // processDetail is one process with its output.
 type processDetail struct {
 	processes.View
-	Output []processes.Line `json:"output,omitempty" doc:"The last lines that it wrote, for administrators: they may repeat what requests say."`
+	Output []processes.Line `json:"output,omitempty" doc:"The last lines that it wrote, for administrators only."`
 }
 
 func (h *host) list(*web.Call) (views []processView, err error) {
@@ -169,5 +175,6 @@ func (h *host) change(c *web.Call, done string, change func(string) error) (proc
 }
 
 func unknown(c *web.Call) error {
-	return web.NotFound("not found: the configuration file of this gateway has no process %q", web.Shorten(c.PathValue("name")))
+	return web.NotFound("not found: the configuration file of this gateway has no process %q",
+		web.Shorten(c.PathValue("name")))
 }
