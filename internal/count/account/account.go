@@ -60,12 +60,12 @@ type Account struct {
 	// Table is the configuration in force when the request had been read.
 	Table *routing.Table
 
-	// Pool is that of the model that was asked for, nil where no instance serves it. Model
-	// is the configured name of the model that serves the request, empty until it is known,
-	// and Price its price, nil for nothing. A model that takes over replaces both.
+	// Pool is that of the model that was asked for, nil where no instance serves it, and Model
+	// the configured name of the model that serves the request, empty until it is known.
 	Pool  *routing.Pool
 	Model string
-	Price *prices.Price
+	// served is the pool that serves the request, at its price; nil where nothing is paid.
+	served *routing.Pool
 
 	stage stage
 	steps []Step // those that were not taken yet
@@ -196,6 +196,25 @@ func (a *Account) admit(ctx context.Context) error {
 	return nil
 }
 
+// ServeBy makes a pool the one that serves the request, whose price is paid; nil is none.
+func (a *Account) ServeBy(pool *routing.Pool) {
+	a.Model, a.served = "", pool
+	if pool != nil {
+		a.Model = pool.Model
+	}
+}
+
+// Served returns the pool that serves the request, nil where none does.
+func (a *Account) Served() *routing.Pool { return a.served }
+
+// price returns the price of the model that serves the request, nil for nothing.
+func (a *Account) price() *prices.Price {
+	if a.served == nil {
+		return nil
+	}
+	return a.served.Price
+}
+
 // IsOpen reports whether all limits have counted the request, and it has not ended.
 func (a *Account) IsOpen() bool { return a.stage == open }
 
@@ -275,7 +294,7 @@ func (a *Account) Settle(reported schema.Usage, complete, answered bool) {
 		reported = a.again.last
 	}
 	spent := a.spent(reported, complete, answered)
-	a.Record.Cost = a.costOf(a.Price, spent, answered).Plus(a.lost.cost)
+	a.Record.Cost = a.costOf(a.served, spent, answered).Plus(a.lost.cost)
 	spent = addUsage(spent, a.lost.used)
 	a.ticket.SettleCost(counted, int64(a.Record.Cost))
 	a.use.Settle(spent.Total, time.Now())

@@ -196,7 +196,7 @@ func (w *world) step(t *rapid.T, a *Account) {
 			move, ok := a.Move(a.service().Find("f"), time.Now())
 			if ok && rapid.Bool().Draw(t, "kept") {
 				move.Keep(time.Now())
-				a.Model, a.Price = "f", a.service().Find("f").Price
+				a.ServeBy(a.service().Find("f"))
 			} else if ok {
 				move.Undo(time.Now())
 			}
@@ -243,7 +243,7 @@ func (w *world) open(t *rapid.T, a *Account, isVisit bool) {
 	if a.IsOpen() != (err == nil) && !w.refuses {
 		t.Fatalf("%v, and the account is at %d", err, a.stage)
 	}
-	a.Price = a.Pool.Price
+	a.ServeBy(a.Pool)
 }
 
 // check fails unless everything that was taken is what was used.

@@ -158,14 +158,13 @@ func (a *Account) mayCost() bool {
 	return false
 }
 
-// Allows reports whether what was reserved of the budgets is enough for a model of this
-// price.
-func (a *Account) Allows(price *prices.Price) bool {
-	return !a.isBudgeted || price.Cost(a.most.Quantity) <= a.cost
+// Allows reports whether what was reserved of the budgets is enough for the model of a pool.
+func (a *Account) Allows(by *routing.Pool) bool {
+	return !a.isBudgeted || by.Price.Cost(a.most.Quantity) <= a.cost
 }
 
 // Costs reports whether a call for the request may cost money.
-func (a *Account) Costs() bool { return a.isMeasured && a.Price.Cost(a.most.Quantity) > 0 }
+func (a *Account) Costs() bool { return a.isMeasured && a.price().Cost(a.most.Quantity) > 0 }
 
 // spent returns what the request used, as limits and budgets count it: what the backend
 // reported, or else an estimate of what was sent both ways. Of an answer that is not
@@ -189,10 +188,10 @@ func (a *Account) spent(reported schema.Usage, complete, answered bool) schema.U
 	return spent
 }
 
-// costOf returns what the request cost, by what it spent and what it asked for that is
+// costOf returns what the request cost at a pool, by what it spent and what it asked for that is
 // not counted in tokens.
-func (a *Account) costOf(price *prices.Price, spent schema.Usage, answered bool) prices.Amount {
-	if price == nil || !answered {
+func (a *Account) costOf(by *routing.Pool, spent schema.Usage, answered bool) prices.Amount {
+	if by == nil || by.Price == nil || !answered {
 		return 0
 	}
 	used := a.most.Quantity
@@ -200,5 +199,5 @@ func (a *Account) costOf(price *prices.Price, spent schema.Usage, answered bool)
 	if spent.Total > 0 || spent.Seconds > 0 {
 		used.Seconds = spent.Seconds
 	}
-	return price.Cost(used)
+	return by.Price.Cost(used)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/estimate"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
 
 // furtherCalls is what limits, budgets and costs know of a request for which more than one
@@ -46,7 +47,7 @@ func (a *Account) Reserve(sent int64, goesOn bool) (reserved Reserved, err error
 	if refusal := a.use.More(most.Tokens(), now); refusal != nil {
 		return reserved, keyLimited(refusal)
 	}
-	want := Reserved{0, most.Tokens(), int64(a.Price.Cost(most.Quantity))}
+	want := Reserved{0, most.Tokens(), int64(a.price().Cost(most.Quantity))}
 	if !a.Caller.Grant.HasBudgets() {
 		return want, nil
 	}
@@ -71,14 +72,14 @@ func (a *Account) Release(reserved Reserved) {
 }
 
 // Resumed notes that another call goes on with the answer in place of one that broke off and
-// had reported so much, at a model of this price. Of the answer so many tokens were sent.
-func (a *Account) Resumed(reported schema.Usage, price *prices.Price, sent int64, goesOn bool) {
+// had reported so much, served by a pool. Of the answer so many tokens were sent.
+func (a *Account) Resumed(reported schema.Usage, by *routing.Pool, sent int64, goesOn bool) {
 	if !a.isMeasured {
 		return
 	}
 	used := a.spent(reported, false, true)
 	a.lost.used = addUsage(a.lost.used, used)
-	a.lost.cost = a.lost.cost.Plus(a.costOf(price, used, true))
+	a.lost.cost = a.lost.cost.Plus(a.costOf(by, used, true))
 	a.again.isResumed, a.again.prompt, a.again.before = true, 0, 0
 	if goesOn {
 		a.again.prompt, a.again.before = sent, a.answer.Tokens()
@@ -108,7 +109,7 @@ func (a *Account) Spend(used schema.Usage, part *schema.Request) {
 		used.Total = used.Prompt
 	}
 	a.lost.used = addUsage(a.lost.used, used)
-	a.lost.cost = a.lost.cost.Plus(a.costOf(a.Price, used, true))
+	a.lost.cost = a.lost.cost.Plus(a.costOf(a.served, used, true))
 }
 
 // addUsage adds tokens and seconds to a usage.

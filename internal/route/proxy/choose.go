@@ -61,7 +61,8 @@ func (c *choice) refreshPool() error {
 
 // use makes a pool the one that serves the request.
 func (c *choice) use(pool *routing.Pool) {
-	c.pool, c.Model, c.Price, c.stale = pool, pool.Model, pool.Price, true
+	c.pool, c.stale = pool, true
+	c.ServeBy(pool)
 }
 
 func (c *choice) unknownModel() *schema.Error {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/account"
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/reply"
@@ -19,20 +18,18 @@ type savedChoice struct {
 	// fallback is the model that took over, empty where none did.
 	fallback string
 	pool     *routing.Pool
-	model    string
-	price    *prices.Price
 	// reason is that of the exclusions.
 	reason     *schema.Error
 	calledHere int
 }
 
 func (c *choice) save() savedChoice {
-	return savedChoice{c.fallback, c.pool, c.Model, c.Price, c.excluded.Reason, c.calledHere}
+	return savedChoice{c.fallback, c.pool, c.excluded.Reason, c.calledHere}
 }
 
 func (c *choice) restore(s savedChoice) {
-	c.fallback, c.pool, c.Model, c.Price, c.excluded.Reason = s.fallback, s.pool, s.model, s.price, s.reason
-	c.calledHere, c.stale = s.calledHere, true
+	c.fallback, c.excluded.Reason, c.calledHere = s.fallback, s.reason, s.calledHere
+	c.use(s.pool)
 }
 
 // fallBack moves a request that has not been sent to any instance to the next model that
@@ -103,7 +100,7 @@ func (c *choice) moveTo(to routing.Fallback, mayWait bool) (move account.Move, o
 		return move, false
 	}
 	c.fallback, c.excluded.Reason, c.calledHere = to.Model, nil, 0
-	if c.refreshPool() != nil || !c.Allows(c.pool.Price) {
+	if c.refreshPool() != nil || !c.Allows(c.pool) {
 		return move, false
 	}
 	s := c.survey()

@@ -113,7 +113,7 @@ func (r *run) resume(ctx context.Context, out body, err error) bool {
 	r.answered(time.Now())
 	r.attempt.beforeWait(to.flush)
 	if o.broken != nil {
-		r.Resumed(before.last, before.choice.price, o.plan.Sent, o.plan.How == resume.Continued)
+		r.Resumed(before.last, before.choice.pool, o.plan.Sent, o.plan.How == resume.Continued)
 		to.say(": resumed attempt=" + strconv.Itoa(r.Record.Attempts) + " how=" + o.plan.How.String() + "\n\n")
 	}
 	r.clearFallen()

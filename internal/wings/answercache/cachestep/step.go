@@ -170,7 +170,7 @@ type asked struct {
 // price decides what an answer costs for which no call was made.
 func (a *asked) price() {
 	if a.policy.ChargeHits {
-		a.request.Price = a.request.Pool.Price
+		a.request.ServeBy(a.request.Pool)
 	}
 }
 

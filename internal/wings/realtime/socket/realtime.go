@@ -148,7 +148,7 @@ func (l *relay) hold(w http.ResponseWriter, r *http.Request) error {
 		Open: l.dial,
 		Serve: func(to *backend.Instance) error {
 			tellWait(w, request.Record)
-			l.instance, l.served, l.price = to, request.Model, request.Price
+			l.instance, l.served, l.pool = to, request.Model, request.Served()
 			return l.serve(w, r)
 		},
 	})

@@ -11,13 +11,13 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/patchbay-ai/patchbay/internal/count/prices"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/transport"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 	"github.com/patchbay-ai/patchbay/internal/route/proxy"
+	"github.com/patchbay-ai/patchbay/internal/route/routing"
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
 )
@@ -44,9 +44,10 @@ type relay struct {
 	// isTranscription says that the session is for transcripts, which are its responses.
 	isTranscription bool
 	instance        *backend.Instance
-	// served is the configured name of the model that serves, and price its price.
+	// served is the configured name of the model that serves, and pool where it was when the
+	// connection was opened.
 	served   string
-	price    *prices.Price
+	pool     *routing.Pool
 	accepted bool
 
 	backend      *websocket.Conn

@@ -454,10 +454,8 @@ func (l *relay) settle(t *turn, usage schema.Usage, code string) {
 	defer l.finish(record)
 	defer opened.Close()
 	opened.Caller.Grant.Note(time.Now())
-	opened.Model, opened.Price = l.served, l.price
-	if pool := opened.Table.Service(record.Service).Find(l.served); pool != nil {
-		opened.Price = pool.Price // as it was when the response was let in
-	}
+	// At the price when the response was let in or, where the model is gone, at that of before.
+	opened.ServeBy(cmp.Or(opened.Table.Service(record.Service).Find(l.served), l.pool))
 	if err := opened.Count(); err != nil {
 		code = codeOf(err)
 	}
