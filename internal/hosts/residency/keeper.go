@@ -230,8 +230,20 @@ func shareSpaces(all map[*fleet.Instance]*Kept) {
 	}
 }
 
-// Model returns the model at a place, nil where none is kept.
+// Model returns the model at a place, nil where none is kept for requests.
 func (k *Keeper) Model(place *fleet.Instance) *Model {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m := k.models[place]; m != nil && m.isAsked {
+		return m
+	}
+	return nil
+}
+
+// Keeps reports whether a model at a place is kept, for requests or beside them.
+func (k *Keeper) Keeps(place *fleet.Instance) bool { return k.at(place) != nil }
+
+func (k *Keeper) at(place *fleet.Instance) *Model {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.models[place]
@@ -331,7 +343,7 @@ func (k *Keeper) find(host, model string) *Model {
 
 // Start loads a model by hand as Load does, and waits for as long as the context lasts.
 func (k *Keeper) Start(ctx context.Context, place *fleet.Instance) error {
-	m := k.Model(place)
+	m := k.at(place)
 	if m == nil {
 		return ErrUnknown
 	}

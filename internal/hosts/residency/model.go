@@ -341,7 +341,7 @@ func (m *Model) loadInto(ctx context.Context, w *wake, leave []*fleet.Instance) 
 	w.isBegun = true
 	m.keeper.mu.Unlock()
 	for n, other := range leave {
-		neighbour := m.keeper.Model(other)
+		neighbour := m.keeper.at(other)
 		if neighbour == nil {
 			continue
 		}

@@ -62,7 +62,7 @@ func (c *Current) Store(t *Table) {
 		delete(left, engine)
 	}
 	for engine := range left {
-		if c.keeper == nil || c.keeper.Model(engine) == nil { // a process may run without instances
+		if c.keeper == nil || !c.keeper.Keeps(engine) { // a process may run without instances
 			engine.Remove()
 		}
 	}

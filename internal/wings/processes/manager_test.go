@@ -301,8 +301,8 @@ func TestAProcessThatNoRequestAsksForTakesItsPlace(t *testing.T) {
 			t.Fatal(err, stateOf(t, m, "a"))
 		}
 		use(t, m, "b", time.Second) // the host fails the test where both run
-		if states := m.keeper.States(time.Now()); len(states) != 1 || states[0].Model != "b" {
-			t.Errorf("listed are %+v", states)
+		if states := m.keeper.States(time.Now()); len(states) != 1 || states[0].Model != "b" || m.model("a") != nil {
+			t.Errorf("listed are %+v, and requests may ask for %v", states, m.model("a"))
 		}
 	})
 }
