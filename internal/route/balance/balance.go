@@ -257,7 +257,8 @@ func (b *rendezvous) Pick(from []*backend.Instance, asked Asked) *backend.Instan
 		return highestScore(from, client)
 	}
 	address := client.As16()
-	slot := &b.known[mix(binary.BigEndian.Uint64(address[8:])^binary.BigEndian.Uint64(address[:8]))%maxRememberedClients]
+	hash := mix(binary.BigEndian.Uint64(address[8:]) ^ binary.BigEndian.Uint64(address[:8]))
+	slot := &b.known[hash%maxRememberedClients]
 	if known := slot.Load(); known != nil && known.client == client {
 		return known.picked
 	}

@@ -40,7 +40,8 @@ func (k *keys) succeeded(key keyHash, at int64) {
 		return
 	}
 	older := &k.latest[0]
-	if other := &k.latest[1]; older.key.Load() != uint64(noKey) && (other.key.Load() == uint64(noKey) || other.at.Load() < older.at.Load()) {
+	if other := &k.latest[1]; older.key.Load() != uint64(noKey) &&
+		(other.key.Load() == uint64(noKey) || other.at.Load() < older.at.Load()) {
 		older = other
 	}
 	older.at.Store(at)

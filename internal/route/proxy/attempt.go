@@ -53,7 +53,8 @@ func (a *attempt) begin(i *backend.Instance, followed *fleet.Call, now time.Time
 	try := a.Record.Try()
 	try.Provider = cmp.Or(i.Kind.Guide.Provider, i.Kind.Name)
 	if followed != nil {
-		try.Expected, try.Matched = time.Duration(followed.Estimate.Expected*float64(time.Second)), followed.Estimate.Matched
+		try.Expected = time.Duration(followed.Estimate.Expected * float64(time.Second))
+		try.Matched = followed.Estimate.Matched
 	}
 	err := a.write(i)
 	if err != nil {
@@ -353,13 +354,15 @@ func (p *Proxy) checkHops(passed string) error {
 		name, _, _ := strings.Cut(entry, ";")
 		switch name = strings.TrimSpace(name); {
 		case name == p.hop:
-			return loopDetected("The request came back to a gateway that it had passed: the address of an instance leads to the gateway itself.")
+			return loopDetected("The request came back to a gateway that it had passed: " +
+				"the address of an instance leads to the gateway itself.")
 		case strings.HasPrefix(name, hopPrefix):
 			hops++
 		}
 	}
 	if hops > maxHops || len(passed) > maxHopsText {
-		return loopDetected(fmt.Sprintf("The request passed more than %d gateways: the addresses of their instances lead to each other.", maxHops))
+		return loopDetected(fmt.Sprintf("The request passed more than %d gateways: "+
+			"the addresses of their instances lead to each other.", maxHops))
 	}
 	return nil
 }

@@ -216,7 +216,8 @@ func (r *request) isGone(ctx context.Context, i *backend.Instance, patience time
 // Others that were under way at the same backends are told the same, so that it is no fault of
 // the request, and does not hold for long.
 func endsBackends() *schema.Error {
-	known := reply.APIError(schema.CodeUpstreamError, "Two backends ended while they worked on this request: each broke the connection and refuses new ones, or reported the end of its engine. "+
+	known := reply.APIError(schema.CodeUpstreamError, "Two backends ended while they worked on this request: "+
+		"each broke the connection and refuses new ones, or reported the end of its engine. "+
 		"It is not sent to another one, and the same request is refused for a minute.")
 	known.Status = http.StatusServiceUnavailable
 	known.RetryAfter, known.NoRetry = enderRetry, true

@@ -293,7 +293,8 @@ func (r *request) isVerbose(ctx context.Context) bool {
 }
 
 func (r *request) debug(ctx context.Context, message string, attrs ...slog.Attr) {
-	r.proxy.log.LogAttrs(ctx, slog.LevelDebug, message, append([]slog.Attr{slog.String("request_id", r.Record.RequestID)}, attrs...)...)
+	attrs = append([]slog.Attr{slog.String("request_id", r.Record.RequestID)}, attrs...)
+	r.proxy.log.LogAttrs(ctx, slog.LevelDebug, message, attrs...)
 }
 
 // tellChoice writes which instance a request goes to first, or why it goes to none.
@@ -306,8 +307,9 @@ func (r *run) tellChoice(ctx context.Context, refused error) {
 		total += int(n)
 	}
 	attrs := []slog.Attr{
-		slog.String("service", r.Record.Service.String()), slog.String("door", r.Record.Door.String()), slog.String("model", r.Model), slog.String("asked", r.Asked()),
-		slog.Bool("stream", r.Asks.Stream), slog.String("strategy", r.Record.Strategy), slog.Int("ready", ready), slog.Int("instances", total),
+		slog.String("service", r.Record.Service.String()), slog.String("door", r.Record.Door.String()),
+		slog.String("model", r.Model), slog.String("asked", r.Asked()), slog.Bool("stream", r.Asks.Stream),
+		slog.String("strategy", r.Record.Strategy), slog.Int("ready", ready), slog.Int("instances", total),
 		slog.Float64("waited_ms", float64(r.Record.Queued.Microseconds())/1000),
 	}
 	if refused != nil {
@@ -323,7 +325,8 @@ func (r *run) tellCall(ctx context.Context) {
 		return
 	}
 	try := r.Record.Try()
-	r.debug(ctx, "calling", slog.Int("attempt", r.Record.Attempts), slog.String("instance", try.Instance), slog.String("adapter", try.Adapter),
+	r.debug(ctx, "calling", slog.Int("attempt", r.Record.Attempts),
+		slog.String("instance", try.Instance), slog.String("adapter", try.Adapter),
 		slog.String("model", r.Model))
 }
 
@@ -334,7 +337,8 @@ func (r *run) debugHeld(ctx context.Context, model *residency.Model, now time.Ti
 	}
 	known := model.Place().Residence(now)
 	r.debug(ctx, "waiting for the model", slog.String("instance", r.attempt.instance.ID), slog.String("model", r.Model),
-		slog.String("state", known.State), slog.Float64("expected_ms", float64(max(known.Left, known.Loads).Milliseconds())))
+		slog.String("state", known.State),
+		slog.Float64("expected_ms", float64(max(known.Left, known.Loads).Milliseconds())))
 }
 
 // tellAnswer writes how a call went: its answer began, or it failed. What the backend said
@@ -345,7 +349,8 @@ func (r *run) tellAnswer(ctx context.Context, failed *reply.Fault) {
 	}
 	try := r.Record.Try()
 	attrs := []slog.Attr{
-		slog.Int("attempt", r.Record.Attempts), slog.String("instance", try.Instance), slog.Int("status", try.Status), slog.Bool("reused", try.Reused),
+		slog.Int("attempt", r.Record.Attempts), slog.String("instance", try.Instance),
+		slog.Int("status", try.Status), slog.Bool("reused", try.Reused),
 		slog.Float64("backend_ms", float64(r.Record.Upstream.Microseconds())/1000),
 	}
 	if failed == nil {

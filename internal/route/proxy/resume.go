@@ -32,7 +32,9 @@ type resumption struct {
 }
 
 // planFor returns how an instance goes on with the stream.
-func (o *resumption) planFor(req *schema.Request, speaker dialect.Speaker, target *dialect.Target) (resume.Plan, error) {
+func (o *resumption) planFor(
+	req *schema.Request, speaker dialect.Speaker, target *dialect.Target,
+) (resume.Plan, error) {
 	if _, ok := speaker.Resuming(o.stream, nil); ok {
 		if o.broken == nil {
 			return resume.Plan{}, nil
@@ -41,7 +43,8 @@ func (o *resumption) planFor(req *schema.Request, speaker dialect.Speaker, targe
 			return plan, nil
 		}
 	}
-	return resume.Plan{}, schema.NewError(schema.CodeInvalidValue, "The backend cannot go on with an answer that another one began.")
+	return resume.Plan{}, schema.NewError(schema.CodeInvalidValue,
+		"The backend cannot go on with an answer that another one began.")
 }
 
 // refuse returns an error if an instance cannot go on with the stream.
@@ -53,7 +56,9 @@ func (o *resumption) refuse(r *request, i *backend.Instance) error {
 
 // speaker returns how the request is put to an instance that goes on with the stream. The
 // request gets the beginning of the answer if the instance is to go on with it.
-func (o *resumption) speaker(req *schema.Request, of dialect.Speaker, target *dialect.Target) (_ dialect.Speaker, err error) {
+func (o *resumption) speaker(
+	req *schema.Request, of dialect.Speaker, target *dialect.Target,
+) (_ dialect.Speaker, err error) {
 	if o.plan, err = o.planFor(req, of, target); err != nil {
 		return of, err
 	}
@@ -156,7 +161,8 @@ func (c *choice) reserveResumed(a *attempt) bool {
 
 // countedAs is how metrics count the ways in which answers go on.
 var countedAs = [resume.HowCount]metrics.Resumed{
-	resume.Restarted: metrics.ResumedRestarted, resume.Continued: metrics.ResumedContinued, resume.Aligned: metrics.ResumedAligned,
+	resume.Restarted: metrics.ResumedRestarted, resume.Continued: metrics.ResumedContinued,
+	resume.Aligned: metrics.ResumedAligned,
 }
 
 // noteResumed notes that another instance goes on with the answer.

@@ -83,7 +83,8 @@ func (r *run) firstContent(now time.Time) {
 // mayResume reports whether another instance may yet resume the stream should it break off. The
 // request is needed for that.
 func (r *run) mayResume() bool {
-	return r.reply.Events != nil && !r.reply.Whole && (r.transcript != nil || !r.reply.Events.HasContent()) && r.reply.Events.CanResume()
+	events := r.reply.Events
+	return events != nil && !r.reply.Whole && (r.transcript != nil || !events.HasContent()) && events.CanResume()
 }
 
 // dropRequest returns the request to its owner if the backend has all of it and nobody else
@@ -238,7 +239,9 @@ type eventWriter struct {
 
 // newEventWriter returns a writer that sends a comment after a silence, once it is
 // started. The stream, which may be nil, knows how errors and pings look.
-func newEventWriter(to Sink, framed bool, from *dialect.Stream, silence time.Duration, buffers *sync.Pool) *eventWriter {
+func newEventWriter(
+	to Sink, framed bool, from *dialect.Stream, silence time.Duration, buffers *sync.Pool,
+) *eventWriter {
 	e := &eventWriter{to: to, framed: framed, silence: silence, buffers: buffers, ping: keepAlive}
 	if from != nil {
 		e.failure = from.Failure

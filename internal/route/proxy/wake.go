@@ -52,7 +52,8 @@ func (r *run) callAwake(ctx context.Context) *reply.Fault {
 		}
 		failed := r.callInstance(ctx)
 		p := r.attempt.instance.Process()
-		if failed == nil || failed.Outcome != breaker.Refused || p == nil || isAgain || ctx.Err() != nil || r.attempt.resident == nil {
+		if failed == nil || failed.Outcome != breaker.Refused || p == nil || isAgain ||
+			ctx.Err() != nil || r.attempt.resident == nil {
 			return failed
 		}
 		p.Doubt()
@@ -146,7 +147,9 @@ func (r *run) noPlace() *reply.Fault {
 // notLoaded returns the fault of an instance whose model could not be loaded.
 func (r *run) notLoaded(err error) *reply.Fault {
 	i := r.attempt.instance
-	failed := &reply.Fault{Err: Unloaded(err, i, r.choice.pool.Model), Outcome: breaker.Cancelled, Failover: true, Unsent: true}
+	failed := &reply.Fault{
+		Err: Unloaded(err, i, r.choice.pool.Model), Outcome: breaker.Cancelled, Failover: true, Unsent: true,
+	}
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, residency.ErrStopped):
 		failed.Failover = false // the caller finds out why the context ended
@@ -189,7 +192,7 @@ func Unloaded(err error, i *backend.Instance, name string) *schema.Error {
 	case errors.Is(err, residency.ErrHeld):
 		message = "There is no room for the model %q: another one could not be put to sleep."
 	case errors.Is(err, residency.ErrRemoved):
-		message = "The instance of the model %q was removed while the request waited for it."
+		message = wasRemoved
 	case i.Process() != nil:
 		message = "The server of the model %q could not be started."
 	}
@@ -200,6 +203,9 @@ func Unloaded(err error, i *backend.Instance, name string) *schema.Error {
 	}
 	return known
 }
+
+// wasRemoved is what the caller is told of an instance that an edit took away.
+const wasRemoved = "The instance of the model %q was removed while the request waited for it."
 
 // followTable lets a request that has waited go by the table that is in force now: it does
 // not go to an instance that was removed meanwhile, and goes as its settings say now.
@@ -216,7 +222,7 @@ func (r *run) followTable() *reply.Fault {
 	if now == nil || now.Barred() != backend.NoObstacle || now.State != i.State {
 		r.choice.pool = before // whose queue this request has to leave
 		return &reply.Fault{
-			Err:     schema.NewError(schema.CodeServiceUnavailable, fmt.Sprintf("The instance of the model %q was removed while the request waited for it.", before.Model)),
+			Err:     schema.NewError(schema.CodeServiceUnavailable, fmt.Sprintf(wasRemoved, before.Model)),
 			Outcome: breaker.Cancelled, Failover: true, Unsent: true,
 		}
 	}

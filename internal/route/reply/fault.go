@@ -62,29 +62,33 @@ func (c Classifier) Classify(err error, begun bool) *Fault {
 		known.Details = unusable.details
 		return backendFault(known)
 	case errors.Is(err, resume.ErrDiverged):
-		return neutralFault(APIError(schema.CodeUpstreamTruncated, "The backend's stream broke before the answer was complete."))
+		return neutralFault(APIError(schema.CodeUpstreamTruncated, streamBroke))
 	case errors.Is(err, dialect.ErrFormat):
-		return neutralFault(APIError(schema.CodeUpstreamError, "The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
+		return neutralFault(APIError(schema.CodeUpstreamError,
+			"The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
 	case errors.Is(err, errReplyTooLarge):
-		return neutralFault(APIError(schema.CodeUpstreamError, fmt.Sprintf("The backend's answer is larger than the %d MiB that the gateway takes in whole.", maxReply>>20)))
+		return neutralFault(APIError(schema.CodeUpstreamError,
+			fmt.Sprintf("The backend's answer is larger than the %d MiB that the gateway takes in whole.",
+				maxReply>>20)))
 	case errors.Is(err, transport.ErrInvalidCall):
 		return neutralFault(APIError(schema.CodeInternal, "The gateway could not put the request to the backend."))
 	case errors.Is(err, transport.ErrTimeout):
 		return backendFault(wireError(schema.CodeUpstreamTimeout, "The backend did not answer in time.", err))
 	case errors.Is(err, dialect.ErrTruncated):
-		return backendFault(APIError(schema.CodeUpstreamTruncated, "The backend's stream ended before the answer was complete."))
+		return backendFault(APIError(schema.CodeUpstreamTruncated,
+			"The backend's stream ended before the answer was complete."))
 	case errors.Is(err, transport.ErrConnect):
-		cause := transport.CauseOf(err)
-		return connectionFault(wireError(schema.CodeUpstreamError, "The backend could not be reached: "+cause.Text()+".", err), err)
+		message := "The backend could not be reached: " + transport.CauseOf(err).Text() + "."
+		return connectionFault(schema.CodeUpstreamError, message, err)
 	case errors.Is(err, transport.ErrProtocol):
 		return backendFault(wireError(schema.CodeUpstreamError, "The backend's answer could not be understood.", err))
 	case errors.Is(err, dialect.ErrInvalid), errors.Is(err, dialect.ErrEventTooLarge):
 		return backendFault(APIError(schema.CodeUpstreamError, "The backend's answer could not be understood."))
 	}
 	if begun {
-		return connectionFault(wireError(schema.CodeUpstreamTruncated, "The backend's stream broke before the answer was complete.", err), err)
+		return connectionFault(schema.CodeUpstreamTruncated, streamBroke, err)
 	}
-	failed := connectionFault(wireError(schema.CodeUpstreamError, "The connection to the backend broke.", err), err)
+	failed := connectionFault(schema.CodeUpstreamError, "The connection to the backend broke.", err)
 	failed.NoteEnding()
 	return failed
 }
@@ -99,11 +103,14 @@ func (f *Fault) markTooLong(failure *dialect.Failure) *Fault {
 	return f
 }
 
+// streamBroke is what callers are told of an answer that broke off.
+const streamBroke = "The backend's stream broke before the answer was complete."
+
 // connectionFault is the fault of a connection that could not be made or that
 // broke. The breaker distinguishes an address at which nothing listens from a
 // backend that broke the connection.
-func connectionFault(known *schema.Error, err error) *Fault {
-	f := backendFault(known)
+func connectionFault(code, message string, err error) *Fault {
+	f := backendFault(wireError(code, message, err))
 	switch transport.CauseOf(err) {
 	case transport.CauseRefused, transport.CauseUnreachable:
 		f.Outcome = breaker.Refused
@@ -162,10 +169,12 @@ func NoMemory(verdict memory.Verdict, size, most int64) *schema.Error {
 	}
 	switch {
 	case size > most:
-		known.Message = fmt.Sprintf("The backend's answer takes more memory than the %d bytes that one caller may have for bodies (a third of limits.memory).", most)
+		known.Message = fmt.Sprintf("The backend's answer takes more memory than the %d bytes "+
+			"that one caller may have for bodies (a third of limits.memory).", most)
 		known.NoRetry = true
 	case verdict == memory.ShareUsed:
-		known.Message = "This caller's requests have as much of the gateway's memory as one caller may have now, and the backend's answer needs more; try again when some of them have ended."
+		known.Message = "This caller's requests have as much of the gateway's memory as one caller may have now, " +
+			"and the backend's answer needs more; try again when some of them have ended."
 	}
 	return known
 }
@@ -348,7 +357,8 @@ func wrongCount(count *dialect.CountError) *Fault {
 // another instance.
 func failsOver(status int) bool {
 	switch status {
-	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout:
 		return true
 	}
 	return false
@@ -385,7 +395,8 @@ func (c Classifier) withReason(message string, f *dialect.Failure) string {
 // request how to send text instead. Some client libraries send token ids by default.
 func (c Classifier) addTokenIDHint(err *schema.Error) {
 	if c.Request.Service == schema.Embedding && c.Request.HasTokenIDs() {
-		err.Message = strings.TrimSuffix(err.Message, ".") + ". The input is token ids, which this backend may not take. " + dialect.TokenIDsHint
+		err.Message = strings.TrimSuffix(err.Message, ".") +
+			". The input is token ids, which this backend may not take. " + dialect.TokenIDsHint
 	}
 }
 

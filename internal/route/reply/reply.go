@@ -237,7 +237,10 @@ func (r *Reply) Usage() schema.Usage {
 func (r *Reply) Form() account.Form {
 	switch {
 	case r.Events != nil:
-		return account.Form{ContentType: cmp.Or(r.Plain.ContentType, r.Events.ContentType, TypeEvents), Length: -1, Events: true, Framed: r.isFramed()}
+		return account.Form{
+			ContentType: cmp.Or(r.Plain.ContentType, r.Events.ContentType, TypeEvents), Length: -1,
+			Events: true, Framed: r.isFramed(),
+		}
 	case r.Binary:
 		return account.Form{ContentType: r.Plain.ContentType, Length: -1}
 	}

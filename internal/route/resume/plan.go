@@ -67,7 +67,10 @@ func Read(req *schema.Request, sent *chat.Transcript, told schema.Usage) (b *Bre
 }
 
 // constraints are members of requests by which engines are given the form of the answer.
-var constraints = [...]string{"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar", "json_schema", "format", "regex", "ebnf"}
+var constraints = [...]string{
+	"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
+	"grammar", "json_schema", "format", "regex", "ebnf",
+}
 
 // read reads what of the request matters. It returns why the answer cannot go on, if it
 // cannot.
@@ -83,14 +86,16 @@ func (w *wishes) read(req *schema.Request) (reason string) {
 		w.mayContinue = n > 0 && asked.Messages[n-1].Role != chat.Assistant
 	} else {
 		w.isText, w.mayContinue = true, true
-		if req.Prompts() != 1 || req.Field("echo").Kind() == jsonscan.True || req.Field("suffix").Given() || req.Field("best_of").Given() {
+		if req.Prompts() != 1 || req.Field("echo").Kind() == jsonscan.True ||
+			req.Field("suffix").Given() || req.Field("best_of").Given() {
 			return "the request asks for more than the rest of a text"
 		}
 	}
 	if dialect.WantedChoices(req) != 1 {
 		return "the request asks for several answers"
 	}
-	if asksFor(s.Other("logprobs")) || asksFor(s.Other("top_logprobs")) || s.Logprobs != nil && string(s.Logprobs) != "false" {
+	if asksFor(s.Other("logprobs")) || asksFor(s.Other("top_logprobs")) ||
+		s.Logprobs != nil && string(s.Logprobs) != "false" {
 		return "the request asks for probabilities"
 	}
 	if s.Format.Given && s.Format.Type != "text" {

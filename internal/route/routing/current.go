@@ -194,7 +194,9 @@ func (c *Current) kept(pool *Pool, i *backend.Instance) (residency.Kept, bool) {
 // a fleet, and takes those of the others away. Where models are kept in memory, all those
 // have a place that could be.
 func (c *Current) joinFleet(t *Table) {
-	keeps := c.keeper != nil && slices.ContainsFunc(t.Pools(), func(p *Pool) bool { return p.Service.Policy.Residency.Enabled })
+	keeps := c.keeper != nil && slices.ContainsFunc(t.configured, func(s *Service) bool {
+		return s.Policy.Residency.Enabled && len(s.Pools) > 0
+	})
 	for _, pool := range t.Pools() {
 		for _, i := range pool.Instances {
 			joins := pool.Soonest != nil || c.keeper != nil && i.Process() != nil ||

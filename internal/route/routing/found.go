@@ -57,7 +57,9 @@ func (t *Table) instancesOf(source *Source) []backend.Settings {
 	for _, model := range t.found.Of(source.Key()).Models {
 		settings := source.Settings.Found(model)
 		_, isAlias := policy.Aliases[model]
-		isWritten := slices.ContainsFunc(policy.Instances, func(s backend.Settings) bool { return s.ID() == settings.ID() })
+		isWritten := slices.ContainsFunc(policy.Instances, func(s backend.Settings) bool {
+			return s.ID() == settings.ID()
+		})
 		if !source.Settings.Models.Include(model) || isAlias || isWritten {
 			continue
 		}
@@ -178,7 +180,9 @@ func (f *Found) Keep(keys map[string]bool) {
 
 // Discovers reports whether instances of the service type find their models.
 func (s *Service) Discovers() bool {
-	return s != nil && slices.ContainsFunc(s.Policy.Instances, func(settings backend.Settings) bool { return settings.Models.Given() })
+	return s != nil && slices.ContainsFunc(s.Policy.Instances, func(settings backend.Settings) bool {
+		return settings.Models.Given()
+	})
 }
 
 // MayFind reports whether an instance of a service type may yet find a model: its backend has

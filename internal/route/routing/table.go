@@ -210,7 +210,9 @@ func (s *Service) Names() []string {
 // be nil too, knows instances that are older than the program.
 func Compile(doc *config.Document, previous *Table, since Since) (*Table, error) {
 	now := time.Now()
-	t := &Table{Limits: doc.Limits, Currency: doc.Prices.Currency, UnknownModel: doc.Server.UnknownModel, found: new(Found)}
+	t := &Table{
+		Limits: doc.Limits, Currency: doc.Prices.Currency, UnknownModel: doc.Server.UnknownModel, found: new(Found),
+	}
 	if previous != nil {
 		t.found = previous.found
 	}
@@ -237,9 +239,14 @@ func Compile(doc *config.Document, previous *Table, since Since) (*Table, error)
 	return t, nil
 }
 
-func (t *Table) compileService(serviceType schema.ServiceType, doc *config.Document, old *Service, now time.Time) (*Service, error) {
+func (t *Table) compileService(
+	serviceType schema.ServiceType, doc *config.Document, old *Service, now time.Time,
+) (*Service, error) {
 	policy := doc.Services[serviceType]
-	s := &Service{Type: serviceType, Policy: policy, byModel: map[string]*Pool{}, byID: make(map[string]*backend.Instance, len(policy.Instances))}
+	s := &Service{
+		Type: serviceType, Policy: policy,
+		byModel: map[string]*Pool{}, byID: make(map[string]*backend.Instance, len(policy.Instances)),
+	}
 	if old != nil {
 		s.Limiter, s.Changes = old.Limiter, old.Changes
 	} else {

@@ -130,7 +130,9 @@ func Explain(table *routing.Table, q Subject, now time.Time) Explanation {
 
 // isReady tells whether an instance could take the request at once.
 func (x *Explanation) isReady() bool {
-	return x.Waiting == 0 && slices.ContainsFunc(x.Candidates, func(c Candidate) bool { return c.Obstacle == backend.NoObstacle })
+	return x.Waiting == 0 && slices.ContainsFunc(x.Candidates, func(c Candidate) bool {
+		return c.Obstacle == backend.NoObstacle
+	})
 }
 
 // obstacle says why a model that is not ready cannot serve the request at once.

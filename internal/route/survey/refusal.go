@@ -135,11 +135,13 @@ func (l *outlook) refusal(pool *routing.Pool) *schema.Error {
 		err.Type, err.Code = schema.TypeRateLimit, schema.CodeRateLimitExceeded
 		err.RetryAfter, err.Of = max(l.limited, time.Millisecond), "instances/"+pool.Model
 	case trial >= 0:
-		err.Message = fmt.Sprintf("The circuit breakers of the model %q are open after repeated failures of its backends.", pool.Model)
+		err.Message = fmt.Sprintf("The circuit breakers of the model %q "+
+			"are open after repeated failures of its backends.", pool.Model)
 		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen
 		err.RetryAfter = max(trial, time.Millisecond)
 	case l.held > 0 && l.unhealthy == 0:
-		err.Message = fmt.Sprintf("The model %q is kept out of service: the circuit breaker is held open by %s since %s, until it is released by hand.",
+		err.Message = fmt.Sprintf("The model %q is kept out of service: "+
+			"the circuit breaker is held open by %s since %s, until it is released by hand.",
 			pool.Model, l.hold.By, l.hold.Since.UTC().Format(time.RFC3339))
 		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen
 		err.RetryAfter, err.NoRetry = 0, true
