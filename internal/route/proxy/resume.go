@@ -123,6 +123,7 @@ func (r *run) resume(ctx context.Context, out body, err error) bool {
 	}
 	r.clearFallen()
 	r.broke, r.joint = nil, o.joint
+	o.reserved = account.Reserved{} // it stays reserved until the request ends, also if this answer breaks off too
 	r.noteResumed(ctx)
 	return true
 }
