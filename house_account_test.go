@@ -6,16 +6,19 @@ import (
 	"strings"
 )
 
-// taking are the types by which a request takes from limits, budgets and the ledger, and
+// taking are the types by which a request takes from limits, budgets and the ledger, and prices, and
 // takingCalls the methods that need no such type. Only accounts use them.
 var (
-	taking      = []string{"allowance.Use", "budget.Charge", "quota.Ticket", "quota.Subject", "ratelimit.Spent"}
+	taking = []string{
+		"allowance.Use", "budget.Charge", "quota.Ticket", "quota.Subject", "ratelimit.Spent", "pool.Price", "Pool.Price",
+	}
 	takingCalls = []string{"Limiter.Take", "Limiter.Allow", "Cost"}
 )
 
 // mayTake names functions and types outside of internal/count that take all the same, and why.
 var mayTake = map[string]string{
 	"internal/hosts/backend.Permit":  "the limit of an instance is a slot, which the executor acquires",
+	"internal/route/routing.Compile": "it gives each pool its price",
 	"internal/hosts/backend.acquire": "the limit of an instance is a slot, which the executor acquires",
 }
 
