@@ -400,9 +400,10 @@ func (r *Recorder) ArchiveTo(archive Archive, last uint64) {
 	archive.Forget(metrics.Capture(r.capture.Load()))
 }
 
-// View returns the state of recording, for a scrape.
-func (r *Recorder) View() metrics.MonitoringView {
-	return metrics.MonitoringView{
-		Dropped: r.dropped.Load(), Waiting: r.Cache().Current, SamplingRate: r.SamplingRate(), ErrorComponents: r.Faults().Active,
-	}
+// State adds the state of recording to a scrape.
+func (r *Recorder) State(to *metrics.State) {
+	to.Count("model_router_monitoring_records_dropped_total", r.dropped.Load())
+	to.Count("model_router_monitoring_records_waiting", int64(r.Cache().Current))
+	to.Value("model_router_monitoring_sampling_ratio", r.SamplingRate())
+	to.Count("model_router_monitoring_error_components", int64(r.Faults().Active))
 }

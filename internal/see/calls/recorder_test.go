@@ -16,8 +16,8 @@ import (
 // the format that has exemplars.
 func scrape(t *testing.T, r *Recorder, series *metrics.Instance) string {
 	t.Helper()
-	state := func() metrics.State {
-		return metrics.State{Instances: []metrics.InstanceView{{Service: schema.Chat, Label: "m@gpu0:8000", Series: series}}}
+	state := func(to *metrics.State) {
+		to.Instances = []metrics.InstanceView{{Service: schema.Chat, Label: "m@gpu0:8000", Series: series}}
 	}
 	e, err := metrics.NewExposition(metrics.Options{Registry: r.Registry(), State: state, Failed: t.FailNow})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // collector reads the counts and the living state at every scrape.
 type collector struct {
 	registry *Registry
-	state    func() State
+	state    func(to *State)
 	build    Build
 	system   *system
 	places   map[string]int // of the families, by name
@@ -19,40 +19,18 @@ type collector struct {
 // collect returns every family that has series, with each of them as it is now.
 func (c *collector) collect() *gathered {
 	s := &scrape{collector: c, gathered: newGathered(c.places)}
-	state := c.state()
 	for _, service := range schema.ServiceTypes() {
 		s.service(service)
 	}
 	for _, door := range schema.Doors() {
 		s.door(door)
 	}
-	for i := range state.Services {
-		s.limits(&state.Services[i])
-	}
+	state := State{to: s.gathered}
+	c.state(&state)
 	instances := merged(state.Instances)
 	for i := range instances {
 		s.instance(&instances[i])
 	}
-	if state.Trust != nil {
-		s.value("model_router_fleet_trust", *state.Trust)
-	}
-	for i := range state.Models {
-		s.model(&state.Models[i])
-	}
-	s.value("model_router_websockets_open", float64(state.Sockets))
-	if state.Batches != nil {
-		s.batches(state.Batches)
-	}
-	for i := range state.Processes {
-		s.process(&state.Processes[i])
-	}
-	s.ledger(&state.Ledger)
-	s.budgets(&state.Budgets)
-	s.shared(&state.Shared)
-	s.exchange(&state.Exchange)
-	s.cluster(&state.Cluster)
-	s.configuration(&state.Config)
-	s.monitoring(&state.Monitoring)
 	s.value(buildInfo, 1, s.build.Version, s.build.Commit, s.build.GoVersion)
 	s.http()
 	s.runtime()
@@ -130,21 +108,6 @@ func (s *scrape) door(door schema.Door) {
 	}
 }
 
-// limits adds the queue and the rate limit of a configured service type.
-func (s *scrape) limits(view *ServiceView) {
-	name := view.Service.String()
-	s.value("model_router_queue_length", float64(view.Waiting), name)
-	for _, class := range schema.Classes() {
-		s.value("model_router_queue_class_length", float64(view.ByClass[class]), name, class.String())
-	}
-	if !view.PerClient {
-		s.value("model_router_rate_limit_remaining", float64(view.Remaining), name)
-	}
-	for _, client := range view.Clients {
-		s.value("model_router_rate_limit_remaining", float64(client.Remaining), name, client.Client)
-	}
-}
-
 // streams tells whether answers of a service type can be streams.
 func streams(t schema.ServiceType) bool { return t == schema.Chat || t == schema.TTS }
 
@@ -193,121 +156,11 @@ func (s *scrape) engine(e *EngineView, service, label string) {
 	s.value("model_router_fleet_prompt_token_seconds", e.PerToken, service, label)
 }
 
-// budgets adds the budgets of keys and tenants.
-func (s *scrape) budgets(view *BudgetsView) {
-	s.value("model_router_budget_accounts", float64(view.Accounts))
-	s.value("model_router_budget_refused_totals_total", float64(view.RefusedTotals))
-	s.store("model_router_budget_store", view.Journal, "journal")
-	s.store("model_router_budget_store", view.Database, "database")
-	s.store("model_router_budget_store", view.Redis, "redis")
-	for _, b := range view.Budgets {
-		s.value("model_router_budget_limit", b.Limit, b.Of, b.Window, b.Unit)
-		s.value("model_router_budget_used", b.Used, b.Of, b.Window, b.Unit)
-		s.value("model_router_budget_reserved", b.Reserved, b.Of, b.Window, b.Unit)
-		s.value("model_router_budget_refused_requests_total", float64(b.Refused), b.Of, b.Window, b.Unit)
-		s.value("model_router_budget_deferred_requests_total", float64(b.Deferred), b.Of, b.Window, b.Unit)
-	}
-}
-
-// shared adds the rate limits that gateways share.
-func (s *scrape) shared(view *SharedView) {
-	s.store("model_router_shared_limits", view.Store)
-	s.value("model_router_shared_limits_exchanges_total", float64(view.Exchanges))
-	s.value("model_router_shared_limits_divided_requests_total", float64(view.Divided))
-}
-
-// model adds a model that is kept.
-func (s *scrape) model(m *ModelView) {
-	s.value("model_router_model_resident", boolValue(m.IsResident), m.Host, m.Model)
-	s.value("model_router_model_waiting_requests", float64(m.Waiting), m.Host, m.Model)
-	s.value("model_router_model_waited_seconds_total", m.Waited.Seconds(), m.Host, m.Model)
-	s.value("model_router_model_loads_total", float64(m.Loads), m.Host, m.Model)
-	s.value("model_router_model_load_failures_total", float64(m.Failures), m.Host, m.Model)
-	s.value("model_router_model_load_refusals_total", float64(m.Refusals), m.Host, m.Model)
-	s.value("model_router_model_evictions_total", float64(m.Evictions), m.Host, m.Model)
-	s.value("model_router_model_sleeps_total", float64(m.Sleeps), m.Host, m.Model)
-}
-
-// batches adds what the gateway does for batches.
-func (s *scrape) batches(view *BatchesView) {
-	s.value("model_router_batches", float64(view.Open))
-	s.value("model_router_batch_lines_running", float64(view.Running))
-	s.value("model_router_batch_lines_total", float64(view.Completed), "completed")
-	s.value("model_router_batch_lines_total", float64(view.Failed), "failed")
-	s.value("model_router_batch_stalled_seconds", view.Stalled.Seconds())
-	s.value("model_router_files_healthy", boolValue(!view.IsFull))
-}
-
-// process adds a process that the gateway runs.
-func (s *scrape) process(p *ProcessView) {
-	for _, state := range p.States {
-		s.value("model_router_process_state", boolValue(state == p.State), p.Name, state)
-	}
-	s.value("model_router_process_starts_total", float64(p.Starts), p.Name)
-	s.value("model_router_process_restarts_total", float64(p.Restarts), p.Name)
-}
-
-// exchange adds what gateways tell each other about the fleet.
-func (s *scrape) exchange(view *ExchangeView) {
-	s.store("model_router_fleet_exchange", view.Store)
-	s.value("model_router_fleet_exchange_gateways", float64(view.Others))
-	s.value("model_router_fleet_exchange_sent_messages_total", float64(view.Sent))
-	s.value("model_router_fleet_exchange_received_messages_total", float64(view.Received))
-	s.value("model_router_fleet_exchange_ignored_messages_total", float64(view.Foreign), "secret")
-	s.value("model_router_fleet_exchange_ignored_messages_total", float64(view.Malformed), "form")
-	s.value("model_router_fleet_exchange_dropped_prompts_total", float64(view.Dropped))
-}
-
-// cluster adds the gateways that know each other.
-func (s *scrape) cluster(view *ClusterView) {
-	s.value("model_router_cluster_healthy", boolValue(view.Healthy))
-	for _, members := range view.States {
-		s.value("model_router_cluster_members", float64(members.Count), members.State)
-	}
-}
-
-// store adds the two families of something that may fail.
-func (s *scrape) store(name string, view StoreView, labels ...string) {
-	s.value(name+"_healthy", boolValue(view.Healthy), labels...)
-	s.value(name+"_failures_total", float64(view.Failures), labels...)
-}
-
 func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
-}
-
-func (s *scrape) ledger(l *LedgerView) {
-	s.value("model_router_quota_enabled", boolValue(l.Enabled))
-	s.value("model_router_quota_admitted_requests_total", float64(l.Admitted))
-	s.value("model_router_quota_refused_requests_total", float64(l.Refused))
-	s.value("model_router_quota_unsettled_total", float64(l.Unsettled))
-	s.value("model_router_quota_degradations_total", float64(l.Degradations))
-	s.value("model_router_quota_keys", float64(l.Keys))
-	s.value("model_router_quota_cells", float64(l.Cells))
-	s.value("model_router_quota_overflowed_total", float64(l.Overflowed))
-	s.value("model_router_quota_uncounted_total", float64(l.Uncounted))
-	s.value("model_router_quota_journal_bytes", float64(l.JournalBytes))
-	s.value("model_router_quota_last_flush_seconds", l.LastFlush.Seconds())
-	s.store("model_router_quota_store", l.Journal, "journal")
-	s.store("model_router_quota_store", l.Database, "database")
-	s.store("model_router_quota_store", l.Counter, "counter")
-}
-
-func (s *scrape) configuration(c *ConfigView) {
-	s.store("model_router_config_source", c.File, "file")
-	s.store("model_router_config_source", c.Database, "database")
-}
-
-func (s *scrape) monitoring(m *MonitoringView) {
-	s.value("model_router_monitoring_records_dropped_total", float64(m.Dropped))
-	s.value("model_router_monitoring_records_waiting", float64(m.Waiting))
-	s.value("model_router_monitoring_sampling_ratio", m.SamplingRate)
-	s.value("model_router_monitoring_error_components", float64(m.ErrorComponents))
-	s.value("model_router_log_lines_dropped_total", float64(m.LinesDropped))
-	s.value("model_router_panics_total", float64(m.Panics))
 }
 
 func (s *scrape) http() {

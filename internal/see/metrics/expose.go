@@ -24,8 +24,8 @@ type Exposition struct {
 // Options are what an Exposition shows.
 type Options struct {
 	Registry *Registry
-	// State is asked for anew at every scrape.
-	State func() State
+	// State tells the living state at every scrape.
+	State func(to *State)
 	Build Build
 	// Failed is told when some series could not be gathered.
 	Failed func()

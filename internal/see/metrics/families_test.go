@@ -1,34 +1,45 @@
 package metrics
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
-// TestEveryFamilyIsCollectedByItsName: a name that a scrape uses is in the table, and each family of
-// the table is used.
+// TestEveryFamilyIsCollectedByItsName: a name under which something is told to a scrape is in the
+// table, and each family of the table is told by somebody.
 func TestEveryFamilyIsCollectedByItsName(t *testing.T) {
-	source, err := os.ReadFile("collect.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	places := placesOfFamilies()
 	if len(places) != len(families) {
 		t.Errorf("%d families have %d names", len(families), len(places))
 	}
 	used := map[string]bool{buildInfo: true}
-	for _, found := range regexp.MustCompile(`s\.(value|histogram|timer|store)\("([^"]*)"`).FindAllStringSubmatch(string(source), -1) {
-		names := []string{found[2]}
-		if found[1] == "store" {
-			names = []string{found[2] + "_healthy", found[2] + "_failures_total"}
+	collected := regexp.MustCompile(`(\.value|\.histogram|\.timer|\.Value|\.Count|\.Flag|[sS]toresState|\.Store)\((?:to, )?"([a-z_]+)"`)
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
 		}
-		for _, name := range names {
-			used[name] = true
-			if _, ok := places[name]; !ok {
-				t.Errorf("%s is not in the table of families", name)
+		source, err := os.ReadFile(path)
+		for _, found := range collected.FindAllStringSubmatch(string(source), -1) {
+			names := []string{found[2]}
+			if strings.Contains(strings.ToLower(found[1]), "store") {
+				names = []string{found[2] + "_healthy", found[2] + "_failures_total"}
+			}
+			for _, name := range names {
+				_, isFamily := places[name]
+				used[name] = true
+				if !isFamily && strings.HasPrefix(name, defaultPrefix) {
+					t.Errorf("%s: %s is not in the table of families", path, name)
+				}
 			}
 		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	for name := range places {
 		if !used[name] {

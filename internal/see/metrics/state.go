@@ -4,162 +4,34 @@ import (
 	"cmp"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// State is the living state of the gateway at one moment, as far as a scrape
-// shows it.
+// State takes the living state of the gateway at one moment, as far as a scrape shows it.
 type State struct {
-	Services  []ServiceView
 	Instances []InstanceView
-	// Trust is how far what engines tell is believed, from 0 to 1; nil without a fleet.
-	Trust *float64
-	// Models are those that are kept in memory and put to sleep.
-	Models []ModelView
-	// Batches is what the gateway does for batches, nil where they are off.
-	Batches *BatchesView
-	// Sockets is how many WebSockets of clients are open.
-	Sockets int
-	// Processes are those that the gateway runs.
-	Processes  []ProcessView
-	Ledger     LedgerView
-	Budgets    BudgetsView
-	Shared     SharedView
-	Exchange   ExchangeView
-	Cluster    ClusterView
-	Config     ConfigView
-	Monitoring MonitoringView
+	to        *gathered
 }
 
-// BatchesView is what the gateway does for batches.
-type BatchesView struct {
-	Open, Running     int
-	Completed, Failed int64         // lines that ended
-	Stalled           time.Duration // since a batch moved that could
-	IsFull            bool          // there is no space for files
+// Value adds a series to the family with a name, that of a scrape with the default prefix. The
+// labels are the values of those of the family, in their order; the last ones may be left out.
+func (s *State) Value(family string, v float64, labels ...string) { s.to.value(family, v, labels...) }
+
+// Count is Value for a number of things.
+func (s *State) Count(family string, n int64, labels ...string) {
+	s.Value(family, float64(n), labels...)
 }
 
-// ProcessView is a process that the gateway runs.
-type ProcessView struct {
-	Name             string
-	State            string   // one of States
-	States           []string // all that there are
-	Starts, Restarts int64
+// Flag is Value for something that is so, 1, or is not, 0.
+func (s *State) Flag(family string, is bool, labels ...string) {
+	s.Value(family, boolValue(is), labels...)
 }
 
-// ModelView is a model that is kept in the memory of its host.
-type ModelView struct {
-	Host, Model string
-	IsResident  bool
-	Waiting     int           // requests that wait for it
-	Waited      time.Duration // all requests together
-
-	Loads, Failures, Refusals, Evictions, Sleeps int64
-}
-
-// MonitoringView is the state of the recording of calls.
-type MonitoringView struct {
-	// Dropped counts the records for which there was no room, Waiting those that
-	// wait to be moved on.
-	Dropped int64
-	Waiting int
-	// SamplingRate is the part of the calls that is recorded, from 0 to 1.
-	SamplingRate float64
-	// ErrorComponents counts the parts of monitoring that failed lately.
-	ErrorComponents int
-	// LinesDropped counts the lines of the log that were dropped.
-	LinesDropped int64
-	// Panics counts the panics that were caught.
-	Panics int64
-}
-
-// BudgetsView is how much of the budgets of keys and tenants is used.
-type BudgetsView struct {
-	// Accounts counts the keys and tenants that have budgets; Budgets may be those of
-	// some of them.
-	Accounts int
-	Budgets  []BudgetView
-	// The stores of budgets; those that are not in use are well.
-	Journal, Database, Redis StoreView
-	// RefusedTotals counts what was read in Redis and not believed.
-	RefusedTotals int64
-}
-
-// BudgetView is one budget.
-type BudgetView struct {
-	Of, Window, Unit      string
-	Limit, Used, Reserved float64
-	Refused, Deferred     int64
-}
-
-// SharedView is the state of the rate limits that gateways share.
-type SharedView struct {
-	Store              StoreView
-	Exchanges, Divided int64
-}
-
-// ExchangeView is the state of what gateways tell each other about the fleet.
-type ExchangeView struct {
-	Store          StoreView
-	Others         int
-	Sent, Received int64
-	// Foreign and Malformed count messages that were ignored, and Dropped prompts that
-	// others were not told of.
-	Foreign, Malformed, Dropped int64
-}
-
-// ClusterView is how many gateways there are in each state.
-type ClusterView struct {
-	Healthy bool
-	States  []MembersView
-}
-
-// MembersView counts the gateways in one state.
-type MembersView struct {
-	State string
-	Count int
-}
-
-// ConfigView is the state of the sources of the configuration: the file, and the
-// database where it is shared. A source that is not in use is healthy.
-type ConfigView struct{ File, Database StoreView }
-
-// LedgerView is the state of the quota ledger.
-type LedgerView struct {
-	Enabled                                    bool
-	Admitted, Refused, Unsettled, Degradations int64
-	Keys, Cells, Overflowed, Uncounted         int64
-	JournalBytes                               int64
-	LastFlush                                  time.Duration
-	Journal, Database, Counter                 StoreView
-}
-
-// StoreView is something that may fail, such as a store of the ledger.
-type StoreView struct {
-	Healthy  bool
-	Failures int64
-}
-
-// ServiceView is the state of a configured service type.
-type ServiceView struct {
-	Service schema.ServiceType
-	// Waiting counts the requests in its queues, and ByClass those of each class.
-	Waiting int
-	ByClass [schema.ClassCount]int
-	// Remaining is what its rate limit leaves, where it is not by client.
-	Remaining int
-	// Clients are what each client has left, where every client has its own
-	// limit; there are few.
-	Clients   []ClientView
-	PerClient bool
-}
-
-// ClientView is what a client has left of its limit.
-type ClientView struct {
-	Client    string
-	Remaining int
+// Store adds the two families of something that may fail, which have this beginning.
+func (s *State) Store(name string, isHealthy bool, failures int64, labels ...string) {
+	s.Flag(name+"_healthy", isHealthy, labels...)
+	s.Count(name+"_failures_total", failures, labels...)
 }
 
 // InstanceView is the state of a configured instance.

@@ -161,18 +161,19 @@ func (a *API) clusterHealth() (h health, isShared bool) {
 			counts[cluster.Draining]}}, true
 }
 
-// configView returns the metrics of the sources of the configuration.
-func (a *API) configView() metrics.ConfigView {
+// configState adds the sources of the configuration to a scrape. One that is not in use is well.
+func (a *API) configState(to *metrics.State) {
 	var sources ConfigSources
 	if a.options.Config != nil {
 		sources = a.options.Config()
 	}
-	return metrics.ConfigView{File: sources.File.view(), Database: sources.Database.view()}
+	sources.File.state(to, "file")
+	sources.Database.state(to, "database")
 }
 
-func (s *ConfigSource) view() metrics.StoreView {
+func (s *ConfigSource) state(to *metrics.State, name string) {
 	if s == nil {
-		return metrics.StoreView{Healthy: true}
+		s = new(ConfigSource)
 	}
-	return metrics.StoreView{Healthy: s.Failure == nil, Failures: s.Failures}
+	to.Store("model_router_config_source", s.Failure == nil, s.Failures, name)
 }

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/count/budget"
+	"github.com/patchbay-ai/patchbay/internal/count/quota"
 	"github.com/patchbay-ai/patchbay/internal/count/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/count/tally"
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
@@ -20,150 +22,183 @@ import (
 // shownClients is how many clients of a rate limit become series at most.
 const shownClients = 50
 
-// state returns the state of the gateway for a scrape.
-func (a *API) state() metrics.State {
+// state tells the state of the gateway to a scrape.
+func (a *API) state(to *metrics.State) {
 	now := time.Now()
-	table := a.options.Current.Load()
-	state := metrics.State{Ledger: a.ledgerView(), Budgets: a.budgetsView(), Shared: a.sharedView(),
-		Exchange: a.exchangeView(), Cluster: a.clusterView(), Config: a.configView(),
-		Monitoring: a.options.Recorder.View()}
-	if a.options.Panics != nil {
-		state.Monitoring.Panics = a.options.Panics()
-	}
-	if a.options.LinesDropped != nil {
-		state.Monitoring.LinesDropped = a.options.LinesDropped()
-	}
+	a.ledgerState(to)
+	a.budgetsState(to)
+	a.sharedState(to)
+	a.clusterState(to)
+	a.configState(to)
+	a.monitoringState(to)
 	if a.options.Models != nil {
 		for _, m := range a.options.Models(now) {
-			state.Models = append(state.Models, modelView(&m))
+			modelState(to, &m)
 		}
 	}
 	if a.options.State != nil {
-		a.options.State(&state, now)
+		a.options.State(to, now)
 	}
+	var trust *float64 // how far what engines tell is believed
+	table := a.options.Current.Load()
 	for _, serviceType := range schema.ServiceTypes() {
 		s := table.Service(serviceType)
 		if s == nil {
 			continue
 		}
-		state.Services = append(state.Services, serviceView(s, now))
+		serviceState(to, s, now)
 		for _, pool := range s.Pools {
 			for _, i := range pool.Instances {
 				view := instanceView(i)
 				if engine := i.Engine(); engine != nil {
 					picture := engine.Picture(now)
 					use := engine.Fleet().Use([]*fleet.Uses{i.Uses()}, now)
-					view.Engine, state.Trust = engineView(&picture, use), &picture.Trust
+					view.Engine, trust = engineView(&picture, use), &picture.Trust
 				}
-				state.Instances = append(state.Instances, view)
+				to.Instances = append(to.Instances, view)
 			}
 		}
 	}
-	return state
-}
-
-func modelView(m *residency.State) metrics.ModelView {
-	return metrics.ModelView{
-		Host: m.Host, Model: m.Model, IsResident: m.State == "loaded", Waiting: m.Waiting, Waited: m.Waited,
-		Loads: m.Counts.Loads, Failures: m.Failures, Refusals: m.Refusals, Evictions: m.Evictions, Sleeps: m.Sleeps,
+	if trust != nil {
+		to.Value("model_router_fleet_trust", *trust)
 	}
 }
 
-func (a *API) ledgerView() metrics.LedgerView {
+func (a *API) monitoringState(to *metrics.State) {
+	var panics, dropped int64
+	if a.options.Panics != nil {
+		panics = a.options.Panics()
+	}
+	if a.options.LinesDropped != nil {
+		dropped = a.options.LinesDropped()
+	}
+	to.Count("model_router_panics_total", panics)
+	to.Count("model_router_log_lines_dropped_total", dropped)
+	a.options.Recorder.State(to)
+}
+
+// modelState adds a model that is kept in the memory of its host.
+func modelState(to *metrics.State, m *residency.State) {
+	to.Flag("model_router_model_resident", m.State == "loaded", m.Host, m.Model)
+	to.Count("model_router_model_waiting_requests", int64(m.Waiting), m.Host, m.Model)
+	to.Value("model_router_model_waited_seconds_total", m.Waited.Seconds(), m.Host, m.Model)
+	to.Count("model_router_model_loads_total", m.Counts.Loads, m.Host, m.Model)
+	to.Count("model_router_model_load_failures_total", m.Failures, m.Host, m.Model)
+	to.Count("model_router_model_load_refusals_total", m.Refusals, m.Host, m.Model)
+	to.Count("model_router_model_evictions_total", m.Evictions, m.Host, m.Model)
+	to.Count("model_router_model_sleeps_total", m.Sleeps, m.Host, m.Model)
+}
+
+func (a *API) ledgerState(to *metrics.State) {
 	s := statsOf(a.options.Ledger)
-	return metrics.LedgerView{
-		Enabled: s.Enabled, Admitted: s.Admitted, Refused: s.Refused, Unsettled: s.Unsettled,
-		Degradations: s.Degradations,
-		Keys:         s.Keys, Cells: s.Cells, Overflowed: s.Overflowed, Uncounted: s.Uncounted,
-		JournalBytes: s.JournalBytes,
-		LastFlush:    s.LastFlushDuration,
-		Journal:      metrics.StoreView{Healthy: s.JournalFailure == nil, Failures: s.JournalFailures},
-		Database:     metrics.StoreView{Healthy: s.StoreFailure == nil, Failures: s.StoreFailures},
-		Counter:      metrics.StoreView{Healthy: s.CounterFailure == nil, Failures: s.CounterFailures},
-	}
+	to.Flag("model_router_quota_enabled", s.Enabled)
+	to.Count("model_router_quota_admitted_requests_total", s.Admitted)
+	to.Count("model_router_quota_refused_requests_total", s.Refused)
+	to.Count("model_router_quota_unsettled_total", s.Unsettled)
+	to.Count("model_router_quota_degradations_total", s.Degradations)
+	to.Count("model_router_quota_keys", s.Keys)
+	to.Count("model_router_quota_cells", s.Cells)
+	to.Count("model_router_quota_overflowed_total", s.Overflowed)
+	to.Count("model_router_quota_uncounted_total", s.Uncounted)
+	to.Count("model_router_quota_journal_bytes", s.JournalBytes)
+	to.Value("model_router_quota_last_flush_seconds", s.LastFlushDuration.Seconds())
+	storesState(to, "model_router_quota_store", "counter", &s)
 }
 
-func (a *API) sharedView() metrics.SharedView {
-	if a.options.Shared == nil {
-		return metrics.SharedView{Store: metrics.StoreView{Healthy: true}}
-	}
-	s := a.options.Shared()
-	return metrics.SharedView{
-		Store:     metrics.StoreView{Healthy: s.Failure == nil || s.Limits == 0, Failures: s.Failures},
-		Exchanges: s.Exchanges, Divided: s.Divided,
-	}
+// storesState adds the stores of a ledger, of which the shared one has this name.
+func storesState(to *metrics.State, name, shared string, s *quota.Stats) {
+	to.Store(name, s.JournalFailure == nil, s.JournalFailures, "journal")
+	to.Store(name, s.StoreFailure == nil, s.StoreFailures, "database")
+	to.Store(name, s.CounterFailure == nil, s.CounterFailures, shared)
 }
 
-func (a *API) exchangeView() metrics.ExchangeView {
-	if a.options.Exchange == nil {
-		return metrics.ExchangeView{Store: metrics.StoreView{Healthy: true}}
+// sharedState adds the rate limits and the fleet that gateways share.
+func (a *API) sharedState(to *metrics.State) {
+	var limits tally.Stats
+	if a.options.Shared != nil {
+		limits = a.options.Shared()
 	}
-	s := a.options.Exchange()
-	return metrics.ExchangeView{
-		Store:  metrics.StoreView{Healthy: s.Failure == nil || !s.IsOn, Failures: s.Failures},
-		Others: s.Others, Sent: s.Sent, Received: s.Received, Foreign: s.Foreign, Malformed: s.Malformed,
-		Dropped: s.Dropped,
+	to.Store("model_router_shared_limits", limits.Failure == nil || limits.Limits == 0, limits.Failures)
+	to.Count("model_router_shared_limits_exchanges_total", limits.Exchanges)
+	to.Count("model_router_shared_limits_divided_requests_total", limits.Divided)
+	var told fleet.ExchangeStats
+	if a.options.Exchange != nil {
+		told = a.options.Exchange()
 	}
+	to.Store("model_router_fleet_exchange", told.Failure == nil || !told.IsOn, told.Failures)
+	to.Count("model_router_fleet_exchange_gateways", int64(told.Others))
+	to.Count("model_router_fleet_exchange_sent_messages_total", told.Sent)
+	to.Count("model_router_fleet_exchange_received_messages_total", told.Received)
+	to.Count("model_router_fleet_exchange_ignored_messages_total", told.Foreign, "secret")
+	to.Count("model_router_fleet_exchange_ignored_messages_total", told.Malformed, "form")
+	to.Count("model_router_fleet_exchange_dropped_prompts_total", told.Dropped)
 }
 
-// shownBudgets is how many keys and tenants with budgets become series at most.
+// shownBudgets bounds the keys and tenants with budgets that become series.
 const shownBudgets = 100
 
-// budgetsView returns the budgets of the keys and tenants that have used the greatest part
+// budgetsState adds the budgets of the keys and tenants that have used the greatest part
 // of one, because these are about to be refused.
-func (a *API) budgetsView() (view metrics.BudgetsView) {
+func (a *API) budgetsState(to *metrics.State) {
 	s := statsOf(a.options.BudgetLedger)
-	view.Journal = metrics.StoreView{Healthy: s.JournalFailure == nil, Failures: s.JournalFailures}
-	view.Database = metrics.StoreView{Healthy: s.StoreFailure == nil, Failures: s.StoreFailures}
-	view.Redis = metrics.StoreView{Healthy: s.CounterFailure == nil, Failures: s.CounterFailures}
-	view.RefusedTotals = s.RefusedTotals
-	if a.options.Budgets == nil {
-		return view
-	}
+	storesState(to, "model_router_budget_store", "redis", &s)
+	to.Count("model_router_budget_refused_totals_total", s.RefusedTotals)
 	type account struct {
 		fullest float64
-		budgets []metrics.BudgetView
+		budgets []budget.Use
 	}
 	accounts := []*account{}
 	last := ""
-	for _, use := range a.options.Budgets() { // in the order of the accounts
+	for _, use := range a.allBudgets() { // in the order of the accounts
 		if use.Account != last {
 			accounts, last = append(accounts, new(account)), use.Account
 		}
-		unit := 1.0
-		if use.Unit == budget.Cost {
-			unit = 1e12
-		}
-		shown := metrics.BudgetView{
-			Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: float64(use.Limit) / unit,
-			Used:     float64(use.Used) / unit,
-			Reserved: float64(use.Reserved) / unit, Refused: use.Refused, Deferred: use.Deferred,
-		}
 		one := accounts[len(accounts)-1]
-		one.fullest, one.budgets = max(one.fullest, shown.Used/shown.Limit), append(one.budgets, shown)
+		one.fullest, one.budgets = max(one.fullest, float64(use.Used)/float64(use.Limit)), append(one.budgets, use)
 	}
-	if view.Accounts = len(accounts); len(accounts) > shownBudgets {
+	to.Count("model_router_budget_accounts", int64(len(accounts)))
+	if len(accounts) > shownBudgets {
 		slices.SortStableFunc(accounts, func(a, b *account) int { return cmp.Compare(b.fullest, a.fullest) })
 		accounts = accounts[:shownBudgets]
 	}
 	for _, one := range accounts {
-		view.Budgets = append(view.Budgets, one.budgets...)
+		for i := range one.budgets {
+			budgetState(to, &one.budgets[i])
+		}
 	}
-	return view
 }
 
-func (a *API) clusterView() metrics.ClusterView {
-	view := metrics.ClusterView{Healthy: true}
-	counts := map[cluster.State]int{cluster.Up: 1}
+func (a *API) allBudgets() []budget.Use {
+	if a.options.Budgets == nil {
+		return nil
+	}
+	return a.options.Budgets()
+}
+
+func budgetState(to *metrics.State, use *budget.Use) {
+	unit := 1.0
+	if use.Unit == budget.Cost {
+		unit = 1e12
+	}
+	labels := []string{use.Account, use.WindowName(), use.UnitName()}
+	to.Value("model_router_budget_limit", float64(use.Limit)/unit, labels...)
+	to.Value("model_router_budget_used", float64(use.Used)/unit, labels...)
+	to.Value("model_router_budget_reserved", float64(use.Reserved)/unit, labels...)
+	to.Count("model_router_budget_refused_requests_total", use.Refused, labels...)
+	to.Count("model_router_budget_deferred_requests_total", use.Deferred, labels...)
+}
+
+// clusterState adds how many gateways there are in each state.
+func (a *API) clusterState(to *metrics.State) {
+	isHealthy, counts := true, map[cluster.State]int{cluster.Up: 1}
 	if a.options.Cluster != nil {
 		known := a.options.Cluster()
-		view.Healthy = known.Failure == nil
-		counts = countStates(known)
+		isHealthy, counts = known.Failure == nil, countStates(known)
 	}
+	to.Flag("model_router_cluster_healthy", isHealthy)
 	for _, state := range cluster.States() {
-		view.States = append(view.States, metrics.MembersView{State: string(state), Count: counts[state]})
+		to.Count("model_router_cluster_members", int64(counts[state]), string(state))
 	}
-	return view
 }
 
 func countStates(known cluster.View) map[cluster.State]int {
@@ -174,21 +209,27 @@ func countStates(known cluster.View) map[cluster.State]int {
 	return counts
 }
 
-func serviceView(s *routing.Service, now time.Time) metrics.ServiceView {
-	view := metrics.ServiceView{Service: s.Type}
+// serviceState adds the queue and the rate limit of a configured service type.
+func serviceState(to *metrics.State, s *routing.Service, now time.Time) {
+	name := s.Type.String()
+	waiting, byClass := 0, [schema.ClassCount]int{}
 	for _, pool := range s.Pools {
-		view.Waiting += pool.Queue.Len()
+		waiting += pool.Queue.Len()
 		for class, n := range pool.Queue.Lengths() {
-			view.ByClass[class] += n
+			byClass[class] += n
 		}
 	}
-	limit := s.LimitSnapshot(now, shownClients)
-	view.Remaining, view.PerClient = limit.Remaining, limit.Enabled && limit.PerClient
-	for _, c := range limit.Clients {
-		view.Clients = append(view.Clients,
-			metrics.ClientView{Client: ratelimit.ClientName(c.Client), Remaining: c.Remaining})
+	to.Count("model_router_queue_length", int64(waiting), name)
+	for _, class := range schema.Classes() {
+		to.Count("model_router_queue_class_length", int64(byClass[class]), name, class.String())
 	}
-	return view
+	limit := s.LimitSnapshot(now, shownClients)
+	if !limit.Enabled || !limit.PerClient {
+		to.Count("model_router_rate_limit_remaining", int64(limit.Remaining), name)
+	}
+	for _, c := range limit.Clients {
+		to.Count("model_router_rate_limit_remaining", int64(c.Remaining), name, ratelimit.ClientName(c.Client))
+	}
 }
 
 func instanceView(i *backend.Instance) metrics.InstanceView {
@@ -198,8 +239,7 @@ func instanceView(i *backend.Instance) metrics.InstanceView {
 	}
 	return metrics.InstanceView{
 		Service: i.Service, Slots: slots, Label: i.Label(), Series: i.Series, InFlight: i.InFlight(),
-		Breaker: breakerNumber(i.Breaker.Snapshot().State), Weight: i.Settings.Weight, Tier: i.Settings.Tier,
-		Healthy: isUp(i),
+		Breaker: breakerNumber(i.Breaker.Snapshot().State), Weight: i.Settings.Weight, Tier: i.Settings.Tier, Healthy: isUp(i),
 	}
 }
 

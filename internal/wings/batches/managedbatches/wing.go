@@ -181,10 +181,12 @@ func (b *work) routes() []web.Route {
 // state adds the batches to the state for a scrape.
 func (b *work) state(to *metrics.State, now time.Time) {
 	s, disk := b.engine.Stats(now), b.files.Disk()
-	to.Batches = &metrics.BatchesView{
-		IsFull: disk.IsFull(), Open: s.Open, Running: s.Running, Completed: int64(s.Ended.Done),
-		Failed: int64(s.Ended.Failed), Stalled: s.Stalled,
-	}
+	to.Count("model_router_batches", int64(s.Open))
+	to.Count("model_router_batch_lines_running", int64(s.Running))
+	to.Count("model_router_batch_lines_total", int64(s.Ended.Done), "completed")
+	to.Count("model_router_batch_lines_total", int64(s.Ended.Failed), "failed")
+	to.Value("model_router_batch_stalled_seconds", s.Stalled.Seconds())
+	to.Flag("model_router_files_healthy", !disk.IsFull())
 }
 
 // filesDetails say how much space there is for files and batches, and why it is too little.

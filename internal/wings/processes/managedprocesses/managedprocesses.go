@@ -81,11 +81,11 @@ func (h *host) load(ctx context.Context, name string) {
 // state adds the processes to the state for a scrape.
 func (h *host) state(to *metrics.State, _ time.Time) {
 	for _, p := range h.manager.List() {
-		view := metrics.ProcessView{Name: p.Name, State: string(p.State), Starts: p.Starts, Restarts: p.Restarts}
 		for _, state := range processes.States() {
-			view.States = append(view.States, string(state))
+			to.Flag("model_router_process_state", state == p.State, p.Name, string(state))
 		}
-		to.Processes = append(to.Processes, view)
+		to.Count("model_router_process_starts_total", p.Starts, p.Name)
+		to.Count("model_router_process_restarts_total", p.Restarts, p.Name)
 	}
 }
 

@@ -21,7 +21,9 @@ func NewWing(core *wing.Core) *wing.Wing {
 			return nil
 		},
 		Serve: func(shell *web.Shell) { doors.ServeWith(shell) },
-		State: func(to *metrics.State, _ time.Time) { to.Sockets = doors.Count() },
-		Halt:  doors.Stop,
+		State: func(to *metrics.State, _ time.Time) {
+			to.Count("model_router_websockets_open", int64(doors.Count()))
+		},
+		Halt: doors.Stop,
 	}
 }
