@@ -42,9 +42,6 @@ else needs (batches.enabled), shows how far it is, and fetches the results.
 	return cmd
 }
 
-const batchPlaces = `The gateway is the one that serve would run with the same flags on this machine, or
-the one of --url. Where keys are needed, --key or PATCHBAY_KEY is an API key.`
-
 // newBatchVerb completes a command that asks the gateway which its flags name.
 func newBatchVerb(env []string, cmd *cobra.Command,
 	do func(ctx context.Context, g *batchClient, args []string) error) *cobra.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -73,4 +74,13 @@ func replaceFile(t *testing.T, path, content string) {
 	if err := os.Rename(path+".next", path); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// runFor runs the program in this process beside other tests: its flags must name all
+// that it reads.
+func runFor(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(args, nil, &out, &errs)
+	return code, out.String(), errs.String()
 }

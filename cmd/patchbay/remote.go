@@ -53,6 +53,9 @@ const remotePlaces = `The gateway is the one that serve would run with the same 
 the one of --url. Where security is on, --token or PATCHBAY_TOKEN is a management
 token.`
 
+const batchPlaces = `The gateway is the one that serve would run with the same flags on this machine, or
+the one of --url. Where keys are needed, --key or PATCHBAY_KEY is an API key.`
+
 func (f *remoteFlags) register(cmd *cobra.Command) {
 	f.settingFlags.register(cmd)
 	f.trust.register(cmd)

@@ -1,3 +1,5 @@
+// This file belongs to the wing batches.
+
 package main
 
 import (

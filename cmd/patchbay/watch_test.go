@@ -1,21 +1,13 @@
+// This file belongs to the wing terminal.
+
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/testing/gatewaytest"
 )
-
-// runFor runs the program in this process beside other tests: its flags must name all
-// that it reads.
-func runFor(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	code = run(args, nil, &out, &errs)
-	return code, out.String(), errs.String()
-}
 
 func TestTailShowsCalls(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,7 @@ func main() {
 		rounds = append(rounds, []string{wing})
 	}
 	noTests := flag.Bool("no-tests", false, "only build and vet")
+	in := flag.String("in", "", "a new folder for the copy, which is kept")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		rounds = [][]string{flag.Args()}
@@ -62,7 +63,7 @@ func main() {
 		if *noTests {
 			packages = nil
 		}
-		if err := try(round, packages); err != nil {
+		if err := try(*in, round, packages); err != nil {
 			failed = true
 			log.Printf("FAIL without %s: %v", name, err)
 			continue
@@ -85,12 +86,14 @@ func wingsOf(dir string) (wings []string, err error) {
 }
 
 // try builds a copy without some wings and tests some of its packages.
-func try(wings, tested []string) error {
-	dir, err := os.MkdirTemp("", "patchbay-without-")
-	if err != nil {
-		return err
+func try(dir string, wings, tested []string) error {
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "patchbay-without-"); err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
 	if err := copyTo(dir); err != nil {
 		return err
 	}
