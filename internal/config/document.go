@@ -44,7 +44,7 @@ type Document struct {
 	Server     Server                         `json:"server"`
 	Limits     Limits                         `json:"limits" effect:"now"`
 	Services   map[schema.ServiceType]Service `json:"services" effect:"now"`
-	Monitoring metrics.Settings               `json:"monitoring"`
+	Monitoring Monitoring                     `json:"monitoring"`
 	Quota      quota.Settings                 `json:"quota"`
 
 	wings.Sections
@@ -101,6 +101,12 @@ type Server struct {
 	// UnknownModel is the status of requests for a model that no instance serves: 503, or 404
 	// for clients that repeat a request after any 5xx.
 	UnknownModel int `json:"unknownModel"`
+}
+
+// Monitoring says what is counted and recorded.
+type Monitoring struct {
+	metrics.Settings
+	wings.Records
 }
 
 // Limits bound what one request may cost.
@@ -252,7 +258,7 @@ func Default() *Document {
 			Bounds:           wings.DefaultBounds(),
 		},
 		Services:   services,
-		Monitoring: metrics.DefaultSettings(),
+		Monitoring: Monitoring{metrics.DefaultSettings(), wings.DefaultRecords()},
 		Quota:      quota.DefaultSettings(),
 		Sections:   wings.DefaultSections(),
 		Store:      Store{URL: "sqlite:quota.db", KeepVersions: 500},

@@ -126,13 +126,12 @@ func TestSampleLoads(t *testing.T) {
 	image.LoadBalancer = balance.IPHash
 	image.RateLimit.Capacity = 7
 	want.Services[schema.ImgGen] = image
-	want.Monitoring = metrics.Settings{
+	want.Monitoring.Settings = metrics.Settings{
 		Enabled: true, Prefix: "gateway", CollectionInterval: metrics.Interval(time.Minute),
 		EnabledCategories: []metrics.Category{metrics.CategoryRequest}, CustomTags: map[string]string{"region": "eu_1"},
 		Sampling:    metrics.Sampling{Enabled: true, Rate: 0.25},
 		Performance: metrics.Performance{BatchSize: 10, FlushInterval: metrics.Interval(5 * time.Second)},
 		Calls:       metrics.DefaultSettings().Calls,
-		CallsFile:   metrics.DefaultSettings().CallsFile,
 	}
 	want.Quota = quota.Settings{
 		Enabled: true, FlushIntervalSeconds: 5, Windows: []quota.Window{quota.Day, quota.Month},

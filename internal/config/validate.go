@@ -201,6 +201,12 @@ func isOrigin(text string) bool {
 }
 
 // Check reports every setting of the section that has a value it may not have.
+func (m Monitoring) Check(report func(path, message string)) {
+	m.Settings.Check(report)
+	m.Records.Check(report)
+}
+
+// Check reports every setting of the section that has a value it may not have.
 func (l Limits) Check(report func(path, message string)) {
 	l.Bounds.Check(report)
 	if l.MaxInFlight < 0 {

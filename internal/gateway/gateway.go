@@ -192,7 +192,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.attempts = access.NewAttempts(time.Now())
 	g.Keys, g.Budgets = g.keys(), g.book.Uses
 	g.renewCredentials()
-	g.Recorder = calls.NewRecorder(g.Document.Monitoring)
+	g.Recorder = calls.NewRecorder(g.Document.Monitoring.Settings)
 	g.Actuator, err = actuator.New(actuator.Options{
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,
 		Ledger:       func() quota.Stats { return g.Ledger.Stats() },

@@ -21,7 +21,7 @@ import (
 // none that runs. more are routes beside its own.
 func OpenAPI(version string, more []web.Route) ([]byte, error) {
 	settings := config.Default()
-	operations, err := actuator.New(actuator.Options{Document: settings, Recorder: calls.NewRecorder(settings.Monitoring)})
+	operations, err := actuator.New(actuator.Options{Document: settings, Recorder: calls.NewRecorder(settings.Monitoring.Settings)})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/answers"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches"
 	"github.com/patchbay-ai/patchbay/internal/wings/batches/files"
+	"github.com/patchbay-ai/patchbay/internal/wings/callsearch/callfile"
 	"github.com/patchbay-ai/patchbay/internal/wings/processes"
 	"github.com/patchbay-ai/patchbay/internal/wings/realtime/sockets"
 )
@@ -30,6 +31,11 @@ type Bounds struct {
 	WebSockets sockets.Settings `json:"websockets"`
 }
 
+// Records are the settings of wings in the section monitoring.
+type Records struct {
+	CallsFile callfile.Settings `json:"callsFile"`
+}
+
 // DefaultSections returns what holds where nothing is configured.
 func DefaultSections() Sections {
 	return Sections{
@@ -45,6 +51,18 @@ func DefaultBounds() Bounds {
 	return Bounds{
 		WebSockets: sockets.DefaultSettings(),
 	}
+}
+
+// DefaultRecords returns what holds where nothing is configured.
+func DefaultRecords() Records {
+	return Records{
+		CallsFile: callfile.DefaultSettings(),
+	}
+}
+
+// Check reports every setting that has a value it may not have.
+func (r Records) Check(report func(path, message string)) {
+	callfile.Settings.Check(r.CallsFile, func(path, message string) { report("callsFile."+path, message) })
 }
 
 // Check reports every bound that has a value it may not have.

@@ -35,6 +35,8 @@ type Observer func(batch []Record)
 
 // Archive keeps records for longer than the list of the latest calls does.
 type Archive interface {
+	// Days returns for how many days it keeps records.
+	Days() int
 	// Offer gives it records, with what was captured of them. It must neither wait nor
 	// retain the batch.
 	Offer(batch []Record)

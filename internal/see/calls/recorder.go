@@ -361,8 +361,13 @@ func (r *Recorder) Search(ctx context.Context, q Query, yield func(*Record) bool
 	return (*archive).Search(ctx, q, yield)
 }
 
-// IsArchived reports whether calls are kept for longer than in memory.
-func (r *Recorder) IsArchived() bool { return r.archive.Load() != nil }
+// ArchivedDays returns for how many days calls are kept, 0 where they are only in memory.
+func (r *Recorder) ArchivedDays() int {
+	if archive := r.archive.Load(); archive != nil {
+		return (*archive).Days()
+	}
+	return 0
+}
 
 // Subscribe returns a feed of records from now on. It ends where the reader is too
 // slow.

@@ -57,32 +57,8 @@ type Settings struct {
 	Performance Performance       `json:"performance"`
 	// Calls is how many of the latest calls are remembered; it is read at start.
 	Calls int `json:"calls"`
-	// CallsFile keeps calls on disk; it is read at start.
-	CallsFile CallsFile `json:"callsFile"`
 	// Capture says what is kept of their headers and bodies.
 	Capture Capture `json:"capture"`
-}
-
-// CallsFile says which of the calls that are recorded are kept on disk.
-type CallsFile struct {
-	Enabled bool `json:"enabled"`
-	// Days is for how long, and MaxBytes how much of the disk they may take.
-	Days     int          `json:"days"`
-	MaxBytes schema.Bytes `json:"maxBytes"`
-}
-
-const (
-	mostDays      = 366
-	leastMaxBytes = 1 * schema.MiB
-)
-
-func (f CallsFile) check(report func(path, message string)) {
-	if f.Days < 1 || f.Days > mostDays {
-		report("callsFile.days", fmt.Sprintf("must be between 1 and %d, not %d", mostDays, f.Days))
-	}
-	if f.MaxBytes < leastMaxBytes {
-		report("callsFile.maxBytes", fmt.Sprintf("must be at least %s, not %s", leastMaxBytes, f.MaxBytes))
-	}
 }
 
 // Sampling says which part of the calls is recorded. Counts do not depend on it.
@@ -118,7 +94,6 @@ func DefaultSettings() Settings {
 		Sampling:           Sampling{Rate: 1},
 		Performance:        Performance{BatchSize: 100, FlushInterval: Interval(10 * time.Second)},
 		Calls:              1000,
-		CallsFile:          CallsFile{Days: 7, MaxBytes: 256 * schema.MiB},
 	}
 }
 
@@ -151,7 +126,6 @@ func (s Settings) Check(report func(path, message string)) {
 	if s.Calls < 0 || s.Calls > maxCalls {
 		report("calls", fmt.Sprintf("must be between 0 and %d, not %d", maxCalls, s.Calls))
 	}
-	s.CallsFile.check(report)
 }
 
 func (s Settings) checkTags(report func(path, message string)) {

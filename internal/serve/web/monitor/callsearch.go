@@ -76,9 +76,8 @@ func viewOf(c *calls.Record, isBrief bool, words web.Wording) callView {
 // disk. Calls are numbered as they are recorded, and a page ends at a number, so that no call
 // is on two pages and none between them, however many are recorded meanwhile.
 func (a *API) search(ctx context.Context, f *callFilter) (callList, error) {
-	page := callList{Capacity: a.recorder.Settings().Calls, SamplingRate: a.recorder.SamplingRate()}
-	if a.recorder.IsArchived() {
-		page.FileDays = a.recorder.Settings().CallsFile.Days
+	page := callList{
+		Capacity: a.recorder.Settings().Calls, SamplingRate: a.recorder.SamplingRate(), FileDays: a.recorder.ArchivedDays(),
 	}
 	newest, before, isKnown := a.placeOf(f.beforeID)
 	s := found{filter: f, views: []callView{}}

@@ -45,7 +45,7 @@ const (
 type Options struct {
 	// Dir is the data directory.
 	Dir      string
-	Settings metrics.CallsFile
+	Settings Settings
 	// Keys seal what is written, nil for nothing; then no contents are kept.
 	Keys *seal.Keys
 	// IsFull reports whether the disk has no space but what is reserved for what matters
@@ -256,6 +256,9 @@ func (f *File) Run(ctx context.Context) {
 		f.flush(time.Now())
 	}
 }
+
+// Days returns for how many days calls are kept.
+func (f *File) Days() int { return f.options.Settings.Days }
 
 // Close writes what waits and closes the file. Nothing may be offered after it.
 func (f *File) Close() {

@@ -42,7 +42,7 @@ type kept struct {
 	log    strings.Builder
 }
 
-func openFile(t testing.TB, dir string, settings metrics.CallsFile, keys *seal.Keys) *kept {
+func openFile(t testing.TB, dir string, settings Settings, keys *seal.Keys) *kept {
 	t.Helper()
 	if settings.Days == 0 {
 		settings.Days = 7
@@ -93,11 +93,11 @@ func TestCallsComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	for name, keys := range map[string]*seal.Keys{"open": nil, "sealed": keysOf(t, masterKey)} {
 		dir := t.TempDir()
-		f := openFile(t, dir, metrics.CallsFile{}, keys)
+		f := openFile(t, dir, Settings{}, keys)
 		want := record(1)
 		f.Offer([]calls.Record{want, record(2)})
 		f.Close()
-		again := openFile(t, dir, metrics.CallsFile{}, keys)
+		again := openFile(t, dir, Settings{}, keys)
 		if again.last != 2 {
 			t.Errorf("%s: the last call is %d", name, again.last)
 		}
@@ -138,7 +138,7 @@ func segmentFiles(t testing.TB, dir, prefix string) []string {
 func TestACrashLosesAtMostTheEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	f := openFile(t, dir, metrics.CallsFile{}, nil)
+	f := openFile(t, dir, Settings{}, nil)
 	for n := range uint64(4) {
 		f.Offer([]calls.Record{record(n + 1)})
 		f.flush(time.Now())
@@ -167,7 +167,7 @@ func TestACrashLosesAtMostTheEnd(t *testing.T) {
 	if err := os.Truncate(path, int64(len(whole)-1)); err != nil {
 		t.Fatal(err)
 	}
-	again := openFile(t, dir, metrics.CallsFile{}, nil)
+	again := openFile(t, dir, Settings{}, nil)
 	if logged := again.log.String(); !strings.Contains(logged, filepath.Base(path)) || !strings.Contains(logged, "bytes=") {
 		t.Errorf("the log says %q", logged)
 	}
@@ -184,7 +184,7 @@ func TestPagesHaveEveryCallOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		f := openFile(t, t.TempDir(), metrics.CallsFile{MaxBytes: 64 * schema.MiB}, nil)
+		f := openFile(t, t.TempDir(), Settings{MaxBytes: 64 * schema.MiB}, nil)
 		var last uint64
 		arrive := func() {
 			for range random.IntN(30) {
@@ -235,7 +235,7 @@ func TestPagesHaveEveryCallOnce(t *testing.T) {
 func TestOldSegmentsMakeRoom(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	f := openFile(t, dir, metrics.CallsFile{MaxBytes: 1 * schema.MiB, Days: 2}, nil)
+	f := openFile(t, dir, Settings{MaxBytes: 1 * schema.MiB, Days: 2}, nil)
 	now := time.Now()
 	var last uint64
 	const together = 100
@@ -277,7 +277,7 @@ func TestOldSegmentsMakeRoom(t *testing.T) {
 
 func TestASearchLooksAtSoManyCallsAndGoesOn(t *testing.T) {
 	t.Parallel()
-	f := openFile(t, t.TempDir(), metrics.CallsFile{}, nil)
+	f := openFile(t, t.TempDir(), Settings{}, nil)
 	for n := range uint64(100) {
 		f.Offer([]calls.Record{record(n + 1)})
 	}
@@ -300,7 +300,7 @@ func TestASearchLooksAtSoManyCallsAndGoesOn(t *testing.T) {
 func TestWhatCannotBeWrittenIsAFault(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	f := openFile(t, dir, metrics.CallsFile{}, nil)
+	f := openFile(t, dir, Settings{}, nil)
 	if err := os.RemoveAll(filepath.Join(dir, folder)); err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestWhatCannotBeWrittenIsAFault(t *testing.T) {
 // out is told once.
 func TestARecordThatCannotBeEncodedIsLeftOut(t *testing.T) {
 	t.Parallel()
-	f := openFile(t, t.TempDir(), metrics.CallsFile{}, nil)
+	f := openFile(t, t.TempDir(), Settings{}, nil)
 	unfit := func(number uint64) calls.Record {
 		c := record(number)
 		c.Restore(1, []calls.Try{{Instance: "a", Matched: math.NaN()}})
@@ -363,7 +363,7 @@ func TestContentsAreSealedAndForgotten(t *testing.T) {
 		c.Captured = captured(what)
 		return c
 	}
-	plain := openFile(t, t.TempDir(), metrics.CallsFile{}, nil)
+	plain := openFile(t, t.TempDir(), Settings{}, nil)
 	plain.Forget(metrics.CaptureContent)
 	plain.Offer([]calls.Record{call(1, metrics.CaptureContent)})
 	plain.flush(time.Now())
@@ -371,7 +371,7 @@ func TestContentsAreSealedAndForgotten(t *testing.T) {
 		t.Error("contents are kept without a master key")
 	}
 	dir, keys := t.TempDir(), keysOf(t, masterKey)
-	f := openFile(t, dir, metrics.CallsFile{}, keys)
+	f := openFile(t, dir, Settings{}, keys)
 	f.Forget(metrics.CaptureContent)
 	f.Offer([]calls.Record{call(1, metrics.CaptureContent), record(2), call(3, metrics.CaptureHeaders)})
 	for _, state := range []string{"waiting", "written"} {
@@ -387,7 +387,7 @@ func TestContentsAreSealedAndForgotten(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	f.Close()
-	again := openFile(t, dir, metrics.CallsFile{}, keys)
+	again := openFile(t, dir, Settings{}, keys)
 	again.Forget(metrics.CaptureContent) // as at the start
 	if again.Captured(1) == nil {
 		t.Error("the contents are lost with a restart")
@@ -399,7 +399,7 @@ func TestContentsAreSealedAndForgotten(t *testing.T) {
 	if got, _ := numbers(t, again, calls.Query{Before: math.MaxUint64, Most: 10}); len(got) != 3 {
 		t.Errorf("%v", got)
 	}
-	other := openFile(t, dir, metrics.CallsFile{}, keysOf(t, "another-master-key-of-many-characters"))
+	other := openFile(t, dir, Settings{}, keysOf(t, "another-master-key-of-many-characters"))
 	if got, _ := numbers(t, other, calls.Query{Before: math.MaxUint64, Most: 10}); len(got) != 0 || other.last <= 3 || len(other.faults) == 0 {
 		t.Errorf("%v %d %v", got, other.last, other.faults)
 	}
@@ -450,7 +450,7 @@ func FuzzSegments(f *testing.F) {
 // Calls wait while the disk has no space but what is reserved, and are written when it has some.
 func TestCallsLeaveTheReserveOfTheDiskAlone(t *testing.T) {
 	t.Parallel()
-	f := openFile(t, t.TempDir(), metrics.CallsFile{}, nil)
+	f := openFile(t, t.TempDir(), Settings{}, nil)
 	isFull := true
 	f.options.IsFull = func() bool { return isFull }
 	f.Offer([]calls.Record{record(1)})

@@ -1,0 +1,33 @@
+package callfile
+
+import (
+	"fmt"
+
+	"github.com/patchbay-ai/patchbay/internal/request/schema"
+)
+
+// Settings say which of the calls that are recorded are kept on disk. They are read at start.
+type Settings struct {
+	Enabled bool `json:"enabled"`
+	// Days is for how long, and MaxBytes how much of the disk they may take.
+	Days     int          `json:"days"`
+	MaxBytes schema.Bytes `json:"maxBytes"`
+}
+
+// DefaultSettings returns what holds where nothing is configured.
+func DefaultSettings() Settings { return Settings{Days: 7, MaxBytes: 256 * schema.MiB} }
+
+const (
+	mostDays      = 366
+	leastMaxBytes = 1 * schema.MiB
+)
+
+// Check reports every field that has a value it may not have.
+func (s Settings) Check(report func(path, message string)) {
+	if s.Days < 1 || s.Days > mostDays {
+		report("days", fmt.Sprintf("must be between 1 and %d, not %d", mostDays, s.Days))
+	}
+	if s.MaxBytes < leastMaxBytes {
+		report("maxBytes", fmt.Sprintf("must be at least %s, not %s", leastMaxBytes, s.MaxBytes))
+	}
+}
