@@ -214,6 +214,9 @@ func TestEveryLimitHoldsAtEveryDoor(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
+				if strings.Contains(d.name, "WebSocket") {
+					gatewaytest.Needs(t, "realtime")
+				}
 				serial, parallel := serialLimits(d.reserves, uses), parallelLimits(d.reserves)
 				b := gatewaytest.StartBackend(t)
 				b.ScriptForever(step)
@@ -347,6 +350,9 @@ func TestRateLimitsHoldAtEveryDoor(t *testing.T) {
 		for name, perClient := range map[string]bool{"service": false, "client": true} {
 			t.Run(d.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
+				if strings.Contains(d.name, "WebSocket") {
+					gatewaytest.Needs(t, "realtime")
+				}
 				b := gatewaytest.StartBackend(t)
 				b.ScriptForever(d.silent)
 				limit := fmt.Sprintf("{rate-limit: {algorithm: sliding-window, capacity: %d, refill-rate: 1, client-ip-enable: %t}, ", capacity, perClient)

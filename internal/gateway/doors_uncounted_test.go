@@ -134,10 +134,12 @@ func TestHeadersOfTheGatewayAreCheckedAtEveryDoor(t *testing.T) {
 			t.Errorf("%s: %d %s", path, reply.Status, reply.Body)
 		}
 	}
-	if s, reply := r.Dial("/v1/realtime?model=m", "X-Router-Resume", "perhaps"); s != nil || reply.Status != http.StatusBadRequest {
-		t.Errorf("%d %s", reply.Status, reply.Body)
-	}
 	if got := len(b.Requests()); got != 0 {
 		t.Errorf("%d requests reached the backend", got)
+	}
+	gatewaytest.Needs(t, "realtime")
+	s, reply := r.Dial("/v1/realtime?model=m", "X-Router-Resume", "perhaps")
+	if got := len(b.Requests()); s != nil || reply.Status != http.StatusBadRequest || got != 0 {
+		t.Errorf("%d %s; %d requests reached the backend", reply.Status, reply.Body, got)
 	}
 }

@@ -121,6 +121,7 @@ func TestEveryDoorReservesWhatItsRequestMayUse(t *testing.T) {
 // itself and what is added to it.
 func TestWhatIsRecalledIsReserved(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(simulator.Step{Text: text100})
 	r := gatewaytest.Start(t, keyed(everyDoor(b), "", map[string]string{"k": ", limits: {tokens-per-minute: 1000000000}"}))

@@ -30,7 +30,7 @@ type settings struct {
 	steps     []account.Step
 }
 
-func (s settings) yaml(service string) string {
+func (s settings) yaml(of door) string {
 	members := []string{gatewaytest.NoBreakerNoChecks, "instances: [" + strings.Join(s.instances, ", ") + "]"}
 	if s.policy != "" {
 		members = append(members, s.policy)
@@ -39,24 +39,27 @@ func (s settings) yaml(service string) string {
 	if s.terms != "" {
 		terms = ", " + s.terms
 	}
-	return "services: {" + service + ": {" + strings.Join(members, ", ") + "}}\n" +
+	return "services: {" + of.service + ": {" + strings.Join(members, ", ") + "}}\n" +
 		"security: {enabled: true, reserve-tokens: 50, tokens: [{name: a, role: ADMIN, token-sha256: " + gatewaytest.HashOf("admin-token") +
 		"}], keys: [{id: k, key-sha256: " + gatewaytest.HashOf(key) + terms + "}]}\n" +
-		"batches: {enabled: true}\nquota: {enabled: true}\n" + s.sections
+		of.sections + "quota: {enabled: true}\n" + s.sections
 }
 
 // start starts the gateway of the cell.
 func (c *cell) start(s settings) {
 	c.Helper()
+	if c.door.wing != "" {
+		gatewaytest.Needs(c.T, c.door.wing)
+	}
 	c.settings = s
-	c.Gateway = gatewaytest.StartWith(c.T, gatewaytest.Setup{YAML: s.yaml(c.door.service), Steps: s.steps})
+	c.Gateway = gatewaytest.StartWith(c.T, gatewaytest.Setup{YAML: s.yaml(c.door), Steps: s.steps})
 }
 
 // change changes the settings while the gateway runs.
 func (c *cell) change(edit func(*settings)) {
 	c.Helper()
 	edit(&c.settings)
-	c.ReloadWith(c.settings.yaml(c.door.service))
+	c.ReloadWith(c.settings.yaml(c.door))
 }
 
 // talk begins a conversation about a model.

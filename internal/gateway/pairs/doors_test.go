@@ -35,6 +35,8 @@ type door struct {
 	// open begins a conversation about a model, and returns what asks in it. Over HTTP each
 	// request is a conversation of its own.
 	open func(t *testing.T, g *gatewaytest.Gateway, model string) (ask func(context.Context) result)
+	// wing is the one that brings the door, and sections its settings.
+	wing, sections string
 }
 
 const key = "the-key"
@@ -44,18 +46,18 @@ var bearer = []string{"Authorization", "Bearer " + key}
 // doors returns all doors. Those of other APIs stream where their clients mostly do.
 func doors() []door {
 	return []door{
-		{"chat", "chat", posting("/v1/chat/completions", `{"model":"MODEL","temperature":0,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`)},
-		{"stream", "chat", posting("/v1/chat/completions", `{"model":"MODEL","stream":true,"temperature":0,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`)},
-		{"messages", "chat", posting("/v1/messages", `{"model":"MODEL","stream":true,"temperature":0,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`)},
-		{"responses", "chat", posting("/v1/responses", `{"model":"MODEL","stream":true,"store":false,"temperature":0,"max_output_tokens":50,"input":"hi"}`)},
-		{"responses over WebSocket", "chat", talking("/v1/responses", `{"type":"response.create","model":"MODEL","store":false,"temperature":0,"max_output_tokens":50,"input":"hi"}`)},
-		{"realtime", "chat", talking("/v1/realtime?model=MODEL", `{"type":"response.create"}`)},
-		{"completions", "chat", posting("/v1/completions", `{"model":"MODEL","temperature":0,"max_tokens":50,"prompt":"hi"}`)},
-		{"Ollama", "chat", posting("/ollama/api/chat", `{"model":"MODEL","options":{"temperature":0,"num_predict":50},"messages":[{"role":"user","content":"hi"}]}`)},
-		{"Gemini", "chat", posting("/v1beta/models/MODEL:streamGenerateContent?alt=sse", `{"generationConfig":{"temperature":0,"maxOutputTokens":50},"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`)},
-		{"embeddings", "embedding", posting("/v1/embeddings", `{"model":"MODEL","input":[`+strings.TrimSuffix(strings.Repeat(`"input ",`, manyInputs), ",")+`]}`)},
-		{"transcription", "stt", transcribing},
-		{"batch line", "chat", batching},
+		{"chat", "chat", posting("/v1/chat/completions", `{"model":"MODEL","temperature":0,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`), "", ""},
+		{"stream", "chat", posting("/v1/chat/completions", `{"model":"MODEL","stream":true,"temperature":0,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`), "", ""},
+		{"messages", "chat", posting("/v1/messages", `{"model":"MODEL","stream":true,"temperature":0,"max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`), "", ""},
+		{"responses", "chat", posting("/v1/responses", `{"model":"MODEL","stream":true,"store":false,"temperature":0,"max_output_tokens":50,"input":"hi"}`), "", ""},
+		{"responses over WebSocket", "chat", talking("/v1/responses", `{"type":"response.create","model":"MODEL","store":false,"temperature":0,"max_output_tokens":50,"input":"hi"}`), "realtime", ""},
+		{"realtime", "chat", talking("/v1/realtime?model=MODEL", `{"type":"response.create"}`), "realtime", ""},
+		{"completions", "chat", posting("/v1/completions", `{"model":"MODEL","temperature":0,"max_tokens":50,"prompt":"hi"}`), "", ""},
+		{"Ollama", "chat", posting("/ollama/api/chat", `{"model":"MODEL","options":{"temperature":0,"num_predict":50},"messages":[{"role":"user","content":"hi"}]}`), "", ""},
+		{"Gemini", "chat", posting("/v1beta/models/MODEL:streamGenerateContent?alt=sse", `{"generationConfig":{"temperature":0,"maxOutputTokens":50},"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`), "", ""},
+		{"embeddings", "embedding", posting("/v1/embeddings", `{"model":"MODEL","input":[`+strings.TrimSuffix(strings.Repeat(`"input ",`, manyInputs), ",")+`]}`), "", ""},
+		{"transcription", "stt", transcribing, "", ""},
+		{"batch line", "chat", batching, "batches", "batches: {enabled: true}\n"},
 	}
 }
 

@@ -1,6 +1,7 @@
 package actuator
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -41,6 +42,9 @@ func TestDefaultsAreNotMasked(t *testing.T) {
 // secret, an address of a backend or a store, or a name of somebody.
 func TestOnlySecretsAddressesAndNamesAreMasked(t *testing.T) {
 	t.Parallel()
+	if _, err := os.Stat("../../../wings/answers"); err != nil {
+		t.Skip("this tree has no wing answers (make without)")
+	}
 	got := maskedOf(t, `
 server:
   listen: [127.0.0.1:9001, 127.0.0.1:9002]

@@ -1,4 +1,4 @@
-package manage_test
+package spend_test
 
 import (
 	"net/http"
