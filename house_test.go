@@ -76,6 +76,7 @@ var packageOrder = []string{
 	"internal/hosts/wire",
 	"internal/hosts/engines",
 	"internal/dialect",
+	"internal/dialect/vectors",
 	"internal/route/resume",
 	"internal/dialect/custominput",
 	"internal/dialect/responses",

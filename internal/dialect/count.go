@@ -3,7 +3,10 @@ package dialect
 import (
 	"fmt"
 
+	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
+	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -39,6 +42,15 @@ func counted(n int, what string) string {
 
 // WrongVectors says that vectors and inputs cannot be matched.
 func WrongVectors(got, want int) error { return &CountError{What: "vector", Want: want, Got: got} }
+
+// TokenIDsHint says what a caller can do whose backend takes no token ids. Some
+// clients send them unless they are told not to.
+const TokenIDsHint = "Send the text itself; in LangChain set check_embedding_ctx_length=False."
+
+// RefuseTokenIDs refuses token ids where only texts can be sent.
+func RefuseTokenIDs() error {
+	return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model takes no token ids. "+TokenIDsHint)
+}
 
 // WantedChoices returns how many choices a request asks for.
 func WantedChoices(req *schema.Request) int {
@@ -83,4 +95,44 @@ func (r *Reply) ReadCount(answer Answer, name string) (n int64, isEstimated bool
 		return 0, false, fmt.Errorf("%w: no count", ErrInvalid)
 	}
 	return n, root.Get("estimated").Kind() == jsonscan.True, nil
+}
+
+// Count makes the count that a backend's answer has under a name the reply.
+func (r *Reply) Count(answer Answer, name string, write func(n int64, isEstimated bool) []byte) error {
+	n, isEstimated, err := r.ReadCount(answer, name)
+	if err == nil {
+		r.Segments = append(r.Segments[:0], write(n, isEstimated))
+	}
+	return err
+}
+
+// WriteCount returns an object that begins with a count. A count that no backend gave is
+// marked as an estimate.
+func WriteCount(begin string, n int64, isEstimated bool) []byte {
+	var w jsonwrite.Writer
+	w.Open(begin).Int(n)
+	if isEstimated {
+		w.Literal(`"estimated":true`)
+	}
+	w.EndObject()
+	return w.Out
+}
+
+// CallTokenize asks for the tokens of the chat; the answer has their number as count.
+func CallTokenize(req *schema.Request, to *Target, call *wire.Call) error {
+	asked, err := req.Chat()
+	if err != nil {
+		return err
+	}
+	var w jsonwrite.Writer
+	w.Object()
+	w.Member("model", to.ModelNameJSON(req))
+	w.Name("messages")
+	chat.WriteMessages(&w, asked.Messages)
+	asked.WriteTools(&w)
+	w.Literal(`"add_generation_prompt":true`)
+	w.EndObject()
+	to.Begin(call, to.PathFor(req), "application/json", "application/json")
+	call.Body = append(call.Body[:0], w.Out)
+	return nil
 }

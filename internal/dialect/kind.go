@@ -195,6 +195,14 @@ func (t *Target) ModelFor(req *schema.Request) string {
 	return string(req.Model)
 }
 
+// ModelNameJSON is ModelFor as JSON.
+func (t *Target) ModelNameJSON(req *schema.Request) []byte {
+	if t.ModelJSON != nil {
+		return t.ModelJSON
+	}
+	return req.ModelJSON()
+}
+
 // ForModel returns the target with this name as the backend's name for the model.
 func (t *Target) ForModel(model string) *Target {
 	if t.Model == model {

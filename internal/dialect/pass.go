@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
@@ -14,6 +15,31 @@ import (
 type Field struct {
 	Name  string
 	Value []byte
+}
+
+// Accept returns the type of the answer that a request asks for.
+func Accept(req *schema.Request) string {
+	if req.Stream {
+		return "text/event-stream"
+	}
+	return "application/json"
+}
+
+// PassBody describes a call whose body is the caller's own with the backend's name of the
+// model, for doors that are not unified.
+func PassBody(req *schema.Request, to *Target, call *wire.Call) error {
+	to.Begin(call, to.PathFor(req), "application/json", Accept(req))
+	call.Edits = call.Edits[:0]
+	if to.ModelJSON != nil {
+		call.Edits = append(call.Edits, req.Body.Root().Get("model").Replace(to.ModelJSON))
+	}
+	call.Body = req.Body.Splice(call.Body[:0], call.Edits)
+	return nil
+}
+
+// PassUnified is PassJSON for a body that needs nothing else.
+func PassUnified(req *schema.Request, to *Target, call *wire.Call) error {
+	return PassJSON(req, to, call, Accept(req), call.Edits[:0], Field{})
 }
 
 // PassJSON describes a call whose body is the caller's own, with the given
@@ -73,4 +99,22 @@ func RenameModel(edits []jsonscan.Edit, answer jsonscan.Value, name []byte) []js
 		return append(edits, model.Replace(name))
 	}
 	return edits
+}
+
+// Pass makes a scanned answer the reply, under the client's name of the model, written as
+// JSON.
+func (r *Reply) Pass(model []byte) {
+	r.Edits = RenameModel(r.Edits[:0], r.Doc.Root(), model)
+	r.Segments = r.Doc.Splice(r.Segments[:0], r.Edits)
+}
+
+// ScanMember scans an answer that must have a member of a kind.
+func (r *Reply) ScanMember(body []byte, name string, kind jsonscan.Kind) (root, member jsonscan.Value, err error) {
+	if root, err = r.Scan(body); err != nil {
+		return root, member, err
+	}
+	if member = root.Get(name); member.Kind() != kind {
+		err = fmt.Errorf("%w: no %s", ErrInvalid, name)
+	}
+	return root, member, err
 }

@@ -42,7 +42,7 @@ func Windows() []Window { return []Window{Minute, Hour, Day, Month} }
 func (Window) Names() []string { return slices.Clone(windowNames[:BudgetDay]) }
 
 // String returns the name in capitals.
-func (w Window) String() string { return schema.WriteName(w, "Window", windowNames[:]) }
+func (w Window) String() string { return schema.NameOf(w, windowNames[:]) }
 
 // MarshalText writes the name in capitals.
 func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }

@@ -19,7 +19,7 @@ var syncNames = [...]string{"1s", "always", "off"}
 func (Sync) Names() []string { return append([]string(nil), syncNames[:]...) }
 
 // String returns the name.
-func (s Sync) String() string { return schema.WriteName(s, "Sync", syncNames[:]) }
+func (s Sync) String() string { return schema.NameOf(s, syncNames[:]) }
 
 // MarshalText writes the name.
 func (s Sync) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

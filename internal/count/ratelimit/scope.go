@@ -24,7 +24,7 @@ var scopeNames = [scopeCount]string{"service", "model", "instance"}
 func (Scope) Names() []string { return append([]string(nil), scopeNames[:]...) }
 
 // String returns the name of the scope.
-func (s Scope) String() string { return schema.WriteName(s, "Scope", scopeNames[:]) }
+func (s Scope) String() string { return schema.NameOf(s, scopeNames[:]) }
 
 // MarshalText writes the name of the scope.
 func (s Scope) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

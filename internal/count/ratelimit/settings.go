@@ -28,7 +28,7 @@ var algorithmNames = [algorithmCount]string{"token_bucket", "leaky_bucket", "sli
 func (Algorithm) Names() []string { return append([]string(nil), algorithmNames[:]...) }
 
 // String returns the name with underscores.
-func (a Algorithm) String() string { return schema.WriteName(a, "Algorithm", algorithmNames[:]) }
+func (a Algorithm) String() string { return schema.NameOf(a, algorithmNames[:]) }
 
 // MarshalText writes the name with underscores.
 func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }

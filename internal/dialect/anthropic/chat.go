@@ -21,25 +21,18 @@ func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if err != nil {
 		return err
 	}
-	w := requestWriter{Request: asked, model: readModel(req.Model)}
-	model := req.ModelJSON()
-	if to.ModelJSON != nil {
-		model = to.ModelJSON
-		w.model = readModel([]byte(to.Model))
-	}
+	w := requestWriter{Request: asked, model: readModel([]byte(to.ModelFor(req)))}
 	w.Begin(make([]byte, 0, len(req.Body.Data())+256), nil)
 	w.Object()
-	w.Member("model", model)
+	w.Member("model", to.ModelNameJSON(req))
 	if err := w.write(); err != nil {
 		return err
 	}
-	accept := "application/json"
 	if req.Stream {
-		accept = "text/event-stream"
 		w.Literal(`"stream":true`)
 	}
 	w.EndObject()
-	to.Begin(call, to.Path, "application/json", accept)
+	to.Begin(call, to.Path, "application/json", dialect.Accept(req))
 	call.Body = append(call.Body[:0], w.Out)
 	return nil
 }

@@ -56,8 +56,7 @@ func (w *requestWriter) block(role string) {
 		w.endTurn()
 	}
 	w.turn = role
-	w.Object()
-	w.Name("role").Plain(role)
+	w.Open(`{"role":`).Plain(role)
 	w.Name("content").Array()
 }
 

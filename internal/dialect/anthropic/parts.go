@@ -44,8 +44,7 @@ func (w *requestWriter) text(text chat.Text, cache []byte) {
 
 // beginBlock begins a block of a type.
 func (w *requestWriter) beginBlock(kind string) {
-	w.Object()
-	w.Name("type").Plain(kind)
+	w.Open(`{"type":`).Plain(kind)
 }
 
 // endBlock ends a block, with the mark that the caller gave it.

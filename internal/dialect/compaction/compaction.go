@@ -9,7 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
@@ -160,29 +159,15 @@ func (t *translator) reply(_ *schema.Request, answer *chat.Answer, reply *dialec
 }
 
 // Pass passes requests to make a conversation short to backends that can themselves.
-var Pass = &dialect.Adapter{Refuse: refuse, Account: accountids.Responses, Call: pass, Reply: passReply}
+var Pass = &dialect.Adapter{Refuse: refuse, Account: accountids.Responses, Call: dialect.PassBody, Reply: passReply}
 
 func refuse(req *schema.Request) error { return responses.Refuse(req.Body.Root()) }
 
-// pass passes the body on with the backend's name of the model.
-func pass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	to.Begin(call, to.PathFor(req), "application/json", "application/json")
-	call.Edits = call.Edits[:0]
-	if to.ModelJSON != nil {
-		call.Edits = append(call.Edits, req.Body.Root().Get("model").Replace(to.ModelJSON))
-	}
-	call.Body = req.Body.Splice(call.Body[:0], call.Edits)
-	return nil
-}
-
 // passReply passes the short conversation on as it is.
 func passReply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	root, err := reply.Scan(answer.Body)
+	root, _, err := reply.ScanMember(answer.Body, "output", jsonscan.Array)
 	if err != nil {
 		return err
-	}
-	if root.Get("output").Kind() != jsonscan.Array {
-		return fmt.Errorf("%w: no output", dialect.ErrInvalid)
 	}
 	reply.Usage = schema.ReadUsage(root.Get("usage"))
 	reply.Segments = append(reply.Segments[:0], answer.Body)
@@ -193,38 +178,20 @@ func passReply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 // CountTokens passes requests for the number of tokens to backends that count them
 // themselves, and Tokenize asks those that split chats into tokens, as vLLM does.
 var (
-	CountTokens = &dialect.Adapter{Account: accountids.Responses, Call: pass, Reply: replyCount}
-	Tokenize    = &dialect.Adapter{Call: messages.CallTokenize, Reply: replyTokenize}
-)
-
-func replyCount(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	return WriteCount(answer, reply, "input_tokens")
-}
-
-func replyTokenize(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	return WriteCount(answer, reply, "count")
-}
-
-// WriteCount replies with the count that an answer has under a name.
-func WriteCount(answer dialect.Answer, reply *dialect.Reply, name string) error {
-	n, isEstimated, err := reply.ReadCount(answer, name)
-	if err != nil {
-		return err
+	CountTokens = &dialect.Adapter{
+		Account: accountids.Responses, Call: dialect.PassBody, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+			return reply.Count(answer, "input_tokens", CountBody)
+		},
 	}
-	reply.Segments = append(reply.Segments[:0], CountBody(n, isEstimated))
-	return nil
-}
+	Tokenize = &dialect.Adapter{Call: dialect.CallTokenize, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+		return reply.Count(answer, "count", CountBody)
+	}}
+)
 
 // CountBody returns the reply to a request for the number of tokens. A count that no backend
 // gave is marked as an estimate.
 func CountBody(n int64, estimated bool) []byte {
-	var w jsonwrite.Writer
-	w.Open(`{"object":"response.input_tokens","input_tokens":`).Int(n)
-	if estimated {
-		w.Literal(`"estimated":true`)
-	}
-	w.EndObject()
-	return w.Out
+	return dialect.WriteCount(`{"object":"response.input_tokens","input_tokens":`, n, estimated)
 }
 
 // Estimate returns about how many tokens a request has, given the items that stand before its

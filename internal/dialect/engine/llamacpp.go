@@ -16,7 +16,7 @@ import (
 // vLLM's and other members.
 var (
 	LlamaTokenize   = &dialect.Adapter{Refuse: refuseMessages, Call: callLlamaTokenize, Reply: replyLlamaTokenize}
-	LlamaDetokenize = &dialect.Adapter{Call: callPass, Reply: replyLlamaDetokenize}
+	LlamaDetokenize = &dialect.Adapter{Call: dialect.PassUnified, Reply: replyLlamaDetokenize}
 )
 
 // refuseMessages returns an error for messages, which llama.cpp splits into tokens only after
@@ -36,11 +36,7 @@ func callLlamaTokenize(req *schema.Request, to *dialect.Target, call *wire.Call)
 	root := req.Body.Root()
 	var w jsonwrite.Writer
 	w.Object()
-	model := req.ModelJSON()
-	if to.ModelJSON != nil {
-		model = to.ModelJSON
-	}
-	w.Member("model", model) // for a server of several models
+	w.Member("model", to.ModelNameJSON(req)) // for a server of several models
 	w.Field("content", root.Get("prompt"))
 	addSpecial := root.Get("add_special_tokens")
 	if addSpecial.Given() {
@@ -58,13 +54,9 @@ func callLlamaTokenize(req *schema.Request, to *dialect.Target, call *wire.Call)
 
 // replyLlamaTokenize writes the tokens as vLLM does. How long a prompt may be is not known.
 func replyLlamaTokenize(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	root, err := reply.Scan(answer.Body)
+	_, list, err := reply.ScanMember(answer.Body, "tokens", jsonscan.Array)
 	if err != nil {
 		return err
-	}
-	list := root.Get("tokens")
-	if list.Kind() != jsonscan.Array {
-		return fmt.Errorf("%w: no tokens", dialect.ErrInvalid)
 	}
 	doc := jsonscan.Document{Deep: true, AllowDuplicateKeys: true}
 	var tokens, pieces jsonwrite.Writer
@@ -102,13 +94,9 @@ func replyLlamaTokenize(req *schema.Request, answer dialect.Answer, reply *diale
 
 // replyLlamaDetokenize writes the text under vLLM's name.
 func replyLlamaDetokenize(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	root, err := reply.Scan(answer.Body)
+	_, content, err := reply.ScanMember(answer.Body, "content", jsonscan.String)
 	if err != nil {
 		return err
-	}
-	content := root.Get("content")
-	if content.Kind() != jsonscan.String {
-		return fmt.Errorf("%w: no content", dialect.ErrInvalid)
 	}
 	var w jsonwrite.Writer
 	w.Object()
@@ -119,16 +107,7 @@ func replyLlamaDetokenize(_ *schema.Request, answer dialect.Answer, reply *diale
 }
 
 // Infill passes requests for what stands between two texts to llama.cpp.
-var Infill = &dialect.Adapter{Call: callInfill, Reply: replyInfill, Events: eventsInfill, Split: splitInfill}
-
-// callInfill passes the client's body on.
-func callInfill(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	accept := "application/json"
-	if req.Stream {
-		accept = "text/event-stream"
-	}
-	return dialect.PassJSON(req, to, call, accept, call.Edits[:0], dialect.Field{})
-}
+var Infill = &dialect.Adapter{Call: dialect.PassUnified, Reply: replyInfill, Events: eventsInfill, Split: splitInfill}
 
 // replyInfill passes a whole answer on under the model name that the client used.
 func replyInfill(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {

@@ -114,12 +114,11 @@ func ReadInfill(req *schema.Request, body []byte) error {
 			return schema.InvalidValue(name, "'"+name+"' must be a string.")
 		}
 	}
-	switch stream := root.Get("stream"); {
-	case stream.Kind() == jsonscan.True:
-		req.Stream, req.IncludeUsage = true, true
-	case stream.Given() && stream.Kind() != jsonscan.False:
-		return schema.InvalidValue("stream", "'stream' must be true or false.")
+	stream, err := schema.CheckBoolean("stream", root.Get("stream"))
+	if err != nil {
+		return err
 	}
+	req.Stream, req.IncludeUsage = stream, stream
 	return readUser(req)
 }
 

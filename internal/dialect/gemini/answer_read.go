@@ -202,7 +202,7 @@ func (a *partialAnswer) part(candidate *candidate, choice *chat.Choice, part jso
 		choice.Text = chat.Join(choice.Text, chat.TextOf(text))
 	}
 	if len(chat.TextOf(signature)) > 0 {
-		choice.Extra = signed(signature)
+		choice.Extra = chat.Signed(chat.TextOf(signature))
 	}
 	return nil
 }
@@ -219,17 +219,11 @@ func (a *partialAnswer) call(candidate *candidate, choice *chat.Choice, v, signa
 	}
 	call.Arguments = chat.Escape(dialect.CompactObject(v.Get("args")))
 	if len(chat.TextOf(signature)) > 0 {
-		call.Extra = signed(signature)
+		call.Extra = chat.Signed(chat.TextOf(signature))
 	}
 	choice.Calls = append(choice.Calls, call)
 	candidate.calls++
 	return nil
-}
-
-// signed returns the object in which callers get a signature and are to give it back, the
-// one of Google's own OpenAI surface.
-func signed(signature jsonscan.Value) []byte {
-	return slices.Concat([]byte(`{"google":{"thought_signature":`), signature.Raw(), []byte("}}"))
 }
 
 // end reads the reason why a candidate ended.

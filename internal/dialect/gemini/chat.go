@@ -25,11 +25,7 @@ func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if err != nil {
 		return err
 	}
-	accept := "application/json"
-	if req.Stream {
-		accept = "text/event-stream"
-	}
-	to.Begin(call, PathOf(to.Path, model, req.Stream), "application/json", accept)
+	to.Begin(call, PathOf(to.Path, model, req.Stream), "application/json", dialect.Accept(req))
 	call.Body = append(call.Body[:0], body)
 	return nil
 }

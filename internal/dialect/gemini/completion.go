@@ -103,8 +103,7 @@ func (a *partialAnswer) tokens(choice *chat.Choice, result jsonscan.Value) error
 
 // beginToken writes a token and its probability, and leaves the object open.
 func beginToken(w *jsonwrite.Writer, token jsonscan.Value) {
-	w.Object()
-	w.Name("token").Escaped(chat.TextOf(token.Get("token")))
+	w.Open(`{"token":`).Escaped(chat.TextOf(token.Get("token")))
 	w.Name("logprob")
 	if v := token.Get("logProbability"); v.Kind() == jsonscan.Number {
 		w.Raw(v.Raw())

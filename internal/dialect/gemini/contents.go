@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
-	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
@@ -96,8 +95,7 @@ func (c *conversation) turn(role string) {
 		c.endTurn()
 	}
 	c.role = role
-	c.Object()
-	c.Name("role").Plain(role)
+	c.Open(`{"role":`).Plain(role)
 	c.Name("parts").Array()
 }
 
@@ -204,7 +202,7 @@ func (c *conversation) assistant(m *chat.Message) *schema.Error {
 	if err != nil {
 		return err
 	}
-	if signature := signatureIn(m.Extra); signature != nil {
+	if signature := chat.SignatureIn(m.Extra); len(signature) > 0 {
 		if !wrote {
 			c.text("model", []byte{})
 		}
@@ -212,7 +210,7 @@ func (c *conversation) assistant(m *chat.Message) *schema.Error {
 	}
 	for i := range m.Calls {
 		call := &m.Calls[i]
-		if err := c.call(call, c.firstSignature(signatureIn(call.Extra), i == 0)); err != nil {
+		if err := c.call(call, c.firstSignature(chat.SignatureIn(call.Extra), i == 0)); err != nil {
 			return err.Inside("tool_calls[" + strconv.Itoa(i) + "]")
 		}
 	}
@@ -228,21 +226,8 @@ func (c *conversation) assistant(m *chat.Message) *schema.Error {
 // message, the only one that must have one: many clients lose what they do not
 // know, and calls of other models never had any.
 func (c *conversation) firstSignature(signature chat.Text, first bool) chat.Text {
-	if signature == nil && first && c.mustSign {
+	if len(signature) == 0 && first && c.mustSign {
 		return chat.Text(unsignedCall)
-	}
-	return signature
-}
-
-// signatureIn returns the signature that a caller gives back.
-func signatureIn(extra []byte) chat.Text {
-	var doc jsonscan.Document
-	if extra == nil || doc.Parse(extra) != nil {
-		return nil
-	}
-	signature := chat.TextOf(doc.Root().Get("google").Get("thought_signature"))
-	if len(signature) == 0 {
-		return nil
 	}
 	return signature
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/vectors"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -90,7 +91,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 		if vector.Kind() != jsonscan.Array || vector.Empty() {
 			return fmt.Errorf("%w: an item without a vector", dialect.ErrInvalid)
 		}
-		converted, err := dialect.ConvertVector(vector, req.Base64, int(wanted))
+		converted, err := vectors.Convert(vector, req.Base64, int(wanted))
 		if err != nil {
 			return err
 		}

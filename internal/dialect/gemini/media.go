@@ -53,32 +53,10 @@ func writeMedia(w *jsonwrite.Writer, part *chat.Part) *schema.Error {
 
 // mimeByName guesses the media type of a file by the end of its name; empty
 // leaves the question to the backend.
-func mimeByName(name string) string {
-	switch strings.ToLower(path.Ext(name)) {
-	case ".jpg", ".jpeg":
-		return "image/jpeg"
-	case ".png":
-		return "image/png"
-	case ".webp":
-		return "image/webp"
-	case ".gif":
-		return "image/gif"
-	case ".heic":
-		return "image/heic"
-	case ".heif":
-		return "image/heif"
-	case ".pdf":
-		return "application/pdf"
-	case ".mp4":
-		return "video/mp4"
-	case ".webm":
-		return "video/webm"
-	case ".mp3":
-		return "audio/mp3"
-	case ".wav":
-		return "audio/wav"
-	case ".txt":
-		return "text/plain"
-	}
-	return ""
+func mimeByName(name string) string { return mimeTypes[strings.ToLower(path.Ext(name))] }
+
+var mimeTypes = map[string]string{
+	".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png", ".webp": "image/webp", ".gif": "image/gif",
+	".heic": "image/heic", ".heif": "image/heif", ".pdf": "application/pdf", ".mp4": "video/mp4",
+	".webm": "video/webm", ".mp3": "audio/mp3", ".wav": "audio/wav", ".txt": "text/plain",
 }

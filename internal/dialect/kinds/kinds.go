@@ -43,21 +43,20 @@ var (
 	compactRoute     = dialect.Route{Path: "/v1/responses/compact", Adapter: compaction.Pass, Hosts: []string{"openai.com"}}
 )
 
-// geminiCount asks how many tokens a request of the Messages API has for Gemini.
-var geminiCount = &dialect.Adapter{
-	Call: gemini.CountTokens,
-	Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-		return messages.WriteCount(answer, reply, "totalTokens")
-	},
-}
-
-// geminiInputTokens is the same for a request of the Responses API.
-var geminiInputTokens = &dialect.Adapter{
-	Call: gemini.CountTokens,
-	Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-		return compaction.WriteCount(answer, reply, "totalTokens")
-	},
-}
+// geminiCount asks how many tokens a request of the Messages API has for Gemini, and
+// geminiInputTokens one of the Responses API.
+var (
+	geminiCount = &dialect.Adapter{
+		Call: gemini.CountTokens, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+			return reply.Count(answer, "totalTokens", messages.CountBody)
+		},
+	}
+	geminiInputTokens = &dialect.Adapter{
+		Call: gemini.CountTokens, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+			return reply.Count(answer, "totalTokens", compaction.CountBody)
+		},
+	}
+)
 
 // table is the table of everything that can stand behind an instance.
 var table = []*dialect.Kind{

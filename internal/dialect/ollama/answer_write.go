@@ -2,9 +2,7 @@ package ollama
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
@@ -178,78 +176,46 @@ func doneReason(reason chat.FinishReason) string {
 
 // eventsLines writes deltas as lines.
 func eventsLines(req *schema.Request, from dialect.Deltas) *dialect.Stream {
-	e := &clientLines{from: from, lineWriter: newLineWriter(req)}
-	return lineStream(e, e.isComplete)
+	e := &clientLines{Written: dialect.Written{From: from}, lineWriter: newLineWriter(req)}
+	return lineStream(e, e.IsComplete)
 }
 
 // clientLines writes the lines of a stream. Ollama tells a call whole, so that the pieces
 // of calls are gathered until the answer ends.
 type clientLines struct {
-	from dialect.Deltas
+	dialect.Written
 	lineWriter
 
 	calls    []chat.ToolCall
 	gathered int // the bytes of the calls
 	reason   chat.FinishReason
 	begun    bool // a line was written
-	complete bool
-	failed   error
-
-	hasContent bool // a delta had some
 }
-
-// Usage returns what the backend has reported so far.
-func (e *clientLines) Usage() schema.Usage { return e.from.Usage().Tokens }
-
-// HasContent reports whether a delta had content, also what the client is not told yet.
-func (e *clientLines) HasContent() bool { return e.hasContent }
-
-func (e *clientLines) isComplete() bool { return e.complete }
 
 // CanResume implements dialect.Resumer.
-func (e *clientLines) CanResume() bool { return e.begun && !e.complete }
+func (e *clientLines) CanResume() bool { return e.begun && !e.Complete }
 
-// Resume implements dialect.Resumer.
-func (e *clientLines) Resume(_ *schema.Request, from dialect.Deltas) { e.from, e.failed = from, nil }
-
-// Next returns the line of the next delta that says anything. It is empty for the first one
-// with content if the client gets nothing of it.
+// Next returns the line of the next delta.
 func (e *clientLines) Next() ([]byte, error) {
-	if e.complete {
-		return nil, io.EOF
-	}
-	if e.failed != nil {
-		return nil, e.failed
-	}
-	for hadContent := e.hasContent; ; {
-		e.Begin(dialect.Reuse(e.Out), nil)
-		delta, err := e.from.Next()
-		if errors.Is(err, io.EOF) {
-			e.writeEnd()
-			return e.Out, nil
-		}
-		if err == nil {
-			err = e.add(delta)
-		}
-		if err != nil {
-			e.failed = err
-			return nil, err
-		}
-		if len(e.Out) > 0 || e.hasContent != hadContent {
-			e.begun = true
-			return e.Out, nil
-		}
-	}
+	line, err := e.NextFrom(e)
+	e.begun = e.begun || err == nil
+	return line, err
 }
 
-// add writes what a delta brings.
-func (e *clientLines) add(delta *chat.Delta) error {
+// Restart implements dialect.EventWriter.
+func (e *clientLines) Restart() { e.Begin(dialect.Reuse(e.Out), nil) }
+
+// Bytes implements dialect.EventWriter.
+func (e *clientLines) Bytes() []byte { return e.Out }
+
+// Add writes what a delta brings.
+func (e *clientLines) Add(delta *chat.Delta) error {
 	choice := delta.First()
 	if choice == nil {
 		return nil
 	}
-	if !e.hasContent && choice.HasContent() {
-		e.hasContent, e.firstToken = true, time.Now()
+	if !e.Content && choice.HasContent() {
+		e.Content, e.firstToken = true, time.Now()
 	}
 	for i := range choice.Calls {
 		if err := e.gather(&choice.Calls[i]); err != nil {
@@ -302,17 +268,17 @@ func (e *clientLines) gather(piece *chat.ToolCall) error {
 // one by one.
 const mostCalls = 1000
 
-// writeEnd writes the calls and the last line.
-func (e *clientLines) writeEnd() {
+// End writes the calls and the last line.
+func (e *clientLines) End() {
 	if len(e.calls) > 0 {
 		e.begin()
 		e.say(nil, nil, e.calls)
 		e.goOn(nil)
 	}
-	usage := e.from.Usage()
+	usage := e.From.Usage()
 	e.begin()
 	e.say(nil, nil, nil)
 	e.end(e.reason, &usage, nil)
 	e.Out = append(e.Out, '\n')
-	e.calls, e.complete = nil, true
+	e.calls = nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/vectors"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -63,8 +64,8 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	if err := dialect.FailureIn(root); err != nil {
 		return err
 	}
-	vectors := root.Get("embeddings")
-	if vectors.Kind() != jsonscan.Array || vectors.Empty() {
+	list := root.Get("embeddings")
+	if list.Kind() != jsonscan.Array || list.Empty() {
 		return fmt.Errorf("%w: no embeddings", dialect.ErrInvalid)
 	}
 	wanted, _ := req.Field("dimensions").Int()
@@ -72,8 +73,8 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	between.Open(`{"object":"list","data":[`)
 	segments := reply.Segments[:0]
 	count := 0
-	for v := range vectors.All() {
-		vector, err := dialect.ConvertVector(v, req.Base64, int(wanted))
+	for v := range list.All() {
+		vector, err := vectors.Convert(v, req.Base64, int(wanted))
 		if err != nil {
 			return err
 		}

@@ -98,8 +98,7 @@ func newTextWriter(req *schema.Request) textWriter {
 // begin writes the head.
 func (w *textWriter) begin(answer *chat.Answer) {
 	head := jsonwrite.Writer{Out: make([]byte, 0, 128+len(w.model))}
-	head.Object()
-	head.Name("id").Plain("cmpl-" + string(answer.ID[len(chat.IDPrefix):]))
+	head.Open(`{"id":`).Plain("cmpl-" + string(answer.ID[len(chat.IDPrefix):]))
 	head.Literal(`"object":"text_completion"`)
 	head.Name("created").Int(answer.Created)
 	head.Member("model", w.model)

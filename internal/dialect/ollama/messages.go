@@ -38,8 +38,7 @@ func (c *conversation) message(m *chat.Message) *schema.Error {
 	case chat.Function:
 		role = chat.ToolRole
 	}
-	c.Object()
-	c.Name("role").Plain(role)
+	c.Open(`{"role":`).Plain(role)
 	c.Name("content")
 	if err := c.content(m); err != nil {
 		return err

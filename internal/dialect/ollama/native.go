@@ -61,8 +61,7 @@ func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 		return err
 	}
 	reply.Usage = line.usage().Tokens
-	reply.Edits = dialect.RenameModel(reply.Edits[:0], reply.Doc.Root(), req.ModelJSON())
-	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	reply.Pass(req.ModelJSON())
 	return nil
 }
 
@@ -89,8 +88,7 @@ func replyPassEmbedding(req *schema.Request, answer dialect.Answer, reply *diale
 	if n, ok := dialect.TokenCount(root.Get("prompt_eval_count")); ok && n > 0 {
 		reply.Usage = schema.Usage{Prompt: n, Total: n, Known: true}
 	}
-	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, req.ModelJSON())
-	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	reply.Pass(req.ModelJSON())
 	return nil
 }
 
@@ -137,11 +135,11 @@ func (e *passedLines) Usage() schema.Usage {
 
 // HasContent reports whether a line had content.
 func (e *passedLines) HasContent() bool {
-	return e.hasContent || e.onward != nil && e.onward.hasContent
+	return e.hasContent || e.onward != nil && e.onward.Content
 }
 
 func (e *passedLines) isComplete() bool {
-	return e.complete || e.onward != nil && e.onward.complete
+	return e.complete || e.onward != nil && e.onward.Complete
 }
 
 // Record makes a transcript of the texts.
@@ -152,7 +150,7 @@ func (e *passedLines) CanResume() bool { return e.begun && !e.isComplete() }
 
 // Resume implements dialect.Resumer.
 func (e *passedLines) Resume(_ *schema.Request, from dialect.Deltas) {
-	e.onward = &clientLines{from: from, lineWriter: e.writer, begun: true}
+	e.onward = &clientLines{Written: dialect.Written{From: from}, lineWriter: e.writer, begun: true}
 }
 
 // Next returns the next line.

@@ -25,10 +25,7 @@ func ReadChat(req *schema.Request, body []byte) error {
 		return err
 	}
 	req.Decode = readChat
-	if messages := req.Body.Root().Get("messages"); messages.Given() && messages.Kind() != jsonscan.Array {
-		return schema.InvalidValue("messages", "'messages' must be an array.")
-	}
-	return nil
+	return schema.CheckFields(req.Body.Root(), []schema.Field{{Name: "messages", Kind: jsonscan.Array}})
 }
 
 // ReadGenerate reads a request of /api/generate.
@@ -37,14 +34,13 @@ func ReadGenerate(req *schema.Request, body []byte) error {
 		return err
 	}
 	req.Decode = readGenerate
-	root := req.Body.Root()
-	for _, v := range []jsonscan.Value{root.Get("prompt"), root.Get("suffix"), root.Get("system"), root.Get("template")} {
-		if v.Given() && v.Kind() != jsonscan.String {
-			name := string(v.Key())
-			return schema.InvalidValue(name, "'"+name+"' must be a string.")
-		}
-	}
-	return nil
+	return schema.CheckFields(req.Body.Root(), generateFields)
+}
+
+// generateFields are the texts of a request of /api/generate.
+var generateFields = []schema.Field{
+	{Name: "prompt", Kind: jsonscan.String}, {Name: "suffix", Kind: jsonscan.String},
+	{Name: "system", Kind: jsonscan.String}, {Name: "template", Kind: jsonscan.String},
 }
 
 // readBody reads what chats and generated texts have in common. Both are streamed unless
@@ -62,10 +58,7 @@ func readBody(req *schema.Request, door schema.Door, body []byte, names *jsonsca
 	default:
 		return schema.InvalidValue("stream", "'stream' must be true or false.")
 	}
-	if options := root.Get("options"); options.Given() && options.Kind() != jsonscan.Object {
-		return schema.InvalidValue("options", "'options' must be an object.")
-	}
-	return nil
+	return schema.CheckFields(root, []schema.Field{{Name: "options", Kind: jsonscan.Object}})
 }
 
 // IsLoad reports whether a request asks for no answer. That is how clients of Ollama have a

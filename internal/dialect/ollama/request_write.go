@@ -20,10 +20,7 @@ type requestWriter struct {
 
 func newRequestWriter(req *schema.Request, to *dialect.Target) *requestWriter {
 	b := new(requestWriter)
-	model := to.ModelJSON
-	if model == nil {
-		model = req.ModelJSON()
-	}
+	model := to.ModelNameJSON(req)
 	b.top.Add("model", model)
 	b.levels = bytes.Contains(model, []byte("gpt-oss"))
 	return b

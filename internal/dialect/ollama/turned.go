@@ -139,8 +139,7 @@ func textCompletion(req *schema.Request) (*schema.Request, error) {
 		w.Field(f.name, f.value)
 	}
 	if req.Stream {
-		w.Literal(`"stream":true`)
-		w.Literal(`"stream_options":{"include_usage":true}`)
+		w.Literal(`"stream":true,"stream_options":{"include_usage":true}`)
 	}
 	w.EndObject()
 	turned := new(schema.Request)

@@ -42,13 +42,9 @@ var (
 // callChat passes the body on with the backend's model name, with the members of
 // extra_body at the top level, and with usage asked for in every stream.
 func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	accept := "application/json"
-	if req.Stream {
-		accept = "text/event-stream"
-	}
 	begun := req.Continuation()
 	if req.Decode != nil || begun != nil && req.Door != schema.DoorCompletions {
-		return writeChat(req, to, call, accept)
+		return writeChat(req, to, call)
 	}
 	edits := call.Edits[:0]
 	if begun != nil {
@@ -58,22 +54,18 @@ func callChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	if req.Stream && !req.IncludeUsage {
 		edits, set = askForUsage(edits, req.Body.Root())
 	}
-	return dialect.PassJSON(req, to, call, accept, edits, set)
+	return dialect.PassJSON(req, to, call, dialect.Accept(req), edits, set)
 }
 
 // writeChat writes a request of another door.
-func writeChat(req *schema.Request, to *dialect.Target, call *wire.Call, accept string) error {
+func writeChat(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	asked, err := req.Chat()
 	if err != nil {
 		return err
 	}
-	model := to.ModelJSON
-	if model == nil {
-		model = req.ModelJSON()
-	}
 	w := jsonwrite.Writer{Out: make([]byte, 0, len(req.Body.Data())+len(req.Body.Data())/4+512)}
 	w.Object()
-	w.Member("model", model)
+	w.Member("model", to.ModelNameJSON(req))
 	limit := "max_tokens"
 	if wantsNewLimit(to.ModelFor(req)) {
 		limit = "max_completion_tokens"
@@ -84,11 +76,10 @@ func writeChat(req *schema.Request, to *dialect.Target, call *wire.Call, accept 
 		w.Raw(withStreamUsage)
 	}
 	if req.Continuation() != nil && to.Quirks.Continues == dialect.ContinuesFlagged {
-		w.Literal(`"continue_final_message":true`)
-		w.Literal(`"add_generation_prompt":false`)
+		w.Literal(`"continue_final_message":true,"add_generation_prompt":false`)
 	}
 	w.EndObject()
-	to.Begin(call, to.PathFor(req), "application/json", accept)
+	to.Begin(call, to.PathFor(req), "application/json", dialect.Accept(req))
 	call.Body = append(call.Body[:0], w.Out)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/vectors"
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -57,7 +58,7 @@ func replyEmbedding(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	position := 0
 	for item := range data.All() {
 		vector := item.Get("embedding")
-		converted, err := dialect.ConvertVector(vector, req.Base64, int(wanted))
+		converted, err := vectors.Convert(vector, req.Base64, int(wanted))
 		if err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ const (
 // readNumbering reads the numbers of vectors. One without a number is that of
 // the input in its place.
 func readNumbering(data jsonscan.Value) (numbering, error) {
-	count := elements(data)
+	count := data.Len()
 	found, same := inOrder, true
 	var seen []bool
 	position := 0
@@ -146,12 +147,7 @@ func inputsOf(input jsonscan.Value) int {
 	if input.Kind() != jsonscan.Array || input.First().Kind() == jsonscan.Number {
 		return 1
 	}
-	return elements(input)
-}
-
-// elements returns how many values an array has.
-func elements(array jsonscan.Value) int {
-	return array.Len()
+	return input.Len()
 }
 
 var (

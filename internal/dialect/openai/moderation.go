@@ -4,18 +4,12 @@ import (
 	"fmt"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
 // Moderation passes on the question whether texts or images are harmful.
-var Moderation = &dialect.Adapter{Call: callModeration, Reply: replyModeration}
-
-// callModeration passes the body on.
-func callModeration(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	return dialect.PassJSON(req, to, call, "application/json", call.Edits[:0], dialect.Field{})
-}
+var Moderation = &dialect.Adapter{Call: dialect.PassUnified, Reply: replyModeration}
 
 // replyModeration passes the verdicts on under the model name that the caller used.
 func replyModeration(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {

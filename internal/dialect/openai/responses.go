@@ -8,7 +8,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/accountids"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
@@ -19,36 +18,17 @@ import (
 // Responses speaks the Responses API towards backends that speak it themselves: requests
 // and answers pass as they are, apart from the name of the model and members that the API
 // requires and the backend leaves out.
-var Responses = &dialect.Adapter{Refuse: refuseResponses, Account: accountids.Responses, Call: callResponses, Reply: replyResponses, Events: eventsResponses}
+var Responses = &dialect.Adapter{Refuse: refuseResponses, Account: accountids.Responses, Call: dialect.PassBody, Reply: replyResponses, Events: eventsResponses}
 
 // refuseResponses refuses what is refused of every request: the gateway neither counts nor follows
 // what is done in the background, and does not know whose a conversation is.
 func refuseResponses(req *schema.Request) error { return responses.Refuse(req.Body.Root()) }
 
-// callResponses passes the body on with the backend's name of the model.
-func callResponses(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	accept := "application/json"
-	if req.Stream {
-		accept = "text/event-stream"
-	}
-	to.Begin(call, to.PathFor(req), "application/json", accept)
-	edits := call.Edits[:0]
-	if to.ModelJSON != nil {
-		edits = append(edits, req.Body.Root().Get("model").Replace(to.ModelJSON))
-	}
-	call.Edits = edits
-	call.Body = req.Body.Splice(call.Body[:0], edits)
-	return nil
-}
-
 // replyResponses passes a response on under the model name that the client used.
 func replyResponses(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	root, err := reply.Scan(answer.Body)
+	root, _, err := reply.ScanMember(answer.Body, "output", jsonscan.Array)
 	if err != nil {
 		return err
-	}
-	if root.Get("output").Kind() != jsonscan.Array {
-		return fmt.Errorf("%w: no output", dialect.ErrInvalid)
 	}
 	reply.Usage = schema.ReadUsage(root.Get("usage"))
 	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, jsonwrite.AppendText(nil, req.Model))

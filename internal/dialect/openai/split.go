@@ -135,8 +135,7 @@ func (s *splitter) writeDelta(message jsonscan.Value) error {
 			if call.Kind() != jsonscan.Object {
 				return fmt.Errorf("%w: a tool call that is no object", dialect.ErrInvalid)
 			}
-			s.Object()
-			s.Name("index").Int(number)
+			s.Open(`{"index":`).Int(number)
 			for member := range call.All() {
 				if string(member.Key()) != "index" {
 					s.Copy(member)

@@ -127,8 +127,7 @@ func readResults(list jsonscan.Value, documents int) ([]result, error) {
 // writeHead begins the reply: what identifies it, what the backend said beside
 // the results, and the start of the list.
 func writeHead(w *jsonwrite.Writer, root, list jsonscan.Value, req *schema.Request) {
-	w.Object()
-	w.Name("id")
+	w.Open(`{"id":`)
 	if id := root.Get("id"); id.Kind() == jsonscan.String {
 		w.Raw(id.Raw())
 	} else {

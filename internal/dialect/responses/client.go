@@ -29,10 +29,7 @@ func ParseFor(req *schema.Request, door schema.Door, body []byte) error {
 		return err
 	}
 	root := req.Body.Root()
-	if err := checkNumbers(root); err != nil {
-		return err
-	}
-	if err := checkKinds(root); err != nil {
+	if err := schema.CheckFields(root, checkedFields); err != nil {
 		return err
 	}
 	if err := req.CheckExtraBody(root.Get("extra_body")); err != nil {
@@ -55,50 +52,18 @@ func ParseFor(req *schema.Request, door schema.Door, body []byte) error {
 	return nil
 }
 
-// checkNumbers checks the numbers of a request by the rules of the API, whatever backend
-// it is for.
-func checkNumbers(root jsonscan.Value) error {
-	if err := schema.CheckInteger("max_output_tokens", root.Get("max_output_tokens"), 1); err != nil {
-		return err
-	}
-	if err := schema.CheckInteger("max_tool_calls", root.Get("max_tool_calls"), 1); err != nil {
-		return err
-	}
-	if err := schema.CheckNumber("temperature", root.Get("temperature"), 0, 2); err != nil {
-		return err
-	}
-	if err := schema.CheckNumber("top_p", root.Get("top_p"), 0, 1); err != nil {
-		return err
-	}
-	for _, name := range []string{"presence_penalty", "frequency_penalty"} {
-		if err := schema.CheckNumber(name, root.Get(name), -2, 2); err != nil {
-			return err
-		}
-	}
-	top := root.Get("top_logprobs")
-	if err := schema.CheckInteger("top_logprobs", top, 0); err != nil {
-		return err
-	}
-	return schema.CheckNumber("top_logprobs", top, 0, mostLogprobs)
-}
-
-// checkKinds checks the fields that a response repeats or that are looked into, whatever
-// backend the request is for.
-func checkKinds(root jsonscan.Value) error {
-	for _, field := range [...]struct {
-		name string
-		kind jsonscan.Kind
-		want string
-	}{
-		{"metadata", jsonscan.Object, "an object"}, {"reasoning", jsonscan.Object, "an object"}, {"text", jsonscan.Object, "an object"},
-		{"include", jsonscan.Array, "an array"}, {"tools", jsonscan.Array, "an array"},
-		{"instructions", jsonscan.String, "a string"}, {"previous_response_id", jsonscan.String, "a string"},
-	} {
-		if v := root.Get(field.name); v.Given() && v.Kind() != field.kind {
-			return invalid(field.name, "'"+field.name+"' must be "+field.want+".")
-		}
-	}
-	return nil
+// checkedFields are the numbers of a request by the rules of the API, and the fields that a
+// response repeats or that are looked into, whatever backend the request is for.
+var checkedFields = []schema.Field{
+	{Name: "max_output_tokens", IsWhole: true, Least: 1}, {Name: "max_tool_calls", IsWhole: true, Least: 1},
+	{Name: "temperature", Kind: jsonscan.Number, Most: 2}, {Name: "top_p", Kind: jsonscan.Number, Most: 1},
+	{Name: "presence_penalty", Kind: jsonscan.Number, Least: -2, Most: 2},
+	{Name: "frequency_penalty", Kind: jsonscan.Number, Least: -2, Most: 2},
+	{Name: "top_logprobs", IsWhole: true}, {Name: "top_logprobs", Kind: jsonscan.Number, Most: mostLogprobs},
+	{Name: "metadata", Kind: jsonscan.Object}, {Name: "reasoning", Kind: jsonscan.Object},
+	{Name: "text", Kind: jsonscan.Object}, {Name: "include", Kind: jsonscan.Array},
+	{Name: "tools", Kind: jsonscan.Array}, {Name: "instructions", Kind: jsonscan.String},
+	{Name: "previous_response_id", Kind: jsonscan.String},
 }
 
 // mostLogprobs is for how many tokens at a place a request may ask for the probability.

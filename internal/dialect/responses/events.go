@@ -326,9 +326,7 @@ func (s *Stream) addImage(address []byte) {
 	write := func(w *jsonwrite.Writer) { writeImageItem(w, s.open.id, data) }
 	s.itemAdded(func(w *jsonwrite.Writer) {
 		w.Open(`{"id":`).Plain(s.open.id)
-		w.Literal(`"type":"image_generation_call"`)
-		w.Literal(`"status":"in_progress"`)
-		w.Literal(`"result":null`)
+		w.Literal(`"type":"image_generation_call","status":"in_progress","result":null`)
 		w.EndObject()
 	})
 	s.end(s.itemEvent("response.image_generation_call.completed"))

@@ -87,8 +87,7 @@ func beginCallItem(w *jsonwrite.Writer, kind, id, status string, call []byte, ma
 // writeImageItem writes an image that the model made.
 func writeImageItem(w *jsonwrite.Writer, id string, data []byte) {
 	w.Open(`{"id":`).Plain(id)
-	w.Literal(`"type":"image_generation_call"`)
-	w.Literal(`"status":"completed"`)
+	w.Literal(`"type":"image_generation_call","status":"completed"`)
 	w.Name("result").Escaped(data)
 	w.EndObject()
 }

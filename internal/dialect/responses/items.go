@@ -125,14 +125,12 @@ func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
 	if content.Kind() != jsonscan.Array {
 		return wrongContent(content)
 	}
-	i := 0
-	for p := range r.parts.Rescan(content).All() {
+	for i, p := range r.parts.Rescan(content).Elements() {
 		text := chat.TextOf(p.Get("text"))
 		if text == nil {
 			return invalid("content["+strconv.Itoa(i)+"]", "A message of the system may only have texts.")
 		}
 		*to = chat.JoinApart(*to, text)
-		i++
 	}
 	return nil
 }
@@ -252,8 +250,7 @@ func (r *reader) keepText(text jsonscan.Value) {
 	}
 	w := &r.input
 	w.Open(`{"type":"message","id":`).Plain(inputID(messagePrefix, r.req.ID, r.inputs))
-	w.Literal(`"status":"completed"`)
-	w.Literal(`"role":"user"`)
+	w.Literal(`"status":"completed","role":"user"`)
 	w.Open(`"content":[{"type":"input_text","text":`).Raw(text.Raw())
 	w.Close(`}]}`)
 	r.inputs++
@@ -270,8 +267,7 @@ func (r *reader) keep(item jsonscan.Value) {
 		kind = "message"
 	}
 	w := &r.input
-	w.Object()
-	w.Name("type").Plain(kind)
+	w.Open(`{"type":`).Plain(kind)
 	if !item.Get("id").Given() {
 		w.Name("id").Plain(inputID(prefixOf(kind), r.req.ID, r.inputs))
 	}

@@ -37,12 +37,10 @@ func (l *toolList) addList(list jsonscan.Value, param string) *schema.Error {
 		return invalid(param, "'"+param+"' must be an array of tools.")
 	}
 	var doc jsonscan.Document
-	i := 0
-	for t := range doc.Rescan(list).All() {
+	for i, t := range doc.Rescan(list).Elements() {
 		if err := l.add(t, ""); err != nil {
 			return err.Inside(param + "[" + strconv.Itoa(i) + "]")
 		}
-		i++
 	}
 	return nil
 }
@@ -85,12 +83,10 @@ func (l *toolList) addNamespace(list jsonscan.Value, namespace string) *schema.E
 	if list.Kind() != jsonscan.Array {
 		return invalid("tools", "A namespace must have an array of tools.")
 	}
-	i := 0
-	for t := range l.inner.Rescan(list).All() {
+	for i, t := range l.inner.Rescan(list).Elements() {
 		if err := l.add(t, namespace); err != nil {
 			return err.Inside("tools[" + strconv.Itoa(i) + "]")
 		}
-		i++
 	}
 	return nil
 }

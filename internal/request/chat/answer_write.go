@@ -86,8 +86,7 @@ func (a *Answer) Size() int {
 // WriteHead writes the beginning of a completion, or of every chunk of it, up to its
 // choices. An id is made for one that has none.
 func (a *Answer) WriteHead(w *jsonwrite.Writer, object string, model []byte) {
-	w.Object()
-	w.Name("id")
+	w.Open(`{"id":`)
 	if len(a.ID) > 0 {
 		w.Escaped(a.ID)
 	} else {

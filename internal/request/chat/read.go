@@ -245,6 +245,22 @@ func (p *Part) SetSource(address Text) {
 	p.SetData(string(kind), data)
 }
 
+// SignatureIn returns the signature of thoughts that a backend of Google's wants back with a
+// message or a call, nil where its extra content has none.
+func SignatureIn(extra []byte) Text {
+	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	if extra == nil || doc.Parse(extra) != nil {
+		return nil
+	}
+	return TextOf(doc.Root().Get("google").Get("thought_signature"))
+}
+
+// Signed returns the extra content in which callers get such a signature and give it back,
+// that of Google's own OpenAI surface.
+func Signed(signature Text) []byte {
+	return slices.Concat([]byte(`{"google":{"thought_signature":"`), signature, []byte(`"}}`))
+}
+
 // SetData sets the content of a part, in base64.
 func (p *Part) SetData(mediaType string, data Text) {
 	if mediaType == "image/jpg" {

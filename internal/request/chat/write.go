@@ -18,8 +18,7 @@ func (m *Message) write(w *jsonwrite.Writer) {
 		w.Raw(m.Raw)
 		return
 	}
-	w.Object()
-	w.Name("role").Plain(m.Role)
+	w.Open(`{"role":`).Plain(m.Role)
 	w.EscapedMember("tool_call_id", m.CallID)
 	w.Name("content")
 	switch {

@@ -257,6 +257,16 @@ func (v Value) All() iter.Seq[Value] {
 	}
 }
 
+// Elements is All with the place of each value.
+func (v Value) Elements() iter.Seq2[int, Value] {
+	return func(yield func(int, Value) bool) {
+		i := 0
+		for m := v.First(); m.kind != Absent && yield(i, m); m = m.Next() {
+			i++
+		}
+	}
+}
+
 // Len returns how many members or elements of v All returns.
 func (v Value) Len() int {
 	n := 0

@@ -17,7 +17,7 @@ func (r *Request) ParseChat(body []byte) error {
 
 func (r *Request) checkChat() error {
 	var found fields
-	if err := r.checkCommon(&found, readsField); err != nil {
+	if err := r.checkCommon(&found, readNames[Chat]); err != nil {
 		return err
 	}
 	if err := r.checkMessages(found[fieldMessages]); err != nil {
@@ -28,14 +28,14 @@ func (r *Request) checkChat() error {
 
 // checkGeneration checks how the answer is to be generated and sent.
 func (r *Request) checkGeneration(found *fields) (err error) {
-	if r.Stream, err = boolean("stream", r.orExtra(found[fieldStream], "stream")); err != nil {
+	if r.Stream, err = CheckBoolean("stream", r.orExtra(found[fieldStream], "stream")); err != nil {
 		return err
 	}
 	if err := r.checkStreamOptions(r.orExtra(found[fieldStreamOptions], "stream_options")); err != nil {
 		return err
 	}
-	for _, v := range found[fieldMaxTokens:] {
-		if err := checkSamplingField(v); err != nil {
+	for i, v := range found[fieldMaxTokens:] {
+		if err := samplingFields[i].check(v); err != nil {
 			return err
 		}
 	}
@@ -56,32 +56,36 @@ func checkExtra(extra, root jsonscan.Value) error {
 // checkSamplingField checks a field if it is about the length, the number or the sampling
 // of answers. What counts in limits must not be passed on without being understood here.
 func checkSamplingField(v jsonscan.Value) error {
-	if !v.Given() {
-		return nil
-	}
-	switch string(v.Key()) {
-	case "max_tokens":
-		return checkInteger("max_tokens", v)
-	case "max_completion_tokens":
-		return checkInteger("max_completion_tokens", v)
-	case "n":
-		return checkInteger("n", v)
-	case "best_of":
-		return checkInteger("best_of", v)
-	case "temperature":
-		return CheckNumber("temperature", v, 0, 2)
-	case "top_p":
-		return CheckNumber("top_p", v, 0, 1)
-	case "top_k":
-		return checkInteger("top_k", v)
-	case "frequency_penalty":
-		return CheckNumber("frequency_penalty", v, -2, 2)
-	case "presence_penalty":
-		return CheckNumber("presence_penalty", v, -2, 2)
-	case "stop":
-		return checkStop(v)
+	if at := fieldNames.Number(v.Key()); at >= fieldMaxTokens && at <= fieldStop {
+		return samplingFields[at-fieldMaxTokens].check(v)
 	}
 	return nil
+}
+
+// samplingField is a field with the numbers between which it is; without them it is a whole
+// number.
+type samplingField struct {
+	name        string
+	least, most float64
+}
+
+// samplingFields are those from fieldMaxTokens to fieldStop.
+var samplingFields = [fieldStop + 1 - fieldMaxTokens]samplingField{
+	{name: "max_tokens"}, {name: "max_completion_tokens"}, {name: "n"}, {name: "best_of"},
+	{"temperature", 0, 2}, {"top_p", 0, 1}, {name: "top_k"},
+	{"frequency_penalty", -2, 2}, {"presence_penalty", -2, 2}, {name: "stop"},
+}
+
+func (f *samplingField) check(v jsonscan.Value) error {
+	switch {
+	case !v.Given():
+		return nil
+	case f.name == "stop":
+		return checkStop(v)
+	case f.least < f.most:
+		return CheckNumber(f.name, v, f.least, f.most)
+	}
+	return checkInteger(f.name, v)
 }
 
 func checkStop(stop jsonscan.Value) error {
@@ -106,7 +110,7 @@ func (r *Request) checkStreamOptions(options jsonscan.Value) error {
 	if options.Kind() != jsonscan.Object {
 		return wrongType("stream_options", "an object")
 	}
-	if err := r.checkCase(options, readsStreamOption); err != nil {
+	if err := checkCase(options, streamOptionNames); err != nil {
 		return err
 	}
 	switch options.Get("include_usage").Kind() {
@@ -132,11 +136,10 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 	case messages.Empty():
 		return InvalidValue("messages", "'messages' must have at least one message.")
 	}
-	i := 0
-	for m := range messages.All() {
+	for i, m := range messages.Elements() {
 		var found messageFields
 		if m.Find(messageNames, found[:]) > 0 {
-			if err := r.checkCase(m, readsMessageField); err != nil {
+			if err := checkCase(m, readMessageNames); err != nil {
 				return err
 			}
 		}
@@ -144,7 +147,6 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 			// The place is spelled only when there is something to say.
 			return err.Within("messages[" + strconv.Itoa(i) + "]")
 		}
-		i++
 	}
 	return nil
 }

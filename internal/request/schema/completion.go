@@ -17,7 +17,7 @@ func (r *Request) ParseCompletion(body []byte) error {
 
 func (r *Request) checkCompletion() error {
 	var found fields
-	if err := r.checkCommon(&found, readsCompletionField); err != nil {
+	if err := r.checkCommon(&found, completionNames); err != nil {
 		return err
 	}
 	if err := r.checkPrompt(); err != nil {
@@ -88,7 +88,7 @@ func (r *Request) ParseModeration(body []byte) error {
 	if err := r.scan(DoorModerations, body); err != nil {
 		return err
 	}
-	if err := r.checkCommon(new(fields), readsModerationField); err != nil {
+	if err := r.checkCommon(new(fields), moderationNames); err != nil {
 		return err
 	}
 	return r.checkInput("a string, an array of strings, or an array of objects", jsonscan.String, jsonscan.Object)

@@ -40,3 +40,37 @@ var fieldNames = jsonscan.NewNames(
 // messageNames are the names of the fields of a message: those that are checked, and then
 // others that are common.
 var messageNames = jsonscan.NewNames("role", "name", "content", "tool_calls", "tool_call_id", "refusal", "reasoning_content")
+
+// Field is a field of the requests of a door that may be left out, and what it must be: a value
+// of a kind, and a number not below Least. One that IsWhole has no bound above.
+type Field struct {
+	Name        string
+	Kind        jsonscan.Kind
+	IsWhole     bool
+	Least, Most float64
+}
+
+// CheckFields checks the fields of a request in their order.
+func CheckFields(root jsonscan.Value, fields []Field) error {
+	for i := range fields {
+		if err := fields[i].check(root.Get(fields[i].Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Field) check(v jsonscan.Value) error {
+	switch {
+	case f.IsWhole:
+		return CheckInteger(f.Name, v, int64(f.Least))
+	case f.Kind == jsonscan.Number:
+		return CheckNumber(f.Name, v, f.Least, f.Most)
+	case v.Given() && v.Kind() != f.Kind:
+		return wrongType(f.Name, kindWords[f.Kind])
+	}
+	return nil
+}
+
+// kindWords say what a value of a kind is.
+var kindWords = [...]string{jsonscan.String: "a string", jsonscan.Object: "an object", jsonscan.Array: "an array"}

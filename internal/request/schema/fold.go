@@ -15,91 +15,48 @@ import (
 // some backend would take for a field which is read here is therefore refused like
 // a duplicate.
 
-// readsField tells whether the gateway reads a field of a request, by its name.
-func readsField(service ServiceType, name []byte) bool {
-	switch string(name) {
-	case "model", "user", "extra_body":
-		return true
+// readNames are the fields that the gateway reads of requests of each service type. The other
+// names are those of the doors and objects that have fields of their own.
+var (
+	readNames = [ServiceTypeCount]*jsonscan.Names{
+		Chat: jsonscan.NewNames("model", "user", "extra_body",
+			"messages", "stream", "stream_options", "max_tokens", "max_completion_tokens",
+			"temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "stop", "stop_sequences", "n",
+			"best_of", "seed", "logprobs", "top_logprobs", "logit_bias", "response_format", "tools", "tool_choice",
+			"parallel_tool_calls", "functions", "function_call", "reasoning", "reasoning_effort", "thinking",
+			"modalities", "audio", "metadata", "service_tier", "store", "system", "output_config",
+			"web_search_options", "moderation", "google"),
+		Embedding: jsonscan.NewNames("model", "user", "extra_body",
+			"input", "encoding_format", "dimensions", "title", "task_type"),
+		Rerank: jsonscan.NewNames("model", "user", "extra_body", "query", "documents", "top_n", "return_documents"),
+		TTS: jsonscan.NewNames("model", "user", "extra_body",
+			"input", "voice", "response_format", "speed", "stream_format"),
+		STT: jsonscan.NewNames("model", "user", "extra_body",
+			"file", "language", "prompt", "response_format", "temperature", "stream", "translate"),
+		ImgGen:  imageNames,
+		ImgEdit: imageNames,
 	}
-	switch service {
-	case Chat:
-		switch string(name) {
-		case "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k",
-			"frequency_penalty", "presence_penalty", "stop", "stop_sequences", "n", "best_of", "seed", "logprobs", "top_logprobs", "logit_bias", "response_format",
-			"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "reasoning", "reasoning_effort", "thinking",
-			"modalities", "audio", "metadata", "service_tier", "store", "system", "output_config", "web_search_options", "moderation", "google":
-			return true
-		}
-	case Embedding:
-		switch string(name) {
-		case "input", "encoding_format", "dimensions", "title", "task_type":
-			return true
-		}
-	case Rerank:
-		switch string(name) {
-		case "query", "documents", "top_n", "return_documents":
-			return true
-		}
-	case TTS:
-		switch string(name) {
-		case "input", "voice", "response_format", "speed", "stream_format":
-			return true
-		}
-	case STT:
-		switch string(name) {
-		case "file", "language", "prompt", "response_format", "temperature", "stream", "translate":
-			return true
-		}
-	case ImgGen, ImgEdit:
-		switch string(name) {
-		case "prompt", "n", "size", "quality", "style", "response_format", "stream", "image", "mask":
-			return true
-		}
-	}
-	return false
-}
+	imageNames = jsonscan.NewNames("model", "user", "extra_body",
+		"prompt", "n", "size", "quality", "style", "response_format", "stream", "image", "mask")
 
-// readsCompletionField is readsField for completions, and readsModerationField for
-// moderations.
-func readsCompletionField(_ ServiceType, name []byte) bool {
-	switch string(name) {
-	case "model", "user", "extra_body", "prompt", "suffix", "stream", "stream_options", "echo", "logprobs", "n", "best_of", "max_tokens", "max_completion_tokens",
-		"temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "stop", "seed", "logit_bias":
-		return true
-	}
-	return false
-}
+	completionNames = jsonscan.NewNames("model", "user", "extra_body",
+		"prompt", "suffix", "stream", "stream_options", "echo", "logprobs", "n", "best_of",
+		"max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k", "frequency_penalty",
+		"presence_penalty", "stop", "seed", "logit_bias")
+	moderationNames = jsonscan.NewNames("model", "user", "extra_body", "input")
 
-func readsModerationField(_ ServiceType, name []byte) bool {
-	switch string(name) {
-	case "model", "user", "extra_body", "input":
-		return true
-	}
-	return false
-}
-
-// readsMessageField is readsField for the messages of a chat.
-func readsMessageField(_ ServiceType, name []byte) bool {
-	switch string(name) {
-	case "role", "content", "name", "tool_calls", "tool_call_id", "function_call", "refusal",
-		"reasoning", "reasoning_content", "thinking_blocks", "extra_content":
-		return true
-	}
-	return false
-}
-
-// readsStreamOption is readsField for stream_options.
-func readsStreamOption(_ ServiceType, name []byte) bool { return string(name) == "include_usage" }
-
-// readsDocumentField is readsField for the documents of a rerank request.
-func readsDocumentField(_ ServiceType, name []byte) bool { return string(name) == "text" }
+	readMessageNames = jsonscan.NewNames("role", "content", "name", "tool_calls", "tool_call_id", "function_call",
+		"refusal", "reasoning", "reasoning_content", "thinking_blocks", "extra_content")
+	streamOptionNames = jsonscan.NewNames("include_usage")
+	documentNames     = jsonscan.NewNames("text")
+)
 
 // longestField is longer than any field that is read.
 const longestField = 32
 
 // foldedField returns the field that a key differs from only in case, empty where
 // there is none. Keys in lower case, which nearly all are, cost one look.
-func foldedField(key []byte, service ServiceType, reads func(ServiceType, []byte) bool) string {
+func foldedField(key []byte, reads *jsonscan.Names) string {
 	if isLowerASCII(key) {
 		return ""
 	}
@@ -123,7 +80,7 @@ func foldedField(key []byte, service ServiceType, reads func(ServiceType, []byte
 		}
 		folded = append(folded, byte(char))
 	}
-	if reads(service, folded) && !bytes.Equal(folded, key) {
+	if reads.Has(folded) && !bytes.Equal(folded, key) {
 		return string(folded)
 	}
 	return ""
@@ -140,20 +97,13 @@ func isLowerASCII(key []byte) bool {
 
 // checkCase refuses an object that has a key which differs from a field only in
 // case.
-func (r *Request) checkCase(object jsonscan.Value, reads func(ServiceType, []byte) bool) *Error {
+func checkCase(object jsonscan.Value, reads *jsonscan.Names) *Error {
 	for m := range object.All() {
-		if err := r.checkKey(m, reads); err != nil {
-			return err
+		key := m.Key()
+		if field := foldedField(key, reads); field != "" {
+			return NewError(CodeInvalidJSON, fmt.Sprintf("The request body has the key %q, which differs from %q "+
+				"only in case: some backends take the two for one. Write it %q.", key, field, field))
 		}
-	}
-	return nil
-}
-
-// checkKey refuses a member whose key differs from a field only in case.
-func (r *Request) checkKey(m jsonscan.Value, reads func(ServiceType, []byte) bool) *Error {
-	key := m.Key()
-	if field := foldedField(key, r.Service, reads); field != "" {
-		return NewError(CodeInvalidJSON, fmt.Sprintf("The request body has the key %q, which differs from %q only in case: some backends take the two for one. Write it %q.", key, field, field))
 	}
 	return nil
 }
@@ -162,7 +112,7 @@ func (r *Request) checkKey(m jsonscan.Value, reads func(ServiceType, []byte) boo
 func (f *Form) checkCase(service ServiceType) error {
 	for i := range f.Parts {
 		name, _, _ := strings.Cut(f.Parts[i].Name, "[")
-		if field := foldedField([]byte(name), service, readsField); field != "" {
+		if field := foldedField([]byte(name), readNames[service]); field != "" {
 			return InvalidValue(field, fmt.Sprintf("The form has %q, which differs from '%s' only in case: some backends take the two for one. Write it '%s'.", name, field, field))
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
 // fieldsRead finds the names of fields in the code that reads them, so that no
@@ -19,7 +21,7 @@ func fieldsRead(t *testing.T) []string {
 	var names []string
 	const everywhere = `Field|HasFile|form\.Value|Form\.Value`
 	// Other packages have functions of these names that write.
-	here := regexp.MustCompile(`\b(?:` + everywhere + `|number|integer|boolean|text|optionalText)\("([a-z_]+)"`)
+	here := regexp.MustCompile(`\b(?:` + everywhere + `|number|integer|positive|boolean|CheckBoolean|text|optionalText)\("([a-z_]+)"`)
 	elsewhere := regexp.MustCompile(`\b(?:` + everywhere + `)\("([a-z_]+)"\)`)
 	for _, pattern := range []string{"*.go", "../../dialect/*.go", "../../dialect/*/*.go", "../../route/proxy/*.go"} {
 		files, err := filepath.Glob(pattern)
@@ -70,11 +72,11 @@ var bodies = map[ServiceType]string{
 // completionDoors are the doors in OpenAI's shape that share the service type of chat.
 var completionDoors = []struct {
 	body  string
-	reads func(ServiceType, []byte) bool
+	reads *jsonscan.Names
 	parse func(*Request, []byte) error
 }{
-	{`{"model":"m","prompt":"p"%s}`, readsCompletionField, (*Request).ParseCompletion},
-	{`{"model":"m","input":"p"%s}`, readsModerationField, (*Request).ParseModeration},
+	{`{"model":"m","prompt":"p"%s}`, completionNames, (*Request).ParseCompletion},
+	{`{"model":"m","input":"p"%s}`, moderationNames, (*Request).ParseModeration},
 }
 
 func parseBody(service ServiceType, body string) error {
@@ -97,7 +99,7 @@ func TestKeysThatDifferOnlyInCaseAreRefused(t *testing.T) {
 	for _, name := range fieldsRead(t) {
 		services := 0
 		for _, service := range ServiceTypes() {
-			if !readsField(service, []byte(name)) {
+			if !readNames[service].Has([]byte(name)) {
 				continue
 			}
 			services++
@@ -117,7 +119,7 @@ func TestKeysThatDifferOnlyInCaseAreRefused(t *testing.T) {
 			}
 		}
 		for _, d := range completionDoors {
-			if !d.reads(Chat, []byte(name)) {
+			if !d.reads.Has([]byte(name)) {
 				continue
 			}
 			services++

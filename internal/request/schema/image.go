@@ -14,18 +14,13 @@ func (r *Request) ParseImage(body []byte) error {
 	if err := r.text("prompt"); err != nil {
 		return err
 	}
-	if v := r.Field("n"); v.Given() {
-		if n, ok := v.Int(); !ok || n < 1 {
-			return wrongType("n", "a positive integer")
-		}
+	if err := r.positive("n"); err != nil {
+		return err
 	}
-	for _, name := range []string{"size", "quality", "style"} {
+	for _, name := range []string{"size", "quality", "style", "response_format"} {
 		if err := r.optionalText(name); err != nil {
 			return err
 		}
-	}
-	if err := r.optionalText("response_format"); err != nil {
-		return err
 	}
 	if v := r.Field("response_format"); v.Given() {
 		return r.imageFormat(string(v.Text()))
@@ -74,6 +69,16 @@ func (r *Request) text(name string) error {
 		return wrongType(name, "a string")
 	case len(v.Raw()) == len(`""`):
 		return InvalidValue(name, "'"+name+"' must not be empty.")
+	}
+	return nil
+}
+
+// positive checks that an optional field is a whole number above zero.
+func (r *Request) positive(name string) error {
+	if v := r.Field(name); v.Given() {
+		if n, ok := v.Int(); !ok || n < 1 {
+			return wrongType(name, "a positive integer")
+		}
 	}
 	return nil
 }

@@ -219,7 +219,7 @@ func (r *Request) parse(service ServiceType, body []byte) error {
 	if err := r.scan(Door(service), body); err != nil {
 		return err
 	}
-	return r.checkCommon(new(fields), readsField)
+	return r.checkCommon(new(fields), readNames[service])
 }
 
 // scan scans the body of a request at a door. It is a step of its own because scanning
@@ -238,10 +238,10 @@ func (r *Request) scan(door Door, body []byte) error {
 
 // checkCommon checks what all requests have in common, and finds the fields that many
 // have. A key that differs only in case from one for which reads is true is refused.
-func (r *Request) checkCommon(found *fields, reads func(ServiceType, []byte) bool) error {
+func (r *Request) checkCommon(found *fields, reads *jsonscan.Names) error {
 	root := r.Body.Root()
 	if root.Find(fieldNames, found[:]) > 0 {
-		if err := r.checkCase(root, reads); err != nil {
+		if err := checkCase(root, reads); err != nil {
 			return err
 		}
 	}
@@ -249,7 +249,7 @@ func (r *Request) checkCommon(found *fields, reads func(ServiceType, []byte) boo
 	if r.extra.Given() && r.extra.Kind() != jsonscan.Object {
 		return wrongType("extra_body", "an object")
 	}
-	if err := r.checkCase(r.extra, reads); err != nil {
+	if err := checkCase(r.extra, reads); err != nil {
 		return err
 	}
 	if err := r.checkModel(found[fieldModel]); err != nil {
@@ -285,7 +285,7 @@ func (r *Request) ParseBody(door Door, body []byte, names *jsonscan.Names) error
 	}
 	root := r.Body.Root()
 	if root.Find(names, nil) > 0 {
-		if err := r.checkCase(root, func(_ ServiceType, name []byte) bool { return names.Has(name) }); err != nil {
+		if err := checkCase(root, names); err != nil {
 			return err
 		}
 	}
@@ -302,7 +302,7 @@ func (r *Request) CheckExtraBody(extra jsonscan.Value) error {
 	if extra.Given() && extra.Kind() != jsonscan.Object {
 		return wrongType("extra_body", "an object")
 	}
-	if err := r.checkCase(extra, readsField); err != nil {
+	if err := checkCase(extra, readNames[r.Service]); err != nil {
 		return err
 	}
 	return checkExtra(extra, jsonscan.Value{})
@@ -418,9 +418,10 @@ func (r *Request) integer(name string) error {
 }
 
 // boolean returns an optional field that must be true or false.
-func (r *Request) boolean(name string) (bool, error) { return boolean(name, r.Field(name)) }
+func (r *Request) boolean(name string) (bool, error) { return CheckBoolean(name, r.Field(name)) }
 
-func boolean(name string, v jsonscan.Value) (bool, error) {
+// CheckBoolean returns an optional value that must be true or false.
+func CheckBoolean(name string, v jsonscan.Value) (bool, error) {
 	switch {
 	case !v.Given():
 		return false, nil

@@ -23,20 +23,16 @@ func (r *Request) ParseRerank(body []byte) error {
 	case documents.Empty():
 		return InvalidValue("documents", "'documents' must not be empty.")
 	}
-	i := 0
-	for v := range documents.All() {
+	for i, v := range documents.Elements() {
 		if k := v.Kind(); k != jsonscan.String && k != jsonscan.Object {
 			return wrongType("documents["+strconv.Itoa(i)+"]", "a string or an object with a text")
 		}
-		if err := r.checkCase(v, readsDocumentField); err != nil {
+		if err := checkCase(v, documentNames); err != nil {
 			return err
 		}
-		i++
 	}
-	if v := r.Field("top_n"); v.Given() {
-		if n, ok := v.Int(); !ok || n < 1 {
-			return wrongType("top_n", "a positive integer")
-		}
+	if err := r.positive("top_n"); err != nil {
+		return err
 	}
 	_, err := r.boolean("return_documents")
 	return err

@@ -83,14 +83,6 @@ func ReadName[T ~uint8](into *T, noun, name string, names []string) error {
 	return fmt.Errorf("unknown %s %q (known: %s)", noun, name, strings.Join(names, ", "))
 }
 
-// WriteName returns the name of a value, or its type and number if it has none.
-func WriteName[T ~uint8](value T, kind string, names []string) string {
-	if int(value) < len(names) {
-		return names[value]
-	}
-	return fmt.Sprintf("%s(%d)", kind, uint8(value))
-}
-
 // Fold reduces a name to the form in which kebab-case, camelCase and snake_case
 // spellings of it are equal.
 func Fold(name string) string {

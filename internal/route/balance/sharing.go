@@ -21,7 +21,7 @@ func (Sharing) Names() []string { return []string{"all", "tenant", "key"} }
 func (s Sharing) Valid() bool { return int(s) < len(s.Names()) }
 
 // String returns the name.
-func (s Sharing) String() string { return schema.WriteName(s, "Sharing", s.Names()) }
+func (s Sharing) String() string { return schema.NameOf(s, s.Names()) }
 
 // MarshalText writes the name.
 func (s Sharing) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -35,7 +35,7 @@ func (Mode) Names() []string { return []string{"off", "continue"} }
 func (m Mode) Valid() bool { return int(m) < len(m.Names()) }
 
 // String returns the name.
-func (m Mode) String() string { return schema.WriteName(m, "Mode", m.Names()) }
+func (m Mode) String() string { return schema.NameOf(m, m.Names()) }
 
 // MarshalText writes the name.
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }

@@ -22,7 +22,7 @@ func replyMessage(req *schema.Request, answer *chat.Answer, reply *dialect.Reply
 	w := jsonwrite.Writer{Out: reply.Room(answer.Size())}
 	beginMessage(&w, answer.ID, ask.model)
 	w.Name("content").Array()
-	writeThinkingBlock(&w, ask, choice.Thinking, signatureIn(choice.Extra))
+	writeThinkingBlock(&w, ask, choice.Thinking, chat.SignatureIn(choice.Extra).Bytes())
 	if len(choice.Text) > 0 {
 		w.Open(`{"type":"text","text":`).Escaped(choice.Text)
 		w.Close(`,"citations":null}`)
@@ -81,19 +81,7 @@ func callID(call *chat.ToolCall) []byte {
 	if len(id) == 0 {
 		id = []byte("toolu_" + rand.Text())
 	}
-	return markCall(id, signatureIn(call.Extra))
-}
-
-// signatureIn returns the signature of a message, delta or call that must come back.
-func signatureIn(extra []byte) []byte {
-	if extra == nil {
-		return nil
-	}
-	doc := jsonscan.Document{AllowDuplicateKeys: true}
-	if doc.Parse(extra) != nil {
-		return nil // the whole was scanned before: a part has no faults
-	}
-	return doc.Root().Get("google").Get("thought_signature").Text()
+	return markCall(id, chat.SignatureIn(call.Extra).Bytes())
 }
 
 // inputOf returns the input of a call, which is an object here. A text that is none,

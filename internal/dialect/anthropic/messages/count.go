@@ -4,11 +4,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 	"github.com/patchbay-ai/patchbay/internal/request/accountids"
-	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
@@ -23,70 +20,22 @@ func ReadCountRequest(req *schema.Request, body []byte) error {
 }
 
 // CountTokens passes requests for the number of tokens to backends that count them
-// in the same dialect.
-var CountTokens = &dialect.Adapter{Account: accountids.Anthropic, Call: callCount, Reply: replyCount}
-
-// callCount passes the client's body on.
-func callCount(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	return passBody(req, to, call, "application/json")
-}
-
-// replyCount passes the count on.
-func replyCount(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	return WriteCount(answer, reply, "input_tokens")
-}
-
-// WriteCount replies with the count that an answer has under a name.
-func WriteCount(answer dialect.Answer, reply *dialect.Reply, name string) error {
-	n, isEstimated, err := reply.ReadCount(answer, name)
-	if err != nil {
-		return err
+// in the same dialect, and Tokenize asks those that split chats into tokens, as vLLM does.
+var (
+	CountTokens = &dialect.Adapter{
+		Account: accountids.Anthropic, Call: callPass, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+			return reply.Count(answer, "input_tokens", CountBody)
+		},
 	}
-	reply.Segments = append(reply.Segments[:0], CountBody(n, isEstimated))
-	return nil
-}
+	Tokenize = &dialect.Adapter{Call: dialect.CallTokenize, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+		return reply.Count(answer, "count", CountBody)
+	}}
+)
 
 // CountBody returns the reply to a request for the number of tokens. A count that no
 // backend gave is marked as an estimate.
 func CountBody(n int64, estimated bool) []byte {
-	var w jsonwrite.Writer
-	w.Open(`{"input_tokens":`).Int(n)
-	if estimated {
-		w.Literal(`"estimated":true`)
-	}
-	w.EndObject()
-	return w.Out
-}
-
-// Tokenize asks a backend that splits chats into tokens, as vLLM does.
-var Tokenize = &dialect.Adapter{Call: CallTokenize, Reply: replyTokenize}
-
-// CallTokenize asks for the tokens of the chat; the answer has their number as count.
-func CallTokenize(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	asked, err := req.Chat()
-	if err != nil {
-		return err
-	}
-	model := req.ModelJSON()
-	if to.ModelJSON != nil {
-		model = to.ModelJSON
-	}
-	var w jsonwrite.Writer
-	w.Object()
-	w.Member("model", model)
-	w.Name("messages")
-	chat.WriteMessages(&w, asked.Messages)
-	asked.WriteTools(&w)
-	w.Literal(`"add_generation_prompt":true`)
-	w.EndObject()
-	to.Begin(call, to.PathFor(req), "application/json", "application/json")
-	call.Body = append(call.Body[:0], w.Out)
-	return nil
-}
-
-// replyTokenize reads how many tokens there are.
-func replyTokenize(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	return WriteCount(answer, reply, "count")
+	return dialect.WriteCount(`{"input_tokens":`, n, estimated)
 }
 
 const (

@@ -43,24 +43,21 @@ func Error(known *schema.Error, requestID string) []byte {
 
 // errorType returns the type that errors of a status have.
 func errorType(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "authentication_error"
-	case http.StatusForbidden:
-		return "permission_error"
-	case http.StatusNotFound:
-		return "not_found_error"
-	case http.StatusRequestEntityTooLarge:
-		return "request_too_large"
-	case http.StatusTooManyRequests:
-		return "rate_limit_error"
-	case http.StatusServiceUnavailable, statusOverloaded:
-		return "overloaded_error"
+	if kind := errorTypes[status]; kind != "" {
+		return kind
 	}
 	if status < http.StatusInternalServerError {
 		return "invalid_request_error"
 	}
 	return "api_error"
+}
+
+// errorTypes are the types that errors of some statuses have.
+var errorTypes = map[int]string{
+	http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
+	http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusTooManyRequests: "rate_limit_error", http.StatusServiceUnavailable: "overloaded_error",
+	statusOverloaded: "overloaded_error",
 }
 
 // statusOverloaded is the provider's own status for too much load.

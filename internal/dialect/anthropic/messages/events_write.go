@@ -2,8 +2,6 @@ package messages
 
 import (
 	"bytes"
-	"errors"
-	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
@@ -13,22 +11,21 @@ import (
 
 // eventsMessage writes deltas as the events of a message.
 func eventsMessage(req *schema.Request, from dialect.Deltas) *dialect.Stream {
-	e := &clientEvents{from: from, ask: readWishes(req)}
-	return &dialect.Stream{Events: e, IsComplete: e.isComplete, Ping: pingEvent, Failure: ErrorEvent}
+	e := &clientEvents{Written: dialect.Written{From: from}, ask: readWishes(req)}
+	return &dialect.Stream{Events: e, IsComplete: e.IsComplete, Ping: pingEvent, Failure: ErrorEvent}
 }
 
 // clientEvents writes the events of a message: its start, its blocks one after the
 // other, each with start, pieces and stop, and at the end why it ended, with the
 // usage, and its stop.
 type clientEvents struct {
-	from dialect.Deltas
-	ask  *wishes
+	dialect.Written
+	ask *wishes
 	frameWriter
 
-	started  bool
-	complete bool
-	open     blockKind
-	index    int64 // of the block that is open or will be next
+	started bool
+	open    blockKind
+	index   int64 // of the block that is open or will be next
 
 	calls   []streamedCall
 	numbers map[int64]int // where the calls are, by their numbers
@@ -44,9 +41,6 @@ type clientEvents struct {
 	// taken for the end of the answer by clients that read the last block. Calls have
 	// signatures of their own, and only those are required.
 	signature []byte
-	end       error
-
-	hasContent bool // a delta had some
 }
 
 type blockKind uint8
@@ -80,16 +74,6 @@ func (f *frameWriter) begin(name string) {
 // finish ends an event.
 func (f *frameWriter) finish() { f.Close("}\n\n") }
 
-// Usage returns what the backend has reported so far.
-func (e *clientEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
-
-// HasContent reports whether a delta had content, with thinking that the client does not
-// want to see and refusals, which are told at the end.
-func (e *clientEvents) HasContent() bool { return e.hasContent }
-
-// isComplete reports whether the last event was sent.
-func (e *clientEvents) isComplete() bool { return e.complete }
-
 // pingEvent keeps a silent connection alive.
 var pingEvent = []byte("event: ping\ndata: {\"type\":\"ping\"}\n\n")
 
@@ -98,39 +82,17 @@ func ErrorEvent(known *schema.Error, requestID string) []byte {
 	return append(append([]byte("event: error\ndata: "), Error(known, requestID)...), "\n\n"...)
 }
 
-// Next returns the events for the next delta that says anything. They are empty for the
-// first one with content if the client gets nothing of it.
-func (e *clientEvents) Next() ([]byte, error) {
-	if e.end != nil {
-		return nil, e.end
-	}
-	for hadContent := e.hasContent; ; {
-		e.Begin(dialect.Reuse(e.Out), nil)
-		delta, err := e.from.Next()
-		if errors.Is(err, io.EOF) {
-			e.stop()
-			e.complete, e.end = true, io.EOF
-			return e.Out, nil
-		}
-		if err != nil {
-			e.end = err
-			return nil, err
-		}
-		if err := e.add(delta); err != nil {
-			e.end = err
-			return nil, err
-		}
-		if len(e.Out) > 0 || e.hasContent != hadContent {
-			return e.Out, nil
-		}
-	}
-}
+// Next returns the next events.
+func (e *clientEvents) Next() ([]byte, error) { return e.NextFrom(e) }
+
+// Restart implements dialect.EventWriter.
+func (e *clientEvents) Restart() { e.Begin(dialect.Reuse(e.Out), nil) }
+
+// Bytes implements dialect.EventWriter.
+func (e *clientEvents) Bytes() []byte { return e.Out }
 
 // CanResume implements dialect.Resumer.
-func (e *clientEvents) CanResume() bool { return !e.complete }
-
-// Resume implements dialect.Resumer.
-func (e *clientEvents) Resume(_ *schema.Request, from dialect.Deltas) { e.from, e.end = from, nil }
+func (e *clientEvents) CanResume() bool { return !e.Complete }
 
 // start writes the start of the message. The usage is not known yet.
 func (e *clientEvents) start(id []byte) {
@@ -141,24 +103,22 @@ func (e *clientEvents) start(id []byte) {
 	e.begin("message_start")
 	e.Name("message")
 	beginMessage(&e.Writer, id, e.ask.model)
-	e.Literal(`"content":[]`)
-	e.Literal(`"stop_reason":null`)
-	e.Literal(`"stop_sequence":null`)
-	e.Literal(`"stop_details":null`)
+	e.Literal(`"content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null`)
 	e.Name("usage")
 	writeUsage(&e.Writer, new(chat.Usage))
 	e.EndObject()
 	e.finish()
 }
 
-// add writes what a delta brings.
-func (e *clientEvents) add(delta *chat.Delta) error {
+// Add writes what a delta brings. Thinking that the client does not want to see and refusals,
+// which are told at the end, are content as well.
+func (e *clientEvents) Add(delta *chat.Delta) error {
 	e.start(delta.ID)
 	choice := delta.First()
 	if choice == nil {
 		return nil
 	}
-	e.hasContent = e.hasContent || choice.HasContent()
+	e.Content = e.Content || choice.HasContent()
 	if len(choice.Thinking) > 0 && !e.ask.hidesThinking {
 		e.thought(choice.Thinking)
 	}
@@ -172,7 +132,7 @@ func (e *clientEvents) add(delta *chat.Delta) error {
 			return err
 		}
 	}
-	if signature := signatureIn(choice.Extra); len(signature) > 0 {
+	if signature := chat.SignatureIn(choice.Extra).Bytes(); len(signature) > 0 {
 		e.signature = bytes.Clone(signature)
 	}
 	if choice.Finish != "" {
@@ -314,8 +274,8 @@ func (e *clientEvents) endBlocks() {
 	e.endCalls()
 }
 
-// stop writes the end of the message.
-func (e *clientEvents) stop() {
+// End writes the end of the message.
+func (e *clientEvents) End() {
 	e.start(nil)
 	e.endBlocks()
 	if e.ending.reason == "" {
@@ -326,7 +286,7 @@ func (e *clientEvents) stop() {
 	e.ending.write(&e.Writer, e.refusal)
 	e.EndObject()
 	e.Name("usage")
-	usage := e.from.Usage()
+	usage := e.From.Usage()
 	writeUsage(&e.Writer, &usage)
 	e.finish()
 	e.begin("message_stop")

@@ -30,15 +30,7 @@ var Pass = &dialect.Adapter{
 // callPass passes the client's body on, with the headers and the query that belong to the
 // dialect.
 func callPass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	accept := "application/json"
-	if req.Stream {
-		accept = "text/event-stream"
-	}
-	return passBody(req, to, call, accept)
-}
-
-func passBody(req *schema.Request, to *dialect.Target, call *wire.Call, accept string) error {
-	to.Begin(call, withBeta(to.PathFor(req), req.Query), "application/json", accept)
+	to.Begin(call, withBeta(to.PathFor(req), req.Query), "application/json", dialect.Accept(req))
 	passHeaders(call, req.Header)
 	edits := call.Edits[:0]
 	if to.ModelJSON != nil {
@@ -136,8 +128,7 @@ func replyPass(req *schema.Request, answer dialect.Answer, reply *dialect.Reply)
 	var usage anthropic.TokenCounts
 	usage.Read(root.Get("usage"))
 	reply.Usage = usage.Report()
-	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, req.ModelJSON())
-	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	reply.Pass(req.ModelJSON())
 	accountids.NoteMessage(req.Gave, answer.Body)
 	return nil
 }
@@ -185,12 +176,12 @@ func (e *passedEvents) Usage() schema.Usage {
 
 // HasContent reports whether an event had content.
 func (e *passedEvents) HasContent() bool {
-	return e.hasContent || e.onward != nil && e.onward.hasContent
+	return e.hasContent || e.onward != nil && e.onward.Content
 }
 
 // isComplete reports whether the last event was sent.
 func (e *passedEvents) isComplete() bool {
-	return e.complete || e.onward != nil && e.onward.complete
+	return e.complete || e.onward != nil && e.onward.Complete
 }
 
 // Next returns the next events.

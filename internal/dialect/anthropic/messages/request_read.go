@@ -27,11 +27,8 @@ func ReadRequest(req *schema.Request, body []byte) error {
 	if err := checkSampling(root); err != nil {
 		return err
 	}
-	for _, v := range []jsonscan.Value{root.Get("metadata"), root.Get("thinking"), root.Get("tool_choice")} {
-		if v.Given() && v.Kind() != jsonscan.Object {
-			name := string(v.Key())
-			return schema.InvalidValue(name, "'"+name+"' must be an object.")
-		}
+	if err := schema.CheckFields(root, objectFields); err != nil {
+		return err
 	}
 	return schema.CheckInteger("thinking.budget_tokens", root.Get("thinking").Get("budget_tokens"), leastBudget)
 }
@@ -39,34 +36,33 @@ func ReadRequest(req *schema.Request, body []byte) error {
 // leastBudget is how many tokens of thinking the API lets a model have at least.
 const leastBudget = 1024
 
+// samplingFields and objectFields are fields that are checked by the rules of the API.
+var (
+	samplingFields = []schema.Field{
+		{Name: "max_tokens", IsWhole: true}, {Name: "temperature", Kind: jsonscan.Number, Most: 1},
+		{Name: "top_p", Kind: jsonscan.Number, Most: 1}, {Name: "top_k", IsWhole: true},
+	}
+	objectFields = []schema.Field{
+		{Name: "metadata", Kind: jsonscan.Object}, {Name: "thinking", Kind: jsonscan.Object},
+		{Name: "tool_choice", Kind: jsonscan.Object},
+	}
+)
+
 // checkSampling checks how the answer is to be sampled and where it ends.
 func checkSampling(root jsonscan.Value) error {
 	if !root.Get("max_tokens").Given() {
 		return schema.MissingParameter("max_tokens")
 	}
-	if err := schema.CheckInteger("max_tokens", root.Get("max_tokens"), 0); err != nil {
-		return err
-	}
-	if err := schema.CheckNumber("temperature", root.Get("temperature"), 0, 1); err != nil {
-		return err
-	}
-	if err := schema.CheckNumber("top_p", root.Get("top_p"), 0, 1); err != nil {
-		return err
-	}
-	if err := schema.CheckInteger("top_k", root.Get("top_k"), 0); err != nil {
+	if err := schema.CheckFields(root, samplingFields); err != nil {
 		return err
 	}
 	stop := root.Get("stop_sequences")
-	if !stop.Given() {
-		return nil
-	}
-	if stop.Kind() != jsonscan.Array {
-		return schema.InvalidValue("stop_sequences", "'stop_sequences' must be an array of strings.")
-	}
+	areStrings := stop.Kind() == jsonscan.Array
 	for s := range stop.All() {
-		if s.Kind() != jsonscan.String {
-			return schema.InvalidValue("stop_sequences", "'stop_sequences' must be an array of strings.")
-		}
+		areStrings = areStrings && s.Kind() == jsonscan.String
+	}
+	if stop.Given() && !areStrings {
+		return schema.InvalidValue("stop_sequences", "'stop_sequences' must be an array of strings.")
 	}
 	return nil
 }
@@ -89,14 +85,12 @@ func readRequest(req *schema.Request, door schema.Door, body []byte) error {
 	case messages.Empty():
 		return schema.InvalidValue("messages", "'messages' must have at least one message.")
 	}
-	switch stream := root.Get("stream"); stream.Kind() {
-	case jsonscan.Absent, jsonscan.Null, jsonscan.False:
-	case jsonscan.True:
-		// Tokens are counted for every stream, and clients always get them.
-		req.Stream, req.IncludeUsage = true, true
-	default:
-		return schema.InvalidValue("stream", "'stream' must be true or false.")
+	stream, err := schema.CheckBoolean("stream", root.Get("stream"))
+	if err != nil {
+		return err
 	}
+	// Tokens are counted for every stream, and clients always get them.
+	req.Stream, req.IncludeUsage = stream, stream
 	if user := root.Get("metadata").Get("user_id"); user.Given() {
 		if user.Kind() != jsonscan.String {
 			return schema.InvalidValue("metadata.user_id", "'metadata.user_id' must be a string.")

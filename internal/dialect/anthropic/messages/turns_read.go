@@ -286,13 +286,11 @@ func (r *reader) document(b, source jsonscan.Value) *schema.Error {
 func (r *reader) assistant(content jsonscan.Value) *schema.Error {
 	r.endUser()
 	said := chat.Message{Role: chat.Assistant, Content: chat.Content{Text: chat.TextOf(content)}}
-	i := 0
 	if content.Kind() == jsonscan.Array {
-		for b := range r.blocks.Rescan(content).All() {
+		for i, b := range r.blocks.Rescan(content).Elements() {
 			if err := addBlock(&said, b); err != nil {
 				return err.Inside("content[" + strconv.Itoa(i) + "]")
 			}
-			i++
 		}
 		if said.Text == nil && len(said.Calls) == 0 {
 			said.Text = chat.Text{}
@@ -323,7 +321,7 @@ func addBlock(m *chat.Message, b jsonscan.Value) *schema.Error {
 			m.Reasoning = append(m.Reasoning, thinking...)
 		}
 		if len(signature) > 0 {
-			m.Extra = googleSignature(signature)
+			m.Extra = chat.Signed(chat.Escape(signature))
 		}
 	case "tool_use":
 		return addCall(m, b)
@@ -352,13 +350,8 @@ func addCall(m *chat.Message, b jsonscan.Value) *schema.Error {
 	id, signature := unmarkCall(b.Get("id").Text())
 	call.ID = chat.Escape(id)
 	if len(signature) > 0 {
-		call.Extra = googleSignature(signature)
+		call.Extra = chat.Signed(chat.Escape(signature))
 	}
 	m.Calls = append(m.Calls, call)
 	return nil
-}
-
-// googleSignature returns a signature as the unified shape has it.
-func googleSignature(signature []byte) []byte {
-	return []byte(`{"google":{"thought_signature":"` + string(chat.Escape(signature)) + `"}}`)
 }

@@ -3,9 +3,7 @@ package genai
 import (
 	"bytes"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -178,7 +176,7 @@ func (w *answerWriter) candidate(c *chat.Choice, calls []chat.ToolCall) {
 		w.Open(`{"text":`).Escaped(c.Thinking)
 		w.Close(`,"thought":true}`)
 	}
-	text, signature := c.Text, signatureIn(c.Extra)
+	text, signature := c.Text, chat.SignatureIn(c.Extra)
 	if len(text) == 0 {
 		text = c.Refusal
 	}
@@ -221,21 +219,8 @@ func (w *answerWriter) call(call *chat.ToolCall) {
 		w.EndObject()
 	}
 	w.EndObject()
-	w.EscapedMember("thoughtSignature", signatureIn(call.Extra))
+	w.EscapedMember("thoughtSignature", chat.SignatureIn(call.Extra))
 	w.EndObject()
-}
-
-// signatureIn returns the signature of a message or a call that must come back, with its
-// escapes.
-func signatureIn(extra []byte) []byte {
-	if extra == nil {
-		return nil
-	}
-	doc := jsonscan.Document{AllowDuplicateKeys: true}
-	if doc.Parse(extra) != nil {
-		return nil // the whole was scanned before: a part has no faults
-	}
-	return chat.TextOf(doc.Root().Get("google").Get("thought_signature"))
 }
 
 // logprobs writes the probabilities of tokens.
@@ -282,24 +267,20 @@ func finishReason(reason chat.FinishReason) string {
 
 // streamEvents writes deltas.
 func streamEvents(req *schema.Request, from dialect.Deltas) *dialect.Stream {
-	e := &clientEvents{from: from, answerWriter: answerWriter{wishes: readWishes(req)}}
-	return e.stream(e, func() bool { return e.complete })
+	e := &clientEvents{Written: dialect.Written{From: from}, answerWriter: answerWriter{wishes: readWishes(req)}}
+	return e.stream(e, e.IsComplete)
 }
 
 // clientEvents writes the parts of a stream. The API tells a call whole, and why an answer
 // ended together with the usage, so that both are kept for the last part.
 type clientEvents struct {
-	from dialect.Deltas
+	dialect.Written
 	answerWriter
 
 	id       []byte
 	choices  []ended
 	gathered int // the bytes of calls
 	out      []byte
-	complete bool
-	failed   error
-
-	hasContent bool
 }
 
 // ended is what the last part tells of a choice.
@@ -309,55 +290,26 @@ type ended struct {
 	finish chat.FinishReason
 }
 
-// Usage returns what the backend has reported so far.
-func (e *clientEvents) Usage() schema.Usage { return e.from.Usage().Tokens }
-
-// HasContent reports whether a delta had content, also what the client is not told yet.
-func (e *clientEvents) HasContent() bool { return e.hasContent }
-
 // CanResume implements dialect.Resumer.
-func (e *clientEvents) CanResume() bool { return e.id != nil && !e.complete }
+func (e *clientEvents) CanResume() bool { return e.id != nil && !e.Complete }
 
-// Resume implements dialect.Resumer.
-func (e *clientEvents) Resume(_ *schema.Request, from dialect.Deltas) { e.from, e.failed = from, nil }
+// Next returns the next part.
+func (e *clientEvents) Next() ([]byte, error) { return e.NextFrom(e) }
 
-// Next returns the next part. It is empty for the first one with content if the client gets
-// nothing of it.
-func (e *clientEvents) Next() ([]byte, error) {
-	if e.complete {
-		return nil, io.EOF
-	}
-	if e.failed != nil {
-		return nil, e.failed
-	}
-	for hadContent := e.hasContent; ; {
-		e.out, e.Out = dialect.Reuse(e.out), dialect.Reuse(e.Out)
-		delta, err := e.from.Next()
-		if errors.Is(err, io.EOF) {
-			e.writeEnd()
-			return e.out, nil
-		}
-		if err == nil {
-			err = e.add(delta)
-		}
-		if err != nil {
-			e.failed = err
-			return nil, err
-		}
-		if len(e.out) > 0 || e.hasContent != hadContent {
-			return e.out, nil
-		}
-	}
-}
+// Restart implements dialect.EventWriter.
+func (e *clientEvents) Restart() { e.out, e.Out = dialect.Reuse(e.out), dialect.Reuse(e.Out) }
 
-// add writes what a delta brings.
-func (e *clientEvents) add(delta *chat.Delta) error {
+// Bytes implements dialect.EventWriter.
+func (e *clientEvents) Bytes() []byte { return e.out }
+
+// Add writes what a delta brings.
+func (e *clientEvents) Add(delta *chat.Delta) error {
 	if e.id == nil {
 		if e.id = bytes.Clone(delta.ID); len(e.id) == 0 {
 			e.id = []byte(rand.Text())
 		}
 	}
-	e.hasContent = e.hasContent || delta.HasContent()
+	e.Content = e.Content || delta.HasContent()
 	e.begin()
 	empty := len(e.Out)
 	for i := range delta.Choices {
@@ -366,7 +318,7 @@ func (e *clientEvents) add(delta *chat.Delta) error {
 			return err
 		}
 		hasThoughts := len(c.Thinking) > 0 && e.wantsThoughts
-		if len(c.Text)+len(c.Refusal)+len(c.Images)+len(c.Logprobs)+len(signatureIn(c.Extra)) > 0 || hasThoughts {
+		if len(c.Text)+len(c.Refusal)+len(c.Images)+len(c.Logprobs)+len(chat.SignatureIn(c.Extra)) > 0 || hasThoughts {
 			finish := c.Finish
 			c.Finish = ""
 			e.candidate(c, nil)
@@ -438,8 +390,8 @@ const (
 	mostCalls   = 1000
 )
 
-// writeEnd writes the last part.
-func (e *clientEvents) writeEnd() {
+// End writes the last part.
+func (e *clientEvents) End() {
 	if len(e.choices) == 0 {
 		e.choices = []ended{{}}
 	}
@@ -451,8 +403,8 @@ func (e *clientEvents) writeEnd() {
 		}
 		e.candidate(&chat.Choice{Index: c.index, Finish: c.finish}, c.calls)
 	}
-	usage := e.from.Usage()
+	usage := e.From.Usage()
 	e.end(e.id, &usage)
 	e.out = e.framing.end(e.append(e.out, e.Out))
-	e.choices, e.complete = nil, true
+	e.choices = nil
 }

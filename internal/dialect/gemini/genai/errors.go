@@ -48,22 +48,19 @@ func Error(known *schema.Error, _ string) []byte {
 
 // statusName returns the name that Google's APIs have for a status of HTTP.
 func statusName(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "UNAUTHENTICATED"
-	case http.StatusForbidden:
-		return "PERMISSION_DENIED"
-	case http.StatusNotFound:
-		return "NOT_FOUND"
-	case http.StatusTooManyRequests:
-		return "RESOURCE_EXHAUSTED"
-	case http.StatusServiceUnavailable, http.StatusBadGateway:
-		return "UNAVAILABLE"
-	case http.StatusGatewayTimeout:
-		return "DEADLINE_EXCEEDED"
+	if name := statusNames[status]; name != "" {
+		return name
 	}
 	if status < http.StatusInternalServerError {
 		return "INVALID_ARGUMENT"
 	}
 	return "INTERNAL"
+}
+
+// statusNames are the names of some statuses.
+var statusNames = map[int]string{
+	http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED",
+	http.StatusNotFound: "NOT_FOUND", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED",
+	http.StatusServiceUnavailable: "UNAVAILABLE", http.StatusBadGateway: "UNAVAILABLE",
+	http.StatusGatewayTimeout: "DEADLINE_EXCEEDED",
 }

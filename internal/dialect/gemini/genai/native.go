@@ -31,12 +31,8 @@ var (
 // callPass passes the client's body on. A stream is asked for as events, whatever the form
 // is in which the client gets it. Nothing of the client's query is passed on.
 func callPass(req *schema.Request, to *dialect.Target, call *wire.Call) error {
-	accept := "application/json"
-	if req.Stream {
-		accept = "text/event-stream"
-	}
 	model := gemini.ModelOf(req, to)
-	to.Begin(call, gemini.PathOf(to.Path, model, req.Stream), "application/json", accept)
+	to.Begin(call, gemini.PathOf(to.Path, model, req.Stream), "application/json", dialect.Accept(req))
 	call.Edits = renamed(call.Edits[:0], req.Body.Root(), jsonwrite.AppendText(nil, "models/"+model))
 	call.Body = req.Body.Splice(call.Body[:0], call.Edits)
 	return nil
@@ -113,7 +109,7 @@ func splitPass(req *schema.Request, reply *dialect.Reply) (*dialect.Stream, erro
 // eventsPass passes the events of a stream on.
 func eventsPass(req *schema.Request, body io.Reader) *dialect.Stream {
 	e := &passedEvents{EventReader: dialect.EventReader{SSE: dialect.NewSSE(body)}, wishes: readWishes(req)}
-	return e.stream(e, func() bool { return e.isComplete() })
+	return e.stream(e, e.isComplete)
 }
 
 // passedEvents passes events on. It reads from them what the gateway must know.
@@ -141,11 +137,11 @@ func (e *passedEvents) Usage() schema.Usage {
 
 // HasContent reports whether an event had content.
 func (e *passedEvents) HasContent() bool {
-	return e.hasContent || e.onward != nil && e.onward.hasContent
+	return e.hasContent || e.onward != nil && e.onward.Content
 }
 
 func (e *passedEvents) isComplete() bool {
-	return e.complete || e.onward != nil && e.onward.complete
+	return e.complete || e.onward != nil && e.onward.Complete
 }
 
 // CanResume implements dialect.Resumer.
@@ -153,7 +149,7 @@ func (e *passedEvents) CanResume() bool { return e.begun && !e.isComplete() }
 
 // Resume implements dialect.Resumer.
 func (e *passedEvents) Resume(_ *schema.Request, from dialect.Deltas) {
-	e.onward = &clientEvents{from: from, answerWriter: answerWriter{wishes: e.wishes}}
+	e.onward = &clientEvents{Written: dialect.Written{From: from}, answerWriter: answerWriter{wishes: e.wishes}}
 }
 
 // Next returns the next event.

@@ -294,7 +294,7 @@ func (r *reader) modelTurn(first jsonscan.Value) *schema.Error {
 		default:
 			said.Text = chat.Join(said.Text, text)
 			if len(chat.TextOf(signature)) > 0 {
-				said.Extra = signed(signature)
+				said.Extra = chat.Signed(chat.TextOf(signature))
 			}
 		}
 		i++
@@ -318,14 +318,9 @@ func (r *reader) addCall(m *chat.Message, v, signature jsonscan.Value) *schema.E
 		call.Input = args.Raw()
 	}
 	if len(chat.TextOf(signature)) > 0 {
-		call.Extra = signed(signature)
+		call.Extra = chat.Signed(chat.TextOf(signature))
 	}
 	r.calls++
 	m.Calls, r.open = append(m.Calls, call), append(r.open, call)
 	return nil
-}
-
-// signed returns a signature as the unified shape has it.
-func signed(signature jsonscan.Value) []byte {
-	return slices.Concat([]byte(`{"google":{"thought_signature":`), signature.Raw(), []byte("}}"))
 }

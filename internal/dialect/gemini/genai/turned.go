@@ -2,7 +2,6 @@ package genai
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic/messages"
 	"github.com/patchbay-ai/patchbay/internal/request/chat"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonwrite"
@@ -32,25 +31,14 @@ func ReadCountRequest(req *schema.Request, body []byte) error {
 	return nil
 }
 
-// CountBody returns the reply to a request for the number of tokens.
-func CountBody(n int64) []byte {
-	var w jsonwrite.Writer
-	w.Open(`{"totalTokens":`).Int(n)
-	w.EndObject()
-	return w.Out
-}
+// CountBody returns the reply to a request for the number of tokens. The API has no mark for
+// a count that is estimated.
+func CountBody(n int64, _ bool) []byte { return dialect.WriteCount(`{"totalTokens":`, n, false) }
 
 // Tokenize asks a backend that splits chats into tokens, as vLLM does.
-var Tokenize = &dialect.Adapter{Call: messages.Tokenize.Call, Reply: replyTokenize}
-
-func replyTokenize(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	n, _, err := reply.ReadCount(answer, "count")
-	if err != nil {
-		return err
-	}
-	reply.Segments = append(reply.Segments[:0], CountBody(n))
-	return nil
-}
+var Tokenize = &dialect.Adapter{Call: dialect.CallTokenize, Reply: func(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	return reply.Count(answer, "count", CountBody)
+}}
 
 // ReadEmbed reads a request of embedContent.
 func ReadEmbed(req *schema.Request, body []byte) error {

@@ -52,5 +52,5 @@ func withQueryKey(next http.HandlerFunc) http.HandlerFunc {
 // estimateGemini returns the reply to a request for the number of tokens that no backend
 // has answered.
 func estimateGemini(x *exchange) []byte {
-	return genai.CountBody(estimate.Most(&x.request, nil, 0).Prompt)
+	return genai.CountBody(estimate.Most(&x.request, nil, 0).Prompt, true)
 }

@@ -1,4 +1,5 @@
-package dialect
+// Package vectors gives the vectors of embeddings the form that a client asks for: numbers or base64.
+package vectors
 
 import (
 	"bytes"
@@ -10,21 +11,13 @@ import (
 	"strconv"
 	"unsafe"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// TokenIDsHint says what a caller can do whose backend takes no token ids. Some
-// clients send them unless they are told not to.
-const TokenIDsHint = "Send the text itself; in LangChain set check_embedding_ctx_length=False."
-
-// RefuseTokenIDs refuses token ids where only texts can be sent.
-func RefuseTokenIDs() error {
-	return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model takes no token ids. "+TokenIDsHint)
-}
-
-// ConvertVector returns the vector in the wanted form, nil if it has it.
-func ConvertVector(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, error) {
+// Convert returns the vector in the wanted form, nil if it has it.
+func Convert(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, error) {
 	var length int
 	var converted []byte
 	switch vector.Kind() {
@@ -48,14 +41,14 @@ func ConvertVector(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, er
 	case jsonscan.String:
 		bits, err := base64.StdEncoding.AppendDecode(nil, vector.Text())
 		if err != nil || len(bits)%floatSize != 0 {
-			return nil, fmt.Errorf("%w: a vector in unreadable base64", ErrInvalid)
+			return nil, fmt.Errorf("%w: a vector in unreadable base64", dialect.ErrInvalid)
 		}
 		length = len(bits) / floatSize
 		if !toBase64 {
 			converted = appendNumbers(nil, bits)
 		}
 	default:
-		return nil, fmt.Errorf("%w: an item without a vector", ErrInvalid)
+		return nil, fmt.Errorf("%w: an item without a vector", dialect.ErrInvalid)
 	}
 	if wanted > 0 && length != wanted {
 		return nil, schema.InvalidValue("dimensions", fmt.Sprintf("The model gives vectors of %d dimensions and does not make them %d.", length, wanted))
@@ -65,7 +58,7 @@ func ConvertVector(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, er
 
 const floatSize = 4
 
-var errNotNumbers = fmt.Errorf("%w: a vector of something else than numbers", ErrInvalid)
+var errNotNumbers = fmt.Errorf("%w: a vector of something else than numbers", dialect.ErrInvalid)
 
 // appendFloats turns a JSON array of numbers into little-endian float32 values.
 func appendFloats(dst, array []byte) ([]byte, error) {

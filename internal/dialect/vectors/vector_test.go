@@ -1,4 +1,4 @@
-package dialect
+package vectors
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/request/jsonscan"
 )
 
@@ -182,14 +183,14 @@ func TestConvertVectorRefusesOtherValues(t *testing.T) {
 			if err := doc.Parse([]byte(vector)); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := ConvertVector(doc.Root(), toBase64, 0); !errors.Is(err, ErrInvalid) {
-				t.Errorf("%s to base64 %v: %s (%v), want %v", vector, toBase64, got, err, ErrInvalid)
+			if got, err := Convert(doc.Root(), toBase64, 0); !errors.Is(err, dialect.ErrInvalid) {
+				t.Errorf("%s to base64 %v: %s (%v), want %v", vector, toBase64, got, err, dialect.ErrInvalid)
 			}
 		}
 	}
 	// Beyond the range of float32 there is nothing to convert to.
-	if _, err := appendFloats(nil, []byte("[1e39]")); !errors.Is(err, ErrInvalid) {
-		t.Errorf("1e39: %v, want %v", err, ErrInvalid)
+	if _, err := appendFloats(nil, []byte("[1e39]")); !errors.Is(err, dialect.ErrInvalid) {
+		t.Errorf("1e39: %v, want %v", err, dialect.ErrInvalid)
 	}
 }
 
@@ -208,7 +209,7 @@ func FuzzVector(f *testing.F) {
 			return
 		}
 		want, isVector := decodeVector(text)
-		encoded, err := ConvertVector(doc.Root(), true, 0)
+		encoded, err := Convert(doc.Root(), true, 0)
 		if (err == nil) != isVector {
 			t.Fatalf("%q: %v, but a decoder reads %v (%v)", text, err, want, isVector)
 		}
@@ -221,7 +222,7 @@ func FuzzVector(f *testing.F) {
 		if got, ok := decodeVector(encoded); !ok || !slices.Equal(got, want) {
 			t.Fatalf("%q became %s, want %v", text, encoded, want)
 		}
-		numbers, err := ConvertVector(doc.Root(), false, 0)
+		numbers, err := Convert(doc.Root(), false, 0)
 		if err != nil {
 			t.Fatalf("%q to numbers: %v", text, err)
 		}

@@ -1,4 +1,4 @@
-package dialect
+package vectors
 
 import (
 	"encoding/binary"
