@@ -57,7 +57,7 @@ func (b *breaker) stats() BreakerStats {
 	return s
 }
 
-// allow tells whether a delivery may be tried; after the pause it is a trial.
+// allow reports whether a delivery may be tried. The first one after the pause is a trial.
 func (b *breaker) allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,7 +117,7 @@ func (b *breaker) forceClose(now time.Time) {
 	b.enter(BreakerClosed, now)
 }
 
-// isForcedOpen tells whether an operator holds the breaker open.
+// isForcedOpen reports whether an operator holds the breaker open.
 func (b *breaker) isForcedOpen() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

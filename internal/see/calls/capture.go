@@ -24,10 +24,10 @@ const (
 	longestRun, runShown = 256, 16
 )
 
-// Captured is what is kept of a request beside its record. Only one goroutine at a time
-// may use it until the record is finished, and nobody changes it after that.
+// Captured holds the parts of a request that are kept beside its record. Only one goroutine
+// at a time may use it until the record is finished, and nobody changes it after that.
 type Captured struct {
-	// What says which of the members are kept.
+	// What lists the kept members.
 	What    metrics.Capture `json:"kept"`
 	Headers []Header        `json:"headers,omitzero"`
 	Request Content         `json:"request,omitzero"`
@@ -67,8 +67,7 @@ func (c *Captured) Size() int {
 	return size
 }
 
-// SetHeaders keeps headers of the request, whose values are masked where they are
-// secret.
+// SetHeaders keeps headers of the request. It masks secret values.
 func (c *Captured) SetHeaders(headers []Header) {
 	for i, h := range headers {
 		if !c.room.reserve(c, len(h.Name)+len(h.Value)) {
@@ -131,7 +130,7 @@ func (c *Captured) append(to *Content, text ...byte) {
 	to.Text = append(to.Text, text...)
 }
 
-// isText tells whether a body of this type is kept as a text.
+// isText reports whether a body of this type is kept as a text.
 func isText(contentType string) bool {
 	kind, _, _ := strings.Cut(contentType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
@@ -160,8 +159,8 @@ func (to *Content) String() string {
 	return strings.ToValidUTF8(string(text), "\uFFFD")
 }
 
-// captures holds what is kept of requests whose records reached their readers, and
-// counts what all hold. The oldest make room for new ones.
+// captures keeps the captured parts of requests after their records reached the readers,
+// and counts the bytes that all of them hold. The oldest make room for new ones.
 type captures struct {
 	mu      sync.Mutex
 	most    metrics.Capture // nothing beyond is kept
@@ -185,7 +184,7 @@ func (k *captures) reserve(c *Captured, bytes int) bool {
 	return true
 }
 
-// keep keeps what was captured of the record with a number; numbers grow.
+// keep stores the captured parts of the record with a number. Numbers grow.
 func (k *captures) keep(number uint64, c *Captured) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -197,7 +196,7 @@ func (k *captures) keep(number uint64, c *Captured) {
 	k.records = append(k.records, c)
 }
 
-// dropBefore drops what is kept of records before a number, which nobody can ask for.
+// dropBefore drops the captured parts of records before a number, which nobody can ask for.
 func (k *captures) dropBefore(number uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -234,7 +233,7 @@ func (k *captures) limit(most metrics.Capture) {
 	k.most = most
 }
 
-// of returns what is kept of the record with a number, nil for nothing.
+// of returns the captured parts of the record with a number, or nil if there are none.
 func (k *captures) of(number uint64) *Captured {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -35,7 +35,7 @@ var levels = [levelCount]struct {
 // String returns the name in capitals.
 func (l Level) String() string { return levels[l].name }
 
-// Description says what the level means.
+// Description explains the level in a sentence.
 func (l Level) Description() string { return levels[l].description }
 
 // Share returns the part of the sampled calls that is recorded.

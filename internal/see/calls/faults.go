@@ -68,7 +68,7 @@ func (f *faults) note(component, operation, text string, count int64, now time.T
 	fault.LastOccurred = now
 }
 
-// stats returns the faults and drops those that are over.
+// stats returns the current faults and drops the finished ones.
 func (f *faults) stats(now time.Time) FaultStats {
 	f.mu.Lock()
 	defer f.mu.Unlock()

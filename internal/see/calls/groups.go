@@ -14,14 +14,14 @@ const (
 	// maxGroups is how many groups of problems are remembered, and maxNamed how many models
 	// and instances each of them names.
 	maxGroups, maxNamed = 100, 50
-	// GroupQuiet is how long a group is quiet before it is over. What comes later is another
-	// one.
+	// GroupQuiet is how long a group is quiet before it is over. A later problem begins a
+	// new group.
 	GroupQuiet = 15 * time.Minute
 	// shareSpan is over which time the share of refused requests is told.
 	shareSpan = 5 * time.Minute
 )
 
-// GroupKind is what a group of problems has in common.
+// GroupKind is the kind of cause that the problems of a group share.
 type GroupKind string
 
 // The kinds of groups.
@@ -34,25 +34,25 @@ const (
 	OfRequests GroupKind = "request"
 )
 
-// GroupKey says what the problems of a group have in common.
+// GroupKey identifies a group by the cause that its problems share.
 type GroupKey struct {
 	Kind    GroupKind
 	Service schema.ServiceType
-	// Subject is the host of the backend, whose limit or budget it is, or the name that was
-	// asked for.
+	// Subject is the host of the backend, the owner of the limit or budget, or the
+	// requested name.
 	Subject, Code string
 }
 
 // Group is problems with one cause, since the first of them.
 type Group struct {
 	GroupKey
-	// Text is what was said about the latest, and Status what the backend answered, or else
-	// what the client was sent.
+	// Text is the text of the latest problem. Status is the backend's answer to it, or else
+	// the status that the client received.
 	Text              string
 	Status            int
 	Models, Instances []string
-	// Rescued counts the requests that another instance or model answered, Lost those that
-	// failed.
+	// Rescued counts the requests that another instance or model answered. Lost counts the
+	// failed ones.
 	Rescued, Lost int64
 	// Fallbacks are the models that answered for those of the group, the latest for each.
 	Fallbacks []Fallback
@@ -132,9 +132,9 @@ func (p *problems) group(c *Record, at time.Time) {
 	}
 }
 
-// behindBreakers counts a request that was lost, or that another model answered, because every
-// circuit breaker was open, for the backend whose failures opened them. It reports whether there is
-// one: a person may hold breakers too.
+// behindBreakers counts a request that was lost, or that another model answered, because
+// every circuit breaker was open. It counts for the backend with the failures that opened
+// them, and reports whether there is one: a person may hold breakers too.
 func (p *problems) behindBreakers(c *Record, at time.Time) bool {
 	model := c.Model
 	switch {
@@ -205,8 +205,8 @@ func (g *Group) takeOver(model, by string) {
 	}
 }
 
-// track counts a refused request of an account, beside its other requests: those that were
-// recorded before, and those from now on.
+// track counts a refused request of an account, beside the account's other requests: the
+// earlier recorded ones and all from now on.
 func (p *problems) track(account string, refused *Record, at time.Time) {
 	one := p.tracked[account]
 	if one == nil {
@@ -281,9 +281,9 @@ func cutLast(text, separator string) (before, after string, ok bool) {
 	return text[:at], text[at+len(separator):], true
 }
 
-// Groups returns the problems of recorded calls by cause, the one that began last first, so that
-// they keep their places while they go on. Those that were quiet for long are over and not among
-// them.
+// Groups returns the problems of recorded calls by cause. The group that began last comes
+// first: this way groups keep their places while they go on. Groups that were quiet for
+// long are over and left out.
 func (r *Recorder) Groups(now time.Time) []Group {
 	r.drain(now) // readers see records that were not flushed yet
 	p := &r.problems

@@ -37,15 +37,16 @@ type Observer func(batch []Record)
 type Archive interface {
 	// Days returns for how many days it keeps records.
 	Days() int
-	// Offer gives it records, with what was captured of them. It must neither wait nor
-	// retain the batch.
+	// Offer gives it records with their captured parts. It must neither wait nor retain the
+	// batch.
 	Offer(batch []Record)
-	// Forget removes what was captured beyond a level, because no more is to be kept.
+	// Forget removes captured parts beyond a level, because the settings keep no more.
 	Forget(most metrics.Capture)
 	// Search passes on calls, the newest first, until yield returns false or there are no more.
 	// It returns the number before which a further search goes on, 0 where there is nothing.
 	Search(ctx context.Context, q Query, yield func(*Record) bool) (next uint64, err error)
-	// Captured returns what was captured of the call with a number, nil for nothing.
+	// Captured returns the captured parts of the call with a number, or nil if there are
+	// none.
 	Captured(number uint64) *Captured
 }
 
@@ -120,7 +121,7 @@ func (r *Recorder) wake() {
 	}
 }
 
-// Run moves records on until ctx ends, and then those that are left over.
+// Run moves records on until ctx ends, and then the remaining ones.
 func (r *Recorder) Run(ctx context.Context) {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
@@ -220,8 +221,8 @@ func (r *Recorder) keep(batch []Record, now time.Time) {
 	r.waiting += len(traced)
 }
 
-// export sends the batches that are due. Only run calls it, so that no reader
-// waits for the network.
+// export sends the batches that are due. Only run calls it: no reader waits for the
+// network.
 func (r *Recorder) export(ctx context.Context, now time.Time) {
 	for {
 		batch, export, ok := r.takeDue(now)

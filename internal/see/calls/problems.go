@@ -12,8 +12,8 @@ import (
 // maxProblems is how many kinds of problems are remembered.
 const maxProblems = 100
 
-// ProblemKey says what failures of the same kind have in common. Instance is empty where the whole
-// call failed, without an instance to blame.
+// ProblemKey identifies failures of the same kind. Instance is empty where the whole call
+// failed, without an instance to blame.
 type ProblemKey struct {
 	Service               schema.ServiceType
 	Model, Instance, Code string
@@ -22,7 +22,7 @@ type ProblemKey struct {
 // Problem is one or more calls, or attempts of calls, that failed in the same way.
 type Problem struct {
 	ProblemKey
-	// Text is what was said about the latest of them.
+	// Text is the text of the latest failure.
 	Text        string
 	Status      int // that the latest caller was sent
 	Count       int64

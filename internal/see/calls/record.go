@@ -25,19 +25,18 @@ const maxMerged = 16
 // another instance answered sooner, or another part of the request failed.
 const GivenUp = "given_up"
 
-// maxObstacles is how many ways there are to be passed over, and one for those
-// that are not.
+// maxObstacles is the number of reasons to skip an instance, plus one for eligible.
 const maxObstacles = 9
 
-// maxText bounds what is kept of the text of a failure.
+// maxText bounds the kept text of a failure.
 const maxText = 300
 
-// Record is what is known of one request at its end: what it was, how it ended, and when each
-// step was over. The web shell, the unified API and the proxy fill it in; the line
-// of the access log, the counts, the trace and the list of calls are made from it.
-// It holds names that the configuration knows and numbers, and nothing that a
-// client or a model wrote except Asked, User, Session, Conversation, the texts of failures, and
-// the captured contents. The tags are its form in the call file.
+// Record describes one request at its end: its kind, its result, and when each step was
+// over. The web shell, the unified API and the proxy fill it in; the line of the access
+// log, the counts, the trace and the list of calls are made from it. It holds names that
+// the configuration knows and numbers, and nothing that a client or a model wrote except
+// Asked, User, Session, Conversation, the texts of failures, and the captured contents. The
+// tags are its form in the call file.
 type Record struct {
 	// Sequence is the place of the record among all that were recorded since the
 	// start, from 1 on. It is set when the record reaches its readers.
@@ -48,7 +47,7 @@ type Record struct {
 	Status int `json:"http,omitzero"`
 	// Code is the code of the error, empty for a success.
 	Code string `json:"code,omitzero"`
-	// Told is what the caller was told about the error, nil where there was none.
+	// Told is the error that the caller received, nil where there was none.
 	Told *Told `json:",embed"`
 	// Gone says that the client left before it had the whole answer.
 	Gone bool `json:"gone,omitzero"`
@@ -78,12 +77,12 @@ type Record struct {
 	KeyID  string     `json:"key,omitzero"`
 	Tenant string     `json:"tenant,omitzero"`
 	Client netip.Addr `json:"ip,omitzero"`
-	// User is who the request is made for, as the ledger names it; empty where the key trusts
-	// no header that says so. What bodies say of users is not kept.
+	// User is who the request is made for, as the ledger names it; empty where the key
+	// trusts no header that says so. Users named in bodies are not kept.
 	User     string       `json:"user,omitzero"`
 	Streamed bool         `json:"streamed,omitzero"`
 	Usage    schema.Usage `json:"tokens,omitzero"`
-	// Cost is what the request cost, in 10^-12 of the currency's unit.
+	// Cost is the price of the request, in 10^-12 of the currency's unit.
 	Cost prices.Amount `json:"cost,omitzero"`
 
 	// Session and Conversation are the names that the client has for the session of an agent
@@ -110,10 +109,10 @@ type Record struct {
 	// Queued is how long it waited for a slot, Upstream how long for backends.
 	Queued   time.Duration `json:"queued,omitzero"`
 	Upstream time.Duration `json:"upstream,omitzero"`
-	// Held is the part of Queued in which it waited for its model to be loaded.
+	// Held is the part of Queued spent waiting for the model to load.
 	Held time.Duration `json:"held,omitzero"`
 
-	// Cache is what the cache of answers did for the request.
+	// Cache is the part that the cache of answers played in the request.
 	Cache metrics.Cached `json:"cache,omitzero"`
 	// Class is how urgent the request is while it waits.
 	Class schema.Class `json:"class,omitzero"`
@@ -128,10 +127,10 @@ type Record struct {
 	// Resumed counts how often another instance went on with an answer that broke off after
 	// content was sent.
 	Resumed int `json:"resumed,omitzero"`
-	// Hedge is what became of a second call that was due because the first was slow.
+	// Hedge is the fate of a second call that was due because the first was slow.
 	Hedge metrics.Hedged `json:"hedge,omitzero"`
-	// Attempts counts all of them; Described returns the latest. Most requests have
-	// one, so that the others are kept apart: records are copied and kept in numbers.
+	// Attempts counts all of them; Described returns the latest. Most requests have one.
+	// The others are kept apart, because records are copied and kept in numbers.
 	Attempts int `json:"attempts,omitzero"`
 	only     [1]Try
 	several  []Try // the latest, oldest first; nil where there is only one
@@ -144,25 +143,26 @@ type Record struct {
 	// Running shows the request to people while it runs, nil where nobody can see it.
 	Running *Running `json:"-"`
 
-	// Captured is what is kept of headers and bodies, nil for nothing. It is taken out of
-	// the record before anybody reads that; Recorder.Captured returns it.
+	// Captured holds the kept headers and bodies, nil if there are none. The recorder takes
+	// it out of the record before anybody reads that; Recorder.Captured returns it.
 	Captured *Captured `json:"-"`
 }
 
 // Candidates counts instances by why they were passed over.
 type Candidates [maxObstacles]uint16
 
-// Told is what the caller of a request that failed was told.
+// Told is the error that the caller of a failed request received.
 type Told struct {
 	// Message is cut.
 	Message string `json:"said,omitzero"`
-	// Of is whose limit or budget refused the request, as in schema.Error, and Until is
-	// when that lets a request in again; they are zero where none did, or never does.
+	// Of names the owner of the limit or budget that refused the request, as in
+	// schema.Error, and Until is when it lets a request in again; they are zero where none
+	// did, or never does.
 	Of    string    `json:"of,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
 
-// maxMessage bounds what is kept of what a caller was told.
+// maxMessage bounds the kept message to the caller.
 const maxMessage = 600
 
 // Tell notes the error that the caller is told.
@@ -219,10 +219,9 @@ type Try struct {
 	Reused bool `json:"reused,omitzero"`
 	// Status is the HTTP status of the backend's answer, 0 where there was none.
 	Status int `json:"http,omitzero"`
-	// Code is the code of the failure, empty for a success; Cause is the word for
-	// why the backend could not be reached, empty where it could. Text is what the
-	// caller was told about the failure, or would have been: cut, without secrets
-	// and addresses.
+	// Code is the code of the failure, empty for a success; Cause is the word for why the
+	// backend could not be reached, empty where it could. Text is the message to the caller
+	// about the failure, sent or not: cut, without secrets and addresses.
 	Code  string `json:"code,omitzero"`
 	Cause string `json:"cause,omitzero"`
 	Text  string `json:"text,omitzero"`
@@ -244,7 +243,7 @@ type Trace struct {
 	Span, Parent SpanID  `json:"-"`
 }
 
-// Traced tells whether the call belongs to a trace that is exported.
+// Traced reports whether the call belongs to a trace that is exported.
 func (c *Record) Traced() bool { return c.Trace.ID != TraceID{} }
 
 // Reset clears the record for another request.
@@ -285,7 +284,7 @@ func (c *Record) Merge(part *Record) {
 	}
 }
 
-// MergeLost adds the attempts of a second call whose answer was not used. The latest attempt
+// MergeLost adds the attempts of a second call with an unused answer. The latest attempt
 // stays the latest.
 func (c *Record) MergeLost(part *Record) {
 	if part.Attempts == 0 {
@@ -368,8 +367,8 @@ func (c *Record) FirstTokenOf(try *Try) time.Duration {
 
 // NotePace notes the time per output token of a stream that a backend wrote while it was
 // sent, given when it was over: from the first content on, divided by the tokens that came
-// after the first. It is not known of an answer that is not complete, or whose tokens the
-// backend did not count.
+// after the first. It is unknown for an incomplete answer, and where the backend did not
+// count the tokens.
 func (c *Record) NotePace(over time.Duration) {
 	if after := c.Usage.Completion - 1; c.Usage.Known && after > 0 && c.FirstToken > 0 && c.Code == "" && !c.Gone {
 		c.PerToken = max(over-c.FirstToken, 0) / time.Duration(after)
@@ -398,7 +397,7 @@ func (c *Record) result() schema.Result {
 	return result
 }
 
-// counted returns what is counted of the call.
+// counted returns the part of the call that package metrics counts.
 func (c *Record) counted() metrics.Request {
 	r := metrics.Request{
 		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage, Cost: int64(c.Cost), Cache: c.Cache,
@@ -424,7 +423,7 @@ func (r *Recorder) TraceNew(part float64) {
 	r.tracing.Store(true)
 }
 
-// Tracing tells whether calls may be traced.
+// Tracing reports whether calls may be traced.
 func (r *Recorder) Tracing() bool { return r != nil && r.tracing.Load() && r.counts.On() }
 
 // StartTrace decides whether a call is traced, and returns its place in the

@@ -28,7 +28,8 @@ type Recorder struct {
 	// tracing and traceNew are the same for traces.
 	tracing  atomic.Bool
 	traceNew atomic.Uint64
-	// capture is what is kept of requests beside their records, a metrics.Capture.
+	// capture is the metrics.Capture in force: the parts of requests kept beside their
+	// records.
 	capture atomic.Uint32
 
 	running runningList
@@ -113,7 +114,7 @@ func (r *Recorder) Enter(one *Running) {
 	l.first = one
 }
 
-// Leave ends what Enter began. It has no effect on a request that nobody sees.
+// Leave removes a request that Enter added. It has no effect on a request that nobody sees.
 func (r *Recorder) Leave(one *Running) {
 	if !one.isListed {
 		return
@@ -132,8 +133,8 @@ func (r *Recorder) Leave(one *Running) {
 	one.isListed, one.previous, one.next = false, nil, nil
 }
 
-// Running returns the requests that run, the newest first. The loop must neither wait nor keep
-// what it is given.
+// Running returns the requests that run, the newest first. The loop must neither wait nor
+// keep the values it is given.
 func (r *Recorder) Running() iter.Seq[*Running] {
 	return func(yield func(*Running) bool) {
 		r.running.mu.Lock()
@@ -151,11 +152,10 @@ func (r *Recorder) Registry() *metrics.Registry {
 	return r.counts
 }
 
-// EndStreams ends the live subscriptions, so that a shutdown need not wait for
-// their readers.
+// EndStreams ends the live subscriptions: a shutdown need not wait for their readers.
 func (r *Recorder) EndStreams() { r.subscribers.close() }
 
-// On tells whether anything is counted.
+// On reports whether anything is counted.
 func (r *Recorder) On() bool { return r.Registry().On() }
 
 // Finish counts a call that has ended and records it if sampling chooses it. The
@@ -191,8 +191,8 @@ func (r *Recorder) Capture() *Captured {
 	return &Captured{What: metrics.Capture(r.capture.Load()), room: &r.captures}
 }
 
-// Captured returns what is kept in memory of a recorded call, nil for nothing. It must not be
-// changed.
+// Captured returns the captured parts of a recorded call that are in memory, or nil if
+// there are none. The caller must not change them.
 func (r *Recorder) Captured(c *Record) *Captured { return r.captures.of(c.Sequence) }
 
 // FindCaptured is Captured for a person who waits: it also looks in the archive.
@@ -245,12 +245,12 @@ func (r *Recorder) apply(s metrics.Settings) {
 	r.captures.limit(capture)
 }
 
-// isRecording tells whether calls are recorded at all.
+// isRecording reports whether calls are recorded at all.
 func isRecording(s *metrics.Settings) bool {
 	return s.Enabled && slices.Contains(s.EnabledCategories, metrics.CategoryRequest)
 }
 
-// updateChance derives what part of the calls is recorded.
+// updateChance derives the share of calls to record.
 func (r *Recorder) updateChance() { r.chance.Store(uint64(r.SamplingRate() * (1 << 32))) }
 
 // SamplingRate returns the part of the calls that is recorded now: the sampling
@@ -331,8 +331,8 @@ func (r *Recorder) ForceClose() {
 	r.wake()
 }
 
-// Calls returns the latest records, the newest first. The loop must not keep
-// what it is given, nor take long.
+// Calls returns the latest records, the newest first. The loop must not keep the values it
+// is given, nor take long.
 func (r *Recorder) Calls() iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
 		r.drain(time.Now()) // readers see records that were not flushed yet
@@ -392,7 +392,7 @@ func (r *Recorder) Export(to Exporter) { r.exporter.Store(&to) }
 // request.
 func (r *Recorder) Observe(observer Observer) { r.observers = append(r.observers, observer) }
 
-// Flush moves the records that wait on, so that their readers have them.
+// Flush moves the waiting records on to their readers.
 func (r *Recorder) Flush() { r.drain(time.Now()) }
 
 // ArchiveTo gives an archive all records that are kept from now on. They are numbered from

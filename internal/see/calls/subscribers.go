@@ -42,8 +42,8 @@ func (s *Subscription) Close() {
 	s.subscribers.drop(s)
 }
 
-// subscribers are those who read calls as they are recorded. Nothing waits for a
-// slow one: it is dropped, or misses calls.
+// subscribers are the readers of calls as they are recorded. Nothing waits for a slow one:
+// it is dropped, or misses calls.
 type subscribers struct {
 	mu     sync.Mutex
 	all    map[*Subscription]struct{}

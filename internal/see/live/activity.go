@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
 
-// Activity is what was counted of something: since the start, and lately.
+// Activity holds the counts of one thing: since the start, and lately.
 type Activity struct {
 	Requests   metrics.Outcomes `json:"requests" doc:"Since the start; of an instance its calls since it was added."`
 	TokensIn   int64            `json:"tokensIn" doc:"Since the start."`
@@ -16,7 +16,7 @@ type Activity struct {
 	LastMinute Window           `json:"lastMinute"`
 }
 
-// Window is what was counted in a span of time that ends now.
+// Window holds the counts of a span of time that ends now.
 type Window struct {
 	Requests  int64      `json:"requests"`
 	Errors    int64      `json:"errors" doc:"Failed, or turned away by open circuit breakers."`
@@ -49,7 +49,7 @@ type Activities struct {
 
 const minute = 60
 
-// Activities returns what was counted until the last sample.
+// Activities returns the counts up to the last sample.
 func (s *Sampler) Activities() Activities {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

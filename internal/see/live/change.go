@@ -29,7 +29,7 @@ type Change struct {
 // why notes the reason of a change.
 func (c *Change) why(said say.Sentence) { c.Reason, c.Said = said.String(), say.All(said) }
 
-// Kind is what changed.
+// Kind is the kind of thing that changed.
 type Kind string
 
 // The kinds.
@@ -60,8 +60,8 @@ func (f *Feed) Observe(current *routing.Current, recorder *calls.Recorder, versi
 	recorder.ObserveLevel(f.levelChanged)
 }
 
-// observeInstances asks the instances of a table to tell their changes. The state
-// of an instance outlives edits, so that most were asked before.
+// observeInstances asks the instances of a table to report their changes. The state of an
+// instance outlives edits, and most were asked before.
 func (f *Feed) observeInstances(t *routing.Table) {
 	for _, i := range t.Instances() {
 		about := Change{Service: &i.Service, Model: i.Settings.Name, InstanceID: i.ID}

@@ -114,10 +114,10 @@ type Reader struct {
 	taken uint64 // the snapshot that it has
 }
 
-// ReaderOptions say what a reader wants.
+// ReaderOptions are the wishes of a reader.
 type ReaderOptions struct {
 	Snapshots, Changes bool
-	// Words says that the reader sees what backends say in their errors.
+	// Words includes the texts of backends' errors.
 	Words bool
 	// After is the number of the last change that the reader has; nil means that
 	// changes from now on are wanted.
@@ -173,7 +173,7 @@ type Numbered struct {
 	Sequence uint64
 }
 
-// News is what a reader was not told yet.
+// News holds the changes that a reader has not seen yet.
 type News struct {
 	Changes []Numbered
 	// Missed counts the changes that are too long ago.
@@ -182,7 +182,7 @@ type News struct {
 	Snapshot []byte
 }
 
-// News returns what happened since it was last called.
+// News returns the changes since its last call.
 func (r *Reader) News() News {
 	f := r.feed
 	f.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
 
-// Range is a span of time before now of which a history is kept.
+// Range is a span of time before now with a history of its own.
 type Range uint8
 
 // The ranges.
@@ -73,7 +73,7 @@ func (s *sums) add(other *sums) {
 	s.cost += other.cost
 }
 
-// counts are what was counted in a span of time.
+// counts are the counts of a span of time.
 type counts struct {
 	sums
 	duration, firstToken metrics.Buckets
@@ -87,10 +87,10 @@ func (c *counts) add(other *counts) {
 	c.overhead.Add(&other.overhead)
 }
 
-// isZero tells whether nothing was counted.
+// isZero reports whether nothing was counted.
 func (c *counts) isZero() bool { return *c == counts{} }
 
-// difference returns what was counted between two readings of an instance.
+// difference returns the counts between two readings of an instance.
 func difference(now, before *metrics.InstanceTotals) counts {
 	return counts{
 		sums: sums{
@@ -116,7 +116,7 @@ func (n *narrow) addTo(b *metrics.Buckets) {
 	}
 }
 
-// point is what was counted in one step of a range.
+// point holds the counts of one step of a range.
 type point struct {
 	slot                           int64 // which step it is; others are empty
 	counts                         sums
@@ -130,11 +130,12 @@ type track struct {
 	last   int64 // the second in which something was counted last
 }
 
-// ringSize returns how many steps of a range a track has: those that are shown, and the one that
-// follows them. A request is added to the step in which it ended, before that second is sampled.
+// ringSize returns the number of steps that a track keeps of a range: the shown ones, and
+// the one that follows them. A request is added to the step of its end, before that second
+// is sampled.
 func (r Range) ringSize() int64 { return shapes[r].points + 1 }
 
-// add adds what was counted in a second.
+// add adds the counts of a second.
 func (t *track) add(second int64, c *counts) {
 	if c.isZero() {
 		return
@@ -156,7 +157,7 @@ func (t *track) add(second int64, c *counts) {
 	}
 }
 
-// sum adds up what was counted in the slots of a range from first to last.
+// sum adds up the counts in the slots of a range from first to last.
 func (t *track) sum(r Range, first, last int64) counts {
 	var c counts
 	if t == nil || t.points[r] == nil {
@@ -179,7 +180,7 @@ func (t *track) sum(r Range, first, last int64) counts {
 // tracks are the histories of the parts of one thing.
 type tracks []*track
 
-// sum adds up what was counted of all parts.
+// sum adds up the counts of all parts.
 func (parts tracks) sum(r Range, first, last int64) counts {
 	var c counts
 	for _, t := range parts {

@@ -57,7 +57,8 @@ type instanceSeries struct {
 	// too many others have one.
 	track *track
 	model string
-	// read is what the counts were at the last sample, and from is whose they are.
+	// read holds the counts at the last sample, and from is the instance that they belong
+	// to.
 	read metrics.InstanceTotals
 	from *metrics.Instance
 }
@@ -79,8 +80,7 @@ func untilNextSecond(now time.Time) time.Duration {
 	return now.Truncate(time.Second).Add(time.Second).Sub(now)
 }
 
-// sample notes what was counted since the last sample. While nothing is counted
-// it leaves a hole.
+// sample notes the counts since the last sample. While nothing is counted it leaves a hole.
 func (s *Sampler) sample(now time.Time) {
 	second := now.Unix() - 1 // the one that has just ended
 	s.mu.Lock()
@@ -126,7 +126,7 @@ func (s *Sampler) sample(now time.Time) {
 	}
 }
 
-// sampleService returns what was counted of a service type beside its instances.
+// sampleService returns the counts of a service type beside its instances.
 func (s *Sampler) sampleService(service schema.ServiceType) counts {
 	own, now := &s.services[service], s.registry.Totals(service)
 	c := difference(&now.None, &own.last.None)
@@ -162,7 +162,7 @@ func (s *Sampler) sampleInstance(i *backend.Instance, second int64) counts {
 	return c
 }
 
-// makeRoom tells whether one more instance may have a history. If all places are
+// makeRoom reports whether one more instance may have a history. If all places are
 // taken, an instance that had no request for long gives up its own.
 func (s *Sampler) makeRoom(second int64) bool {
 	taken := 0

@@ -13,7 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
 
-// Metric is something whose history is kept.
+// Metric is a quantity with a history.
 type Metric string
 
 // The metrics.
@@ -24,7 +24,7 @@ const (
 	Tokens   Metric = "tokens"
 	Overhead Metric = "overhead"
 	Cost     Metric = "cost"
-	// Whole is what the points of the range come to.
+	// Whole is one value for all points of the range together.
 	Whole Metric = "whole"
 )
 
@@ -46,7 +46,7 @@ func ParseMetrics(names string) ([]Metric, error) {
 	return list, nil
 }
 
-// Grouping says what a series is of.
+// Grouping is the thing that each series describes.
 type Grouping string
 
 // The groupings.
@@ -196,8 +196,8 @@ func (own *instanceSeries) isOmitted() bool {
 	return own.track == nil && own.read.Outcomes.Total() > 0
 }
 
-// byModel returns the history of each model whose instances have one, and how many instances were
-// omitted. A request counts once, however many of them were tried.
+// byModel returns the history of each model with instances that have one, and the number of
+// omitted instances. A request counts once, however many of them were tried.
 func (s *Sampler) byModel(q Query) (list []TimeSeries, omitted int) {
 	q.Metrics = slices.DeleteFunc(slices.Clone(q.Metrics), func(m Metric) bool { return m == Overhead })
 	parts := map[ModelKey]tracks{}
@@ -228,7 +228,7 @@ func (q *Query) wants(service schema.ServiceType, instance string) bool {
 	return (q.Service == nil || *q.Service == service) && (q.Instance == "" || instance == "" || q.Instance == instance)
 }
 
-// summed is what a history is rendered of.
+// summed is the source that a history is rendered from.
 type summed interface {
 	sum(r Range, first, last int64) counts
 }

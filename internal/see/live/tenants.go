@@ -10,13 +10,13 @@ const (
 	// maxTenants is how many tenants have a history. One takes about 210 KiB from its first
 	// request on.
 	maxTenants = 100
-	// lateRecord is how many seconds after the end of a request its record is still counted in
-	// the second in which it ended. A later one counts now: its step may be another's already.
+	// lateRecord is how many seconds after the end of a request its record still counts in
+	// the second of that end. A later one counts now: its step may be another's already.
 	lateRecord = 60
 )
 
-// Note adds requests to the history of their tenants, which the counts do not tell apart. It is
-// an Observer of a recorder, so that it has what sampling leaves.
+// Note adds requests to the history of their tenants, which the counts do not tell apart.
+// It is an Observer of a recorder: it sees only the calls that sampling leaves.
 func (s *Sampler) Note(batch []calls.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *Sampler) tenant(name string, second int64) *track {
 	return own
 }
 
-// countsOf returns what a request adds to the counts.
+// countsOf returns the counts that a request adds.
 func countsOf(c *calls.Record) counts {
 	own := counts{sums: sums{outcomes: outcomeOf(c), cost: int64(c.Cost), tokensIn: c.Usage.Prompt, tokensOut: c.Usage.Completion}}
 	if c.Attempts > 0 {

@@ -87,9 +87,9 @@ func appendValue(line []byte, v slog.Value) []byte {
 	return appendQuoted(line, fmt.Sprint(v.Any()))
 }
 
-// appendQuoted writes a text; what is no UTF-8 in it is replaced.
+// appendQuoted writes a text as a JSON string. It replaces invalid UTF-8.
 func appendQuoted(line []byte, text string) []byte {
-	// The error says that something was replaced, which is what should happen.
+	// The error says that invalid bytes were replaced, and they should be.
 	line, _ = jsontext.AppendQuote(line, text)
 	return line
 }

@@ -14,7 +14,7 @@ import (
 // Root is the name of the logger from which all others inherit.
 const Root = "ROOT"
 
-// Audit is the name of the logger that writes down who changed what. It has no
+// Audit is the name of the logger that writes down every change and its author. It has no
 // level and inherits none: nobody may silence it.
 const Audit = "audit"
 
@@ -112,8 +112,8 @@ func (l *Levels) effective(name string) slog.Level {
 	return l.root
 }
 
-// Names returns the names in use and those that were given a level, sorted,
-// with Root first.
+// Names returns the names in use and the names with a level of their own, sorted, with Root
+// first.
 func (l *Levels) Names() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,7 +179,7 @@ func (l *Levels) apply() {
 	}
 }
 
-// isAudit takes every spelling, so that no change looks as if it were one.
+// isAudit ignores case: no other logger may look like the audit.
 func isAudit(name string) bool { return strings.EqualFold(name, Audit) }
 
 func isRoot(name string) bool { return strings.EqualFold(name, Root) }

@@ -24,8 +24,8 @@ const (
 	Coloured // Text for a terminal that shows colours
 )
 
-// New returns a logger that writes lines of at least the given level. The
-// attribute NameKey, given by With, names a logger, whose level then is its own.
+// New returns a logger that writes lines of at least the given level. The attribute
+// NameKey, given by With, names a logger, which then has a level of its own.
 func New(w io.Writer, format Format, level slog.Leveler) *slog.Logger {
 	levels := newLevels(level.Level())
 	return slog.New(&handler{
@@ -61,8 +61,8 @@ type output struct {
 	w  io.Writer
 }
 
-// append adds a line. It calls functions and not a value, so that neither record nor
-// attributes have to be allocated.
+// append adds a line. It calls functions and not a value, which saves allocating record and
+// attributes.
 func (o *output) append(line []byte, name string, attrs []slog.Attr, r *slog.Record) []byte {
 	switch o.format {
 	case Text:
@@ -83,10 +83,10 @@ type handler struct {
 	attrs  []slog.Attr
 }
 
-// Enabled tells whether a line of this level is written.
+// Enabled reports whether a line of this level is written.
 func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level.Level() }
 
-// WithAttrs returns a logger whose lines all have these attributes.
+// WithAttrs returns a logger with these attributes on every line.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	next := *h
 	next.attrs = slices.Clip(h.attrs)
@@ -102,7 +102,7 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &next
 }
 
-// WithGroup returns a logger whose attributes are named with the group in front.
+// WithGroup returns a logger that writes the group in front of the names of its attributes.
 func (h *handler) WithGroup(name string) slog.Handler {
 	next := *h
 	next.group += name + "."
@@ -112,7 +112,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 // longestLine is the largest buffer that is kept for the next line.
 const longestLine = 16 << 10
 
-// Handle writes one line in one write, or adds it to those that are written together.
+// Handle writes one line in one write, or adds it to the lines of a batch.
 func (h *handler) Handle(_ context.Context, r slog.Record) error { return h.write(&r, h.attrs) }
 
 // WriteAttrs writes a line with these attributes. The level is not looked at. A line of
@@ -150,16 +150,15 @@ const (
 	batchDelay = 100 * time.Millisecond
 	// batchSize is how many bytes wait before they are written at once.
 	batchSize = 64 << 10
-	// backlogLimit is how many bytes wait while the sink is slow. What comes after
-	// them is dropped.
+	// backlogLimit is how many bytes wait while the sink is slow. Later lines are dropped.
 	backlogLimit = 1 << 20
 	// closeWait is how long Close waits for a sink that takes nothing.
 	closeWait = 2 * time.Second
 )
 
-// Batch writes lines from a goroutine of its own, so that no caller waits for the
-// sink. Lines of requests are written together, others as soon as the goroutine
-// runs; all in the order in which they came.
+// Batch writes lines from a goroutine of its own: no caller waits for the sink. Lines of
+// requests are written together, others as soon as the goroutine runs; all in the order of
+// arrival.
 type Batch struct {
 	sink io.Writer
 	// format writes the line that says how many lines were dropped.
@@ -246,7 +245,7 @@ func signal(to chan<- struct{}) {
 	}
 }
 
-// run writes what waits until Close.
+// run writes waiting lines until Close.
 func (b *Batch) run() {
 	defer close(b.done)
 	var spare []byte
@@ -267,7 +266,7 @@ func (b *Batch) run() {
 	b.waiting = nil
 }
 
-// wait waits until something is to be written and tells whether there may be more
+// wait waits until there are lines to write and reports whether there may be more
 // afterwards.
 func (b *Batch) wait() bool {
 	select {
@@ -308,8 +307,8 @@ func (b *Batch) pass(lines []byte) bool {
 	return err == nil
 }
 
-// Close writes the lines that wait. It gives up on a sink that takes nothing, so
-// that the program can end.
+// Close writes the lines that wait. It gives up on a sink that takes nothing: the program
+// must be able to end.
 func (b *Batch) Close() {
 	b.once.Do(func() { close(b.stop) })
 	timer := time.NewTimer(closeWait)

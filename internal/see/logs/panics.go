@@ -18,7 +18,7 @@ type Panic struct {
 	stack []byte
 }
 
-// Error says what it panicked with.
+// Error returns the value of the panic as a text.
 func (p *Panic) Error() string { return fmt.Sprint(p.value) }
 
 // Unwrap returns the error with which it panicked, nil where it was none.
@@ -30,8 +30,8 @@ func (p *Panic) Unwrap() error {
 	return err
 }
 
-// Caught returns what recover returned in a deferred function as a Panic, nil if that is nil. One
-// that was caught and raised before stays as it is.
+// Caught turns the result of recover in a deferred function into a Panic, nil into nil. A
+// Panic that was caught and raised before stays as it is.
 func Caught(recovered any) *Panic {
 	if recovered == nil {
 		return nil
@@ -49,16 +49,17 @@ func Try(work func()) (caught *Panic) {
 	return nil
 }
 
-// Raise panics again with a panic that was caught, on the goroutine of an owner that knows what to
-// do. Of nil it does nothing.
+// Raise panics again with a caught panic, on the goroutine of an owner that can handle it.
+// It does nothing for nil.
 func (p *Panic) Raise() {
 	if p != nil {
 		panic(p)
 	}
 }
 
-// Report writes a panic that ends here to a log, with its stack and what was being done, and counts
-// it. Of nil, and of http.ErrAbortHandler, which is no fault, it writes nothing.
+// Report writes a panic that ends here to a log, with its stack and the work that panicked,
+// and counts it. It writes nothing for nil, nor for http.ErrAbortHandler, which is no
+// fault.
 func (p *Panic) Report(log *slog.Logger, doing string, attrs ...slog.Attr) {
 	if p == nil || errors.Is(p, http.ErrAbortHandler) {
 		return
@@ -70,9 +71,9 @@ func (p *Panic) Report(log *slog.Logger, doing string, attrs ...slog.Attr) {
 		append(attrs, slog.Any("panic", p.value), slog.String("stack", string(p.stack)))...)
 }
 
-// Contain runs work, and reports whether it ended without a panic. Every goroutine that handles
-// bytes of clients or backends runs within it, so that a fault costs one request or one round, and
-// not the process. What work holds it gives back in deferred functions.
+// Contain runs work, and reports whether it ended without a panic. Every goroutine that
+// handles bytes of clients or backends runs within it: a fault then costs one request or
+// one round, and not the process. Deferred functions of work give back all that it holds.
 func Contain(log *slog.Logger, doing string, work func()) bool {
 	caught := Try(work)
 	caught.Report(log, doing)

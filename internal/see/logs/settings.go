@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Settings describe what is written to standard error, and how.
+// Settings describe the lines on standard error.
 type Settings struct {
 	Level  LogLevel  `json:"level"`
 	Format LogFormat `json:"format"`
-	// Access writes a line for every request, and AccessSample is the part of
-	// those that went well that get one.
+	// Access writes a line for every request. AccessSample is the share of successful
+	// requests that get one.
 	Access       bool    `json:"access"`
 	AccessSample float64 `json:"accessSample"`
 	// AccessFields are the fields of such a line that are personal and have to be asked for.
@@ -24,7 +24,7 @@ const (
 	FieldAddress = "address"
 )
 
-// DefaultSettings returns what holds where nothing is configured.
+// DefaultSettings returns the settings of an empty configuration.
 func DefaultSettings() Settings {
 	return Settings{Level: LevelInfo, Format: FormatAuto, Access: true, AccessSample: 1}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Access is the name of the logger whose lines are requests.
+// Access is the name of the logger that writes a line per request.
 const Access = "access"
 
 // colourOf returns the sequence that begins the colour of a level.
@@ -22,9 +22,9 @@ func colourOf(level slog.Level) string {
 	return "\x1b[2m" // faint
 }
 
-// appendReadable writes one short line: time, level, message, then what belongs to
-// it. A request gets the form in which people read requests. The level has a colour
-// that catches the eye if there is one.
+// appendReadable writes one short line: time, level, message, then the attributes. A
+// request gets the form that people are used to. The level has a colour that catches the
+// eye if there is one.
 func appendReadable(line []byte, colour, name string, given []slog.Attr, r *slog.Record) []byte {
 	line = r.Time.AppendFormat(line, "15:04:05 ")
 	level := LevelName(r.Level)
@@ -99,7 +99,7 @@ func appendAttr(line []byte, a slog.Attr) []byte {
 	return append(line, value...)
 }
 
-// plain quotes what would break out of its line: clients choose some of it.
+// plain quotes a text that would break out of its line: clients choose some of them.
 func plain(text string) string {
 	for _, c := range text {
 		if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 {

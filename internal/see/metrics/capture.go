@@ -6,12 +6,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Capture says what is kept of a request beside its record. Each value keeps what the
-// one before it keeps, and more.
+// Capture lists the parts of a request that are kept beside its record. Each value keeps
+// all that the one before it keeps, and more.
 type Capture uint8
 
-// What is kept: nothing, the request's headers with their secrets masked, or these and
-// the text of the request and of its answer.
+// The levels: nothing, the request's headers with their secrets masked, or these and the
+// text of the request and of its answer.
 const (
 	CaptureNone Capture = iota
 	CaptureHeaders

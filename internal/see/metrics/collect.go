@@ -97,8 +97,8 @@ func (s *scrape) service(service schema.ServiceType) {
 	s.value("model_router_gateway_overhead_seconds_max", overhead.Max.Seconds(), name)
 }
 
-// door adds the counts of an endpoint. Successes and errors are always there; the
-// other results are many, and only those that occurred are.
+// door adds the counts of an endpoint. Successes and errors are always there; the other
+// results are many, and appear once they have occurred.
 func (s *scrape) door(door schema.Door) {
 	for result := range schema.Result(schema.ResultCount) {
 		n := s.registry.doors[door][result].Value()
@@ -108,7 +108,7 @@ func (s *scrape) door(door schema.Door) {
 	}
 }
 
-// streams tells whether answers of a service type can be streams.
+// streams reports whether answers of a service type can be streams.
 func streams(t schema.ServiceType) bool { return t == schema.Chat || t == schema.TTS }
 
 func (s *scrape) instance(m *mergedInstance) {
@@ -143,7 +143,7 @@ func (s *scrape) instance(m *mergedInstance) {
 	}
 }
 
-// engine adds what the fleet knows of an instance.
+// engine adds the fleet's knowledge of an instance.
 func (s *scrape) engine(e *EngineView, service, label string) {
 	s.value("model_router_fleet_queue_seconds", e.Queue, service, label)
 	s.value("model_router_fleet_calls", float64(e.Waiting), service, label, "waiting")

@@ -21,7 +21,7 @@ type Exposition struct {
 	runtime   *prometheus.Registry // of the Go runtime and the process
 }
 
-// Options are what an Exposition shows.
+// Options are the sources that an Exposition shows.
 type Options struct {
 	Registry *Registry
 	// State tells the living state at every scrape.
@@ -54,9 +54,9 @@ func (e *Exposition) Gather() ([]*dto.MetricFamily, error) {
 	return append(all, others...), err
 }
 
-// Scrape returns the families as the settings want them shown: nothing where
-// monitoring is off, only the categories that are on, with the prefix and the
-// custom tags. An error comes with what could be gathered nevertheless.
+// Scrape returns the families as the settings want them shown: nothing where monitoring is
+// off, only the categories that are on, with the prefix and the custom tags. An error comes
+// with the families that could be gathered nevertheless.
 func (e *Exposition) Scrape() ([]*dto.MetricFamily, error) {
 	s := e.options.Registry.Settings()
 	if !s.Enabled {
@@ -97,10 +97,10 @@ func tag(f *dto.MetricFamily, tags map[string]string) {
 	}
 }
 
-// distinct drops families that have the name of another one, because a prefix
-// such as "go" has made it so, or because OpenMetrics names counters without
-// their ending: a scrape with a name twice would be refused whole. The counter
-// stays: what the Go runtime has beside one of them it also has by another name.
+// distinct drops families that have the name of another one, because a prefix such as "go"
+// has made it so, or because OpenMetrics names counters without their ending: a scraper
+// would refuse a whole scrape with one name twice. The counter stays: the Go runtime shows
+// the dropped value by another name as well.
 func distinct(all []*dto.MetricFamily) []*dto.MetricFamily {
 	counters, taken := map[string]bool{}, make(map[string]bool, len(all))
 	for _, f := range all {

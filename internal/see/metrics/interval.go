@@ -85,9 +85,9 @@ var (
 	errIntervalEmpty = errors.New("must be longer than 0")
 )
 
-// parseISO reads what follows the P: days, then after a T hours, minutes and
-// seconds, each at most once and in this order. Years and months have no fixed
-// length and are refused, as are weeks, which may not stand beside other units.
+// parseISO reads the text after the P: days, then after a T hours, minutes and seconds,
+// each at most once and in this order. It refuses years and months, which have no fixed
+// length, and weeks, which may not be combined with other units.
 func parseISO(rest string) (time.Duration, error) {
 	date, clock, hasClock := strings.Cut(rest, "T")
 	if date == "" && clock == "" || hasClock && clock == "" {

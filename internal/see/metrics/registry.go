@@ -42,7 +42,7 @@ func (r *Registry) Configure(settings *Settings) {
 // Settings returns the configuration in force, which must not be changed.
 func (r *Registry) Settings() *Settings { return r.settings.Load() }
 
-// On tells whether anything is counted. A nil Registry counts nothing.
+// On reports whether anything is counted. A nil Registry counts nothing.
 func (r *Registry) On() bool { return r != nil && r.on.Load() }
 
 // Started returns when counting began.

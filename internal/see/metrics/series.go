@@ -82,7 +82,7 @@ const (
 	mostRatio = 1000
 )
 
-// ratioBounds are the bounds for what came true by what was expected.
+// ratioBounds are the bounds for the actual value divided by the expected one.
 var ratioBounds = []time.Duration{
 	ratio / 10, ratio / 5, ratio / 3, ratio / 2, ratio * 2 / 3, ratio * 4 / 5, ratio,
 	ratio * 5 / 4, ratio * 3 / 2, ratio * 2, ratio * 3, ratio * 5, ratio * 10, ratio * 30,
@@ -178,17 +178,16 @@ const (
 	shedCount = int(ShedQueueTime) + 1
 )
 
-// Resumed is what became of a stream that broke off, which another instance was to go on
-// with.
+// Resumed is the fate of a broken stream that another instance was to continue.
 type Resumed uint8
 
-// What becomes of such a stream.
+// The fates of a broken stream.
 const (
 	// ResumedRestarted means that nothing had been sent that a model made.
 	ResumedRestarted Resumed = iota
 	// ResumedContinued means that a model went on with the text that was sent.
 	ResumedContinued
-	// ResumedAligned means that the answer was made again, without what was sent.
+	// ResumedAligned means that the answer was made again, without the part already sent.
 	ResumedAligned
 	// NotResumed means that it ended with an error.
 	NotResumed
@@ -198,10 +197,10 @@ const (
 
 var resumedNames = [resumedCount]string{"restarted", "continued", "aligned", "ended"}
 
-// Hedged is what became of a second call that was due because the first was slow.
+// Hedged is the fate of a second call that was due because the first was slow.
 type Hedged uint8
 
-// What becomes of second calls.
+// The fates of second calls.
 const (
 	HedgeNone    Hedged = iota // none was due
 	HedgeWon                   // it answered first
@@ -231,7 +230,8 @@ type Instance struct {
 	firstToken          Histogram
 	perToken            Histogram
 	estimate            Histogram // of ratios
-	// Failovers counts the calls after whose failure another instance was tried.
+	// Failovers counts the calls that failed and were followed by a try on another
+	// instance.
 	Failovers Counter
 }
 
@@ -256,7 +256,7 @@ func (i *Instance) KeepExemplar(trace string, took time.Duration, at time.Time) 
 	i.duration.keepExemplar(trace, took, at)
 }
 
-// cancelledRequests returns how many requests there were whose client left.
+// cancelledRequests returns the number of requests that ended because the client left.
 func (i *Instance) cancelledRequests() int64 {
 	var n int64
 	for result := range i.cancelled {
@@ -265,9 +265,9 @@ func (i *Instance) cancelledRequests() int64 {
 	return n
 }
 
-// Outcomes returns how many calls to this instance went well and how many did
-// not, by the results of the requests; calls after whose failure another
-// instance was tried went badly here. Those whose client left are neither.
+// Outcomes returns how many calls to this instance went well and how many did not, by the
+// results of the requests. A failed call that another instance was tried for went badly
+// here. A call that the client left is neither.
 func (i *Instance) Outcomes() (good, bad int64) {
 	// cancelled is incremented after requests, so it is read first: that keeps the
 	// differences from falling below 0.
@@ -304,10 +304,10 @@ func (s *Service) setBounds() {
 	}
 }
 
-// Cached is what the cache of answers did for a request.
+// Cached is the part that the cache of answers played in a request.
 type Cached uint8
 
-// What the cache of answers does.
+// The parts that the cache of answers plays.
 const (
 	CacheOff    Cached = iota // it is not on for the request
 	CacheHit                  // the answer came from it
@@ -324,7 +324,7 @@ var cachedNames = [CachedCount]string{"", "hit", "miss", "bypass", "shared"}
 // String returns the word that clients see, empty for CacheOff.
 func (c Cached) String() string { return cachedNames[c] }
 
-// Request is what is counted of a request that has ended.
+// Request holds the counted properties of a request that has ended.
 type Request struct {
 	Service schema.ServiceType
 	Door    schema.Door
@@ -335,10 +335,10 @@ type Request struct {
 	Cache     Cached
 	// Cost is in 10^-12 of the currency's unit.
 	Cost int64
-	// Duration is the time from the arrival of the request to the end of its
-	// answer, FirstToken that to the first content of a streamed answer, PerToken what
-	// each token of such an answer took after that, Queued what was spent waiting for a
-	// slot. Zero means that there was none, or that it is not known.
+	// Duration is the time from the arrival of the request to the end of its answer.
+	// FirstToken is the time to the first content of a streamed answer, PerToken the time
+	// of each later token, Queued the time spent waiting for a slot. Zero means none or
+	// unknown.
 	Duration, FirstToken, PerToken, Queued time.Duration
 	// Class is how urgent the request was while it waited. The waits of Spare are not counted:
 	// it waits until nobody else does.

@@ -57,7 +57,7 @@ type Settings struct {
 	Performance Performance       `json:"performance"`
 	// Calls is how many of the latest calls are remembered; it is read at start.
 	Calls int `json:"calls"`
-	// Capture says what is kept of their headers and bodies.
+	// Capture lists the headers and bodies to keep.
 	Capture Capture `json:"capture"`
 }
 
@@ -83,7 +83,7 @@ const (
 	maxCalls          = 100_000
 )
 
-// DefaultSettings returns what holds where nothing is configured.
+// DefaultSettings returns the settings of an empty configuration.
 func DefaultSettings() Settings {
 	return Settings{
 		Enabled:            true,
@@ -112,7 +112,7 @@ func (s Settings) Check(report func(path, message string)) {
 		}
 	}
 	s.checkTags(report)
-	// The condition is written so that it catches NaN too.
+	// The condition is written this way round to catch NaN too.
 	if !(s.Sampling.Rate >= 0 && s.Sampling.Rate <= 1) {
 		report("sampling.rate", "must be between 0 and 1, not "+strconv.FormatFloat(s.Sampling.Rate, 'g', -1, 64))
 	}
@@ -148,7 +148,7 @@ func (s Settings) checkTags(report func(path, message string)) {
 	}
 }
 
-// isMetricName tells whether every scraper accepts name as the name of a metric
+// isMetricName reports whether every scraper accepts name as the name of a metric
 // or label. Colons are left out: they are reserved for recording rules.
 func isMetricName(name string) bool {
 	for i, r := range name {
@@ -160,9 +160,9 @@ func isMetricName(name string) bool {
 	return name != ""
 }
 
-// isOwnLabel tells whether some series has a label of this name already. The
-// series that only say what was built do not count: a tag "version" is common, and
-// there the label is the better answer.
+// isOwnLabel reports whether some series has a label of this name already. The series that
+// only describe the build do not count: a tag "version" is common, and there the label is
+// the better answer.
 func isOwnLabel(name string) bool {
 	switch name {
 	case "le", "quantile":

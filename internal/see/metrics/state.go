@@ -48,11 +48,11 @@ type InstanceView struct {
 	Healthy bool
 	// Slots is how many requests it gets at a time where that is learned, else 0.
 	Slots int
-	// Engine is what the fleet knows of it; nil where its strategy needs none.
+	// Engine is the fleet's knowledge of it; nil where its strategy needs none.
 	Engine *EngineView
 }
 
-// EngineView is what the fleet knows of an instance.
+// EngineView is the fleet's knowledge of an instance.
 type EngineView struct {
 	// Queue is how many seconds of prefill a new request would find there.
 	Queue float64
@@ -61,8 +61,8 @@ type EngineView struct {
 	Waiting, Decoding, Others int
 	// Cached is how many bytes of prompts it is believed to have cached.
 	Cached int64
-	// Calls counts those that were answered lately, and HitRate is the part of the tokens of
-	// their prompts that came from its cache.
+	// Calls counts the recently answered ones, and HitRate is the share of their prompts'
+	// tokens that came from its cache.
 	Calls   int
 	HitRate float64
 	// PerToken is the seconds for a token of a prompt.
@@ -92,7 +92,7 @@ func merged(instances []InstanceView) []mergedInstance {
 	return all
 }
 
-// mergedInstance is what a scrape shows of the instances with one label.
+// mergedInstance holds the values of all instances with one label, as a scrape shows them.
 type mergedInstance struct {
 	InstanceView
 	requests             [statusCount]int64
@@ -144,7 +144,7 @@ func (m *mergedInstance) add(i InstanceView) {
 	}
 }
 
-// with returns what is known of two instances together. Either may be nil.
+// with merges the knowledge of two instances. Either may be nil.
 func (e *EngineView) with(other *EngineView) *EngineView {
 	if e == nil || other == nil {
 		return cmp.Or(e, other)

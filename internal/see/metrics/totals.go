@@ -8,8 +8,8 @@ import (
 
 // Outcomes is how many requests ended in each of the ways that people tell apart.
 type Outcomes struct {
-	// Answered also counts the requests whose client left: that is no fault of the
-	// gateway or of a backend.
+	// Answered also counts the requests that ended because the client left: that is no
+	// fault of the gateway or of a backend.
 	Answered int64 `json:"answered"`
 	// Failed counts errors and timeouts.
 	Failed int64 `json:"failed"`

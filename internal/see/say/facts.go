@@ -3,7 +3,7 @@ package say
 // facts are sentences about the state of the gateway: versions, instances, explained requests,
 // processes, batches, the ledger and discoveries.
 var facts = []entry{
-	// Versions: what a version is.
+	// Versions: the description of a version.
 	{"version.first", "read from the configuration file"},
 	{"version.file", "the configuration file changed"},
 	{"version.file_counts", "the configuration file changed: {added} added, {changed} changed, {removed} removed"},
@@ -11,7 +11,7 @@ var facts = []entry{
 	{"version.deleted", "version {version} deleted"},
 	{"version.unreadable", "this version cannot be read"},
 
-	// Changes: what a version changed.
+	// Changes: the differences that a version makes.
 	{"change.service_added", "{service}: added"},
 	{"change.service_removed", "{service}: removed"},
 	{"change.service_field", "{service}: {field} {from}→{to}"},
@@ -90,7 +90,7 @@ var facts = []entry{
 	{"cause.wake_failed", "its model could not be woken up"},
 	{"cause.status", "status {status}"},
 
-	// Explain: what would happen to a request.
+	// Explain: the fate of a request.
 	{"explain.refused", "the request would be refused"},
 	{"explain.split", "the request would be split over {count} instances"},
 	{"explain.pick", "{strategy} would pick it now"},

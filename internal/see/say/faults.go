@@ -2,7 +2,7 @@ package say
 
 // faults are sentences about fields of a request or of the configuration.
 var faults = []entry{
-	// Fields: what is wrong with a value.
+	// Fields: the faults of a value.
 	{"field.required", "is required"},
 	{"field.empty", "must not be empty"},
 	{"field.null", "must not be null"},

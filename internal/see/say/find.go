@@ -7,8 +7,8 @@ import (
 )
 
 // entry is a sentence of the catalogue: its code, and its text with the names of values in
-// braces. A value whose name begins with a star is a sentence itself; where it begins with
-// an exclamation mark, it must be one of the catalogue for the text to be this sentence.
+// braces. A value with a star before its name is a sentence itself; one with an exclamation
+// mark must be a sentence of the catalogue for the text to be this sentence.
 type entry struct {
 	code Code
 	text string

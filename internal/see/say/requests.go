@@ -2,7 +2,8 @@ package say
 
 // invalid are the sentences about requests that are not valid, as clients of the unified API get them.
 var invalid = []entry{
-	// Requests of the unified API that are not valid: a field and what is wrong with it, and what stands for itself.
+	// Requests of the unified API that are not valid: a field and its fault, and sentences
+	// without a field.
 	{"call.field", "'{field}' {!why}."},
 	{"call.no_key_any",
 		"A valid API key is required, as 'Authorization: Bearer <key>', 'X-API-Key: <key>' or " +
@@ -214,9 +215,10 @@ var invalid = []entry{
 	{"batch.no_results", "The batch has no results yet; its processing_status is not ended."},
 }
 
-// values are what is wrong with a field of such a request, behind its name and before a full stop.
+// values are the faults of a field of such a request. They follow its name and precede a
+// full stop.
 var values = []entry{
-	// What a value of a request must be, or must not be.
+	// Rules that the value of a request must keep.
 	{"value.string", "must be a string"},
 	{"value.not_blank", "must be a string that is not empty"},
 	{"value.number", "must be a number"},
@@ -359,7 +361,7 @@ var values = []entry{
 	{"value.raw_format", "cannot be combined with 'raw' or 'suffix' for the backend of this model"},
 	{"value.translates", "is not a field of this endpoint, which always translates"},
 	{"value.many_responses", "refers to items of more than {most} responses. Send the items themselves"},
-	// What is wrong with a text that should be JSON.
+	// Faults of a text that should be JSON.
 	{"json.at", "{!fault} at byte {offset}"},
 	{"json.ended", "unexpected end of the text: {!fault}"},
 	{"json.empty", "the text is empty"},

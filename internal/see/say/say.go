@@ -2,9 +2,10 @@
 // has a code, an English text and values in it. Programs that speak another language, such
 // as the console, translate the code and fill in the values.
 //
-// Most sentences are made where they are true and travel as texts, because logs, errors and
-// terminals want texts. Of finds the code of a text again, and what it finds says exactly
-// the same as the text: a text that is not one of the catalogue is said by the code Other.
+// Most sentences are made in the place where they are true and travel as texts, because
+// logs, errors and terminals want texts. Of finds the code of a text again, and its
+// sentences say exactly the same as the text: a text outside the catalogue gets the code
+// Other.
 package say
 
 import (
@@ -100,12 +101,12 @@ func Join(sentences []Sentence) string {
 	return strings.Join(texts, "; ")
 }
 
-// Of returns what a text says, nil for an empty one.
+// Of returns the sentences of a text, nil for an empty one.
 func Of(text string) []Sentence {
 	if text == "" {
 		return nil
 	}
-	// A sentence may have semicolons of its own, so that the longest one is looked for.
+	// A sentence may have semicolons of its own: look for the longest one first.
 	parts := strings.Split(text, "; ")
 	var said []Sentence
 	for len(parts) > 0 {
@@ -137,11 +138,11 @@ func told(said []Sentence) []Sentence {
 	return said
 }
 
-// words is the name of the value that holds what a backend said.
+// words is the name of the value that holds a backend's own words.
 const words = "words"
 
-// WithoutWords returns a text without what backends and others said in it: of a sentence that
-// quotes them what stands before the quotation, and nothing of what follows it.
+// WithoutWords returns a text without the words of backends and others: a sentence that
+// quotes them is cut before the quotation, and all that follows is dropped.
 func WithoutWords(text string) string {
 	var all []string
 	for _, s := range Of(text) {
@@ -192,7 +193,7 @@ func ended(beginning string) string {
 	return ""
 }
 
-// All returns sentences that belong together, without those that say nothing.
+// All returns sentences that belong together, without the empty ones.
 func All(sentences ...Sentence) []Sentence {
 	var said []Sentence
 	for _, s := range sentences {
@@ -207,7 +208,7 @@ func All(sentences ...Sentence) []Sentence {
 // have any number of them.
 const maxParts = 8
 
-// findAbout finds a sentence of the catalogue that may stand behind the name of a field.
+// findAbout finds a sentence of the catalogue that may follow the name of a field.
 func findAbout(text string) (Sentence, bool) {
 	if s, known := find(text); known {
 		return s, true
@@ -237,7 +238,7 @@ func isField(text string) bool {
 	return text != ""
 }
 
-// Field returns what a text says about a field of a request.
+// Field returns the sentence that a text makes about a field of a request.
 func Field(field, text string) Sentence {
 	if s, known := find(text); known {
 		return s.About(field)

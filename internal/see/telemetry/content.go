@@ -111,7 +111,7 @@ func (p part) shorten(most int) {
 	}
 }
 
-// object is a JSON object whose members are not known beforehand.
+// object is a JSON object with members that are not known beforehand.
 type object map[string]any
 
 func (o object) text(name string) string { text, _ := o[name].(string); return text }
@@ -123,7 +123,7 @@ func (o object) object(name string) object {
 
 func objectOf(value any) object { o, _ := value.(map[string]any); return o }
 
-// readObject reads an object whose end may be missing.
+// readObject reads an object that may lack its end.
 func readObject(text string) object {
 	var o object
 	if json.Unmarshal([]byte(text), &o) != nil {
@@ -132,8 +132,9 @@ func readObject(text string) object {
 	return o
 }
 
-// completed returns a text of JSON that was cut with what is missing at its end: an open text of a
-// value ends where it was cut, and everything else after the last complete value is left out.
+// completed returns a text of JSON that was cut, with the missing end added: an open text
+// of a value ends at the cut, and everything else after the last complete value is left
+// out.
 func completed(text []byte) []byte {
 	var open, openThen []byte // the closing brackets that are due, now and at safe
 	safe, inText, isKey, isEscaped, begin := 0, false, false, false, 0

@@ -52,8 +52,9 @@ var instruments = [instrumentCount]struct {
 	},
 }
 
-// maxSeries bounds the attributes that are counted apart. They are names of the configuration
-// and codes of errors, so that only a configuration of thousands of models reaches it.
+// maxSeries bounds the attributes that are counted apart. They are names of the
+// configuration and codes of errors: only a configuration of thousands of models reaches
+// it.
 const maxSeries = 10_000
 
 // labels are the attributes of a measurement. Users, sessions and conversations are none: there

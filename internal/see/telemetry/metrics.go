@@ -59,8 +59,8 @@ func (c converter) numbers(f *dto.MetricFamily, value func(*dto.Metric) float64)
 	return points
 }
 
-// histograms converts cumulative buckets into the counts between the bounds, which
-// is what OTLP has.
+// histograms converts cumulative buckets into the counts between the bounds, as OTLP wants
+// them.
 func (c converter) histograms(f *dto.MetricFamily) []*metricspb.HistogramDataPoint {
 	points := make([]*metricspb.HistogramDataPoint, 0, len(f.Metric))
 	for _, m := range f.Metric {

@@ -35,7 +35,7 @@ type Pusher struct {
 	close    func()
 }
 
-// PusherOptions are what a Pusher works with.
+// PusherOptions are the parts that a Pusher works with.
 type PusherOptions struct {
 	Settings Settings
 	Version  string
@@ -118,7 +118,7 @@ func (p *Pusher) overGRPC(endpoint string) error {
 // the batch.
 func (p *Pusher) Note(batch []calls.Record) { p.measured.note(batch) }
 
-// Close closes the connection of a Pusher whose Run is never called.
+// Close closes the connection of a Pusher without a Run.
 func (p *Pusher) Close() { p.close() }
 
 // Run sends metrics until ctx ends, and then once more.

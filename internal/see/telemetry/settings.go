@@ -56,11 +56,12 @@ type Settings struct {
 	// Metrics are sent to the collector too, every collection interval of
 	// monitoring, whether or not traces are.
 	Metrics bool `json:"metrics"`
-	// Content adds to traces what was said, of calls of which monitoring captures the content.
+	// Content adds prompts and answers to traces, for calls with content captured by
+	// monitoring.
 	Content bool `json:"content"`
 }
 
-// DefaultSettings returns what holds where nothing is configured: no traces.
+// DefaultSettings returns the settings of an empty configuration: no traces.
 func DefaultSettings() Settings { return Settings{Sample: 1, ServiceName: "patchbay"} }
 
 // Check reports every field that has a value it may not have. Its messages

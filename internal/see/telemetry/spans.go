@@ -65,8 +65,9 @@ func (e *Exporter) resource(spans []*tracepb.Span) *tracepb.ResourceSpans {
 	}
 }
 
-// callSpans makes the spans of one call: the request, and in it every attempt. What was said is in
-// the span of the attempt that answered, or of the request if no backend was called.
+// callSpans makes the spans of one call: the request, and in it every attempt. Prompts and
+// answers are in the span of the attempt that answered, or of the request if no backend was
+// called.
 func (e *Exporter) callSpans(c *calls.Record) []*tracepb.Span {
 	spans := []*tracepb.Span{serverSpan(c)}
 	for n, try := range c.Described() {
@@ -110,7 +111,7 @@ func serverSpan(c *calls.Record) *tracepb.Span {
 	if c.PerToken > 0 {
 		span.Attributes = append(span.Attributes, seconds("gen_ai.server.time_per_output_token", c.PerToken))
 	}
-	// What is the client's fault is no error of the server.
+	// A fault of the client is no error of the server.
 	if c.Code != "" {
 		span.Attributes = append(span.Attributes, text("error.type", c.Code))
 		if !c.Result.Rejected() && !c.Gone {
@@ -234,8 +235,8 @@ func addressOf(instance string) (host string, port int64) {
 	return "", 0
 }
 
-// operationOf returns the name that the semantic conventions have for what a request asks for,
-// or one in their manner.
+// operationOf returns the name that the semantic conventions have for the request's
+// operation, or one in their manner.
 func operationOf(c *calls.Record) string {
 	if c.Door == schema.DoorCompletions {
 		return "text_completion"

@@ -16,7 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/listen"
 )
 
-// addresses tells whether the gateway can listen, or does.
+// addresses reports whether the gateway can listen, or does.
 func (e *examination) addresses(ctx context.Context) []Finding {
 	const area = "listen"
 	ctx, cancel := context.WithTimeout(ctx, e.CheckTime)
@@ -50,7 +50,7 @@ func (e *examination) addresses(ctx context.Context) []Finding {
 	return findings
 }
 
-// metrics tells whether everybody can read what keys spend.
+// metrics reports whether everybody can read what keys spend.
 func (e *examination) metrics(context.Context) []Finding {
 	const area = "security.metrics"
 	switch settings := e.Document.Security; {
@@ -89,7 +89,7 @@ func expiry(area, what string, end time.Time) Finding {
 	return ok(area, "%s is valid until %s", what, end.Format(time.DateOnly))
 }
 
-// dataDirectory tells whether files can be written, and whether there is room.
+// dataDirectory reports whether files can be written, and whether there is room.
 func (e *examination) dataDirectory(context.Context) []Finding {
 	const area = "data"
 	dir, err := filepath.Abs(e.Document.Server.DataDir)
@@ -139,7 +139,7 @@ func writable(area, dir string) Finding {
 	return ok(area, "%s can be written", dir)
 }
 
-// descriptors tells whether there are enough for the connections.
+// descriptors reports whether there are enough for the connections.
 func (e *examination) descriptors(context.Context) []Finding {
 	const area = "descriptors"
 	limit, known := descriptorLimit()

@@ -65,7 +65,7 @@ func (e *examination) sharedConfiguration(ctx context.Context) []Finding {
 	return e.postgres(ctx, area, "store.config", e.Document.Store.Config)
 }
 
-// postgres tells whether a database can be used. Messages do not repeat the address,
+// postgres reports whether a database can be used. Messages do not repeat the address,
 // which may hold a password.
 func (e *examination) postgres(ctx context.Context, area, setting, address string) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, e.CheckTime)

@@ -54,7 +54,7 @@ type Question struct {
 	Only quota.UsageQuery
 	// Limit is how many groups are listed; the others are added up.
 	Limit int
-	// IsPriced tells whether a model has a price; nil where all have one.
+	// IsPriced reports whether a model has a price; nil where all have one.
 	IsPriced func(model string) bool
 }
 

@@ -85,7 +85,7 @@ type Call struct {
 	Attempts int `json:"attempts"`
 }
 
-// Failed tells whether the caller did not get an answer.
+// Failed reports whether the caller did not get an answer.
 func (c *Call) Failed() bool { return c.ErrorCode != "" || c.HTTPStatus >= 400 }
 
 // Dropped says how many events of a topic were left out.

@@ -43,7 +43,7 @@ func remember(lines []string, line string) []string {
 	return lines[:min(len(lines), maxKept)]
 }
 
-// Known tells whether there is something to show.
+// Known reports whether there is something to show.
 func (s *Screen) Known() bool { return s.state != nil }
 
 // Lines returns what is to be shown on a terminal of this size; a height of 0 is one

@@ -47,7 +47,7 @@ type Options struct {
 	Keys access.Callers
 	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
-	// Memory tells whether there is memory for more, and has the room for messages.
+	// Memory reports whether there is memory for more, and has the room for messages.
 	Memory *memory.Watch
 	// Proxy finds instances for lines to them, and Recorder records what is asked on one.
 	Proxy    *proxy.Proxy
