@@ -9,8 +9,8 @@ import (
 // grants of the key, which change with its terms.
 type activity struct {
 	last atomic.Int64 // in nanoseconds since 1970; 0 means never
-	// today is the day, counted from 1970, above the calls on it, so that both change
-	// together.
+	// today holds the day, counted from 1970, in its upper bits and the number of calls on that
+	// day in the lower ones. One word holds both because they must change together.
 	today atomic.Uint64
 }
 

@@ -18,13 +18,13 @@ type Caller struct {
 	Header http.Header
 	// KeyID names the API key that was presented, if keys are required.
 	KeyID string
-	// Grant is what that key allows; nil allows everything.
+	// Grant holds the permissions of that key; nil allows everything.
 	Grant *Grant
 	// Tenant is the tenant for which the request is counted: that of the key or, where
 	// no keys are required, the one that the request names.
 	Tenant string
-	// User is who the request is made for, where its key trusts a header that says so; it
-	// goes before what the body says.
+	// User is the person for whom the request is made, if the key trusts a header that names one.
+	// It takes precedence over the user in the body.
 	User string
 	// Retry means that the client says that the request is a retry.
 	Retry bool

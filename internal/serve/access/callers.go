@@ -19,8 +19,8 @@ type Callers struct {
 // Needed reports whether callers need a key now.
 func (k Callers) Needed() bool { return k.Credentials.Guard() != nil }
 
-// Identify returns what the key of a request allows, nil where callers need none. Callers
-// who present many wrong keys are told to wait.
+// Identify returns the grant of the key that a request presents, and nil where callers need no
+// key. It tells callers who present many wrong keys to wait.
 func (k Callers) Identify(header http.Header, from netip.Addr) (*Grant, *schema.Error) {
 	now := time.Now()
 	grant, refusal := k.identify(header, from, now)
@@ -60,8 +60,8 @@ func (k Callers) identify(header http.Header, from netip.Addr, now time.Time) (*
 	return grant, grant.RefuseAddress(from)
 }
 
-// Bearer returns what the key of somebody allows who was identified before, by its id and its
-// issue; both are empty for somebody who needed none. False means that it is no longer good.
+// Bearer returns the grant of a caller identified before, by the id and the issue of the key.
+// Both are empty for a caller who needed no key. False means that the key is no longer good.
 func (k Callers) Bearer(id, issue string) (*Grant, bool) {
 	guard := k.Credentials.Guard()
 	if guard == nil {

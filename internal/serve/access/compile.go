@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// compiler makes the grants of all keys. It runs when keys or settings change, so that
-// requests find everything in the grant of their key.
+// compiler makes the grants of all keys. It runs when keys or settings change; requests then find
+// everything in the grant of their key.
 type compiler struct {
 	accounts *allowance.Accounts
 	book     *budget.Book

@@ -29,8 +29,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// Log is the part of a shared configuration in which gateways keep the
-// credentials that they have in common.
+// Log is the part of a shared configuration that keeps the credentials which all gateways have in
+// common.
 type Log interface {
 	// Change brings this gateway up to date, runs the edit, and stores the value
 	// that it returns under its name. When Change returns without an error, Take
@@ -38,11 +38,10 @@ type Log interface {
 	Change(ctx context.Context, edit func() (name string, value []byte, err error)) error
 }
 
-// Credentials are the API keys of the unified API and the tokens of the
-// management API: those of the configuration file, and those that were issued,
-// rotated or revoked while the gateway ran. The latter are kept in a file, which
-// is a copy of the shared log where gateways share their configuration. A change
-// takes effect at once. A nil Credentials has no guard and no roster.
+// Credentials are the API keys of the unified API and the tokens of the management API: the ones
+// in the configuration file, and the ones issued, rotated or revoked while the gateway ran. A
+// file keeps the latter; it is a copy of the shared log where gateways share their configuration.
+// A change takes effect at once. A nil Credentials has no guard and no roster.
 type Credentials struct {
 	Keys   Keys
 	Tokens Tokens
@@ -60,12 +59,13 @@ type Credentials struct {
 	roster atomic.Pointer[Roster]
 	known  atomic.Bool
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	// origin names the shared log that the values are a copy of; it is empty for
 	// values of this gateway alone.
 	origin string
-	// values are what is stored, by name. The records of Keys and Tokens are the same,
-	// decoded, and guarded too. Unsigned are those that nobody with the master key signed.
+	// values holds the stored values by name. The records of Keys and Tokens are the same values,
+	// decoded, and mu guards them too. unsigned holds the names without a signature of the master
+	// key.
 	values   map[string]jsontext.Value
 	unsigned map[string]bool
 	// needsSigning says that a signature was made with the previous master key.
@@ -94,7 +94,7 @@ const (
 	secretBytes     = 32
 )
 
-// stored is the content of the file. Keys is what earlier releases wrote.
+// stored is the content of the file. Earlier releases wrote Keys.
 type stored struct {
 	Log    string                    `json:"log,omitzero"`
 	Values map[string]jsontext.Value `json:"values,omitzero"`
@@ -217,7 +217,7 @@ func (c *Credentials) Take(log string, whole bool, values map[string]seal.Value)
 		return
 	}
 	c.origin = log
-	c.rebuild() // before the file is written, so that a revoked key is refused at once
+	c.rebuild() // before the file is written: a revoked key is refused at once
 	c.known.Store(true)
 	if err := c.save(c.values); err != nil {
 		c.report.Error("the shared credentials are in force and could not be saved here", "error", err)
@@ -346,13 +346,13 @@ func HashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// NobodysHash stands for a credential that is not there: no text is known to have it.
+// NobodysHash is the hash of a missing credential: no text is known to have it.
 const NobodysHash = "0000000000000000000000000000000000000000000000000000000000000000"
 
 // generatedName returns a random name for a credential that was issued without one.
 func generatedName(prefix string) string { return prefix + strings.ToLower(rand.Text()[:10]) }
 
-// checkName reports an id or a name that cannot stand in a path or a log.
+// checkName reports an id or a name that cannot be part of a path or a log.
 func checkName(field, name string, report func(path, message string)) {
 	const longest = 128
 	foreign := func(r rune) bool {

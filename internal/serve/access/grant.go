@@ -11,9 +11,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Grant is what one API key allows, compiled from the terms of the key, of its tenant
-// and the defaults when they change. It is immutable. A nil Grant, that of a caller who
-// needs no key, allows everything.
+// Grant holds the permissions of one API key, compiled from the terms of the key, of its tenant
+// and the defaults when they change. It is immutable. A nil Grant belongs to a caller who needs
+// no key, and allows everything.
 type Grant struct {
 	Key
 	// Issue tells apart the keys that had the id one after the other, and Since is when
@@ -25,8 +25,8 @@ type Grant struct {
 	Accounts [2]*allowance.Account
 	// Budgets are those of the key and of its tenant, nil where there are none.
 	Budgets [2]*budget.Account
-	// ReserveTokens is what is reserved for the answer to a request that names no
-	// greatest number of tokens.
+	// ReserveTokens is the number of tokens reserved for the answer to a request that does not
+	// limit them itself.
 	ReserveTokens int64
 	// rules are those of the key and of its tenant; a request must keep all of them.
 	rules []rule
@@ -36,7 +36,7 @@ type Grant struct {
 	activity *activity
 }
 
-// rule is what terms say about a single request.
+// rule holds the terms that a single request must keep.
 type rule struct {
 	expires   time.Time // zero means never
 	services  [schema.ServiceTypeCount]bool

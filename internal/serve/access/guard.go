@@ -35,9 +35,9 @@ func decodeHash(hash string) (sum [sha256.Size]byte, ok bool) {
 	return sum, err == nil && n == len(sum)
 }
 
-// Identify finds what the key allows that a request presents. Only hashes are compared, so
-// the time it takes tells nothing about the keys that exist. A request without a
-// key has no key, whatever the hashes are.
+// Identify finds the grant of the key that a request presents. It compares only hashes, and its
+// duration reveals nothing about the keys that exist. A request without a key never matches one,
+// whatever the hashes are.
 func (g *Guard) Identify(h http.Header, now time.Time) (*Grant, *schema.Error) {
 	text := presented(h)
 	found := g.keys[sha256.Sum256([]byte(text))]
@@ -58,10 +58,10 @@ func presented(h http.Header) string {
 	return KeyIn(h)
 }
 
-// KeyIn returns what a request has in a header for keys.
+// KeyIn returns the text that a request has in a header for keys.
 func KeyIn(h http.Header) string {
-	// The last is where clients of JAiRouter have it. The names are written as headers
-	// have them, so that they need not be brought into that form for every request.
+	// Clients of JAiRouter use the last one. The names have the canonical form of headers
+	// already, which saves converting them for every request.
 	for _, name := range [...]string{"X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Jairouter_token"} {
 		if keys := h[name]; len(keys) > 0 && keys[0] != "" {
 			return keys[0]

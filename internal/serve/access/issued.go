@@ -49,8 +49,8 @@ type IssuedToken struct {
 	IsUnsigned bool `json:"-"`
 }
 
-// RoleInForce returns what the bearer of the token may do. One that nobody signed may be
-// the work of somebody who wants a role.
+// RoleInForce returns the role of the token's bearer. An unsigned token may be the work of
+// somebody who wants a role.
 func (i IssuedToken) RoleInForce() Role {
 	if i.IsUnsigned {
 		return min(i.Role, Viewer)
@@ -93,9 +93,10 @@ func (i *IssuedToken) checkStored(report func(path, message string)) {
 	checkExpiry("", i.ExpiresAt, report)
 }
 
-// issue returns what tells the key apart from those that had its id before, and when it was
-// issued. Keys that are issued one after the other have different times. What becomes of
-// a key of the configuration file is not known, so that another text there is another key.
+// issue returns a text that tells the key apart from earlier keys with its id, and the time at
+// which it was issued. Keys that are issued one after the other have different times. The gateway
+// does not know the history of a key in the configuration file; another text there is another
+// key.
 func (i *IssuedKey) issue() (issue string, since time.Time) {
 	if i.Source == FromFile {
 		return "file-" + HashOf("issue " + i.KeySHA256)[:16], time.Time{}

@@ -18,8 +18,7 @@ func newKeys(owner *Credentials) Keys {
 	return k
 }
 
-// Check reports what is wrong with a key that is to be issued, by the names of
-// its fields.
+// Check reports the faults of a key before it is issued, by the names of its fields.
 func (k Key) Check(report func(path, message string)) {
 	checkName("id", k.ID, report)
 	checkTenant("tenant", k.Tenant, report)

@@ -21,8 +21,8 @@ type Change struct {
 
 func (c Change) at() time.Time { return c.At.UTC().Truncate(time.Second) }
 
-// kind is one kind of credentials, keys or tokens: those of the configuration file, and
-// the records of those that were issued, rotated or revoked while the gateway ran.
+// kind is one kind of credentials, keys or tokens: the ones in the configuration file, and the
+// records of the ones issued, rotated or revoked while the gateway ran.
 type kind[T any, P record[T]] struct {
 	owner  *Credentials
 	word   string       // "key" or "token", in stored names, generated names and errors
@@ -35,18 +35,17 @@ type kind[T any, P record[T]] struct {
 type record[T any] interface {
 	*T
 	parts() parts
-	// checkStored reports what is wrong with a record that was read.
+	// checkStored reports the faults of a record that was read.
 	checkStored(report func(path, message string))
 }
 
-// parts are what the records of every kind have.
+// parts are the fields that records of every kind have.
 type parts struct {
 	name, hash *string
 	life       *Life
 }
 
-// List returns the credentials of the configuration file, and then those that were
-// issued, in that order.
+// List returns the credentials of the configuration file, followed by the issued ones.
 func (k *kind[T, P]) List() []T {
 	k.owner.mu.Lock()
 	defer k.owner.mu.Unlock()
@@ -54,7 +53,7 @@ func (k *kind[T, P]) List() []T {
 	for i := range all {
 		P(&all[i]).parts().life.RevokedAt = k.revocation(&all[i])
 	}
-	var issued []P // pointers, so that comparing does not copy
+	var issued []P // pointers: comparing them copies nothing
 	for _, record := range k.issued {
 		if p := P(&record).parts(); !p.life.Static || k.ofFile(*p.name) == nil {
 			issued = append(issued, &record)
@@ -200,7 +199,7 @@ func (k *kind[T, P]) store(ctx context.Context, change Change, edit func() (T, e
 	return stored, err
 }
 
-// storedName returns the name of the value in which a credential is stored.
+// storedName returns the name under which a credential is stored.
 func (k *kind[T, P]) storedName(name string) string { return k.word + "/" + name }
 
 // stores reports whether a value is that of a credential of this kind.

@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// stars is what a mask begins with, and shown how many characters of the
-	// secret may follow it.
+	// stars is the beginning of every mask, and shown the number of characters of the secret that
+	// may follow it.
 	stars = "****"
 	shown = 4
 )
 
-// Mask hides a secret from those who may not see it: all but its last four
-// characters, or all of a short one, of which four would be too much. Nothing
-// stays nothing.
+// Mask hides a secret from people who may not see it: all but its last four characters. It hides
+// a short secret entirely, because four characters would give too much of it away. Nothing stays
+// nothing.
 func Mask(secret string) string {
 	const short = 8
 	characters := []rune(secret)
@@ -27,7 +27,7 @@ func Mask(secret string) string {
 	return stars + string(characters[len(characters)-shown:])
 }
 
-// IsMask tells whether a text looks like a mask rather than a secret.
+// IsMask reports whether a text looks like a mask rather than a secret.
 func IsMask(text string) bool {
 	rest, masked := strings.CutPrefix(text, stars)
 	return masked && utf8.RuneCountInString(rest) <= shown

@@ -6,8 +6,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// MetricsAccess says who may read the metrics that are made for scrapers, while security
-// is on. They have the ids of keys and what these spend.
+// MetricsAccess says who may read the metrics for scrapers while security is on. These metrics
+// contain the ids of keys and their spending.
 type MetricsAccess uint8
 
 // Who may read the metrics: everybody who reaches the gateway, or bearers of a management
@@ -35,7 +35,7 @@ func (m *MetricsAccess) UnmarshalText(text []byte) error {
 	return schema.ReadName(m, "value", string(text), metricsAccessNames[:])
 }
 
-// ScrapePermission returns what reading the metrics takes.
+// ScrapePermission returns the permission that reading the metrics requires.
 func (s Settings) ScrapePermission() Permission {
 	if s.Enabled && s.Metrics == MetricsToken {
 		return ReadMetrics
@@ -43,6 +43,6 @@ func (s Settings) ScrapePermission() Permission {
 	return Anyone
 }
 
-// ShowsSpending reports whether everybody who reaches the gateway can read in its metrics
-// which keys there are, and what they spend, although security is on.
+// ShowsSpending reports whether everybody who reaches the gateway can read the ids of keys and
+// their spending in its metrics, although security is on.
 func (s Settings) ShowsSpending() bool { return s.Enabled && s.Metrics == MetricsOpen }

@@ -2,8 +2,8 @@ package access
 
 import "strings"
 
-// Permission is the code of what a route lets its callers do, such as
-// config:instance:write: an area, a thing in it, and what is done with it.
+// Permission is a code for the right to use a route, such as config:instance:write: an area, a
+// thing in it, and an action.
 type Permission string
 
 // Two kinds of routes have no code of their own.
@@ -14,8 +14,8 @@ const (
 	ByKey Permission = "by-key"
 )
 
-// The codes of the management routes. Those that end in :read and :write are
-// for viewers and operators; what ends otherwise is for administrators alone.
+// The codes of the management routes. Codes that end in :read and :write are for viewers and
+// operators; all others are for administrators alone.
 const (
 	ReadTypes      Permission = "config:type:read"
 	WriteTypes     Permission = "config:type:write"
@@ -27,8 +27,8 @@ const (
 	WriteTerms     Permission = "config:terms:write"
 	ReadModels     Permission = "model:read"
 	ReadRoutes     Permission = "route:read"
-	// ReadProcesses is for the model servers that the gateway runs, ManageProcesses for
-	// starting and stopping them and for what they write.
+	// ReadProcesses is for seeing the model servers that the gateway runs, ManageProcesses for
+	// starting and stopping them and for reading their output.
 	ReadProcesses   Permission = "process:read"
 	ManageProcesses Permission = "process:manage"
 	ReadBatches     Permission = "batch:read"
@@ -47,13 +47,13 @@ const (
 	ReadMonitoring  Permission = "monitoring:config:read"
 	WriteMonitoring Permission = "monitoring:config:write"
 	ReadMetrics     Permission = "monitoring:metrics:read"
-	// StopRequests is what ending somebody's request takes.
+	// StopRequests is the right to end somebody's request.
 	StopRequests Permission = "monitoring:request:write"
-	// ManageContents is what keeping, and seeing, headers and bodies of requests takes.
+	// ManageContents is the right to keep, and to see, headers and bodies of requests.
 	ManageContents Permission = "monitoring:content:manage"
 	ReadActuator   Permission = "actuator:details:read"
 	WriteLoggers   Permission = "actuator:logger:write"
-	// ManageAccessLog is what changing the level of the access log takes, beside
+	// ManageAccessLog is the right to change the level of the access log. It is required beside
 	// WriteLoggers.
 	ManageAccessLog Permission = "actuator:logger:manage"
 )
@@ -74,7 +74,7 @@ func (r Role) Permissions() []Permission {
 	return held
 }
 
-// Holds tells whether a role has a permission.
+// Holds reports whether a role has a permission.
 func (r Role) Holds(p Permission) bool {
 	if p == UseSession {
 		return r.Valid()
@@ -90,12 +90,12 @@ func (r Role) Holds(p Permission) bool {
 	return false
 }
 
-// SeesWords reports whether a role is shown what backends say in their errors, which may
-// repeat parts of prompts. Others are told status and code.
+// SeesWords reports whether a role sees the error messages of backends, which may repeat parts of
+// prompts. Other roles see status and code only.
 func (r Role) SeesWords() bool { return r.Holds(WriteMonitoring) }
 
-// Valid tells whether p has the shape of a code, or is one of the two words for
-// routes that have none.
+// Valid reports whether p has the shape of a code, or is one of the two words for routes without
+// one.
 func (p Permission) Valid() bool {
 	if p == Anyone || p == ByKey {
 		return true

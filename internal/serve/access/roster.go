@@ -15,7 +15,7 @@ type Identity struct {
 	// Name is the name of the token, or OpenName where nobody is asked for one.
 	Name string
 	Role Role
-	// SeesSecrets tells whether the stored keys of backends may be shown.
+	// SeesSecrets reports whether the stored keys of backends may be shown.
 	SeesSecrets bool
 }
 
@@ -64,10 +64,9 @@ func (r *Roster) HasAdmin(now time.Time) bool {
 	return false
 }
 
-// Identify finds the bearer of the token that a request presents, and tells
-// whether it presents one at all. Only hashes are compared, so an unknown token
-// costs what a known one does, and the time that it takes tells nothing. A
-// request without a token is nobody's, whatever the hashes are.
+// Identify finds the bearer of the token that a request presents, and reports whether it presents
+// one at all. It compares only hashes: an unknown token takes as long as a known one, and the
+// duration reveals nothing. A request without a token belongs to nobody, whatever the hashes are.
 func (r *Roster) Identify(h http.Header, now time.Time) (who Identity, known, presents bool) {
 	text := bearer(h)
 	found, ok := r.entries[sha256.Sum256([]byte(text))]

@@ -17,10 +17,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// A session is what a browser holds in place of a management token. It consists
-// of the time of its end, a fingerprint of the token, and the signature of both,
-// made with a key that all gateways of a shared configuration have in common. No
-// gateway keeps a list of sessions: a session is good while its token is.
+// A browser holds a session in place of a management token. A session consists of the time of its
+// end, a fingerprint of the token, and the signature of both, made with a key that all gateways
+// of a shared configuration have in common. No gateway keeps a list of sessions: a session is
+// good while its token is.
 
 // SessionLife is how long a session lasts at most.
 const SessionLife = 12 * time.Hour

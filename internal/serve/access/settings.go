@@ -1,5 +1,5 @@
-// Package access decides who may do what: roles of management tokens, and the
-// keys with which callers use the unified API.
+// Package access decides who may do what: it knows the roles of management tokens, and the keys
+// with which callers use the unified API.
 package access
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// Role is what the bearer of a management token may do.
+// Role is the set of permissions of a management token's bearer.
 type Role uint8
 
-// The roles; each may do what the ones before it may. The zero value is no role.
+// The roles. Each includes the permissions of the ones before it. The zero value is no role.
 const (
 	Viewer Role = iota + 1
 	Operator
@@ -24,7 +24,7 @@ var roleNames = [...]string{"VIEWER", "OPERATOR", "ADMIN"}
 // Names returns the name of every role.
 func (Role) Names() []string { return append([]string(nil), roleNames[:]...) }
 
-// Valid tells whether r is one of the roles.
+// Valid reports whether r is one of the roles.
 func (r Role) Valid() bool { return r >= Viewer && r <= Admin }
 
 // String returns the name in capitals, or nothing where there is no role.
@@ -68,14 +68,14 @@ type Settings struct {
 	// they are stored as they are.
 	MasterKey         string `json:"masterKey"`
 	PreviousMasterKey string `json:"previousMasterKey"`
-	// SignExisting says that what was stored without signatures is signed at the first
-	// start with a master key.
+	// SignExisting says that the first start with a master key signs the data that was stored
+	// without signatures.
 	SignExisting bool `json:"signExisting"`
 	// AcceptUnsigned says that data of the release before, which did not sign it, is read
 	// besides signed data; package takeover has the rules.
 	AcceptUnsigned bool `json:"acceptUnsigned"`
-	// References are the variables and files to which stored versions may refer, beside
-	// those that the services of the configuration file refer to.
+	// References are the variables and files to which stored versions may refer, in addition to
+	// the ones that the services of the configuration file refer to.
 	References []string `json:"references"`
 	Tokens     []Token  `json:"tokens"`
 	Keys       []Key    `json:"keys"`
@@ -83,8 +83,8 @@ type Settings struct {
 	Tenants []Tenant `json:"tenants"`
 	// Defaults are the terms of every key where it says nothing itself.
 	Defaults Terms `json:"defaults"`
-	// ReserveTokens is what is reserved for the answer of a request that names no
-	// greatest number of tokens.
+	// ReserveTokens is the number of tokens reserved for the answer to a request that does not
+	// limit them itself.
 	ReserveTokens int64 `json:"reserveTokens"`
 }
 
@@ -106,7 +106,7 @@ type Key struct {
 	Terms
 }
 
-// DefaultSettings returns what holds where nothing is configured: an open gateway.
+// DefaultSettings returns the settings of an empty configuration: an open gateway.
 func DefaultSettings() Settings { return Settings{SignExisting: true, ReserveTokens: 1024} }
 
 // Check reports every field that has a value it may not have. Its messages never

@@ -14,10 +14,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// Beside the file with the credentials there is one with what needs the master key: the key
-// of sessions, encrypted, and the signatures of the others. Earlier releases do not read
-// it. A token that nobody signed, because an earlier release wrote it or somebody who does
-// not have the master key, lets its bearer read and no more.
+// Beside the file with the credentials there is a second one for everything that needs the master
+// key: the key of sessions, encrypted, and the signatures of the credentials. Earlier releases do
+// not read it. A token is unsigned if an earlier release wrote it, or somebody without the master
+// key; its bearer may read and no more.
 
 // ErrMasterKey means that security.master-key is not the one with which the credentials
 // were signed.
@@ -33,8 +33,8 @@ const (
 // sealedContent is the content of that file.
 type sealedContent struct {
 	Values map[string]jsontext.Value `json:"values,omitzero"`
-	// Signatures are those of the credentials by their names. While one is changed there
-	// are two, so that a crash leaves the right one in any case.
+	// Signatures holds the signatures of the credentials by their names. While a credential is
+	// changed it has two, and a crash leaves the right one in any case.
 	Signatures map[string][]string `json:"signatures,omitzero"`
 }
 
@@ -67,7 +67,7 @@ func (c *Credentials) readSealed() (signatures map[string][]string, err error) {
 	return content.Signatures, nil
 }
 
-// trusted returns a value of the file with its signatures, of which one must be right.
+// trusted returns a value of the file with its signatures. One of them must be right.
 func (c *Credentials) trusted(name string, data []byte, signatures []string) seal.Value {
 	data = compacted(data)
 	return seal.Value{Data: data, IsTrusted: c.master == nil || slices.ContainsFunc(signatures, func(signature string) bool {
@@ -79,13 +79,12 @@ func (c *Credentials) trusted(name string, data []byte, signatures []string) sea
 func compacted(value []byte) []byte {
 	compact := jsontext.Value(slices.Clone(value))
 	if err := compact.Compact(); err != nil {
-		return value // what is no JSON is refused elsewhere
+		return value // invalid JSON is refused elsewhere
 	}
 	return compact
 }
 
-// save writes the values to the files. Changed are the names of those that changed and are
-// to be signed.
+// save writes the values to the files. It signs the values named in changed.
 func (c *Credentials) save(values map[string]jsontext.Value, changed ...string) error {
 	plain := make(map[string]jsontext.Value, len(values))
 	sealed := sealedContent{Values: map[string]jsontext.Value{}, Signatures: map[string][]string{}}
@@ -143,9 +142,9 @@ func (c *Credentials) SignExisting() error {
 	return nil
 }
 
-// Renew brings what is stored up to date with the master key: the key of sessions that is
-// stored as plain text is removed, one that was encrypted with the previous master key is
-// replaced, and the signatures are made anew. It is called when everything can be read.
+// Renew brings the stored values up to date with the master key: it removes a key of sessions
+// that is stored as plain text, replaces one that was encrypted with the previous master key, and
+// makes the signatures anew. Callers call it when everything can be read.
 func (c *Credentials) Renew(ctx context.Context) error {
 	c.mu.Lock()
 	state, log := c.session, c.log

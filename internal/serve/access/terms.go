@@ -12,10 +12,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Terms are what a key or a tenant may use, and how much of it.
+// Terms limit the services and models that a key or a tenant may use, and how much.
 type Terms struct {
-	// Services and Models narrow what it is good for; empty means everything. In the
-	// name of a model * stands for any text.
+	// Services and Models narrow its use; empty means everything. In the name of a model, *
+	// matches any text.
 	Services []schema.ServiceType `json:"services"`
 	Models   []string             `json:"models"`
 	// Addresses are the ranges, such as 10.0.0.0/8, from which it may be used; empty
@@ -94,8 +94,8 @@ func checkExpiry(at, expires string, report func(path, message string)) {
 	}
 }
 
-// RangePattern is what a range of addresses looks like, as a regular expression of JSON
-// schema. It leaves out addresses of IPv4 that are written as those of IPv6.
+// RangePattern describes a range of addresses, as a regular expression of JSON schema. It leaves
+// out addresses of IPv4 that are written as addresses of IPv6.
 const RangePattern = `^(` + ipv4 + `(/(3[0-2]|[12]?[0-9]))?|` + ipv6 + `(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?)$`
 
 const (

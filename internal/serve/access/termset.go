@@ -14,7 +14,7 @@ type TermSet struct {
 	Tenants  []Tenant `json:"tenants"`
 }
 
-// maxTenants bounds what is stored with every version.
+// maxTenants bounds the terms that are stored with every version.
 const maxTenants = 10_000
 
 // TermSet returns the terms of the settings, which shares nothing with them.
@@ -47,8 +47,8 @@ func (t TermSet) Check(report func(path, message string)) {
 	t.Defaults.check("defaults.", report)
 }
 
-// SetTerms puts other terms into force, for requests from now on. What keys and tenants
-// have used so far counts.
+// SetTerms puts other terms into force, for requests from now on. Earlier use by keys and tenants
+// still counts.
 func (c *Credentials) SetTerms(terms TermSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,8 +18,7 @@ func newTokens(owner *Credentials) Tokens {
 	return t
 }
 
-// Check reports what is wrong with a token that is to be issued, by the names of
-// its fields.
+// Check reports the faults of a token before it is issued, by the names of its fields.
 func (i IssuedToken) Check(report func(path, message string)) {
 	checkName("name", i.Name, report)
 	if !i.Role.Valid() {

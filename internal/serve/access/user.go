@@ -10,18 +10,17 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// UserHeaderPattern is what the name of a header looks like, as a regular expression of
-// JSON schema.
+// UserHeaderPattern describes the name of a header, as a regular expression of JSON schema.
 const UserHeaderPattern = "^[A-Za-z0-9_-]*$"
 
 // maxUserHeader bounds the name of a header.
 const maxUserHeader = 64
 
-// secretHeaders have credentials, in the canonical form. What they contain must not become
-// the name of a user, which is stored and shown.
+// secretHeaders carry credentials; the names have the canonical form. Their values must not
+// become the name of a user, which is stored and shown.
 var secretHeaders = []string{"Authorization", "Proxy-Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Cookie"}
 
-// quotedName is the one header of Open WebUI whose value is escaped as in a URL.
+// quotedName is the one header of Open WebUI with a value that is escaped as in a URL.
 const quotedName = "X-Openwebui-User-Name"
 
 func checkUserHeader(path, name string, report func(path, message string)) {

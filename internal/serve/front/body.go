@@ -72,7 +72,7 @@ func (b *body) nextChunk() error {
 	return nil
 }
 
-// end gives up what reading the body took, and returns io.EOF.
+// end releases the resources for reading the body, and returns io.EOF.
 func (b *body) end() error {
 	b.ended, b.since, b.came = true, time.Time{}, 0
 	b.conn.giveBackIfEmpty()
@@ -80,9 +80,9 @@ func (b *body) end() error {
 	return io.EOF
 }
 
-// isAbandoned reports whether what is left of the body is not worth reading for the sake
-// of the next request: it is too much, or may never come. The reply then says that the
-// connection ends, so that the client does not send that request.
+// isAbandoned reports whether the rest of the body is not worth reading for the sake of the next
+// request: it is too long, or may never come. The reply then announces the end of the connection,
+// and the client does not send that request.
 func (b *body) isAbandoned() bool {
 	const most = 256 << 10
 	switch {
@@ -112,8 +112,8 @@ func (b *body) hasCome() bool {
 	}
 }
 
-// Close is there for http.Request.Body. What was not read is discarded when the
-// request has been answered.
+// Close is there for http.Request.Body. The connection discards the unread rest when the request
+// has been answered.
 func (b *body) Close() error { return nil }
 
 // take moves bytes from the connection into p, reading once when none have come: into p

@@ -25,7 +25,7 @@ const bufferSize = 4 << 10
 // there.
 const headSlop = 4 << 10
 
-// step is what a connection does.
+// step is the current activity of a connection.
 type step uint64
 
 const (
@@ -43,15 +43,15 @@ const (
 // stepOf returns the step in a state. The other bits count how often it changed.
 func stepOf(state uint64) step { return step(state & (1<<stepBits - 1)) }
 
-// conn is a connection of a client. One goroutine serves it; what others do to it
-// is in state, in the request's context and in the writing of interim replies. What a
-// handler gets for a request is made for that request and never used again: the handler
-// may have started something that still holds it when the next request is served.
+// conn is a connection of a client. One goroutine serves it; others affect it only through state,
+// the request's context and the writing of interim replies. Everything that a handler gets for a
+// request is made for that request and never used again: the handler may have started a goroutine
+// that still holds it when the next request is served.
 type conn struct {
 	server *Server
 	nc     net.Conn
 	raw    syscall.RawConn // nil where there is no socket to watch
-	plain  bool            // what is read from raw is what the client sent, without encryption
+	plain  bool            // raw returns the bytes that the client sent, without encryption
 	id     uint64          // by which the watcher knows it; 0 means not at all
 	remote string
 	tls    *tls.ConnectionState // nil without encryption
@@ -59,7 +59,7 @@ type conn struct {
 	// state is changed by the goroutine that serves the connection, or once by the
 	// one that closes it.
 	state atomic.Uint64
-	// seen and since are of Server.expire: what it saw last, and since when.
+	// seen and since belong to Server.expire: the state it saw last, and since when.
 	seen  uint64
 	since time.Time
 
@@ -217,9 +217,8 @@ func (c *conn) readHead() int {
 	}
 }
 
-// moveToWait goes on to the step in which a connection waits for more of a head than it
-// has. An idle one may wait longer than one that has begun a request. False means that
-// the connection was closed.
+// moveToWait moves on to the step for waiting for the rest of a head. An idle connection may wait
+// longer than one that has begun a request. False means that the connection was closed.
 func (c *conn) moveToWait(has int) bool {
 	switch now := stepOf(c.state.Load()); {
 	case has > 0:
@@ -244,8 +243,8 @@ func (c *conn) fillHead() bool {
 	}
 }
 
-// fill reads once into the buffer, and returns how many bytes have come. While nothing
-// comes, an empty buffer is given back, so that idle connections have none.
+// fill reads once into the buffer, and returns how many bytes have come. While nothing comes, it
+// gives an empty buffer back: idle connections have none.
 func (c *conn) fill() (int, error) {
 	c.makeRoom()
 	if !c.plain {
@@ -263,7 +262,7 @@ func (c *conn) fill() (int, error) {
 	return c.w - before, err
 }
 
-// makeRoom makes sure that there is room behind what has come.
+// makeRoom makes sure that there is room behind the bytes that have come.
 func (c *conn) makeRoom() {
 	switch {
 	case c.r == c.w:
@@ -359,8 +358,7 @@ func (c *conn) end(panicked any) bool {
 	return false
 }
 
-// errEnded is what a handler gets that reads a body or writes a reply when its request
-// has been answered.
+// errEnded is the error of reading a body or writing a reply after the request has been answered.
 var errEnded = errors.New("the request has been answered")
 
 // endRequest ends the context of the request that is answered.
@@ -370,8 +368,8 @@ func (c *conn) endRequest() {
 	}
 }
 
-// discardBody reads what the handler left of the body, so that the next request can
-// be found. False means that it is too much.
+// discardBody reads the part of the body that the handler left unread. The next request follows
+// it. False means that the rest is too long.
 func (c *conn) discardBody() bool {
 	if c.body.ended {
 		return true
@@ -384,9 +382,9 @@ func (c *conn) discardBody() bool {
 	return err == nil
 }
 
-// linger ends the connection in such a way that a client that still sends gets the
-// reply: a socket that is closed before all was read is reset. What the client sends
-// meanwhile is discarded. Only time bounds that, because a client that is cut off
+// linger closes the connection after the client has received the reply, even if the client still
+// sends: the kernel resets a socket that is closed before all was read. linger discards
+// everything the client sends meanwhile. Only time bounds that, because a client that is cut off
 // while it sends may take that for the outcome instead of the reply.
 func (c *conn) linger() {
 	const longest = 500 * time.Millisecond
@@ -398,14 +396,14 @@ func (c *conn) linger() {
 	_, _ = io.Copy(io.Discard, c.nc)
 }
 
-// alarm is the deadline of reads. What the server sets is a wake-up call only: whether the
-// time is really over is decided by the clock after waking. So it may stay too early, and
-// need not be set for every read, which takes a lock and a timer of the runtime. A handler
-// may set a limit of its own beside it.
+// alarm is the deadline of reads. The deadline on the socket is a wake-up call only: after
+// waking, the clock decides whether the time is really over. The deadline may therefore stay too
+// early, and need not be set for every read, which takes a lock and a timer of the runtime. A
+// handler may set a limit of its own beside it.
 type alarm struct {
 	mu    sync.Mutex
 	set   func(time.Time) error
-	at    time.Time // what was set last; zero means none
+	at    time.Time // the deadline set last; zero means none
 	limit time.Time // of the handler; zero means none
 }
 

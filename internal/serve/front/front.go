@@ -1,7 +1,7 @@
-// Package front is the HTTP/1.1 server of the gateway. It answers requests on one
-// goroutine per connection, with one read and one write for most requests, and without
-// memory while it waits. It reads what net/http would read, or refuses it; HTTP/2 is not
-// served here.
+// Package front is the HTTP/1.1 server of the gateway. It answers requests on one goroutine per
+// connection, with one read and one write for most requests, and holds no buffer while it waits.
+// It accepts no request that net/http would refuse, and refuses some more. It does not serve
+// HTTP/2.
 package front
 
 import (
@@ -51,7 +51,7 @@ type Server struct {
 	buffers sync.Pool // *[bufferSize]byte
 	date    atomic.Pointer[date]
 	known   knownTexts
-	blank   http.Request // of which all requests are made
+	blank   http.Request // the template of all requests
 }
 
 // New returns a Server.
@@ -83,8 +83,8 @@ func (s *Server) Serve() error {
 	}
 }
 
-// Start starts what runs beside the connections of a listener. It is called once,
-// before Serve.
+// Start starts the goroutines beside the connections of a listener. It is called once, before
+// Serve.
 func (s *Server) Start(listener net.Listener) {
 	s.listener = listener
 	watcher, err := newWatcher()
@@ -101,8 +101,9 @@ func (s *Server) Start(listener net.Listener) {
 	s.serving.Go(s.expire)
 }
 
-// watch watches for clients that leave. If that fails before the server is closed, those
-// whose requests run are noticed only when something is sent to them.
+// watch watches for clients that leave. If the poller fails before the server is closed, the
+// server notices that the client of a running request has left only when it sends something
+// to that client. A goroutine for each later request then watches instead.
 func (s *Server) watch() {
 	err := s.watcher.run()
 	if s.closing.Load() {
@@ -147,7 +148,7 @@ func (s *Server) add(c *conn) {
 	}
 }
 
-// remove ends what add began.
+// remove takes out a connection that add put in.
 func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,8 +182,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // letGo serves the requests that are on their way on connections that seem idle: a proxy cannot
-// send them elsewhere once it has written them. Each ends its connection, so that nobody is on
-// the way when the number of connections stays the same.
+// send them elsewhere once it has written them. Each request ends its connection. When the number
+// of connections stays the same, no request is on the way any more.
 func (s *Server) letGo(ctx context.Context) {
 	const look, looks = 20 * time.Millisecond, 15
 	before := s.count()
@@ -217,7 +218,7 @@ func (s *Server) Close() {
 	s.serving.Wait()
 }
 
-// halt ends what runs beside the connections, and ends the connections as it is told.
+// halt ends the goroutines beside the connections, and ends each connection with end.
 func (s *Server) halt(end func(*conn)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,8 +262,8 @@ func (s *Server) expire() {
 	}
 }
 
-// expireNow closes the connections whose time is over and returns how many are left
-// to look at.
+// expireNow closes the connections that have run out of time, and returns how many are left to
+// look at.
 func (s *Server) expireNow(now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

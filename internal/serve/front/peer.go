@@ -14,7 +14,7 @@ import (
 // for the reply. Nothing tells it from one that has left, until it is sent
 // something: then one that has left resets the connection.
 
-// peer is what is known of the client while its request is answered.
+// peer is the gateway's knowledge of the client while its request is answered.
 type peer struct {
 	mu      sync.Mutex
 	request *requestContext // that is being answered, nil between requests
@@ -58,8 +58,7 @@ func (p *peer) probeWith(probe func()) {
 	p.probe = probe
 }
 
-// leave ends what is known: the handler has the connection, and nothing more is sent by
-// the server.
+// leave ends that knowledge: the handler has the connection, and the server sends nothing more.
 func (p *peer) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,9 +97,9 @@ func (c *conn) contain(request *requestContext, probe func()) {
 	}
 }
 
-// probeOnce sends the client of a request something that does not matter: an interim
-// reply before the head of the reply, later what the handler has for it. False means that
-// there is nothing that could be sent.
+// probeOnce sends the client of a request something harmless: an interim reply before the head of
+// the reply, and later whatever the handler has provided. False means that there is nothing to
+// send.
 func (c *conn) probeOnce(request *requestContext) bool {
 	c.writing.Lock()
 	c.peer.mu.Lock()
@@ -135,9 +134,9 @@ func (c *conn) writeInterim() error {
 	return c.write([]byte(interim))
 }
 
-// ahead notices that a client leaves where no poller does: on systems that have none, and
-// where it fails. While a request is answered whose body was read, a goroutine reads the
-// next byte of the connection.
+// ahead notices that a client leaves where no poller does: on systems that have none, and where
+// it fails. After the body of a request was read, and while the request is answered, a goroutine
+// reads the next byte of the connection.
 type ahead struct {
 	mu   sync.Mutex
 	off  bool          // nothing is to be noticed: there is a poller, or no request
@@ -182,7 +181,8 @@ func (a *ahead) read(c *conn) {
 	}
 }
 
-// end ends what begin began. What has come is in the buffer of the connection then.
+// end stops the reading that begin started. The buffer of the connection then has the bytes that
+// came.
 func (a *ahead) end(c *conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -2,7 +2,7 @@
 
 package front
 
-// canTryRead says that a socket can be asked for what has come without waiting.
+// canTryRead says that a socket can return the bytes that have come without waiting.
 const canTryRead = false
 
 func (*conn) tryRead(uintptr) bool { return true }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// canTryRead says that a socket can be asked for what has come without waiting.
+// canTryRead says that a socket can return the bytes that have come without waiting.
 const canTryRead = true
 
 // tryRead reads without waiting into a buffer that it gives back if nothing has

@@ -13,7 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 )
 
-// exchange is what a handler is given for one request, beside the request itself and the
+// exchange holds everything a handler gets for one request, beside the request itself and the
 // headers. It is made in one piece and never used again.
 type exchange struct {
 	request  *http.Request
@@ -24,8 +24,8 @@ type exchange struct {
 	values   [16]string // of most headers
 }
 
-// newExchange returns what the handler gets for the request whose head has come, or why
-// the request is refused.
+// newExchange parses a head and returns the exchange for its handler, or the reason to refuse the
+// request.
 func (c *conn) newExchange(text []byte) (*exchange, Refusal) {
 	x := &exchange{ctx: requestContext{Context: c.server.options.Base, calling: &c.server.serving}}
 	r := c.server.blank.WithContext(&x.ctx) // which copies it
@@ -46,7 +46,7 @@ func (c *conn) newExchange(text []byte) (*exchange, Refusal) {
 	return x, Refusal{}
 }
 
-// knownTexts are texts that are in many heads, so that they need not be copied.
+// knownTexts are texts that occur in many heads. They need not be copied.
 type knownTexts struct {
 	names  map[string]string // names of fields by how clients write them
 	values map[string]string // other texts
@@ -84,7 +84,7 @@ func (k *knownTexts) name(text []byte) string {
 
 // value returns a text without memory of the head.
 func (k *knownTexts) value(text []byte) string {
-	const longest = 40 // of those that are known
+	const longest = 40 // longest known text
 	if len(text) <= longest {
 		if value, ok := k.values[string(text)]; ok {
 			return value
@@ -110,10 +110,10 @@ const (
 	repeatedLength = "The request is not valid HTTP: it has two lengths."
 )
 
-// head parses the head of one request into the request that the handler gets. It reads
-// what net/http would read, or is stricter; differences_test.go has the table of where it
-// is. Each text of the request is a copy, or well known: an id or a name that is kept for
-// longer than the request must not keep the whole head in memory.
+// head parses the head of one request into the request for the handler. It accepts the same heads
+// as net/http, or fewer; differences_test.go has the table of differences. Each text of the
+// request is a copy, or well known: an id or a name that is kept for longer than the request must
+// not keep the whole head in memory.
 type head struct {
 	known   *knownTexts
 	request *http.Request
@@ -121,7 +121,7 @@ type head struct {
 	refusal Refusal  // the first one; its status is 0 if there is none
 
 	lengths, encodings, hosts int
-	close, keepAlive          bool // what the fields named Connection say
+	close, keepAlive          bool // from the fields named Connection
 	continues                 bool // the client waits for a go-ahead before it sends the body
 }
 
@@ -149,7 +149,7 @@ func (h *head) parse(text []byte) bool {
 	return h.refusal.Status == 0
 }
 
-// line returns the first line of a text without its end, and what follows it.
+// line returns the first line of a text without its end, and the text behind it.
 func (h *head) line(text []byte) (line, rest []byte) {
 	end := bytes.IndexByte(text, '\n')
 	if end < 0 {
@@ -222,8 +222,8 @@ func (h *head) target() {
 	}
 }
 
-// isPlainTarget reports whether a target is a path, perhaps with a query, in which nothing
-// needs an escape.
+// isPlainTarget reports whether a target is a path, perhaps with a query, and nothing in it needs
+// an escape.
 func isPlainTarget(target string) bool {
 	if target == "" || target[0] != '/' {
 		return false
@@ -264,7 +264,7 @@ func (h *head) field(line []byte) {
 	h.add(h.known.name(name), h.known.value(value))
 }
 
-// add adds a field, and looks at those that are about the connection and the body.
+// add adds a field, and interprets the fields about the connection and the body.
 func (h *head) add(name, value string) {
 	r := h.request
 	switch name {
@@ -327,7 +327,7 @@ func (h *head) conclude() {
 		delete(r.Header, "Trailer") // trailers are read, and left out
 	}
 	if pragma := r.Header["Pragma"]; len(pragma) > 0 && pragma[0] == "no-cache" && r.Header["Cache-Control"] == nil {
-		r.Header["Cache-Control"] = []string{"no-cache"} // which is what HTTP/1.0 had for it
+		r.Header["Cache-Control"] = []string{"no-cache"} // the same thing in HTTP/1.0
 	}
 	h.continues = h.continues && !isHTTP10 && r.ContentLength != 0
 }
@@ -354,20 +354,20 @@ func isHost(text string) bool {
 	return true
 }
 
-// requestContext is the context of one request. It ends when the client leaves, with
-// context.Canceled, or with the context of all requests, whose cause it has then, or when
-// the request has been answered. Once it has ended it stays so: package context panics
-// where a context that has ended has no error. Watching it costs little: see AfterFunc.
+// requestContext is the context of one request. It ends in three cases: the client leaves
+// (context.Canceled), the context of all requests ends (it then has the same cause), or the
+// request has been answered. Once it has ended it stays so: package context panics where a
+// context that has ended has no error. Watching it costs little: see AfterFunc.
 type requestContext struct {
 	context.Context                 // of all requests
-	calling         *sync.WaitGroup // what is called when the context ends
+	calling         *sync.WaitGroup // the functions called when the context ends
 
 	ended atomic.Bool
 	// stopped has ended with the cause of Stop; nil unless that was called.
 	stopped atomic.Pointer[context.Context]
 	mu      sync.Mutex
 	done    chan struct{} // made when it is asked for
-	// first is what AfterFunc was given, others are those that came beside it.
+	// first is the first function given to AfterFunc, others holds further ones.
 	first  watch
 	others []watch
 	last   int // the number of the watch that was added last
@@ -410,7 +410,7 @@ func (r *requestContext) Stop(cause error) {
 	}
 }
 
-// Value returns what the context of all requests has. Package context finds the cause by it.
+// Value returns the value of the context of all requests. Package context finds the cause by it.
 func (r *requestContext) Value(key any) any {
 	if stopped := r.stopped.Load(); stopped != nil {
 		return (*stopped).Value(key)
@@ -438,7 +438,7 @@ func (r *requestContext) AfterFunc(f func()) (stop func() bool) {
 	return func() bool { return r.forget(added.number) }
 }
 
-// forget takes back a watch, and tells whether it was still there.
+// forget takes back a watch, and reports whether it was still there.
 func (r *requestContext) forget(number int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,15 +13,15 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 )
 
-// maxHeld is how much of a reply is collected before it is sent. More than that is
-// sent together with what was collected, without being copied.
+// maxHeld is the number of bytes of a reply that are collected before they are sent. A longer
+// piece is sent together with the collected bytes, without being copied.
 const maxHeld = bufferSize
 
 // response is the reply to one request. It is an http.ResponseWriter.
 type response struct {
 	conn   *conn
 	header http.Header
-	// out is what was not sent yet, in memory that is borrowed.
+	// out holds the bytes that were not sent yet, in borrowed memory.
 	out      []byte
 	borrowed *[bufferSize]byte
 
@@ -49,8 +49,7 @@ func (r *response) end() {
 // Header returns the header of the reply, which is sent with its first bytes.
 func (r *response) Header() http.Header { return r.header }
 
-// AnnounceLength is what the header Content-Length is for, which a handler may set
-// instead.
+// AnnounceLength does the work of the header Content-Length, which a handler may set instead.
 func (r *response) AnnounceLength(length int64) { r.announced, r.left = true, length }
 
 // WriteHeader decides the status. Interim replies are not sent.
@@ -109,7 +108,7 @@ func (r *response) add(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// chunkEnd is what stands behind a piece of the body.
+// chunkEnd returns the bytes behind a piece of the body.
 func (r *response) chunkEnd() []byte {
 	if r.chunked {
 		return crlf
@@ -117,7 +116,7 @@ func (r *response) chunkEnd() []byte {
 	return nil
 }
 
-// FlushError sends what was written so far.
+// FlushError sends everything written so far.
 func (r *response) FlushError() error {
 	r.WriteHeader(http.StatusOK)
 	if r.err != nil {
@@ -130,7 +129,7 @@ func (r *response) FlushError() error {
 	return r.err
 }
 
-// Send adds to the body of the reply and sends what was written so far.
+// Send adds to the body of the reply and sends everything written so far.
 func (r *response) Send(p []byte) error {
 	if _, err := r.Write(p); err != nil {
 		return err
@@ -141,8 +140,8 @@ func (r *response) Send(p []byte) error {
 // Flush is FlushError for callers that do not ask.
 func (r *response) Flush() { _ = r.FlushError() }
 
-// ProbeWith sets what sends something harmless to the client once the head of the
-// reply is out; nil means that nothing can.
+// ProbeWith sets the function that sends something harmless to the client once the head of the
+// reply is out; nil means that there is none.
 func (r *response) ProbeWith(probe func()) {
 	if r.err == nil {
 		r.conn.peer.probeWith(probe)
@@ -280,7 +279,7 @@ func appendValue(out []byte, value string) []byte {
 	return out
 }
 
-// send sends what was collected.
+// send sends the collected bytes.
 func (r *response) send() {
 	if len(r.out) == 0 || r.err != nil {
 		return
@@ -293,7 +292,7 @@ func (r *response) send() {
 	r.giveBack()
 }
 
-// sendWith sends what was collected and more.
+// sendWith sends the collected bytes and more.
 func (r *response) sendWith(more, end []byte) {
 	if r.err != nil {
 		return
@@ -379,10 +378,10 @@ var (
 	_ io.Writer           = (*response)(nil)
 )
 
-// Hijack hands the connection over to the handler, for a protocol other than HTTP. What
-// was written is sent before that, and what has come is in the reader. The connection has
-// no deadlines then. It is the handler's until that returns, and is closed after that:
-// Shutdown waits for the handler, Close closes the connection and ends the context of the
+// Hijack hands the connection over to the handler, for a protocol other than HTTP. It first sends
+// everything written so far; the reader has the bytes that have already come. The connection has
+// no deadlines then. It belongs to the handler until the handler returns, and is closed after
+// that: Shutdown waits for the handler, Close closes the connection and ends the context of the
 // request, which also ends when the client resets the connection.
 func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if r.err != nil {
@@ -409,7 +408,7 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.r, c.w = 0, 0
 	c.giveBack()
 	reader := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(came), c.nc), max(bufferSize, len(came)))
-	_, _ = reader.Peek(len(came)) // so that it says how much has come
+	_, _ = reader.Peek(len(came)) // Buffered then says how much has come
 	return c.nc, bufio.NewReadWriter(reader, bufio.NewWriter(c.nc)), nil
 }
 

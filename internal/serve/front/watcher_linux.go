@@ -32,7 +32,7 @@ func newWatcher() (*watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a poller: %w", err)
 	}
-	// The runtime's own poller watches this one, so that no thread waits for it.
+	// The runtime's own poller watches this one, and no thread waits for it.
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		_ = syscall.Close(fd)
 		return nil, fmt.Errorf("creating a poller: %w", err)
@@ -45,8 +45,8 @@ func newWatcher() (*watcher, error) {
 	return w, nil
 }
 
-// add watches a connection until it is closed or forgotten. It tells, too, what happened
-// to the connection before.
+// add watches a connection until it is closed or forgotten. It also reports events of the
+// connection before the call.
 func (w *watcher) add(c *conn) error {
 	w.mu.Lock()
 	w.last++
@@ -57,15 +57,15 @@ func (w *watcher) add(c *conn) error {
 	return w.control(c, syscall.EPOLL_CTL_ADD, &event)
 }
 
-// forget forgets a connection that is closed or somebody else's. The kernel forgets it when
-// it is closed; what it tells of one before is dropped.
+// forget forgets a connection that is closed or handed over. The kernel forgets a connection when
+// it is closed, and run drops earlier events of it.
 func (w *watcher) forget(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.conns, c.id)
 }
 
-// control changes what is polled for a connection.
+// control changes the events that are polled for a connection.
 func (w *watcher) control(c *conn, operation int, event *syscall.EpollEvent) error {
 	var outer, inner, failure error
 	outer = w.raw.Control(func(poller uintptr) {
@@ -76,8 +76,8 @@ func (w *watcher) control(c *conn, operation int, event *syscall.EpollEvent) err
 	return cmp.Or(outer, inner, failure)
 }
 
-// run tells connections what happens to them, until the watcher is closed or its poller
-// fails, and returns why.
+// run passes events on to their connections, until the watcher is closed or its poller fails, and
+// returns why.
 func (w *watcher) run() error {
 	events := make([]syscall.EpollEvent, 64)
 	for {
@@ -99,7 +99,7 @@ func (w *watcher) run() error {
 	}
 }
 
-// tell tells a connection what has happened.
+// tell tells a connection about its events.
 func (w *watcher) tell(id uint64, events uint32) {
 	w.mu.Lock()
 	c := w.conns[id]

@@ -12,20 +12,20 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/waiting"
 )
 
-// lookEvery is how often the files of certificates are looked at. They are read and
-// compared, because what replaces files (renaming, links of Kubernetes' secrets,
-// network disks) does not tell in one way.
+// lookEvery is the interval for looking at the files of certificates. The gateway reads and
+// compares them, because the ways to replace files (renaming, links of Kubernetes' secrets,
+// network disks) announce it differently or not at all.
 const lookEvery = 5 * time.Second
 
-// Certificates are what encrypted connections are set up with. They follow the files
-// that the settings name.
+// Certificates are the certificates for encrypted connections. They follow the files that the
+// settings name.
 type Certificates struct {
 	settings TLS
 	log      *slog.Logger
 	current  atomic.Pointer[tls.Config]
 
 	mu    sync.Mutex
-	tried pemFiles // the contents of which the last set of files was made or refused
+	tried pemFiles // the contents that were last put into force or refused
 	fault string   // why the files could not be read when they were last looked at
 }
 

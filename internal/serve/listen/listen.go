@@ -21,7 +21,7 @@ import (
 // the file system. One may be written without a list.
 type Addresses []string
 
-// OneOrMore says that a single value may stand in place of a list of one.
+// OneOrMore says that a single value may take the place of a list of one.
 func (Addresses) OneOrMore() {}
 
 // unixPrefix begins the address of a socket in the file system.
@@ -39,7 +39,7 @@ func SocketPath(address string) (path string, isSocket bool) {
 	return strings.CutPrefix(address, unixPrefix)
 }
 
-// IsLoopback tells whether only this machine reaches an address.
+// IsLoopback reports whether only this machine reaches an address.
 func IsLoopback(address string) bool {
 	if _, isSocket := SocketPath(address); isSocket {
 		return true
@@ -55,8 +55,7 @@ func IsLoopback(address string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// Fault says what is wrong with an address, and what to do about it; empty means
-// nothing.
+// Fault describes the fault of an address, and how to correct it; empty means none.
 func Fault(address string) string {
 	if path, isSocket := SocketPath(address); isSocket {
 		return pathFault(path)
@@ -115,9 +114,9 @@ func Open(ctx context.Context, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// openSocket begins to listen on a socket in the file system. The socket is made under
-// another name and renamed, so that nobody finds it before it has its mode, and so
-// that it replaces one that a killed gateway left behind in a single step.
+// openSocket begins to listen on a socket in the file system. It makes the socket under another
+// name and renames it. Nobody then finds it before it has its mode, and it replaces a socket that
+// a killed gateway left behind in a single step.
 func openSocket(ctx context.Context, address, path string) (net.Listener, error) {
 	if fault := pathFault(path); fault != "" {
 		return nil, fmt.Errorf("cannot listen on %s: %s", address, fault)

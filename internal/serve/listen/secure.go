@@ -15,9 +15,9 @@ import (
 // handshakeTime is how long a client may take for its handshake.
 const handshakeTime = 10 * time.Second
 
-// Secure is a listener of encrypted connections. Its Accept returns connections whose
-// handshake has ended, so that a client that is slow with it keeps nobody waiting.
-// Those with HTTP/2 are accepted by the listener that HTTP2 returns instead.
+// Secure is a listener of encrypted connections. Its Accept returns connections after their
+// handshake: a client with a slow handshake keeps nobody waiting. The listener that HTTP2 returns
+// accepts the connections with HTTP/2 instead.
 type Secure struct {
 	net.Listener
 	config  *tls.Config
@@ -34,7 +34,7 @@ type Secure struct {
 // SecureOptions are the settings of a Secure listener.
 type SecureOptions struct {
 	Certificates *Certificates
-	// NoTLS is what is sent to a client that speaks HTTP without TLS.
+	// NoTLS is the reply to a client that speaks HTTP without TLS.
 	NoTLS []byte
 	Log   *slog.Logger
 }
@@ -52,8 +52,7 @@ func NewSecure(inner net.Listener, options SecureOptions) *Secure {
 // are of type *tls.Conn.
 func (s *Secure) HTTP2() net.Listener { return s.multi }
 
-// Accept waits for the next connection whose handshake has ended. It is of type
-// *tls.Conn.
+// Accept waits for the next connection that has completed its handshake. It is of type *tls.Conn.
 func (s *Secure) Accept() (net.Conn, error) {
 	s.begin.Do(func() { s.handshakes.Go(s.acceptAll) })
 	return s.accepted.Accept()
@@ -113,7 +112,7 @@ func (s *Secure) shake(conn net.Conn) {
 	}
 }
 
-// refuse ends a connection whose handshake failed.
+// refuse ends a connection with a failed handshake.
 func (s *Secure) refuse(conn net.Conn, err error) {
 	var record tls.RecordHeaderError
 	if errors.As(err, &record) && record.Conn != nil && isHTTP(record.RecordHeader) {
@@ -126,7 +125,7 @@ func (s *Secure) refuse(conn net.Conn, err error) {
 	}
 }
 
-// isHTTP tells whether the first bytes of a connection are those of a request.
+// isHTTP reports whether a connection begins with the bytes of a request.
 func isHTTP(begin [5]byte) bool {
 	switch string(begin[:]) {
 	case "GET /", "POST ", "HEAD ", "PUT /", "OPTIO", "DELET", "PATCH", "PRI *":
@@ -142,7 +141,7 @@ type queue struct {
 	*ending
 }
 
-// accepted is what Accept returns.
+// accepted is a result of Accept.
 type accepted struct {
 	conn net.Conn
 	err  error

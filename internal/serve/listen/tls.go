@@ -17,16 +17,16 @@ type TLS struct {
 	// the key of its first certificate.
 	Certificate string `json:"certificate"`
 	Key         string `json:"key"`
-	// ClientCA is a file (PEM) with the authorities one of which must have issued
-	// the certificate that every client shows; empty asks clients for none.
+	// ClientCA is a file (PEM) of authorities. One of them must have issued the certificate that
+	// every client shows; empty asks clients for none.
 	ClientCA string `json:"clientCa"`
 }
 
-// Enabled tells whether connections are encrypted.
+// Enabled reports whether connections are encrypted.
 func (t TLS) Enabled() bool { return t.Certificate != "" }
 
-// Check reports what is wrong with the settings and with the files that they name.
-// No message holds the content of a file.
+// Check reports the faults of the settings and of the files that they name. No message holds the
+// content of a file.
 func (t TLS) Check(report func(path, message string)) {
 	if t == (TLS{}) {
 		return
@@ -48,7 +48,7 @@ func (t TLS) Check(report func(path, message string)) {
 	}
 }
 
-// fileError says what is wrong with the file of a setting.
+// fileError describes the fault of the file in a setting.
 type fileError struct{ setting, message string }
 
 func (e *fileError) Error() string { return e.setting + ": " + e.message }
@@ -78,7 +78,7 @@ func (t TLS) read() (pemFiles, error) {
 	return read, nil
 }
 
-// readFile returns the content of a file, or what is wrong with it.
+// readFile returns the content of a file, or its fault.
 func readFile(name string) (content, fault string) {
 	info, err := os.Stat(name)
 	switch {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Manager is the service manager. The zero value stands for none, and takes everything
-// without a word.
+// Manager is the service manager. The zero value means that there is none, and drops every
+// message.
 type Manager struct {
 	socket string
 	// interval is how long the manager waits for a sign of life; 0 means that it does
@@ -21,8 +21,8 @@ type Manager struct {
 	interval time.Duration
 }
 
-// FromEnvironment returns the manager that the variables of the environment name. The
-// process is the one whose signs of life it may wait for.
+// FromEnvironment returns the manager that the variables of the environment name. The manager
+// waits for signs of life if the variables name the given process, or none.
 func FromEnvironment(lookup func(name string) string, process int) Manager {
 	m := Manager{socket: lookup("NOTIFY_SOCKET")}
 	micros, err := strconv.ParseInt(lookup("WATCHDOG_USEC"), 10, 64)

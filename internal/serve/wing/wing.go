@@ -45,9 +45,9 @@ type Core struct {
 	Transport *transport.Client // reaches the backends
 	Ledger    *quota.Ledger
 	Fleet     *fleet.Fleet         // the picture of the backends by which requests are sent
-	Exchange  *redisfleet.Exchange // what gateways tell each other about it
+	Exchange  *redisfleet.Exchange // news that gateways exchange about it
 	Residency *residency.Keeper    // loads models for requests and puts them to sleep
-	Shared    *tally.Pool          // what gateways share in Redis
+	Shared    *tally.Pool          // the counts that gateways share in Redis
 	Cluster   *cluster.Watch       // the gateways that share something
 	Recorder  *calls.Recorder      // counts requests and keeps the latest calls
 	Memory    *memory.Watch
@@ -58,7 +58,7 @@ type Core struct {
 	Budgets func() []budget.Use
 	// Credentials are the API keys and management tokens.
 	Credentials *access.Credentials
-	// Keys decides whose key is good. Where security is off, nobody does.
+	// Keys decides which keys are good. Where security is off, nobody does.
 	Keys access.Callers
 }
 
@@ -67,15 +67,15 @@ type Wing struct {
 	// Routes returns the endpoints of the wing. It is also called for a gateway that never
 	// opens, to describe it.
 	Routes func() []web.Route
-	// Read completes a configuration that was read, before it is compiled: the one of the
-	// start, and those that are read again.
+	// Read completes a configuration before it is compiled: the one of the start, and later ones
+	// that are read again.
 	Read func(*config.Document)
 	// Open opens stores and connects the wing with the core, before the first request.
 	Open func() error
 	// Step returns the step between admission and routing, nil where the configuration has it
 	// off.
 	Step func(*config.Document) account.Step
-	// Explain adds the wing to the explanation of what would happen to a request.
+	// Explain adds the wing to the explanation of a request's way.
 	Explain func(*explain.Explanation, schema.ServiceType)
 	// Set puts the settings of a configuration in force that was read again.
 	Set func(*config.Document)
@@ -91,7 +91,7 @@ type Wing struct {
 	Health func(to map[string]actuator.Component)
 	// Halt begins no further work, because the gateway stops.
 	Halt func()
-	// Close ends what Open began. It is also called where Open failed.
+	// Close releases everything that Open opened. It is also called where Open failed.
 	Close func()
 }
 
