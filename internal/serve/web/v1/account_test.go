@@ -137,6 +137,7 @@ func TestIDsOfABackendsAccount(t *testing.T) {
 // is kept, and by no other key.
 func TestIDsThatAnAnswerGaveMayBeNamed(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	const reference = `{"model":"m","input":[{"type":"item_reference","id":"ws_1"}]}`
 	for name, settings := range map[string]string{"in memory": "", "in Redis": "responses: {shared: true}\nredis: {url: '" + storetest.Redis(t).URL + "'}\n"} {
 		for _, stream := range []string{"", `,"stream":true`} {

@@ -149,9 +149,10 @@ func TestEveryRefusalOfAMessageHasItsShape(t *testing.T) {
 		failsAsMessage(t, r.Do("POST", "/v1/messages", `{"model":"`+strings.Repeat("x", 5000)+`"}`), 413, "request_too_large", "request_too_large")
 		failsAsMessage(t, r.Do("POST", "/v1/messages", strings.Replace(messageHi, `"m"`, `"unknown"`, 1)), 503, "overloaded_error", "service_unavailable")
 		failsAsMessage(t, r.Do("GET", "/v1/messages", ""), 405, "invalid_request_error", "method_not_allowed")
-		failsAsMessage(t, r.Do("POST", "/v1/messages/batches", "{}"), 404, "not_found_error", "batches_off")
 		failsAsMessage(t, r.Do("POST", "/v1/messages/files", "{}"), 404, "not_found_error", "unknown_endpoint")
 		failsAsMessage(t, r.Do("POST", "/v1/messages", messageHi, "Content-Encoding", "gzip"), 415, "invalid_request_error", "unsupported_media_type")
+		gatewaytest.Needs(t, "batches")
+		failsAsMessage(t, r.Do("POST", "/v1/messages/batches", "{}"), 404, "not_found_error", "batches_off")
 	})
 	t.Run("key", func(t *testing.T) {
 		r := gatewaytest.Start(t, "security: {enabled: true, keys: [{id: k1, key-sha256: "+gatewaytest.HashOf("secret-key-1")+"}]}\nservices: {"+chat+"}\n")

@@ -61,6 +61,7 @@ func TestConversationsAreMadeShort(t *testing.T) {
 // refused.
 func TestWhatIsMadeShort(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	r, b := gatewaytest.StartOne(t)
 	first := decodeResponse(t, r.Post(responsesPath, `{"model":"m","input":"the word is cobalt"}`).Succeeds(t).Body)
 	short := gatewaytest.DecodeObject(t, r.Post(compactPath, `{"model":"m","previous_response_id":"`+first.ID+`"}`).Succeeds(t).Body)
@@ -82,6 +83,7 @@ func TestWhatIsMadeShort(t *testing.T) {
 // limit and no ledger counts that.
 func TestInputTokens(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	const path = "/v1/responses/input_tokens"
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL()), gatewaytest.Instance("vllm", b.URL(), "adapter: vllm"), gatewaytest.Instance("gemini", b.URL(), "adapter: gemini"))+gatewaytest.QuotaOn)

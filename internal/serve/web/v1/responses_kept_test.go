@@ -18,6 +18,7 @@ var keptRequests = []struct{ method, path string }{{"GET", ""}, {"GET", "/input_
 // whomever.
 func TestAKeyThatIsIssuedAgainSeesNothingOfItsPredecessor(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	for _, store := range []string{"memory", "redis"} {
 		for _, keeper := range []string{"gateway", "backend"} {
 			t.Run(store+", kept by the "+keeper, func(t *testing.T) {
@@ -100,6 +101,7 @@ func TestOneKeyDoesNotPushOutTheResponsesOfOthers(t *testing.T) {
 // not it is there.
 func TestRequestsForKeptResponsesAreLimited(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	secured := func(limits string) string {
 		return fmt.Sprintf("security: {enabled: true, %s}\n", fmt.Sprintf(limits, gatewaytest.HashOf("key")))
 	}
@@ -152,6 +154,7 @@ func TestRequestsForKeptResponsesAreLimited(t *testing.T) {
 // from reading it, which uses no tokens.
 func TestTokensAMinuteDoNotHideKeptResponses(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL()))+
 		fmt.Sprintf("security: {enabled: true, keys: [{id: k, key-sha256: %s, limits: {tokens-per-minute: 1}}]}\n", gatewaytest.HashOf("key")))
@@ -166,6 +169,7 @@ func TestTokensAMinuteDoNotHideKeptResponses(t *testing.T) {
 // A request for what is kept runs until it has its answer, and not longer.
 func TestRequestsForKeptResponsesCountAsRunning(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	b := startNative(t, "n")
 	entered, open := make(chan struct{}, 2), make(chan struct{})
 	wait := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

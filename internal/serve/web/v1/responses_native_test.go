@@ -22,6 +22,7 @@ func startSimulatedResponses(t *testing.T) (*gatewaytest.Gateway, *simulator.Bac
 // keeps what it answers, and is asked for it again.
 func TestSimulatedBackendsSpeakResponses(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	r, b := startSimulatedResponses(t)
 	first := gatewaytest.DecodeObject(t, r.Do("POST", "/v1/responses", `{"model":"m","input":"hi"}`).Succeeds(t).Body)
 	if text := gatewaytest.At(t, first, "output/0/content/0/text").(string); !strings.Contains(text, "simulated") || first["status"] != "completed" {
@@ -70,6 +71,7 @@ func TestSimulatedBackendsSpeakResponses(t *testing.T) {
 // the instance, or the caller's own where it is passed on.
 func TestKeptResponsesAreAskedForWithTheCredential(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	for name, test := range map[string]struct {
 		settings string
 		header   []string

@@ -112,6 +112,7 @@ func TestAPassedStreamThatBreaksEndsInAnErrorEvent(t *testing.T) {
 
 func TestPassedResponsesStickToTheirInstance(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	one, two := startNative(t, "one"), startNative(t, "two")
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(nativeInstance(one), nativeInstance(two)))
 	made := map[*nativeBackend]string{}
@@ -162,6 +163,7 @@ func TestPassedResponsesStickToTheirInstance(t *testing.T) {
 // the response is still known afterwards.
 func TestErrorsOfTheBackendThatKeepsAResponse(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	b := startNative(t, "a")
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(nativeInstance(b)))
 	path := responsesPath + "/" + decodeResponse(t, r.Post(responsesPath, `{"model":"m","input":"a"}`).Succeeds(t).Body).ID
@@ -182,6 +184,7 @@ func TestErrorsOfTheBackendThatKeepsAResponse(t *testing.T) {
 // What a backend keeps counts in the budget for bodies while it is passed on.
 func TestKeptResponsesTakeFromTheBudget(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	b := startNative(t, "a")
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(nativeInstance(b)))
 	path := responsesPath + "/" + decodeResponse(t, r.Post(responsesPath, `{"model":"m","input":"a"}`).Succeeds(t).Body).ID
@@ -198,6 +201,7 @@ func TestKeptResponsesTakeFromTheBudget(t *testing.T) {
 
 func TestAPassedResponseOfAnotherModelIsRefusedWithTheReason(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	native, other := startNative(t, "a"), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(nativeInstance(native), gatewaytest.Instance("other", other.URL())))
 	id := decodeResponse(t, r.Post(responsesPath, `{"model":"m","input":"a"}`).Succeeds(t).Body).ID
@@ -214,6 +218,7 @@ func TestAPassedResponseOfAnotherModelIsRefusedWithTheReason(t *testing.T) {
 
 func TestWhatWasTranslatedIsNotPassedOn(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	b := gatewaytest.StartBackend(t)
 	yaml := func(responses string) string {
 		return gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "responses: "+responses))

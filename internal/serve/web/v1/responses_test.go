@@ -151,6 +151,7 @@ func TestResponsesReachEveryDialect(t *testing.T) {
 
 func TestAConversationContinuesFromWhatWasKept(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b))
 	first := decodeResponse(t, r.Post(responsesPath, `{"model":"m","input":"first","instructions":"old"}`).Succeeds(t).Body)
@@ -193,6 +194,7 @@ func TestAConversationContinuesFromWhatWasKept(t *testing.T) {
 
 func TestInputItemsAreListedInPages(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	r, _ := gatewaytest.StartOne(t)
 	made := decodeResponse(t, r.Post(responsesPath, `{"model":"m","input":[{"role":"user","content":"a"},{"role":"user","content":"b"},{"role":"user","content":"c"}]}`).Succeeds(t).Body)
 	texts := func(query string) string {
@@ -241,6 +243,7 @@ func TestWhatIsNotToBeStoredIsNot(t *testing.T) {
 
 func TestResponsesBelongToTheirKey(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+`
 security:
@@ -277,6 +280,7 @@ security:
 
 func TestReferencesBringNoMoreThanABodyMayHave(t *testing.T) {
 	t.Parallel()
+	gatewaytest.Needs(t, "answers")
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"\nlimits: {json-body: 64KiB}\n")
 	long := strings.Repeat("x", 20_000)

@@ -148,7 +148,6 @@ func TestEndpointsThatDoNotExist(t *testing.T) {
 			t.Errorf("%s: Allow %q", path, allow)
 		}
 	}
-	r.Do(http.MethodPost, "/v1/responses/resp_1", "{}").FailsWith(t, http.StatusMethodNotAllowed, gatewaytest.InvalidRequest, "method_not_allowed", "")
 	for _, path := range []string{"/v1beta/models/m:predict", "/v2/models/m:generateContent"} {
 		if answer := r.Do(http.MethodPost, path, "{}"); answer.Status < 400 || !strings.Contains(answer.Body, "Gemini's API") {
 			t.Errorf("%s: %d %s", path, answer.Status, answer.Body)
@@ -157,6 +156,8 @@ func TestEndpointsThatDoNotExist(t *testing.T) {
 	if n := b.Stats().Arrived; n != 0 {
 		t.Errorf("the backend got %d requests", n)
 	}
+	gatewaytest.Needs(t, "answers")
+	r.Do(http.MethodPost, "/v1/responses/resp_1", "{}").FailsWith(t, http.StatusMethodNotAllowed, gatewaytest.InvalidRequest, "method_not_allowed", "")
 }
 
 // A request that is not valid is refused here, with the field that is at fault.
