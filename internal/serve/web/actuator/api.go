@@ -34,16 +34,16 @@ type API struct {
 	draining   atomic.Bool
 }
 
-// Options are what the API shows.
+// Options name the parts of the gateway that the API shows.
 type Options struct {
 	Current  *routing.Current
 	Recorder *calls.Recorder
 	Levels   *logs.Levels
-	// Document is the static configuration. Its DataDir is on the disk whose space is
-	// checked.
+	// Document is the static configuration. The API checks the free space of the disk with
+	// its DataDir.
 	Document *config.Document
-	// Ready tells whether the gateway has all that it needs to serve; nil means that
-	// it has.
+	// Ready reports whether the gateway has all that it needs to serve; nil means that it
+	// has.
 	Ready func() bool
 	// Ledger returns the counters of the quota ledger; nil means that there is none.
 	Ledger func() quota.Stats
@@ -61,11 +61,11 @@ type Options struct {
 	// means that there are none.
 	State      func(to *metrics.State, now time.Time)
 	Components func(to map[string]Component)
-	// Exchange returns the state of what gateways tell each other about the fleet; nil means
-	// that they tell nothing.
+	// Exchange returns the state of the news about the fleet that gateways exchange; nil
+	// means that they exchange none.
 	Exchange func() fleet.ExchangeStats
-	// Cluster returns what is known of the gateways that share something; nil means that
-	// nothing is shared.
+	// Cluster returns a view of the gateways that share something; nil means that they
+	// share nothing.
 	Cluster func() cluster.View
 	// Config returns the state of the sources of the configuration; nil means that
 	// there are none.
@@ -79,8 +79,8 @@ type Options struct {
 	Demo bool
 }
 
-// Build is the version of the program, and the hash, the time (RFC 3339) and the branch
-// of its commit. What is not known is empty.
+// Build is the version of the program, and the hash, the time (RFC 3339) and the branch of
+// its commit. Unknown parts are empty.
 type Build struct{ Version, Commit, Date, Branch string }
 
 // New returns the operational endpoints.
@@ -102,11 +102,11 @@ func New(options Options) (*API, error) {
 // Exposition returns the metrics that the scrape shows.
 func (a *API) Exposition() *metrics.Exposition { return a.exposition }
 
-// Drain makes the gateway report that it is not ready, so that load balancers send new
+// Drain makes the gateway report that it is not ready. Load balancers then send new
 // requests elsewhere while the running ones end.
 func (a *API) Drain() { a.draining.Store(true) }
 
-// IsDraining tells whether Drain was called.
+// IsDraining reports whether Drain was called.
 func (a *API) IsDraining() bool { return a.draining.Load() }
 
 const (
@@ -147,7 +147,7 @@ type actuatorError struct {
 	Message   string `json:"message,omitzero"`
 }
 
-// surface returns what the endpoints have in common.
+// surface returns the properties that all endpoints have in common.
 func surface() *web.Surface {
 	return &web.Surface{
 		Error: actuatorError{}, Fail: fail,

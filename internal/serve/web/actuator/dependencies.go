@@ -10,8 +10,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/condition"
 )
 
-// degraded is the status of a dependency that the gateway can do without for a while.
-// The status of the gateway stays UP, so that it stays in rotation.
+// degraded is the status of a dependency that the gateway can do without for a while. The
+// status of the gateway stays UP, and the gateway stays in rotation.
 const degraded = "DEGRADED"
 
 // ConfigSources are the sources of the configuration; nil means that it is not in use.

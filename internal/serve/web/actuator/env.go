@@ -31,7 +31,7 @@ type property struct {
 	Origin string `json:"origin,omitzero"`
 }
 
-// Describe sets what Env shows: the origin of each setting, by its path, and the
+// Describe sets the content of Env: the origin of each setting, by its path, and the
 // environment variables of the process. It is called before the first request.
 func (a *API) Describe(origins map[string]string, environ []string) {
 	a.env.sources = sync.OnceValue(func() []source { return sourcesOf(a.options.Document, origins, environ) })
@@ -102,11 +102,11 @@ func sourceOf(origin string) (name, shown string) {
 
 var position = regexp.MustCompile(`:\d+:\d+$`)
 
-// harmless matches the settings whose texts contain no secrets, addresses of backends and
-// stores, or names of people. The texts of all others are masked, so that a setting that is
-// added later is not shown by accident.
+// harmless matches the settings without secrets, addresses of backends and stores, or names
+// of people in their texts. The texts of all others are masked. A setting that is added
+// later is therefore not shown by accident.
 var harmless = regexp.MustCompile(`^(` + strings.Join([]string{
-	// names of files, not what they contain
+	// names of files, not their contents
 	`server\.((management-|ollama-)?listen|data-dir|trusted-proxies|cors-origins|tls\.(certificate|key|client-ca))`,
 	`limits\.[\w-]+`, `responses\.max-bytes`, `answer-cache\.(max-bytes|max-answer|services)`, // sizes with their units
 	`monitoring\.(prefix|collection-interval|enabled-categories|capture|custom-tags\..+|performance\.flush-interval)`,

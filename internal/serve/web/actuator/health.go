@@ -197,8 +197,8 @@ func describe(i *backend.Instance) instanceHealth {
 	return view
 }
 
-// diskWatch checks the disk of the data directory, at most every ten seconds, so that
-// probes seldom wait for the disk.
+// diskWatch checks the disk of the data directory, at most every ten seconds. Probes
+// therefore seldom wait for the disk.
 type diskWatch struct {
 	path string
 

@@ -92,7 +92,7 @@ type processInfo struct {
 	CPUs int `json:"cpus"`
 }
 
-// unknown is shown for what the build did not set.
+// unknown is shown for a value that the build did not set.
 const unknown = "unknown"
 
 // commitTime returns when the commit was made, or "" if that is not known.

@@ -85,7 +85,7 @@ func readLevel(w http.ResponseWriter, r *http.Request) (given *loggerRequest, er
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close") // what is not read must not be taken for a request
+		w.Header().Set("Connection", "close") // the unread rest must not be taken for a request
 		return nil, &web.RequestError{Status: http.StatusRequestTimeout, Text: "The body did not arrive in time."}
 	case errors.As(err, &tooLarge):
 		return nil, &web.RequestError{Status: http.StatusRequestEntityTooLarge, Text: "The body is larger than 4 KiB."}
@@ -131,14 +131,14 @@ func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// isAccess tells whether a name is that of the access log or of a part of it.
+// isAccess reports whether a name is that of the access log or of a part of it.
 func isAccess(name string) bool {
 	first, _, _ := strings.Cut(name, ".")
 	return strings.EqualFold(first, logs.Access)
 }
 
-// keepAccess sets the access log to its present level, so that it does not inherit a
-// change of the root level by a caller who may not change that of the access log.
+// keepAccess sets the access log to its present level. Otherwise it would inherit a change
+// of the root level, also from a caller who may not change the level of the access log.
 func (a *API) keepAccess() error {
 	level, own := a.options.Levels.Level(logs.Access)
 	if own {

@@ -18,7 +18,7 @@ func (a *API) metrics(*web.Call) (metricNames, error) {
 			names[f.Dotted] = true
 		}
 	}
-	gathered, _ := a.exposition.Gather() // returns what could be gathered, even with an error
+	gathered, _ := a.exposition.Gather() // returns the gathered families, even with an error
 	for _, f := range gathered {
 		if dotted := dottedName(f.GetName()); dotted != "" {
 			names[dotted] = true
@@ -27,7 +27,7 @@ func (a *API) metrics(*web.Call) (metricNames, error) {
 	return metricNames{slices.Sorted(maps.Keys(names))}, nil
 }
 
-// isCompanion tells whether a family holds the maximum of another one.
+// isCompanion reports whether a family holds the maximum of another one.
 func isCompanion(name string) bool { return strings.HasSuffix(name, "_seconds_max") }
 
 // dottedName returns the name of a family on this surface, with dots in place of
@@ -78,7 +78,7 @@ func (a *API) metric(c *web.Call) (view metricView, err error) {
 	}
 	name := c.PathValue("name")
 	view = metricView{Name: name, Measurements: []measurement{}, AvailableTags: []tagView{}}
-	gathered, _ := a.exposition.Gather() // returns what could be gathered, even with an error
+	gathered, _ := a.exposition.Gather() // returns the gathered families, even with an error
 	var family, companion *dto.MetricFamily
 	for _, f := range gathered {
 		if dottedName(f.GetName()) == name {

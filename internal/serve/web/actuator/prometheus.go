@@ -85,7 +85,7 @@ func included(families []*dto.MetricFamily, names []string) []*dto.MetricFamily 
 	return left
 }
 
-// prefersOpenMetrics tells whether Accept gives OpenMetrics at least the weight of plain
+// prefersOpenMetrics reports whether Accept gives OpenMetrics at least the weight of plain
 // text.
 func prefersOpenMetrics(accept string) bool {
 	return quality(accept, "application/openmetrics-text") > 0 &&

@@ -39,7 +39,7 @@ func (a *API) state(to *metrics.State) {
 	if a.options.State != nil {
 		a.options.State(to, now)
 	}
-	var trust *float64 // how far what engines tell is believed
+	var trust *float64 // how far the gateway believes the figures of engines
 	table := a.options.Current.Load()
 	for _, serviceType := range schema.ServiceTypes() {
 		s := table.Service(serviceType)
@@ -105,7 +105,7 @@ func (a *API) ledgerState(to *metrics.State) {
 	storesState(to, "model_router_quota_store", "counter", &s)
 }
 
-// storesState adds the stores of a ledger, of which the shared one has this name.
+// storesState adds the stores of a ledger; shared is the name of the shared one.
 func storesState(to *metrics.State, name, shared string, s *quota.Stats) {
 	to.Store(name, s.JournalFailure == nil, s.JournalFailures, "journal")
 	to.Store(name, s.StoreFailure == nil, s.StoreFailures, "database")
@@ -243,7 +243,7 @@ func instanceView(i *backend.Instance) metrics.InstanceView {
 	}
 }
 
-// engineView returns what the fleet knows of an instance.
+// engineView returns the fleet's knowledge of an instance.
 func engineView(p *fleet.Picture, use fleet.Use) *metrics.EngineView {
 	return &metrics.EngineView{
 		Queue: p.Queue, Waiting: use.Waiting, Decoding: use.Decoding, Others: p.Others, Cached: p.Cached,
@@ -251,7 +251,7 @@ func engineView(p *fleet.Picture, use fleet.Use) *metrics.EngineView {
 	}
 }
 
-// isUp tells whether an instance is enabled and healthy.
+// isUp reports whether an instance is enabled and healthy.
 func isUp(i *backend.Instance) bool { return i.Settings.Enabled && i.Healthy() }
 
 // breakerNumber returns the state of a breaker as a metric has it.

@@ -27,7 +27,7 @@ type API struct {
 	options Options
 }
 
-// Options are what the API works on.
+// Options name the parts of the gateway that the API works on.
 type Options struct {
 	Control *control.Control
 	Current *routing.Current
@@ -70,7 +70,8 @@ func Offline(credentials *access.Credentials, who access.Identity) http.Handler 
 // table returns the table in force.
 func (a *API) table() *routing.Table { return a.options.Current.Load() }
 
-// surface returns what the operations have in common, apart from how they fail.
+// surface returns the properties that all operations have in common, apart from how they
+// fail.
 func (a *API) surface(fail func(http.ResponseWriter, *http.Request, error)) *web.Surface {
 	return &web.Surface{
 		Error: web.Fault{}, Enveloped: true, Fail: fail,
@@ -98,9 +99,9 @@ type changeView struct {
 	Summary string         `json:"summary,omitzero"`
 	Said    []say.Sentence `json:"said,omitzero" doc:"The summary as codes and values."`
 	DryRun  bool           `json:"dryRun,omitzero"`
-	// Changes are what a dry run found.
+	// Changes are the differences that a dry run found.
 	Changes []control.Difference `json:"changes,omitzero"`
-	// Shares are what a dry run of an instance means for those of its model.
+	// Shares are the effects of a dry run of an instance on the instances of its model.
 	Shares []shareChange `json:"shares,omitzero" doc:"By weight, of the model's enabled instances; in dry runs."`
 
 	before int
@@ -117,8 +118,8 @@ func viewOf(result control.Result, isDry bool) changeView {
 	return view
 }
 
-// Tell says what became of the change. The message of a dry run, and of a change that
-// changed nothing, is another one than that of the table.
+// Tell describes the outcome of the change. A dry run, and a change that changed nothing,
+// have other messages than the one in the table.
 func (v changeView) Tell(c *web.Call) {
 	c.Change.Summary = v.Summary
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// lifeView is what is shown alike of a key and of a token.
+// lifeView holds the fields that a key and a token show alike.
 type lifeView struct {
 	Status string `json:"status" enum:"ACTIVE,EXPIRED,REVOKED,UNREADABLE"`
 	// Source is where the credential is kept.
@@ -23,8 +23,8 @@ func viewLife(life access.Life, status string) lifeView {
 	return lifeView{status, life.Source, life.CreatedAt, life.CreatedBy, life.RotatedAt}
 }
 
-// checkCredential returns what is wrong with a credential that is to be issued or changed.
-// One that has expired already would be useless.
+// checkCredential returns the faults of a credential before it is issued or changed. One
+// that has expired already would be useless.
 func checkCredential(check func(report func(path, message string)), expiresAt string, now time.Time) error {
 	return problemsOf(func(report func(path, message string)) {
 		check(report)
@@ -39,8 +39,8 @@ func changeAt(c *web.Call, now time.Time) access.Change {
 	return access.Change{By: c.Who.Name, At: now, DryRun: c.DryRun}
 }
 
-// tellCredential says what became of a credential, unless the message of the table does. The
-// word is key or token, and done is issued, changed, rotated or revoked.
+// tellCredential describes what happened to a credential, unless the message of the table
+// does. The word is key or token, and done is issued, changed, rotated or revoked.
 func tellCredential(c *web.Call, word, name, done string) {
 	c.Done("%s %s %s", word, name, done)
 	if c.DryRun {

@@ -26,7 +26,7 @@ type discoverRequest struct {
 	Adapter string         `json:"adapter" doc:"Found out if left out."`
 }
 
-// Discovery is what a backend said.
+// Discovery is the answer of a backend.
 type Discovery struct {
 	Adapter string            `json:"adapter" doc:"Empty where no list of models was found."`
 	Models  []discoveredModel `json:"models"`
@@ -40,8 +40,8 @@ type discoveredModel struct {
 	Exists      bool               `json:"exists" doc:"There is an instance for it at this address already."`
 }
 
-// discover asks a backend which models it has. Only what is typed is sent, to the address
-// that is typed.
+// discover asks a backend which models it has. It sends only the values that the caller
+// typed, and only to the address that the caller typed.
 func (a *API) discover(c *web.Call, wanted *discoverRequest) (Discovery, error) {
 	ctx, cancel := context.WithTimeout(c.Context(), maxDiscoverTime)
 	defer cancel()
@@ -77,7 +77,7 @@ type refusal struct{ error }
 
 func (r refusal) Unwrap() []error { return []error{r.error, discover.ErrRefused} }
 
-// discoveryOf shows what was found, and which of it is configured already.
+// discoveryOf shows the models that were found, and which of them are configured already.
 func (a *API) discoveryOf(wanted *discoverRequest, found discover.Found) Discovery {
 	doc, _ := a.options.Control.Document()
 	shown := Discovery{Adapter: found.Adapter, Models: []discoveredModel{}, Errors: append([]string{}, found.Errors...)}

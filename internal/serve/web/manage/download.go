@@ -24,8 +24,8 @@ const (
 	mediaZIP  = "application/zip"
 )
 
-// send answers with a document as it is, without the envelope. name is that of the file in
-// which a browser saves it; empty where it is shown.
+// send answers with a document as it is, without the envelope. name is the name under which
+// a browser saves the file; it is empty where the browser shows the document.
 func send(c *web.Call, media, name string, content []byte) {
 	c.Instead = func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", media)
@@ -37,7 +37,7 @@ func send(c *web.Call, media, name string, content []byte) {
 	}
 }
 
-// wantsYAML tells whether the caller asks for the services as a configuration file.
+// wantsYAML reports whether the caller asks for the services as a configuration file.
 func wantsYAML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), mediaYAML) }
 
 // sendFile answers with services as a configuration file has them, with their secrets masked
@@ -74,7 +74,7 @@ func maskLiterals(s *backend.Settings) {
 	}
 }
 
-// backupQuery says what a download of the versions contains.
+// backupQuery chooses the content of a download of the versions.
 type backupQuery struct {
 	Secrets web.Switch `json:"secrets" doc:"With the keys of the backends, for ADMIN; else masked."`
 }

@@ -104,7 +104,7 @@ func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
 	web.Refuse(w, http.StatusMethodNotAllowed, web.NoMethod(r, allow))
 }
 
-// Fail answers a request whose handler panicked, or that is malformed.
+// Fail answers a request that is malformed, or made its handler panic.
 func Fail(w http.ResponseWriter, e *schema.Error) {
 	web.Refuse(w, e.HTTPStatus(), e.Message)
 }

@@ -73,8 +73,8 @@ func (a *API) tryOut(ctx context.Context, serviceType schema.ServiceType, servic
 	return result, err
 }
 
-// keptLike returns the instance in force whose model is the one of these settings, at the same
-// server, if the gateway runs the server or keeps the model; else nil.
+// keptLike returns the instance in force with the same model at the same server as these
+// settings, if the gateway runs the server or keeps the model; else nil.
 func (a *API) keptLike(serviceType schema.ServiceType, settings backend.Settings) *backend.Instance {
 	upstream := cmp.Or(settings.UpstreamModel, settings.Name)
 	for _, i := range a.table().Instances() {

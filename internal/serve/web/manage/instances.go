@@ -182,7 +182,7 @@ type updateRequest struct {
 
 type instanceChanges struct{}
 
-// Whole is what is changed.
+// Whole is the object that the change applies to.
 func (instanceChanges) Whole() any { return instanceView{} }
 
 // check returns an error if a required member of an update is missing.
@@ -255,7 +255,7 @@ func (a *API) forceBreaker(c *web.Call, wanted *breakerRequest) (heldBreaker, er
 	}
 	hold := breaker.Hold{By: c.Who.Name, Reason: wanted.Reason}
 	if hold.By == access.OpenName {
-		hold.By = "" // no tokens are needed, so that the caller has no name
+		hold.By = "" // nobody needs a token; the caller has no name
 	}
 	before := instance.Breaker.Snapshot()
 	switch {

@@ -78,7 +78,8 @@ func viewKey(c *web.Call, key access.IssuedKey, text string, now time.Time) keyV
 	}
 }
 
-// keyTerms is what can be said about a key when it is issued, and changed later.
+// keyTerms are the members of a key that a caller sets when it is issued, and may change
+// later.
 type keyTerms struct {
 	Tenant     string `json:"tenant" maxLength:"128" pattern:"^[^\\x00-\\x1f\\x7f-\\x9f]*$" doc:"At most 128 bytes."`
 	UserHeader string `json:"userHeader" maxLength:"64"`
@@ -93,14 +94,14 @@ func (keyTerms) Docs() map[string]string {
 	}
 }
 
-// Patterns tell what the name of a header looks like, besides those of the terms.
+// Patterns describe the name of a header, in addition to the patterns of the terms.
 func (t keyTerms) Patterns() map[string]string {
 	patterns := t.termFields.Patterns()
 	patterns["userHeader"] = access.UserHeaderPattern
 	return patterns
 }
 
-// termFields are what a key or a tenant may use, and how much of it.
+// termFields limit the services and models that a key or a tenant may use, and how much.
 type termFields struct {
 	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"Which the key is good for; all if none."`
 	Models    []string             `json:"models" minLength:"1" doc:"The same; a * stands for any text."`
@@ -122,7 +123,7 @@ func (termFields) Docs() map[string]string {
 	}
 }
 
-// Patterns tell what an address or a range looks like.
+// Patterns describe an address or a range.
 func (termFields) Patterns() map[string]string {
 	return map[string]string{"addresses": access.RangePattern}
 }
@@ -172,7 +173,7 @@ func (a *API) issueKey(c *web.Call, wanted *keyRequest) (keyView, error) {
 	return viewKey(c, issued, text, now), err
 }
 
-// problemsOf returns what a check reports as config.Problems, nil if it reports nothing.
+// problemsOf returns the reports of a check as config.Problems, nil if it reports nothing.
 func problemsOf(check func(report func(path, message string))) error {
 	var problems config.Problems
 	check(func(path, message string) { problems = append(problems, config.Problem{Path: path, Message: message}) })
@@ -192,7 +193,7 @@ func (a *API) editKey(c *web.Call) (keyView, error) {
 			}
 			key := wanted.key()
 			if key.ExpiresAt == before.ExpiresAt {
-				return key, problemsOf(key.Check) // what is not changed may be in the past
+				return key, problemsOf(key.Check) // an unchanged value may be in the past
 			}
 			return key, checkCredential(key.Check, key.ExpiresAt, now)
 		})

@@ -57,7 +57,7 @@ func (explainQuery) Docs() map[string]string {
 	}
 }
 
-// explain returns what would happen to a request now.
+// explain returns the way that a request would take now.
 func (a *API) explain(c *web.Call, q *explainQuery) (explain.Explanation, error) {
 	door := q.Door
 	if !c.Has("door") {
@@ -71,7 +71,7 @@ func (a *API) explain(c *web.Call, q *explainQuery) (explain.Explanation, error)
 		survey.Subject{Door: door, Model: q.Model, Client: a.explainedClient(c, q.ClientIP), Class: q.Priority}), nil
 }
 
-// explainBodyQuery is what is to be known beside the body of a request that is explained.
+// explainBodyQuery holds the facts about an explained request that its body does not have.
 type explainBodyQuery struct {
 	Door     schema.Door  `json:"door" required:"true" doc:"The endpoint of the request."`
 	ClientIP netip.Addr   `json:"clientIp" format:"ipv4,ipv6" empty:"true" want:"an address such as 192.0.2.1"`
@@ -87,8 +87,9 @@ func (explainBodyQuery) Docs() map[string]string {
 	}
 }
 
-// explainBody returns what would happen to the request in the body now. It is for those who
-// may send requests to instances, because what is cached tells what others have asked.
+// explainBody returns the way that the request in the body would take now. It is for
+// callers who may send requests to instances, because the cache reveals the questions of
+// others.
 func (a *API) explainBody(c *web.Call, q *explainBodyQuery) (explain.Explanation, error) {
 	request, speaks, err := v1.Read(q.Door, c.Header, c.Content)
 	if err != nil {

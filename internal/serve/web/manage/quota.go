@@ -69,7 +69,8 @@ func (quotaRequest) Keywords() map[string]any {
 	return map[string]any{"anyOf": choice}
 }
 
-// UsageFilter says whose use of which model is asked for.
+// UsageFilter limits a query of usage to a tenant, a key, a user, a service type and a
+// model.
 type UsageFilter struct {
 	TenantID    string `json:"tenantId"`
 	APIKeyID    string `json:"apiKeyId"`
@@ -78,7 +79,7 @@ type UsageFilter struct {
 	Model       string `json:"model"`
 }
 
-// Question returns what is asked of the ledger.
+// Question returns the query for the ledger.
 func (f UsageFilter) Question() quota.UsageQuery {
 	if service, err := schema.ParseServiceType(f.ServiceType); err == nil {
 		f.ServiceType = service.String()
@@ -97,7 +98,7 @@ type usageQuery struct {
 }
 
 // hotFields returns the fields that can be changed while the gateway runs, and
-// restartFields those that take effect at the next start.
+// restartFields the ones that take effect at the next start.
 func hotFields() []string { return []string{"enabled", "failOpen", "windows"} }
 
 func restartFields() []string {

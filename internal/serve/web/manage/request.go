@@ -19,7 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// clientHeader is where a client says what it is; the console says "console".
+// clientHeader is the header with the name of the client; the console sends "console".
 const clientHeader = "X-Patchbay-Client"
 
 // changeOf returns who wants a write, and where it comes from as far as its client says it.
@@ -100,8 +100,8 @@ func versionOf(field, text string) (int, error) {
 	return number, nil
 }
 
-// streamedList is a reply whose data is a list that is written while it is read. The
-// function returns the message, which is known only then and is written last.
+// streamedList is a reply with a list as its data. The list is written while it is read.
+// The function returns the message, which is known only at the end and is written last.
 type streamedList[T any] func(visit func(T) bool) (message string)
 
 // MarshalJSONTo writes the envelope with the list.

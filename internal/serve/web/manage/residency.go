@@ -95,7 +95,7 @@ func viewOfResident(s *residency.State, words web.Wording) ResidentView {
 	}
 }
 
-// residentRequest names the instance whose model is meant.
+// residentRequest names the instance with the model to load or unload.
 type residentRequest struct {
 	InstanceID string `json:"instanceId" required:"true" minLength:"1"`
 }
@@ -145,8 +145,8 @@ func (a *API) move(c *web.Call, wanted *residentRequest, what string,
 }
 
 // unmoved says why a model could not be loaded or put to sleep. The status is that of a
-// request that is refused where somebody can change what stands in the way, else that of a
-// backend that did not do it.
+// refused request if somebody can remove the obstacle, else that of a backend that did not
+// do it.
 func unmoved(cause error) error {
 	status := http.StatusBadGateway
 	if errors.Is(cause, residency.ErrTimeout) {

@@ -82,7 +82,7 @@ func (a *API) putService(c *web.Call) (changeView, error) {
 	return a.writeService(c, func(config.Service, bool) (config.Service, error) { return config.DefaultService(), nil })
 }
 
-// mergeService changes what the body gives of a service type and keeps the rest.
+// mergeService changes the members of a service type that the body has, and keeps the rest.
 func (a *API) mergeService(c *web.Call) (changeView, error) {
 	return a.writeService(c, func(existing config.Service, exists bool) (config.Service, error) {
 		if !exists {

@@ -10,8 +10,8 @@ type shareChange struct {
 	After      float64 `json:"after" minimum:"0" maximum:"1"`
 }
 
-// shareChanges returns the shares of the instances of a model, in the order in
-// which they are configured after the change.
+// shareChanges returns the shares of the instances of a model, in the order of the
+// configuration after the change.
 func shareChanges(before, after []backend.Settings, model string) []shareChange {
 	old, now := weightShares(before, model), weightShares(after, model)
 	var list []shareChange

@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// termsBody are the terms of all keys: the defaults of each, and those that tenants have
-// together.
+// termsBody are the terms of all keys: the defaults of each key, and the terms that the
+// keys of a tenant share.
 type termsBody struct {
 	Defaults termFields   `json:"defaults" requiredWithout:"tenants"`
 	Tenants  []tenantView `json:"tenants"`

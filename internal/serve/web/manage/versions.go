@@ -97,8 +97,7 @@ type versionsQuery struct {
 // versionList describes the list of versions in the OpenAPI document.
 type versionList struct{}
 
-// Alternatives are the numbers of the versions, what is known about them, and
-// pages of both.
+// Alternatives are the numbers of the versions, their details, and pages of both.
 func (versionList) Alternatives() []any {
 	return []any{[]int{}, []versionView{}, web.PageView[int]{}, web.PageView[versionView]{}}
 }
@@ -109,7 +108,7 @@ type diffQuery struct {
 	To   int `json:"to" empty:"true" doc:"The version in force if left out."`
 }
 
-// versionDiff is what changed between two versions.
+// versionDiff holds the differences between two versions.
 type versionDiff struct {
 	From    int                  `json:"from"`
 	To      int                  `json:"to"`
@@ -117,7 +116,7 @@ type versionDiff struct {
 	Text    string               `json:"text"`
 }
 
-// listVersions returns the numbers, or with details what is known about each.
+// listVersions returns the numbers of the versions, or their details.
 func (a *API) listVersions(c *web.Call, q *versionsQuery) (any, error) {
 	numbers, err := a.options.Control.Versions()
 	if err != nil {
@@ -147,7 +146,7 @@ func (a *API) listVersions(c *web.Call, q *versionsQuery) (any, error) {
 	return pageOf(p, views), nil
 }
 
-// pageOf returns what a reply shows: a page, or without one the whole list.
+// pageOf returns the list for a reply: a page, or without one the whole list.
 func pageOf[T any](p *web.Page, shown []T) any {
 	if p == nil {
 		return shown
@@ -206,7 +205,7 @@ func writeVersion(c *web.Call, do func(context.Context, control.Change, int) (co
 	})
 }
 
-// diffVersions returns what changed from one version to another, by default to the one in
+// diffVersions returns the changes from one version to another, by default to the one in
 // force.
 func (a *API) diffVersions(c *web.Call) (diff versionDiff, err error) {
 	query := c.URL.Query()

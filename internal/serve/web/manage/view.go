@@ -136,7 +136,7 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		return web.Invalid(path+"tls", "names files of the gateway's machine and decides who is trusted, so only "+
 			"ADMIN may change it")
 	}
-	// Another proxy sees what is sent, as another host does.
+	// Another proxy sees the request with its secret, just as another host does.
 	moved := stored != nil && (!sameHost(before.BaseURL, next.BaseURL) || next.Proxy != before.Proxy)
 	keep := func(field string, secret backend.Secret) (backend.Secret, error) {
 		switch {
@@ -189,8 +189,8 @@ func keepAdapter(next, stored *backend.Settings, inherited string) {
 	}
 }
 
-// wasShown tells whether the text of a write is what a read shows for a stored
-// secret: its mask, or the reference that it is.
+// wasShown reports whether the text of a write is the text that a read shows for a stored
+// secret: its mask, or its reference.
 func wasShown(given, stored backend.Secret) bool {
 	return access.IsMask(given.Reveal()) || stored.IsReference() && given.Reveal() == stored.Reveal()
 }
@@ -207,7 +207,7 @@ func keepProxy(next *backend.Settings, before backend.Settings, path string) err
 	return nil
 }
 
-// header returns the value of a header, whose name may be in any case.
+// header returns the value of a header. The case of the name does not matter.
 func header(headers map[string]backend.Secret, name string) backend.Secret {
 	for known, value := range headers {
 		if strings.EqualFold(known, name) {
@@ -217,7 +217,7 @@ func header(headers map[string]backend.Secret, name string) backend.Secret {
 	return backend.Secret{}
 }
 
-// sameHost tells whether the new address b has the same scheme, host and port as the
+// sameHost reports whether the new address b has the same scheme, host and port as the
 // stored address a. It does not object to an invalid b, which validation refuses.
 func sameHost(a, b string) bool {
 	from, _ := transport.ParseOrigin(a) // it was validated when it was stored

@@ -1,7 +1,6 @@
-// Package monitor serves the operations under /api/monitoring: how the gateway
-// records calls, and what it knows about instances, limits and the latest calls.
-// Degradation, cache and circuit breaker in this package are those of recording, not of
-// traffic.
+// Package monitor serves the operations under /api/monitoring: how the gateway records
+// calls, and its knowledge of instances, limits and the latest calls. Degradation, cache
+// and circuit breaker in this package belong to recording, not to traffic.
 package monitor
 
 import (
@@ -51,15 +50,15 @@ func (a *API) Feed() *live.Feed { return a.feed }
 // root is the path of the operations.
 const root = "/api/monitoring"
 
-// Owns tells whether a path belongs to this surface: all under /api/monitoring
-// except those of the quota ledger, which package manage serves.
+// Owns reports whether a path belongs to this surface: all under /api/monitoring except the
+// paths of the quota ledger, which package manage serves.
 func Owns(path string) bool {
 	const quota = root + "/quota"
 	return (path == root || strings.HasPrefix(path, root+"/")) && path != quota && !strings.HasPrefix(path, quota+"/")
 }
 
-// surface returns what the operations have in common. They make no versions and have no dry
-// runs.
+// surface returns the properties that all operations have in common. They make no versions
+// and have no dry runs.
 func surface() *web.Surface {
 	return &web.Surface{
 		Error: monitoringError{}, Fail: fail,
@@ -74,8 +73,7 @@ func surface() *web.Surface {
 	}
 }
 
-// decodingReason returns what is wrong with a body, without the text that the JSON
-// library adds.
+// decodingReason returns the fault of a body, without the text that the JSON library adds.
 func decodingReason(err error) string {
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) {

@@ -26,8 +26,8 @@ type budgetUse struct {
 	Reset *time.Time `json:"reset" doc:"When the budget begins anew; null for one of all time."`
 }
 
-// SetBudgets makes the operations show how much of the budgets is used, and in which
-// currency costs are. It must be called before requests are served.
+// SetBudgets makes the operations show the used part of the budgets, and the currency of
+// costs. It must be called before requests are served.
 func (a *API) SetBudgets(uses func() []budget.Use, currency func() string) {
 	a.budgets, a.currency = uses, currency
 }

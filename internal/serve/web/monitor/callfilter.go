@@ -57,7 +57,7 @@ func (callsQuery) Docs() map[string]string {
 	}
 }
 
-// callFilter is what a query asks for.
+// callFilter holds the conditions of a query.
 type callFilter struct {
 	query             url.Values
 	limit             int
@@ -66,8 +66,8 @@ type callFilter struct {
 	shortest, longest time.Duration
 	text, errorText   string
 	words             web.Wording // how texts are seen that are searched
-	// before and after bound the numbers of the calls; neither is included. beforeID is a
-	// call whose number is before.
+	// before and after bound the numbers of the calls; neither is included. beforeID is the
+	// id of the call with the number before.
 	before, after uint64
 	beforeID      string
 }
@@ -130,7 +130,7 @@ func (f *callFilter) has(c *calls.Record) bool {
 	return true
 }
 
-// wants tells whether a call is asked for.
+// wants reports whether a call meets the conditions.
 func (f *callFilter) wants(c *calls.Record) bool {
 	switch {
 	case !f.is("service", c.Service.String()), !f.is("model", c.Model), !f.is("status", string(statusOf(c))),
@@ -208,7 +208,7 @@ func haveText(texts []string, wanted string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), wanted) })
 }
 
-// cursorVersion begins every cursor, so that its form can change.
+// cursorVersion begins every cursor. A later release can then change the form.
 const cursorVersion = 1
 
 // cursorOf returns the place of a number in the list of calls as clients keep it.

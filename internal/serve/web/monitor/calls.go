@@ -153,7 +153,7 @@ type callTry struct {
 	Estimate *callEstimate `json:"estimate,omitzero" doc:"What was expected at the pick; only with least_time."`
 }
 
-// callEstimate is what was expected of an instance, beside what came true.
+// callEstimate is the gateway's estimate for an instance, beside the true figures.
 type callEstimate struct {
 	ExpectedMs float64 `json:"expectedMs" doc:"The time to the first token, from the pick on."`
 	TrueMs     float64 `json:"trueMs,omitzero"`
@@ -168,7 +168,7 @@ func (callEstimate) Docs() map[string]string {
 	}
 }
 
-// estimateOf returns what was expected of an attempt, nil for nothing.
+// estimateOf returns the estimate for an attempt, nil if there was none.
 func estimateOf(c *calls.Record, try *calls.Try) *callEstimate {
 	if try.Expected <= 0 {
 		return nil
@@ -177,7 +177,7 @@ func estimateOf(c *calls.Record, try *calls.Try) *callEstimate {
 		Matched: rounded(try.Matched)}
 }
 
-// cacheWord is what the cache of answers did.
+// cacheWord names the part that the cache of answers had in a call.
 type cacheWord string
 
 // Names returns every word.
@@ -186,7 +186,7 @@ func (cacheWord) Names() []string {
 		metrics.CacheShared.String()}
 }
 
-// hedgeWord is what became of a second call.
+// hedgeWord names the outcome of a second call.
 type hedgeWord string
 
 // Names returns every word.

@@ -36,7 +36,7 @@ func (callList) Docs() map[string]string {
 	}
 }
 
-// found is what a search has found so far.
+// found holds the calls that a search has found so far.
 type found struct {
 	filter  *callFilter
 	views   []callView
@@ -72,9 +72,10 @@ func viewOf(c *calls.Record, isBrief bool, words web.Wording) callView {
 	return view
 }
 
-// search returns a page of the calls that a filter wants: first those in memory, then those on
-// disk. Calls are numbered as they are recorded, and a page ends at a number, so that no call
-// is on two pages and none between them, however many are recorded meanwhile.
+// search returns a page of the calls that a filter wants: first the calls in memory, then
+// the ones on disk. Calls are numbered as they are recorded, and a page ends at a number.
+// No call is therefore on two pages, and none between them, however many are recorded
+// meanwhile.
 func (a *API) search(ctx context.Context, f *callFilter) (callList, error) {
 	page := callList{
 		Capacity: a.recorder.Settings().Calls, SamplingRate: a.recorder.SamplingRate(), FileDays: a.recorder.ArchivedDays(),
@@ -116,8 +117,8 @@ func (a *API) placeOf(id string) (newest, number uint64, isKnown bool) {
 
 const mediaNDJSON = "application/x-ndjson"
 
-// calls answers GET /api/monitoring/calls: with one line for each call where that
-// is what the caller accepts.
+// calls answers GET /api/monitoring/calls. It writes one line for each call if the caller
+// accepts that.
 func (a *API) calls(c *web.Call, q *callsQuery) (callList, error) {
 	filter, err := newCallFilter(c, q)
 	if err != nil {
@@ -161,7 +162,7 @@ func (a *API) call(c *web.Call, q *callQuery) (callView, error) {
 	return findCall(a, c, q, func(call *calls.Record) callView { return viewOfCall(call, c.Words()) })
 }
 
-// findCall returns what view makes of the call with the id in the path.
+// findCall finds the call with the id in the path and returns the result of view for it.
 func findCall[T any](a *API, c *web.Call, q *callQuery, view func(*calls.Record) T) (one T, err error) {
 	id, number := c.PathValue("requestId"), q.Number
 	isFound := false

@@ -6,7 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// callContent is what is kept of a call beside its record.
+// callContent holds the content of a call that is kept beside its record.
 type callContent struct {
 	RequestID string          `json:"requestId"`
 	Kept      metrics.Capture `json:"kept" doc:"none where nothing was captured, or later calls took its place."`
@@ -36,7 +36,7 @@ func (callBody) Docs() map[string]string {
 	}
 }
 
-// content returns what is kept of the call with the id in the path.
+// content returns the content that is kept of the call with the id in the path.
 func (a *API) content(c *web.Call, q *callQuery) (callContent, error) {
 	return findCall(a, c, q, func(call *calls.Record) callContent {
 		view := callContent{RequestID: call.RequestID}

@@ -36,7 +36,7 @@ func (e *eventStream) write(text string) {
 	}
 }
 
-// flush tells whether the reader is still there.
+// flush reports whether the reader is still there.
 func (e *eventStream) flush() bool {
 	if e.err == nil && e.dirty {
 		e.err = e.control.Flush()
@@ -45,8 +45,8 @@ func (e *eventStream) flush() bool {
 	return e.err == nil
 }
 
-// keepAlive writes a comment where nothing was written for a while, so that no
-// proxy takes the connection for dead.
+// keepAlive writes a comment if nothing was written for a while. Otherwise a proxy may take
+// the connection for dead.
 func (e *eventStream) keepAlive(now time.Time) {
 	if now.Sub(e.wrote) >= feedSilence {
 		e.write(": still here\n\n")

@@ -34,7 +34,7 @@ type fleetModel struct {
 	Instances []fleetInstance    `json:"instances"`
 }
 
-// fleetInstance is what is known about an instance.
+// fleetInstance is the fleet's knowledge of an instance.
 type fleetInstance struct {
 	ID     string     `json:"id"`
 	Handle string     `json:"handle" doc:"As in X-Router-Instance."`
@@ -42,7 +42,7 @@ type fleetInstance struct {
 	Use    fleetUse   `json:"use"`
 }
 
-// fleetUse is what calls came to lately.
+// fleetUse sums up the latest calls.
 type fleetUse struct {
 	Calls               int      `json:"calls" doc:"Complete answers."`
 	Streams             int      `json:"streams" doc:"Those of them whose first token was seen."`
@@ -72,7 +72,7 @@ func (fleetUse) Docs() map[string]string {
 	}
 }
 
-// engineView is what is known about the engine behind an instance.
+// engineView is the gateway's knowledge of the engine behind an instance.
 type engineView struct {
 	QueueSeconds          float64     `json:"queueSeconds" doc:"Seconds of work on prompts before a new request."`
 	Waiting               int         `json:"waiting" doc:"Own calls of this instance before their first token."`
@@ -95,7 +95,8 @@ func (engineView) Docs() map[string]string {
 	}
 }
 
-// engineTold is what an engine says about itself. What it does not say is left out.
+// engineTold holds the figures that an engine reports. It leaves out figures that the
+// engine does not report.
 type engineTold struct {
 	Waiting        *float64 `json:"waiting,omitzero" doc:"Requests that wait for their prefill, of whomever."`
 	Running        *float64 `json:"running,omitzero"`
@@ -121,8 +122,8 @@ func (a *API) fleet(*web.Call) (fleetView, error) {
 	return view, nil
 }
 
-// fleetModelOf returns what is known about the instances of a pool; without instances where
-// its strategy needs to know nothing.
+// fleetModelOf returns the fleet's knowledge of the instances of a pool. It leaves the
+// instances out where the strategy needs no knowledge of them.
 func fleetModelOf(pool *routing.Pool, now time.Time, view *fleetView) fleetModel {
 	model := fleetModel{Service: pool.Service.Type, Model: pool.Model, Instances: []fleetInstance{}}
 	var all []*fleet.Uses
@@ -145,8 +146,8 @@ func fleetModelOf(pool *routing.Pool, now time.Time, view *fleetView) fleetModel
 	return model
 }
 
-// engineOf returns what is known about the engine of an instance, nil where its strategy
-// needs to know nothing.
+// engineOf returns the gateway's knowledge of the engine of an instance, nil where the
+// strategy needs none.
 func engineOf(i *backend.Instance, now time.Time) *engineView {
 	engine := i.Engine()
 	if engine == nil {

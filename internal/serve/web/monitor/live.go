@@ -26,7 +26,7 @@ const (
 // page cannot show more, and a browser must not choke on them.
 const maxCallRate = 250
 
-// liveQuery chooses what the live feed sends.
+// liveQuery chooses the topics of the live feed.
 type liveQuery struct {
 	Topics      string `json:"topics" pattern:"^(|(snapshot|change|call)(,(snapshot|change|call))*)$"`
 	Brief       bool   `json:"brief" doc:"true: calls as in a brief list of calls."`
@@ -49,13 +49,13 @@ type liveEvents struct {
 	Dropped  *dropped      `json:"dropped,omitzero" doc:"How many events of a topic were left out."`
 }
 
-// dropped tells a reader of the live feed what it was not sent.
+// dropped tells a reader of the live feed how many events it missed.
 type dropped struct {
 	Topic string `json:"topic" enum:"change,call"`
 	Count int64  `json:"count"`
 }
 
-// topicsOf returns what a reader of the live feed is sent.
+// topicsOf returns the topics that a reader of the live feed gets.
 func topicsOf(names string, role access.Role) ([]string, error) {
 	if names == "" {
 		topics := []string{topicSnapshot, topicChange}
@@ -140,7 +140,7 @@ func (a *API) latestCall() uint64 {
 // eventID is how far a reader of the live feed is.
 type eventID struct{ change, call uint64 }
 
-// parseEventID reads what the reader had last. False means that it had nothing of
+// parseEventID returns the last event that the reader had. False means that it had none of
 // this run of the gateway.
 func (a *API) parseEventID(r *http.Request) (id eventID, known bool) {
 	text := r.Header.Get("Last-Event-ID")
@@ -234,7 +234,7 @@ func (s *liveStream) resumeCalls() {
 	}
 }
 
-// sendCalls sends a call, and those that ended together with it.
+// sendCalls sends a call, and the calls that ended together with it.
 func (s *liveStream) sendCalls(first *calls.Record) {
 	s.sendCall(first)
 	for range cap(s.calls.Calls) {
@@ -252,7 +252,7 @@ func (s *liveStream) sendCalls(first *calls.Record) {
 
 func (s *liveStream) sendCall(c *calls.Record) {
 	if c.Sequence <= s.lastCall {
-		return // it was sent with those that ended while the reader was away
+		return // it was sent with the calls that ended while the reader was away
 	}
 	s.lastCall = c.Sequence
 	if second := time.Now().Unix(); second != s.second {

@@ -53,7 +53,7 @@ type monitoringHealthDetails struct {
 	ConfigUpdater      string `json:"configUpdater" enum:"UP"`
 }
 
-// healthy tells whether recording is not disabled by degradation.
+// healthy reports whether recording goes on; degradation can disable it.
 func (a *API) healthy() bool { return a.recorder.Degradation().Level != calls.LevelDisabled }
 
 // overview summarizes the state of monitoring.

@@ -66,7 +66,8 @@ type slotsStatus struct {
 	Said       []say.Sentence `json:"said,omitzero" doc:"The same as codes and values."`
 }
 
-// slotsOf returns what was learned of an instance, nil where its slots are fixed.
+// slotsOf returns the slots that the gateway learned for an instance, nil where they are
+// fixed.
 func slotsOf(i *backend.Instance) *slotsStatus {
 	learned := i.Pace()
 	if learned == nil {
@@ -172,7 +173,7 @@ func (a *API) loadBalancer(*web.Call) (distributions, error) {
 }
 
 // percent returns counts as percentages with two decimals that add up to 100. It rounds
-// down and gives what remains to those that lost most by that (largest remainder).
+// down and gives the remainder to the counts that lost most by that (largest remainder).
 func percent(counts []int64, total int64) []float64 {
 	out := make([]float64, len(counts))
 	if total == 0 {
@@ -206,8 +207,8 @@ func percent(counts []int64, total int64) []float64 {
 type limitStatus struct {
 	Enabled   bool   `json:"enabled"`
 	Algorithm string `json:"algorithm"`
-	// Shared says that the limit is one of several gateways together; remaining is then
-	// what this gateway last heard of.
+	// Shared says that several gateways share the limit; remaining is then the figure that
+	// this gateway heard last.
 	Shared       bool          `json:"shared"`
 	GlobalLimit  globalLimit   `json:"globalLimit"`
 	ClientLimits []clientLimit `json:"clientLimits"`

@@ -99,7 +99,7 @@ type stopRequest struct {
 	Reason string `json:"reason" maxLength:"200" doc:"Is told to the client, and in the audit log."`
 }
 
-// stopped tells what was stopped.
+// stopped describes the stopped request.
 type stopped struct {
 	Stopped int `json:"stopped" doc:"How many requests with this id ran: one, unless a client reuses it."`
 }
@@ -107,8 +107,8 @@ type stopped struct {
 // maxReason bounds a reason.
 const maxReason = 200
 
-// stopRunning answers POST /api/monitoring/running/{requestId}/stop. The client gets an error,
-// the connection to the backend is closed, and what was used is settled.
+// stopRunning answers POST /api/monitoring/running/{requestId}/stop. The client gets an
+// error, the gateway closes the connection to the backend and settles the use so far.
 func (a *API) stopRunning(c *web.Call, body *stopRequest) (found stopped, err error) {
 	if len(body.Reason) > maxReason {
 		return found, web.Invalid("reason", "must not be longer than 200 bytes")

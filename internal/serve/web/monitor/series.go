@@ -34,7 +34,7 @@ func (seriesQuery) Docs() map[string]string {
 // metricList has names of metrics, with commas between them.
 type metricList string
 
-// Keywords say what such a list looks like.
+// Keywords describe such a list.
 func (metricList) Keywords() map[string]any {
 	const one = "(requests|latency|ttft|tokens|overhead|cost|whole)"
 	return map[string]any{"pattern": "^(|" + one + "(," + one + ")*)$"}

@@ -44,7 +44,7 @@ func (a *API) update(change func(*metrics.Settings)) (monitoringView, error) {
 	return a.view(), nil
 }
 
-// setCapture says in the line of the audit log what the setting was changed to.
+// setCapture writes the new value of the setting into the line of the audit log.
 func (a *API) setCapture(c *web.Call, body *captureRequest) (monitoringView, error) {
 	var before, next metrics.Capture
 	if err := next.UnmarshalText([]byte(*body.Capture)); err != nil {
@@ -96,7 +96,7 @@ func (isoDuration) Keywords() map[string]any {
 // customTags are tags of every series, by their names.
 type customTags map[string]*string
 
-// Keywords say what names look like, and how many there may be.
+// Keywords describe the names, and how many there may be.
 func (customTags) Keywords() map[string]any {
 	names := map[string]any{"pattern": "^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$"}
 	return map[string]any{"propertyNames": names, "maxProperties": 32}

@@ -90,7 +90,7 @@ type liveInstance struct {
 	Engine      *engineView    `json:"engine,omitzero" doc:"What is known about its engine; only with least_time."`
 }
 
-// renderSnapshot makes the snapshot of the live feed, with what backends say in their errors
+// renderSnapshot makes the snapshot of the live feed, with the error messages of backends
 // or without. It runs once a second while somebody reads.
 func (a *API) renderSnapshot(now time.Time, words bool) []byte {
 	role := access.Viewer
@@ -143,7 +143,8 @@ func (a *API) liveSnapshot(now time.Time, words web.Wording) liveSnapshot {
 	return s
 }
 
-// remaining returns what the rate limit of a service type leaves to all callers.
+// remaining returns the number of requests that the rate limit of a service type leaves to
+// all callers.
 func remaining(s *routing.Service, now time.Time) *int {
 	limit := s.LimitSnapshot(now, 0)
 	if !limit.Enabled || limit.PerClient {

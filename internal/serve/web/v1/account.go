@@ -8,15 +8,15 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// ownAccount decides which ids of a backend's account a caller with a key may name: those that
-// answers gave to the same key.
+// ownAccount decides which ids of a backend's account a caller with a key may name: the ids
+// that answers gave to the same key.
 type ownAccount struct {
 	api   *API
 	ctx   context.Context //nolint:containedctx // it lives as long as the request
 	owner recall.Owner
 
 	mu    sync.Mutex
-	given map[string]bool // whether an id was given, of those that were looked up
+	given map[string]bool // by looked-up id: whether it was given to this key
 }
 
 // mostNamed is how many ids of an account a request may name.
@@ -73,8 +73,8 @@ func (o *ownAccount) give(ids []string) {
 	o.api.warnUnkept(o.ctx, o.api.answers.Give(o.ctx, o.owner, ids[:min(len(ids), mostNamed)]...))
 }
 
-// guardAccount keeps a caller with a key from naming what others have at a backend, and notes
-// which ids its own answers name.
+// guardAccount keeps a caller with a key from naming objects that others have at a backend,
+// and notes the ids in the caller's own answers.
 func (a *API) guardAccount(x *exchange) {
 	x.account.api, x.account.ctx, x.account.owner = a, x.r.Context(), ownerOf(x.caller.Grant)
 	x.request.Account = &x.account

@@ -41,16 +41,16 @@ type API struct {
 
 // Options are the settings of the API that do not change while it runs.
 type Options struct {
-	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
+	// TrustedProxies are the proxies that may set X-Forwarded-For.
 	TrustedProxies []netip.Prefix
 	// Keys decides who may ask.
 	Keys access.Callers
-	// Memory tells whether there is memory for more requests, and has the budget
-	// for their bodies; nil means that there is no bound.
+	// Memory reports whether there is memory for more requests, and has the budget for
+	// their bodies; nil means that there is no bound.
 	Memory *memory.Watch
 	// Uploads is the space on disk that uploads share; nil means that there is no bound.
 	Uploads *memory.Room
-	// Recorder says what is kept of requests beside their records; nil keeps nothing.
+	// Recorder keeps parts of requests beside their records; nil keeps nothing.
 	Recorder *calls.Recorder
 	// Log is told of failures that no client is told of; nil for nobody.
 	Log *slog.Logger
@@ -113,7 +113,7 @@ func (a *API) route(x *exchange) error {
 		return err
 	}
 	if x.door.local != nil || x.door.estimate != nil {
-		// What the proxy would refuse is not answered here either.
+		// A request that the proxy would refuse gets no answer here either.
 		if err := proxy.CheckHeaders(way); err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ type stopper context.CancelCauseFunc
 // Stop ends it with a cause.
 func (s stopper) Stop(cause error) { s(cause) }
 
-// leave ends what enter began.
+// leave undoes enter.
 func (a *API) leave(x *exchange) {
 	if x.call == nil || x.call.Running == nil {
 		return
@@ -195,7 +195,7 @@ func (a *API) leave(x *exchange) {
 	}
 }
 
-// answerEstimate answers with what the gateway itself can say.
+// answerEstimate answers with the gateway's own estimate.
 func (x *exchange) answerEstimate(body []byte) {
 	x.call.Code, x.call.Told = "", nil
 	x.w.Header()["X-Router-Estimated"] = []string{"true"}
@@ -203,7 +203,7 @@ func (x *exchange) answerEstimate(body []byte) {
 	_, _ = x.w.Write(body) // a client that left does not need it
 }
 
-// begin returns an exchange for a request, with what its head says.
+// begin returns an exchange for a request, filled from its head.
 func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 	if d.modelInPath {
 		takeQueryKey(r)
@@ -250,8 +250,8 @@ func saysNoStore(header http.Header) bool {
 	return false
 }
 
-// isRetry tells whether a client says that it sent the request before. OpenAI's client
-// libraries, and those that are built on them, send the count.
+// isRetry reports whether a client says that it sent the request before. OpenAI's client
+// libraries, and others that are built on them, send the count.
 func isRetry(count string) bool {
 	if count == "" {
 		return false
@@ -262,8 +262,8 @@ func isRetry(count string) bool {
 
 // Bearer is who sends a request, where that is known before the request comes.
 type Bearer struct {
-	// Grant is what the key allows, nil where none is needed, and Tenant whom the request
-	// is counted for then.
+	// Grant holds the permissions of the key, nil where none is needed. The request then
+	// counts for Tenant.
 	Grant  *access.Grant
 	Tenant string
 	// User is whom the request is made for, as far as a header says it that the key trusts.
@@ -305,8 +305,8 @@ func (x *exchange) use(grant *access.Grant, tenant string) {
 }
 
 // admit returns an error if too many requests are running, if memory is short, or if the
-// key of the request is not valid. The overload checks come first, because they are
-// cheap: refused requests must not slow down those that are served.
+// key of the request is not valid. The overload checks come first, because they are cheap:
+// refused requests must not slow down the running ones.
 func (a *API) admit(x *exchange) error {
 	if err := a.refuseOverload(x); err != nil {
 		return err

@@ -49,7 +49,7 @@ func maskedHeaders(header http.Header) []calls.Header {
 	return headers
 }
 
-// isSecretHeader tells whether headers of this name may hold a secret. It rather takes
+// isSecretHeader reports whether headers of this name may hold a secret. It rather takes
 // one too many for secret.
 func isSecretHeader(name string) bool {
 	name = strings.ToLower(name)
@@ -61,8 +61,8 @@ func isSecretHeader(name string) bool {
 	return false
 }
 
-// isCredential tells whether a value is a credential by its form: it begins with a
-// scheme of HTTP authentication, or is a JSON web token.
+// isCredential reports whether a value is a credential by its form: it begins with a scheme
+// of HTTP authentication, or is a JSON web token.
 func isCredential(value string) bool {
 	scheme, rest, _ := strings.Cut(value, " ")
 	switch strings.ToLower(scheme) {
@@ -72,7 +72,7 @@ func isCredential(value string) bool {
 	return strings.HasPrefix(value, "eyJ") && strings.Count(value, ".") == 2
 }
 
-// contains tells whether a value repeats a secret that came in another header.
+// contains reports whether a value repeats a secret that came in another header.
 func contains(value, secret string) bool { return secret != "" && strings.Contains(value, secret) }
 
 // listForm returns the fields of a form, one in each line, with the sizes and the types

@@ -30,11 +30,10 @@ type door struct {
 	// limits.multipart-body.
 	json func(*schema.Request, []byte) error
 	form func(*schema.Request, *schema.Form) error
-	// client translates for clients that do not speak the unified dialect; nil for
-	// unified doors, and for doors whose requests only pass to backends that have
-	// them too.
+	// client translates for clients that do not speak the unified dialect. It is nil for
+	// unified doors, and for doors that only pass requests to backends with the same door.
 	client *dialect.Client
-	// open makes the client of one request, for doors whose answers depend on more than
+	// open makes the client of one request, for doors with answers that depend on more than
 	// the request itself.
 	open func(*API, *exchange) (*dialect.Client, error)
 	// choose returns the client of a request, for doors that have several.
@@ -45,8 +44,8 @@ type door struct {
 	modelInPath bool
 	// tagged says that clients may put the tag of Ollama's latest models behind a name.
 	tagged bool
-	// estimate returns the reply to a request that no backend has answered, for doors
-	// whose requests the gateway can answer itself, if not as well.
+	// estimate returns the reply to a request that no backend has answered. It is for doors
+	// with requests that the gateway can answer itself, if not as well.
 	estimate func(*exchange) []byte
 	// errors writes the body of an error; nil means the unified one. The replies of
 	// such a door have the id of the request in the header of its dialect.
@@ -178,9 +177,9 @@ var doors = []*door{
 	{id: schema.DoorInfill, path: "/infill", aliases: []string{"/v1/infill"}, json: engine.ReadInfill},
 }
 
-// Read reads and checks a request as the door does to which it would come, and returns it
-// with how the callers of that door are translated for: nil where they need not be, and
-// where that depends on more than the request. The header is what came beside it.
+// Read reads and checks a request as its door does. It also returns the client that
+// translates for the callers of that door: nil where they need no translation, and where it
+// depends on more than the request. The header is the one that came with the request.
 func Read(id schema.Door, header http.Header, body []byte) (*schema.Request, *dialect.Client, error) {
 	for _, d := range doors {
 		if d.id != id {
@@ -239,7 +238,7 @@ func errorsFor(r *http.Request) errorWriter {
 	return nil
 }
 
-// owns tells whether a path is that of the door, or below it.
+// owns reports whether a path is that of the door, or below it.
 func (d *door) owns(path string) bool {
 	if isAtOrBelow(path, d.path) {
 		return true
@@ -278,7 +277,7 @@ func estimateTokens(x *exchange) []byte {
 	return messages.CountBody(messages.Estimate(&x.request), true)
 }
 
-// catalog returns what lists the models.
+// catalog returns the catalog that lists the models.
 func (a *API) catalog() *catalog.Catalog {
 	return &catalog.Catalog{Current: a.current, Keys: a.options.Keys, TrustedProxies: a.options.TrustedProxies, Fail: Fail}
 }

@@ -19,9 +19,9 @@ import (
 // are told. Where the wait is longer, clients are told not to retry.
 const longestWait = 30 * time.Second
 
-// A wait that many clients are told at once is made longer by a random part of up to a
-// fifth of it, and at least leastSpread. It is never made shorter, so that a client that
-// waits as told is let in.
+// A random part of up to a fifth, and at least leastSpread, is added to a wait that many
+// clients are told at once. It never makes the wait shorter: a client that waits as told is
+// let in.
 const (
 	spreadShare = 5
 	leastSpread = 200 * time.Millisecond
@@ -31,8 +31,8 @@ const (
 // came.
 func Fail(w http.ResponseWriter, r *http.Request, e *schema.Error) { writeError(w, e, errorsFor(r)) }
 
-// showRequestID sets the header in which clients of other dialects look for the id of
-// a request.
+// showRequestID sets the header that clients of other dialects read for the id of a
+// request.
 func showRequestID(header http.Header) { header["Request-Id"] = header["X-Request-Id"] }
 
 // writeError answers with an error that has the unified body, or the one that write returns.
@@ -93,8 +93,8 @@ func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
 	Fail(w, r, schema.NewError(schema.CodeMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed for "+shorten(r.URL.Path)+"; allowed are "+allow+"."+geminiHint(r.URL.Path)))
 }
 
-// geminiHint tells a client of Gemini's own API, which is recognised by the last part of
-// its paths, what it can use instead.
+// geminiHint names an alternative to a client of Gemini's own API. It recognises the client
+// by the last part of its paths.
 func geminiHint(path string) string {
 	switch path[strings.LastIndexByte(path, ':')+1:] {
 	case "generateContent", "streamGenerateContent", "embedContent", "batchEmbedContents", "countTokens":
@@ -105,13 +105,13 @@ func geminiHint(path string) string {
 	return ""
 }
 
-// shorten cuts what a client sent to a length that fits a message.
+// shorten cuts a text of a client to a length that fits a message.
 func shorten(text string) string { return web.CutText(text, 120) }
 
 // errorPagePath is where the codes of errors are explained.
 const errorPagePath = "/docs/errors"
 
-// helpLink is the header that leads from an error to what is said about its code.
+// helpLink is the header that leads from an error to the documentation of its code.
 func helpLink(code string) []string {
 	return []string{"<" + errorPagePath + "#" + code + `>; rel="help"`}
 }
@@ -122,9 +122,9 @@ var (
 	tokenHeaders   = [...]string{"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"}
 )
 
-// showLimits adds the headers for the limits that apply to a request: that of its service type, its
-// model or its instance, and those of its key and its tenant. Of two limits of requests the
-// one is told of which less is left.
+// showLimits adds the headers for the limits that apply to a request: the limit of its
+// service type, its model or its instance, and the limits of its key and its tenant. Of two
+// limits of requests it shows the one with less left.
 func showLimits(header http.Header, limit, ofKey, tokens ratelimit.Decision) {
 	if ofKey.Limit > 0 && !(limit.Limited && limit.Remaining < ofKey.Remaining) {
 		limit, limit.Limited = ofKey, true
@@ -151,7 +151,7 @@ func showLimit(header http.Header, names [3]string, d *ratelimit.Decision) {
 	}
 }
 
-// noMemory says why the request gets no more memory, of which it needs so many bytes.
+// noMemory says why the request gets no more memory; bytes is the amount that it needs.
 func (x *exchange) noMemory(verdict memory.Verdict, bytes int64) error {
 	known := overloaded("The gateway has no memory left for this request; try again shortly.")
 	most := x.memory.Most()
@@ -170,7 +170,7 @@ func overloaded(message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second}
 }
 
-// isOverloaded tells whether an error says that the gateway has no room for a body.
+// isOverloaded reports whether an error says that the gateway has no room for a body.
 func isOverloaded(err error) bool {
 	var known *schema.Error
 	return errors.As(err, &known) && schema.ResultOf(known.Code) == schema.ResultOverloaded

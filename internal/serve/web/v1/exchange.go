@@ -46,7 +46,7 @@ type exchange struct {
 	spool   spool
 	buffers *buffers
 	log     *slog.Logger
-	memory  memory.Lease // what the request has of the memory for bodies
+	memory  memory.Lease // the request's part of the memory for bodies
 	// passed is the answer that a backend keeps, once it is known.
 	passed passedAnswer
 	// account decides which ids of a backend's account the caller may name.
@@ -57,7 +57,7 @@ type exchange struct {
 	running calls.Running
 	// told is the error with which the request was answered, nil where it was not.
 	told *schema.Error
-	// before is what stands before the input in a conversation whose tokens are counted.
+	// before precedes the input of a conversation when its tokens are counted.
 	before [][]byte
 }
 
@@ -185,7 +185,7 @@ func (x *exchange) fail(err error) {
 	writeError(x.w, known, x.door.errors)
 }
 
-// unexpected returns what the caller is told of an error that is no *schema.Error.
+// unexpected returns the caller's error for an error that is no *schema.Error.
 func unexpected(err error) *schema.Error {
 	if errors.Is(err, web.ErrStopping) {
 		return proxy.Stopping()
@@ -271,8 +271,8 @@ func attemptsText(n int) []string {
 // smallNumbers covers the attempts that a request can make.
 var smallNumbers = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"}
 
-// headerText returns a name as a header can carry it: what is not ASCII is escaped as in
-// a URL.
+// headerText returns a name in a form that a header can carry: it escapes characters beyond
+// ASCII as in a URL.
 func headerText(name string) string {
 	for i := range len(name) {
 		if name[i] >= utf8.RuneSelf {
@@ -327,9 +327,9 @@ func (x *exchange) Head(head proxy.Head) {
 	}
 }
 
-// asksForTiming reports whether the client wants to know how long the gateway itself
-// took. Others do not pay for it: a moment, a text and a further header are a measurable
-// part of what the gateway does for a request.
+// asksForTiming reports whether the client wants to know how long the gateway itself took.
+// Others do not pay for it: reading the clock, making a text and writing a further header
+// are a measurable part of the gateway's work for a request.
 func asksForTiming(r *http.Request) bool { return web.FirstOf(r.Header, "X-Router-Timing") != "" }
 
 // overheadText returns a length of time in milliseconds with microseconds behind the point.
@@ -340,7 +340,7 @@ func overheadText(d time.Duration) string {
 // Write adds to the body of the answer.
 func (x *exchange) Write(p []byte) (int, error) { return x.w.Write(p) }
 
-// Send adds to the body of the answer and sends what was written.
+// Send adds to the body of the answer and sends everything written so far.
 func (x *exchange) Send(p []byte) error {
 	if x.sender != nil {
 		return x.sender.Send(p)
@@ -351,9 +351,9 @@ func (x *exchange) Send(p []byte) error {
 	return http.NewResponseController(x.w).Flush()
 }
 
-// A body is read into a buffer that grows with what has arrived, so that a length which
-// a client announces, and does not send, takes no memory. The buffers of all three sizes
-// are used again; larger ones are not kept.
+// A body is read into a buffer that grows with the bytes that have arrived. A length that a
+// client announces, and does not send, therefore takes no memory. The buffers of all three
+// sizes are used again; larger ones are not kept.
 const (
 	smallBuffer  = 16 << 10
 	mediumBuffer = 128 << 10
@@ -367,16 +367,16 @@ const (
 	growth = 8
 )
 
-// freeBody is the largest body for which only its length is taken from the memory for
-// bodies: what parsing a small body needs is small.
+// freeBody is the largest body that takes only its length from the memory for bodies:
+// parsing a small body needs little memory.
 const freeBody = 64 << 10
 
-// buffers keeps buffers for the bodies of later requests. Small ones are kept with the
-// rest of what reading a request needs, see input.
+// buffers keeps buffers for the bodies of later requests. The type input keeps small ones,
+// together with the other memory for reading a request.
 type buffers struct {
 	medium, large sync.Pool
-	// moving is held while a body moves to a buffer that is larger than large ones, so
-	// that only one request at a time needs memory for two.
+	// moving is held while a body moves to a buffer that is larger than large ones. Only
+	// one request at a time then needs memory for two.
 	moving sync.Mutex
 }
 
@@ -417,8 +417,8 @@ func (b *buffers) put(buffer []byte) {
 	}
 }
 
-// nextBuffer returns the size of the buffer for a body of which so many bytes have
-// arrived, and of which the client has announced a length, or -1.
+// nextBuffer returns the size of the buffer for a body, from the number of bytes that have
+// arrived and the length that the client has announced, or -1.
 func nextBuffer(arrived, announced int) int {
 	const first = 4 << 10
 	if announced < arrived {
@@ -433,8 +433,8 @@ func nextBuffer(arrived, announced int) int {
 
 var errTooLarge = errors.New("the body is too large")
 
-// readBody reads the body. It refuses one at once whose length does not fit into what is
-// left of the memory for bodies, but takes only what arrives.
+// readBody reads the body. It refuses a body at once if its announced length exceeds the
+// rest of the memory for bodies, but takes memory only for the bytes that arrive.
 func (x *exchange) readBody(limit int64) error {
 	announced := int(x.r.ContentLength)
 	if announced > smallBuffer {
@@ -468,8 +468,8 @@ func (x *exchange) readBody(limit int64) error {
 	}
 }
 
-// growBody moves the body to a larger buffer, if what has arrived allows one. While it is
-// copied both take memory.
+// growBody moves the body to a larger buffer, if the bytes that have arrived justify one.
+// While it copies, both take memory.
 func (x *exchange) growBody(announced int) error {
 	size := nextBuffer(len(x.body), announced)
 	if size <= cap(x.body) {
@@ -480,7 +480,7 @@ func (x *exchange) growBody(announced int) error {
 		defer x.buffers.moving.Unlock()
 	}
 	if err := x.reserve(bufferSize(size)); err != nil {
-		x.memory.Keep(0) // those that ask next get what this one had, and are not all refused
+		x.memory.Keep(0) // the next requests get the memory of this one, and are not all refused
 		return err
 	}
 	x.setBody(append(x.buffers.get(size), x.body...))

@@ -88,7 +88,7 @@ type spillError struct{ error }
 // Unwrap returns the error itself.
 func (e *spillError) Unwrap() error { return e.error }
 
-// spillFault returns what the caller is told of a spillError.
+// spillFault returns the caller's error for a spillError.
 func spillFault(err error) *schema.Error {
 	if durable.IsFull(err) {
 		return uploadsFull("The gateway's disk has no space left for this upload; try again later.")
@@ -100,8 +100,8 @@ func uploadsFull(message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeUploadsFull, RetryAfter: time.Second}
 }
 
-// formFault says what is wrong with a form in words that do not depend on the version of
-// the standard library.
+// formFault describes the fault of a form in words that do not depend on the version of the
+// standard library.
 func formFault(err error) string {
 	switch {
 	case errors.Is(err, errTooManyParts), errors.Is(err, errLongValue), errors.Is(err, errLongName):
@@ -136,14 +136,14 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// spool keeps the files of a form. All files of one form share one temporary file. It is
-// removed from its directory while it is open, so that it cannot be left behind.
+// spool keeps the files of a form. All files of one form share one temporary file. The
+// spool removes it from its directory while it is open, and a crash leaves nothing behind.
 type spool struct {
 	file   *os.File
 	size   int64
-	space  memory.Lease // what the file has of the space for uploads
+	space  memory.Lease // the file's part of the space for uploads
 	values int          // bytes of the fields that are no files
-	// reserve takes memory for what stays in memory.
+	// reserve takes memory for the parts that stay in memory.
 	reserve func(bytes int) error
 }
 
@@ -157,7 +157,7 @@ func (s *spool) close() {
 	*s = spool{}
 }
 
-// noSpace says why an upload gets no more space, of which it needs so many bytes.
+// noSpace says why an upload gets no more space; bytes is the amount that it needs.
 func (s *spool) noSpace(verdict memory.Verdict, bytes int64) *schema.Error {
 	known := uploadsFull("The gateway has no space left for this upload; try again shortly.")
 	most := s.space.Most()
@@ -172,7 +172,7 @@ func (s *spool) noSpace(verdict memory.Verdict, bytes int64) *schema.Error {
 	return known
 }
 
-// take takes memory for what stays in memory.
+// take takes memory for a part that stays in memory.
 func (s *spool) take(bytes int) error {
 	if s.reserve == nil {
 		return nil
@@ -203,11 +203,11 @@ func (s *spool) readParts(reader *multipart.Reader) (*schema.Form, error) {
 	}
 }
 
-// leftOut tells whether the user chose no file: browsers then send the field with
-// neither file name nor content.
+// leftOut reports whether the user chose no file: browsers then send the field with neither
+// file name nor content.
 func leftOut(file *schema.File) bool { return file != nil && file.Size == 0 && file.Filename == "" }
 
-// isFileField tells whether a field holds a file, even if the client sends no file name.
+// isFileField reports whether a field holds a file, even if the client sends no file name.
 func isFileField(name string) bool {
 	switch strings.TrimSuffix(name, "[]") {
 	case "file", "image", "mask":
@@ -291,7 +291,7 @@ func (s *spool) spill(file *schema.File, start []byte, rest io.Reader) error {
 	return nil
 }
 
-// write writes to the temporary file what has arrived, and takes the space for it.
+// write writes a part that has arrived to the temporary file, and takes the space for it.
 func (s *spool) write(part []byte) error {
 	if verdict := s.space.Take(int64(len(part))); verdict != memory.Granted {
 		return s.noSpace(verdict, int64(len(part)))

@@ -16,7 +16,7 @@ const (
 	geminiAlias = "/v1/models/{model...}"
 )
 
-// isGemini tells whether a request is one of Google's Gemini API.
+// isGemini reports whether a request belongs to Google's Gemini API.
 func isGemini(r *http.Request) bool {
 	switch {
 	case isAtOrBelow(r.URL.Path, "/v1beta"):
@@ -27,8 +27,8 @@ func isGemini(r *http.Request) bool {
 	return isAtOrBelow(r.URL.Path, "/models") && catalog.SpeaksGemini(r)
 }
 
-// takeQueryKey moves the key of a request from its query to a header, so that nobody who
-// looks at the query finds it there.
+// takeQueryKey moves the key of a request from its query to a header. Code that looks at
+// the query then does not find it there.
 func takeQueryKey(r *http.Request) {
 	if !strings.Contains(r.URL.RawQuery, "key=") {
 		return
@@ -41,7 +41,7 @@ func takeQueryKey(r *http.Request) {
 	r.URL.RawQuery, r.RequestURI = query.Encode(), ""
 }
 
-// withQueryKey returns a handler of requests whose query may have the key.
+// withQueryKey returns a handler of requests that may have the key in their query.
 func withQueryKey(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		takeQueryKey(r)

@@ -14,8 +14,8 @@ import (
 // ollamaRoot is where Ollama's API is. On a listener of its own it is where Ollama has it.
 const ollamaRoot = "/ollama"
 
-// AtOllamaRoot passes requests to a handler as if the paths of Ollama's API stood below
-// /ollama: nothing else has these paths on the listener that is for its clients.
+// AtOllamaRoot passes requests to a handler as if the paths of Ollama's API were below
+// /ollama: nothing else has these paths on the listener for Ollama's clients.
 func AtOllamaRoot(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := web.CollapseSlashes(r.URL.Path)
@@ -30,7 +30,7 @@ func AtOllamaRoot(next http.Handler) http.Handler {
 	})
 }
 
-// latestTag is what Ollama puts behind the name of a model that has no tag.
+// latestTag is the tag that Ollama adds to the name of a model without one.
 const latestTag = ":latest"
 
 // dropLatest takes the tag from the name of a model that is not known by it.
@@ -79,8 +79,8 @@ func (a *API) answerLoad(x *exchange) (isLoad bool, err error) {
 	return true, nil
 }
 
-// undescribed returns the endpoints of Ollama's API that the OpenAPI document does not have:
-// what would change its models, and what tells that it is there.
+// undescribed returns the endpoints of Ollama's API that the OpenAPI document does not
+// have: the ones that would change its models, and the ones that tell that it is there.
 func undescribed(list *catalog.Catalog) []web.Route {
 	routes := RoutesOf(http.MethodGet, ollamaRoot, list.Running, web.Route{Undescribed: true})
 	for _, refused := range []struct{ method, path string }{

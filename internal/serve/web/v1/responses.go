@@ -16,8 +16,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// openResponses returns the client of one request of the Responses API: what the request
-// continues is found in the store, and what it makes is kept there.
+// openResponses returns the client of one request of the Responses API. It finds the
+// earlier responses that the request continues in the store, and keeps the new one there.
 func (a *API) openResponses(x *exchange) (*dialect.Client, error) {
 	conversation, past, err := a.openConversation(x)
 	if err != nil {
@@ -66,8 +66,8 @@ func estimateInput(x *exchange) []byte {
 	return compaction.CountBody(compaction.Estimate(&x.request, x.before), true)
 }
 
-// openConversation finds the conversation to which a request belongs, and what is kept of
-// earlier ones; that is nil where nothing is kept.
+// openConversation finds the conversation to which a request belongs, and the kept answers
+// of earlier requests; past is nil where the gateway keeps none.
 func (a *API) openConversation(x *exchange) (c responses.Conversation, past *pastAnswers, err error) {
 	root := x.request.Body.Root()
 	c.Translate = responses.NamesTranslated(root)
@@ -99,8 +99,8 @@ type passedAnswer struct {
 	keep func(id, instance string)
 }
 
-// stick keeps which instance made the response. It is called when the answer has begun,
-// so that the id is known.
+// stick keeps the name of the instance that made the response. It is called when the answer
+// has begun, because the id is known only then.
 func (p *passedAnswer) stick(instance string) {
 	if p.id != "" && p.keep != nil {
 		p.keep(p.id, instance)
@@ -127,7 +127,7 @@ func (a *API) warnUnkept(ctx context.Context, err error) {
 // warnEvery is the number of seconds between two warnings that responses are not kept.
 const warnEvery = 10
 
-// pastAnswers is what the earlier responses of a key left behind.
+// pastAnswers gives access to the earlier responses of a key.
 type pastAnswers struct {
 	ctx     context.Context //nolint:containedctx // it lives as long as the request
 	store   recall.Store
@@ -263,8 +263,8 @@ func outputOf(a *recall.Answer) []byte {
 // mostReferred is how many responses the items of one request may refer to.
 const mostReferred = 256
 
-// Item returns an item of a response, of its output or its input. What all references of a
-// request bring is bounded like a body: a short reference may stand for a long item.
+// Item returns an item of a response, of its output or its input. All items that a request
+// refers to are bounded together like a body: a short reference may bring a long item.
 func (p *pastAnswers) Item(id string) ([]byte, error) {
 	item, err := p.findItem(id)
 	if item == nil || err != nil {

@@ -52,8 +52,8 @@ func (a *API) Response(w http.ResponseWriter, r *http.Request) {
 }
 
 // askInstance passes a request for a response on to the instance that keeps it, and calls
-// use with what that answers. It answers with an error and returns false where there is no
-// such answer.
+// use with the body of the instance's answer. If there is none, it answers with an error
+// and returns false.
 func (a *API) askInstance(w http.ResponseWriter, r *http.Request, found *recall.Answer, more string, use func(body []byte)) bool {
 	has, err := a.proxy.Ask(r.Context(), proxy.Question{
 		Instance: found.Instance, Door: schema.DoorResponses, Method: r.Method,
@@ -114,9 +114,9 @@ func (a *API) findAnswer(w http.ResponseWriter, r *http.Request) (found *recall.
 	return nil, nil
 }
 
-// visit returns whose responses a request may ask for. It counts in the limits like a
-// request for a model, because it may be passed on to a backend, and reads from a store
-// that others use too.
+// visit returns the owner of the responses that a request may ask for. The request counts
+// in the limits like a request for a model, because it may be passed on to a backend, and
+// reads from a store that others use too.
 func (a *API) visit(w http.ResponseWriter, r *http.Request) (*account.Account, recall.Owner, *schema.Error) {
 	caller := &access.Caller{Addr: web.ClientAddr(r, a.options.TrustedProxies)}
 	visit := &account.Account{
@@ -135,7 +135,7 @@ func (a *API) visit(w http.ResponseWriter, r *http.Request) (*account.Account, r
 	return visit, ownerOf(caller.Grant), refusal
 }
 
-// ownerOf returns whose the responses are that the bearer of a key makes.
+// ownerOf returns the owner of the responses that the bearer of a key makes.
 func ownerOf(grant *access.Grant) recall.Owner {
 	if grant == nil {
 		return recall.Owner{}
