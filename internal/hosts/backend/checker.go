@@ -18,9 +18,8 @@ const (
 	// refreshEvery is how often the checker reads the current instances. It bounds
 	// how late the checker notices an edit, or that traffic marked an instance.
 	refreshEvery = 500 * time.Millisecond
-	// maxProbes is how many probes run at a time, and maxSlow how many of them may
-	// be of backends whose last probe timed out, so that these do not delay the
-	// probes of backends that answer.
+	// maxProbes is the limit of probes at a time. maxSlow limits the probes of backends
+	// that timed out last time; they must not delay the probes of backends that answer.
 	maxProbes = 16
 	maxSlow   = 12
 	// stagger is the distance between the first probes of instances that
@@ -28,7 +27,7 @@ const (
 	stagger = 10 * time.Millisecond
 )
 
-// CheckerOptions are what a Checker works with. Connect and Log may be nil.
+// CheckerOptions configure a Checker. Connect and Log may be nil.
 type CheckerOptions struct {
 	// Source returns the current instances. It is called periodically, so the checker
 	// need not be notified of edits.
@@ -68,7 +67,7 @@ func (c *Checker) Run(ctx context.Context) {
 		members:        make(map[*Health]*member),
 		groups:         make(map[target]*group),
 		models:         make(map[*fleet.Host][]string),
-		// There is room for all probes, so that they can end after Run stops reading.
+		// There is room for all probes: they can end after Run stops reading.
 		results: make(chan result, maxProbes),
 		told:    make(chan told, maxInquiries),
 	}
@@ -136,8 +135,8 @@ type result struct {
 	slow  bool
 }
 
-// refresh reads the current instances: it adds new ones, removes those that are
-// gone, and schedules probes of those that traffic marked.
+// refresh reads the current instances: it adds new ones, removes the missing ones,
+// and schedules probes of instances that traffic has marked.
 func (w *checkerRun) refresh(now time.Time) {
 	w.round++
 	for _, g := range w.groups {
@@ -193,8 +192,8 @@ func (w *checkerRun) member(i *Instance) *member {
 	return m
 }
 
-// retarget directs a member to what its instance says now, and reports whether that
-// differs from what was probed before.
+// retarget directs a member to the current target of its instance, and reports
+// whether the target has changed since the last probe.
 func (m *member) retarget(w *checkerRun, i *Instance) bool {
 	at := targetOf(i)
 	key := joinHeaders(i.Target.Header) + i.key

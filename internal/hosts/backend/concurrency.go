@@ -56,8 +56,8 @@ func (c *Concurrency) UnmarshalJSON(data []byte) error {
 	return c.UnmarshalText(data)
 }
 
-// Pace returns what learns how many requests the instance gets at a time, nil where that is
-// fixed.
+// Pace returns the controller that learns how many requests the instance gets at a time, or
+// nil where the number is fixed.
 func (i *Instance) Pace() *pace.Controller {
 	if i.Settings.MaxConcurrency != AutoConcurrency {
 		return nil
@@ -83,8 +83,8 @@ func (i *Instance) learnSlots() {
 	}
 }
 
-// CanLearnSlots reports whether answers of a service type consist of tokens, from whose time
-// slots are learned.
+// CanLearnSlots reports whether answers of a service type consist of tokens. Slots are
+// learned from the time per token.
 func CanLearnSlots(service schema.ServiceType) bool {
 	return service == schema.Chat || service == schema.Embedding || service == schema.Rerank
 }
@@ -116,8 +116,8 @@ func (p *Paced) Event() {
 	}
 }
 
-// End says that the call has ended with an outcome, and what its answer used; further calls
-// have no effect.
+// End says that the call has ended with an outcome and the usage of its answer; further
+// calls have no effect.
 func (p *Paced) End(outcome breaker.Outcome, usage schema.Usage, now time.Time) {
 	if p.by == nil {
 		return

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// demand foresees how many slots of an instance requests need while a line of a batch runs,
-// which may come at any moment and should find one. It remembers how many of them ran at the
-// same time in windows that are as long as a line takes. What it expects is the most of them
-// or, where fewer run now, so many more than now as came on top within one window.
+// demand foresees how many slots of an instance other requests need while a line of a batch
+// runs. Such requests may come at any moment and should find a free slot. It remembers how
+// many of them ran at the same time, in windows as long as a line takes. It expects the
+// largest of these numbers or, where fewer run now, the running ones plus the largest
+// increase within one window.
 //
 // It watches only instances for which lines of batches ask.
 type demand struct {
@@ -28,12 +29,12 @@ type demand struct {
 type demandWindow struct{ most, rise int }
 
 const (
-	// demandWindows is how many windows count. What came once in so many lines' time is
-	// expected to come in the next one.
+	// demandWindows is the number of windows that count. Demand that came once in that
+	// time is expected again in the next window.
 	demandWindows = 16
-	// A window is never shorter than leastWindow. It is never longer than mostWindow, so that
-	// after two minutes a request that nobody followed is forgotten: where the slots are few,
-	// no line begins before.
+	// A window is never shorter than leastWindow. It is never longer than mostWindow: after
+	// two minutes a single request is forgotten, and where slots are few, no line begins
+	// before that.
 	leastWindow = 100 * time.Millisecond
 	mostWindow  = 2 * time.Minute / demandWindows
 	// assumedLine is how long a line is assumed to take before one has ended.
@@ -55,7 +56,7 @@ func (d *demand) expect(running int, now time.Time) int {
 	return min(most, running+rise)
 }
 
-// began notes that so many requests run, the last of which has begun now.
+// began notes that a request has begun now, and how many run with it.
 func (d *demand) began(running int, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,7 +86,7 @@ func (d *demand) span() time.Duration {
 	return min(max(d.line, leastWindow), mostWindow)
 }
 
-// see counts so many requests that run now, of which so many ran before.
+// see counts the requests that run now, and those among them that ran before.
 func (d *demand) see(running, before int, now time.Time) {
 	span := d.span()
 	if now.Sub(d.until) >= demandWindows*span {

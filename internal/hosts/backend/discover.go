@@ -10,7 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/naming"
 )
 
-// Discover is the word that stands for all models of a backend.
+// Discover is the word that means all models of a backend.
 const Discover = "discover"
 
 // Models say which of a backend's own models an instance serves, in place of one name:
@@ -24,7 +24,7 @@ func (Models) OneOrMore() {}
 // Given reports whether the instance serves models that are found.
 func (m Models) Given() bool { return len(m) > 0 }
 
-// Include reports whether a model is one of those that the instance serves.
+// Include reports whether the instance serves a model.
 func (m Models) Include(model string) bool {
 	return slices.ContainsFunc(m, func(pattern string) bool {
 		return pattern == Discover || naming.NewPattern(pattern).Matches(model)

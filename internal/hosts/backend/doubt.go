@@ -26,7 +26,7 @@ const (
 // Withholds reports whether an instance in this doubt may not send its secrets.
 func (d Doubt) Withholds() bool { return d == DoubtForeign || d == DoubtFound }
 
-// reason says why the secrets of an instance are not sent, and what to do.
+// reason says why the secrets of an instance are not sent, and how to change that.
 func (d Doubt) reason() string {
 	if d == DoubtFound {
 		return "the instance was stored before versions were signed, and the configuration file does not refer to " +
@@ -36,8 +36,8 @@ func (d Doubt) reason() string {
 		"address: see whether base-url, path, proxy, tls and headers are right, and give the key again"
 }
 
-// Route returns what decides where the calls of an instance go, apart from headers. Two
-// instances with the same route send their secrets to the same place.
+// Route returns the settings that decide where the calls of an instance go, apart from
+// headers. Two instances with the same route send their secrets to the same place.
 func (s Settings) Route() string {
 	return strings.Join([]string{s.BaseURL, s.Path, s.HealthPath, s.Proxy, s.TLS.CA, s.TLS.Cert, s.TLS.Key,
 		s.TLS.ServerName}, "\x00")
@@ -73,8 +73,8 @@ func (s Settings) HasSecrets() bool {
 	return has
 }
 
-// EachSecret calls a function with every secret of the settings, and with where it
-// stands, in a fixed order.
+// EachSecret calls a function with every secret of the settings and its place, in a
+// fixed order.
 func (s Settings) EachSecret(place string, visit func(at string, secret Secret)) {
 	_, _ = s.mapSecrets(place, func(at string, secret Secret) (Secret, error) {
 		visit(at, secret)

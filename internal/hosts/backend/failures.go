@@ -24,9 +24,9 @@ type failedRequest struct {
 	at     time.Time
 }
 
-// FailedBefore tells whether a request with the digest failed at the instance a
-// short while ago, and notes that one failed now. The time of the first failure
-// is kept, so that a request which is repeated for ever counts now and then.
+// FailedBefore reports whether a request with the digest failed at the instance a
+// short while ago, and notes that one failed now. It keeps the time of the first
+// failure: a request that is repeated for ever still counts now and then.
 func (s *State) FailedBefore(digest uint64, now time.Time) bool {
 	f := &s.failures
 	f.mu.Lock()

@@ -11,11 +11,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-// wakeAgain is for how long an instance gets no traffic whose model could not be woken up. Each
-// attempt may put another model to sleep for it.
+// wakeAgain is the time without traffic for an instance after its model could not be woken
+// up. Each attempt may put another model to sleep for it.
 const wakeAgain = 30 * time.Second
 
-// Status is what the checks say about an instance.
+// Status is the result of the checks of an instance.
 type Status uint8
 
 // The statuses. Instances of the first two get traffic; the others do not, but for
@@ -40,10 +40,10 @@ func (s Status) String() string { return schema.NameOf(s, statusNames[:]) }
 // MarshalText writes the name in capitals.
 func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Health is what is known about one instance from checks and from traffic. The
-// zero value is an instance that was never checked and gets traffic. It holds
-// nothing but health: no check ever touches the counters of live calls. It must
-// not be copied.
+// Health is the health of one instance by its checks and its traffic. The zero
+// value is an instance that was never checked and gets traffic. It holds nothing
+// but health: no check ever touches the counters of live calls. It must not be
+// copied.
 type Health struct {
 	// out and marked are all that requests read. Checks set out: the instance gets no
 	// traffic. Traffic sets marked, and checks that leave it open do: the instance is only
@@ -56,8 +56,8 @@ type Health struct {
 	// suspect means that traffic marked the instance and the checker has not
 	// noticed that yet; see takeSuspicion.
 	suspect bool
-	// stuck is when the model of the instance could not be woken up, zero where it could: what
-	// the server says of its own health is no news then.
+	// stuck is the time when the model of the instance could not be woken up, zero where it
+	// could. While it is set, the server's own word about its health is no news.
 	stuck     time.Time
 	status    Status
 	checked   time.Time
@@ -76,7 +76,7 @@ type Health struct {
 // Healthy reports whether the instance is neither out nor marked.
 func (h *Health) Healthy() bool { return !h.out.Load() && !h.marked.Load() }
 
-// Out reports whether the checks failed, so that the instance gets no traffic.
+// Out reports whether the checks failed: the instance gets no traffic then.
 func (h *Health) Out() bool { return h.out.Load() }
 
 // Marked reports whether a call could not connect to the instance and no check has
@@ -117,9 +117,9 @@ func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause
 	}
 }
 
-// Doubted notes a check that ended now and failed in a way that says little about calls. They
-// decide: the instance is marked and not out, so that they reach it where there is no other,
-// and one that succeeds takes the mark back.
+// Doubted notes a check that ended now and failed in a way that says little about calls. The
+// calls decide: the instance is marked and not out. They still reach it where there is no
+// other, and one success takes the mark back.
 func (h *Health) Doubted(now time.Time, took time.Duration, cause transport.Cause, settings HealthSettings) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,9 +189,10 @@ func (h *Health) Refused(now time.Time) {
 	}
 }
 
-// Stuck records that the model of the instance could not be woken up, so that it answers
-// nothing whatever the server says of its health. It gets no traffic for wakeAgain, and then
-// only if no other one is healthy. Where checks are off there is no such mark, as with Refused.
+// Stuck records that the model of the instance could not be woken up. It answers nothing
+// then, whatever the server says of its health. It gets no traffic for wakeAgain, and then
+// only if no other one is healthy. Where checks are off there is no such mark, as with
+// Refused.
 func (h *Health) Stuck(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -206,8 +207,8 @@ func (h *Health) Stuck(now time.Time) {
 	h.setFlags(true, false)
 }
 
-// Awake records that the server says that the model of the instance is in memory. That ends
-// what Stuck began.
+// Awake records that the server reports the model of the instance in memory. That ends the
+// mark of Stuck.
 func (h *Health) Awake() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -241,7 +242,7 @@ type HealthSnapshot struct {
 	// took; both zero before the first one.
 	LastCheck    time.Time
 	ResponseTime time.Duration
-	// Cause is that of the failure which took the instance out, or of the latest
+	// Cause is the cause of the failure that took the instance out, or of the latest
 	// check where it is still in.
 	Cause transport.Cause
 	// FailingSince is when the first of the failures was that made the instance unhealthy, zero
@@ -364,10 +365,10 @@ func (h *Health) takeSuspicion() bool {
 	return suspect
 }
 
-// Changes counts what may make an instance of a service type unready: a change of
-// its health or its breaker, an overload, the last free slot being taken. Who found
-// all instances ready knows by the count that they still are, without asking each
-// of them again.
+// Changes counts events that may make an instance of a service type unready: a
+// change of its health or its breaker, an overload, the last free slot being taken.
+// While the count is the same, instances that were found ready still are, and
+// nobody needs to ask each of them again.
 type Changes struct{ count atomic.Uint64 }
 
 // Count returns the number of changes so far.
@@ -380,9 +381,9 @@ func (c *Changes) note() {
 	}
 }
 
-// Steady tells that an instance without an obstacle stays without one until Changes
-// counts a change. It does not while a limit of its own or the time of a breaker's
-// next trial decides.
+// Steady reports whether an instance without an obstacle stays without one until
+// Changes counts a change. It does not while a limit of its own or the time of a
+// breaker's next trial decides.
 func (i *Instance) Steady(now time.Time) bool {
 	return !i.policy.Limit.Enabled && i.Breaker.Closed() && !i.Avoided(now)
 }

@@ -30,8 +30,9 @@ const (
 	lastSilence  = time.Hour
 )
 
-// inquiry is what the engine behind a group is asked beside its health, if one of the
-// instances is balanced by what its engine does. The answers are for all models there.
+// inquiry asks the engine behind a group for more than its health, if one of the
+// instances is balanced by the state of its engine. The answers are for all models
+// there.
 type inquiry struct {
 	host      *fleet.Host // nil if nobody wants to know
 	teller    *Instance   // whose credentials are sent
@@ -88,8 +89,8 @@ func (q *inquiry) forget() {
 	}
 }
 
-// check takes what a check has found. An engine that refuses connections is gone, and one
-// that loads its model has just been started: nothing is left of what it had in memory.
+// check takes the result of a check. An engine that refuses connections is gone, and one
+// that loads its model has just been started: either way its memory is empty.
 func (q *inquiry) check(r probeResult) {
 	if r.finding == nothing || q.host == nil {
 		return
@@ -133,7 +134,7 @@ func (q *inquiry) next(members []*member, now time.Time) []*question {
 	return asked
 }
 
-// told is what an engine said in an inquiry.
+// told is the answer of an engine to an inquiry.
 type told struct {
 	group   *group
 	asked   time.Time
@@ -147,7 +148,7 @@ type answered struct {
 	outcome outcome
 }
 
-// outcome says what became of a question.
+// outcome is the fate of a question.
 type outcome uint8
 
 const (
@@ -156,7 +157,7 @@ const (
 	understood
 )
 
-// inquire asks the engines whose turn it is.
+// inquire asks the engines that are due.
 func (w *checkerRun) inquire(ctx context.Context, now time.Time) {
 	for _, g := range w.groups {
 		if w.inquiries == maxInquiries {
@@ -192,7 +193,7 @@ func (w *checkerRun) inquire(ctx context.Context, now time.Time) {
 	}
 }
 
-// wake tells the health of the members whose models are in memory that they are.
+// wake tells the health of members that their models are in memory.
 func (g *group) wake(awake []string) {
 	for _, m := range g.members {
 		if engine := m.instance.Engine(); engine != nil && slices.Contains(awake, engine.Model()) {
@@ -227,8 +228,8 @@ func (p *prober) ask(
 	return report, understood
 }
 
-// handleTold passes on to the fleet what an engine said. If it was another process than
-// before, the caches of that one are gone.
+// handleTold passes the answer of an engine on to the fleet. If a new process answers,
+// the caches of the old one are gone.
 func (w *checkerRun) handleTold(t told, now time.Time) {
 	q := &t.group.inquiry
 	q.isRunning = false

@@ -26,12 +26,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-// Instance is one backend as one configuration describes it. It never changes;
-// what does change is its State, which outlives edits of the configuration.
+// Instance is one backend as one configuration describes it. It never changes. Its
+// State does, and outlives edits of the configuration.
 type Instance struct {
 	Settings Settings
 	Service  schema.ServiceType
-	// ID names the instance to those who may know its address, Handle to others.
+	// ID names the instance to people who may know its address, Handle to others.
 	ID, Handle string
 	// HandleHeader is the handle as the values of a header, which must not be changed.
 	HandleHeader []string
@@ -42,12 +42,12 @@ type Instance struct {
 	NamedTarget *dialect.Target
 	Origin      transport.Origin
 	Timeouts    Timeouts
-	// Fault is why the secrets that the instance refers to cannot be used on this
-	// gateway, where it gets no traffic then. Only those who may manage the instance
-	// may see it. It is empty if the secrets can be used.
+	// Fault says why this gateway cannot use the secrets that the instance refers to.
+	// The instance gets no traffic here then. Only managers of the instance may see it.
+	// It is empty if the secrets can be used.
 	Fault string
 	// Position is the index of the instance in its pool, and Share its weight in
-	// thousandths, so that shares add up exactly.
+	// thousandths: whole numbers add up exactly.
 	Position int
 	Share    int64
 	// Hash is made from the ID, the same in every process.
@@ -61,7 +61,7 @@ type Instance struct {
 	*State
 }
 
-// Policy is what an instance takes over from its service.
+// Policy holds the settings that an instance takes over from its service.
 type Policy struct {
 	Adapter  string
 	Breaker  breaker.Settings
@@ -71,7 +71,7 @@ type Policy struct {
 	Changes *Changes
 	// Resolve finds the texts that secrets refer to.
 	Resolve Resolver
-	// Proxies are those that the environment names.
+	// Proxies are the ones that the environment names.
 	Proxies transport.Proxies
 	// Processes finds the processes of the gateway; nil means that there are none.
 	Processes Processes
@@ -84,7 +84,7 @@ type State struct {
 	// Limiter limits this instance alone; it exists whether or not it is on.
 	Limiter *ratelimit.Limiter
 	Health  Health
-	// Series are what metrics count of this instance.
+	// Series are the metrics of this instance.
 	Series *metrics.Instance
 
 	engine   atomic.Pointer[fleet.Instance]
@@ -189,8 +189,8 @@ func secretsOf(settings Settings, resolve Resolver) (key string, headers map[str
 	return resolved.APIKey.Reveal(), revealed(resolved.Headers), ""
 }
 
-// SameSecrets tells whether two instances send the same secrets, or lack them
-// for the same reason.
+// SameSecrets reports whether two instances send the same secrets, or lack them for
+// the same reason.
 func (i *Instance) SameSecrets(other *Instance) bool {
 	return i.key == other.key && i.Fault == other.Fault && maps.Equal(i.headers, other.headers)
 }
@@ -228,7 +228,7 @@ func share(weight float64) int64 {
 // be used on this gateway.
 func (i *Instance) Healthy() bool { return i.Fault == "" && i.Health.Healthy() }
 
-// HealthStatus is what the checks say; an instance that cannot be called is
+// HealthStatus is the result of the checks. An instance that cannot be called is
 // unhealthy, and is not checked.
 func (i *Instance) HealthStatus() Status {
 	if i.Fault != "" {
@@ -247,7 +247,7 @@ func (i *Instance) FailingSince() time.Time {
 	return calls
 }
 
-// HealthReason says why the instance is not healthy, to those who may manage it.
+// HealthReason says why the instance is not healthy, for people who may manage it.
 func (i *Instance) HealthReason() []say.Sentence {
 	if i.Fault != "" {
 		return say.Of(i.Fault)
@@ -264,7 +264,7 @@ func (i *Instance) HealthReason() []say.Sentence {
 // service type is balanced by a strategy that needs none.
 func (s *State) Engine() *fleet.Instance { return s.engine.Load() }
 
-// Uses returns what counts the calls to the instance where it has a place in the fleet, else
+// Uses returns the counters of calls to the instance where it has a place in the fleet, else
 // nil. Instances may share a place.
 func (s *State) Uses() *fleet.Uses { return s.uses.Load() }
 
@@ -272,7 +272,7 @@ func (s *State) Uses() *fleet.Uses { return s.uses.Load() }
 // sleep, nil where it is not.
 func (s *State) Resident() *residency.Model { return s.resident.Load() }
 
-// Reside sets what Resident returns.
+// Reside sets the model that Resident returns.
 func (s *State) Reside(m *residency.Model) { s.resident.Store(m) }
 
 // UpstreamModel returns the name by which the backend knows the model.
@@ -303,7 +303,7 @@ type Permit struct {
 	began   time.Duration   // when such a call began, counted from State.since
 }
 
-// For says whose call it is: that of an API key, or of no key.
+// For notes the API key that makes the call, empty for none.
 func (p *Permit) For(key string) { p.breaker.Key = key }
 
 // Acquire takes the instance for one call; false means that it is no longer
@@ -370,8 +370,8 @@ func (i *Instance) endCall(permit Permit, outcome breaker.Outcome, now time.Time
 	i.inFlight.Add(-1)
 }
 
-// Unsent says that a call did not reach the instance, so that it does not count for its
-// rate limit, and returns the permit with which the call is released.
+// Unsent says that a call did not reach the instance and must not count for its rate
+// limit. It returns the permit to release the call with.
 func (i *Instance) Unsent(permit Permit, now time.Time) Permit {
 	permit.spent.Return(now)
 	return permit

@@ -14,7 +14,7 @@ type Observer struct {
 	Health  func(HealthChange)
 }
 
-// HealthChange is a change of what the checks say about an instance.
+// HealthChange is a change of the status of an instance.
 type HealthChange struct {
 	From, To Status
 	// Cause is why the instance is unhealthy.

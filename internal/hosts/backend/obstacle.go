@@ -8,7 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-// Obstacle is what keeps an instance from taking a request.
+// Obstacle is the reason why an instance cannot take a request.
 type Obstacle uint8
 
 // The obstacles, after NoObstacle in the order in which they last: the longest first.
@@ -59,8 +59,8 @@ func (i *Instance) Barred() Obstacle {
 	return NoObstacle
 }
 
-// Obstacle returns what keeps the instance from taking a request now; that it is
-// marked does not (see Health.Marked). Asking changes nothing.
+// Obstacle returns the reason why the instance cannot take a request now. A mark is
+// no obstacle (see Health.Marked). Asking changes nothing.
 func (i *Instance) Obstacle(now time.Time) Obstacle {
 	if barred := i.Barred(); barred != NoObstacle {
 		return barred

@@ -15,11 +15,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/wire"
 )
 
-// maxProbeBody is how much of an answer is read: enough for any answer to a
-// health check, so that the connection can be kept.
+// maxProbeBody is how much of an answer is read. It is enough for any answer to a
+// health check, and an answer that is read to its end lets the connection be kept.
 const maxProbeBody = 4 << 10
 
-// finding is what one probe found.
+// finding is the result of one probe.
 type finding uint8
 
 const (
@@ -63,8 +63,8 @@ func (p *prober) probe(ctx context.Context, to transport.Origin, path string, as
 	}
 	defer func() { _ = response.Close() }()
 	if response.Status < 500 {
-		// A backend that refuses a key, a path or a rate is alive. The body is read
-		// only so that the connection can be reused.
+		// A backend that refuses a key, a path or a rate is alive. The body is read only to
+		// reuse the connection.
 		_, _ = io.CopyN(io.Discard, response, maxProbeBody)
 		return probeResult{finding: alive}
 	}

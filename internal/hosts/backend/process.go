@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/residency"
 )
 
-// processHost ends the host of a base URL that stands for a process of the gateway, wherever
-// that listens. No host of a network has this ending.
+// processHost is the ending of the host in a base URL that means a process of the gateway,
+// wherever the process listens. No host of a network has this ending.
 const processHost = ".process"
 
 // Process is a model server that the gateway runs for an instance.
@@ -19,7 +19,7 @@ type Process interface {
 	// Rules returns which memory the server shares with others, and how long a request waits
 	// for it.
 	Rules() residency.Rules
-	// Doubt says that a connection to the server broke, so that it may have died.
+	// Doubt says that a connection to the server broke: the server may have died.
 	Doubt()
 }
 
@@ -33,7 +33,8 @@ func ProcessPlace(f *fleet.Fleet, name string) *fleet.Instance {
 	return f.Instance("http://"+name+processHost, name)
 }
 
-// CompleteProcess gives settings that name a process and no address that of the process.
+// CompleteProcess fills in the address of the process where settings name a process and
+// no address.
 func (s *Settings) CompleteProcess() {
 	if s.Process != "" && s.BaseURL == "" {
 		s.BaseURL = "http://" + s.Process + processHost
@@ -55,8 +56,7 @@ func (s Settings) checkProcess(report func(path, message string)) {
 	}
 }
 
-// dialled returns the settings with the address of the process in place of what stands for
-// it.
+// dialled returns the settings with the real address of the process in place of its name.
 func (s Settings) dialled(address string) Settings {
 	parsed, err := url.Parse(s.BaseURL)
 	if err != nil || !strings.HasSuffix(parsed.Hostname(), processHost) || address == "" {
@@ -82,15 +82,15 @@ func (s Settings) process(all Processes) (p Process, dialled Settings, fault str
 	return p, s.dialled(address), ""
 }
 
-// Process returns what the gateway runs as the server of the instance, nil where it runs
-// nothing.
+// Process returns the process that the gateway runs as the server of the instance, nil
+// where it runs none.
 func (i *Instance) Process() Process { return i.process }
 
-// isAsleep reports whether the instance has a process that does not run, so that its health
-// says nothing: a request would start it.
+// isAsleep reports whether the instance has a process that does not run. Its health says
+// nothing then: a request would start it.
 func (i *Instance) isAsleep() bool { return i.process != nil && !i.process.IsRunning() }
 
-// endpointOf returns what a kind needs to know of an instance.
+// endpointOf returns the part of an instance that a kind needs to know.
 func endpointOf(s Settings, key string, headers map[string]string) dialect.Endpoint {
 	return dialect.Endpoint{
 		BaseURL:              s.BaseURL,

@@ -20,19 +20,18 @@ const ProxyNone = "none"
 type TLS struct {
 	// CA is a file with the certificates that are trusted in place of the system's.
 	CA string `json:"ca" doc:"A file on the gateway's machine."`
-	// Cert and Key are files with what the gateway shows of itself.
+	// Cert and Key are files with the gateway's own certificate and its key.
 	Cert string `json:"cert" doc:"A file on the gateway's machine, which needs a key."`
 	Key  string `json:"key" doc:"A file on the gateway's machine, which needs a cert."`
-	// ServerName is what the backend's certificate must be valid for, where that is
-	// not the host of the base URL.
+	// ServerName is the name for which the backend's certificate must be valid, where
+	// that is not the host of the base URL.
 	ServerName string `json:"serverName"`
 }
 
 // maxTLSFile is larger than any bundle of authorities.
 const maxTLSFile = 4 << 20
 
-// readTLSFile reads a file of the settings. What is wrong with it is said without
-// its content.
+// readTLSFile reads a file of the settings. Its errors never contain the content.
 func readTLSFile(name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -73,8 +72,8 @@ func (t TLS) load(report func(path, message string)) transport.Route {
 	return route
 }
 
-// checkReach reports what is wrong with the settings of how the instance is
-// reached. The messages hold no address: that of a proxy may hold a password.
+// checkReach reports faults in the settings of how the instance is reached. The
+// messages hold no address: the address of a proxy may hold a password.
 func (s Settings) checkReach(report func(path, message string)) {
 	if s.Proxy != "" && s.Proxy != ProxyNone {
 		if err := transport.CheckProxy(s.Proxy); err != nil {

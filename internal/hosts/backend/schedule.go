@@ -27,16 +27,17 @@ const (
 	minInterval = 100 * time.Millisecond
 )
 
-// target is what a probe depends on, so that several models behind one server are
-// probed once. Headers are part of it, because a gateway in between may route by
-// them; keys are not, because a server answers whatever the key is.
+// target is everything that a probe depends on. Several models behind one server
+// have the same target and are probed once. Headers are part of it, because a
+// gateway in between may route by them; keys are not, because a server answers
+// whatever the key is.
 type target struct {
 	origin  transport.Origin
 	path    string
 	headers string
 }
 
-// targetOf returns what is probed for an instance.
+// targetOf returns the target to probe for an instance.
 func targetOf(i *Instance) target {
 	// A probe uses a connection of its own. So settings of the connection pool, which
 	// may differ between instances of one server, are not part of the target.
@@ -163,7 +164,7 @@ func (g *group) every(status Status) bool {
 	return !slices.ContainsFunc(g.members, func(m *member) bool { return m.health.Snapshot().Status != status })
 }
 
-// jitter varies a duration by 10 %, so that probes do not run all at once.
+// jitter varies a duration by 10 % to spread probes over time.
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }

@@ -30,31 +30,31 @@ type Secret struct {
 	isSealed    bool
 }
 
-// Resolver returns the text that a reference stands for on this machine, now.
+// Resolver returns the text of a reference on this machine, now.
 type Resolver func(reference string) (string, error)
 
 // Literal returns the secret that is this very text.
 func Literal(text string) Secret { return Secret{text: text} }
 
-// Reference returns the secret that stands for another text. It is kept as it
-// was written, "Bearer ${TOKEN}" for example.
+// Reference returns a secret that refers to another text. It is kept as it was
+// written, "Bearer ${TOKEN}" for example.
 func Reference(written string) Secret { return Secret{text: written, isReference: true} }
 
 // IsReference tells a reference from a literal.
 func (s Secret) IsReference() bool { return s.isReference }
 
-// IsEmpty tells whether the secret is the empty literal: there is none.
+// IsEmpty reports whether the secret is the empty literal: there is none.
 func (s Secret) IsEmpty() bool { return s == Secret{} }
 
 // Equal is ==, for tests that compare settings by reflection.
 func (s Secret) Equal(other Secret) bool { return s == other }
 
-// Reveal returns the secret as it is stored, for those who may see it: the
+// Reveal returns the secret as it is stored, for people who may see it: the
 // literal, or the reference as it was written.
 func (s Secret) Reveal() string { return s.text }
 
-// Masked returns what everybody may see. Of a reference that is nothing, because
-// its default may be a secret.
+// Masked returns the part that everybody may see. Of a reference that is nothing,
+// because its default may be a secret.
 func (s Secret) Masked() string {
 	if s.isReference {
 		return access.Mask("?") // short texts are masked whole
@@ -86,8 +86,8 @@ type stored struct {
 	Sealed    string `json:"sealed,omitzero"`
 }
 
-// MarshalJSON writes a string for a literal and an object for a reference, so
-// that neither can be taken for the other.
+// MarshalJSON writes a string for a literal and an object for a reference. Neither
+// can be taken for the other.
 func (s Secret) MarshalJSON() ([]byte, error) {
 	switch {
 	case s.isReference:
@@ -98,7 +98,7 @@ func (s Secret) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s.text)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (s *Secret) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '{' {
 		var written stored
@@ -120,7 +120,7 @@ func (s *Secret) UnmarshalJSON(data []byte) error {
 }
 
 // Sealed returns the settings as a store has them: literals are encrypted. Place names
-// where the settings belong, and is part of what is encrypted.
+// where the settings belong; the encryption binds the secrets to it.
 func (s Settings) Sealed(keys *seal.Keys, place string) Settings {
 	sealed, _ := s.mapSecrets(place, func(at string, secret Secret) (Secret, error) {
 		if secret.isReference || secret.isSealed || secret.text == "" {
@@ -143,8 +143,8 @@ func (s Settings) Opened(keys *seal.Keys, place string) (Settings, error) {
 	})
 }
 
-// NeedsSealing tells whether a secret is stored as plain text, or encrypted with another
-// key than the current one or by a release that did not mark it.
+// NeedsSealing reports whether a secret is stored as plain text, or encrypted with
+// another key than the current one or by a release that did not mark it.
 func (s Settings) NeedsSealing(keys *seal.Keys, place string) bool {
 	needs := false
 	s.EachSecret(place, func(at string, secret Secret) {
@@ -156,8 +156,8 @@ func (s Settings) NeedsSealing(keys *seal.Keys, place string) bool {
 	return needs
 }
 
-// HasMarkedSecrets tells whether a secret was encrypted by a release that signs what it
-// stores.
+// HasMarkedSecrets reports whether a secret was encrypted by a release that signs
+// stored secrets.
 func (s Settings) HasMarkedSecrets(keys *seal.Keys, place string) bool {
 	has := false
 	s.EachSecret(place, func(at string, secret Secret) {
@@ -217,9 +217,8 @@ func proxySecret(address string) (Secret, bool) {
 	return Literal(address), err == nil && parsed.User != nil
 }
 
-// Resolved returns the settings with literals only: every reference is replaced
-// by the text that it stands for. The error names the setting and never repeats
-// a secret.
+// Resolved returns the settings with literals only: every reference is replaced by
+// its text. The error names the setting and never repeats a secret.
 func (s Settings) Resolved(with Resolver) (Settings, error) {
 	s = settings.Clone(s)
 	key, err := s.APIKey.resolve(with)

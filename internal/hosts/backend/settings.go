@@ -37,8 +37,8 @@ type Settings struct {
 	// Process names the process of the gateway that is the server of the instance.
 	Process string `json:"process" doc:"The process of the gateway's configuration file that is the server of the instance, started for requests. The baseUrl is http://NAME.process then, wherever the process listens."`
 	Path    string `json:"path" doc:"Replaces the path that the adapter would call; empty leaves it."`
-	// APIVersion is the query parameter api-version of every call; empty means that
-	// of the kind, which most do not have.
+	// APIVersion is the query parameter api-version of every call; empty means the
+	// default of the kind, which most kinds do not have.
 	APIVersion string `json:"apiVersion" maxLength:"64" doc:"The query parameter api-version of every call, which Azure wants; empty for that of the adapter." example:"2024-10-21"`
 	// HealthPath is where the health of the backend is asked for; empty means where its
 	// kind has it.
@@ -68,13 +68,13 @@ type Settings struct {
 	// BatchConcurrency is how many of these may be lines of batches; nil means
 	// defaultBatchConcurrency, and 0 that the instance gets none.
 	BatchConcurrency *int `json:"batchConcurrency,omitzero" minimum:"0" doc:"How many of the requests that the instance gets at a time may be lines of batches, at most maxConcurrency; 0 for none, left out for 2."`
-	// KeepAlive says whether connections are kept for further calls; nil means as
-	// is right for the kind. IdleConnections bounds those that are kept; 0 means as
-	// many as there were calls at a time.
+	// KeepAlive says whether connections are kept for further calls; nil means the
+	// default of the kind. IdleConnections bounds the connections that are kept; 0
+	// means as many as there were calls at a time.
 	KeepAlive       *bool `json:"keepAlive"`
 	IdleConnections int   `json:"idleConnections" minimum:"0"`
-	// Responses says whether the backend speaks the Responses API itself, so that its
-	// requests are passed on; nil means as is usual for the kind and the host.
+	// Responses says whether the backend speaks the Responses API itself. Then its
+	// requests are passed on. nil means the usual for the kind and the host.
 	Responses *bool `json:"responses" doc:"Whether the backend speaks the Responses API itself, so that requests to /v1/responses are passed on to it; null for what is usual: true for OpenAI, false for all others."`
 	// Proxy is the address of the proxy through which the backend is reached, or
 	// ProxyNone; empty means as the environment says. It may hold a password.
@@ -92,11 +92,11 @@ type Settings struct {
 
 // Residency says which memory the model of an instance shares with those of others.
 type Residency struct {
-	// Group names the memory, which is that of one host otherwise.
+	// Group names the memory; by default it is the memory of one host.
 	Group string `json:"group,omitzero" maxLength:"63" example:"gpu0" doc:"Where residency is on: instances of one group share a GPU, whatever their addresses and service types, so that one sleeps before another wakes up; empty for none. Processes of a group with the same name count."`
 }
 
-// Patterns returns what the texts of the settings look like, as regular expressions of JSON
+// Patterns returns the patterns of the settings' texts, as regular expressions of JSON
 // schema.
 func (Residency) Patterns() map[string]string {
 	return map[string]string{"group": `^[A-Za-z0-9._-]*$`}
@@ -112,8 +112,8 @@ func (s Settings) checkResidency(report func(path, message string)) {
 	}
 }
 
-// Patterns returns what the texts of an instance look like, as regular
-// expressions of JSON schema. Check knows a few rules more.
+// Patterns returns the patterns of an instance's texts, as regular expressions of
+// JSON schema. Check knows a few rules more.
 func (Settings) Patterns() map[string]string {
 	const (
 		control = `\x00-\x1f\x7f-\x9f`
@@ -145,14 +145,14 @@ func (Settings) Choices() map[string][]string {
 	return map[string][]string{"adapter": append([]string{""}, kinds.Names()...)}
 }
 
-// DefaultSettings returns what holds for the fields that an instance leaves out.
+// DefaultSettings returns the values of fields that an instance leaves out.
 func DefaultSettings() Settings { return Settings{Weight: 1, Enabled: true} }
 
 // SetDefaults makes s the default settings.
 func (s *Settings) SetDefaults() { *s = DefaultSettings() }
 
-// ID returns the identifier of the instance, made of name and base URL exactly
-// as they were written. The name of an instance whose models are found is *.
+// ID returns the identifier of the instance, made of name and base URL exactly as
+// they were written. An instance that discovers its models has the name *.
 func (s Settings) ID() string {
 	if s.Models.Given() {
 		return "*@" + s.BaseURL
@@ -299,7 +299,7 @@ func pathFault(raw string) string {
 	return ""
 }
 
-// isNotInVersion tells the characters that no api-version has.
+// isNotInVersion reports whether no api-version contains the character.
 func isNotInVersion(r rune) bool {
 	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
 }
@@ -333,8 +333,8 @@ func (s Settings) checkHeaders(report func(path, message string)) {
 	}
 }
 
-// valueFault says why a text cannot be sent as the value of a header. What a
-// reference stands for is looked at when it is resolved.
+// valueFault says why a text cannot be sent as the value of a header. The text of a
+// reference is checked when it is resolved.
 func valueFault(value Secret) string {
 	if value.IsReference() {
 		return ""
@@ -345,8 +345,8 @@ func valueFault(value Secret) string {
 	return ""
 }
 
-// isGatewayHeader tells the headers that belong to the connection or to the body: with
-// one of them every call would fail, or say two things about its body.
+// isGatewayHeader reports whether a header belongs to the connection or to the body.
+// With such a header every call would fail, or say two things about its body.
 func isGatewayHeader(lowerName string) bool {
 	switch lowerName {
 	case "accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-md5",
@@ -370,7 +370,7 @@ type HealthSettings struct {
 	HealthyThreshold   int `json:"healthyThreshold" minimum:"1"`
 }
 
-// DefaultHealthSettings returns what holds where nothing is configured.
+// DefaultHealthSettings returns the settings where nothing is configured.
 func DefaultHealthSettings() HealthSettings {
 	return HealthSettings{
 		Enabled:            true,

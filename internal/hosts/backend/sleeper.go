@@ -39,9 +39,9 @@ type sleeper struct {
 	order    engines.Order
 }
 
-// NewSleeper returns what loads the model of an instance and gives it up, nil where its
-// engine cannot be told to. The engine keeps the model without requests for a time, as in
-// engines.Order.
+// NewSleeper returns the sleeper that loads and unloads the model of an instance, nil
+// where its engine has no commands for that. The engine keeps the model without requests
+// for a time, as in engines.Order.
 func NewSleeper(i *Instance, client *transport.Client, keep time.Duration) residency.Sleeper {
 	if i.Kind.Lever.Load == nil {
 		return nil
@@ -51,7 +51,7 @@ func NewSleeper(i *Instance, client *transport.Client, keep time.Duration) resid
 }
 
 // Wake implements residency.Sleeper. Some engines answer when the model is loaded, some
-// before, so that it asks which models are there.
+// before, and so it asks which models are there.
 func (s *sleeper) Wake(ctx context.Context) error {
 	err := s.load(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -60,8 +60,8 @@ func (s *sleeper) Wake(ctx context.Context) error {
 	return err
 }
 
-// giveUp ends a load for which nobody waits any more. One that takes longer than anybody may
-// wait goes on, so that it ends some day, and so does one that a gateway has begun that stops.
+// giveUp cancels a load when nobody waits for it any more. A load that exceeds the longest
+// wait goes on, or it would never come to its end; so does the load of a gateway that stops.
 func (s *sleeper) giveUp(ctx context.Context, why error) {
 	if !s.instance.Kind.Lever.GoesOn || errors.Is(why, residency.ErrTimeout) || errors.Is(why, residency.ErrStopped) {
 		return
@@ -133,11 +133,11 @@ func (s *sleeper) isTooEarly(answer said) bool {
 	return later != "" && !answer.isGood() && strings.Contains(answer.text, later)
 }
 
-// errNotLoaded says that an engine tells of a model that it could not load it.
+// errNotLoaded means that the engine reports a failure to load the model.
 var errNotLoaded = errors.New("the engine could not load the model")
 
-// ErrStuck is returned by Wake for a server whose model only sleeps and could not be woken up.
-// It answers nothing until it is awake, whatever it says of its health.
+// ErrStuck is returned by Wake when a model sleeps in the memory of its server and could not
+// be woken up. The server answers nothing until then, whatever it says of its health.
 var ErrStuck = errors.New("the engine could not wake up")
 
 // failed returns why the engine has not loaded the model, by its answer to the command.
@@ -211,7 +211,7 @@ func (s *sleeper) path(path string) string {
 	return s.instance.Kind.HealthPath(dialect.Endpoint{BaseURL: s.instance.Settings.BaseURL, HealthPath: path})
 }
 
-// seen is what an engine says about a model.
+// seen is the state of a model by its engine's own words.
 type seen uint8
 
 const (

@@ -37,9 +37,9 @@ func (i *Instance) SpareSlots() int {
 func (s *State) SpareInFlight() int64 { return s.spare.Load() }
 
 // SpareObstacle is Obstacle for a call of the class Spare. An instance that a fleet knows has
-// no slot for it while a new request would find work in front of it there, so that one who
-// comes next finds no more of such calls than one. One whose model is not in memory has none
-// while it could be loaded only in the place of a model that others use or used lately.
+// no slot for such a call while a new request would find work in front of it. The next
+// request then finds one spare call there at most. An instance without its model in memory
+// has no slot while loading it would push out a model that others use or used lately.
 func (i *Instance) SpareObstacle(now time.Time) Obstacle {
 	o := i.Obstacle(now)
 	switch {
@@ -54,8 +54,9 @@ func (i *Instance) SpareObstacle(now time.Time) Obstacle {
 	return o
 }
 
-// spareRoom returns how many calls of the class Spare the instance gets at a time now: as many
-// as SpareSlots allows, less those whose slots others are expected to need meanwhile.
+// spareRoom returns how many calls of the class Spare the instance gets at a time now: as
+// many as SpareSlots allows, less the slots that other requests are expected to need
+// meanwhile.
 func (i *Instance) spareRoom(now time.Time) int {
 	most := i.SpareSlots()
 	slots := i.Slots()
@@ -66,9 +67,9 @@ func (i *Instance) spareRoom(now time.Time) int {
 	return max(0, min(most, slots-i.demand.expect(others, now)))
 }
 
-// SpareFree returns how many calls of the class Spare the instance would take now, beside
-// those that it has. Where a fleet knows the instance it is one at most, because the next one
-// would find the work on the first.
+// SpareFree returns how many calls of the class Spare the instance would take now, beside the
+// ones that it has. Where a fleet knows the instance it is one at most, because a second one
+// would wait for the work on the first.
 func (i *Instance) SpareFree(now time.Time) int {
 	free := max(0, i.spareRoom(now)-int(i.SpareInFlight()))
 	if i.Engine() != nil {
@@ -78,7 +79,7 @@ func (i *Instance) SpareFree(now time.Time) int {
 }
 
 // wouldDelay reports whether a call that comes now would wait for the work on the prompts of
-// others, by what is known of the host.
+// others, by the fleet's picture of the host.
 func (i *Instance) wouldDelay(now time.Time) bool {
 	engine := i.Engine()
 	return engine != nil && !engine.IsIdle(now)

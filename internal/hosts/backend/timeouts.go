@@ -20,7 +20,7 @@ type Timeouts struct {
 	Total schema.Duration `json:"total"`
 }
 
-// Or fills what t leaves open from a wider setting.
+// Or fills the fields that t leaves open from a wider setting.
 func (t Timeouts) Or(wider Timeouts) Timeouts {
 	return Timeouts{
 		Connect:    cmp.Or(t.Connect, wider.Connect),

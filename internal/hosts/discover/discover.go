@@ -33,8 +33,8 @@ type Backend struct {
 	BaseURL string
 	APIKey  backend.Secret
 	Adapter string // empty: to be found out
-	// Known is what models are for by an earlier answer. The backend is not asked about
-	// these again.
+	// Known holds the service types of models by an earlier answer. The backend is not
+	// asked about these again.
 	Known map[string]schema.ServiceType
 }
 
@@ -47,14 +47,14 @@ type Model struct {
 	OfGateway bool
 }
 
-// Found is what a backend said.
+// Found is the answer of a backend.
 type Found struct {
 	Adapter string // empty where no list of models was found
 	Models  []Model
 	Errors  []string // what was tried without success, in words for people
 
-	// isLlama means that the backend is llama.cpp, and certain that it told what its
-	// model is for.
+	// isLlama means that the backend is llama.cpp, and certain that it has told the
+	// service type of its model.
 	isLlama, certain bool
 }
 
@@ -73,8 +73,8 @@ type BackendError struct {
 func (e *BackendError) Error() string { return e.Field + ": " + e.Err.Error() }
 func (e *BackendError) Unwrap() error { return e.Err }
 
-// ErrRefused is wrapped by what a Send returns to end the search, because no other way
-// of asking would go better.
+// ErrRefused is wrapped by the errors of a Send that end the search: no other way of
+// asking would go better.
 var ErrRefused = errors.New("the request is refused")
 
 // listing is how a backend is asked for its models.
@@ -84,7 +84,8 @@ type listing struct {
 	hosts []string
 }
 
-// listings returns what is tried where the adapter is not known, in this order.
+// listings returns the requests to try where the adapter is not known, in this
+// order.
 func listings() []listing {
 	var list []listing
 	for _, kind := range kinds.All() {
@@ -96,7 +97,7 @@ func listings() []listing {
 }
 
 // Ask asks a backend in the ways that are likely, until one succeeds. The error is a
-// BackendError, one that wraps ErrRefused, or that of the context.
+// BackendError, one that wraps ErrRefused, or the context's error.
 func Ask(ctx context.Context, send Send, b Backend) (Found, error) {
 	ways, err := listingsFor(b)
 	if err != nil {
@@ -246,7 +247,8 @@ func read(body []byte, adapter string, mayRefine bool) (Found, error) {
 	return found, nil
 }
 
-// ownerOf returns the kind that an owner of models tells, an empty one if it tells none.
+// ownerOf returns the kind of backend by the owner of its models, an empty one if the
+// owner does not show it.
 func ownerOf(owner string) dialect.Kind {
 	for _, kind := range kinds.All() {
 		if owner != "" && kind.Guide.Owner == owner {
@@ -256,8 +258,8 @@ func ownerOf(owner string) dialect.Kind {
 	return dialect.Kind{}
 }
 
-// serve sets what a model is for, which is chat where the kind of backend does not serve
-// the service type.
+// serve sets the service type of a model. It is chat where the kind of backend does not
+// serve the given one.
 func (f *Found) serve(model *Model, serviceType schema.ServiceType) {
 	if kinds.Check(f.Adapter, serviceType) != nil {
 		serviceType = schema.Chat
@@ -275,8 +277,8 @@ func ShortName(name string) string {
 type listedModel struct {
 	Name    string   `json:"name"`
 	Methods []string `json:"supportedGenerationMethods"`
-	// Capabilities are told by Ollama from some release on. llama.cpp tells them too, but
-	// the same ones of every model.
+	// Capabilities are sent by newer releases of Ollama. llama.cpp sends them too, but
+	// the same ones for every model.
 	Capabilities []string `json:"capabilities"`
 	Details      struct {
 		Family   string   `json:"family"`
@@ -284,8 +286,8 @@ type listedModel struct {
 	} `json:"details"`
 }
 
-// serviceType returns what a model is for: what the backend says, or else a guess by the
-// name.
+// serviceType returns the service type of a model: the one that the backend says, or
+// else a guess by the name.
 func (m listedModel) serviceType(name string) schema.ServiceType {
 	says := func(word string) bool { return slices.Contains(m.Capabilities, word) }
 	switch {
@@ -302,7 +304,7 @@ func (m listedModel) serviceType(name string) schema.ServiceType {
 	return GuessService(name)
 }
 
-// GuessService guesses by its name what a model is for.
+// GuessService guesses the service type of a model by its name.
 func GuessService(model string) schema.ServiceType {
 	name := strings.ToLower(model)
 	for _, guess := range []struct {

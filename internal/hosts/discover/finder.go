@@ -33,18 +33,19 @@ const (
 	maxOthers = 10
 )
 
-// FinderOptions are what a Finder works with.
+// FinderOptions configure a Finder.
 type FinderOptions struct {
 	Current *routing.Current
 	Client  *transport.Client
-	// Rebuild makes a new table of the configuration in force, with what was found.
+	// Rebuild makes a new table of the configuration in force, with the models that
+	// were found.
 	Rebuild func() error
 	Log     *slog.Logger
 }
 
 // Finder keeps the models of the instances that discover them: it asks each backend when
-// it starts, when the configuration changes, and as often as it is checked. What it
-// finds makes no version.
+// it starts, when the configuration changes, and as often as it is checked. Found models
+// make no version of the configuration.
 type Finder struct {
 	options FinderOptions
 	asking  chan struct{} // a place for each backend that is being asked
@@ -60,8 +61,8 @@ type progress struct {
 	due      time.Time
 	pause    time.Duration // 0 after a success
 	running  bool
-	// known is what the backend told its models are for. It is forgotten when the backend
-	// cannot be asked, because another one may come back.
+	// known holds the service types that the backend has told. It is forgotten when the
+	// backend cannot be asked, because another one may come back.
 	known map[string]schema.ServiceType
 }
 
@@ -70,7 +71,7 @@ func NewFinder(options FinderOptions) *Finder {
 	return &Finder{options: options, asking: make(chan struct{}, maxAsking), progress: make(map[string]*progress)}
 }
 
-// First asks every backend once, for a short time, so that their models are there when the
+// First asks every backend once, for a short time: their models should be there when the
 // gateway begins to answer.
 func (f *Finder) First(ctx context.Context) {
 	if len(f.options.Current.Load().Sources()) == 0 {
@@ -123,7 +124,7 @@ func (f *Finder) launch(ctx context.Context, now time.Time) {
 	table.Found().Keep(keys)
 }
 
-// errPanicked stands for what a backend said and the gateway failed to read.
+// errPanicked replaces a panic while the gateway read an answer of a backend.
 var errPanicked = errors.New("the gateway failed to read what the backend said")
 
 // ask asks one backend, and plans when it is asked again.
@@ -244,7 +245,8 @@ func tellServed(log *slog.Logger, source *routing.Source, models, others []strin
 	}
 }
 
-// failed notes why a backend did not tell its models. What it told before stays.
+// failed notes why a backend did not tell its models. The models that it told
+// before stay.
 func (f *Finder) failed(source *routing.Source, err error, now time.Time) {
 	if before := f.options.Current.Load().Found().Failed(source.Key(), err.Error(), now); before != err.Error() {
 		f.options.Log.Warn("a backend did not tell its models; those that are known stay",

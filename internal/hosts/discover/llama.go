@@ -10,10 +10,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// askLlama finds out what the one model of a llama.cpp server is for. Its list calls every
-// model a chat model, and its name may say nothing. What the server was started for shows
-// in how it refuses requests without content, which cost it nothing. A server with several
-// models is not asked, because it would load one to answer.
+// askLlama finds the service type of the one model of a llama.cpp server. Its list calls
+// every model a chat model, and its name may say nothing. The way in which the server
+// refuses requests without content shows its purpose, and costs it nothing. A server with
+// several models is not asked, because it would load one to answer.
 func (f *Found) askLlama(ctx context.Context, call caller, known map[string]schema.ServiceType) {
 	model := &f.Models[0]
 	if serviceType, isKnown := known[model.ID]; isKnown {

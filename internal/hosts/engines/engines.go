@@ -1,17 +1,17 @@
-// Package engines knows what inference engines say about themselves while they work: how
-// many requests wait and run, how large the cache of prompts is, which models are in
-// memory, and whether the process is still the one of before. It reads answers and has no
+// Package engines reads the reports of inference engines about themselves while they
+// work: how many requests wait and run, how large the cache of prompts is, which models
+// are in memory, and whether the process is still the same. It reads answers and has no
 // sockets; a health checker asks the questions.
 package engines
 
 import "io"
 
-// Question is what an engine is asked.
+// Question is a question to an engine.
 type Question struct {
 	// Path is where it is asked, with GET.
 	Path string
 	// Read reads the answer into an empty report, and reports whether the engine told
-	// anything. What cannot be true is passed on as it is: see Report.
+	// anything. Impossible values are passed on as they are: see Report.
 	Read func(answer *Answer, into *Report) bool
 	// Idle means that the question may come with every health check. It must not keep a
 	// model in memory that the engine would put to sleep.
@@ -19,8 +19,8 @@ type Question struct {
 	// Busy means that the question comes every few seconds while the engine has requests
 	// of the gateway: the answer is old after that.
 	Busy bool
-	// IsOfMemory means that the answer says which models are in memory, so that it is asked
-	// for after an order, too.
+	// IsOfMemory means that the answer says which models are in memory. It is asked for
+	// after an order, too.
 	IsOfMemory bool
 }
 
@@ -34,8 +34,8 @@ type Answer struct {
 	Models []string
 }
 
-// Report is what an engine said. A number below zero, or NaN, was not told or cannot be
-// believed; all others are as the engine wrote them, however large.
+// Report is the answer of an engine. A number below zero, or NaN, was not told or
+// cannot be believed. All others are as the engine wrote them, however large.
 type Report struct {
 	// Waiting are the requests that wait for their prefill to begin or to end, as far as the
 	// engine tells them apart, and Running all others that it works on.
@@ -45,10 +45,10 @@ type Report struct {
 	// Capacity is how many tokens the cache of prompts holds; 0 means that it is off.
 	Capacity float64
 
-	// TellsModels means that of Answer.Models those in Awake are in memory, those in Asleep
-	// can be woken up, those in Loading are being loaded, and all others would have to be.
-	// The last attempt to load those in Failed did not work. Bytes is how much memory a model
-	// takes.
+	// TellsModels means that the engine has listed its models: of Answer.Models the ones in
+	// Awake are in memory, Asleep can be woken up, Loading are being loaded, and all others
+	// are not in memory. The last attempt to load the models in Failed did not work. Bytes is
+	// how much memory a model takes.
 	TellsModels                    bool
 	Awake, Asleep, Loading, Failed []string
 	Bytes                          map[string]int64
@@ -65,7 +65,7 @@ func NewReport() Report {
 	return Report{Waiting: -1, Running: -1, Used: -1, Capacity: -1, progress: -1}
 }
 
-// Add adds what the answer to another question said.
+// Add adds the answer to another question.
 func (r *Report) Add(other *Report) {
 	r.Waiting = sum(r.Waiting, other.Waiting)
 	replace(&r.Running, other.Running)
@@ -80,7 +80,7 @@ func (r *Report) Add(other *Report) {
 	r.Room = max(r.Room, other.Room)
 }
 
-// sum adds two numbers of which each may not have been told, which is -1.
+// sum adds two numbers. Either may be -1, which means that it was not told.
 func sum(a, b float64) float64 {
 	switch {
 	case a == -1:
@@ -119,8 +119,8 @@ var (
 	// metrics, such as SGLang or TGI behind OpenAI's API. As it may put its model to sleep,
 	// it is not asked while it is idle.
 	Unknown = []Question{{Path: "/metrics", Read: readMetrics, Busy: true}}
-	// LlamaCpp are those to llama.cpp, whose server puts its model to sleep when nobody has
-	// asked for anything but health, props and models for a while.
+	// LlamaCpp are the questions to llama.cpp. Its server puts its model to sleep when
+	// nobody has asked for anything but health, props and models for a while.
 	LlamaCpp = []Question{
 		{Path: "/props", Read: readProps, Idle: true, IsOfMemory: true},
 		{Path: "/models", Read: readModels, Idle: true, IsOfMemory: true},

@@ -26,7 +26,7 @@ func parse(body io.Reader) jsonscan.Value {
 }
 
 // readProps reads the properties of llama.cpp's server: the size of its cache, and whether
-// its model sleeps; or, of one that starts a server for each model, how many it runs.
+// its model sleeps. A router that starts a server for each model tells how many it runs.
 func readProps(answer *Answer, into *Report) bool {
 	props := parse(answer.Body)
 	if string(props.Get("role").Text()) == "router" {
@@ -77,7 +77,7 @@ func readModels(answer *Answer, into *Report) bool {
 	return into.TellsModels
 }
 
-// readSlots reads what llama.cpp does in each of its slots.
+// readSlots reads the state of each slot of llama.cpp.
 func readSlots(answer *Answer, into *Report) bool {
 	slots := parse(answer.Body)
 	if slots.Kind() != jsonscan.Array || slots.First().Get("id").Kind() != jsonscan.Number {

@@ -24,14 +24,15 @@ type Command struct{ Method, Path, Body string }
 
 // Lever is how an engine loads a model and gives it up.
 type Lever struct {
-	// Load returns what is sent to load a model, and Unload what is sent to give it up.
+	// Load returns the command that loads a model, and Unload the command that unloads
+	// it.
 	Load, Unload func(Order) Command
 	// IsNear means that a model which is given up only sleeps.
 	IsNear bool
-	// IsWhole means that one server has a single model, under all names that it is asked for,
-	// so that these sleep and wake up together.
+	// IsWhole means that one server has a single model, under all its names. These sleep and
+	// wake up together.
 	IsWhole bool
-	// TellsRoom means that the engine tells for how many models it has room.
+	// TellsRoom means that the engine tells how many models it has room for.
 	TellsRoom bool
 	// IsImplicit means that the engine loads a model as soon as a request asks for it, also
 	// where it does not know the command.
@@ -39,25 +40,25 @@ type Lever struct {
 	// GoesOn means that the engine goes on loading a model when nobody waits for the answer
 	// any more, and that Unload ends that.
 	GoesOn bool
-	// Later is part of what the engine says where it cannot load a model yet, because another
-	// one that was given up has not ended.
+	// Later is part of the engine's answer when it cannot load a model yet, because another
+	// one that was unloaded has not ended.
 	Later string
 }
 
 // The levers of engines of each kind.
 var (
-	// VLLMLever is that of vLLM's sleep mode. Requests that run would be aborted by sleep.
+	// VLLMLever is vLLM's sleep mode. Sleep would abort running requests.
 	VLLMLever = Lever{
 		Load:   func(Order) Command { return Command{"POST", "/wake_up", ""} },
 		Unload: func(Order) Command { return Command{"POST", "/sleep?level=1", ""} },
 		IsNear: true, IsWhole: true,
 	}
-	// OllamaLever is that of Ollama: a request without a prompt.
+	// OllamaLever is Ollama's: a request without a prompt.
 	OllamaLever = Lever{Load: ollamaLoad, Unload: func(o Order) Command {
 		return Command{"POST", "/api/generate", `{"model":` + quote(o.Model) + `,"keep_alive":0,"stream":false}`}
 	}, IsImplicit: true}
-	// LlamaCppLever is that of a llama.cpp that starts a server for each model. One that has a
-	// single model loads it when it is asked.
+	// LlamaCppLever is for a llama.cpp router that starts a server for each model. A server
+	// with a single model loads it when it is asked.
 	LlamaCppLever = Lever{
 		Load:       func(o Order) Command { return llamaCommand("/models/load", o) },
 		Unload:     func(o Order) Command { return llamaCommand("/models/unload", o) },
@@ -66,7 +67,7 @@ var (
 		GoesOn:     true,
 		Later:      "model limit reached",
 	}
-	// LlamaSwapLever is that of llama-swap, which starts the server of a model to pass a
+	// LlamaSwapLever is llama-swap's, which starts the server of a model to pass a
 	// request on to it.
 	LlamaSwapLever = Lever{
 		Load: func(o Order) Command { return Command{"GET", "/upstream/" + pathOf(o.Model) + "/health", ""} },

@@ -86,7 +86,8 @@ func (m *metrics) read(line []byte) {
 // maxName is longer than all names in meanings.
 const maxName = 40
 
-// meanings says what becomes of a metric, by its name with _ in place of a colon.
+// meanings has the function that takes a metric, by the metric's name with _ in
+// place of a colon.
 var meanings = map[string]func(m *metrics, labels []byte, value float64){
 	"vllm_num_requests_waiting":    waiting,
 	"vllm_num_requests_running":    running,
@@ -125,8 +126,8 @@ func waiting(m *metrics, labels []byte, value float64) { m.count(&m.report.Waiti
 
 func running(m *metrics, labels []byte, value float64) { m.count(&m.report.Running, labels, value) }
 
-// count adds what one of the engines or ranks behind an address says. One number that
-// cannot be true makes the sum one that cannot be true.
+// count adds the value of one of the engines or ranks behind an address. One
+// impossible number makes the sum impossible.
 func (m *metrics) count(sum *float64, labels []byte, value float64) {
 	if isCopy(labels) {
 		return
@@ -141,9 +142,9 @@ func (m *metrics) count(sum *float64, labels []byte, value float64) {
 	*sum += value
 }
 
-// isCopy reports whether a line says again what another one says: SGLang can let all ranks
-// of tensor parallelism tell of their requests, which are the same, and tells the requests
-// of each priority beside all of them.
+// isCopy reports whether a line repeats another one. SGLang can let all ranks of tensor
+// parallelism report their requests, which are the same, and reports the requests of each
+// priority beside the total.
 func isCopy(labels []byte) bool {
 	if priority, ok := label(labels, "priority"); ok && len(priority) > 0 {
 		return true
@@ -167,7 +168,8 @@ func used(m *metrics, _ []byte, value float64) {
 
 func capacity(m *metrics, labels []byte, value float64) { m.count(&m.report.Capacity, labels, value) }
 
-// cacheConfig takes the size of the cache from the labels in which vLLM describes it.
+// cacheConfig takes the size of the cache from the labels with which vLLM describes
+// it.
 func cacheConfig(m *metrics, labels []byte, _ float64) {
 	if caching, _ := label(labels, "enable_prefix_caching"); string(caching) == "False" {
 		m.count(&m.report.Capacity, labels, 0)
@@ -232,8 +234,8 @@ func (m *metrics) speaksOfOurs(labels []byte) bool {
 	return !ok || len(model) == 0 || slices.Contains(m.models, string(model))
 }
 
-// split splits what follows the name in a line: labels in braces, which may be missing, a
-// value, and a time that is not read.
+// split splits the rest of a line after the name: labels in braces, which may be missing,
+// a value, and a time that is not read.
 func split(rest []byte) (labels []byte, value float64, ok bool) {
 	if rest[0] == '{' {
 		end := endOfLabels(rest)

@@ -10,8 +10,8 @@ const (
 	// startSlack is by how much two starts of the same process may differ: some compute it
 	// anew each time, from a clock that is corrected.
 	startSlack = 5
-	// restartsApart is how long a process lives at least. What seems to live shorter is
-	// several processes behind one address, which answer in turn.
+	// restartsApart is the least time that a process lives. Shorter lives mean several
+	// processes behind one address, which answer in turn.
 	restartsApart = 2 * time.Minute
 )
 
@@ -23,8 +23,8 @@ type Process struct {
 	changed  time.Time // when another process seemed to answer
 }
 
-// IsNew takes what the process said now, and reports whether it is not the one of before, so
-// that all that was in its memory is lost.
+// IsNew takes the latest report of the process, and reports whether it is a new process.
+// Then everything in the memory of the old one is lost.
 func (p *Process) IsNew(r *Report, now time.Time) bool {
 	differs := p.start != "" && r.start != "" && !isSameStart(p.start, r.start) ||
 		r.progress >= 0 && r.progress < p.progress
