@@ -101,20 +101,14 @@ func (l *lineWriter) say(text, thinking []byte, calls []chat.ToolCall) {
 	}
 }
 
-// call writes a tool call. Arguments that are no object, such as those that a limit has
-// cut, are told under a name of their own.
+// call writes a tool call.
 func (l *lineWriter) call(call *chat.ToolCall, index int) {
 	l.Object()
 	l.EscapedMember("id", call.ID)
 	l.Open(`"function":{"index":`).Int(int64(index))
 	l.EscapedMember("name", call.Name)
 	l.Name("arguments")
-	if object, ok := call.Object(); ok {
-		l.Raw(object)
-	} else {
-		l.Open(`{"INVALID_JSON":`).Escaped(call.Arguments)
-		l.EndObject()
-	}
+	call.WriteObject(&l.Writer)
 	l.Close("}}")
 }
 

@@ -119,12 +119,7 @@ func (w *textWriter) write(answer *chat.Answer) []byte {
 		w.before = nil
 		w.Name("logprobs")
 		w.probabilities.write(&w.Writer, c.Logprobs)
-		w.Name("finish_reason")
-		if c.Finish == "" {
-			w.Literal("null")
-		} else {
-			w.Plain(string(c.Finish))
-		}
+		w.Name("finish_reason").EscapedOrNull([]byte(c.Finish))
 		w.EndObject()
 	}
 	w.EndArray()

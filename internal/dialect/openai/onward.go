@@ -165,11 +165,6 @@ func writeText(w *jsonwrite.Writer, c *chat.Choice) {
 	w.Open(`{"index":`).Int(c.Index)
 	w.Name("text").Escaped(c.Text)
 	w.Literal(`"logprobs":null`)
-	w.Name("finish_reason")
-	if c.Finish == "" {
-		w.Literal("null")
-	} else {
-		w.Plain(string(c.Finish))
-	}
+	w.Name("finish_reason").EscapedOrNull([]byte(c.Finish))
 	w.EndObject()
 }

@@ -21,12 +21,7 @@ func (a *Answer) Write(w *jsonwrite.Writer, model []byte) {
 		} else {
 			w.Escaped(c.Text)
 		}
-		w.Name("refusal")
-		if len(c.Refusal) > 0 {
-			w.Escaped(c.Refusal)
-		} else {
-			w.Literal("null")
-		}
+		w.Name("refusal").EscapedOrNull(c.Refusal)
 		c.writeExtras(w, false)
 		c.end(w)
 	}

@@ -102,6 +102,17 @@ func (c *ToolCall) write(w *jsonwrite.Writer, numbered bool) {
 	w.EndObject()
 }
 
+// WriteObject writes the arguments as an object. Arguments that are none, such as those that a
+// limit has cut, are told under a name of their own.
+func (c *ToolCall) WriteObject(w *jsonwrite.Writer) {
+	if object, ok := c.Object(); ok {
+		w.Raw(object)
+		return
+	}
+	w.Open(`{"INVALID_JSON":`).Escaped(c.Arguments)
+	w.EndObject()
+}
+
 // writeCalls writes the member that has the tool calls, if there are any.
 func writeCalls(w *jsonwrite.Writer, calls []ToolCall, numbered bool) {
 	if len(calls) == 0 {

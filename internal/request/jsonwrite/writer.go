@@ -95,6 +95,15 @@ func (w *Writer) Escaped(text []byte) {
 	w.Out, w.comma = append(out, '"'), true
 }
 
+// EscapedOrNull is Escaped for a text that is there, and writes null for an empty one.
+func (w *Writer) EscapedOrNull(text []byte) {
+	if len(text) == 0 {
+		w.Literal("null")
+		return
+	}
+	w.Escaped(text)
+}
+
 // Text writes text as a string.
 func (w *Writer) Text(text []byte) { w.Out, w.comma = AppendText(w.next(), text), true }
 

@@ -164,12 +164,7 @@ func (e ending) write(w *jsonwrite.Writer, explanation []byte) {
 		w.Literal(`"stop_details":null`)
 		return
 	}
-	w.Open(`"stop_details":{"type":"refusal","category":null,"explanation":`)
-	if len(explanation) > 0 {
-		w.Escaped(explanation)
-	} else {
-		w.Literal("null")
-	}
+	w.Open(`"stop_details":{"type":"refusal","category":null,"explanation":`).EscapedOrNull(explanation)
 	w.EndObject()
 }
 

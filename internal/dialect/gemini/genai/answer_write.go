@@ -205,19 +205,13 @@ func (w *answerWriter) candidate(c *chat.Choice, calls []chat.ToolCall) {
 	w.EndObject()
 }
 
-// call writes a function call. Arguments that are no object, such as those that a limit has
-// cut, are told under a name of their own.
+// call writes a function call.
 func (w *answerWriter) call(call *chat.ToolCall) {
 	w.Open(`{"functionCall":{`)
 	w.EscapedMember("id", call.ID)
 	w.EscapedMember("name", call.Name)
 	w.Name("args")
-	if object, ok := call.Object(); ok {
-		w.Raw(object)
-	} else {
-		w.Open(`{"INVALID_JSON":`).Escaped(call.Arguments)
-		w.EndObject()
-	}
+	call.WriteObject(&w.Writer)
 	w.EndObject()
 	w.EscapedMember("thoughtSignature", chat.SignatureIn(call.Extra))
 	w.EndObject()
