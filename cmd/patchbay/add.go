@@ -116,7 +116,7 @@ func (f *addFlags) run(ctx context.Context, ask *questions, stdout io.Writer) er
 	return f.report(stdout, found.Adapter, models, len(fresh), result.Version)
 }
 
-// complete fills in what the name of a known backend says, and checks the flags.
+// complete fills in the defaults of a known backend, and checks the flags.
 func (f *addFlags) complete() error {
 	for _, known := range kinds.All() {
 		if known.Guide.URL != "" && strings.EqualFold(f.backend, known.Name) {
@@ -137,8 +137,8 @@ func (f *addFlags) complete() error {
 	return nil
 }
 
-// choose returns the models that were asked for. A backend without a list has those
-// that the flags name.
+// choose returns the requested models. A backend without a list has the models that the
+// flags name.
 func (f *addFlags) choose(found *manage.Discovery) ([]addedModel, error) {
 	if found.Adapter == "" {
 		if len(f.models) == 0 || f.serviceType == "" {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/term"
 )
 
-// questions asks a person on a terminal; nobody is asked elsewhere, and every question
-// then has its default as the answer.
+// questions asks a person on a terminal. Elsewhere every question is answered by its
+// default.
 type questions struct {
-	in  *bufio.Reader // nil: nobody is asked
+	in  *bufio.Reader // nil: take the defaults
 	out io.Writer
 }
 

@@ -226,8 +226,8 @@ func newBatchesCancel(env []string, stdout io.Writer) *cobra.Command {
 	})
 }
 
-// newBatchBar returns what draws how far a batch is on a terminal, and elsewhere writes a
-// line when its state changes.
+// newBatchBar returns a function that draws the progress of a batch on a terminal.
+// Elsewhere it writes a line when the batch changes its state.
 func newBatchBar(to io.Writer) func(submitted) {
 	f, isFile := to.(interface{ Fd() uintptr })
 	if isFile && term.IsTerminal(int(f.Fd())) {

@@ -19,7 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/measure"
 )
 
-// benchFlags say what is measured.
+// benchFlags choose the model, the load and the form of a measurement.
 type benchFlags struct {
 	remoteFlags
 	model, direct       string

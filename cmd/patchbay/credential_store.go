@@ -28,7 +28,7 @@ type credentialStore struct {
 	remote
 }
 
-// tokenLine is what is listed of a token.
+// tokenLine is one token in a list.
 type tokenLine struct {
 	Name      string      `json:"name"`
 	Role      access.Role `json:"role"`
@@ -92,7 +92,7 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 }
 
 // sharedValues opens the values of the shared configuration. It returns nil if no gateway
-// has initialised it: the first one to do so will share what is in its data directory.
+// has initialised it: the first one to do so will share its data directory.
 func sharedValues(ctx context.Context, doc *config.Document, log *slog.Logger) (*control.Values, error) {
 	shared, err := pglog.New(doc.Store.Config)
 	if err != nil {
@@ -136,7 +136,7 @@ func (w *written) Header() http.Header {
 // WriteHeader notes the status.
 func (w *written) WriteHeader(status int) { w.status = status }
 
-// newText is what a gateway says of a key or a token whose text it made.
+// newText is the reply of a gateway that made the text of a key or a token.
 type newText struct {
 	ID            string    `json:"id"`
 	Key           string    `json:"key"`

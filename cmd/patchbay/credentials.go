@@ -47,11 +47,11 @@ func (f *credentialFlags) print(to io.Writer, value any, format string, args ...
 	return writeJSON(to, value)
 }
 
-// credentialWords are what keys or tokens are called in commands, which field names one, and
-// where the management API has them.
+// credentialWords name keys or tokens in commands: the word, the field that identifies
+// one, and their path in the management API.
 type credentialWords struct{ word, field, path string }
 
-// keyWords are those of keys, and tokenWords those of tokens.
+// keyWords describe keys, tokenWords describe tokens.
 var (
 	keyWords   = credentialWords{"key", "id", "/api/auth/keys"}
 	tokenWords = credentialWords{"token", "name", "/api/auth/tokens"}

@@ -90,7 +90,7 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 		flags.dataDir, loaded.Document.Server.DataDir = dir, dir // the flag is for when the file is read again
 	}
 	if _, given := loaded.Origins["log.access"]; !given && traffic {
-		loaded.Document.Log.Access = false // what the demo says to itself would hide what it says to people
+		loaded.Document.Log.Access = false // the demo's own requests would hide its messages to people
 	}
 	log, end := newLog(stderr, loaded.Document.Log, flags.env)
 	defer end()
@@ -106,18 +106,18 @@ const demoRecovery = schema.Duration(10 * time.Second)
 
 // demoInstance is an ordinary instance in front of a simulated backend.
 type demoInstance struct {
-	backend int // which of those that were started
+	backend int // an index into the started backends
 	service schema.ServiceType
 	model   string
 	adapter string // empty means the one of the service
 }
 
-// demoInstances lists what the demo has.
+// demoInstances lists the instances of the demo.
 func demoInstances() []demoInstance {
 	return []demoInstance{
 		{0, schema.Chat, simulator.DemoChat, ""},
 		{1, schema.Chat, simulator.DemoChat, ""},
-		{0, schema.Chat, simulator.DemoSlow, "vllm"}, // so that one goes on with what the other began
+		{0, schema.Chat, simulator.DemoSlow, "vllm"}, // a second one, to resume the streams of the first
 		{1, schema.Chat, simulator.DemoSlow, "vllm"},
 		{0, schema.Chat, simulator.DemoFlaky, ""},
 		{0, schema.Chat, simulator.DemoCut, ""},
@@ -136,8 +136,8 @@ func demoInstances() []demoInstance {
 	}
 }
 
-// addDemo starts the simulated backends and adds them to the configuration as
-// ordinary instances. What it has started it returns even when it fails.
+// addDemo starts the simulated backends and adds them to the configuration as ordinary
+// instances. It returns the started backends even when it fails.
 func addDemo(doc *config.Document) ([]*simulator.Backend, error) {
 	var started []*simulator.Backend
 	for _, name := range []string{"A", "B", "C"} {
@@ -176,7 +176,7 @@ func demoChats() []string {
 	return append(good, faulty...)
 }
 
-// welcome tells a person what is there and gives one command that works.
+// welcome greets a person with the addresses, the models and one command that works.
 func welcome(g *gateway.Gateway) string {
 	base := ownURL(g.Document.Server, g.Address())
 	return fmt.Sprintf(`patchbay %s  demo: simulated backends, nothing leaves this machine

@@ -139,7 +139,7 @@ func (f *ownedFlags) ask(ctx context.Context, method, path string, query url.Val
 // ownedThings are files or batches.
 type ownedThings struct {
 	path, many string
-	use        *cobra.Command // says what they are
+	use        *cobra.Command // their purpose
 }
 
 // newOwnedDelete returns a verb that deletes files or batches.

@@ -17,7 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/importer"
 )
 
-// importFlags say what is read and what is written.
+// importFlags name the source to read and the files to write.
 type importFlags struct {
 	from, output, envFile string
 	profiles              []string
@@ -165,7 +165,7 @@ func (f *importFlags) write(result *importer.Result) error {
 }
 
 // environmentFiles returns the names of the variables to fill in, and the file that sets
-// those whose values are known. What the source itself takes from the environment is a
+// the known values. A variable that the source itself takes from the environment is a
 // comment in both, because an empty value would hide one that is set.
 func environmentFiles(variables []importer.Variable) (names, values string) {
 	var n, v strings.Builder
@@ -184,8 +184,8 @@ func environmentFiles(variables []importer.Variable) (names, values string) {
 	return n.String(), v.String()
 }
 
-// oneLine returns a text of the source without what ends a line, moves the cursor of a
-// terminal or separates columns.
+// oneLine returns a text of the source without the characters that end a line, move the
+// cursor of a terminal or separate columns.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -195,8 +195,8 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// quoteForShell writes a value so that shells, systemd and compose read it as it is, in
-// quotes only where it needs them.
+// quoteForShell writes a value for shells, systemd and compose, which must all read it
+// unchanged. It quotes only where the value needs it.
 func quoteForShell(value string) string {
 	isPlain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||

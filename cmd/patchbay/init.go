@@ -23,7 +23,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/starter"
 )
 
-// initFlags are what a starter file is made of.
+// initFlags shape a starter file and say where it is written.
 type initFlags struct {
 	env         []string
 	file        string
@@ -98,7 +98,7 @@ func (f *initFlags) run(ctx context.Context, ask *questions, stdout, stderr io.W
 		key, options.KeyHash = access.NewKeyText()
 	}
 	content := starter.Content(options)
-	// What is written must be right; variables may be set later.
+	// The written file must be right; variables may be set later.
 	if _, err := config.Load(config.Source{File: f.file, Content: []byte(variablesAsText(content)),
 		KnownAdapter: kinds.Check}); err != nil {
 		return failed(fmt.Errorf("these answers make a configuration with mistakes:\n%w", err))

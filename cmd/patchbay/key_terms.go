@@ -16,7 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// termFlags are what can be said about a key when it is created and when it is edited.
+// termFlags are the terms of a key, as flags of its creation and its edit.
 type termFlags struct {
 	tenant, userHeader, expires, priority  string
 	services, models, addresses, budgets   []string
@@ -46,7 +46,7 @@ func (f *termFlags) register(cmd *cobra.Command) {
 		"what may be used up, such as day.tokens=100000, month.cost=500 or total.requests=1000; may be repeated")
 }
 
-// patch returns what was said, as the management API takes it.
+// patch returns the given terms in the form of the management API.
 func (f *termFlags) patch(cmd *cobra.Command, now time.Time) (map[string]any, error) {
 	said := map[string]any{}
 	note := func(flag, member string, value any) {
@@ -101,7 +101,7 @@ func (f *termFlags) patch(cmd *cobra.Command, now time.Time) (map[string]any, er
 	return said, nil
 }
 
-// nonEmpty leaves out empty texts, so that --model "" means none.
+// nonEmpty leaves out empty texts: --model "" means none.
 func nonEmpty(list []string) []string {
 	kept := []string{}
 	for _, text := range list {
@@ -141,7 +141,7 @@ func readBudgets(list []string) (map[string]map[string]any, error) {
 	return all, nil
 }
 
-// keyLine is what is listed of a key.
+// keyLine is one key in a list.
 type keyLine struct {
 	ID         string               `json:"id"`
 	Tenant     string               `json:"tenant"`
@@ -157,7 +157,7 @@ type keyLine struct {
 	Source     string               `json:"source"`
 }
 
-// terms prints what the key may use, and how much, in words that the flags take.
+// terms prints the models and amounts that the key may use, in the words of the flags.
 func (l *keyLine) terms() string {
 	var parts []string
 	if l.UserHeader != "" {

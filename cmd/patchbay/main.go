@@ -104,7 +104,7 @@ start refused for safety, 7 the port is in use, 8 imported in part.`,
 		newPrices(stdout), newMan(stdout), newVersion(stdout),
 	)
 	root.AddCommand(wingVerbs(env, stdout, stderr)...)
-	root.SetOut(stdout) // the completions keep what is set when they are made
+	root.SetOut(stdout) // the completions keep the output that is set when they are made
 	refuseUnknownShells(root)
 	return root
 }

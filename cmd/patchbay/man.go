@@ -119,7 +119,7 @@ func writeParagraphs(b *strings.Builder, text string) {
 	}
 }
 
-// roff escapes what has a meaning in manual pages.
+// roff escapes the characters with a meaning in manual pages.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")

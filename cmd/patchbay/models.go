@@ -82,7 +82,7 @@ func (l *residentLine) row(now time.Time) []string {
 	return []string{l.Model, l.Host, state, used, memory, pinned, fmt.Sprint(l.Loads), fmt.Sprint(l.Evictions)}
 }
 
-// modelFlags are those of the verbs about models.
+// modelFlags are the flags of the verbs about models.
 type modelFlags struct {
 	remoteFlags
 	json bool
@@ -193,8 +193,8 @@ func newModelVerb(env []string, stdout io.Writer, cmd *cobra.Command,
 	return cmd
 }
 
-// newModelsMove completes a command that has the gateway move a model as its name says, and
-// says what was done.
+// newModelsMove completes a command that moves a model as the command's name says, and
+// prints the result.
 func newModelsMove(env []string, stdout io.Writer, cmd *cobra.Command, said string) *cobra.Command {
 	return newModelVerb(env, stdout, cmd, func(ctx context.Context, r *remote, l *residentLine) (string, error) {
 		if len(l.Instances) == 0 {

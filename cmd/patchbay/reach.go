@@ -16,7 +16,7 @@ import (
 
 // reachable is a gateway that can be asked.
 type reachable struct {
-	base, shown string // its URL, and what it is called in messages
+	base, shown string // its URL, and its name in messages
 	transport   *http.Transport
 }
 
@@ -58,8 +58,8 @@ func managementAddresses(server config.Server) []string {
 	return server.Listen
 }
 
-// managementURL returns the URL by which --url names the gateway with this
-// configuration, or what to add where it can only be reached by a socket.
+// managementURL returns the URL by which --url names the gateway with this configuration,
+// or the setting to add where only a socket reaches it.
 func managementURL(server config.Server) string {
 	for _, address := range managementAddresses(server) {
 		if _, isSocket := listening.SocketPath(address); !isSocket {
@@ -85,9 +85,8 @@ func dialable(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// ownGateway is the gateway on this machine with this configuration. Its certificate is
-// for the names by which others know it, and nothing secret is sent, so it is not
-// verified.
+// ownGateway is the gateway on this machine with this configuration. Its certificate
+// names it as others know it, and nothing secret is sent, so it is not verified.
 func ownGateway(server config.Server) reachable { return ownPlace(server, managementAddresses(server)) }
 
 // ownPlace is the gateway on this machine at one of its addresses.

@@ -21,9 +21,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 )
 
-// remote is a gateway whose API is asked.
+// remote is a gateway that this program asks over its API.
 type remote struct {
-	base, shown string // its URL, and what it is called in messages
+	base, shown string // its URL, and its name in messages
 	token       string
 	hint        string // how a token is given
 	client      *http.Client
@@ -115,7 +115,7 @@ func (r *remote) open(ctx context.Context, method, path string, body io.Reader, 
 		return response, nil
 	}
 	defer func() { _ = response.Body.Close() }()
-	content, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20)) // what came is enough for a message
+	content, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20)) // a part is enough for a message
 	return nil, r.refused(response.StatusCode, content)
 }
 
@@ -195,8 +195,8 @@ func (r *remote) strange(status int) error {
 	return fmt.Errorf("%s did not answer as a gateway does (status %d)", r.shown, status)
 }
 
-// untilSignal returns a context that ends with a signal. It is for the verbs that send
-// requests to a gateway; those that run one handle signals in runGateway.
+// untilSignal returns a context that ends with a signal. Verbs that send requests to a
+// gateway use it; verbs that run one handle signals in runGateway.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }

@@ -63,9 +63,9 @@ the file.`,
 	return cmd
 }
 
-// newLog returns the program's log, for people if standard error is a terminal,
-// unless the configuration says otherwise, and what is to be called when the program
-// ends. On a terminal every line is written at once.
+// newLog returns the program's log, for people if standard error is a terminal, unless
+// the configuration says otherwise, and a function to call when the program ends. On a
+// terminal every line is written at once.
 func newLog(stderr io.Writer, settings logs.Settings, env []string) (log *slog.Logger, end func()) {
 	_, isTerminal := terminalOf(stderr)
 	format := formatOf(settings.Format, isTerminal, env)
@@ -96,13 +96,13 @@ func terminalOf(w io.Writer) (*os.File, bool) {
 	return f, ok && term.IsTerminal(int(f.Fd()))
 }
 
-// mayColour tells whether the environment allows colours on a terminal.
+// mayColour reports whether the environment allows colours on a terminal.
 func mayColour(env []string) bool {
 	return variable(env, "NO_COLOR") == "" && variable(env, "TERM") != "dumb"
 }
 
-// introduce logs where the gateway listens and, while no models are served, why or what to
-// do next.
+// introduce logs where the gateway listens and, while no models are served, why that is
+// so or how to go on.
 func introduce(g *gateway.Gateway, log *slog.Logger) {
 	base, management := ownURL(g.Document.Server, g.Address()), ownURL(g.Document.Server, g.ManagementAddress())
 	data, err := filepath.Abs(g.Document.Server.DataDir)
@@ -234,8 +234,9 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger,
 	}
 }
 
-// isAlive returns a check that the gateway answers at its own address. One that asks
-// clients for certificates does not answer itself, so that only a connection is tried.
+// isAlive returns a check that the gateway answers at its own address. A gateway that
+// asks clients for certificates does not answer itself, so the check only tries to
+// connect.
 func isAlive(g *gateway.Gateway) func(context.Context) bool {
 	server := g.Document.Server
 	server.Listen, server.ManagementListen = []string{g.Address()}, []string{g.ManagementAddress()}

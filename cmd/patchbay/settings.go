@@ -30,7 +30,7 @@ type settingFlags struct {
 	dataDir string
 	set     []string
 
-	// extend adds what no file says, every time that one is read; it may be nil.
+	// extend adds settings that no file has, after every read; it may be nil.
 	extend func(*config.Document)
 	// seen is the file as it was before it was read first.
 	seen filewatch.Fingerprint

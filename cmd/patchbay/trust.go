@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// trustFlags say whose certificates a gateway's must be signed by, and which one this
-// program shows to a gateway that asks for it.
+// trustFlags name the authorities that must have signed a gateway's certificate, and the
+// certificate that this program shows to a gateway that asks for one.
 type trustFlags struct{ ca, cert, key, serverName string }
 
 func (f *trustFlags) register(cmd *cobra.Command) {
@@ -26,7 +26,7 @@ func (f *trustFlags) register(cmd *cobra.Command) {
 	cmd.MarkFlagsRequiredTogether("client-cert", "client-key")
 }
 
-// apply makes a transport verify and show what the flags say.
+// apply makes a transport verify and show the certificates of the flags.
 func (f *trustFlags) apply(to *http.Transport) error {
 	if *f == (trustFlags{}) {
 		return nil

@@ -27,8 +27,8 @@ func newVersion(stdout io.Writer) *cobra.Command {
 	return cmd
 }
 
-// buildOf returns what is known about the source: what the Makefile said, else
-// what the Go command wrote down, which it does where it finds a clone.
+// buildOf describes the source: as the Makefile gave it, else as the Go command recorded
+// it, which it does in a clone.
 func buildOf(info *debug.BuildInfo, there bool) actuator.Build {
 	const shown = 12 // digits of a commit's name
 	build := actuator.Build{Version: version, Commit: commit, Date: date, Branch: branch}

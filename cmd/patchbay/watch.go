@@ -119,8 +119,8 @@ each second until Ctrl-C. Where standard output is no terminal, it is shown once
 	return cmd
 }
 
-// drawScreen draws the screen at each snapshot, on the terminal's second page, so that
-// what was there comes back.
+// drawScreen draws the screen at each snapshot, on the terminal's second page. The first
+// page comes back afterwards.
 func drawScreen(ctx context.Context, flags *remoteFlags, screen *terminal.Screen, tty *os.File) error {
 	const open, home, closed = "\x1b[?1049h\x1b[?25l", "\x1b[H", "\x1b[?25h\x1b[?1049l"
 	opened := false
@@ -192,7 +192,7 @@ func follow(ctx context.Context, flags *remoteFlags, topics string, on func(term
 	return failed(err)
 }
 
-// isColourful tells whether text may be coloured: on a terminal, unless the environment
+// isColourful reports whether text may be coloured: on a terminal, unless the environment
 // forbids it.
 func isColourful(w io.Writer, env []string) bool {
 	_, isTerminal := terminalOf(w)
