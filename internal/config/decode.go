@@ -21,15 +21,15 @@ type givenHook interface{ Given() }
 // oneOrMore is a list that may be written as a single value.
 type oneOrMore interface{ OneOrMore() }
 
-// decoder fills values with what the tree says and leaves the rest as it is, so
-// the values must hold their defaults.
+// decoder fills values from the tree and leaves the rest as it is, so the values must
+// hold their defaults.
 type decoder struct {
 	problems *Problems
 	// written holds the node of every setting that was given, by its path.
 	written map[string]*node
-	// values holds what was made of it.
+	// values holds the decoded values.
 	values map[string]reflect.Value
-	// failed holds the paths whose value could not be used.
+	// failed holds the paths with a value that could not be used.
 	failed map[string]bool
 	fields map[reflect.Type][]field
 	// inJSON spells settings as JSON does, and readOnly names the members that
@@ -114,7 +114,7 @@ func (d *decoder) expect(want kind, from *node, path string) bool {
 	return false
 }
 
-// reportFaults reports what is wrong inside a value that nobody will decode.
+// reportFaults reports the faults inside a value that is not decoded.
 func (d *decoder) reportFaults(from *node, path string) {
 	if from.fault != "" {
 		d.fail(from, path, from.fault)
@@ -177,8 +177,8 @@ func explicitFirst(entries []entry) []entry {
 	return ordered
 }
 
-// repeats tells whether a key was there before, and reports it unless it came
-// from a merge.
+// repeats reports whether a key was there before, and reports it unless it came from a
+// merge.
 func (d *decoder) repeats(seen map[string]entry, name string, again entry, path string) bool {
 	first, twice := seen[name]
 	if !twice {
@@ -279,8 +279,8 @@ func (d *decoder) decodeSlice(from *node, path string, to reflect.Value) {
 		}
 		decoded.Index(i).Set(freshValue(elem))
 		d.decode(item, at, decoded.Index(i))
-		// Rules that compare the elements of a list would judge a value that
-		// nobody wrote, so they are left out for the whole list.
+		// Rules that compare the elements of a list would judge a default in place of the
+		// written value, so the whole list is exempt from them.
 		if d.failed[at] && isScalarType(elem) {
 			d.failed[path] = true
 		}
@@ -311,7 +311,7 @@ func freshValue(valueType reflect.Type) reflect.Value {
 	return fresh.Elem()
 }
 
-// isScalarType tells whether values of the type are written as one word.
+// isScalarType reports whether values of the type are written as one word.
 func isScalarType(valueType reflect.Type) bool {
 	if valueType == reflect.TypeFor[backend.Secret]() {
 		return true

@@ -40,7 +40,7 @@ import (
 // section have the tag effect:"restart", only a change of these waits for the next start.
 // A section with the tag from:"file" cannot come from the environment or the command line.
 type Document struct {
-	Format     int                            `json:"format"` // what the file was written in
+	Format     int                            `json:"format"` // the format that the file was written in
 	Server     Server                         `json:"server"`
 	Limits     Limits                         `json:"limits" effect:"now"`
 	Services   map[schema.ServiceType]Service `json:"services" effect:"now"`
@@ -60,10 +60,10 @@ type Document struct {
 	Written string `json:"-"`
 	// NamesRedis says that the address of Redis was written, and is not the default.
 	NamesRedis bool `json:"-"`
-	// Resolve finds what the secrets of the services refer to, in the environment
-	// and the files that this document was read with. It resolves only the names that
-	// the document uses for its own services or lists in security.references. It is nil
-	// where the document was not read.
+	// Resolve replaces the references of the services' secrets, from the environment and
+	// the files that this document was read with. It resolves only the names that the
+	// document uses for its own services or lists in security.references. It is nil where
+	// the document was not read.
 	Resolve backend.Resolver `json:"-"`
 	// Runs finds the processes that the gateway runs for instances. It is nil where the
 	// document is not that of a gateway.
@@ -86,15 +86,16 @@ type Server struct {
 	// beside the unified API; empty means nowhere.
 	OllamaListen listen.Addresses `json:"ollamaListen"`
 	DataDir      string           `json:"dataDir"`
-	// ShutdownDelay is how long everybody is served on after the signal to stop, so that
-	// load balancers see that the gateway is not ready before it refuses connections.
+	// ShutdownDelay is how long the gateway serves on after the signal to stop. Load
+	// balancers thus see that it is not ready before it refuses connections.
 	ShutdownDelay schema.Duration `json:"shutdownDelay"`
 	// ShutdownGrace is how long running requests may then take to end.
 	ShutdownGrace schema.Duration `json:"shutdownGrace"`
-	// TrustedProxies are the addresses whose word about the client's address counts.
+	// TrustedProxies are the addresses that the gateway believes when they name the
+	// client's address.
 	TrustedProxies []netip.Prefix `json:"trustedProxies"`
-	// CORSOrigins are the origins whose pages may read replies, such as
-	// https://app.example; "*" stands for all.
+	// CORSOrigins are the origins of pages that may read replies, such as
+	// https://app.example; "*" means all.
 	CORSOrigins []string `json:"corsOrigins"`
 	// TLS encrypts the connections with clients.
 	TLS listen.TLS `json:"tls"`
@@ -103,13 +104,13 @@ type Server struct {
 	UnknownModel int `json:"unknownModel"`
 }
 
-// Monitoring says what is counted and recorded.
+// Monitoring says which figures and calls are recorded.
 type Monitoring struct {
 	metrics.Settings
 	wings.Records
 }
 
-// Limits bound what one request may cost.
+// Limits bound the cost of one request.
 type Limits struct {
 	JSONBody      schema.Bytes `json:"jsonBody"`
 	MultipartBody schema.Bytes `json:"multipartBody"`
@@ -129,9 +130,9 @@ type Limits struct {
 	MaxDiscovered int `json:"maxDiscovered"`
 	// MaxInFlight is how many requests may run at once; more are turned away.
 	MaxInFlight int `json:"maxInFlight"`
-	// Memory is how much memory the program may use before it turns requests
-	// away; 0 leaves it to the environment's GOMEMLIMIT or, without that, takes a
-	// share of what the container or the machine has.
+	// Memory is how much memory the program may use before it turns requests away; 0
+	// leaves it to the environment's GOMEMLIMIT or, without that, takes a share of the
+	// memory of the container or the machine.
 	Memory schema.Bytes `json:"memory"`
 
 	wings.Bounds
@@ -160,8 +161,8 @@ func (l *Limits) Timeouts() backend.Timeouts {
 // Service is the policy of one service type and the instances that serve it.
 type Service struct {
 	LoadBalancer balance.Strategy `json:"loadBalancer"`
-	// PromptSharing says whose prompts may meet in the caches of the instances, where the
-	// balancer knows these.
+	// PromptSharing says which callers' prompts may share the caches of the instances,
+	// for a balancer that knows these caches.
 	PromptSharing balance.Sharing `json:"promptSharing,omitzero"`
 	// Adapter is the kind of the instances that name none.
 	Adapter        string                 `json:"adapter"`
@@ -169,7 +170,7 @@ type Service struct {
 	CircuitBreaker breaker.Settings       `json:"circuitBreaker"`
 	HealthCheck    backend.HealthSettings `json:"healthCheck"`
 	Queue          queue.Settings         `json:"queue"`
-	// Priority is the class of requests of which neither key nor tenant says another one.
+	// Priority is the class of requests without a class of their key or tenant.
 	Priority schema.Class `json:"priority,omitzero" doc:"Of requests without one of key or tenant; else normal."`
 	// Residency says whether models are loaded for requests and put to sleep.
 	Residency residency.Settings `json:"residency,omitzero"`
@@ -178,7 +179,7 @@ type Service struct {
 	// Hedge says whether a second instance is asked when the first is slow.
 	Hedge    hedge.Settings   `json:"hedge,omitzero"`
 	Timeouts backend.Timeouts `json:"timeouts"`
-	// Streams says what becomes of streams that break off.
+	// Streams says how the gateway treats streams that break off.
 	Streams resume.Settings `json:"streams,omitzero"`
 	// Aliases are further names of models: callers may ask for the name on the left
 	// and get the model, or the alias, on the right.
@@ -270,7 +271,7 @@ func Default() *Document {
 	}
 }
 
-// DefaultService returns the policy of a service type that nobody configured.
+// DefaultService returns the policy of a service type without a configuration.
 func DefaultService() Service {
 	return Service{
 		LoadBalancer:   balance.RoundRobin,
@@ -289,7 +290,7 @@ func (s *Service) SetDefaults() { *s = DefaultService() }
 // Clone returns a copy that shares nothing with d.
 func (d *Document) Clone() *Document { return settings.Clone(d) }
 
-// Differences names the sections in which both documents differ.
+// Differences names the sections that differ between both documents.
 func (d *Document) Differences(other *Document) []string {
 	var names []string
 	for f, section := range d.sections() {
@@ -300,8 +301,7 @@ func (d *Document) Differences(other *Document) []string {
 	return names
 }
 
-// NeedRestart names the sections in which the next document differs in what is read at
-// start only.
+// NeedRestart names the sections that differ in settings that only a start reads.
 func (d *Document) NeedRestart(next *Document) []string {
 	atOnce := map[string]bool{}
 	for f, section := range d.sections() {
@@ -310,7 +310,7 @@ func (d *Document) NeedRestart(next *Document) []string {
 	}
 	return slices.DeleteFunc(d.Differences(next), func(section string) bool {
 		switch section {
-		case "security": // the terms of keys, and what may be referred to, are in force at once
+		case "security": // the terms of keys and the allowed references are in force at once
 			security := d.Security.WithTerms(next.Security.TermSet())
 			security.References = next.Security.References
 			return settings.Equal(security, next.Security)
@@ -362,5 +362,5 @@ func (d *Document) sections() iter.Seq2[field, reflect.Value] {
 	}
 }
 
-// Equal tells whether both documents say the same.
+// Equal reports whether both documents say the same.
 func (d *Document) Equal(other *Document) bool { return len(d.Differences(other)) == 0 }

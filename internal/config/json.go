@@ -16,12 +16,12 @@ import (
 // Given tells which settings a JSON text gave.
 type Given map[string]bool
 
-// Has tells whether the text gave a setting, by its path in camelCase. A null
-// gives nothing.
+// Has reports whether the text gave a setting, by its path in camelCase. A null gives
+// nothing.
 func (g Given) Has(path string) bool { return g[path] }
 
-// Overlay copies the settings that the text gave from the value into which it was
-// decoded to another one of the same type. What it did not give stays there.
+// Overlay copies the settings that the text gave from the decoded value to another one of
+// the same type. Other settings stay there.
 func (g Given) Overlay(from, onto any) {
 	g.overlay("", reflect.ValueOf(from).Elem(), reflect.ValueOf(onto).Elem())
 }
@@ -42,11 +42,11 @@ func (g Given) overlay(path string, from, onto reflect.Value) {
 	}
 }
 
-// DecodeJSON puts the settings of a JSON object where target points, on top of
-// what is there: what the text does not give stays. Keys are read in every
-// spelling; one that nobody knows, one that comes twice and a value of another
-// type are mistakes, except that the readOnly ones may come along and change
-// nothing. The error is of type Problems, with paths in camelCase.
+// DecodeJSON puts the settings of a JSON object where target points, over the values
+// there: a setting that the text does not give stays. Keys are read in every spelling. An
+// unknown key, a key that comes twice and a value of another type are mistakes. The
+// readOnly keys may come along and change nothing. The error is of type Problems, with
+// paths in camelCase.
 func DecodeJSON(data []byte, target any, readOnly ...string) (Given, error) {
 	root, err := readJSON(data)
 	if err != nil {

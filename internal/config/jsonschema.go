@@ -15,8 +15,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/metrics"
 )
 
-// Meaning returns what the documentation says of a setting: the heading of its table
-// and its name there, such as "## server" and "server.tls.key".
+// Meaning returns the documentation of a setting, by the heading of its table and its
+// name there, such as "## server" and "server.tls.key".
 type Meaning func(heading, key string) string
 
 // JSONSchema returns the JSON Schema of a configuration file, for editors. It is
@@ -27,7 +27,8 @@ func JSONSchema(meaning Meaning) map[string]any {
 		"reference": map[string]any{"type": "string", "pattern": `\$\{`},
 	}}
 	root := d.object(reflect.TypeFor[Document](), schemaPlace{})
-	// All may stand below one leading name, and a key may be the full name of a setting.
+	// All settings may be below one leading name, and a key may be the full name of a
+	// setting.
 	root["properties"].(map[string]any)["patchbay"] = map[string]any{"$ref": "#"}
 	root["patternProperties"].(map[string]any)[`^[A-Za-z_-]+\.`] = map[string]any{}
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"

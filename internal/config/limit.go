@@ -10,9 +10,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 )
 
-// limitReferences returns the resolver for stored versions. It resolves what the secrets
-// of the services refer to, what security.references lists, and never the master key. It
-// reports the settings that would lead to that key.
+// limitReferences returns the resolver for stored versions. It resolves the references in
+// the secrets of the services and the names in security.references, and never the master
+// key. It reports the settings that would lead to that key.
 func (d *decoder) limitReferences(resolver references.Resolver, document *Document) references.Resolver {
 	security := document.Security
 	limit := references.Limit{

@@ -18,8 +18,8 @@ type Source struct {
 	File string
 	// Content is the content of the file; nil means that there is none.
 	Content []byte
-	// Env is the environment in the form of os.Environ. Besides overriding
-	// settings it is what ${VAR} refers to.
+	// Env is the environment in the form of os.Environ. It overrides settings, and ${VAR}
+	// refers to it.
 	Env []string
 	// Set are the key=value arguments of --set, in their order.
 	Set []string
@@ -94,8 +94,8 @@ func readFile(src Source, resolver references.Resolver, problems *Problems) *nod
 	return root
 }
 
-// withSecrets returns a copy of the document that holds the texts to which its
-// secrets refer, so that these are checked as well. References that lead nowhere
+// withSecrets returns a copy of the document with the texts of its secrets in place of
+// the references, because these texts are checked as well. References that lead nowhere
 // were reported when they were read.
 func (d *Document) withSecrets() *Document {
 	resolved := d.Clone()
@@ -159,8 +159,8 @@ func expandDotted(root *node, problems *Problems) {
 	}
 }
 
-// locate adds a broken rule to the problems, with the place where the value was
-// written. What could not be decoded was reported before and is left out.
+// locate adds a broken rule to the problems, with the place where the value was written.
+// A value that could not be decoded was reported before and is left out.
 func (d *decoder) locate(problem Problem) {
 	for path := problem.Path; ; path = parent(path) {
 		if d.failed[path] {

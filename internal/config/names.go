@@ -16,8 +16,8 @@ type field struct {
 	index  []int // as reflect.Value.FieldByIndex takes it
 }
 
-// fieldsOf lists the settings of a struct type by their JSON names. Those of an embedded
-// struct stand among its own, as in JSON.
+// fieldsOf lists the settings of a struct type by their JSON names. The settings of an
+// embedded struct are among its own, as in JSON.
 func fieldsOf(structType reflect.Type) []field {
 	fields := make([]field, 0, structType.NumField())
 	for i := range structType.NumField() {
@@ -57,8 +57,8 @@ func fieldNames(fields []field) []string {
 }
 
 // Kebab turns the camelCase and snake_case parts of a name or path into kebab-case, as
-// configuration files have them. What stands in brackets is somebody's own key and stays
-// as it is.
+// configuration files have them. Text in brackets is a key that the writer chose, and
+// stays unchanged.
 func Kebab(name string) string {
 	out := make([]byte, 0, len(name)+4)
 	for i := 0; i < len(name); i++ {
@@ -101,8 +101,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// joinWritten adds a key that is not a known name. One that is not a plain word
-// is quoted, so that a path always fits on its line.
+// joinWritten adds a key that is not a known name. A key that is not a plain word is
+// quoted: a path always fits on its line.
 func joinWritten(path, key string) string {
 	for _, r := range key {
 		isAlphanumeric := r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'

@@ -146,8 +146,8 @@ func printable(key string) string {
 	return key
 }
 
-// assign writes text into the tree: as it stands for single values, as YAML for
-// lists and mappings.
+// assign writes text into the tree: verbatim for single values, as YAML for lists and
+// mappings.
 func (o *overrides) assign(to place, text string, at origin) {
 	if !utf8.ValidString(text) {
 		o.problems.add(at, to.path(), "is not UTF-8 text")
@@ -168,8 +168,8 @@ func (o *overrides) assign(to place, text string, at origin) {
 	}
 }
 
-// assignSecret writes a reference to an environment variable into the tree, like one
-// that is written in the file, so that the secret itself is not stored.
+// assignSecret writes a reference to an environment variable into the tree, like one in
+// the file: the secret itself is not stored.
 func (o *overrides) assignSecret(to place, name, text string, at origin) {
 	if !utf8.ValidString(text) {
 		o.problems.add(at, to.path(), "is not UTF-8 text")
@@ -181,7 +181,7 @@ func (o *overrides) assignSecret(to place, name, text string, at origin) {
 	}
 }
 
-// readFlow reads YAML that stands on one line. It returns nil where it is none.
+// readFlow reads YAML on one line. It returns nil for other text.
 func (o *overrides) readFlow(text string, at origin) *node {
 	var problems Problems
 	flow := reader{problems: &problems}
@@ -215,7 +215,7 @@ func findByVariable(from place, words []string) (place, bool) {
 		return place{}, false
 	}
 	if isTextMap(from.typ) {
-		// Variables are written in capitals, the keys they stand for are not.
+		// Variables are written in capitals, the keys they name are not.
 		key := strings.ToLower(strings.Join(words, "_"))
 		return from.then(step{key: key, isUserKey: true, anyCase: true}, from.typ.Elem()), key != ""
 	}

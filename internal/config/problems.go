@@ -13,7 +13,7 @@ import (
 // Problem is one mistake in the configuration.
 type Problem struct {
 	// File is the file, or in words where else the value came from ("environment
-	// PATCHBAY_LOG_LEVEL", "--set log.level"). Empty means that nobody knows.
+	// PATCHBAY_LOG_LEVEL", "--set log.level"). Empty means unknown.
 	File string
 	// Line and Column count from 1; they are 0 where File is no file.
 	Line, Column int
@@ -42,8 +42,8 @@ func (p Problem) InService(serviceType schema.ServiceType) (path string, ok bool
 	return camel(path), ok
 }
 
-// Problems are all the mistakes of a configuration, in the order in which a
-// reader of the file meets them; those of other origins come last.
+// Problems are all the mistakes of a configuration, in the order of the file; mistakes
+// from other origins come last.
 type Problems []Problem
 
 // Error prints one line for each problem.
@@ -115,7 +115,7 @@ func mask(message, secret string) string {
 	return out.String() + message
 }
 
-// isSecretName tells whether a setting of this name may hold a secret.
+// isSecretName reports whether a setting of this name may hold a secret.
 func isSecretName(path string) bool {
 	if strings.Contains(path, ".headers[") {
 		return true

@@ -13,7 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 )
 
-// decodeText reads a value whose type knows how it is written.
+// decodeText reads a value of a type with a text form of its own.
 func (d *decoder) decodeText(from *node, path string, to reflect.Value, target encoding.TextUnmarshaler) {
 	if !d.expect(scalar, from, path) {
 		return
@@ -38,8 +38,8 @@ func (d *decoder) decodeText(from *node, path string, to reflect.Value, target e
 	}
 }
 
-// decodeSecret reads a secret: a reference where the file wrote one, else the
-// text as it stands.
+// decodeSecret reads a secret: a reference where the file wrote one, else the text
+// itself.
 func (d *decoder) decodeSecret(from *node, path string, to reflect.Value) {
 	if !d.expect(scalar, from, path) {
 		return
@@ -72,8 +72,8 @@ func (d *decoder) decodePrefix(from *node, path string, to reflect.Value) {
 	to.Set(reflect.ValueOf(prefix.Masked()))
 }
 
-// decodeBasic reads text, numbers and switches. The text alone decides: whether
-// a number was quoted says nothing about what was meant.
+// decodeBasic reads text, numbers and switches. The text alone decides: the quotes around
+// a number say nothing about its type.
 func (d *decoder) decodeBasic(from *node, path string, to reflect.Value) {
 	if !d.expect(scalar, from, path) {
 		return

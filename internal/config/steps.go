@@ -20,7 +20,7 @@ type step struct {
 	isIndex bool
 	// isUserKey marks keys that users choose: only the very spelling is the same key.
 	isUserKey bool
-	// anyCase lets such a key stand for one that is spelled in another way.
+	// anyCase lets such a key match one with another spelling.
 	anyCase bool
 }
 
@@ -72,8 +72,8 @@ func findPlace(dotted string) (place, error) {
 	return at, nil
 }
 
-// splitKey splits at dots and brackets. What stands quoted in brackets is one
-// segment, whatever it contains.
+// splitKey splits at dots and brackets. Quoted text in brackets is one segment, whatever
+// it contains.
 func splitKey(dotted string) ([]string, error) {
 	var segments []string
 	rest := dotted

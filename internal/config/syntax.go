@@ -48,8 +48,8 @@ func indentingTab(content []byte, from int, message string) (line, column int) {
 	return 0, 0
 }
 
-// countsFromZero tells the messages of the library's parser from those of its
-// scanner: the parser numbers lines from 0.
+// countsFromZero reports whether a message comes from the library's parser rather than
+// its scanner: the parser numbers lines from 0.
 func countsFromZero(message string) bool {
 	switch message {
 	case "did not find expected <document start>", "did not find expected node content",

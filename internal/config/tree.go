@@ -28,17 +28,16 @@ type node struct {
 	// fromOutside marks text that came from a variable or another file and may
 	// therefore be secret.
 	fromOutside bool
-	// isLine marks text in which a list is written with commas, as in
-	// environment variables.
+	// isLine marks text that writes a list with commas, as in environment variables.
 	isLine bool
-	// form says as what a scalar was written, where that matters: in JSON. It is
-	// 0 elsewhere.
+	// form is the JSON type of a scalar. It is 0 outside JSON, where the type does not
+	// matter.
 	form    form
 	entries []entry
 	items   []*node
 }
 
-// form is the way in which JSON writes a scalar.
+// form is the JSON type of a scalar.
 type form uint8
 
 const (
@@ -85,7 +84,7 @@ type entry struct {
 	key    string
 	origin origin
 	value  *node
-	// merged marks what a merge key (<<) brought in: it yields to explicit keys.
+	// merged marks an entry of a merge key (<<): it yields to explicit keys.
 	merged bool
 }
 
@@ -103,8 +102,8 @@ type reader struct {
 	problems   *Problems
 	// open holds the values that are being read, to find aliases inside them.
 	open map[*yaml.Node]bool
-	// aliasDepth is above 0 while an alias is unfolded; aliasNodes counts what
-	// aliases have brought in.
+	// aliasDepth is above 0 while an alias is unfolded; aliasNodes counts the nodes that
+	// aliases have added.
 	aliasDepth, aliasNodes int
 }
 

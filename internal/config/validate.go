@@ -21,7 +21,7 @@ const (
 	minBodySize   = 1 * schema.KiB
 )
 
-// Validate checks every rule of the document and returns what is broken, without
+// Validate checks every rule of the document and returns the broken rules, without
 // positions. Adapters are checked by the function, or not at all where it is nil.
 func (d *Document) Validate(known AdapterCheck) Problems {
 	var problems Problems
@@ -41,7 +41,7 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 	return problems
 }
 
-// section is what every section is but for format and services.
+// section is implemented by every section except format and services.
 type section interface {
 	// Check reports every setting that has a value it may not have.
 	Check(report func(path, message string))
@@ -194,7 +194,7 @@ func (s Server) checkAddresses(report func(path, message string)) {
 	}
 }
 
-// isOrigin tells whether a text is an origin as browsers send it, in any case.
+// isOrigin reports whether a text is an origin as browsers send it, in any case.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && !strings.Contains(u.Host, AnyOrigin) && strings.EqualFold(u.Scheme+"://"+u.Host, text)
@@ -240,8 +240,9 @@ func checkTimeout(timeout schema.Duration, path string, report func(path, messag
 	}
 }
 
-// Check reports every setting of the section that has a value it may not have. Like those of
-// all stores, its messages never repeat an address, which may hold a password.
+// Check reports every setting of the section that has a value it may not have. Its
+// messages never repeat an address, which may hold a password; the same is true of all
+// stores.
 func (s Store) Check(report func(path, message string)) {
 	if err := sqlstore.Check(s.URL); err != nil {
 		report("url", err.Error())

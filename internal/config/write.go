@@ -101,8 +101,8 @@ func writtenStruct(value, preset reflect.Value) (*yaml.Node, error) {
 	return node, nil
 }
 
-// given returns the defaults of a section that a file has, which may differ from those
-// of one that it leaves out.
+// given returns the defaults of a section that a file has. They may differ from the
+// defaults of a section that the file leaves out.
 func given(preset reflect.Value) reflect.Value {
 	section := reflect.New(preset.Type())
 	section.Elem().Set(preset)
@@ -151,7 +151,7 @@ func writtenMap(value reflect.Value) (*yaml.Node, error) {
 }
 
 // writtenScalar writes a number, a truth value or a text. A type with a form of its own
-// for texts is written in that, so that a duration has its unit.
+// for texts is written in that: a duration has its unit.
 func writtenScalar(value reflect.Value) (*yaml.Node, error) {
 	if named, ok := value.Interface().(encoding.TextMarshaler); ok {
 		text, err := named.MarshalText()
@@ -187,8 +187,8 @@ var plainPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
 // yamlWords are read as other values than texts by some version of YAML.
 var yamlWords = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
-// QuoteYAML writes a text so that YAML reads it as that text, in quotes only where it
-// needs them.
+// QuoteYAML writes a text that YAML reads back unchanged, in quotes only where it needs
+// them.
 func QuoteYAML(text string) string {
 	if plainPattern.MatchString(text) && !slices.Contains(yamlWords, strings.ToLower(text)) {
 		return text

@@ -11,9 +11,9 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// fingerprint identifies what was written below a section, by its meaning: keys
-// in one spelling, values as they were understood. Defaults are left out, so
-// that a release that adds a setting finds an old file unchanged.
+// fingerprint identifies the text below a section by its meaning: keys in one spelling,
+// values as they were understood. It leaves out defaults, so a release that adds a
+// setting finds an old file unchanged.
 func (d *decoder) fingerprint(section string) string {
 	hash := sha256.New()
 	for _, path := range slices.Sorted(maps.Keys(d.written)) {

@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-// About is what a list of versions says of each.
+// About describes one version in a list of versions.
 type About struct {
 	Number                  int
 	CreatedAt               time.Time
@@ -16,8 +16,8 @@ type About struct {
 	Said []say.Sentence
 }
 
-// About returns what is known about a stored version. Lists of versions are asked for often
-// and versions do not change, so that each is read once.
+// About describes a stored version. Lists of versions are asked for often and versions do
+// not change, so each is read once.
 func (c *Control) About(number int) (About, error) {
 	about, change, known := c.local.abouts.of(number)
 	if known {
@@ -32,7 +32,7 @@ func (c *Control) About(number int) (About, error) {
 	return about, nil
 }
 
-// AboutOf returns what is known about a version that was read.
+// AboutOf describes a version that was read.
 func (c *Control) AboutOf(v *Version) About {
 	if about, _, known := c.local.abouts.of(v.Number); known && about.CreatedAt.Equal(v.CreatedAt) {
 		return about
@@ -44,11 +44,12 @@ func (c *Control) aboutOf(v *Version) About {
 	return About{v.Number, v.CreatedAt, v.Origin, v.Author, v.Summary, c.said(v)}
 }
 
-// aboutCache remembers what is known about versions.
+// aboutCache remembers the descriptions of versions.
 type aboutCache struct {
 	mu    sync.Mutex
 	known map[int]About
-	// change counts what was forgotten: what was read before that may be another version.
+	// change counts removals. A description that was read before a removal may be that of
+	// another version with the same number.
 	change int
 }
 

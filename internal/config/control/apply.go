@@ -14,7 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-// Why a change is refused, apart from what is wrong with the configuration.
+// Reasons to refuse a change, apart from faults in the configuration.
 var (
 	// ErrSave means that the change could not be written to disk.
 	ErrSave = errors.New("saving the configuration")
@@ -28,15 +28,15 @@ var (
 type Change struct {
 	// Origin is where the change comes from, such as FromAPI; Author is who made it.
 	Origin, Author string
-	// Summary describes the change; if it is empty, one is made from what changed.
+	// Summary describes the change; an empty one is derived from the differences.
 	Summary string
-	// IfVersions, if not empty, are the versions of which one must be in force.
+	// IfVersions, if not empty, lists versions: one of them must be in force.
 	IfVersions []int
 	// DryRun validates and compiles the change, and does not make it.
 	DryRun bool
 }
 
-// Result is what a change did, or would have done.
+// Result is the outcome of a change, or of a dry run.
 type Result struct {
 	// Before and Version are the versions in force before and after.
 	Before, Version int
@@ -111,9 +111,9 @@ func (c *Control) change(ctx context.Context, change Change, propose func(now *s
 	return result, nil
 }
 
-// begin begins a change: where the configuration is shared it takes the log and
-// brings this gateway up to date, so that the change starts from what everybody
-// has. A dry run does neither. The caller has the lock and ends the transfer.
+// begin begins a change: where the configuration is shared it takes the log and brings
+// this gateway up to date, because the change must start from the version that all
+// gateways have. A dry run does neither. The caller has the lock and ends the transfer.
 func (c *Control) begin(ctx context.Context, change Change) (t transfer, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -180,7 +180,8 @@ func (c *Control) remove(t transfer, number int) error {
 		head.Newest, head.Position = shared.Newest, shared.Position
 	}
 	if number == c.local.newest || isShared {
-		// The head keeps the highest number, whose file is about to be removed.
+		// The head keeps the highest number, because the file with that number is about
+		// to be removed.
 		if err := c.setHead(head); err != nil {
 			return err
 		}
@@ -195,9 +196,9 @@ func (c *Control) remove(t transfer, number int) error {
 func (c *Control) Versions() ([]int, error) { return c.local.store.Versions() }
 
 // Next returns the number of the version that the next change makes. Numbers are not used
-// again, even if the version that had the highest one was removed. Other gateways may have made
-// versions of a shared configuration that this one has not read yet; while its database cannot be
-// reached, Next returns what this gateway knew last.
+// again, even if the version that had the highest one was removed. Other gateways may
+// have made versions of a shared configuration that this one has not read yet; while its
+// database cannot be reached, Next returns the last number that this gateway knew.
 func (c *Control) Next(ctx context.Context) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,14 +207,14 @@ func (c *Control) Next(ctx context.Context) int {
 		if err == nil {
 			defer log.End()
 		}
-		if err == nil && log.head.Log != "" { // an empty one begins with what this gateway has
+		if err == nil && log.head.Log != "" { // an empty log begins with the version of this gateway
 			return log.head.Newest + 1
 		}
 	}
 	return c.local.newest + 1
 }
 
-// has tells whether a version is stored, or may be.
+// has reports whether a version is stored, or may be.
 func (c *Control) has(number int) bool { return c.local.has(number) }
 
 // Load returns a stored version.

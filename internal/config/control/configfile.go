@@ -12,21 +12,21 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
-// configFile is what this gateway knows about its configuration file. Control.mu guards
-// all but terms.
+// configFile is this gateway's knowledge of its configuration file. Control.mu guards all
+// but terms.
 type configFile struct {
 	// applied is the file as it was last applied. Its edits become versions by a
 	// comparison with it.
 	applied appliedFile
-	// services and terms are those of the file as it was last read. Terms are read
-	// without the lock, too.
+	// services and terms come from the last read of the file. Terms are read without the
+	// lock, too.
 	services Services
 	terms    atomic.Pointer[access.TermSet]
-	// references are the names to which stored versions may refer beside those of the
-	// services.
+	// references are the names that stored versions may refer to, in addition to the
+	// names that the services use.
 	references []string
-	// waiting is a file whose edits are not in the shared log yet, because its database
-	// was away; nil where there is none.
+	// waiting is a file with edits that are not in the shared log yet, because its
+	// database was away. It is nil where no edits wait.
 	waiting *config.Document
 }
 
@@ -37,11 +37,11 @@ func (f *configFile) setRead(doc *config.Document) {
 	f.terms.Store(&terms)
 }
 
-// isApplied tells whether a file has the services that were last applied.
+// isApplied reports whether a file has the services that were last applied.
 func (f *configFile) isApplied(doc *config.Document) bool { return isSource(f.applied.source, doc) }
 
-// edited returns the file as it is after it was applied, or nil if its services are those
-// that were last applied.
+// edited returns the file as it is after it was applied, or nil if its services were
+// applied before.
 func (f *configFile) edited(doc *config.Document) *appliedFile {
 	if f.isApplied(doc) {
 		return nil
@@ -66,7 +66,8 @@ func appliedFileOf(doc *config.Document) appliedFile {
 }
 
 // lastApplied returns the file as it was last applied, as far as that is known. Older
-// releases did not store it; for those it is the newest version that came from the file.
+// releases did not store it: then the newest version that came from the file takes its
+// place.
 func lastApplied(store Store, last Head, numbers []int) appliedFile {
 	state := appliedFile{source: last.Source, stored: last.File}
 	if len(last.File) > 0 && json.Unmarshal(last.File, &state.services) == nil {

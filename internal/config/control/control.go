@@ -1,20 +1,20 @@
-// Package control is the one writer of the configuration. Every change, wherever
-// it comes from, goes through Control.enact, which validates and compiles a
-// document, publishes and saves it as a version, and only then puts it into force.
+// Package control is the one writer of the configuration. Every change, wherever it comes
+// from, goes through Control.enact, which validates and compiles a document, publishes
+// and saves it as a version, and only then puts it into force.
 //
-// In the order in which to read it:
-//   - control.go: what is in force, and what guards it
+// Read the files in this order:
+//   - control.go: the state in force, and its lock
 //   - enact.go: the steps of a change, which are always the same
-//   - transfer.go: what differs in these steps where gateways share the configuration
+//   - transfer.go: how these steps differ where gateways share the configuration
 //   - local.go, sharedlog.go: the log of versions in the data directory, which every gateway
-//     has, and the one in a database that gateways share; package versions says what they
-//     are, how they are encrypted and signed, and what becomes of what is not
-//   - open.go, apply.go, file.go, shared.go: where changes come from, which is the start,
+//     has, and the one in a database that gateways share; package versions defines them, how
+//     they are encrypted and signed, and how the gateway treats unsigned versions
+//   - open.go, apply.go, file.go, shared.go: the sources of changes, which are the start,
 //     management, the configuration file and other gateways
-//   - configfile.go, source.go, terms.go: what the file last said, and what an edit of it is
-//   - values.go, holds.go: what gateways share beside the versions
-//   - diff.go, diff_terms.go, diff_file.go, said.go: what a change changed, in words and as
-//     codes
+//   - configfile.go, source.go, terms.go: the last content of the file, and edits of it
+//   - values.go, holds.go: values that gateways share beside the versions
+//   - diff.go, diff_terms.go, diff_file.go, said.go: the differences of a change, in words
+//     and as codes
 package control
 
 import (
@@ -32,23 +32,24 @@ import (
 type Control struct {
 	log *slog.Logger
 
-	// What is in force. Both are replaced whole, by whoever has the lock, and read without
-	// it, so that reading never waits for a change that is being written.
+	// The state in force. Both values are replaced whole, under the lock, and read
+	// without it: a reader never waits for a change that is being written.
 	current *routing.Current
 	state   atomic.Pointer[state]
 
-	// mu serialises changes. A change has it from its first look at what is in force until
-	// it is in force itself, also while it writes to the disk and to the database. It
-	// guards all that follows, except for what the types name. Requests never take it.
+	// mu serialises changes. A change holds it from its first look at the state in force
+	// until it is in force itself, also while it writes to the disk and to the database.
+	// It guards all fields below, except where a type names another lock. Requests never
+	// take it.
 	mu     sync.Mutex
 	local  localLog
 	file   configFile
 	shared *sharedLog // nil where the configuration is not shared; its Values take mu, too
 	holds  holds
-	// signsExisting says that what is stored without signatures is signed once.
+	// signsExisting says that stored versions without signatures are signed once.
 	signsExisting bool
-	// warned is the table whose faults were logged last, and isPassing says that what
-	// comes into force is replaced at once, so that its faults are nobody's concern.
+	// warned is the table that the last logged faults belong to. isPassing says that the
+	// next table is replaced at once: its faults are not worth a line.
 	warned    *routing.Table
 	isPassing bool
 	// termsChanged is called with the terms in force when they change.
@@ -60,15 +61,16 @@ type state struct {
 	doc     *config.Document
 	version int
 	since   routing.Since
-	// terms are those of the version; nil means that those of the configuration file are
+	// terms belong to the version; nil means that the terms of the configuration file are
 	// in force.
 	terms *access.TermSet
 	// activations are when versions came into force on this gateway, the latest last.
 	activations []Activation
 }
 
-// stateOf returns the state that has the services and terms of a version. If the version is
-// not signed, those of the store and of these logs vouch for the addresses that they have.
+// stateOf returns the state that has the services and terms of a version. If the version
+// is not signed, the signed versions of the store and of these logs vouch for the
+// addresses that they have.
 func (c *Control) stateOf(v *Version, logs ...Log) *state {
 	now := c.state.Load()
 	if v.IsUnsigned() {

@@ -26,7 +26,7 @@ type Difference struct {
 	// Instance is the identifier of the instance that differs, empty where the
 	// difference is one of the service type.
 	Instance string `json:"instance,omitzero"`
-	// Field is what differs, empty where the whole was added or removed.
+	// Field is the field that differs, empty where the whole was added or removed.
 	Field string `json:"field,omitzero"`
 	Kind  string `json:"kind" enum:"added,removed,changed"`
 	From  any    `json:"from,omitzero"`
@@ -40,7 +40,7 @@ const (
 	Changed = "changed"
 )
 
-// Compare lists what must change in one configuration to get the other.
+// Compare lists the changes that turn one configuration into the other.
 func Compare(from, to Services) []Difference {
 	var found []Difference
 	for _, serviceType := range schema.ServiceTypes() {
@@ -207,7 +207,7 @@ func formatValue(value any) any {
 	return value
 }
 
-// summarize says in one short line what changed.
+// summarize describes the changes in one short line.
 func summarize(differences []Difference) string {
 	const longest = 240
 	var parts []string
@@ -260,7 +260,7 @@ func (d Difference) change() string {
 	return fmt.Sprintf("%s %v→%v", d.Field, formatValue(d.From), formatValue(d.To))
 }
 
-// isSecret reports whether the difference is one of a secret, whose values are masked.
+// isSecret reports whether a secret differs. The values of secrets are masked.
 func (d Difference) isSecret() bool {
 	return d.Field == "apiKey" || strings.HasPrefix(d.Field, "headers[")
 }

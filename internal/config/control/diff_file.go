@@ -16,7 +16,7 @@ func summarizeFile(differences []Difference) string {
 	return say.Text("version.file_counts", "added", len(added), "changed", len(changed), "removed", len(removed)) + "; " + summarize(differences)
 }
 
-// effect describes what an edit of the file changed in the configuration in force.
+// effect describes how an edit of the file changed the configuration in force.
 func effect(differences []Difference, isEdited bool) string {
 	if len(differences) == 0 {
 		if isEdited {

@@ -6,8 +6,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
-// The services of differences of terms: those of all keys, and those of a tenant, before its
-// name.
+// The Service of a difference in terms: defaultTerms for the terms of all keys,
+// tenantPrefix and a name for the terms of a tenant.
 const (
 	defaultTerms = "defaults"
 	tenantPrefix = "tenant "
@@ -18,12 +18,12 @@ func (d Difference) isOfTerms() bool {
 	return d.Service == defaultTerms || strings.HasPrefix(d.Service, tenantPrefix)
 }
 
-// compare lists what must change in a state to get another one.
+// compare lists the changes that turn a state into another one.
 func (s *state) compare(next *state) []Difference {
 	return append(Compare(s.doc.Services, next.doc.Services), CompareTerms(s.doc.Security.TermSet(), next.doc.Security.TermSet())...)
 }
 
-// CompareTerms lists what must change in the terms of keys to get others.
+// CompareTerms lists the changes that turn the terms of keys into others.
 func CompareTerms(from, to access.TermSet) []Difference {
 	found := compareTerms(defaultTerms, from.Defaults, to.Defaults)
 	for i := range to.Tenants {

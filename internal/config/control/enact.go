@@ -35,8 +35,8 @@ type proposal struct {
 }
 
 // propose makes a proposal of a changed document: a new version with these terms, unless
-// services and terms are those in force. The document is proposed in the form in which it
-// is stored, so that what is in force is what a restart finds.
+// services and terms are in force already. The document is proposed in its stored form: a
+// restart then finds exactly the configuration in force.
 func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Change) (*proposal, Result, error) {
 	now := c.state.Load()
 	result := Result{Before: now.version, Version: now.version, Changed: true, Summary: change.Summary}
@@ -74,8 +74,8 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Ch
 // enact puts a proposal into force: it validates and compiles it, publishes it to the
 // gateways that share the configuration, saves it, makes it the current version of the
 // store, and replaces the configuration in force. If a step fails, nothing has changed,
-// with one exception: what the shared log has comes into force even if it cannot be saved
-// here. The caller holds the lock.
+// with one exception: a version in the shared log comes into force even if it cannot be
+// saved here. The caller holds the lock.
 func (c *Control) enact(t transfer, p *proposal) error {
 	if err := p.check(p.next.doc); err != nil {
 		return err
@@ -161,8 +161,8 @@ func (c *Control) swap(p *proposal, table *routing.Table) {
 	}
 }
 
-// warnOfFaults logs the instances of a table whose secrets cannot be used, unless that
-// was so in an earlier table.
+// warnOfFaults logs the instances of a table with secrets that cannot be used, unless the
+// same was true in an earlier table.
 func (c *Control) warnOfFaults(table, before *routing.Table) {
 	for _, instance := range table.Instances() {
 		if instance.Fault == "" {
@@ -178,8 +178,8 @@ func (c *Control) warnOfFaults(table, before *routing.Table) {
 	}
 }
 
-// Rebuild makes a new table of the configuration in force, because what its instances have
-// found has changed. It makes no version.
+// Rebuild makes a new table of the configuration in force, because discovery found
+// something new at its instances. It makes no version.
 func (c *Control) Rebuild() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,8 +202,9 @@ func validate(doc *config.Document) error {
 	return nil
 }
 
-// validateStored is validate for a document that was accepted before. It ignores the
-// rules that newer releases have added, so that they run with what older ones saved.
+// validateStored is validate for a document that was accepted before. It ignores rules
+// that newer releases have added: these releases must run with versions that older ones
+// saved.
 func validateStored(doc *config.Document) error {
 	problems := slices.DeleteFunc(doc.ValidateServices(kinds.Check), func(p config.Problem) bool {
 		_, setting, isInstance := strings.Cut(p.Path, "].")

@@ -13,8 +13,8 @@ import (
 )
 
 // Reload applies a document that was read from the configuration file again: its limits,
-// the edits of its services, and the secrets to which the configuration refers. It
-// returns whether anything changed, and logs what did.
+// the edits of its services, and the secrets that the configuration refers to. It returns
+// whether anything changed, and logs the changes.
 func (c *Control) Reload(ctx context.Context, doc *config.Document) (changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,8 +39,8 @@ func (c *Control) reload(ctx context.Context, doc *config.Document) (changed boo
 	return c.takeFile(t, doc, FromReload)
 }
 
-// takeFile applies what has changed in the configuration file: its edits of the services
-// as a new version, the other settings without one.
+// takeFile applies the changes of the configuration file: its edits of the services as a
+// new version, the other settings without one.
 func (c *Control) takeFile(t transfer, doc *config.Document, origin string) (changed bool, err error) {
 	now, table := c.state.Load(), c.current.Load()
 	edited := c.file.edited(doc)
@@ -68,8 +68,9 @@ func (c *Control) takeFile(t transfer, doc *config.Document, origin string) (cha
 	return true, nil
 }
 
-// withFile returns the configuration in force with what the configuration file says. The
-// edits of its services are merged, because others may have been made by management.
+// withFile returns the configuration in force with the settings of the configuration
+// file. The edits of its services are merged, because management may have made other
+// edits.
 func (c *Control) withFile(t transfer, now *state, doc *config.Document, edited *appliedFile) *config.Document {
 	next := now.doc.Clone()
 	next.Limits, next.Prices, next.Resolve = doc.Limits, settings.Clone(doc.Prices), doc.Resolve
@@ -85,9 +86,9 @@ func (c *Control) withFile(t transfer, now *state, doc *config.Document, edited 
 	return next
 }
 
-// reportRotated tells whether the secrets to which the configuration refers have changed
-// since the table before, and logs of which instances. That makes no version, because
-// the references are the same.
+// reportRotated reports whether the secrets that the configuration refers to have changed
+// since the table before, and logs the instances with such secrets. That makes no
+// version, because the references are the same.
 func (c *Control) reportRotated(before *routing.Table) bool {
 	var rotated []string
 	for _, instance := range c.current.Load().Instances() {

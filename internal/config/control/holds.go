@@ -79,8 +79,8 @@ func (h holds) take(whole bool, values map[string]seal.Value, log *slog.Logger) 
 	return released
 }
 
-// apply sets the circuit breakers of the instances that a table has. Those
-// that are set already do not change.
+// apply sets the circuit breakers of the instances in a table. Breakers that are set
+// already do not change.
 func (h holds) apply(table *routing.Table) {
 	if table == nil {
 		return

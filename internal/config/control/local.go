@@ -60,8 +60,8 @@ func (l *localLog) setPosition(position Position) {
 	l.revision.Store(position.Revision)
 }
 
-// markIncomplete makes the next refresh save what the shared log has once more, because
-// not all of it could be saved.
+// markIncomplete makes the next refresh save the versions of the shared log once more,
+// because some could not be saved.
 func (l *localLog) markIncomplete() { l.position.Revision = 0 }
 
 // add saves a new version, if there is one. If saving fails and the version may be on disk
@@ -89,7 +89,7 @@ func (l *localLog) add(v *Version) error {
 	return nil
 }
 
-// has tells whether a version is stored, or may be: it is true if the store cannot be
+// has reports whether a version is stored, or may be: it is true if the store cannot be
 // listed.
 func (l *localLog) has(number int) bool {
 	numbers, err := l.store.Versions()
@@ -120,15 +120,15 @@ func (l *localLog) prune(surplus []int) {
 	}
 }
 
-// isEarlierThan tells whether the store has an earlier state of a shared log, or the
-// same; otherwise its versions are those of another log.
+// isEarlierThan reports whether the store has an earlier state of a shared log, or the
+// same; otherwise its versions belong to another log.
 func (l *localLog) isEarlierThan(shared Head) bool {
 	return l.position.Log == shared.Log && l.position.Revision <= shared.Revision
 }
 
-// copyFrom saves the versions of the shared log that the store lacks, and returns
-// those that the shared log lacks. Versions of another log are kept in a backup and then
-// replaced.
+// copyFrom saves the versions of the shared log that the store lacks, and returns the
+// versions that the shared log lacks. Versions of another log are kept in a backup and
+// then replaced.
 func (l *localLog) copyFrom(shared *logTransaction) (surplus []int, err error) {
 	theirs, err := shared.Versions()
 	if err != nil {
@@ -165,8 +165,7 @@ func (l *localLog) copyFrom(shared *logTransaction) (surplus []int, err error) {
 	return slices.DeleteFunc(ours, func(number int) bool { return slices.Contains(theirs, number) }), nil
 }
 
-// copyTo writes the versions of the store to a shared log, of which this one is to be the
-// current one.
+// copyTo writes the versions of the store to a shared log and makes one of them current.
 func (l *localLog) copyTo(shared *logTransaction, current int) error {
 	numbers, err := l.store.Versions()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// Opening is what a Control is opened with.
+// Opening has the parts that a Control is opened with.
 type Opening struct {
 	Store    Store
 	Document *config.Document // the configuration, as it was read
@@ -22,8 +22,8 @@ type Opening struct {
 	Log      *slog.Logger
 	// Shared is the log that the gateway shares with others; nil means that it does not.
 	Shared Shared
-	// BeforeFirst is called before what the data directory has is signed for the first time;
-	// nil means no call. If it fails, nothing is signed.
+	// BeforeFirst is called before the data directory is signed for the first time; nil
+	// means no call. If it fails, nothing is signed.
 	BeforeFirst func() error
 }
 
@@ -31,12 +31,12 @@ type Opening struct {
 // services of the configuration file have changed since it was last read, the
 // difference is applied as a new version.
 //
-// Where a log is shared, the files in the data directory are its last known state, and are
-// used while the database cannot be reached. An empty log gets the versions of this gateway.
-// Otherwise the current version of the log comes into force. If this gateway has followed the
-// log before, and its configuration file has changed since, that change becomes a version. If
-// the master key does not fit what the log has, the error is ErrMasterKey and nothing has
-// changed.
+// Where a log is shared, the files in the data directory are its last known state, and
+// are used while the database cannot be reached. An empty log gets the versions of this
+// gateway. Otherwise the current version of the log comes into force. If this gateway has
+// followed the log before, and its configuration file has changed since, that change
+// becomes a version. If the master key does not fit the log, the error is ErrMasterKey
+// and nothing has changed.
 func (o Opening) Open(ctx context.Context) (*Control, error) {
 	if o.Shared == nil {
 		return o.open()
@@ -92,8 +92,8 @@ func newKeys(doc *config.Document) (*seal.Keys, error) {
 	return keys, nil
 }
 
-// open puts a version of the data directory into force, and then what was edited in the
-// configuration file since. It does not need the database of a shared configuration.
+// open puts a version of the data directory into force, and then the later edits of the
+// configuration file. It does not need the database of a shared configuration.
 func (o Opening) open() (*Control, error) {
 	doc := o.Document
 	c, err := o.newControl()
@@ -156,8 +156,8 @@ func (c *Control) newRenewal(where string) *versions.Renewal {
 	return &versions.Renewal{Log: c.log, Where: where, SignsExisting: c.signsExisting, File: c.file.services}
 }
 
-// reportFound logs the instances that are out because of what was stored before versions
-// were signed.
+// reportFound logs the instances that are out because their settings were stored before
+// versions were signed.
 func (c *Control) reportFound(r *versions.Renewal) {
 	var found []string
 	for _, instance := range r.Found() {
@@ -170,15 +170,16 @@ func (c *Control) reportFound(r *versions.Renewal) {
 	}
 }
 
-// storeContent is what the store has when a gateway starts.
+// storeContent is the content of the store when a gateway starts.
 type storeContent struct {
 	numbers []int // of the versions, in order
 	head    Head
-	// isHeadRead is false where the head is damaged; it has only what could be read then.
+	// isHeadRead is false where the head is damaged; the head then has only its readable
+	// part.
 	isHeadRead bool
 }
 
-// readStore reads what the store has, and which number is the newest.
+// readStore reads the content of the store, and which number is the newest.
 func (c *Control) readStore() (last storeContent, err error) {
 	if last.numbers, err = c.local.store.Versions(); err != nil {
 		return last, fmt.Errorf("versions: %w", err)
@@ -208,9 +209,9 @@ func (s storeContent) candidates() []int {
 	return found
 }
 
-// resume puts the first candidate into force that can be used. It does not remove those
-// that cannot, and leaves a head that can be read as it is, so that a release which can
-// use the current version finds it. It returns false if none can be used.
+// resume puts the first candidate into force that can be used. It removes no candidate
+// and leaves a readable head as it is, because another release may be able to use the
+// current version. It returns false if no candidate can be used.
 func (c *Control) resume(last storeContent) (bool, error) {
 	for _, number := range last.candidates() {
 		v, err := c.local.store.Load(number)

@@ -11,12 +11,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-// said returns what a version changed as codes and values, nil where that is not known.
+// said returns the changes of a version as codes and values, nil where they are not
+// known.
 //
-// Versions are stored with a summary in words, because the last release refuses members that
-// it does not know, and with what they changed beside it. A version without that is compared
-// with those that may have been in force before it: what leads to the stored summary is what
-// changed.
+// Versions are stored with a summary in words, because the last release refuses members
+// that it does not know, and with their changes beside it. A version without changes is
+// compared with the versions that may have been in force before it. The differences that
+// give the stored summary are its changes.
 func (c *Control) said(v *Version) []say.Sentence {
 	if v.Summary == firstSummary() {
 		return []say.Sentence{say.New("version.first")}
@@ -128,7 +129,7 @@ func saidOf(differences []Difference) []say.Sentence {
 	return say.All(said...)
 }
 
-// saidOfFile returns what an edit of the configuration file changed.
+// saidOfFile returns the changes that an edit of the configuration file made.
 func saidOfFile(differences []Difference) []say.Sentence {
 	if len(differences) == 0 {
 		return []say.Sentence{say.New("version.file")}

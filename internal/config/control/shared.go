@@ -29,8 +29,8 @@ const (
 	maxRetryDelay = 3 * time.Second
 )
 
-// Joined tells whether this gateway has read the shared configuration, in this run or an
-// earlier one. It is true where nothing is shared.
+// Joined reports whether this gateway has read the shared configuration, in this run or
+// an earlier one. It is true where nothing is shared.
 func (c *Control) Joined() bool { return c.shared == nil || c.shared.joined.Load() }
 
 // Values returns the values that are shared beside the versions, nil where nothing is
@@ -140,8 +140,8 @@ func (c *Control) Following() *condition.Condition {
 	return &c.shared.following
 }
 
-// refresh applies what is new in the log, and then writes a configuration file that has
-// been waiting to the log.
+// refresh applies news from the log, and then writes a waiting configuration file to the
+// log.
 func (c *Control) refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,14 +177,14 @@ func (c *Control) writeWaiting(ctx context.Context) error {
 	return nil
 }
 
-// catchUp enacts what other gateways wrote to the log, and makes the files the
-// same as the log. The caller has the lock.
+// catchUp enacts the changes that other gateways wrote to the log, and makes the files
+// the same as the log. The caller has the lock.
 func (c *Control) catchUp(log *logTransaction) error {
 	if c.local.position == log.head.Position {
 		c.shared.joined.Store(true)
 		return nil
 	}
-	now := *c.state.Load() // a copy: enact writes to what is proposed
+	now := *c.state.Load() // a copy: enact writes to the proposal
 	p := &proposal{next: &now, check: validateStored}
 	summary := ""
 	moved := !c.local.isEarlierThan(log.head) || p.next.version != log.head.Version
@@ -206,8 +206,8 @@ func (c *Control) catchUp(log *logTransaction) error {
 	return err
 }
 
-// beginRenewed begins a transaction to read the shared log, whose records were encrypted
-// and signed before.
+// beginRenewed begins a transaction to read the shared log, after its records were
+// encrypted and signed.
 func (c *Control) beginRenewed(ctx context.Context) (*logTransaction, error) {
 	log, err := c.beginLogTransaction(ctx, false)
 	if err != nil || c.shared.isRenewed {
@@ -244,8 +244,8 @@ func (c *Control) beginLogTransaction(ctx context.Context, write bool) (*logTran
 	return newLogTransaction(ctx, c.shared, write)
 }
 
-// initialise gives an empty log the versions of this gateway. If another gateway
-// does so at the same moment, the log has those of the other.
+// initialise gives an empty log the versions of this gateway. If another gateway does so
+// at the same moment, the log gets the versions of only one.
 func (c *Control) initialise(ctx context.Context) error {
 	log, err := newLogTransaction(ctx, c.shared, true)
 	if err != nil {
@@ -268,7 +268,7 @@ func (c *Control) initialise(ctx context.Context) error {
 	return c.setHead(first)
 }
 
-// takeLog keeps all other writers out of the shared log, and applies what is new in it.
+// takeLog keeps all other writers out of the shared log, and applies its news.
 func (c *Control) takeLog(ctx context.Context) (transfer, error) {
 	log, err := c.beginLogTransaction(ctx, true)
 	if err != nil {

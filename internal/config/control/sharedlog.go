@@ -16,12 +16,12 @@ import (
 type sharedLog struct {
 	versions.SealedShared
 
-	isRenewed bool // what is stored has been encrypted and signed with the current key
+	isRenewed bool // the stored records have been encrypted and signed with the current key
 
 	values *Values
-	// joined tells whether this gateway has ever read the log.
+	// joined reports whether this gateway has ever read the log.
 	joined atomic.Bool
-	// following tells whether the database can be read.
+	// following reports whether the database can be read.
 	following condition.Condition
 }
 

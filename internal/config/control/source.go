@@ -10,9 +10,9 @@ import (
 )
 
 // sourceOf returns a text that identifies the services of a configuration file, after
-// substitution. Secrets count by their references, so that a rotated key is no change.
-// Defaults do not count where it is known what was written, so that a release which adds
-// a setting does not take an old file for a changed one.
+// substitution. Secrets count by their references: a rotated key is no change. Defaults
+// do not count where the written settings are known, because a release that adds a
+// setting must not take an old file for a changed one.
 func sourceOf(doc *config.Document) string {
 	if doc.Written != "" {
 		return "written:" + doc.Written
@@ -29,7 +29,7 @@ func filledSource(doc *config.Document) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// isSource tells whether a stored source identifies the services of a document.
+// isSource reports whether a stored source identifies the services of a document.
 func isSource(stored string, doc *config.Document) bool {
 	return stored == sourceOf(doc) || stored == filledSource(doc)
 }

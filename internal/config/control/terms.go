@@ -17,14 +17,14 @@ func (c *Control) FollowTerms(changed func(access.TermSet)) {
 	changed(c.state.Load().doc.Security.TermSet())
 }
 
-// Terms returns the terms in force, and whether they are those of a version; otherwise
-// they are those of the configuration file. The last result is the version in force.
+// Terms returns the terms in force, and whether they come from a version; otherwise they
+// come from the configuration file. The last result is the version in force.
 func (c *Control) Terms() (terms access.TermSet, isStored bool, version int) {
 	now := c.state.Load()
 	return now.doc.Security.TermSet(), now.terms != nil, now.version
 }
 
-// DropTerms makes a version that has no terms, so that those of the configuration file are
+// DropTerms makes a version without terms: the terms of the configuration file are then
 // in force.
 func (c *Control) DropTerms(ctx context.Context, change Change) (Result, error) {
 	return c.change(ctx, change, func(now *state) (*proposal, Result, error) {
@@ -37,8 +37,8 @@ func (c *Control) DropTerms(ctx context.Context, change Change) (Result, error) 
 	})
 }
 
-// editedTerms returns the terms of the version that an edit makes: those in the document if
-// the edit changed them, else those of the version before.
+// editedTerms returns the terms of the version that an edit makes: the document's if the
+// edit changed them, else the terms of the version before.
 func (s *state) editedTerms(doc *config.Document) *access.TermSet {
 	edited := doc.Security.TermSet()
 	if settings.Equal(edited, s.doc.Security.TermSet()) {
@@ -68,8 +68,8 @@ func (c *Control) termsOf(v *Version) access.TermSet {
 	return *c.file.terms.Load()
 }
 
-// CompareVersions lists what must change in one version to get another one. A version
-// without terms has those of the configuration file.
+// CompareVersions lists the changes that turn one version into another one. A version
+// without terms has the terms of the configuration file.
 func (c *Control) CompareVersions(from, to *Version) []Difference {
 	return append(Compare(from.Services, to.Services), CompareTerms(c.termsOf(from), c.termsOf(to))...)
 }

@@ -9,9 +9,9 @@ import (
 // this gateway.
 var errUnsaved = errors.New("the shared configuration has a change that could not be saved here; it is tried again")
 
-// transfer is how a change passes between this gateway and those that share the
-// configuration with it: not at all (unshared), from here (outgoing), or to here
-// (incoming). The steps of a change are the same for all three; what differs is here.
+// transfer is how a change passes between this gateway and the others that share the
+// configuration: not at all (unshared), from here (outgoing), or to here (incoming). The
+// steps of a change are the same for all three; the differences are here.
 type transfer interface {
 	// sharedHead returns the head of the shared log, after publish with the change in it.
 	// It returns false where the change does not concern the shared log.
@@ -19,18 +19,18 @@ type transfer interface {
 	// publish writes a change to the shared log. It is called before the change is saved
 	// here, because the log may refuse it.
 	publish(entry logEntry) error
-	// isPublished tells whether the shared log has the change. It comes into force here
-	// then, even if it cannot be saved.
+	// isPublished reports whether the shared log has the change. The change then comes
+	// into force here, even if it cannot be saved.
 	isPublished() bool
 	// save stores the versions of a proposal in the data directory.
 	save(p *proposal) error
-	// unsaved returns what becomes of an error of saving the change.
+	// unsaved returns the error to report when the change could not be saved, or nil.
 	unsaved(err error) error
-	// end gives up what was not published.
+	// end rolls back an unpublished change.
 	end()
 }
 
-// logEntry is what a change writes to the shared log.
+// logEntry is the record of a change in the shared log.
 type logEntry struct {
 	version int    // the current version from now on; 0 leaves it as it is
 	source  string // of the configuration file that was applied, empty where none was
@@ -55,7 +55,7 @@ func (unshared) end()                     {}
 type outgoing struct {
 	log   *logTransaction
 	local *localLog
-	// isCommitted says that the log has what was written.
+	// isCommitted says that the transaction was committed.
 	isCommitted bool
 }
 
@@ -114,7 +114,7 @@ func (o *outgoing) unsaved(err error) error {
 	return nil
 }
 
-// incoming is the transfer of what other gateways wrote to the shared log.
+// incoming is the transfer of a change that other gateways wrote to the shared log.
 type incoming struct {
 	log   *logTransaction
 	local *localLog
@@ -125,7 +125,7 @@ func (incoming) publish(logEntry) error     { return nil }
 func (incoming) isPublished() bool          { return true }
 func (incoming) end()                       {} // who began the transaction ends it
 
-// save makes the versions of the store the same as those of the log.
+// save makes the store have the same versions as the log.
 func (i incoming) save(p *proposal) (err error) {
 	p.surplus, err = i.local.copyFrom(i.log)
 	return err

@@ -14,24 +14,23 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/seal"
 )
 
-// Values are what the gateways of a shared configuration have in common beside
-// its versions: small records by name, such as "key/team-a". The text before the
-// slash is the kind of a record. They are no part of a version, so that a
-// rollback does not bring back a key that was revoked.
+// Values are small records by name that the gateways of a shared configuration have in
+// common beside its versions, such as "key/team-a". The text before the slash is the kind
+// of a record. They are no part of a version, because a rollback must not bring back a
+// revoked key.
 type Values struct {
 	shared Shared
 	keys   *seal.Keys // with which they are signed; nil means that they are not
 	log    *slog.Logger
 
-	mu *sync.Mutex // guards shared and what follows; that of Control in a gateway
+	mu *sync.Mutex // guards shared and the fields below; in a gateway it is the lock of Control
 	// origin is the log that was read last, empty before the first read, and
 	// revision the last change of it that this gateway knows.
 	origin   string
 	revision int64
-	// known has the values of the log or, before the first read, those of this
-	// gateway.
+	// known has the values of the log or, before the first read, this gateway's own.
 	known map[string]seal.Value
-	// missing has the values of this gateway of kinds of which the log has none.
+	// missing has this gateway's values of each kind that the log has no value of.
 	missing   map[string]seal.Value
 	followers []Follower
 }
@@ -63,7 +62,8 @@ func OpenValues(ctx context.Context, doc *config.Document, shared Shared, log *s
 	if tx.head.Log == "" {
 		return nil, nil
 	}
-	// What is written without the key, or with another one, would not be trusted.
+	// Other gateways would not trust a value that is signed without the key, or with
+	// another one.
 	if _, err := tx.Load(tx.head.Version); errors.Is(err, versions.ErrMasterKey) {
 		return nil, err
 	}
@@ -77,9 +77,9 @@ func (v *Values) Close() {
 	v.shared.Close()
 }
 
-// Follow tells followers of all values and of every change from now on. The log
-// gets the own values of each kind of which it has none. An error means that the
-// log could not be read; a gateway that follows its configuration tries again.
+// Follow tells followers of all values and of every change from now on. If the log has no
+// values of a kind, it gets this gateway's own. An error means that the log could not be
+// read; a gateway that follows its configuration tries again.
 func (v *Values) Follow(ctx context.Context, own map[string]seal.Value, followers ...Follower) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -102,7 +102,7 @@ func (v *Values) refresh(ctx context.Context) error {
 	return v.supplyMissing(ctx)
 }
 
-// catchUp tells the followers what changed. It does nothing without followers. The caller
+// catchUp tells the followers of changes. It does nothing without followers. The caller
 // has the lock, and calls supplyMissing after the transaction.
 func (v *Values) catchUp(tx *logTransaction) error {
 	if len(v.followers) == 0 || tx.head.Log == "" {
@@ -152,7 +152,7 @@ func (v *Values) read(tx Transaction, since int64) (map[string]seal.Value, error
 	return values, nil
 }
 
-// missingFrom returns this gateway's own values of the kinds of which others have none.
+// missingFrom returns this gateway's own values of the kinds that others have none of.
 func missingFrom(others, own map[string]seal.Value) map[string]seal.Value {
 	kinds := map[string]bool{}
 	for name := range others {
@@ -223,9 +223,9 @@ func (v *Values) notifyFollowers(log string, newest int64, whole bool, changed m
 	}
 }
 
-// Change applies what is new in the log, calls edit, and stores the value that edit
-// returns, or removes it where it is nil. When Change returns, the followers on this
-// gateway were told, unless it was removed.
+// Change applies news from the log, calls edit, and stores the value that edit returns,
+// or removes it where it is nil. When Change returns, the followers on this gateway were
+// told, unless the value was removed.
 func (v *Values) Change(ctx context.Context, edit func() (name string, value []byte, err error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -259,7 +259,7 @@ func (v *Values) Change(ctx context.Context, edit func() (name string, value []b
 	return nil
 }
 
-// beginWrite begins a write to the log, and applies what is new in it.
+// beginWrite begins a write to the log, and applies its news.
 func (v *Values) beginWrite(ctx context.Context) (*logTransaction, error) {
 	if v.origin == "" {
 		if err := v.refresh(ctx); err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config/control/versions"
 )
 
-// What is stored, under the names that this package and its users have for it.
+// The stored types, under the names that this package and its users have for them.
 type (
 	// Version is one stored state of the services.
 	Version = versions.Version
 	// Services are the configured service types.
 	Services = versions.Services
-	// Head is what a log says about itself.
+	// Head describes a log.
 	Head = versions.Head
 	// Position is a point in the history of a shared log.
 	Position = versions.Position

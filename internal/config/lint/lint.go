@@ -1,5 +1,5 @@
-// Package lint finds what a configuration may say and seldom means: credentials that
-// refer to nothing, addresses that lead nowhere, and settings that have no effect.
+// Package lint finds settings that are allowed and seldom meant: credentials that refer
+// to nothing, addresses that lead nowhere, and settings that have no effect.
 package lint
 
 import (
@@ -66,8 +66,8 @@ func checkInstance(instance backend.Settings, resolve backend.Resolver, warn fun
 }
 
 // emptyReference reports whether a secret is a reference to nothing, and returns it as it
-// was written. A scheme of authentication without a credential is nothing, too. What is
-// returned holds no secret, because all that it stands for is empty.
+// was written. A scheme of authentication without a credential is nothing, too. The
+// returned text holds no secret, because every reference in it is empty.
 func emptyReference(secret backend.Secret, resolve backend.Resolver) (reference string, isEmpty bool) {
 	if !secret.IsReference() || resolve == nil {
 		return "", false

@@ -11,8 +11,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/engines"
 )
 
-// checkResidency warns of settings by which models would be put to sleep or kept in memory,
-// and nothing does so.
+// checkResidency warns of settings that would unload models or keep them in memory, where
+// nothing acts on these settings.
 func checkResidency(service config.Service, warn func(setting, message string)) {
 	how := service.Residency
 	hosts, hasLever, hasProcess := map[string]bool{}, false, false
@@ -46,7 +46,8 @@ func checkResidency(service config.Service, warn func(setting, message string)) 
 	}
 }
 
-// checkKeeping warns of settings of an instance whose model is not kept.
+// checkKeeping warns of settings of an instance where the gateway does not manage the
+// model's memory.
 func checkKeeping(isOn bool, instance backend.Settings, lever engines.Lever, warn func(setting, message string)) {
 	message := ""
 	switch {

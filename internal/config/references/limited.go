@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Whoever can write the data directory or the database of a gateway chooses what its
-// stored versions refer to, and to which host the text is sent. So these references are
-// limited to the names that the gateway's own configuration gives.
+// The writer of a gateway's data directory or database chooses the references of its
+// stored versions, and the host that the text is sent to. So these references are limited
+// to the names that the gateway's own configuration gives.
 
-// filePrefix begins the names of files, and hashPrefix precedes the name of what is
-// replaced by its hash.
+// filePrefix begins the names of files, and hashPrefix precedes a name that is replaced
+// by the hash of its text.
 const (
 	filePrefix = "file:"
 	hashPrefix = "sha256:"
@@ -23,7 +23,7 @@ type Limit struct {
 	// "file:" before their path.
 	Names []string
 	// NeverNames are not resolved, even if they are among Names, and neither is a name
-	// whose text has one of NeverTexts in it.
+	// with a text that contains one of NeverTexts.
 	NeverNames, NeverTexts []string
 }
 
@@ -136,7 +136,7 @@ func Names(text string) []string {
 	return names
 }
 
-// namesIn returns the names of what stands between the braces of a reference.
+// namesIn returns the names in the text between the braces of a reference.
 func namesIn(reference string) []string {
 	for strings.HasPrefix(reference, hashPrefix) {
 		reference = reference[len(hashPrefix):]
@@ -148,8 +148,7 @@ func namesIn(reference string) []string {
 	return append([]string{name}, Names(fallback)...)
 }
 
-// CheckName says what is wrong with the name of a variable or of a file; empty means
-// nothing.
+// CheckName describes the fault in the name of a variable or of a file; empty means none.
 func CheckName(name string) string {
 	if path, isFile := strings.CutPrefix(name, filePrefix); isFile {
 		if path == "" {

@@ -13,10 +13,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
-// maxReferencedFile bounds what ${file:...} reads: it is meant for secrets.
+// maxReferencedFile bounds a file that ${file:...} reads: these files are meant for
+// secrets.
 const maxReferencedFile = 1 << 20
 
-// Result is a text in which the references were replaced.
+// Result is a text after its references were replaced.
 type Result struct {
 	Text string
 	// Fault says why the text could not be completed, and Refused is set where that is
@@ -31,9 +32,9 @@ type Result struct {
 	Whole bool
 }
 
-// Resolver replaces ${VAR}, ${VAR:default}, ${VAR:-default} and ${file:/path}
-// in texts, and ${sha256:...} by the hash of what would replace it without sha256. A
-// doubled dollar sign stands for one.
+// Resolver replaces ${VAR}, ${VAR:default}, ${VAR:-default} and ${file:/path} in texts,
+// and ${sha256:...} by the hash of the text that would replace it without sha256. A
+// doubled dollar sign is read as one.
 type Resolver struct {
 	Variables map[string]string
 	// Directory is where relative paths of files begin.
@@ -42,8 +43,8 @@ type Resolver struct {
 	limit *limit // nil allows everything
 }
 
-// Expand replaces every reference in text. References may stand in the default
-// of another one.
+// Expand replaces every reference in text. The default of a reference may contain
+// references.
 func (s Resolver) Expand(text string) Result {
 	var result Result
 	var out strings.Builder
@@ -114,7 +115,7 @@ func referenceEnd(text string) int {
 	return -1
 }
 
-// value returns the value of what stands between the braces.
+// value returns the value of the text between the braces.
 func (s Resolver) value(reference string) Result {
 	if path, isFile := strings.CutPrefix(reference, filePrefix); isFile {
 		return s.readFile(path)
@@ -143,8 +144,8 @@ func (s Resolver) value(reference string) Result {
 	return s.Expand(fallback)
 }
 
-// hash returns the SHA-256 of the value of a reference. Nothing has the hash that no text
-// has, so that a credential which is not there lets nobody in.
+// hash returns the SHA-256 of the value of a reference. An empty value gets a hash that
+// no text has: a missing credential lets nobody in.
 func (s Resolver) hash(reference string) Result {
 	value := s.value(reference)
 	switch {

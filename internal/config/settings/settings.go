@@ -9,8 +9,8 @@ func Clone[T any](v T) T {
 	return v
 }
 
-// unshare replaces what v shares with others by copies. Unexported fields stay as they
-// are: the types that have some, such as addresses, do not change.
+// unshare replaces the parts that v shares with other values by copies. Unexported fields
+// stay as they are: the types that have some, such as addresses, do not change.
 func unshare(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -20,11 +20,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/durable"
 )
 
-// Store keeps versions as files in the data directory: one file for each, and
-// one that says which is current. Every write is complete or absent after a
-// crash. The files hold backend keys, so only their owner may read them. Signatures, and what
-// versions changed, are in files of their own, which releases that do not know them leave
-// alone.
+// Store keeps versions as files in the data directory: one file for each, and one that
+// says which is current. Every write is complete or absent after a crash. The files hold
+// backend keys, so only their owner may read them. Signatures and the changes of versions
+// are in files of their own. Releases that do not know these files leave them alone.
 type Store struct {
 	data *durable.Dir // the data directory
 	dir  *durable.Dir // the versions in it
@@ -35,7 +34,7 @@ const (
 	versionsDir = "versions"
 	currentFile = "current" + recordSuffix
 	lockFile    = "lock"
-	// The names of records and of what is stored beside them differ in what they end with.
+	// The names of records, signatures and changes differ in their suffix.
 	recordSuffix, signatureSuffix, changesSuffix = ".json", ".sig", ".changes"
 	// backupPrefix begins the names of the directories with backups.
 	backupPrefix = "backup-"
@@ -74,7 +73,7 @@ func Peek(dataDir string) *Store {
 	return &Store{data: durable.At(dataDir), dir: durable.At(filepath.Join(dataDir, versionsDir))}
 }
 
-// Data returns the data directory, in which other packages keep files, too.
+// Data returns the data directory, where other packages keep files, too.
 func (s *Store) Data() *durable.Dir { return s.data }
 
 // Close releases the lock on the data directory.
@@ -118,8 +117,8 @@ func (s *Store) Load(number int) (*versions.Version, error) {
 	return v, nil
 }
 
-// Save writes a version. What it changed comes first: a crash leaves that without a version
-// then, and the next one of this number replaces it.
+// Save writes a version. Its changes come first: a crash then leaves changes without a
+// version, and the next version of this number replaces them.
 func (s *Store) Save(v *versions.Version) error {
 	name := fileOf(v.Number)
 	if err := writeBeside(s.dir, name, changesSuffix, string(v.Changes)); err != nil {
@@ -128,8 +127,8 @@ func (s *Store) Save(v *versions.Version) error {
 	return write(s.dir, name, v)
 }
 
-// Remove removes versions for good, and what is stored beside them. After an error some of
-// it may be left.
+// Remove removes versions for good, with their signatures and changes. After an error
+// some of these may be left.
 func (s *Store) Remove(numbers ...int) error {
 	names := filesOf(numbers)
 	for _, number := range numbers {
@@ -214,8 +213,8 @@ func (s *Store) IsSigned() (bool, error) {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, signatureSuffix) }), err
 }
 
-// Rewrite changes versions in place, also those of backups. Files that are no versions
-// are left alone.
+// Rewrite changes versions in place, including the versions in backups. Files that are no
+// versions are left alone.
 func (s *Store) Rewrite(change func(*versions.Version, string) (*versions.Version, string, error)) error {
 	entries, err := os.ReadDir(s.data.Path(""))
 	if err != nil {
@@ -286,7 +285,7 @@ func recordFile(of versions.Record) string {
 // besideOf names the file beside that of a record.
 func besideOf(file, suffix string) string { return strings.TrimSuffix(file, recordSuffix) + suffix }
 
-// readBeside returns what is stored beside a record, empty where nothing is.
+// readBeside returns the signature or the changes of a record, empty where it has none.
 func readBeside(dir *durable.Dir, file, suffix string) (string, error) {
 	data, err := dir.Read(besideOf(file, suffix))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -93,7 +93,7 @@ func mayAffect(happened, path string) bool {
 }
 
 // FingerprintOf returns the fingerprint of a file. A file that cannot be read has that of
-// an empty one, and so has a pipe, which is not read because what it has comes only once.
+// an empty one, and so has a pipe: a pipe gives its content only once, so it is not read.
 func FingerprintOf(path string) Fingerprint {
 	var data []byte
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {

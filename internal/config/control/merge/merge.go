@@ -1,4 +1,5 @@
-// Package merge decides what becomes of the configuration in force when its file was edited.
+// Package merge decides how an edit of the configuration file changes the configuration
+// in force.
 package merge
 
 import (
@@ -15,8 +16,8 @@ import (
 // Services applies an edit of the configuration file to the services in force: the
 // difference between the file as it was read before and as it is now. Settings that the
 // edit does not change stay as they are in force. Where both sides changed the same
-// setting, or one removed what the other changed, the file wins. Instances are identified
-// by name and base URL. The arguments are not modified.
+// setting, or one removed a setting that the other changed, the file wins. Instances are
+// identified by name and base URL. The arguments are not modified.
 func Services(before, after, inForce map[schema.ServiceType]config.Service) map[schema.ServiceType]config.Service {
 	result := make(map[schema.ServiceType]config.Service, len(inForce))
 	for _, serviceType := range schema.ServiceTypes() {
@@ -27,7 +28,7 @@ func Services(before, after, inForce map[schema.ServiceType]config.Service) map[
 		case hadBase && inFile && isInForce:
 			result[serviceType] = mergeService(base, file, current)
 		case hadBase && !inFile: // the file removed it
-		case inFile && (!hadBase || !settings.Equal(base, file)): // the file added it, or changed what was removed
+		case inFile && (!hadBase || !settings.Equal(base, file)): // the file added it, or changed a removed service
 			result[serviceType] = settings.Clone(file)
 		case isInForce && !hadBase && !inFile:
 			result[serviceType] = settings.Clone(current)
@@ -74,7 +75,7 @@ func isGroup(typ reflect.Type) bool {
 
 func mergeInstances(base, file, current []backend.Settings) []backend.Settings {
 	inBase, inFile, inForce := byID(base), byID(file), byID(current)
-	var kept, added []backend.Settings // in the order of what is in force, and of the file
+	var kept, added []backend.Settings // in the order of the configuration in force, and of the file
 	for _, instance := range current {
 		id := instance.ID()
 		before, hadBase := inBase[id]
@@ -100,9 +101,8 @@ func mergeInstances(base, file, current []backend.Settings) []backend.Settings {
 	return orderInstances(base, file, kept, added)
 }
 
-// orderInstances puts instances in their order: that in force, unless the edit of the
-// file changed the order there. Those that the other side added stand behind the
-// instance that they stood behind.
+// orderInstances orders instances as in force, unless the edit of the file changed the
+// order there. An instance that the other side added keeps its predecessor.
 func orderInstances(base, file, kept, added []backend.Settings) []backend.Settings {
 	inBase, inFile := byID(base), byID(file)
 	shared := func(list []backend.Settings) []string {
@@ -161,7 +161,7 @@ func mergeInstance(base, file, current backend.Settings) backend.Settings {
 	return merged
 }
 
-// mergeHeaders is Services for headers, whose names are the same in any case.
+// mergeHeaders is Services for headers. Their names ignore case.
 func mergeHeaders(base, file, current map[string]backend.Secret) map[string]backend.Secret {
 	merged := make(map[string]backend.Secret, len(current))
 	drop := func(name string) {

@@ -18,8 +18,8 @@ import (
 const (
 	// Timeout bounds every call of the database, on both sides.
 	Timeout = 2 * time.Second
-	// AbandonedAfter ends the transaction of a gateway that froze inside it, so
-	// that the others can write again.
+	// AbandonedAfter ends the transaction of a gateway that froze inside it. The others
+	// can then write again.
 	AbandonedAfter = 5 * time.Second
 	// channel is the notification channel on which every commit is announced.
 	channel = "patchbay_config"
@@ -32,8 +32,8 @@ type Log struct {
 	config *pgx.ConnConfig
 	conn   *pgx.Conn // nil before the first use, and after an error
 	ready  bool      // the tables exist
-	// signs says that there is a table of signatures, hasChanges that versions have a column
-	// for what they changed.
+	// signs says that there is a table of signatures, hasChanges that versions have a
+	// column for their changes.
 	signs, hasChanges bool
 }
 
@@ -133,7 +133,7 @@ func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
 	return t, nil
 }
 
-// tables are what the log consists of, apart from the table of signatures.
+// tables are the tables of the log, apart from the table of signatures.
 func tables() []string {
 	return []string{
 		`CREATE TABLE IF NOT EXISTS patchbay_config_versions (
@@ -162,7 +162,7 @@ func tables() []string {
 	}
 }
 
-// What earlier releases do not know, and leave alone.
+// Tables and columns that earlier releases do not know, and leave alone.
 const (
 	signatureTable = `CREATE TABLE IF NOT EXISTS patchbay_config_signatures (
 		name      TEXT PRIMARY KEY,
@@ -171,10 +171,10 @@ const (
 	changesColumn = `ALTER TABLE patchbay_config_versions ADD COLUMN IF NOT EXISTS changes TEXT`
 )
 
-// makeTables makes the tables unless they are there: then the right to make
-// tables is not needed. Without that right there may be no table of signatures, which
-// only those need who have a master key, and no column for what versions changed, which
-// their summaries say in English, too.
+// makeTables makes the missing tables: if none is missing, the right to make tables is
+// not needed. Without that right there may be no table of signatures, which only gateways
+// with a master key need, and no column for the changes of versions, which their
+// summaries describe in English, too.
 func (l *Log) makeTables(ctx context.Context) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -199,7 +199,7 @@ func (l *Log) makeTables(ctx context.Context) error {
 	return err
 }
 
-// look finds out what there is, and reports whether that is all that the log needs.
+// look finds the tables and columns, and reports whether the log needs no more.
 func (l *Log) look(ctx context.Context) (there bool, err error) {
 	err = l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL AND to_regclass('patchbay_config_values') IS NOT NULL,
 		to_regclass('patchbay_config_signatures') IS NOT NULL,
@@ -214,8 +214,8 @@ const (
 	lockNotAvailable      = "55P03"
 )
 
-// mayMake makes what the log can do without. It reports false where it is refused; the next
-// connection tries again.
+// mayMake makes the optional parts of the log. It reports false where the database
+// refuses; the next connection tries again.
 func (l *Log) mayMake(ctx context.Context, statements ...string) (bool, error) {
 	err := l.make(ctx, statements...)
 	var refused *pgconn.PgError

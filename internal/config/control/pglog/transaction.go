@@ -18,11 +18,11 @@ type transaction struct {
 	conn *pgx.Conn
 	tx   pgx.Tx
 	head versions.Head
-	// signs and hasChanges are those of the log.
+	// signs and hasChanges are copies of the log's fields.
 	signs, hasChanges bool
 }
 
-// End gives up what was not committed. It closes a connection that cannot even do
+// End rolls back an uncommitted transaction. It closes a connection that cannot even do
 // that.
 func (t *transaction) End() {
 	ctx, cancel := bounded(context.WithoutCancel(t.ctx))
@@ -119,13 +119,13 @@ func (t *transaction) Replace(v *versions.Version) error {
 	return err
 }
 
-// plain returns a text without what the database refuses. These columns are for people;
-// the stored record has the original text.
+// plain returns a text without the characters that the database refuses. These columns
+// are for people; the stored record has the original text.
 func plain(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "")
 }
 
-// Remove removes versions, and what is stored beside them.
+// Remove removes versions, with their signatures.
 func (t *transaction) Remove(numbers ...int) error {
 	_, err := t.exec("DELETE FROM patchbay_config_versions WHERE version = ANY($1)", numbers)
 	if err != nil || !t.signs {
@@ -172,9 +172,10 @@ func (t *transaction) PutValue(name string, revision int64, value []byte) error 
 	return err
 }
 
-// RemoveValue removes a value and its signature. Another value becomes the last change: if
-// the number of that went back, other gateways would take the log for another one and store
-// again what they know, or miss the change that gets the same number.
+// RemoveValue removes a value and its signature. Another value becomes the last change:
+// if the number of the last change went back, other gateways would take the log for
+// another one and store their own values again, or miss the change that gets the same
+// number.
 func (t *transaction) RemoveValue(name string) error {
 	if err := t.SetValueSignature(name, ""); err != nil {
 		return err

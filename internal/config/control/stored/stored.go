@@ -1,5 +1,5 @@
-// Package stored decides how services are written in a stored version, and what a version
-// of another release means.
+// Package stored decides how services are written in a stored version, and how to read a
+// version of another release.
 package stored
 
 import (
@@ -15,10 +15,9 @@ import (
 )
 
 // The settings of a service type and of an instance that the last release knows. It
-// refuses versions with other members, so those are left out of stored versions where
-// they have their defaults: gateways of both releases then share a database as long as
-// nobody uses a new setting. A release brings the lists up to date, with the fixture of
-// TestUpgrade.
+// refuses versions with other members. So stored versions leave out other settings at
+// their defaults: gateways of both releases can share a database until somebody uses a
+// new setting. A release brings the lists up to date, with the fixture of TestUpgrade.
 
 func knownOfServices() []string {
 	return []string{
@@ -89,8 +88,8 @@ func readService(data jsontext.Value) (config.Service, error) {
 // strict refuses unknown members.
 func strict() json.Options { return json.RejectUnknownMembers(true) }
 
-// writer writes settings as they are stored: without those that have their defaults and
-// that the last release does not know. It encodes the defaults once for all services and
+// writer writes settings as they are stored: without new settings at their defaults,
+// which the last release does not know. It encodes the defaults once for all services and
 // instances.
 type writer struct {
 	service, instance map[string]jsontext.Value // the defaults, by member
@@ -152,8 +151,8 @@ func storedSettings(settings any, defaults map[string]jsontext.Value, known []st
 	})
 }
 
-// mapMembers replaces the values of an object, in their order, and leaves out the members
-// for which replace returns nothing.
+// mapMembers replaces the values of an object, in their order, and leaves out a member if
+// replace returns nothing for it.
 func mapMembers(object jsontext.Value, replace func(name string, value jsontext.Value) jsontext.Value) (jsontext.Value, error) {
 	from := jsontext.NewDecoder(bytes.NewReader(object))
 	var to bytes.Buffer

@@ -11,10 +11,11 @@ import (
 // the master key.
 func (v *Version) IsUnsigned() bool { return v.isUnsigned }
 
-// Judge returns the services of a version as they may come into force: an instance for
-// which nobody vouches is in doubt, and does not send its secrets. The services of the
-// configuration file vouch for the addresses that they have, and so do the signed versions
-// of logs. References are the names that stored versions may use beside those of the file.
+// Judge returns the services of a version as they may come into force. An instance that
+// no trusted source confirms is in doubt, and does not send its secrets. The services of
+// the configuration file vouch for the addresses that they have, and so do the signed
+// versions of logs. References are the names that stored versions may use in addition to
+// the names in the file.
 func Judge(v *Version, file Services, references []string, logs ...Log) Services {
 	trust := new(vouch.Trust)
 	trust.Add(file)

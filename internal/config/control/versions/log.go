@@ -1,10 +1,10 @@
-// Package versions decides what a version of the configuration and a log of versions are,
-// how the secrets in a log are encrypted and its records signed, and what becomes of those
-// that nobody has signed.
+// Package versions defines a version of the configuration and a log of versions. It
+// decides how the secrets in a log are encrypted and its records signed, and how unsigned
+// records are treated.
 //
-// In the order in which to read it: version.go and log.go say what is stored, sealed.go
-// how, renew.go what the start does to what is there, and judge.go what an unsigned version
-// may do.
+// Read the files in this order: version.go and log.go define the stored records,
+// sealed.go their encryption and signatures, renew.go the renewal of old records at the
+// start, and judge.go the rights of an unsigned version.
 package versions
 
 import (
@@ -31,7 +31,7 @@ type Log interface {
 	// Save adds a version. A Store replaces the one that has its number; a shared
 	// log refuses to, because only a wrong head leads there.
 	Save(v *Version) error
-	// Remove removes versions, with what is stored beside them.
+	// Remove removes versions, with their signatures and changes.
 	Remove(numbers ...int) error
 	// Signature returns the signature of a record, empty where there is none, and
 	// SetSignature stores it, or removes it where it is empty.
@@ -41,13 +41,13 @@ type Log interface {
 	IsSigned() (bool, error)
 }
 
-// Record is what is signed of a log: a version by its number, or RecordHead.
+// Record is a signed part of a log: a version by its number, or RecordHead.
 type Record int
 
 // RecordHead is the head of a log.
 const RecordHead Record = 0
 
-// Head is what a log says about itself.
+// Head describes a log.
 type Head struct {
 	// Version is the current version.
 	Version int `json:"version"`
@@ -87,8 +87,8 @@ type Position struct {
 // after a crash.
 type Store interface {
 	Log
-	// Backup copies all versions into a new directory, whose path it returns with
-	// the names of the files in it. A dry run only returns the names.
+	// Backup copies all versions into a new directory. It returns the path of the
+	// directory and the names of the files in it. A dry run only returns the names.
 	Backup(now time.Time, dryRun bool) (path string, files []string, err error)
 }
 
@@ -125,7 +125,7 @@ type Transaction interface {
 	SetValueSignature(name, signature string) error
 	// Commit commits, and notifies all listeners.
 	Commit() error
-	// End gives up what was not committed.
+	// End rolls back an uncommitted transaction.
 	End()
 }
 

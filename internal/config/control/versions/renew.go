@@ -11,12 +11,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/backend"
 )
 
-// At the start, what is stored as plain text or with the previous master key is encrypted
-// with the current one, and signed with it if it was signed before. The first start of a
-// release that signs also signs what it finds. It does so once: if there is a signature, or
-// a secret that such a release has encrypted, somebody has removed the others.
+// At the start, records that are stored as plain text or with the previous master key are
+// encrypted with the current one, and signed with it if they were signed before. The
+// first start of a release that signs also signs unsigned records. It does so once: if
+// there is a signature, or a secret that such a release has encrypted, somebody has
+// removed the other signatures.
 
-// rewriter is a store whose versions can be changed in place.
+// rewriter is a store that can change its versions in place.
 type rewriter interface {
 	// Rewrite calls change with every version and its signature, and stores the version
 	// and the signature that it returns; a nil version stays as it is. An error of change
@@ -27,18 +28,19 @@ type rewriter interface {
 // Renewal brings a log up to date with the keys.
 type Renewal struct {
 	Log *slog.Logger
-	// Where names the log of versions in what is logged.
+	// Where names the log of versions in log messages.
 	Where string
-	// SignsExisting says that what has no signature is signed, if nothing speaks against it.
+	// SignsExisting says that records without a signature are signed, if nothing speaks
+	// against it.
 	SignsExisting bool
 	// File are the services of the configuration file.
 	File Services
 
 	sealing
 	file vouch.Trust // knows the instances of File
-	// What the first look found.
+	// Findings of the first look.
 	isSigned, isMarked bool
-	// What was done.
+	// Counts of renewed records.
 	sealed, signed int
 	found          map[string]bool
 }
@@ -56,11 +58,11 @@ func (r *Renewal) IsSigned() bool { return r.isSigned || r.signed > 0 }
 // the same way.
 func (r *Renewal) Found() []string { return slices.Sorted(maps.Keys(r.found)) }
 
-// isFirst reports whether what has no signature is signed.
+// isFirst reports whether records without a signature are signed.
 func (r *Renewal) isFirst() bool { return r.SignsExisting && !r.isSigned && !r.isMarked }
 
-// look finds out whether a stored version can be read, and what it tells about the log.
-// A wrong signature is logged, and is an error when the version is to be used.
+// look checks that a stored version can be read, and notes signs of an earlier signing
+// release. It logs a wrong signature, which is an error when the version is to be used.
 func (r *Renewal) look(v *Version, signature string) error {
 	r.isSigned = r.isSigned || signature != ""
 	r.isMarked = r.isMarked || vouch.HasMarks(r.keys, v.Services)
@@ -111,7 +113,7 @@ func (r *Renewal) noteFound(services Services) {
 	}
 }
 
-// report logs what was done.
+// report logs the number of renewed records.
 func (r *Renewal) report() {
 	if r.sealed > 0 {
 		r.Log.Info("the secrets of stored versions are encrypted now", "of", r.Where, "versions", r.sealed, "key", r.keys.ID())
@@ -124,8 +126,8 @@ func (r *Renewal) report() {
 	}
 }
 
-// Renew brings the store in the data directory up to date. Before it signs what it found
-// for the first time it calls a function, which may be nil.
+// Renew brings the store in the data directory up to date. Before it signs records for
+// the first time it calls a function, which may be nil.
 func (s SealedStore) Renew(r *Renewal, beforeFirst func() error) error {
 	r.begin(s.sealing)
 	files, canRewrite := s.Store.(rewriter)
@@ -217,8 +219,8 @@ func (s SealedShared) look(ctx context.Context, r *Renewal) ([]*Version, error) 
 	return todo, nil
 }
 
-// storedVersions returns the versions of a log as they are stored, without those that
-// cannot be decoded, which are reported when they are used.
+// storedVersions returns the versions of a log as they are stored. It leaves out versions
+// that cannot be decoded; they are reported when they are used.
 func storedVersions(tx Transaction) (versions []*Version, signatures []string, err error) {
 	numbers, err := tx.Versions()
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 
 // Why a stored version cannot be used, although it can be read.
 var (
-	// ErrMasterKey means that security.master-key does not fit what is stored. Nothing is
-	// changed then.
+	// ErrMasterKey means that security.master-key does not fit the stored records.
+	// Nothing is changed then.
 	ErrMasterKey = errors.New("security.master-key is missing or does not fit what is stored")
 	// ErrForged means that the signature of a version, or of the head of a log, is wrong.
 	ErrForged = errors.New("the signature is wrong: somebody who does not have the master key changed what is stored")
 )
 
-// What helps when stored secrets cannot be read, or signatures cannot be checked.
+// Advice for secrets that cannot be read, or signatures that cannot be checked.
 const (
 	helpWrongKey = "set security.master-key, or security.previous-master-key, to the key with which they were encrypted"
 	helpDamaged  = "the key is right, but the stored version was changed; restore it from a backup"
@@ -34,9 +34,9 @@ const (
 // neither.
 type sealing struct {
 	keys *seal.Keys
-	// signedLog is the shared log of which this gateway knows that it is signed. The head of
-	// the store keeps it, so that nobody who can write the database gets other versions
-	// signed by removing all signatures.
+	// signedLog is the shared log that this gateway knows to be signed. The head of the
+	// store keeps it: somebody who can write the database could otherwise remove all
+	// signatures and get other versions signed.
 	signedLog *string
 }
 
@@ -57,7 +57,7 @@ func (s sealing) save(to Log, v *Version, write func(*Version) error) error {
 	record := Record(v.Number)
 	before, err := to.Signature(record)
 	if err == nil && before != "" && before != signature {
-		err = to.SetSignature(record, "") // it is not that of what is about to be written
+		err = to.SetSignature(record, "") // the old signature would not fit the new record
 	}
 	if err == nil {
 		err = write(sealed)
@@ -108,7 +108,7 @@ func (s sealing) read(sealed *Version, signature string) (*Version, error) {
 	return v, nil
 }
 
-// signatureFault says what is wrong with a signature, and what helps.
+// signatureFault describes the fault of a signature, with advice.
 func signatureFault(err error) error {
 	switch {
 	case errors.Is(err, seal.ErrKey):
@@ -150,13 +150,12 @@ func (s sealing) signHead(of Log, head Head) error {
 	return of.SetSignature(RecordHead, facts.Sign(s.keys))
 }
 
-// signed returns what is signed of a head.
+// signed returns the signed part of a head.
 func (h Head) signed() vouch.Head {
 	return vouch.Head{Version: h.Version, Newest: h.Newest, Source: h.Source, Log: h.Log, Revision: h.Revision}
 }
 
-// SealedStore is a Store in which the secrets of backends are encrypted, and that is
-// signed.
+// SealedStore is a Store that encrypts the secrets of backends and signs its records.
 type SealedStore struct {
 	Store
 	sealing
@@ -167,17 +166,17 @@ func NewSealedStore(store Store, keys *seal.Keys) SealedStore {
 	return SealedStore{store, sealing{keys, new(string)}}
 }
 
-// SignedLog returns the shared log of which this gateway knows that it is signed.
+// SignedLog returns the shared log that this gateway knows to be signed.
 func (s SealedStore) SignedLog() string { return *s.signedLog }
 
-// SetSignedLog remembers a shared log of which this gateway knows that it is signed. The
-// next head that is set keeps it.
+// SetSignedLog remembers a shared log that this gateway knows to be signed. The next head
+// that is set keeps it.
 func (s SealedStore) SetSignedLog(log string) { *s.signedLog = log }
 
 // Save writes a version, encrypted and signed.
 func (s SealedStore) Save(v *Version) error { return s.save(s.Store, v, s.Store.Save) }
 
-// Load returns a version whose signature is right, with its secrets readable.
+// Load returns a version with a right signature and readable secrets.
 func (s SealedStore) Load(number int) (*Version, error) { return s.load(s.Store, number) }
 
 // SetHead writes the head, encrypted and signed.
@@ -218,12 +217,11 @@ func (s SealedStore) Head() (Head, error) {
 	return head, nil
 }
 
-// SealedShared is a Shared in which the secrets of backends are encrypted, and that is
-// signed.
+// SealedShared is a Shared that encrypts the secrets of backends and signs its records.
 type SealedShared struct {
 	Shared
 	sealing
-	// checked is the last head whose signature was checked.
+	// checked is the last head with a verified signature.
 	checked *Head
 }
 
@@ -233,7 +231,7 @@ func NewSealedShared(shared Shared, keys *seal.Keys) SealedShared {
 	return SealedShared{shared, sealing{keys: keys}, new(Head)}
 }
 
-// Begin opens a transaction that encrypts and signs what it writes.
+// Begin opens a transaction that encrypts and signs its writes.
 func (s SealedShared) Begin(ctx context.Context, write bool) (Transaction, error) {
 	tx, err := s.Shared.Begin(ctx, write)
 	if err != nil {

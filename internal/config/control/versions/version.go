@@ -18,20 +18,20 @@ import (
 type Version struct {
 	Number    int       `json:"version"`
 	CreatedAt time.Time `json:"createdAt"`
-	// Origin says where the change came from, Author who made it, Summary what
-	// it changed.
+	// Origin is the source of the change, Author the person who made it, Summary a
+	// description.
 	Origin  string `json:"origin"`
 	Author  string `json:"author,omitzero"`
 	Summary string `json:"summary"`
 	// Added is when each instance was added.
 	Added    routing.Since `json:"added,omitzero"`
 	Services Services      `json:"services"`
-	// Terms are those of keys and tenants. Nil, as in versions of older programs, means
-	// those of the configuration file of each gateway.
+	// Terms are the terms of keys and tenants. Nil, as in versions of older programs,
+	// means that each gateway uses the terms of its own configuration file.
 	Terms *access.TermSet `json:"terms,omitzero"`
-	// Changes are what Summary sums up, as JSON, empty where that is not known. They are
-	// stored beside the record, because the last release refuses members that it does not
-	// know, and are not signed: see whether they lead to Summary before you use them.
+	// Changes are the details of Summary, as JSON, empty where they are not known. They
+	// are stored beside the record, because the last release refuses members that it does
+	// not know, and are not signed: check that they give Summary before you use them.
 	Changes jsontext.Value `json:"-"`
 
 	// record and stored are the version and its services as they are stored, where it was
@@ -91,8 +91,8 @@ type Services map[schema.ServiceType]config.Service
 // MarshalJSON writes services as they are stored.
 func (s Services) MarshalJSON() ([]byte, error) { return stored.Marshal(s) }
 
-// UnmarshalJSON reads services on top of their defaults, so that a version
-// written before a setting existed gets the setting's default.
+// UnmarshalJSON reads services over their defaults: a version that was written before a
+// setting existed gets the setting's default.
 func (s *Services) UnmarshalJSON(data []byte) (err error) {
 	*s, err = stored.Unmarshal(data)
 	return err

@@ -60,7 +60,7 @@ func (v Version) Verify(keys *seal.Keys, signature string) (Doubts, error) {
 	return read.Doubts, keys.Verify(read.MAC, parts...)
 }
 
-// IsCurrent tells whether a signature was made with the current key.
+// IsCurrent reports whether a signature was made with the current key.
 func IsCurrent(keys *seal.Keys, signature string) bool {
 	var read struct {
 		MAC string `json:"mac"`
@@ -74,9 +74,9 @@ func encode(signature any) string {
 	return string(data)
 }
 
-// parts are what is signed of a version: its number, all that its record says but for
-// secrets and proxies, and these as they are when they are open. Encrypting them anew does
-// not change them, so that it needs no other signature.
+// parts are the signed parts of a version: its number, its record without secrets and
+// proxies, and the secrets and proxies as plain text. Encrypting them anew does not
+// change the plain text, so it needs no other signature.
 func (v Version) parts(doubts Doubts) ([]string, error) {
 	said, err := saidBy(v.Record)
 	if err != nil {
@@ -98,7 +98,7 @@ func (v Version) parts(doubts Doubts) ([]string, error) {
 	return parts, nil
 }
 
-// saidBy returns what the record of a version says: its tokens, whatever the white space,
+// saidBy returns the content of a version's record: its tokens, whatever the white space,
 // without secrets and proxies.
 func saidBy(record []byte) (string, error) {
 	from := jsontext.NewDecoder(bytes.NewReader(record))
@@ -151,15 +151,15 @@ func WithDoubts(services Services, doubts Doubts) Services {
 	return doubted
 }
 
-// Head is what is signed of the head of a log.
+// Head is the signed part of the head of a log.
 type Head struct {
 	Version  int    `json:"version"`
 	Newest   int    `json:"newest"`
 	Source   string `json:"source"`
 	Log      string `json:"log,omitzero"`
 	Revision int64  `json:"revision,omitzero"`
-	// SignedLog is the shared log of which this gateway knows that it is signed. It is not
-	// part of the head, and only the head of a store has it.
+	// SignedLog is the shared log that this gateway knows to be signed. It is not part of
+	// the head, and only the head of a store has it.
 	SignedLog string `json:"signedLog,omitzero"`
 }
 
@@ -177,10 +177,10 @@ func (h Head) Sign(keys *seal.Keys) string {
 	return encode(headSignature{keys.Sign(h.parts()...), h})
 }
 
-// Verify tells whether a head is signed, and which shared log is known to be signed. It is
-// not signed if it was written since by somebody who does not sign, such as a gateway of an
-// earlier release: the signature then says what it was made for. One that says the same as
-// the head and is wrong is seal.ErrForged.
+// Verify reports whether a head is signed, and which shared log is known to be signed. A
+// head is not signed if somebody wrote it who does not sign, such as a gateway of an
+// earlier release: the signature then names the earlier head. A signature that names the
+// same head and is wrong gives seal.ErrForged.
 func (h Head) Verify(keys *seal.Keys, signature string) (isSigned bool, signedLog string, err error) {
 	if signature == "" {
 		return false, "", nil

@@ -10,11 +10,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Trust knows the instances that holders of the master key have chosen: those of signed
-// versions, and those of the configuration file. The zero value knows none.
+// Trust knows the instances that holders of the master key have chosen, in signed
+// versions and in the configuration file. The zero value knows none.
 type Trust struct{ routes map[string]*known }
 
-// known is what is known about the instances that have the same route.
+// known has the references and headers of the instances that share one route.
 type known struct {
 	// references and headers have the setting and its text.
 	references, headers map[string]bool
@@ -44,9 +44,9 @@ func (t *Trust) Add(services Services) {
 	})
 }
 
-// has tells whether an instance may send its secrets: its route is known, its references
-// are known there, and so are the headers that are not encrypted where they are stored,
-// of which one could lead a backend to pass on what it gets.
+// has reports whether an instance may send its secrets: its route is known, its
+// references are known there, and so are its headers that are stored without encryption,
+// because one of these could lead a backend to pass on the secrets.
 func (t *Trust) has(s, stored *backend.Settings) bool {
 	at := t.routes[s.Route()]
 	if at == nil {
@@ -108,8 +108,8 @@ func (t *Trust) judge(services, stored Services) (judged Services, hasDoubts boo
 }
 
 // Lift returns the services of a signed version without the doubts that have ended: about
-// instances that are known meanwhile and, where they were found, about those that refer
-// to listed names only. More is that of Judge.
+// instances that are known meanwhile and, for DoubtFound, about instances that refer to
+// listed names only. More is the argument of Judge.
 func (t *Trust) Lift(services Services, listed []string, more func(*Trust) bool) Services {
 	for {
 		hasDoubts := false
@@ -126,8 +126,8 @@ func (t *Trust) Lift(services Services, listed []string, more func(*Trust) bool)
 	}
 }
 
-// Entrusted returns services with other doubts where instances in doubt have got secrets
-// that they did not have before: what leads elsewhere may keep what it had, and no more.
+// Entrusted returns services with new doubts for doubtful instances that have got secrets
+// they did not have before: an instance in doubt may keep its secrets and gets no others.
 func Entrusted(services, before Services) Services {
 	had := map[string]*backend.Settings{}
 	each(before, func(serviceType schema.ServiceType, s *backend.Settings) { had[keyOf(serviceType, s)] = s })
@@ -153,7 +153,7 @@ func (t *Trust) Find(services Services) Services {
 	return found
 }
 
-// refersTo tells whether an instance refers to nothing but these names.
+// refersTo reports whether an instance refers to these names only.
 func refersTo(s *backend.Settings, names []string) bool {
 	for _, written := range s.References() {
 		for _, name := range references.Names(written) {

@@ -34,7 +34,7 @@ func Open(keys *seal.Keys, services Services) (Services, error) {
 	})
 }
 
-// NeedsSealing tells whether stored services have a secret that is to be encrypted anew.
+// NeedsSealing reports whether stored services have a secret that must be encrypted anew.
 func NeedsSealing(keys *seal.Keys, services Services) bool {
 	needs := false
 	each(services, func(serviceType schema.ServiceType, s *backend.Settings) {
@@ -43,8 +43,8 @@ func NeedsSealing(keys *seal.Keys, services Services) bool {
 	return needs
 }
 
-// HasMarks tells whether stored services have a secret that a release encrypted which
-// signs what it stores.
+// HasMarks reports whether stored services have a secret that was encrypted by a release
+// that signs.
 func HasMarks(keys *seal.Keys, services Services) bool {
 	has := false
 	each(services, func(serviceType schema.ServiceType, s *backend.Settings) {
@@ -63,7 +63,7 @@ func each(services Services, visit func(serviceType schema.ServiceType, s *backe
 	}
 }
 
-// mapInstances returns a copy of the services in which each instance was changed.
+// mapInstances returns a copy of the services with each instance changed by a function.
 func mapInstances(services Services, change func(schema.ServiceType, backend.Settings) (backend.Settings, error)) (Services, error) {
 	if services == nil {
 		return nil, nil
@@ -83,7 +83,7 @@ func mapInstances(services Services, change func(schema.ServiceType, backend.Set
 	return mapped, nil
 }
 
-// keyOf names an instance among those of all service types.
+// keyOf names an instance uniquely among all service types.
 func keyOf(serviceType schema.ServiceType, s *backend.Settings) string {
 	return serviceType.String() + "/" + s.ID()
 }
