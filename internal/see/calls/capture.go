@@ -67,7 +67,7 @@ func (c *Captured) Size() int {
 	return size
 }
 
-// SetHeaders keeps headers of the request. It masks secret values.
+// SetHeaders keeps headers of the request. The caller has masked secret values.
 func (c *Captured) SetHeaders(headers []Header) {
 	for i, h := range headers {
 		if !c.room.reserve(c, len(h.Name)+len(h.Value)) {

@@ -29,7 +29,7 @@ type Answer struct {
 // size is about the memory that the answer takes.
 func (a *Answer) size() int64 { return int64(cap(a.Data)+8*cap(a.Ends)+len(a.ContentType)) + entrySize }
 
-// entrySize is about what an answer takes besides its parts.
+// entrySize is about the memory that an answer takes besides its parts.
 const entrySize = 500
 
 // Store keeps answers.
@@ -125,7 +125,7 @@ func (m *Memory) KeepOnly(pools map[Key]bool) {
 	}
 }
 
-// shrink removes what has expired and what is too much.
+// shrink removes expired answers, and the least recently used ones above the bound.
 func (m *Memory) shrink(now time.Time) {
 	for last := m.made.Back(); last != nil && !last.Value.(*kept).until.After(now); last = m.made.Back() {
 		m.remove(last.Value.(*kept))

@@ -1,6 +1,6 @@
-// Package answercache keeps the answers to deterministic requests for a limited time, so
-// that the same request of the same tenant need not be put to a backend again: in memory
-// within a bound, or in a store that several gateways share.
+// Package answercache keeps the answers to deterministic requests for a limited time: in
+// memory within a bound, or in a store that several gateways share. The same request of the
+// same tenant need not be put to a backend again.
 package answercache
 
 import (
@@ -11,28 +11,28 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Settings say whose answers are kept, how long, and how many.
+// Settings choose the answers to keep, their time and their number.
 type Settings struct {
-	// Services are the service types whose answers are kept, and Keys the ids of the keys
-	// whose answers are, whatever the service type. With neither the cache is off.
+	// Services are the service types with kept answers, and Keys the ids of keys with kept
+	// answers, whatever the service type. With neither the cache is off.
 	Services []schema.ServiceType `json:"services"`
 	Keys     []string             `json:"keys"`
 	// TTL is how long an answer is kept after it was made.
 	TTL schema.Duration `json:"ttl"`
-	// MaxBytes bounds what is kept in memory; the answer that was unused for the longest
+	// MaxBytes bounds the answers in memory; the answer that was unused for the longest
 	// time gives way. MaxAnswer is the size of the largest answer that is kept.
 	MaxBytes  schema.Bytes `json:"maxBytes"`
 	MaxAnswer schema.Bytes `json:"maxAnswer"`
 	// Shared keeps answers in Redis, where all gateways find them.
 	Shared bool `json:"shared" effect:"restart"`
-	// ChargeHits makes an answer from the cache cost what the model costs.
+	// ChargeHits gives an answer from the cache the price of the model.
 	ChargeHits bool `json:"chargeHits"`
 	// SingleFlight lets equal requests that are in flight at the same time share one call,
 	// whether or not answers are kept.
 	SingleFlight bool `json:"singleFlight"`
 }
 
-// DefaultSettings returns what holds where nothing is configured.
+// DefaultSettings returns the settings of an empty configuration.
 func DefaultSettings() Settings {
 	return Settings{TTL: schema.Duration(time.Hour), MaxBytes: 64 << 20, MaxAnswer: 1 << 20}
 }
@@ -43,7 +43,7 @@ const (
 	leastSize = 64 << 10
 )
 
-// Cacheable reports whether a service type has requests whose answers can be kept.
+// Cacheable reports whether a service type has requests with answers that can be kept.
 func Cacheable(service schema.ServiceType) bool {
 	return service == schema.Chat || service == schema.Embedding || service == schema.Rerank
 }

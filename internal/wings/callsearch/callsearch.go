@@ -1,5 +1,5 @@
-// Package callsearch is the wing that keeps calls on disk, so that those of days can be
-// searched.
+// Package callsearch is the wing that keeps calls on disk, to search the calls of past
+// days.
 package callsearch
 
 import (

@@ -17,8 +17,8 @@ type child interface {
 	Ending() ending
 }
 
-// inherited are the variables of the gateway that every process gets: where programs and
-// files are, and in which language and time zone people are. All others may be secrets.
+// inherited are the variables of the gateway that every process gets: the places of
+// programs and files, and people's language and time zone. All others may be secrets.
 var inherited = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ",
 	"XDG_RUNTIME_DIR", "SYSTEMROOT",

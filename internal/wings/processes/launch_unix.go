@@ -27,7 +27,7 @@ type supervised struct {
 	ending  ending
 }
 
-// launch starts a process, and its supervisor. What it writes goes to out.
+// launch starts a process, and its supervisor. The output of the process goes to out.
 func launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -85,7 +85,7 @@ func launch(p Process, out io.Writer, owned *sync.WaitGroup) (child, error) {
 	return s, nil
 }
 
-// follow reads what the supervisor tells until it ends.
+// follow reads the supervisor's lines until it ends.
 func (s *supervised) follow(news io.Reader) {
 	lines := bufio.NewScanner(news)
 	for lines.Scan() {

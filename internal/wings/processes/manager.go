@@ -28,7 +28,7 @@ var (
 	errInUse = errors.New("the process is in use")
 )
 
-// State is what a process does.
+// State is the present state of a process.
 type State string
 
 // The states.
@@ -55,7 +55,7 @@ const (
 	provenAfter = time.Minute
 )
 
-// Options are what a manager needs beside its settings.
+// Options are the parts that a manager needs beside its settings.
 type Options struct {
 	Log *slog.Logger
 	// Moved is called when a process has another address than before.
@@ -295,8 +295,8 @@ func (m *Manager) Start(name string) error {
 	return nil
 }
 
-// Stop ends a process whether it is in use or not, and tells those who wait for it. The
-// next request starts it again. It does not wait for the end.
+// Stop ends a process whether it is in use or not, and tells its waiting callers. The next
+// request starts it again. It does not wait for the end.
 func (m *Manager) Stop(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

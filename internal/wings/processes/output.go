@@ -44,7 +44,7 @@ type output struct {
 	faults   *slog.Logger // where a panic is told
 }
 
-// Write takes what the process writes. It never fails, and never waits for anybody.
+// Write takes the output of the process. It never fails, and never waits for anybody.
 func (o *output) Write(data []byte) (int, error) {
 	logs.Contain(o.faults, "reading what a process prints", func() { o.take(data) })
 	return len(data), nil
@@ -112,7 +112,7 @@ func (o *output) mayLog(now time.Time) bool {
 }
 
 // printable makes a text that a log and a page can show: valid UTF-8 without control
-// characters, of which colours are the most frequent.
+// characters, mostly colours.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 {

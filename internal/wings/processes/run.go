@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// firstLook is the time between two looks at whether a process is ready, up to lastLook
-	// when that takes longer: 1/lookPart of how long it has taken, so that a process which
-	// is ready is seen soon. lookTime bounds one look.
+	// firstLook is the time between two looks at whether a process is ready. The time grows
+	// to 1/lookPart of the wait, at most lastLook: a ready process is seen soon. lookTime
+	// bounds one look.
 	firstLook = 25 * time.Millisecond
 	lastLook  = 500 * time.Millisecond
 	lookPart  = 10
@@ -160,7 +160,7 @@ func (m *Manager) becameReady(p *process, took time.Duration) {
 }
 
 // ended is called when nothing is left of a process. It has failed unless somebody stopped
-// it. What cannot be started at all is not tried again by itself.
+// it. A process that cannot be started at all is not tried again by itself.
 func (m *Manager) ended(p *process, how string, isHopeless bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,8 +25,8 @@ func (m *Manager) Server(name string, settings Process, memory schema.Bytes) *Se
 	return &Server{m, name, settings, memory}
 }
 
-// Servers returns all processes by their names, also those that end because the settings do not
-// have them any more.
+// Servers returns all processes by their names, also processes that are ending because the
+// settings dropped them.
 func (m *Manager) Servers() map[string]*Server {
 	m.mu.Lock()
 	defer m.mu.Unlock()

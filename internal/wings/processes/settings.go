@@ -22,15 +22,15 @@ const (
 	maxName      = 63 // as in a host, which a name is part of
 	maxArguments = 1024
 	maxRestarts  = 100
-	// portWord stands for the port of a process in its command, its environment and its
-	// ready URL. It has no braces, because those are references of the configuration.
+	// portWord is the word for the port of a process in its command, its environment and
+	// its ready URL. It has no braces, because those are references of the configuration.
 	portWord = "$PORT"
 	// defaultReady is where llama.cpp, vLLM and others say that they are ready.
 	defaultReady = "http://127.0.0.1:" + portWord + "/health"
 )
 
 // Settings are the processes that a gateway may run, by their names. They come from the
-// configuration file only, so that nobody who may edit instances can run programs.
+// configuration file only: nobody who may edit instances can run programs.
 type Settings map[string]Process
 
 // Bounds are the limits of all processes together.
@@ -57,16 +57,16 @@ type Process struct {
 	StopTimeout  schema.Duration `json:"stopTimeout" minimum:"0" doc:"How long the process may take to end after SIGTERM; then it gets SIGKILL."`
 	// StopAfter is how long a process may be idle before it is stopped; 0 means for ever.
 	StopAfter schema.Duration `json:"stopAfter" minimum:"0" doc:"How long the process may have no requests before it is stopped; 0 for ever."`
-	// Group names processes of which at most one runs at a time.
+	// Group names a set of processes. At most one of them runs at a time.
 	Group string `json:"group" doc:"At most one process of a group runs at a time."`
-	// Memory is what the process takes of limits.process-memory, in place of a group.
+	// Memory is the process's part of limits.process-memory, in place of a group.
 	Memory schema.Bytes `json:"memory" doc:"What the process takes of limits.process-memory, in place of a group."`
 	// Restarts is how often a process that fails is started again before requests for it
 	// are refused.
 	Restarts int `json:"restarts" minimum:"0" maximum:"100" doc:"How often a process that fails is started again, at growing intervals, before requests for it are refused."`
 }
 
-// DefaultProcess returns what holds for the fields that a process leaves out.
+// DefaultProcess returns the values of the fields that a process leaves out.
 func DefaultProcess() Process {
 	return Process{
 		StartTimeout: schema.Duration(5 * time.Minute),
@@ -237,7 +237,7 @@ func (p Process) withPort(port int) Process {
 	return p
 }
 
-// baseURL returns the address of a process whose port is filled in.
+// baseURL returns the address of a process with its port filled in.
 func (p Process) baseURL() string {
 	parsed, err := url.Parse(p.Ready)
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Between the gateway and each process stands a supervisor: the gateway's own program,
+// Each process has a supervisor between it and the gateway: the gateway's own program,
 // started with supervisorWord as its first argument. It holds one end of a pipe to the
-// gateway, whose end it notices even if the gateway was killed, and it is the parent, or
-// adopts the children, of everything that the process starts.
+// gateway, and notices the end of that pipe even if the gateway was killed. It is the
+// parent, or adopts the children, of everything that the process starts.
 const supervisorWord = "supervise-process"
 
-// What the gateway writes into the pipe to a supervisor. The end of the pipe means that
-// everything is to be killed.
+// The gateway writes commands into the pipe to a supervisor. The end of the pipe means:
+// kill everything.
 const commandTerminate = 't'
 
 // Supervise supervises a process if the program was started for that with these arguments,
@@ -51,7 +51,7 @@ func (e ending) String() string {
 	return "it exited with status " + strconv.Itoa(e.code)
 }
 
-// A supervisor tells the gateway in lines what becomes of the process.
+// A supervisor reports the state of the process to the gateway in lines.
 const (
 	newsStarted = "started"
 	newsFault   = "fault"

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes the supervisor the parent of whatever its descendants leave behind, also of
-// those that made a session of their own.
+// adopt makes the supervisor the parent of all processes that its descendants leave behind,
+// also of processes in a session of their own.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // closeFiles keeps the files from the process that whoever started the gateway left open.

@@ -4,7 +4,7 @@ package processes
 
 import "syscall"
 
-// adopt does nothing: only Linux lets a process adopt those that its descendants leave.
+// adopt does nothing: only Linux lets a process adopt the orphans of its descendants.
 func adopt() {}
 
 // closeFiles leaves files open that whoever started the gateway left open: only Linux closes
@@ -14,5 +14,6 @@ func closeFiles() {}
 // attributes puts the process into a group of its own.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// killAll kills the group of the process. What has left the group is not found.
+// killAll kills the group of the process. It does not find processes that have left the
+// group.
 func (s *supervisor) killAll() { _ = syscall.Kill(-s.pid, syscall.SIGKILL) }

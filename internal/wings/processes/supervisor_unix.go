@@ -32,8 +32,8 @@ const (
 // supervise starts the process that its arguments describe, as launch wrote them, and
 // returns when nothing is left of it. The process is killed when the gateway ends.
 func supervise(args []string) {
-	// The kernel sends the death signal when the thread ends that started the process, so
-	// that must be one that lives as long as the supervisor.
+	// The kernel sends the death signal when the thread that started the process ends, and
+	// that thread must therefore live as long as the supervisor.
 	runtime.LockOSThread()
 	syscall.CloseOnExec(controlFile)
 	syscall.CloseOnExec(newsFile)
@@ -105,8 +105,8 @@ func begin(directory string, command []string) (pid int, err error) {
 	return pid, nil
 }
 
-// follow returns what the gateway wants: true is the end of the process in peace, false
-// the end of everything at once, which the end of the gateway is, too.
+// follow returns the gateway's orders: true ends the process in peace, false ends
+// everything at once, as does the end of the gateway.
 func follow(control io.Reader) <-chan bool {
 	orders := make(chan bool)
 	go func() {
@@ -122,7 +122,7 @@ func follow(control io.Reader) <-chan bool {
 	return orders
 }
 
-// obey does what the gateway wants until nothing is left of the process.
+// obey carries out the gateway's orders until nothing is left of the process.
 func (s *supervisor) obey(orders <-chan bool) {
 	for {
 		select {

@@ -24,8 +24,8 @@ func (c caps) of(k *quota.Key) float64 {
 	return share
 }
 
-// capped returns what the budgets of money leave of the pace in some windows, until the end of a
-// period. All requests of an account count, whichever the question is about.
+// capped returns the share of the pace in some windows that the budgets of money allow until
+// the end of a period. All requests of an account count, whichever the question is about.
 func (r *Reader) capped(ctx context.Context, windows []quota.CalendarWindow, now, end time.Time) (caps, error) {
 	rest := map[string]float64{}
 	for _, use := range r.budgets() {
@@ -60,8 +60,8 @@ func (r *Reader) capped(ctx context.Context, windows []quota.CalendarWindow, now
 	return shares, err
 }
 
-// restOf returns what a budget lets its account spend until the end of a period: what is left,
-// and what it is given anew until then.
+// restOf returns the money that a budget lets its account spend until the end of a period:
+// the rest of the present budget, and the new ones until then.
 func restOf(use *budget.Use, end time.Time) float64 {
 	left := float64(max(0, use.Limit-use.Used))
 	if use.Reset.IsZero() || !use.Reset.Before(end) {

@@ -22,8 +22,8 @@ const (
 
 var errRange = errors.New("want a time after from, and at most ten years after it")
 
-// stepOf returns the windows of which the range of a question is made: the preferred ones
-// for its length, or the nearest that are counted, still kept, and not too many.
+// stepOf returns the windows that make up the range of a question: the preferred ones for
+// its length, or the nearest that are counted, still kept, and not too many.
 func stepOf(from, to, now time.Time, settings *quota.Settings) quota.Window {
 	preferred := quota.Month
 	if length := to.Sub(from); length <= hourly {
@@ -103,7 +103,7 @@ func recent(step quota.Window, now time.Time, settings *quota.Settings) []quota.
 	return windowsIn(w, now.Add(-ago), now)
 }
 
-// UnmarshalText reads what spending is grouped by.
+// UnmarshalText reads the name of a dimension.
 func (d *Dimension) UnmarshalText(name []byte) error {
 	i := slices.Index(dimensionNames[:], string(name))
 	if i < 0 {

@@ -1,5 +1,5 @@
-// Package spend answers what was spent: it adds up what the ledger counted in a period, by
-// tenant, key, user, model or service, beside the period before, and foretells the rest.
+// Package spend reports spending: it adds up the ledger's counts of a period, by tenant,
+// key, user, model or service, beside the period before, and foretells the rest.
 package spend
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/quota"
 )
 
-// Dimension is what spending is grouped by.
+// Dimension is a property that spending is grouped by.
 type Dimension uint8
 
 // The dimensions.
@@ -45,10 +45,10 @@ func (d Dimension) of(k *quota.Key) string {
 	return [dimensionCount]string{k.Tenant, k.APIKey, k.User, k.Model, k.Service.String()}[d]
 }
 
-// Question is what somebody wants to know.
+// Question asks for the spending of a period.
 type Question struct {
 	By Dimension
-	// From and To bound the period; the windows in which they lie are counted whole.
+	// From and To bound the period; the windows that they lie in are counted whole.
 	From, To time.Time
 	// Only narrows it by names.
 	Only quota.UsageQuery
@@ -61,7 +61,7 @@ type Question struct {
 // maxUnpriced bounds the models without a price that are named.
 const maxUnpriced = 100
 
-// Check reports what is wrong with the period of a question.
+// Check returns an error for an impossible period of a question.
 func (q *Question) Check() error {
 	if !q.From.Before(q.To) || q.To.Sub(q.From) > maxRange {
 		return errRange
@@ -96,7 +96,7 @@ type Report struct {
 	Unpriced []string
 }
 
-// Group is what was spent under one name.
+// Group is the spending under one name.
 type Group struct {
 	Name string
 	quota.Totals
@@ -104,13 +104,14 @@ type Group struct {
 	Unpriced int64
 	// Before is the cost in the period before, and Forecast that at the end of this one.
 	Before, Forecast int64
-	// Pace is what it spent in a day lately, on which the forecast rests as far as budgets
-	// let it.
+	// Pace is its spending per day lately. The forecast rests on it as far as budgets
+	// allow.
 	Pace int64
 	// Costs are those of each step.
 	Costs []int64
 
-	// recent is what it spent lately, and bounded what its budgets leave of that from now on.
+	// recent is its spending lately, and bounded the part of it that its budgets allow from
+	// now on.
 	recent, bounded float64
 }
 
@@ -132,7 +133,7 @@ func (g *Group) add(other *Group) {
 // plus adds costs.
 func plus(a, b int64) int64 { return int64(prices.Amount(a).Plus(prices.Amount(b))) }
 
-// Ledger is what was counted.
+// Ledger reads the counts.
 type Ledger interface {
 	Settings() quota.Settings
 	EachUsageIn(
@@ -147,13 +148,14 @@ type Reader struct {
 	budgets func() []budget.Use
 }
 
-// New returns a reader of a ledger. The budgets bound what it foretells.
+// New returns a reader of a ledger. The budgets bound its forecasts.
 func New(ledger Ledger, budgets func() []budget.Use) *Reader {
 	return &Reader{turn: make(chan struct{}, 1), ledger: ledger, budgets: budgets}
 }
 
-// Read answers a question that was checked. With an error the report has what is known
-// without the store that failed, or nothing if ctx ended before the question had its turn.
+// Read answers a question that was checked. With an error the report has the figures that
+// are known without the failed store, or nothing if ctx ended before the question had its
+// turn.
 func (r *Reader) Read(ctx context.Context, q Question, now time.Time) (Report, error) {
 	if ctx.Err() != nil {
 		return Report{}, context.Cause(ctx)
@@ -205,8 +207,8 @@ func (r *Reader) Read(ctx context.Context, q Question, now time.Time) (Report, e
 	return report, err
 }
 
-// foretell adds to what groups have spent what the rest of the period costs at their pace, as
-// far as their budgets let them.
+// foretell adds a forecast to the spending of groups: the rest of the period at their pace,
+// as far as their budgets let them.
 func (r *Reader) foretell(
 	ctx context.Context, only quota.UsageQuery, sum *sums, report *Report, now time.Time, settings *quota.Settings,
 ) error {
@@ -237,11 +239,11 @@ func (r *Reader) foretell(
 	return cmp.Or(err, failed)
 }
 
-// leastElapsed is how long a ledger has to count before what it has tells a pace.
+// leastElapsed is how long a ledger has to count before its counts show a pace.
 const leastElapsed = time.Minute
 
-// elapsedSince returns the seconds since the first window in which something was counted, 0 while
-// they are too few to tell a pace.
+// elapsedSince returns the seconds since the first window with a count, 0 while they are
+// too few to tell a pace.
 func elapsedSince(first, now time.Time) float64 {
 	elapsed := now.Sub(first)
 	if elapsed < leastElapsed {
@@ -260,9 +262,9 @@ type sums struct {
 	unpriced map[string]bool
 }
 
-// isUnpriced reports whether what was counted cost nothing because its model has no price, and
-// notes the model. The ledger does not know whether there was one then, so that the prices of now
-// tell it.
+// isUnpriced reports whether usage cost nothing because its model has no price, and notes
+// the model. The ledger does not know whether there was one then; the present prices
+// decide.
 func (s *sums) isUnpriced(u *quota.Usage, isPriced func(model string) bool) bool {
 	if isPriced == nil || u.Cost != 0 || u.Key.Model == "" || isPriced(u.Key.Model) {
 		return false
@@ -308,8 +310,8 @@ func (s *sums) total() Group {
 	return total
 }
 
-// listed returns the most expensive groups, and the sum and number of the others. What had
-// no use in the period and the one before is left out.
+// listed returns the most expensive groups, and the sum and number of the others. It leaves
+// out groups without use in the period and the one before.
 func (s *sums) listed(limit int) (groups []Group, rest Group, others int) {
 	for _, g := range s.groups {
 		if g.Requests > 0 || g.Before > 0 {

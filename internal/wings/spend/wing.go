@@ -39,7 +39,7 @@ func (o *office) routes() []web.Route {
 // defaultSpendGroups is how many groups a reply lists unless the request says it.
 const defaultSpendGroups = 100
 
-// spendQuery has the period and the filters of what was spent.
+// spendQuery has the period and the filters of a question about spending.
 type spendQuery struct {
 	manage.UsageFilter
 	By    Dimension `json:"by" empty:"true" doc:"What is listed; tenants where it is not given."`
@@ -57,7 +57,7 @@ func (spendQuery) Docs() map[string]string {
 	}
 }
 
-// spendView is what was spent in a period as JSON.
+// spendView is the spending of a period as JSON.
 type spendView struct {
 	Enabled  bool         `json:"enabled" doc:"Whether the quota ledger is on, which counts it."`
 	Priced   bool         `json:"priced" doc:"Whether any model has a price."`
@@ -153,7 +153,7 @@ func viewSpend(g *Group, report *Report) spendGroup {
 	return view
 }
 
-// question returns what is asked for, of this month where no period is given.
+// question returns the question of the query, about this month where no period is given.
 func (q *spendQuery) question(now time.Time) (Question, error) {
 	asked := Question{
 		Only: q.UsageFilter.Question(), By: q.By, From: q.From.UTC(), To: q.To.UTC(),

@@ -37,7 +37,8 @@ func isZero(temperature jsonscan.Value) bool {
 }
 
 // isSelfContained reports whether the answer depends on nothing but the request, and leaves
-// nothing behind: not on what is kept of earlier ones, nor on the caller's own credential.
+// nothing behind: it needs no earlier answers that are kept, nor the caller's own
+// credential.
 func isSelfContained(r *account.Account) bool {
 	if r.Pool == nil || r.IsBarred() {
 		return false // another model takes over
@@ -54,7 +55,7 @@ func isSelfContained(r *account.Account) bool {
 var passedHeaders = [...]string{"Anthropic-Version", "Anthropic-Beta"}
 
 // keyOf returns the SHA-256 of everything that the answer to a request depends on, and of
-// whose it is.
+// its owner.
 func (c *Cache) keyOf(r *account.Account) (key answercache.Key) {
 	w := c.writers.Get().(*keyWriter)
 	defer c.writers.Put(w)
@@ -98,7 +99,7 @@ const keyBuffer = 2 << 10
 
 func newKeyWriter() any { return &keyWriter{hash: sha256.New(), buf: make([]byte, 0, 2*keyBuffer)} }
 
-// keyWriter writes what is hashed.
+// keyWriter writes the input of the hash.
 type keyWriter struct {
 	hash hash.Hash
 	buf  []byte
@@ -121,17 +122,17 @@ func (w *keyWriter) bytes(p []byte) {
 	}
 }
 
-// head writes the kind and the length of what follows, so that where it ends is known
-// whatever it contains.
+// head writes the kind and the length of the next value, which marks its end whatever it
+// contains.
 func (w *keyWriter) head(kind byte, length int) {
 	w.buf = append(w.buf, kind)
 	w.buf = binary.BigEndian.AppendUint64(w.buf, uint64(length))
 }
 
 // value writes a JSON value in canonical form: without spaces between its parts, and the
-// members of objects in the order of their names. Texts and numbers stay as they are, so
-// that those which differ in more than their spelling never get the same key. What lies
-// deeper than a request is recorded, such as the parts of a message, is scanned again.
+// members of objects in the order of their names. Texts and numbers stay as they are:
+// values that differ in more than their spelling never get the same key. Parts below the
+// recorded depth of a request, such as the parts of a message, are scanned again.
 func (w *keyWriter) value(v jsonscan.Value) {
 	if len(w.buf) > keyBuffer {
 		w.flush()

@@ -69,7 +69,7 @@ func (c *Cache) memory() *answercache.Memory {
 	return memory
 }
 
-// Settings returns those that are in force.
+// Settings returns the settings in force.
 func (c *Cache) Settings() answercache.Settings { return c.policy.Load().Settings }
 
 // IsOn reports whether answers of a service type are kept for all callers.
@@ -109,7 +109,7 @@ func (c *Cache) Status() Status {
 // Clear removes all answers.
 func (c *Cache) Clear(ctx context.Context) error { return c.store.Clear(ctx) }
 
-// Keep removes what is kept of pools that a new table does not have, or that have other
+// Keep removes the answers of pools that a new table does not have, or that have other
 // settings in it. A shared store keeps these answers until they expire, but nobody finds
 // them.
 func (c *Cache) Keep(table *routing.Table) {
@@ -126,8 +126,8 @@ func (c *Cache) Keep(table *routing.Table) {
 	memory.KeepOnly(pools)
 }
 
-// Step answers a request with what is kept of the same request, or with the answer that the
-// same request is getting, or keeps its answer.
+// Step answers a request with the kept answer to the same request, or with the answer that
+// the same request is getting, or keeps its answer.
 func (c *Cache) Step(ctx context.Context, r *account.Account) (account.Answer, error) {
 	p := c.policy.Load()
 	service := r.Asks.Service
@@ -158,7 +158,7 @@ func (c *Cache) Step(ctx context.Context, r *account.Account) (account.Answer, e
 	return a.ask(ctx)
 }
 
-// asked is a request whose answer is not kept yet.
+// asked is a request without a kept answer.
 type asked struct {
 	cache   *Cache
 	policy  *policy
@@ -167,7 +167,7 @@ type asked struct {
 	keeps   bool
 }
 
-// price decides what an answer costs for which no call was made.
+// price sets the cost of an answer that took no call.
 func (a *asked) price() {
 	if a.policy.ChargeHits {
 		a.request.ServeBy(a.request.Pool)
@@ -213,15 +213,15 @@ func (a *asked) share(ctx context.Context) (account.Answer, error) {
 	return f.Lead(flight.Call{
 		Next: a.request.Next,
 		IsOwn: func(err error) bool {
-			// Which models may take over depends on who asks, and so does what they answer.
+			// The rights of the caller decide which models may take over, and thereby the answer.
 			return a.request.Record.Fallbacks > 0 || err != nil && (hasFallbacks || !isSameForAll(err))
 		},
 		Wrap: a.record,
 	})
 }
 
-// isSameForAll reports whether an error is about the model or its backends, so that every
-// caller would get it.
+// isSameForAll reports whether an error is about the model or its backends: every caller
+// would get it.
 func isSameForAll(err error) bool {
 	var known *schema.Error
 	if !errors.As(err, &known) {

@@ -26,8 +26,9 @@ type Flight struct {
 	mu      sync.Mutex
 	changed waiting.Signal // something below has changed
 	moved   sync.Cond      // broadcast when something changes that the sink waits for
-	// aboard are those whose clients are there, and followers counts those of them that are not
-	// the first. Nobody joins a flight that is sealed, or that has nobody aboard.
+	// aboard holds the requests with a client that is still there, and followers counts all
+	// of them but the first. Nobody joins a flight that is sealed, or that has nobody
+	// aboard.
 	aboard                 waiting.Party
 	followers              int
 	hasFirstLeft, isSealed bool
@@ -61,8 +62,8 @@ const (
 	isOwn                 // the answer is not shared
 )
 
-// ErrNotShared means that the answer is for the first request only, so that a follower must
-// make a call of its own.
+// ErrNotShared means that the answer is for the first request only: a follower must make a
+// call of its own.
 var ErrNotShared = errors.New("the answer of the first request is not shared")
 
 // join adds a follower, unless nobody may join any more.
@@ -179,8 +180,8 @@ func (f *Flight) add(part []byte, usage schema.Usage, hasContent, isComplete boo
 	}
 }
 
-// trim forgets the oldest parts, so that the others are no larger. The last one stays while
-// somebody may read it. The mutex is locked.
+// trim forgets the oldest parts until the others are no larger than most. The last one
+// stays while somebody may read it. The mutex is locked.
 func (f *Flight) trim(most int) {
 	n := 0
 	for freed := f.size; freed > most && (n < len(f.parts)-1 || most == 0 && n < len(f.parts)); n++ {
@@ -202,8 +203,7 @@ func (f *Flight) forgetParts(n int) {
 	}
 }
 
-// copied returns a copy of a part. What was copied never changes, so that it is read
-// without the mutex.
+// copied returns a copy of a part. The copy never changes, and is read without the mutex.
 func (f *Flight) copied(part []byte) []byte {
 	if len(part) > cap(f.chunk)-len(f.chunk) {
 		if len(part) > chunkSize/2 {
@@ -216,7 +216,7 @@ func (f *Flight) copied(part []byte) []byte {
 	return f.chunk[from:len(f.chunk):len(f.chunk)]
 }
 
-// closeFirst ends what the first request has of the flight.
+// closeFirst ends the first request's share of the flight.
 func (f *Flight) closeFirst() {
 	f.end(isOver, brokenOff())
 	f.forget()
@@ -226,7 +226,7 @@ func (f *Flight) closeFirst() {
 	f.release()
 }
 
-// closeFollower ends what a follower has of it.
+// closeFollower ends a follower's share of the flight.
 func (f *Flight) closeFollower() {
 	f.mu.Lock()
 	f.followers--
@@ -248,20 +248,20 @@ func (f *Flight) release() {
 	}
 }
 
-// brokenOff is what followers are told where the first request ended without saying why.
+// brokenOff is the error for followers where the first request ended without saying why.
 func brokenOff() *schema.Error {
 	return schema.NewError(schema.CodeInternal, "The call that this request shared with equal ones was given up by the gateway.")
 }
 
-// tooSlow is what a client is told that is too far behind the others.
+// tooSlow is the error for a client that is too far behind the others.
 func tooSlow() *schema.Error {
 	return schema.NewError(schema.CodeOverloaded, "The answer is shared with equal requests, and this client read it too slowly for the rest to be kept; send the request again.")
 }
 
 // Follow waits until the answer of the first request begins, and returns it from its
 // beginning. The error is ErrNotShared, that of the first request where it is the same for
-// everybody, or the cause with which the context ended. What a follower used is counted as
-// asUsed makes it of what the first one used.
+// everybody, or the cause that ended the context. asUsed turns the usage of the first
+// request into the usage that a follower is counted with.
 func (f *Flight) Follow(ctx context.Context, asUsed func(schema.Usage) schema.Usage) (_ account.Answer, err error) {
 	isAboard := false
 	defer func() {

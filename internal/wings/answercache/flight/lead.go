@@ -56,7 +56,7 @@ func (f *Flight) Lead(call Call) (account.Answer, error) {
 	return &lead{Answer: answer, flight: f, hasContent: hasContent, isOwn: call.IsOwn}, nil
 }
 
-// unshared is how a flight ends whose answer is for the first request only.
+// unshared is the end of a flight with an answer for the first request only.
 func (*Flight) unshared() (stage, error) { return isOwn, ErrNotShared }
 
 func (f *Flight) isDone() bool {
@@ -65,7 +65,7 @@ func (f *Flight) isDone() bool {
 	return f.stage >= isOver
 }
 
-// lead is the answer as the first request reads it. What it reads others get as well.
+// lead is the answer as the first request reads it. Others get the same bytes.
 type lead struct {
 	account.Answer
 	flight     *Flight
@@ -103,7 +103,7 @@ func (l *lead) HasContent() bool { return l.content }
 // BeforeWait implements proxy.Shared: the call itself tells when it waits.
 func (*lead) BeforeWait(func()) {}
 
-// Failing implements proxy.Shared: what the client is told, followers are told as well.
+// Failing implements proxy.Shared: followers get the same error as the client.
 func (l *lead) Failing(own proxy.Failure) proxy.Failure {
 	return func(known *schema.Error, requestID string) []byte {
 		text := eventOf(known)
@@ -152,8 +152,8 @@ func (l *lead) Attach() error {
 // beyond it the backend is read no faster than the client reads.
 const loneRoom = 64 << 10
 
-// sink is the client of the first request, to which is written by a goroutine of its own, so
-// that others need not wait for it. The mutex of the flight guards what changes.
+// sink is the client of the first request. A goroutine of its own writes to it, and others
+// need not wait for it. The mutex of the flight guards the fields that change.
 type sink struct {
 	proxy.Sink
 	flight   *Flight
@@ -199,10 +199,10 @@ func (s *sink) add(p []byte, flush bool) error {
 	return nil
 }
 
-// exceeds reports whether so many bytes more are too many, beside those that are there.
+// exceeds reports whether the buffer has bytes and more of them would pass most.
 func (s *sink) exceeds(more, most int) bool { return len(s.buf) > 0 && len(s.buf)+more > most }
 
-// send sends what was added to the client.
+// send sends the added bytes to the client.
 func (s *sink) send() {
 	f := s.flight
 	f.mu.Lock()

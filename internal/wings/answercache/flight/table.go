@@ -1,5 +1,5 @@
 // Package flight lets equal requests that are in flight at the same time share one call of
-// a backend. The first one makes the call; those that come while it lasts follow it, and
+// a backend. The first one makes the call; requests that come while it lasts follow it, and
 // get its answer from the beginning, each at its own pace. The call belongs to all of them:
 // it goes on while one of them is there, and ends with the last.
 package flight
@@ -13,7 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wings/answercache"
 )
 
-// Limits bound what is remembered of answers so that others can follow.
+// Limits bound the part of an answer that is remembered for followers.
 type Limits struct {
 	// Answer is how much of one answer is remembered. Nobody joins an answer that became
 	// larger, and who is further behind than that does not get the rest.
@@ -43,14 +43,14 @@ func NewTable(limits Limits) *Table {
 // Set changes the limits, for flights that begin from now on.
 func (t *Table) Set(limits Limits) { t.limits.Store(&limits) }
 
-// Status is what is in flight.
+// Status counts the flights and their requests.
 type Status struct {
 	Flights   int   // calls that others may follow
 	Followers int   // requests that follow one
 	Held      int64 // bytes of answers that are remembered
 }
 
-// Status returns what is in flight.
+// Status returns the present counts.
 func (t *Table) Status() Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()

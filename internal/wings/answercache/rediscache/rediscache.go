@@ -1,5 +1,5 @@
 // Package rediscache keeps the answers of the cache in Redis or anything that speaks its
-// protocol, so that all gateways which share it find them.
+// protocol: all gateways that share it find them.
 package rediscache
 
 import (
@@ -47,8 +47,8 @@ type Store struct {
 	closed  bool
 }
 
-// New returns the store at an address, to which it connects when it is used. The keys, which
-// may be nil, encrypt the answers. Settings returns those that are in force.
+// New returns the store at an address. It connects when it is used. The keys, which may be
+// nil, encrypt the answers. The function settings returns the settings in force.
 func New(address, prefix string, keys *seal.Keys, settings func() answercache.Settings, log *slog.Logger) *Store {
 	return &Store{log: log, connection: redis.NewLazy(address), prefix: prefix + ":answer-cache:", keys: keys, settings: settings, pending: make(chan struct{}, mostPending)}
 }

@@ -28,7 +28,7 @@ type tokens struct {
 	Cached     int64 `json:"cached,omitzero"`
 }
 
-// contentsEntry is what was captured of a call as a line.
+// contentsEntry is a line with the captured parts of a call.
 type contentsEntry struct {
 	Number uint64 `json:"n"`
 	*calls.Captured
@@ -42,9 +42,9 @@ type contents struct {
 	IsCut bool   `json:"cut,omitzero"`
 }
 
-// form says how values are written. Times and durations are microseconds. Values that have names
-// are written by name, so that another release reads them; a name that is not known is read as the
-// first value, and a member that is not known is skipped.
+// form holds the options for writing and reading values. Times and durations are
+// microseconds. Values that have names are written by name, for other releases to read; an
+// unknown name is read as the first value, and an unknown member is skipped.
 type form struct{ write, read json.Options }
 
 func newForm() form {
@@ -137,7 +137,7 @@ func (f form) readRecord(line []byte) (*calls.Record, error) {
 	return e.Record, nil
 }
 
-// appendContents appends the line of what was captured of a call, if anything was.
+// appendContents appends the line with the captured parts of a call, if there are any.
 func (f form) appendContents(to []byte, c *calls.Record) ([]byte, error) {
 	if c.Captured == nil {
 		return to, nil
@@ -149,7 +149,8 @@ func (f form) appendContents(to []byte, c *calls.Record) ([]byte, error) {
 	return append(append(to, line...), '\n'), nil
 }
 
-// readCaptured reads the line of what was captured of a call, and the number of the call.
+// readCaptured reads the line with the captured parts of a call, and the number of the
+// call.
 func (f form) readCaptured(line []byte) (of uint64, _ *calls.Captured, err error) {
 	e := contentsEntry{Captured: new(calls.Captured)}
 	err = json.Unmarshal(line, &e, f.read)

@@ -1,8 +1,8 @@
 // Package callfile keeps the records of calls on disk, for searches that reach further back
 // than the list of the latest calls. It writes them once a second, apart from the requests,
-// into segments (see segment.go) that are deleted by age and size. What clients and models
-// wrote is kept as well where it is captured, in segments of its own, and only if there is a
-// master key to seal it with.
+// into segments (see segment.go) that are deleted by age and size. Captured texts of
+// clients and models are kept as well, in segments of their own, and only if there is a
+// master key to seal them with.
 package callfile
 
 import (
@@ -41,17 +41,17 @@ const (
 	segmentSize, segmentAge = 8 << 20, time.Hour
 )
 
-// Options are what a File depends on.
+// Options are the parts that a File depends on.
 type Options struct {
 	// Dir is the data directory.
 	Dir      string
 	Settings Settings
-	// Keys seal what is written, nil for nothing; then no contents are kept.
+	// Keys seal the segments, nil for plain ones; then no contents are kept.
 	Keys *seal.Keys
-	// IsFull reports whether the disk has no space but what is reserved for what matters
-	// more; nil means that it never is.
+	// IsFull reports whether the rest of the disk is reserved for more important writes;
+	// nil means that it never is.
 	IsFull func() bool
-	// Fault is told about what could not be read or written.
+	// Fault receives failures to read or write.
 	Fault func(operation, text string)
 	// Log is told where a crash has cut a segment off.
 	Log *slog.Logger
@@ -167,7 +167,7 @@ func (f *File) last() (number uint64) {
 	return max(number, newest.blocks[len(newest.blocks)-1].last)
 }
 
-// headOnly is enough of a segment to tell what was captured in it.
+// headOnly is enough bytes of a segment to read which parts of calls it has captured.
 const headOnly = 16
 
 // read reads a segment, or its first bytes.
@@ -242,7 +242,7 @@ func (f *File) Forget(most metrics.Capture) {
 	})
 }
 
-// Run writes what waits, until ctx ends.
+// Run writes waiting records until ctx ends.
 func (f *File) Run(ctx context.Context) {
 	ticker := time.NewTicker(flushInterval)
 	defer ticker.Stop()
@@ -260,7 +260,7 @@ func (f *File) Run(ctx context.Context) {
 // Days returns for how many days calls are kept.
 func (f *File) Days() int { return f.options.Settings.Days }
 
-// Close writes what waits and closes the file. Nothing may be offered after it.
+// Close writes the waiting records and closes the file. Nothing may be offered after it.
 func (f *File) Close() {
 	if f == nil {
 		return
@@ -273,7 +273,7 @@ func (f *File) Close() {
 	}
 }
 
-// flush writes the records that wait. Those that cannot be written wait on.
+// flush writes the records that wait. A record that cannot be written waits on.
 func (f *File) flush(now time.Time) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -415,8 +415,8 @@ func (f *File) add(k kind, of span, lines []byte, now time.Time) error {
 	return nil
 }
 
-// sizeOfSegments is when the next segment begins: a limit is kept by removing segments, so
-// that there are at least eight.
+// sizeOfSegments is the size that begins the next segment. Removing segments keeps the
+// limit, which takes at least eight of them.
 func (f *File) sizeOfSegments() int64 { return min(segmentSize, int64(f.options.Settings.MaxBytes)/8) }
 
 func (f *File) beginSegment(l *log, isOfContents bool, first uint64, now time.Time) error {

@@ -79,7 +79,7 @@ func (s *search) next() uint64 {
 	return s.Before
 }
 
-// isOver reports whether what was written until then is too old for the search.
+// isOver reports whether everything written until then is too old for the search.
 func (s *search) isOver(written time.Time) bool {
 	return !s.From.IsZero() && written.Before(s.From)
 }
@@ -89,8 +89,8 @@ func (s *search) mayHave(of span) bool {
 	return (s.From.IsZero() || of.latest >= s.From.UnixMicro()) && (s.To.IsZero() || of.earliest < s.To.UnixMicro())
 }
 
-// searchSegment looks at the calls of a segment, and reports whether the search goes on. What
-// cannot be read is left out.
+// searchSegment looks at the calls of a segment, and reports whether the search goes on. It
+// leaves unreadable calls out.
 func (f *File) searchSegment(s *search, one stored) bool {
 	read, err := f.read(one, maxSegment)
 	if err != nil {
@@ -130,7 +130,7 @@ func (f *File) unread(err error) {
 	}
 }
 
-// Captured returns what was captured of the call with a number, nil for nothing.
+// Captured returns the captured parts of the call with a number, or nil if there are none.
 func (f *File) Captured(number uint64) *calls.Captured {
 	waiting, segments := f.view(ofContents)
 	for i := range waiting {
@@ -147,7 +147,7 @@ func (f *File) Captured(number uint64) *calls.Captured {
 	return nil
 }
 
-// capturedIn returns what a segment has of the call with a number.
+// capturedIn returns the captured parts that a segment has of the call with a number.
 func (f *File) capturedIn(one stored, number uint64) *calls.Captured {
 	read, err := f.read(one, maxSegment)
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 )
 
 // A segment is a file of package journal. Each of its records is a block: lines of calls,
-// compressed and perhaps sealed. The clear part of a block is its span. The byte behind the mark
-// of the file says what was captured of the calls.
+// compressed and perhaps sealed. The clear part of a block is its span. The byte behind the
+// mark of the file names the captured parts of the calls.
 const (
-	// maxSegment bounds the segments that are read; those that are written are smaller.
+	// maxSegment bounds the segments that are read; written ones are smaller.
 	maxSegment = 64 << 20
 	// maxBlock bounds the lines of a block before they are compressed. A line has at most
-	// what is kept of the texts of two bodies, twice as long where it is escaped.
+	// the kept texts of two bodies, twice as long where they are escaped.
 	maxBlock = 4 << 20
-	// purpose is what the keys of sealed segments are derived for.
+	// purpose is the purpose in the derivation of the keys of sealed segments.
 	purpose = "calls"
 )
 

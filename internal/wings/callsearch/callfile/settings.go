@@ -14,7 +14,7 @@ type Settings struct {
 	MaxBytes schema.Bytes `json:"maxBytes"`
 }
 
-// DefaultSettings returns what holds where nothing is configured.
+// DefaultSettings returns the settings of an empty configuration.
 func DefaultSettings() Settings { return Settings{Days: 7, MaxBytes: 256 * schema.MiB} }
 
 const (

@@ -53,8 +53,8 @@ func (h *host) set(doc *config.Document) {
 	h.mind()
 }
 
-// mind has all processes counted for what is in memory, also those that no request can start
-// and those that end.
+// mind counts the memory of all processes, also of processes that no request can start and
+// of ending ones.
 func (h *host) mind() {
 	var all []residency.Kept
 	for name, server := range h.manager.Servers() {
