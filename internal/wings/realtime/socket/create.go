@@ -74,8 +74,8 @@ func readCreate(text []byte, reserve func(bytes int) error) (*create, *schema.Er
 	return c, nil
 }
 
-// body returns the body of the request that the message is. Before is what the connection
-// has of the conversation that is continued; nil where it has nothing, so that the request
+// body returns the request of the message as a body. The parameter before is the
+// connection's part of the continued conversation; nil where it has none, and the request
 // itself names the response.
 func (c *create) body(before *conversation) []byte {
 	w := jsonwrite.Writer{Out: make([]byte, 0, len(c.text)+before.size()+64)}
@@ -116,7 +116,7 @@ func (c *create) items() []byte {
 	return nil
 }
 
-// conversation is what a connection knows of a response that is kept nowhere else: all
+// conversation is a connection's knowledge of a response that is kept nowhere else: all
 // items of the conversation that ends with it.
 type conversation struct {
 	id    string
@@ -156,8 +156,8 @@ func (c *create) continued(before *conversation, response jsonscan.Value, limit 
 	return &conversation{id: string(response.Get("id").Text()), lane: c.lane, items: w.Out}
 }
 
-// orphan returns the error for an output of a tool that nothing before it has called, as the
-// API has it. Only what goes on with a conversation of the connection is looked at.
+// orphan returns the error for an output of a tool that nothing before it has called, as
+// the API has it. It looks only at messages that continue a conversation of the connection.
 func (c *create) orphan(before *conversation) *schema.Error {
 	called := map[string]bool{}
 	doc := jsonscan.Document{AllowDuplicateKeys: true}
@@ -178,8 +178,8 @@ func (c *create) orphan(before *conversation) *schema.Error {
 	return nil
 }
 
-// canReturn reports whether an item of a response can stand in the input of a request. The
-// reasoning of a backend that keeps nothing cannot, unless it is in the item: the backend
+// canReturn reports whether an item of a response may appear in the input of a request. The
+// reasoning of a backend that keeps nothing may not, unless it is in the item: the backend
 // would look for it by its id.
 func canReturn(item jsonscan.Value) bool {
 	if string(item.Get("type").Text()) != "reasoning" || item.Get("encrypted_content").Kind() == jsonscan.String {

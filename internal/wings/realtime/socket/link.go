@@ -34,12 +34,13 @@ type link struct {
 	header http.Header
 	conn   *websocket.Conn
 	below  net.Conn // see hijacked
-	// ctx is that of the connection, and leave ends the reading of what the client says.
+	// ctx is the context of the connection, and leave ends the reading of the client's
+	// messages.
 	ctx           context.Context //nolint:containedctx // it lives as long as the connection
 	cancel, leave context.CancelFunc
 	began         time.Time
-	// heard counts what has come, so that a client which sends is not taken for one that
-	// does not answer pings.
+	// heard counts received bytes: a client that sends is alive even if it does not answer
+	// pings.
 	heard   atomic.Int64
 	count   atomic.Int64 // of requests on the connection
 	working sync.WaitGroup
@@ -121,8 +122,8 @@ func (l *link) mayStay(settings sockets.Settings, why func(sockets.Settings) *pa
 	return why(settings)
 }
 
-// isOld reports whether the connection has been open for too long, so that nothing more is
-// begun on it.
+// isOld reports whether the connection has been open for too long to begin anything more on
+// it.
 func (l *link) isOld() bool {
 	return time.Since(l.began) >= l.doors.options.Current.Load().Limits.WebSockets.Lifetime.Std()
 }

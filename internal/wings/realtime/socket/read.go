@@ -17,13 +17,14 @@ import (
 const (
 	// firstBuffer is the memory with which reading a message begins.
 	firstBuffer = 4 << 10
-	// freeMessage is the largest message for which only its length is taken from the memory
-	// for bodies: what parsing a small one needs is small, and is used again.
+	// freeMessage is the size of the largest message that takes only its length from the
+	// memory for bodies: parsing a small one needs little memory, which is used again.
 	freeMessage = 64 << 10
 )
 
-// readMessage reads a message into memory that reserve has taken before, in steps, so that a
-// message takes memory for what has arrived of it. Arrived is told how long it is so far.
+// readMessage reads a message into memory that reserve has taken before, in steps: a
+// message takes memory only for the bytes that have arrived. It calls arrived with the
+// length so far.
 func readMessage(from io.Reader, reserve func(bytes int) error, arrived func(bytes, all int)) ([]byte, error) {
 	if err := reserve(firstBuffer); err != nil {
 		return nil, err
@@ -48,8 +49,8 @@ func readMessage(from io.Reader, reserve func(bytes int) error, arrived func(byt
 	}
 }
 
-// readClient returns the next message of a client. One that is no text, or does not arrive in
-// time, ends the connection. What arrives is added to heard.
+// readClient returns the next message of a client. A message that is no text, or does not
+// arrive in time, ends the connection. Arriving bytes are added to heard.
 func readClient(ctx context.Context, client *websocket.Conn, reserve func(bytes int) error, heard *atomic.Int64, end func(websocket.StatusCode, string)) ([]byte, error) {
 	kind, from, err := client.Reader(ctx)
 	if err != nil {
@@ -95,7 +96,7 @@ type parser struct {
 	takesFrom func(bytes int) error
 }
 
-// parse parses a message. What a large one needs is not kept.
+// parse parses a message. It does not keep the memory of a large one.
 func (p *parser) parse(text []byte) (*jsonscan.Document, error) {
 	doc := &p.small
 	if len(text) > freeMessage {

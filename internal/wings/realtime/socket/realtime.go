@@ -25,8 +25,8 @@ import (
 // realtimePath is where the Realtime API is.
 const realtimePath = "/v1/realtime"
 
-// Realtime answers GET /v1/realtime: it opens a WebSocket to an instance, and passes on what
-// both sides say.
+// Realtime answers GET /v1/realtime: it opens a WebSocket to an instance, and passes on the
+// messages of both sides.
 func (d *Doors) Realtime(w http.ResponseWriter, r *http.Request) {
 	protocols := takeProtocolKey(r.Header)
 	line, refusal := d.openRelay(w, r, protocols)
@@ -59,8 +59,8 @@ func (d *Doors) Realtime(w http.ResponseWriter, r *http.Request) {
 // headers: the rest of it is the key.
 const keyProtocol = "openai-insecure-api-key."
 
-// takeProtocolKey moves the key from the protocols that a client offers to the header for it,
-// and returns those that a backend may be told. Nobody else finds the key there.
+// takeProtocolKey moves the key from the protocols that a client offers to the header for
+// it, and returns the protocols that a backend may see. Nobody else finds the key there.
 func takeProtocolKey(header http.Header) (protocols []string) {
 	for _, list := range header["Sec-Websocket-Protocol"] {
 		for offered := range strings.SplitSeq(list, ",") {
@@ -115,7 +115,7 @@ func (d *Doors) openRelay(w http.ResponseWriter, r *http.Request, protocols []st
 	return line, err
 }
 
-// callerWith returns who asks on the connection, with what the key allows now.
+// callerWith returns the caller of the connection, with the present rights of the key.
 func (l *relay) callerWith(grant *access.Grant) (*access.Caller, *schema.Error) {
 	caller := l.caller
 	caller.Grant, caller.KeyID, caller.Tenant = grant, "", web.FirstOf(l.header, "X-Tenant-Id")
@@ -128,7 +128,7 @@ func (l *relay) callerWith(grant *access.Grant) (*access.Caller, *schema.Error) 
 }
 
 // hold opens the WebSocket at an instance, then that of the client, and relays until one of
-// them ends. What the first response may use is reserved before.
+// them ends. It first reserves the tokens that the first response may use.
 func (l *relay) hold(w http.ResponseWriter, r *http.Request) error {
 	asks, err := l.lineOf([]byte("{}"))
 	if err != nil {

@@ -33,8 +33,8 @@ const (
 	lastWords = 2 * time.Second
 )
 
-// relay is a connection of the Realtime API: what the client says is passed to the backend,
-// and what that says to the client.
+// relay is a connection of the Realtime API. It passes the client's messages to the
+// backend, and the backend's messages to the client.
 type relay struct {
 	link
 	caller    access.Caller
@@ -52,15 +52,16 @@ type relay struct {
 
 	backend      *websocket.Conn
 	belowBackend net.Conn // see hijacked
-	// reading is the context of what the client says, which ends before that of the connection.
+	// reading is the context for reading the client's messages. It ends before that of the
+	// connection.
 	reading context.Context //nolint:containedctx // it lives as long as the connection
 	// lost is closed when nothing more comes from the backend.
 	lost chan struct{}
 
 	// mu of the link guards these.
 	turns
-	// isLost says that the backend's connection is over, and hasLeft that the backend ended it.
-	// Farewell is, once that is known, with what it is ended here.
+	// isLost says that the backend's connection is over, and hasLeft that the backend ended
+	// it. farewell is the status that ends the connection here, once it is known.
 	isLost, hasLeft bool
 	farewell        *websocket.CloseError
 }
@@ -125,7 +126,7 @@ func (l *relay) closeBackend() {
 	_ = l.backend.Close(farewell.Code, farewell.Reason) // the backend may be gone
 }
 
-// sayFarewell sets with what the backend's connection is ended, if that is not known yet.
+// sayFarewell sets the status that ends the backend's connection, if it is not known yet.
 func (l *relay) sayFarewell(code websocket.StatusCode, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +142,7 @@ func (l *relay) newParser(anyKeys bool) *parser {
 	return p
 }
 
-// fromClient passes on what the client says.
+// fromClient passes on the client's messages.
 func (l *relay) fromClient() {
 	p := l.newParser(false)
 	defer p.lease.Close()
@@ -229,8 +230,8 @@ func (l *relay) sendBackend(text []byte) error {
 	return write(l.ctx, l.backend, websocket.MessageText, text)
 }
 
-// noteAsked notes what a message of the client asks of the backend, and returns an error if it
-// may not.
+// noteAsked notes the wish of a message of the client, and returns an error if the client
+// may not have it.
 func (l *relay) noteAsked(root jsonscan.Value) error {
 	switch string(root.Get("type").Text()) {
 	case createType:
@@ -320,7 +321,8 @@ func (l *relay) isTakenOut() bool {
 	})
 }
 
-// depart sets with what the backend's connection is ended, because that of the client ends.
+// depart sets the status that ends the backend's connection because that of the client
+// ends.
 func (l *relay) depart(code websocket.StatusCode, reason string) {
 	if l.farewell != nil {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// fromBackend passes on what the backend says, and counts its responses. It returns an error
-// if the backend broke the connection off.
+// fromBackend passes on the backend's messages, and counts its responses. It returns an
+// error if the backend broke the connection off.
 func (l *relay) fromBackend() error {
 	p := l.newParser(true)
 	defer p.lease.Close()
@@ -59,7 +59,7 @@ func (l *relay) passBack(p *parser, kind websocket.MessageType, text []byte) err
 	return nil
 }
 
-// happened is what a message of the backend says about a response.
+// happened is the news about a response in a message of the backend.
 type happened struct {
 	id      string
 	hasDone bool
@@ -67,7 +67,7 @@ type happened struct {
 	refusal error
 }
 
-// transcript begins the types of events about the transcript of what somebody said.
+// transcript begins the types of events about the transcript of speech.
 const transcript = "conversation.item.input_audio_transcription."
 
 // isResponse reports whether the transcript that an event is about counts as a response.
@@ -76,7 +76,7 @@ func (l *relay) isResponse(kind string) bool {
 	return l.isTranscription || !strings.HasPrefix(kind, transcript)
 }
 
-// note notes what a message of the backend says.
+// note notes the news in a message of the backend.
 func (l *relay) note(root jsonscan.Value, text []byte) (told happened) {
 	kind := string(root.Get("type").Text())
 	if strings.HasPrefix(kind, "response.") {
@@ -136,15 +136,15 @@ func (l *relay) heardTranscript(root jsonscan.Value, text []byte) (id string, re
 	return id, refusal
 }
 
-// idIn returns an id that a backend gave, of which as much is kept as is compared.
+// idIn returns an id that a backend gave, cut to the length that is compared.
 func idIn(v jsonscan.Value) string {
 	id := v.Text()
 	return string(id[:min(len(id), longestID)])
 }
 
-// follow does what follows from a message of the backend, once the client has it: a response
-// that the limits do not allow ends, and the connection with it; after one that has ended there
-// may be another.
+// follow acts on a message of the backend, once the client has it: a response that the
+// limits do not allow ends, and the connection with it; after one that has ended there may
+// be another.
 func (l *relay) follow(told happened) {
 	err := told.refusal
 	switch {

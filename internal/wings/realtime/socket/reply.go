@@ -190,7 +190,7 @@ type reply struct {
 	before  *conversation
 	header  http.Header
 	status  int
-	// rest is what has come of an event that is not complete, or of the body of an error.
+	// rest holds the bytes of an incomplete event, or of the body of an error.
 	rest []byte
 	// err is why nothing more can be sent.
 	err error

@@ -123,14 +123,15 @@ func (s *session) read() ([]byte, error) {
 	case errors.As(err, new(*schema.Error)): // there is no memory
 		return nil, s.refuseMemory(err)
 	case errors.Is(err, websocket.ErrMessageTooBig):
-		// Closing reads what still comes, so that the reset of unread bytes does not overtake the reason.
+		// Closing reads the remaining bytes: a reset for unread bytes would overtake the
+		// reason.
 		s.end(websocket.StatusMessageTooBig, "the message is too large")
 	}
 	return text, err
 }
 
-// refuseMemory ends the connection because there is no memory for a message, of which the
-// rest would have to be read.
+// refuseMemory ends the connection because there is no memory for a message, and the rest
+// of it would have to be read.
 func (s *session) refuseMemory(err error) error {
 	s.sendError("", err)
 	s.end(websocket.StatusTryAgainLater, "there is no memory for the message")

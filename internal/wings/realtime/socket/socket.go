@@ -1,5 +1,5 @@
 // Package socket is the part of the unified API that is spoken over WebSockets. It decides
-// who may open one, how long it stays, and what its messages are: requests that pass
+// who may open one, how long it stays, and how its messages become requests that pass
 // through the gateway like any other, each by itself.
 package socket
 
@@ -40,16 +40,16 @@ type Doors struct {
 	stop     sync.Once
 }
 
-// Options are what the doors depend on.
+// Options are the parts that the doors depend on.
 type Options struct {
 	Current *routing.Current
 	// Keys decides who may open a WebSocket, and who may keep it.
 	Keys access.Callers
-	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
+	// TrustedProxies are the proxies with a believed X-Forwarded-For.
 	TrustedProxies []netip.Prefix
 	// Memory reports whether there is memory for more, and has the room for messages.
 	Memory *memory.Watch
-	// Proxy finds instances for lines to them, and Recorder records what is asked on one.
+	// Proxy finds instances for lines to them, and Recorder records the requests on a line.
 	Proxy    *proxy.Proxy
 	Recorder *calls.Recorder
 	Log      *slog.Logger
@@ -67,7 +67,7 @@ func New(options Options) *Doors {
 // answers those of HTTP.
 func (d *Doors) ServeWith(handler http.Handler) { d.handler.Store(&handler) }
 
-// Stop ends every WebSocket, once what runs on it has ended.
+// Stop ends every WebSocket, once the requests on it have ended.
 func (d *Doors) Stop() { d.stop.Do(func() { close(d.stopping) }) }
 
 // Count returns how many WebSockets are open.
@@ -147,7 +147,7 @@ func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 type visitor struct {
 	addr  netip.Addr
 	grant *access.Grant
-	// holder is whose connection it counts as.
+	// holder is the owner that the connection counts for.
 	holder string
 }
 
@@ -188,7 +188,7 @@ func (d *Doors) admit(w http.ResponseWriter, r *http.Request) (visitor, *schema.
 	return who, nil
 }
 
-// holderOf returns whose a WebSocket is: the key's or, without one, the address's.
+// holderOf returns the owner of a WebSocket: the key or, without one, the address.
 func holderOf(grant *access.Grant, addr netip.Addr) string {
 	if grant != nil {
 		return "key " + grant.ID
@@ -219,8 +219,8 @@ func hasToken(lists []string, token string) bool {
 	return false
 }
 
-// handshakeFault says what is wrong with the head that asks for a WebSocket; empty if
-// nothing is.
+// handshakeFault returns the fault of the head that asks for a WebSocket; empty if there is
+// none.
 func handshakeFault(header http.Header) string {
 	const nonce = 16 // bytes of it
 	key := header["Sec-Websocket-Key"]
@@ -236,8 +236,8 @@ func handshakeFault(header http.Header) string {
 	return ""
 }
 
-// headerOf returns the headers of the requests that come over a WebSocket: those with which
-// it was opened, without what was said about the connection.
+// headerOf returns the headers of the requests that come over a WebSocket: the headers of
+// its opening, without those about the connection.
 func headerOf(opened http.Header) http.Header {
 	header := opened.Clone()
 	for _, name := range [...]string{

@@ -9,16 +9,16 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// talk is what is known of the conversation that a backend keeps for a session of the Realtime
-// API, as far as it says what the next response may cost: the model reads all of it again. It
-// has lengths, and nothing of what was said.
+// talk measures the conversation that a backend keeps for a session of the Realtime API, as
+// far as it decides the cost of the next response: the model reads all of it again. It has
+// lengths, and none of the words.
 type talk struct {
-	// read is how many tokens the conversation had by the last report, and added the length
-	// in bytes of what came to it since.
+	// read is the number of tokens in the conversation by the last report, and added the
+	// length in bytes of everything added since.
 	read  int64
 	added int
-	// instructions and tools are the lengths of those of the session, of which read has so
-	// many bytes.
+	// instructions and tools are the lengths of those of the session. inRead bytes of them
+	// are counted in read already.
 	instructions, tools, inRead int
 	// most is how many tokens a response may have, as the session says it in JSON; nil while
 	// it says nothing.
@@ -31,7 +31,7 @@ const longestLimit = 32
 // The names that the limit of a response has: that of now, and that of sessions before.
 var limitNames = [...]string{"max_output_tokens", "max_response_output_tokens"}
 
-// set takes over what a session is set to, by its client or as the backend says it.
+// set takes over the settings of a session, by its client or as the backend says them.
 func (t *talk) set(session jsonscan.Value) {
 	if v := session.Get("instructions"); v.Kind() != jsonscan.Absent {
 		t.instructions = estimate.Length(v.Raw(), false)
@@ -54,7 +54,8 @@ func (t *talk) addSound() { t.added += estimate.FileLength }
 
 func (t *talk) setup() int { return t.instructions + t.tools }
 
-// tokens returns how many tokens the conversation has, with what the session says.
+// tokens returns the number of tokens in the conversation, with the settings of the
+// session.
 func (t *talk) tokens() int64 {
 	return t.read + estimate.TokensOf(t.added+max(t.setup()-t.inRead, 0))
 }
@@ -70,8 +71,8 @@ func (t *talk) remembered(asked jsonscan.Value) int64 {
 	return estimate.TokensOf(t.setup())
 }
 
-// body returns what a response asks for as the body of a request, whose cost is estimated as
-// that of any other. What the message does not limit, the session does.
+// body returns the wish for a response as the body of a request: its cost is estimated like
+// any other. Limits that the message leaves out come from the session.
 func (t *talk) body(asked jsonscan.Value) []byte {
 	var w jsonwrite.Writer
 	w.Object()
@@ -92,21 +93,21 @@ func (t *talk) body(asked jsonscan.Value) []byte {
 	return w.Out
 }
 
-// part is what a response has to do with the conversation.
+// part is the place of a response in the conversation.
 type part struct {
 	// isPlain says that it reads the conversation, and joins that its output comes to it.
 	isPlain, joins bool
-	// added and setup are what the conversation had when it began.
+	// added and setup are the lengths that the conversation had when the response began.
 	added, setup int
 }
 
-// begin returns what a response that is asked for has to do with the conversation.
+// begin returns the place in the conversation of a response that is asked for.
 func (t *talk) begin(asked jsonscan.Value) part {
 	joins := string(asked.Get("conversation").Text()) != "none"
 	return part{isPlain: joins && asked.Get("input").Kind() != jsonscan.Array, joins: joins, added: t.added, setup: t.setup()}
 }
 
-// end notes what a response has said, with what the backend reports of it.
+// end adds the output of a response, with the usage that the backend reports.
 func (t *talk) end(p part, usage schema.Usage, output jsonscan.Value) {
 	switch {
 	case p.isPlain && usage.Known:

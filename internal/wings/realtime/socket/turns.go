@@ -25,7 +25,8 @@ import (
 // turn is a response for which the limits and budgets have let the client in.
 type turn struct {
 	account *account.Account
-	// asks is what was reserved for it, and part what it has to do with the conversation.
+	// asks is the request that room was reserved for, and part its place in the
+	// conversation.
 	asks *schema.Request
 	part part
 	// event is the id of the message that asked for it, if that has one.
@@ -36,19 +37,20 @@ type turn struct {
 }
 
 // turns are the responses of a connection. A backend may begin one at any time, because
-// somebody has stopped speaking; so there is a spare turn while no response is made. A response
-// that the client asks for is let in by itself, with what it may cost, in place of the spare.
+// somebody has stopped speaking; so there is a spare turn while no response is made. A
+// response that the client asks for is let in by itself, with its possible cost, in place
+// of the spare.
 type turns struct {
 	// admitting is held while the spare turn, or one in place of it, is let in. It is taken
 	// before the lock of the connection.
 	admitting sync.Mutex
 	spare     *turn
-	// asked are those that the backend was asked for and has not begun, in their order, and
-	// asking is how many more are about to be.
+	// asked holds the turns that the backend was asked for and has not begun, in their
+	// order, and asking counts the ones about to be asked for.
 	asked  []*turn
 	asking int
-	// running are those that are being made, by their ids, and over the ids of those that ended
-	// last.
+	// running holds the turns that are being made, by their ids, and over the ids of the
+	// last ended ones.
 	running map[string]*turn
 	over    []ended
 	talk    talk
@@ -103,9 +105,9 @@ func (l *relay) lineOf(body []byte) (*schema.Request, error) {
 	return req, nil
 }
 
-// requestFor returns a request for a response, by what the key and the configuration allow now: neither
-// the key, nor its terms, nor those of its tenant need be what they were when the connection was
-// opened.
+// requestFor returns a request for a response, by the present rights of the key and the
+// present configuration: the key, its terms and those of its tenant may have changed since
+// the connection was opened.
 func (l *relay) requestFor(asks *schema.Request) (*account.Account, error) {
 	grant, refusal := l.doors.options.Keys.IdentifyAgain(l.header, l.who.addr)
 	if refusal != nil {
@@ -158,7 +160,7 @@ func (l *relay) admit(ctx context.Context, asks *schema.Request, part part) (*tu
 	return &turn{account: opened, asks: asks, part: part}, nil
 }
 
-// giveBack gives back what was reserved for a response that is not made.
+// giveBack gives back the reservation of a response that is not made.
 func (t *turn) giveBack() {
 	if t != nil {
 		t.account.Close()
@@ -262,9 +264,9 @@ func (l *relay) notBegun(event string) {
 	}
 }
 
-// begin notes that a response is being made, which the backend has announced or not. An error says
-// that the limits or budgets do not allow it; where the turn is there all the same, it is paid from
-// what was reserved before.
+// begin notes that a response is being made, which the backend has announced or not. An
+// error says that the limits or budgets do not allow it; if there is a turn all the same,
+// the earlier reservation pays for it.
 func (l *relay) begin(id string, isAnnounced bool) error {
 	l.mu.Lock()
 	_, isRunning := l.running[id]
@@ -329,9 +331,9 @@ func (l *relay) hear(id string) {
 	}
 }
 
-// checkLate reports whether a response takes longer than an answer may: to begin, in silence or
-// in all. A backend may make one after the other, so that the wait for one that was asked for
-// begins anew when it says something of another.
+// checkLate reports whether a response takes longer than an answer may: to begin, in
+// silence or in all. A backend may make one after the other: the wait for a requested one
+// begins anew when the backend says something of another.
 func (l *relay) checkLate() bool {
 	limits := &l.instance.Timeouts
 	exceeds := func(since time.Time, limit schema.Duration) bool {
@@ -352,9 +354,10 @@ func (l *relay) checkLate() bool {
 	return l.isLate
 }
 
-// beginUnasked lets the client in for a response that the backend has begun by itself, with
-// what the conversation has by now. Where that is refused, the turn is what the spare one was, or
-// the spare one itself if the key may not ask any more: what is made is paid.
+// beginUnasked lets the client in for a response that the backend has begun by itself, at
+// the present length of the conversation. If that is refused, the turn takes over the
+// spare's terms, or is the spare itself if the key may not ask any more: a response that is
+// made is paid.
 func (l *relay) beginUnasked() (*turn, error) {
 	spare := l.takeSpare()
 	asks, part, err := l.asksFor(jsonscan.Value{})
@@ -385,7 +388,7 @@ func cancelOf(id string) []byte {
 	return w.Out
 }
 
-// measure adds a piece of a response to what that is estimated to have used.
+// measure adds a piece of a response to the estimate of its usage.
 func (l *relay) measure(id string, event []byte) {
 	l.mu.Lock()
 	t := l.running[id]
@@ -400,8 +403,8 @@ func (l *relay) measure(id string, event []byte) {
 	}
 }
 
-// done ends a response, or a transcript, which is no part of the conversation, with what the
-// backend says of it.
+// done ends a response, or a transcript, which is no part of the conversation, with the
+// backend's report.
 func (l *relay) done(id string, response jsonscan.Value, isTranscript bool) error {
 	code := ""
 	switch status := string(response.Get("status").Text()); {
@@ -411,7 +414,8 @@ func (l *relay) done(id string, response jsonscan.Value, isTranscript bool) erro
 		code = schema.CodeCancelled
 	}
 	l.mu.Lock()
-	// It was refused when it began, is a transcript of which nothing came, or was counted before.
+	// It was refused when it began, is a failed transcript without any content, or was
+	// counted before.
 	isNone := l.running[id] == nil && (l.ended || isTranscript && code != "") || l.isRepeated(id)
 	l.mu.Unlock()
 	if isNone {
@@ -447,8 +451,8 @@ func (l *relay) stopRunning(id string) (t *turn, isLate bool) {
 	return t, l.isLate
 }
 
-// settle ends the accounts of a response: with what the backend reports of it, or, where it
-// broke off, with what is estimated.
+// settle ends the accounts of a response: with the usage that the backend reports, or,
+// where it broke off, with the estimate.
 func (l *relay) settle(t *turn, usage schema.Usage, code string) {
 	opened, record := t.account, t.account.Record
 	defer l.finish(record)
@@ -473,9 +477,9 @@ func (l *relay) finish(record *calls.Record) {
 	l.hush()
 }
 
-// endTurns ends what is left when the connection has ended: responses that were cut short are
-// paid as they are estimated, those that a client asked for and did not wait for included. If
-// the backend has left, those that it had not begun cost nothing.
+// endTurns ends the remaining turns when the connection has ended: responses that were cut
+// short are paid as estimated, also responses that a client asked for and did not wait for.
+// If the backend has left, responses that it had not begun cost nothing.
 func (l *relay) endTurns() {
 	l.mu.Lock()
 	spare, asked, running, hasLeft, isLate := l.spare, l.asked, l.running, l.hasLeft, l.isLate
@@ -509,8 +513,8 @@ func (l *relay) isBusy() bool {
 	return !l.isLost && len(l.running)+len(l.asked)+l.asking > 0
 }
 
-// stopResponses asks the backend to end the responses that it makes for a client who has left,
-// and waits a little for it to say what they took.
+// stopResponses asks the backend to end the responses that it makes for a client who has
+// left, and waits a little for it to report their usage.
 func (l *relay) stopResponses() {
 	l.mu.Lock()
 	l.ended = true

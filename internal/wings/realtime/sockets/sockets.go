@@ -21,11 +21,11 @@ type Settings struct {
 	Idle schema.Duration `json:"idle"`
 	// Ping is the time between two pings, and how long the client may take to answer one.
 	Ping schema.Duration `json:"ping"`
-	// Lifetime is how long one may stay open at all. What runs then is finished first.
+	// Lifetime is how long one may stay open at all. A running request is finished first.
 	Lifetime schema.Duration `json:"lifetime"`
 }
 
-// DefaultSettings returns what holds where nothing is configured.
+// DefaultSettings returns the settings of an empty configuration.
 func DefaultSettings() Settings {
 	return Settings{
 		Connections: 1000, PerKey: 100,
