@@ -23,15 +23,15 @@ var (
 	originVary    = []string{"Origin"}
 )
 
-// origins are the web origins whose pages may read replies. Browsers are never allowed
-// to add credentials, so a page learns nothing that its author could not ask for. That is
-// not so for management, which may be open to this machine: its replies are only for
-// origins that are named, and not for all where all are allowed.
+// origins are the web origins with pages that may read replies. Browsers are never allowed
+// to add credentials, so a page learns nothing that its author could not ask for.
+// Management is different, because it may be open to this machine: only origins that are
+// named may read its replies, even where all origins are allowed.
 type origins struct {
 	any   bool
 	named []string
-	// keysNeeded tells whether callers of the unified API need a key. Where they do, a page
-	// cannot ask for what is stored there without one.
+	// keysNeeded reports whether callers of the unified API need a key. Where they do, a
+	// page without a key cannot ask for the objects stored there.
 	keysNeeded func() bool
 }
 
@@ -76,9 +76,9 @@ func (o *origins) allow(h http.Header, r *http.Request) {
 	}
 }
 
-// MayRead reports whether the page that sent a request may read the reply, whose head has
-// what allow wrote: it is of the same origin, or of one that is allowed. What is not sent by a
-// page has no origin and may. Browsers ask this by themselves, except for WebSockets.
+// MayRead reports whether the page that sent a request may read the reply, from the headers
+// that allow wrote: the page has the same origin, or an allowed one. Other clients send no
+// origin and may read. Browsers check this by themselves, except for WebSockets.
 func MayRead(reply http.Header, r *http.Request) bool {
 	given := r.Header["Origin"]
 	if len(given) == 0 || len(reply["Access-Control-Allow-Origin"]) > 0 {
@@ -99,8 +99,9 @@ func isManaged(path string) bool {
 	return isAtOrBelow(path, "api") || isAtOrBelow(path, "actuator")
 }
 
-// isStored reports whether a path leads to what the unified API stores for its clients: files,
-// batches, and responses by their ids. Without /v1 some of these names are those of pages.
+// isStored reports whether a path leads to objects that the unified API stores for its
+// clients: files, batches, and responses by their ids. Without /v1 some of these names
+// belong to pages.
 func isStored(path string) bool {
 	if isAtOrBelow(path, "v1/files") || isAtOrBelow(path, "v1/batches") || isAtOrBelow(path, "v1/messages/batches") {
 		return true
@@ -124,8 +125,8 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// allowedHeaders lists the headers that are always allowed and those that the page asks
-// for, because official client libraries send a dozen of their own.
+// allowedHeaders lists the headers that are always allowed and the headers that the page
+// asks for, because official client libraries send a dozen of their own.
 func allowedHeaders(asked string) string {
 	const most, longest = 40, 100
 	allowed := []string{"Content-Type", "Authorization"}

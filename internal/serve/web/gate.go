@@ -31,9 +31,9 @@ type GateOptions struct {
 	Roster func() *access.Roster
 	// Attempts delays clients that present wrong tokens; nil delays nobody.
 	Attempts *access.Attempts
-	// Ready tells whether the credentials are known; nil means that they are. Until
-	// then the gate refuses every request that needs a permission, and NotReady
-	// answers those to the unified API.
+	// Ready reports whether the credentials are known; nil means that they are. Until then
+	// the gate refuses every request that needs a permission, and NotReady answers requests
+	// to the unified API.
 	Ready    func() bool
 	NotReady http.HandlerFunc
 	// AllowOpen allows requests that a proxy forwarded to a gateway that needs no
@@ -44,13 +44,13 @@ type GateOptions struct {
 	// Hosts are the host names by which a gateway on loopback without tokens may be
 	// managed, beside localhost and the loopback addresses.
 	Hosts []string
-	// Origins are the web origins whose pages may use what the gate guards; "*" is none.
+	// Origins are the web origins with pages that may use the guarded routes; "*" is none.
 	Origins []string
-	// KeysNeeded tells whether callers of the unified API need a key; nil means that they do
-	// not. Fail answers those who are refused there.
+	// KeysNeeded reports whether callers of the unified API need a key; nil means that they
+	// do not. Fail answers refused callers there.
 	KeysNeeded func() bool
 	Fail       func(w http.ResponseWriter, r *http.Request, err *schema.Error)
-	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
+	// TrustedProxies are the proxies that may set X-Forwarded-For.
 	TrustedProxies []netip.Prefix
 	// Version returns the version of the configuration in force.
 	Version func() int
@@ -88,8 +88,8 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 		known, admission := admitted(r, who)
 		defer admission.end(w)
 		if route.Permission != access.Anyone && isSafe(r.Method) {
-			// A change that has begun is made and told in any case: the caller may
-			// have changed the own token, whose new text is told once.
+			// A change that has begun is made and reported in any case: the caller may have
+			// changed their own token, and the new text is shown only once.
 			admission.follow(w, func() func(http.ResponseWriter) {
 				_, refusal := g.admit(r, route.Permission)
 				return refusal
@@ -100,8 +100,8 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 	}
 }
 
-// keepPagesOut returns the handler of a route of the unified API. What is stored there for
-// clients who need no key is, like management, not for pages of other sites.
+// keepPagesOut returns the handler of a route of the unified API. Objects that it stores
+// for clients without a key are, like management, not for pages of other sites.
 func (g *Gate) keepPagesOut(route Route) http.HandlerFunc {
 	_, path, _ := strings.Cut(route.Pattern, " ")
 	if !isStored(strings.TrimPrefix(path, "/")) {
@@ -127,7 +127,7 @@ func (g *Gate) keepPagesOut(route Route) http.HandlerFunc {
 	}
 }
 
-// What is said to requests that a page of another site, or one by a foreign name, may have
+// The messages for requests that a page of another site, or one by a foreign name, may have
 // sent.
 const (
 	foreignHost = "This host name is not allowed for what a gateway without keys stores; allow it with " +
@@ -135,12 +135,12 @@ const (
 	foreignPage = "What a page of another site asks for is refused here; server.cors-origins can name its origin."
 )
 
-// isForeignHost tells whether a request was sent to a gateway on loopback by a name that is
-// not that of this machine.
+// isForeignHost reports whether a request was sent to a gateway on loopback by a name that
+// is not that of this machine.
 func (g *Gate) isForeignHost(r *http.Request) bool { return g.options.Loopback && !g.isOwnHost(r.Host) }
 
-// isForeignPage tells whether a browser sent the request for a page of another site that is
-// not allowed by its name.
+// isForeignPage reports whether a browser sent the request for a page of another site that
+// is not allowed by its name.
 func (g *Gate) isForeignPage(r *http.Request) bool { return g.isCrossSite(r) && !g.origins.names(r) }
 
 // NotReadyMessage says why a gateway that does not know the credentials yet refuses
@@ -220,7 +220,7 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 	return who, nil
 }
 
-// SessionCookie is the name of the cookie in which a browser keeps its session.
+// SessionCookie is the name of the cookie for the session of a browser.
 const SessionCookie = "patchbay_session"
 
 // identify returns who sent a request, and how long a caller who presented too many
@@ -252,8 +252,8 @@ func (g *Gate) identify(r *http.Request, crossSite bool) (who access.Identity, k
 	return who, known, wait
 }
 
-// isCrossSite tells whether a browser sent the request for a page of another site.
-// Other clients do not send the headers that tell.
+// isCrossSite reports whether a browser sent the request for a page of another site. Other
+// clients do not send the headers that tell.
 func (g *Gate) isCrossSite(r *http.Request) bool {
 	// The check passes every read, so it is asked about a write.
 	probe := *r
@@ -261,7 +261,7 @@ func (g *Gate) isCrossSite(r *http.Request) bool {
 	return g.crossSite.Check(&probe) != nil
 }
 
-// isOwnHost tells whether the request was sent to a name of this machine, and not to a
+// isOwnHost reports whether the request was sent to a name of this machine, and not to a
 // foreign name that resolves to it (DNS rebinding). Browsers always send a name.
 func (g *Gate) isOwnHost(host string) bool {
 	if host == "" {
@@ -286,8 +286,8 @@ func forbid(message string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) { Refuse(w, http.StatusForbidden, message) }
 }
 
-// audit writes the audit log line of a change, or of a read that shows what people sent or
-// what is secret; or of the attempt at one.
+// audit writes the audit log line of a change, or of a read that shows secrets or texts of
+// people. It also writes the line of a failed attempt.
 func (g *Gate) audit(w http.ResponseWriter, r *http.Request, route Route, who access.Identity) {
 	call, change := RecordOf(w), ChangeOf(w)
 	if change.After == 0 {
@@ -320,11 +320,11 @@ func (g *Gate) audit(w http.ResponseWriter, r *http.Request, route Route, who ac
 	g.options.Log.LogAttrs(context.WithoutCancel(r.Context()), level, message, attrs...)
 }
 
-// isForwarded tells whether a proxy forwarded the request for a client that is not on
-// this machine, or that it does not identify. Every entry of X-Forwarded-For and
-// X-Real-Ip and every "for" of Forwarded counts, because any of the proxies may be
-// reachable from other machines. A proxy that names no client, as with Via alone, is
-// taken for one that serves this machine.
+// isForwarded reports whether a proxy forwarded the request for a client that is not on
+// this machine, or that it does not identify. Every entry of X-Forwarded-For and X-Real-Ip
+// and every "for" of Forwarded counts, because any of the proxies may be reachable from
+// other machines. A proxy that names no client, as with Via alone, is taken for one that
+// serves this machine.
 func isForwarded(h http.Header) bool {
 	for _, name := range [...]string{"X-Forwarded-For", "X-Real-Ip"} {
 		for _, line := range h[name] {
@@ -347,8 +347,8 @@ func isForwarded(h http.Header) bool {
 	return false
 }
 
-// isElsewhere tells whether an entry names a client by anything but a loopback address:
-// "unknown" and obfuscated names may stand for any client.
+// isElsewhere reports whether an entry names a client by anything but a loopback address:
+// "unknown" and obfuscated names may mean any client.
 func isElsewhere(entry string) bool {
 	entry = strings.TrimSpace(entry)
 	if entry == "" {

@@ -9,12 +9,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/access"
 )
 
-// Call is one request to an operation of a management surface, with what its reply says
-// beside the value that the operation returns.
+// Call is one request to an operation of a management surface. It also holds the parts of
+// the reply beside the value that the operation returns.
 type Call struct {
 	*http.Request
 	Who access.Identity
-	// DryRun says that the caller wants to know what would happen, and nothing more.
+	// DryRun says that the caller wants to know the outcome without any change.
 	DryRun bool
 	// Content is the body. Given has the members that it gives, where the surface notes them.
 	Content []byte
@@ -26,7 +26,7 @@ type Call struct {
 	// Version is the version of the configuration that a read shows, sent as ETag for a
 	// later If-Match; none if 0.
 	Version int
-	// Change says for the audit log what a write did.
+	// Change describes the effect of a write for the audit log.
 	Change Change
 	// Cookie is set in the browser that asked, unless it is nil.
 	Cookie *http.Cookie
@@ -41,18 +41,18 @@ type Call struct {
 // Say makes a text the message of the reply.
 func (c *Call) Say(format string, args ...any) { c.Message = fmt.Sprintf(format, args...) }
 
-// Done notes for the audit log what a write did.
+// Done notes the effect of a write for the audit log.
 func (c *Call) Done(format string, args ...any) { c.Change.Summary = fmt.Sprintf(format, args...) }
 
 // Words returns how the caller sees texts about errors.
 func (c *Call) Words() Wording { return WordingFor(c.Who.Role) }
 
 // Missing returns an error if the body lacks a member that it must have. Operations that
-// make no version are not called then. The others ask within their change, so that a
-// caller with a stale If-Match is told that first.
+// make no version are not called then. The others ask within their change: a caller with a
+// stale If-Match must hear of that first.
 func (c *Call) Missing() error { return c.missing }
 
-// Surface is what operations of one family have in common.
+// Surface holds the properties that all operations of one family have in common.
 type Surface struct {
 	// Error is the form of its errors.
 	Error any
@@ -69,8 +69,8 @@ type Surface struct {
 	Fail  func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// Routes completes the operations of a table: their handlers, and the types of what they
-// read and return. A route with a handler of its own keeps it. The document lists them
+// Routes completes the operations of a table with their handlers, and with the types that
+// they read and return. A route with a handler of its own keeps it. The document lists them
 // under a heading, unless a route has another one.
 func (s *Surface) Routes(tag string, table []Route) []Route {
 	for i := range table {
@@ -110,8 +110,8 @@ func (s *Surface) handler(route *Route) http.HandlerFunc {
 	}
 }
 
-// read reads what a write sends beside its query. It reads the body before the operation
-// locks anything, so that a slow client does not block other changes.
+// read reads the parts of a write beside its query. It reads the body before the operation
+// locks anything: a slow client must not block other changes.
 func (s *Surface) read(w http.ResponseWriter, c *Call, route *Route) (err error) {
 	if isSafe(c.Method) {
 		return nil
@@ -162,7 +162,7 @@ func (s *Surface) answer(w http.ResponseWriter, c *Call, value any) {
 	s.Write(w, c, value)
 }
 
-// Function is what an operation does, with the types that it reads and returns.
+// Function is the code of an operation, with the types that it reads and returns.
 type Function struct {
 	query, body, reply any
 	call               func(c *Call, route *Route) (any, error)

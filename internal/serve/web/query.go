@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// ReadQuery fills the fields of a struct with the parameters of a query, by the names that
-// their json tags have. What is not given, or is empty, stays as it is. The tags that the
-// OpenAPI document shows are obeyed: required, and minimum and maximum of whole numbers. A
-// tag want says what is wanted where a value cannot be read.
+// ReadQuery fills the fields of a struct with the parameters of a query, by the names in
+// their json tags. A field without a parameter, or with an empty one, stays as it is.
+// ReadQuery obeys the tags that the OpenAPI document shows: required, and minimum and
+// maximum of whole numbers. The tag want describes a good value where a value cannot be
+// read.
 func ReadQuery(r *http.Request, to any) error {
 	return readFields(r, r.URL.Query(), reflect.ValueOf(to).Elem())
 }
@@ -52,7 +53,7 @@ func readFields(r *http.Request, query url.Values, to reflect.Value) error {
 	return nil
 }
 
-// wanted says what is wrong with a parameter.
+// wanted describes the fault of a parameter.
 func wanted(tag reflect.StructTag, err error) string {
 	if text := tag.Get("want"); text != "" {
 		return "want " + text

@@ -22,7 +22,7 @@ var contentJSON = []string{"application/json"}
 func WriteJSON(w http.ResponseWriter, status int, value any) {
 	body, err := Encode(value)
 	if err != nil {
-		// The gateway made the value, so that this is a bug.
+		// The gateway made the value: this is a bug.
 		status = http.StatusInternalServerError
 		body = schema.NewError(schema.CodeInternal, "The reply could not be encoded.").Body()
 	}
@@ -33,8 +33,8 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 	_, _ = w.Write(body) // a client that left does not need it
 }
 
-// StreamJSON answers with a value that writes itself piece by piece, so that a
-// long reply is never whole in memory.
+// StreamJSON answers with a value that writes itself piece by piece. A long reply is never
+// whole in memory.
 func StreamJSON(w http.ResponseWriter, value json.MarshalerTo) {
 	w.Header()["Content-Type"] = contentJSON
 	w.WriteHeader(http.StatusOK)
@@ -110,7 +110,7 @@ var (
 const maxBody = 1 << 20
 
 // ReadBody returns the body of a request to the management API. If it does not read the
-// body to its end, the connection is closed after the reply, so that the rest is not
+// body to its end, the connection is closed after the reply. Otherwise the rest would be
 // taken for another request.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
@@ -146,7 +146,7 @@ func NoMethod(r *http.Request, allow string) string {
 // Time formats a time as replies have it: in UTC, with milliseconds.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// TimeOrNil is Time for what may not have happened yet.
+// TimeOrNil is Time for an event that may not have happened yet.
 func TimeOrNil(t time.Time) *string {
 	if t.IsZero() {
 		return nil

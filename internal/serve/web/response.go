@@ -1,6 +1,6 @@
-// Package web is what every HTTP surface of the gateway shares: request ids, the client's
-// address, CORS, panics, the access log, routing to handlers, and access to the management
-// API. A request passes Shell, Router, Gate and then its handler.
+// Package web is the part that all HTTP surfaces of the gateway share: request ids, the
+// client's address, CORS, panics, the access log, routing to handlers, and access to the
+// management API. A request passes Shell, Router, Gate and then its handler.
 package web
 
 import (
@@ -25,7 +25,7 @@ type Response struct {
 	call   calls.Record
 	id     [1]string // the value of its header X-Request-Id
 	change Change
-	// wantsCodes says that the caller asked for the codes of what an error says.
+	// wantsCodes says that the caller asked for the sentences of an error as codes.
 	wantsCodes bool
 
 	stream *stream // nil unless it is HTTP/2
@@ -35,8 +35,8 @@ type Response struct {
 	closing *atomic.Bool
 }
 
-// Change is what a management request did to the configuration, for the audit
-// log: the versions before and after it, and a summary that holds no secrets.
+// Change is the effect of a management request on the configuration, for the audit log: the
+// versions before and after it, and a summary that holds no secrets.
 type Change struct {
 	Before, After int
 	Summary       string
@@ -60,11 +60,11 @@ func ChangeOf(w http.ResponseWriter) *Change {
 	return new(Change)
 }
 
-// CodesHeader is the header with which a caller asks for the codes of what an error says. The
-// bodies of errors have nothing but what the API promises otherwise.
+// CodesHeader is the header with which a caller asks for the sentences of an error as
+// codes. Without it the bodies of errors have only the members that the API promises.
 const CodesHeader = "X-Patchbay-Said"
 
-// SaidTo returns what an error says where the caller asked for it, and nil where not.
+// SaidTo returns the sentences of an error if the caller asked for them, else nil.
 func SaidTo(w http.ResponseWriter, said []say.Sentence) []say.Sentence {
 	if response, ok := w.(*Response); ok && response.wantsCodes {
 		return said
@@ -83,7 +83,7 @@ func (w *Response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// begin notes the status of a reply whose head is about to be written.
+// begin notes the status of a reply before its head is written.
 func (w *Response) begin(status int) {
 	w.call.Status = status
 	if w.stream != nil {
@@ -114,10 +114,10 @@ func (w *Response) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Flush sends what was written so far.
+// Flush sends everything written so far.
 func (w *Response) Flush() { _ = w.FlushError() }
 
-// FlushError is Flush, and tells whether the client could be reached.
+// FlushError is Flush, and reports whether the client could be reached.
 func (w *Response) FlushError() error {
 	if err := w.admission.refuseWrite(); err != nil {
 		return err
@@ -145,8 +145,8 @@ type Sender interface {
 	Send(p []byte) error
 }
 
-// SenderOf returns the Sender below a reply whose head was written, nil if it has none,
-// or if the reply is captured.
+// SenderOf returns the Sender below a reply after its head was written. It returns nil if
+// there is none, or if the reply is captured.
 func SenderOf(w http.ResponseWriter) Sender {
 	if response, ok := w.(*Response); ok && response.stream == nil && response.call.Captured == nil {
 		sender, _ := response.ResponseWriter.(Sender)
@@ -155,7 +155,7 @@ func SenderOf(w http.ResponseWriter) Sender {
 	return nil
 }
 
-// AnnounceLength announces the length of the body of a reply whose head was not written.
+// AnnounceLength announces the length of the body of a reply before its head is written.
 func AnnounceLength(w http.ResponseWriter, length int) {
 	if response, ok := w.(*Response); ok {
 		if announcer, ok := response.ResponseWriter.(interface{ AnnounceLength(length int64) }); ok {
@@ -231,7 +231,7 @@ func (a *admission) follow(w http.ResponseWriter, ask func() func(http.ResponseW
 	}
 }
 
-// end ends what follow has begun. It runs after a panic of the handler, too.
+// end stops the watching that follow has begun. It runs after a panic of the handler, too.
 func (a *admission) end(w http.ResponseWriter) {
 	if response, ok := w.(*Response); ok {
 		response.admission = nil
@@ -264,9 +264,9 @@ func (a *admission) refuseWrite() error {
 	return errWithdrawn
 }
 
-// finish ends the reply of a handler that has returned. A caller who was refused meanwhile
-// is told so. If the reply has begun, its connection is broken off, so that it does not
-// look complete; only events may end anywhere.
+// finish ends the reply of a handler that has returned. It tells a caller who was refused
+// meanwhile. If the reply has begun, it breaks off the connection, because the reply must
+// not look complete; only events may end anywhere.
 func (a *admission) finish(w http.ResponseWriter) {
 	response, ok := w.(*Response)
 	if !ok || !a.isWithdrawn() {

@@ -14,15 +14,15 @@ import (
 // the surface to which the path belongs.
 type Router struct {
 	mux *http.ServeMux
-	// rest has the routes whose patterns overlap with those of mux. They are tried
+	// rest has the routes with patterns that overlap with patterns of mux. They are tried
 	// after mux, which would refuse them as conflicts.
 	rest *http.ServeMux
 	// literal has the paths of the routes without parameters, with their handlers.
 	literal map[string][]methodHandler
-	// named has what stands before the names in patterns such as
-	// "/v1/models/{id...}", once for each.
+	// named has the text before the names in patterns such as "/v1/models/{id...}", once
+	// for each.
 	named []string
-	// verbs has the verbs of patterns whose names are followed by one.
+	// verbs has the verbs that follow a name in a pattern.
 	verbs       map[string]map[string]http.HandlerFunc
 	notFound    func(w http.ResponseWriter, r *http.Request)
 	wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)
@@ -43,8 +43,8 @@ func NewRouter(notFound func(w http.ResponseWriter, r *http.Request),
 	return router
 }
 
-// Handle adds a route, such as "GET /v1/models/{id...}". A verb may stand behind a name, as
-// in "POST /v1beta/models/{model...}:countTokens".
+// Handle adds a route, such as "GET /v1/models/{id...}". A verb may follow a name, as in
+// "POST /v1beta/models/{model...}:countTokens".
 func (router *Router) Handle(pattern string, handler http.HandlerFunc) {
 	if at := strings.LastIndex(pattern, "...}:"); at >= 0 {
 		router.handleVerb(pattern[:at+len("...}")], pattern[at+len("...}:"):], handler)
@@ -58,7 +58,7 @@ func (router *Router) Handle(pattern string, handler http.HandlerFunc) {
 	router.mux.HandleFunc(pattern, router.exceptLiteral(pattern, withOwnValues(pattern, handler)))
 }
 
-// handleVerb adds a route whose name is followed by a verb.
+// handleVerb adds a route with a verb behind its name.
 func (router *Router) handleVerb(pattern, verb string, handler http.HandlerFunc) {
 	if known := router.verbs[pattern]; known != nil {
 		known[verb] = handler
@@ -140,8 +140,8 @@ func (router *Router) HandleRest(pattern string, handler http.HandlerFunc) {
 // ServeHTTP passes a request to its handler.
 func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r, isNamed := router.clean(r)
-	// Most requests have a path without parameters, whose handler mux would find as
-	// well, but later.
+	// Most requests have a path without parameters. mux would find its handler as well, but
+	// later.
 	own := router.literal[r.URL.Path]
 	for _, known := range own {
 		if known.method == r.Method && r.URL.RawPath == "" {
@@ -201,8 +201,8 @@ func cutName(path, before string) (name string, found bool) {
 	return name, name != "" && name != "." && name != ".." // which mux would take for segments
 }
 
-// CollapseSlashes returns a path in which one slash stands for each run of slashes, and
-// none at the end.
+// CollapseSlashes returns a path with one slash in place of each run of slashes, and none
+// at the end.
 func CollapseSlashes(path string) string {
 	for strings.Contains(path, "//") {
 		path = strings.ReplaceAll(path, "//", "/")
@@ -232,8 +232,8 @@ func (router *Router) unrouted(w http.ResponseWriter, r *http.Request) {
 		if len(methods) > 0 {
 			w.Header().Set("Allow", strings.Join(append(methods, http.MethodOptions), ", "))
 		}
-		// The preflight of an unknown path succeeds, so that the page can read the 404
-		// of the request itself.
+		// The preflight of an unknown path succeeds. Only then can the page read the 404 of
+		// the request itself.
 		preflight(w, r)
 	case len(methods) > 0:
 		allow := strings.Join(append(methods, http.MethodOptions), ", ")
@@ -273,10 +273,10 @@ func hasDotSegment(path string) bool {
 }
 
 // Route is one operation of the gateway: its pattern, such as "GET /api/models", the
-// permission that a caller must have, its handler, and what the OpenAPI document says
-// about it. The schemas of the document are derived from the types of Query, Body and
-// Reply, which are the types that the handler reads and writes; see package openapi for
-// the struct tags that add to them.
+// permission that a caller must have, its handler, and its description for the OpenAPI
+// document. The schemas of the document are derived from the types of Query, Body and
+// Reply, which are the types that the handler reads and writes; see package openapi for the
+// struct tags that add to them.
 type Route struct {
 	Pattern    string
 	Permission access.Permission
@@ -312,8 +312,8 @@ type Route struct {
 	Media     map[string]any
 	// Status is that of success, 200 if 0.
 	Status int
-	// Versioned says that the operation changes the configuration, so that it
-	// obeys If-Match.
+	// Versioned says that the operation changes the configuration. It therefore obeys
+	// If-Match.
 	Versioned bool
 	// Audited says that the audit log has a line for each use of the operation, although
 	// it only reads.
@@ -321,9 +321,9 @@ type Route struct {
 	// NoDryRun says that the operation refuses dryRun, because there is nothing to
 	// tell without doing it.
 	NoDryRun bool
-	// Error is the form in which the handler answers with errors, and Errors are
-	// the statuses of those that do not follow from the rest. Replies has the
-	// other forms of replies, by their statuses.
+	// Error is the form of the handler's errors, and Errors are the statuses that do not
+	// follow from the other fields. Replies has the other forms of replies, by their
+	// statuses.
 	Error   any
 	Errors  []int
 	Replies map[int]any

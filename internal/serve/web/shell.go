@@ -17,8 +17,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
-// Shell is the outermost handler. It does what every request needs before and after its
-// handler: the request id, CORS, the record of the request, panics and the access log.
+// Shell is the outermost handler. It does the work that every request needs before and
+// after its handler: the request id, CORS, the record of the request, panics and the access
+// log.
 type Shell struct {
 	next    http.Handler
 	options Options
@@ -38,13 +39,13 @@ type Options struct {
 	AccessFields []string
 	// Recorder counts and records requests; nil does neither.
 	Recorder *calls.Recorder
-	// Origins are the web origins whose pages may read replies; "*" allows all.
+	// Origins are the web origins with pages that may read replies; "*" allows all.
 	Origins []string
-	// KeysNeeded tells whether callers of the unified API need a key; nil means that they do
-	// not.
+	// KeysNeeded reports whether callers of the unified API need a key; nil means that they
+	// do not.
 	KeysNeeded func() bool
-	// Fail answers a request that cannot be handled: one that is malformed, or
-	// one whose handler panicked.
+	// Fail answers a request that cannot be handled: it is malformed, or its handler
+	// panicked.
 	Fail func(w http.ResponseWriter, r *http.Request, err *schema.Error)
 }
 
@@ -133,7 +134,7 @@ func (s *Shell) record(c *calls.Record, r *http.Request) {
 	s.log(c, r)
 }
 
-// requestID returns the caller's id if it can stand anywhere, else a new one.
+// requestID returns the caller's id if it is harmless everywhere, else a new one.
 func requestID(h http.Header) string {
 	if given := h["X-Request-Id"]; len(given) == 1 && isValidID(given[0]) {
 		return given[0]
@@ -154,8 +155,8 @@ func newRequestID() string {
 	return string(id[:])
 }
 
-// isValidID reports whether an id means nothing to a shell, a page or a log, in which
-// people who look into a request put it: [A-Za-z0-9._:-]{1,128}.
+// isValidID reports whether an id means nothing to a shell, a page or a log. People who
+// look into a request paste it there. A valid id matches [A-Za-z0-9._:-]{1,128}.
 func isValidID(id string) bool {
 	const longest = 128
 	for i := range len(id) {
@@ -273,7 +274,8 @@ func (s *Shell) log(c *calls.Record, r *http.Request) {
 	_ = logs.WriteAttrs(r.Context(), s.access, c.Started.Add(c.Ended), level, "request", attrs)
 }
 
-// appendCaller adds who made a request: key and tenant, and what the settings name beside them.
+// appendCaller adds the caller of a request: key and tenant, and the further fields that
+// the settings name.
 func (s *Shell) appendCaller(attrs []slog.Attr, c *calls.Record) []slog.Attr {
 	if c.KeyID != "" {
 		attrs = append(attrs, slog.String("key_id", c.KeyID))
@@ -292,8 +294,8 @@ func (s *Shell) appendCaller(attrs []slog.Attr, c *calls.Record) []slog.Attr {
 	return attrs
 }
 
-// logArrival writes at DEBUG that a request has come, so that one which does not end is
-// seen as well.
+// logArrival writes at DEBUG that a request has come. Without it, the log would not show a
+// request that does not end.
 func (s *Shell) logArrival(c *calls.Record, r *http.Request) {
 	if !s.options.AccessLog || isProbe(r.URL.Path) || !s.access.Enabled(r.Context(), slog.LevelDebug) {
 		return
@@ -305,8 +307,8 @@ func (s *Shell) logArrival(c *calls.Record, r *http.Request) {
 	}) // a log that fails is no fault of the request
 }
 
-// loggedPath returns the path of a request for a log, in which one may have no more than a
-// short line, whatever was sent.
+// loggedPath returns the path of a request for a log. It takes no more than a short line of
+// the log, whatever was sent.
 func loggedPath(r *http.Request) string {
 	const longest = 512
 	return CutText(r.URL.Path, longest)
@@ -341,8 +343,8 @@ func milliseconds(d time.Duration) float64 {
 // the time for a shutdown is over.
 var ErrStopping = errors.New("the gateway is shutting down")
 
-// inFlight counts the requests that a shutdown waits for: those that began before the
-// shutdown (early) and those that began after it (late).
+// inFlight counts the requests that a shutdown waits for: early ones began before the
+// shutdown, and late ones after it.
 type inFlight struct {
 	early, late atomic.Int64
 	draining    atomic.Bool
@@ -390,11 +392,11 @@ func (f *inFlight) wait(ctx context.Context, count *atomic.Int64) error {
 }
 
 // Drain waits until no request is running, or until the context ends. From now on every
-// reply has "Connection: close", so that clients connect to another gateway. Drain
-// calls shut, which must close the listener, when the requests that ran at the
-// beginning have ended; without it new requests would keep the gateway from stopping.
-// Connections of HTTP/2 are told to end from then on only (GOAWAY), because some clients
-// give up every request on a connection that is told so.
+// reply has "Connection: close", and clients connect to another gateway. Drain calls shut,
+// which must close the listener, when the requests that ran at the beginning have ended;
+// without it new requests would keep the gateway from stopping. Connections of HTTP/2 are
+// told to end from then on only (GOAWAY), because some clients give up every request on a
+// connection that is told so.
 func (s *Shell) Drain(ctx context.Context, shut func()) error {
 	s.running.draining.Store(true)
 	if err := s.running.wait(ctx, &s.running.early); err != nil {
@@ -405,8 +407,8 @@ func (s *Shell) Drain(ctx context.Context, shut func()) error {
 	return s.running.wait(ctx, &s.running.late)
 }
 
-// FirstOf returns the first value of a header, whose name is given in its canonical
-// form, or an empty text.
+// FirstOf returns the first value of a header, or an empty text. The name must have the
+// canonical form.
 func FirstOf(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
 		return values[0]
@@ -414,7 +416,7 @@ func FirstOf(h http.Header, name string) string {
 	return ""
 }
 
-// Shorten cuts what a client sent to a length that fits a message.
+// Shorten cuts a text of a client to a length that fits a message.
 func Shorten(text string) string { return CutText(text, 160) }
 
 // CutText cuts a text that is longer than so many bytes, and marks the cut.

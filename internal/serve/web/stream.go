@@ -8,8 +8,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/front"
 )
 
-// stream bounds for a request of HTTP/2 what package front bounds for one of HTTP/1.1: the
-// time for which a client may send no body or read no reply.
+// stream bounds the time for which the client of an HTTP/2 request may send no body, or
+// read no reply. Package front does the same for HTTP/1.1.
 type stream struct {
 	control *http.ResponseController
 	stalled *time.Timer

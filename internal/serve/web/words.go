@@ -8,7 +8,7 @@ import (
 // Wording returns a text about an error as somebody may see it.
 type Wording func(string) string
 
-// WordingFor returns how a role sees texts: whole, or without what backends said.
+// WordingFor returns how a role sees texts: whole, or without the words of backends.
 func WordingFor(role access.Role) Wording {
 	if role.SeesWords() {
 		return func(text string) string { return text }

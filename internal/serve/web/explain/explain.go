@@ -1,4 +1,4 @@
-// Package explain shows what would happen to a request, as JSON.
+// Package explain shows the way that a request would take, as JSON.
 package explain
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-// Explanation is what would happen to a request, as JSON.
+// Explanation describes the way that a request would take, as JSON.
 type Explanation struct {
 	Service schema.ServiceType `json:"service"`
 	// Door is the endpoint of the request.
 	Door  schema.Door `json:"door"`
 	Model string      `json:"model"`
-	// ServedModel is the model whose instances would be used: another one than Model
+	// ServedModel is the model with the instances that would be used. It differs from Model
 	// where that is an alias, or where a fallback would take over. It is empty where no
 	// instance serves the model.
 	ServedModel string `json:"servedModel"`
@@ -45,7 +45,7 @@ type Explanation struct {
 	Queue   queueView      `json:"queue"`
 	Quota   Ledger         `json:"quota"`
 	Refusal *refusalView   `json:"refusal"`
-	// Split is what each instance would get of a request that several would share.
+	// Split holds the part of each instance in a request that several would share.
 	Split []splitView `json:"split,omitzero" doc:"What each instance would get of the request in the body, if shared."`
 	// Hedge is when a second instance would be asked.
 	Hedge *hedgeView `json:"hedge,omitzero" doc:"When a second instance would be asked, if the request may be hedged."`
@@ -99,7 +99,7 @@ func whySlots(i *backend.Instance) say.Sentence {
 	return say.Sentence{}
 }
 
-// estimateView is what is expected of an instance for a request.
+// estimateView is the gateway's estimate for an instance and a request.
 type estimateView struct {
 	ExpectedMs  float64 `json:"expectedMs" doc:"The time to the first token: the sum of the next three."`
 	QueueMs     float64 `json:"queueMs" doc:"Work on other prompts that is in front of it."`
@@ -260,7 +260,7 @@ func viewLimit(d ratelimit.Decision) limitView {
 	return limitView{true, d.Allowed, d.Limit, d.Remaining, d.RetryAfter.Milliseconds()}
 }
 
-// Found is what an instance that discovers models has found, as JSON.
+// Found lists the models that an instance with discovery has found, as JSON.
 type Found struct {
 	Models []string       `json:"models" doc:"Those that it serves; each has an instance of its own in monitoring."`
 	ReadAt *time.Time     `json:"readAt" doc:"When the backend was asked last; null before that."`
@@ -268,7 +268,7 @@ type Found struct {
 	Said   []say.Sentence `json:"said,omitzero" doc:"The error as codes and values."`
 }
 
-// FoundBy returns what an instance has found.
+// FoundBy returns the models that an instance has found.
 func FoundBy(table *routing.Table, serviceType schema.ServiceType, id string) *Found {
 	view := &Found{Models: []string{}}
 	for _, source := range table.Sources() {

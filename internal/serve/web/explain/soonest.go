@@ -9,7 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/say"
 )
 
-// viewEstimate returns what is expected of an instance, nil for nothing.
+// viewEstimate returns the estimate for an instance, nil if there is none.
 func viewEstimate(expected []balance.Expected, of *backend.Instance) *estimateView {
 	for _, e := range expected {
 		if e.Instance == of {

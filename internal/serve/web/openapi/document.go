@@ -1,12 +1,12 @@
-// Package openapi describes everything that the gateway serves as an OpenAPI 3.1
-// document; a page of the console shows it.
+// Package openapi describes everything that the gateway serves as an OpenAPI 3.1 document;
+// a page of the console shows it.
 //
-// The document is derived from the routes and from the Go types that they name.
-// Tags of struct fields add what a type cannot say: required:"true" for members
-// that a request must have, requiredWithout for one that it must have unless it has
-// another one (or a list, "x nonempty"), doc for a description, enum for names, example for
-// a value to try, and keywords of JSON schema such as minimum and pattern. A method Docs
-// has the descriptions that are too long for a tag.
+// The document is derived from the routes and from the Go types that they name. Tags of
+// struct fields add facts that a type cannot express: required:"true" for members that a
+// request must have, requiredWithout for one that it must have unless it has another one
+// (or a list, "x nonempty"), doc for a description, enum for names, example for a value to
+// try, and keywords of JSON schema such as minimum and pattern. A method Docs has the
+// descriptions that are too long for a tag.
 package openapi
 
 import (
@@ -26,8 +26,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/serve/web"
 )
 
-// ordered is a JSON object whose members are written in the order in which they
-// were added.
+// ordered is a JSON object that writes its members in the order of their addition.
 type ordered struct {
 	names  []string
 	values map[string]any
@@ -144,7 +143,7 @@ func (d *deriver) operation(route *web.Route) map[string]any {
 	return object
 }
 
-// bodyDirection tells forms, in which there is no null, from JSON.
+// bodyDirection tells forms, which have no null, from JSON.
 func bodyDirection(route *web.Route) direction {
 	if route.BodyType != "" {
 		return inForm
@@ -178,7 +177,7 @@ type dryRunQuery struct {
 // versionTags are versions as a header names them.
 type versionTags string
 
-// Keywords say what the header looks like.
+// Keywords describe the header.
 func (versionTags) Keywords() map[string]any {
 	const one = `([1-9][0-9]{0,8}|(W/)?"[1-9][0-9]{0,8}")?`
 	return map[string]any{"pattern": `^(\*|` + one + `( ?, ?` + one + `)*)$`}
@@ -269,7 +268,7 @@ func (d *deriver) responses(route *web.Route) map[string]any {
 	}
 	responses := map[string]any{strconv.Itoa(status): response(http.StatusText(status), content)}
 	if status == http.StatusCreated {
-		// What was there before is changed, and a dry run makes nothing.
+		// An existing object is changed, and a dry run makes nothing.
 		responses[strconv.Itoa(http.StatusOK)] = response("Nothing was created", content)
 	}
 	for status, form := range faults(route) {

@@ -22,10 +22,10 @@ func faultText(route *web.Route, status string) string {
 	return http.StatusText(code)
 }
 
-// faults returns the types of the errors of a route, by their statuses: those
-// of the handler are in the form of its surface, those of the gate before it are
-// in the envelope of the management API. Backends answer requests of the unified
-// API with statuses of their own, which stand here as ranges.
+// faults returns the types of the errors of a route, by their statuses. Errors of the
+// handler have the form of its surface. Errors of the gate before it have the envelope of
+// the management API. Backends answer requests of the unified API with statuses of their
+// own, which appear here as ranges.
 func faults(route *web.Route) map[string]reflect.Type {
 	method, path, _ := strings.Cut(route.Pattern, " ")
 	writes := method != http.MethodGet

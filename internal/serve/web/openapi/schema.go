@@ -35,9 +35,9 @@ func newDeriver() *deriver {
 	return &deriver{components: make(map[string]Schema), owners: make(map[string]reflect.Type)}
 }
 
-// direction tells what a schema describes. Requests may leave members out or
-// null and may not have members that are unknown; forms have no null; replies
-// have every member that is not tagged omitzero.
+// direction is the use of a schema. Requests may leave members out or null and may not have
+// unknown members; forms have no null; replies have every member that is not tagged
+// omitzero.
 type direction uint8
 
 const (
@@ -46,17 +46,16 @@ const (
 	inForm
 )
 
-// alternatives is a type that stands for several others.
+// alternatives is a type that is documented as a choice of several others.
 type alternatives interface{ Alternatives() []any }
 
-// partial is a type that stands for another one of which every member may be
-// left out.
+// partial is a type that is documented as another one with every member optional.
 type partial interface{ Whole() any }
 
 // restricted is a type with rules of its own, as keywords of JSON schema.
 type restricted interface{ Keywords() map[string]any }
 
-// patterned is a struct that tells what its texts look like.
+// patterned is a struct that gives the patterns of its texts.
 type patterned interface{ Patterns() map[string]string }
 
 // documented is a struct that says more about its members than their tags have room for.
@@ -65,7 +64,7 @@ type documented interface{ Docs() map[string]string }
 // limited is a struct that tells which values its texts may have.
 type limited interface{ Choices() map[string][]string }
 
-// named is a type whose values have names.
+// named is a type with a name for each value.
 type named interface{ Names() []string }
 
 // of returns the schema of the JSON of a type.
@@ -180,7 +179,7 @@ func (d *deriver) enumeration(name string, values []string) Schema {
 	return ref(name)
 }
 
-// mapping describes a map. A null in a request stands for no member.
+// mapping describes a map. A null in a request means no member.
 func (d *deriver) mapping(t reflect.Type, way direction) Schema {
 	values := d.of(t.Elem(), way)
 	if way == inRequest && t.Elem().Kind() != reflect.Pointer {
@@ -285,7 +284,7 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 		if pattern := patterns[name]; pattern != "" && way != inReply {
 			textsOf(s)["pattern"] = pattern
 		}
-		if values := choices[name]; values != nil && way != inReply { // what is stored may be from another release
+		if values := choices[name]; values != nil && way != inReply { // a stored value may be from another release
 			s["enum"] = values
 		}
 		isRequired := field.Tag.Get("required") == "true" && !isPartial
@@ -315,7 +314,7 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 	if isOpen || way != inReply {
 		s["additionalProperties"] = isOpen
 	}
-	if isOpen && way == inForm { // names stand in the headers of parts
+	if isOpen && way == inForm { // the headers of parts carry the names
 		s["propertyNames"] = Schema{"pattern": `^[^\x00-\x1f\x7f]*$`}
 	}
 	return s
@@ -329,9 +328,9 @@ func textsOf(s Schema) Schema {
 	return s
 }
 
-// membersOf returns the fields of a struct that JSON has, by their names; the
-// struct's own replace those of embedded structs. isOpen tells whether the
-// struct keeps members that it does not know.
+// membersOf returns the fields of a struct that JSON has, by their names; the struct's own
+// fields replace the fields of embedded structs. isOpen reports whether the struct keeps
+// unknown members.
 func membersOf(t reflect.Type) (fields map[string]reflect.StructField, isOpen bool) {
 	fields = make(map[string]reflect.StructField)
 	own := make(map[string]reflect.StructField)
@@ -360,9 +359,8 @@ func membersOf(t reflect.Type) (fields map[string]reflect.StructField, isOpen bo
 	return fields, isOpen
 }
 
-// described adds to a schema what the tags of a field say: doc is its
-// description, enum the values that it may have, example a value to try, and
-// the others are keywords of JSON schema.
+// described adds the tags of a field to a schema: doc is its description, enum the values
+// that it may have, example a value to try, and the others are keywords of JSON schema.
 func described(s Schema, tag reflect.StructTag) Schema {
 	s = maps.Clone(s)
 	for _, inner := range []string{"items", "additionalProperties"} {

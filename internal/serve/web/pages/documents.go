@@ -24,8 +24,8 @@ const (
 	chinese = "zh"
 )
 
-// The names of the pages that stand for an address of their own: /docs itself, and those
-// that do not exist.
+// The names of the pages with an address of their own: /docs itself, and the page for
+// addresses that do not exist.
 const (
 	contents = "index"
 	missing  = "missing"
@@ -60,8 +60,8 @@ func readDocuments(files fs.FS) (*documents, error) {
 	return d, nil
 }
 
-// apart returns the pages as they are where there is neither the console nor the page of the
-// API: without links to them, each of which stands on a line of its own.
+// apart returns the pages for a gateway with neither the console nor the page of the API.
+// It removes the links to them, each of which has a line of its own.
 func (d *documents) apart() *documents {
 	without := &documents{pages: map[string]map[string]*file{}, files: d.files}
 	for language, pages := range d.pages {
@@ -79,8 +79,8 @@ func (d *documents) apart() *documents {
 	return without
 }
 
-// Document answers GET /docs and what is below it: pages for everybody. Where there is none
-// people are shown which there are, and programs get an error.
+// Document answers GET /docs and all paths below it: pages for everybody. For an unknown
+// path it shows people the list of pages, and programs get an error.
 func (p *Pages) Document(w http.ResponseWriter, r *http.Request) { p.document(w, r, p.documents) }
 
 // documentApart answers in place of Document on a port that does not serve the console.
@@ -119,10 +119,10 @@ func (p *Pages) document(w http.ResponseWriter, r *http.Request, documents func(
 	page.send(w, r, status)
 }
 
-// languageOf returns the language in which a page is asked for: the one that the address
-// names, or else what the console shows to the same browser when it is opened first, which
-// is Chinese for all who read it. A choice that the console keeps is known to the page only,
-// which asks for that language then.
+// languageOf returns the language for a page: the one that the address names, or else the
+// language that the console shows to the same browser when it is opened first, which is
+// Chinese for all who read it. Only the page knows a choice that the console keeps; it then
+// asks for that language.
 func languageOf(r *http.Request) string {
 	switch lang, _, _ := strings.Cut(strings.ToLower(r.URL.Query().Get("lang")), "-"); lang {
 	case english, chinese:
@@ -137,14 +137,14 @@ func languageOf(r *http.Request) string {
 	return english
 }
 
-// refused tells whether a member of a list has the quality 0.
+// refused reports whether a member of a list has the quality 0.
 func refused(quality string) bool {
 	value, ok := strings.CutPrefix(strings.ReplaceAll(quality, " ", ""), "q=")
 	return ok && strings.Trim(value, "0.") == ""
 }
 
 // documentRoutes returns the routes of the documentation. Errors of the unified API lead to
-// it, so that it is served on every port.
+// it; every port therefore serves it.
 func (p *Pages) documentRoutes() []web.Route {
 	routes := []web.Route{p.route("GET /docs", p.Document, web.Route{Undescribed: true}), p.route("GET /docs/{page...}", p.Document, web.Route{Undescribed: true})}
 	for i := range routes {

@@ -86,7 +86,7 @@ func unpack(packed []byte) []byte {
 	}
 	content, err := io.ReadAll(from)
 	if err != nil {
-		return nil // the files are part of the program, whose tests read them all
+		return nil // the files are part of the program, and its tests read them all
 	}
 	return content
 }

@@ -1,5 +1,6 @@
-// Package pages answers browsers: it decides which paths are pages of the console and of the
-// documentation, how their files are cached and compressed, and what the pages may load.
+// Package pages answers browsers: it decides which paths are pages of the console and of
+// the documentation, how their files are cached and compressed, and which files the pages
+// may load.
 package pages
 
 import (
@@ -22,14 +23,14 @@ import (
 
 // Pages serves the console and the documentation.
 type Pages struct {
-	// console returns the files of the console, which are read when somebody first
-	// asks for one: a gateway whose console nobody opens need not hold them.
+	// console returns the files of the console. It reads them when somebody first asks for
+	// one: without readers the gateway need not hold them.
 	console func() (*console, error)
 	// documents returns the documentation in the same way.
 	documents func() (*documents, error)
 	// documentsApart returns it as it is on ports without the console.
 	documentsApart func() (*documents, error)
-	// links is what programs get at the address of the gateway itself.
+	// links is the reply to programs at the address of the gateway itself.
 	links []byte
 	// notFound answers programs at paths that are pages for browsers.
 	notFound http.HandlerFunc
@@ -45,14 +46,14 @@ type console struct {
 	assets map[string]*file
 }
 
-// consolePaths are the pages of the console. The page itself decides by its path
-// what it shows.
+// consolePaths are the pages of the console. The page itself chooses its content by its
+// path.
 var consolePaths = [...]string{
 	"/services", "/playground", "/calls", "/resilience", "/quota", "/spend", "/batches", "/versions", "/keys", "/settings",
 	"/instance", "/model", "/host", "/tenant", "/gateways",
 }
 
-// policy is what the pages may load: files of their own, and pictures and sounds
+// policy lists the things that pages may load: files of their own, and pictures and sounds
 // that they have made or got as part of a reply.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
 	"img-src 'self' blob: data:; media-src 'self' blob: data:; " +
@@ -115,14 +116,14 @@ func readConsole(files fs.FS) (*console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the console: %w", err)
 	}
-	// The files of each build have addresses of their own, so that they may be
-	// kept for ever and files of two builds never meet. Scripts name each other
-	// relative to their own address.
+	// The files of each build have addresses of their own: browsers may keep them for ever,
+	// and files of two builds never meet. Scripts name each other relative to their own
+	// address.
 	c.index = newFile(indexName, bytes.ReplaceAll(index, []byte(`"/assets/`), []byte(`"/assets/`+c.build+`/`)))
 	return c, nil
 }
 
-// links is what programs find at the address of the gateway itself.
+// links is the reply to programs at the address of the gateway itself.
 type links struct {
 	Name    string            `json:"name"`
 	Version string            `json:"version"`
@@ -221,7 +222,8 @@ func (p *Pages) sendIndex(w http.ResponseWriter, r *http.Request, status int) {
 	c.index.send(w, r, status)
 }
 
-// protect says what a page may load, and who may show it.
+// protect sets the headers that limit the files a page may load, and the pages that may
+// frame it.
 func protect(header http.Header) {
 	header.Set("Content-Security-Policy", policy)
 	header.Set("Referrer-Policy", "no-referrer")

@@ -11,7 +11,7 @@ import (
 // API answers the operation.
 type API struct{ view func() cluster.View }
 
-// New returns the operation, which shows what a view returns.
+// New returns the operation, which shows the result of view.
 func New(view func() cluster.View) *API { return &API{view} }
 
 // Routes returns the operation, which the management API completes.
@@ -27,8 +27,8 @@ func (a *API) Routes() []web.Route {
 // clusterView is the gateways that know each other.
 type clusterView struct {
 	Source string `json:"source" enum:"postgres,redis,none" doc:"Where gateways announce themselves, if anywhere."`
-	// Reached says whether that store can be used, and Reason why not; the members are
-	// then those that were known last.
+	// Reached says whether that store can be used, and Reason why not; the members are then
+	// the last known ones.
 	Reached bool           `json:"reached"`
 	Reason  string         `json:"reason,omitzero"`
 	Said    []say.Sentence `json:"said,omitzero" doc:"The reason as codes and values."`

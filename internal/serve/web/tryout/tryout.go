@@ -30,7 +30,7 @@ const maxTime = time.Minute
 // ErrModel means that no request can name the model.
 var ErrModel = errors.New("no request can name this model")
 
-// Result is what the test of an instance found.
+// Result is the outcome of an instance's test.
 type Result struct {
 	OK            bool           `json:"ok"`
 	HTTPStatus    int            `json:"httpStatus,omitzero" doc:"Of the backend's answer, if there was one."`
@@ -52,8 +52,8 @@ func Call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 	return result, err
 }
 
-// NotLoaded returns the result where the model could not be loaded, so that no call was made. The
-// error is that of the context.
+// NotLoaded returns the result where the model could not be loaded and no call was made.
+// The error is that of the context.
 func NotLoaded(ctx context.Context, why *schema.Error, held time.Duration) (Result, error) {
 	result := Result{ErrorCode: why.Code, UpstreamError: why.Message, Said: say.Of(why.Message)}
 	result.SetHeld(held)
@@ -123,7 +123,7 @@ const (
 	maxEvents = 32
 )
 
-// errEnough ends a stream of which enough was seen.
+// errEnough ends a stream after enough of it was seen.
 var errEnough = errors.New("enough was seen")
 
 // answerStart keeps the beginning of an answer.
@@ -162,7 +162,7 @@ func (t *answerStart) Send(p []byte) error {
 	return err
 }
 
-// excerpt says in a few words what was answered.
+// excerpt quotes the answer in a few words.
 func (t *answerStart) excerpt(serviceType schema.ServiceType) string {
 	const longest = 200
 	if t.head.Events {
@@ -202,7 +202,7 @@ func (t *answerStart) excerpt(serviceType schema.ServiceType) string {
 	return fmt.Sprintf("%d bytes", t.length)
 }
 
-// streamed joins what the events of a stream of chat say.
+// streamed joins the texts in the events of a chat stream.
 func (t *answerStart) streamed() string {
 	var text strings.Builder
 	for line := range bytes.Lines(t.body) {
@@ -225,8 +225,8 @@ func (t *answerStart) streamed() string {
 	return text.String()
 }
 
-// smallRequest makes the smallest sensible request of a service type. It has no
-// optional settings, because what is optional is not known everywhere.
+// smallRequest makes the smallest sensible request of a service type. It has no optional
+// settings, because some backends do not know them.
 func smallRequest(serviceType schema.ServiceType, model string) (*schema.Request, error) {
 	request := new(schema.Request)
 	body := func(members map[string]any) []byte {
@@ -293,6 +293,6 @@ func blankImage() []byte {
 		picture.Pix[i] = 0xff
 	}
 	var out bytes.Buffer
-	_ = png.Encode(&out, picture) // memory takes what is written
+	_ = png.Encode(&out, picture) // writing to memory does not fail
 	return out.Bytes()
 }
