@@ -5,8 +5,8 @@ const (
 	// before anything is known: a quarter of a million tokens.
 	firstCapacity = 1 << 20
 	maxCapacity   = 1 << 40
-	// grain is how far what was cached may be from what was expected, beside a block of
-	// the index: engines have blocks of their own.
+	// grain is the difference between cached and expected tokens that counts as none,
+	// beside a block of the index: engines have blocks of their own.
 	grain = 2048
 	// shrink and grow are by how much an answer changes the capacity that had less or more
 	// cached than was expected. More is seldom seen: only where a prompt comes by chance to
@@ -18,8 +18,8 @@ const (
 	missesOfEmpty = 3
 )
 
-// calibrate compares how much of a prompt was cached by what the answer tells with what
-// the index said, and corrects what is believed about the size of the cache.
+// calibrate compares the cached part of a prompt that the answer reports with the part
+// that the index expected, and corrects the believed size of the cache.
 func (i *Instance) calibrate(c *Call, answer Answer) {
 	if answer.PromptTokens <= 0 || answer.CachedTokens < 0 || answer.CachedTokens > answer.PromptTokens || c.size == 0 {
 		return

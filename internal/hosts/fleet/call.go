@@ -8,8 +8,8 @@ type Ask struct {
 	// Tokens is how many tokens the prompt has by the caller's guess. A guess that is
 	// always wrong by the same factor does no harm: speeds are learned in such tokens.
 	Tokens float64
-	// Whole says that the answer is written token by token and comes in one piece, so
-	// that First is never called. It is false for answers that are not written, such as
+	// Whole says that the answer is written token by token and comes in one piece:
+	// First is never called. It is false for answers that are not written, such as
 	// vectors.
 	Whole bool
 	// Weights are those of the instances to choose from, in their order; nil means that
@@ -34,12 +34,12 @@ func (a *Ask) weight(position int) float64 {
 	return min(weight, mostWeight)
 }
 
-// Call is one request on its way to the instance that was chosen. It is told what becomes
-// of the request by First and then End, or by Abort.
+// Call is one request on its way to the instance that was chosen. First and then End, or
+// Abort, tell it how the request goes.
 type Call struct {
 	// Instance is the one that was chosen.
 	Instance *Instance
-	// Estimate is what was expected of it.
+	// Estimate is the expectation when it was chosen.
 	Estimate Estimate
 
 	uses    *Uses // that count it, nil if nobody does
@@ -69,7 +69,7 @@ const (
 	ended
 )
 
-// begin makes a call of what was chosen. It counts at once, so that the next choice
+// begin makes a call to the chosen instance. It counts at once: the next choice
 // sees it.
 func (f *Fleet) begin(chosen *weighed, least work, ask *Ask, now float64) *Call {
 	i := chosen.instance
@@ -136,7 +136,7 @@ func (c *Call) CountIn(u *Uses) {
 	u.waiting++
 }
 
-// count follows the call in what counts it.
+// count moves the call to a stage in the counters.
 func (c *Call) count(to stage) {
 	if c.uses == nil || c.counted >= to {
 		return
@@ -151,7 +151,7 @@ func (c *Call) count(to stage) {
 	}
 }
 
-// decode moves the call from the queue to those that are being answered.
+// decode moves the call from the queue to the calls that are being answered.
 func (c *Call) decode() {
 	c.leave()
 	c.stage = decodes
@@ -174,14 +174,16 @@ func (c *Call) First(now time.Time) {
 	c.learn(at-c.sent, 0, 0)
 }
 
-// Answer is what an answer told about itself. A number below zero was not told.
+// Answer holds the numbers that an answer has told about itself. A number below
+// zero was not told.
 type Answer struct {
 	// PromptTokens and CachedTokens are those of the prompt, and of its part that came
 	// from the cache, by the backend's count.
 	PromptTokens, CachedTokens int
 	// OutputTokens is how many tokens were written.
 	OutputTokens int
-	// Prefill is how long the backend says that it worked on what was not cached.
+	// Prefill is the time that the backend says it worked on the part that was not
+	// cached.
 	Prefill time.Duration
 }
 
@@ -207,12 +209,13 @@ func (c *Call) End(answer Answer, now time.Time) {
 	c.finish(at)
 }
 
-// Abort says that the request was not sent, failed or was given up. It teaches nothing. A
-// nil Call has nothing to give up.
+// Abort says that the request was not sent, failed or was given up. It teaches nothing. A nil
+// Call has nothing to give up.
 //
-// The prompt stays in the index: an engine that was sent it may have read it, and one that was
-// not reads it for the next request that begins so, of which the index says where to go. That
-// costs one prefill at most, and what the engine then tells of its cache is learned from.
+// The prompt stays in the index: an engine that was sent it may have read it, and one that
+// was not reads it for the next request that begins alike, because the index sends that one
+// there. This costs one prefill at most, and the engine's next report of its cache corrects
+// the index.
 func (c *Call) Abort(now time.Time) {
 	if c == nil {
 		return

@@ -13,8 +13,8 @@ const (
 	remembers = 1800.0
 )
 
-// crowd is what was seen of how many models a host has in memory, where nobody says for how
-// many there is room. It is a guess, as models differ in size, and only where requests go
+// crowd holds observations of how many models a host has in memory, where nobody says how
+// many fit. It is a guess, as models differ in size, and only the choice of an instance
 // depends on it.
 type crowd struct {
 	shown int32   // at most at a time
@@ -47,8 +47,8 @@ func (c *crowd) chance(residents int32, now float64) float64 {
 	return doubtful
 }
 
-// pushed returns the model that the host may throw out by itself if it loads that of the
-// instance, and how likely that is; nil where none leaves, or somebody decides which ones do.
+// pushed returns the model that the host may throw out by itself if it loads the model of the
+// instance, and how likely that is; nil where none leaves, or a keeper decides which ones do.
 func (i *Instance) pushed(now float64) (victim *Instance, chance float64) {
 	if capacity, _ := i.memoryOf(); capacity > 0 {
 		return nil, 0
@@ -68,8 +68,8 @@ func (i *Instance) pushed(now float64) (victim *Instance, chance float64) {
 	return victim, chance
 }
 
-// goesBefore reports whether a host throws out the model sooner than another one: pinned ones
-// it was told to keep, and of the rest most hosts throw out what was not used for longest.
+// goesBefore reports whether a host throws out the model sooner than another one. Pinned
+// models it was told to keep. Of the rest most hosts throw out the least recently used.
 func (i *Instance) goesBefore(other *Instance) bool {
 	switch {
 	case i.isPinned() != other.isPinned():
@@ -80,8 +80,8 @@ func (i *Instance) goesBefore(other *Instance) bool {
 	return i.memory.used < other.memory.used
 }
 
-// threatens reports whether the host may throw out a pinned model if it loads that of the
-// instance.
+// threatens reports whether the host may throw out a pinned model if it loads the model
+// of the instance.
 func (i *Instance) threatens(now float64) bool {
 	victim, _ := i.pushed(now)
 	return victim != nil && victim.isPinned()

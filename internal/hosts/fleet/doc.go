@@ -1,8 +1,8 @@
 // Package fleet decides which of the instances of a model answers a request soonest. It
 // knows how much work waits at each, which prompts each has in its cache, how fast each is
 // and which models are in memory, and chooses by the expected time to the first token
-// (weigh.go has the rule). It has no sockets and starts no goroutines; it is told what
-// happens. How a proxy uses it:
+// (weigh.go has the rule). It has no sockets and starts no goroutines: callers report
+// every event. How a proxy uses it:
 //
 // When a table is compiled, Fleet.Instance returns the instance for each pair of a host
 // (the address of a backend) and a model. It stays the same over edits, like other living
@@ -11,10 +11,10 @@
 // When a request was read, a Prompt is fed with its parts in the order in which the model
 // reads them: the tools, the system prompt, the messages, each with Part for its role and
 // Text for the bytes of its text, as they lie in the body; escapes need not be undone.
-// Images are added with Data. Nothing of it is copied or kept. Prompts are
-// pooled by the caller. Hint takes prompt_cache_key, the session headers of agents and the
-// like. The scope of Reset separates tenants where that is asked for. This needs no lock
-// and 25 us for 100 KB at most.
+// Images are added with Data. Nothing of it is copied or kept. Prompts are pooled by the
+// caller. Hint takes prompt_cache_key, the session headers of agents and the like. The
+// scope of Reset separates tenants where that is asked for. This needs no lock and 25 us
+// for 100 KB at most.
 //
 // Fleet.Choose is given the instances that any strategy could take, and returns a Call,
 // which counts at once. If the instance cannot be acquired, Call.Abort takes it back and
@@ -32,15 +32,14 @@
 //
 // When the health of a backend was checked, Host.Tell takes the queue and the size of the
 // cache that its metrics tell, and Host.Has the models that are in memory. When a backend
-// is gone or has a new start time, Host.Lost forgets what it had.
+// is gone or has a new start time, Host.Lost forgets its caches.
 //
-// Each second, Fleet.Export returns what the other gateways should know, at most 16 KB,
-// and Fleet.Import takes what came from each of them. Fleet.SetSecret takes the secret on
-// which they have agreed, without which they do not understand each other.
+// Each second, Fleet.Export returns news for the other gateways, at most 16 KB, and
+// Fleet.Import takes the news of each of them. Fleet.SetSecret takes the secret on which
+// they have agreed, without which they do not understand each other.
 //
-// Fleet.Explain returns what is expected of each instance for a request, and
-// Fleet.Pictures what is known about each, for people. Call.Estimate is to be compared
-// with what came true.
+// Fleet.Explain returns the estimate of each instance for a request, and Fleet.Pictures
+// the state of each, for people. Compare Call.Estimate with the real times.
 //
 // All of it may be used at the same time: one mutex guards a fleet.
 package fleet

@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// MaxMessage is how many bytes a message has at most, and how many a gateway tells in a
+	// MaxMessage is the limit of bytes in a message, and of bytes that a gateway sends in a
 	// second.
 	MaxMessage = 16 << 10
-	// silence is after how many seconds what another gateway has pending is forgotten.
+	// silence is the number of seconds after which the pending calls of a silent
+	// gateway are forgotten.
 	silence = 5.0
-	// maxListed is of how many instances a message tells, with 16 bytes for each at most.
+	// maxListed is the limit of instances in a message, with 16 bytes for each at most.
 	maxListed = 512
 )
 
-// Export returns what other gateways should know: the prompts that were sent since it was
-// called last and what is pending now; nil where there is neither, and there was nothing
-// pending before. It has at most 16 KB for each second since then; the oldest prompts are
-// left out where that is not enough, and counted.
+// Export returns news for other gateways: the prompts that were sent since the last
+// Export, and the work that is pending now; nil where there is neither, and there was
+// nothing pending before. It has at most 16 KB for each second since then; the oldest
+// prompts are left out where that is not enough, and counted.
 func (f *Fleet) Export(now time.Time) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +76,7 @@ func (f *Fleet) exportPending() (message []byte, numbers map[*Instance]int, isPe
 			list(call.Instance)
 		}
 		for _, i := range h.instances {
-			// That an instance is listed tells others that its model is in use.
+			// The list tells others that the model of this instance is in use.
 			if i.kept != nil && (i.kept.busy > 0 || i.kept.own > f.news.since) {
 				list(i)
 			}
@@ -86,8 +87,8 @@ func (f *Fleet) exportPending() (message []byte, numbers map[*Instance]int, isPe
 	for _, i := range listed {
 		isPending = isPending || i.waiting > 0
 		message = binary.BigEndian.AppendUint64(message, i.id)
-		// What is done of the first of them is not taken off: until this is told again, new
-		// ones come in its place.
+		// The finished part of the first call is not subtracted: until the next message,
+		// new calls take its place.
 		message = binary.AppendUvarint(message, uint64(min(i.pending, mostTokens)))
 		message = binary.AppendUvarint(message, uint64(min(i.waiting, mostRequests)))
 	}
@@ -101,14 +102,15 @@ func (f *Fleet) Dropped() int64 {
 	return f.news.dropped
 }
 
-// peer is what another gateway told last.
+// peer holds the last message of another gateway.
 type peer struct {
 	at      float64
 	pending []report
 }
 
-// Import takes what another gateway exported. Instances that are not known here are left
-// out. An error says that the message is malformed; nothing of it is taken then.
+// Import takes a message that another gateway exported. Instances that are not known
+// here are left out. An error says that the message is malformed; nothing of it is taken
+// then.
 func (f *Fleet) Import(gateway string, message []byte, now time.Time) error {
 	pending, prompts, err := parse(message)
 	if err != nil {
@@ -126,7 +128,7 @@ func (f *Fleet) Import(gateway string, message []byte, now time.Time) error {
 	f.mu.Unlock()
 	for _, p := range slices.Backward(prompts) {
 		if i := known[pending[p.instance].instance]; i != nil {
-			// The mutex is free in between, so that no choice waits for a whole message.
+			// The mutex is free in between: no choice waits for a whole message.
 			f.mu.Lock()
 			f.hold(i, p.blocks)
 			f.mu.Unlock()
@@ -135,8 +137,8 @@ func (f *Fleet) Import(gateway string, message []byte, now time.Time) error {
 	return nil
 }
 
-// Alone says that other gateways are not heard any more: what they have pending is
-// forgotten.
+// Alone says that other gateways are not heard any more. It forgets their pending
+// work.
 func (f *Fleet) Alone() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +150,8 @@ func (f *Fleet) forgetPeers() {
 	f.sumPeers()
 }
 
-// forgetSilent forgets what gateways have pending that have told nothing for a while.
+// forgetSilent forgets the pending work of gateways that have told nothing for a
+// while.
 func (f *Fleet) forgetSilent(now float64) {
 	forgot := false
 	for name, p := range f.peers {
@@ -162,8 +165,8 @@ func (f *Fleet) forgetSilent(now float64) {
 	}
 }
 
-// sumPeers adds up what other gateways have pending, and returns the instances by their
-// identities.
+// sumPeers adds up the pending work of other gateways, and returns the instances by
+// their identities.
 func (f *Fleet) sumPeers() map[uint64]*Instance {
 	known := make(map[uint64]*Instance, f.instances)
 	for _, h := range f.hosts {
@@ -184,14 +187,15 @@ func (f *Fleet) sumPeers() map[uint64]*Instance {
 	return known
 }
 
-// ExchangeStats are the counts of what gateways tell each other about their fleets.
+// ExchangeStats are the counts of messages between the gateways about their fleets.
 type ExchangeStats struct {
 	// IsOn says that there is something to exchange; the rest means nothing otherwise.
 	IsOn bool
 	// Others is how many other gateways are heard.
 	Others int
-	// Sent and Received count messages. Foreign are those that were made with another
-	// secret, Malformed those that this release does not read; both are ignored.
+	// Sent and Received count messages. Foreign counts messages that were made with
+	// another secret, Malformed the ones that this release does not read; both are
+	// ignored.
 	Sent, Received, Foreign, Malformed int64
 	// Dropped counts prompts that others were not told of.
 	Dropped int64

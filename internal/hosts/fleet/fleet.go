@@ -13,16 +13,16 @@ import (
 // equal share of them. With the sets and the tables around them it makes less than 32 MB.
 const maxHeld = 384 << 10
 
-// Options are what a fleet is made with.
+// Options configure a fleet.
 type Options struct {
-	// Secret is shared by the gateways that exchange what they know. See SetSecret.
+	// Secret is shared by the gateways that exchange news. See SetSecret.
 	Secret Secret
 	// Gateway names this gateway. Gateways with different names break ties differently.
 	Gateway string
 }
 
-// Fleet is what one gateway knows about the instances that serve its models. All methods
-// of it and of what belongs to it may be called at the same time. One mutex guards it: a
+// Fleet is the knowledge of one gateway about the instances that serve its models. All
+// methods of it and of its parts may be called at the same time. One mutex guards it: a
 // choice has to see what all others have just sent, and holds the mutex for a microsecond
 // or two. Prompts are read outside of it.
 type Fleet struct {
@@ -62,7 +62,7 @@ func New(options Options, now time.Time) *Fleet {
 // clock returns the time as the fleet counts it.
 func (f *Fleet) clock(now time.Time) float64 { return now.Sub(f.began).Seconds() }
 
-// model is what instances have in common because they serve the same model.
+// model is the common part of instances that serve the same model.
 type model struct {
 	name      string
 	index     *index
@@ -83,9 +83,9 @@ func (m *model) learned() {
 	}
 }
 
-// Instance is one model on one host: what is chosen. What every choice looks at comes
-// first, so that it is in one line of the processor's cache; the size is a multiple of
-// these lines for that.
+// Instance is one model on one host. Fleet.Choose chooses instances. The fields that
+// every choice reads come first, in one line of the processor's cache; the size is a
+// multiple of these lines for that.
 type Instance struct {
 	host     *Host
 	model    *model
@@ -93,8 +93,8 @@ type Instance struct {
 	credit   float64 // breaks ties: see inTurn
 	position int32   // in the index
 	state    residence
-	// countsCached says that an answer has told of tokens from the cache, so that others
-	// which tell of none mean it.
+	// countsCached says that an answer has told of tokens from the cache. Only then an
+	// answer that tells of none means it.
 	countsCached bool
 
 	id       uint64 // names it to other gateways
@@ -207,8 +207,8 @@ func without(all []*Instance, i *Instance) []*Instance {
 }
 
 // maxBlocks returns how many blocks an instance is believed to hold at most, given how many
-// words the set of a block has. Beyond those of 256 instances the sets are what takes the
-// memory, so that there are fewer of them.
+// words the set of a block has. Beyond 256 instances the sets take most of the memory, and
+// fewer blocks are held.
 func (f *Fleet) maxBlocks(words int) int {
 	const few, rest = 4, 4 // words, and how many of them the rest of a block takes
 	return maxHeld * (few + rest) / (max(words, few) + rest) / max(f.instances, 1)

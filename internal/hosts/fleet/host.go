@@ -3,8 +3,8 @@ package fleet
 import "slices"
 
 // Host is a server that runs one model or several, and does their prefills one after the
-// other as far as the fleet can tell. What every choice looks at comes first, so that it
-// is in one line of the processor's cache; the size is a multiple of these lines for that.
+// other as far as the fleet can tell. The fields that every choice reads come first, in
+// one line of the processor's cache; the size is a multiple of these lines for that.
 type Host struct {
 	backlog float64 // seconds of prefill of the calls in the queue
 	settled float64 // the same of calls that were settled and have not ended
@@ -27,23 +27,23 @@ type Host struct {
 	_         [48]byte // up to the end of a cache line, so that calls of one do not slow down another
 }
 
-// lateness is the share of its prefill that still counts for a call that was settled. If an
-// instance is slower than was thought, calls wait there that should have been settled with
-// right, and nobody sees it until they end; so those that have not ended must count.
+// lateness is the share of its prefill that still counts for a settled call. If an instance
+// is slower than expected, calls are settled there while they still wait, and nobody sees
+// it until they end. So calls that have not ended must count.
 const lateness = 0.03
 
 // stuck is how many times longer than estimated the first call of a queue may take before
-// the host is suspected to hang. From then on it is expected to hang for as long again:
-// what has taken so long can take any time.
+// the host is suspected to hang. From then on it is expected to hang for as long again: a
+// call that has taken so long can take any time.
 const stuck = 3
 
 // unfinished is the share of the prefill of the first call that counts until its first token
-// comes, so that of two hosts the idle one is chosen.
+// comes. Of two hosts the idle one is chosen thereby.
 const unfinished = 0.1
 
-// wait returns the seconds of prefill that a new call would find in front of it: what own
-// calls and those of other gateways need, less what the first of them has had done, and
-// what the host told of beside them.
+// wait returns the seconds of prefill that a new call would find in front of it: the work
+// for own calls and the calls of other gateways, less the finished part of the first one,
+// plus the work that the host reported beside them.
 func (h *Host) wait(now float64) float64 {
 	seconds, left := h.fleet.trust*h.told.work(now), 0.0
 	if h.backlog > 0 {
@@ -61,8 +61,8 @@ func (h *Host) wait(now float64) float64 {
 	}
 	seconds += left + lateness*h.settled
 	if h.others > 0 {
-		// Since they told, the host has worked on theirs and on own ones in the proportion
-		// in which both were there.
+		// Since their message, the host has worked on their calls and on own ones in
+		// proportion to both.
 		done := max(now-h.fleet.heard, 0) * h.others / (h.others + h.backlog)
 		seconds += max(h.others-done, 0)
 	}
@@ -85,8 +85,8 @@ func (h *Host) spent(now float64) float64 {
 // worked records that the host is done with the first call of its queue.
 func (h *Host) worked(now float64) { h.last = max(h.last, now) }
 
-// settle takes calls out of the queue whose answers come whole, so that nobody sees their
-// first token, when it should have come by the estimate.
+// settle removes calls with whole answers from the queue at the estimated time of their
+// first token: nobody sees when that token comes.
 func (h *Host) settle(now float64) {
 	for len(h.queue) > 0 && h.isWhole && h.spent(now) >= h.takes {
 		h.worked(max(h.first, h.last) + h.takes)
@@ -123,7 +123,7 @@ func (h *Host) dequeue(c *Call) {
 	h.lookAtFirst()
 }
 
-// lookAtFirst follows a change of the queue, whose first call every choice asks for.
+// lookAtFirst follows a change of the queue: every choice asks for its first call.
 func (h *Host) lookAtFirst() {
 	if len(h.queue) == 0 {
 		h.backlog, h.takes, h.isWhole = 0, 0, false
@@ -154,7 +154,7 @@ func (h *Host) Lost() {
 	}
 }
 
-// clear forgets what the instance is believed to have cached.
+// clear forgets the blocks that the instance is believed to have cached.
 func (i *Instance) clear() {
 	if i.isIndexed() {
 		i.model.index.clear(int(i.position))

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// index knows which instances of a model have which blocks in their caches, as far as
-// that can be told from what was sent to them: each is taken to hold the blocks that it
-// got last, up to the size of its cache. For every block there is a set of instances, so
-// that one lookup answers for all of them.
+// index knows which instances of a model have which blocks in their caches, judged by the
+// prompts that were sent to them: each is taken to hold the blocks that it got last, up to
+// the size of its cache. Every block has a set of instances, and one lookup answers for
+// all of them.
 //
-// Every use of a prompt is a use of all its blocks, the first one last, so that the end of
-// a prompt is forgotten before its start, as in the caches of engines.
+// Every use of a prompt is a use of all its blocks, the first one last. The end of a
+// prompt is forgotten before its start, as in the caches of engines.
 type index struct {
 	blocks  []held   // the first is none, and nobody holds it
 	buckets []uint32 // where blocks begin whose names end alike; a power of two
@@ -86,8 +86,8 @@ func (x *index) clear(position int) {
 }
 
 // use records that a prompt was sent to a holder, which then has its blocks, and forgets
-// what that one has no room for: not much more than it got, because the room may have
-// become much smaller, and others wait for the index.
+// blocks beyond its room. One call forgets not many more than it adds, because the room
+// may have become much smaller, and others wait for the index.
 func (x *index) use(position int, prompt []Block, most int) {
 	h := x.holders[position]
 	for depth := len(prompt) - 1; depth >= 0; depth-- {
@@ -149,7 +149,8 @@ func (x *index) set(block uint32) []uint64 {
 	return x.sets[int(block)*x.words : (int(block)+1)*x.words]
 }
 
-// find returns where the number of a block stands, or would stand if it is 0.
+// find returns the place of a block's number. The number there is 0 if the block is
+// missing.
 func (x *index) find(name Block) *uint32 {
 	place := x.bucket(name)
 	for *place != 0 && x.blocks[*place].name != name {
@@ -158,7 +159,8 @@ func (x *index) find(name Block) *uint32 {
 	return place
 }
 
-// bucket returns where the blocks begin whose names end like this one. Names are hashes.
+// bucket returns the head of the list of blocks with names that end like this one. Names
+// are hashes.
 func (x *index) bucket(name Block) *uint32 { return &x.buckets[name&Block(len(x.buckets)-1)] }
 
 // insert adds a block that nobody holds yet.
@@ -195,8 +197,8 @@ func (x *index) rebuild() {
 }
 
 // match finds how many blocks of a prompt each holder has from its start, and leaves that
-// in depths. It goes along the prompt with those who have all of it so far, and reports
-// whether there were any at all.
+// in depths. It goes along the prompt with the holders that have all of it so far, and
+// reports whether there were any at all.
 func (x *index) match(prompt []Block) (isKnown bool) {
 	x.depths = slices.Grow(x.depths[:0], 64*x.words)[:64*x.words]
 	clear(x.depths)
@@ -213,8 +215,8 @@ func (x *index) match(prompt []Block) (isKnown bool) {
 	return isKnown
 }
 
-// stop gives a depth to those who have all of the prompt up to there and are not in the
-// set of the next block, and reports whether others are left.
+// stop gives a depth to the holders that have all of the prompt up to there and are not
+// in the set of the next block, and reports whether others are left.
 func (x *index) stop(depth int, next []uint64) (isLeft bool) {
 	for n := range x.rest {
 		gone := x.rest[n] &^ next[n]

@@ -10,8 +10,9 @@ const (
 	// announced is for how many seconds a model that a request was sent for counts as being
 	// loaded although nobody has ordered that yet.
 	announced = 1.0
-	// settled is for how many seconds after an order a host is not believed that tells
-	// something else: what it tells may be older than what became of the order.
+	// settled is the number of seconds after an order in which a contradicting report
+	// of the host is not believed: the report may be older than the effect of the
+	// order.
 	settled = 3.0
 	// drained is for how many seconds a model gets no more calls that has to leave for
 	// another one, unless that one asks again.
@@ -19,29 +20,30 @@ const (
 	// restPart of the time that loading takes is how long a model is left alone after a call,
 	// at most longestRest seconds: a client that sends one call after the other is not
 	// interrupted between two of them. That ends when the model has been there for as long as
-	// loading takes, so that at most about half of the time is spent on loading.
+	// loading takes: at most about half of the time is spent on loading.
 	restPart    = 0.1
 	longestRest = 2.0
 )
 
-// Keeping says how the model of an instance is kept in memory where somebody decides that
-// (package residency). The residence of such a model changes by order, or if its host tells
-// that it is different, and no longer because a call was sent.
+// Keeping says how package residency keeps the model of an instance in memory. The
+// residence of such a model changes by order, or if its host tells that it is different,
+// and no longer because a call was sent.
 type Keeping struct {
-	// Space names the memory that the model shares with others; empty means that of its
-	// host, which has Room models.
+	// Space names the memory that the model shares with others; empty means the memory
+	// of its host, which holds Room models.
 	Space string
 	// Capacity is how much fits into the space, and Size how much of it the model takes.
 	// Both are 0 for the space of a host. Models that exclude each other have a space with the
 	// capacity 1 and the size 1.
 	Capacity, Size float64
-	// Room is how many models the host has in memory at a time; 0 means as it tells.
+	// Room is how many models the host has in memory at a time; 0 means the number that
+	// the host reports.
 	Room int
 	// IsPinned means that the model never leaves for another one.
 	IsPinned bool
-	// IsNear means that the model sleeps where it leaves, so that it wakes up faster than it is
-	// loaded. IsWhole means that it comes and goes together with those of its host that say the
-	// same, because these are names of one model.
+	// IsNear means that the model only falls asleep when it leaves, and wakes up faster than
+	// it is loaded. IsWhole means that it comes and goes together with all such models of its
+	// host, because these are names of one model.
 	IsNear, IsWhole bool
 	// SleepAfter is how long nobody uses the model before it is put to sleep; 0 means never.
 	SleepAfter time.Duration
@@ -104,7 +106,7 @@ func (i *Instance) Keep(how Keeping) {
 	}
 }
 
-// LetGo ends what Keep began.
+// LetGo undoes Keep.
 func (i *Instance) LetGo() {
 	f := i.host.fleet
 	f.mu.Lock()
@@ -171,7 +173,7 @@ func (i *Instance) isExpected(now float64) bool {
 	return i.isComing(now) || i.kept.asked > 0 && now-i.kept.askedAt < i.loads()
 }
 
-// forget changes the residence. What the model had cached is gone unless it is in memory.
+// forget changes the residence. The cache of the model is gone unless it is in memory.
 func (i *Instance) forget(to residence, now float64) {
 	if to != loaded && i.state != to {
 		i.clear()
@@ -192,8 +194,8 @@ func (i *Instance) obey(to residence, now float64) {
 		if other.kept == nil {
 			continue
 		}
-		// One that sleeps and wakes up says so at once; others list models for a while that they
-		// give up, or not yet those that they have loaded.
+		// An engine that sleeps and wakes up says so at once. Others still list an unloaded
+		// model for a while, or not yet a loaded one.
 		if other.kept.settles = now + settled; to == loaded && other.kept.IsNear {
 			other.kept.settles = now
 		}
@@ -253,10 +255,10 @@ func (i *Instance) useOwn(now float64) {
 	i.kept.own = now
 }
 
-// Begun says what became of an attempt to begin loading.
+// Begun is the result of an attempt to begin loading.
 type Begun uint8
 
-// What can become of it.
+// The results of BeginLoad.
 const (
 	Began   Begun = iota
 	Present       // the model is in memory
@@ -265,11 +267,10 @@ const (
 )
 
 // BeginLoad notes that the model is being loaded by order, and returns the models that leave
-// for it, which from now on are not in memory. A model without room waits for it in the order
-// in which it first asked, until it begins or Withdraw is called; rest is after which time
-// there may be room without any call that ends, 0 if that is not known. With drain, models
-// that are in use and have been there for long enough get no more calls, so that there is room
-// soon.
+// for it. These are not in memory from now on. A model without room waits for it in the order
+// in which it first asked, until it begins or Withdraw is called; rest is the time until
+// there may be room even if no call ends, 0 if that is not known. With drain, models that are
+// in use and have been there for long enough get no more calls, to make room soon.
 func (i *Instance) BeginLoad(drain bool, now time.Time) (leave []*Instance, begun Begun, rest time.Duration) {
 	f, at := i.lock(now)
 	defer f.mu.Unlock()
@@ -334,8 +335,8 @@ func (i *Instance) order(leave []*Instance, now float64) {
 	i.kept.isOrdered, i.kept.asked = true, 0
 }
 
-// Withdraw says that the model does not wait for room any more. Where nobody else does, those
-// that had to leave for it take calls again.
+// Withdraw says that the model does not wait for room any more. Where nobody else does, the
+// models that had to leave for it take calls again.
 func (i *Instance) Withdraw() {
 	f := i.host.fleet
 	f.mu.Lock()
@@ -477,7 +478,7 @@ func (i *Instance) IsOut() bool {
 	return i.state == absent || i.state == sleeping
 }
 
-// Residence is where a model that is kept is, for people and for those who decide it.
+// Residence describes where a kept model is, for people and for package residency.
 type Residence struct {
 	// State is one of States, and Since when it began, zero if that is not known.
 	State string
@@ -487,8 +488,8 @@ type Residence struct {
 	IsInUse bool
 	// IsPinned says that it never leaves.
 	IsPinned bool
-	// Loads is how long loading takes by what was seen last, from the state in which the
-	// model is, and Left how much of it is left while the model is being loaded.
+	// Loads is how long loading took last time from the model's current state, and Left
+	// the remaining time while the model is being loaded.
 	Loads, Left time.Duration
 	// Bytes is how much memory it takes, 0 where the host did not tell.
 	Bytes int64

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// leavers returns the models that have to leave the memory in which the model would be: those
-// first that are not in use, and of these the one that will not be used for longest or, where
-// nobody tells the host, the one that it throws out by itself: most throw out what they have
-// not used for longest. Models that are pinned stay, and those that may not leave. It reports
-// false where the others are not enough.
+// leavers returns the models that have to leave to make room for this one. Idle models leave
+// first, and of these the one with the latest expected use or, where nobody gives orders to
+// the host, the one that the host throws out by itself: most throw out the least recently
+// used. Pinned models stay, and so do models that mayLeave refuses. It reports false where
+// the others are not enough.
 func (i *Instance) leavers(mayLeave func(*Instance) bool, now float64) ([]*Instance, bool) {
 	capacity, members := i.memoryOf()
 	if capacity == 0 {
@@ -66,7 +66,7 @@ func rankLeavers(able []*Instance, areTold bool, now float64) {
 }
 
 // memoryOf returns the memory in which the model is or would be: how much fits into it, 0 for
-// no limit, and the instances whose models share it.
+// no limit, and the instances with models in it.
 func (i *Instance) memoryOf() (capacity float64, members []*Instance) {
 	if i.kept != nil && i.kept.Space != "" {
 		s := i.host.fleet.spaces[i.kept.Space]

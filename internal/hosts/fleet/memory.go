@@ -27,7 +27,7 @@ var residenceNames = [...]string{"unknown", "loaded", "sleeping", "loading", "ab
 // States returns every state that a Picture can have.
 func States() []string { return slices.Clone(residenceNames[:]) }
 
-// memory is what is known about the model of an instance in the memory of its host.
+// memory holds the state of the model of an instance in the memory of its host.
 type memory struct {
 	since float64 // when loading began
 	slept bool    // the model was asleep then
@@ -73,8 +73,8 @@ func (i *Instance) isCold(now float64) bool {
 	return false
 }
 
-// loadTime returns the seconds that a call would wait for the model, and those that it
-// takes to load again what would be pushed out of the memory of the host for it.
+// loadTime returns the seconds that a call would wait for the model, and the seconds
+// to load again the models that it pushes out of the memory of the host.
 func (i *Instance) loadTime(now float64) (load, again float64) {
 	switch {
 	case i.isCold(now):
@@ -104,7 +104,7 @@ func (i *Instance) wanted(now float64) float64 {
 	return 1 / (1 + math.Exp2(i.pauseLeft(now))/wantedIn)
 }
 
-// loads returns the seconds in which the model is loaded.
+// loads returns the seconds that loading the model takes.
 func (i *Instance) loads() float64 {
 	return *i.model.times.of(i.state == sleeping || i.state == loading && i.memory.slept)
 }
@@ -150,9 +150,9 @@ func (h *Host) SetRoom(models int) {
 	h.room = int32(min(max(models, 0), math.MaxInt32))
 }
 
-// Models are those that a host told of by their names: which are in memory, which are asleep
-// and which are being loaded. All others are not there. Bytes is how much memory each takes,
-// where that was told.
+// Models is the report of a host about its models, by name: which are in memory, which are
+// asleep and which are being loaded. All others are not there. Bytes is how much memory each
+// takes, where that was told.
 type Models struct {
 	Awake, Asleep, Loading []string
 	Bytes                  map[string]int64

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// A message is what a gateway tells others:
+// A message carries the news of one gateway to the others:
 //
 //	version (1 byte)
 //	number of instances, and for each: identity (8 bytes), pending tokens, pending calls
@@ -16,15 +16,15 @@ import (
 // with numbers as in encoding/binary's Uvarint.
 const (
 	version = 1
-	// maxRead is how many blocks are read from a message, which repeats with few bytes
-	// what prompts have in common.
+	// maxRead is the limit of blocks that are read from a message. It is needed because
+	// a message repeats the common start of prompts with few bytes.
 	maxRead = 64 << 10
 )
 
-// ErrMessage says that what came from another gateway is no message of a fleet.
+// ErrMessage says that the bytes from another gateway are no message of a fleet.
 var ErrMessage = errors.New("not a message of a fleet that this version reads")
 
-// report is what a gateway has pending at an instance.
+// report holds the pending work of a gateway at an instance.
 type report struct {
 	instance uint64
 	tokens   float64

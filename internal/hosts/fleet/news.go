@@ -3,7 +3,8 @@ package fleet
 // maxNews is how many blocks wait to be told.
 const maxNews = 8 << 10
 
-// news is what has been sent since the last message, in the order of sending.
+// news holds the prompts that were sent since the last message, in the order of
+// sending.
 type news struct {
 	sendings []sending
 	blocks   []Block             // of all of them, one after the other

@@ -10,8 +10,8 @@ const (
 	// that is computed.
 	pauseHalf = 86_400.0
 	pauseAged = 600.0
-	// firstPauses is how many pauses that last twice as long again as they have lasted, and
-	// leastPause seconds at least, are believed beside those that were seen.
+	// firstPauses is the number of imagined pauses beside the observed ones. An imagined
+	// pause lasts twice as long again as it has lasted, and leastPause seconds at least.
 	firstPauses = 2.0
 	leastPause  = 30.0
 	// recentUse is for how many seconds after its last use a model leaves for another one only
@@ -60,8 +60,8 @@ func pauseSpan(seconds float64) int {
 	return min(math.Ilogb(seconds), pauseSpans-1)
 }
 
-// left returns how much longer a pause lasts that has lasted for some seconds, as the binary
-// logarithm of seconds: the mean of what was left then of those that were longer.
+// left returns the expected rest of a pause that has lasted for some seconds, as the binary
+// logarithm of seconds. It is the mean rest of all longer pauses at that point.
 func (p *pauses) left(lasted float64) float64 {
 	lasted = max(lasted, 1)
 	weight := firstPauses

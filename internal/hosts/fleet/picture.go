@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Picture is what is known about an instance, for people who watch it.
+// Picture describes an instance for people who watch it.
 type Picture struct {
 	Host, Model string
 	// Queue is how many seconds of prefill a new request would find there.
@@ -21,14 +21,14 @@ type Picture struct {
 	PerToken, PerOutput float64
 	// State says whether the model is in memory: unknown, loaded, sleeping, loading, absent.
 	State string
-	// Told is what the engine said last, if IsTold, and Trust how far engines are believed,
-	// from 0 to 1.
+	// Told is the latest report of the engine, if IsTold, and Trust how far engines are
+	// believed, from 0 to 1.
 	Told   Told
 	IsTold bool
 	Trust  float64
 }
 
-// Pictures returns what is known about each instance, by host and model.
+// Pictures returns the picture of each instance, by host and model.
 func (f *Fleet) Pictures(now time.Time) []Picture {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,15 +45,15 @@ func (f *Fleet) Pictures(now time.Time) []Picture {
 	return all
 }
 
-// Picture returns what is known about the instance.
+// Picture returns the picture of the instance.
 func (i *Instance) Picture(now time.Time) Picture {
 	i.host.fleet.mu.Lock()
 	defer i.host.fleet.mu.Unlock()
 	return i.picture(i.host.fleet.clock(now))
 }
 
-// IsIdle reports whether a new call would find no work on the prompts of others in front of it
-// at the host, of this gateway, of others, or of which the host told.
+// IsIdle reports whether a new call would find no work on other prompts in front of it at the
+// host: work of this gateway, of others, or work that the host has reported.
 func (i *Instance) IsIdle(now time.Time) bool {
 	f, at := i.lock(now)
 	defer f.mu.Unlock()

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Preferred returns which of the instances of a model a request may go to, so that it goes
-// where its model is and loads it only once; nil means all of them, and an empty list none:
-// no host can make room. An instance that is nil
-// or not kept counts as one that has its model in memory. One whose host may throw out a
-// pinned model for it is left out where there is another. Where no instance has it, those
-// count on which it is being loaded; where none is, the one on which loading it costs
-// others least, which counts as being loaded from then on. With spread, requests may go to
-// every instance as soon as one has the model: the caller weighs what loading costs. With
-// onlyAsk nothing changes.
+// Preferred returns which of the instances of a model a request may go to. The request
+// should go where its model is, and load it only once. nil means all of them, and an empty
+// list none: no host can make room. An instance that is nil or not kept counts as one that
+// has its model in memory. An instance is left out where there is another if its host may
+// throw out a pinned model. Where no instance has the model, the ones that are loading it
+// count. Where none is, the instance counts on which loading costs others least, and the
+// model counts as being loaded from then on. With spread, requests may go to every instance
+// as soon as one has the model: the caller weighs what loading costs. With onlyAsk nothing
+// changes.
 func (f *Fleet) Preferred(from []*Instance, spread, onlyAsk bool, now time.Time) []int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +74,7 @@ func cheapest(from []*Instance, able []int, now float64) []int {
 	return []int{best}
 }
 
-// burden is what loading a model costs others.
+// burden is the cost of loading a model for others.
 type burden struct {
 	waits    bool    // models that have to leave are in use
 	leaves   int     // models that have to leave

@@ -7,9 +7,9 @@ import (
 )
 
 // Block names a prompt from its first byte to the end of one of its blocks: equal blocks
-// have equal text before them. It has 40 bits of a keyed hash, so few that a block is
-// cheap to tell to other gateways, and so many that of a million lookups in a full index
-// less than one finds a block that is not meant. Such a mistake costs an estimate, no more.
+// have equal text before them. It has 40 bits of a keyed hash. These are few enough to send
+// blocks to other gateways cheaply, and enough that less than one in a million lookups in a
+// full index finds a wrong block. Such a mistake costs an estimate, no more.
 type Block uint64
 
 const (
@@ -35,7 +35,7 @@ func blocksEnd(n int) int64 {
 	return firstBlock * (blocksPerStep*(1<<steps-1) + int64(rest)<<steps)
 }
 
-// Prompt is what a fleet knows of the text of a request: its length and its blocks, not the
+// Prompt is the fleet's view of the text of a request: its length and its blocks, not the
 // text. It is fed with the pieces of the text in the order in which the model reads them
 // (tools and system prompt first), without copying them, and can be used again.
 type Prompt struct {
@@ -60,7 +60,7 @@ func NewPrompt(secret *Secret) *Prompt {
 }
 
 // Reset empties the prompt. Prompts of different scopes have no block in common, which
-// keeps tenants apart that must not learn from response times what others asked.
+// keeps tenants apart: they must not learn from response times what others asked.
 func (p *Prompt) Reset(scope string) {
 	p.digest.Reset()
 	p.blocks, p.size, p.edge, p.hint, p.scope = p.blocks[:0], 0, blockSize(0), 0, scope
@@ -70,8 +70,8 @@ func (p *Prompt) Reset(scope string) {
 	}
 }
 
-// Marks are bytes that no UTF-8 text has. They keep apart what stands side by side in
-// the stream that is hashed.
+// Marks are bytes that no UTF-8 text has. They separate neighbours in the stream that
+// is hashed.
 const (
 	markScope = 0xff
 	markPart  = 0xfe
@@ -100,9 +100,9 @@ func (p *Prompt) Text(piece []byte) {
 	p.size += int64(len(piece))
 }
 
-// Data adds what is no text, such as an image, by a hash of its bytes. It counts like a text
-// of the given size, so that a part of a prompt has the same share of the bytes as of the
-// work.
+// Data adds content other than text, such as an image, by a hash of its bytes. It counts
+// like a text of the given size: a part of a prompt has the same share of the bytes as of
+// the work.
 func (p *Prompt) Data(data []byte, size int) {
 	var filled [64]byte
 	sum := highwayhash.Sum64(data, p.secret[:])

@@ -1,9 +1,9 @@
 package fleet
 
 // recency orders the blocks that one instance holds by their last use. Blocks are numbers
-// of the index. The entries lie in one slice and refer to each other by position, so that
-// the garbage collector has nothing to follow, and a block takes 20 bytes where a map and
-// a list would take 100.
+// of the index. The entries lie in one slice and refer to each other by position. The
+// garbage collector has nothing to follow, and a block takes 20 bytes where a map and a
+// list would take 100.
 type recency struct {
 	entries []recent // a ring; the first is no block and stands between newest and oldest
 	buckets []uint32 // where the entries of blocks with the same hash begin; a power of two
@@ -45,7 +45,8 @@ func (r *recency) remove(block uint32) {
 	r.count--
 }
 
-// find returns where the number of the entry of a block stands, or would stand if it is 0.
+// find returns the place of the number of a block's entry. The number there is 0 if the
+// entry is missing.
 func (r *recency) find(block uint32) *uint32 {
 	place := r.bucket(block)
 	for *place != 0 && r.entries[*place].block != block {

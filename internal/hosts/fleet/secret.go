@@ -6,9 +6,9 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// Secret keys the hashes of blocks. Gateways that exchange what they know share one, and
-// nobody without it can ask an index whether somebody wrote a text. It is never shown,
-// however it is printed.
+// Secret keys the hashes of blocks. Gateways that exchange news share one, and nobody
+// without it can ask an index whether somebody wrote a text. It is never shown, however
+// it is printed.
 type Secret [highwayhash.Size]byte
 
 const hidden = "****"
@@ -19,10 +19,10 @@ func (Secret) Format(state fmt.State, _ rune) { _, _ = state.Write([]byte(hidden
 // MarshalText returns stars in place of the secret.
 func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// SetSecret gives the fleet the secret on which gateways have agreed. What was known under
-// another one is of no use any more: the fleet forgets all blocks, what other gateways have
-// told, and what they were to be told. Queues and speeds stay. A prompt that was borrowed
-// before finds nothing, and nothing of it is kept.
+// SetSecret gives the fleet the secret on which gateways have agreed. Blocks under another
+// one are of no use any more: the fleet forgets them, the messages of other gateways, and
+// the news for them. Queues and speeds stay. A prompt that was borrowed before finds
+// nothing, and nothing of it is kept.
 func (f *Fleet) SetSecret(secret Secret) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

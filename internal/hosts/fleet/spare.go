@@ -28,8 +28,9 @@ func (i *Instance) AllowsSpare(now time.Time) bool {
 	return begun != NoRoom
 }
 
-// BeginSpareLoad is BeginLoad for calls of the class Spare alone: it has no place among those
-// that wait for room, and a model that is in use or was used lately does not leave for it.
+// BeginSpareLoad is BeginLoad for calls of the class Spare alone: it has no place among the
+// models that wait for room, and a model that is in use or was used lately does not leave for
+// it.
 func (i *Instance) BeginSpareLoad(now time.Time) (leave []*Instance, begun Begun) {
 	f, at := i.lock(now)
 	defer f.mu.Unlock()

@@ -2,10 +2,11 @@ package fleet
 
 import "math"
 
-// How speeds are learned: answers are forgotten by forget at every new one, so that the
-// last few hundred count, and what is known of one instance has half of its say after
-// doubt answers. Instances of a model are taken to be equally fast unless one differs by
-// a factor of e^differ: noise would otherwise send too much to one that only had luck.
+// Speeds are learned in this way: every new answer reduces the weight of earlier ones by
+// forget, and the last few hundred count. The experience with one instance has half of
+// its say after doubt answers. Instances of a model are taken to be equally fast unless
+// one differs by a factor of e^differ: noise would otherwise send too much to one that
+// only had luck.
 const (
 	forget = 0.995
 	doubt  = 20
@@ -35,8 +36,8 @@ func (r *rate) value() float64 { return r.seconds / r.units }
 // trust is how much the answers of this rate say beside those of all.
 func (r *rate) trust() float64 { return r.answers / (r.answers + doubt) }
 
-// speed is what is known about how fast an instance is: how long a token of a prompt
-// takes, and one of an answer.
+// speed holds how fast an instance is: how long a token of a prompt takes, and one
+// of an answer.
 type speed struct {
 	prefill, decode rate
 	// low and high are the speeds of all between which this instance is taken to be as
@@ -60,10 +61,10 @@ func (s *speed) learnFirst(seconds, tokens float64) {
 	s.low, s.high = own/margin, own*margin
 }
 
-// learnWhole learns from an answer that came in one piece, so that nobody saw when its
-// first token was ready. The time is divided between prompt and answer in the proportion
-// in which the speeds known so far would have it. That is right only in the mean, and only
-// if the speeds are; but every division moves both toward what explains the times of
+// learnWhole learns from an answer that came in one piece. Nobody saw when its first token
+// was ready. The time is divided between prompt and answer in the proportion in which the
+// speeds known so far would have it. That is right only in the mean, and only if the
+// speeds are; but every division moves both toward speeds that explain the times of
 // prompts and answers of different lengths, as in expectation maximisation, and both stay
 // above zero.
 func (s *speed) learnWhole(seconds, tokens, outputs, perToken float64) {

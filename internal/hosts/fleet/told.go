@@ -2,9 +2,9 @@ package fleet
 
 import "time"
 
-// Told is what an engine says about itself when its health is checked. It is a hint: an
-// engine may be wrong, may speak of another model, and is asked only now and then. A
-// number that cannot be true counts as not told; so does one below zero.
+// Told is the report of an engine about itself, read with its health checks. It is a
+// hint: an engine may be wrong, may speak of another model, and is asked only now and
+// then. A number that cannot be true counts as not told; so does one below zero.
 type Told struct {
 	// Waiting and Running are the requests that wait for their prefill and that run.
 	Waiting, Running float64
@@ -20,7 +20,7 @@ const (
 	mostTokens   = 1e9
 	// mostUnseen is how many seconds of work an engine can claim that no gateway knows of.
 	mostUnseen = 10.0
-	// tried is after how many seconds a host is tried, whatever it tells.
+	// tried is the number of seconds after which a host is tried, whatever it reports.
 	tried = 15.0
 	// mostTrust is how far engines are believed: all gateways hear the same, and would
 	// all leave one engine and go to another.
@@ -29,14 +29,14 @@ const (
 	bytesPerToken = 4
 )
 
-// told is what is kept of what an engine said.
+// told is the part of an engine's report that is kept.
 type told struct {
 	unseen float64 // seconds of work that waits there and that no gateway sent, at that time
 	at     float64
 	Told
 }
 
-// untold is what is known of an engine that has said nothing.
+// untold is the report of an engine that has said nothing.
 var untold = told{Told: Told{Waiting: -1, Running: -1, Used: -1, Capacity: -1}}
 
 // sane returns a number, or -1 if it cannot be true. No comparison holds for NaN.
@@ -47,7 +47,7 @@ func sane(number, most float64) float64 {
 	return -1
 }
 
-// Tell takes what the engine of the host said.
+// Tell takes the report of the host's engine.
 func (h *Host) Tell(said Told, now time.Time) {
 	h.fleet.mu.Lock()
 	defer h.fleet.mu.Unlock()
@@ -68,8 +68,8 @@ func (h *Host) Tell(said Told, now time.Time) {
 	}
 }
 
-// work returns the seconds of work that waits at the host and that no gateway sent, by what
-// the host said. It gets less while the host works on it.
+// work returns the seconds of work that the host has reported and no gateway has sent. It
+// gets less while the host works on it.
 func (t *told) work(now float64) float64 {
 	if t.unseen == 0 {
 		return 0
@@ -77,10 +77,10 @@ func (t *told) work(now float64) float64 {
 	return max(t.unseen-max(now-t.at, 0), 0)
 }
 
-// judge compares what a host had told of when a call was sent with the time that the call
-// took, and believes hosts more or less after it: all of them, because a gateway that
-// doubts only those that it has caught sends everything to these. The call shows nothing
-// where the difference would have been small.
+// judge compares the report of a host when a call was sent with the time that the call
+// took, and then believes hosts more or less. It judges all of them alike: a gateway that
+// doubted only the hosts that it has caught would send everything to these. The call
+// shows nothing where the difference would have been small.
 func (f *Fleet) judge(c *Call, seconds float64) {
 	alone := c.Estimate.Expected - c.claimed*f.trust
 	switch {

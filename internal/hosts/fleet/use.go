@@ -19,34 +19,35 @@ const (
 // UseTime is how far back Use looks.
 const UseTime = spanCount * spanSeconds * time.Second
 
-// Use is what became of the calls of the last minutes that came to their end. Numbers are
-// zero where nothing is known.
+// Use sums up the calls of the last minutes that came to their end. Numbers are zero
+// where nothing is known.
 type Use struct {
 	// Waiting and Decoding are calls that have not come to their end, before and after their
 	// first token.
 	Waiting, Decoding int
-	// Calls counts complete answers, and Streams those whose first token was seen.
+	// Calls counts complete answers, and Streams the answers with an observed first
+	// token.
 	Calls, Streams int
 	// HitRate is the share of the tokens of prompts that came from a cache: as the engines
 	// told it where IsTold, else as the index believed.
 	HitRate float64
 	IsTold  bool
 	// BlindHitRate is the same for a choice that does not look: an estimate by the index,
-	// corrected by what engines told.
+	// corrected by the reports of engines.
 	BlindHitRate float64
 	// Prefill is how many seconds the prefills would have taken without caches, and Saved
 	// how many of them caches saved: an estimate.
 	Prefill, Saved float64
-	// FirstToken is the mean time to the first token of the streams, Expected what was
-	// expected before they were sent, and Blind what a choice that does not look would have
-	// come to. It is an estimate, corrected by what the others came to, and a low one: it
+	// FirstToken is the mean time to the first token of the streams, Expected the mean
+	// estimate before they were sent, and Blind the mean for a choice that does not look.
+	// Blind is an estimate, corrected by the ratio of the other two, and a low one: it
 	// takes caches and queues as a choice that looks has left them.
 	FirstToken, Expected, Blind float64
 	// Ratio is the median of the true time to the first token by the expected one.
 	Ratio float64
 }
 
-// tally is what is counted of calls.
+// tally holds the counts of calls.
 type tally struct {
 	calls, streams         int32
 	truth, expected, blind float64 // seconds to the first token, of the streams
@@ -78,8 +79,8 @@ func (t *tally) add(other *tally) {
 // Uses count calls that have something in common, such as the name by which the model of an
 // instance was asked for: an instance may have several. The zero value has counted none.
 //
-// They have what was counted lately, by spans of time. The numbers of the spans say
-// which one a place has: a place is used again when its span is too long ago.
+// Recent counts are kept by spans of time. Each place has the number of its span, and is
+// used again when its span is too long ago.
 type Uses struct {
 	numbers           [spanCount]int64
 	spans             [spanCount]tally
@@ -96,7 +97,7 @@ func (r *Uses) at(now float64) *tally {
 	return &r.spans[n]
 }
 
-// sum adds what was counted within UseTime to a tally.
+// sum adds the counts within UseTime to a tally.
 func (r *Uses) sum(to *tally, now float64) {
 	oldest := int64(max(now, 0)/spanSeconds) + 1 - spanCount
 	for n, number := range r.numbers {
@@ -151,7 +152,7 @@ func (t *tally) median() float64 {
 	return 0
 }
 
-// use returns what was counted as people read it.
+// use returns the counts in a form for people.
 func (t *tally) use() Use {
 	u := Use{Calls: int(t.calls), Streams: int(t.streams), Prefill: t.prefill, Saved: t.saved}
 	if t.tokens > 0 {
@@ -160,7 +161,7 @@ func (t *tally) use() Use {
 	if t.told > 0 {
 		u.HitRate, u.IsTold = t.cached/t.told, true
 		if t.matched > 0 {
-			// What the index believes too much, it believes of all instances alike.
+			// The index overestimates all instances alike.
 			u.BlindHitRate = min(u.HitRate*t.blindMatched/t.matched, 1)
 		}
 	}
@@ -172,8 +173,8 @@ func (t *tally) use() Use {
 	return u
 }
 
-// Use returns what became of the calls that some Uses have counted, all together. Each counts
-// once, and nil has counted none.
+// Use sums up the calls that several Uses have counted. Each Uses counts once, and nil has
+// counted none.
 func (f *Fleet) Use(of []*Uses, now time.Time) Use {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// The rule. What one second of work that another instance would save is worth, beside the
-// second by which it delays the caller: it delays those who wait behind it, and its blocks
-// push those of somebody else out of the cache.
+// price is the weight in the rule of a second of avoidable work, beside the second by which it
+// delays the caller: it also delays everybody behind the caller, and its blocks push other
+// blocks out of the cache.
 const price = 2
 
 const (
-	// requestTokens is what a request costs whatever its length, in tokens.
+	// requestTokens is the cost of any request whatever its length, in tokens.
 	requestTokens = 256
-	// leastShare is what is left to do of a prompt that is cached whole.
+	// leastShare is the share of work that is left for a prompt that is cached whole.
 	leastShare = 0.02
 )
 
-// Estimate is what is expected of an instance for one request, in seconds.
+// Estimate is the expectation for one request at an instance, in seconds.
 type Estimate struct {
 	Instance *Instance
 	// Matched is the share of the prompt that is believed to be in its cache.
@@ -31,14 +31,14 @@ type Estimate struct {
 	Expected float64
 	// Avoidable is the part of the work that the best of the others would save.
 	Avoidable float64
-	// Cost is what the rule compares.
+	// Cost is the number that the rule compares.
 	Cost float64
-	// Blind and BlindMatched are what Expected and Matched are on average over all instances
-	// that could be chosen, by their weights: what a choice that does not look comes to.
+	// Blind and BlindMatched are the means of Expected and Matched over all instances that
+	// could be chosen, by their weights: the result of a choice that does not look.
 	Blind, BlindMatched float64
 }
 
-// weighed is what the rule needs of an instance.
+// weighed is an instance with its values for the rule.
 type weighed struct {
 	instance *Instance
 	weight   float64
@@ -67,7 +67,7 @@ func (w *weighed) avoidable(least work) float64 {
 }
 
 // work is the least that any instance has to do: tokens of prefill, and seconds to load. It
-// also has what is expected on average.
+// also has the mean expectation.
 type work struct{ need, load, blind, blindMatched float64 }
 
 // Choose chooses one of the instances, all of which could take the request, and returns
@@ -76,9 +76,9 @@ type work struct{ need, load, blind, blindMatched float64 }
 //
 //	queue x mean weight / own weight + prefill + load + 2 x avoidable
 //
-// so that queues are in proportion to weights, and all weights that are equal change
-// nothing. Those that cost the same have their turns in proportion to their weights. The
-// ask is not kept.
+// Queues are thus in proportion to weights, and equal weights change nothing. Instances
+// with the same cost have their turns in proportion to their weights. The ask is not
+// kept.
 func (f *Fleet) Choose(from []*Instance, ask *Ask, now time.Time) *Call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,8 +108,8 @@ func whereItComes(all []weighed, now float64) []weighed {
 	return slices.DeleteFunc(all, func(w weighed) bool { return !w.instance.isExpected(now) })
 }
 
-// Explain returns what is expected of each instance, the one that would be chosen first,
-// and changes nothing.
+// Explain returns the estimate of each instance, the one that would be chosen first, and
+// changes nothing.
 func (f *Fleet) Explain(from []*Instance, ask *Ask, now time.Time) []Estimate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +136,7 @@ func (f *Fleet) Explain(from []*Instance, ask *Ask, now time.Time) []Estimate {
 	return shown
 }
 
-// weigh finds what each instance would cost. The list is valid until it is called again.
+// weigh finds the cost of each instance. The list is valid until it is called again.
 func (f *Fleet) weigh(from []*Instance, ask *Ask, now float64) ([]weighed, work) {
 	all := slices.Grow(f.weighed[:0], len(from))[:len(from)]
 	f.weighed = all

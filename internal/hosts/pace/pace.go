@@ -2,11 +2,11 @@
 // takes for a token.
 //
 // A Controller climbs: it tries a few slots more or less than the best number it knows, and
-// keeps what is better by a measure of both throughput and time per token. The throughput is
-// the calls that run divided by the time per token (Little's law), so that nothing else has
-// to be measured, and how long answers are does not matter. There is no memory of how fast
-// the idle engine was, as limits by gradient (Vegas and its kin) have: an engine that becomes
-// slower as a whole would be starved by that.
+// keeps the number that is better by a measure of both throughput and time per token. The
+// throughput is the calls that run divided by the time per token (Little's law): nothing else
+// has to be measured, and how long answers are does not matter. There is no memory of how
+// fast the idle engine was, as limits by gradient (Vegas and its kin) have: an engine that
+// becomes slower as a whole would be starved by that.
 package pace
 
 import (
@@ -29,8 +29,8 @@ const (
 	// patience is how many per cent longer the time per token may become for one per cent
 	// more throughput.
 	patience = 2.0
-	// window is the least time for which is measured, and leastTokens how many tokens are
-	// needed, of which leastPlain answers have to come where they are not streamed.
+	// window is the least time of a measurement. It needs leastTokens tokens and, where
+	// answers are not streamed, leastPlain answers.
 	window      = 2 * time.Second
 	leastTokens = 30
 	leastPlain  = 4
@@ -67,8 +67,8 @@ type Controller struct {
 	streams int       // of these
 	full    bool      // all slots were taken at some time in the window
 
-	// The window: when it began, the seconds that calls and streams took in it, what plain
-	// answers that ended in it took and used, and how many they were.
+	// The window: its begin, the seconds of calls and streams in it, and the seconds, the
+	// tokens and the number of plain answers that ended in it.
 	began                  time.Time
 	callTime, streamTime   float64
 	plainTime, plainTokens float64
@@ -88,8 +88,8 @@ type Controller struct {
 	lastOverload           time.Time
 }
 
-// sample is what a window tells: how many calls ran, and the seconds that each needed for a
-// token.
+// sample is the result of a window: how many calls ran, and the seconds that each needed
+// for a token.
 type sample struct{ calls, perToken float64 }
 
 // rejected is a number of slots that was tried and did not help.
@@ -109,7 +109,7 @@ func New() *Controller {
 // Limit returns how many calls the engine should get at a time.
 func (c *Controller) Limit() int { return int(c.limit.Load()) }
 
-// Begin says that a call begins, whose answer is streamed or comes whole.
+// Begin says that a call begins, with an answer that is streamed or comes whole.
 func (c *Controller) Begin(isStream bool, now time.Time) {
 	if c == nil {
 		return
@@ -140,11 +140,11 @@ func (c *Controller) Event() {
 	}
 }
 
-// Call is what is known of a call that has ended.
+// Call describes a call that has ended.
 type Call struct {
 	IsStream bool
-	// Took is how long it ran, and Tokens what it used; 0 where that is not known or does not
-	// count, because the call failed.
+	// Took is how long it ran, and Tokens how many it used; 0 where that is not known or does
+	// not count, because the call failed.
 	Took   time.Duration
 	Tokens int64
 	Events int64 // of a stream
@@ -238,7 +238,7 @@ func (c *Controller) restart(now time.Time) {
 	c.tokens.Store(0)
 }
 
-// decide decides what a window means.
+// decide draws the conclusion from a window.
 func (c *Controller) decide(seen sample, isBusy bool, now time.Time) {
 	switch {
 	case !isBusy:
@@ -281,7 +281,7 @@ func (c *Controller) decide(seen sample, isBusy bool, now time.Time) {
 	c.hold(now)
 }
 
-// keep decides what a window at the best number of slots means.
+// keep draws the conclusion from a window at the best number of slots.
 func (c *Controller) keep(seen sample, now time.Time) {
 	ratio := seen.perToken / c.known.perToken
 	isSame := math.Abs(math.Log(seen.calls/c.known.calls)) < 0.2
@@ -349,7 +349,7 @@ func (c *Controller) set(slots int, now time.Time) {
 	c.restart(now)
 }
 
-// State is what a controller has learned.
+// State is the result of learning so far.
 type State struct {
 	Slots int
 	// PerToken is the time per token in the last window, 0 before the first.
@@ -358,7 +358,7 @@ type State struct {
 	Why say.Sentence
 }
 
-// State returns what the controller has learned.
+// State returns the result of learning so far.
 func (c *Controller) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 )
 
-// An envelope is what a gateway publishes:
+// An envelope is one publication of a gateway:
 //
 //	version (1 byte)
 //	tag (16 bytes): a part of the HMAC-SHA-256 of all that follows
 //	length of the gateway's id (1 byte), and the id
 //	the message of its fleet; none where the gateway only says that it is there
 //
-// The key of the tag is made from the secret, so that gateways with different secrets do
-// not take each other's messages, and nobody without it can make one.
+// The key of the tag is made from the secret. Gateways with different secrets do not
+// take each other's messages, and nobody without the secret can make one.
 const (
 	version     = 1
 	tagBytes    = 16
@@ -57,7 +57,7 @@ func (c codec) wrap(gateway string, message []byte) []byte {
 	return envelope
 }
 
-// open returns whose message an envelope has, and the message. The error is errSecret or
+// open returns the sender of an envelope and its message. The error is errSecret or
 // errForm.
 func (c codec) open(text string) (gateway string, message []byte, err error) {
 	if len(text) <= idAt || len(text) > maxEnvelope || text[0] != version {

@@ -1,9 +1,9 @@
-// Package redisfleet lets gateways that share a Redis tell each other what their fleets
-// know. Each publishes what is new once a second, and subscribes to what all publish. Redis
-// keeps nothing of it but, where there is no master key, the secret of the fleet.
+// Package redisfleet exchanges the news of fleets between gateways that share a Redis. Each
+// gateway publishes its news once a second, and subscribes to the news of all. Redis keeps
+// nothing of it but, where there is no master key, the secret of the fleet.
 //
-// A gateway hears itself as well. So it knows that the whole way works: who publishes and
-// does not hear it begins anew with another connection.
+// A gateway hears itself as well. So it knows that the whole way works. A gateway that does
+// not hear its own message begins anew with another connection.
 package redisfleet
 
 import (
@@ -26,17 +26,17 @@ import (
 )
 
 const (
-	// newsEvery is how often a gateway tells what is new, and helloEvery how often it says
-	// that it is there where nothing is.
+	// newsEvery is the interval between news, and helloEvery the interval between messages
+	// while there are none.
 	newsEvery  = time.Second
 	helloEvery = 10 * time.Second
-	// goneAfter is when a gateway that was not heard of is not counted any more. What it has
-	// pending is forgotten earlier, by the fleet.
+	// goneAfter is the time after which a silent gateway is not counted any more. Its
+	// pending work is forgotten earlier, by the fleet.
 	goneAfter = 3 * helloEvery
 	// maxOthers is how many other gateways are heard.
 	maxOthers = 256
 	// patience bounds connecting and each command, and deafAfter the time until a gateway
-	// hears what it has published.
+	// hears its own message.
 	patience  = time.Second
 	deafAfter = 5 * time.Second
 	// agreeEvery is how often gateways look for the secret again where they hear messages
@@ -49,14 +49,15 @@ var (
 	errUnconfirmed = errors.New("redis does not confirm the subscription")
 )
 
-// Options are what an Exchange needs.
+// Options configure an Exchange.
 type Options struct {
 	Fleet *fleet.Fleet
 	// Secret is the one with which the fleet was made. Nobody else has it.
 	Secret fleet.Secret
 	// Gateway is the id of this gateway.
 	Gateway string
-	// Address is that of Redis, and Prefix begins the names of what is there.
+	// Address is the address of Redis, and Prefix begins the names of all keys and
+	// channels there.
 	Address, Prefix string
 	// Keys are the master keys. The secret of the fleet is derived from the current one;
 	// nil Keys mean that it is kept in Redis.
@@ -66,7 +67,7 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Exchange is this gateway's side of what gateways tell each other about their fleets.
+// Exchange is this gateway's side of the exchange between fleets.
 type Exchange struct {
 	options Options
 	channel string
@@ -120,7 +121,7 @@ func (x *Exchange) Run(ctx context.Context) {
 	}
 }
 
-// errPanicked stands for a message of another gateway that this one failed to read.
+// errPanicked replaces a panic while this gateway read a message of another one.
 var errPanicked = errors.New("a message of another gateway could not be handled")
 
 // share exchanges over one connection, until it is lost or there is nothing to exchange any
@@ -179,7 +180,7 @@ func (x *Exchange) share(ctx context.Context, tick <-chan time.Time) error {
 	return nil
 }
 
-// tell publishes what is new. Where messages of others could not be read, it looks for the
+// tell publishes the news. Where messages of others could not be read, it looks for the
 // secret before.
 func (x *Exchange) tell(ctx context.Context, client rueidis.Client, now time.Time) error {
 	if x.isToAgree(now) {
@@ -193,7 +194,8 @@ func (x *Exchange) tell(ctx context.Context, client rueidis.Client, now time.Tim
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// In a cluster any server would do. That of the channel's name is the same one each time.
+	// In a cluster any server would do. The server of the channel's name is the same one each
+	// time.
 	publish := client.B().Arbitrary("PUBLISH").Keys(x.channel).Args(string(envelope)).Build()
 	if err := client.Do(ctx, publish).Error(); err != nil {
 		return err
@@ -202,7 +204,7 @@ func (x *Exchange) tell(ctx context.Context, client rueidis.Client, now time.Tim
 	return nil
 }
 
-// write returns what is to be published; nil means nothing.
+// write returns the bytes to publish; nil means nothing.
 func (x *Exchange) write(message []byte, now time.Time) ([]byte, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -219,7 +221,7 @@ func (x *Exchange) write(message []byte, now time.Time) ([]byte, error) {
 	return x.codec.wrap(x.options.Gateway, message), nil
 }
 
-// hear takes what a gateway has published.
+// hear takes a message that a gateway has published.
 func (x *Exchange) hear(envelope string, now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -274,8 +276,8 @@ func (x *Exchange) leave() {
 	x.options.Fleet.Alone()
 }
 
-// Hears returns since when this gateway hears without a gap what others publish, zero where
-// it does not, and which gateways it has heard of lately.
+// Hears returns the time since which this gateway hears the others without a gap, zero
+// where it does not, and which gateways it has heard of lately.
 func (x *Exchange) Hears() (since time.Time, others []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

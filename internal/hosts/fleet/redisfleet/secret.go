@@ -12,9 +12,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/hosts/fleet"
 )
 
-// agree gives the fleet the secret that all gateways have: what is derived from the master
-// key, or else what is kept in Redis. Who is first keeps its own there, and so does who
-// finds that Redis has lost it, so that the others need not take another one.
+// agree gives the fleet the secret that all gateways have: the one that is derived from
+// the master key, or else the one in Redis. The first gateway stores its own there. So
+// does a gateway that finds it lost in Redis, and the others need not take another one.
 func (x *Exchange) agree(ctx context.Context, client rueidis.Client) error {
 	x.mu.Lock()
 	secret := x.secret
