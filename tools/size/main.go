@@ -91,8 +91,9 @@ func folder(pkg string) string {
 	return filepath.Join(parts[:min(2, len(parts))]...)
 }
 
-// measure counts what one file holds. A block is not a statement of its own; each name that
-// a declaration gives to a constant, a variable, a type or a member counts once.
+// measure counts the statements and declarations of one file. A block is not a statement of
+// its own; each name that a declaration gives to a constant, a variable, a type or a member
+// counts once.
 func measure(path string) (size, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Command without proves that the core needs no wing: it copies the tracked files of the
 // repository, deletes the folder of a wing, the lines of the lists that name it and the files
-// of its verbs, builds what is left and runs the core's tests. It does that for each wing in
-// turn and for all at once, or for the wings that are named (make without WINGS="spend demo").
-// It is run in the root of the repository.
+// of its verbs, builds the rest and runs the core's tests. It does that for each wing in turn
+// and for all at once, or for the wings that are named (make without WINGS="spend demo"). It
+// is run in the root of the repository.
 package main
 
 import (
@@ -29,7 +29,7 @@ const (
 // lists are the files that name wings line by line.
 var lists = []string{folder + "/wings.go", "internal/gateway/wings.go", program + "/wings.go"}
 
-// quick are the packages with tests that run for each wing; without all wings, those of every
+// quick lists the packages to test for each wing; without all wings, the tests of every
 // package of the core run.
 var quick = []string{"./internal/config", "./internal/config/lint", "./internal/gateway/pairs", "./internal/serve/web/openapi"}
 
@@ -114,7 +114,7 @@ func try(dir string, wings, tested []string) error {
 	return run(dir, append([]string{"test", "-vet=off", "-ldflags=-w", "-parallel=8"}, tested...)...)
 }
 
-// copyTo copies the tracked files, and those that git would track.
+// copyTo copies the tracked files, and the files that git would track.
 func copyTo(dir string) error {
 	out, err := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
 	if err != nil {
@@ -187,7 +187,7 @@ func removeLines(file, wing string) error {
 	return os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644)
 }
 
-// run runs the go command in a folder and shows what it says if it fails.
+// run runs the go command in a folder and shows its output if it fails.
 func run(dir string, arguments ...string) error {
 	cmd := exec.Command("go", arguments...)
 	cmd.Dir = dir
