@@ -1,6 +1,6 @@
-// Package account keeps the account of a request: what it takes from limits and budgets when it
-// is let in, the steps that it passes, and what is counted of it in the end. It reads the
-// compiled table and looks at no instance: package proxy routes what was let in.
+// Package account keeps the account of a request: the amounts it takes from limits and budgets
+// at admission, the steps it passes, and the totals counted at its end. It reads the compiled
+// table and looks at no instance: package proxy routes the admitted requests.
 //
 // Everything that uses a model has an Account and no other way in: requests of all doors,
 // responses of the Realtime API, messages of a WebSocket, lines of batches, and requests that
@@ -68,13 +68,13 @@ type Account struct {
 	served *routing.Pool
 
 	stage stage
-	steps []Step // those that were not taken yet
+	steps []Step // not taken yet
 	last  func(ctx context.Context) (Answer, error)
 
 	limits limits
 	use    allowance.Use // of the limits of the key and its tenant
 	// isMeasured says that the use of the request matters to a limit or has a price. Then most
-	// is the most that it may use, and answer what it was sent.
+	// is the upper bound of its use, and answer measures the bytes sent to the client.
 	isMeasured bool
 	door       schema.Door
 	most       estimate.Use
@@ -88,8 +88,8 @@ type Account struct {
 	// although one that takes over from it may; nil if nothing is.
 	overLimit *schema.Error
 	tooDear   *budget.Refusal
-	// again is what is known of further calls for the request, and lost what calls used whose
-	// answers the client does not get.
+	// again describes further calls for the request. lost is the use of calls that gave the
+	// client no answer.
 	again furtherCalls
 	lost  lost
 
@@ -117,19 +117,20 @@ type Desk struct {
 // SetLedger makes a ledger count every request from now on; nil counts none.
 func (d *Desk) SetLedger(ledger *quota.Ledger) { d.ledger.Store(ledger) }
 
-// Use puts steps between admission and routing, in this order and in place of those that
-// were there, for requests from now on.
+// Use puts steps between admission and routing, in this order. They replace the earlier
+// steps, for requests from now on.
 func (d *Desk) Use(steps ...Step) { d.steps.Store(&steps) }
 
-// Step stands between admission and routing, such as a cache or a guard. It may answer a
-// request by itself, refuse it with a *schema.Error, or call Next of the account, once, and
-// return the answer of that, as it is or wrapped in an Answer of its own. A request that a step
-// answers is limited, counted and recorded like any other. A step must not keep the account.
+// Step runs between admission and routing, such as a cache or a guard. It may answer a request
+// by itself, refuse it with a *schema.Error, or call Next of the account, once, and return the
+// answer of that, as it is or wrapped in an Answer of its own. A request that a step answers is
+// limited, counted and recorded like any other. A step must not keep the account.
 type Step func(ctx context.Context, a *Account) (Answer, error)
 
 // Answer is an answer that has begun. It is read part by part, by one goroutine.
 type Answer interface {
-	// Form tells what the client is told before the first part.
+	// Form returns the form of the answer, which the client learns before the first
+	// part.
 	Form() Form
 	// Next returns the next part, which is valid until the following call, and io.EOF
 	// after the last part of a complete answer.
@@ -152,9 +153,10 @@ type Form struct {
 	Events, Framed bool
 }
 
-// Open counts the request in all limits, reserves what it may use of the budgets, and takes it
-// through the steps. What passes all of them is answered by last. If Open returns an error the
-// account is still to be ended: IsOpen tells whether a limit or a budget refused it.
+// Open counts the request in all limits, reserves its possible use of the budgets, and takes
+// it through the steps. After the last step it calls last for the answer. After an error the
+// caller must still end the account: IsOpen is false then if a limit or a budget refused the
+// request.
 func (a *Account) Open(ctx context.Context, last func(context.Context) (Answer, error)) (Answer, error) {
 	if err := a.admit(ctx); err != nil {
 		return nil, err
@@ -178,7 +180,7 @@ func (a *Account) Next(ctx context.Context) (Answer, error) {
 	return step(ctx, a)
 }
 
-// admit counts the request in all limits and reserves what it may use of the budgets.
+// admit counts the request in all limits and reserves its possible use of the budgets.
 func (a *Account) admit(ctx context.Context) error {
 	if err := a.RefuseUnknown(); err != nil {
 		return err
@@ -196,7 +198,8 @@ func (a *Account) admit(ctx context.Context) error {
 	return nil
 }
 
-// ServeBy makes a pool the one that serves the request, whose price is paid; nil is none.
+// ServeBy names the pool that serves the request. The request pays its price; nil is
+// none.
 func (a *Account) ServeBy(pool *routing.Pool) {
 	a.Model, a.served = "", pool
 	if pool != nil {
@@ -236,8 +239,8 @@ func (a *Account) Visit() *schema.Error {
 	return refusal
 }
 
-// Count counts the request in the ledger for the model that serves it, in the windows in which
-// it arrived, once it is certain that the request is answered or reaches an instance. Only the
+// Count counts the request in the ledger for the model that serves it, in the windows of its
+// arrival, once it is certain that the request is answered or reaches an instance. Only the
 // first call that returns no error has an effect.
 func (a *Account) Count() error {
 	if a.isCounted {
@@ -260,8 +263,8 @@ func (a *Account) Counts() bool {
 	return a.Desk != nil && !a.Asks.Uncounted && a.Desk.ledger.Load().On()
 }
 
-// user returns who the request is made for: the one whom a trusted header names, or else the
-// one whom the body names.
+// user returns the user of the request: the one in a trusted header, or else the one in the
+// body.
 func (a *Account) user() []byte {
 	if a.Caller.User != "" {
 		return []byte(a.Caller.User)
@@ -272,9 +275,9 @@ func (a *Account) user() []byte {
 // Leaves counts the request in the budgets, because it leaves for a backend now.
 func (a *Account) Leaves() { a.charge.Count() }
 
-// Settle ends an open account with what the backend reported. The ledger gets that: a complete
-// answer of a service type that reports no tokens uses none, and of an incomplete one it is what
-// was reported so far. A request that nobody answered cost nothing.
+// Settle ends an open account with the usage that the backend reported. The ledger gets that
+// usage: a complete answer of a service type that reports no tokens uses none, and an incomplete
+// answer uses the tokens reported so far. A request that nobody answered cost nothing.
 func (a *Account) Settle(reported schema.Usage, complete, answered bool) {
 	if a.stage != open {
 		return
@@ -301,8 +304,8 @@ func (a *Account) Settle(reported schema.Usage, complete, answered bool) {
 	a.charge.Settle(spent, int64(a.Record.Cost))
 }
 
-// GiveBack ends an account that is opened, as far as that went, and gives back what it took,
-// because nobody answers the request.
+// GiveBack ends an open or half opened account and gives back all that it took, because
+// nobody answers the request.
 func (a *Account) GiveBack() {
 	if a.stage != opening && a.stage != open {
 		return
@@ -315,8 +318,9 @@ func (a *Account) GiveBack() {
 	a.ticket.Settle(schema.Usage{})
 }
 
-// Close gives the account back unless it has ended, frees the place of the request among those
-// of its key that run at a time, and returns what was lent. Further calls have no effect.
+// Close gives the account back unless it has ended, frees the slot of the request among the
+// concurrent requests of its key, and returns the request to its owner. Further calls have no
+// effect.
 func (a *Account) Close() {
 	a.GiveBack()
 	if a.Caller.Grant != nil {
@@ -337,5 +341,5 @@ func (a *Account) Return() {
 // IsMeasured reports whether the length of the answer matters to a limit or has a price.
 func (a *Account) IsMeasured() bool { return a.isMeasured }
 
-// Measure adds a part of the answer to what it is estimated to have used.
+// Measure adds a part of the answer to the estimate of its use.
 func (a *Account) Measure(part []byte) { a.answer.Add(a.door, part) }

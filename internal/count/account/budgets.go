@@ -16,7 +16,7 @@ import (
 )
 
 // takeAllowance counts the request in the limits of its key and its tenant, or in none if
-// one of them is reached, and reserves what it may use of their budgets.
+// one of them is reached, and reserves its possible use of their budgets.
 func (a *Account) takeAllowance(ctx context.Context, now time.Time) error {
 	if a.Asks.Uncounted {
 		if refusal := a.takeRequest(now); refusal != nil {
@@ -60,7 +60,7 @@ func (a *Account) takeRequest(now time.Time) *schema.Error {
 	return nil
 }
 
-// Recalled returns what the gateway itself adds to the conversation.
+// Recalled returns the messages that the gateway itself adds to the conversation.
 func (a *Account) Recalled() [][]byte {
 	if a.Client != nil && a.Client.Recalled != nil {
 		return a.Client.Recalled(a.Asks)
@@ -68,8 +68,9 @@ func (a *Account) Recalled() [][]byte {
 	return nil
 }
 
-// reserve reserves what the request may use of the budgets: with the price of the dearest
-// model that may serve it and for which there is enough. Models that cost more do not.
+// reserve reserves the possible use of the request from the budgets: at the price of the
+// dearest model that may serve it and that the budgets can pay. Dearer models then do not
+// serve it.
 func (a *Account) reserve(ctx context.Context, grant *access.Grant, now time.Time) error {
 	own := a.ownCost()
 	a.isBudgeted = true
@@ -102,8 +103,8 @@ func (a *Account) reserve(ctx context.Context, grant *access.Grant, now time.Tim
 	return a.overBudget(asked, now)
 }
 
-// ownCost returns what the request may cost at the model that was asked for or, where no
-// instance serves that, at the first one that takes over.
+// ownCost returns the highest cost of the request at the model it asked for or, where no
+// instance serves that, at the first model that takes over.
 func (a *Account) ownCost() prices.Amount {
 	if a.Pool != nil {
 		return a.Pool.Price.Cost(a.most.Quantity)
@@ -116,8 +117,8 @@ func (a *Account) ownCost() prices.Amount {
 	return 0
 }
 
-// dearest returns what the request may cost at the dearest model that may serve it for at most
-// an amount, and false if there is none.
+// dearest returns the highest cost of the request at the dearest model that may serve it for
+// at most an amount, and false if there is none.
 func (a *Account) dearest(most prices.Amount) (cost prices.Amount, found bool) {
 	consider := func(price *prices.Price) {
 		if c := price.Cost(a.most.Quantity); c <= most && (!found || c > cost) {
@@ -158,7 +159,8 @@ func (a *Account) mayCost() bool {
 	return false
 }
 
-// Allows reports whether what was reserved of the budgets is enough for the model of a pool.
+// Allows reports whether the amounts reserved from the budgets suffice for the model of a
+// pool.
 func (a *Account) Allows(by *routing.Pool) bool {
 	return !a.isBudgeted || by.Price.Cost(a.most.Quantity) <= a.cost
 }
@@ -166,10 +168,10 @@ func (a *Account) Allows(by *routing.Pool) bool {
 // Costs reports whether a call for the request may cost money.
 func (a *Account) Costs() bool { return a.isMeasured && a.price().Cost(a.most.Quantity) > 0 }
 
-// spent returns what the request used, as limits and budgets count it: what the backend
-// reported, or else an estimate of what was sent both ways. Of an answer that is not
-// complete a backend may have reported less than it sent. A request that no backend
-// answered used nothing, unless the client did not wait for the answer.
+// spent returns the use of the request, as limits and budgets count it: the usage that
+// the backend reported, or else an estimate from the bytes sent both ways. For an
+// incomplete answer a backend may have reported less than it sent. A request that no
+// backend answered used nothing, unless the client did not wait for the answer.
 func (a *Account) spent(reported schema.Usage, complete, answered bool) schema.Usage {
 	switch {
 	case reported.Known && complete:
@@ -188,8 +190,8 @@ func (a *Account) spent(reported schema.Usage, complete, answered bool) schema.U
 	return spent
 }
 
-// costOf returns what the request cost at a pool, by what it spent and what it asked for that is
-// not counted in tokens.
+// costOf returns the cost of the request at a pool, from the tokens it spent and from the things
+// it asked for that are not counted in tokens.
 func (a *Account) costOf(by *routing.Pool, spent schema.Usage, answered bool) prices.Amount {
 	if by == nil || by.Price == nil || !answered {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/route/routing"
 )
 
-// furtherCalls is what limits, budgets and costs know of a request for which more than one
-// call gave a part of the answer.
+// furtherCalls holds the figures for limits, budgets and costs of a request that needed
+// more than one call for its answer.
 type furtherCalls struct {
 	isResumed bool
 	// last is the report of the latest call.
@@ -21,20 +21,20 @@ type furtherCalls struct {
 	prompt, before int64
 }
 
-// lost is what calls used whose answers the client does not get, such as one that was
-// answered while another part of the same request failed. They are paid all the same.
+// lost is the use of calls that gave the client no answer, such as one that was
+// answered while another part of the same request failed. They cost money all the same.
 type lost struct {
-	reported schema.Usage // what backends said
-	used     schema.Usage // the same, with estimates of what they did not say
+	reported schema.Usage // as backends reported it
+	used     schema.Usage // the same, with estimates where backends reported nothing
 	cost     prices.Amount
 }
 
-// Reserved is what was reserved for another call of a request.
+// Reserved is the reservation for another call of a request.
 type Reserved = budget.Amounts
 
-// Reserve reserves what another call for the request may use, which goes on with an answer of
-// which so many tokens were sent, or begins it anew if goesOn is false. It returns an error if
-// a limit or a budget has no room for it.
+// Reserve reserves the possible use of another call for the request. The call goes on with an
+// answer after so many sent tokens, or begins it anew if goesOn is false. It returns an error
+// if a limit or a budget has no room for it.
 func (a *Account) Reserve(sent int64, goesOn bool) (reserved Reserved, err error) {
 	if !a.isMeasured || a.Caller.Grant == nil {
 		return reserved, nil
@@ -62,7 +62,7 @@ func (a *Account) Reserve(sent int64, goesOn bool) (reserved Reserved, err error
 	return reserved, noRoom(refusal, a.Table.Currency, now) // the request itself is not refused
 }
 
-// Release gives back what Reserve reserved for a call that failed.
+// Release gives back the reservation of a call that failed.
 func (a *Account) Release(reserved Reserved) {
 	if reserved == (Reserved{}) {
 		return
@@ -86,12 +86,13 @@ func (a *Account) Resumed(reported schema.Usage, by *routing.Pool, sent int64, g
 	}
 }
 
-// ReportLast tells what the latest of several calls reported, of which clients are told less.
+// ReportLast notes the usage that the latest of several calls reported; clients are told
+// less.
 func (a *Account) ReportLast(reported schema.Usage) { a.again.last = reported }
 
-// Spend adds what a call used whose answer the client does not get, at the price of the model
-// that serves the request now, to what the request is settled with. If its backend did not say
-// that, the use is the estimate of its prompt: that of a part of the request or, for nil, of
+// Spend adds the use of a call that gave the client no answer to the sum that settles the
+// request, at the price of the model that serves the request now. If its backend reported no
+// usage, the use is the estimate of its prompt: that of a part of the request or, for nil, of
 // all of it. An estimate counts in limits, budgets and costs, and not in the ledger's tokens.
 func (a *Account) Spend(used schema.Usage, part *schema.Request) {
 	if used.Known {

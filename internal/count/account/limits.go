@@ -18,12 +18,12 @@ func (a *Account) KeyLimits() (requests, tokens ratelimit.Decision) {
 // Limit returns the state of the limit of the service type or the model, if one applies.
 func (a *Account) Limit() ratelimit.Decision { return a.limits.decision }
 
-// limits is what a request took from the rate limits of its service type and its
-// model.
+// limits holds the permits that a request took from the rate limits of its service type
+// and its model.
 type limits struct {
 	spent [2]ratelimit.Spent
 	// decision is that of the limit that applies to the request, if any does. The
-	// caller is told what remains of it.
+	// caller is told the remaining amount.
 	decision ratelimit.Decision
 }
 

@@ -20,9 +20,9 @@ func (a *Account) Find() {
 	}
 }
 
-// RefuseModel returns an error unless the caller's key is good for the name that the
-// request asks for or, if that is an alias, for the model that it stands for. Where a pattern
-// leads to the model, the key must be good for the model.
+// RefuseModel returns an error unless the caller's key is good for the requested name or, if
+// that is an alias, for its model. Where a pattern leads to the model, the key must be good
+// for the model.
 func (a *Account) RefuseModel() error {
 	if a.Caller.Grant == nil {
 		return nil
@@ -129,8 +129,8 @@ func namesFor(service *routing.Service, serviceType schema.ServiceType, grant *a
 	return names, len(names) < all
 }
 
-// UnknownModel says that no instance serves the model, and which configured names are similar,
-// of those that the bearer of a grant may use; nil may use all.
+// UnknownModel says that no instance serves the model, and suggests similar configured names
+// that the bearer of a grant may use; nil may use all.
 func UnknownModel(table *routing.Table, serviceType schema.ServiceType, name string, grant *access.Grant) *schema.Error {
 	service := table.Service(serviceType)
 	known, hasOthers := namesFor(service, serviceType, grant)

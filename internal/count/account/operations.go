@@ -8,8 +8,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/allowance"
 )
 
-// Operations limits how often a key asks for files and batches, apart from what its limits say
-// of requests to models: lines of its own batches must not keep it from looking at them.
+// Operations limits how often a key asks for files and batches, apart from its limits on
+// requests to models: lines of its own batches must not keep it from looking at them.
 type Operations struct {
 	accounts *allowance.Accounts
 
@@ -20,8 +20,8 @@ type Operations struct {
 const (
 	operationsPerMinute  = 600
 	concurrentOperations = 32
-	// pruneEvery is how often the counts of all keys are forgotten, so that those of keys
-	// that are gone do not stay.
+	// pruneEvery is the time after which the counts of all keys are forgotten. Otherwise
+	// the counts of deleted keys would stay.
 	pruneEvery = time.Hour
 )
 

@@ -14,7 +14,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// OverLimit says that a rate limit is reached, and whose: that of service/chat or of model/m.
+// OverLimit says that a rate limit is reached, and names it: that of service/chat or of
+// model/m.
 func OverLimit(d ratelimit.Decision, of string) *schema.Error {
 	return &schema.Error{
 		Of:         of,
@@ -43,7 +44,8 @@ func ledgerUnavailable() *schema.Error {
 // budgetDetails are the details of the error of a budget that has no room for a request.
 type budgetDetails struct {
 	Budget budgetView `json:"budget"`
-	// Used is what was spent, and Reserved what requests may yet spend that have not ended.
+	// Used is the spent amount, and Reserved the amount that running requests may still
+	// spend.
 	Used     jsontext.Value `json:"used"`
 	Reserved jsontext.Value `json:"reserved"`
 	Reset    *time.Time     `json:"reset"`
@@ -96,7 +98,7 @@ func noRoom(r *budget.Refusal, currency string, now time.Time) *schema.Error {
 	return known
 }
 
-// windowWords say of which time a budget is.
+// windowWords names the time of a budget's window.
 var windowWords = map[string]string{"DAY": "today", "MONTH": "this month", "TOTAL": "in all"}
 
 // keyLimited says that a limit of a key or a tenant is reached.
@@ -119,7 +121,8 @@ func refusedFor(r *allowance.Refusal, message string) *schema.Error {
 	return known
 }
 
-// ownerOf says, for a message, whose an account such as tenant/acme or key/team-a is.
+// ownerOf names, for a message, the owner of an account such as tenant/acme or
+// key/team-a.
 func ownerOf(account string) string {
 	if tenant, isTenant := allowance.TenantOf(account); isTenant {
 		return "the tenant " + tenant

@@ -19,8 +19,8 @@ func KeyName(id string) string { return "key/" + id }
 // TenantName returns the name of the account of a tenant, such as "tenant/acme".
 func TenantName(tenant string) string { return tenantPrefix + tenant }
 
-// TenantOf returns the tenant whose account has this name, and false if it is that of a
-// key.
+// TenantOf returns the tenant of the account with this name, and false if it is the
+// account of a key.
 func TenantOf(account string) (tenant string, isTenant bool) {
 	return strings.CutPrefix(account, tenantPrefix)
 }
@@ -56,8 +56,8 @@ func NewAccounts(shared *tally.Pool) *Accounts {
 	return &Accounts{shared: shared, counts: make(map[string]*counts)}
 }
 
-// Open returns the account of a name with these limits. Its counts are those that the
-// name had before. It returns nil if there is no limit.
+// Open returns the account of a name with these limits. It goes on with the earlier
+// counts of the name. It returns nil if there is no limit.
 func (a *Accounts) Open(name string, limits Limits, now time.Time) *Account {
 	if limits.RequestsPerMinute <= 0 && limits.TokensPerMinute <= 0 && limits.ConcurrentRequests <= 0 {
 		return nil
@@ -85,7 +85,7 @@ func (a *Accounts) resize(to *meter, name string, limit int64, now time.Time) {
 	}
 }
 
-// Keep forgets the counts of all names but those that are in use.
+// Keep forgets the counts of all names but the ones in use.
 func (a *Accounts) Keep(inUse func(name string) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 // meter limits an amount in every minute. All methods may be called at the same time. A
 // meter of this gateway alone is a *ratelimit.Window.
 type meter interface {
-	// Resize sets the amount; what was taken before stays taken.
+	// Resize sets the amount; permits taken before stay taken.
 	Resize(limit int64)
 	// Take takes an amount if the limit leaves room for it. An amount above the whole
 	// limit is taken when nothing else counts.
 	Take(amount int, now time.Time) ratelimit.Decision
-	// Settle changes by a difference what was taken at a moment. It is never refused:
-	// what was used was used.
+	// Settle changes by a difference the amount taken at a moment. It is never refused:
+	// the use has already happened.
 	Settle(taken time.Time, difference int, now time.Time)
-	// Peek returns what Take of 1 would answer.
+	// Peek returns the answer that Take of 1 would get.
 	Peek(now time.Time) ratelimit.Decision
 }
 

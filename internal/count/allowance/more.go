@@ -2,7 +2,7 @@ package allowance
 
 import "time"
 
-// further is what was reserved for further calls of a request, until the request is settled.
+// further is the reservation for further calls of a request, until the request is settled.
 type further struct {
 	tokens int64
 	at     time.Time
@@ -11,7 +11,7 @@ type further struct {
 // More reserves tokens for another call of a request that was let in, of all accounts or of
 // none if a limit is reached, which it returns.
 func (u *Use) More(tokens int64, now time.Time) *Refusal {
-	want := u.more.tokens + tokens // at one time, so that all of it is given back together
+	want := u.more.tokens + tokens // at one time, to give all of it back together
 	u.giveBackMore(now)
 	for n, a := range u.accounts {
 		if a == nil || a.Limits.TokensPerMinute <= 0 {
@@ -32,7 +32,7 @@ func (u *Use) Less(tokens int64, now time.Time) {
 	u.more.tokens -= tokens
 }
 
-// giveBackMore gives back what was reserved for further calls.
+// giveBackMore gives back the reservation for further calls.
 func (u *Use) giveBackMore(now time.Time) {
 	if u.more.tokens != 0 {
 		u.settleMore(u.accounts[:], u.more.tokens, u.more.at, now)

@@ -1,13 +1,13 @@
 // Package allowance decides how much a key or a tenant may use: requests and tokens a
-// minute, and requests at a time. An Account is what is limited, and a Use what one
-// request took of it.
+// minute, and requests at a time. An Account is the limited party, and a Use is the
+// part that one request took of it.
 package allowance
 
 import "cmp"
 
-// Limits bound what one key, or all keys of one tenant together, may use. 0 sets no
-// limit of its own and leaves it to wider settings, and Unlimited sets none whatever
-// these say.
+// Limits bound the use of one key, or of all keys of one tenant together. 0 sets no
+// limit of its own and leaves it to wider settings. Unlimited sets none, whatever the
+// wider settings say.
 type Limits struct {
 	RequestsPerMinute  int64 `json:"requestsPerMinute,omitzero" minimum:"-1" maximum:"1000000000000"`
 	TokensPerMinute    int64 `json:"tokensPerMinute,omitzero" minimum:"-1" maximum:"1000000000000"`

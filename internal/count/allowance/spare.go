@@ -10,21 +10,21 @@ import (
 // from it: a half, but never all of it.
 func kept(limit int64) int64 { return min(max(limit/2, 1), limit-1) }
 
-// The waits after which a request that has time asks again: others give back a place when they
-// end, and what they took in a minute bit by bit.
+// A request that has time asks again after these waits: others give back a slot when they end,
+// and the permits of a minute bit by bit.
 const (
 	placeWait  = time.Second
 	minuteWait = 5 * time.Second
 )
 
-// TakeSpare is Take for a request that has time, such as a line of a batch: it takes only what
-// leaves half of each limit to requests that have none.
+// TakeSpare is Take for a request that has time, such as a line of a batch: it takes only as
+// much as leaves half of each limit to urgent requests.
 func (u *Use) TakeSpare(accounts [maxAccounts]*Account, tokens int64, now time.Time) *Refusal {
 	for _, a := range accounts {
 		if a == nil {
 			continue
 		}
-		// One such request at a time looks and takes, so that several do not take the rest
+		// Only one such request at a time looks and takes: several could take the rest
 		// together.
 		a.spare.Lock()
 		defer a.spare.Unlock() //nolint:gocritic // both accounts stay locked until the request has taken from them
@@ -35,7 +35,7 @@ func (u *Use) TakeSpare(accounts [maxAccounts]*Account, tokens int64, now time.T
 	return u.Take(accounts, tokens, now)
 }
 
-// refuseSpare returns the limit of which too little would be left for others.
+// refuseSpare returns the limit that would have too little left for others.
 func (a *Account) refuseSpare(tokens int64, now time.Time) *Refusal {
 	limits := &a.Limits
 	if most := limits.ConcurrentRequests; most > 0 && a.running.Load()+1+kept(most) > most {

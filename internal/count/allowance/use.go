@@ -9,8 +9,8 @@ import (
 // maxAccounts is how many accounts one request counts for: its key and its tenant.
 const maxAccounts = 2
 
-// Use is what one request took from accounts. The zero Use took nothing. It must not be
-// used concurrently.
+// Use is the part of accounts that one request took. The zero Use took nothing. It must
+// not be used concurrently.
 type Use struct {
 	accounts [maxAccounts]*Account
 	tokens   int64 // reserved, and settled later
@@ -21,7 +21,7 @@ type Use struct {
 	Requests, Tokens ratelimit.Decision
 }
 
-// Unit is what a limit counts.
+// Unit names the thing that a limit counts.
 type Unit uint8
 
 // The units of limits.
@@ -124,8 +124,7 @@ func (u *Use) GiveBack(now time.Time) {
 	})
 }
 
-// Settle replaces the tokens that were reserved, or settled before, by those that were
-// used.
+// Settle replaces the tokens reserved or settled before by the tokens that were used.
 func (u *Use) Settle(tokens int64, now time.Time) {
 	u.giveBackMore(now)
 	difference := tokens - u.tokens

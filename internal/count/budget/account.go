@@ -16,8 +16,8 @@ type Account struct {
 	*state
 }
 
-// state is what an account has spent and reserved, in the windows that are open or have
-// requests in flight.
+// state holds the spent and reserved amounts of an account, in the windows that are
+// open or have requests in flight.
 type state struct {
 	book    *Book
 	name    string
@@ -34,16 +34,16 @@ type state struct {
 	// refilling says that more is committed ahead right now.
 	refilling atomic.Bool
 
-	// refused counts the requests for which a budget was used up, and deferred those for
-	// which what was left of it was reserved.
+	// refused counts the requests that found a budget used up, and deferred the requests
+	// that found the rest of it reserved.
 	refused, deferred [windowCount][units]atomic.Int64
 }
 
 // accountSpans are the windows of an account at one moment.
 type accountSpans = [windowCount]*span
 
-// spanAt returns the span of a window at a moment, with what others have settled; mu and the
-// book's mutex are held.
+// spanAt returns the span of a window at a moment, with the amounts that others have
+// settled; mu and the book's mutex are held.
 func (s *state) spanAt(kind int, at time.Time) *span {
 	start := windows[kind].Start(at).Unix()
 	for _, found := range s.spans {
@@ -76,7 +76,8 @@ func (s *state) lockSpans(at time.Time) (spans accountSpans) {
 	return spans
 }
 
-// takeKnown raises what others have settled in spans; mu and the book's mutex are held.
+// takeKnown raises the amounts that others have settled in spans; mu and the book's
+// mutex are held.
 func (s *state) takeKnown(spans ...*span) {
 	for _, one := range spans {
 		for writer, amounts := range s.book.known[place{s.name, one.window(), one.start}] {
@@ -87,12 +88,12 @@ func (s *state) takeKnown(spans ...*span) {
 	}
 }
 
-// Refusal says which budget has no room for a request. What that request would have
-// reserved is not in it.
+// Refusal says which budget has no room for a request. Its figures do not include the
+// reservation that the request asked for.
 type Refusal struct {
 	Use
-	// Held says that what was used leaves room for the request. Others have reserved that
-	// room, or it is the part of other gateways while the store is away.
+	// Held says that the spent amounts leave room for the request. Others have reserved
+	// that room, or it is the part of other gateways while the store is away.
 	Held bool
 
 	state *state
@@ -179,7 +180,8 @@ func (a *Account) reduce(spans *accountSpans, by Amounts) {
 	}
 }
 
-// settle replaces the reservation of a request by what was spent, and ends the request.
+// settle replaces the reservation of a request by the spent amounts, and ends the
+// request.
 func (a *Account) settle(spans *accountSpans, reserved, spent Amounts) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,7 +189,7 @@ func (a *Account) settle(spans *accountSpans, reserved, spent Amounts) {
 		one.reserved = one.reserved.minus(reserved)
 		one.spent = one.spent.plus(spent)
 		if one.inFlight--; one.inFlight == 0 {
-			one.reserved = Amounts{} // a sum that reached the greatest number is not what is left of it
+			one.reserved = Amounts{} // a sum that reached the greatest number cannot be reduced exactly
 		}
 	}
 }

@@ -2,7 +2,7 @@ package budget
 
 // demand is how much the requests of an account reserve.
 type demand struct {
-	// now is what they reserved since the last beat, and before what they did in the beat
+	// now is the sum they reserved since the last beat, and before the sum of the beat
 	// before it; requests counts them.
 	now, before             Amounts
 	requests, requestBefore int
@@ -22,7 +22,8 @@ func (d *demand) next() {
 	d.requests, d.requestBefore = 0, d.requests
 }
 
-// target is what should be committed ahead: what requests reserve within a beat.
+// target returns the amounts to commit ahead: as much as requests reserve within a
+// beat.
 func (d *demand) target() Amounts {
 	if max(d.requests, d.requestBefore) < steady {
 		return Amounts{}
@@ -30,12 +31,12 @@ func (d *demand) target() Amounts {
 	return d.now.greater(d.before)
 }
 
-// aheadParts is which part of what is left of a budget all gateways together commit ahead at
-// most: the rest is there for whoever asks.
+// aheadParts divides the rest of a budget: all gateways together commit ahead at most one
+// such part, and keep the others for whoever asks.
 const aheadParts = 4
 
-// lookAhead sets what is committed ahead: the target, within the part of this gateway of what
-// is left of each budget; mu is held.
+// lookAhead sets the amounts committed ahead: the target, within this gateway's part of the
+// rest of each budget; mu is held.
 func (s *span) lookAhead(b *Book, latest *Account, target Amounts, members int64) {
 	if latest == nil || s.isOut || b.options.Shared.IsAway() {
 		s.ahead, s.leased = Amounts{}, Amounts{}

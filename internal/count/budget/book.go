@@ -22,7 +22,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/store/takeover"
 )
 
-// Ledger counts what was spent; *quota.Ledger is one.
+// Ledger counts spent amounts; *quota.Ledger is one.
 type Ledger interface {
 	Edit(edit quota.Edit)
 	Admit(ticket *quota.Ticket, who quota.Subject, arrived time.Time) error
@@ -33,14 +33,14 @@ type Ledger interface {
 	Close(ctx context.Context) error
 }
 
-// Shared is what gateways share; *tally.Pool is it.
+// Shared is the store that gateways share; *tally.Pool is it.
 type Shared interface {
 	// Meet makes the first contact with the store.
 	Meet(ctx context.Context)
-	// Tell stores totals and returns what all writers told.
+	// Tell stores totals and returns the totals of all writers.
 	Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error)
-	// IsAway reports whether the store does not answer, and IsSettled whether it has been
-	// there for so long that all gateways have told what they know.
+	// IsAway reports whether the store does not answer. IsSettled reports whether it has
+	// been there long enough for all gateways to tell their totals again.
 	IsAway() bool
 	IsSettled() bool
 	// Members is how many gateways there are, and Changes a text that is another one when
@@ -71,7 +71,7 @@ type Book struct {
 	isKnown atomic.Bool
 
 	// rest says how long the exchange may rest, lookedAt when it looked for the mark, and
-	// takenOver how many exchanges took over what the release before left; only the exchange
+	// takenOver how many exchanges took over totals of the release before; only the exchange
 	// uses them. hasLooked says that it has looked.
 	rest      rest
 	lookedAt  time.Time
@@ -90,11 +90,11 @@ type place struct {
 	start   int64
 }
 
-// Options are what a Book is made of.
+// Options are the parts and settings of a Book.
 type Options struct {
 	Ledger Ledger
-	// FailOpen lets requests pass when the ledger fails, and Degrade when the store of
-	// all gateways does, within this gateway's share of what was left.
+	// FailOpen lets requests pass when the ledger fails. Degrade lets them pass when
+	// the shared store fails, within this gateway's share of the rest.
 	FailOpen, Degrade bool
 	// Shared is that store; nil where gateways share nothing. Its places have names with
 	// this prefix. Timeout bounds one call of it for a request.
@@ -105,15 +105,15 @@ type Options struct {
 	// before did not sign. Without Keys nothing is signed.
 	Keys     *seal.Keys
 	Takeover *takeover.Records
-	// ReadEvery is the time between two reads of what others have written to the
-	// database.
+	// ReadEvery is the time between two reads of the rows that others have written to
+	// the database.
 	ReadEvery time.Duration
 	// Data is where the names of processes are kept; nil keeps none.
 	Data *durable.Dir
 	Log  *slog.Logger
 	Now  func() time.Time
 
-	manual bool // start no goroutines; a test calls what they would do
+	manual bool // start no goroutines; a test calls their functions itself
 	// pause waits before a retry; nil means for that time.
 	pause func(context.Context, time.Duration) error
 }
@@ -138,8 +138,8 @@ func New(options Options) *Book {
 // beat is the time between two exchanges with the other gateways.
 const beat = time.Second
 
-// Open returns the account of a name with these budgets, nil where there are none. What
-// the name has spent is kept while the budgets change. A nil Book has no accounts.
+// Open returns the account of a name with these budgets, nil where there are none. The
+// name keeps its spent amounts while the budgets change. A nil Book has no accounts.
 func (b *Book) Open(name string, subject quota.Subject, budgets Budgets) *Account {
 	if b == nil {
 		return nil
@@ -168,8 +168,8 @@ func (b *Book) Open(name string, subject quota.Subject, budgets Budgets) *Accoun
 	return a
 }
 
-// Keep ends the budgets of all names but those that are in use: they are not shown any
-// more. What they have spent is kept for the case that the name comes back.
+// Keep ends the budgets of all names but the ones in use: they are not shown any more.
+// Their spent amounts are kept in case the name comes back.
 func (b *Book) Keep(inUse func(name string) bool) {
 	if b == nil {
 		return
@@ -183,7 +183,7 @@ func (b *Book) Keep(inUse func(name string) bool) {
 	}
 }
 
-// begin turns the ledger on and reads what was spent before; mu is held.
+// begin turns the ledger on and reads the amounts spent before; mu is held.
 func (b *Book) begin() {
 	b.started.Store(true)
 	on := true
@@ -202,7 +202,7 @@ func (b *Book) begin() {
 	if b.options.manual {
 		return
 	}
-	if b.options.Shared != nil { // so that the first request finds it
+	if b.options.Shared != nil { // before the first request needs it
 		b.options.Shared.Meet(ctx)
 	}
 	b.running.Go(func() { logs.Persist(ctx, b.options.Log, "keeping the budgets", b.loop) })
@@ -221,7 +221,7 @@ func (b *Book) loop(ctx context.Context) {
 	})
 }
 
-// learn takes over what the database has.
+// learn takes over the totals of the database.
 func (b *Book) learn(ctx context.Context) {
 	rows, own, err := b.fetch(ctx)
 	b.mu.Lock()
@@ -229,23 +229,23 @@ func (b *Book) learn(ctx context.Context) {
 	b.take(rows, own, err)
 }
 
-// mayCount reports whether requests may pass: what was spent before is known, and what
-// they spend will survive the process; or neither matters.
+// mayCount reports whether requests may pass: the amounts spent before are known, and
+// new ones will survive the process; or neither matters.
 func (b *Book) mayCount() bool {
 	return b.options.FailOpen || b.isKnown.Load() && b.options.Ledger.JournalFailure() == nil
 }
 
-// hasEnded reports whether a process is an earlier one of this gateway. All that it has
-// spent is known then, and what it had reserved is free.
+// hasEnded reports whether a process is an earlier one of this gateway. All its
+// spending is known then, and its reservations are free.
 func (b *Book) hasEnded(process string) bool { return b.isKnown.Load() && b.ended[process] }
 
-// fetch returns what the ledger has of the windows that are open, and the writer that counts
+// fetch returns the ledger's rows of the windows that are open, and the writer that counts
 // now.
 func (b *Book) fetch(ctx context.Context) (rows []quota.Row, own string, err error) {
 	return b.options.Ledger.Totals(ctx, quota.OpenWindows(b.options.Now(), windows[:]))
 }
 
-// take takes over what other writers have spent: earlier processes of this gateway, and
+// take takes over the spending of other writers: earlier processes of this gateway, and
 // other gateways that share its database. mu is held.
 func (b *Book) take(rows []quota.Row, own string, err error) {
 	if err != nil && b.isKnown.Load() {
@@ -290,8 +290,8 @@ func TenantSubject(name string) quota.Subject {
 	return quota.Subject{Tenant: name, Service: schema.Chat}
 }
 
-// exchange tells the other gateways what this one has committed, and learns what they
-// have. Idle gateways learn it too, for the time when the store is away.
+// exchange tells the other gateways the amounts that this one has committed, and learns
+// theirs. Idle gateways learn it too, for the time when the store is away.
 func (b *Book) exchange(ctx context.Context) {
 	if b.options.Shared == nil {
 		return
@@ -309,8 +309,8 @@ func (b *Book) exchange(ctx context.Context) {
 // commitAtOnce is how many accounts are told with one round trip.
 const commitAtOnce = 256
 
-// commitAll commits what every account has, unless nobody has told anything new since the
-// last time.
+// commitAll commits the amounts of every account, unless nobody has told anything new
+// since the last time.
 func (b *Book) commitAll(ctx context.Context) error {
 	states, isNews := b.states(), false
 	for _, s := range states {
@@ -337,7 +337,7 @@ func (b *Book) commitAll(ctx context.Context) error {
 	return nil
 }
 
-// rest is what was known of changes at the last exchanges.
+// rest remembers the changes seen at the last exchanges.
 type rest struct {
 	changes, before string
 	at              time.Time
@@ -364,12 +364,12 @@ func (b *Book) states() (all []*state) {
 // presence is how long a gateway counts as there after it was.
 const presence = 10 * time.Second
 
-// IsShared reports whether gateways tell each other now what they spend. A nil Book tells
+// IsShared reports whether gateways now tell each other their spending. A nil Book tells
 // nobody.
 func (b *Book) IsShared() bool { return b != nil && b.options.Shared != nil && b.started.Load() }
 
-// Stats returns the counts of the ledger of budgets, of which the counter is the store that
-// gateways share. A nil Book has none.
+// Stats returns the counts of the ledger of budgets. Its counter is the store that gateways
+// share. A nil Book has none.
 func (b *Book) Stats() quota.Stats {
 	if b == nil {
 		return quota.Stats{}
@@ -383,7 +383,7 @@ func (b *Book) Stats() quota.Stats {
 	return stats
 }
 
-// Close tells the other gateways what was spent at last, writes it, and ends.
+// Close tells the other gateways the last spending, writes it, and ends.
 func (b *Book) Close(ctx context.Context) error {
 	b.mu.Lock()
 	started, stop := b.started.Load(), b.stop

@@ -13,8 +13,8 @@ import (
 // maxAccounts is how many accounts one request counts for: its key and its tenant.
 const maxAccounts = 2
 
-// Charge is what one request reserved and spent. The zero Charge reserved nothing. It must
-// not be used concurrently, but for Count.
+// Charge is the reservation of one request, and later its spending. The zero Charge
+// reserved nothing. It must not be used concurrently, but for Count.
 type Charge struct {
 	parts    [maxAccounts]part
 	reserved Amounts
@@ -31,17 +31,16 @@ type part struct {
 }
 
 // Gateways that reserve at the same moment see each other's reservations and may all give
-// way, although there is room for some of them. So a request that others left no room for
-// asks again, a few times, after random waits of which each may be twice as long as the one
-// before.
+// way, although there is room for some of them. So a request that found the room reserved
+// asks again a few times, after random waits; the longest possible wait doubles each time.
 const (
 	retries     = 3
 	longestWait = 40 * time.Millisecond // before the first retry
 )
 
-// Reserve reserves what a request may cost, in all accounts or in none; nil accounts have
-// no budgets. It returns the budget that has no room for it, ErrUnavailable, or the cause
-// with which ctx ended.
+// Reserve reserves the possible cost of a request, in all accounts or in none; nil
+// accounts have no budgets. It returns the budget that has no room for it,
+// ErrUnavailable, or the cause with which ctx ended.
 func (c *Charge) Reserve(
 	ctx context.Context, accounts [maxAccounts]*Account, want Amounts, at time.Time,
 ) (*Refusal, error) {
@@ -64,9 +63,9 @@ func (c *Charge) Reserve(
 	}
 }
 
-// tell tells other gateways what a request gave back that was refused because of
-// reservations, and learns what they have given back. It reports whether a retry may find
-// room because of that.
+// tell tells other gateways the amounts that a request gave back because reservations
+// refused it, and learns the amounts that they have given back. It reports whether a
+// retry may find room because of that.
 func tell(accounts [maxAccounts]*Account) bool {
 	for _, account := range accounts {
 		if account != nil && !account.exchange() {
@@ -98,8 +97,8 @@ func (c *Charge) reserveOnce(accounts [maxAccounts]*Account, want Amounts, at ti
 	return nil, nil //nolint:nilnil // neither refused nor failed
 }
 
-// usedUpFirst returns the refusal, or that of a budget of other accounts that is used up
-// where the first one is only held: a client must not wait for what will not help it.
+// usedUpFirst returns the refusal, or that of another account's used up budget where the
+// first budget is only held: a client must not wait in vain.
 func usedUpFirst(refused *Refusal, others []*Account, want Amounts, at time.Time) *Refusal {
 	if refused == nil || !refused.Held {
 		return refused
@@ -138,7 +137,7 @@ func (c *Charge) More(want Amounts) (*Refusal, error) {
 	return nil, nil //nolint:nilnil // neither refused nor failed
 }
 
-// Less gives back what More reserved, because that call spends nothing.
+// Less gives back a reservation of More, because that call spends nothing.
 func (c *Charge) Less(reserved Amounts) {
 	reserved[Requests] = 0
 	reduce(c.parts[:], reserved)
@@ -173,18 +172,18 @@ func (p *part) count(at time.Time) {
 	}
 }
 
-// Settle replaces the reservation by what the request cost. When it returns, a crash of the
-// process cannot undo it. Only the first call has an effect.
+// Settle replaces the reservation by the cost of the request. When it returns, a crash of
+// the process cannot undo it. Only the first call has an effect.
 func (c *Charge) Settle(usage schema.Usage, cost int64) { c.end(true, usage, cost) }
 
 // GiveBack gives the reservation back, because the request reaches no backend. It has no
 // effect after Settle. One that was counted stays counted.
 func (c *Charge) GiveBack() { c.end(false, schema.Usage{}, 0) }
 
-// end replaces the reservation by what was spent. A request that is used was counted, or is
-// counted now.
+// end replaces the reservation by the spent amounts. A request that is used was counted, or
+// is counted now.
 func (c *Charge) end(isUsed bool, usage schema.Usage, cost int64) {
-	usage.Known = true // what was not reported is estimated
+	usage.Known = true // unreported parts are estimated
 	for i := range c.parts {
 		p := &c.parts[i]
 		if p.account == nil {

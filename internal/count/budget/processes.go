@@ -8,8 +8,9 @@ import (
 )
 
 // processesFile has the names of the processes of this gateway, one in each line, in the
-// data directory. A process that was killed may have told other gateways what it reserved
-// without having counted anything: the next one must know its name to take that back.
+// data directory. A process that was killed may have told other gateways of its
+// reservations without having counted anything: the next one must know its name to take
+// them back.
 const processesFile = "budget-processes"
 
 // maxProcesses is how many of the latest processes are remembered: more than are killed

@@ -1,8 +1,8 @@
 // Package budget decides how much a key or a tenant may use up: requests, tokens and money
-// in a day, in a month and in all. A request reserves what it may cost before it is sent
-// and is settled with what it did cost, so that requests which run at the same time cannot
-// pass a budget together. What was spent is counted by a ledger of its own (package
-// quota), whose journal survives the process, and is shared between gateways by a Store.
+// in a day, in a month and in all. A request reserves its highest cost before it is sent,
+// and is settled with its real cost. Without that, requests which run at the same time
+// could pass a budget together. A ledger of its own (package quota) counts the spent
+// amounts; its journal survives the process, and gateways share the amounts by a Store.
 package budget
 
 import (
@@ -67,7 +67,7 @@ func (b Budgets) Check(report func(path, message string)) {
 	}
 }
 
-// isSet tells whether there is any budget.
+// isSet reports whether there is any budget.
 func (b Budgets) isSet() bool {
 	for _, one := range b.all() {
 		if one.Requests > 0 || one.Tokens > 0 || one.Cost > 0 {
@@ -96,7 +96,7 @@ func (a Amounts) plus(b Amounts) Amounts {
 	return a
 }
 
-// minus returns what is left of amounts, nothing where it would be less.
+// minus returns the rest of amounts, 0 where it would be less.
 func (a Amounts) minus(b Amounts) Amounts {
 	for i := range a {
 		a[i] = max(0, a[i]-b[i])

@@ -10,8 +10,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
-// commit tells the store what this process has committed in the spans of accounts, all of
-// them with one round trip, and takes over what the others have.
+// commit tells the store the amounts that this process has committed in the spans of
+// accounts, all of them with one round trip, and takes over the amounts of the others.
 func (b *Book) commit(ctx context.Context, states ...*state) error {
 	var sheets, lacking []tally.Sheet
 	isNews, prepared := false, make([]prepared, len(states))
@@ -36,7 +36,7 @@ func (b *Book) commit(ctx context.Context, states ...*state) error {
 	return err
 }
 
-// prepared is what an account is about to tell of its spans.
+// prepared holds the message of an account about its spans, before it is sent.
 type prepared struct {
 	spans  []*span
 	own    []Committed
@@ -58,7 +58,7 @@ func (s *state) prepare() (p prepared, isNews bool) {
 	return p, isNews
 }
 
-// lookAhead sets what the spans commit ahead; mu is held.
+// lookAhead sets the amounts that the spans commit ahead; mu is held.
 func (s *state) lookAhead() {
 	for _, one := range s.spans {
 		one.lookAhead(s.book, s.latest.Load(), s.demand.target(), int64(s.book.options.Shared.Members()))
@@ -66,8 +66,8 @@ func (s *state) lookAhead() {
 }
 
 // isNews reports whether the others have to hear of this process: the store did not confirm
-// what it has, or the others would soon take what it has reserved for that of a process which
-// is gone; mu is held.
+// its amounts, or the others would soon take its reservations for those of a dead process; mu
+// is held.
 func (s *state) isNews() bool {
 	isLong := s.book.options.Now().Sub(time.Unix(0, s.answered.Load())) >= presence/2
 	return slices.ContainsFunc(s.spans, func(one *span) bool {
@@ -75,7 +75,8 @@ func (s *state) isNews() bool {
 	})
 }
 
-// take takes over what the store has of other processes, and returns what it lacks.
+// take takes over the store's amounts of other processes, and returns the sheets that
+// it lacks.
 func (s *state) take(p prepared, all []map[string]string) (lacking []tally.Sheet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,9 +138,9 @@ func (a *Account) agree(spans *accountSpans, reserved Amounts) (*Refusal, error)
 	return a.take(spans, reserved), nil
 }
 
-// isCovered reports whether what the store has confirmed of this process covers a reservation
-// that was made, and takes it from what was committed ahead. It begins to commit more when
-// half of that is used.
+// isCovered reports whether the amounts confirmed by the store cover a reservation of this
+// process, and takes the reservation from the amounts committed ahead. It begins to commit
+// more when half of them is used.
 func (a *Account) isCovered(spans *accountSpans, reserved Amounts) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -179,7 +180,7 @@ func (a *Account) isCovered(spans *accountSpans, reserved Amounts) bool {
 	return true
 }
 
-// exchange tells the store what this process has committed after it gave something back,
+// exchange tells the store the commitment of this process after it gave something back,
 // and reports whether others may have given something back as well: there are others, and
 // the store knows of them.
 func (s *state) exchange() bool {

@@ -14,18 +14,19 @@ type span struct {
 	// spent and reserved are those of this process.
 	spent, reserved Amounts
 	inFlight        int
-	// others is what other processes have, by their names. Nothing of it is forgotten while
-	// the window is open, so a store that loses its data costs nothing.
+	// others holds the amounts of other processes, by their names. Nothing of it is
+	// forgotten while the window is open: a store that loses its data costs nothing.
 	others map[string]peer
-	// ahead is what this process commits beyond what it has, for the next requests, and
-	// leased how much that was when it was last set.
+	// ahead is the amount that this process commits beyond its own for the next
+	// requests, and leased is its value when it was last set.
 	ahead, leased Amounts
-	// confirmed is what the store has confirmed of this process: what others leave to it
-	// until it commits less. Replies to what was sent before firstOrder say no more.
+	// confirmed is the amount that the store has confirmed of this process: others leave
+	// it to this process until it commits less. Replies to messages before firstOrder
+	// are too old and say no more.
 	firstOrder int64
 	confirmed  Committed
-	// While the store is away, outUsed is what was used and outOwn what this process had
-	// of it when that began.
+	// While the store is away, outUsed is the used amount and outOwn this process's part
+	// of it at the beginning of the outage.
 	isOut           bool
 	outUsed, outOwn Amounts
 	// isRead says that the store was read once, when it was known whether totals without a
@@ -38,23 +39,23 @@ func (s *span) window() quota.Window { return windows[s.kind] }
 // end returns the end of the window.
 func (s *span) end() time.Time { return s.window().End(time.Unix(s.start, 0)) }
 
-// peer is what is known of another process.
+// peer holds the known amounts of another process.
 type peer struct {
-	// settled is what the database has.
+	// settled is the amount in the database.
 	settled Amounts
-	// Committed is what the store that gateways share has, and changed when that was last
-	// seen to change, which it does with every exchange of a process that is there.
+	// Committed is the amount in the shared store, and changed the time when it was last
+	// seen to change. It changes with every exchange of a living process.
 	Committed
 	changed time.Time
-	// isSplit says that the process tells what of it is reserved, and found is what the store
-	// had.
+	// isSplit says that the process tells its reservations apart. found is the store's entry
+	// of it.
 	isSplit bool
 	found   told
 }
 
-// figures returns what the process has spent and reserved, and what it has spent, as far as it
-// told. A process that is not there any more may have spent what it had reserved: nobody says
-// what became of it.
+// figures returns the spent and reserved amounts of the process together, and the spent ones
+// alone, as far as it told them. A dead process may have spent its reservations: nobody knows,
+// and so they count as spent.
 func (p *peer) figures(now time.Time) (used, spent Amounts) {
 	spent = p.Amounts
 	if now.Sub(p.changed) < presence {
@@ -63,11 +64,11 @@ func (p *peer) figures(now time.Time) (used, spent Amounts) {
 	return p.settled.greater(p.Amounts), p.settled.greater(spent)
 }
 
-// beginOutage notes what was used when the store was last there. Reservations of this
-// process that the store did not confirm are not part of that: those of requests that run
-// at once belong to the share of this process, as later ones do. Nor is what it committed
-// ahead, which the others count as used: so they have room for what this process does not
-// know of theirs.
+// beginOutage notes the used amounts of the time when the store was last there.
+// Reservations of this process that the store did not confirm are not part of that:
+// reservations of running requests belong to the share of this process, as later ones do.
+// Amounts committed ahead are not part of it either, although the others count them as
+// used: so the others have room for their spending that this process does not know.
 func (s *span) beginOutage(b *Book) {
 	if s.isOut {
 		return
@@ -77,14 +78,14 @@ func (s *span) beginOutage(b *Book) {
 	s.outUsed = used.minus(s.own()).plus(s.outOwn)
 }
 
-// hasNews reports whether the store has not confirmed what this process has.
+// hasNews reports whether the store has not confirmed the amounts of this process.
 func (s *span) hasNews() bool {
 	return s.confirmed.Order == 0 || s.confirmed.Amounts != s.own().plus(s.ahead) ||
 		s.confirmed.Reserved != s.reserved.plus(s.ahead)
 }
 
-// commitment returns what to tell the store. From now on this process has no more than that
-// without asking.
+// commitment returns the message for the store. From now on this process has no more than
+// that without asking.
 func (s *span) commitment(order int64) Committed {
 	c := Committed{order, s.own().plus(s.ahead), s.reserved.plus(s.ahead)}
 	if least := s.confirmed.Amounts.lesser(c.Amounts); least != s.confirmed.Amounts {
@@ -100,12 +101,12 @@ func (s *span) confirm(c Committed) {
 	}
 }
 
-// own is what this process has spent and reserved.
+// own returns the spent and reserved amounts of this process.
 func (s *span) own() Amounts { return s.spent.plus(s.reserved) }
 
-// figures returns what all have spent and reserved, and what they have spent, as far as it is
-// known here. An earlier process of this gateway reserves nothing any more: the database has
-// all that it spent.
+// figures returns the spent and reserved amounts of all together, and the spent ones alone,
+// as far as this process knows. An earlier process of this gateway reserves nothing any more:
+// the database has all that it spent.
 func (s *span) figures(b *Book) (used, spent Amounts) {
 	used, spent = s.own(), s.spent
 	for name, other := range s.others {
@@ -121,9 +122,9 @@ func (s *span) figures(b *Book) (used, spent Amounts) {
 // lastOrder is after every order of a process that runs.
 const lastOrder = 1 << 52
 
-// lacking returns what the store should know of other processes, by their names: what those
-// of them that ended had spent, without what they had reserved, and after it lost its data
-// what was known of all. mu is held.
+// lacking returns the amounts of other processes that the store should know, by their
+// names: the spending of ended processes without their reservations and, after it lost its
+// data, all known amounts. mu is held.
 func (s *span) lacking(b *Book, told map[string]Committed) map[string]Committed {
 	all := map[string]Committed{}
 	for writer := range b.ended {

@@ -9,19 +9,20 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
 )
 
-// Committed is what one process has spent and reserved in a window of an account, as it told
-// the others.
+// Committed is the sum that one process has spent and reserved in a window of an account, as
+// it told the others.
 type Committed struct {
-	// Order is greater for what is newer.
+	// Order is greater for newer sums.
 	Order int64
-	// Amounts are what was spent and is reserved, and Reserved what of them is reserved.
+	// Amounts are spent and reserved together; Reserved is the reserved part of them.
 	Amounts, Reserved Amounts
 }
 
 const (
-	// reservedSuffix is what the total of reservations has behind the name of its process,
-	// and reservedMark what ends it, by which gateways of earlier releases pass over it. The
-	// signature of both, with a name that ends in signedSuffix, is no total for them either.
+	// reservedSuffix follows the name of the process in the name of its total of
+	// reservations. reservedMark ends that total; gateways of earlier releases skip it
+	// because of the mark. The signature of both, with a name that ends in signedSuffix, is
+	// no total for them either.
 	reservedSuffix, reservedMark = ":reserved", " reserved"
 	signedSuffix                 = ":signed"
 	// keepTotals is how long totals are kept after the end of their window.
@@ -37,8 +38,8 @@ func (s *state) place(one *span) string {
 	return s.book.options.Prefix + ":budget:{" + s.name + "}:" + one.window().String() + ":" + from
 }
 
-// sheet returns the place of a window of the account with what one process has committed.
-// What the store had of it, where that is known to be wrong or old, is replaced.
+// sheet returns the place of a window of the account, with the commitment of one process.
+// It replaces the store's text in instead, where that is known to be wrong or old.
 func (s *state) sheet(one *span, process string, c Committed, instead told) tally.Sheet {
 	sheet := tally.Sheet{
 		Name: s.place(one), Expire: one.end().Add(keepTotals), IsOrdered: true, IsRead: true,
@@ -61,16 +62,17 @@ func (s *state) sheet(one *span, process string, c Committed, instead told) tall
 	return sheet
 }
 
-// told is what a sheet has of one process: the texts of its totals and their signature.
+// told is the entry of one process in a sheet: the texts of its totals and their
+// signature.
 type told struct{ amounts, reserved, signed string }
 
-// signedParts are what a signature is made for: nobody can move a total to another account,
-// window or process, or change it.
+// signedParts returns the texts under a signature: nobody can move a total to another
+// account, window or process, or change it.
 func signedParts(sheet, process string, t told) []string {
 	return []string{"budget total", sheet, process, t.amounts, t.reserved}
 }
 
-// toldOf returns what a sheet has of a process.
+// toldOf returns the entry of a process in a sheet.
 func toldOf(all map[string]string, process string) told {
 	return told{amounts: all[process], reserved: all[process+reservedSuffix], signed: all[process+signedSuffix]}
 }
@@ -80,10 +82,10 @@ func isProcess(name string) bool {
 	return !strings.HasSuffix(name, reservedSuffix) && !strings.HasSuffix(name, signedSuffix)
 }
 
-// read returns what a process has committed, and whether it says what of that is reserved. A
-// gateway of an earlier release tells no reservations, and one of another order belongs to
-// something else that the process told: all of it counts as spent then. It fails for what no
-// gateway tells.
+// read returns the commitment of a process, and reports whether the process told its
+// reservations apart. A gateway of an earlier release tells no reservations, and
+// reservations of another order belong to another total of the process: all of it counts as
+// spent then. It fails for texts that no gateway writes.
 func (t told) read() (c Committed, isSplit, ok bool) {
 	c, ok = read(t.amounts)
 	if !ok || c.Order > lastOrder || c.Amounts.lesser(Amounts{}) != (Amounts{}) ||

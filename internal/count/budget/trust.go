@@ -10,15 +10,16 @@ import (
 )
 
 // Whoever can write to the store of all gateways could lift or exhaust budgets. So totals are
-// believed only if they can be true: what a process has spent is never below 0, and never
+// believed only if they can be true: the spending of a process is never below 0, and never
 // falls. With a master key they are signed, and nobody else's are believed; package takeover
-// has the rules for those of the release before. What is not believed is replaced by what a
-// gateway knows better.
+// has the rules for those of the release before. A gateway replaces totals that it does not
+// believe by its own knowledge.
 
 // judgement says which totals of a sheet are believed.
 type judgement struct {
-	// believed are the processes whose totals are believed, and better those that the store
-	// is to have, because they were not signed or are older than what this process knows.
+	// believed holds the totals of the processes that are believed. better holds the totals
+	// that the store should have instead, because its own were not signed or are older than
+	// the knowledge of this process.
 	believed, better map[string]Committed
 	refused          int
 }
@@ -77,8 +78,8 @@ func (c Committed) atLeast(other Committed) Committed {
 	return c
 }
 
-// judgeOwn reports whether a sheet has what this process told of itself: what it told just
-// now, or later.
+// judgeOwn reports whether a sheet has this process's own total: the one it told just now,
+// or a later one.
 func (s *state) judgeOwn(sheet tally.Sheet, all map[string]string) bool {
 	found := toldOf(all, s.book.writer)
 	if found.amounts == sheet.Totals[0].Numbers && (len(sheet.Totals) < 3 || found.signed == sheet.Totals[2].Numbers) {
@@ -114,29 +115,30 @@ func (b *Book) trust(sheet, process string, t told) trust {
 		}
 		return isSignedBefore
 	}
-	// A gateway of the release before leaves the signature of what was there before its own.
+	// A gateway of the release before leaves the signature of the total that it replaced.
 	if of, _, _ := strings.Cut(t.amounts, " "); order == of {
 		return isForged
 	}
 	return isUnsigned
 }
 
-// readsUnsigned reports whether totals of a span are read that nobody signed: where nobody
+// readsUnsigned reports whether totals of a span are read without a signature: where nobody
 // signs, where the setting says so, and when a span is read for the first time by the process
-// that takes over what the release before left.
+// that takes over the totals of the release before.
 func (b *Book) readsUnsigned(one *span) bool {
 	return b.options.Keys == nil || b.options.Takeover.AcceptsUnsigned() || b.isTakingOver() && !one.isRead
 }
 
-// isDecided reports whether it is known who takes over what the release before left.
+// isDecided reports whether it is known who takes over the totals of the release
+// before.
 func (b *Book) isDecided() bool { return b.hasLooked.Load() && b.options.Takeover.IsKnown() }
 
 func (b *Book) isTakingOver() bool {
 	return b.options.Keys != nil && b.isDecided() && b.options.Takeover.IsOpen(takeover.Budgets)
 }
 
-// noteRefused counts totals that were refused, and says so once an hour for each account. What
-// may be taken over in a moment does not count; mu is held.
+// noteRefused counts totals that were refused, and says so once an hour for each account.
+// Totals that may be taken over in a moment do not count; mu is held.
 func (s *state) noteRefused(sheet string, refused int) {
 	if refused == 0 || s.book.options.Keys != nil && !s.book.isDecided() {
 		return
@@ -154,8 +156,8 @@ func (s *state) noteRefused(sheet string, refused int) {
 		"of", s.name, "in", sheet, "totals", refused)
 }
 
-// The mark says that the totals of all budgets are signed. It stands in the store beside them,
-// for gateways that have neither a data directory which stays nor a shared configuration.
+// The mark says that the totals of all budgets are signed. The store keeps it beside them, for
+// gateways that have neither a lasting data directory nor a shared configuration.
 const (
 	markWriter = "mark"
 	markKept   = 10 * 365 * 24 * time.Hour
@@ -168,8 +170,8 @@ func (b *Book) mark() tally.Sheet {
 	}
 }
 
-// lookForMark finds out whether another gateway has taken over what the release before left,
-// and sets the mark again where it is missing.
+// lookForMark finds out whether another gateway has taken over the totals of the release
+// before, and sets the mark again where it is missing.
 func (b *Book) lookForMark(ctx context.Context) {
 	now := b.options.Now()
 	if b.options.Keys == nil || b.hasLooked.Load() && now.Sub(b.lookedAt) < longestRest {
@@ -206,7 +208,7 @@ func (b *Book) setMark(ctx context.Context, instead string) error {
 }
 
 // finishTakeover notes that the totals of all accounts were read and signed. It waits for a
-// second exchange, so that accounts which come with the start are among them.
+// second exchange: accounts that come with the start are among them then.
 func (b *Book) finishTakeover(ctx context.Context) {
 	const rounds = 2
 	if !b.isTakingOver() {

@@ -11,16 +11,17 @@ import (
 
 // Use is how much of a budget is used.
 type Use struct {
-	// Account is whose budget it is: see allowance.KeyName and allowance.TenantName.
+	// Account names the owner of the budget: see allowance.KeyName and
+	// allowance.TenantName.
 	Account string
 	Window  quota.Window
 	Unit    int
-	// Limit is the budget, Used what was spent of it, and Reserved what requests may yet
-	// spend that run or wait to be let in. Of these some are refused, so that the sum of
-	// both may be more than the budget for a moment.
+	// Limit is the budget, Used the spent part of it, and Reserved the amount that
+	// requests may still spend that run or wait for admission. Some of the waiting ones
+	// are refused: the sum of both may be more than the budget for a moment.
 	Limit, Used, Reserved int64
 	// Refused counts the requests that this gateway refused since it started because the
-	// budget was used up, and Deferred those for which what was left was reserved.
+	// budget was used up, and Deferred the requests that found the rest of it reserved.
 	Refused, Deferred int64
 	// Reset is when the budget begins anew; zero means never.
 	Reset time.Time
@@ -29,7 +30,7 @@ type Use struct {
 // WindowName returns DAY, MONTH or TOTAL.
 func (u *Use) WindowName() string { return strings.TrimPrefix(u.Window.String(), "BUDGET_") }
 
-// UnitName returns what the budget counts.
+// UnitName returns the unit of the budget.
 func (u *Use) UnitName() string { return [units]string{"requests", "tokens", "cost"}[u.Unit] }
 
 // Uses returns how much of every budget is used now, in the order of the accounts. A nil

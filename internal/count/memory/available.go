@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// Of what a container may use, a part is left to what the runtime does not
-	// count: buffers of the system, and pages of files.
+	// containerShare leaves a part of the container's memory to things the runtime does
+	// not count: buffers of the system, and pages of files.
 	containerShare = 0.75
 	// A machine has other programs, and a backend may be one of them.
 	machineShare = 0.5
 )
 
-// detectLimit returns the limit where none is set: a share of what the control
-// groups of the process allow or, where they allow all of it, of the machine's
-// memory. Where neither can be told there is none.
+// detectLimit returns the limit where none is set: a share of the memory that the
+// control groups of the process allow or, where they allow all of it, of the machine's
+// memory. Without either figure there is no limit.
 func detectLimit(files fs.FS) int64 {
 	machine := machineMemory(files)
 	if group := groupMemory(files); group < machine {
@@ -44,8 +44,8 @@ func machineMemory(files fs.FS) int64 {
 	return math.MaxInt64
 }
 
-// groupMemory reads how much memory the control groups of the process allow. What
-// holds is the least of its group and of those around it.
+// groupMemory reads how much memory the control groups of the process allow. The least
+// limit of its group and of the groups around it holds.
 func groupMemory(files fs.FS) int64 {
 	least := int64(math.MaxInt64)
 	text, _ := fs.ReadFile(files, "proc/self/cgroup") // other systems have none

@@ -19,20 +19,20 @@ const (
 	// with every request.
 	highMark = 0.90
 	lowMark  = 0.80
-	// checkEvery is short against the time in which a burst fills memory, and
-	// long against the microseconds that looking takes.
+	// checkEvery is short against the time that a burst takes to fill memory, and long
+	// against the microseconds of one look.
 	checkEvery = 50 * time.Millisecond
 	// collectEvery bounds how often Run has memory collected while it is short.
 	collectEvery = time.Second
-	// bodyShare is the part of the limit that bodies of requests, and what is made
-	// of them, may take together. The rest is for answers, connections, the program
-	// itself, and what the collector has not freed yet.
+	// bodyShare is the part of the limit for all bodies of requests together, and for
+	// the values made from them. The rest is for answers, connections, the program
+	// itself, and garbage that the collector has not freed yet.
 	bodyShare = 0.5
 )
 
-// Watch detects when the program is about to run out of memory, so that new requests can
-// be refused while running ones continue. It also says how much of the memory the bodies
-// of requests may take.
+// Watch detects when the program is about to run out of memory. New requests are refused
+// then, while running ones continue. It also says how much of the memory the bodies of
+// requests may take.
 type Watch struct {
 	// defaultLimit is the limit of the environment, in force where none is configured.
 	defaultLimit int64
@@ -43,9 +43,9 @@ type Watch struct {
 	bodies  Room
 }
 
-// New sets the limit that the collector works towards and returns the watch of
-// it. Zero takes the limit that GOMEMLIMIT sets and, without that, a share of what
-// the container or the machine has; with GOMEMLIMIT=off memory is never short.
+// New sets the limit that the collector works towards and returns the watch of it. Zero
+// takes the limit that GOMEMLIMIT sets and, without that, a share of the memory of the
+// container or the machine; with GOMEMLIMIT=off memory is never short.
 func New(limit int64) *Watch {
 	m := &Watch{defaultLimit: debug.SetMemoryLimit(-1), changed: make(chan struct{}, 1)}
 	if m.defaultLimit == math.MaxInt64 && os.Getenv("GOMEMLIMIT") == "" {
@@ -112,8 +112,8 @@ func (m *Watch) Run(ctx context.Context) {
 		before := cycles
 		cycles = collections()
 		m.update(used())
-		// Refusals allocate so little that the collector may not run for minutes, and
-		// until it has, what ended requests leave behind counts as used.
+		// Refusals allocate so little that the collector may not run for minutes. Until
+		// it has run, the garbage of ended requests counts as used.
 		if m.Short() && cycles == before && time.Since(collected) >= collectEvery {
 			runtime.GC()
 			cycles, collected = collections(), time.Now()
@@ -132,8 +132,8 @@ func (m *Watch) update(used uint64) {
 	}
 }
 
-// used is what counts against the limit: all that the runtime has mapped and
-// not given back.
+// used returns the bytes that count against the limit: all that the runtime has mapped
+// and not given back.
 func used() uint64 {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"},

@@ -20,14 +20,14 @@ const (
 // Unlimited is the limit of a Room that has no limit.
 const Unlimited = math.MaxInt64
 
-// Room is an amount that is scarce, such as the memory for bodies or the space for uploads
-// on disk, and that those who hold parts of it share, so that one of them cannot keep it
-// from the others. The zero Room is empty: nothing can be taken.
+// Room is a scarce amount, such as the memory for bodies or the space for uploads on disk.
+// Its holders share it: one of them cannot keep it from the others. The zero Room is
+// empty: nothing can be taken.
 type Room struct {
 	mu    sync.Mutex
 	limit int64
 	taken int64
-	// keys and addrs have the accounts of those who hold something.
+	// keys and addrs have the accounts of all present holders.
 	keys  map[string]*account
 	addrs map[netip.Addr]*account
 	spare []*account // that nobody uses, for the next caller
@@ -36,7 +36,8 @@ type Room struct {
 // maxSpare is how many accounts a Room keeps for callers to come.
 const maxSpare = 64
 
-// account is what a holder has of a Room. It exists for as long as a lease uses it.
+// account is the part of a Room that one holder has. It exists for as long as a lease
+// uses it.
 type account struct {
 	held   int64
 	leases int
@@ -47,7 +48,8 @@ func NewRoom(limit int64) *Room {
 	return &Room{limit: limit}
 }
 
-// SetLimit changes the amount. What was taken stays taken, even if it is more than that.
+// SetLimit changes the amount. Parts taken before stay taken, even if they are more than
+// that.
 func (p *Room) SetLimit(limit int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +79,8 @@ func (p *Room) Taken() int64 {
 	return p.taken
 }
 
-// Lease is what one request has of a Room. It must not be used concurrently. The zero
-// Lease is of no Room and takes whatever it is asked to.
+// Lease is the part of a Room that one request has. It must not be used concurrently.
+// The zero Lease is of no Room and takes whatever it is asked to.
 type Lease struct {
 	room *Room
 	key  string
@@ -146,8 +148,8 @@ func closeAccount[H comparable](p *Room, accounts map[H]*account, who H, a *acco
 	}
 }
 
-// clientOf returns what counts as one address: an IPv4 address however it is written, or
-// the /64 network that an IPv6 subscriber can pick addresses from at will.
+// clientOf returns the address that counts as one client: an IPv4 address however it is
+// written, or the /64 network that an IPv6 subscriber can pick addresses from at will.
 func clientOf(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if !addr.Is6() {
@@ -240,7 +242,7 @@ func (l *Lease) Most() int64 {
 // Held returns how much the lease has taken and not given back.
 func (l *Lease) Held() int64 { return l.held }
 
-// Keep gives back what the lease has beyond an amount.
+// Keep gives back the part of the lease beyond an amount.
 func (l *Lease) Keep(amount int64) {
 	if l.room == nil || l.held <= amount {
 		return

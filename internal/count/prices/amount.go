@@ -1,6 +1,6 @@
-// Package prices decides what a request costs: prices by the names of models, in whole
-// numbers of a millionth of a millionth of the unit of the currency. No floating point
-// takes part.
+// Package prices computes the cost of a request: prices by the names of models, in
+// whole numbers of a millionth of a millionth of the unit of the currency. No floating
+// point takes part.
 package prices
 
 import (
@@ -20,7 +20,7 @@ const (
 	// decimals is how many digits an amount has behind the point.
 	decimals = 12
 	unit     = 1_000_000_000_000
-	// micro is a millionth of the currency's unit, in which amounts are shown.
+	// micro is a millionth of the currency's unit. Amounts are shown in it.
 	micro = 1_000_000
 )
 
@@ -98,7 +98,7 @@ func (a Amount) Micros() int64 {
 	return int64(a/micro) + int64(a%micro)/(micro/2)
 }
 
-// Plus adds amounts. Beyond what can be counted it stays at the greatest.
+// Plus adds amounts. A sum beyond the greatest Amount stays at the greatest.
 func (a Amount) Plus(b Amount) Amount {
 	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -122,8 +122,8 @@ func (a Amount) times(number, of int64) Amount {
 	return Amount(min(result, math.MaxInt64))
 }
 
-// scaled reads a decimal number of JSON and multiplies it. What has more digits than an
-// amount is rounded: price lists are computed with floating point.
+// scaled reads a decimal number of JSON and multiplies it. Further digits than an
+// amount has are rounded away: price lists are computed with floating point.
 func scaled(value []byte, times int64) (Amount, error) {
 	text := strings.Trim(string(value), `" `)
 	if text == "" || text == "null" {
@@ -132,7 +132,7 @@ func scaled(value []byte, times int64) (Amount, error) {
 	const longest = 40
 	_, exponent, _ := strings.Cut(strings.ToLower(text), "e")
 	if len(text) > longest || len(exponent) > 3 {
-		return 0, errAmount // also one whose digits would fill the memory
+		return 0, errAmount // also a number with so many digits that they would fill the memory
 	}
 	exact, ok := new(big.Rat).SetString(text)
 	if !ok || strings.ContainsAny(text, "/_xX") || exact.Sign() < 0 {

@@ -1,9 +1,9 @@
 package prices
 
-// Quantity is what a request used.
+// Quantity is the use of a request.
 type Quantity struct {
-	// Prompt are the tokens of the prompt, of which Cached were cached, and Completion
-	// those of the answer.
+	// Prompt counts the tokens of the prompt, Cached the cached ones among them, and
+	// Completion the tokens of the answer.
 	Prompt, Cached, Completion int64
 	Images                     int64
 	Seconds                    int64 // of sound
@@ -16,7 +16,7 @@ const (
 	perMinute   = 60
 )
 
-// Cost returns what a quantity costs. A nil Price is that of a model without one.
+// Cost returns the cost of a quantity. A nil Price belongs to a model without a price.
 func (p *Price) Cost(q Quantity) Amount {
 	if p == nil {
 		return 0

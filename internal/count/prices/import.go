@@ -86,8 +86,8 @@ func (e *listed) price() (p Price, err error) {
 	return p, nil
 }
 
-// Select returns the models whose names match one of the patterns; all where there are
-// none.
+// Select returns the models with a name that matches one of the patterns; all where
+// there are none.
 func Select(models []Model, patterns []string) []Model {
 	if len(patterns) == 0 {
 		return models

@@ -15,17 +15,18 @@ type Settings struct {
 	Models   []Model `json:"models"`
 }
 
-// Model is what models cost whose names match a pattern.
+// Model is the price of all models with a name that matches a pattern.
 type Model struct {
-	// Model is a name in which * stands for any text.
+	// Model is a name; * in it matches any text.
 	Model string `json:"model"`
 	Price
 }
 
-// Price is what the parts of a request cost. What has no price costs nothing.
+// Price lists the prices of the parts of a request. A part without a price costs
+// nothing.
 type Price struct {
-	// Input, CachedInput and Output are for a million tokens. Where CachedInput is not
-	// given, cached tokens cost what others do.
+	// Input, CachedInput and Output are for a million tokens. Without CachedInput
+	// cached tokens cost as much as others.
 	Input       Amount `json:"input,omitzero"`
 	CachedInput Amount `json:"cachedInput,omitzero"`
 	Output      Amount `json:"output,omitzero"`
@@ -41,7 +42,7 @@ const (
 	maxModels   = 20_000
 )
 
-// DefaultSettings returns what holds where nothing is configured: nothing has a price.
+// DefaultSettings returns the settings of an empty configuration: nothing has a price.
 func DefaultSettings() Settings { return Settings{Currency: "USD"} }
 
 // Check reports every field that has a value it may not have.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cell is what one writer counts for one key in one window.
+// cell holds the totals of one writer for one key in one window.
 type cell struct {
 	owner  *keyCells
 	writer string
@@ -39,7 +39,7 @@ func (c *counts) load() Totals {
 }
 
 func (c *counts) add(more Totals) {
-	if more.Requests != 0 { // what is settled adds none, and a write to shared memory takes time
+	if more.Requests != 0 { // settling adds none, and a write to shared memory takes time
 		c.requests.Add(more.Requests)
 	}
 	c.tokens.Add(more.Tokens)

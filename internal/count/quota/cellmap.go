@@ -37,9 +37,9 @@ const (
 	shardCount = 64
 	// maxKeys is how many keys are counted separately.
 	maxKeys = 100_000
-	// spareKeys is how many more keys there may be whose user was replaced by
-	// Overflow. Beyond that the tenant is replaced too, because without
-	// authentication clients choose it.
+	// spareKeys is the number of further keys with Overflow in place of the user.
+	// Beyond that the tenant is replaced too, because without authentication clients
+	// choose it.
 	spareKeys = 5_000
 	// maxCells is how many cells are held while the database is unavailable: about
 	// twice as many as all keys have in open windows. Beyond it users are counted
@@ -149,7 +149,7 @@ func (m *cellMap) reason() string {
 	return reason
 }
 
-// unbounded is the limit for folded keys, whose number the configuration bounds.
+// unbounded is the limit for folded keys; the configuration bounds their number.
 const unbounded = 1 << 62
 
 // find returns the cells of a subject, nil if it has none.
@@ -161,7 +161,7 @@ func (m *cellMap) find(who *Subject) *keyCells {
 }
 
 func (m *cellMap) shard(user uint64, tenant, key, model string) *shard {
-	// Rotated, so that equal parts do not cancel each other out.
+	// Without the rotation equal parts would cancel each other out.
 	h := user ^ bits.RotateLeft64(maphash.String(m.seed, tenant), 16) ^
 		bits.RotateLeft64(maphash.String(m.seed, key), 32) ^ bits.RotateLeft64(maphash.String(m.seed, model), 48)
 	return &m.shards[(h^h>>32)%shardCount]

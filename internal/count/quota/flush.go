@@ -12,8 +12,8 @@ const (
 	// batchTime bounds the writing of one batch of a flush, and readTime one read.
 	batchTime = 30 * time.Second
 	readTime  = 5 * time.Second
-	// flushBatch is how many rows are written in one transaction. Each batch is
-	// done with when it is committed, so that a backlog of any size makes progress.
+	// flushBatch is how many rows are written in one transaction. Each batch is done
+	// with when it is committed: a backlog of any size makes progress.
 	flushBatch = 4000
 	// retryAfter is the time after which a flush that failed is tried again, if
 	// the next one is not due before.
@@ -84,7 +84,7 @@ func (s *session) check(ctx context.Context) error {
 }
 
 // noteStoreError notes that the database failed. A call that ended because the session
-// stops says nothing about the database, and finish will write what it did not.
+// stops says nothing about the database, and finish will write its rows.
 func (s *session) noteStoreError(ctx context.Context, err error) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		s.storeState.setError(err)
@@ -95,8 +95,8 @@ func (s *session) noteStoreError(ctx context.Context, err error) {
 	}
 }
 
-// unsaveAll makes all totals in memory those that the database does not have, and writes
-// them to the journal, whose segments were removed when it had them.
+// unsaveAll marks all totals in memory as missing from the database, and writes them to
+// the journal, which removed its segments when the database had them.
 func (s *session) unsaveAll() {
 	s.savedMu.Lock()
 	defer s.savedMu.Unlock()
@@ -106,16 +106,16 @@ func (s *session) unsaveAll() {
 	}
 }
 
-// jitter varies a duration by a quarter, so that many gateways do not act at the
-// same moment.
+// jitter varies a duration by a quarter. Many gateways then do not act at the same
+// moment.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2) //nolint:gosec // nobody gains by guessing it
 }
 
-// finish writes what is still unwritten, and closes what the session opened. It
-// writes for readTime at most, and for no more than three quarters of the time that
-// the context gives, so that closing has the rest. What it does not write stays in
-// the journal. No request uses the session any more, and flushLoop has ended.
+// finish writes the unwritten totals, and closes the files and stores that the session
+// opened. It writes for readTime at most, and for no more than three quarters of the
+// time that the context gives: closing has the rest. Totals that it does not write stay
+// in the journal. No request uses the session any more, and flushLoop has ended.
 func (s *session) finish(ctx context.Context) error {
 	s.stop()
 	if err := s.goroutines.wait(ctx); err != nil {
@@ -319,9 +319,9 @@ func (s *session) markSaved(cells []*cell, rows []Row) {
 	}
 }
 
-// unsaved returns the cells whose totals the database does not have, in the order
-// in which a database stores them. One order for all writers keeps transactions
-// that write the same rows from deadlocking.
+// unsaved returns the cells with totals that the database does not have, in the order
+// of a database's rows. One order for all writers keeps transactions that write the
+// same rows from deadlocking.
 func (s *session) unsaved() []*cell {
 	var cells []*cell
 	s.cells.each(func(c *cell) {
@@ -360,8 +360,8 @@ func (s *session) compact() {
 	s.compactedSize = s.journal.totalSize()
 }
 
-// prune removes the cells whose totals are saved and which will not change any
-// more, because their windows are over or their writers are earlier processes.
+// prune removes the cells with saved totals that will not change any more, because
+// their windows are over or their writers are earlier processes.
 func (s *session) prune() {
 	now := s.now().Unix()
 	s.cells.prune(func(c *cell) bool {

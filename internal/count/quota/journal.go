@@ -10,9 +10,9 @@ import (
 	records "github.com/patchbay-ai/patchbay/internal/store/journal"
 )
 
-// journal keeps what was counted since the last flush, so that a crash of the
-// process does not lose it: every append is handed to the kernel before it
-// returns. Its records are totals, so reading a record twice does no harm.
+// journal keeps the totals counted since the last flush. A crash of the process does
+// not lose them: every append is handed to the kernel before it returns. Its records
+// are totals, so reading a record twice does no harm.
 type journal struct {
 	disk disk
 	sync Sync
@@ -28,7 +28,7 @@ type journal struct {
 
 	// maintenance serialises operations on whole segments; it is locked before mu.
 	maintenance sync.Mutex
-	recovered   bool // what was on the disk at the start is known
+	recovered   bool // the records on the disk at the start are known
 	oldSegments []oldSegment
 }
 
@@ -49,8 +49,8 @@ func newJournal(d disk, s Sync) *journal {
 	return &journal{disk: d, sync: s, file: records.Failed(records.ErrClosed)}
 }
 
-// open makes the journal writable: it reads the segments on the disk, unless that
-// was done before, and begins a new segment. It returns what it has read.
+// open makes the journal writable: it reads the segments on the disk, unless that was
+// done before, and begins a new segment. It returns the records it has read.
 func (j *journal) open() (*recovery, error) {
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()
@@ -102,9 +102,8 @@ func (j *journal) rotate() error {
 	return errors.Join(err, old.Close())
 }
 
-// createSegment creates an empty segment with the next free number. If its head
-// cannot be written, it removes the file, so that the next attempt can use
-// the number.
+// createSegment creates an empty segment with the next free number. If it cannot write
+// the head, it removes the file: the next attempt can use the number.
 func (j *journal) createSegment() (sequence uint64, _ *records.Writer, err error) {
 	sequence = j.sequence + 1
 	out, err := j.disk.Append(segmentName(sequence))
@@ -240,15 +239,15 @@ func (j *journal) cut() (uint64, error) {
 	}
 	if err := j.rotate(); err != nil {
 		if j.sequence > sequence {
-			j.current().Fail(err) // the old segment may have lost what was written to it
+			j.current().Fail(err) // the old segment may have lost records
 		}
 		return 0, named(err)
 	}
 	return j.sequence, nil
 }
 
-// dropBefore removes the segments before a sequence number, whose content is
-// saved elsewhere. Corrupt ones are renamed, so that they can be examined.
+// dropBefore removes the segments before a sequence number; their content is saved
+// elsewhere. It renames corrupt ones instead, for a person to examine them.
 func (j *journal) dropBefore(before uint64) error {
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()
@@ -275,8 +274,8 @@ func (j *journal) dropBefore(before uint64) error {
 }
 
 // verify returns an error if a segment is not on the disk with the size that was
-// written, once for each. Memory has everything that was in it, so that session.repair
-// makes up for the loss.
+// written, once for each. Memory has everything that was in it: session.repair makes up
+// for the loss.
 func (j *journal) verify() error {
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()

@@ -10,7 +10,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Key is what requests and tokens are counted by. Unknown parts are empty.
+// Key names the parties and the model that requests and tokens are counted by. Unknown
+// parts are empty.
 type Key struct {
 	Tenant  string
 	APIKey  string
@@ -40,7 +41,7 @@ const (
 	maxModel = 512
 )
 
-// compare orders keys, so that all writers write their rows in the same order.
+// compare orders keys. All writers write their rows in this order.
 func (k Key) compare(other Key) int {
 	return cmp.Or(
 		strings.Compare(k.User, other.User), strings.Compare(k.Tenant, other.Tenant),
@@ -59,9 +60,8 @@ func (s *Subject) key() Key {
 // UserName returns the name under which a user is counted.
 func UserName(user string) string { return storable(user, maxText) }
 
-// storable returns a text that every store accepts: valid UTF-8, without zero
-// bytes, and short. Any other text is replaced by its hash, so that different
-// texts stay different.
+// storable returns a text that every store accepts: valid UTF-8, without zero bytes,
+// and short. Any other text is replaced by its hash: different texts stay different.
 func storable(text string, longest int) string {
 	if len(text) <= longest && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
 		return text

@@ -43,12 +43,12 @@ type Ledger struct {
 	end        context.CancelFunc
 }
 
-// Options are what a Ledger is made of.
+// Options are the parts and settings of a Ledger.
 type Options struct {
 	// Dir is the directory of the journal; it is made when the ledger is turned on.
 	Dir string
-	// OpenSnapshots opens the store that keeps totals for good, and Shared is what
-	// gateways share. Neither is used while the ledger is off.
+	// OpenSnapshots opens the store that keeps totals for good, and Shared is the
+	// counter that gateways share. Neither is used while the ledger is off.
 	OpenSnapshots func(context.Context) (Snapshots, error)
 	Shared        Shared
 	Log           *slog.Logger
@@ -56,10 +56,11 @@ type Options struct {
 	Now func() time.Time
 
 	disk   disk // replaces Dir in tests
-	manual bool // start no goroutines; a test calls what they would do
+	manual bool // start no goroutines; a test calls their functions itself
 }
 
-// activeSession is what a request needs while the ledger is on. It is immutable.
+// activeSession holds the values that a request needs while the ledger is on. It is
+// immutable.
 type activeSession struct {
 	session  *session
 	windows  [WindowCount]bool
@@ -106,8 +107,8 @@ func (l *Ledger) Admit(ticket *Ticket, who Subject, arrived time.Time) error {
 	return on.admit(ticket, &who, arrived.Unix())
 }
 
-// JournalFailure returns why what is counted now would not survive the process; nil means
-// that it would, or that nothing is counted.
+// JournalFailure returns the reason why new counts would not survive the process; nil
+// means that they would, or that nothing is counted.
 func (l *Ledger) JournalFailure() *condition.Failure {
 	if on := l.active.Load(); on != nil {
 		return on.session.journalState.Failure()
@@ -146,8 +147,8 @@ func (e Edit) Apply(s Settings) Settings {
 	return s
 }
 
-// Reload reverts every Edit: what can be changed at run time is set to these
-// settings. The other settings need a restart.
+// Reload reverts every Edit: the settings that can change at run time become these. The
+// other settings need a restart.
 func (l *Ledger) Reload(settings Settings) {
 	windows := settings.Windows
 	if windows == nil {
@@ -223,11 +224,10 @@ func (l *Ledger) retire(s *session) bool {
 	return true
 }
 
-// Close stops counting and writes what was counted. What cannot be written
-// before the context ends stays in the journal for the next start. Nothing of the
-// ledger runs any more when it returns nil; when it returns the error of the
-// context, a disk or a store does not answer, and all that waits for one was told to
-// give up.
+// Close stops counting and writes the counted totals. Totals that cannot be written
+// before the context ends stay in the journal for the next start. Nothing of the ledger
+// runs any more when it returns nil. When it returns the error of the context, a disk
+// or a store does not answer, and all that waits for one was told to give up.
 func (l *Ledger) Close(ctx context.Context) error {
 	defer l.end()
 	l.mu.Lock()
@@ -266,9 +266,9 @@ type Ticket struct {
 	cells   [WindowCount]*cell
 }
 
-// Settle adds the tokens of a request to the windows in which it was counted.
-// When it returns, a crash of the process cannot undo it. Only the first call has
-// an effect. Unknown usage adds no tokens and is counted as Stats.Unsettled.
+// Settle adds the tokens of a request to the windows that counted it. When it returns,
+// a crash of the process cannot undo it. Only the first call has an effect. Unknown
+// usage adds no tokens and is counted as Stats.Unsettled.
 func (t *Ticket) Settle(usage schema.Usage) { t.SettleCost(usage, 0) }
 
 // SettleCost is Settle for a request that has a cost, in 10^-12 of the currency's unit.

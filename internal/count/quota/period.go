@@ -29,15 +29,14 @@ var unitNames = [unitCount]string{"s", "m", "h", "d", "mo"}
 // unitLengths are the lengths of one unit; of a month, the longest that it can have.
 var unitLengths = [unitCount]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 31 * 24 * time.Hour}
 
-// Period is how long something is kept. It has the unit in which it was written,
-// because a month has no fixed length. An amount without a unit is a number of
-// days.
+// Period is how long something is kept. It keeps the unit it was written with, because
+// a month has no fixed length. An amount without a unit is a number of days.
 type Period struct {
 	Amount int
 	Unit   Unit
 }
 
-// maxPeriod bounds periods, so that dates computed with them stay meaningful.
+// maxPeriod bounds periods: dates computed with them stay meaningful.
 const maxPeriod = 100 * 366 * 24 * time.Hour
 
 // String prints the period with its unit.

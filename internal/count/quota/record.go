@@ -8,7 +8,7 @@ import (
 	records "github.com/patchbay-ai/patchbay/internal/store/journal"
 )
 
-// A segment of the journal is a file of records. The first byte of a record says what it is: a
+// A segment of the journal is a file of records. The first byte of a record says its type: a
 // definition gives a cell a number, an update gives the totals of numbered cells: requests and
 // tokens, and in detailed updates also the tokens of prompts and completions and the cost. Every
 // segment can be read without the others.

@@ -1,6 +1,6 @@
 package quota
 
-// recovery is what the journal of earlier processes holds.
+// recovery holds the contents of the journal of earlier processes.
 type recovery struct {
 	rows     []Row
 	segments []oldSegment

@@ -66,6 +66,6 @@ func (s *session) expire(ctx context.Context) {
 // cutoff returns the start of the oldest window that is kept: windows that began
 // before it have ended before the retention begins.
 func (w Window) cutoff(now time.Time, keep Period) time.Time {
-	// The window in which the retention begins is kept whole.
+	// The window at the beginning of the retention is kept whole.
 	return w.Start(keep.Before(now))
 }

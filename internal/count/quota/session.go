@@ -18,7 +18,7 @@ import (
 // totals are written. Each session is one writer.
 type session struct {
 	ledger   *Ledger
-	settings Settings // of these, only those that need a restart are used
+	settings Settings // only the settings that need a restart are used
 	cells    *cellMap
 	journal  *journal
 	shared   *shared // nil unless counting is distributed
@@ -244,7 +244,7 @@ func (s *session) repair() {
 
 // rewriteOrDiscard appends all unsaved totals to the segment that was just begun. If
 // that fails, and no request was counted in the segment meanwhile, it removes it: older
-// segments have what was ever reported as written.
+// segments have every total that was ever reported as written.
 func (s *session) rewriteOrDiscard() error {
 	before := s.journal.appends()
 	own, err := s.rewrite()

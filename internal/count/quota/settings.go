@@ -13,7 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Window is a kind of calendar window in which the ledger counts.
+// Window is a kind of calendar window of the ledger.
 type Window uint8
 
 // The windows, from the shortest to the longest.
@@ -24,7 +24,8 @@ const (
 	Month
 
 	// The windows of budgets, which a ledger of their own counts: a day, a month, and
-	// all time. They are apart from those above, so that both can be in one database.
+	// all time. They differ from the windows above, and so both kinds can be in one
+	// database.
 	BudgetDay
 	BudgetMonth
 	BudgetTotal
@@ -67,11 +68,11 @@ type Settings struct {
 	FailOpen bool `json:"failOpen"`
 	// FlushIntervalSeconds is the time between two writes of snapshots.
 	FlushIntervalSeconds int `json:"flushIntervalSeconds"`
-	// Windows are the windows in which requests are counted.
+	// Windows are the kinds of windows that count requests.
 	Windows     []Window    `json:"windows"`
 	Retention   Retention   `json:"retention"`
 	Distributed Distributed `json:"distributed"`
-	// JournalSync says when what is counted reaches the disk.
+	// JournalSync says when counted totals reach the disk.
 	JournalSync Sync `json:"journalSync"`
 }
 
@@ -109,8 +110,7 @@ const (
 	maxKeyPrefixSize = 128
 )
 
-// DefaultSettings returns what holds where nothing is configured: a ledger that
-// is off.
+// DefaultSettings returns the settings of an empty configuration: a ledger that is off.
 func DefaultSettings() Settings {
 	return Settings{
 		FailOpen:             true,
@@ -130,14 +130,14 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Normalize clamps the timeout of the shared store to the supported range, so that
-// every reader sees the value in force.
+// Normalize clamps the timeout of the shared store to the supported range. Every reader
+// then sees the value in force.
 func (s *Settings) Normalize() {
 	s.Distributed.Timeout = min(max(s.Distributed.Timeout, minTimeout), maxTimeout)
 }
 
-// SameUntilRestart tells whether both settings are the same apart from what can
-// be changed while the ledger runs.
+// SameUntilRestart reports whether both settings are the same apart from the fields
+// that can change while the ledger runs.
 func (s Settings) SameUntilRestart(other Settings) bool {
 	s.Enabled, s.FailOpen, s.Windows = other.Enabled, other.FailOpen, other.Windows
 	return settings.Equal(s, other)
@@ -171,8 +171,8 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 }
 
-// checkKeyPrefix says what is wrong with the prefix of the keys in Redis; empty
-// where nothing is.
+// checkKeyPrefix names the fault of the prefix of the keys in Redis; empty where there
+// is none.
 func checkKeyPrefix(prefix string) string {
 	if prefix == "" {
 		return "must not be empty"

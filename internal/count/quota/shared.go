@@ -13,17 +13,17 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/see/logs"
 )
 
-// Shared is what gateways share; *tally.Pool is it.
+// Shared is the counter that gateways share; *tally.Pool is it.
 type Shared interface {
 	// Meet makes the first contact with the store.
 	Meet(ctx context.Context)
-	// Tell stores totals and returns what all writers told. It waits no longer than its
-	// context, and not at all while the store is away.
+	// Tell stores totals and returns the totals of all writers. It waits no longer than
+	// its context, and not at all while the store is away.
 	Tell(ctx context.Context, sheets []tally.Sheet, isNews bool) ([]map[string]string, error)
 	// Err returns why the store is away; nil means that it is there.
 	Err() error
-	// Life is another text when the store may lack what it was told, and IsSpread reports
-	// whether parts of it may without that.
+	// Life returns another text when the store may have lost totals. IsSpread reports
+	// whether parts of it may lose them without that.
 	Life() string
 	IsSpread() bool
 	// Stats has the failures of the store.
@@ -31,7 +31,7 @@ type Shared interface {
 }
 
 // shared is this gateway's side of the counter that gateways share. Requests do not wait
-// for it: what they counted is told a few times a second.
+// for it: it tells their counts a few times a second.
 type shared struct {
 	session      *session
 	store        Shared
@@ -89,12 +89,12 @@ func (h *shared) begin() {
 	h.tell(ctx)
 }
 
-// pushLoop tells what was counted until the context ends.
+// pushLoop tells new counts until the context ends.
 func (h *shared) pushLoop(ctx context.Context) {
 	waiting.Every(ctx, pushEvery, func(time.Time) { h.tell(ctx) })
 }
 
-// tell tells what the counter does not have.
+// tell tells the totals that the counter does not have.
 func (h *shared) tell(ctx context.Context) {
 	if h.isAway() || h.catchUp(ctx) != nil {
 		return // everything is told when the counter answers again
@@ -102,7 +102,7 @@ func (h *shared) tell(ctx context.Context) {
 	h.drain(ctx)
 }
 
-// catchUp tells everything to a counter that may lack what it was told: the cells of this
+// catchUp tells everything to a counter that may have lost totals: the cells of this
 // gateway, and the rows that other gateways have written to the database.
 func (h *shared) catchUp(ctx context.Context) error {
 	life := h.store.Life()
@@ -175,7 +175,7 @@ func (h *shared) startPushStored(ctx context.Context) {
 	h.session.goroutines.start(func() { logs.Contain(log, "telling what the database has", push) })
 }
 
-// pushAll tells every cell whose window the counter keeps.
+// pushAll tells every cell of a window that the counter keeps.
 func (h *shared) pushAll(ctx context.Context) error {
 	var cells []*cell
 	h.session.cells.each(func(c *cell) { cells = append(cells, c) })
@@ -228,8 +228,8 @@ func OpenWindows(now time.Time, windows []Window) []CalendarWindow {
 	return open
 }
 
-// sendCells tells the totals of cells, except for those whose windows the counter does not
-// keep any more.
+// sendCells tells the totals of cells, except for windows that the counter does not keep
+// any more.
 func (h *shared) sendCells(ctx context.Context, cells []*cell) error {
 	now := h.session.now().Unix()
 	rows := make([]Row, 0, len(cells))
@@ -309,8 +309,8 @@ func (h *shared) enqueue(cells []*cell) {
 	}
 }
 
-// drain tells what was queued when it was called. What cannot be told stays in the queue
-// for the next time.
+// drain tells the cells that were queued when it was called. Cells that cannot be told
+// stay in the queue for the next time.
 func (h *shared) drain(ctx context.Context) {
 	h.mu.Lock()
 	queue := h.queue
@@ -355,7 +355,7 @@ func (h *shared) needs(c *cell, now int64) bool {
 	return h != nil && h.keeps(c, now) && c.queued.Load()
 }
 
-// close tells what is queued. Whoever waits for the counter goes on.
+// close tells the queued cells. Whoever waits for the counter goes on.
 func (h *shared) close(ctx context.Context) {
 	h.end()
 	ctx, cancel := context.WithTimeout(ctx, backgroundTime)

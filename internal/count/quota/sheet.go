@@ -18,7 +18,7 @@ import (
 // releases pass over.
 const (
 	groups = 8
-	// separator stands between the parts of a writer's name; none of them can hold it.
+	// separator divides the parts of a writer's name; none of them can hold it.
 	separator = "\x00"
 	// detailSuffix ends the name of the total with the details of a row.
 	detailSuffix = separator + "detail"
@@ -35,8 +35,8 @@ func windowPlace(prefix string, group int, w Window, start time.Time) string {
 	return placeName(prefix, group, w.String()+":"+start.UTC().Format("20060102150405"))
 }
 
-// sheetsOf returns the sheets with these rows, without those that count nothing, to be kept
-// for some time after their windows.
+// sheetsOf returns the sheets with these rows, without rows that count nothing. The store
+// keeps them for some time after their windows.
 func sheetsOf(prefix string, rows []Row, keep time.Duration) []tally.Sheet {
 	var sheets []tally.Sheet
 	found := map[string]int{}
@@ -89,7 +89,7 @@ func places(prefix string, windows []CalendarWindow) (sheets []tally.Sheet) {
 	return sheets
 }
 
-// readPlaces returns the rows of what places returned.
+// readPlaces returns the rows in the answers of places.
 func readPlaces(windows []CalendarWindow, told []map[string]string) (rows []Row) {
 	for i, totals := range told {
 		w := windows[i/groups]

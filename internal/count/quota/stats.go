@@ -37,7 +37,7 @@ type Stats struct {
 	// Overflowed is how many requests were counted under Overflow, because there are
 	// too many keys, or too many counts that the database did not take yet.
 	Overflowed int64
-	// Flushes counts those that succeeded, RowsWritten the rows they wrote, and
+	// Flushes counts the successful ones, RowsWritten the rows they wrote, and
 	// RowsExpired the rows removed by retention.
 	Flushes, RowsWritten, RowsExpired int64
 	LastFlushDuration                 time.Duration

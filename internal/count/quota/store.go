@@ -19,8 +19,8 @@ type Row struct {
 	Totals
 }
 
-// Totals are what is counted: requests, tokens, of these the tokens of prompts and of
-// completions, and the cost in 10^-12 of the currency's unit.
+// Totals are the counted sums: requests, tokens, the tokens of prompts and of
+// completions among them, and the cost in 10^-12 of the currency's unit.
 type Totals struct{ Requests, Tokens, Prompt, Completion, Cost int64 }
 
 // raise makes every total that of the other where that is greater.
@@ -31,7 +31,7 @@ func (t *Totals) raise(o Totals) {
 	}
 }
 
-// Add adds other totals. Beyond what can be counted the cost stays at the greatest.
+// Add adds other totals. A cost beyond the greatest number stays at the greatest.
 func (t *Totals) Add(o Totals) {
 	*t = Totals{
 		t.Requests + o.Requests, t.Tokens + o.Tokens,
@@ -39,11 +39,12 @@ func (t *Totals) Add(o Totals) {
 	}
 }
 
-// HasDetails tells whether more is counted than requests and tokens, which is stored apart.
+// HasDetails reports whether more is counted than requests and tokens. The details are
+// stored apart.
 func (t *Totals) HasDetails() bool { return t.Prompt|t.Completion|t.Cost != 0 }
 
-// ErrReplaced means that a store has lost what was written to it before, because its files
-// were removed or replaced.
+// ErrReplaced means that a store has lost earlier rows, because its files were removed or
+// replaced.
 var ErrReplaced = errors.New("the files of the database were removed or replaced")
 
 // Snapshots is the store that keeps totals for good.

@@ -32,7 +32,7 @@ func (t *Timeout) UnmarshalJSON(data []byte) error {
 // to a whole millisecond.
 func (t *Timeout) UnmarshalText(text []byte) error {
 	if exact, err := time.ParseDuration(string(text)); err == nil && exact > 0 {
-		exact = min(exact, maxTimeout.Std()) // what is longer could overflow below
+		exact = min(exact, maxTimeout.Std()) // a longer time could overflow below
 		*t = Timeout((exact + time.Millisecond - 1).Truncate(time.Millisecond))
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/prices"
 )
 
-// Usage is what was counted for one key in one window: the row of all writers together, which
-// names none.
+// Usage is the count for one key in one window: the row of all writers together, which names
+// none.
 type Usage = Row
 
 // UsageQuery selects usage. Empty fields match everything.
@@ -40,7 +40,7 @@ var ErrTruncated = errors.New("there is more than is listed; ask for less, by te
 // EachUsage calls visit with the usage that a query selects, from memory, the database and the
 // shared counter, ordered by window, time and key, until visit returns false. No more than one
 // window is held in memory. While the ledger is off, enabled is false and there is no usage. With
-// an error visit got what is known without the store that failed.
+// an error visit got the usage that is known without the failed store.
 func (l *Ledger) EachUsage(ctx context.Context, q UsageQuery, visit func(Usage) bool) (enabled bool, err error) {
 	on := l.active.Load()
 	if on == nil {
@@ -200,7 +200,7 @@ func (f *Filter) open(now time.Time) []CalendarWindow {
 // some keys are complete.
 type cutOff struct {
 	start time.Time
-	whole map[cellID]bool // the keys of that start whose writers are all in the result
+	whole map[cellID]bool // the keys of that start with all their writers in the result
 }
 
 // cutAfter removes the last key from truncated rows, which are in order, because
@@ -255,12 +255,12 @@ func sum(rows []Row) []Usage {
 	return usage
 }
 
-// addCost adds costs; beyond what can be counted the sum stays at the greatest.
+// addCost adds costs; a sum beyond the greatest number stays at the greatest.
 func addCost(a, b int64) int64 { return int64(prices.Amount(a).Plus(prices.Amount(b))) }
 
 // Totals returns the rows of windows that memory and the database have, one for each key
-// and writer, and the name of the writer that counts now. With an error it returns what is
-// known without the database.
+// and writer, and the name of the writer that counts now. With an error it returns the
+// rows that are known without the database.
 func (l *Ledger) Totals(ctx context.Context, windows []CalendarWindow) (rows []Row, writer string, err error) {
 	on := l.active.Load()
 	if on == nil {
@@ -279,8 +279,8 @@ func (l *Ledger) Totals(ctx context.Context, windows []CalendarWindow) (rows []R
 	return rows, on.session.cells.writer, err
 }
 
-// RecoveredWriters returns the names of the earlier processes whose totals were found in
-// the journal when the ledger was turned on, as long as memory has them.
+// RecoveredWriters returns the names of the earlier processes with totals in the journal
+// when the ledger was turned on, as long as memory has them.
 func (l *Ledger) RecoveredWriters() []string {
 	s := l.currentSession()
 	if s == nil {

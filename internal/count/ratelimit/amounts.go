@@ -16,15 +16,15 @@ type Window struct {
 	window window
 }
 
-// amountMarks makes what a Window forgets exact to a second in a minute.
+// amountMarks makes a Window forget with an accuracy of a second in a minute.
 const amountMarks = 62
 
-// NewWindow returns a window of a length in which nothing is allowed before Resize.
+// NewWindow returns a window of a length that allows nothing before Resize.
 func NewWindow(length time.Duration, now time.Time) *Window {
 	return &Window{start: now, rules: windowRules(int64(length), amountMarks)}
 }
 
-// Resize sets the capacity; what was taken before stays taken.
+// Resize sets the capacity; permits taken before stay taken.
 func (w *Window) Resize(capacity int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,7 +45,7 @@ func (w *Window) Take(amount int, now time.Time) Decision {
 	return w.decision(isAllowed, needed, at)
 }
 
-// Peek tells what Take of 1 would answer.
+// Peek returns the answer that Take of 1 would get.
 func (w *Window) Peek(now time.Time) Decision {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,8 +53,8 @@ func (w *Window) Peek(now time.Time) Decision {
 	return w.decision(w.window.total < w.rules.capacity, 1, at)
 }
 
-// Settle corrects what was taken at a time. More is added now, and is never refused: what
-// was used was used. What is given back frees what was taken then.
+// Settle corrects the amount taken at a time. More is added now, and is never refused:
+// the use has already happened. Less frees a part of the amount taken then.
 func (w *Window) Settle(taken time.Time, more int, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +66,8 @@ func (w *Window) Settle(taken time.Time, more int, now time.Time) {
 	}
 }
 
-// at returns a time as the window sees it, which has forgotten what is too old then.
+// at returns a time as the window sees it, and forgets the permits that are too old
+// then.
 func (w *Window) at(now time.Time) int64 {
 	return w.window.forget(&w.rules, max(0, int64(now.Sub(w.start))))
 }

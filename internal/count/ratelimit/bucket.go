@@ -2,10 +2,9 @@ package ratelimit
 
 import "time"
 
-// bucket counts for three of the algorithms. A token bucket that is refilled and
-// a leaky meter that drains are one thing seen from two sides: what the meter
-// holds is what the bucket lacks. A warm-up is a bucket that is small and slow
-// at first.
+// bucket counts for three of the algorithms. A token bucket that is refilled and a
+// leaky meter that drains are one thing seen from two sides: the level of the meter is
+// the free part of the bucket. A warm-up is a bucket that is small and slow at first.
 type bucket struct {
 	parts int64 // in the bucket
 	at    int64 // when they were counted
@@ -14,14 +13,14 @@ type bucket struct {
 
 func (b *bucket) fill(r *rules, now int64) { *b = bucket{parts: r.burstAt(now), at: now} }
 
-// level is what the bucket holds at a time that is not before the last count.
-// Refused requests do not store it: a level computed in many small steps would
-// lose a fraction of a part in each step of a warm-up.
+// level returns the contents of the bucket at a time that is not before the last count.
+// Refused requests do not store it: a level computed in many small steps would lose a
+// fraction of a part in each step of a warm-up.
 func (b *bucket) level(r *rules, now int64) int64 {
 	return min(b.room(r, now), b.parts+r.gain(b.at, now))
 }
 
-// room is how much the bucket can hold beside what those who wait have taken.
+// room returns how much the bucket can hold beside the permits of waiting requests.
 func (b *bucket) room(r *rules, now int64) int64 { return max(0, r.burstAt(now)-b.held) }
 
 // settleAt makes the level at a time the one to go on from.
@@ -81,8 +80,8 @@ func (b *bucket) until(r *rules, now, needed int64) time.Duration {
 	if missing := needed - b.level(r, now+high); missing > 0 {
 		return time.Duration(high + divideUp(missing, r.rate))
 	}
-	// The curve of a warm-up is searched, not solved, so that a retry after
-	// exactly this time finds what it was promised, whatever the rounding.
+	// The curve of a warm-up is searched, not solved: a retry after exactly this time
+	// finds the promised permits, whatever the rounding.
 	for low < high {
 		middle := low + (high-low)/2
 		if b.level(r, now+middle) >= needed {
@@ -103,7 +102,7 @@ func (b *bucket) untilFull(r *rules, now, level int64) time.Duration {
 	return time.Duration(warm + divideUp(r.burst-level, r.rate))
 }
 
-// adapt keeps what was spent when the rules change, up to the new burst.
+// adapt keeps the spent permits when the rules change, up to the new burst.
 func (b *bucket) adapt(old, new *rules, now int64) {
 	now = max(now, b.at)
 	spent := old.burstAt(now) - b.level(old, now)

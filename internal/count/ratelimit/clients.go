@@ -23,14 +23,14 @@ const (
 	evictionChoice = 8
 )
 
-// clientTable holds what each client has spent, in shards of limited size.
+// clientTable holds the spending of each client, in shards of limited size.
 type clientTable struct {
-	// seed is secret, so that nobody can choose addresses that crowd one shard.
+	// seed is secret: nobody can choose addresses that crowd one shard.
 	seed   maphash.Seed
 	shards [clientShards]clientShard
 }
 
-// clientShard holds what some clients have spent. When it is full, a new client replaces one
+// clientShard holds the spending of some clients. When it is full, a new client replaces one
 // of the least recent clients. A limit on all clients together is a shard with one client,
 // the zero address.
 type clientShard struct {
@@ -77,8 +77,9 @@ func newWhole(r *rules, now int64) *clientShard {
 	return s
 }
 
-// clientKey is what counts as one client: an IPv4 address however it is written,
-// or the /64 network that an IPv6 subscriber can pick addresses from at will.
+// clientKey returns the address that counts as one client: an IPv4 address however it
+// is written, or the /64 network that an IPv6 subscriber can pick addresses from at
+// will.
 func clientKey(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if !addr.Is6() {
@@ -93,7 +94,7 @@ func (t *clientTable) shard(key netip.Addr) *clientShard {
 }
 
 // decide answers one request of a client, into a decision that is zero. Without spend it
-// tells what the answer would be: an unknown client is not added, and a known one does not
+// only previews the answer: an unknown client is not added, and a known one does not
 // become more recent.
 func (s *clientShard) decide(key netip.Addr, now int64, spend bool, d *Decision) {
 	s.mu.Lock()
@@ -193,10 +194,10 @@ func (s *clientShard) forgetIdle(now int64) {
 	}
 }
 
-// chooseEviction picks who must go: among the least recent clients the one with the
-// most remaining. A client that used up its limit and pauses thus outlives a
-// crowd of addresses that come once each. Of clients with leases the least recent one goes:
-// the central store remembers what they have spent.
+// chooseEviction picks who must go: among the least recent clients the one with the most
+// remaining. A client that used up its limit and pauses thus outlives a crowd of addresses
+// that come once each. Of clients with leases the least recent one goes: the central store
+// remembers their spending.
 func (s *clientShard) chooseEviction(now int64) *client {
 	var chosen *client
 	most := -1

@@ -25,13 +25,13 @@ type Lease struct {
 	valid   time.Time // until when
 	held    int64     // taken by requests that wait
 	debt    int64     // taken beyond the permits
-	// epoch and granted are what the central store said last, and number counts the
-	// asks.
+	// epoch and granted come from the last answer of the central store, and number
+	// counts the asks.
 	epoch   string
 	granted int64
 	number  int64
 	answers int64 // exchanges that changed the state
-	// left, capacity and rate are what the central store had at a time.
+	// left, capacity and rate are the values of the central store at a time.
 	left, capacity, rate float64
 	at                   time.Time
 	isShort              bool      // the store did not have all that was wanted
@@ -42,9 +42,9 @@ type Lease struct {
 	waiting  int64          // permits that requests wait for
 	done     waiting.Signal // an exchange has ended
 	demand   demand
-	own      window // what this gateway spent, for sliding windows
+	own      window // the spending of this gateway, for sliding windows
 	ownRules rules
-	spent    int64 // of that, what the store has not heard of
+	spent    int64 // the part of it that the store has not heard of
 	// unheard is when that was spent, the latest last. The first told of it are in an
 	// exchange that is under way.
 	unheard   []mark
@@ -62,13 +62,13 @@ const (
 	// shortParts divides that once more while a sliding window is used up, because permits
 	// that wait here cannot be used elsewhere.
 	shortParts = 4
-	// aheadTime is for how long the permits that are taken in advance should last, so
-	// that a store that does not answer is not noticed before the share grows.
+	// aheadTime is the time that the permits taken in advance should last: nobody
+	// notices a store that does not answer before the share grows.
 	aheadTime = tally.SilentAfter
 	// idleTime is when a limit that is not used gives its permits back.
 	idleTime = time.Second
-	// The time between two asks of a limit that is used up is an eighth of what it takes
-	// to fill a bucket, or a fiftieth of a window, within these bounds.
+	// The time between two asks of a limit that is used up is an eighth of the time that
+	// fills a bucket, or a fiftieth of a window, within these bounds.
 	minPace = time.Millisecond
 	maxPace = 100 * time.Millisecond
 	// maxDenial is how long an answer that there is nothing is believed: others may
@@ -98,7 +98,7 @@ func windowSettings(capacity int64) Settings {
 	return Settings{Enabled: true, Shared: true, Algorithm: SlidingWindow, Capacity: int(capacity), RefillRate: 1}
 }
 
-// Resize changes the capacity of what NewWindowLease returned.
+// Resize changes the capacity of a lease that NewWindowLease returned.
 func (l *Lease) Resize(capacity int64) { l.Update(windowSettings(capacity)) }
 
 // Capacity returns the capacity of the limit.
@@ -213,7 +213,7 @@ func (l *Lease) take(n int64, now time.Time) bool {
 	return true
 }
 
-// spend counts what was taken.
+// spend counts permits that were taken.
 func (l *Lease) spend(n int64, now time.Time) {
 	if l.window > 0 {
 		at := l.own.forget(&l.ownRules, now.UnixNano())
@@ -224,8 +224,8 @@ func (l *Lease) spend(n int64, now time.Time) {
 	l.noteOnce()
 }
 
-// noteTime notes when permits were spent. Those that were within a grain of time share its
-// end, so that nothing is forgotten too early.
+// noteTime notes when permits were spent. Permits of one grain of time share its end:
+// nothing is forgotten too early.
 func (l *Lease) noteTime(at int64, n int) {
 	last := len(l.unheard) - 1
 	if last >= l.told && (at-l.unheard[last].latest <= l.ownRules.grain || last+1 >= l.ownRules.marks) {
@@ -236,8 +236,8 @@ func (l *Lease) noteTime(at int64, n int) {
 	l.unheard = append(l.unheard, mark{at, n})
 }
 
-// times returns when the permits were spent that the store has not heard of. What was taken
-// back meanwhile is taken from the oldest.
+// times returns when the permits were spent that the store has not heard of. Permits that
+// were taken back meanwhile are taken from the oldest.
 func (l *Lease) times(now int64) (times []tally.Time) {
 	left := l.spent
 	for i := len(l.unheard) - 1; i >= 0 && left > 0; i-- {
@@ -284,7 +284,7 @@ func (l *Lease) target(members int, now time.Time) int64 {
 	return min(most, max(1, int64(math.Ceil(l.demand.perSecond(now)*aheadTime.Seconds()))))
 }
 
-// Prepare returns what the store is to be told and asked now. The pool calls it, and the
+// Prepare returns the report and the request for the store. The pool calls it, and the
 // methods Granted, Unanswered, Wake and GiveUp.
 func (l *Lease) Prepare(now time.Time, members int) tally.Ask {
 	l.mu.Lock()
@@ -322,16 +322,16 @@ func (l *Lease) Prepare(now time.Time, members int) tally.Ask {
 	return a
 }
 
-// payDebt takes a debt from the permits that are here, as far as they suffice. Only
-// the rest is reported, so that nothing is both kept and returned.
+// payDebt takes a debt from the permits that are here, as far as they suffice. Only the
+// rest is reported: nothing is both kept and returned.
 func (l *Lease) payDebt() {
 	paid := min(l.permits, l.debt)
 	l.permits -= paid
 	l.debt -= paid
 }
 
-// Unanswered notes that it is not known what became of an ask. What was returned or taken
-// back with it is lost, because it must not be returned twice.
+// Unanswered notes that the fate of an ask is unknown. The permits it returned or took
+// back are lost, because they must not be returned twice.
 func (l *Lease) Unanswered(a *tally.Ask) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -347,7 +347,7 @@ func (l *Lease) Granted(a *tally.Ask, g *tally.Grant, sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.Epoch != "" && g.Epoch != a.Epoch {
-		// The store has lost its data, and with them what these permits were taken from.
+		// The store has lost its data, and with them the source of these permits.
 		l.permits = 0
 	}
 	l.permits += g.Permits
@@ -369,7 +369,7 @@ func (l *Lease) Granted(a *tally.Ask, g *tally.Grant, sent time.Time) {
 	if l.isNoted {
 		return
 	}
-	// With l.mu, so that a note that comes now is not lost.
+	// Under l.mu a note that comes now is not lost.
 	if l.own.total > 0 {
 		l.pool.Rest(l, sent.Add(time.Duration(l.window)))
 	} else {
@@ -396,7 +396,7 @@ func (l *Lease) pace() time.Duration {
 	return min(maxPace, max(minPace, pace))
 }
 
-// Peek tells where the limit stands, as far as this gateway knows.
+// Peek returns the state of the limit, as far as this gateway knows.
 func (l *Lease) Peek(now time.Time) Decision {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -432,8 +432,9 @@ func (l *Lease) decision(isAllowed bool, now time.Time) Decision {
 	return d
 }
 
-// Settle corrects what a request took, when its cost is known: more of it, or less if
-// it is below 0. More is taken even if the limit is used up; it is missing later.
+// Settle corrects the permits that a request took, when its cost is known: it takes
+// more, or fewer if more is below 0. More is taken even if the limit is used up; it is
+// missing later.
 func (l *Lease) Settle(more int, now time.Time) {
 	if more == 0 {
 		return
@@ -461,8 +462,8 @@ func (l *Lease) Settle(more int, now time.Time) {
 	}
 }
 
-// unspend takes back what was spent in a sliding window. The oldest is forgotten, so
-// that nothing is forgotten too early.
+// unspend takes back permits that were spent in a sliding window. It takes the oldest
+// ones: nothing is forgotten too early.
 func (l *Lease) unspend(n int64, now time.Time) {
 	l.own.forget(&l.ownRules, now.UnixNano())
 	l.own.dropOldest(int(n))

@@ -38,8 +38,8 @@ type Decision struct {
 	RetryAfter time.Duration
 }
 
-// plan is what a request needs to know, replaced whole by Update. The counts it
-// points to outlive it where the algorithm stays the same.
+// plan holds everything that a request needs to know. Update replaces it as a whole.
+// The counts it points to outlive it where the algorithm stays the same.
 type plan struct {
 	settings Settings
 	// whole counts all clients together, clients each of them; the settings say which.
@@ -87,7 +87,7 @@ func (l *Limiter) Allow(client netip.Addr, now time.Time) Decision {
 	return d
 }
 
-// Peek tells what Allow would answer, and counts nothing.
+// Peek returns the answer that Allow would give, and counts nothing.
 func (l *Limiter) Peek(client netip.Addr, now time.Time) (d Decision) {
 	p := l.plan.Load()
 	if !p.settings.Enabled {
@@ -121,9 +121,9 @@ func (l *Limiter) Take(client netip.Addr, now time.Time) (d Decision, spent Spen
 	return d, spent
 }
 
-// Update replaces the settings. What was spent stays spent where the algorithm
-// is the same, up to the new capacity; a new rate acts from now on. With another
-// algorithm the limiter starts anew.
+// Update replaces the settings. Permits stay spent where the algorithm is the same, up
+// to the new capacity; a new rate acts from now on. With another algorithm the limiter
+// starts anew.
 func (l *Limiter) Update(settings Settings, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,9 +143,8 @@ func (l *Limiter) Update(settings Settings, now time.Time) {
 	l.plan.Store(next)
 }
 
-// Share makes a limit whose settings say so one that this gateway has together with
-// all others that use the same name in the same store. It is called before the limiter
-// is used.
+// Share makes a limit, if its settings say so, common to all gateways that use the same
+// name in the same store. It is called before the limiter is used.
 func (l *Limiter) Share(pool *tally.Pool, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +157,7 @@ func (l *Limiter) Share(pool *tally.Pool, name string) {
 	l.plan.Store(&next)
 }
 
-// shareAs returns the leases for settings, given those that were used before.
+// shareAs returns the leases for settings, given the leases used before.
 func (l *Limiter) shareAs(before *clientShard, settings Settings, now int64) *clientShard {
 	isShared := settings.Enabled && settings.Shared && l.pool != nil
 	if before != nil && (!isShared || settings.ClientIPEnable != before.settings.ClientIPEnable) {

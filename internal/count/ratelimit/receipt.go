@@ -2,7 +2,7 @@ package ratelimit
 
 import "time"
 
-// Receipt is what a request took from a Lease, to be given back.
+// Receipt holds the permits that a request took from a Lease, to give them back.
 type Receipt struct {
 	lease   *Lease
 	permits int64
@@ -10,8 +10,8 @@ type Receipt struct {
 	held    bool
 }
 
-// Hold says that the request has to wait. Until Use or Return what it took counts as
-// not spent, so that no one else gets it.
+// Hold says that the request has to wait. Until Use or Return its permits count as not
+// spent, and no one else gets them.
 func (r *Receipt) Hold() {
 	l := r.lease
 	if l == nil || r.held {
@@ -36,8 +36,8 @@ func (r *Receipt) Use() {
 	}
 }
 
-// Return gives back what the request took. It is lost if the central store has counted
-// it as spent meanwhile.
+// Return gives back the permits of the request. They are lost if the central store has
+// counted them as spent meanwhile.
 func (r *Receipt) Return(now time.Time) {
 	l := r.lease
 	if l == nil {

@@ -6,8 +6,8 @@ import (
 )
 
 // partsPerRequest is the number of parts that make one request. A bucket that is refilled
-// with r requests a second gains exactly r parts a nanosecond, so that counting
-// loses nothing at any rate.
+// with r requests a second gains exactly r parts a nanosecond: counting loses nothing at
+// any rate.
 const partsPerRequest = int64(time.Second)
 
 // coldFactor is how many times smaller burst and rate are at the start of a
@@ -59,8 +59,8 @@ func windowRules(length int64, marks int) rules {
 	return rules{algorithm: SlidingWindow, window: length, marks: marks, grain: grainOf(length, marks)}
 }
 
-// grainOf is how far apart marks are so that they suffice for a window: one may have
-// begun before it, and one is not over yet.
+// grainOf returns the distance of marks that makes their number suffice for a window:
+// one may have begun before it, and one is not over yet.
 func grainOf(window int64, marks int) int64 { return window / int64(marks-2) }
 
 // warmth is the share of burst and rate that is in force during a warm-up.

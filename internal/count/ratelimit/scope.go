@@ -4,9 +4,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Scope is what one limiter covers: a whole service type, each model of it, or
-// each instance. An instance at its limit is passed over; the others take a
-// request as long as one of them can.
+// Scope is the reach of one limiter: a whole service type, each model of it, or each
+// instance. An instance at its limit is passed over; the others take a request as long
+// as one of them can.
 type Scope uint8
 
 // The scopes. The zero value is the default.

@@ -9,7 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/request/schema"
 )
 
-// Algorithm is the way in which a limiter counts.
+// Algorithm is the way a limiter counts.
 type Algorithm uint8
 
 // The algorithms. The zero value is the default.
@@ -38,8 +38,8 @@ func (a *Algorithm) UnmarshalText(text []byte) error {
 	return schema.ReadName(a, "algorithm", string(text), algorithmNames[:])
 }
 
-// maxRate bounds capacity and refill rate, so that arithmetic on them in
-// nanoseconds cannot overflow.
+// maxRate bounds capacity and refill rate: arithmetic on them in nanoseconds cannot
+// overflow.
 const maxRate = 1_000_000_000
 
 // Settings describe one limiter.
@@ -55,13 +55,13 @@ type Settings struct {
 	ClientIPEnable bool `json:"clientIpEnable"`
 	// WarmUpPeriod is how long WarmUp takes to reach the full rate.
 	WarmUpPeriod schema.Duration `json:"warmUpPeriod" minimum:"1"`
-	// Scope is what one limiter covers.
+	// Scope is the reach of one limiter.
 	Scope Scope `json:"scope"`
 	// Shared makes the limit one of all gateways that use the same Redis together.
 	Shared bool `json:"shared,omitzero"`
 }
 
-// DefaultSettings returns what holds where nothing is configured: no limit.
+// DefaultSettings returns the settings of an empty configuration: no limit.
 func DefaultSettings() Settings {
 	return Settings{
 		Algorithm:    TokenBucket,
@@ -72,7 +72,7 @@ func DefaultSettings() Settings {
 }
 
 // Given turns the limiter on. The decoder calls it before it reads the fields of a
-// limit that is part of the configuration, so that a limit is on by default there.
+// limit that is part of the configuration: a limit is on by default there.
 func (s *Settings) Given() { s.Enabled = true }
 
 // Check reports every field that has a value it may not have.

@@ -6,10 +6,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/count/tally"
 )
 
-// share is what one gateway may use of a limit while the central store does not answer.
-// It begins with the permits that the gateway has, and grows after the others have
-// noticed that the gateway is cut off and keep its share for it. So all gateways
-// together never use more than the limit.
+// share is the part of a limit that one gateway may use while the central store does
+// not answer. It begins with the permits that the gateway has, and grows after the
+// others have noticed that the gateway is cut off and keep its share for it. So all
+// gateways together never use more than the limit.
 type share struct {
 	outage  int64     // for which it holds; 0 means that there is none
 	level   float64   // permits; those of a sliding window are of use before at only
@@ -44,7 +44,7 @@ func (l *Lease) beginShare(now time.Time) {
 	l.permits, l.debt = 0, 0
 }
 
-// endShare turns what is left of the share into permits.
+// endShare turns the rest of the share into permits.
 func (l *Lease) endShare(now time.Time, members int) {
 	if l.share.outage == 0 {
 		return
@@ -99,7 +99,7 @@ func (l *Lease) windowShare(now time.Time) int {
 }
 
 // hasShare reports whether the share has so many permits. A level that grew in many
-// steps may be a little less than the whole number that it stands for.
+// steps may be a little below its true whole number.
 func (l *Lease) hasShare(n int64, now time.Time) bool {
 	const rounding = 1e-6
 	return l.shareLeft(now) >= float64(n)-rounding

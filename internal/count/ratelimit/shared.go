@@ -31,8 +31,8 @@ func (s *clientShard) lease(key netip.Addr, now int64) *Lease {
 	return s.find(key, now).lease
 }
 
-// peekLease tells what a client that asks would be answered. A client that never came has
-// everything, and is not added.
+// peekLease returns the answer that a client would get if it asked. A client that never
+// came has everything, and is not added.
 func (s *clientShard) peekLease(key netip.Addr, now time.Time) Decision {
 	s.mu.Lock()
 	c, capacity := s.byKey[key], s.rules.capacity

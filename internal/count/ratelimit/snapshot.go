@@ -17,17 +17,17 @@ type Snapshot struct {
 	// nothing is spent.
 	NextRefill time.Time
 	// Shared says that the limit is one of several gateways together. Remaining is then
-	// what this gateway last heard of.
+	// the last number that this gateway heard.
 	Shared bool
 	// PerClient says that each client has its own limit, and that there is none on all
 	// clients together.
 	PerClient bool
-	// Clients are those that asked last, the latest first, without those that
+	// Clients are the ones that asked last, the latest first, without the ones that
 	// asked long ago.
 	Clients []ClientSnapshot
 }
 
-// ClientSnapshot is what one client has left.
+// ClientSnapshot is the remaining amount of one client.
 type ClientSnapshot struct {
 	// Client is an IPv4 address (32 bits) or an IPv6 network (64 bits); it is not
 	// valid where the address of the client is unknown.
@@ -65,8 +65,8 @@ func (l *Limiter) Snapshot(now time.Time, clients int) Snapshot {
 	return s
 }
 
-// peekNext tells where the limit on all clients together stands, and when it has room for
-// one more request.
+// peekNext returns the state of the limit on all clients together, and the time until it
+// has room for one more request.
 func (s *clientShard) peekNext(now int64) (Decision, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,7 +2,7 @@ package ratelimit
 
 import "time"
 
-// spending is what one party has spent: a window for the algorithm that slides, a
+// spending is the spending of one party: a window for the algorithm that slides, a
 // bucket for the others.
 type spending struct {
 	began  int64
@@ -16,8 +16,8 @@ func (t *spending) begin(r *rules, now int64) {
 	t.window.clear()
 }
 
-// decide answers one request, into a decision that is zero. Without spend it
-// tells what the answer would be.
+// decide answers one request, into a decision that is zero. Without spend it only
+// previews the answer.
 func (t *spending) decide(r *rules, now int64, spend bool, d *Decision) {
 	if r.algorithm == SlidingWindow {
 		t.window.decide(r, now, spend, d)
@@ -62,8 +62,8 @@ func (t *spending) untilNext(r *rules, now int64) time.Duration {
 	return t.bucket.untilNext(r, now)
 }
 
-// adapt follows new rules of the same algorithm. A window needs nothing: it
-// remembers requests, not what they cost.
+// adapt follows new rules of the same algorithm. A window needs nothing: it remembers
+// requests, not their cost.
 func (t *spending) adapt(old, new *rules, now int64) {
 	if new.algorithm != SlidingWindow {
 		t.bucket.adapt(old, new, now)

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Spent is what one request took from a limit. The zero value is that of a request that
-// took nothing.
+// Spent holds the permits that one request took from a limit. The zero value belongs to
+// a request that took nothing.
 type Spent struct {
 	limiter *Limiter     // nil where there is nothing to give back
-	shard   *clientShard // in which the request was counted
+	shard   *clientShard // counted the request
 	key     netip.Addr   // of the client there
 	at      int64        // when it was counted
 	held    bool
 	receipt Receipt // of a limit that is shared with other gateways
 }
 
-// Hold says that the request has to wait. Until Use or Return, what it took leaves
-// no room that fills up again: otherwise requests that are refused after a long
-// wait would give back more than the limit holds.
+// Hold says that the request has to wait. Until Use or Return, its permits leave no
+// room that fills up again: otherwise requests that are refused after a long wait would
+// give back more than the limit holds.
 func (s *Spent) Hold() {
 	if s.receipt.lease != nil {
 		s.receipt.Hold()
@@ -37,10 +37,10 @@ func (s *Spent) Use(now time.Time) {
 	}
 }
 
-// Return gives back what was taken, because the request is refused after all, and
-// tells where the limit stands then. Only the first call counts; what it answers
-// where nothing was taken is not limited. If other counts have replaced those in which the
-// request was counted, giving back has no effect.
+// Return gives back the permits, because the request is refused after all, and returns the
+// state of the limit then. Only the first call counts; where nothing was taken it answers
+// that nothing is limited. If other counts have replaced the counts that hold the request,
+// giving back has no effect.
 func (s *Spent) Return(now time.Time) Decision {
 	l := s.limiter
 	if l == nil {

@@ -12,7 +12,7 @@ import "time"
 // window of the right length ever holds more than the capacity, and at most one
 // grain in a window (under a hundredth) is given away.
 type window struct {
-	ring   []mark // grows to what is needed, at most rules.marks
+	ring   []mark // grows as needed, at most rules.marks
 	oldest int
 	used   int
 	total  int   // requests in all marks
@@ -47,8 +47,8 @@ func (w *window) decide(r *rules, now int64, spend bool, d *Decision) {
 	}
 }
 
-// forget drops the marks that are a window old, and returns the time as the
-// window sees it: never earlier than before, for what it forgot is gone.
+// forget drops the marks that are a window old, and returns the time as the window sees
+// it: never earlier than before, because forgotten marks are gone.
 func (w *window) forget(r *rules, now int64) int64 {
 	w.now = max(w.now, now)
 	for w.used > 0 && w.now-w.ring[w.oldest].latest >= r.window {

@@ -14,11 +14,11 @@ import (
 
 // Holder is one that takes permits of a number in batches, before requests need them.
 type Holder interface {
-	// Prepare returns what the store is to be told and asked now.
+	// Prepare returns the report and the request for the store.
 	Prepare(now time.Time, members int) Ask
 	// Granted takes over the answer.
 	Granted(ask *Ask, grant *Grant, sent time.Time)
-	// Unanswered says that it is not known what became of an ask.
+	// Unanswered says that the fate of an ask is unknown.
 	Unanswered(ask *Ask)
 	// Wake wakes requests that wait for an answer.
 	Wake()
@@ -26,8 +26,8 @@ type Holder interface {
 	GiveUp() Ask
 }
 
-// Pool is this gateway's side of what gateways share. One goroutine talks to the store, so
-// that requests wait for it only if they find no permit here and the store may have one.
+// Pool is this gateway's side of the state that gateways share. One goroutine talks to the
+// store. Requests wait for it only if they find no permit here and the store may have one.
 //
 // While the store does not answer, each limit is divided: this gateway takes the share
 // that one of the known gateways is due.
@@ -56,11 +56,11 @@ type Pool struct {
 	// not answer.
 	sent    atomic.Pointer[time.Time]
 	isHeard atomic.Bool // it has answered once
-	epoch   string      // of the last answer; for those who exchange
+	epoch   string      // of the last answer; for the exchanging goroutine
 	members atomic.Int64
 	changes atomic.Pointer[string]
-	// settled is when all gateways have told again what they know, after the store was away
-	// or had lost its data, in nanoseconds.
+	// settled is the time when all gateways have told their totals again, after the store
+	// was away or had lost its data, in nanoseconds.
 	settled atomic.Int64
 	failure atomic.Pointer[error] // why the store is away
 	state   condition.Condition
@@ -70,7 +70,7 @@ type Pool struct {
 	divided   atomic.Int64 // requests that were decided by this gateway's share
 }
 
-// Options are what a Pool needs.
+// Options are the parts and settings of a Pool.
 type Options struct {
 	// Open connects to the store, which connects again by itself later.
 	Open func(ctx context.Context) (Store, error)
@@ -100,8 +100,8 @@ const (
 	openTime  = time.Second
 	probeTime = time.Second / 2
 	// toldTime is how long gateways have after the store was away, or lost its data, to find
-	// it again and to tell what they know; membersTime is how long their number does not
-	// fall then.
+	// it again and to tell their totals; membersTime is how long their number does not fall
+	// then.
 	toldTime    = 2 * SettleTime
 	membersTime = 10 * time.Second
 )
@@ -120,7 +120,7 @@ func NewPool(options Options) *Pool {
 // Join says that a limit is shared, and Part that it is not any more.
 func (p *Pool) Join() { p.joined.Add(1) }
 
-// Part ends what Join began.
+// Part undoes one Join.
 func (p *Pool) Part() { p.joined.Add(-1) }
 
 // shares reports whether gateways share anything.
@@ -128,7 +128,7 @@ func (p *Pool) shares() bool {
 	return p.joined.Load() > 0 || p.options.SharesMore != nil && p.options.SharesMore()
 }
 
-// Run exchanges permits until the context ends, and gives back what is left then.
+// Run exchanges permits until the context ends, and then gives back the rest.
 func (p *Pool) Run(ctx context.Context) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
@@ -161,8 +161,8 @@ func (p *Pool) mayRest(now time.Time) bool {
 	return sent != nil && len(p.busy) == 0 && len(p.pending) == 0 && now.Sub(*sent) < idleEvery-beatEvery/5
 }
 
-// Begin makes the first contact, if something is shared, so that the first requests need
-// not wait for it.
+// Begin makes the first contact, if something is shared; the first requests need not
+// wait for it.
 func (p *Pool) Begin(ctx context.Context) {
 	if p.shares() {
 		p.round(ctx, true)
@@ -219,7 +219,7 @@ func (p *Pool) connect(ctx context.Context) error {
 	return err
 }
 
-// collect returns those that take part in an exchange.
+// collect returns the holders that take part in an exchange.
 func (p *Pool) collect(isBeat bool) []Holder {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -273,7 +273,7 @@ func (p *Pool) exchange(ctx context.Context, holders []Holder, isBeat bool, reco
 	return presence.Listed, nil
 }
 
-// noteStore takes over what an answer says of the store and the gateways.
+// noteStore takes over the answer's facts about the store and the gateways.
 func (p *Pool) noteStore(presence *Presence) {
 	now := p.options.Now()
 	hasLost := p.epoch != "" && p.epoch != presence.Epoch
@@ -300,7 +300,7 @@ func (p *Pool) noteStore(presence *Presence) {
 	}
 }
 
-// fail divides what gateways share until the store answers again.
+// fail divides the shared numbers among gateways until the store answers again.
 func (p *Pool) fail(err error) {
 	p.failure.Store(&err)
 	if p.state.Fail(err.Error()) {

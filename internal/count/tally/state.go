@@ -47,7 +47,7 @@ func (p *Pool) Rest(h Holder, until time.Time) {
 	}
 }
 
-// rouse makes those that rest report at once.
+// rouse makes resting holders report at once.
 func (p *Pool) rouse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,8 +88,8 @@ func (p *Pool) Err() error {
 	return nil
 }
 
-// IsSettled reports whether the store has been there for so long that all gateways have
-// told it what they know.
+// IsSettled reports whether the store has been there long enough for all gateways to
+// tell their totals again.
 func (p *Pool) IsSettled() bool {
 	return !p.away.Load() && p.options.Now().UnixNano() >= p.settled.Load()
 }
@@ -107,8 +107,8 @@ func (p *Pool) Changes() string {
 	return *changes
 }
 
-// Life returns a text that is another one when the store may lack what it was told, because
-// it was away or has lost its data. It is empty while the store does not answer.
+// Life returns a text that changes when the store may have lost totals, because it was away
+// or has lost its data. It is empty while the store does not answer.
 func (p *Pool) Life() string {
 	epoch, _, _ := strings.Cut(p.Changes(), " ")
 	if epoch == "" {

@@ -1,21 +1,21 @@
-// Package tally is what gateways have in common that share a Redis: which of them are
-// there, how long the store has had its data, permits of numbers that they share, and
-// totals of writers.
+// Package tally keeps the state that gateways with one Redis have in common: the list
+// of living gateways, the age of the store's data, permits of numbers that they share,
+// and totals of writers.
 //
-// A gateway tells the store twice a second that it is there. The store knows then by how
-// many a number is divided, and whose part is to be kept because that gateway is cut off.
-// Everything that gateways share takes these facts from here: rate limits and the limits of
-// keys, which take permits with the same exchange, the budgets and the ledger, which tell
-// totals, and the list of gateways.
+// A gateway tells the store twice a second that it is there. The store then knows by how
+// many to divide a number, and keeps the part of a gateway that is cut off. Everything that
+// gateways share takes these facts from here: rate limits and the limits of keys, which
+// take permits with the same exchange, the budgets and the ledger, which tell totals, and
+// the list of gateways.
 //
-// A permit is granted by the store, for numbers that recover within seconds. A total is
-// what one writer says of itself; everybody adds the writers up, so that a total which is
-// told late or twice does no harm, and one that the store lost is told again.
+// A permit is granted by the store, for numbers that recover within seconds. A total is a
+// writer's sum of its own; everybody adds the writers up. A total which is told late or
+// twice does no harm, and one that the store lost is told again.
 //
-// The store has an epoch, which changes when it has lost its data. Gateways then say what
-// they know, and nothing is given out before all had the time to do so.
+// The store has an epoch, which changes when it has lost its data. Gateways then tell
+// their totals, and the store grants nothing before all had the time to do so.
 //
-// While the store does not answer, each gateway takes its part of what is left.
+// While the store does not answer, each gateway takes its part of the rest.
 package tally
 
 import (
@@ -23,22 +23,22 @@ import (
 	"time"
 )
 
-// Store is what gateways share. One goroutine of a Pool uses it, except for Tell. What it decides for each
-// number is described in docs/scaling.md; the test of redistally compares it with a plain
-// model.
+// Store is the memory that gateways share. One goroutine of a Pool uses it, except for Tell.
+// docs/scaling.md describes its decisions for each number; the test of redistally compares it with
+// a plain model.
 type Store interface {
-	// Exchange says that this gateway is there, reports what became of the permits that it
-	// had, and takes more. The grants are in the order of the asks. ErrRefused means that
-	// none of it was heard.
+	// Exchange says that this gateway is there, reports the use of its permits, and takes
+	// more. The grants are in the order of the asks. ErrRefused means that none of it was
+	// heard.
 	Exchange(ctx context.Context, hello Hello, asks []Ask) (Presence, []Grant, error)
-	// Tell stores totals, and returns what each sheet has then: totals by writer, or nil
+	// Tell stores totals, and returns each sheet as it is then: totals by writer, or nil
 	// where it is not read. News makes other gateways see that there are some. It may be
 	// called at any time, by any goroutine.
 	Tell(ctx context.Context, sheets []Sheet, isNews bool) ([]map[string]string, error)
 	// IsSpread reports whether parts of the store can lose their data alone.
 	IsSpread() bool
-	// Ping tells whether the store answers and can be changed. What gateways share is the
-	// same afterwards.
+	// Ping reports whether the store answers and can be changed. It leaves the shared
+	// state as it was.
 	Ping(ctx context.Context) error
 	// Leave says that this gateway takes no part any more.
 	Leave(ctx context.Context) error
@@ -53,8 +53,8 @@ const (
 	SilentAfter = time.Second
 	// ForgetAfter is when a gateway that is cut off loses its share.
 	ForgetAfter = 30 * time.Second
-	// SettleTime is how long gateways have after the store has lost its data to report
-	// what they know.
+	// SettleTime is how long gateways have to tell their totals after the store has
+	// lost its data.
 	SettleTime = 1500 * time.Millisecond
 	// ProbationTime is how long a store that looks new keeps half of each limit back,
 	// because a gateway may know that it is not new.
@@ -66,7 +66,7 @@ const (
 	MaxListed = 256
 )
 
-// Hello is what a gateway says about itself.
+// Hello is a gateway's description of itself.
 type Hello struct {
 	// Members is how many gateways it knows.
 	Members int
@@ -92,24 +92,23 @@ type Listed struct {
 	Ago    time.Duration // since it said so
 }
 
-// Ask is what a gateway tells the store about one number.
+// Ask is a gateway's report about one number, with its wish for more.
 type Ask struct {
 	Name string
 	// Capacity and Rate are those of the limit. Window is the length of a sliding
 	// window, 0 for the other algorithms, and WarmUp that of a warm-up.
 	Capacity, Rate int
 	Window, WarmUp time.Duration
-	// Epoch is the life of the store in which Granted permits were granted in total.
+	// Epoch is the life of the store that granted the Granted permits in total.
 	Epoch   string
 	Granted int64
-	// Number rises with each ask of a limit, so that one that was delayed is not
-	// taken for the latest.
+	// Number rises with each ask of a limit: a delayed one is not taken for the latest.
 	Number int64
-	// Returned permits were not used and can be given to others. Below 0 it is what
-	// requests cost beyond what they had taken.
+	// Returned permits were not used and can be given to others. Below 0 it is the cost
+	// of requests beyond the permits they had taken.
 	Returned int64
 	// Spent permits of a sliding window were used since the last report; below 0 it is
-	// what turned out not to be used. Own are all that were used within the window.
+	// the number that turned out unused. Own are all that were used within the window.
 	Spent, Own int64
 	// Times are when the spent permits were, as far as it is known; others count as spent
 	// when the store hears of them.
@@ -130,8 +129,8 @@ type Grant struct {
 	Epoch   string
 	Granted int64 // in total
 	Permits int64
-	// Left is what the store could still grant, and Capacity and Rate what is in force
-	// now, which is less during a warm-up.
+	// Left is the amount that the store could still grant. Capacity and Rate are the
+	// values in force now, which are less during a warm-up.
 	Left, Capacity, Rate float64
 	// Retry is the time until another permit can be granted; 0 means that there are some.
 	Retry time.Duration
@@ -142,20 +141,20 @@ type Sheet struct {
 	// Name is that of the place, and Expire when it is not needed any more.
 	Name   string
 	Expire time.Time
-	// Totals are stored, in place of older ones of the same writers: of a sheet whose
-	// totals only grow, the greater of each two numbers; of one that IsOrdered, the total
-	// whose first number is greater.
+	// Totals are stored, in place of older ones of the same writers: in a sheet of totals
+	// that only grow, the greater of each two numbers; in one that IsOrdered, the total
+	// with the greater first number.
 	Totals    []Total
 	IsOrdered bool
-	// IsRead makes Tell return what the place has.
+	// IsRead makes Tell return the contents of the place.
 	IsRead bool
 }
 
-// Total is what one writer says of itself: whole numbers from 0 on, with a space between
+// Total is one writer's sum of its own: whole numbers from 0 on, with a space between
 // two of them. A text may follow the first of an ordered sheet.
 type Total struct {
 	Writer, Numbers string
-	// Instead is what the sheet had when it was found to be wrong. The total takes its place
-	// if it is there still.
+	// Instead is the text that the sheet had when it was found to be wrong. The total takes
+	// its place if it is there still.
 	Instead string
 }

@@ -15,8 +15,8 @@ var (
 	ErrRefused = errors.New("the store refuses what it is told")
 )
 
-// Meet makes the first contact with the store, if there was none, so that those who tell
-// something need not wait for it.
+// Meet makes the first contact with the store, if there was none. Callers of Tell need
+// not wait for it then.
 func (p *Pool) Meet(ctx context.Context) {
 	p.exchanging.Lock()
 	defer p.exchanging.Unlock()
@@ -25,7 +25,7 @@ func (p *Pool) Meet(ctx context.Context) {
 	}
 }
 
-// Tell stores totals and returns what each sheet has then, as Store does. It waits until the
+// Tell stores totals and returns each sheet as it is then, as Store does. It waits until the
 // context ends and not longer, even if the store does. After a failure the store counts as
 // away, for everything that gateways share, until it has answered a probe; except for a call
 // that only reads, which may be too long for its time.

@@ -28,8 +28,8 @@ func migrations() []string {
 	}
 }
 
-// detailTable has what is counted beside requests and tokens. It is a table of its own
-// that is not part of the versions, so that earlier releases share the database.
+// detailTable has the counts beside requests and tokens. It is a table of its own and
+// not part of the versions: earlier releases can share the database.
 const detailTable = `CREATE TABLE IF NOT EXISTS quota_detail (
 	window_type      TEXT   NOT NULL,
 	window_start     BIGINT NOT NULL,
@@ -109,7 +109,7 @@ func (s *Store) inTransaction(ctx context.Context, change func(context.Context, 
 	return tx.Commit()
 }
 
-// hasDetails tells whether the table of details is there.
+// hasDetails reports whether the table of details is there.
 func (s *Store) hasDetails(ctx context.Context) bool {
 	_, err := s.db.ExecContext(ctx, "SELECT 1 FROM quota_detail WHERE window_start < 0")
 	return err == nil

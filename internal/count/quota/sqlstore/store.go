@@ -26,8 +26,8 @@ import (
 type Store struct {
 	db       *sql.DB
 	postgres bool
-	// path is where the file of a SQLite database is, and file what was there when it
-	// was opened.
+	// path is the file of a SQLite database, and file describes the file that was there
+	// when it was opened.
 	path string
 	file os.FileInfo
 }
@@ -87,8 +87,8 @@ func openSQLite(ctx context.Context, path, dataDir string) (*Store, error) {
 	return &Store{db: db, path: path, file: info}, closeOnError(useWAL(ctx, db), db)
 }
 
-// checkFiles returns an error if the files to which SQLite writes are not those that the
-// next one to open the database will find. SQLite itself does not notice.
+// checkFiles returns an error if SQLite writes to other files than the next process to
+// open the database will find. SQLite itself does not notice.
 func (s *Store) checkFiles() error {
 	if s.file == nil {
 		return nil
@@ -106,7 +106,7 @@ func (s *Store) checkFiles() error {
 	return quota.ErrReplaced
 }
 
-// useWAL enables write-ahead logging, so that writes do not block reads. It tries
+// useWAL enables write-ahead logging. Writes then do not block reads. It tries
 // repeatedly, because several processes may open a new file at the same time.
 func useWAL(ctx context.Context, db *sql.DB) error {
 	const tries = 5

@@ -1,5 +1,5 @@
-// Package redistally keeps what gateways share in Redis, or in anything that speaks its
-// protocol, alone, behind sentinels or as a cluster.
+// Package redistally keeps the state that gateways share in Redis, or in anything that
+// speaks its protocol, alone, behind sentinels or as a cluster.
 //
 // A limit is a hash. A mark tells how long the store has had its data, and a hash lists the
 // gateways that were heard of. One script does everything that an exchange does to a limit,
@@ -41,7 +41,7 @@ func script() string {
 	return strings.Replace(text, "MAX_LISTED", strconv.Itoa(tally.MaxListed), 1)
 }
 
-// Store is a connection to what gateways share in Redis. One goroutine uses it, except for
+// Store is a connection to the shared state in Redis. One goroutine uses it, except for
 // Tell.
 type Store struct {
 	client rueidis.Client
@@ -70,8 +70,8 @@ func Open(ctx context.Context, address, prefix, member string) (*Store, error) {
 // Close closes the connection.
 func (s *Store) Close() { s.client.Close() }
 
-// Ping tells whether the store takes writes: a replica, or a Redis without memory, answers
-// and refuses them.
+// Ping reports whether the store takes writes: a replica, or a Redis without memory,
+// answers and refuses them.
 func (s *Store) Ping(ctx context.Context) error {
 	const kept = 10 * time.Second
 	return s.client.Do(ctx, s.client.B().Set().Key(s.key("probe")).Value(s.member).Px(kept).Build()).Error()
@@ -141,7 +141,7 @@ func refusal(err error, replies []rueidis.RedisResult) error {
 	return fmt.Errorf("%w: %w", tally.ErrRefused, err)
 }
 
-// Tell stores totals, each sheet with one command, all of which are sent together, and counts
+// Tell stores totals, with one command for each sheet, sends all commands together, and counts
 // news. A sheet that is only read takes no script, which would have to copy all of it. The
 // parts of a cluster keep no order among each other, and a Redis that does not know the script
 // counts news before it stores totals, so readers of news read twice, and each sheet is named
@@ -286,7 +286,7 @@ func readNumber(field *rueidis.RedisMessage) (float64, error) {
 	return strconv.ParseFloat(text, 64)
 }
 
-// key returns the name of a key, all of which are in the same part of a cluster.
+// key returns the name of a key. All keys are in the same part of a cluster.
 func (s *Store) key(name string) string { return s.prefix + ":{tally}:" + name }
 
 func integer(n int64) string { return strconv.FormatInt(n, 10) }
