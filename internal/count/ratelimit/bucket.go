@@ -4,7 +4,7 @@ import "time"
 
 // bucket counts for three of the algorithms. A token bucket that is refilled and a
 // leaky meter that drains are one thing seen from two sides: the level of the meter is
-// the free part of the bucket. A warm-up is a bucket that is small and slow at first.
+// the empty part of the bucket. A warm-up is a bucket that is small and slow at first.
 type bucket struct {
 	parts int64 // in the bucket
 	at    int64 // when they were counted
